@@ -1,0 +1,235 @@
+"""The typed expression tree: what every later room reads, after names, types and extents were resolved.
+
+A tree is built only by `cugen.spec.resolve`, which guarantees:
+
+- every node's `dtype` is a *compute* type (float32, float64, an integer type or bool; never a narrower float), and
+  operands were brought to the operator's type by explicit `Cast` nodes;
+- functions that are defined by their expansion (`softmax`, `gelu`, `mean`, `var`, `norm` ...) were expanded;
+- every bound index has a name that no other index of the statement has;
+- subscripts are integer trees (dtype int64) over `Const`, `IndexValue`, `ParamValue`, `Read` (a gather) and the operators
+  add, sub, mul, neg, floordiv, mod.
+
+Spans are not part of a node's identity: equal expressions at two places of a file compare equal.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+from cugen.spec.types import BOOL, INT64, DType
+
+
+@dataclass(frozen=True, slots=True)
+class Span:
+    """A stretch of a spec's text: 1-based lines and columns, the end exclusive."""
+
+    line: int
+    column: int
+    end_line: int
+    end_column: int
+
+
+NOWHERE = Span(0, 0, 0, 0)
+
+
+@dataclass(frozen=True, slots=True)
+class Const:
+    """A literal; integers of any size are exact, floats are doubles (`inf` and `nan` included)."""
+
+    value: int | float | bool
+    dtype: DType
+
+
+@dataclass(frozen=True, slots=True)
+class IndexValue:
+    """The value of an index at this point of the iteration space (int64)."""
+
+    name: str
+    dtype: DType = INT64
+
+
+@dataclass(frozen=True, slots=True)
+class ParamValue:
+    """The value of a param (int64), static or dynamic."""
+
+    name: str
+    dtype: DType = INT64
+
+
+@dataclass(frozen=True, slots=True)
+class ScalarValue:
+    """The value of an entry of `scalars`, in its compute type."""
+
+    name: str
+    dtype: DType
+
+
+@dataclass(frozen=True, slots=True)
+class Boundary:
+    """What a read outside yields: `mode` is zero, clamp, wrap, reflect or value (then `value` says which).
+
+    `reflect` mirrors about the first and last element without repeating them (numpy.pad's "reflect")."""
+
+    mode: str
+    value: int | float | bool | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Read:
+    """One element of an array or temporary, in the compute type of its element type.
+
+    `boundary` is None where every read was proved inside (or, for a gather, is promised to be). `exact` holds, per
+    dimension, the divisor of an exact division `/`: the subscript then is the floor division, and the read is outside
+    where `dividend % divisor` (the pair's operands) is not 0.
+    """
+
+    array: str
+    subscripts: tuple[Expr, ...]
+    dtype: DType
+    boundary: Boundary | None = None
+    exact: tuple[tuple[Expr, int], ...] = ()
+    span: Span = field(default=NOWHERE, compare=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Op:
+    """An operator or function whose operands are all evaluated. `name` is a key of `OPERATORS`."""
+
+    name: str
+    args: tuple[Expr, ...]
+    dtype: DType
+    span: Span = field(default=NOWHERE, compare=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Select:
+    """`then` where the condition holds, else `orelse`; only the chosen branch is evaluated."""
+
+    condition: Expr
+    then: Expr
+    orelse: Expr
+    dtype: DType
+    span: Span = field(default=NOWHERE, compare=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Cast:
+    """A conversion. The value is rounded to `to`; the node's own dtype is `to.compute`.
+
+    Float to integer truncates toward zero and saturates at the 32- or 64-bit range that holds `to` (NaN gives 0), then wraps to `to`."""
+
+    arg: Expr
+    to: DType
+    span: Span = field(default=NOWHERE, compare=False)
+
+    @property
+    def dtype(self) -> DType:
+        return self.to.compute
+
+
+@dataclass(frozen=True, slots=True)
+class Index:
+    """An index and its extent (an integer tree over params): it runs over 0 .. extent - 1."""
+
+    name: str
+    extent: Expr
+
+
+@dataclass(frozen=True, slots=True)
+class Reduce:
+    """A reduction over all values of `indices` where `where` holds.
+
+    `kind`: sum prod max min any all argmax argmin. An empty sum is 0, prod 1, max the type's lowest, min its highest
+    (-inf and inf for floats), any false, all true. argmax and argmin (one index, result int64) take the first of equal values,
+    and a NaN wins over all. `body` has dtype `dtype`, except for argmax and argmin.
+    """
+
+    kind: str
+    body: Expr
+    indices: tuple[Index, ...]
+    dtype: DType
+    where: Expr | None = None
+    span: Span = field(default=NOWHERE, compare=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Scan:
+    """A running reduction along `outer`, an index of the left side, at its current value.
+
+    `kind`: sum prod max min. The value is the reduction of `body` over `inner` (which has outer's extent) from 0 to
+    outer's value inclusive (exclusive: less itself), or from it to the end where `reverse`.
+    """
+
+    kind: str
+    body: Expr
+    inner: Index
+    outer: str
+    dtype: DType
+    exclusive: bool = False
+    reverse: bool = False
+    where: Expr | None = None
+    span: Span = field(default=NOWHERE, compare=False)
+
+
+Expr = Const | IndexValue | ParamValue | ScalarValue | Read | Op | Select | Cast | Reduce | Scan
+
+# name -> number of operands. Comparisons, logic and the predicates give bool; the rest give their operands' type.
+# Integer `floordiv` and `mod` have floor semantics and yield 0 where the divisor is 0; `div` is true division of floats;
+# `pow` of integers wraps, and a negative exponent yields 0 except for bases 1 and -1; shifts by a count outside
+# 0 .. bits - 1 shift everything out. `round` is half to even. `maximum` and `minimum` let NaN through.
+OPERATORS: dict[str, int] = {
+    **dict.fromkeys(("add", "sub", "mul", "div", "floordiv", "mod", "pow"), 2),
+    **dict.fromkeys(("eq", "ne", "lt", "le", "gt", "ge", "and", "or"), 2),
+    **dict.fromkeys(("bitand", "bitor", "bitxor", "shl", "shr", "maximum", "minimum", "atan2"), 2),
+    **dict.fromkeys(("neg", "not", "invert", "abs", "sign", "floor", "ceil", "round", "trunc"), 1),
+    **dict.fromkeys(("sqrt", "rsqrt", "cbrt", "exp", "exp2", "expm1", "log", "log2", "log10", "log1p"), 1),
+    **dict.fromkeys(
+        ("sin", "cos", "tan", "asin", "acos", "atan", "sinh", "cosh", "tanh", "asinh", "acosh", "atanh"), 1
+    ),
+    **dict.fromkeys(("erf", "erfc", "lgamma"), 1),
+    "fma": 3,
+}
+
+
+def children(expr: Expr) -> tuple[Expr, ...]:
+    """The direct subexpressions, subscripts and `where` included, in evaluation order."""
+    match expr:
+        case Read():
+            return expr.subscripts + tuple(dividend for dividend, _ in expr.exact)
+        case Op():
+            return expr.args
+        case Select():
+            return (expr.condition, expr.then, expr.orelse)
+        case Cast():
+            return (expr.arg,)
+        case Reduce() | Scan():
+            return (expr.body,) if expr.where is None else (expr.where, expr.body)
+        case _:
+            return ()
+
+
+def walk(expr: Expr) -> Iterator[Expr]:
+    """The expression and everything below it, parents first."""
+    yield expr
+    for child in children(expr):
+        yield from walk(child)
+
+
+def free_indices(expr: Expr) -> frozenset[str]:
+    """Names of the indices that `expr` uses and doesn't bind."""
+    match expr:
+        case IndexValue():
+            return frozenset((expr.name,))
+        case Reduce():
+            inner = frozenset[str]().union(*map(free_indices, children(expr)))
+            return inner - {index.name for index in expr.indices}
+        case Scan():
+            inner = frozenset[str]().union(*map(free_indices, children(expr)))
+            return (inner - {expr.inner.name}) | {expr.outer}
+        case _:
+            return frozenset[str]().union(*map(free_indices, children(expr)))
+
+
+def is_bool(expr: Expr) -> bool:
+    return expr.dtype == BOOL

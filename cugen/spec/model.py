@@ -1,0 +1,188 @@
+"""`Spec`: one kernel as the user described it, frozen, typed and checked. It says what, never how.
+
+Everything is in the order of the file, so that what is made from a spec never depends on a set's order.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from dataclasses import dataclass, field, fields, is_dataclass
+from typing import Any
+
+from cugen.spec.expressions import NOWHERE, Boundary, Expr, Index, Span
+from cugen.spec.types import DType
+
+
+@dataclass(frozen=True, slots=True)
+class Param:
+    """An integer of the spec. `value` is None for a dynamic one, which lies in `minimum .. maximum`, a multiple of `multiple_of`."""
+
+    name: str
+    value: int | None
+    minimum: int = 0
+    maximum: int = 2**31 - 1
+    multiple_of: int = 1
+    span: Span = field(default=NOWHERE, compare=False)
+
+    @property
+    def is_dynamic(self) -> bool:
+        return self.value is None
+
+
+@dataclass(frozen=True, slots=True)
+class Scalar:
+    """A number beside the arrays: baked in where `value` is known, else an argument; `constant` puts it in constant memory."""
+
+    name: str
+    dtype: DType
+    value: int | float | bool | None = None
+    constant: bool = False
+    span: Span = field(default=NOWHERE, compare=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Memory:
+    """Where an array lives. `space` is None where the spec is silent: the generator then chooses."""
+
+    space: str | None = None  # global shared constant register readonly scratch
+    pad: int = 0
+    swizzle: bool = False
+    dynamic: bool = False
+    stages: int = 1
+    span: Span = field(default=NOWHERE, compare=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Values:
+    """The literal contents of an array, row-major and flat; `file` names the .npy they came from."""
+
+    data: tuple[int | float | bool, ...]
+    file: str | None = None
+    sha256: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Array:
+    """A declared array, or a temporary that statements made (`is_temporary`; its dtype is then a compute type).
+
+    `shape` and `strides` are integer trees over params; strides count elements and follow `layout` and `pitch`.
+    `role`: input, output, inout (read and written), baked (`values`), or temporary (scratch, and undeclared names).
+    """
+
+    name: str
+    shape: tuple[Expr, ...]
+    dtype: DType
+    role: str
+    strides: tuple[Expr, ...]
+    memory: Memory = Memory()
+    boundary: Boundary | None = None
+    values: Values | None = None
+    is_temporary: bool = False
+    span: Span = field(default=NOWHERE, compare=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Statement:
+    """`target[subscripts] = value` for every value of `indices`; `accumulate` for `+=`.
+
+    `indices` are the free indices in order of their first appearance on the left, with their extents.
+    `value.dtype` is the compute type of the target's element type; storing rounds to the element type.
+    """
+
+    target: str
+    subscripts: tuple[Expr, ...]
+    indices: tuple[Index, ...]
+    value: Expr
+    accumulate: bool = False
+    text: str = field(default="", compare=False)
+    span: Span = field(default=NOWHERE, compare=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Requirement:
+    """A condition on params that must hold; `text` is what the user wrote."""
+
+    condition: Expr
+    text: str
+    span: Span = field(default=NOWHERE, compare=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Schedule:
+    """What the user fixed about the way of computing; None and empty mean that the generator chooses.
+
+    `block`, `thread` and `step` map index names to sizes; `tunables` holds a family's own keys; `spans` gives each key's place
+    (`"block.m"`, `"family"`).
+    """
+
+    family: str | None = None
+    block: tuple[tuple[str, int], ...] = ()
+    thread: tuple[tuple[str, int], ...] = ()
+    step: tuple[tuple[str, int], ...] = ()
+    tunables: tuple[tuple[str, int | str | bool], ...] = ()
+    spans: tuple[tuple[str, Span], ...] = field(default=(), compare=False)
+
+    def span_of(self, key: str) -> Span:
+        return dict(self.spans).get(key, NOWHERE)
+
+
+@dataclass(frozen=True, slots=True)
+class Check:
+    """Limits that `cugen check` enforces; None means no limit."""
+
+    bank_conflicts: float | None = None
+    sectors: float | None = None
+    occupancy: float | None = None
+    spills: int | None = None
+    mixed_warps: float | None = None
+    allow_unknown: bool = False
+    spans: tuple[tuple[str, Span], ...] = field(default=(), compare=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Spec:
+    """One kernel. `schedules` maps an output's name, or "" for all of them, to what was fixed for it."""
+
+    kernel: str
+    doc: str
+    target: str
+    params: tuple[Param, ...]
+    scalars: tuple[Scalar, ...]
+    arrays: tuple[Array, ...]
+    statements: tuple[Statement, ...]
+    require: tuple[Requirement, ...] = ()
+    schedules: tuple[tuple[str, Schedule], ...] = ()
+    check: Check = Check()
+    variant: tuple[tuple[str, int | float | str | bool], ...] = ()
+    file: str = field(default="", compare=False)  # the file's name, without its folder
+    text: str = field(default="", compare=False, repr=False)  # the file's text, for quoting lines
+    dependencies: tuple[str, ...] = field(default=(), compare=False)  # paths of the files that were read
+
+    def array(self, name: str) -> Array:
+        return next(a for a in self.arrays if a.name == name)
+
+    def param(self, name: str) -> Param:
+        return next(p for p in self.params if p.name == name)
+
+    def scalar(self, name: str) -> Scalar:
+        return next(s for s in self.scalars if s.name == name)
+
+    @property
+    def hash(self) -> str:
+        """SHA-256 of the canonical spec: equal for specs that mean the same, whatever their comments and file."""
+        return hashlib.sha256(json.dumps(canonical(self), sort_keys=True).encode()).hexdigest()
+
+
+def canonical(value: Any) -> Any:
+    """A JSON value that holds what is compared of a spec's dataclasses; spans, texts and paths are left out."""
+    if is_dataclass(value) and not isinstance(value, type):
+        content = {f.name: canonical(getattr(value, f.name)) for f in fields(value) if f.compare}
+        return {"is": type(value).__name__, **content}
+    if isinstance(value, tuple | list):
+        return [canonical(item) for item in value]
+    if isinstance(value, float):
+        return value.hex()
+    if hasattr(value, "value"):  # an Enum
+        return value.value
+    return value

@@ -1,0 +1,100 @@
+"""The syntax tree of an expression as it was written: no names looked up, no types, every node with its span."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from cugen.spec.expressions import Span
+
+
+@dataclass(frozen=True, slots=True)
+class Text:
+    """A piece of a spec's text and where each of its characters stands: `positions[i]` is the 1-based (line, column)
+    of `value[i]`, with one more entry for the end."""
+
+    value: str
+    positions: tuple[tuple[int, int], ...]
+
+    def span(self, start: int, end: int) -> Span:
+        line, column = self.positions[start]
+        last_line, last_column = self.positions[max(start, end - 1)]
+        return Span(line, column, last_line, last_column + (1 if end > start else 0))
+
+
+@dataclass(frozen=True, slots=True)
+class NumberNode:
+    value: int | float
+    span: Span
+
+
+@dataclass(frozen=True, slots=True)
+class NameNode:
+    name: str
+    span: Span
+
+
+@dataclass(frozen=True, slots=True)
+class SubscriptNode:
+    """`array[a, b]`; `array_span` is the name alone."""
+
+    array: str
+    subscripts: tuple[Node, ...]
+    array_span: Span
+    span: Span
+
+
+@dataclass(frozen=True, slots=True)
+class UnaryNode:
+    operator: str  # - + ~ not
+    operand: Node
+    span: Span
+
+
+@dataclass(frozen=True, slots=True)
+class BinaryNode:
+    operator: str  # + - * / // % ** & | ^ << >> and or
+    left: Node
+    right: Node
+    span: Span
+
+
+@dataclass(frozen=True, slots=True)
+class CompareNode:
+    """`a < b <= c`: one operator fewer than operands."""
+
+    operands: tuple[Node, ...]
+    operators: tuple[str, ...]
+    span: Span
+
+
+@dataclass(frozen=True, slots=True)
+class ConditionalNode:
+    """`then if condition else orelse`."""
+
+    condition: Node
+    then: Node
+    orelse: Node
+    span: Span
+
+
+@dataclass(frozen=True, slots=True)
+class CallNode:
+    function: str
+    arguments: tuple[Node, ...]
+    keywords: tuple[tuple[str, Node], ...]
+    function_span: Span
+    span: Span
+
+
+Node = NumberNode | NameNode | SubscriptNode | UnaryNode | BinaryNode | CompareNode | ConditionalNode | CallNode
+
+
+@dataclass(frozen=True, slots=True)
+class StatementNode:
+    """`target = value`, or `+=`; the target is a name or a subscripted name."""
+
+    target: NameNode | SubscriptNode
+    accumulate: bool
+    value: Node
+    text: str
+    span: Span
