@@ -1,7 +1,7 @@
 """`<stem>.json`: everything that a program needs to call a generated kernel, and nothing that only cugen knows.
 
-The launch list is played as it stands by PyCUDA, by the CPU device and by whoever reads the file. Sizes are integers, or,
-where they depend on a dynamic param, text in the language of shapes (`"(M + 15) // 16"`).
+The launch list is played as it stands by PyCUDA, by the CPU device and by whoever reads the file. Sizes are integers,
+or, where they depend on a dynamic param, text in the language of shapes (`"(M + 15) // 16"`).
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ class Workspace:
 
 @dataclass(frozen=True, slots=True)
 class Upload:
-    """Before the launches, `bytes` bytes of the argument go to the `__constant__` symbol (device to device for an array)."""
+    """Before the launches, `bytes` bytes of the argument go to the `__constant__` symbol (an array: device to device)."""
 
     symbol: str
     argument: str

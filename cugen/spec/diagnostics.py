@@ -10,7 +10,7 @@ from cugen.spec.expressions import Span
 
 @dataclass(frozen=True, slots=True)
 class Diagnostic:
-    """One finding. `code` is stable and never reused: CG1xxx spec, CG2xxx memory, CG3xxx launch, CG4xxx compile, CG5xxx run."""
+    """One finding. `code` is stable and never reused: 1xxx spec, 2xxx memory, 3xxx launch, 4xxx compile, 5xxx run."""
 
     code: str
     message: str
@@ -23,7 +23,7 @@ class Diagnostic:
     source_line: str = ""
 
     def render(self) -> str:
-        """The finding as text: a head line, the place, the quoted and underlined line, notes, help and where to read on."""
+        """The finding as text: a head line, the place, the quoted and underlined line, notes, help, where to read on."""
         number = str(self.span.line)
         gutter = " " * len(number)
         lines = [f"error[{self.code}]: {self.message}"]
