@@ -59,7 +59,7 @@ class Workspace:
 
 @dataclass(frozen=True, slots=True)
 class Upload:
-    """Before the launches, `bytes` bytes of the argument go to the `__constant__` symbol (an array: device to device)."""
+    """Before the launches, `bytes` bytes of the argument go to the `__constant__` symbol (arrays: device to device)."""
 
     symbol: str
     argument: str

@@ -23,7 +23,7 @@ class Diagnostic:
     source_line: str = ""
 
     def render(self) -> str:
-        """The finding as text: a head line, the place, the quoted and underlined line, notes, help, where to read on."""
+        """The finding as text: a head line, the place, the quoted and underlined line, notes, help, what to read."""
         number = str(self.span.line)
         gutter = " " * len(number)
         lines = [f"error[{self.code}]: {self.message}"]

@@ -6,8 +6,8 @@ A tree is built only by `cugen.spec.resolve`, which guarantees:
   operands were brought to the operator's type by explicit `Cast` nodes;
 - functions that are defined by their expansion (`softmax`, `gelu`, `mean`, `var`, `norm` ...) were expanded;
 - every bound index has a name that no other index of the statement has;
-- subscripts are integer trees (dtype int64) over `Const`, `IndexValue`, `ParamValue`, `Read` (a gather) and the operators
-  add, sub, mul, neg, floordiv, mod.
+- subscripts are integer trees (dtype int64) over `Const`, `IndexValue`, `ParamValue`, `Read` (a gather) and the
+  operators add, sub, mul, neg, floordiv, mod.
 
 Spans are not part of a node's identity: equal expressions at two places of a file compare equal.
 """
@@ -117,7 +117,9 @@ class Select:
 class Cast:
     """A conversion. The value is rounded to `to`; the node's own dtype is `to.compute`.
 
-    Float to integer truncates toward zero and saturates at the 32- or 64-bit range that holds `to` (NaN gives 0), then wraps to `to`."""
+    Float to integer truncates toward zero and saturates at the 32- or 64-bit range that holds `to` (NaN gives 0),
+    then wraps to `to`.
+    """
 
     arg: Expr
     to: DType
@@ -141,8 +143,8 @@ class Reduce:
     """A reduction over all values of `indices` where `where` holds.
 
     `kind`: sum prod max min any all argmax argmin. An empty sum is 0, prod 1, max the type's lowest, min its highest
-    (-inf and inf for floats), any false, all true. argmax and argmin (one index, result int64) take the first of equal values,
-    and a NaN wins over all. `body` has dtype `dtype`, except for argmax and argmin.
+    (-inf and inf for floats), any false, all true. argmax and argmin (one index, result int64) take the first of equal
+    values, and a NaN wins over all. `body` has dtype `dtype`, except for argmax and argmin.
     """
 
     kind: str
@@ -175,7 +177,7 @@ class Scan:
 Expr = Const | IndexValue | ParamValue | ScalarValue | Read | Op | Select | Cast | Reduce | Scan
 
 # name -> number of operands. Comparisons, logic and the predicates give bool; the rest give their operands' type.
-# Integer `floordiv` and `mod` have floor semantics and yield 0 where the divisor is 0; `div` is true division of floats;
+# Integer `floordiv` and `mod` have floor semantics and yield 0 where the divisor is 0; `div` is true division;
 # `pow` of integers wraps, and a negative exponent yields 0 except for bases 1 and -1; shifts by a count outside
 # 0 .. bits - 1 shift everything out. `round` is half to even. `maximum` and `minimum` let NaN through.
 OPERATORS: dict[str, int] = {

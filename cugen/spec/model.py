@@ -16,7 +16,7 @@ from cugen.spec.types import DType
 
 @dataclass(frozen=True, slots=True)
 class Param:
-    """An integer of the spec. `value` is None for a dynamic one, which lies in `minimum .. maximum`, a multiple of `multiple_of`."""
+    """An integer of the spec. `value` is None for a dynamic one: `minimum .. maximum`, a multiple of `multiple_of`."""
 
     name: str
     value: int | None
@@ -32,7 +32,7 @@ class Param:
 
 @dataclass(frozen=True, slots=True)
 class Scalar:
-    """A number beside the arrays: baked in where `value` is known, else an argument; `constant` puts it in constant memory."""
+    """A number beside the arrays: baked in where `value` is known, else an argument (`constant`: in constant memory)."""
 
     name: str
     dtype: DType
@@ -112,8 +112,8 @@ class Requirement:
 class Schedule:
     """What the user fixed about the way of computing; None and empty mean that the generator chooses.
 
-    `block`, `thread` and `step` map index names to sizes; `tunables` holds a family's own keys; `spans` gives each key's place
-    (`"block.m"`, `"family"`).
+    `block`, `thread` and `step` map index names to sizes; `tunables` holds a family's own keys; `spans` gives each
+    key's place (`"block.m"`, `"family"`).
     """
 
     family: str | None = None

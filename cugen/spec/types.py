@@ -75,11 +75,10 @@ INT8, INT16, INT32, INT64 = (DType(f"int{bits}", Kind.INT, bits) for bits in (8,
 UINT8, UINT16, UINT32, UINT64 = (DType(f"uint{bits}", Kind.UINT, bits) for bits in (8, 16, 32, 64))
 BOOL = DType("bool", Kind.BOOL, 8)
 
-DTYPES: dict[str, DType] = {
-    t.name: t
-    for t in (FLOAT64, FLOAT32, FLOAT16, BFLOAT16, FLOAT8_E4M3, FLOAT8_E5M2)
-    + (INT8, INT16, INT32, INT64, UINT8, UINT16, UINT32, UINT64, BOOL)
-}
+_FLOATS = (FLOAT64, FLOAT32, FLOAT16, BFLOAT16, FLOAT8_E4M3, FLOAT8_E5M2)
+_INTEGERS = (INT8, INT16, INT32, INT64, UINT8, UINT16, UINT32, UINT64)
+
+DTYPES: dict[str, DType] = {t.name: t for t in (*_FLOATS, *_INTEGERS, BOOL)}
 
 
 def promote(a: DType, b: DType) -> DType:
