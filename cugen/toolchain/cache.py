@@ -1,0 +1,134 @@
+"""One content-addressed store for everything that a compiler makes.
+
+An entry is a folder named by the SHA-256 of all that went into it. It is written under a private name and moved into
+place by one rename, so a reader sees a whole entry or none, whichever process was first. A list of checksums inside
+each entry tells a damaged one from a good one.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import shutil
+import tempfile
+import time
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+LIMIT_BYTES = 2 << 30
+_YOUNG_SECONDS = 3600.0  # an entry this fresh may be in use by another process: it is never evicted
+_CHECKSUMS = "checksums.json"
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """A finished folder of the cache; `cached` tells a hit from a build, `seconds` is what this call took."""
+
+    path: Path
+    cached: bool
+    seconds: float
+
+
+def folder() -> Path:
+    """Where entries live: `CUGEN_CACHE_DIR`, else `cugen` under `XDG_CACHE_HOME`, else `~/.cache/cugen`."""
+    if own := os.environ.get("CUGEN_CACHE_DIR"):
+        return Path(own)
+    base = os.environ.get("XDG_CACHE_HOME")
+    return (Path(base) if base else Path.home() / ".cache") / "cugen"
+
+
+def key(*, kind: str, sources: Mapping[str, str], flags: Iterable[str], compiler: str, includes: Iterable[Path]) -> str:
+    """SHA-256 over everything that decides a build's outcome. Every file below an include folder counts."""
+    description = {
+        "kind": kind,
+        "sources": sorted(sources.items()),
+        "flags": list(flags),
+        "compiler": compiler,
+        "includes": [_folder_hash(path) for path in includes],
+    }
+    return hashlib.sha256(json.dumps(description).encode()).hexdigest()
+
+
+def get(key: str, build: Callable[[Path], None]) -> Entry:
+    """The entry of `key`; where there is none, or a damaged one, `build` fills a new folder.
+
+    What `build` raises reaches the caller, and leaves nothing behind.
+    """
+    start = time.perf_counter()
+    root = folder()
+    final = root / key[:2] / key
+    if _is_whole(final):
+        os.utime(final)
+        return Entry(final, True, time.perf_counter() - start)
+    final.parent.mkdir(parents=True, exist_ok=True)
+    private = Path(tempfile.mkdtemp(prefix="building-", dir=root))
+    try:
+        build(private)
+        _write_checksums(private)
+        _move_into_place(private, final)
+    finally:
+        shutil.rmtree(private, ignore_errors=True)
+    evict(root)
+    return Entry(final, False, time.perf_counter() - start)
+
+
+def evict(root: Path, limit_bytes: int = LIMIT_BYTES) -> None:
+    """Removes the entries that were not used for longest until the rest fit in `limit_bytes`."""
+    oldest_first = []
+    for path in root.glob("??/*"):
+        try:
+            size = sum(file.stat().st_size for file in path.rglob("*") if file.is_file())
+            oldest_first.append((path.stat().st_mtime, size, path))
+        except FileNotFoundError:  # another process removed it
+            continue
+    excess = sum(size for _, size, _ in oldest_first) - limit_bytes
+    for used, size, path in sorted(oldest_first):
+        if excess <= 0 or time.time() - used < _YOUNG_SECONDS:
+            return
+        shutil.rmtree(path, ignore_errors=True)
+        excess -= size
+
+
+def _move_into_place(private: Path, final: Path) -> None:
+    for _ in range(16):
+        try:
+            private.rename(final)
+            return
+        except OSError:
+            if not final.exists():
+                raise
+        if _is_whole(final):  # another process was first, with the same content
+            return
+        damaged = Path(tempfile.mkdtemp(prefix="damaged-", dir=private.parent))
+        try:
+            final.rename(damaged / "entry")
+        except FileNotFoundError:  # another process took it away
+            pass
+        finally:
+            shutil.rmtree(damaged, ignore_errors=True)
+    raise OSError(f"could not move a finished build to {final}")
+
+
+def _is_whole(path: Path) -> bool:
+    try:
+        checksums = json.loads((path / _CHECKSUMS).read_bytes())
+        return bool(checksums) and all(_file_hash(path / name) == value for name, value in checksums.items())
+    except (OSError, ValueError, AttributeError):
+        return False
+
+
+def _write_checksums(path: Path) -> None:
+    names = sorted(file.relative_to(path).as_posix() for file in path.rglob("*") if file.is_file())
+    (path / _CHECKSUMS).write_text(json.dumps({name: _file_hash(path / name) for name in names}))
+
+
+def _file_hash(path: Path) -> str:
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def _folder_hash(path: Path) -> list[tuple[str, str]]:
+    files = sorted(file for file in path.rglob("*") if file.is_file())
+    return [(file.relative_to(path).as_posix(), _file_hash(file)) for file in files]

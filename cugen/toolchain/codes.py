@@ -1,0 +1,15 @@
+"""The 4xxx codes: what can go wrong in a compiler. A code is never reused."""
+
+from __future__ import annotations
+
+COMPILE_FAILED = "CG4001"
+TOOL_MISSING = "CG4002"
+TARGET_UNKNOWN = "CG4003"
+COMPILER_STUCK = "CG4004"
+
+CODES: dict[str, str] = {
+    COMPILE_FAILED: "a compiler refused a generated source",
+    TOOL_MISSING: "a tool was not found on this machine",
+    TARGET_UNKNOWN: "the installed CUDA compiler can't compile for this target",
+    COMPILER_STUCK: "a compiler didn't finish in time",
+}

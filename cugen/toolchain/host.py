@@ -1,0 +1,92 @@
+"""The host C++ compiler: finding it, and building an executable through the cache."""
+
+from __future__ import annotations
+
+import functools
+import os
+import shlex
+import shutil
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from cugen.toolchain import cache, process
+from cugen.toolchain.errors import ToolMissing
+
+_CANDIDATES = ("g++", "clang++", "c++")
+_CURE = "install a C++17 compiler (`apt install g++`, `dnf install gcc-c++`), or name one in the variable CXX"
+
+
+@dataclass(frozen=True, slots=True)
+class HostCompiler:
+    """`command` is the first words of every call: the program, and what CXX adds to it (`ccache g++`, `g++ -m64`)."""
+
+    command: tuple[str, ...]
+    version: str
+
+    @property
+    def path(self) -> str:
+        return self.command[0]
+
+
+@dataclass(frozen=True, slots=True)
+class Built:
+    """A finished executable. `seconds` is what this call took, `cached` whether an earlier build was found."""
+
+    path: Path
+    seconds: float
+    cached: bool
+    log: str = ""
+
+
+def compiler() -> HostCompiler:
+    """CXX where it is set, else g++, clang++ or c++ on PATH. ToolMissing where there is none."""
+    if own := shlex.split(os.environ.get("CXX", "")):
+        found = shutil.which(own[0])
+        if found is None:
+            raise ToolMissing(f"the C++ compiler `{own[0]}` that CXX names", _CURE)
+        return _identified((found, *own[1:]), Path(found).stat().st_mtime_ns)
+    for name in _CANDIDATES:
+        if found := shutil.which(name):
+            return _identified((found,), Path(found).stat().st_mtime_ns)
+    raise ToolMissing("a C++ compiler (g++, clang++ or c++)", _CURE)
+
+
+def build(sources: Mapping[str, str], main: str, flags: Sequence[str], includes: Sequence[Path] = ()) -> Built:
+    """Compiles and links `main`, one of `sources`, into an executable; CompileError where the compiler refuses it.
+
+    `sources` maps file names to texts. They lie in the compiler's working folder, which is on its include path, so
+    messages and `__FILE__` hold their bare names. `includes` are further include folders; their contents count for
+    the cache. Flags that begin with `-l` go after the source, where linkers want them.
+    """
+    used = compiler()
+    libraries = [flag for flag in flags if flag.startswith("-l")]
+    before = [flag for flag in flags if not flag.startswith("-l")]
+    folders = [argument for folder in includes for argument in ("-I", str(folder.resolve()))]
+    arguments = [*used.command, *before, "-I", ".", *folders, main, *libraries, "-o", "program"]
+
+    def compile_in(folder: Path) -> None:
+        for name, text in sources.items():
+            (folder / name).write_text(text)
+        log = process.compile_with(arguments, main, folder)
+        (folder / "log.txt").write_text(log)
+
+    entry = cache.get(
+        cache.key(
+            kind=f"executable of {main}",
+            sources=sources,
+            flags=flags,
+            compiler=f"{' '.join(used.command)}\n{used.version}",
+            includes=includes,
+        ),
+        compile_in,
+    )
+    log = (entry.path / "log.txt").read_text()
+    return Built(entry.path / "program", entry.seconds, entry.cached, log)
+
+
+@functools.lru_cache
+def _identified(command: tuple[str, ...], _modified: int) -> HostCompiler:
+    version = process.run([*command, "--version"], "--version").output
+    machine = process.run([*command, "-dumpmachine"], "-dumpmachine").output
+    return HostCompiler(command, f"{version.splitlines()[0] if version else 'unknown'} ({machine.strip()})")

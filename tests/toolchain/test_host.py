@@ -1,0 +1,84 @@
+"""Building an executable with the host C++ compiler."""
+
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from cugen.toolchain import host
+from cugen.toolchain.errors import CompileError, ToolMissing
+
+HELLO = '#include "greeting.h"\n#include <cstdio>\nint main() { std::puts(GREETING); }\n'
+
+
+def output_of(built: host.Built) -> str:
+    return subprocess.run([built.path], capture_output=True, text=True, check=True, timeout=20).stdout
+
+
+def test_a_source_with_a_header_becomes_a_program_that_runs() -> None:
+    built = host.build({"main.cpp": HELLO, "greeting.h": '#define GREETING "hello"\n'}, "main.cpp", ["-std=c++17"])
+    assert output_of(built) == "hello\n"
+    assert not built.cached
+
+
+def test_the_same_build_again_comes_from_the_cache() -> None:
+    sources = {"main.cpp": HELLO, "greeting.h": '#define GREETING "hello"\n'}
+    first = host.build(sources, "main.cpp", [])
+    second = host.build(sources, "main.cpp", [])
+    assert second.cached
+    assert second.path == first.path
+
+
+@pytest.mark.parametrize("changed", ["header", "flags", "include folder"])
+def test_whatever_decides_the_outcome_decides_the_cache_entry(changed: str, tmp_path: Path) -> None:
+    (tmp_path / "greeting.h").write_text('#define GREETING "from the folder"\n')
+    paths = [host.build({"main.cpp": HELLO}, "main.cpp", [], [tmp_path]).path]
+    sources, flags = {"main.cpp": HELLO}, []
+    if changed == "header":
+        sources["greeting.h"] = '#define GREETING "hello"\n'
+    elif changed == "flags":
+        flags.append("-O1")
+    else:
+        (tmp_path / "greeting.h").write_text('#define GREETING "changed"\n')
+    built = host.build(sources, "main.cpp", flags, [tmp_path])
+    assert not built.cached
+    assert built.path not in paths
+
+
+def test_a_cuda_source_can_be_read_as_cpp_with_a_header_forced_in() -> None:
+    sources = {"k.cu": "__global__ void f() {}\nint main() { f(); }\n", "shim.h": "#define __global__\n"}
+    built = host.build(sources, "k.cu", ["-include", "shim.h", "-x", "c++"])
+    assert output_of(built) == ""
+
+
+def test_a_refused_source_names_its_own_file_and_line() -> None:
+    with pytest.raises(CompileError) as caught:
+        host.build({"bad.cpp": "int main() {\n  return missing;\n}\n"}, "bad.cpp", [])
+    assert "bad.cpp:2:" in caught.value.output
+    assert caught.value.source_name == "bad.cpp"
+    assert caught.value.code == "CG4001"
+
+
+def test_a_failed_build_leaves_nothing_in_the_cache(cache_folder: Path) -> None:
+    with pytest.raises(CompileError):
+        host.build({"bad.cpp": "no"}, "bad.cpp", [])
+    assert [path for path in cache_folder.rglob("*") if path.is_file()] == []
+
+
+def test_cxx_names_the_compiler(monkeypatch: pytest.MonkeyPatch) -> None:
+    found = host.compiler().path
+    monkeypatch.setenv("CXX", f"{found} -DGREETING=1")
+    assert host.compiler().command == (found, "-DGREETING=1")
+
+
+def test_a_missing_compiler_is_named_with_its_cure(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("CXX", "no-such-compiler")
+    with pytest.raises(ToolMissing, match=r"(?s)no-such-compiler.*help: install a C\+\+17 compiler"):
+        host.compiler()
+
+
+def test_a_machine_without_any_compiler_is_told_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("CXX", raising=False)
+    monkeypatch.setenv("PATH", "")
+    with pytest.raises(ToolMissing, match="apt install g"):
+        host.compiler()
