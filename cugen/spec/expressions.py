@@ -174,7 +174,15 @@ class Scan:
     span: Span = field(default=NOWHERE, compare=False)
 
 
-Expr = Const | IndexValue | ParamValue | ScalarValue | Read | Op | Select | Cast | Reduce | Scan
+@dataclass(frozen=True, slots=True)
+class Local:
+    """A value that a kernel has already computed, under its name there. Only plans hold these, never a spec."""
+
+    name: str
+    dtype: DType
+
+
+Expr = Const | IndexValue | ParamValue | ScalarValue | Read | Op | Select | Cast | Reduce | Scan | Local
 
 # name -> number of operands. Comparisons, logic and the predicates give bool; the rest give their operands' type.
 # Integer `floordiv` and `mod` have floor semantics and yield 0 where the divisor is 0; `div` is true division;

@@ -1,6 +1,7 @@
 """The limits of every compute capability that the generator aims at.
 
-Figures: CUDA programming guide (compute capabilities), `cuda_occupancy.h`. Sizes are bytes unless the name says otherwise.
+Figures: CUDA programming guide (compute capabilities), `cuda_occupancy.h`. Sizes are bytes unless the name says
+otherwise.
 """
 
 from __future__ import annotations

@@ -1,0 +1,287 @@
+"""The plan: what a kernel does, node by node, with every memory access as an object of its own.
+
+The emitter prints these nodes and nothing else; the analysis reads the same objects. Values are expression trees of
+`cugen.spec.expressions` whose leaves are `Local`s, constants, params and scalars: every memory read has become a `Load`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+import sympy
+
+from cugen.plan.symbols import INT32_MAX, INT32_MIN, Integer, Range, bounds, symbol
+from cugen.spec.expressions import Expr, Local
+from cugen.spec.types import DType
+
+
+@dataclass(frozen=True, slots=True)
+class Array:
+    """Memory that a kernel touches, under its name in C.
+
+    `shape` counts elements per dimension. A flat array is printed with one subscript through `strides` (elements);
+    any other with one subscript per dimension, the last one `pad` elements longer than its shape says.
+    `swizzle` names the xor that permutes columns by row: column c of row r stands at `c ^ (r % swizzle)`.
+    """
+
+    name: str  # the spec's name, also of the array that a tile stages
+    symbol: str  # the name in C
+    dtype: DType
+    shape: tuple[Integer, ...]
+    strides: tuple[Integer, ...]
+    space: str  # global, readonly, constant, shared, register
+    flat: bool = True
+    pad: int = 0
+    swizzle: int = 0
+    dynamic: bool = False
+    values: tuple[int | float | bool, ...] | None = None
+    writable: bool = False
+
+    @property
+    def padded_shape(self) -> tuple[Integer, ...]:
+        return (*self.shape[:-1], self.shape[-1] + self.pad) if self.shape else ()
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Access:
+    """One place in the source that reads or writes memory; printed exactly once.
+
+    `subscripts` are over named indices, params and constants; `width` consecutive elements move at once.
+    """
+
+    array: Array
+    subscripts: tuple[Integer, ...]
+    kind: str  # load or store
+    width: int = 1
+
+    def offset(self) -> Integer:
+        """The element's place in the array, as one expression."""
+        terms = (sub * stride for sub, stride in zip(self.subscripts, self.array.strides, strict=True))
+        return sympy.Add(*terms)
+
+
+@dataclass(frozen=True, slots=True)
+class Index:
+    """A named integer of the kernel: `const int row = blockIdx.y * 16 + threadIdx.y;`."""
+
+    name: str  # in C
+    definition: Integer
+    range: Range
+
+    @property
+    def symbol(self) -> sympy.Symbol:
+        return symbol(self.name)
+
+    @property
+    def is_wide(self) -> bool:
+        """Whether 32 bits can overflow."""
+        return not (INT32_MIN <= self.range[0] and self.range[1] <= INT32_MAX)
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """`left operator right` between integer expressions; the operator is one of < <= > >= == !=."""
+
+    left: Integer
+    operator: str
+    right: Integer
+
+
+@dataclass(frozen=True, slots=True)
+class Guard:
+    """A conjunction of comparisons of index expressions, which the analysis can split a launch by."""
+
+    terms: tuple[Comparison, ...]
+
+
+Condition = Guard | Expr
+
+
+@dataclass(frozen=True, slots=True)
+class Loop:
+    """`for (int index = start; index < stop; index += step)`; `unroll` asks the compiler to unroll it whole."""
+
+    index: Index
+    start: Integer
+    stop: Integer
+    step: int = 1
+    unroll: bool = False
+    downward: bool = False  # from stop - 1 to start
+
+
+@dataclass(frozen=True, slots=True)
+class Define:
+    """Introduces an index."""
+
+    index: Index
+
+
+@dataclass(frozen=True, slots=True)
+class Let:
+    """Introduces a local with its first value; `mutable` where assignments follow; None leaves it to them."""
+
+    local: Local
+    value: Expr | None
+    mutable: bool = False
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Load:
+    """Introduces a local with an element of memory, or with `otherwise` where the guard fails."""
+
+    local: Local
+    access: Access
+    guard: Guard | None = None
+    otherwise: Expr | None = None
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Store:
+    """Writes a value, rounded to the array's element type."""
+
+    access: Access
+    value: Expr
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Copy:
+    """Moves an element (or `width` of them) from one array to another, or zero where the guard fails."""
+
+    target: Access
+    source: Access
+    guard: Guard | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Assign:
+    """`local = value`."""
+
+    local: Local
+    value: Expr
+
+
+@dataclass(frozen=True, slots=True)
+class For:
+    loop: Loop
+    body: tuple[Node, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class If:
+    condition: Condition
+    then: tuple[Node, ...]
+    orelse: tuple[Node, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class ReturnUnless:
+    """Ends the threads for which the guard fails; no barrier may follow."""
+
+    guard: Guard
+
+
+@dataclass(frozen=True, slots=True)
+class Barrier:
+    """`__syncthreads()`."""
+
+
+@dataclass(frozen=True, slots=True)
+class Declare:
+    """A shared tile or an array in registers; `zeroed` where its elements start at zero."""
+
+    array: Array
+    zeroed: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Comment:
+    text: str
+
+
+Node = Define | Let | Load | Store | Copy | Assign | For | If | ReturnUnless | Barrier | Declare | Comment
+
+
+def walk_nodes(nodes: tuple[Node, ...]) -> Iterator[Node]:
+    """All nodes in the order of the source, parents first."""
+    for node in nodes:
+        yield node
+        match node:
+            case For():
+                yield from walk_nodes(node.body)
+            case If():
+                yield from walk_nodes(node.then)
+                yield from walk_nodes(node.orelse)
+
+
+def accesses(nodes: tuple[Node, ...]) -> Iterator[Access]:
+    """Every access below the nodes, in the order of the source."""
+    for node in walk_nodes(nodes):
+        match node:
+            case Load() | Store():
+                yield node.access
+            case Copy():
+                yield node.source
+                yield node.target
+
+
+@dataclass(frozen=True, slots=True)
+class Kernel:
+    """One `__global__` function and its launch.
+
+    `parts` gives the family's template the pieces it arranges, in the order in which they run; together they are the
+    kernel's whole body. `ranges` holds the values that every symbol of the body can take.
+    """
+
+    name: str
+    family: str
+    arrays: tuple[Array, ...]  # the ones that are parameters or symbols at file scope, in order of the spec
+    arguments: tuple[
+        str, ...
+    ]  # names of the spec's arrays, scalars, params and temporaries, in order of the parameters
+    parts: tuple[tuple[str, tuple[Node, ...]], ...]
+    grid: tuple[Integer, Integer, Integer]
+    block: tuple[int, int, int]
+    ranges: tuple[tuple[sympy.Symbol, Range], ...]
+    computes: tuple[str, ...]  # the statements, as the user wrote them
+    minimum_blocks: int = 0  # for __launch_bounds__
+    shared_bytes: int = 0
+    dynamic_shared_bytes: int = 0
+    alignments: tuple[tuple[str, int], ...] = ()  # bytes asked of an argument beyond its element's size
+    reasons: tuple[str, ...] = ()  # why this family and these tunables
+
+    @property
+    def body(self) -> tuple[Node, ...]:
+        return tuple(node for _, nodes in self.parts for node in nodes)
+
+    @property
+    def threads(self) -> int:
+        return self.block[0] * self.block[1] * self.block[2]
+
+
+@dataclass(frozen=True, slots=True)
+class Upload:
+    """An argument that is copied to a `__constant__` symbol before the launches."""
+
+    symbol: str
+    argument: str
+    bytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """A sequence of kernels behind one entry point. Temporaries that cross kernels live in the workspace."""
+
+    kernels: tuple[Kernel, ...]
+    workspace: tuple[Array, ...] = ()
+    constants: tuple[Array, ...] = ()  # __constant__ symbols and baked tables at file scope
+    uploads: tuple[Upload, ...] = ()
+    scalar_symbols: tuple[tuple[str, str], ...] = ()  # scalar of the spec -> its name in C
+    param_symbols: tuple[tuple[str, str], ...] = ()
+    notes: tuple[str, ...] = field(default=())  # which temporaries were recomputed, kept or stored, and why
+
+
+def fits_int(expr: Integer, ranges: dict[sympy.Symbol, Range]) -> bool:
+    """Whether every value of `expr` fits 32 bits."""
+    low, high = bounds(expr, ranges)
+    return INT32_MIN <= low and high <= INT32_MAX

@@ -1,0 +1,156 @@
+"""Integer expressions of a kernel: sympy, with floor division, modulo and exclusive or as functions of our own.
+
+sympy's own `floor` prints as floating point, its `Mod` is not reduced by our rules and its `^` is a Boolean, so the
+three are opaque here apart from the few simplifications below, which are all exact for every integer argument.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import sympy
+
+Integer = sympy.Expr  # an integer-valued expression
+Range = tuple[int, int]  # inclusive
+Ranges = Mapping[sympy.Symbol, Range]
+
+INT32_MAX = 2**31 - 1
+INT32_MIN = -(2**31)
+
+
+def symbol(name: str) -> sympy.Symbol:
+    """An integer symbol; equal names give equal symbols."""
+    return sympy.Symbol(name, integer=True)
+
+
+def integer(value: int) -> Integer:
+    return sympy.Integer(value)
+
+
+class FloorDiv(sympy.Function):  # type: ignore[misc]
+    """`a // b`, rounded toward minus infinity; b is positive."""
+
+    nargs = 2
+    is_integer = True
+
+    @classmethod
+    def eval(cls, a: Any, b: Any) -> Any:
+        if b == 1:
+            return a
+        if a.is_Integer and b.is_Integer:
+            return sympy.Integer(int(a) // int(b)) if b != 0 else sympy.Integer(0)
+        if a == 0:
+            return sympy.Integer(0)
+        return None
+
+
+class Mod(sympy.Function):  # type: ignore[misc]
+    """`a % b` with the sign of b; b is positive."""
+
+    nargs = 2
+    is_integer = True
+
+    @classmethod
+    def eval(cls, a: Any, b: Any) -> Any:
+        if b == 1:
+            return sympy.Integer(0)
+        if a.is_Integer and b.is_Integer:
+            return sympy.Integer(int(a) % int(b)) if b != 0 else sympy.Integer(0)
+        return None
+
+
+class BitXor(sympy.Function):  # type: ignore[misc]
+    """`a ^ b` of non-negative integers."""
+
+    nargs = 2
+    is_integer = True
+
+    @classmethod
+    def eval(cls, a: Any, b: Any) -> Any:
+        if a.is_Integer and b.is_Integer:
+            return sympy.Integer(int(a) ^ int(b))
+        return None
+
+
+class Minimum(sympy.Function):  # type: ignore[misc]
+    """The lesser of two; sympy's own Min tries to prove which, at a cost that generation cannot afford."""
+
+    nargs = 2
+    is_integer = True
+
+    @classmethod
+    def eval(cls, a: Any, b: Any) -> Any:
+        return sympy.Integer(min(int(a), int(b))) if a.is_Integer and b.is_Integer else None
+
+
+class Maximum(sympy.Function):  # type: ignore[misc]
+    """The greater of two."""
+
+    nargs = 2
+    is_integer = True
+
+    @classmethod
+    def eval(cls, a: Any, b: Any) -> Any:
+        return sympy.Integer(max(int(a), int(b))) if a.is_Integer and b.is_Integer else None
+
+
+class Element(sympy.Function):  # type: ignore[misc]
+    """A value read from memory, known to a kernel under a name: `Element(symbol)`. Nothing is known of it but its range."""
+
+    nargs = 1
+    is_integer = True
+
+
+def ceil_div(a: Integer, b: int) -> Integer:
+    """`a / b` rounded up: how many blocks of b cover a."""
+    return FloorDiv(a + (b - 1), sympy.Integer(b)) if b != 1 else a
+
+
+def bounds(expr: Integer, ranges: Ranges) -> Range:
+    """An interval that holds every value of `expr` where each symbol lies in its range. KeyError for an unknown symbol."""
+    if expr.is_Integer:
+        return int(expr), int(expr)
+    if expr.is_Symbol:
+        return ranges[expr]
+    parts = [bounds(arg, ranges) for arg in expr.args]
+    if expr.is_Add:
+        return sum(low for low, _ in parts), sum(high for _, high in parts)
+    if expr.is_Mul:
+        low, high = parts[0]
+        for other_low, other_high in parts[1:]:
+            corners = (low * other_low, low * other_high, high * other_low, high * other_high)
+            low, high = min(corners), max(corners)
+        return low, high
+    if expr.is_Pow and expr.exp.is_Integer and expr.exp > 0:
+        exponent = int(expr.exp)
+        corners = [value**exponent for value in parts[0]]
+        low = 0 if exponent % 2 == 0 and parts[0][0] < 0 < parts[0][1] else min(corners)
+        return low, max(corners)
+    (low, high), *rest = parts
+    match expr:
+        case FloorDiv():
+            low_divisor, high_divisor = max(rest[0][0], 1), max(rest[0][1], 1)
+            quotients = (low // low_divisor, low // high_divisor, high // low_divisor, high // high_divisor)
+            return min(quotients), max(quotients)
+        case Mod():
+            divisor = max(rest[0][1], 1)
+            return (low, high) if 0 <= low and high < max(rest[0][0], 1) else (0, divisor - 1)
+        case BitXor():
+            widest = max(high, rest[0][1])
+            return 0, (1 << widest.bit_length()) - 1
+        case Minimum():
+            return min(low, rest[0][0]), min(high, rest[0][1])
+        case Maximum():
+            return max(low, rest[0][0]), max(high, rest[0][1])
+    raise TypeError(f"not an integer expression: {expr}")
+
+
+def is_below(expr: Integer, limit: Integer, ranges: Ranges) -> bool:
+    """Whether `expr < limit` is certain: by the interval of the difference, in which equal symbols cancel."""
+    return bounds(expr - limit, ranges)[1] < 0
+
+
+def evaluate(expr: Integer, values: Mapping[sympy.Symbol, int]) -> int:
+    """The value of `expr` where every symbol has one."""
+    return int(expr.subs(values))
