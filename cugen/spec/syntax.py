@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 from cugen.spec.expressions import Span
@@ -98,3 +99,23 @@ class StatementNode:
     value: Node
     text: str
     span: Span
+
+
+def walk(node: Node) -> Iterator[Node]:
+    """The node and everything below it, parents first, in the order of the text."""
+    yield node
+    match node:
+        case SubscriptNode(subscripts=parts) | CompareNode(operands=parts):
+            below = parts
+        case UnaryNode(operand=operand):
+            below = (operand,)
+        case BinaryNode(left=left, right=right):
+            below = (left, right)
+        case ConditionalNode(condition=condition, then=then, orelse=orelse):
+            below = (then, condition, orelse)
+        case CallNode(arguments=arguments, keywords=keywords):
+            below = (*arguments, *(value for _, value in keywords))
+        case _:
+            below = ()
+    for part in below:
+        yield from walk(part)
