@@ -1,0 +1,169 @@
+"""Reads the values of a spec's keys: each function gives the value, or None after reporting what is wrong."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+from cugen.spec.diagnostics import Reporter
+from cugen.spec.expressions import Span
+from cugen.spec.nearest import did_you_mean
+from cugen.spec.nodes import Entry, YamlMapping, YamlNode, YamlScalar, YamlSequence
+
+
+def describe(node: YamlNode) -> str:
+    """A node in words, for messages."""
+    match node:
+        case YamlMapping():
+            return "a mapping"
+        case YamlSequence():
+            return "a list"
+        case YamlScalar(value=None):
+            return "nothing"
+        case YamlScalar(value=bool()):
+            return f"the boolean `{node.string}`"
+        case YamlScalar(value=int() | float()):
+            return f"the number `{shorten(node.string)}`"
+    return f"the text `{shorten(node.string)}`"
+
+
+def shorten(text: str, limit: int = 40) -> str:
+    """The start of a text on one line."""
+    line = " ".join(text.split())
+    return line if len(line) <= limit else line[: limit - 1] + "…"
+
+
+def wrong_type(node: YamlNode, expected: str, report: Reporter, *, key: str, help: str = "") -> None:
+    report.error(
+        "CG1015",
+        f"`{key}` must be {expected}, not {describe(node)}",
+        first_line(node),
+        key=key,
+        label=f"expected {expected}",
+        help=help or f"write {expected}",
+    )
+
+
+def first_line(node: YamlNode) -> Span:
+    """A place to underline: a node that goes over several lines is shown by its start."""
+    span = node.span
+    if span.end_line == span.line:
+        return span
+    if isinstance(node, YamlScalar):
+        return Span(span.line, span.column, span.line, span.column + 1)
+    return Span(span.line, span.column, span.line, span.column + 1)
+
+
+def read_mapping(node: YamlNode, report: Reporter, *, key: str, help: str = "") -> tuple[Entry, ...] | None:
+    """The entries of a mapping whose keys are names of the user's own."""
+    if isinstance(node, YamlMapping):
+        return node.entries
+    wrong_type(node, "a mapping", report, key=key, help=help)
+    return None
+
+
+def read_keys(
+    node: YamlNode, known: Sequence[str], report: Reporter, *, key: str, required: Sequence[str] = ()
+) -> dict[str, Entry] | None:
+    """The entries of a mapping with a fixed set of keys; unknown and missing ones are findings."""
+    entries = read_mapping(node, report, key=key or "the spec")
+    if entries is None:
+        return None
+    found = {entry.name: entry for entry in entries}
+    for entry in entries:
+        if entry.name not in known:
+            report.error(
+                "CG1014",
+                f"there is no key `{shorten(entry.name)}` here",
+                first_line(entry.key),
+                key=join(key, entry.name),
+                label="unknown key",
+                help=did_you_mean(entry.name, known, what="keys"),
+            )
+    for name in required:
+        if name not in found:
+            report.error(
+                "CG1013",
+                f"the key `{name}` is missing",
+                first_line(node),
+                key=join(key, name),
+                label=f"no `{name}` in this mapping",
+                help=f"add `{name}:`",
+            )
+    return {name: entry for name, entry in found.items() if name in known}
+
+
+def join(key: str, name: str) -> str:
+    """The path of a key: `arrays.A` and `shape` make `arrays.A.shape`."""
+    return f"{key}.{shorten(name)}" if key else shorten(name)
+
+
+def read_text(node: YamlNode, report: Reporter, *, key: str) -> str | None:
+    if isinstance(node, YamlScalar) and isinstance(node.value, str):
+        return node.value
+    wrong_type(node, "text", report, key=key)
+    return None
+
+
+def read_bool(node: YamlNode, report: Reporter, *, key: str) -> bool | None:
+    if isinstance(node, YamlScalar) and isinstance(node.value, bool):
+        return node.value
+    wrong_type(node, "`true` or `false`", report, key=key)
+    return None
+
+
+def read_integer(node: YamlNode, report: Reporter, *, key: str, low: int, high: int) -> int | None:
+    """An integer literal in `low .. high`."""
+    if not isinstance(node, YamlScalar) or not isinstance(node.value, int) or isinstance(node.value, bool):
+        wrong_type(node, "an integer", report, key=key)
+        return None
+    if not low <= node.value <= high:
+        _out_of_range(node, report, key, f"{low} to {high}")
+        return None
+    return node.value
+
+
+def read_number(node: YamlNode, report: Reporter, *, key: str, low: float, high: float = math.inf) -> float | None:
+    """A finite number in `low .. high`."""
+    if not isinstance(node, YamlScalar) or not isinstance(node.value, int | float) or isinstance(node.value, bool):
+        wrong_type(node, "a number", report, key=key)
+        return None
+    try:
+        value = float(node.value)
+    except OverflowError:
+        value = math.inf
+    if not low <= value <= high or math.isinf(value):
+        _out_of_range(node, report, key, f"at least {low:g}" if math.isinf(high) else f"{low:g} to {high:g}")
+        return None
+    return value
+
+
+def _out_of_range(node: YamlScalar, report: Reporter, key: str, allowed: str) -> None:
+    report.error(
+        "CG1029",
+        f"`{key}` is {shorten(node.string)}, which is out of its range",
+        node.span,
+        key=key,
+        label=f"allowed: {allowed}",
+        help=f"choose a value in the range {allowed}",
+    )
+
+
+def read_choice(
+    node: YamlNode, choices: Sequence[str], report: Reporter, *, key: str, what: str, code: str = "CG1052"
+) -> str | None:
+    """One of a few words."""
+    if not isinstance(node, YamlScalar) or node.value is None:
+        wrong_type(node, f"one of {', '.join(choices)}", report, key=key)
+        return None
+    if node.string not in choices:
+        report.error(
+            code,
+            f"there is no {what} `{shorten(node.string)}`",
+            first_line(node),
+            key=key,
+            label=f"unknown {what}",
+            help=did_you_mean(node.string, choices, what=f"{what}s"),
+        )
+        return None
+    return node.string
