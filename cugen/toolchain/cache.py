@@ -19,6 +19,7 @@ from pathlib import Path
 
 LIMIT_BYTES = 2 << 30
 _YOUNG_SECONDS = 3600.0  # an entry this fresh may be in use by another process: it is never evicted
+_ABANDONED_SECONDS = 86400.0
 _CHECKSUMS = "checksums.json"
 
 
@@ -75,7 +76,11 @@ def get(key: str, build: Callable[[Path], None]) -> Entry:
 
 
 def evict(root: Path, limit_bytes: int = LIMIT_BYTES) -> None:
-    """Removes the entries that were not used for longest until the rest fit in `limit_bytes`."""
+    """Removes what killed builds left, and the entries that were not used for longest, down to `limit_bytes`."""
+    now = time.time()
+    for path in (*root.glob("building-*"), *root.glob("damaged-*")):
+        if now - _modified(path, now) > _ABANDONED_SECONDS:
+            shutil.rmtree(path, ignore_errors=True)
     oldest_first = []
     for path in root.glob("??/*"):
         try:
@@ -85,7 +90,7 @@ def evict(root: Path, limit_bytes: int = LIMIT_BYTES) -> None:
             continue
     excess = sum(size for _, size, _ in oldest_first) - limit_bytes
     for used, size, path in sorted(oldest_first):
-        if excess <= 0 or time.time() - used < _YOUNG_SECONDS:
+        if excess <= 0 or now - used < _YOUNG_SECONDS:
             return
         shutil.rmtree(path, ignore_errors=True)
         excess -= size
@@ -122,6 +127,13 @@ def _is_whole(path: Path) -> bool:
 def _write_checksums(path: Path) -> None:
     names = sorted(file.relative_to(path).as_posix() for file in path.rglob("*") if file.is_file())
     (path / _CHECKSUMS).write_text(json.dumps({name: _file_hash(path / name) for name in names}))
+
+
+def _modified(path: Path, otherwise: float) -> float:
+    try:
+        return path.stat().st_mtime
+    except FileNotFoundError:  # another process removed it
+        return otherwise
 
 
 def _file_hash(path: Path) -> str:

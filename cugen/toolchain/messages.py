@@ -1,0 +1,68 @@
+"""What compilers print, taken apart: front ends of nvcc and NVRTC, ptxas, g++ and clang++."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+_SEVERITY = r"(?P<severity>(?:catastrophic |fatal )?error|warning)"
+_FORMS = (
+    re.compile(rf"^(?P<file>[^\s()]+)\((?P<line>\d+)\): {_SEVERITY}(?: #[\w-]+)?: (?P<text>.*)$"),  # EDG
+    re.compile(rf"^(?P<file>[^\s:]+):(?P<line>\d+):(?:\d+:)? {_SEVERITY}: (?P<text>.*)$"),  # g++, clang++
+    re.compile(r"^ptxas (?P<file>[^,]+), line (?P<line>\d+); (?P<severity>error|warning) *: (?P<text>.*)$"),
+    re.compile(r"^(?:ptxas|nvcc|nvrtc|nvlink):? *(?P<severity>fatal|error|warning) *: (?P<text>.*)$"),
+)
+_ENTRY = re.compile(r"Compiling entry function '([^']+)' for '")
+_SPILLS = re.compile(r"(\d+) bytes stack frame, (\d+) bytes spill stores, (\d+) bytes spill loads")
+
+
+@dataclass(frozen=True, slots=True)
+class Message:
+    """One error or warning. `line` is 0 where the compiler gave no place; `severity` is `error` or `warning`."""
+
+    severity: str
+    text: str
+    file: str = ""
+    line: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Spills:
+    """Bytes of registers that one thread of a kernel writes to and reads from local memory."""
+
+    stores: int
+    loads: int
+
+
+def parse(output: str) -> tuple[Message, ...]:
+    """Every error and warning in a compiler's output, in its order."""
+    found = []
+    for line in output.splitlines():
+        for form in _FORMS:
+            if match := form.match(line):
+                parts = match.groupdict()
+                severity = "warning" if parts["severity"] == "warning" else "error"
+                place = int(parts.get("line") or 0)
+                found.append(Message(severity, parts["text"].strip(), parts.get("file") or "", place))
+                break
+    return tuple(found)
+
+
+def warnings(output: str) -> tuple[Message, ...]:
+    return tuple(message for message in parse(output) if message.severity == "warning")
+
+
+def errors(output: str) -> tuple[Message, ...]:
+    return tuple(message for message in parse(output) if message.severity == "error")
+
+
+def spills(log: str) -> dict[str, Spills]:
+    """Spills of each kernel, from what `ptxas -v` printed (nvcc and NVRTC pass it on with different margins)."""
+    found: dict[str, Spills] = {}
+    kernel = ""
+    for line in log.splitlines():
+        if entry := _ENTRY.search(line):
+            kernel = entry.group(1)
+        elif kernel and kernel not in found and (figures := _SPILLS.search(line)):
+            found[kernel] = Spills(int(figures.group(2)), int(figures.group(3)))
+    return found

@@ -1,0 +1,120 @@
+"""The store of compiled things, with one process and with many."""
+
+import multiprocessing
+import os
+import time
+from pathlib import Path
+
+import pytest
+
+from cugen.toolchain import cache
+
+
+def write(folder: Path, text: str = "content") -> None:
+    (folder / "a").write_text(text)
+    (folder / "b").write_text(text * 1000)
+
+
+def build_slowly(marks: str) -> str:
+    """In a process of its own: the same entry as all the others, with a trace of each build."""
+
+    def build(folder: Path) -> None:
+        (Path(marks) / f"{os.getpid()}").touch()
+        (folder / "a").write_text("half")
+        time.sleep(0.05)
+        write(folder)
+
+    entry = cache.get("ab" * 32, build)
+    return (entry.path / "a").read_text() + (entry.path / "b").read_text()[:7]
+
+
+def test_eight_processes_that_build_one_thing_all_get_a_whole_entry(tmp_path: Path) -> None:
+    marks = tmp_path / "marks"
+    marks.mkdir()
+    with multiprocessing.get_context("fork").Pool(8) as pool:
+        results = pool.map(build_slowly, [str(marks)] * 24, chunksize=1)
+    assert results == ["contentcontent"] * 24
+    assert 1 <= len(list(marks.iterdir())) <= 8
+    leftovers = [path.name for path in cache.folder().iterdir() if path.name != "ab"]
+    assert leftovers == []
+
+
+def test_the_second_call_does_not_build() -> None:
+    first = cache.get("cd" * 32, write)
+    second = cache.get("cd" * 32, lambda folder: pytest.fail("built again"))
+    assert (first.cached, second.cached) == (False, True)
+    assert second.path == first.path
+
+
+@pytest.mark.parametrize("damage", ["changed", "truncated", "removed", "checksums", "not json"])
+def test_a_damaged_entry_is_built_again(damage: str) -> None:
+    path = cache.get("ef" * 32, write).path
+    match damage:
+        case "changed":
+            (path / "a").write_text("tampered")
+        case "truncated":
+            (path / "b").write_text("")
+        case "removed":
+            (path / "a").unlink()
+        case "checksums":
+            (path / "checksums.json").unlink()
+        case "not json":
+            (path / "checksums.json").write_text("{")
+    entry = cache.get("ef" * 32, write)
+    assert not entry.cached
+    assert (entry.path / "a").read_text() == "content"
+    assert cache.get("ef" * 32, write).cached
+
+
+def test_a_build_that_fails_raises_and_leaves_nothing() -> None:
+    def fail(folder: Path) -> None:
+        (folder / "a").write_text("half")
+        raise RuntimeError("no")
+
+    with pytest.raises(RuntimeError):
+        cache.get("01" * 32, fail)
+    assert [path for path in cache.folder().rglob("*") if path.is_file()] == []
+
+
+def test_the_least_recently_used_entries_leave_first() -> None:
+    root = cache.folder()
+    for position, letter in enumerate("abc"):
+        path = cache.get(letter * 64, write).path
+        long_ago = time.time() - 10**6 + position
+        os.utime(path, (long_ago, long_ago))
+    cache.get("a" * 64, write)  # used again: now the youngest
+    cache.evict(root, limit_bytes=10_000)
+    assert [letter for letter in "abc" if (root / (letter * 2) / (letter * 64)).exists()] == ["a"]
+
+
+def test_an_entry_that_may_be_in_use_stays_whatever_the_limit() -> None:
+    path = cache.get("a" * 64, write).path
+    cache.evict(cache.folder(), limit_bytes=0)
+    assert path.exists()
+
+
+def test_what_a_killed_build_left_behind_is_removed_after_a_day() -> None:
+    cache.get("a" * 64, write)
+    stale, fresh = cache.folder() / "building-stale", cache.folder() / "building-fresh"
+    for folder in (stale, fresh):
+        folder.mkdir()
+    os.utime(stale, (time.time() - 2 * 86400,) * 2)
+    cache.evict(cache.folder())
+    assert fresh.exists()
+    assert not stale.exists()
+
+
+@pytest.mark.parametrize("part", ["kind", "sources", "flags", "compiler"])
+def test_the_key_depends_on_every_part(part: str) -> None:
+    parts = {"kind": "k", "sources": {"a": "1"}, "flags": ("-O2",), "compiler": "g++ 12", "includes": ()}
+    other = {"kind": "j", "sources": {"a": "2"}, "flags": ("-O3",), "compiler": "g++ 13"}
+    assert cache.key(**parts) == cache.key(**parts)
+    assert cache.key(**parts) != cache.key(**{**parts, part: other[part]})
+
+
+def test_the_folder_follows_the_environment(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("CUGEN_CACHE_DIR", str(tmp_path / "own"))
+    assert cache.folder() == tmp_path / "own"
+    monkeypatch.delenv("CUGEN_CACHE_DIR")
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "xdg"))
+    assert cache.folder() == tmp_path / "xdg" / "cugen"

@@ -1,0 +1,180 @@
+"""Real kernels through every CUDA compiler of this machine; without a GPU."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+from cugen.toolchain import cuda, elf, locations, nvcc, nvrtc
+from cugen.toolchain.errors import CompileError, ToolMissing
+
+TILE = """\
+#include <cuda_fp16.h>
+__constant__ float taps[37];
+extern "C" __global__ void __launch_bounds__(256) tile(const float* __restrict__ a, float* __restrict__ b, __half s) {
+    __shared__ float t[16][17];
+    t[threadIdx.y][threadIdx.x] = a[threadIdx.y * 16 + threadIdx.x] * taps[threadIdx.x];
+    __syncthreads();
+    b[threadIdx.y * 16 + threadIdx.x] = t[threadIdx.x][threadIdx.y] + __half2float(s);
+}
+extern "C" __global__ void plain(float* b) { b[threadIdx.x] = 1.0f; }
+"""
+SPILLING = """\
+extern "C" __global__ void spilling(const float* __restrict__ a, float* __restrict__ b, int n) {
+    float v[48];
+#pragma unroll
+    for (int i = 0; i < 48; ++i) v[i] = a[i * 1024 + threadIdx.x];
+    for (int k = 0; k < n; ++k) {
+#pragma unroll
+        for (int i = 0; i < 48; ++i) v[i] = v[i] * v[(i + 7) % 48] + 1.0f;
+    }
+#pragma unroll
+    for (int i = 0; i < 48; ++i) b[i * 1024 + threadIdx.x] = v[i];
+}
+"""
+COMPILERS = [compiler.name for compiler in cuda.compilers()]
+TARGETS = ["sm_75", "sm_80", "sm_90"]
+
+
+@pytest.fixture(scope="module")
+def shared_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("cache")
+
+
+@pytest.fixture(autouse=True)
+def cache_folder(shared_folder: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """One cache for the file: nvcc takes half a second for each kernel."""
+    monkeypatch.setenv("CUGEN_CACHE_DIR", str(shared_folder))
+    return shared_folder
+
+
+def figure(log: str, kernel: str, pattern: str) -> int:
+    """A number from what `ptxas -v` printed of one kernel; 0 where it is silent."""
+    part = log.split(f"Compiling entry function '{kernel}'")[1].split("Compiling entry function")[0]
+    found = re.search(pattern, part)
+    return int(found.group(1)) if found else 0
+
+
+def test_this_machine_has_nvrtc() -> None:
+    assert "nvrtc" in COMPILERS
+
+
+@pytest.mark.parametrize("target", TARGETS)
+@pytest.mark.parametrize("compiler", COMPILERS)
+def test_resources_of_a_kernel_with_a_tile_and_a_constant_table(compiler: cuda.CompilerName, target: str) -> None:
+    cubin = cuda.compile_cubin(TILE, "tile", target, prefer=compiler)
+    assert list(cubin.kernels) == ["plain", "tile"]
+    tile = cubin.kernels["tile"]
+    assert tile.shared_bytes == 16 * 17 * 4
+    assert tile.constant_bytes == 37 * 4
+    assert (tile.spill_stores, tile.spill_loads, tile.stack_bytes) == (0, 0, 0)
+    assert cubin.kernels["plain"].shared_bytes == 0
+    assert cubin.compiler.startswith(compiler)
+
+
+@pytest.mark.parametrize("target", TARGETS)
+@pytest.mark.parametrize("compiler", COMPILERS)
+def test_a_register_limit_spills_and_the_figures_are_those_of_ptxas(compiler: cuda.CompilerName, target: str) -> None:
+    cubin = cuda.compile_cubin(SPILLING, "spilling", target, prefer=compiler, flags=["--maxrregcount=32"])
+    kernel = cubin.kernels["spilling"]
+    assert kernel.registers == figure(cubin.log, "spilling", r"Used (\d+) registers") == 32
+    assert kernel.stack_bytes == figure(cubin.log, "spilling", r"(\d+) bytes stack frame") > 0
+    assert kernel.spill_stores == figure(cubin.log, "spilling", r"(\d+) bytes spill stores") > 0
+    assert kernel.spill_loads == figure(cubin.log, "spilling", r"(\d+) bytes spill loads") > 0
+
+
+@pytest.mark.parametrize("target", TARGETS)
+@pytest.mark.parametrize("compiler", COMPILERS)
+def test_the_cubin_and_ptxas_agree_on_registers_and_shared_memory(compiler: cuda.CompilerName, target: str) -> None:
+    cubin = cuda.compile_cubin(TILE, "tile", target, prefer=compiler)
+    for name, kernel in cubin.kernels.items():
+        assert kernel.registers == figure(cubin.log, name, r"Used (\d+) registers")
+        assert kernel.shared_bytes == figure(cubin.log, name, r"(\d+) bytes smem")
+
+
+@pytest.mark.parametrize("target", ["sm_75", "sm_80"])  # later ones don't print it
+def test_the_cubin_and_ptxas_agree_on_the_argument_bank(target: str) -> None:
+    cubin = cuda.compile_cubin(TILE, "tile", target)
+    sections = elf.kernels(cubin.image)
+    assert sections["tile"].argument_bytes == figure(cubin.log, "tile", r"(\d+) bytes cmem\[0\]")
+
+
+@pytest.mark.parametrize("compiler", COMPILERS)
+def test_a_second_compilation_comes_from_the_cache_with_the_same_bytes(compiler: cuda.CompilerName) -> None:
+    source = TILE + "// another\n"
+    first = cuda.compile_cubin(source, "tile", "sm_80", prefer=compiler)
+    second = cuda.compile_cubin(source, "tile", "sm_80", prefer=compiler)
+    assert (first.cached, second.cached) == (False, True)
+    assert (second.image, second.log, second.kernels) == (first.image, first.log, first.kernels)
+
+
+@pytest.mark.parametrize("compiler", COMPILERS)
+def test_errors_and_warnings_refer_to_the_stem(compiler: cuda.CompilerName) -> None:
+    source = 'extern "C" __global__ void f(float* a) {\n    int unused = 3;\n    a[0] = missing;\n}\n'
+    with pytest.raises(CompileError) as caught:
+        cuda.compile_cubin(source, "gemm", "sm_80", prefer=compiler)
+    assert caught.value.source_name == "gemm.cu"
+    assert 'gemm.cu(3): error: identifier "missing" is undefined' in caught.value.output
+    cubin = cuda.compile_cubin(source.replace("missing", "1.0f"), "gemm", "sm_80", prefer=compiler)
+    assert [(w.file, w.line) for w in cubin.warnings] == [("gemm.cu", 2)]
+
+
+@pytest.mark.parametrize("compiler", COMPILERS)
+def test_a_target_that_the_compiler_does_not_know_has_a_code_of_its_own(compiler: cuda.CompilerName) -> None:
+    with pytest.raises(CompileError, match="can't compile for sm_20") as caught:
+        cuda.compile_cubin(TILE, "tile", "sm_20", prefer=compiler)
+    assert caught.value.code == "CG4003"
+
+
+@pytest.mark.parametrize("compiler", COMPILERS)
+def test_architecture_specific_targets_compile(compiler: cuda.CompilerName) -> None:
+    assert "tile" in cuda.compile_cubin(TILE, "tile", "sm_90a", prefer=compiler).kernels
+
+
+@pytest.mark.parametrize("compiler", COMPILERS)
+def test_ptx_is_for_the_virtual_architecture(compiler: cuda.CompilerName) -> None:
+    ptx = cuda.compile_ptx(TILE, "tile", "sm_80", prefer=compiler)
+    assert ".target sm_80" in ptx
+    assert ".entry tile(" in ptx
+    assert "\0" not in ptx
+
+
+@pytest.mark.parametrize("compiler", COMPILERS)
+def test_floating_point_is_not_made_fast(compiler: cuda.CompilerName) -> None:
+    source = 'extern "C" __global__ void f(float* a) { a[0] = a[1] / a[2]; }\n'
+    assert "div.rn.f32" in cuda.compile_ptx(source, "f", "sm_80", prefer=compiler)
+
+
+def test_host_code_behind_the_usual_guard_is_not_seen_by_nvrtc() -> None:
+    source = TILE + "#if defined(__CUDACC__) && !defined(__CUDACC_RTC__)\n#include <cuda_runtime.h>\n#endif\n"
+    assert "tile" in cuda.compile_cubin(source, "tile", "sm_80", prefer="nvrtc").kernels
+
+
+def nowhere(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(locations, "roots", lambda: iter(()))
+    monkeypatch.setenv("PATH", "")
+    monkeypatch.delenv("CUDA_HOME", raising=False)
+    monkeypatch.delenv("CUDA_PATH", raising=False)
+    monkeypatch.setattr("ctypes.util.find_library", lambda name: None)
+
+
+def test_without_any_compiler_the_message_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+    nowhere(monkeypatch)
+    assert cuda.compilers() == ()
+    with pytest.raises(ToolMissing, match=r"(?s)CG4002.*CUDA compiler.*pip install 'cuda-toolkit\[nvrtc"):
+        cuda.compile_cubin(TILE, "tile", "sm_80")
+
+
+def test_a_compiler_that_was_asked_for_and_is_missing_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    nowhere(monkeypatch)
+    with pytest.raises(ToolMissing, match=r"(?s)nvcc was not found.*cuda-toolkit\[nvcc"):
+        nvcc.require()
+    with pytest.raises(ToolMissing, match=r"(?s)NVRTC .* was not found.*cuda-toolkit\[nvrtc"):
+        nvrtc.require()
+
+
+def test_without_headers_a_source_that_includes_them_is_not_blamed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(locations, "include_folders", lambda: ())
+    with pytest.raises(ToolMissing, match="headers"):
+        cuda.compile_cubin(TILE, "tile", "sm_80", prefer="nvrtc")
+    assert "spilling" in cuda.compile_cubin(SPILLING, "spilling", "sm_80", prefer="nvrtc").kernels

@@ -1,0 +1,34 @@
+"""The cubin reader refuses what is no cubin; its figures are tested against ptxas in test_cuda."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from cugen.toolchain import cuda, elf
+
+SOURCE = 'extern "C" __global__ void f(float* a) { __shared__ float t[8]; t[0] = a[0]; a[1] = t[0]; }\n'
+
+
+def test_a_file_without_an_elf_header_is_refused() -> None:
+    with pytest.raises(ValueError, match="not a cubin"):
+        elf.kernels(b"\x7fELX" + bytes(100))
+
+
+@pytest.fixture(scope="module")
+def image(tmp_path_factory: pytest.TempPathFactory) -> bytes:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("CUGEN_CACHE_DIR", str(tmp_path_factory.mktemp("cache")))
+        return cuda.compile_cubin(SOURCE, "f", "sm_80").image
+
+
+@given(part=st.floats(min_value=0, max_value=0.9))
+def test_a_truncated_cubin_is_refused(image: bytes, part: float) -> None:
+    with pytest.raises(ValueError, match="cubin"):  # the table of sections stands near the end
+        elf.kernels(image[: int(part * len(image))])
+
+
+def test_a_device_function_is_no_kernel() -> None:
+    source = 'extern "C" __device__ __noinline__ int g(int x) { return x * x; }\n' + SOURCE.replace(
+        "a[0]; a[1]", "g(a[0]); a[1]"
+    )
+    assert list(elf.kernels(cuda.compile_cubin(source, "f", "sm_80").image)) == ["f"]
