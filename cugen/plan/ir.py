@@ -1,7 +1,7 @@
 """The plan: what a kernel does, node by node, with every memory access as an object of its own.
 
 The emitter prints these nodes and nothing else; the analysis reads the same objects. Values are expression trees of
-`cugen.spec.expressions` whose leaves are `Local`s, constants, params and scalars: every memory read has become a `Load`.
+`cugen.spec.expressions` whose leaves are `Local`s, constants, params and scalars: every memory read became a `Load`.
 """
 
 from __future__ import annotations
@@ -34,7 +34,8 @@ class Array:
     flat: bool = True
     pad: int = 0
     swizzle: int = 0
-    dynamic: bool = False
+    dynamic: bool = False  # carved out of `extern __shared__` memory, `dynamic_offset` bytes from its start
+    dynamic_offset: int = 0
     values: tuple[int | float | bool, ...] | None = None
     writable: bool = False
 

@@ -5,8 +5,7 @@ from __future__ import annotations
 import re
 
 # Keywords of C++ and of CUDA, builtins, and the functions and macros that generated code or its headers may call.
-RESERVED = frozenset(
-    """
+_WORDS = """
     alignas alignof and and_eq asm auto bitand bitor bool break case catch char char8_t char16_t char32_t class compl
     concept const consteval constexpr constinit const_cast continue co_await co_return co_yield decltype default delete
     do double dynamic_cast else enum explicit export extern false float for friend goto if inline int long mutable
@@ -19,8 +18,8 @@ RESERVED = frozenset(
     j0 j1 jn y0 y1 yn near far norm clock time index signbit isnan isinf isfinite scalbn ldexp logb ilogb nan
     NULL EOF INFINITY NAN M_PI assert printf malloc free memcpy memset exit abort main errno linux unix i386
     small interface CHAR_BIT INT_MAX INT_MIN stdin stdout stderr stream status error grid block cudaStream_t cudaError_t
-    """.split()
-)
+"""
+RESERVED = frozenset(_WORDS.split())
 _IDENTIFIER = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
 

@@ -7,11 +7,11 @@ three are opaque here apart from the few simplifications below, which are all ex
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, TypeAlias
 
 import sympy
 
-Integer = sympy.Expr  # an integer-valued expression
+Integer: TypeAlias = sympy.Expr  # an integer-valued expression
 Range = tuple[int, int]  # inclusive
 Ranges = Mapping[sympy.Symbol, Range]
 
@@ -95,20 +95,13 @@ class Maximum(sympy.Function):  # type: ignore[misc]
         return sympy.Integer(max(int(a), int(b))) if a.is_Integer and b.is_Integer else None
 
 
-class Element(sympy.Function):  # type: ignore[misc]
-    """A value read from memory, known to a kernel under a name: `Element(symbol)`. Nothing is known of it but its range."""
-
-    nargs = 1
-    is_integer = True
-
-
 def ceil_div(a: Integer, b: int) -> Integer:
     """`a / b` rounded up: how many blocks of b cover a."""
     return FloorDiv(a + (b - 1), sympy.Integer(b)) if b != 1 else a
 
 
 def bounds(expr: Integer, ranges: Ranges) -> Range:
-    """An interval that holds every value of `expr` where each symbol lies in its range. KeyError for an unknown symbol."""
+    """An interval that holds every value of `expr` where each symbol lies in its range."""
     if expr.is_Integer:
         return int(expr), int(expr)
     if expr.is_Symbol:
@@ -124,9 +117,9 @@ def bounds(expr: Integer, ranges: Ranges) -> Range:
         return low, high
     if expr.is_Pow and expr.exp.is_Integer and expr.exp > 0:
         exponent = int(expr.exp)
-        corners = [value**exponent for value in parts[0]]
-        low = 0 if exponent % 2 == 0 and parts[0][0] < 0 < parts[0][1] else min(corners)
-        return low, max(corners)
+        powers = [value**exponent for value in parts[0]]
+        low = 0 if exponent % 2 == 0 and parts[0][0] < 0 < parts[0][1] else min(powers)
+        return low, max(powers)
     (low, high), *rest = parts
     match expr:
         case FloorDiv():
@@ -144,11 +137,6 @@ def bounds(expr: Integer, ranges: Ranges) -> Range:
         case Maximum():
             return max(low, rest[0][0]), max(high, rest[0][1])
     raise TypeError(f"not an integer expression: {expr}")
-
-
-def is_below(expr: Integer, limit: Integer, ranges: Ranges) -> bool:
-    """Whether `expr < limit` is certain: by the interval of the difference, in which equal symbols cancel."""
-    return bounds(expr - limit, ranges)[1] < 0
 
 
 def evaluate(expr: Integer, values: Mapping[sympy.Symbol, int]) -> int:

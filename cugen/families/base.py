@@ -1,0 +1,82 @@
+"""What a family is: a way of computing some statements, with its reasons, its tunables and its kernel."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from cugen.plan.context import Context
+from cugen.plan.grouping import Group
+from cugen.plan.ir import Kernel
+from cugen.spec.expressions import Read, walk
+from cugen.spec.model import Array, Schedule
+from cugen.targets import Target
+
+
+@dataclass(frozen=True, slots=True)
+class Tunable:
+    """A number or word that a schedule may set; `values` are the ones that make sense."""
+
+    name: str
+    values: tuple[int | str | bool, ...]
+    default: int | str | bool
+    doc: str
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """Statements to be planned as one kernel. `stored` names the temporaries that live in the workspace."""
+
+    name: str
+    group: Group
+    context: Context
+    schedule: Schedule
+    target: Target
+    stored: tuple[str, ...] = ()
+
+    def reads(self) -> tuple[Read, ...]:
+        """Every read of the group's statements, each once."""
+        found = {node: None for s in self.group.statements for node in walk(s.value) if isinstance(node, Read)}
+        return tuple(found)
+
+    def touched(self) -> tuple[Array, ...]:
+        """The spec's arrays that the group reads or writes, in the order of the spec."""
+        names = {read.array for read in self.reads()} | {s.target for s in self.group.statements}
+        return tuple(array for array in self.context.spec.arrays if array.name in names)
+
+    def tunable(self, tunable: Tunable) -> int | str | bool:
+        return dict(self.schedule.tunables).get(tunable.name, tunable.default)
+
+
+@dataclass(frozen=True, slots=True)
+class Refusal:
+    """Why a family can't take a group; `key` names the spec key that asks for what it can't do, where one does."""
+
+    reason: str
+    key: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Family:
+    """One way of computing. Of the families that fit, the one with the highest rank is chosen."""
+
+    name: str
+    rank: int
+    doc: str
+    refusals: Callable[[Request], tuple[Refusal, ...]]
+    build: Callable[[Request], Kernel]
+    tunables: tuple[Tunable, ...] = ()
+
+
+def refuse_tunables(request: Request, tunables: tuple[Tunable, ...]) -> tuple[Refusal, ...]:
+    """Tunables that the family doesn't have, or values out of their range."""
+    known = {t.name: t for t in tunables}
+    refusals = []
+    for name, value in request.schedule.tunables:
+        if name not in known:
+            own = ", ".join(known) or "none"
+            refusals.append(Refusal(f"has no tunable {name!r} (its tunables: {own})", f"schedule.{name}"))
+        elif value not in known[name].values:
+            allowed = ", ".join(str(v) for v in known[name].values)
+            refusals.append(Refusal(f"{name} may be {allowed}, not {value}", f"schedule.{name}"))
+    return tuple(refusals)

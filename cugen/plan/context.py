@@ -1,0 +1,97 @@
+"""What all kernels of a spec share: the C names of its params, scalars and arrays, and where each array lives."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+import sympy
+
+from cugen.plan.ir import Array, Upload
+from cugen.plan.names import Names
+from cugen.plan.subscripts import to_integer
+from cugen.plan.symbols import Integer, Range, bounds, symbol
+from cugen.spec import model
+from cugen.spec.model import Spec
+
+
+@dataclass(frozen=True)
+class Context:
+    """`symbols` and `ranges` cover the params; `arrays` holds the global form of each array of the spec."""
+
+    spec: Spec
+    names: Names
+    symbols: Mapping[str, Integer]
+    ranges: Mapping[sympy.Symbol, Range]
+    arrays: Mapping[str, Array]
+    scalar_symbols: Mapping[str, str]
+    constants: tuple[Array, ...]
+    uploads: tuple[Upload, ...]
+
+    def elements(self, array: model.Array) -> Integer:
+        """How many elements the buffer spans, gaps of a pitch included; 0 where a dimension is 0 isn't told apart."""
+        spans = [
+            (to_integer(extent, self.symbols) - 1) * to_integer(stride, self.symbols)
+            for extent, stride in zip(array.shape, array.strides, strict=True)
+        ]
+        return sympy.Add(1, *spans)
+
+    def static(self, expr: Integer) -> int | None:
+        """The value of an expression over params, where all of them are fixed."""
+        low, high = bounds(expr, dict(self.ranges))
+        return low if low == high else None
+
+
+def make_context(spec: Spec) -> Context:
+    """Names everything once, in the order of the spec, so that equal specs give equal names."""
+    names = Names()
+    names.allocate(spec.kernel)
+    symbols: dict[str, Integer] = {}
+    ranges: dict[sympy.Symbol, Range] = {}
+    for param in spec.params:
+        name = symbol(names.allocate(param.name))
+        symbols[param.name] = name
+        ranges[name] = (param.minimum, param.maximum) if param.value is None else (param.value, param.value)
+    scalar_symbols = {scalar.name: names.allocate(scalar.name) for scalar in spec.scalars}
+    uploads = [
+        Upload(scalar_symbols[scalar.name], scalar.name, scalar.dtype.bytes)
+        for scalar in spec.scalars
+        if scalar.constant and scalar.value is None
+    ]
+    arrays: dict[str, Array] = {}
+    constants: list[Array] = []
+    for declared in spec.arrays:
+        array = _array(declared, names.allocate(declared.name), symbols)
+        if array.space == "constant" or (declared.values is not None and declared.memory.space != "register"):
+            if declared.values is None:
+                array = replace(array, symbol=names.allocate(f"{declared.name}_constant"))
+                static = [to_integer(extent, symbols) for extent in declared.shape]
+                count = bounds(sympy.Mul(*static), ranges)[1]
+                uploads.append(Upload(array.symbol, declared.name, count * declared.dtype.bytes))
+            constants.append(array)
+        arrays[declared.name] = array
+    return Context(spec, names, symbols, ranges, arrays, scalar_symbols, tuple(constants), tuple(uploads))
+
+
+def _array(declared: model.Array, name: str, symbols: Mapping[str, Integer]) -> Array:
+    shape = tuple(to_integer(extent, symbols) for extent in declared.shape)
+    strides = tuple(to_integer(stride, symbols) for stride in declared.strides)
+    space = declared.memory.space or "global"
+    if declared.values is not None and space in ("global", "readonly"):
+        space = "table"
+    if space in ("shared", "scratch", "register"):
+        space = "global"
+    at_file_scope = space in ("constant", "table")
+    dense = [sympy.Mul(*shape[d + 1 :]) for d in range(len(shape))]
+    row_major = all(a == b or (a - b).expand() == 0 for a, b in zip(strides, dense, strict=True))
+    return Array(
+        declared.name,
+        name,
+        declared.dtype,
+        shape,
+        strides,
+        space,
+        flat=not (at_file_scope and row_major and shape),
+        values=None if declared.values is None else declared.values.data,
+        writable=declared.role in ("output", "inout", "temporary"),
+    )

@@ -1,0 +1,152 @@
+"""Which statements share a kernel, and which temporaries are recomputed instead of stored.
+
+A later statement may stand in the same kernel as an earlier one where every thread needs no more of the earlier
+results than the element that it made itself.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+from cugen.plan.substitution import substitute
+from cugen.spec.expressions import Cast, Expr, IndexValue, Read, Reduce, Scan, walk
+from cugen.spec.model import Spec, Statement
+
+# A recomputed temporary may make the tree that uses it this much larger; beyond, it is stored.
+_INLINE_NODES = 400
+
+
+@dataclass(frozen=True, slots=True)
+class Group:
+    """Statements for one kernel, over the index names of the first. `forwarded` names the arrays that later statements
+    of the group read from registers; `stored` the temporaries that other groups read."""
+
+    statements: tuple[Statement, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Grouping:
+    groups: tuple[Group, ...]
+    stored: tuple[str, ...]  # temporaries that need a workspace
+    notes: tuple[str, ...]
+
+
+def group_statements(spec: Spec) -> Grouping:
+    """The statements in order, cut into kernels."""
+    statements, notes = _recompute(spec)
+    groups: list[list[Statement]] = []
+    for statement in statements:
+        if groups and (aligned := _aligned(statement, groups[-1][0])) and _may_join(aligned, groups[-1]):
+            groups[-1].append(aligned)
+        else:
+            groups.append([statement])
+    stored = []
+    for array in spec.arrays:
+        if array.role != "temporary":
+            continue
+        writers = [n for n, group in enumerate(groups) for s in group if s.target == array.name]
+        readers = [n for n, group in enumerate(groups) for s in group if _reads(s, array.name)]
+        if any(reader not in writers for reader in readers) or (writers and array.memory.space == "scratch"):
+            stored.append(array.name)
+            notes.append(f"{array.name} is stored in the workspace: a later kernel needs all of it")
+        elif writers:
+            notes.append(f"{array.name} stays in registers")
+    return Grouping(tuple(Group(tuple(group)) for group in groups), tuple(stored), tuple(notes))
+
+
+def _recompute(spec: Spec) -> tuple[list[Statement], list[str]]:
+    """The statements with cheap temporaries put in place of their reads."""
+    inlined: dict[str, Statement] = {}
+    notes: list[str] = []
+    result: list[Statement] = []
+    written: dict[str, int] = {}
+    for statement in spec.statements:
+        written[statement.target] = written.get(statement.target, 0) + 1
+    for position, statement in enumerate(spec.statements):
+        value = _inline(statement.value, inlined, spec)
+        if sum(1 for _ in walk(value)) > _INLINE_NODES:
+            value = statement.value
+        current = replace(statement, value=value)
+        later = spec.statements[position + 1 :]
+        if _is_cheap_temporary(current, spec, written) and not _reads_what_changes(current, later):
+            inlined[statement.target] = current
+            notes.append(f"{statement.target} is recomputed where it is read: it has no reduction of its own")
+        result.append(current)
+    # A temporary whose every reader took its expression is not computed on its own.
+    needed = [
+        s for n, s in enumerate(result) if s.target not in inlined or any(_reads(t, s.target) for t in result[n + 1 :])
+    ]
+    kept = {s.target for s in needed}
+    return needed, [note for note in notes if note.split(" ", 1)[0] not in kept]
+
+
+def _is_cheap_temporary(statement: Statement, spec: Spec, written: Mapping[str, int]) -> bool:
+    array = spec.array(statement.target)
+    return (
+        array.role == "temporary"
+        and array.memory.space in (None, "register")
+        and array.boundary is None
+        and written[statement.target] == 1
+        and not statement.accumulate
+        and all(isinstance(sub, IndexValue) for sub in statement.subscripts)
+        and not any(isinstance(node, Reduce | Scan) for node in walk(statement.value))
+    )
+
+
+def _reads_what_changes(statement: Statement, later: tuple[Statement, ...]) -> bool:
+    """Whether a later statement writes an array that this one reads: recomputing would then see other values."""
+    return any(isinstance(node, Read) and any(s.target == node.array for s in later) for node in walk(statement.value))
+
+
+def _inline(value: Expr, inlined: Mapping[str, Statement], spec: Spec) -> Expr:
+    def on_read(read: Read) -> Expr | None:
+        source = inlined.get(read.array)
+        if source is None or read.boundary is not None or read.exact:
+            return None
+        names = [sub.name for sub in source.subscripts if isinstance(sub, IndexValue)]
+        expression = substitute(source.value, dict(zip(names, read.subscripts, strict=True)))
+        dtype = spec.array(read.array).dtype
+        return expression if dtype == expression.dtype else Cast(expression, dtype)
+
+    return substitute(value, {}, on_read)
+
+
+def _reads(statement: Statement, array: str) -> bool:
+    expressions = (statement.value, *statement.subscripts)
+    return any(isinstance(node, Read) and node.array == array for expr in expressions for node in walk(expr))
+
+
+def _aligned(statement: Statement, first: Statement) -> Statement | None:
+    """The statement over the index names of `first`; None where their domains differ."""
+    if len(statement.indices) != len(first.indices):
+        return None
+    if any(a.extent != b.extent for a, b in zip(statement.indices, first.indices, strict=True)):
+        return None
+    renames: dict[str, Expr] = {
+        a.name: IndexValue(b.name) for a, b in zip(statement.indices, first.indices, strict=True) if a.name != b.name
+    }
+    if not renames:
+        return statement
+    return replace(
+        statement,
+        indices=first.indices,
+        subscripts=tuple(substitute(sub, renames) for sub in statement.subscripts),
+        value=substitute(statement.value, renames),
+    )
+
+
+def _may_join(statement: Statement, group: list[Statement]) -> bool:
+    """Whether the arrays that cross between the statement and the group are only touched at each thread's own element."""
+    for earlier in group:
+        for read in _array_reads(statement):
+            if read.array == earlier.target and (read.subscripts != earlier.subscripts or read.exact):
+                return False
+        for read in _array_reads(earlier):
+            if read.array == statement.target and read.subscripts != statement.subscripts:
+                return False
+    return True
+
+
+def _array_reads(statement: Statement) -> list[Read]:
+    return [node for node in walk(statement.value) if isinstance(node, Read)]

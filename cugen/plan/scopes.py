@@ -1,0 +1,45 @@
+"""Scopes of a kernel under construction: where a node may stand, and what is already known there."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from cugen.plan.ir import Node
+from cugen.spec.expressions import Expr
+
+
+class Scope:
+    """A block of nodes; `binds` are the indices that it introduces. One that may not run at all holds its nodes back."""
+
+    def __init__(
+        self, parent: Scope | None = None, binds: frozenset[str] = frozenset(), *, certain: bool = True
+    ) -> None:
+        self.parent = parent
+        self.binds = binds
+        self.certain = certain  # runs at least once whenever its parent does
+        self.nodes: list[Node] = []
+        self._known: dict[Expr, Expr] = {}
+
+    def ancestors(self) -> Iterator[Scope]:
+        """This scope and those round it, inside out."""
+        scope: Scope | None = self
+        while scope is not None:
+            yield scope
+            scope = scope.parent
+
+    def home(self, free: frozenset[str]) -> Scope:
+        """The outermost scope in which an expression over the indices `free` is fixed and safe to evaluate."""
+        scope = self
+        while scope.parent is not None and scope.certain and not (scope.binds & free):
+            scope = scope.parent
+        return scope
+
+    def remember(self, expr: Expr, value: Expr) -> None:
+        self._known[expr] = value
+
+    def recall(self, expr: Expr) -> Expr | None:
+        """What stands for `expr` in this scope or one round it."""
+        for scope in self.ancestors():
+            if expr in scope._known:
+                return scope._known[expr]
+        return None

@@ -1,0 +1,68 @@
+"""From the integer trees of a spec to the sympy expressions of a plan."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from cugen.plan.ir import Comparison, Guard
+from cugen.plan.symbols import FloorDiv, Integer, Maximum, Minimum, Mod, integer
+from cugen.spec.expressions import Cast, Const, Expr, IndexValue, Local, Op, ParamValue
+from cugen.spec.types import BOOL
+
+_COMPARISONS = {"lt": "<", "le": "<=", "gt": ">", "ge": ">=", "eq": "==", "ne": "!="}
+
+
+class NotAnInteger(ValueError):
+    """A tree that isn't built from indices, params and constants alone."""
+
+
+def to_integer(expr: Expr, symbols: Mapping[str, Integer]) -> Integer:
+    """The expression of an integer tree; `symbols` maps indices, params and locals to theirs."""
+    match expr:
+        case Const(value=value) if isinstance(value, int):
+            return integer(int(value))
+        case IndexValue(name=name) | ParamValue(name=name) | Local(name=name):
+            if name not in symbols:
+                raise NotAnInteger(name)
+            return symbols[name]
+        case Cast(arg=arg, to=to) if to.is_integer and arg.dtype.is_integer and to.bits >= arg.dtype.bits:
+            return to_integer(arg, symbols)
+        case Op(name=name, args=args) if expr.dtype.is_integer:
+            operands = [to_integer(arg, symbols) for arg in args]
+            match name, operands:
+                case "add", [a, b]:
+                    return a + b
+                case "sub", [a, b]:
+                    return a - b
+                case "mul", [a, b]:
+                    return a * b
+                case "neg", [a]:
+                    return -a
+                case "floordiv", [a, b]:
+                    return FloorDiv(a, b)
+                case "mod", [a, b]:
+                    return Mod(a, b)
+                case "minimum", [a, b]:
+                    return Minimum(a, b)
+                case "maximum", [a, b]:
+                    return Maximum(a, b)
+    raise NotAnInteger(repr(expr))
+
+
+def to_guard(expr: Expr, symbols: Mapping[str, Integer]) -> Guard | None:
+    """A condition over indices and params as a guard; None where it depends on data or isn't a conjunction."""
+    match expr:
+        case Op(name="and", args=args):
+            parts = [to_guard(arg, symbols) for arg in args]
+            terms: tuple[Comparison, ...] = ()
+            for part in parts:
+                if part is None:
+                    return None
+                terms += part.terms
+            return Guard(terms)
+        case Op(name=name, args=(left, right)) if name in _COMPARISONS and left.dtype != BOOL:
+            try:
+                return Guard((Comparison(to_integer(left, symbols), _COMPARISONS[name], to_integer(right, symbols)),))
+            except NotAnInteger:
+                return None
+    return None
