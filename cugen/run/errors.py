@@ -1,0 +1,16 @@
+"""A call that can't be made as it was asked for."""
+
+from __future__ import annotations
+
+
+class RunError(Exception):
+    """`code` is one of cugen.run.codes; `help` is the cure, where one is known."""
+
+    def __init__(self, code: str, message: str, help: str = "") -> None:
+        self.code = code
+        self.message = message
+        self.help = help
+        lines = [f"error[{code}]: {message}"]
+        if help:
+            lines.append(f"  = help: {help}")
+        super().__init__("\n".join([*lines, f"  = explain: cugen explain {code}"]))

@@ -1,0 +1,125 @@
+"""Arrays from files: .npy, .npz and images, checked against the array that they are for."""
+
+from __future__ import annotations
+
+import zipfile
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cugen.reference.storage import numpy_dtype, store
+from cugen.run.codes import FILE_UNREADABLE, WRONG_DTYPE, WRONG_SHAPE
+from cugen.run.errors import RunError
+from cugen.spec.types import DType, Kind
+
+_IMAGES = (".png", ".jpg", ".jpeg")
+_MODES = {1: "L", 3: "RGB", 4: "RGBA"}
+
+
+def read(name: str, path: Path, shape: tuple[int, ...], dtype: DType) -> NDArray[Any]:
+    """The contents of `path` for array `name`, in its shape and type.
+
+    A .npz gives its entry of that name. An image fills [H, W] (grey), [H, W, C] or [C, H, W] with 1, 3 or 4 channels,
+    as bytes for uint8 and scaled to 0 .. 1 for floats. RunError: CG5001 unreadable, CG5002 shape, CG5003 type.
+    """
+    if not path.is_file():
+        raise RunError(FILE_UNREADABLE, f"input for `{name}`: there is no file {path}")
+    if path.suffix.lower() in _IMAGES:
+        return _read_image(name, path, shape, dtype)
+    try:
+        content = np.load(path, allow_pickle=False)
+        if isinstance(content, np.lib.npyio.NpzFile):
+            with content:
+                if name not in content.files:
+                    known = ", ".join(content.files) or "nothing"
+                    raise RunError(
+                        FILE_UNREADABLE, f"input for `{name}`: {path} has no entry of that name; it has {known}"
+                    )
+                content = content[name]
+    except (ValueError, OSError, EOFError, zipfile.BadZipFile) as error:
+        raise RunError(
+            FILE_UNREADABLE,
+            f"input for `{name}`: {path} is no readable .npy, .npz, .png or .jpg file: {error}",
+            "arrays of Python objects (pickles) are never loaded",
+        ) from error
+    return fit(name, content, shape, dtype)
+
+
+def fit(name: str, array: NDArray[Any], shape: tuple[int, ...], dtype: DType) -> NDArray[Any]:
+    """`array` for the array `name`: of exactly its shape, in its type.
+
+    A type is converted only where no value can change. bfloat16 and float8, for which .npy has no name, come as raw
+    bytes, as ml_dtypes saves them, or as float32, which is rounded.
+    """
+    if array.shape != shape:
+        raise RunError(
+            WRONG_SHAPE, f"input for `{name}` has shape {_shape(array.shape)}; the spec says {_shape(shape)}"
+        )
+    wanted = numpy_dtype(dtype)
+    if array.dtype == wanted:
+        return array
+    if array.dtype.kind == "V" and array.dtype.names is None and array.dtype.itemsize == wanted.itemsize:
+        return array.view(wanted)
+    if dtype.name in ("bfloat16", "float8_e4m3", "float8_e5m2"):
+        if array.dtype == np.float32:
+            return store(array.astype(np.float64), dtype)
+    elif np.can_cast(array.dtype, wanted, "safe"):
+        return array.astype(wanted)
+    raise RunError(
+        WRONG_DTYPE,
+        f"input for `{name}` holds {array.dtype}; the spec says {dtype.name}, and not every value would survive",
+        f"convert it where it is made: array.astype({wanted.name!r})",
+    )
+
+
+def _read_image(name: str, path: Path, shape: tuple[int, ...], dtype: DType) -> NDArray[Any]:
+    try:
+        from PIL import Image, UnidentifiedImageError
+    except ImportError as error:
+        raise RunError(
+            FILE_UNREADABLE, f"input for `{name}`: reading {path.name} needs Pillow", "pip install 'cugen[images]'"
+        ) from error
+    if not (dtype.is_float or (dtype.kind is Kind.UINT and dtype.bits == 8)):
+        raise RunError(WRONG_DTYPE, f"input for `{name}`: an image fills uint8 and float arrays, not {dtype.name}")
+    try:
+        with Image.open(path) as image:
+            channels, first = _channels(name, shape, (image.height, image.width))
+            pixels = np.asarray(image.convert(_MODES[channels]))
+    except (UnidentifiedImageError, OSError) as error:
+        raise RunError(FILE_UNREADABLE, f"input for `{name}`: {path} is no readable image: {error}") from error
+    pixels = pixels.reshape(*pixels.shape[:2], channels)
+    if first:
+        pixels = np.moveaxis(pixels, -1, 0)
+    elif len(shape) == 2:
+        pixels = pixels[..., 0]
+    if pixels.shape != shape:
+        raise RunError(
+            WRONG_SHAPE,
+            f"input for `{name}`: the image {path.name} gives {_shape(pixels.shape)}; the spec says {_shape(shape)}",
+            "resize the image, or set the params to its size with --set",
+        )
+    return store(pixels.astype(np.float64) / 255.0, dtype) if dtype.is_float else pixels
+
+
+def _channels(name: str, shape: tuple[int, ...], size: tuple[int, int]) -> tuple[int, bool]:
+    """Channels of an array of `shape`, and whether they are its first dimension; `size` decides where both fit."""
+    match shape:
+        case (_, _):
+            return 1, False
+        case (1 | 3 | 4, *plane) if tuple(plane) == size:
+            return shape[0], True
+        case (_, _, 1 | 3 | 4):
+            return shape[2], False
+        case (1 | 3 | 4, _, _):
+            return shape[0], True
+    raise RunError(
+        WRONG_SHAPE,
+        f"input for `{name}`: an image fills [H, W], [H, W, C] or [C, H, W] with 1, 3 or 4 channels, "
+        f"not {_shape(shape)}",
+    )
+
+
+def _shape(shape: tuple[int, ...]) -> str:
+    return "[" + ", ".join(map(str, shape)) + "]"

@@ -1,0 +1,102 @@
+"""Which values an integer array may hold so that a gather through it stays inside the array that it indexes.
+
+Intervals are propagated through the subscript. Guards (`where`) are not looked at: the range may be narrower than it
+need be, and is never wider.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+
+from cugen.spec.expressions import Const, Expr, Index, IndexValue, Op, ParamValue, Read, Reduce, Scan, walk
+from cugen.spec.integers import evaluate
+from cugen.spec.model import Spec, Statement
+
+Interval = tuple[int, int]
+_WIDEST = 2**40
+
+
+def gather_ranges(spec: Spec, params: Mapping[str, int]) -> dict[str, Interval]:
+    """Least and greatest allowed element of each array that occurs inside a subscript, by name.
+
+    Where the read has a boundary the range reaches one element outside at either end, so that it is used."""
+    ranges: dict[str, Interval] = {}
+    for statement in spec.statements:
+        extents = {index.name: evaluate(index.extent, params) for index in _indices(statement)}
+        for read in _reads(statement):
+            shape = [evaluate(extent, params) for extent in spec.array(read.array).shape]
+            for subscript, extent in zip(read.subscripts, shape, strict=True):
+                names = dict.fromkeys(inner.array for inner in walk(subscript) if isinstance(inner, Read))
+                if not names:
+                    continue
+                low, high = _allowed(subscript, extent, extents, params)
+                if read.boundary is not None:
+                    low, high = low - 1, high + 1
+                for name in names:
+                    old_low, old_high = ranges.get(name, (low, high))
+                    ranges[name] = (max(low, old_low), min(high, old_high))
+    return ranges
+
+
+def _indices(statement: Statement) -> Iterator[Index]:
+    yield from statement.indices
+    for node in walk(statement.value):
+        match node:
+            case Reduce():
+                yield from node.indices
+            case Scan():
+                yield node.inner
+
+
+def _reads(statement: Statement) -> Iterator[Read]:
+    for expr in (statement.value, *statement.subscripts):
+        yield from (node for node in walk(expr) if isinstance(node, Read))
+
+
+def _allowed(subscript: Expr, extent: int, extents: Mapping[str, int], params: Mapping[str, int]) -> Interval:
+    """The widest range of the inner elements, from the least number of at least 0 that works, that keeps `subscript`
+    within 0 .. extent - 1; subscripts are taken to grow with the element."""
+
+    def interval(low: int, high: int) -> Interval:
+        return _interval(subscript, (low, high), extents, params)
+
+    low = _least(lambda value: interval(value, value)[0] >= 0)
+    high = _least(lambda value: interval(low, value)[1] >= extent) - 1
+    return low, max(low, high)
+
+
+def _least(holds: Callable[[int], bool]) -> int:
+    """The least number of 0 .. 2**40 for which `holds`, which once true stays true."""
+    below, above = -1, _WIDEST
+    while above - below > 1:
+        middle = (below + above) // 2
+        below, above = (below, middle) if holds(middle) else (middle, above)
+    return above
+
+
+def _interval(expr: Expr, inner: Interval, extents: Mapping[str, int], params: Mapping[str, int]) -> Interval:
+    """Bounds of an integer tree whose reads lie in `inner`."""
+    match expr:
+        case Const(value=value):
+            return int(value), int(value)
+        case ParamValue(name=name):
+            return params[name], params[name]
+        case IndexValue(name=name):
+            return 0, max(0, extents[name] - 1)
+        case Op(name=name, args=args):
+            operands = [_interval(arg, inner, extents, params) for arg in args]
+            match name, operands:
+                case "add", [(a, b), (c, d)]:
+                    return a + c, b + d
+                case "sub", [(a, b), (c, d)]:
+                    return a - d, b - c
+                case "neg", [(a, b)]:
+                    return -b, -a
+                case "mul", [(a, b), (c, d)]:
+                    products = (a * c, a * d, b * c, b * d)
+                    return min(products), max(products)
+                case "floordiv", [(a, b), (c, d)] if c == d > 0:
+                    return a // c, b // c
+                case "mod", [(a, b), (c, d)] if c == d > 0:
+                    return (a % c, b % c) if b - a < c and a % c <= b % c else (0, c - 1)
+    return inner  # a read, or a conversion of one

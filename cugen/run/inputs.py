@@ -1,0 +1,92 @@
+"""Random inputs: the same numbers from the same seed, fit for each array's type and use."""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cugen.reference.storage import numpy_dtype, store
+from cugen.run.gathers import gather_ranges
+from cugen.spec.integers import evaluate
+from cugen.spec.model import Array, Spec
+from cugen.spec.types import DType, Kind
+
+Number = int | float | bool
+
+
+@dataclass(frozen=True)
+class Inputs:
+    """Logical arrays by name, for each input and inout array, and a number for each scalar without a value."""
+
+    arrays: Mapping[str, NDArray[Any]]
+    scalars: Mapping[str, Number]
+
+
+def known_params(spec: Spec, dynamic: Mapping[str, int]) -> dict[str, int]:
+    """Every param's value: that of the spec, or that of `dynamic`. KeyError for a dynamic param without one."""
+    return {p.name: dynamic[p.name] if p.value is None else p.value for p in spec.params}
+
+
+def shape_of(array: Array, params: Mapping[str, int]) -> tuple[int, ...]:
+    return tuple(evaluate(extent, params) for extent in array.shape)
+
+
+def draw(spec: Spec, params: Mapping[str, int], seed: int, *, exact_up_to: int = 0) -> Inputs:
+    """Random inputs. `params` holds all params.
+
+    Floats are uniform in [-1, 1], rounded to their type; integers lie within -100 .. 100 (0 .. 200 where unsigned);
+    an array whose elements are used as subscripts stays within the array that they index. With `exact_up_to` every
+    number is an integer of at most that magnitude, so that short sums of products are exact in any order. The numbers
+    of an array depend on the seed and its name alone.
+    """
+    ranges = gather_ranges(spec, params)
+    arrays = {
+        array.name: _draw_array(array, shape_of(array, params), ranges.get(array.name), seed, exact_up_to)
+        for array in spec.arrays
+        if array.role in ("input", "inout")
+    }
+    scalars = {
+        s.name: _draw_scalar(s.dtype, _source(seed, s.name), exact_up_to) for s in spec.scalars if s.value is None
+    }
+    return Inputs(arrays, scalars)
+
+
+def _draw_array(
+    array: Array, shape: tuple[int, ...], subscript: tuple[int, int] | None, seed: int, exact_up_to: int
+) -> NDArray[Any]:
+    source = _source(seed, array.name)
+    dtype = array.dtype
+    if subscript is not None and dtype.is_integer:
+        low, high = subscript
+        low, high = max(low, dtype.lowest), min(high, dtype.highest)
+        return source.integers(low, max(low, high), shape, numpy_dtype(dtype), endpoint=True)
+    if dtype.kind is Kind.BOOL:
+        return source.integers(0, 2, shape).astype(np.bool_)
+    if dtype.is_float:
+        if exact_up_to:
+            values = source.integers(-exact_up_to, exact_up_to, shape, endpoint=True).astype(np.float64)
+        else:
+            values = source.uniform(-1.0, 1.0, shape)
+        return store(np.asarray(values), dtype)
+    magnitude = exact_up_to or 100
+    low, high = (-magnitude, magnitude) if dtype.kind is Kind.INT else (0, magnitude if exact_up_to else 200)
+    return source.integers(low, high, shape, numpy_dtype(dtype), endpoint=True)
+
+
+def _draw_scalar(dtype: DType, source: np.random.Generator, exact_up_to: int) -> Number:
+    """Positive, since a scalar is mostly a scale, a divisor or an epsilon; exactly representable in its type."""
+    if dtype.kind is Kind.BOOL:
+        return bool(source.integers(0, 2))
+    if dtype.is_integer or exact_up_to:
+        number = int(source.integers(1, max(1, min(exact_up_to or 4, 4)), endpoint=True))
+        return number if dtype.is_integer else float(number)
+    return float(store(np.asarray(source.uniform(0.5, 1.5)), dtype))
+
+
+def _source(seed: int, name: str) -> np.random.Generator:
+    return np.random.default_rng([seed, zlib.crc32(name.encode())])

@@ -1,0 +1,124 @@
+"""Arrays from files."""
+
+import re
+from pathlib import Path
+
+import ml_dtypes
+import numpy as np
+import pytest
+from PIL import Image
+
+from cugen.run.errors import RunError
+from cugen.run.files import read
+from cugen.spec.types import DTYPES
+
+F32 = DTYPES["float32"]
+U8 = DTYPES["uint8"]
+
+
+def refused(code: str, *words: str):
+    return pytest.raises(RunError, match="(?s)" + re.escape(f"error[{code}]") + ".*" + ".*".join(map(re.escape, words)))
+
+
+def save(path: Path, array: np.ndarray) -> Path:
+    np.save(path, array)
+    return path
+
+
+def test_an_array_comes_back_as_it_was_saved(tmp_path: Path) -> None:
+    array = np.arange(6, dtype=np.float32).reshape(2, 3)
+    assert np.array_equal(read("A", save(tmp_path / "a.npy", array), (2, 3), F32), array)
+
+
+def test_an_archive_gives_the_entry_of_the_array_s_name(tmp_path: Path) -> None:
+    np.savez(tmp_path / "all.npz", A=np.ones(3, np.float32), B=np.zeros(3, np.float32))
+    assert read("B", tmp_path / "all.npz", (3,), F32).sum() == 0
+    with refused("CG5001", "`C`", "no entry of that name; it has A, B"):
+        read("C", tmp_path / "all.npz", (3,), F32)
+
+
+def test_a_wrong_shape_is_named_with_both_shapes(tmp_path: Path) -> None:
+    with refused("CG5002", "`A`", "[3, 2]", "[2, 3]"):
+        read("A", save(tmp_path / "a.npy", np.ones((3, 2), np.float32)), (2, 3), F32)
+
+
+def test_a_type_that_loses_values_is_named_with_both_types(tmp_path: Path) -> None:
+    with refused("CG5003", "`A`", "float64", "float32", "astype"):
+        read("A", save(tmp_path / "a.npy", np.ones(3)), (3,), F32)
+
+
+def test_a_type_that_loses_nothing_is_converted(tmp_path: Path) -> None:
+    result = read("A", save(tmp_path / "a.npy", np.arange(3, dtype=np.int8)), (3,), DTYPES["int32"])
+    assert result.dtype == np.int32
+    assert list(result) == [0, 1, 2]
+
+
+def test_bfloat16_is_read_as_it_is_saved_and_from_float32(tmp_path: Path) -> None:
+    array = np.array([1.0, 1.01, -3.5], ml_dtypes.bfloat16)
+    bfloat16 = DTYPES["bfloat16"]
+    assert np.array_equal(read("A", save(tmp_path / "raw.npy", array), (3,), bfloat16), array)
+    wide = save(tmp_path / "wide.npy", np.array([1.0, 1.01, -3.5], np.float32))
+    assert np.array_equal(read("A", wide, (3,), bfloat16), array)
+
+
+def test_pickles_are_never_loaded(tmp_path: Path) -> None:
+    np.save(tmp_path / "a.npy", np.array([{"a": 1}], dtype=object), allow_pickle=True)
+    with refused("CG5001", "pickles"):
+        read("A", tmp_path / "a.npy", (1,), F32)
+
+
+@pytest.mark.parametrize("content", [b"", b"not an array", b"\x93NUMPY\x01\x00", b"PK\x03\x04broken"])
+def test_a_broken_file_is_an_error_that_names_it(tmp_path: Path, content: bytes) -> None:
+    (tmp_path / "a.npy").write_bytes(content)
+    with refused("CG5001", "`A`", "a.npy"):
+        read("A", tmp_path / "a.npy", (1,), F32)
+
+
+def test_a_missing_file_is_named(tmp_path: Path) -> None:
+    with refused("CG5001", "there is no file", "nowhere.npy"):
+        read("A", tmp_path / "nowhere.npy", (1,), F32)
+
+
+@pytest.fixture
+def photo(tmp_path: Path) -> Path:
+    """Two rows, three columns; red grows along a row."""
+    pixels = np.zeros((2, 3, 3), np.uint8)
+    pixels[..., 0] = [0, 51, 255]
+    Image.fromarray(pixels).save(tmp_path / "photo.png")
+    return tmp_path / "photo.png"
+
+
+def test_an_image_s_channels_come_first_or_last_as_the_shape_says(photo: Path) -> None:
+    last = read("A", photo, (2, 3, 3), U8)
+    first = read("A", photo, (3, 2, 3), U8)
+    assert list(last[0, :, 0]) == [0, 51, 255]
+    assert np.array_equal(first[:, 1, 2], last[1, 2])
+
+
+def test_an_image_becomes_grey_for_a_matrix_and_floats_span_0_to_1(photo: Path, tmp_path: Path) -> None:
+    Image.fromarray(np.array([[0, 51, 255]], np.uint8)).save(tmp_path / "grey.png")
+    grey = read("A", tmp_path / "grey.png", (1, 3), F32)
+    assert grey.dtype == np.float32
+    assert list(grey[0]) == pytest.approx([0.0, 0.2, 1.0])
+    assert read("A", photo, (2, 3), U8).shape == (2, 3)
+
+
+def test_an_image_of_another_size_is_refused_and_never_resized(photo: Path) -> None:
+    with refused("CG5002", "photo.png", "[2, 3]", "[4, 4]", "--set"):
+        read("A", photo, (4, 4), U8)
+
+
+def test_an_image_does_not_fill_integers_of_other_widths(photo: Path) -> None:
+    with refused("CG5003", "int32"):
+        read("A", photo, (2, 3), DTYPES["int32"])
+
+
+def test_an_image_does_not_fill_a_vector(photo: Path) -> None:
+    with refused("CG5002", "[H, W]", "[6]"):
+        read("A", photo, (6,), U8)
+
+
+def test_a_file_that_only_looks_like_an_image_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "a.png").write_bytes(b"no image")
+    with refused("CG5001", "a.png"):
+        read("A", tmp_path / "a.png", (2, 3), U8)
