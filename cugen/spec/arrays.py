@@ -1,0 +1,173 @@
+"""`arrays`: shapes, types, places, and what a read outside yields."""
+
+from __future__ import annotations
+
+from math import prod
+from pathlib import Path
+
+from cugen.spec.expressions import Boundary, Expr
+from cugen.spec.fitting import convert, literal, misfit
+from cugen.spec.keys import ARRAY_KEYS, BOUNDARIES, DTYPE_NAMES, MAX_DIMENSIONS, MAX_ELEMENTS
+from cugen.spec.layout import dense_strides, read_strides
+from cugen.spec.memory_keys import read_memory, storage_elements
+from cugen.spec.model import Array, Memory
+from cugen.spec.nearest import nearest
+from cugen.spec.nodes import Entry, YamlMapping, YamlNode, YamlSequence
+from cugen.spec.reading import first_line, join, read_choice, read_keys, read_mapping, wrong_type
+from cugen.spec.scope import Scope
+from cugen.spec.types import DTYPES, DType
+from cugen.spec.values import read_values, report_misfit
+
+
+def read_arrays(node: YamlNode, scope: Scope, folder: Path | None) -> list[Array]:
+    """The declared arrays in the order of the file; the names of those that were refused are marked broken."""
+    entries = read_mapping(node, scope.report, key="arrays")
+    arrays: list[Array] = []
+    if entries == ():
+        wrong_type(node, "a mapping with at least one array", scope.report, key="arrays")
+    for entry in entries or ():
+        key = join("arrays", entry.name)
+        if not scope.declare(entry.key, "an array", key=key):
+            continue
+        array = _read_array(entry, scope, folder, key)
+        if array is None:
+            scope.mark_broken((entry.name,))
+        else:
+            arrays.append(array)
+    return arrays
+
+
+def _read_array(entry: Entry, scope: Scope, folder: Path | None, key: str) -> Array | None:
+    report = scope.report
+    found = read_keys(entry.value, ARRAY_KEYS, report, key=key, required=("shape", "dtype"))
+    if found is None:
+        return None
+    shape = _read_shape(found["shape"].value, scope, key=f"{key}.shape") if "shape" in found else None
+    dtype = _read_dtype(found["dtype"].value, scope, key=f"{key}.dtype") if "dtype" in found else None
+    memory = read_memory(found["memory"].value, report, key=f"{key}.memory") if "memory" in found else Memory()
+    boundary = None
+    if "boundary" in found:
+        boundary = read_boundary(found["boundary"].value, dtype, scope, key=f"{key}.boundary")
+    if shape is None or dtype is None:
+        return None
+    strides = read_strides(shape, dtype, found.get("layout"), found.get("pitch"), scope, key=key)
+    if strides is None:
+        strides = dense_strides(shape)
+    else:
+        _check_size(entry, shape, strides, scope, key)
+    if "pitch" in found and memory.space in ("constant", "register"):
+        report.error(
+            "CG2007",
+            f"`pitch` spaces rows in global memory, and this array is in {memory.space} memory",
+            found["pitch"].key.span,
+            key=f"{key}.pitch",
+            label="not in global memory",
+            help="remove `pitch`",
+        )
+    values = None
+    if "values" in found:
+        if memory.space == "scratch" or "pitch" in found:
+            other = "pitch" if "pitch" in found else "memory"
+            report.error(
+                "CG2008",
+                "an array with `values` is baked in: it is neither scratch memory nor has it a pitch",
+                found[other].key.span,
+                key=f"{key}.{other}",
+                label="doesn't go with `values`",
+                help=f"remove `{other}`",
+            )
+        extents = [scope.static(extent) for extent in shape]
+        values = read_values(found["values"].value, extents, dtype, scope, folder, key=f"{key}.values")
+        if values is None:
+            return None
+    return Array(entry.name, shape, dtype, "", strides, memory, boundary, values, span=entry.key.span)
+
+
+def _read_shape(node: YamlNode, scope: Scope, *, key: str) -> tuple[Expr, ...] | None:
+    if not isinstance(node, YamlSequence):
+        wrong_type(node, "a list of extents", scope.report, key=key, help="write `[M, N]`, or `[]` for one element")
+        return None
+    if len(node.items) > MAX_DIMENSIONS:
+        scope.report.error(
+            "CG1025",
+            f"{len(node.items)} dimensions; an array has at most {MAX_DIMENSIONS}",
+            first_line(node),
+            key=key,
+            label="too many",
+            help="merge dimensions",
+        )
+        return None
+    extents = [_read_extent(item, scope, f"{key}[{position}]") for position, item in enumerate(node.items)]
+    shape = tuple(extent for extent in extents if extent is not None)
+    if len(shape) < len(extents):
+        return None
+    sizes = [scope.static(extent) for extent in shape]
+    elements = prod(size for size in sizes if size is not None)
+    if elements > MAX_ELEMENTS:
+        _too_large(node, elements, scope, key)
+        return None
+    return shape
+
+
+def _read_extent(node: YamlNode, scope: Scope, key: str) -> Expr | None:
+    extent = scope.integer(node, key=key)
+    size = None if extent is None else scope.static(extent)
+    if size is not None and size < 1:
+        scope.report.error(
+            "CG1026",
+            f"the extent is {size}; an array has at least one element along each dimension",
+            first_line(node),
+            key=key,
+            label=f"this is {size}",
+            help="make it positive; an operation on nothing needs no kernel",
+        )
+        return None
+    return extent
+
+
+def _check_size(entry: Entry, shape: tuple[Expr, ...], strides: tuple[Expr, ...], scope: Scope, key: str) -> None:
+    elements = storage_elements(shape, strides, scope)
+    if elements is not None and elements > MAX_ELEMENTS:
+        _too_large(entry.key, elements, scope, key)
+
+
+def _too_large(node: YamlNode, elements: int, scope: Scope, key: str) -> None:
+    scope.report.error(
+        "CG1027",
+        f"the array spans {elements} elements; at most 2**48 are allowed",
+        first_line(node),
+        key=key,
+        label="too large",
+        help="make the extents smaller; no device holds as much",
+    )
+
+
+def _read_dtype(node: YamlNode, scope: Scope, *, key: str) -> DType | None:
+    """The type, or for a misspelt one (a finding) the type that was probably meant, so that reading can go on."""
+    name = read_choice(node, DTYPE_NAMES, scope.report, key=key, what="dtype", code="CG1028")
+    if name is None:
+        guess = nearest(getattr(node, "string", ""), DTYPE_NAMES)
+        return None if guess is None else DTYPES[guess]
+    return DTYPES[name]
+
+
+def read_boundary(node: YamlNode, dtype: DType | None, scope: Scope, *, key: str) -> Boundary | None:
+    """What a read outside yields. A refused one reads as zero, so that reads outside aren't reported as well."""
+    report = scope.report
+    if not isinstance(node, YamlMapping):
+        word = read_choice(node, BOUNDARIES, report, key=key, what="boundary", code="CG1030")
+        return Boundary(word or "zero")
+    found = read_keys(node, ("value",), report, key=key, required=("value",))
+    if not found or "value" not in found:
+        return Boundary("zero")
+    value = literal(found["value"].value)
+    if value is None:
+        wrong_type(found["value"].value, "a number", report, key=f"{key}.value")
+        return Boundary("zero")
+    if dtype is None:
+        return Boundary("zero")
+    problem = misfit(value, dtype)
+    if problem is not None:
+        report_misfit(found["value"].value, dtype, problem, scope, key=f"{key}.value")
+        return Boundary("zero")
+    return Boundary("value", convert(value, dtype))

@@ -1,0 +1,288 @@
+"""One YAML document, variants put in, becomes one `Spec`: every key checked, in the order of the manual."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
+from cugen import targets
+from cugen.spec import grammar, resolve
+from cugen.spec.arrays import read_arrays
+from cugen.spec.check_keys import read_check
+from cugen.spec.declarations import Declarations
+from cugen.spec.diagnostics import Reporter
+from cugen.spec.expressions import NOWHERE, Expr, Span
+from cugen.spec.keys import (
+    ACCUMULATE_NAMES,
+    DEFAULT_TARGET,
+    FORMAT_VERSION,
+    MAX_NAME,
+    REQUIRED_KEYS,
+    TOP_KEYS,
+)
+from cugen.spec.memory_keys import check_constant_memory, check_written
+from cugen.spec.model import Check, Requirement, Scalar, Schedule, Spec
+from cugen.spec.names import kernel_name_problem
+from cugen.spec.nearest import did_you_mean
+from cugen.spec.nodes import Entry, YamlMapping, YamlNode, YamlScalar, YamlSequence
+from cugen.spec.params import read_params
+from cugen.spec.reading import describe, first_line, join, read_choice, read_keys, read_mapping, read_text, wrong_type
+from cugen.spec.scalars import read_scalars
+from cugen.spec.schedule_keys import read_schedules
+from cugen.spec.scope import Scope, Setting
+from cugen.spec.syntax import NameNode, StatementNode, SubscriptNode, walk
+from cugen.spec.types import DTYPES, DType
+from cugen.spec.variants import Expanded
+
+
+def build(
+    expanded: Expanded,
+    report: Reporter,
+    *,
+    settings: Mapping[str, Setting],
+    target: str | None,
+    folder: Path | None,
+) -> Spec | None:
+    """The checked spec of one kernel, or None after findings. `settings` replace values of params and scalars;
+    `target` goes before the file's own; `folder` is where files named by `values` are looked for."""
+    before = len(report.diagnostics)
+    found = read_keys(expanded.document, TOP_KEYS, report, key="", required=REQUIRED_KEYS) or {}
+    _check_version(found.get("cugen"), report)
+    kernel = _read_kernel(found.get("kernel"), expanded.suffix, report)
+    doc = read_text(found["doc"].value, report, key="doc") if "doc" in found else None
+    aim = _read_target(found.get("target"), target, report)
+
+    scope = Scope(report, settings)
+    declarations = _read_declarations(found, scope, folder)
+    require = _read_requirements(found["require"].value, scope) if "require" in found else ()
+    statements = _read_statements(found["compute"].value, report) if "compute" in found else None
+    indices = None if statements is None else _indices(statements, declarations)
+    schedules: tuple[tuple[str, Schedule], ...] = ()
+    if "schedule" in found:
+        schedules = read_schedules(found["schedule"].value, indices, report)
+    check = read_check(found["check"].value, report) if "check" in found else Check()
+    if declarations is None or statements is None or "arrays" not in found:
+        return None
+    check_constant_memory(declarations.arrays, declarations.scalars, scope)
+    resolution = resolve.resolve_compute(declarations, statements, report)
+    if resolution is None:
+        return None
+    check_written(resolution.arrays, report)
+    if len(report.diagnostics) > before:
+        return None
+    return Spec(
+        kernel=kernel,
+        doc=(doc or "").strip(),
+        target=aim,
+        params=declarations.params,
+        scalars=declarations.scalars,
+        arrays=resolution.arrays,
+        statements=resolution.statements,
+        require=require,
+        schedules=schedules,
+        check=check,
+        variant=expanded.variant,
+    )
+
+
+def _check_version(entry: Entry | None, report: Reporter) -> None:
+    if entry is None:
+        return
+    value = entry.value.value if isinstance(entry.value, YamlScalar) else None
+    if value is True or value != FORMAT_VERSION or not isinstance(value, int):
+        report.error(
+            "CG1012",
+            f"this is version {FORMAT_VERSION} of the format, not {describe(entry.value)}",
+            first_line(entry.value),
+            key="cugen",
+            label="unknown version",
+            help=f"write `cugen: {FORMAT_VERSION}`",
+        )
+
+
+def _read_kernel(entry: Entry | None, suffix: str, report: Reporter) -> str:
+    name = None if entry is None else read_text(entry.value, report, key="kernel")
+    if entry is None or name is None:
+        return ""
+    problem = kernel_name_problem(name)
+    if problem is None and len(name + suffix) > MAX_NAME:
+        problem = (
+            f"with its variants it has {len(name + suffix)} characters; at most {MAX_NAME} are allowed",
+            "shorten it",
+        )
+    if problem is not None:
+        report.error(
+            "CG1016",
+            f"a kernel can't be called `{name[:MAX_NAME]}`: {problem[0]}",
+            first_line(entry.value),
+            key="kernel",
+            label="this name",
+            help=problem[1],
+        )
+    return name + suffix
+
+
+def _read_target(entry: Entry | None, override: str | None, report: Reporter) -> str:
+    """The canonical name of the target: the caller's, else the file's (checked in either case), else the default."""
+    name = DEFAULT_TARGET
+    if entry is not None:
+        if not isinstance(entry.value, YamlScalar) or entry.value.value is None:
+            wrong_type(entry.value, "a target such as `sm_90`", report, key="target")
+        else:
+            name = entry.value.string
+            _check_target(name, first_line(entry.value), report)
+    if override is not None:
+        name = override
+        _check_target(name, NOWHERE, report)
+    return targets.canonical_name(name)
+
+
+def _check_target(name: str, span: Span, report: Reporter) -> None:
+    if targets.is_known(name):
+        return
+    report.error(
+        "CG1049",
+        f"there is no target `{name[:MAX_NAME]}`",
+        span,
+        key="target",
+        label="unknown target",
+        help=did_you_mean(name, targets.known_targets(), what="targets"),
+    )
+
+
+def _read_declarations(found: Mapping[str, Entry], scope: Scope, folder: Path | None) -> Declarations | None:
+    """What the statements may name; None where some of it was refused, so that they aren't read against the rest."""
+    good = True
+    if "params" in found:
+        read_params(found["params"].value, scope)
+        good = isinstance(found["params"].value, YamlMapping)
+    scalars: list[Scalar] = []
+    if "scalars" in found:
+        scalars = read_scalars(found["scalars"].value, scope)
+        good = good and isinstance(found["scalars"].value, YamlMapping)
+    arrays = read_arrays(found["arrays"].value, scope, folder) if "arrays" in found else []
+    indices: list[tuple[str, Expr, Span]] = []
+    if "indices" in found:
+        good = _read_indices(found["indices"].value, scope, indices) and good
+    accumulate = _read_accumulate(found.get("accumulate"), scope.report)
+    if scope.broken or not good or ("arrays" in found and not arrays):
+        return None
+    return Declarations(tuple(scope.params), tuple(scalars), tuple(arrays), tuple(indices), accumulate)
+
+
+def _read_indices(node: YamlNode, scope: Scope, indices: list[tuple[str, Expr, Span]]) -> bool:
+    entries = read_mapping(node, scope.report, key="indices")
+    for entry in entries or ():
+        key = join("indices", entry.name)
+        if not scope.declare(entry.key, "an index", key=key):
+            continue
+        extent = scope.integer(entry.value, key=key)
+        size = None if extent is None else scope.static(extent)
+        if size is not None and size < 1:
+            scope.report.error(
+                "CG1026",
+                f"the extent is {size}; an index has at least one value",
+                first_line(entry.value),
+                key=key,
+                label=f"this is {size}",
+                help="make it positive",
+            )
+            extent = None
+        if extent is None:
+            scope.mark_broken((entry.name,))
+        else:
+            indices.append((entry.name, extent, entry.key.span))
+    return entries is not None
+
+
+def _read_accumulate(entry: Entry | None, report: Reporter) -> DType | None:
+    if entry is None:
+        return None
+    what = "type of running sums"
+    name = read_choice(entry.value, ACCUMULATE_NAMES, report, key="accumulate", what=what)
+    return None if name is None else DTYPES[name]
+
+
+def _read_requirements(node: YamlNode, scope: Scope) -> tuple[Requirement, ...]:
+    """The conditions; those that the params' values already break are findings."""
+    if not isinstance(node, YamlSequence):
+        wrong_type(node, "a list of conditions", scope.report, key="require", help="write `[C % G == 0]`")
+        return ()
+    result: list[Requirement] = []
+    for position, item in enumerate(node.items):
+        key = f"require[{position}]"
+        tree = scope.parse(item, key=key, expected="a condition on params")
+        condition = None if tree is None else resolve.resolve_condition(tree, scope.params, scope.report, key=key)
+        if condition is None or not isinstance(item, YamlScalar):
+            continue
+        values = scope.values
+        for param in scope.params:
+            if param.is_dynamic and isinstance(scope.settings.get(param.name), int):
+                values[param.name] = int(scope.settings[param.name])
+        if _holds(condition, values) is False:
+            used = (
+                [part.name for part in walk(tree) if isinstance(part, NameNode) and part.name in values] if tree else []
+            )
+            scope.report.error(
+                "CG1024",
+                f"the requirement `{item.string}` doesn't hold",
+                first_line(item),
+                key=key,
+                label="not met",
+                notes=tuple(f"{name} = {values[name]}" for name in dict.fromkeys(used)),
+                help="choose other values for the params",
+            )
+        result.append(Requirement(condition, item.string.strip(), item.span))
+    return tuple(result)
+
+
+def _holds(condition: Expr, values: Mapping[str, int]) -> bool | None:
+    """Whether a condition holds; None where it needs a dynamic param that isn't set."""
+    try:
+        return resolve.holds(condition, values)
+    except KeyError:
+        return None
+
+
+def _read_statements(node: YamlNode, report: Reporter) -> list[StatementNode] | None:
+    """The statements of a text or of a list of texts; None where a finding left some of them out."""
+    before = len(report.diagnostics)
+    items = node.items if isinstance(node, YamlSequence) else (node,)
+    statements: list[StatementNode] = []
+    for position, item in enumerate(items):
+        key = f"compute[{position}]" if isinstance(node, YamlSequence) else "compute"
+        if not isinstance(item, YamlScalar) or not isinstance(item.value, str):
+            wrong_type(item, "a statement", report, key=key, help="write `C[m, n] = ...`")
+            continue
+        statements += grammar.parse_statements(item.text, report)
+    if not statements and len(report.diagnostics) == before:
+        report.error(
+            "CG1054",
+            "nothing is computed",
+            first_line(node),
+            key="compute",
+            label="no statement",
+            help="write a statement such as `y[n] = x[n]`",
+        )
+    return statements if len(report.diagnostics) == before else None
+
+
+def _indices(statements: list[StatementNode], declarations: Declarations | None) -> dict[str, list[str]] | None:
+    """For each target, the names in its statements that are neither declared nor a temporary: their indices."""
+    if declarations is None:
+        return None
+    declared = {item.name for item in (*declarations.params, *declarations.scalars, *declarations.arrays)}
+    declared |= {_target(statement) for statement in statements}
+    result: dict[str, list[str]] = {}
+    for statement in statements:
+        names = result.setdefault(_target(statement), [])
+        for root in (statement.target, statement.value):
+            for part in walk(root):
+                if isinstance(part, NameNode) and part.name not in declared and part.name not in names:
+                    names.append(part.name)
+    return result
+
+
+def _target(statement: StatementNode) -> str:
+    target = statement.target
+    return target.array if isinstance(target, SubscriptNode) else target.name

@@ -1,0 +1,210 @@
+"""Loads specs: a file or a text becomes checked `Spec`s, or one `SpecError` with every finding."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+from cugen.spec.diagnostics import Diagnostic, Reporter, SpecError
+from cugen.spec.document import build
+from cugen.spec.expressions import NOWHERE, Span
+from cugen.spec.model import Spec
+from cugen.spec.nearest import did_you_mean
+from cugen.spec.nodes import MAX_BYTES, YamlMapping, YamlScalar, decode, parse, printable
+from cugen.spec.reading import first_line, wrong_type
+from cugen.spec.scope import Setting
+from cugen.spec.variants import Expanded, expand
+
+
+def load(
+    path: str | os.PathLike[str],
+    params: Mapping[str, Setting] | None = None,
+    *,
+    kernel: str | None = None,
+    target: str | None = None,
+) -> Spec:
+    """The one kernel of a spec file, or the one of several that `kernel` names.
+
+    `params` sets params and scalars in place of the file's values. A dynamic param stays dynamic: its value is checked
+    and is for the run. SpecError holds all findings of the file.
+    """
+    specs = _load_file(path, params, kernel, target)
+    if len(specs) > 1:
+        names = ", ".join(spec.kernel for spec in specs[:20]) + (", …" if len(specs) > 20 else "")
+        raise _failure(
+            os.fspath(path),
+            "CG1050",
+            f"the file has {len(specs)} kernels: {names}",
+            help="choose one with `--kernel NAME`, or load all of them with `load_all`",
+        )
+    return specs[0]
+
+
+def load_all(
+    path: str | os.PathLike[str], params: Mapping[str, Setting] | None = None, *, target: str | None = None
+) -> tuple[Spec, ...]:
+    """All kernels of a spec file, in the order of its documents, the last variant changing fastest."""
+    return _load_file(path, params, None, target)
+
+
+def load_text(
+    text: str,
+    *,
+    file: str = "spec.yaml",
+    folder: Path | None = None,
+    params: Mapping[str, Setting] | None = None,
+    target: str | None = None,
+) -> tuple[Spec, ...]:
+    """All kernels of a text; `file` is what findings call it, `folder` where the files that it names are looked for."""
+    return _load(text, file, folder, params or {}, None, target)
+
+
+def _load_file(
+    path: str | os.PathLike[str], params: Mapping[str, Setting] | None, kernel: str | None, target: str | None
+) -> tuple[Spec, ...]:
+    name = os.fspath(path)
+    try:
+        if not Path(path).is_file():
+            reason = "it is a folder" if Path(path).is_dir() else "there is no such file"
+            raise _failure(name, "CG1001", f"`{name}` can't be read: {reason}", help="check the path")
+        with open(path, "rb") as stream:
+            content = stream.read(MAX_BYTES + 1)
+    except (OSError, ValueError) as error:
+        reason = error.strerror or str(error) if isinstance(error, OSError) else str(error)
+        raise _failure(name, "CG1001", f"`{name}` can't be read: {reason}", help="check the path") from None
+    report = Reporter(name)
+    text = decode(content, report)
+    if text is None:
+        raise SpecError(report.diagnostics)
+    specs = _load(text, name, Path(path).parent, params or {}, kernel, target)
+    return tuple(replace(spec, dependencies=(name, *spec.dependencies)) for spec in specs)
+
+
+def _failure(file: str, code: str, message: str, *, help: str) -> SpecError:
+    return SpecError([Diagnostic(code, message, file, NOWHERE, help=help)])
+
+
+def _load(
+    text: str,
+    file: str,
+    folder: Path | None,
+    params: Mapping[str, Setting],
+    kernel: str | None,
+    target: str | None,
+) -> tuple[Spec, ...]:
+    report = Reporter(file, printable(text))
+    kernels = _kernels(text, report)
+    chosen = _choose(kernels, kernel, report)
+    _check_settings(params, kernels, report)
+    specs: list[Spec] = []
+    for expanded in chosen:
+        part = Reporter(file, printable(text)) if expanded.variant else report
+        spec = build(expanded, part, settings=_known_settings(params, expanded), target=target, folder=folder)
+        if part is not report:
+            _merge(part, expanded, report)
+        if spec is not None:
+            specs.append(spec)
+    report.raise_if_failed()
+    text = text.removeprefix("\ufeff")
+    return tuple(replace(s, file=Path(file).name, text=text, dependencies=_files(s, folder)) for s in specs)
+
+
+def _kernels(text: str, report: Reporter) -> list[Expanded]:
+    """The kernels of all documents, those without names or with a name that stood before included."""
+    result: list[Expanded] = []
+    documents = parse(text, report)
+    for document in documents:
+        if isinstance(document, YamlMapping):
+            result += expand(document, report)
+        elif isinstance(document, YamlScalar) and document.value is None:
+            _empty(document.span, report)
+        else:
+            wrong_type(document, "a mapping", report, key="the spec", help="start with `cugen: 1` and `kernel:`")
+    if not documents and not report.failed:
+        _empty(NOWHERE, report)
+    _check_names(result, report)
+    return result
+
+
+def _empty(span: Span, report: Reporter) -> None:
+    report.error("CG1010", "there is no spec here", span, label="empty", help="start with `cugen: 1` and `kernel:`")
+
+
+def _name(expanded: Expanded) -> str | None:
+    entry = expanded.document.get("kernel")
+    if entry is None or not isinstance(entry.value, YamlScalar) or not isinstance(entry.value.value, str):
+        return None
+    return entry.value.value + expanded.suffix
+
+
+def _check_names(kernels: Sequence[Expanded], report: Reporter) -> None:
+    seen: dict[str, int] = {}
+    for expanded in kernels:
+        name, entry = _name(expanded), expanded.document.get("kernel")
+        if name is None or entry is None:
+            continue
+        if name in seen:
+            report.error(
+                "CG1048",
+                f"two kernels are called `{name}`",
+                first_line(entry.value),
+                key="kernel",
+                label="second of that name",
+                notes=(f"the first is in line {seen[name]}",),
+                help="give each document another `kernel`, and list each variant's value once",
+            )
+        else:
+            seen[name] = entry.value.span.line
+
+
+def _choose(kernels: Sequence[Expanded], kernel: str | None, report: Reporter) -> Sequence[Expanded]:
+    if kernel is None:
+        return kernels
+    chosen = [expanded for expanded in kernels if _name(expanded) == kernel]
+    if not chosen and not report.failed:
+        names = [name for name in map(_name, kernels) if name is not None]
+        cure = did_you_mean(kernel, names, what="kernels")
+        report.error("CG1051", f"the file has no kernel `{kernel}`", NOWHERE, key="--kernel", help=cure)
+    return chosen
+
+
+def _settable(expanded: Expanded) -> list[str]:
+    names: list[str] = []
+    for key in ("params", "scalars"):
+        entry = expanded.document.get(key)
+        if entry is not None and isinstance(entry.value, YamlMapping):
+            names += [item.name for item in entry.value.entries]
+    return names
+
+
+def _known_settings(params: Mapping[str, Setting], expanded: Expanded) -> dict[str, Setting]:
+    names = _settable(expanded)
+    return {name: value for name, value in params.items() if name in names}
+
+
+def _check_settings(params: Mapping[str, Setting], kernels: Sequence[Expanded], report: Reporter) -> None:
+    """Every name that is set is known to at least one kernel of the file."""
+    if not kernels:
+        return
+    known = list(dict.fromkeys(name for expanded in kernels for name in _settable(expanded)))
+    for name in params:
+        if name not in known:
+            cure = did_you_mean(name, known, what="params and scalars")
+            message = f"`{name}` can't be set: the spec has no param or scalar of that name"
+            report.error("CG1022", message, NOWHERE, key=f"--set {name}", help=cure)
+
+
+def _merge(part: Reporter, expanded: Expanded, report: Reporter) -> None:
+    """Take over a variant's findings, less those that another variant had at the same place."""
+    seen = {(d.code, d.span, d.key) for d in report.diagnostics}
+    choice = ", ".join(f"{name} = {value}" for name, value in expanded.variant)
+    for d in part.diagnostics:
+        if (d.code, d.span, d.key) not in seen:
+            report.diagnostics.append(replace(d, notes=(*d.notes, f"in the variant {choice}")))
+
+
+def _files(spec: Spec, folder: Path | None) -> tuple[str, ...]:
+    names = dict.fromkeys(a.values.file for a in spec.arrays if a.values is not None and a.values.file is not None)
+    return tuple(str((folder or Path()) / name) for name in names)

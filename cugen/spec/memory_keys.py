@@ -1,0 +1,127 @@
+"""`memory`: where an array lives, and the rules about it that the spec alone decides."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from cugen.spec.diagnostics import Reporter
+from cugen.spec.expressions import Expr
+from cugen.spec.keys import MAX_CONSTANT_BYTES, MAX_PAD, MAX_STAGES, MEMORY_KEYS, SPACES, SWIZZLES
+from cugen.spec.model import Array, Memory, Scalar
+from cugen.spec.nodes import Entry, YamlMapping, YamlNode
+from cugen.spec.reading import read_bool, read_choice, read_integer, read_keys
+from cugen.spec.scope import Scope
+
+
+def read_memory(node: YamlNode, report: Reporter, *, key: str) -> Memory:
+    """A space by name, or a mapping with `space` and what goes with it; refused parts are left at their defaults."""
+    if not isinstance(node, YamlMapping):
+        space = read_choice(node, SPACES, report, key=key, what="memory space", code="CG2001")
+        return Memory(space, span=node.span)
+    found = read_keys(node, MEMORY_KEYS, report, key=key, required=("space",)) or {}
+    space = None
+    if "space" in found:
+        entry = found["space"]
+        space = read_choice(entry.value, SPACES, report, key=f"{key}.space", what="memory space", code="CG2001")
+        if space is not None and space != "shared":
+            _refuse_tile_keys(found, space, report, key)
+    pad, stages, swizzle, dynamic = 0, 1, False, False
+    if "pad" in found:
+        pad = read_integer(found["pad"].value, report, key=f"{key}.pad", low=0, high=MAX_PAD) or 0
+    if "stages" in found:
+        stages = read_integer(found["stages"].value, report, key=f"{key}.stages", low=1, high=MAX_STAGES) or 1
+    if "swizzle" in found:
+        swizzle = read_choice(found["swizzle"].value, SWIZZLES, report, key=f"{key}.swizzle", what="swizzle") == "xor"
+    if "dynamic" in found:
+        dynamic = read_bool(found["dynamic"].value, report, key=f"{key}.dynamic") or False
+    if pad and swizzle:
+        report.error(
+            "CG2003",
+            "a tile is either padded or swizzled",
+            found["swizzle"].key.span,
+            key=f"{key}.swizzle",
+            label=f"and the rows are padded by {pad}",
+            help="remove `pad` or `swizzle`; `cugen fix` finds the smaller one that clears the conflicts",
+        )
+    return Memory(space, pad, swizzle, dynamic, stages, node.span)
+
+
+def _refuse_tile_keys(found: dict[str, Entry], space: str, report: Reporter, key: str) -> None:
+    for name in ("pad", "swizzle", "dynamic", "stages"):
+        if name in found:
+            report.error(
+                "CG2002",
+                f"`{name}` shapes a shared tile, and this array is in {space} memory",
+                found[name].key.span,
+                key=f"{key}.{name}",
+                label="needs `space: shared`",
+                help=f"write `space: shared`, or remove `{name}`",
+            )
+
+
+def check_constant_memory(arrays: Sequence[Array], scalars: Iterable[Scalar], scope: Scope) -> None:
+    """All constant arrays and constant scalars together fit into the 64 KB of constant memory."""
+    total = sum(scalar.dtype.bytes for scalar in scalars if scalar.constant)
+    for array in arrays:
+        if array.memory.space != "constant":
+            continue
+        elements = storage_elements(array.shape, array.strides, scope)
+        key = f"arrays.{array.name}.memory"
+        if elements is None:
+            scope.report.error(
+                "CG2005",
+                f"`{array.name}` is in constant memory, so its size must be known when the code is generated",
+                array.memory.span,
+                key=key,
+                label="the shape uses a dynamic param",
+                help="give the param a value, or use `memory: readonly`",
+            )
+            continue
+        before, total = total, total + elements * array.dtype.bytes
+        if total > MAX_CONSTANT_BYTES:
+            others = f" ({before} bytes are taken by others)" if before else ""
+            scope.report.error(
+                "CG2004",
+                f"constant memory holds {MAX_CONSTANT_BYTES} bytes; with `{array.name}` it would be {total}{others}",
+                array.memory.span,
+                key=key,
+                label=f"{elements * array.dtype.bytes} bytes",
+                help="use `memory: readonly`, or shared memory for what every block reads",
+            )
+            total = before
+
+
+def storage_elements(shape: Sequence[Expr], strides: Sequence[Expr], scope: Scope) -> int | None:
+    """Elements from the first to the last, gaps counted; None where a dynamic param decides."""
+    last = 0
+    for extent, stride in zip(shape, strides, strict=True):
+        n, step = scope.static(extent), scope.static(stride)
+        if n is None or step is None:
+            return None
+        last += (n - 1) * step
+    return last + 1
+
+
+def check_written(arrays: Iterable[Array], report: Reporter) -> None:
+    """No statement writes an array that is baked in or that a kernel can't write."""
+    for array in arrays:
+        if array.is_temporary:
+            continue
+        if array.values is not None and array.role in ("output", "inout"):
+            report.error(
+                "CG1053",
+                f"`{array.name}` has `values`, so it is baked in and no statement can write it",
+                array.span,
+                key=f"arrays.{array.name}.values",
+                label="written by a statement",
+                help="remove `values`, or write another array",
+            )
+        elif array.memory.space in ("constant", "readonly") and array.role in ("output", "inout"):
+            report.error(
+                "CG2006",
+                f"`{array.name}` is written, and {array.memory.space} memory can only be read",
+                array.memory.span,
+                key=f"arrays.{array.name}.memory",
+                label="written by a statement",
+                help="use `memory: global`",
+            )

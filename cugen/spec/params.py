@@ -1,0 +1,152 @@
+"""`params`: integers that are baked in, or arguments of the kernel where they are dynamic."""
+
+from __future__ import annotations
+
+from cugen.spec.expressions import Span
+from cugen.spec.keys import DYNAMIC_KEYS
+from cugen.spec.model import Param
+from cugen.spec.nodes import Entry, YamlMapping, YamlNode, YamlScalar, YamlSequence
+from cugen.spec.reading import join, read_integer, read_keys, read_mapping, shorten, wrong_type
+from cugen.spec.scope import Scope
+from cugen.spec.syntax import NameNode, walk
+
+MAX_DYNAMIC = 2**31 - 1
+_INT64 = range(-(2**63), 2**63)
+_CURE = "write an integer, an expression in earlier params, `dynamic`, or `{range: [lo, hi], multiple_of: n}`"
+
+
+def read_params(node: YamlNode, scope: Scope) -> None:
+    """Declare the params in the order of the file; `scope.params` has the good ones."""
+    entries = read_mapping(node, scope.report, key="params") or ()
+    names = [entry.name for entry in entries]
+    for position, entry in enumerate(entries):
+        key = join("params", entry.name)
+        if not scope.declare(entry.key, "a param", key=key):
+            continue
+        param = _read_param(entry, names[position:], scope, key)
+        if param is None:
+            scope.mark_broken((entry.name,))
+        else:
+            scope.params.append(_set(param, scope, key))
+
+
+def _read_param(entry: Entry, later: list[str], scope: Scope, key: str) -> Param | None:
+    node, name, span = entry.value, entry.name, entry.key.span
+    if isinstance(node, YamlMapping):
+        return _read_dynamic(node, name, span, scope, key)
+    if isinstance(node, YamlScalar) and node.string == "dynamic":
+        return Param(name, None, span=span)
+    if isinstance(node, YamlScalar) and isinstance(node.value, int) and not isinstance(node.value, bool):
+        value: int | None = node.value
+    elif isinstance(node, YamlScalar) and isinstance(node.value, str):
+        value = _evaluate(node, later, scope, key)
+    else:
+        wrong_type(node, "an integer", scope.report, key=key, help=_CURE)
+        return None
+    if value is not None and value not in _INT64:
+        scope.report.error(
+            "CG1020",
+            f"the param `{name}` is {shorten(str(value))}, which doesn't fit into 64 bits",
+            node.span,
+            key=key,
+            label="out of range",
+            help="choose a value between -2**63 and 2**63 - 1",
+        )
+        return None
+    return None if value is None else Param(name, value, span=span)
+
+
+def _evaluate(node: YamlScalar, later: list[str], scope: Scope, key: str) -> int | None:
+    tree = scope.parse(node, key=key, expected="an integer or an expression in params")
+    if tree is None:
+        return None
+    for part in walk(tree):
+        if isinstance(part, NameNode) and part.name in later:
+            itself = part.name == later[0]
+            scope.report.error(
+                "CG1019",
+                f"`{part.name}` isn't known yet: a param may use only those above it",
+                part.span,
+                key=key,
+                label="this is the param itself" if itself else "declared further down",
+                help="give it a value that doesn't use itself" if itself else f"move `{part.name}` above this param",
+            )
+            return None
+        if isinstance(part, NameNode) and any(p.name == part.name and p.is_dynamic for p in scope.params):
+            scope.report.error(
+                "CG1055",
+                f"`{part.name}` is dynamic, so `{later[0]}` would have no value when the code is generated",
+                part.span,
+                key=key,
+                label="known only at launch",
+                help=f"write the expression where `{later[0]}` is used, such as in a shape",
+            )
+            return None
+    expr = scope.resolve(tree, key=key)
+    return None if expr is None else scope.static(expr)
+
+
+def _read_dynamic(node: YamlMapping, name: str, span: Span, scope: Scope, key: str) -> Param | None:
+    found = read_keys(node, DYNAMIC_KEYS, scope.report, key=key)
+    low, high, multiple = 0, MAX_DYNAMIC, 1
+    before = len(scope.report.diagnostics)
+    if found and "range" in found:
+        bounds = found["range"].value
+        if isinstance(bounds, YamlSequence) and len(bounds.items) == 2:
+            first = read_integer(bounds.items[0], scope.report, key=f"{key}.range", low=0, high=MAX_DYNAMIC)
+            last = read_integer(bounds.items[1], scope.report, key=f"{key}.range", low=0, high=MAX_DYNAMIC)
+            low, high = first or 0, MAX_DYNAMIC if last is None else last
+        else:
+            wrong_type(bounds, "a list of the least and the greatest value", scope.report, key=f"{key}.range")
+    if found and "multiple_of" in found:
+        entry = found["multiple_of"]
+        multiple = read_integer(entry.value, scope.report, key=f"{key}.multiple_of", low=1, high=MAX_DYNAMIC) or 1
+    if not found or len(scope.report.diagnostics) > before:
+        if found == {} and not node.entries:
+            wrong_type(node, "`dynamic`, or a mapping with `range` or `multiple_of`", scope.report, key=key, help=_CURE)
+        return None
+    if high // multiple * multiple < low:
+        entry = found.get("range") or found["multiple_of"]
+        scope.report.error(
+            "CG1021",
+            f"no value of `{name}` is allowed: none in {low} to {high} is a multiple of {multiple}"
+            if low <= high
+            else f"no value of `{name}` is allowed: the range {low} to {high} is empty",
+            entry.value.span,
+            key=key,
+            label="empty",
+            help="write the lower bound first, and leave a multiple inside",
+        )
+        return None
+    return Param(name, None, low, high, multiple, span)
+
+
+def _set(param: Param, scope: Scope, key: str) -> Param:
+    """The param with the value that the caller sets; a dynamic one stays dynamic, its value is only checked."""
+    if param.name not in scope.settings:
+        return param
+    value = scope.settings[param.name]
+    problem = _setting_problem(param, value)
+    if problem is not None:
+        scope.report.error(
+            "CG1023",
+            f"`{param.name}` can't be set to {shorten(str(value))}: {problem}",
+            param.span,
+            key=key,
+            label="declared here",
+            help="set another value",
+        )
+        return param
+    return param if param.is_dynamic else Param(param.name, int(value), span=param.span)
+
+
+def _setting_problem(param: Param, value: object) -> str | None:
+    if not isinstance(value, int) or isinstance(value, bool):
+        return "a param is an integer"
+    if not param.is_dynamic:
+        return None if value in _INT64 else "it doesn't fit into 64 bits"
+    if not param.minimum <= value <= param.maximum:
+        return f"its range is {param.minimum} to {param.maximum}"
+    if value % param.multiple_of:
+        return f"it must be a multiple of {param.multiple_of}"
+    return None

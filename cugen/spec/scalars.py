@@ -1,0 +1,84 @@
+"""`scalars`: numbers beside the arrays, baked in or handed over at run time."""
+
+from __future__ import annotations
+
+from cugen.spec import resolve
+from cugen.spec.expressions import Span
+from cugen.spec.fitting import Number, convert, literal, misfit
+from cugen.spec.keys import DTYPE_NAMES, SCALAR_KEYS
+from cugen.spec.model import Scalar
+from cugen.spec.nodes import Entry, YamlNode
+from cugen.spec.reading import join, read_choice, read_keys, read_mapping, shorten
+from cugen.spec.scope import Scope
+from cugen.spec.types import DTYPES, DType
+from cugen.spec.values import report_misfit
+
+
+def read_scalars(node: YamlNode, scope: Scope) -> list[Scalar]:
+    scalars: list[Scalar] = []
+    for entry in read_mapping(node, scope.report, key="scalars") or ():
+        key = join("scalars", entry.name)
+        if not scope.declare(entry.key, "a scalar", key=key):
+            continue
+        scalar = _read_scalar(entry, scope, key)
+        if scalar is None:
+            scope.mark_broken((entry.name,))
+        else:
+            scalars.append(scalar)
+    return scalars
+
+
+def _read_scalar(entry: Entry, scope: Scope, key: str) -> Scalar | None:
+    report = scope.report
+    found = read_keys(entry.value, SCALAR_KEYS, report, key=key, required=("dtype",))
+    if not found or "dtype" not in found:
+        return None
+    before = len(report.diagnostics)
+    name = read_choice(found["dtype"].value, DTYPE_NAMES, report, key=f"{key}.dtype", what="dtype", code="CG1028")
+    constant = False
+    if "memory" in found:
+        spaces = ("constant",)
+        constant = bool(
+            read_choice(found["memory"].value, spaces, report, key=f"{key}.memory", what="memory space of a scalar")
+        )
+    if name is None:
+        return None
+    dtype = DTYPES[name]
+    value = _read_value(found["value"].value, dtype, scope, f"{key}.value") if "value" in found else None
+    value = _set(entry.name, entry.key.span, dtype, value, scope, key)
+    if len(report.diagnostics) > before:
+        return None
+    return Scalar(entry.name, dtype, value, constant, entry.key.span)
+
+
+def _read_value(node: YamlNode, dtype: DType, scope: Scope, key: str) -> Number | None:
+    value = literal(node)
+    if value is None:
+        tree = scope.parse(node, key=key, expected="a number or an expression in params")
+        value = None if tree is None else resolve.resolve_number(tree, scope.params, scope.report, key=key)
+    if value is None:
+        return None
+    problem = misfit(value, dtype)
+    if problem is not None:
+        report_misfit(node, dtype, problem, scope, key=key)
+        return None
+    return convert(value, dtype)
+
+
+def _set(name: str, span: Span, dtype: DType, value: Number | None, scope: Scope, key: str) -> Number | None:
+    """The value that the caller sets instead; a scalar that is an argument stays one, its value is only checked."""
+    if name not in scope.settings:
+        return value
+    setting = scope.settings[name]
+    problem = misfit(setting, dtype)
+    if problem is not None:
+        scope.report.error(
+            "CG1023",
+            f"`{name}` can't be set to {shorten(str(setting))}: {problem}",
+            span,
+            key=key,
+            label="declared here",
+            help="set another value",
+        )
+        return value
+    return None if value is None else convert(setting, dtype)

@@ -1,0 +1,98 @@
+"""The names that a spec has declared so far, and the integer expressions that use them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+from cugen.spec import grammar, resolve
+from cugen.spec.diagnostics import Reporter
+from cugen.spec.expressions import Const, Expr
+from cugen.spec.integers import evaluate
+from cugen.spec.model import Param
+from cugen.spec.names import name_problem
+from cugen.spec.nodes import YamlNode, YamlScalar
+from cugen.spec.reading import first_line, shorten, wrong_type
+from cugen.spec.syntax import NameNode, Node, walk
+from cugen.spec.types import INT64
+
+Setting = int | float | bool
+
+
+class Scope:
+    """Grows while a document is read from top to bottom.
+
+    `broken` holds names whose declaration was refused: what uses them isn't reported again. `settings` are the values
+    that the caller gives to params and scalars in place of the file's.
+    """
+
+    def __init__(self, report: Reporter, settings: Mapping[str, Setting]) -> None:
+        self.report = report
+        self.settings = settings
+        self.params: list[Param] = []
+        self.broken: set[str] = set()
+        self._kinds: dict[str, tuple[str, int]] = {}
+
+    def declare(self, name: YamlScalar, what: str, *, key: str) -> bool:
+        """Take a name for a `what`; False after reporting that it can't be one or is taken."""
+        problem = name_problem(name.string)
+        if problem is not None:
+            self.report.error(
+                "CG1017",
+                f"`{shorten(name.string)}` can't be the name of {what}: {problem[0]}",
+                first_line(name),
+                key=key,
+                label="this name",
+                help=problem[1],
+            )
+        elif name.string in self._kinds:
+            kind, line = self._kinds[name.string]
+            self.report.error(
+                "CG1018",
+                f"`{name.string}` is {kind} already",
+                name.span,
+                key=key,
+                label=f"{what} of the same name",
+                notes=(f"declared first in line {line}",),
+                help="give one of the two another name",
+            )
+        else:
+            self._kinds[name.string] = (what, name.span.line)
+            return True
+        self.broken.add(name.string)
+        return False
+
+    def mark_broken(self, names: Iterable[str]) -> None:
+        self.broken.update(names)
+
+    def parse(self, node: YamlNode, *, key: str, expected: str) -> Node | None:
+        """The syntax tree of a text that holds an expression; None after a finding, or where it uses broken names."""
+        if not isinstance(node, YamlScalar) or not isinstance(node.value, str):
+            wrong_type(node, expected, self.report, key=key)
+            return None
+        tree = grammar.parse_expression(node.text, self.report)
+        return None if tree is None or self.uses_broken(tree) else tree
+
+    def uses_broken(self, tree: Node) -> bool:
+        return any(isinstance(part, NameNode) and part.name in self.broken for part in walk(tree))
+
+    def integer(self, node: YamlNode, *, key: str) -> Expr | None:
+        """An integer literal or an expression in params, as an integer tree; None where a finding explains why not."""
+        if isinstance(node, YamlScalar) and isinstance(node.value, int) and not isinstance(node.value, bool):
+            return Const(node.value, INT64)
+        tree = self.parse(node, key=key, expected="an integer or an expression in params")
+        return None if tree is None else self.resolve(tree, key=key)
+
+    def resolve(self, tree: Node, *, key: str) -> Expr | None:
+        return resolve.resolve_integer(tree, self.params, self.report, key=key)
+
+    @property
+    def values(self) -> dict[str, int]:
+        """The values of the static params."""
+        return {param.name: param.value for param in self.params if param.value is not None}
+
+    def static(self, expr: Expr) -> int | None:
+        """The value of an integer tree; None where it needs a dynamic param."""
+        try:
+            return evaluate(expr, self.values)
+        except KeyError:
+            return None
