@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from typing import NoReturn
 
 import yaml
 
@@ -219,7 +220,7 @@ class _Composer:
             cure = "put large tables into a .npy file beside the spec and name it under `values`"
             self._refuse("CG1004", f"the file has more than {MAX_NODES} values, aliases counted", span, cure)
 
-    def _refuse(self, code: str, message: str, span: Span, cure: str) -> None:
+    def _refuse(self, code: str, message: str, span: Span, cure: str) -> NoReturn:
         self._report.error(code, message, span, label="here", help=cure)
         raise _Refused
 
@@ -237,9 +238,8 @@ class _Composer:
     def _alias(self, event: yaml.AliasEvent, span: Span) -> YamlNode:
         node = self._anchors.get(event.anchor or "")
         if node is None:
-            cure = f"write `&{event.anchor}` before the value that it shall repeat, earlier in the file"
-            self._report.error("CG1008", f"nothing is anchored as `{event.anchor}`", span, label="unknown", help=cure)
-            return YamlScalar(None, "", "", span, self._source, *_offsets(event))
+            cure = f"write `&{event.anchor}` before the value that it shall repeat, earlier in the document"
+            self._refuse("CG1008", f"nothing is anchored as `{event.anchor}`", span, cure)
         self._check_limits(span, 0, node.size)
         return node
 
