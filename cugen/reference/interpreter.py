@@ -1,0 +1,259 @@
+"""Expressions over a scope of points: NumPy does all points at once."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+from cugen.reference.contents import Contents, OutsideError, Region, inside_or_not
+from cugen.reference.contraction import conjuncts, contracted, multiply, split
+from cugen.reference.nonnegative import is_nonnegative
+from cugen.reference.operators import apply_operator, convert, select
+from cugen.reference.reductions import Sum, extreme, identity, masked, multiplied, position, scanned, summed
+from cugen.reference.scope import Scope
+from cugen.reference.storage import Values, store, working_dtype
+from cugen.reference.tracked import Tracked, fits
+from cugen.spec.expressions import (
+    Cast,
+    Const,
+    Expr,
+    Index,
+    IndexValue,
+    Op,
+    ParamValue,
+    Read,
+    Reduce,
+    ScalarValue,
+    Scan,
+    Select,
+    children,
+    free_indices,
+)
+from cugen.spec.integers import evaluate as integer
+from cugen.spec.types import DType
+
+MOST_ELEMENTS = 1 << 22  # of one intermediate array: 32 MiB of doubles, of which a dozen may be alive
+
+
+def constant(value: int | float | bool, dtype: DType) -> Tracked:
+    """A number in a compute type."""
+    if dtype.is_float:
+        number = store(np.asarray(float(value)), dtype).astype(np.float64)
+        whole = bool(np.isfinite(number)) and float(number).is_integer()
+        return Tracked(number, None, whole and fits(number, dtype))
+    if dtype.is_integer:
+        wrapped = (int(value) - dtype.lowest) % (1 << dtype.bits) + dtype.lowest
+        return Tracked(np.asarray(wrapped, dtype=working_dtype(dtype)))
+    return Tracked(np.asarray(bool(value)))
+
+
+@dataclass(frozen=True, slots=True)
+class Interpreter:
+    """What a statement's expressions mean: `contents` gives an array as the statement sees it, `text` is for errors."""
+
+    params: Mapping[str, int]
+    scalars: Mapping[str, Tracked]
+    contents: Callable[[str], Contents]
+    text: str = ""
+
+    def evaluate(self, expr: Expr, scope: Scope) -> Tracked:
+        """The value of `expr` at all points of the scope; its array broadcasts to the scope's axes."""
+        match expr:
+            case Const(value=value, dtype=dtype):
+                return constant(value, dtype)
+            case IndexValue(name=name):
+                return Tracked(scope.values[name])
+            case ParamValue(name=name):
+                return Tracked(np.asarray(self.params[name], dtype=np.int64))
+            case ScalarValue(name=name):
+                return self.scalars[name]
+            case Read():
+                return self._read(expr, scope)
+            case Op(name="and" | "or", args=(left, right)):
+                first = self.evaluate(left, scope)
+                decided = first.value if expr.name == "and" else ~first.value
+                return apply_operator(expr.name, (first, self.evaluate(right, scope.where(decided))), expr.dtype)
+            case Op(name=name, args=args, dtype=dtype):
+                operands = tuple(self.evaluate(arg, scope) for arg in args)
+                sure = dtype.is_float and is_nonnegative(args[0])
+                return apply_operator(name, operands, dtype, nonnegative=sure)
+            case Select(condition=condition, then=then, orelse=orelse):
+                chosen = self.evaluate(condition, scope)
+                yes = self.evaluate(then, scope.where(chosen.value))
+                return select(chosen, yes, self.evaluate(orelse, scope.where(~chosen.value)))
+            case Cast(arg=arg, to=to):
+                return convert(self.evaluate(arg, scope), arg.dtype, to)
+            case Reduce():
+                return self._reduce(expr, scope)
+            case Scan():
+                return self._scan(expr, scope)
+        raise TypeError(f"not an expression: {expr!r}")
+
+    def _read(self, node: Read, scope: Scope) -> Tracked:
+        contents = self.contents(node.array)
+        if not node.exact and (quick := as_slices(node.subscripts, scope, contents.shape)) is not None:
+            region, axes = quick
+            x = contents.gather(region)
+            bound = None if x.bound is None else spread(x.bound, axes)
+            return Tracked(spread(x.value, axes), bound, x.integral)
+        outside: Values = np.zeros((), np.bool_)
+        unsure: Values = np.zeros((), np.bool_)
+        places: list[Values] = []
+        for dimension, (subscript, extent) in enumerate(zip(node.subscripts, contents.shape, strict=True)):
+            at = self.evaluate(subscript, scope)
+            if at.bound is not None:
+                unsure = unsure | (at.bound > 0)
+            inside, left = inside_or_not(at.value, extent, node.boundary)
+            if left is not None:
+                if node.boundary is None:
+                    self._refuse(node, dimension, extent, at.value, scope.counts(left))
+                outside = outside | left
+            places.append(inside)
+        for dividend, divisor in node.exact:
+            rest = self.evaluate(dividend, scope).value % divisor
+            if node.boundary is None and scope.counts(rest != 0).any():
+                raise OutsideError(f"{self.text}: {node.array} is read at a quotient by {divisor} that isn't exact")
+            outside = outside | (rest != 0)
+        filler = constant(node.boundary.value or 0 if node.boundary is not None else 0, node.dtype)
+        if 0 in contents.shape:
+            return Tracked(
+                np.broadcast_to(filler.value, np.broadcast_shapes(outside.shape, *(p.shape for p in places)))
+            )
+        x = contents.gather(tuple(np.broadcast_arrays(*places)) if places else ())
+        if outside.any() and node.boundary is not None:
+            x = select(Tracked(outside), filler, x)
+        if unsure.any():
+            x = Tracked(x.value, np.where(unsure, np.inf, x.slack))
+        return x
+
+    def _refuse(self, node: Read, dimension: int, extent: int, at: Values, bad: Values) -> None:
+        if bad.any():
+            value = np.broadcast_to(at, bad.shape)[bad].flat[0]
+            raise OutsideError(
+                f"{self.text}: subscript {dimension} of {node.array} is {value}, outside 0 .. {extent - 1}"
+            )
+
+    def _bound(self, indices: tuple[Index, ...], scope: Scope) -> tuple[Scope, tuple[int, ...]]:
+        extents = tuple(integer(index.extent, self.params) for index in indices)
+        for index, extent in zip(reversed(indices), reversed(extents), strict=True):
+            scope = scope.bind(index.name, 0, extent)
+        return scope, extents
+
+    def _reduce(self, node: Reduce, scope: Scope) -> Tracked:
+        inner, extents = self._bound(node.indices, scope)
+        if node.kind == "sum" and (total := self._contract(node, inner, extents)) is not None:
+            return total.result(node.dtype)
+        if node.kind in ("argmax", "argmin"):
+            return position(node.kind, *self._terms(node, inner))
+        chunks = _chunked(node, inner, extents)
+        if node.kind == "sum":
+            sums = [summed(*self._terms(node, chunk), len(extents), node.dtype) for chunk in chunks]
+            return functools.reduce(Sum.plus, sums).result(node.dtype)
+        parts = [self._part(node, chunk, len(extents)) for chunk in chunks]
+        join = {"prod": "mul", "max": "maximum", "min": "minimum", "any": "or", "all": "and"}[node.kind]
+        return functools.reduce(lambda a, b: apply_operator(join, (a, b), node.dtype), parts)
+
+    def _part(self, node: Reduce, chunk: Scope, axes: int) -> Tracked:
+        body, where = self._terms(node, chunk)
+        terms = masked(body, where, identity(node.kind, node.dtype))
+        if node.kind == "prod":
+            return multiplied(terms, axes, node.dtype)
+        return extreme(node.kind, terms, axes, node.dtype)
+
+    def _terms(self, node: Reduce | Scan, inner: Scope) -> tuple[Tracked, Tracked | None]:
+        """Body and condition, the body's array with all bound axes at full length."""
+        where = None if node.where is None else self.evaluate(node.where, inner)
+        body = self.evaluate(node.body, inner if where is None else inner.where(where.value))
+        indices = node.indices if isinstance(node, Reduce) else (node.inner,)
+        shape = tuple(inner.ranges[i.name][1] - inner.ranges[i.name][0] for i in indices)
+
+        def full(values: Values) -> Values:
+            values = values.reshape((1,) * (inner.depth - values.ndim) + values.shape)
+            return np.broadcast_to(values, shape + values.shape[len(shape) :])
+
+        value = full(body.value)
+        bound = None if body.bound is None else np.broadcast_to(full(body.bound), value.shape)
+        return Tracked(value, bound, body.integral), where
+
+    def _contract(self, node: Reduce, inner: Scope, extents: tuple[int, ...]) -> Sum | None:
+        joined = frozenset(name for name in inner.values if name not in inner.ranges)
+        sizes = {name: max(values.shape, default=1) for name, values in inner.values.items()}
+        parts = split(node, sizes, joined)
+        if parts is None:
+            return None
+        conditions = [self.evaluate(condition, inner) for condition in conjuncts(node.where)]
+        if any(condition.bound is not None for condition in conditions):
+            return None
+        for condition in conditions:
+            inner = inner.where(condition.value)
+        a, b = (multiply([self.evaluate(factor, inner) for factor in part], node.dtype) for part in parts)
+        return contracted(a, b, [condition.value for condition in conditions], extents, node.dtype)
+
+    def _scan(self, node: Scan, scope: Scope) -> Tracked:
+        inner, _ = self._bound((node.inner,), scope)
+        body, where = self._terms(node, inner)
+        terms = masked(body, where, identity(node.kind, node.dtype))
+        whole = scanned(node.kind, terms, node.dtype, exclusive=node.exclusive, reverse=node.reverse)
+        depth = whole.value.ndim - 1
+        sides = tuple(
+            np.arange(size).reshape((-1,) + (1,) * (depth - 1 - axis)) if size > 1 else np.zeros((1,) * depth, np.int64)
+            for axis, size in enumerate(whole.value.shape[1:])
+        )
+        place = (scope.values[node.outer], *sides)
+        bound = None if whole.bound is None else np.broadcast_to(whole.bound, whole.value.shape)[place]
+        return Tracked(whole.value[place], bound, whole.integral)
+
+
+def _chunked(node: Reduce, inner: Scope, extents: tuple[int, ...]) -> list[Scope]:
+    """The reduction's scope, in pieces along its longest index where whole arrays would be too large."""
+    names = frozenset().union(*map(free_indices, children(node))) | {index.name for index in node.indices}
+    shape = np.broadcast_shapes(*(inner.values[name].shape for name in sorted(names)))
+    total = int(np.prod(shape, dtype=np.float64)) if 0 not in shape else 0
+    if total <= MOST_ELEMENTS:
+        return [inner]
+    longest = max(range(len(extents)), key=lambda i: extents[i])
+    step = max(1, extents[longest] * MOST_ELEMENTS // total)
+    pieces = []
+    for start in range(0, extents[longest], step):
+        pieces.append(narrowed(inner, node.indices[longest].name, start, min(start + step, extents[longest])))
+    return pieces
+
+
+def narrowed(scope: Scope, name: str, start: int, stop: int) -> Scope:
+    """The scope with one of its ranged indices confined to start .. stop - 1."""
+    _, _, axis = scope.ranges[name]
+    column = np.arange(start, stop, dtype=np.int64).reshape((-1,) + (1,) * axis)
+    ranges = {**scope.ranges, name: (start, stop, axis)}
+    return Scope({**scope.values, name: column}, ranges, scope.depth, scope.masks)
+
+
+def as_slices(
+    subscripts: tuple[Expr, ...], scope: Scope, shape: tuple[int, ...]
+) -> tuple[Region, tuple[int, ...]] | None:
+    """Plain slices for subscripts that are distinct indices over ranges inside, or constants; and the slices' axes."""
+    region: list[slice | int | Values | None] = []
+    axes: list[int] = []
+    for subscript, extent in zip(subscripts, shape, strict=True):
+        match subscript:
+            case Const(value=value) if 0 <= value < extent:
+                region.append(int(value))
+            case IndexValue(name=name) if name in scope.ranges:
+                start, stop, axis = scope.ranges[name]
+                if stop > extent or axis in axes:
+                    return None
+                region.append(slice(start, stop))
+                axes.append(axis)
+            case _:
+                return None
+    return tuple(region), tuple(axes)
+
+
+def spread(values: Values, axes: tuple[int, ...]) -> Values:
+    """The array with its dimensions moved to the given axes of a scope, counted from the last (a view)."""
+    ordered = values.transpose(sorted(range(len(axes)), key=lambda i: -axes[i]))
+    leading = range(max(axes, default=-1), -1, -1)
+    view: Values = ordered[(..., *(slice(None) if axis in axes else None for axis in leading))]
+    return view
