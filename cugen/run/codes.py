@@ -16,6 +16,7 @@ NO_GPU = "CG5011"
 RESULT_DIFFERS = "CG5012"
 DEVICE_FAULT = "CG5013"
 OVERLAP = "CG5014"
+GATHER_OUTSIDE = "CG5015"
 
 CODES: dict[str, str] = {
     FILE_UNREADABLE: "an input file can't be read",
@@ -32,4 +33,5 @@ CODES: dict[str, str] = {
     RESULT_DIFFERS: "the result differs from the reference",
     DEVICE_FAULT: "the kernel did something that the device caught",
     OVERLAP: "two arrays of a call share memory",
+    GATHER_OUTSIDE: "an element used as a subscript lies outside the array that it indexes",
 }

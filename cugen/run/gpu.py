@@ -1,0 +1,252 @@
+"""The GPU as a device: PyCUDA loads the cubin and plays the manifest's launch list.
+
+PyCUDA is imported when a GPU is first asked for. The primary context is used and retained for the life of the
+process, never made current for longer than a run, so that PyTorch and CuPy share it.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+
+from cugen.plan.manifest import ArrayArgument, LaunchEntry, Manifest, ParamArgument, ScalarArgument
+from cugen.run.buffers import CANARY, CANARY_BYTES, poison
+from cugen.run.codes import NO_GPU
+from cugen.run.device import Buffer, Fault, Job, Outcome
+from cugen.run.errors import RunError
+from cugen.run.limits import Limits, check_launch, dynamic_limits
+from cugen.run.packing import pack_number
+from cugen.run.sizes import evaluate
+from cugen.spec.types import DTYPES
+from cugen.toolchain.cuda import Cubin, compile_cubin
+
+
+def available() -> str:
+    """Empty where a GPU can be used, else the reason why not, as one line."""
+    try:
+        driver = _driver()
+    except ImportError as error:
+        return f"PyCUDA can't be imported ({error}): pip install 'cugen[gpu]'"
+    try:
+        driver.init()
+        count = driver.Device.count()
+    except driver.Error as error:
+        return f"the CUDA driver can't be used: {error}"
+    return "" if count else "the CUDA driver sees no GPU"
+
+
+class GpuDevice:
+    """`ordinal` counts the GPUs that CUDA_VISIBLE_DEVICES leaves."""
+
+    name = "gpu"
+
+    def __init__(self, ordinal: int = 0) -> None:
+        if reason := available():
+            raise RunError(NO_GPU, reason, "cugen doctor says what is missing; --device cpu runs without a GPU")
+        self.ordinal = ordinal
+
+    def run(self, job: Job) -> Outcome:
+        """Plays the launch list once for the results and `repeat` times for the clock.
+
+        `buffers` holds every array argument as the device left it. Times are those of CUDA events round one play,
+        uploads included. RunError (CG5010) before anything runs where a launch doesn't fit the device; CompileError
+        and ToolMissing from the toolchain. What the driver reports during the play comes back as a fault.
+        """
+        with _current(self.ordinal) as (driver, device):
+            capability = "sm_{}{}".format(*device.compute_capability())
+            cubin = compile_cubin(job.source, job.manifest.kernel, target_for(job.manifest, capability))
+            params = {**job.manifest.params, **job.params}
+            limits = device_limits(driver, device)
+            for launch in job.manifest.launches:
+                check_launch(launch, params, limits, _registers(cubin, launch))
+            result = _Play(driver, job, params, cubin).outcome()
+        return replace(
+            result,
+            compile_ms=cubin.seconds * 1e3,
+            registers={name: kernel.registers for name, kernel in cubin.kernels.items()},
+            spill_bytes={name: kernel.spill_stores + kernel.spill_loads for name, kernel in cubin.kernels.items()},
+        )
+
+
+def target_for(manifest: Manifest, capability: str) -> str:
+    """What to compile for on a GPU of `capability`: exactly it, with its architecture-specific features (`sm_90a`)
+    where the manifest was made for those."""
+    return manifest.target if manifest.target[:-1] == capability else capability
+
+
+def device_limits(driver: Any, device: Any) -> Limits:
+    """The limits of a PyCUDA device."""
+    of = driver.device_attribute
+
+    def figure(name: str) -> int:
+        return int(device.get_attribute(getattr(of, name)))
+
+    def axes(name: str) -> tuple[int, int, int]:
+        return figure(f"{name}_X"), figure(f"{name}_Y"), figure(f"{name}_Z")
+
+    return Limits(
+        device=device.name(),
+        threads=figure("MAX_THREADS_PER_BLOCK"),
+        block=axes("MAX_BLOCK_DIM"),
+        grid=axes("MAX_GRID_DIM"),
+        shared_bytes=figure("MAX_SHARED_MEMORY_PER_BLOCK_OPTIN"),
+        registers=figure("MAX_REGISTERS_PER_BLOCK"),
+    )
+
+
+@dataclass(frozen=True)
+class _Guarded:
+    """Device memory with a canary on each side; `address` is that of the content."""
+
+    name: str
+    allocation: Any
+    address: int
+    bytes: int
+
+
+class _Play:
+    """One job on the current context."""
+
+    def __init__(self, driver: Any, job: Job, params: Mapping[str, int], cubin: Cubin) -> None:
+        self._driver = driver
+        self._job = job
+        self._params = params
+        self._manifest = job.manifest
+        self._module = driver.module_from_buffer(cubin.image)
+        self._functions = {launch.kernel: self._module.get_function(launch.kernel) for launch in job.manifest.launches}
+        for kernel, size in dynamic_limits(job.manifest).items():
+            attribute = driver.function_attribute.MAX_DYNAMIC_SHARED_SIZE_BYTES
+            self._functions[kernel].set_attribute(attribute, size)
+        self._memory: dict[str, _Guarded] = {}
+
+    def outcome(self) -> Outcome:
+        poisoned = {
+            space.name: poison(DTYPES[space.dtype], evaluate(space.elements, self._params))
+            for space in self._manifest.workspace
+        }
+        try:
+            for name, content in (*self._job.buffers.items(), *poisoned.items()):
+                self._memory[name] = self._allocate(name, content)
+            self._play()
+            self._driver.Context.synchronize()
+            buffers = {name: self._fetch(name) for name in self._job.buffers}
+            faults = [fault for memory in self._memory.values() for fault in self._canary_faults(memory)]
+            times = tuple(self._timed() for _ in range(self._job.repeat))
+        except self._driver.Error as error:
+            # A kernel that the driver stopped leaves the context unusable: nothing can be read back.
+            return Outcome(dict(self._job.buffers), faults=(Fault("driver", f"the CUDA driver reported: {error}"),))
+        return Outcome(buffers, times, faults=tuple(faults))
+
+    def _allocate(self, name: str, content: Buffer) -> _Guarded:
+        size = content.nbytes
+        allocation = self._driver.mem_alloc(size + 2 * CANARY_BYTES)
+        base = int(allocation)
+        self._driver.memset_d8(base, CANARY, CANARY_BYTES)
+        self._driver.memset_d8(base + CANARY_BYTES + size, CANARY, CANARY_BYTES)
+        memory = _Guarded(name, allocation, base + CANARY_BYTES, size)
+        self._fill(memory, content)
+        return memory
+
+    def _fill(self, memory: _Guarded, content: Buffer) -> None:
+        if memory.bytes:
+            self._driver.memcpy_htod(memory.address, np.ascontiguousarray(content).view(np.uint8))
+
+    def _fetch(self, name: str) -> Buffer:
+        content = np.empty_like(self._job.buffers[name])
+        if content.nbytes:
+            raw = content.view(np.uint8)
+            self._driver.memcpy_dtoh(raw, self._memory[name].address)
+        return content
+
+    def _canary_faults(self, memory: _Guarded) -> Iterator[Fault]:
+        for side, start in (("before", memory.address - CANARY_BYTES), ("behind", memory.address + memory.bytes)):
+            raw = np.empty(CANARY_BYTES, np.uint8)
+            self._driver.memcpy_dtoh(raw, start)
+            damaged = np.flatnonzero(raw != CANARY)
+            if damaged.size:
+                nearest = CANARY_BYTES - int(damaged[-1]) if side == "before" else int(damaged[0]) + 1
+                yield Fault(
+                    "out of bounds",
+                    f"`{memory.name}`: {damaged.size} bytes {side} it were written, {nearest} bytes off",
+                )
+
+    def _play(self) -> None:
+        for upload in self._manifest.uploads:
+            symbol, size = self._module.get_global(upload.symbol)
+            if upload.bytes > size:
+                raise ValueError(f"{upload.bytes} bytes of {upload.argument} for {upload.symbol}, which has {size}")
+            if upload.argument in self._memory:
+                self._driver.memcpy_dtod(symbol, self._memory[upload.argument].address, upload.bytes)
+            else:
+                raw = np.asarray(self._argument(upload.argument)).reshape(1).view(np.uint8)
+                self._driver.memcpy_htod(symbol, raw[: upload.bytes])
+        for launch in self._manifest.launches:
+            grid = tuple(evaluate(extent, self._params) for extent in launch.grid)
+            if 0 not in grid:
+                arguments = [self._argument(name) for name in launch.arguments]
+                self._functions[launch.kernel](
+                    *arguments, grid=grid, block=launch.block, shared=launch.dynamic_shared_bytes
+                )
+
+    def _argument(self, name: str) -> np.generic:
+        if name in self._memory:
+            return np.uint64(self._memory[name].address)
+        for argument in self._manifest.arguments:
+            if argument.name == name:
+                match argument:
+                    case ScalarArgument(dtype=dtype):
+                        return pack_number(self._job.scalars[name], DTYPES[dtype])
+                    case ParamArgument(dtype=dtype):
+                        return pack_number(self._params[name], DTYPES[dtype])
+        raise KeyError(name)
+
+    def _timed(self) -> float:
+        """Milliseconds of one play; what it updates in place is first set back."""
+        for argument in self._manifest.arguments:
+            if isinstance(argument, ArrayArgument) and argument.role == "inout":
+                self._fill(self._memory[argument.name], self._job.buffers[argument.name])
+        start, end = self._driver.Event(), self._driver.Event()
+        start.record()
+        self._play()
+        end.record()
+        end.synchronize()
+        return float(end.time_since(start))
+
+
+def _registers(cubin: Cubin, launch: LaunchEntry) -> int:
+    kernel = cubin.kernels.get(launch.kernel)
+    return kernel.registers if kernel else 0
+
+
+def _driver() -> ModuleType:
+    import pycuda.driver
+
+    driver: ModuleType = pycuda.driver
+    return driver
+
+
+@functools.cache
+def _retained(ordinal: int) -> tuple[Any, Any]:
+    driver = _driver()
+    driver.init()
+    if ordinal >= driver.Device.count():
+        raise RunError(NO_GPU, f"there is no GPU {ordinal}: {driver.Device.count()} can be seen")
+    device = driver.Device(ordinal)
+    return device, device.retain_primary_context()
+
+
+@contextmanager
+def _current(ordinal: int) -> Iterator[tuple[Any, Any]]:
+    driver = _driver()
+    device, context = _retained(ordinal)
+    context.push()
+    try:
+        yield driver, device
+    finally:
+        driver.Context.pop()

@@ -1,0 +1,152 @@
+"""Is a kernel right? One run on random numbers against the reference's error bound, one on small integers, where
+every order of summation gives the same bits."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cugen.plan.manifest import ArrayArgument, Manifest
+from cugen.reference.contents import OutsideError
+from cugen.reference.cost import cost
+from cugen.reference.evaluate import evaluate
+from cugen.reference.result import Result
+from cugen.run.buffers import pack, view
+from cugen.run.codes import GATHER_OUTSIDE
+from cugen.run.compare import Points, Verification, compare
+from cugen.run.device import Device, Job, Outcome
+from cugen.run.errors import RunError
+from cugen.run.inputs import Inputs, draw, known_params, shape_of
+from cugen.spec.model import Spec
+
+WHOLE = 5e8  # elementary operations of the reference, some seconds; beyond it a sample is compared
+SAMPLE = 4096  # elements of each output
+_MAGNITUDES = (3, 1)  # of the small integers: the larger one first, since it tells more
+_PROBE = 64
+
+
+@dataclass(frozen=True)
+class Run:
+    """What came of one verified run; `outputs` are logical arrays."""
+
+    verification: Verification
+    outcome: Outcome
+    outputs: Mapping[str, NDArray[Any]]
+
+
+def make_job(
+    source: str, manifest: Manifest, inputs: Inputs, params: Mapping[str, int], *, variant: int = 0, repeat: int = 1
+) -> Job:
+    """A job over fresh buffers: inputs laid out, outputs and gaps poisoned. `params` holds the dynamic ones."""
+    known = {**manifest.params, **params}
+    buffers = {
+        argument.name: pack(inputs.arrays.get(argument.name), argument, known, variant)
+        for argument in manifest.arguments
+        if isinstance(argument, ArrayArgument)
+    }
+    return Job(source, manifest, buffers, dict(params), dict(inputs.scalars), repeat)
+
+
+def outputs_of(job: Job, outcome: Outcome) -> dict[str, NDArray[Any]]:
+    """Outputs and inouts as logical arrays of their own."""
+    known = {**job.manifest.params, **job.params}
+    return {
+        argument.name: view(outcome.buffers[argument.name], argument, known).copy()
+        for argument in job.manifest.arguments
+        if isinstance(argument, ArrayArgument) and argument.role != "input"
+    }
+
+
+def verify(
+    spec: Spec,
+    source: str,
+    manifest: Manifest,
+    device: Device,
+    *,
+    params: Mapping[str, int] | None = None,
+    inputs: Inputs | None = None,
+    seed: int = 0,
+    repeat: int = 1,
+) -> Run:
+    """Runs the kernel and says whether it is right. `params` gives the dynamic ones.
+
+    With `inputs` only they are run; otherwise random ones, and then small integers where the reference finds that
+    they leave one answer only. Large problems compare a random sample of elements, corners included.
+    RunError (CG5015) where an element used as a subscript lies outside what it indexes.
+    """
+    dynamic = dict(params or {})
+    known = known_params(spec, dynamic)
+    points = sample(spec, known, seed) if cost(spec, dynamic) > WHOLE else None
+    given = inputs or draw(spec, known, seed)
+    expected = _expected(spec, given, dynamic, points)
+    job = make_job(source, manifest, given, dynamic, repeat=repeat)
+    outcome = device.run(job)
+    verification = compare(job, outcome, expected, points)
+    if inputs is None and verification.passed:
+        verification = _with_integers(spec, source, manifest, device, dynamic, points, seed, verification)
+    return Run(verification, outcome, outputs_of(job, outcome))
+
+
+def sample(spec: Spec, params: Mapping[str, int], seed: int) -> dict[str, NDArray[np.int64]]:
+    """Row-major numbers of some elements of each output: random ones, and all corners."""
+    source = np.random.default_rng([seed, SAMPLE])
+    numbers = {}
+    for array in spec.arrays:
+        if array.role not in ("output", "inout"):
+            continue
+        shape = shape_of(array, params)
+        if 0 in shape:
+            numbers[array.name] = np.zeros(0, np.int64)
+            continue
+        ends = [np.unique([0, extent - 1]) for extent in shape]
+        grid = np.meshgrid(*ends, indexing="ij")
+        corners = np.ravel_multi_index([axis.ravel() for axis in grid], shape) if shape else np.zeros(1, np.int64)
+        drawn = source.integers(0, math.prod(shape), SAMPLE)
+        numbers[array.name] = np.unique(np.concatenate([np.atleast_1d(corners), drawn])).astype(np.int64)
+    return numbers
+
+
+def _expected(spec: Spec, inputs: Inputs, dynamic: Mapping[str, int], points: Points | None) -> dict[str, Result]:
+    try:
+        return evaluate(spec, inputs.arrays, params=dynamic, scalars=inputs.scalars, points=points)
+    except OutsideError as error:
+        raise RunError(
+            GATHER_OUTSIDE, str(error), "correct the subscripts, or say with `boundary` what a read outside yields"
+        ) from error
+
+
+def _with_integers(
+    spec: Spec,
+    source: str,
+    manifest: Manifest,
+    device: Device,
+    dynamic: Mapping[str, int],
+    points: Points | None,
+    seed: int,
+    first: Verification,
+) -> Verification:
+    known = known_params(spec, dynamic)
+    probe = {name: numbers[:_PROBE] for name, numbers in (points or sample(spec, known, seed)).items()}
+    for magnitude in _MAGNITUDES:
+        inputs = draw(spec, known, seed + 1, exact_up_to=magnitude)
+        if not _all_exact(_expected(spec, inputs, dynamic, probe)):
+            continue
+        expected = _expected(spec, inputs, dynamic, points)
+        if not _all_exact(expected):
+            continue
+        # The other poison: an element that was never written can't look right in both runs.
+        job = make_job(source, manifest, inputs, dynamic, variant=1)
+        second = compare(job, device.run(job), expected, points)
+        if not second.passed:
+            return replace(second, messages=tuple(f"on small integers: {message}" for message in second.messages))
+        return first
+    return first
+
+
+def _all_exact(results: Mapping[str, Result]) -> bool:
+    return all(result.exactly_representable for result in results.values())
