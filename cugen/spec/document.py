@@ -271,7 +271,8 @@ def _indices(statements: list[StatementNode], declarations: Declarations | None)
     """For each target, the names in its statements that are neither declared nor a temporary: their indices."""
     if declarations is None:
         return None
-    declared = {item.name for item in (*declarations.params, *declarations.scalars, *declarations.arrays)}
+    declared = {array.name for array in declarations.arrays}
+    declared |= {param.name for param in declarations.params} | {scalar.name for scalar in declarations.scalars}
     declared |= {_target(statement) for statement in statements}
     result: dict[str, list[str]] = {}
     for statement in statements:

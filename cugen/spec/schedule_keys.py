@@ -37,8 +37,8 @@ def read_schedules(
         return ()
     per_output = bool(entries) and all(isinstance(e.value, YamlMapping) for e in entries)
     if not per_output or any(entry.name in SCHEDULE_KEYS for entry in entries):
-        known = None if indices is None else list(dict.fromkeys(name for some in indices.values() for name in some))
-        return (("", _read_schedule(node, known, report, "schedule")),)
+        every = None if indices is None else list(dict.fromkeys(name for some in indices.values() for name in some))
+        return (("", _read_schedule(node, every, report, "schedule")),)
     result: list[tuple[str, Schedule]] = []
     for entry in entries:
         if indices is not None and entry.name not in indices:
