@@ -29,12 +29,12 @@ class Context:
     uploads: tuple[Upload, ...]
 
     def elements(self, array: model.Array) -> Integer:
-        """How many elements the buffer spans, gaps of a pitch included; 0 where a dimension is 0 isn't told apart."""
+        """How many elements the buffer spans, gaps of a pitch included; at most 0 where a dimension is 0."""
         spans = [
             (to_integer(extent, self.symbols) - 1) * to_integer(stride, self.symbols)
             for extent, stride in zip(array.shape, array.strides, strict=True)
         ]
-        return sympy.Add(1, *spans)
+        return sympy.Add(1, *spans).expand()
 
     def static(self, expr: Integer) -> int | None:
         """The value of an expression over params, where all of them are fixed."""

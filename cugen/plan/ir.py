@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 import sympy
 
 from cugen.plan.symbols import INT32_MAX, INT32_MIN, Integer, Range, bounds, symbol
-from cugen.spec.expressions import Expr, Local
+from cugen.spec.expressions import Expr, Local, walk
 from cugen.spec.types import DType
 
 
@@ -60,6 +60,17 @@ class Access:
         """The element's place in the array, as one expression."""
         terms = (sub * stride for sub, stride in zip(self.subscripts, self.array.strides, strict=True))
         return sympy.Add(*terms)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Element(Local):
+    """A value read where it's used: `sum += As[ty][k] * Bs[k][tx]`. Its name is that of the array."""
+
+    access: Access
+
+    @staticmethod
+    def of(access: Access) -> Element:
+        return Element(access.array.symbol, access.array.dtype.compute, access)
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,6 +157,14 @@ class Store:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
+class Accumulate:
+    """`element += value`, in registers."""
+
+    access: Access
+    value: Expr
+
+
+@dataclass(frozen=True, slots=True, eq=False)
 class Copy:
     """Moves an element (or `width` of them) from one array to another, or zero where the guard fails."""
 
@@ -200,7 +219,7 @@ class Comment:
     text: str
 
 
-Node = Define | Let | Load | Store | Copy | Assign | For | If | ReturnUnless | Barrier | Declare | Comment
+Node = Define | Let | Load | Store | Accumulate | Copy | Assign | For | If | ReturnUnless | Barrier | Declare | Comment
 
 
 def walk_nodes(nodes: tuple[Node, ...]) -> Iterator[Node]:
@@ -219,11 +238,25 @@ def accesses(nodes: tuple[Node, ...]) -> Iterator[Access]:
     """Every access below the nodes, in the order of the source."""
     for node in walk_nodes(nodes):
         match node:
-            case Load() | Store():
+            case Load() | Store() | Accumulate():
                 yield node.access
             case Copy():
                 yield node.source
                 yield node.target
+        for value in values_of(node):
+            yield from (leaf.access for leaf in walk(value) if isinstance(leaf, Element))
+
+
+def values_of(node: Node) -> tuple[Expr, ...]:
+    """The value expressions that a node shows, those of its children left out."""
+    match node:
+        case Let(value=value) | Load(otherwise=value):
+            return () if value is None else (value,)
+        case Store(value=value) | Assign(value=value) | Accumulate(value=value):
+            return (value,)
+        case If(condition=condition) if not isinstance(condition, Guard):
+            return (condition,)
+    return ()
 
 
 @dataclass(frozen=True, slots=True)

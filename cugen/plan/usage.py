@@ -7,9 +7,7 @@ from collections.abc import Iterator
 import sympy
 
 from cugen.plan.ir import (
-    Access,
     Array,
-    Assign,
     Condition,
     Copy,
     Declare,
@@ -17,11 +15,11 @@ from cugen.plan.ir import (
     For,
     Guard,
     If,
-    Let,
     Load,
     Node,
     ReturnUnless,
-    Store,
+    accesses,
+    values_of,
     walk_nodes,
 )
 from cugen.plan.symbols import Integer
@@ -30,39 +28,27 @@ from cugen.spec.expressions import Expr, ParamValue, ScalarValue, walk
 
 def integers(nodes: tuple[Node, ...]) -> Iterator[Integer]:
     """Every integer expression that the source will show."""
+    for access in accesses(nodes):
+        yield from access.subscripts
+        if access.array.flat:
+            yield from access.array.strides
+            yield from access.array.shape
     for node in walk_nodes(nodes):
         match node:
             case Define():
                 yield node.index.definition
             case For():
                 yield from (node.loop.start, node.loop.stop)
-            case Load():
-                yield from _of_access(node.access)
-                yield from _of_condition(node.guard)
-            case Store():
-                yield from _of_access(node.access)
-            case Copy():
-                yield from _of_access(node.source)
-                yield from _of_access(node.target)
+            case Load() | Copy() | ReturnUnless():
                 yield from _of_condition(node.guard)
             case If():
                 yield from _of_condition(node.condition)
-            case ReturnUnless():
-                yield from _of_condition(node.guard)
 
 
 def values(nodes: tuple[Node, ...]) -> Iterator[Expr]:
     """Every value expression that the source will show."""
     for node in walk_nodes(nodes):
-        match node:
-            case Let() if node.value is not None:
-                yield node.value
-            case Load() if node.otherwise is not None:
-                yield node.otherwise
-            case Store() | Assign():
-                yield node.value
-            case If() if not isinstance(node.condition, Guard):
-                yield node.condition
+        yield from values_of(node)
 
 
 def free_symbols(nodes: tuple[Node, ...]) -> frozenset[sympy.Symbol]:
@@ -79,24 +65,14 @@ def scalars(nodes: tuple[Node, ...]) -> frozenset[str]:
 
 
 def arrays(nodes: tuple[Node, ...]) -> tuple[Array, ...]:
-    """The arrays that the body accesses or declares, each once, in order of first mention."""
+    """The arrays that the body accesses or declares, each once."""
     found: dict[str, Array] = {}
     for node in walk_nodes(nodes):
-        match node:
-            case Load() | Store():
-                found.setdefault(node.access.array.symbol, node.access.array)
-            case Copy():
-                found.setdefault(node.source.array.symbol, node.source.array)
-                found.setdefault(node.target.array.symbol, node.target.array)
-            case Declare():
-                found.setdefault(node.array.symbol, node.array)
+        if isinstance(node, Declare):
+            found.setdefault(node.array.symbol, node.array)
+    for access in accesses(nodes):
+        found.setdefault(access.array.symbol, access.array)
     return tuple(found.values())
-
-
-def _of_access(access: Access) -> Iterator[Integer]:
-    yield from access.subscripts
-    if access.array.flat:
-        yield from access.array.strides
 
 
 def _of_condition(condition: Condition | None) -> Iterator[Integer]:

@@ -1,0 +1,96 @@
+"""C's names for element types, and the spelling of literals."""
+
+from __future__ import annotations
+
+import math
+import struct
+
+from cugen.spec.types import DType
+
+_C_NAMES = {
+    "float64": "double",
+    "float32": "float",
+    "float16": "__half",
+    "bfloat16": "__nv_bfloat16",
+    "float8_e4m3": "__nv_fp8_e4m3",
+    "float8_e5m2": "__nv_fp8_e5m2",
+    "int8": "signed char",
+    "int16": "short",
+    "int32": "int",
+    "int64": "long long",
+    "uint8": "unsigned char",
+    "uint16": "unsigned short",
+    "uint32": "unsigned int",
+    "uint64": "unsigned long long",
+    "bool": "bool",
+}
+_HEADERS = {
+    "float16": "cuda_fp16.h",
+    "bfloat16": "cuda_bf16.h",
+    "float8_e4m3": "cuda_fp8.h",
+    "float8_e5m2": "cuda_fp8.h",
+}
+# Loading a narrow float widens it, storing rounds to nearest even (to float8 with saturation).
+_WIDEN = {"float16": "__half2float({})", "bfloat16": "__bfloat162float({})"}
+_NARROW = {"float16": "__float2half_rn({})", "bfloat16": "__float2bfloat16_rn({})"}
+
+
+def c_name(dtype: DType) -> str:
+    return _C_NAMES[dtype.name]
+
+
+def header_of(dtype: DType) -> str | None:
+    """The CUDA header that defines the type, where one is needed."""
+    return _HEADERS.get(dtype.name)
+
+
+def widened(text: str, dtype: DType) -> str:
+    """A stored element as a value of its compute type."""
+    if dtype.name in _WIDEN:
+        return _WIDEN[dtype.name].format(text)
+    return f"float({text})" if dtype.compute != dtype else text
+
+
+def narrowed(text: str, dtype: DType) -> str:
+    """A value of the compute type as an element."""
+    if dtype.name in _NARROW:
+        return _NARROW[dtype.name].format(text)
+    return f"{c_name(dtype)}({text})" if dtype.compute != dtype else text
+
+
+def literal(value: int | float | bool, dtype: DType) -> str:
+    """A literal of a compute type; negative ones have their sign. `CUDART_` names stand for what has no literal."""
+    if dtype.name == "bool":
+        return "true" if value else "false"
+    if dtype.is_float:
+        return _float(float(value), single=dtype.bits <= 32)
+    number = int(value)
+    if dtype.name == "int64":
+        return "(-9223372036854775807LL - 1)" if number == -(2**63) else f"{number}LL"
+    if dtype.name == "int32" and number == -(2**31):
+        return "(-2147483647 - 1)"
+    return f"{number}{ {'uint64': 'ULL', 'uint32': 'U'}.get(dtype.name, '') }"
+
+
+def _float(value: float, *, single: bool) -> str:
+    suffix = "f" if single else ""
+    named = "_F" if single else ""
+    if math.isnan(value):
+        return f"CUDART_NAN{named}"
+    if math.isinf(value) or (single and abs(value) > 3.4028235677973366e38):
+        return f"{'-' if value < 0 else ''}CUDART_INF{named}"
+    text = _shortest_single(value) if single else repr(value)
+    if "e" not in text and "." not in text:
+        text += ".0"
+    return text + suffix
+
+
+def _shortest_single(value: float) -> str:
+    """The shortest decimal that a float reads back as itself."""
+    wanted = struct.pack("f", value)
+    for digits in range(1, 10):
+        text = f"{value:.{digits}g}"
+        if struct.pack("f", float(text)) == wanted:
+            break
+    number = float(text)
+    return repr(number) if 1e-4 <= abs(number) < 1e7 or number == 0 else text

@@ -1,0 +1,88 @@
+"""Sentences about a spec for the heads of generated files; whatever the user wrote is made harmless in a comment."""
+
+from __future__ import annotations
+
+import re
+import textwrap
+
+from cugen.emit.sizes import size
+from cugen.plan.context import Context
+from cugen.plan.ir import Plan
+from cugen.spec.model import Array
+from cugen.version import __version__
+
+_WIDTH = 112
+
+
+def harmless(text: str) -> str:
+    """Text that can't end a comment, continue a line or form a trigraph."""
+    printable = "".join(c if c.isprintable() else " " for c in text)
+    return re.sub(r"\?\?(?=[=/'()!<>-])", "? ?", printable.replace("*/", "* /")).rstrip("\\ ").strip()
+
+
+def heading(context: Context) -> str:
+    spec = context.spec
+    doc = harmless(" ".join(spec.doc.split()))
+    return f"{spec.kernel}: {doc}" if doc else spec.kernel
+
+
+def header_lines(context: Context, plan: Plan) -> tuple[str, ...]:
+    """What is computed, on what, and how it's launched."""
+    spec = context.spec
+    names = {expr.name: name for name, expr in context.symbols.items()}
+    rows: list[tuple[str, str]] = []
+    for position, statement in enumerate(spec.statements):
+        rows.append(("computes" if position == 0 else "", harmless(" ".join(statement.text.split()))))
+    if spec.params:
+        rows.append(
+            ("params", ", ".join(f"{p.name} = {p.value}" if p.value is not None else p.name for p in spec.params))
+        )
+    for declared in spec.arrays:
+        if not declared.is_temporary:
+            rows.append((declared.name, _array_line(declared, context, plan)))
+    for kernel in plan.kernels:
+        grid = ", ".join(str(size(extent, context.ranges, names)) for extent in kernel.grid)
+        block = ", ".join(map(str, kernel.block))
+        shared = kernel.shared_bytes + kernel.dynamic_shared_bytes
+        kind = " dynamic" if kernel.dynamic_shared_bytes else ""
+        text = f"grid ({grid}), block ({block})" + (f", {shared} bytes of{kind} shared memory" if shared else "")
+        rows.append((kernel.name if len(plan.kernels) > 1 else "launch", f"{text}; family {kernel.family}"))
+    width = max((len(name) for name, _ in rows), default=0) + 2
+    lines = []
+    for name, text in rows:
+        wrapped = textwrap.wrap(text, _WIDTH - width, break_long_words=True) or [""]
+        lines.append((name.ljust(width) + wrapped[0]).rstrip())
+        lines += [" " * width + line for line in wrapped[1:]]
+    lines.append("")
+    digest = spec.hash[:16]
+    origin = harmless(spec.file) or "a spec"
+    lines.append(
+        f"Made by cugen {__version__} from {origin} (hash {digest}) for {spec.target}. Edit the spec, not this file."
+    )
+    return tuple(lines)
+
+
+def _array_line(declared: Array, context: Context, plan: Plan) -> str:
+    names = {expr.name: name for name, expr in context.symbols.items()}
+    array = context.arrays[declared.name]
+    shape = ", ".join(str(size(extent, context.ranges, names)) for extent in array.shape)
+    text = f"{declared.role}, {declared.dtype.name} [{shape}]"
+    strides = [size(stride, context.ranges, names) for stride in array.strides]
+    dense = 1
+    for extent, stride in reversed(list(zip(array.shape, strides, strict=True))):
+        if stride != dense:
+            text += f", strides ({', '.join(map(str, strides))})"
+            break
+        extent_size = size(extent, context.ranges, names)
+        if not isinstance(extent_size, int) or not isinstance(dense, int):
+            break
+        dense *= extent_size
+    if declared.memory.space:
+        text += f", {declared.memory.space}"
+    if declared.boundary is not None:
+        mode = declared.boundary.mode
+        text += f", outside: {declared.boundary.value if mode == 'value' else mode}"
+    asked = max((dict(kernel.alignments).get(declared.name, 0) for kernel in plan.kernels), default=0)
+    if asked > declared.dtype.bytes:
+        text += f", aligned to {asked} bytes"
+    return text

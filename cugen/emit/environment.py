@@ -1,0 +1,57 @@
+"""The Jinja2 environment: strict about names, C to the eye, and without any decision of its own."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import jinja2
+
+from cugen.emit.nodes import NodePrinter
+from cugen.emit.resources import data_folder
+from cugen.plan import ir
+
+_TESTS = {
+    "define": ir.Define,
+    "let": ir.Let,
+    "load": ir.Load,
+    "store": ir.Store,
+    "accumulate": ir.Accumulate,
+    "copy": ir.Copy,
+    "assign": ir.Assign,
+    "loop": ir.For,
+    "choice": ir.If,
+    "return_unless": ir.ReturnUnless,
+    "barrier": ir.Barrier,
+    "declare": ir.Declare,
+    "comment": ir.Comment,
+}
+
+
+def template_folder() -> Path:
+    return data_folder("templates")
+
+
+def environment() -> jinja2.Environment:
+    """Templates from the package's folder; undefined names are errors."""
+    found = jinja2.Environment(
+        loader=jinja2.FileSystemLoader(template_folder()),
+        undefined=jinja2.StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        keep_trailing_newline=True,
+        autoescape=False,
+    )
+    for name, kind in _TESTS.items():
+        found.tests[name] = lambda node, kind=kind: isinstance(node, kind)
+    return found
+
+
+def bind(env: jinja2.Environment, printer: NodePrinter) -> jinja2.Environment:
+    """The environment with the filters of one kernel."""
+    bound = env.overlay()
+    bound.filters = dict(env.filters)
+    for name in ("definition", "let", "load", "store", "accumulate", "copy", "assign", "declare", "condition"):
+        bound.filters[name] = getattr(printer, name)
+    bound.filters["loop_header"] = printer.loop
+    bound.filters["negated"] = printer.negated
+    return bound

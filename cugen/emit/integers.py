@@ -1,0 +1,197 @@
+"""sympy → C for index expressions. The order of terms is our own, so that sympy's version doesn't change the bytes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+import sympy
+
+from cugen.plan.ir import Access, Comparison, Guard
+from cugen.plan.symbols import (
+    INT32_MAX,
+    INT32_MIN,
+    BitXor,
+    FloorDiv,
+    Integer,
+    Maximum,
+    Minimum,
+    Mod,
+    Range,
+    bounds,
+    integer,
+)
+
+# Precedence of C's operators, as far as index expressions need them.
+_ATOM, _PRODUCT, _SUM, _XOR = 0, 1, 2, 3
+_BUILTINS = ("blockIdx.", "threadIdx.")
+
+
+@dataclass
+class IntegerPrinter:
+    """Prints for one kernel. `params` are told apart because they stand after indices in a product; `functions`
+    collects the helper functions that the text calls."""
+
+    ranges: Mapping[sympy.Symbol, Range]
+    params: frozenset[str]
+    functions: dict[tuple[str, str], None] = field(default_factory=dict)
+
+    def print(self, expr: Integer, *, wide: bool = False) -> str:
+        """C text of `expr`; `wide` asks for 64 bits even where 32 would do."""
+        return self._print(expr, wide)[0]
+
+    def is_wide(self, expr: Integer) -> bool:
+        """Whether 32 bits can overflow."""
+        low, high = bounds(expr, self.ranges)
+        return not (INT32_MIN <= low and high <= INT32_MAX)
+
+    def comparison(self, term: Comparison) -> str:
+        return f"{self.print(term.left)} {term.operator} {self.print(term.right)}"
+
+    def guard(self, guard: Guard) -> str:
+        """The condition; a lower and an upper bound of one expression stand side by side."""
+        return " && ".join(self.comparison(term) for term in guard.terms)
+
+    def negated(self, guard: Guard) -> str:
+        """The condition under which the guard fails."""
+        opposite = {"<": ">=", "<=": ">", ">": "<=", ">=": "<", "==": "!=", "!=": "=="}
+        terms = [Comparison(term.left, opposite[term.operator], term.right) for term in guard.terms]
+        return " || ".join(self.comparison(term) for term in terms)
+
+    def subscripts(self, access: Access) -> str:
+        """`[m * K + k]` for a flat array, `[m][k]` for any other."""
+        array = access.array
+        if array.swizzle:
+            *rest, row, column = access.subscripts
+            column = BitXor(column, Mod(row, integer(array.swizzle)))
+            return "".join(f"[{self.print(sub)}]" for sub in (*rest, row, column))
+        if not array.flat:
+            return "".join(f"[{self.print(sub)}]" for sub in access.subscripts)
+        return f"[{self._flat(access)}]"
+
+    def _flat(self, access: Access) -> str:
+        """The offset, slowest dimension first: nested where the array is dense, a sum of products where it has gaps."""
+        strides = access.array.strides
+        order = list(range(len(strides)))
+        if len(order) > 1 and strides[0] == 1 and strides[-1] != 1:
+            order.reverse()
+        shape = access.array.shape
+        dense = all(
+            (strides[a] - strides[b] * shape[b]).expand() == 0 for a, b in zip(order, order[1:], strict=False)
+        ) and (not order or strides[order[-1]] == 1)
+        wide = self.is_wide(access.offset()) if order else False
+        text, precedence = "", _ATOM
+        for position, dimension in enumerate(order):
+            sub = access.subscripts[dimension]
+            if dense:
+                if text:
+                    scaled = _paren(text, precedence, _PRODUCT)
+                    text, precedence = f"{scaled} * {self._factor(shape[dimension])}", _PRODUCT
+            if not text and sub == 0 and position < len(order) - 1:
+                continue
+            if dense:
+                text, precedence = self._added(text, precedence, sub, integer(1), wide)
+            else:
+                text, precedence = self._added(text, precedence, sub, strides[dimension], wide)
+        return text or "0"
+
+    def _added(self, text: str, precedence: int, sub: Integer, stride: Integer, wide: bool) -> tuple[str, int]:
+        if sub == 0 and text:
+            return text, precedence
+        own, own_precedence = self._print(sub, wide and not text)
+        if stride != 1:
+            own = f"{_paren(own, own_precedence, _PRODUCT)} * {self._factor(stride)}"
+            own_precedence = _PRODUCT
+        if not text:
+            return own, own_precedence
+        return f"{text} + {_paren(own, own_precedence, _SUM)}", _SUM
+
+    def _factor(self, expr: Integer) -> str:
+        text, precedence = self._print(expr, False)
+        return _paren(text, precedence, _ATOM)
+
+    def _print(self, expr: Integer, wide: bool) -> tuple[str, int]:
+        wide = wide or (not expr.is_Symbol and self.is_wide(expr))
+        if expr.is_Integer:
+            value = int(expr)
+            text = f"{value}LL" if wide else str(value)
+            return (text, _ATOM) if value >= 0 else (f"({text})", _ATOM)
+        if expr.is_Symbol:
+            if wide and not self.is_wide(expr):
+                return f"(long long){expr.name}", _ATOM
+            return expr.name, _ATOM
+        if expr.is_Add:
+            return self._sum(expr, wide)
+        if expr.is_Mul:
+            return self._product(expr, wide)
+        if expr.is_Pow:
+            factors = [expr.base] * int(expr.exp)
+            return " * ".join(self._operand(f, wide and n == 0, _PRODUCT) for n, f in enumerate(factors)), _PRODUCT
+        a, b = expr.args
+        match expr:
+            case FloorDiv() | Mod() if bounds(a, self.ranges)[0] >= 0:
+                operator = "/" if isinstance(expr, FloorDiv) else "%"
+                return f"{self._operand(a, wide, _PRODUCT)} {operator} {self._factor(b)}", _PRODUCT
+            case FloorDiv() | Mod():
+                name = "floor_divide" if isinstance(expr, FloorDiv) else "floor_modulo"
+                wide = wide or self.is_wide(a)
+                self.functions.setdefault((name, "long long" if wide else "int"))
+                return f"{name}({self.print(a, wide=wide)}, {self.print(b)})", _ATOM
+            case BitXor():
+                return f"{self._operand(a, wide, _ATOM)} ^ {self._operand(b, wide, _ATOM)}", _XOR
+            case Minimum() | Maximum():
+                name = "min" if isinstance(expr, Minimum) else "max"
+                both = wide or self.is_wide(a) or self.is_wide(b)
+                return f"{name}({self.print(a, wide=both)}, {self.print(b, wide=both)})", _ATOM
+        raise TypeError(f"not an integer expression: {expr}")
+
+    def _operand(self, expr: Integer, wide: bool, limit: int) -> str:
+        text, precedence = self._print(expr, wide)
+        return _paren(text, precedence, limit)
+
+    def _sum(self, expr: Integer, wide: bool) -> tuple[str, int]:
+        terms = sorted(expr.args, key=self._term_key)
+        text = ""
+        for position, term in enumerate(terms):
+            negative = term.could_extract_minus_sign()
+            own = self._operand(-term if negative else term, wide and position == 0, _PRODUCT)
+            if not text:
+                text = f"-{own}" if negative else own
+            else:
+                text += f" - {own}" if negative else f" + {own}"
+        return text, _SUM
+
+    def _term_key(self, term: Integer) -> tuple[int, int, str]:
+        """Positive before negative; blocks, then products, then names, then numbers."""
+        negative = bool(term.could_extract_minus_sign())
+        if term.is_Integer:
+            kind = 4
+        elif any(s.name.startswith("blockIdx.") for s in term.free_symbols):
+            kind = 0
+        elif term.is_Mul:
+            kind = 1
+        elif term.is_Symbol and term.name not in self.params:
+            kind = 3 if term.name.startswith("threadIdx.") else 2
+        else:
+            kind = 2 if not term.is_Symbol else 1
+        return (1 if negative else 0, kind, str(term))
+
+    def _product(self, expr: Integer, wide: bool) -> tuple[str, int]:
+        coefficient, factors = 1, []
+        for factor in expr.args:
+            if factor.is_Integer:
+                coefficient *= int(factor)
+            else:
+                factors.append(factor)
+        factors.sort(key=lambda f: (f.is_Symbol and f.name in self.params, str(f)))
+        sign = "-" if coefficient < 0 else ""
+        magnitude = abs(coefficient)
+        if magnitude != 1:
+            builtin = factors[0].is_Symbol and factors[0].name.startswith(_BUILTINS)
+            factors.insert(len(factors) if builtin else 0, integer(magnitude))
+        parts = [self._operand(f, wide and n == 0, _PRODUCT if n == 0 else _ATOM) for n, f in enumerate(factors)]
+        return sign + " * ".join(parts), _PRODUCT
+
+
+def _paren(text: str, precedence: int, limit: int) -> str:
+    return text if precedence <= limit else f"({text})"

@@ -1,0 +1,102 @@
+"""The manifest of a plan."""
+
+from __future__ import annotations
+
+import hashlib
+
+from cugen.emit.sizes import size
+from cugen.plan.context import Context
+from cugen.plan.ir import Plan
+from cugen.plan.manifest import (
+    ArrayArgument,
+    LaunchEntry,
+    Manifest,
+    ParamArgument,
+    ScalarArgument,
+    Size,
+    Upload,
+    Workspace,
+)
+from cugen.plan.subscripts import to_integer
+from cugen.plan.symbols import Integer
+from cugen.spec.model import Array
+from cugen.version import __version__
+
+
+def make_manifest(context: Context, plan: Plan, source: str, header: str, input_hash: str) -> Manifest:
+    """What a caller must know of the plan's entry point; `source` and `header` are hashed, not kept."""
+    spec = context.spec
+    names = {expr.name: name for name, expr in context.symbols.items()}
+
+    def sized(expr: Integer) -> Size:
+        return size(expr, context.ranges, names)
+
+    arguments: list[ArrayArgument | ScalarArgument | ParamArgument] = []
+    for declared in spec.arrays:
+        if declared.role not in ("input", "output", "inout"):
+            continue
+        array = context.arrays[declared.name]
+        asked = [dict(kernel.alignments).get(declared.name, 0) for kernel in plan.kernels]
+        arguments.append(
+            ArrayArgument(
+                declared.name,
+                declared.role,
+                declared.dtype.name,
+                tuple(map(sized, array.shape)),
+                tuple(map(sized, array.strides)),
+                sized(context.elements(declared)),
+                max([declared.dtype.bytes, *asked]),
+                _boundary(declared),
+            )
+        )
+    arguments += [ScalarArgument(s.name, s.dtype.name) for s in spec.scalars if s.value is None]
+    arguments += [
+        ParamArgument(p.name, "int32" if p.maximum < 2**31 else "int64", p.minimum, p.maximum, p.multiple_of)
+        for p in spec.params
+        if p.is_dynamic
+    ]
+    workspace = tuple(
+        Workspace(
+            array.name,
+            array.dtype.name,
+            sized(context.elements(spec.array(array.name))),
+            tuple(sized(to_integer(extent, context.symbols)) for extent in spec.array(array.name).shape),
+        )
+        for array in plan.workspace
+    )
+    launches = tuple(
+        LaunchEntry(
+            kernel.name,
+            (sized(kernel.grid[0]), sized(kernel.grid[1]), sized(kernel.grid[2])),
+            kernel.block,
+            kernel.shared_bytes,
+            kernel.dynamic_shared_bytes,
+            kernel.arguments,
+            "; ".join(kernel.computes),
+        )
+        for kernel in plan.kernels
+    )
+    return Manifest(
+        spec.kernel,
+        __version__,
+        spec.file,
+        spec.hash,
+        spec.target,
+        {p.name: p.value for p in spec.params if p.value is not None},
+        tuple(arguments),
+        workspace,
+        tuple(Upload(u.symbol, u.argument, u.bytes) for u in plan.uploads),
+        launches,
+        tuple(r.text for r in spec.require),
+        hashlib.sha256(source.encode()).hexdigest(),
+        hashlib.sha256(header.encode()).hexdigest(),
+        input_hash,
+    )
+
+
+def _boundary(declared: Array) -> str:
+    if declared.boundary is None:
+        return ""
+    if declared.boundary.mode == "value":
+        return str(declared.boundary.value)
+    return declared.boundary.mode

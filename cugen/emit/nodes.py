@@ -1,0 +1,136 @@
+"""Nodes of a plan → the pieces of C that templates arrange. Every access is printed here, and counted."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from cugen.emit.ctypes import c_name, header_of, literal, narrowed, widened
+from cugen.emit.integers import IntegerPrinter
+from cugen.emit.values import ValuePrinter
+from cugen.plan.ir import (
+    Access,
+    Accumulate,
+    Array,
+    Assign,
+    Condition,
+    Copy,
+    Declare,
+    Element,
+    Guard,
+    Index,
+    Let,
+    Load,
+    Loop,
+    Store,
+)
+from cugen.plan.symbols import Integer, Ranges, bounds
+from cugen.spec.expressions import Const
+from cugen.spec.types import INT64
+
+
+class NodePrinter(ValuePrinter):
+    """The filters that the templates of one kernel use. `printed` holds each access that was printed, in order."""
+
+    def __init__(self, ranges: Ranges, scalars: Mapping[str, str], params: Mapping[str, str]) -> None:
+        self.integers = IntegerPrinter(ranges, frozenset(params.values()))
+        wide = frozenset(s.name for s in ranges if self.integers.is_wide(s))
+        super().__init__({s.name: r for s, r in ranges.items()}, scalars, params, wide)
+        self.functions = self.integers.functions
+        self.printed: list[Access] = []
+
+    def integer(self, expr: Integer) -> str:
+        return self.integers.print(expr)
+
+    def integer_type(self, index: Index) -> str:
+        return "long long" if index.is_wide else "int"
+
+    def definition(self, index: Index) -> str:
+        """`int m = blockIdx.y * 16 + threadIdx.y`."""
+        return f"{self.integer_type(index)} {index.name} = {self.integers.print(index.definition, wide=index.is_wide)}"
+
+    def loop(self, loop: Loop) -> str:
+        """`for (int k = 0; k < K; ++k)`."""
+        name = loop.index.name
+        kind = self.integer_type(loop.index)
+        start, stop = self.integer(loop.start), self.integer(loop.stop)
+        step = f"++{name}" if loop.step == 1 else f"{name} += {loop.step}"
+        return f"for ({kind} {name} = {start}; {name} < {stop}; {step})"
+
+    def condition(self, condition: Condition) -> str:
+        return self.integers.guard(condition) if isinstance(condition, Guard) else self.print(condition)
+
+    def negated(self, guard: Guard) -> str:
+        return self.integers.negated(guard)
+
+    def place(self, access: Access) -> str:
+        """`A[m * K + k]`; the one way in which memory is named in the source."""
+        self.printed.append(access)
+        return f"{access.array.symbol}{self.integers.subscripts(access)}"
+
+    def element(self, access: Element) -> str:
+        return self._stored(access.access)
+
+    def let(self, node: Let) -> str:
+        kind = c_name(node.local.dtype)
+        if node.value is None:
+            return f"{kind} {node.local.name}"
+        constant = "" if node.mutable else "const "
+        return f"{constant}{self._local_type(node)} {node.local.name} = {self.print(node.value)}"
+
+    def load(self, node: Load) -> str:
+        dtype = node.access.array.dtype
+        value = widened(self._stored(node.access), dtype)
+        if node.guard is not None and node.otherwise is not None:
+            value = f"{self.integers.guard(node.guard)} ? {value} : {self.operand(node.otherwise)}"
+        return f"const {c_name(dtype.compute)} {node.local.name} = {value}"
+
+    def store(self, node: Store) -> str:
+        return f"{self.place(node.access)} = {narrowed(self.print(node.value), node.access.array.dtype)}"
+
+    def accumulate(self, node: Accumulate) -> str:
+        return f"{self.place(node.access)} += {self.print(node.value)}"
+
+    def copy(self, node: Copy) -> str:
+        """An element moved without a change; zero where the guard fails."""
+        source = self._stored(node.source)
+        if node.guard is not None and node.guard.terms:
+            zero = Const(0, node.target.array.dtype.compute)
+            source = f"{self.integers.guard(node.guard)} ? {source} : {self._zero(node.target.array, zero)}"
+        return f"{self.place(node.target)} = {source}"
+
+    def assign(self, node: Assign) -> str:
+        return self.assignment(node.local.name, node.value)
+
+    def declare(self, node: Declare) -> str:
+        """`__shared__ float As[16][17]`, or an array of the thread's own."""
+        array = node.array
+        extents = "".join(f"[{self.integer(extent)}]" for extent in array.padded_shape)
+        if array.space == "register":
+            constant = "const " if array.values is not None else ""
+            first = f" = {self.initializer(array)}" if array.values is not None else " = {}" if node.zeroed else ""
+            return f"{constant}{c_name(array.dtype)} {array.symbol}{extents}{first}"
+        return f"__shared__ {c_name(array.dtype)} {array.symbol}{extents}"
+
+    def initializer(self, array: Array) -> str:
+        """`{{1.0f, 2.0f}, {3.0f, 4.0f}}`, nested as the array's dimensions."""
+        assert array.values is not None
+        if (header := header_of(array.dtype)) is not None:
+            self.headers.setdefault(header)
+        items = [narrowed(self._literal(value, array.dtype.compute)[0], array.dtype) for value in array.values]
+        shape = [bounds(extent, self.integers.ranges)[1] for extent in array.shape] if not array.flat else []
+        for extent in reversed(shape[1:]):
+            items = ["{" + ", ".join(items[n : n + extent]) + "}" for n in range(0, len(items), extent)]
+        return "{" + ", ".join(items) + "}" if array.shape else items[0]
+
+    def _stored(self, access: Access) -> str:
+        place = self.place(access)
+        return f"__ldg(&{place})" if access.array.space == "readonly" else place
+
+    def _zero(self, array: Array, zero: Const) -> str:
+        return narrowed(literal(0, zero.dtype), array.dtype)
+
+    def _local_type(self, node: Let) -> str:
+        """int64 values that C computes in an int stay one, unless they are assigned to later."""
+        if node.local.dtype == INT64 and not node.mutable and node.value is not None and self._is_narrow(node.value):
+            return "long long"
+        return c_name(node.local.dtype)

@@ -1,0 +1,203 @@
+"""The text of `<stem>.cu` and `<stem>.h`: a plan's kernels through their families' templates."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+import jinja2
+
+from cugen.emit.ctypes import c_name, header_of, literal
+from cugen.emit.describe import header_lines, heading
+from cugen.emit.environment import bind, environment
+from cugen.emit.launcher import Launcher, make_launcher
+from cugen.emit.nodes import NodePrinter
+from cugen.plan import usage
+from cugen.plan.context import Context
+from cugen.plan.ir import Array, Kernel, Node, Plan, accesses
+from cugen.plan.symbols import Integer, integer
+from cugen.spec.types import DTYPES
+
+
+class EmissionError(AssertionError):
+    """A template printed other accesses than the plan holds: a fault of cugen's own."""
+
+
+@dataclass(frozen=True, slots=True)
+class Sources:
+    """The texts of the two files."""
+
+    source: str
+    header: str
+
+
+def render(context: Context, plan: Plan) -> Sources:
+    """Both files; the same plan gives the same bytes."""
+    env = environment()
+    texts: list[str] = []
+    functions: dict[tuple[str, str], None] = {}
+    headers: dict[str, None] = {}
+    for kernel in plan.kernels:
+        printer = NodePrinter(
+            dict(kernel.ranges), context.scalar_symbols, {n: s.name for n, s in context.symbols.items()}
+        )
+        texts.append(_kernel_text(env, context, plan, kernel, printer))
+        functions.update(printer.functions)
+        headers.update(printer.headers)
+    bodies = tuple(node for kernel in plan.kernels for node in kernel.body)
+    symbols, symbol_headers = _symbols(context, plan, bodies)
+    headers.update(symbol_headers)
+    for array in usage.arrays(bodies):
+        if (include := header_of(array.dtype)) is not None:
+            headers.setdefault(include)
+    scalars = [s for s in context.spec.scalars if s.name in usage.scalars(bodies)]
+    for scalar in scalars:
+        if (include := header_of(scalar.dtype)) is not None:
+            headers.setdefault(include)
+    launcher = make_launcher(context, plan)
+    constants = _constants(context, plan, bodies, launcher)
+    helper_texts = [_function_text(env, name, kind) for name, kind in sorted(functions)]
+    if any("CUDART" in c for c in constants):
+        headers.setdefault("math_constants.h")
+    source = env.get_template("file.cu.j2").render(
+        heading=heading(context),
+        header=header_lines(context, plan),
+        includes=sorted(headers),
+        constants=constants,
+        symbols=symbols,
+        functions=helper_texts,
+        kernels=texts,
+        launcher=env.get_template("launch.cu.j2").render(launcher.variables()),
+    )
+    header = env.get_template("kernel.h.j2").render(
+        heading=heading(context),
+        header=header_lines(context, plan),
+        includes=sorted(launcher.includes),
+        notes=launcher.notes,
+        **launcher.variables(),
+    )
+    return Sources(_tidy(source), _tidy(header))
+
+
+def _kernel_text(env: jinja2.Environment, context: Context, plan: Plan, kernel: Kernel, printer: NodePrinter) -> str:
+    template = bind(env, printer).get_template(f"{kernel.family}.cu.j2")
+    launch_bounds = str(kernel.threads)
+    if kernel.minimum_blocks:
+        launch_bounds += f", {kernel.minimum_blocks}"
+    text = template.render(
+        kernel=kernel,
+        parts=dict(kernel.parts),
+        launch_bounds=launch_bounds,
+        parameters=_parameters(context, plan, kernel),
+    )
+    _check_accesses(kernel, printer, text)
+    return text
+
+
+def _check_accesses(kernel: Kernel, printer: NodePrinter, text: str) -> None:
+    """All planned accesses and no others stand in the text, each once."""
+    planned = list(accesses(kernel.body))
+    if len(printer.printed) != len(planned) or {id(a) for a in printer.printed} != {id(a) for a in planned}:
+        missing = [a.array.symbol for a in planned if all(a is not p for p in printer.printed)]
+        raise EmissionError(
+            f"{kernel.name}: planned {len(planned)} accesses, printed {len(printer.printed)} ({missing})"
+        )
+    for array in usage.arrays(kernel.body):
+        declarations = 1 if array.space in ("shared", "register") else 0
+        expected = sum(1 for a in planned if a.array.symbol == array.symbol) + declarations
+        found = len(re.findall(rf"\b{re.escape(array.symbol)}\[", text))
+        if found != expected and array.shape:
+            raise EmissionError(f"{kernel.name}: {array.symbol} is subscripted {found} times, planned {expected}")
+
+
+def _parameters(context: Context, plan: Plan, kernel: Kernel) -> list[str]:
+    """C parameters of the `__global__` function."""
+    stores = {a.array.symbol for a in accesses(kernel.body) if a.kind == "store"}
+    parameters = []
+    for name in kernel.arguments:
+        if name in context.arrays:
+            array = context.arrays[name]
+            constant = "" if array.symbol in stores else "const "
+            parameters.append(f"{constant}{c_name(array.dtype)}* __restrict__ {array.symbol}")
+        elif name in context.scalar_symbols:
+            parameters.append(f"{c_name(context.spec.scalar(name).dtype)} {context.scalar_symbols[name]}")
+        else:
+            parameters.append(f"int {context.symbols[name].name}")
+    return parameters
+
+
+def _symbols(context: Context, plan: Plan, bodies: tuple[Node, ...]) -> tuple[list[str], dict[str, None]]:
+    """`__constant__` arrays and scalars, and tables of baked values, at file scope."""
+    texts = []
+    headers: dict[str, None] = {}
+    used = {array.symbol for array in usage.arrays(bodies)}
+    for array in context.constants:
+        if array.symbol not in used:
+            continue
+        texts.append(_symbol_text(array, context, headers))
+    for scalar in context.spec.scalars:
+        if scalar.constant and scalar.value is None:
+            texts.append(f"__constant__ {c_name(scalar.dtype)} {context.scalar_symbols[scalar.name]}")
+    return texts, headers
+
+
+def _symbol_text(array: Array, context: Context, headers: dict[str, None]) -> str:
+    printer = NodePrinter(context.ranges, {}, {n: s.name for n, s in context.symbols.items()})
+    if array.flat:
+        extents = f"[{printer.integer(_span(array))}]" if array.shape else ""
+    else:
+        extents = "".join(f"[{printer.integer(extent)}]" for extent in array.shape)
+    qualifier = "__constant__" if array.space == "constant" else "__device__"
+    first = f" = {printer.initializer(array)}" if array.values is not None else ""
+    headers.update(printer.headers)
+    return f"{qualifier} {c_name(array.dtype)} {array.symbol}{extents}{first}"
+
+
+def _span(array: Array) -> Integer:
+    total = integer(1)
+    for extent, stride in zip(array.shape, array.strides, strict=True):
+        total = total + (extent - 1) * stride
+    return total.expand()
+
+
+def _constants(context: Context, plan: Plan, bodies: tuple[Node, ...], launcher: Launcher) -> list[str]:
+    """`int M = 1000` for each fixed param that the text mentions, `float eps = 1e-5f` for baked scalars."""
+    mentioned = {s.name for s in usage.free_symbols(bodies)}
+    mentioned |= {context.symbols[name].name for name in usage.params(bodies)}
+    mentioned |= {s.name for array in usage.arrays(bodies) for e in array.padded_shape for s in e.free_symbols}
+    mentioned |= launcher.symbols
+    texts = []
+    for param in context.spec.params:
+        name = context.symbols[param.name].name
+        if param.value is not None and name in mentioned:
+            kind = "int" if -(2**31) <= param.value < 2**31 else "long long"
+            texts.append(f"{kind} {name} = {param.value}")
+    for scalar in context.spec.scalars:
+        if scalar.value is not None and scalar.name in usage.scalars(bodies):
+            compute = scalar.dtype.compute
+            value = literal(scalar.value, compute)
+            texts.append(f"{c_name(compute)} {context.scalar_symbols[scalar.name]} = {value}")
+    return texts
+
+
+def _function_text(env: jinja2.Environment, name: str, kind: str) -> str:
+    dtype = next(t for t in DTYPES.values() if c_name(t) == kind)
+    unsigned = {8: "unsigned char", 16: "unsigned short", 32: "unsigned int", 64: "unsigned long long"}
+    return env.get_template(f"functions/{name}.cu.j2").render(
+        T=kind,
+        U=unsigned[dtype.bits],
+        bits=dtype.bits,
+        is_float=dtype.is_float,
+        is_signed=dtype.name.startswith("int"),
+        suffix="f" if dtype.name == "float32" else "",
+    )
+
+
+def _tidy(text: str) -> str:
+    """No blanks at line ends, no two empty lines in a row, one newline at the end."""
+    lines = [line.rstrip() for line in text.splitlines()]
+    kept = [line for n, line in enumerate(lines) if line or (n and lines[n - 1])]
+    kept = [
+        line for n, line in enumerate(kept) if line or (kept[n - 1] != "{" and n + 1 < len(kept) and kept[n + 1] != "}")
+    ]
+    return "\n".join(kept).strip("\n") + "\n"

@@ -1,0 +1,54 @@
+"""One thread per output element, serial loops over reduction indices: the family that takes every statement."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from cugen.families.base import Family, Refusal, Request, refuse_tunables
+from cugen.families.grid import lay_out
+from cugen.families.kernels import assemble, new_lowering
+from cugen.families.placement import place, placement_refusals
+from cugen.families.statements import lower_statements
+from cugen.plan.ir import Kernel
+from cugen.plan.scopes import Scope
+
+_UNROLL = 64  # loops over an array in registers must be unrolled, or the array lands in local memory
+
+
+def refusals(request: Request) -> tuple[Refusal, ...]:
+    """Only what a schedule or a placement asks for can stand against it."""
+    found = list(placement_refusals(request))
+    if any(size != 1 for _, size in request.schedule.thread):
+        found.append(Refusal("computes one element in each thread", "schedule.thread"))
+    if request.schedule.step:
+        found.append(Refusal("stages nothing step by step", "schedule.step"))
+    names = {index.name for index in request.group.statements[0].indices}
+    for name, _ in request.schedule.block:
+        if name not in names:
+            found.append(Refusal(f"has blocks over output indices only, and {name} is none", f"schedule.block.{name}"))
+    return (*found, *refuse_tunables(request, ()))
+
+
+def build(request: Request) -> Kernel:
+    lowering = new_lowering(request)
+    layout = lay_out(request, lowering, dict(request.schedule.block))
+    staged, prologue = place(request, lowering, layout.block)
+    lowering.arrays = {**lowering.arrays, **staged}
+    lowering.unroll = _UNROLL if any(a.space == "register" for a in staged.values()) else 0
+    scope = Scope()
+    lower_statements(request, lowering, scope)
+    # All threads help to stage, so those without an element leave only after it.
+    parts = (("staging", prologue), ("indices", layout.nodes), ("elements", tuple(scope.nodes)))
+    return replace(
+        assemble(request, lowering, "direct", parts, layout.grid, layout.block),
+        reasons=("one thread computes one element of the output",),
+    )
+
+
+FAMILY = Family(
+    "direct",
+    rank=0,
+    doc="one thread per output element, serial loops over reduction indices",
+    refusals=refusals,
+    build=build,
+)

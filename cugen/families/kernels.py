@@ -1,0 +1,65 @@
+"""From a family's parts to a `Kernel`: parameters, shared bytes and the ranges that the printer and the analysis need."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from cugen.families.base import Request
+from cugen.plan import usage
+from cugen.plan.ir import Array, Kernel, Node
+from cugen.plan.lowering import Lowering
+from cugen.plan.names import Names
+from cugen.plan.symbols import Integer, Ranges, bounds, integer
+
+
+def new_lowering(request: Request) -> Lowering:
+    """A lowering with the spec's params and arrays, in a scope of names of its own."""
+    context = request.context
+    return Lowering(Names(context.names), context.arrays, dict(context.symbols), dict(context.ranges))
+
+
+def assemble(
+    request: Request,
+    lowering: Lowering,
+    family: str,
+    parts: Sequence[tuple[str, tuple[Node, ...]]],
+    grid: tuple[Integer, Integer, Integer],
+    block: tuple[int, int, int],
+    *,
+    minimum_blocks: int = 0,
+    alignments: tuple[tuple[str, int], ...] = (),
+) -> Kernel:
+    """The kernel with exactly the parameters that its body mentions, in the order of the spec."""
+    context = request.context
+    body = tuple(node for _, nodes in parts for node in nodes)
+    touched = {array.symbol: array for array in usage.arrays(body)}
+    params = {s.name for s in usage.free_symbols(body)}
+    params |= {context.symbols[name].name for name in usage.params(body)}
+    scalars = usage.scalars(body)
+    arguments = [a.name for a in context.arrays.values() if a.symbol in touched and a.space in ("global", "readonly")]
+    arguments += [s.name for s in context.spec.scalars if s.name in scalars and s.value is None and not s.constant]
+    arguments += [p.name for p in context.spec.params if p.is_dynamic and context.symbols[p.name].name in params]
+    shared = [array for array in touched.values() if array.space == "shared"]
+    return Kernel(
+        request.name,
+        family,
+        tuple(a for a in context.arrays.values() if a.symbol in touched),
+        tuple(arguments),
+        tuple(parts),
+        grid,
+        block,
+        tuple(sorted(lowering.ranges.items(), key=lambda item: str(item[0]))),
+        tuple(statement.text for statement in request.group.statements),
+        minimum_blocks,
+        sum(tile_bytes(a, lowering.ranges) for a in shared if not a.dynamic),
+        sum(tile_bytes(a, lowering.ranges) for a in shared if a.dynamic),
+        alignments,
+    )
+
+
+def tile_bytes(array: Array, ranges: Ranges) -> int:
+    """The bytes of a tile, its padding included."""
+    count: Integer = integer(1)
+    for extent in array.padded_shape:
+        count = count * extent
+    return bounds(count, ranges)[1] * array.dtype.bytes

@@ -1,0 +1,59 @@
+"""Ranges of integer values: they decide where arithmetic may wrap and where 32 bits are enough."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from cugen.plan.symbols import Range
+from cugen.spec.expressions import Cast, Const, Expr, Local, Op, ParamValue, Select
+from cugen.spec.types import DType
+
+
+def interval(expr: Expr, names: Mapping[str, Range]) -> Range:
+    """The values that an integer or bool expression can take; `names` gives the ranges of locals, indices and params."""
+    whole = (expr.dtype.lowest, expr.dtype.highest)
+    match expr:
+        case Const(value=value):
+            return int(value), int(value)
+        case Local(name=name) | ParamValue(name=name):
+            return names.get(name, whole)
+        case Cast(arg=arg, to=to) if not arg.dtype.is_float:
+            return _within(interval(arg, names), to)
+        case Select(then=then, orelse=orelse):
+            a, b = interval(then, names), interval(orelse, names)
+            return min(a[0], b[0]), max(a[1], b[1])
+        case Op(name="add" | "sub" | "mul" | "neg" | "minimum" | "maximum" | "abs"):
+            return _within(unwrapped(expr, names), expr.dtype)
+        case Op(name="mod", args=(_, Const(value=value))) if isinstance(value, int) and value > 0:
+            return 0, value - 1
+    return whole
+
+
+def unwrapped(expr: Op, names: Mapping[str, Range]) -> Range:
+    """The range of a sum, difference, product, negation or extremum before it wraps to its type."""
+    parts = [interval(arg, names) for arg in expr.args]
+    (low, high), (other_low, other_high) = parts[0], parts[-1]
+    match expr.name:
+        case "add":
+            return low + other_low, high + other_high
+        case "sub":
+            return low - other_high, high - other_low
+        case "mul":
+            corners = (low * other_low, low * other_high, high * other_low, high * other_high)
+            return min(corners), max(corners)
+        case "neg":
+            return -high, -low
+        case "minimum":
+            return min(low, other_low), min(high, other_high)
+        case "maximum":
+            return max(low, other_low), max(high, other_high)
+        case _:
+            return 0 if low <= 0 <= high else min(abs(low), abs(high)), max(abs(low), abs(high))
+
+
+def fits(values: Range, dtype: DType) -> bool:
+    return dtype.lowest <= values[0] and values[1] <= dtype.highest
+
+
+def _within(values: Range, dtype: DType) -> Range:
+    return values if fits(values, dtype) else (dtype.lowest, dtype.highest)

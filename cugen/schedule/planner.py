@@ -1,0 +1,156 @@
+"""Picks a family for each group of statements and builds the plan; says why, or why none can."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from cugen.families.base import Family, Refusal, Request
+from cugen.families.registry import families
+from cugen.plan.context import make_context
+from cugen.plan.grouping import Group, group_statements
+from cugen.plan.ir import Kernel, Plan
+from cugen.spec.diagnostics import Reporter
+from cugen.spec.expressions import Reduce, Scan, Span, walk
+from cugen.spec.model import Schedule, Spec
+from cugen.spec.nearest import nearest
+from cugen.targets import target
+
+
+def make_plan(spec: Spec) -> Plan:
+    """The launches of a spec. SpecError where a placement or a schedule can't be honoured, with every family's reason."""
+    context = make_context(spec)
+    grouping = group_statements(spec)
+    report = Reporter(spec.file, spec.text)
+    kernels: list[Kernel] = []
+    names = context.names
+    for group in grouping.groups:
+        name = (
+            spec.kernel if len(grouping.groups) == 1 else names.allocate(f"{spec.kernel}_{group.statements[0].target}")
+        )
+        request = Request(name, group, context, _schedule(spec, group), target(spec.target), grouping.stored)
+        family = _choose(request, report)
+        if family is not None:
+            kernel = family.build(request)
+            _check_block(request, kernel, report)
+            kernels.append(kernel)
+    report.raise_if_failed()
+    return Plan(
+        tuple(kernels),
+        tuple(context.arrays[name] for name in grouping.stored),
+        context.constants,
+        context.uploads,
+        tuple(context.scalar_symbols.items()),
+        tuple((name, expr.name) for name, expr in context.symbols.items()),
+        grouping.notes,
+    )
+
+
+def fits(request: Request) -> tuple[tuple[Family, tuple[Refusal, ...]], ...]:
+    """Every family with its reasons against this group; none means that it fits."""
+    return tuple((family, family.refusals(request)) for family in families())
+
+
+def _choose(request: Request, report: Reporter) -> Family | None:
+    answers = fits(request)
+    forced = request.schedule.family
+    if forced is not None:
+        chosen = [(family, reasons) for family, reasons in answers if family.name == forced]
+        span = request.schedule.span_of("family")
+        if not chosen:
+            known = [family.name for family, _ in answers]
+            close = nearest(forced, known)
+            cure = f"did you mean {close}?" if close else f"known families: {', '.join(known)}"
+            report.error("CG2101", f"there is no family {forced!r}", span, key="schedule.family", help=cure)
+            return None
+        (family, reasons) = chosen[0]
+        if not reasons:
+            return family
+        notes = tuple(f"{family.name}: {refusal.reason}" for refusal in reasons)
+        others = [f.name for f, r in answers if not r]
+        cure = f"these fit: {', '.join(others)}" if others else ""
+        report.error(
+            "CG2102", f"the family {forced} can't do this", span, key="schedule.family", notes=notes, help=cure
+        )
+        return None
+    for family, reasons in answers:
+        if not reasons:
+            return family
+    keys = [refusal.key for _, reasons in answers for refusal in reasons if refusal.key]
+    notes = tuple(f"{family.name}: {refusal.reason}" for family, reasons in answers for refusal in reasons)
+    key = keys[-1] if keys else ""
+    report.error(
+        "CG2103",
+        "no family can honour what the spec asks for",
+        _span(request, key),
+        key=key,
+        notes=notes,
+        help="leave the key out, and the generator chooses; or ask for what one of the families can do",
+    )
+    return None
+
+
+def _span(request: Request, key: str) -> Span:
+    """Where a key stands: a placement at its array, a schedule's key at its own place."""
+    parts = key.split(".")
+    spec = request.context.spec
+    if parts[0] == "arrays" and len(parts) > 1:
+        array = spec.array(parts[1])
+        return array.memory.span if array.memory.span.line else array.span
+    if parts[0] == "schedule":
+        span = request.schedule.span_of(".".join(parts[1:]))
+        if span.line:
+            return span
+    return request.group.statements[0].span
+
+
+def _schedule(spec: Spec, group: Group) -> Schedule:
+    """What the spec fixes for a group: the schedule under an output's name, else the one for all, where its indices occur."""
+    schedules = dict(spec.schedules)
+    for statement in group.statements:
+        if statement.target in schedules:
+            return schedules[statement.target]
+    common = schedules.get("")
+    if common is None:
+        return Schedule()
+    names = _index_names(group)
+
+    def here(sizes: tuple[tuple[str, int], ...]) -> tuple[tuple[str, int], ...]:
+        return tuple((name, size) for name, size in sizes if name in names)
+
+    if len(spec.statements) == 1:
+        return common
+    return replace(common, block=here(common.block), thread=here(common.thread), step=here(common.step))
+
+
+def _index_names(group: Group) -> frozenset[str]:
+    names = {index.name for statement in group.statements for index in statement.indices}
+    for statement in group.statements:
+        for node in walk(statement.value):
+            if isinstance(node, Reduce):
+                names |= {index.name for index in node.indices}
+            elif isinstance(node, Scan):
+                names.add(node.inner.name)
+    return frozenset(names)
+
+
+def _check_block(request: Request, kernel: Kernel, report: Reporter) -> None:
+    limits = request.target
+    if kernel.threads > limits.threads_per_block:
+        report.error(
+            "CG3101",
+            f"a block of {kernel.threads} threads; {limits.name} allows {limits.threads_per_block}",
+            _span(request, "schedule.block"),
+            key="schedule.block",
+            help="make the block smaller, or let each thread own more elements with `thread`",
+        )
+    shared, dynamic = kernel.shared_bytes, kernel.dynamic_shared_bytes
+    if shared > limits.shared_per_block or shared + dynamic > limits.shared_opt_in:
+        allowed = limits.shared_opt_in if dynamic else limits.shared_per_block
+        report.error(
+            "CG3102",
+            f"the tiles take {shared + dynamic} bytes of shared memory; {limits.name} allows {allowed} a block",
+            _span(request, "schedule.block"),
+            key="schedule.block",
+            notes=(f"with `dynamic: true` a block may have {limits.shared_opt_in} bytes",) if not dynamic else (),
+            help="make the tiles smaller: block, step, pad or stages",
+        )
