@@ -1,0 +1,94 @@
+"""The folder through which a job reaches the child, and its answer comes back."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from cugen.plan.manifest import ArrayArgument, Manifest, ParamArgument
+from cugen.run.cpu.symbols import SharedArray
+from cugen.run.device import Buffer, Job
+from cugen.run.limits import Limits, check_launch
+from cugen.run.packing import pack_number
+from cugen.run.sizes import evaluate
+from cugen.spec.types import DTYPES
+from cugen.targets.table import target
+
+_WORKSPACE_ALIGNMENT = 256  # what cudaMalloc gives
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """How the child is to play."""
+
+    workers: int
+    shuffle: int | None
+    trace: bool
+
+
+def write_job(folder: Path, job: Job, settings: Settings, shared: Iterable[SharedArray]) -> None:
+    """Writes job.txt and the buffers' files. RunError (CG5010) where a launch asks for more than the target has."""
+    text = "".join(f"{line}\n" for line in _lines(job, settings, shared))
+    for argument in job.manifest.arguments:
+        if isinstance(argument, ArrayArgument):
+            np.ascontiguousarray(job.buffers[argument.name]).view(np.uint8).tofile(folder / f"{argument.name}.in")
+    (folder / "job.txt").write_text(text)
+
+
+def read_outputs(folder: Path, job: Job) -> dict[str, Buffer]:
+    """The buffers after the first play; those of inputs, and all where the child wrote none, as they were given."""
+    result = dict(job.buffers)
+    for name, given in job.buffers.items():
+        path = folder / f"{name}.out"
+        if path.exists():
+            result[name] = np.fromfile(path, np.uint8).view(given.dtype).reshape(given.shape)
+    return result
+
+
+def _lines(job: Job, settings: Settings, shared: Iterable[SharedArray]) -> Iterable[str]:
+    manifest = job.manifest
+    params = {**manifest.params, **job.params}
+    yield f"repeat {job.repeat}"
+    yield f"workers {settings.workers}"
+    if settings.shuffle is not None:
+        yield f"shuffle {settings.shuffle}"
+    if settings.trace:
+        yield "trace"
+    for argument in manifest.arguments:
+        if isinstance(argument, ArrayArgument):
+            size = job.buffers[argument.name].nbytes
+            yield f"buffer {argument.name} {argument.role} {size} {argument.alignment}"
+        else:
+            value = params[argument.name] if isinstance(argument, ParamArgument) else job.scalars[argument.name]
+            yield f"value {argument.name} {pack_number(value, DTYPES[argument.dtype]).tobytes().hex()}"
+    for space in manifest.workspace:
+        size = evaluate(space.elements, params) * DTYPES[space.dtype].bytes
+        yield f"buffer {space.name} workspace {size} {_WORKSPACE_ALIGNMENT}"
+    for upload in manifest.uploads:
+        yield f"upload {upload.symbol} {upload.argument} {upload.bytes}"
+    for array in shared:
+        yield f"shared {array.name} {array.address} {array.bytes}"
+    yield from _launches(manifest, params)
+
+
+def _launches(manifest: Manifest, params: Mapping[str, int]) -> Iterable[str]:
+    limits = target_limits(manifest.target)
+    for launch in manifest.launches:
+        numbers = (*check_launch(launch, params, limits), *launch.block, launch.dynamic_shared_bytes)
+        yield " ".join(("launch", launch.kernel, *map(str, numbers), *launch.arguments))
+
+
+def target_limits(name: str) -> Limits:
+    """What a device of the target `name` allows a launch, so that nothing passes here that fails there."""
+    known = target(name)
+    return Limits(
+        device=known.name,
+        threads=known.threads_per_block,
+        block=(1024, 1024, 64),
+        grid=(known.grid_x, known.grid_yz, known.grid_yz),
+        shared_bytes=max(known.shared_opt_in, known.shared_per_block),
+        registers=known.registers_per_block,
+    )

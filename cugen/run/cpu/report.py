@@ -1,0 +1,131 @@
+"""What the child, or the sanitizer in it, said: times, the names of address ranges, and the fault if there was one."""
+
+from __future__ import annotations
+
+import re
+import signal
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from cugen.run.device import Fault
+
+Lines = Callable[[Iterable[int]], dict[int, int]]  # code addresses to lines of the .cu
+
+_COUNTER = re.compile(r"@([0-9a-f]+)@")
+_ASAN = re.compile(r"ERROR: AddressSanitizer: ([\w-]+)(?:.*? address (0x[0-9a-f]+))?")
+_ACCESS = re.compile(r"^(READ|WRITE) of size (\d+)", re.MULTILINE)
+_SIGNALLED = re.compile(r"caused by a (READ|WRITE) memory access")
+_GLOBAL = re.compile(
+    r"is located (\d+) bytes (?:to the right of|after|to the left of|before) global variable '([^']+)'"
+)
+
+
+@dataclass
+class Report:
+    """`buffers` are (name, first address, bytes); `arrays` the names that a trace's numbers stand for."""
+
+    offset: int = 0
+    times_ms: list[float] = field(default_factory=list)
+    buffers: list[tuple[str, int, int]] = field(default_factory=list)
+    arrays: list[tuple[str, bool]] = field(default_factory=list)  # name, whether shared
+    fault: str = ""  # kind, line, code address and message, as the child wrote them
+
+
+def read_report(path: Path) -> Report:
+    """What the child wrote before it ended; an empty report where it never began."""
+    report = Report()
+    if not path.exists():
+        return report
+    for line in path.read_text(errors="replace").splitlines():
+        item, _, rest = line.partition(" ")
+        match item:
+            case "offset":
+                report.offset = int(rest, 16)
+            case "time":
+                report.times_ms.append(float(rest))
+            case "buffer":
+                name, start, size = rest.split()
+                report.buffers.append((name, int(start, 16), int(size)))
+            case "array":
+                kind, name = rest.split()
+                report.arrays.append((name, kind == "shared"))
+            case "fault":
+                report.fault = rest
+    return report
+
+
+def fault_of(status: int, report: Report, errors: str, source_name: str, lines: Lines) -> Fault | None:
+    """The fault that ended the child; None where it ended well. `errors` is its standard error."""
+    if report.fault:
+        return _own(report, lines)
+    if status == 0:
+        return None
+    return (
+        _undefined(errors, source_name) or _address(errors, report, source_name) or _crash(status, errors, source_name)
+    )
+
+
+def _own(report: Report, lines: Lines) -> Fault:
+    kind, line, counter, message = report.fault.split(" ", 3)
+    others = [int(text, 16) - report.offset for text in _COUNTER.findall(message)]
+    counters = [int(counter, 16) - report.offset] if int(counter, 16) else []
+    found = lines([*counters, *others])
+    for address in others:
+        message = _COUNTER.sub(f"line {found.get(address, 0)}", message, count=1)
+    place = int(line) or (found.get(counters[0], 0) if counters else 0)
+    return Fault(kind.replace("-", " "), message, place)
+
+
+def _undefined(errors: str, source_name: str) -> Fault | None:
+    match = re.search(rf"{re.escape(source_name)}:(\d+):\d+: runtime error: (.*)", errors)
+    if match is None:
+        match = re.search(r":(\d+):\d+: runtime error: (.*)", errors)
+        return Fault("undefined", match[2], _frame(errors, source_name)) if match else None
+    return Fault("undefined", match[2], int(match[1]))
+
+
+def _address(errors: str, report: Report, source_name: str) -> Fault | None:
+    match = _ASAN.search(errors)
+    if match is None:
+        return None
+    access = _ACCESS.search(errors)
+    if access:
+        what = f"{access[1].lower()} of {access[2]} bytes"
+    else:
+        signalled = _SIGNALLED.search(errors)
+        what = signalled[1].lower() if signalled else "access"
+    line = _frame(errors, source_name)
+    if match[1] == "stack-overflow":
+        return Fault("crash", "the stack of a thread overflowed", line)
+    if match[2] is None:
+        return Fault("crash", f"AddressSanitizer: {match[1]}", line)
+    address = int(match[2], 16)
+    for name, start, size in sorted(report.buffers, key=lambda b: abs(2 * address - 2 * b[1] - b[2])):
+        if start <= address < start + size:
+            return Fault("read only", f"{what} to the input {name} at byte {address - start}", line)
+        if start - (1 << 20) <= address < start:
+            return Fault("out of bounds", f"{what}, {start - address} bytes before the start of {name}", line)
+        if start + size <= address < start + size + (1 << 20):
+            return Fault("out of bounds", f"{what}, {address - start - size} bytes past the end of {name}", line)
+    if near := _GLOBAL.search(errors):
+        return Fault("out of bounds", f"{what}, {near[1]} bytes outside {near[2]}", line)
+    if match[1] == "use-after-poison":
+        return Fault("out of bounds", f"{what} beyond the launch's dynamic shared memory", line)
+    kind = "crash" if match[1] == "SEGV" else "out of bounds"
+    return Fault(kind, f"{what}: {match[1].replace('-', ' ')}", line)
+
+
+def _crash(status: int, errors: str, source_name: str) -> Fault:
+    match = re.search(rf"{re.escape(source_name)}:(\d+): (.*)", errors)  # of an assert
+    if match:
+        return Fault("crash", match[2], int(match[1]))
+    reason = signal.strsignal(-status) if status < 0 else f"exit status {status}"
+    last = errors.strip().splitlines()[-1:] or [""]
+    return Fault("crash", f"the child ended: {reason} {last[0]}".rstrip())
+
+
+def _frame(errors: str, source_name: str) -> int:
+    """The line of the innermost frame in the .cu."""
+    match = re.search(rf"^\s*#\d+ .*\b{re.escape(source_name)}:(\d+)", errors, re.MULTILINE)
+    return int(match[1]) if match else 0

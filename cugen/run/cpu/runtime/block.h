@@ -1,0 +1,228 @@
+// One block at a time, on one worker: lanes run in order until each waits or returns.
+//
+// A lane that never waits costs no switch: one fiber runs lane after lane, and another is begun only when a lane is
+// left waiting on it.
+#pragma once
+
+#include <stdint.h>
+#include <string.h>
+
+#include <algorithm>
+#include <memory>
+#include <random>
+#include <vector>
+
+#include "fiber.h"
+#include "report.h"
+#include "watch.h"
+
+namespace cugen {
+
+constexpr unsigned kMaximumThreads = 1024;
+
+struct Launch {
+  const Kernel* kernel;
+  void* const* parameters;
+  uint3 grid;
+  uint3 block;
+  unsigned number;  // of the launch in the list
+  bool shuffled;
+  uint64_t seed;
+};
+
+enum class State : uint8_t { unstarted, ready, at_barrier, at_collective, returned };
+
+struct Lane {
+  Fiber* fiber;
+  uint3 index;
+  int line;  // where it waits
+  uint64_t value;
+  uint64_t result;
+  unsigned argument;
+};
+
+// Lanes that have come to one collective, and wait for the rest of their mask.
+struct Gathering {
+  Collective kind;
+  unsigned mask;
+  unsigned arrived;
+  unsigned width;
+  int line;
+};
+
+class Block {
+ public:
+  void run(const Launch& launch, uint64_t linear) {
+    launch_ = &launch;
+    const uint3 block = launch.block;
+    count_ = block.x * block.y * block.z;
+    blockIdx = {static_cast<unsigned>(linear % launch.grid.x), static_cast<unsigned>(linear / launch.grid.x % launch.grid.y),
+                static_cast<unsigned>(linear / launch.grid.x / launch.grid.y)};
+    blockDim = block;
+    gridDim = launch.grid;
+    memset(state_, static_cast<int>(State::unstarted), count_);
+    for (unsigned i = 0; i < count_; ++i) order_[i] = static_cast<uint16_t>(i);
+    if (launch.shuffled) {
+      std::minstd_rand random(static_cast<unsigned>(launch.seed * 31 + launch.number * 17 + linear + 1));
+      for (unsigned i = count_; i > 1; --i) std::swap(order_[i - 1], order_[random() % i]);
+    }
+    for (std::vector<Gathering>& warp : gatherings_) warp.clear();
+    returned_ = waiting_ = position_ = 0;
+    running_block = this;
+    watch.begin_block(launch.number, linear);
+    switch_fiber(host_, free_fiber());
+    running_block = nullptr;
+  }
+
+  unsigned thread() const { return lane_; }
+
+  int barrier(Vote vote, int predicate, int line) {
+    if (waiting_ == 0) {
+      barrier_ = {vote, line, lane_, 0};
+    } else if (line != barrier_.line || vote != barrier_.vote) {
+      fail_with_both(barrier_.first, barrier_.line, line);
+    }
+    barrier_.votes += predicate != 0;
+    if (++waiting_ == count_) {
+      waiting_ = 0;
+      result_ = vote == Vote::count ? static_cast<int>(barrier_.votes)
+                : vote == Vote::all ? barrier_.votes == count_
+                                    : barrier_.votes != 0;
+      memset(state_, static_cast<int>(State::ready), count_);
+      watch.block_barrier();
+      return result_;
+    }
+    wait(State::at_barrier, line);
+    return result_;
+  }
+
+  uint64_t collective(Collective kind, unsigned mask, uint64_t value, unsigned argument, unsigned width, int line);
+
+  unsigned live_lanes() const {
+    unsigned mask = 0;
+    for (unsigned i = lane_ & ~31u; i < std::min(count_, (lane_ | 31u) + 1); ++i)
+      if (state_[i] != State::returned) mask |= 1u << (i & 31u);
+    return mask;
+  }
+
+ private:
+  static constexpr unsigned kNone = ~0u;
+
+  // The next lane in the cyclic order that could run, as a position.
+  unsigned next() const {
+    for (unsigned p = position_ + 1; p < count_; ++p)
+      if (state_[order_[p]] <= State::ready) return p;
+    for (unsigned p = 0; p < position_; ++p)
+      if (state_[order_[p]] <= State::ready) return p;
+    return kNone;
+  }
+
+  void wait(State state, int line) {
+    const unsigned lane = lane_;
+    lanes_[lane].line = line;
+    state_[lane] = state;
+    position_ = next();
+    if (position_ == kNone) stuck();
+    const unsigned other = order_[position_];
+    switch_fiber(*lanes_[lane].fiber, state_[other] == State::unstarted ? free_fiber() : *lanes_[other].fiber);
+    make_current(lane);
+  }
+
+  void make_current(unsigned lane) {
+    lane_ = lane;
+    threadIdx = lanes_[lane].index;
+  }
+
+  Fiber& free_fiber() {
+    if (free_.empty()) {
+      fibers_.push_back(std::make_unique<Fiber>());
+      create_fiber(*fibers_.back(), fibers_.size(), [] { running_block->work(); });
+      free_.push_back(fibers_.back().get());
+    }
+    entering_ = free_.back();
+    free_.pop_back();
+    return *entering_;
+  }
+
+  // A fiber's whole life: begins the lane at `position_`, runs it to its end, goes on with what can run.
+  [[noreturn]] void work() {
+    enter_fiber(host_);
+    Fiber& self = *entering_;
+    for (;;) {
+      const unsigned lane = order_[position_];
+      const unsigned x = launch_->block.x, y = launch_->block.y;
+      lanes_[lane].fiber = &self;
+      lanes_[lane].index = {lane % x, lane / x % y, lane / (x * y)};
+      state_[lane] = State::ready;
+      make_current(lane);
+      launch_->kernel->invoke(launch_->parameters);
+      state_[lane_] = State::returned;
+      Fiber* to = &host_;
+      if (++returned_ < count_) {
+        position_ = next();
+        if (position_ == kNone) stuck();
+        if (state_[order_[position_]] == State::unstarted) continue;
+        to = lanes_[order_[position_]].fiber;
+      }
+      free_.push_back(&self);
+      switch_fiber(self, *to);
+    }
+  }
+
+  // No lane can go on: say who waits where, and for whom.
+  [[noreturn]] void stuck() {
+    unsigned waiting = kNone, other = kNone;
+    for (unsigned i = 0; i < count_; ++i)
+      if (state_[i] == State::at_barrier || state_[i] == State::at_collective) {
+        if (waiting == kNone) waiting = i;
+        else if (other == kNone && lanes_[i].line != lanes_[waiting].line) other = i;
+      }
+    const Lane& lane = lanes_[waiting];
+    const char* const where = state_[waiting] == State::at_barrier ? "the barrier" : "the warp collective";
+    make_current(waiting);
+    if (other != kNone)
+      fail("divergence", lane.line, "a thread waits at %s in line %d, while thread (%u,%u,%u) waits in line %d", where,
+           lane.line, lanes_[other].index.x, lanes_[other].index.y, lanes_[other].index.z, lanes_[other].line);
+    for (unsigned i = 0; i < count_; ++i)
+      if (state_[i] == State::returned)
+        fail("divergence", lane.line, "a thread waits at %s in line %d, while thread (%u,%u,%u) has returned", where,
+             lane.line, lanes_[i].index.x, lanes_[i].index.y, lanes_[i].index.z);
+    fail("divergence", lane.line, "threads wait at %s in line %d with masks that name lanes which never come", where,
+         lane.line);
+  }
+
+  [[noreturn]] void fail_with_both(unsigned first, int first_line, int line) {
+    fail("divergence", first_line, "thread (%u,%u,%u) waits in line %d, while a thread of its block waits in line %d",
+         lanes_[first].index.x, lanes_[first].index.y, lanes_[first].index.z, first_line, line);
+  }
+
+  void finish(const Gathering& gathering, unsigned first_lane);
+
+  struct Barrier {
+    Vote vote;
+    int line;
+    unsigned first;
+    unsigned votes;
+  };
+
+  const Launch* launch_ = nullptr;
+  unsigned count_ = 0, returned_ = 0, waiting_ = 0, position_ = 0, lane_ = 0;
+  int result_ = 0;
+  Barrier barrier_{};
+  Fiber host_;
+  Fiber* entering_ = nullptr;
+  std::vector<std::unique_ptr<Fiber>> fibers_;
+  std::vector<Fiber*> free_;
+  State state_[kMaximumThreads];
+  uint16_t order_[kMaximumThreads];
+  Lane lanes_[kMaximumThreads];
+  std::vector<Gathering> gatherings_[kMaximumThreads / 32];
+};
+
+int block_barrier(Vote vote, int predicate, int line) { return running_block->barrier(vote, predicate, line); }
+unsigned live_lanes() { return running_block->live_lanes(); }
+uint64_t warp_collective(Collective kind, unsigned mask, uint64_t value, unsigned argument, unsigned width, int line) {
+  return running_block->collective(kind, mask, value, argument, width, line);
+}
+
+}  // namespace cugen

@@ -1,0 +1,138 @@
+// The job that the parent wrote: a text of one item per line, buffers in files beside it.
+#pragma once
+
+#include <stdio.h>
+
+#include <fstream>
+#include <map>
+#include <sstream>
+#include <string>
+#include <vector>
+
+#include "buffers.h"
+
+namespace cugen {
+
+struct Upload {
+  std::string symbol;
+  std::string argument;
+  size_t bytes;
+};
+
+struct PlannedLaunch {
+  const Kernel* kernel;
+  uint3 grid, block;
+  size_t dynamic_bytes;
+  std::vector<std::string> arguments;
+};
+
+struct SharedArray {
+  std::string name;
+  char* start;
+  size_t bytes;
+};
+
+struct Job {
+  std::map<std::string, std::vector<char>> values;  // by argument: a pointer, or a number's bytes
+  std::vector<Upload> uploads;
+  std::vector<PlannedLaunch> launches;
+  std::vector<SharedArray> shared;  // statically allocated ones, where the parent knows them
+  unsigned repeat = 1;
+  unsigned workers = 1;
+  bool shuffled = false;
+  uint64_t seed = 0;
+  bool trace = false;
+};
+
+inline const Kernel& find_kernel(const std::string& name) {
+  for (size_t i = 0; i < program.kernel_count; ++i)
+    if (name == program.kernels[i].name) return program.kernels[i];
+  fail("launch", 0, "the .cu has no kernel %s", name.c_str());
+}
+
+inline Role role_of(const std::string& word) {
+  return word == "input" ? Role::input : word == "output" ? Role::output : word == "inout" ? Role::inout : Role::workspace;
+}
+
+inline void read_buffer(const std::string& folder, std::istringstream& line, Job& job) {
+  std::string name, role;
+  size_t bytes, alignment;
+  line >> name >> role >> bytes >> alignment;
+  Buffer& buffer = create_buffer(name, bytes, alignment, role_of(role));
+  if (buffer.role != Role::workspace) {
+    std::ifstream file(folder + "/" + name + ".in", std::ios::binary);
+    if (!file.read(buffer.start, static_cast<std::streamsize>(bytes))) fail("job", 0, "cannot read %s", name.c_str());
+  }
+  if (buffer.role == Role::inout) buffer.given.assign(buffer.start, buffer.start + bytes);
+  seal(buffer);
+  std::vector<char>& pointer = job.values[name];
+  pointer.resize(sizeof(char*));
+  memcpy(pointer.data(), &buffer.start, sizeof(char*));
+  dprintf(report, "buffer %s %zx %zu\n", name.c_str(), reinterpret_cast<size_t>(buffer.start), bytes);
+}
+
+inline void read_value(std::istringstream& line, Job& job) {
+  std::string name, digits;
+  line >> name >> digits;
+  for (size_t i = 0; i + 1 < digits.size(); i += 2)
+    job.values[name].push_back(static_cast<char>(std::stoi(digits.substr(i, 2), nullptr, 16)));
+}
+
+inline void read_launch(std::istringstream& line, Job& job) {
+  std::string name;
+  PlannedLaunch launch;
+  line >> name >> launch.grid.x >> launch.grid.y >> launch.grid.z >> launch.block.x >> launch.block.y >> launch.block.z >>
+      launch.dynamic_bytes;
+  launch.kernel = &find_kernel(name);
+  for (std::string argument; line >> argument;) {
+    const size_t number = launch.arguments.size();
+    if (number >= launch.kernel->parameter_count || job.values.count(argument) == 0 ||
+        job.values[argument].size() != launch.kernel->parameter_bytes[number])
+      fail("launch", 0, "%s: argument %zu, %s, is not what the kernel takes there", name.c_str(), number,
+           argument.c_str());
+    launch.arguments.push_back(argument);
+  }
+  if (launch.arguments.size() != launch.kernel->parameter_count)
+    fail("launch", 0, "%s takes %zu arguments, not %zu", name.c_str(), launch.kernel->parameter_count,
+         launch.arguments.size());
+  job.launches.push_back(launch);
+}
+
+inline Job read_job(const std::string& folder, size_t load_offset) {
+  Job job;
+  std::ifstream file(folder + "/job.txt");
+  for (std::string text; std::getline(file, text);) {
+    std::istringstream line(text);
+    std::string item;
+    line >> item;
+    if (item == "buffer") {
+      read_buffer(folder, line, job);
+    } else if (item == "value") {
+      read_value(line, job);
+    } else if (item == "launch") {
+      read_launch(line, job);
+    } else if (item == "upload") {
+      Upload upload;
+      line >> upload.symbol >> upload.argument >> upload.bytes;
+      job.uploads.push_back(upload);
+    } else if (item == "shared") {
+      SharedArray array;
+      size_t address;
+      line >> array.name >> address >> array.bytes;
+      array.start = reinterpret_cast<char*>(address + load_offset);
+      job.shared.push_back(array);
+    } else if (item == "repeat") {
+      line >> job.repeat;
+    } else if (item == "workers") {
+      line >> job.workers;
+    } else if (item == "shuffle") {
+      job.shuffled = true;
+      line >> job.seed;
+    } else if (item == "trace") {
+      job.trace = true;
+    }
+  }
+  return job;
+}
+
+}  // namespace cugen

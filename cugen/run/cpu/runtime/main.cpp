@@ -1,0 +1,176 @@
+// Plays a job: `program FOLDER` reads FOLDER/job.txt and writes FOLDER/report.txt, FOLDER/<output>.out and, where a
+// trace was asked for, FOLDER/trace.bin. Exit status 0, or 3 after a fault.
+
+#include <fcntl.h>
+#if defined(__linux__)
+#include <link.h>
+#endif
+
+#include <chrono>
+#include <numeric>
+#include <thread>
+
+#include "block.h"
+#include "collective.h"
+#include "job.h"
+#include "trace.h"
+
+namespace cugen {
+namespace {
+
+// Position-independent programs are loaded anywhere; the parent knows addresses as they stand in the file.
+size_t load_offset() {
+  size_t offset = 0;
+#if defined(__linux__)
+  dl_iterate_phdr(
+      [](dl_phdr_info* information, size_t, void* result) {
+        *static_cast<size_t*>(result) = information->dlpi_addr;
+        return 1;
+      },
+      &offset);
+#endif
+  return offset;
+}
+
+// Blocks in order, or in the order i -> (i * step + shift) mod count, a permutation as step has no common factor with count.
+struct BlockOrder {
+  uint64_t count, step = 1, shift = 0;
+
+  BlockOrder(uint64_t count, const Job& job) : count(count) {
+    if (!job.shuffled || count < 2) return;
+    std::minstd_rand random(static_cast<unsigned>(job.seed + 1));
+    shift = random() % count;
+    do step = 1 + random() % (count - 1);
+    while (std::gcd(step, count) != 1);
+  }
+
+  uint64_t operator[](uint64_t i) const { return static_cast<uint64_t>((static_cast<unsigned __int128>(i) * step + shift) % count); }
+};
+
+void poison_shared(const Job& job, const PlannedLaunch& launch) {
+  for (const SharedArray& array : job.shared) memset(array.start, kPoison, array.bytes);
+  for (size_t i = 0; i < program.dynamic_shared_count; ++i)
+    memset(program.dynamic_shared(i).address, kPoison, launch.dynamic_bytes);
+}
+
+void play_blocks(const Job& job, const PlannedLaunch& planned, const Launch& launch, const BlockOrder& order,
+                 std::atomic<uint64_t>& next, Block& block) {
+  const bool poison = !job.shared.empty() || job.shuffled;
+  for (uint64_t i; (i = next.fetch_add(1, std::memory_order_relaxed)) < order.count;) {
+    if (poison) poison_shared(job, planned);
+    block.run(launch, order[i]);
+  }
+}
+
+void play_launch(Job& job, const PlannedLaunch& planned, unsigned number, std::vector<std::unique_ptr<Block>>& blocks) {
+  std::vector<void*> parameters;
+  for (const std::string& name : planned.arguments) parameters.push_back(job.values[name].data());
+  const Launch launch = {planned.kernel, parameters.data(), planned.grid, planned.block, number, job.shuffled, job.seed};
+  const uint64_t count = static_cast<uint64_t>(planned.grid.x) * planned.grid.y * planned.grid.z;
+  const BlockOrder order(count, job);
+  std::atomic<uint64_t> next{0};
+  const size_t workers = std::min<uint64_t>(job.workers, count);
+  while (blocks.size() < workers) blocks.push_back(std::make_unique<Block>());
+
+  std::vector<std::thread> others;
+  for (size_t i = 1; i < workers; ++i)
+    others.emplace_back([&, i] {
+      catch_faults_on_this_thread();
+      play_blocks(job, planned, launch, order, next, *blocks[i]);
+    });
+  if (workers > 0) play_blocks(job, planned, launch, order, next, *blocks[0]);
+  for (std::thread& other : others) other.join();
+}
+
+void upload(const Job& job, const Upload& upload) {
+  const auto symbol = std::find_if(program.constants, program.constants + program.constant_count,
+                                   [&](const Symbol& s) { return upload.symbol == s.name; });
+  const auto value = job.values.find(upload.argument);
+  if (symbol == program.constants + program.constant_count || value == job.values.end() || upload.bytes > symbol->bytes)
+    fail("launch", 0, "cannot upload %zu bytes of %s to %s", upload.bytes, upload.argument.c_str(), upload.symbol.c_str());
+  const void* source = value->second.data();
+  for (const Buffer& buffer : buffers)
+    if (buffer.name == upload.argument) {
+      if (upload.bytes > buffer.bytes)
+        fail("launch", 0, "%s has %zu bytes, fewer than the %zu to upload", upload.argument.c_str(), buffer.bytes, upload.bytes);
+      source = buffer.start;
+    }
+  memcpy(symbol->address, source, upload.bytes);
+}
+
+// Beyond what this launch may use, dynamic shared memory is out of bounds.
+void fence_dynamic_shared([[maybe_unused]] const PlannedLaunch& launch) {
+#if defined(CUGEN_ADDRESS_SANITIZER)
+  for (size_t i = 0; i < program.dynamic_shared_count; ++i) {
+    const Symbol array = program.dynamic_shared(i);
+    char* const start = static_cast<char*>(array.address);
+    __asan_unpoison_memory_region(start, launch.dynamic_bytes);
+    __asan_poison_memory_region(start + launch.dynamic_bytes, array.bytes - launch.dynamic_bytes);
+  }
+#endif
+}
+
+// Milliseconds for one pass over the launch list. What it updates in place is first set back.
+double play(Job& job, std::vector<std::unique_ptr<Block>>& blocks) {
+  double milliseconds = 0;
+  for (const Buffer& buffer : buffers) {
+    if (buffer.role == Role::workspace) memset(buffer.start, kPoison, buffer.bytes);
+    if (buffer.role == Role::inout) memcpy(buffer.start, buffer.given.data(), buffer.bytes);
+  }
+  for (const Upload& item : job.uploads) upload(job, item);
+  for (size_t i = 0; i < job.launches.size(); ++i) {
+    fence_dynamic_shared(job.launches[i]);
+    const auto start = std::chrono::steady_clock::now();
+    play_launch(job, job.launches[i], static_cast<unsigned>(i), blocks);
+    milliseconds += std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - start).count();
+    check_canaries(job.launches[i].kernel->name);
+  }
+  return milliseconds;
+}
+
+void write_outputs(const std::string& folder) {
+  for (const Buffer& buffer : buffers) {
+    if (buffer.role != Role::output && buffer.role != Role::inout) continue;
+    std::ofstream file(folder + "/" + buffer.name + ".out", std::ios::binary);
+    file.write(buffer.start, static_cast<std::streamsize>(buffer.bytes));
+  }
+}
+
+void watch_arrays([[maybe_unused]] const std::string& folder, [[maybe_unused]] const Job& job) {
+#if defined(CUGEN_TRACE)
+  for (const Buffer& buffer : buffers) watch_array(buffer.name, buffer.start, buffer.bytes, false);
+  for (size_t i = 0; i < program.constant_count; ++i)
+    watch_array(program.constants[i].name, program.constants[i].address, program.constants[i].bytes, false);
+  for (const SharedArray& array : job.shared) watch_array(array.name, array.start, array.bytes, true);
+  for (size_t i = 0; i < program.dynamic_shared_count; ++i) {
+    const Symbol array = program.dynamic_shared(i);
+    watch_array(array.name, array.address, array.bytes, true);
+  }
+  if (job.trace) trace_file = fopen((folder + "/trace.bin").c_str(), "wb");
+#endif
+}
+
+int run(const std::string& folder) {
+  report = open((folder + "/report.txt").c_str(), O_WRONLY | O_CREAT | O_APPEND, 0600);
+  if (report < 0) return 2;
+  const size_t offset = load_offset();
+  dprintf(report, "offset %zx\n", offset);
+  catch_faults_on_this_thread();
+  Job job = read_job(folder, offset);
+  watch_arrays(folder, job);
+  std::vector<std::unique_ptr<Block>> blocks;
+  for (unsigned i = 0; i < job.repeat; ++i) {
+    const double milliseconds = play(job, blocks);
+    if (i == 0) write_outputs(folder);
+    dprintf(report, "time %.6f\n", milliseconds);
+  }
+#if defined(CUGEN_TRACE)
+  if (trace_file != nullptr) fclose(trace_file);
+#endif
+  return 0;
+}
+
+}  // namespace
+}  // namespace cugen
+
+int main(int count, char** arguments) { return count == 2 ? cugen::run(arguments[1]) : 2; }

@@ -1,0 +1,48 @@
+// What a traced build learns between accesses: where a block stands in time. Empty in other builds.
+//
+// Time is counted in intervals, which a block barrier ends, and within a warp in steps, which __syncwarp ends. Other
+// warp collectives order no memory accesses, so they end nothing.
+#pragma once
+
+#include <stdint.h>
+
+namespace cugen {
+
+#if defined(CUGEN_TRACE)
+
+struct Watch {
+  uint32_t launch = 0;
+  uint32_t block = 0;
+  uint32_t interval = 0;  // of this block
+  uint32_t epoch = 0;     // counts the intervals of all blocks
+  uint32_t step = 0;
+  uint32_t synchronised[32][32][32] = {};  // by warp and two lanes: the step that last ordered them
+
+  void begin_block(unsigned number, uint64_t linear) {
+    launch = number;
+    block = static_cast<uint32_t>(linear);
+    interval = 0;
+    ++epoch;
+  }
+  void block_barrier() { ++interval, ++epoch; }
+  void warp_barrier(unsigned first_lane, unsigned mask) {
+    ++step;
+    for (unsigned i = 0; i < 32; ++i)
+      for (unsigned j = 0; j < 32; ++j)
+        if (mask >> i & mask >> j & 1u) synchronised[first_lane / 32][i][j] = step;
+  }
+};
+
+#else
+
+struct Watch {
+  void begin_block(unsigned, uint64_t) {}
+  void block_barrier() {}
+  void warp_barrier(unsigned, unsigned) {}
+};
+
+#endif
+
+inline Watch watch;
+
+}  // namespace cugen
