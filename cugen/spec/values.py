@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import os
 from collections.abc import Sequence
 from itertools import islice
 from math import prod
@@ -11,7 +12,7 @@ from pathlib import Path, PurePosixPath
 from cugen.spec.fitting import Number, convert, literal, misfit
 from cugen.spec.keys import MAX_DIMENSIONS, MAX_TABLE_BYTES
 from cugen.spec.model import Values
-from cugen.spec.nodes import YamlNode, YamlScalar, YamlSequence
+from cugen.spec.nodes import YamlMapping, YamlNode, YamlScalar, YamlSequence
 from cugen.spec.npy import NotReadable, read_npy
 from cugen.spec.reading import first_line, shorten, wrong_type
 from cugen.spec.scope import Scope
@@ -46,10 +47,10 @@ def read_values(
             help="hand the array over at run time",
         )
         return None
+    if isinstance(node, YamlMapping) or (isinstance(node, YamlScalar) and node.value is None):
+        wrong_type(node, _EXPECTED, report, key=key)
+        return None
     if isinstance(node, YamlScalar) and literal(node) is None:
-        if not isinstance(node.value, str):
-            wrong_type(node, _EXPECTED, report, key=key)
-            return None
         return _from_file(node, extents, dtype, scope, folder, key=key)
     return _from_literals(node, extents, dtype, scope, key=key)
 
@@ -189,10 +190,10 @@ def _allowed_path(node: YamlScalar, scope: Scope, folder: Path | None, key: str)
     elif folder is None:
         problem = "this spec has no folder to look in"
     else:
-        path = (folder / name).resolve()
-        if not path.is_relative_to(folder.resolve()):
+        path = Path(os.path.realpath(folder / name))
+        if not path.is_relative_to(os.path.realpath(folder)):
             problem = "a link leads out of the spec's folder"
-        elif not path.is_file():
+        elif not os.path.isfile(path):
             _unreadable(node, "there is no such file", scope, key)
             return None
         else:

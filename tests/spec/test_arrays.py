@@ -1,0 +1,196 @@
+"""Arrays: shapes, strides, boundaries, and where they may live."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from itertools import product
+from math import prod
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from cugen.spec.diagnostics import SpecError
+from cugen.spec.expressions import Boundary
+from cugen.spec.integers import evaluate
+from cugen.spec.load import load_text
+from cugen.spec.model import Spec
+
+Findings = Callable[..., Any]
+
+
+def matrix(extra: str = "", shape: str = "[4, 6]", params: str = "{}") -> str:
+    """A copy of a float32 matrix; `extra` is appended to the keys of the source."""
+    return (
+        f"cugen: 1\nkernel: copy\nparams: {params}\narrays:\n  x: {{shape: {shape}, dtype: float32{extra}}}\n"
+        "  y: {shape: [4, 6], dtype: float32}\ncompute: y[i, j] = x[i, j]\n"
+    )
+
+
+def strides(spec: Spec) -> list[int]:
+    values = {p.name: 6 if p.value is None else p.value for p in spec.params}
+    return [evaluate(stride, values) for stride in spec.array("x").strides]
+
+
+@pytest.mark.parametrize(
+    ("extra", "expected"),
+    [
+        ("", [6, 1]),
+        (", layout: row", [6, 1]),
+        (", layout: column", [1, 4]),
+        (", layout: {strides: [8, 1]}", [8, 1]),
+        (", layout: {strides: [2, 8]}", [2, 8]),
+        (", layout: {strides: [N + 2, 1]}", [8, 1]),
+        (", pitch: 7", [7, 1]),
+        (", pitch: N + 4", [10, 1]),
+        (", pitch: 5, layout: column", [1, 5]),
+        (", pitch: {align: 32}", [8, 1]),
+        (", pitch: {align: 4}", [6, 1]),
+        (", pitch: {align: 128}, layout: column", [1, 32]),
+    ],
+)
+def test_strides_follow_layout_and_pitch(one: Callable[[str], Spec], extra: str, expected: list[int]) -> None:
+    assert strides(one(matrix(extra, params="{N: 6}"))) == expected
+
+
+@pytest.mark.parametrize(
+    ("extra", "expected"), [("", [6, 1]), (", pitch: {align: 32}", [8, 1]), (", layout: column", [1, 4])]
+)
+def test_strides_of_a_dynamic_shape_are_expressions(
+    one: Callable[[str], Spec], extra: str, expected: list[int]
+) -> None:
+    text = matrix(extra, shape="[4, N]", params="{N: dynamic}").replace("y: {shape: [4, 6]", "y: {shape: [4, N]")
+    assert strides(one(text)) == expected
+
+
+@pytest.mark.parametrize(
+    ("extra", "code"),
+    [
+        (", layout: {strides: [4, 1]}", "CG1038"),
+        (", layout: {strides: [1, 1]}", "CG1038"),
+        (", layout: {strides: [6, 0]}", "CG1037"),
+        (", layout: {strides: [-6, 1]}", "CG1037"),
+        (", layout: {strides: [6]}", "CG1037"),
+        (", layout: {strides: 6}", "CG1015"),
+        (", layout: {}", "CG1013"),
+        (", layout: fortran", "CG1037"),
+        (", layout: {strides: [6, 1]}, pitch: 6", "CG1039"),
+        (", layout: {strides: [281474976710656, 1]}", "CG1027"),
+        (", pitch: 5", "CG1039"),
+        (", pitch: 0", "CG1039"),
+        (", pitch: 1.5", "CG1015"),
+        (", pitch: {align: 2}", "CG1040"),
+        (", pitch: {align: 96}", "CG1040"),
+        (", pitch: {align: 0}", "CG1029"),
+        (", pitch: {to: 128}", "CG1013"),
+        (", pitch: 8, memory: constant", "CG2007"),
+        (", pitch: 8, memory: register", "CG2007"),
+        (", boundary: mirror", "CG1030"),
+        (", boundary: {value: 1e39}", "CG1031"),
+        (", boundary: {value: true}", "CG1031"),
+        (", boundary: {value: [1]}", "CG1015"),
+        (", boundary: {values: 1}", "CG1013"),
+        (", boundary:", "CG1015"),
+        (", memory: {pad: 1}", "CG1013"),
+        (", memory: {space: shared, swizzle: true}", "CG1052"),
+        (", memory: {space: shared, pad: 1025}", "CG1029"),
+        (", memory: {space: shared, stages: 9}", "CG1029"),
+        (", memory: {space: shared, dynamic: 1}", "CG1015"),
+        (", memory: {space: shared, pad: 1, swizzle: xor}", "CG2003"),
+        (", memory: {space: global, stages: 2}", "CG2002"),
+        (", memory: [shared]", "CG1015"),
+        (", memory: texture", "CG2001"),
+    ],
+)
+def test_keys_of_an_array_that_are_refused(findings: Findings, extra: str, code: str) -> None:
+    found = findings(matrix(extra))
+    assert code in {d.code for d in found}
+    assert {d.code for d in found} <= {code, "CG1014"}
+    assert all(d.span.line == 5 for d in found)
+
+
+@pytest.mark.parametrize(
+    ("shape", "code"),
+    [
+        ("[0, 6]", "CG1026"),
+        ("[4, N - 9]", "CG1026"),
+        ("[4, 7 // 0]", None),
+        ("4", "CG1015"),
+        ("[4, ~]", "CG1015"),
+        ("[4, [6]]", "CG1015"),
+        ("[4, 1.0]", "CG1015"),
+        ("[1, 1, 1, 1, 1, 1, 1, 1, 1]", "CG1025"),
+        ("[16777216, 16777217]", "CG1027"),
+    ],
+)
+def test_shapes_that_are_refused(findings: Findings, shape: str, code: str | None) -> None:
+    found = [d.code for d in findings(matrix(shape=shape, params="{N: 6}"))]
+    assert len(found) == 1
+    assert code is None or found == [code]
+
+
+@pytest.mark.parametrize(
+    ("dtype", "boundary", "expected"),
+    [
+        ("float32", "clamp", Boundary("clamp")),
+        ("float32", "{value: -inf}", Boundary("value", float("-inf"))),
+        ("float32", "{value: -.inf}", Boundary("value", float("-inf"))),
+        ("float32", "{value: 3}", Boundary("value", 3.0)),
+        ("int8", "{value: -128}", Boundary("value", -128)),
+        ("bool", "{value: true}", Boundary("value", True)),
+    ],
+)
+def test_boundaries_take_the_type_of_the_array(
+    one: Callable[[str], Spec], dtype: str, boundary: str, expected: Boundary
+) -> None:
+    text = matrix(f", boundary: {boundary}").replace("float32", dtype)
+    found = one(text).array("x").boundary
+    assert found == expected
+    assert found is not None
+    assert type(found.value) is type(expected.value)
+
+
+@pytest.mark.parametrize(
+    ("sizes", "refused"), [([16384], []), ([16385], ["w0"]), ([10000, 10000], ["w1"]), ([10000, 20000, 6384], ["w1"])]
+)
+def test_constant_arrays_share_64_kilobytes(findings: Findings, sizes: list[int], refused: list[str]) -> None:
+    arrays = "".join(f"  w{n}: {{shape: [{size}], dtype: float32, memory: constant}}\n" for n, size in enumerate(sizes))
+    terms = " + ".join(f"w{n}[i]" for n in range(len(sizes)))
+    arrays += "  y: {shape: [8], dtype: float32}\n"
+    text = f"cugen: 1\nkernel: k\narrays:\n{arrays}indices: {{i: 8}}\ncompute: y[i] = {terms}\n"
+    assert [(d.code, d.key) for d in findings(text)] == [("CG2004", f"arrays.{name}.memory") for name in refused]
+
+
+def test_constant_scalars_take_their_part(findings: Findings) -> None:
+    text = (
+        "cugen: 1\nkernel: k\nscalars: {a: {dtype: float64, memory: constant}}\narrays:\n"
+        "  w: {shape: [16383], dtype: float32, memory: constant}\n  y: {shape: [16383], dtype: float32}\n"
+        "compute: y[i] = a * w[i]\n"
+    )
+    assert [d.code for d in findings(text)] == ["CG2004"]
+    assert findings(text.replace("16383", "16382")) == ()
+
+
+@pytest.mark.parametrize("space", ["constant", "readonly"])
+def test_memory_that_can_only_be_read_is_not_written(findings: Findings, space: str) -> None:
+    text = matrix().replace("y: {shape: [4, 6], dtype: float32", f"y: {{shape: [4, 6], dtype: float32, memory: {space}")
+    assert [d.code for d in findings(text)] == ["CG2006"]
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.lists(st.tuples(st.integers(1, 4), st.integers(1, 12)), min_size=1, max_size=3))
+def test_accepted_strides_give_each_element_a_place_of_its_own(dimensions: list[tuple[int, int]]) -> None:
+    shape, steps = [n for n, _ in dimensions], [step for _, step in dimensions]
+    names = "ijk"[: len(shape)]
+    text = (
+        f"cugen: 1\nkernel: k\narrays:\n  x: {{shape: {shape}, dtype: int8, layout: {{strides: {steps}}}}}\n"
+        f"  y: {{shape: {shape}, dtype: int8}}\ncompute: y[{', '.join(names)}] = x[{', '.join(names)}]\n"
+    )
+    places = {sum(i * step for i, step in zip(place, steps, strict=True)) for place in product(*map(range, shape))}
+    accepted = True
+    try:
+        load_text(text)
+    except SpecError as error:
+        accepted = [d.code for d in error.diagnostics] != ["CG1038"]
+    assert not accepted or len(places) == prod(shape)

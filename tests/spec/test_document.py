@@ -1,0 +1,385 @@
+"""One document: every key is checked, all findings come in one run, and none is a consequence of another."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from cugen.spec.diagnostics import SpecError
+from cugen.spec.load import load_text
+from cugen.spec.model import Spec, canonical
+
+SAMPLE = """\
+cugen: 1
+kernel: matmul_tiled
+doc: C = A·B; tiles of A and B are staged through shared memory
+target: sm_90
+params: {M: 1000, K: 513, N: 777}
+arrays:
+  A: {shape: [M, K], dtype: float32, memory: {space: shared, pad: 1}}
+  B: {shape: [K, N], dtype: float32, memory: shared}
+  C: {shape: [M, N], dtype: float32}
+compute: C[m, n] = sum(A[m, k] * B[k, n], k)
+schedule:
+  block: {m: 16, n: 16}
+  thread: {m: 1, n: 1}
+  step: {k: 16}
+check: {bank_conflicts: 1, sectors: 1.25}
+"""
+
+
+def outcome(text: str) -> list[object]:
+    """The canonical specs of a text, or its rendered findings; anything else that is raised is a fault."""
+    try:
+        return [canonical(spec) for spec in load_text(text)]
+    except SpecError as error:
+        return [d.render() for d in error.diagnostics]
+
+
+def test_the_sample_of_the_manual_becomes_a_spec(one: Callable[[str], Spec]) -> None:
+    spec = one(SAMPLE)
+    assert (spec.kernel, spec.target) == ("matmul_tiled", "sm_90")
+    assert [(p.name, p.value) for p in spec.params] == [("M", 1000), ("K", 513), ("N", 777)]
+    assert [(a.name, a.role, a.memory.space, a.memory.pad) for a in spec.arrays] == [
+        ("A", "input", "shared", 1),
+        ("B", "input", "shared", 0),
+        ("C", "output", None, 0),
+    ]
+    ((name, schedule),) = spec.schedules
+    assert name == ""
+    assert (schedule.block, schedule.thread, schedule.step) == (
+        (("m", 16), ("n", 16)),
+        (("m", 1), ("n", 1)),
+        (("k", 16),),
+    )
+    assert schedule.span_of("step.k").line == 14
+    assert (spec.check.bank_conflicts, spec.check.sectors, spec.check.allow_unknown) == (1.0, 1.25, False)
+
+
+def test_all_findings_of_a_document_come_in_one_run(findings: Callable[..., Any]) -> None:
+    text = """\
+cugen: 3
+kernel: static
+target: sm_1
+colour: red
+params: {M: 2.5, inf: 3}
+arrays:
+  A: {shape: [0], dtype: flaot32, memory: {space: globl, pad: -1}, boundary: {value: x}}
+  B: {shape: [4], dtype: int8, values: [1, 2, 3, 400]}
+compute: C[m = 1
+schedule: {block: 4}
+check: {occupancy: 2}
+"""
+    found = [(d.code, d.span.line) for d in findings(text)]
+    assert found == [
+        ("CG1012", 1),
+        ("CG1016", 2),
+        ("CG1049", 3),
+        ("CG1014", 4),
+        ("CG1015", 5),
+        ("CG1017", 5),
+        ("CG1026", 7),
+        ("CG1028", 7),
+        ("CG2001", 7),
+        ("CG1029", 7),
+        ("CG1015", 7),
+        ("CG1031", 8),
+        *[f for f in found if f[1] == 9],
+        ("CG1015", 10),
+        ("CG1029", 11),
+    ]
+    assert len([f for f in found if f[1] == 9]) == 1
+
+
+@pytest.mark.parametrize(
+    ("text", "code"),
+    [
+        # a refused param, array or index isn't reported again where it is used
+        ("params: {N: [1]}\narrays:\n  x: {shape: [N * 2], dtype: int8}\n  y: {shape: [N], dtype: int8}\n", "CG1015"),
+        (
+            "params: {N: 1.5, K: N + 1}\narrays:\n  x: {shape: [K], dtype: int8}\n  y: {shape: [N], dtype: int8}\n",
+            "CG1015",
+        ),
+        ("arrays:\n  x: {shape: [8], dtype: []}\n  y: {shape: [8], dtype: int8}\n", "CG1015"),
+        ("arrays:\n  x: {shape: [8], dtype: in8}\n  y: {shape: [8], dtype: int8}\n", "CG1028"),
+        ("arrays: []\n", "CG1015"),
+        ("arrays: {}\n", "CG1015"),
+        ("params: {N: 0}\narrays:\n  x: {shape: [N], dtype: int8}\n  y: {shape: [8], dtype: int8}\n", "CG1026"),
+    ],
+)
+def test_a_finding_has_no_consequences(findings: Callable[..., Any], text: str, code: str) -> None:
+    found = findings(f"cugen: 1\nkernel: k\n{text}compute: y[i] = x[i] + 0\n")
+    assert [d.code for d in found] == [code]
+
+
+def test_every_finding_has_a_place_a_label_a_key_and_a_cure(findings: Callable[..., Any]) -> None:
+    for line in SAMPLE.splitlines():
+        for damaged in (SAMPLE.replace(line, line + " ]"), SAMPLE.replace(line, line.split(":")[0] + ": {zz: 1}")):
+            for d in findings(damaged):
+                assert d.help, d
+                if d.code.startswith("CG10") and d.code != "CG1005":
+                    assert d.span.line
+                    assert d.label
+                    assert d.key
+
+
+@pytest.mark.parametrize(
+    ("value", "problem"),
+    [("true", "CG1012"), ("1.0", "CG1012"), ("'1'", "CG1012"), ("2", "CG1012"), ("", "CG1012"), ("[1]", "CG1012")],
+)
+def test_the_version_is_the_integer_one(findings: Callable[..., Any], spec_text: Any, value: str, problem: str) -> None:
+    assert [d.code for d in findings(spec_text(cugen=value))] == [problem]
+
+
+@pytest.mark.parametrize("key", ["cugen", "kernel", "arrays", "compute"])
+def test_each_required_key_is_missed(findings: Callable[..., Any], spec_text: Any, key: str) -> None:
+    text = spec_text().replace(f"{key}:", f"x-{key}:")
+    found = findings(text)
+    assert {d.code for d in found} == {"CG1013", "CG1014"}
+    assert f"the key `{key}` is missing" in [d.message for d in found]
+
+
+@pytest.mark.parametrize(
+    "name", ["2x", "a-b", "ä", "while", "main", "_x", "a__b", "threadIdx", "expf" * 30, "''", "template"]
+)
+def test_names_that_no_kernel_can_have(findings: Callable[..., Any], spec_text: Any, name: str) -> None:
+    assert [d.code for d in findings(spec_text(kernel=name))] == ["CG1016"]
+
+
+@pytest.mark.parametrize("name", ["pi", "sum", "softmax", "not", "float32", "a b", "ä", "1x", "x" * 101])
+def test_names_that_no_array_can_have(findings: Callable[..., Any], spec_text: Any, name: str) -> None:
+    assert [d.code for d in findings(spec_text().replace("  x:", f"  {name}:"))] == ["CG1017"]
+
+
+@pytest.mark.parametrize("name", ["gamma", "near", "near_", "int", "main", "threadIdx", "_x", "__x"])
+def test_names_that_c_has_taken_are_fine_for_arrays(findings: Callable[..., Any], spec_text: Any, name: str) -> None:
+    assert findings(spec_text(compute=f"y[i] = {name}[i]").replace("  x:", f"  {name}:")) == ()
+
+
+@pytest.mark.parametrize(
+    ("target", "name"),
+    [("sm_90", "sm_90"), ("9.0", "sm_90"), ("10.0", "sm_100"), ("sm_90a", "sm_90"), ("'7.5'", "sm_75")],
+)
+def test_a_target_has_one_name_however_it_is_written(one: Any, spec_text: Any, target: str, name: str) -> None:
+    assert one(spec_text(target=target)).target == name
+
+
+@pytest.mark.parametrize("target", ["90", "sm_91", "9.1", "hopper", "[sm_90]", "", "sm_90 "])
+def test_targets_outside_the_table_are_refused(findings: Callable[..., Any], spec_text: Any, target: str) -> None:
+    found = [d.code for d in findings(spec_text(target=f"'{target}'" if target == "sm_90 " else target))]
+    assert found in (["CG1049"], ["CG1015"])
+
+
+def test_a_param_may_use_those_above_it(one: Any, spec_text: Any) -> None:
+    spec = one(spec_text(params="{N: 8, M: N * 3 - 1, K: (M + N) // 2, H: 0x10}"))
+    assert [p.value for p in spec.params] == [8, 23, 15, 16]
+
+
+@pytest.mark.parametrize(
+    ("value", "code"),
+    [
+        ("M + 1", "CG1019"),
+        ("N", "CG1019"),
+        ("D * 2", "CG1055"),
+        ("2.5", "CG1015"),
+        ("true", "CG1015"),
+        ("", "CG1015"),
+        ("[8]", "CG1015"),
+        ("9223372036854775808", "CG1020"),
+        ("4294967296 * 4294967296", "CG1020"),
+        ("{}", "CG1015"),
+        ("{range: [8, 1]}", "CG1021"),
+        ("{range: [1, 7], multiple_of: 8}", "CG1021"),
+        ("{range: [-1, 7]}", "CG1029"),
+        ("{range: [1]}", "CG1015"),
+        ("{multiple_of: 0}", "CG1029"),
+        ("{rang: [1, 7]}", "CG1014"),
+    ],
+)
+def test_params_that_are_refused(findings: Callable[..., Any], spec_text: Any, value: str, code: str) -> None:
+    assert [d.code for d in findings(spec_text(params=f"{{D: dynamic, N: {value}, M: 2}}"))] == [code]
+
+
+def test_dynamic_params_keep_their_range(one: Any, spec_text: Any) -> None:
+    spec = one(
+        spec_text(params="{A: dynamic, B: {range: [1, 64]}, C: {multiple_of: 8}, D: {range: [8, 64], multiple_of: 8}}")
+    )
+    assert [(p.value, p.minimum, p.maximum, p.multiple_of) for p in spec.params] == [
+        (None, 0, 2**31 - 1, 1),
+        (None, 1, 64, 1),
+        (None, 0, 2**31 - 1, 8),
+        (None, 8, 64, 8),
+    ]
+
+
+def test_scalars_are_baked_in_or_arguments(one: Any, spec_text: Any) -> None:
+    text = spec_text(
+        params="{N: 8}",
+        scalars="{a: {dtype: float32, value: 1e-5}, b: {dtype: float16}, c: {dtype: int64, value: N // 3}, "
+        "d: {dtype: float64, value: -inf, memory: constant}, e: {dtype: bool, value: true}}",
+        compute="y[i] = a * x[i] + b + c + d + e",
+    )
+    assert [(s.name, s.value, s.constant) for s in one(text).scalars] == [
+        ("a", 1e-5, False),
+        ("b", None, False),
+        ("c", 2, False),
+        ("d", float("-inf"), True),
+        ("e", True, False),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("scalar", "code"),
+    [
+        ("{value: 1}", "CG1013"),
+        ("{dtype: int8, value: 128}", "CG1031"),
+        ("{dtype: int8, value: 1.0}", "CG1031"),
+        ("{dtype: float16, value: 70000}", "CG1031"),
+        ("{dtype: float32, value: true}", "CG1031"),
+        ("{dtype: float32, memory: shared}", "CG1052"),
+        ("{dtype: float32, value: [1]}", "CG1015"),
+        ("{dtype: float33}", "CG1028"),
+        ("3", "CG1015"),
+    ],
+)
+def test_scalars_that_are_refused(findings: Callable[..., Any], spec_text: Any, scalar: str, code: str) -> None:
+    found = findings(spec_text(scalars=f"{{a: {scalar}}}", compute="y[i] = a * x[i]"))
+    assert [d.code for d in found] == [code]
+
+
+@pytest.mark.parametrize(
+    ("require", "codes"),
+    [
+        ("[N % 4 == 0, N > 2 and N < 100]", []),
+        ("[N % 3 == 0]", ["CG1024"]),
+        ("[D % 3 == 0]", []),
+        ("N == 8", ["CG1015"]),
+        ("[8]", ["CG1015"]),
+    ],
+)
+def test_requirements_are_checked_where_values_are_known(
+    findings: Callable[..., Any], spec_text: Any, require: str, codes: list[str]
+) -> None:
+    found = findings(spec_text(params="{N: 8, D: dynamic}", require=require))
+    assert [d.code for d in found] == codes
+    assert all("N = 8" in d.notes for d in found if d.code == "CG1024")
+
+
+@pytest.mark.parametrize(
+    "key", ["doc: [1]", "doc: 5", "accumulate: float16", "accumulate: 5", "indices: [g]", "indices: {g: 0}"]
+)
+def test_other_keys_that_are_refused(findings: Callable[..., Any], spec_text: Any, key: str) -> None:
+    assert len(findings(spec_text() + key + "\n")) == 1
+
+
+def test_compute_may_be_one_statement_a_list_or_a_block(one: Any, spec_text: Any) -> None:
+    forms = [
+        "\n  - t[i] = x[i] + 1\n  - y[i] = 2 * t[i]",
+        "|\n  t[i] = x[i] + 1   # more\n\n  y[i] = 2 * t[i]",
+        "['t[i] = x[i] + 1', 'y[i] = 2 * t[i]']",
+    ]
+    specs = [one(spec_text(compute=form)) for form in forms]
+    assert [len(spec.statements) for spec in specs] == [2, 2, 2]
+    assert len({spec.hash for spec in specs}) == 1
+
+
+def test_an_error_in_a_block_points_at_its_line_and_column(findings: Callable[..., Any], spec_text: Any) -> None:
+    (found,) = findings(spec_text(compute="|\n  # twice\n  y[i] = 2 * z[i]"))
+    line = spec_text(compute="|\n  # twice\n  y[i] = 2 * z[i]").splitlines()[found.span.line - 1]
+    assert line[found.span.column - 1] == "z"
+
+
+_MARKS = [
+    "",
+    " ",
+    "\n",
+    ":",
+    "[",
+    "]",
+    "{",
+    "}",
+    "-",
+    "#",
+    "'",
+    '"',
+    "*",
+    "&a",
+    "!",
+    "|",
+    "0",
+    "-1",
+    "1e999",
+    "x",
+    "$x",
+    "\t",
+]
+
+
+@settings(max_examples=150, deadline=None)
+@given(st.integers(0, len(SAMPLE)), st.integers(0, 12), st.lists(st.sampled_from(_MARKS), max_size=4).map("".join))
+def test_a_damaged_spec_is_a_spec_or_a_finding(at: int, length: int, insert: str) -> None:
+    text = SAMPLE[:at] + insert + SAMPLE[at + length :]
+    assert outcome(text)
+
+
+_NODES = st.recursive(
+    st.sampled_from(
+        ["1", "0", "-3", "1.5", "x", "M", "M * 2", "dynamic", "shared", "float32", "true", "~", "''", "zero", "row"]
+    ),
+    lambda inner: (
+        st.lists(inner, max_size=3).map(lambda items: f"[{', '.join(items)}]")
+        | st.lists(
+            st.tuples(
+                st.sampled_from(["shape", "dtype", "memory", "space", "pad", "value", "m", "M", "range", "align"]),
+                inner,
+            ),
+            max_size=3,
+            unique_by=lambda pair: pair[0],
+        ).map(lambda pairs: "{" + ", ".join(f"{key}: {value}" for key, value in pairs) + "}")
+    ),
+    max_leaves=6,
+)
+_KEYS = [
+    "params",
+    "scalars",
+    "arrays",
+    "indices",
+    "accumulate",
+    "require",
+    "schedule",
+    "check",
+    "variants",
+    "compute",
+    "doc",
+]
+
+
+@settings(max_examples=200, deadline=None)
+@given(st.sampled_from(_KEYS), _NODES)
+def test_any_value_of_any_key_is_a_spec_or_a_finding(key: str, value: str) -> None:
+    lines = [
+        line
+        for line in SAMPLE.splitlines()
+        if not line.startswith((key, "  ")) and line not in ("arrays:", "schedule:")
+    ]
+    arrays = (
+        "" if key == "arrays" else "arrays: {A: {shape: [M, K], dtype: float32}, C: {shape: [M, M], dtype: int8}}\n"
+    )
+    text = "\n".join(lines) + "\n" + arrays + f"{key}: {value}\n"
+    assert outcome(text)
+
+
+@pytest.mark.slow
+def test_ten_thousand_damaged_specs_never_raise_anything_else() -> None:
+    generator = random.Random(1)
+    for _ in range(10_000):
+        text = SAMPLE
+        for _ in range(generator.randint(1, 4)):
+            at = generator.randrange(len(text))
+            text = text[:at] + generator.choice(_MARKS) + text[at + generator.randint(0, 8) :]
+        assert outcome(text)
