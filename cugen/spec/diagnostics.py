@@ -7,6 +7,8 @@ from dataclasses import dataclass
 
 from cugen.spec.expressions import Span
 
+QUOTED = 160  # characters of a longer line that are quoted around the place
+
 
 @dataclass(frozen=True, slots=True)
 class Diagnostic:
@@ -30,10 +32,12 @@ class Diagnostic:
         if self.span.line:
             lines.append(f"{gutter}--> {self.file}:{self.span.line}:{self.span.column}")
             if self.source_line:
-                quoted = self.source_line.replace("\t", " ")
-                stop = self.span.end_column if self.span.end_line == self.span.line else len(quoted) + 1
-                width = max(1, min(stop, len(quoted) + 1) - self.span.column)
-                marks = " " * (self.span.column - 1) + "^" * width
+                line = self.source_line.replace("\t", " ")
+                first = max(0, self.span.column - QUOTED // 2) if len(line) > QUOTED else 0
+                quoted = line[first : first + QUOTED]
+                stop = self.span.end_column if self.span.end_line == self.span.line else len(line) + 1
+                width = max(1, min(stop - first, len(quoted) + 1) - (self.span.column - first))
+                marks = " " * (self.span.column - 1 - first) + "^" * width
                 lines += [f"{gutter} |", f"{number} | {quoted}", f"{gutter} | {marks} {self.label}".rstrip()]
         else:
             lines.append(f"{gutter}--> {self.file}")

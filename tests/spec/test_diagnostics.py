@@ -1,0 +1,55 @@
+"""Diagnostics as text."""
+
+from __future__ import annotations
+
+import pytest
+
+from cugen.spec.diagnostics import QUOTED, Reporter, SpecError
+from cugen.spec.expressions import NOWHERE, Span
+
+
+def rendered(text: str, span: Span) -> list[str]:
+    report = Reporter("spec.yaml", text)
+    report.error("CG1000", "it is wrong", span, key="a.b", label="here", notes=("first",), help="mend it")
+    return report.diagnostics[0].render().splitlines()
+
+
+def test_a_finding_quotes_its_line_and_underlines_the_place() -> None:
+    assert rendered("a: 1\n\tb: two\n", Span(2, 5, 2, 8)) == [
+        "error[CG1000]: it is wrong",
+        " --> spec.yaml:2:5",
+        "  |",
+        "2 |  b: two",
+        "  |     ^^^ here",
+        "  = key: a.b",
+        "  = note: first",
+        "  = help: mend it",
+        "  = explain: cugen explain CG1000",
+    ]
+
+
+def test_a_place_over_several_lines_is_underlined_to_the_end_of_the_first() -> None:
+    assert rendered("a: [1,\n  2]\n", Span(1, 4, 2, 4))[4] == "  |    ^^^ here"
+
+
+def test_a_finding_about_no_place_quotes_nothing() -> None:
+    assert rendered("a: 1\n", NOWHERE)[1:3] == [" --> spec.yaml", "  = key: a.b"]
+
+
+@pytest.mark.parametrize("column", [1, 100, 5_000, 9_999])
+def test_of_a_long_line_the_part_around_the_place_is_quoted(column: int) -> None:
+    text = "." * (column - 1) + "x" + "." * (10_000 - column)
+    lines = rendered(text, Span(1, column, 1, column + 1))
+    assert len(lines[3]) <= QUOTED + 4
+    assert lines[3][lines[4].index("^")] == "x"
+
+
+def test_the_error_holds_all_findings_in_the_order_of_their_places() -> None:
+    report = Reporter("spec.yaml", "a\nb\n")
+    report.raise_if_failed()
+    for line in (2, 1, 2):
+        report.error("CG1000", "it is wrong", Span(line, 1, line, 2))
+    with pytest.raises(SpecError) as caught:
+        report.raise_if_failed()
+    assert [d.span.line for d in caught.value.diagnostics] == [1, 2]
+    assert str(caught.value).count("error[CG1000]") == 2
