@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -181,7 +182,17 @@ def _settable(expanded: Expanded) -> list[str]:
 
 def _known_settings(params: Mapping[str, Setting], expanded: Expanded) -> dict[str, Setting]:
     names = _settable(expanded)
-    return {name: value for name, value in params.items() if name in names}
+    return {name: _plain(value) for name, value in params.items() if name in names}
+
+
+def _plain(value: Setting) -> Setting:
+    """An integer of NumPy's as Python's; other values come back as they are, for the declaration to judge."""
+    if isinstance(value, bool) or not hasattr(value, "__index__"):
+        return value
+    try:
+        return operator.index(value)
+    except TypeError:
+        return value
 
 
 def _check_settings(params: Mapping[str, Setting], kernels: Sequence[Expanded], report: Reporter) -> None:

@@ -70,7 +70,7 @@ def _set(name: str, span: Span, dtype: DType, value: Number | None, scope: Scope
     if name not in scope.settings:
         return value
     setting = scope.settings[name]
-    problem = misfit(setting, dtype)
+    problem = misfit(setting, dtype) if isinstance(setting, int | float) else "it isn't a number"
     if problem is not None:
         scope.report.error(
             "CG1023",

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 from cugen.spec.diagnostics import SpecError
@@ -65,6 +66,12 @@ def test_settings_go_before_the_file_and_expressions_follow(file: Path) -> None:
     assert type(spec.scalar("a").value) is float
 
 
+def test_integers_of_numpy_may_be_set(file: Path) -> None:
+    spec = load(file, {"N": np.int64(4)})
+    assert spec == load(file, {"N": 4})
+    assert type(spec.param("N").value) is int
+
+
 def test_a_set_expression_no_longer_follows(file: Path) -> None:
     assert values(load(file, {"M": 5}))["M"] == 5
 
@@ -87,6 +94,10 @@ def test_what_is_known_at_launch_stays_an_argument_when_it_is_set(file: Path) ->
         ({"a": True}, "CG1023", "scalars.a"),
         ({"b": 128}, "CG1023", "scalars.b"),
         ({"b": 1.0}, "CG1023", "scalars.b"),
+        ({"b": "3"}, "CG1023", "scalars.b"),
+        ({"N": "4"}, "CG1023", "params.N"),
+        ({"N": None}, "CG1023", "params.N"),
+        ({"N": np.array([1, 2])}, "CG1023", "params.N"),
         ({"N": 3}, "CG1024", "require[0]"),
         ({"N": 10, "D": 16}, "CG1024", "require[1]"),
         ({"N": -2}, "CG1026", "arrays.x.shape[0]"),
