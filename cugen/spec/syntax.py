@@ -17,6 +17,8 @@ class Text:
     positions: tuple[tuple[int, int], ...]
 
     def span(self, start: int, end: int) -> Span:
+        """The place of `value[start:end]`; like a slice, it is cut at the end of the text."""
+        end = min(end, len(self.value))
         line, column = self.positions[start]
         last_line, last_column = self.positions[max(start, end - 1)]
         return Span(line, column, last_line, last_column + (1 if end > start else 0))
