@@ -57,7 +57,7 @@ def _read_array(entry: Entry, scope: Scope, folder: Path | None, key: str) -> Ar
         _check_size(entry, shape, strides, scope, key)
     if "pitch" in found and memory.space in ("constant", "register"):
         report.error(
-            "CG2007",
+            "CG2006",
             f"`pitch` spaces rows in global memory, and this array is in {memory.space} memory",
             found["pitch"].key.span,
             key=f"{key}.pitch",
@@ -69,7 +69,7 @@ def _read_array(entry: Entry, scope: Scope, folder: Path | None, key: str) -> Ar
         if memory.space == "scratch" or "pitch" in found:
             other = "pitch" if "pitch" in found else "memory"
             report.error(
-                "CG2008",
+                "CG2007",
                 "an array with `values` is baked in: it is neither scratch memory nor has it a pitch",
                 found[other].key.span,
                 key=f"{key}.{other}",

@@ -54,7 +54,6 @@ CODES: dict[str, str] = {
     "CG1050": "Several kernels, and none chosen",
     "CG1051": "A kernel that the file doesn't have",
     "CG1052": "An unknown word",
-    "CG1053": "A baked array is written",
     "CG1054": "Nothing is computed",
     "CG1055": "A param that hangs on a dynamic one",
     "CG2001": "An unknown memory space",
@@ -62,8 +61,7 @@ CODES: dict[str, str] = {
     "CG2003": "A tile both padded and swizzled",
     "CG2004": "Constant memory is full",
     "CG2005": "A constant array whose size isn't known",
-    "CG2006": "Memory that can only be read",
-    "CG2007": "A pitch outside global memory",
-    "CG2008": "A place that baked values can't have",
+    "CG2006": "A pitch outside global memory",
+    "CG2007": "A place that baked values can't have",
     "CG3001": "Too many threads in a block",
 }

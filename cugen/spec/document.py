@@ -20,7 +20,7 @@ from cugen.spec.keys import (
     REQUIRED_KEYS,
     TOP_KEYS,
 )
-from cugen.spec.memory_keys import check_constant_memory, check_written
+from cugen.spec.memory_keys import check_constant_memory
 from cugen.spec.model import Check, Requirement, Scalar, Schedule, Spec
 from cugen.spec.names import kernel_name_problem
 from cugen.spec.nearest import did_you_mean
@@ -67,7 +67,6 @@ def build(
     resolution = resolve.resolve_compute(declarations, statements, report)
     if resolution is None:
         return None
-    check_written(resolution.arrays, report)
     if len(report.diagnostics) > before:
         return None
     return Spec(

@@ -100,28 +100,3 @@ def storage_elements(shape: Sequence[Expr], strides: Sequence[Expr], scope: Scop
             return None
         last += (n - 1) * step
     return last + 1
-
-
-def check_written(arrays: Iterable[Array], report: Reporter) -> None:
-    """No statement writes an array that is baked in or that a kernel can't write."""
-    for array in arrays:
-        if array.is_temporary:
-            continue
-        if array.values is not None and array.role in ("output", "inout"):
-            report.error(
-                "CG1053",
-                f"`{array.name}` has `values`, so it is baked in and no statement can write it",
-                array.span,
-                key=f"arrays.{array.name}.values",
-                label="written by a statement",
-                help="remove `values`, or write another array",
-            )
-        elif array.memory.space in ("constant", "readonly") and array.role in ("output", "inout"):
-            report.error(
-                "CG2006",
-                f"`{array.name}` is written, and {array.memory.space} memory can only be read",
-                array.memory.span,
-                key=f"arrays.{array.name}.memory",
-                label="written by a statement",
-                help="use `memory: global`",
-            )

@@ -84,8 +84,8 @@ def test_strides_of_a_dynamic_shape_are_expressions(
         (", pitch: {align: 96}", "CG1040"),
         (", pitch: {align: 0}", "CG1029"),
         (", pitch: {to: 128}", "CG1013"),
-        (", pitch: 8, memory: constant", "CG2007"),
-        (", pitch: 8, memory: register", "CG2007"),
+        (", pitch: 8, memory: constant", "CG2006"),
+        (", pitch: 8, memory: register", "CG2006"),
         (", boundary: mirror", "CG1030"),
         (", boundary: {value: 1e39}", "CG1031"),
         (", boundary: {value: true}", "CG1031"),
@@ -175,7 +175,7 @@ def test_constant_scalars_take_their_part(findings: Findings) -> None:
 @pytest.mark.parametrize("space", ["constant", "readonly"])
 def test_memory_that_can_only_be_read_is_not_written(findings: Findings, space: str) -> None:
     text = matrix().replace("y: {shape: [4, 6], dtype: float32", f"y: {{shape: [4, 6], dtype: float32, memory: {space}")
-    assert [d.code for d in findings(text)] == ["CG2006"]
+    assert [d.code for d in findings(text)] == ["CG1219"]
 
 
 @settings(max_examples=60, deadline=None)
