@@ -1,29 +1,32 @@
-"""Sizes and conditions of a manifest as numbers. They are parsed, never executed: a manifest is a file."""
+"""Sizes and conditions of a manifest as numbers. They are text in the language of shapes: parsed, never executed."""
 
 from __future__ import annotations
 
-import ast
 import functools
 import operator
 from collections.abc import Callable, Mapping
 
 from cugen.plan.manifest import Size
+from cugen.spec.diagnostics import Reporter
+from cugen.spec.grammar import parse_expression
+from cugen.spec.syntax import BinaryNode, CallNode, CompareNode, NameNode, Node, NumberNode, Text, UnaryNode
 
-_ARITHMETIC: dict[type[ast.operator], Callable[[int, int], int]] = {
-    ast.Add: operator.add,
-    ast.Sub: operator.sub,
-    ast.Mult: operator.mul,
-    ast.FloorDiv: lambda a, b: a // b if b else 0,
-    ast.Mod: lambda a, b: a % b if b else 0,
+_ARITHMETIC: dict[str, Callable[[int, int], int]] = {
+    "+": operator.add,
+    "-": operator.sub,
+    "*": operator.mul,
+    "//": lambda a, b: a // b if b else 0,
+    "%": lambda a, b: a % b if b else 0,
 }
-_COMPARISONS: dict[type[ast.cmpop], Callable[[int, int], bool]] = {
-    ast.Eq: operator.eq,
-    ast.NotEq: operator.ne,
-    ast.Lt: operator.lt,
-    ast.LtE: operator.le,
-    ast.Gt: operator.gt,
-    ast.GtE: operator.ge,
+_COMPARISONS: dict[str, Callable[[int, int], bool]] = {
+    "==": operator.eq,
+    "!=": operator.ne,
+    "<": operator.lt,
+    "<=": operator.le,
+    ">": operator.gt,
+    ">=": operator.ge,
 }
+_MOST_POWER = 64
 
 
 def evaluate(size: Size, params: Mapping[str, int]) -> int:
@@ -42,36 +45,51 @@ def holds(condition: str, params: Mapping[str, int]) -> bool:
 
 
 @functools.lru_cache(maxsize=1024)
-def _parsed(text: str) -> ast.expr:
-    try:
-        return ast.parse(text.strip(), mode="eval").body
-    except (SyntaxError, RecursionError, MemoryError) as error:
-        raise ValueError(f"not an expression in params: {text!r}") from error
+def _parsed(text: str) -> Node:
+    report = Reporter("manifest", text)
+    node = parse_expression(Text(text, tuple((1, column + 1) for column in range(len(text) + 1))), report)
+    if node is None or report.failed:
+        reasons = "; ".join(finding.message for finding in report.diagnostics)
+        raise ValueError(f"not an expression in params: {text!r} ({reasons})")
+    return node
 
 
-def _value(node: ast.expr, params: Mapping[str, int]) -> int:
+def _value(node: Node, params: Mapping[str, int]) -> int:
     match node:
-        case ast.Constant(value=int() as value):
+        case NumberNode(value=int() as value):
             return value
-        case ast.Name(id=name):
+        case NameNode(name="true" | "false" as name):
+            return name == "true"
+        case NameNode(name=name):
             return params[name]
-        case ast.BinOp(left=left, op=op, right=right) if type(op) in _ARITHMETIC:
-            return _ARITHMETIC[type(op)](_value(left, params), _value(right, params))
-        case ast.BinOp(left=left, op=ast.Div(), right=right):  # exact, as in the language of shapes
+        case BinaryNode(operator="and", left=left, right=right):
+            return bool(_value(left, params)) and bool(_value(right, params))
+        case BinaryNode(operator="or", left=left, right=right):
+            return bool(_value(left, params)) or bool(_value(right, params))
+        case BinaryNode(operator="/", left=left, right=right):  # exact, as in the language of shapes
             quotient, remainder = divmod(_value(left, params), _value(right, params) or 1)
             if remainder:
-                raise ValueError(f"{ast.unparse(node)} leaves a remainder")
+                raise ValueError("a division leaves a remainder")
             return quotient
-        case ast.UnaryOp(op=ast.USub(), operand=operand):
+        case BinaryNode(operator="**", left=left, right=right):
+            exponent = _value(right, params)
+            if not 0 <= exponent <= _MOST_POWER:
+                raise ValueError(f"an exponent of {exponent}; 0 to {_MOST_POWER} are allowed")
+            return int(_value(left, params) ** exponent)
+        case BinaryNode(operator=sign, left=left, right=right) if sign in _ARITHMETIC:
+            return _ARITHMETIC[sign](_value(left, params), _value(right, params))
+        case UnaryNode(operator="-", operand=operand):
             return -_value(operand, params)
-        case ast.UnaryOp(op=ast.Not(), operand=operand):
+        case UnaryNode(operator="+", operand=operand):
+            return _value(operand, params)
+        case UnaryNode(operator="not", operand=operand):
             return not _value(operand, params)
-        case ast.BoolOp(op=ast.And(), values=values):
-            return all(_value(value, params) for value in values)
-        case ast.BoolOp(op=ast.Or(), values=values):
-            return any(_value(value, params) for value in values)
-        case ast.Compare(left=left, ops=ops, comparators=others) if all(type(op) in _COMPARISONS for op in ops):
-            numbers = [_value(operand, params) for operand in (left, *others)]
-            pairs = zip(ops, numbers, numbers[1:], strict=False)
-            return all(_COMPARISONS[type(op)](a, b) for op, a, b in pairs)
-    raise ValueError(f"not in the language of shapes: {ast.unparse(node)}")
+        case CompareNode(operands=operands, operators=signs) if all(sign in _COMPARISONS for sign in signs):
+            numbers = [_value(operand, params) for operand in operands]
+            pairs = zip(signs, numbers, numbers[1:], strict=False)
+            return all(_COMPARISONS[sign](a, b) for sign, a, b in pairs)
+        case CallNode(function="minimum", arguments=(a, b)):
+            return min(_value(a, params), _value(b, params))
+        case CallNode(function="maximum", arguments=(a, b)):
+            return max(_value(a, params), _value(b, params))
+    raise ValueError("not in the language of shapes")

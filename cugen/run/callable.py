@@ -1,0 +1,188 @@
+"""Compiled kernels as Python functions: what `kernel.compile(device=…)` returns."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from cugen.plan.manifest import ArrayArgument, Manifest, ParamArgument, ScalarArgument
+from cugen.run.buffers import pack, view
+from cugen.run.calls import Call, check_call, workspace_bytes
+from cugen.run.codes import DEVICE_FAULT, UNKNOWN_ARGUMENT, WRONG_DEVICE
+from cugen.run.device import Device, Job
+from cugen.run.errors import RunError
+from cugen.run.gpu import target_for
+from cugen.run.libcuda import Driver, driver
+from cugen.run.limits import Limits, check_launch, dynamic_limits
+from cugen.run.packing import pack_number
+from cugen.run.views import CPU
+from cugen.spec.types import DTYPES
+from cugen.toolchain.cuda import Cubin, compile_cubin
+
+
+@dataclass(frozen=True)
+class _Loaded:
+    """A module in one context."""
+
+    functions: Mapping[str, int]
+    symbols: Mapping[str, int]
+    limits: Limits
+    cubin: Cubin
+
+
+@dataclass
+class GpuFunction:
+    """A kernel for the GPU, called with arrays by name: `fn(A=a, B=b, C=c, stream=s)`.
+
+    Arrays are anything with `__cuda_array_interface__` or DLPack; outputs are given by the caller. Every argument is
+    checked before anything is launched (RunError CG5002 to CG5010, CG5014). `stream` is a handle, or a stream of
+    PyTorch, CuPy or PyCUDA; without it the default stream. A call returns when all is queued: it never waits. It runs
+    in the context that is current, and compiles for that context's GPU at the first call there. Workspaces belong to
+    the function, one set for each stream, and are reused by later calls on that stream.
+    """
+
+    source: str
+    manifest: Manifest
+    _loaded: dict[int, _Loaded] = field(default_factory=dict, repr=False)
+    _workspaces: dict[tuple[int, int, str], tuple[int, int]] = field(default_factory=dict, repr=False)
+    _lock: threading.Lock = field(default_factory=threading.Lock, repr=False)
+
+    def __call__(self, *, stream: Any = None, **arguments: Any) -> None:
+        cuda = driver()
+        handle = stream_handle(stream)
+        with cuda.context() as (context, ordinal):
+            call = check_call(self.manifest, arguments, device=ordinal)
+            self._check_ordinals(cuda, call, ordinal)
+            with self._lock:
+                if context not in self._loaded:
+                    self._loaded[context] = self._load(cuda, ordinal)
+                loaded = self._loaded[context]
+                grids = self._grids(call, loaded)
+                addresses = {name: array.address for name, array in call.arrays.items()}
+                for name, size in workspace_bytes(self.manifest, call.params).items():
+                    addresses[name] = self._workspace(cuda, context, handle, name, size)
+                self._queue(cuda, call, loaded, grids, addresses, handle)
+
+    def _check_ordinals(self, cuda: Driver, call: Call, ordinal: int) -> None:
+        for name, array in call.arrays.items():
+            if array.device is None and array.bytes and (found := cuda.ordinal_of(array.address)) != ordinal:
+                place = "no GPU's memory" if found < 0 else f"the memory of GPU {found}"
+                raise RunError(WRONG_DEVICE, f"`{name}` lies in {place}; the kernel runs on GPU {ordinal}")
+
+    def _load(self, cuda: Driver, ordinal: int) -> _Loaded:
+        target = target_for(self.manifest, cuda.capability(ordinal))
+        cubin = compile_cubin(self.source, self.manifest.kernel, target)
+        module = cuda.load(cubin.image)
+        functions = {launch.kernel: cuda.function(module, launch.kernel) for launch in self.manifest.launches}
+        symbols = {upload.symbol: cuda.symbol(module, upload.symbol) for upload in self.manifest.uploads}
+        limits = cuda.limits(ordinal)
+        for kernel, size in dynamic_limits(self.manifest).items():
+            if size <= limits.shared_bytes:  # else the launch is refused, with its numbers
+                cuda.allow_dynamic_shared(functions[kernel], size)
+        return _Loaded(functions, symbols, limits, cubin)
+
+    def _grids(self, call: Call, loaded: _Loaded) -> list[tuple[int, int, int]]:
+        found = loaded.cubin.kernels
+        return [
+            check_launch(launch, call.params, loaded.limits, found[launch.kernel].registers)
+            for launch in self.manifest.launches
+        ]
+
+    def _workspace(self, cuda: Driver, context: int, stream: int, name: str, size: int) -> int:
+        key = (context, stream, name)
+        address, held = self._workspaces.get(key, (0, 0))
+        if held < size:
+            if address:
+                cuda.free(address, stream)
+            address, held = cuda.allocate(size, stream), size
+            self._workspaces[key] = (address, held)
+        return address
+
+    def _queue(
+        self,
+        cuda: Driver,
+        call: Call,
+        loaded: _Loaded,
+        grids: list[tuple[int, int, int]],
+        addresses: Mapping[str, int],
+        stream: int,
+    ) -> None:
+        values = self._values(call, addresses)
+        for upload in self.manifest.uploads:
+            symbol = loaded.symbols[upload.symbol]
+            if upload.argument in addresses:
+                cuda.copy(symbol, addresses[upload.argument], upload.bytes, stream)
+            else:
+                cuda.upload(symbol, values[upload.argument][: upload.bytes], stream)
+        for launch, grid in zip(self.manifest.launches, grids, strict=True):
+            if 0 not in grid:
+                cuda.launch(
+                    loaded.functions[launch.kernel],
+                    grid,
+                    launch.block,
+                    launch.dynamic_shared_bytes,
+                    stream,
+                    [values[name] for name in launch.arguments],
+                )
+
+    def _values(self, call: Call, addresses: Mapping[str, int]) -> dict[str, bytes]:
+        """The bytes of every argument and workspace pointer."""
+        values = {name: np.uint64(address).tobytes() for name, address in addresses.items()}
+        for argument in self.manifest.arguments:
+            match argument:
+                case ScalarArgument(name=name, dtype=dtype):
+                    values[name] = pack_number(call.scalars[name], DTYPES[dtype]).tobytes()
+                case ParamArgument(name=name, dtype=dtype):
+                    values[name] = pack_number(call.params[name], DTYPES[dtype]).tobytes()
+        return values
+
+
+@dataclass(frozen=True)
+class CpuFunction:
+    """A kernel on the CPU device, called as a `GpuFunction` is, with NumPy arrays; outputs are filled on return."""
+
+    source: str
+    manifest: Manifest
+    device: Device
+
+    def __call__(self, **arguments: Any) -> None:
+        if arguments.pop("stream", None) is not None:
+            raise RunError(UNKNOWN_ARGUMENT, "a kernel on the CPU has no stream", "leave `stream` out")
+        call = check_call(self.manifest, arguments, device=CPU)
+        arrays = [a for a in self.manifest.arguments if isinstance(a, ArrayArgument)]
+        buffers = {a.name: pack(None if a.role == "output" else arguments[a.name], a, call.params) for a in arrays}
+        params = {a.name: call.params[a.name] for a in self.manifest.arguments if isinstance(a, ParamArgument)}
+        outcome = self.device.run(Job(self.source, self.manifest, buffers, params, dict(call.scalars)))
+        if outcome.faults:
+            raise RunError(DEVICE_FAULT, "; ".join(f"{fault.kind}: {fault.message}" for fault in outcome.faults))
+        for a in arrays:
+            if a.role != "input":
+                arguments[a.name][...] = view(outcome.buffers[a.name], a, call.params)
+
+
+Compiled = GpuFunction | CpuFunction
+
+
+def compiled(source: str, manifest: Manifest, device: Device | None = None) -> Compiled:
+    """The kernel as a function: for the GPU, or for `device`, which plays manifests over NumPy arrays."""
+    return GpuFunction(source, manifest) if device is None else CpuFunction(source, manifest, device)
+
+
+def stream_handle(stream: Any) -> int:
+    """The driver's handle of a stream: 0 for None, an integer as it is; else as PyTorch (`cuda_stream`), CuPy (`ptr`),
+    PyCUDA (`handle`) or the `__cuda_stream__` protocol say."""
+    if stream is None:
+        return 0
+    if isinstance(stream, int):
+        return stream
+    if hasattr(stream, "__cuda_stream__"):
+        protocol = stream.__cuda_stream__
+        return int((protocol() if callable(protocol) else protocol)[1])
+    for attribute in ("cuda_stream", "ptr", "handle"):
+        if hasattr(stream, attribute):
+            return int(getattr(stream, attribute))
+    raise RunError(WRONG_DEVICE, f"`stream` is a {type(stream).__name__}, which is no CUDA stream")

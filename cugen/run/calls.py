@@ -1,0 +1,198 @@
+"""The arguments of one call against the manifest: what a raw kernel launch would silently get wrong."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from cugen.plan.manifest import ArrayArgument, Manifest, ParamArgument, ScalarArgument
+from cugen.run.codes import (
+    MISALIGNED,
+    MISSING_ARGUMENT,
+    OVERLAP,
+    PARAM_REFUSED,
+    UNKNOWN_ARGUMENT,
+    WRONG_DEVICE,
+    WRONG_DTYPE,
+    WRONG_SHAPE,
+    WRONG_STRIDES,
+)
+from cugen.run.errors import RunError
+from cugen.run.sizes import evaluate, evaluate_all, holds
+from cugen.run.views import CPU, ArrayView, view_of
+from cugen.spec.nearest import did_you_mean
+from cugen.spec.types import DTYPES
+
+Number = int | float | bool
+_NAME = re.compile(r"[^\W\d]\w*")
+
+
+@dataclass(frozen=True)
+class Call:
+    """Checked arguments. `params` holds all of them, the dynamic ones as given or as the shapes imply."""
+
+    arrays: Mapping[str, ArrayView]
+    scalars: Mapping[str, Number]
+    params: Mapping[str, int]
+
+
+def check_call(manifest: Manifest, given: Mapping[str, Any], *, device: int) -> Call:
+    """`given` maps argument names to arrays and numbers; `device` is the ordinal that the kernel runs on, or CPU.
+
+    A dynamic param that is a whole dimension of an array needs no value of its own. RunError CG5002 to CG5009 and
+    CG5014, each naming the argument, what it is and what it should be.
+    """
+    _check_names(manifest, given)
+    arrays = {a.name: view_of(a.name, given[a.name]) for a in manifest.arguments if isinstance(a, ArrayArgument)}
+    params = {**manifest.params, **_dynamic(manifest, given, arrays)}
+    for requirement in manifest.require:
+        if not holds(requirement, params):
+            values = ", ".join(f"{name} = {params[name]}" for name in _NAME.findall(requirement) if name in params)
+            raise RunError(PARAM_REFUSED, f"`{requirement}` doesn't hold for {values}")
+    for argument in manifest.arguments:
+        if isinstance(argument, ArrayArgument):
+            _check_array(argument, arrays[argument.name], params, device)
+    _check_overlap(manifest, arrays)
+    scalars = {a.name: _number(a, given[a.name]) for a in manifest.arguments if isinstance(a, ScalarArgument)}
+    return Call(arrays, scalars, params)
+
+
+def _check_names(manifest: Manifest, given: Mapping[str, Any]) -> None:
+    known = [argument.name for argument in manifest.arguments]
+    for name in given:
+        if name not in known:
+            help = did_you_mean(name, known, what="arguments")
+            raise RunError(UNKNOWN_ARGUMENT, f"`{name}` is no argument of {manifest.kernel}", help)
+    for argument in manifest.arguments:
+        if argument.name not in given and not isinstance(argument, ParamArgument):
+            kind = "array" if isinstance(argument, ArrayArgument) else "number"
+            raise RunError(
+                MISSING_ARGUMENT,
+                f"{manifest.kernel} needs the {kind} `{argument.name}` ({argument.dtype})",
+                f"pass it by name: {argument.name}=…",
+            )
+
+
+def _dynamic(manifest: Manifest, given: Mapping[str, Any], arrays: Mapping[str, ArrayView]) -> dict[str, int]:
+    implied = _implied(manifest, arrays)
+    values: dict[str, int] = {}
+    for param in manifest.arguments:
+        if not isinstance(param, ParamArgument):
+            continue
+        sources = implied.get(param.name, [])
+        if param.name in given:
+            sources = [("the call", int(given[param.name])), *sources]
+        if not sources:
+            raise RunError(
+                MISSING_ARGUMENT,
+                f"{manifest.kernel} needs the param `{param.name}`, which no array's shape tells",
+                f"pass it by name: {param.name}=…",
+            )
+        (first, value), *rest = sources
+        for other, differing in rest:
+            if differing != value:
+                raise RunError(PARAM_REFUSED, f"`{param.name}` is {value} in {first} and {differing} in {other}")
+        _check_param(param, value)
+        values[param.name] = value
+    return values
+
+
+def _implied(manifest: Manifest, arrays: Mapping[str, ArrayView]) -> dict[str, list[tuple[str, int]]]:
+    """For each param that is a dimension of some array: where, and its value there."""
+    found: dict[str, list[tuple[str, int]]] = {}
+    for argument in manifest.arguments:
+        if not isinstance(argument, ArrayArgument) or len(argument.shape) != len(arrays[argument.name].shape):
+            continue
+        extents = zip(argument.shape, arrays[argument.name].shape, strict=True)
+        for position, (size, extent) in enumerate(extents):
+            if isinstance(size, str):
+                found.setdefault(size, []).append((f"dimension {position} of `{argument.name}`", extent))
+    return found
+
+
+def _check_param(param: ParamArgument, value: int) -> None:
+    if not param.minimum <= value <= param.maximum:
+        raise RunError(
+            PARAM_REFUSED, f"`{param.name}` is {value}; the kernel was made for {param.minimum} .. {param.maximum}"
+        )
+    if value % param.multiple_of:
+        raise RunError(
+            PARAM_REFUSED, f"`{param.name}` is {value}; the kernel was made for multiples of {param.multiple_of}"
+        )
+
+
+def _check_array(argument: ArrayArgument, view: ArrayView, params: Mapping[str, int], device: int) -> None:
+    name = argument.name
+    _check_place(argument, view, device)
+    dtype = DTYPES[argument.dtype]
+    raw = view.dtype == f"V{dtype.bytes}" and dtype.name in ("bfloat16", "float8_e4m3", "float8_e5m2")
+    if view.dtype != argument.dtype and not raw:
+        raise RunError(WRONG_DTYPE, f"`{name}` holds {view.dtype}; the kernel was made for {argument.dtype}")
+    shape = evaluate_all(argument.shape, params)
+    if view.shape != shape:
+        text = _list(argument.shape) + (f" = {_list(shape)}" if _list(shape) != _list(argument.shape) else "")
+        raise RunError(WRONG_SHAPE, f"`{name}` has shape {_list(view.shape)}; the kernel was made for {text}")
+    wanted = tuple(stride * dtype.bytes for stride in evaluate_all(argument.strides, params))
+    differing = [i for i, n in enumerate(shape) if n > 1 and view.strides[i] != wanted[i]]
+    if differing and 0 not in shape:
+        raise RunError(
+            WRONG_STRIDES,
+            f"`{name}` has strides of {_list(view.strides)} bytes; the kernel was made for {_list(wanted)}",
+            "pass a contiguous copy, or say the array's layout in the spec",
+        )
+    if view.address % argument.alignment and 0 not in shape:
+        raise RunError(
+            MISALIGNED,
+            f"`{name}` begins at address {view.address:#x}; the kernel needs a multiple of {argument.alignment} bytes",
+            "pass an array that begins at its allocation, or a copy",
+        )
+
+
+def _check_place(argument: ArrayArgument, view: ArrayView, device: int) -> None:
+    name = argument.name
+    if device == CPU and view.device != CPU:
+        raise RunError(WRONG_DEVICE, f"`{name}` lies on a GPU; this kernel runs on the CPU", "pass a NumPy array")
+    if device != CPU and view.device == CPU:
+        raise RunError(
+            WRONG_DEVICE, f"`{name}` lies in the memory of the CPU; this kernel runs on GPU {device}", "copy it there"
+        )
+    if view.device not in (None, device):
+        raise RunError(WRONG_DEVICE, f"`{name}` lies on GPU {view.device}; the kernel runs on GPU {device}")
+    if view.readonly and argument.role != "input":
+        raise RunError(WRONG_DEVICE, f"`{name}` is written by the kernel, and what was passed is read-only")
+
+
+def _check_overlap(manifest: Manifest, arrays: Mapping[str, ArrayView]) -> None:
+    roles = {a.name: a.role for a in manifest.arguments if isinstance(a, ArrayArgument)}
+    spans = sorted((view.address, view.address + view.bytes, name) for name, view in arrays.items() if view.bytes)
+    for position, (_, end, name) in enumerate(spans):
+        for start, _, other in spans[position + 1 :]:
+            if start >= end:
+                break
+            if roles[name] != "input" or roles[other] != "input":
+                raise RunError(OVERLAP, f"`{name}` and `{other}` share memory, and one of them is written")
+
+
+def _number(argument: ScalarArgument, given: Any) -> Number:
+    dtype = DTYPES[argument.dtype]
+    try:
+        number = given.item() if hasattr(given, "item") else given
+        if not dtype.is_float and int(number) != number:
+            raise ValueError("it has a fraction")
+        value: Number = float(number) if dtype.is_float else int(number)
+    except (TypeError, ValueError, OverflowError) as error:
+        raise RunError(WRONG_DTYPE, f"`{argument.name}` is {given!r}; the kernel takes a {dtype.name}") from error
+    if not dtype.is_float and not dtype.lowest <= value <= dtype.highest:
+        raise RunError(WRONG_DTYPE, f"`{argument.name}` is {value}, which {dtype.name} can't hold")
+    return value
+
+
+def workspace_bytes(manifest: Manifest, params: Mapping[str, int]) -> dict[str, int]:
+    """Bytes of each workspace buffer."""
+    return {space.name: evaluate(space.elements, params) * DTYPES[space.dtype].bytes for space in manifest.workspace}
+
+
+def _list(numbers: Sequence[int | str]) -> str:
+    return "[" + ", ".join(map(str, numbers)) + "]"

@@ -1,0 +1,184 @@
+"""The few functions of the CUDA driver that a compiled kernel needs, through ctypes.
+
+PyCUDA can't launch on a stream that another library made (its `Stream` wraps no foreign handle); here any handle will
+do, and whoever calls a compiled kernel from PyTorch or CuPy needs no PyCUDA.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import functools
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+from cugen.run.codes import DEVICE_FAULT, NO_GPU
+from cugen.run.errors import RunError
+from cugen.run.limits import Limits
+
+_NAMES = ("libcuda.so.1", "libcuda.so", "nvcuda.dll")
+_POINTER_ORDINAL = 9  # CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL
+_DYNAMIC_SHARED = 8  # CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES
+# CU_DEVICE_ATTRIBUTE_*
+_THREADS, _BLOCK, _GRID = 1, (2, 3, 4), (5, 6, 7)
+_REGISTERS, _SHARED_OPT_IN, _MAJOR, _MINOR = 12, 97, 75, 76
+
+
+@functools.cache
+def driver() -> Driver:
+    """The driver, initialised. RunError (CG5011) where there is none."""
+    for name in _NAMES:
+        try:
+            library = ctypes.CDLL(name)
+        except OSError:
+            continue
+        return Driver(library)
+    raise RunError(NO_GPU, "the CUDA driver (libcuda.so.1) is not installed", "cugen doctor says what is missing")
+
+
+class Driver:
+    """Each method raises RunError (CG5013) with the driver's own words where a call fails."""
+
+    def __init__(self, library: Any) -> None:
+        self._library = library
+        self._retained: dict[int, ctypes.c_void_p] = {}
+        status = library.cuInit(0)
+        if status:
+            raise RunError(NO_GPU, f"the CUDA driver can't be used: {self._words(status)}")
+
+    @contextmanager
+    def context(self) -> Iterator[tuple[int, int]]:
+        """The handle and the GPU of the current context; where there is none, GPU 0's primary one for the while."""
+        handle = ctypes.c_void_p()
+        self._do("cuCtxGetCurrent", ctypes.byref(handle))
+        pushed = not handle.value
+        if pushed:
+            handle = self._primary(0)
+            self._do("cuCtxPushCurrent_v2", handle)
+        try:
+            ordinal = ctypes.c_int()
+            self._do("cuCtxGetDevice", ctypes.byref(ordinal))
+            yield int(handle.value or 0), ordinal.value
+        finally:
+            if pushed:
+                self._do("cuCtxPopCurrent_v2", ctypes.byref(ctypes.c_void_p()))
+
+    def capability(self, ordinal: int) -> str:
+        """Such as "sm_90"."""
+        return f"sm_{self._figure(_MAJOR, ordinal)}{self._figure(_MINOR, ordinal)}"
+
+    def limits(self, ordinal: int) -> Limits:
+        name = ctypes.create_string_buffer(256)
+        self._do("cuDeviceGetName", name, 256, ordinal)
+        block = [self._figure(attribute, ordinal) for attribute in _BLOCK]
+        grid = [self._figure(attribute, ordinal) for attribute in _GRID]
+        return Limits(
+            device=name.value.decode(errors="replace"),
+            threads=self._figure(_THREADS, ordinal),
+            block=(block[0], block[1], block[2]),
+            grid=(grid[0], grid[1], grid[2]),
+            shared_bytes=self._figure(_SHARED_OPT_IN, ordinal),
+            registers=self._figure(_REGISTERS, ordinal),
+        )
+
+    def ordinal_of(self, address: int) -> int:
+        """The GPU whose memory `address` is, -1 where it is none's."""
+        ordinal = ctypes.c_int(-1)
+        status = self._library.cuPointerGetAttribute(ctypes.byref(ordinal), _POINTER_ORDINAL, ctypes.c_uint64(address))
+        return -1 if status else ordinal.value
+
+    def load(self, image: bytes) -> int:
+        module = ctypes.c_void_p()
+        self._do("cuModuleLoadData", ctypes.byref(module), image)
+        return int(module.value or 0)
+
+    def function(self, module: int, name: str) -> int:
+        function = ctypes.c_void_p()
+        self._do("cuModuleGetFunction", ctypes.byref(function), ctypes.c_void_p(module), name.encode())
+        return int(function.value or 0)
+
+    def symbol(self, module: int, name: str) -> int:
+        """The address of a `__constant__` variable."""
+        address, size = ctypes.c_uint64(), ctypes.c_size_t()
+        self._do(
+            "cuModuleGetGlobal_v2", ctypes.byref(address), ctypes.byref(size), ctypes.c_void_p(module), name.encode()
+        )
+        return int(address.value)
+
+    def allow_dynamic_shared(self, function: int, size: int) -> None:
+        self._do("cuFuncSetAttribute", ctypes.c_void_p(function), _DYNAMIC_SHARED, ctypes.c_int(size))
+
+    def allocate(self, size: int, stream: int) -> int:
+        """Memory that is there for what follows on `stream`; nothing waits."""
+        address = ctypes.c_uint64()
+        self._do("cuMemAllocAsync", ctypes.byref(address), ctypes.c_size_t(size), ctypes.c_void_p(stream))
+        return int(address.value)
+
+    def free(self, address: int, stream: int) -> None:
+        self._do("cuMemFreeAsync", ctypes.c_uint64(address), ctypes.c_void_p(stream))
+
+    def copy(self, target: int, source: int, size: int, stream: int) -> None:
+        """From device to device."""
+        self._do(
+            "cuMemcpyDtoDAsync_v2",
+            ctypes.c_uint64(target),
+            ctypes.c_uint64(source),
+            ctypes.c_size_t(size),
+            ctypes.c_void_p(stream),
+        )
+
+    def upload(self, target: int, content: bytes, stream: int) -> None:
+        """From pageable memory: the driver has taken its own copy when this returns."""
+        self._do(
+            "cuMemcpyHtoDAsync_v2",
+            ctypes.c_uint64(target),
+            content,
+            ctypes.c_size_t(len(content)),
+            ctypes.c_void_p(stream),
+        )
+
+    def launch(
+        self,
+        function: int,
+        grid: tuple[int, int, int],
+        block: tuple[int, int, int],
+        shared_bytes: int,
+        stream: int,
+        arguments: Sequence[bytes],
+    ) -> None:
+        """Each of `arguments` is one parameter's bytes, in its own size."""
+        values = [ctypes.create_string_buffer(content, len(content)) for content in arguments]
+        pointers = (ctypes.c_void_p * max(1, len(values)))(*map(ctypes.addressof, values))
+        self._do(
+            "cuLaunchKernel",
+            ctypes.c_void_p(function),
+            *map(ctypes.c_uint, (*grid, *block, shared_bytes)),
+            ctypes.c_void_p(stream),
+            pointers,
+            None,
+        )
+
+    def _primary(self, ordinal: int) -> ctypes.c_void_p:
+        if ordinal not in self._retained:
+            handle = ctypes.c_void_p()
+            status = self._library.cuDevicePrimaryCtxRetain(ctypes.byref(handle), ctypes.c_int(ordinal))
+            if status:
+                raise RunError(NO_GPU, f"GPU {ordinal} can't be used: {self._words(status)}")
+            self._retained[ordinal] = handle
+        return self._retained[ordinal]
+
+    def _figure(self, attribute: int, ordinal: int) -> int:
+        value = ctypes.c_int()
+        self._do("cuDeviceGetAttribute", ctypes.byref(value), attribute, ordinal)
+        return value.value
+
+    def _do(self, function: str, *arguments: Any) -> None:
+        status = getattr(self._library, function)(*arguments)
+        if status:
+            raise RunError(DEVICE_FAULT, f"{function} failed: {self._words(status)}")
+
+    def _words(self, status: int) -> str:
+        name, text = ctypes.c_char_p(), ctypes.c_char_p()
+        self._library.cuGetErrorName(status, ctypes.byref(name))
+        self._library.cuGetErrorString(status, ctypes.byref(text))
+        return f"{(name.value or b'unknown').decode()} ({status}), {(text.value or b'no description').decode()}"
