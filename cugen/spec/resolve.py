@@ -2,7 +2,95 @@
 
 from __future__ import annotations
 
-from cugen.spec.baked_numbers import resolve_number
-from cugen.spec.param_expressions import holds, resolve_condition, resolve_integer
+from collections.abc import Sequence
+from dataclasses import dataclass
 
-__all__ = ["holds", "resolve_condition", "resolve_integer", "resolve_number"]
+from cugen.spec.baked_numbers import resolve_number
+from cugen.spec.bindings import Scope
+from cugen.spec.bounds import Bounds
+from cugen.spec.coverage import check_coverage
+from cugen.spec.declarations import Declarations
+from cugen.spec.diagnostics import Reporter
+from cugen.spec.elaborate import Elaborator
+from cugen.spec.extents import Extents
+from cugen.spec.model import Array, Statement
+from cugen.spec.nearest import did_you_mean
+from cugen.spec.order import check_order, with_roles
+from cugen.spec.param_expressions import holds, resolve_condition, resolve_integer
+from cugen.spec.statements import resolve_statement
+from cugen.spec.syntax import NameNode, StatementNode, walk
+
+__all__ = ["Resolution", "holds", "resolve_compute", "resolve_condition", "resolve_integer", "resolve_number"]
+
+
+@dataclass(frozen=True, slots=True)
+class Resolution:
+    """`compute`, resolved: the statements in order, and all arrays with their roles, temporaries last."""
+
+    statements: tuple[Statement, ...]
+    arrays: tuple[Array, ...]
+
+
+def resolve_compute(
+    declarations: Declarations, statements: Sequence[StatementNode], report: Reporter
+) -> Resolution | None:
+    """The typed statements with every read proved inside or given its boundary; None after a finding."""
+    before = len(report.diagnostics)
+    params = {param.name: param for param in declarations.params}
+    extents = Extents(declarations.indices, params, report)
+    elaborator = Elaborator(
+        params,
+        {scalar.name: scalar for scalar in declarations.scalars},
+        {array.name: array for array in declarations.arrays},
+        extents,
+        declarations.accumulate,
+        report,
+    )
+    names = (*params, *elaborator.scalars, *elaborator.arrays, *_define_later(elaborator, statements))
+    resolved: list[Statement] = []
+    for node in statements:
+        target = node.target.name if isinstance(node.target, NameNode) else node.target.array
+        was_known = target in elaborator.arrays
+        statement = resolve_statement(elaborator, node, names)
+        elaborator.later.pop(target, None)
+        if statement is not None:
+            resolved.append(statement)
+        elif not was_known:
+            elaborator.broken[target] = None
+    complete = len(resolved) == len(statements)
+    if complete:
+        _check_indices(extents, statements, report)
+    bounds = Bounds(params, elaborator.arrays, report)
+    checked = [bounds.checked(statement) for statement in resolved]
+    if complete:
+        check_coverage(checked, elaborator.arrays, params, report)
+        check_order(checked, elaborator.arrays, params, report)
+    if not complete or len(report.diagnostics) > before:
+        return None
+    return Resolution(tuple(checked), with_roles(checked, elaborator.arrays))
+
+
+def _define_later(elaborator: Elaborator, statements: Sequence[StatementNode]) -> tuple[str, ...]:
+    """The temporaries: names on the left that aren't declared."""
+    for node in statements:
+        name = node.target.name if isinstance(node.target, NameNode) else node.target.array
+        if elaborator.kind_of(name, Scope()) is None:
+            elaborator.later[name] = node.span
+    return tuple(elaborator.later)
+
+
+def _check_indices(extents: Extents, statements: Sequence[StatementNode], report: Reporter) -> None:
+    """Every entry of `indices:` must belong to an index of some statement."""
+    used = dict.fromkeys(
+        part.name for node in statements for tree in (node.target, node.value) for part in walk(tree)
+        if isinstance(part, NameNode)
+    )  # fmt: skip
+    for name, span in extents.unused():
+        report.error(
+            "CG1218",
+            f"no statement has an index `{name}`",
+            span,
+            key=f"indices.{name}",
+            label="unused",
+            help=did_you_mean(name, used, what="names in `compute`"),
+        )

@@ -1,0 +1,161 @@
+"""Proof that every read and write is inside its array, or a point where one isn't."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+from cugen.spec.counterexample import Point, find_outside
+from cugen.spec.diagnostics import Reporter
+from cugen.spec.expressions import Expr, Index, IndexValue, Op, Read, Reduce, Scan, Select, Span, walk
+from cugen.spec.guards import Case, alternatives, conjunction
+from cugen.spec.linear import Form, Variable, atom_form, floor_quotient, linear_form, text_of
+from cugen.spec.model import Array, Param, Statement
+from cugen.spec.proof import never_negative
+from cugen.spec.rewriting import rebuild
+from cugen.spec.types import BOOL
+
+
+@dataclass(frozen=True, slots=True)
+class Context:
+    """Where an expression is evaluated: the indices around it, the conditions that guard it (each with the value that
+    it has there), and both as facts, of which one case applies."""
+
+    indices: tuple[Index, ...] = ()
+    guards: tuple[tuple[Expr, bool], ...] = ()
+    cases: tuple[Case, ...] = ((),)
+
+
+class Bounds:
+    """Checks the statements of one spec."""
+
+    def __init__(self, params: Mapping[str, Param], arrays: Mapping[str, Array], report: Reporter) -> None:
+        self._params = params
+        self._arrays = arrays
+        self._report = report
+        self._told: dict[Span, None] = {}
+
+    def checked(self, statement: Statement) -> Statement:
+        """The statement with `boundary` left only on reads that may be outside; the others were proved inside."""
+        context = self._binding(Context(), statement.indices)
+        self._check_target(statement, context)
+        return replace(statement, value=self._tree(statement.value, context))
+
+    def _binding(self, context: Context, indices: tuple[Index, ...]) -> Context:
+        facts: list[Form] = []
+        for index in indices:
+            variable = atom_form(Variable(index.name))
+            facts += [variable, linear_form(index.extent, self._params) - 1 - variable]
+        cases = tuple((*case, *facts) for case in context.cases)
+        return replace(context, indices=context.indices + indices, cases=cases)
+
+    def _assuming(self, context: Context, condition: Expr, holds: bool) -> Context:
+        more = alternatives(condition, holds, self._params)
+        cases = tuple(conjunction(list(context.cases), more))
+        return replace(context, guards=(*context.guards, (condition, holds)), cases=cases)
+
+    def _tree(self, expr: Expr, context: Context) -> Expr:
+        match expr:
+            case Read():
+                inner = rebuild(expr, lambda child: self._tree(child, context))
+                assert isinstance(inner, Read)
+                return self._read(inner, context)
+            case Select(condition=condition, then=then, orelse=orelse):
+                return replace(
+                    expr,
+                    condition=self._tree(condition, context),
+                    then=self._tree(then, self._assuming(context, condition, True)),
+                    orelse=self._tree(orelse, self._assuming(context, condition, False)),
+                )
+            case Reduce(indices=indices):
+                return self._guarded(expr, self._binding(context, indices))
+            case Scan(inner=inner_index, outer=outer):
+                inside = self._binding(context, (inner_index,))
+                pair = (IndexValue(inner_index.name), IndexValue(outer))
+                lower, upper = reversed(pair) if expr.reverse else pair
+                order = Op("lt" if expr.exclusive else "le", (lower, upper), BOOL)
+                return self._guarded(expr, self._assuming(inside, order, True))
+            case _:
+                return rebuild(expr, lambda child: self._tree(child, context))
+
+    def _guarded(self, expr: Reduce | Scan, context: Context) -> Expr:
+        if expr.where is None:
+            return replace(expr, body=self._tree(expr.body, context))
+        where = self._tree(expr.where, context)
+        return replace(expr, where=where, body=self._tree(expr.body, self._assuming(context, expr.where, True)))
+
+    def _read(self, read: Read, context: Context) -> Read:
+        shape = self._arrays[read.array].shape
+        gathers = any(isinstance(part, Read) for subscript in read.subscripts for part in walk(subscript))
+        known = [(s, e) for s, e in zip(read.subscripts, shape, strict=True) if not _has_read(s)]
+        exact = [(dividend, divisor) for dividend, divisor in read.exact if not _has_read(dividend)]
+        if self._proved(known, exact, context):
+            return read if gathers else replace(read, boundary=None)
+        if read.boundary is not None:
+            return read
+        subscripts = [(None if _has_read(s) else s, e) for s, e in zip(read.subscripts, shape, strict=True)]
+        point = find_outside(subscripts, exact, context.indices, context.guards, self._params)
+        if point is not None and read.span not in self._told:
+            self._told[read.span] = None
+            self._tell_read(read, point)
+        return read
+
+    def _proved(self, pairs: list[tuple[Expr, Expr]], exact: list[tuple[Expr, int]], context: Context) -> bool:
+        goals: list[Form] = []
+        for subscript, extent in pairs:
+            form = linear_form(subscript, self._params)
+            goals += [form, linear_form(extent, self._params) - 1 - form]
+        for dividend, divisor in exact:
+            goals.append(_negative_remainder(linear_form(dividend, self._params), divisor))
+        return all(never_negative(goal, case, self._params) for case in context.cases for goal in goals)
+
+    def _tell_read(self, read: Read, point: Point) -> None:
+        text = text_of(read)
+        if point.is_sure:
+            message = f"`{text}` reads outside the array"
+            label = f"{point.where} reads {read.array}[{point.element}], outside {point.limits}"
+        else:
+            message = f"`{text}` may read outside the array (unproved)"
+            label = "unproved"
+        notes = (
+            ()
+            if point.is_sure or not point.where
+            else (f"for instance, {point.where} would read {read.array}[{point.element}], outside {point.limits}",)
+        )
+        self._report.error(
+            "CG1304",
+            message,
+            read.span,
+            label=label,
+            notes=notes,
+            help=f"give `{read.array}` a `boundary`, such as `boundary: zero`, or guard the read: "
+            f"`where(inside({text}), {text}, 0)`",
+        )
+
+    def _check_target(self, statement: Statement, context: Context) -> None:
+        array = self._arrays[statement.target]
+        pairs = list(zip(statement.subscripts, array.shape, strict=True))
+        if self._proved(pairs, [], context):
+            return
+        point = find_outside([(s, e) for s, e in pairs], [], context.indices, (), self._params)
+        if point is None:
+            return
+        sure = f"{point.where or 'it'} writes {statement.target}[{point.element}], outside {point.limits}"
+        self._report.error(
+            "CG1305",
+            f"`{statement.target}` is written outside its shape"
+            if point.is_sure
+            else f"`{statement.target}` may be written outside its shape (unproved)",
+            statement.span,
+            label=sure if point.is_sure else "unproved",
+            help="change the shape, or give the index a shorter extent under `indices`",
+        )
+
+
+def _has_read(expr: Expr) -> bool:
+    return any(isinstance(part, Read) for part in walk(expr))
+
+
+def _negative_remainder(dividend: Form, divisor: int) -> Form:
+    """`-(dividend % divisor)`, which is at least 0 only where the division is exact."""
+    return floor_quotient(dividend, Form((), divisor)).scaled(divisor) - dividend

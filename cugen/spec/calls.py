@@ -1,0 +1,159 @@
+"""Calls: elementwise functions, expansions, reductions and scans."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from cugen.spec import reductions
+from cugen.spec.bindings import Scope
+from cugen.spec.expressions import Const, Expr, Op, Read, Span
+from cugen.spec.functions import ANY_NUMBER, FUNCTIONS, Function, expansion_tree
+from cugen.spec.nearest import did_you_mean
+from cugen.spec.syntax import CallNode, NameNode, Node, SubscriptNode
+from cugen.spec.types import BOOL, DTYPES, INT64
+from cugen.spec.typing_rules import Value
+
+if TYPE_CHECKING:
+    from cugen.spec.elaborate import Elaborator
+
+
+def resolve_call(elaborator: Elaborator, node: CallNode, scope: Scope) -> Value | None:
+    """The value of a call, or None after a finding."""
+    function = FUNCTIONS.get(node.function)
+    if function is None:
+        _unknown(elaborator, node)
+        return None
+    arguments = match_arguments(elaborator, node, function)
+    if arguments is None:
+        return None
+    if function.group in ("reduction", "scan", "softmax"):
+        return reductions.resolve(elaborator, node, function, arguments, scope)
+    if function.name == "inside":
+        return _inside(elaborator, node, scope)
+    if function.name == "cast":
+        return _cast(elaborator, node, arguments, scope)
+    if function.name == "where":
+        test = elaborator.condition(arguments["condition"], scope)
+        a, b = elaborator.value(arguments["a"], scope), elaborator.value(arguments["b"], scope)
+        return None if test is None or a is None or b is None else elaborator.typing.select(test, a, b, node.span)
+    return _elementwise(elaborator, node, function, arguments, scope)
+
+
+def _elementwise(
+    elaborator: Elaborator, node: CallNode, function: Function, arguments: dict[str, Node], scope: Scope
+) -> Value | None:
+    found = {name: elaborator.value(argument, scope) for name, argument in arguments.items()}
+    values = {name: value for name, value in found.items() if value is not None}
+    if len(values) < len(found):
+        return None
+    if function.group == "expansion":
+        return expand(elaborator, function.expansion, values, node.span)
+    operands = list(values.values())
+    if function.name == "fma":
+        return elaborator.typing.fma(operands, node.span)
+    if len(operands) == 2:
+        return elaborator.typing.arithmetic(function.name, operands[0], operands[1], node.span)
+    return elaborator.typing.unary(function.name, operands[0], node.span)
+
+
+def expand(elaborator: Elaborator, text: str, values: dict[str, Value], span: Span) -> Value | None:
+    """An expansion with its arguments put in; every part stands at `span`."""
+    return elaborator.value(expansion_tree(text, span), Scope(values))
+
+
+def match_arguments(elaborator: Elaborator, node: CallNode, function: Function) -> dict[str, Node] | None:
+    """The nodes of the named arguments and options. Index names of reductions stay in `node.arguments`."""
+
+    def wrong(message: str, span: Span, label: str) -> None:
+        help = f"write `{function.usage}`"
+        elaborator.report.error("CG1203", f"`{function.name}` {message}", span, label=label, help=help)
+
+    least, most = function.indices
+    taken = [name for name, default in function.arguments if default is None or not most]
+    required = [name for name, default in function.arguments if default is None]
+    given = len(node.arguments)
+    if given > len(taken) + most and most < ANY_NUMBER:
+        if function.name in ("argmax", "argmin") and given == 3:
+            wrong("works along one index", node.arguments[2].span, "one too many")
+        else:
+            wrong(f"takes at most {len(taken) + most} arguments, not {given}", node.span, "too many")
+        return None
+    result = dict(zip(taken, node.arguments, strict=False))
+    defaults = {name: default for name, default in function.arguments if default is not None}
+    for name, value in node.keywords:
+        if name not in (*(n for n, _ in function.arguments), *function.options):
+            known = (*defaults, *function.options)
+            help = did_you_mean(name, known, what="options")
+            message = f"`{function.name}` has no option `{name}`"
+            elaborator.report.error("CG1203", message, value.span, label=f"for `{name}`", help=help)
+            return None
+        if name in result:
+            wrong(f"is given `{name}` twice", value.span, "second time")
+            return None
+        result[name] = value
+    missing = [name for name in required if name not in result]
+    if missing:
+        wrong(f"needs `{missing[0]}`", node.span, "too few arguments")
+        return None
+    if given < len(taken) + least and most:
+        wrong("needs the name of an index", node.span, "no index")
+        return None
+    for name, default in defaults.items():
+        result.setdefault(name, expansion_tree(default, node.span))
+    return result
+
+
+def _unknown(elaborator: Elaborator, node: CallNode) -> None:
+    if node.function in DTYPES:
+        help = f"write `cast(x, {node.function})`"
+    elif node.function in elaborator.arrays:
+        help = f"subscript an array with brackets: `{node.function}[...]`"
+    else:
+        help = did_you_mean(node.function, FUNCTIONS, what="functions")
+    message = f"there is no function `{node.function}`"
+    elaborator.report.error("CG1202", message, node.function_span, label="unknown", help=help)
+
+
+def _cast(elaborator: Elaborator, node: CallNode, arguments: dict[str, Node], scope: Scope) -> Value | None:
+    mark = len(elaborator.leaves)
+    value = elaborator.value(arguments["x"], scope.plain)
+    del elaborator.leaves[mark:]
+    name = arguments["dtype"]
+    dtype = DTYPES.get(name.name) if isinstance(name, NameNode) else None
+    if dtype is None:
+        written = name.name if isinstance(name, NameNode) else ""
+        help = did_you_mean(written, DTYPES, what="types")
+        elaborator.report.error(
+            "CG1203", "the second argument of `cast` is a type", name.span, label="not a type", help=help
+        )
+        return None
+    if value is None:
+        return None
+    result = elaborator.typing.cast(value, dtype, node.span)
+    return None if result is None else elaborator.leaf(result, scope, node.span)
+
+
+def _inside(elaborator: Elaborator, node: CallNode, scope: Scope) -> Value | None:
+    """True where every subscript of the read is in range and every exact division leaves no remainder."""
+    argument = node.arguments[0] if node.arguments else None
+    if not isinstance(argument, SubscriptNode):
+        span = argument.span if argument else node.span
+        help = "write `inside(x[i + 1])`"
+        elaborator.report.error("CG1203", "`inside` asks about a read", span, label="not a read", help=help)
+        return None
+    mark = len(elaborator.leaves)
+    value = elaborator.read(argument, scope.plain)
+    del elaborator.leaves[mark:]
+    if value is None or not isinstance(value.expr, Read):
+        return None
+    tests: list[Expr] = []
+    for dividend, divisor in value.expr.exact:
+        remainder = Op("mod", (dividend, Const(divisor, INT64)), INT64, node.span)
+        tests.append(Op("eq", (remainder, Const(0, INT64)), BOOL, node.span))
+    for subscript, extent in zip(value.expr.subscripts, elaborator.arrays[value.expr.array].shape, strict=True):
+        tests.append(Op("le", (Const(0, INT64), subscript), BOOL, node.span))
+        tests.append(Op("lt", (subscript, extent), BOOL, node.span))
+    result = tests[0]
+    for test in tests[1:]:
+        result = Op("and", (result, test), BOOL, node.span)
+    return elaborator.typing.made(result, BOOL, [value] * len(tests), node.span)

@@ -1,0 +1,87 @@
+"""Proof that the left sides which write an array write each of its elements exactly once.
+
+Three ways, tried in this order: symbolic (bare indices, mixed radix such as `4*i + j`, runs that join end to end,
+interleaved strides), which also holds for dynamic params; sets of positions per dimension, as the bits of integers,
+where each index occurs in one dimension only; and enumeration of all elements of a small array.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from math import prod
+
+from cugen.spec.coverage_sets import Verdict, by_dimension, by_enumeration
+from cugen.spec.coverage_symbolic import covers_symbolically, writes_once_symbolically
+from cugen.spec.diagnostics import Reporter
+from cugen.spec.linear import linear_form
+from cugen.spec.model import Array, Param, Statement
+
+MAX_ELEMENTS = 1 << 20
+
+
+def check_coverage(
+    statements: Sequence[Statement], arrays: Mapping[str, Array], params: Mapping[str, Param], report: Reporter
+) -> None:
+    """Report every array whose elements aren't written exactly once (at most once, where a statement adds to it)."""
+    targets = dict.fromkeys(statement.target for statement in statements)
+    for target in targets:
+        writers = [statement for statement in statements if statement.target == target]
+        verdict = _verdict(writers, arrays[target], params)
+        if verdict is not None:
+            _tell(verdict, writers, arrays[target], report)
+
+
+def _verdict(writers: list[Statement], array: Array, params: Mapping[str, Param]) -> Verdict | None:
+    adds = any(statement.accumulate for statement in writers)
+    if covers_symbolically(writers, array, params) or (adds and writes_once_symbolically(writers, params)):
+        return None
+    shape = [linear_form(extent, params) for extent in array.shape]
+    extents = [linear_form(index.extent, params) for statement in writers for index in statement.indices]
+    if not all(form.is_constant for form in (*shape, *extents)):
+        return Verdict("unproved")
+    sizes = [max(form.constant, 0) for form in shape]
+    verdict = by_dimension(writers, sizes, params)
+    if verdict is None:
+        points = sum(
+            prod(linear_form(index.extent, params).constant for index in statement.indices) for statement in writers
+        )
+        if prod(sizes) > MAX_ELEMENTS or points > MAX_ELEMENTS:
+            return Verdict("unproved")
+        verdict = by_enumeration(writers, sizes, params)
+    if verdict.kind == "exact" or (adds and verdict.kind == "missing"):
+        return None
+    return verdict
+
+
+def _tell(verdict: Verdict, writers: list[Statement], array: Array, report: Reporter) -> None:
+    name = array.name
+    element = f"{name}[{', '.join(map(str, verdict.element))}]" if verdict.element else name
+    statement = writers[verdict.second]
+    lines = tuple(f"`{name}` is also written in line {w.span.line}" for w in writers if w is not statement)
+    if verdict.kind == "missing":
+        report.error(
+            "CG1307",
+            f"`{element}` is never written",
+            writers[-1].span,
+            label=f"leaves out {element}",
+            notes=tuple(f"`{name}` is also written in line {w.span.line}" for w in writers[:-1]),
+            help="write every element, with another statement for the rest if need be",
+        )
+    elif verdict.kind == "twice":
+        report.error(
+            "CG1306",
+            f"`{element}` is written twice",
+            statement.span,
+            label="here again" if verdict.first != verdict.second else "by two values of its indices",
+            notes=lines,
+            help="let each statement write its own elements; a value that is only needed in between is a temporary",
+        )
+    else:
+        report.error(
+            "CG1308",
+            f"it isn't clear that each element of `{name}` is written exactly once (unproved)",
+            statement.span,
+            label="unproved",
+            notes=lines,
+            help="use bare indices on the left, and subscript the right side instead",
+        )

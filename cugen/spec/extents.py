@@ -1,0 +1,114 @@
+"""How far an index runs: from the bare subscripts that it is used as, and from `indices:`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+from cugen.spec.diagnostics import Reporter
+from cugen.spec.expressions import Expr, Span
+from cugen.spec.linear import Form, linear_form, text_of
+from cugen.spec.model import Array, Param
+from cugen.spec.proof import never_negative
+from cugen.spec.syntax import NameNode, Node, SubscriptNode, walk
+
+
+@dataclass(frozen=True, slots=True)
+class Evidence:
+    """A bare subscript `array[..., index, ...]` and the extent of that dimension."""
+
+    array: str
+    dimension: int
+    extent: Expr
+    span: Span
+
+
+def evidence(nodes: Iterable[Node], index: str, arrays: Mapping[str, Array]) -> list[Evidence]:
+    """The bare uses of an index, in the order of the text."""
+    found: list[Evidence] = []
+    for node in nodes:
+        for part in walk(node):
+            if not isinstance(part, SubscriptNode) or part.array not in arrays:
+                continue
+            shape = arrays[part.array].shape
+            for dimension, (subscript, extent) in enumerate(zip(part.subscripts, shape, strict=False)):
+                if isinstance(subscript, NameNode) and subscript.name == index:
+                    found.append(Evidence(part.array, dimension, extent, subscript.span))
+    return found
+
+
+class Extents:
+    """Decides extents, and remembers which entries of `indices:` were used."""
+
+    def __init__(
+        self, explicit: Iterable[tuple[str, Expr, Span]], params: Mapping[str, Param], report: Reporter
+    ) -> None:
+        self._explicit = {name: (extent, span) for name, extent, span in explicit}
+        self._params = params
+        self._report = report
+        self.used: dict[str, None] = {}
+
+    def of(self, index: str, uses: list[Evidence], span: Span) -> Expr | None:
+        """The extent of an index that is bound at `span`; None after a finding."""
+        if index in self._explicit:
+            self.used[index] = None
+            extent, place = self._explicit[index]
+            shorter = [self._fits(index, extent, use, place) for use in uses]
+            return extent if all(shorter) else None
+        if not uses:
+            self._report.error(
+                "CG1301",
+                f"nothing says how far the index `{index}` runs",
+                span,
+                label="no extent",
+                help=f"add `indices: {{{index}: ...}}`, or use `{index}` alone as a subscript of an array",
+            )
+            return None
+        first = uses[0]
+        agreed = [self._agree(index, first, use) for use in uses[1:]]
+        return first.extent if all(agreed) else None
+
+    def _agree(self, index: str, first: Evidence, other: Evidence) -> bool:
+        if self._form(first.extent) == self._form(other.extent):
+            return True
+        self._report.error(
+            "CG1302",
+            f"`{index}` runs over {self._said(first.extent)} in `{first.array}` "
+            f"and over {self._said(other.extent)} in `{other.array}`",
+            other.span,
+            label=f"dimension {other.dimension} of `{other.array}` has {self._said(other.extent)}",
+            notes=(
+                f"dimension {first.dimension} of `{first.array}` has {self._said(first.extent)} "
+                f"(line {first.span.line}, column {first.span.column})",
+            ),
+            help=f"make the shapes agree, use two indices, or say `indices: {{{index}: ...}}` for a shorter run",
+        )
+        return False
+
+    def _fits(self, index: str, extent: Expr, use: Evidence, place: Span) -> bool:
+        if never_negative(self._form(use.extent) - self._form(extent), (), self._params):
+            return True
+        self._report.error(
+            "CG1303",
+            f"`indices` lets `{index}` run over {self._said(extent)}, "
+            f"but dimension {use.dimension} of `{use.array}` has {self._said(use.extent)}",
+            use.span,
+            label=f"only {self._said(use.extent)} here",
+            notes=(f"the extent is given in line {place.line}",),
+            help="shorten it, or subscript the array with a compound expression and a guard",
+        )
+        return False
+
+    def _form(self, extent: Expr) -> Form:
+        return linear_form(extent, self._params)
+
+    def _said(self, extent: Expr) -> str:
+        form, text = self._form(extent), text_of(extent)
+        return text if not form.is_constant or text == str(form.constant) else f"{text} = {form.constant}"
+
+    def unused(self) -> list[tuple[str, Span]]:
+        return [(name, span) for name, (_, span) in self._explicit.items() if name not in self.used]
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        return tuple(self._explicit)

@@ -1,0 +1,153 @@
+"""The functions of the language: their arguments, and the expansions that some of them are defined by.
+
+The manual prints this table. An expansion is text of the language itself; its arguments are evaluated once, so they may
+stand in it more than once. Every expansion is safe where `exp` overflows.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from functools import lru_cache
+
+from cugen.spec.diagnostics import Reporter
+from cugen.spec.expressions import Span
+from cugen.spec.grammar import parse_expression
+from cugen.spec.syntax import (
+    BinaryNode,
+    CallNode,
+    CompareNode,
+    ConditionalNode,
+    NameNode,
+    Node,
+    NumberNode,
+    SubscriptNode,
+    Text,
+    UnaryNode,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Function:
+    """`arguments` are names with their default, or None where one must be given. `group` is elementwise, expansion,
+    reduction, scan, softmax or special; `indices` is how many index names follow the arguments (least, most)."""
+
+    name: str
+    group: str
+    arguments: tuple[tuple[str, str | None], ...]
+    indices: tuple[int, int] = (0, 0)
+    options: tuple[str, ...] = ()
+    expansion: str = ""
+
+    @property
+    def usage(self) -> str:
+        """How a call looks, for messages and the manual."""
+        parts = [name if default is None else f"{name}={default}" for name, default in self.arguments]
+        positional = [part for part in parts if "=" not in part]
+        named = [part for part in parts if "=" in part]
+        indices = ["k"] if self.indices[1] == 1 else ["k", "..."] if self.indices[1] else []
+        options = [f"{option}=..." for option in self.options]
+        return f"{self.name}({', '.join([*positional, *indices, *named, *options])})"
+
+
+ANY_NUMBER = 99
+
+_ONE_OPERAND = (
+    *("abs", "sign", "floor", "ceil", "round", "trunc", "sqrt", "rsqrt", "cbrt", "exp", "exp2", "expm1", "log", "log2"),
+    *("log10", "log1p", "sin", "cos", "tan", "asin", "acos", "atan", "sinh", "cosh", "tanh", "asinh", "acosh", "atanh"),
+    *("erf", "erfc", "lgamma"),
+)
+_TWO_OPERANDS = ("atan2", "maximum", "minimum")
+
+
+def _expansion(name: str, arguments: tuple[tuple[str, str | None], ...], text: str) -> Function:
+    return Function(name, "expansion", arguments, expansion=text)
+
+
+_X = (("x", None),)
+_EXPANSIONS = (
+    _expansion("clamp", (("x", None), ("lo", None), ("hi", None)), "minimum(maximum(x, lo), hi)"),
+    _expansion("relu", _X, "maximum(x, 0)"),
+    _expansion("leaky_relu", (("x", None), ("a", "0.01")), "where(x > 0, x, a * x)"),
+    _expansion("elu", (("x", None), ("a", "1.0")), "where(x > 0, x, a * expm1(x))"),
+    _expansion("selu", _X, "1.0507009873554805 * where(x > 0, x, 1.6732632423543772 * expm1(x))"),
+    _expansion("sigmoid", _X, "where(x >= 0, 1.0, exp(-abs(x))) / (1 + exp(-abs(x)))"),
+    _expansion("silu", _X, "x * sigmoid(x)"),
+    _expansion("softplus", _X, "maximum(x, 0) + log1p(exp(-abs(x)))"),
+    _expansion("gelu", _X, "0.5 * x * (1 + erf(0.7071067811865476 * x))"),
+    _expansion("gelu_tanh", _X, "0.5 * x * (1 + tanh(0.7978845608028654 * (x + 0.044715 * x * x * x)))"),
+    _expansion("hardtanh", _X, "minimum(maximum(x, -1), 1)"),
+    _expansion("softsign", _X, "x / (1 + abs(x))"),
+)
+
+
+def _reduction(name: str, most: int = ANY_NUMBER, extra: tuple[tuple[str, str | None], ...] = ()) -> Function:
+    return Function(name, "reduction", (("x", None), *extra), (1, most), ("where",))
+
+
+_REDUCTIONS = (
+    *(_reduction(name) for name in ("sum", "prod", "max", "min", "mean", "any", "all")),
+    _reduction("argmax", 1),
+    _reduction("argmin", 1),
+    _reduction("var", extra=(("ddof", "0"),)),
+    _reduction("norm", extra=(("p", "2"),)),
+)
+_SCANS = tuple(
+    Function(name, "scan", _X, (1, 1), ("exclusive", "reverse", "where"))
+    for name in ("cumsum", "cumprod", "cummax", "cummin")
+)
+_OTHERS = (
+    Function("fma", "special", (("a", None), ("b", None), ("c", None))),
+    Function("where", "special", (("condition", None), ("a", None), ("b", None))),
+    Function("cast", "special", (("x", None), ("dtype", None))),
+    Function("inside", "special", (("read", None),)),
+    Function("softmax", "softmax", _X, (1, 1)),
+    Function("log_softmax", "softmax", _X, (1, 1)),
+)
+
+FUNCTIONS: dict[str, Function] = {
+    function.name: function
+    for function in (
+        *(Function(name, "elementwise", _X) for name in _ONE_OPERAND),
+        *(Function(name, "elementwise", (("a", None), ("b", None))) for name in _TWO_OPERANDS),
+        *_OTHERS,
+        *_EXPANSIONS,
+        *_REDUCTIONS,
+        *_SCANS,
+    )
+}
+
+
+@lru_cache(maxsize=256)
+def expansion_tree(text: str, place: Span) -> Node:
+    """The tree of an expansion or of a default, every part of it at `place`; this table's own texts always parse."""
+    report = Reporter("cugen/spec/functions.py", text)
+    position = (place.line, place.column)
+    node = parse_expression(Text(text, (position,) * (len(text) + 1)), report)
+    report.raise_if_failed()
+    assert node is not None
+    return relocated(node, place)
+
+
+def relocated(node: Node, place: Span) -> Node:
+    """The tree with every part at `place`."""
+
+    def move(part: Node) -> Node:
+        return relocated(part, place)
+
+    match node:
+        case NumberNode() | NameNode():
+            return replace(node, span=place)
+        case UnaryNode(operand=operand):
+            return replace(node, operand=move(operand), span=place)
+        case BinaryNode(left=left, right=right):
+            return replace(node, left=move(left), right=move(right), span=place)
+        case CompareNode(operands=operands):
+            return replace(node, operands=tuple(map(move, operands)), span=place)
+        case ConditionalNode(condition=condition, then=then, orelse=orelse):
+            return replace(node, condition=move(condition), then=move(then), orelse=move(orelse), span=place)
+        case SubscriptNode(subscripts=subscripts):
+            return replace(node, subscripts=tuple(map(move, subscripts)), array_span=place, span=place)
+        case CallNode(arguments=arguments, keywords=keywords):
+            moved = tuple((name, move(value)) for name, value in keywords)
+            arguments = tuple(map(move, arguments))
+            return replace(node, arguments=arguments, keywords=moved, function_span=place, span=place)

@@ -1,0 +1,99 @@
+"""What a condition says about indices: facts for proofs, and its value where the indices are known."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from itertools import product
+
+from cugen.spec.expressions import Const, Expr, Op, Select
+from cugen.spec.integers import evaluate
+from cugen.spec.linear import Form, linear_form
+from cugen.spec.model import Param
+
+# A condition with more alternatives than this says nothing.
+_MAX_CASES = 24
+_NEGATED = {"eq": "ne", "ne": "eq", "lt": "ge", "ge": "lt", "gt": "le", "le": "gt"}
+Case = tuple[Form, ...]
+
+
+def alternatives(condition: Expr, holds: bool, params: Mapping[str, Param]) -> list[Case]:
+    """Cases of which at least one applies where the condition holds (or fails): in each, every form is at least 0.
+    Parts that say nothing about indices give the case without facts."""
+    match condition:
+        case Const(value=value):
+            return [()] if bool(value) == holds else []
+        case Op(name="not", args=(arg,)):
+            return alternatives(arg, not holds, params)
+        case Op(name="and" | "or" as name, args=(a, b)):
+            left, right = alternatives(a, holds, params), alternatives(b, holds, params)
+            return conjunction(left, right) if (name == "and") == holds else _capped([*left, *right])
+        case Select(condition=test, then=then, orelse=orelse):
+            yes = conjunction(alternatives(test, True, params), alternatives(then, holds, params))
+            no = conjunction(alternatives(test, False, params), alternatives(orelse, holds, params))
+            return _capped([*yes, *no])
+        case Op(name=name, args=(a, b)) if name in _NEGATED and a.dtype.is_integer and b.dtype.is_integer:
+            left_form, right_form = linear_form(a, params), linear_form(b, params)
+            return _comparison(name if holds else _NEGATED[name], left_form, right_form)
+        case _:
+            return [()]
+
+
+def _comparison(name: str, a: Form, b: Form) -> list[Case]:
+    match name:
+        case "le":
+            return [(b - a,)]
+        case "lt":
+            return [(b - a - 1,)]
+        case "ge":
+            return [(a - b,)]
+        case "gt":
+            return [(a - b - 1,)]
+        case "eq":
+            return [(a - b, b - a)]
+        case _:
+            return [(b - a - 1,), (a - b - 1,)]
+
+
+def conjunction(left: list[Case], right: list[Case]) -> list[Case]:
+    """Cases of both; where that would be too many, the left ones alone, which claim less."""
+    if len(left) * len(right) > _MAX_CASES:
+        return left
+    return [a + b for a, b in product(left, right)]
+
+
+def _capped(cases: list[Case]) -> list[Case]:
+    return cases if len(cases) <= _MAX_CASES else [()]
+
+
+_COMPARED = {
+    "eq": lambda a, b: a == b,
+    "ne": lambda a, b: a != b,
+    "lt": lambda a, b: a < b,
+    "le": lambda a, b: a <= b,
+    "gt": lambda a, b: a > b,
+    "ge": lambda a, b: a >= b,
+}
+
+
+def decide(condition: Expr, values: Mapping[str, int]) -> bool | None:
+    """The condition's value at one point; None where it depends on data."""
+    match condition:
+        case Const(value=value):
+            return bool(value)
+        case Op(name="not", args=(arg,)):
+            known = decide(arg, values)
+            return None if known is None else not known
+        case Op(name="and" | "or" as name, args=(a, b)):
+            sides = (decide(a, values), decide(b, values))
+            decisive = name == "or"
+            return decisive if decisive in sides else None if None in sides else not decisive
+        case Select(condition=test, then=then, orelse=orelse):
+            chosen = decide(test, values)
+            return None if chosen is None else decide(then if chosen else orelse, values)
+        case Op(name=name, args=(a, b)) if name in _COMPARED and a.dtype.is_integer and b.dtype.is_integer:
+            try:
+                return bool(_COMPARED[name](evaluate(a, values), evaluate(b, values)))
+            except (TypeError, KeyError):
+                return None
+        case _:
+            return None

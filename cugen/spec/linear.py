@@ -1,0 +1,240 @@
+"""Integer trees as linear forms: what extents are compared as, and what proofs of bounds reason about.
+
+A form is a constant plus integer multiples of atoms. Atoms are indices and dynamic params, floor quotients, products,
+and opaque values (gathers). Static params are numbers. `e % d` is `e - d * (e // d)`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from math import gcd
+
+from cugen.spec.expressions import Const, Expr, IndexValue, Op, ParamValue
+from cugen.spec.model import Param
+from cugen.spec.types import INT64
+
+# A product of sums has the product of their numbers of terms; past this it stays opaque.
+_MAX_TERMS = 64
+
+
+@dataclass(frozen=True, slots=True)
+class Variable:
+    """An index, or a dynamic param divided by its `multiple_of`."""
+
+    name: str
+
+    @property
+    def key(self) -> str:
+        return self.name
+
+
+@dataclass(frozen=True, slots=True)
+class Quotient:
+    """`dividend // divisor`, rounded down. The divisor is at least 1."""
+
+    dividend: Form
+    divisor: Form
+
+    @property
+    def key(self) -> str:
+        return f"({self.dividend.key})//({self.divisor.key})"
+
+
+@dataclass(frozen=True, slots=True)
+class Product:
+    """Two or more atoms multiplied, in the order of their keys."""
+
+    factors: tuple[Atom, ...]
+
+    @property
+    def key(self) -> str:
+        return "*".join(factor.key for factor in self.factors)
+
+
+@dataclass(frozen=True, slots=True)
+class Opaque:
+    """A value of which nothing is known, except that equal trees have equal values."""
+
+    expr: Expr
+
+    @property
+    def key(self) -> str:
+        return f"<{self.expr!r}>"
+
+
+Atom = Variable | Quotient | Product | Opaque
+
+
+@dataclass(frozen=True, slots=True)
+class Form:
+    """`constant + sum(coefficient * atom)`; `terms` are sorted by their atoms' keys, coefficients are not 0."""
+
+    terms: tuple[tuple[Atom, int], ...] = ()
+    constant: int = 0
+
+    @property
+    def key(self) -> str:
+        return " ".join([*(f"{c:+}{atom.key}" for atom, c in self.terms), f"{self.constant:+}"])
+
+    @property
+    def is_constant(self) -> bool:
+        return not self.terms
+
+    def __add__(self, other: Form | int) -> Form:
+        if isinstance(other, int):
+            return Form(self.terms, self.constant + other)
+        total = dict(self.terms)
+        for atom, coefficient in other.terms:
+            total[atom] = total.get(atom, 0) + coefficient
+        return _of(total, self.constant + other.constant)
+
+    def __neg__(self) -> Form:
+        return self.scaled(-1)
+
+    def __sub__(self, other: Form | int) -> Form:
+        return self + (-other)
+
+    def scaled(self, factor: int) -> Form:
+        if factor == 0:
+            return Form()
+        return Form(tuple((atom, c * factor) for atom, c in self.terms), self.constant * factor)
+
+
+def _of(terms: Mapping[Atom, int], constant: int) -> Form:
+    kept = [(atom, c) for atom, c in terms.items() if c]
+    return Form(tuple(sorted(kept, key=lambda term: term[0].key)), constant)
+
+
+def atom_form(atom: Atom, coefficient: int = 1) -> Form:
+    return Form(((atom, coefficient),), 0)
+
+
+def multiply(a: Form, b: Form) -> Form | None:
+    """The product, or None where it would have too many terms."""
+    if a.is_constant:
+        return b.scaled(a.constant)
+    if b.is_constant:
+        return a.scaled(b.constant)
+    if (len(a.terms) + 1) * (len(b.terms) + 1) > _MAX_TERMS:
+        return None
+    total = a.scaled(b.constant) + Form(b.terms).scaled(a.constant)
+    for x, c in a.terms:
+        for y, d in b.terms:
+            factors = sorted((*_factors(x), *_factors(y)), key=lambda atom: atom.key)
+            total = total + atom_form(Product(tuple(factors)), c * d)
+    return total
+
+
+def _factors(atom: Atom) -> tuple[Atom, ...]:
+    return atom.factors if isinstance(atom, Product) else (atom,)
+
+
+def floor_quotient(a: Form, b: Form) -> Form:
+    """`a // b` for a divisor of at least 1; what divides evenly is taken out."""
+    if not b.is_constant:
+        if a.terms and b.terms[0][1] and a.terms[0][1] % b.terms[0][1] == 0:
+            ratio = a.terms[0][1] // b.terms[0][1]
+            if a == b.scaled(ratio):
+                return Form((), ratio)
+        return Form() if a == Form() else atom_form(Quotient(a, b))
+    divisor = b.constant
+    whole = Form(tuple((atom, c // divisor) for atom, c in a.terms if c // divisor), a.constant // divisor)
+    rest = Form(tuple((atom, c % divisor) for atom, c in a.terms if c % divisor), a.constant % divisor)
+    if rest.is_constant:
+        return whole
+    atom, c = rest.terms[0]
+    if len(rest.terms) == 1 and c == 1 and isinstance(atom, Quotient) and atom.divisor.is_constant:
+        # (a // b + r) // d = (a + r * b) // (b * d)
+        inner = atom.divisor.constant
+        return whole + floor_quotient(atom.dividend + rest.constant * inner, Form((), inner * divisor))
+    # (g * f + r) // (g * d) = (f + r // g) // d
+    common = gcd(divisor, *(c for _, c in rest.terms))
+    reduced = Form(tuple((atom, c // common) for atom, c in rest.terms), rest.constant // common)
+    return whole + atom_form(Quotient(reduced, Form((), divisor // common)))
+
+
+def linear_form(expr: Expr, params: Mapping[str, Param]) -> Form:
+    """The form of an integer tree; parts that have none, or that wrap at fewer than 64 bits, are opaque."""
+    match expr:
+        case Const(value=value) if isinstance(value, int):
+            return Form((), int(value))
+        case IndexValue(name=name):
+            return atom_form(Variable(name))
+        case ParamValue(name=name) if name in params:
+            param = params[name]
+            if param.value is not None:
+                return Form((), param.value)
+            return atom_form(Variable(name), param.multiple_of)
+        case Op(name="neg", args=(arg,), dtype=dtype) if dtype == INT64:
+            return -linear_form(arg, params)
+        case Op(name="add" | "sub" | "mul" | "floordiv" | "mod" as name, args=(left, right), dtype=dtype) if (
+            dtype == INT64
+        ):
+            a, b = linear_form(left, params), linear_form(right, params)
+            result = _combined(name, a, b, params)
+            if result is not None:
+                return result
+    return atom_form(Opaque(expr))
+
+
+def _combined(name: str, a: Form, b: Form, params: Mapping[str, Param]) -> Form | None:
+    match name:
+        case "add":
+            return a + b
+        case "sub":
+            return a - b
+        case "mul":
+            return multiply(a, b)
+    if b.is_constant and b.constant == 0:
+        return Form()
+    if a.is_constant and b.is_constant:
+        return Form((), a.constant // b.constant if name == "floordiv" else a.constant % b.constant)
+    if not _at_least_one(b, params):
+        return None
+    quotient = floor_quotient(a, b)
+    if name == "floordiv":
+        return quotient
+    product = multiply(b, quotient)
+    return None if product is None else a - product
+
+
+def _at_least_one(form: Form, params: Mapping[str, Param]) -> bool:
+    """Whether a divisor is known to be positive: a positive number, or a multiple of params that start above 0."""
+    if form.is_constant:
+        return form.constant >= 1
+    if form.constant < 0:
+        return False
+    for atom, coefficient in form.terms:
+        for factor in _factors(atom):
+            if coefficient < 0 or not isinstance(factor, Variable) or factor.name not in params:
+                return False
+            if params[factor.name].minimum < 1 and form.constant < 1:
+                return False
+    return True
+
+
+def text_of(expr: Expr) -> str:
+    """An integer tree as the user would write it, for messages."""
+    return _text(expr, 0)
+
+
+_SIGNS = {"add": ("+", 1), "sub": ("-", 1), "mul": ("*", 2), "floordiv": ("//", 2), "mod": ("%", 2)}
+
+
+def _text(expr: Expr, level: int) -> str:
+    match expr:
+        case Const(value=value):
+            return str(value)
+        case IndexValue(name=name) | ParamValue(name=name):
+            return name
+        case Op(name=name, args=(a, b)) if name in _SIGNS:
+            sign, own = _SIGNS[name]
+            text = f"{_text(a, own)} {sign} {_text(b, own + 1)}"
+            return f"({text})" if own < level else text
+        case Op(name="neg", args=(a,)):
+            return f"-{_text(a, 3)}"
+        case _:
+            array = getattr(expr, "array", None)
+            subscripts = getattr(expr, "subscripts", ())
+            return f"{array}[{', '.join(_text(s, 0) for s in subscripts)}]" if array else "..."

@@ -1,0 +1,345 @@
+"""Reductions, scans and softmax: the calls that run over an index."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from cugen.spec.bindings import Bound, Scope, is_narrower
+from cugen.spec.expressions import Const, Expr, Index, Op, Reduce, Scan, Span, walk
+from cugen.spec.extents import evidence
+from cugen.spec.functions import Function
+from cugen.spec.linear import linear_form
+from cugen.spec.rewriting import rename
+from cugen.spec.syntax import CallNode, NameNode, Node, NumberNode, UnaryNode
+from cugen.spec.types import BOOL, INT32, INT64, DType
+from cugen.spec.typing_rules import Value
+
+if TYPE_CHECKING:
+    from cugen.spec.elaborate import Elaborator
+
+_RUNNING = {"cumsum": "sum", "cumprod": "prod", "cummax": "max", "cummin": "min"}
+_WIDENED = ("sum", "prod", "mean", "var", "norm", "cumsum", "cumprod")
+
+
+def resolve(
+    elaborator: Elaborator, node: CallNode, function: Function, arguments: dict[str, Node], scope: Scope
+) -> Value | None:
+    """The value of a reduction, scan or softmax call, or None after a finding."""
+    if function.group == "reduction":
+        return _reduction(elaborator, node, arguments, scope)
+    index = node.arguments[1]
+    bound = scope.names.get(index.name) if isinstance(index, NameNode) else None
+    if bound is None or isinstance(bound, Value):
+        verb = "scans along" if function.group == "scan" else "works along"
+        elaborator.report.error(
+            "CG1212",
+            f"`{node.function}` {verb} an index of the left side",
+            index.span,
+            label="not an index here",
+            help=f"name an index that stands alone on the left, such as `y[i, j] = {node.function}(x[i, j], j)`",
+        )
+        return None
+    if function.group == "scan":
+        return _scan(elaborator, node, arguments, bound, scope)
+    return _softmax(elaborator, node, arguments["x"], bound, scope)
+
+
+class Along:
+    """Builds reductions of one call: over its indices, where its condition holds, at its place."""
+
+    def __init__(self, elaborator: Elaborator, indices: tuple[Index, ...], where: Value | None, span: Span) -> None:
+        self.elaborator = elaborator
+        self.typing = elaborator.typing
+        self.indices = indices
+        self.where = where
+        self.span = span
+
+    def renamed(self, value: Value) -> tuple[Along, Value]:
+        """The same with fresh indices, and `value` over them: the second use of a term in an expansion."""
+        names = {index.name: self.elaborator.fresh(index.name.split("'")[0]) for index in self.indices}
+        indices = tuple(Index(names[index.name], index.extent) for index in self.indices)
+        where = None if self.where is None else replace(self.where, expr=rename(self.where.expr, names))
+        along = Along(self.elaborator, indices, where, self.span)
+        return along, replace(value, expr=rename(value.expr, names))
+
+    def reduce(self, kind: str, body: Value) -> Value | None:
+        """sum prod max min any all of a term; sums run in the accumulate type."""
+        typed: Value | None = body
+        if kind in ("any", "all"):
+            typed = self.typing.truth(body, self.span)
+        elif kind in ("sum", "prod") and not body.weak:
+            typed = self._accumulated(body)
+        if typed is None:
+            return None
+        condition = None if self.where is None else self.where.expr
+        tree = Reduce(kind, typed.expr, self.indices, typed.expr.dtype, condition, self.span)
+        return self.typing.made(tree, typed.dtype, self._parts(typed), self.span, weak=typed.weak)
+
+    def _accumulated(self, body: Value) -> Value | None:
+        dtype = accumulate_type(body.dtype, self.elaborator.accumulate)
+        expr = self.typing.convert(body, dtype, self.span)
+        return None if expr is None else replace(body, expr=expr, dtype=dtype)
+
+    def first(self, kind: str, body: Value) -> Value | None:
+        """argmax and argmin."""
+        settled = self.typing.settled(body, self.span)
+        if settled is None:
+            return None
+        condition = None if self.where is None else self.where.expr
+        tree = Reduce(kind, settled.expr, self.indices, INT64, condition, self.span)
+        return self.typing.made(tree, INT64, self._parts(settled), self.span)
+
+    def count(self) -> Value | None:
+        """How many terms there are: the product of the extents, or with a condition a sum of ones."""
+        if self.where is not None:
+            return self.reduce("sum", self.typing.number(1))
+        total: Expr = self.indices[0].extent
+        for index in self.indices[1:]:
+            total = Op("mul", (total, index.extent), INT64, self.span)
+        return Value(total, INT64, weak=True, size=sum(1 for _ in walk(total)))
+
+    def mean(self, body: Value) -> Value | None:
+        return self.divided(self.reduce("sum", body), self.count())
+
+    def divided(self, total: Value | None, count: Value | None) -> Value | None:
+        return None if total is None or count is None else self.typing.arithmetic("div", total, count, self.span)
+
+    def _parts(self, body: Value) -> list[Value]:
+        return [body] if self.where is None else [body, self.where]
+
+
+def accumulate_type(dtype: DType, asked: DType | None) -> DType:
+    """The type of a running sum of `dtype`: what the spec asks for where it is of the same kind, else the default."""
+    if asked is not None and (dtype.is_float == asked.is_float):
+        return asked.compute
+    return dtype.accumulate
+
+
+def _term(elaborator: Elaborator, node: Node, scope: Scope, *, widened: bool) -> Value | None:
+    """A reduction's term. Where a running sum is wider than what is read in it, the reads are widened first, so that
+    products don't overflow or round before they are added; whether it is, only the term's own type says."""
+    mark = len(elaborator.leaves)
+    value = elaborator.value(node, scope if widened else scope.plain)
+    leaves = elaborator.leaves[mark:]
+    if not widened:
+        del elaborator.leaves[mark:]
+    if value is None or value.weak or not widened:
+        return value
+    dtype = accumulate_type(INT32 if value.dtype == BOOL else value.dtype, elaborator.accumulate)
+    if scope.widen is not None or not any(is_narrower(leaf.compute, dtype) for leaf in leaves):
+        return value
+    del elaborator.leaves[mark:]
+    return elaborator.value(node, replace(scope, widen=dtype))
+
+
+def _where(elaborator: Elaborator, arguments: dict[str, Node], scope: Scope) -> tuple[bool, Value | None]:
+    """Whether the condition is well, and its value where there is one."""
+    if "where" not in arguments:
+        return True, None
+    value = elaborator.condition(arguments["where"], scope)
+    return value is not None, value
+
+
+def _reduction(elaborator: Elaborator, node: CallNode, arguments: dict[str, Node], scope: Scope) -> Value | None:
+    names = _bound_names(elaborator, node, scope)
+    if names is None:
+        return None
+    indices: list[Index] = []
+    inner: dict[str, Bound] = {}
+    well = True
+    for name in names:
+        uses = evidence(
+            [node.arguments[0], *(v for k, v in node.keywords if k == "where")], name.name, elaborator.arrays
+        )
+        extent = elaborator.extents.of(name.name, uses, name.span)
+        well = well and extent is not None
+        index = Index(elaborator.fresh(name.name), extent if extent is not None else Const(1, INT64))
+        indices.append(index)
+        inner[name.name] = Bound(index.name, index.extent)
+    inside = scope.binding(inner)
+    fine, where = _where(elaborator, arguments, inside)
+    body = _term(elaborator, arguments["x"], inside, widened=node.function in _WIDENED)
+    options = {name: elaborator.value(arguments[name], scope.plain) for name in ("ddof", "p") if name in arguments}
+    if not well or not fine or body is None or None in options.values():
+        return None
+    along = Along(elaborator, tuple(indices), where, node.span)
+    match node.function:
+        case "mean":
+            return along.mean(body)
+        case "argmax" | "argmin":
+            return along.first(node.function, body) if _not_empty(elaborator, along) else None
+        case "var":
+            return _variance(along, body, options["ddof"])
+        case "norm":
+            return _norm(along, body, arguments["p"], options["p"])
+        case kind:
+            return along.reduce(kind, body)
+
+
+def _bound_names(elaborator: Elaborator, node: CallNode, scope: Scope) -> list[NameNode] | None:
+    names: list[NameNode] = []
+    for argument in node.arguments[1:]:
+        if not isinstance(argument, NameNode) or (
+            node.function in ("max", "min") and elaborator.kind_of(argument.name, scope) not in (None, "an index")
+        ):
+            help = "name an index, such as `sum(x[k], k)`"
+            if node.function in ("max", "min"):
+                instead = {"max": "maximum", "min": "minimum"}[node.function]
+                help = (
+                    f"`{node.function}` reduces over an index; the {node.function} of two values is `{instead}(a, b)`"
+                )
+            message = f"`{node.function}` runs over an index, and this isn't the name of one"
+            elaborator.report.error("CG1211", message, argument.span, label="not an index", help=help)
+            return None
+        if any(argument.name == other.name for other in names):
+            message = f"`{argument.name}` is bound twice here"
+            elaborator.report.error("CG1204", message, argument.span, label="second time", help="name each index once")
+            return None
+        if not elaborator.new_index(argument, scope):
+            return None
+        names.append(argument)
+    return names
+
+
+def _not_empty(elaborator: Elaborator, along: Along) -> bool:
+    form = linear_form(along.indices[0].extent, elaborator.params)
+    if not form.is_constant or form.constant > 0:
+        return True
+    elaborator.report.error(
+        "CG1314",
+        "an argmax or argmin over nothing has no value",
+        along.span,
+        label="the index has extent 0",
+        help="give the index an extent of at least 1",
+    )
+    return False
+
+
+def _variance(along: Along, body: Value, ddof: Value | None) -> Value | None:
+    """sum((x - mean(x)) ** 2) / (count - ddof)."""
+    typing, span = along.typing, along.span
+    mean = along.mean(body)
+    outer, term = along.renamed(body)
+    offset = None if mean is None else typing.arithmetic("sub", term, mean, span)
+    square = None if offset is None else typing.arithmetic("mul", offset, offset, span)
+    total = None if square is None else outer.reduce("sum", square)
+    count = along.count()
+    if count is not None and ddof is not None and not (isinstance(ddof.expr, Const) and ddof.expr.value == 0):
+        count = typing.arithmetic("sub", count, ddof, span)
+    return along.divided(total, count)
+
+
+def _norm(along: Along, body: Value, written: Node, power: Value | None) -> Value | None:
+    """(sum(abs(x) ** p)) ** (1 / p); p = 2, 1, inf and -inf have their usual forms."""
+    typing, span = along.typing, along.span
+    p = _literal(written)
+    if p == 2:
+        square = typing.arithmetic("mul", body, body, span)
+        total = None if square is None else along.reduce("sum", square)
+        return None if total is None else typing.unary("sqrt", total, span)
+    size = typing.unary("abs", body, span)
+    if size is None or power is None:
+        return None
+    if p is not None and abs(p) in (1, math.inf) and p != -1:
+        return along.reduce({1: "sum", math.inf: "max", -math.inf: "min"}[p], size)
+    if p == 0:
+        differs = typing.compare("ne", body, typing.number(0), span)
+        return None if differs is None else along.reduce("sum", differs)
+    raised = typing.arithmetic("pow", size, typing.number(float(p)) if p is not None else power, span)
+    total = None if raised is None else along.reduce("sum", raised)
+    root = typing.arithmetic("div", typing.number(1), power, span)
+    return None if total is None or root is None else typing.arithmetic("pow", total, root, span)
+
+
+def _literal(node: Node) -> float | None:
+    match node:
+        case NumberNode(value=number):
+            return number
+        case NameNode(name="inf"):
+            return math.inf
+        case UnaryNode(operator="-", operand=operand):
+            value = _literal(operand)
+            return None if value is None else -value
+        case _:
+            return None
+
+
+def _scan(
+    elaborator: Elaborator, node: CallNode, arguments: dict[str, Node], outer: Bound, scope: Scope
+) -> Value | None:
+    name = node.arguments[1]
+    assert isinstance(name, NameNode)
+    if not outer.is_left:
+        elaborator.report.error(
+            "CG1212",
+            f"`{node.function}` scans along an index of the left side; `{name.name}` is bound by a reduction",
+            name.span,
+            label="not on the left",
+            help="compute the scan in a statement of its own, and reduce that",
+        )
+        return None
+    inner = Index(elaborator.fresh(name.name), outer.extent)
+    inside = scope.binding({name.name: Bound(inner.name, inner.extent)})
+    fine, where = _where(elaborator, arguments, inside)
+    flags = {option: _flag(elaborator, arguments.get(option)) for option in ("exclusive", "reverse")}
+    body = _term(elaborator, arguments["x"], inside, widened=node.function in _WIDENED)
+    if not fine or body is None or None in flags.values():
+        return None
+    kind = _RUNNING[node.function]
+    reduced = Along(elaborator, (inner,), where, node.span).reduce(kind, body)
+    if reduced is None or not isinstance(reduced.expr, Reduce):
+        return None
+    tree = Scan(
+        kind,
+        reduced.expr.body,
+        inner,
+        outer.name,
+        reduced.expr.dtype,
+        bool(flags["exclusive"]),
+        bool(flags["reverse"]),
+        reduced.expr.where,
+        node.span,
+    )
+    return replace(reduced, expr=tree)
+
+
+def _flag(elaborator: Elaborator, node: Node | None) -> bool | None:
+    if node is None:
+        return False
+    if isinstance(node, NameNode) and node.name in ("true", "false"):
+        return node.name == "true"
+    elaborator.report.error(
+        "CG1203", "this option is `true` or `false`", node.span, label="neither", help="write `true` or `false`"
+    )
+    return None
+
+
+def _softmax(elaborator: Elaborator, node: CallNode, argument: Node, along: Bound, scope: Scope) -> Value | None:
+    """softmax: exp(x - max(x)) / sum(exp(x - max(x))); log_softmax: x - max(x) - log(sum(exp(x - max(x))))."""
+    typing, span = elaborator.typing, node.span
+    here = _term(elaborator, argument, scope, widened=False)
+    if here is None:
+        return None
+    if any(isinstance(part, Scan) and part.outer == along.name for part in walk(here.expr)):
+        help = "compute the scan in a statement of its own"
+        message = f"`{node.function}` can't run along the index of a scan inside it"
+        elaborator.report.error("CG1212", message, span, label="scanned inside", help=help)
+        return None
+    base = along.name.split("'")[0]
+    first, second = (Index(elaborator.fresh(base), along.extent) for _ in range(2))
+    under = replace(here, expr=rename(here.expr, {along.name: first.name}))
+    peak = Along(elaborator, (first,), None, span).reduce("max", under)
+    offset = None if peak is None else typing.arithmetic("sub", here, peak, span)
+    power = None if offset is None else typing.unary("exp", offset, span)
+    if offset is None or power is None:
+        return None
+    term = replace(power, expr=rename(power.expr, {along.name: second.name}))
+    total = Along(elaborator, (second,), None, span).reduce("sum", term)
+    if total is None:
+        return None
+    if node.function == "softmax":
+        return typing.arithmetic("div", power, total, span)
+    log = typing.unary("log", total, span)
+    return None if log is None else typing.arithmetic("sub", offset, log, span)

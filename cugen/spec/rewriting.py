@@ -1,0 +1,90 @@
+"""Trees made from trees: children replaced, indices renamed, and bound indices given their final names."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import replace
+
+from cugen.spec.expressions import Cast, Expr, Index, IndexValue, Op, Read, Reduce, Scan, Select
+
+# Stands between the user's name of a bound index and a number that tells it from others of that name, until every
+# extent is known and `with_final_names` chooses names that can be printed.
+SEPARATOR = "'"
+
+
+def rebuild(expr: Expr, change: Callable[[Expr], Expr]) -> Expr:
+    """The node with each direct child changed."""
+    match expr:
+        case Read(subscripts=subscripts, exact=exact):
+            divisions = tuple((change(dividend), divisor) for dividend, divisor in exact)
+            return replace(expr, subscripts=tuple(map(change, subscripts)), exact=divisions)
+        case Op(args=args):
+            return replace(expr, args=tuple(map(change, args)))
+        case Select(condition=condition, then=then, orelse=orelse):
+            return replace(expr, condition=change(condition), then=change(then), orelse=change(orelse))
+        case Cast(arg=arg):
+            return replace(expr, arg=change(arg))
+        case Reduce(body=body, where=where) | Scan(body=body, where=where):
+            return replace(expr, where=None if where is None else change(where), body=change(body))
+        case _:
+            return expr
+
+
+def rename(expr: Expr, names: Mapping[str, str]) -> Expr:
+    """The tree with free indices renamed. Bound ones must have names of their own."""
+    if isinstance(expr, IndexValue):
+        return replace(expr, name=names.get(expr.name, expr.name))
+    if isinstance(expr, Scan) and expr.outer in names:
+        expr = replace(expr, outer=names[expr.outer])
+    return rebuild(expr, lambda child: rename(child, names))
+
+
+class FinalNames:
+    """Chooses the names of one statement's bound indices.
+
+    The user's name stays where it can: it must differ from `taken`, from the indices around and below, and from any
+    index of another extent. Names are chosen from the inside out, so that equal subtrees get equal names.
+    """
+
+    def __init__(self, taken: Collection[str]) -> None:
+        self._taken = taken
+        self._extents: dict[str, Expr] = {}
+
+    def apply(self, expr: Expr) -> Expr:
+        return self._named(expr)[0]
+
+    def _named(self, expr: Expr) -> tuple[Expr, frozenset[str]]:
+        """The tree, and the final names of the indices that it binds."""
+        below: list[frozenset[str]] = []
+
+        def change(child: Expr) -> Expr:
+            tree, names = self._named(child)
+            below.append(names)
+            return tree
+
+        expr = rebuild(expr, change)
+        bound = frozenset[str]().union(*below)
+        match expr:
+            case Reduce(indices=indices):
+                names: dict[str, str] = {}
+                for index in indices:
+                    names[index.name] = self._choose(index, bound | frozenset(names.values()))
+                chosen = tuple(Index(names[index.name], index.extent) for index in indices)
+                body, where = rename(expr.body, names), expr.where and rename(expr.where, names)
+                return replace(expr, indices=chosen, body=body, where=where), bound | frozenset(names.values())
+            case Scan(inner=inner):
+                name = self._choose(inner, bound)
+                names = {inner.name: name}
+                body, where = rename(expr.body, names), expr.where and rename(expr.where, names)
+                return replace(expr, inner=Index(name, inner.extent), body=body, where=where), bound | {name}
+            case _:
+                return expr, bound
+
+    def _choose(self, index: Index, avoid: frozenset[str]) -> str:
+        base = index.name.split(SEPARATOR)[0]
+        name, number = base, 0
+        while name in self._taken or name in avoid or self._extents.get(name, index.extent) != index.extent:
+            number += 1
+            name = f"{base}_{number}"
+        self._extents[name] = index.extent
+        return name

@@ -1,0 +1,166 @@
+"""One statement: its left side with the extents of its indices, and its typed right side."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import replace
+
+from cugen.spec.bindings import Bound, Scope
+from cugen.spec.elaborate import Elaborator
+from cugen.spec.expressions import Const, Expr, Index, IndexValue, Op
+from cugen.spec.extents import evidence
+from cugen.spec.model import Array, Statement
+from cugen.spec.names import name_problem
+from cugen.spec.rewriting import FinalNames
+from cugen.spec.subscripts import resolve_subscript
+from cugen.spec.syntax import NameNode, Node, StatementNode, SubscriptNode, walk
+from cugen.spec.types import INT64
+
+_READ_ONLY = {"constant": "constant memory", "readonly": "the read-only cache"}
+
+
+def resolve_statement(elaborator: Elaborator, node: StatementNode, names: Collection[str]) -> Statement | None:
+    """The statement, and in `elaborator.arrays` the temporary that it defines; None after a finding.
+
+    `names` are the spec's other names, which no bound index may get."""
+    before = len(elaborator.report.diagnostics)
+    target = node.target
+    name = target.name if isinstance(target, NameNode) else target.array
+    subscripts = () if isinstance(target, NameNode) else target.subscripts
+    if not _may_write(elaborator, node, name):
+        return None
+    array = elaborator.arrays.get(name)
+    indices = _left_indices(elaborator, subscripts)
+    bounds: dict[str, Bound] = {}
+    for index in indices:
+        uses = evidence([target, node.value], index.name, elaborator.arrays)
+        extent = elaborator.extents.of(index.name, uses, index.span)
+        bare = any(isinstance(part, NameNode) and part.name == index.name for part in subscripts)
+        bounds[index.name] = Bound(index.name, Const(1, INT64) if extent is None else extent, bare)
+    scope = Scope(bounds)
+    left = _subscripts(elaborator, node, array, scope)
+    value = elaborator.value(node.value, scope)
+    if value is None or left is None or len(elaborator.report.diagnostics) > before:
+        return None
+    if array is None:
+        array = _temporary(elaborator, node, name, left, bounds)
+        settled = elaborator.typing.settled(value, node.value.span)
+        if array is None or settled is None:
+            return None
+        array = replace(array, dtype=settled.dtype.compute)
+        tree: Expr | None = settled.expr
+    else:
+        tree = elaborator.typing.stored(value, array.dtype, name, node.value.span)
+    if tree is None:
+        return None
+    tree = FinalNames((*names, *bounds)).apply(tree)
+    elaborator.arrays[name] = array
+    extents = tuple(Index(bound.name, bound.extent) for bound in bounds.values())
+    return Statement(name, left, extents, tree, node.accumulate, node.text, node.span)
+
+
+def _may_write(elaborator: Elaborator, node: StatementNode, name: str) -> bool:
+    """Whether the target can be written at all; reports where it can't."""
+    place = node.target.span if isinstance(node.target, NameNode) else node.target.array_span
+    kind = elaborator.kind_of(name, Scope())
+    array = elaborator.arrays.get(name)
+    problem = name_problem(name)
+    if kind in ("a param", "a scalar"):
+        message, help = f"`{name}` is {kind} and can't be written", "write an array, or a name that isn't declared"
+    elif array is not None and array.values is not None:
+        message, help = f"`{name}` has `values` and can't be written", "write another array"
+    elif array is not None and array.memory.space in _READ_ONLY:
+        message = f"`{name}` is in {_READ_ONLY[array.memory.space]} and can't be written"
+        help = "give it `memory: global`"
+    elif kind is None and problem is not None:
+        message, help = f"`{name}` can't be written: {problem[0]}", problem[1]
+    else:
+        return True
+    elaborator.report.error("CG1219", message, place, label="not writable", help=help)
+    return False
+
+
+def _left_indices(elaborator: Elaborator, subscripts: tuple[Node, ...]) -> list[NameNode]:
+    """The names on the left that become indices, in the order of their first appearance."""
+    found: dict[str, NameNode] = {}
+    for subscript in subscripts:
+        for part in walk(subscript):
+            if not isinstance(part, NameNode) or part.name in found or part.name in elaborator.params:
+                continue
+            if elaborator.new_index(part, Scope()):
+                found[part.name] = part
+    return list(found.values())
+
+
+def _subscripts(
+    elaborator: Elaborator, node: StatementNode, array: Array | None, scope: Scope
+) -> tuple[Expr, ...] | None:
+    target = node.target
+    written = () if isinstance(target, NameNode) else target.subscripts
+    gathers = [part for subscript in written for part in walk(subscript) if isinstance(part, SubscriptNode)]
+    for part in gathers:
+        elaborator.report.error(
+            "CG1308",
+            "a subscript on the left that comes from an array can't be shown to write each element once",
+            part.span,
+            label="depends on data",
+            help="turn the statement round, so that it reads through the table and writes bare indices",
+        )
+    if gathers:
+        return None
+    if array is not None and len(written) != len(array.shape):
+        elaborator.wrong_rank(array, len(written), target.span)
+        return None
+    exact: list[tuple[Expr, int]] = []
+    trees = [resolve_subscript(elaborator, subscript, scope, exact) for subscript in written]
+    if exact:
+        elaborator.report.error(
+            "CG1308",
+            "an exact division on the left can't be shown to write each element once",
+            target.span,
+            label="divides",
+            help="use `//`, or subscript the right side instead",
+        )
+        return None
+    known = tuple(tree for tree in trees if tree is not None)
+    return known if len(known) == len(trees) else None
+
+
+def _temporary(
+    elaborator: Elaborator, node: StatementNode, name: str, left: tuple[Expr, ...], bounds: dict[str, Bound]
+) -> Array | None:
+    """The array that stands for an undeclared name: its shape is the extents of its subscripts."""
+    if node.accumulate:
+        elaborator.report.error(
+            "CG1310",
+            f"`{name}` is added to before it is written",
+            node.target.span,
+            label="has no value yet",
+            help="write it with `=` first, or declare it under `arrays`",
+        )
+        return None
+    names = [tree.name for tree in left if isinstance(tree, IndexValue)]
+    if len(set(names)) < len(left):
+        elaborator.report.error(
+            "CG1313",
+            f"`{name}` isn't declared, so its subscripts must be different bare indices",
+            node.target.span,
+            label="this gives it no shape",
+            help=f"declare `{name}` under `arrays`, with `memory: scratch` if it is only needed in between",
+        )
+        return None
+    shape = tuple(bounds[index].extent for index in names)
+    return Array(
+        name, shape, elaborator.typing.default_float, "temporary", dense_strides(shape), is_temporary=True,
+        span=node.target.span,
+    )  # fmt: skip
+
+
+def dense_strides(shape: tuple[Expr, ...]) -> tuple[Expr, ...]:
+    """Row-major strides in elements, as integer trees over params."""
+    strides: list[Expr] = []
+    stride: Expr = Const(1, INT64)
+    for extent in reversed(shape):
+        strides.append(stride)
+        stride = extent if stride == Const(1, INT64) else Op("mul", (extent, stride), INT64)
+    return tuple(reversed(strides))

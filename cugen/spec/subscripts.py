@@ -1,0 +1,122 @@
+"""Subscripts: quasi-affine integer trees over indices, params and, for gathers, elements of integer arrays."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from cugen.spec.bindings import Scope
+from cugen.spec.expressions import Const, Expr, IndexValue, Op, ParamValue, Read, walk
+from cugen.spec.integers import evaluate
+from cugen.spec.param_expressions import INTEGER_OPERATORS
+from cugen.spec.syntax import BinaryNode, NameNode, Node, NumberNode, SubscriptNode, UnaryNode
+from cugen.spec.types import INT64
+
+if TYPE_CHECKING:
+    from cugen.spec.elaborate import Elaborator
+
+_CURES = {
+    "clamp": "give the array `boundary: clamp`, or guard the read with `where`",
+    "minimum": "give the array `boundary: clamp`, or guard the read with `where`",
+    "maximum": "give the array `boundary: clamp`, or guard the read with `where`",
+    "abs": "give the array `boundary: reflect`, or guard two reads with `where`",
+}
+_PLAIN = "use integers, params, indices, elements of integer arrays, `+ - *` by a constant, `//` and `%` by a constant"
+
+
+def resolve_subscript(elaborator: Elaborator, node: Node, scope: Scope, exact: list[tuple[Expr, int]]) -> Expr | None:
+    """The tree of one subscript, or None after a finding; exact divisions `/` in it join `exact` and become `//`."""
+    return _Subscript(elaborator, scope, exact).tree(node)
+
+
+class _Subscript:
+    def __init__(self, elaborator: Elaborator, scope: Scope, exact: list[tuple[Expr, int]]) -> None:
+        self._elaborator = elaborator
+        self._scope = scope
+        self._exact = exact
+
+    def _refuse(self, node: Node, message: str, label: str, help: str) -> None:
+        self._elaborator.report.error("CG1216", message, node.span, label=label, help=help)
+
+    def tree(self, node: Node) -> Expr | None:
+        match node:
+            case NumberNode(value=int(value)):
+                if value < 2**63:
+                    return Const(value, INT64)
+                self._elaborator.report.error(
+                    "CG1210", "the number doesn't fit into 64 bits", node.span, label="too large", help="shrink it"
+                )
+                return None
+            case NumberNode():
+                self._refuse(node, "a subscript is an integer", "not an integer", "write an integer")
+                return None
+            case NameNode() | SubscriptNode():
+                return self._element(node)
+            case UnaryNode(operator="-" | "+" as sign, operand=operand):
+                arg = self.tree(operand)
+                if arg is None or sign == "+":
+                    return arg
+                return Const(-int(arg.value), INT64) if isinstance(arg, Const) else Op("neg", (arg,), INT64, node.span)
+            case BinaryNode(operator=symbol, left=left, right=right) if symbol in INTEGER_OPERATORS or symbol == "/":
+                a, b = self.tree(left), self.tree(right)
+                return None if a is None or b is None else self._operator(node, symbol, a, b)
+        cure = _CURES.get(getattr(node, "function", ""), _PLAIN)
+        self._refuse(node, "a subscript must be quasi-affine", "not quasi-affine", cure)
+        return None
+
+    def _element(self, node: NameNode | SubscriptNode) -> Expr | None:
+        value = self._elaborator.value(node, self._scope.plain)
+        if value is None:
+            return None
+        if isinstance(value.expr, IndexValue | ParamValue) or (isinstance(value.expr, Read) and value.dtype.is_integer):
+            return value.expr
+        if isinstance(value.expr, Read):
+            help = "store the subscripts in an array of an integer type"
+            self._refuse(node, f"an element of type {value.dtype} can't be a subscript", "not an integer", help)
+        else:
+            help = "make it a param, or read it from an integer array"
+            self._refuse(node, "only indices, params and elements of integer arrays can be subscripts", "here", help)
+        return None
+
+    def _operator(self, node: BinaryNode, symbol: str, a: Expr, b: Expr) -> Expr | None:
+        if symbol in ("+", "-"):
+            return Op(INTEGER_OPERATORS[symbol], (a, b), INT64, node.span)
+        if symbol == "*":
+            if is_fixed(a) or is_fixed(b):
+                return Op("mul", (a, b), INT64, node.span)
+            help = "multiply by a constant or a param; store other products in an integer array"
+            self._refuse(node, "two indices are multiplied in a subscript", "not quasi-affine", help)
+            return None
+        if not is_fixed(b):
+            help = "divide by an integer or a param"
+            self._refuse(node.right, "a subscript is divided by what isn't constant", "not constant", help)
+            return None
+        divisor = self._value(b)
+        if divisor is not None and divisor < 1:
+            self._elaborator.report.error(
+                "CG1217",
+                f"a subscript is divided by {divisor}",
+                node.right.span,
+                label=f"is {divisor}",
+                help="divide by a positive number",
+            )
+            return None
+        if symbol != "/":
+            return Op(INTEGER_OPERATORS[symbol], (a, b), INT64, node.span)
+        if divisor is None:
+            help = "use `//`, and guard the read with `where(a % b == 0, ...)`"
+            self._refuse(node.right, "an exact division needs a divisor that is known here", "dynamic", help)
+            return None
+        self._exact.append((a, divisor))
+        return Op("floordiv", (a, b), INT64, node.span)
+
+    def _value(self, expr: Expr) -> int | None:
+        values = {name: param.value for name, param in self._elaborator.params.items() if param.value is not None}
+        try:
+            return evaluate(expr, values)
+        except KeyError:
+            return None
+
+
+def is_fixed(expr: Expr) -> bool:
+    """Whether a tree has the same value everywhere: it is made of integers and params alone."""
+    return all(isinstance(part, Const | ParamValue | Op) for part in walk(expr))

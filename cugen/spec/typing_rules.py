@@ -1,0 +1,309 @@
+"""The types of operators and functions: NumPy's promotion, with weak literals, params and indices.
+
+A value has two types. The *semantic* one (`Value.dtype`) takes part in promotion and may be a narrow float; its tree's
+own `dtype` is the compute type, so float16 operands are computed in float32 and not rounded before a store.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+
+from cugen.spec.diagnostics import Reporter
+from cugen.spec.expressions import Cast, Const, Expr, Op, Read, Reduce, Scan, Select, Span, walk
+from cugen.spec.types import BOOL, FLOAT16, FLOAT32, FLOAT64, INT32, INT64, UINT64, DType, promote
+
+MAX_SIZE = 20_000
+MAX_DEPTH = 120
+COMPARISONS = ("eq", "ne", "lt", "le", "gt", "ge")
+_BITWISE = {"bitand": "and", "bitor": "or", "bitxor": "ne", "shl": "", "shr": ""}
+_WHOLE = ("floor", "ceil", "round", "trunc")  # integers are left as they are
+_ANY_NUMBER = ("neg", "abs", "sign")
+
+
+@dataclass(frozen=True, slots=True)
+class Value:
+    """A typed tree. A weak one (literals, params, indices and what is made of them alone) takes the other side's
+    type; until then it is int64 or the default float. `size` and `depth` count nodes and bound later recursion."""
+
+    expr: Expr
+    dtype: DType
+    weak: bool = False
+    size: int = 1
+    depth: int = 1
+
+
+class Typing:
+    """Applies operators to values. What is refused is reported at the given span and gives None."""
+
+    def __init__(self, default_float: DType, report: Reporter) -> None:
+        self.default_float = default_float
+        self._report = report
+
+    def made(self, expr: Expr, dtype: DType, parts: Sequence[Value], span: Span, *, weak: bool = False) -> Value | None:
+        """A value over `parts`, or None where it has grown past what later passes can take."""
+        size = 1 + sum(part.size for part in parts)
+        depth = 1 + max((part.depth for part in parts), default=0)
+        if size > MAX_SIZE or depth > MAX_DEPTH:
+            self._report.error(
+                "CG1106",
+                "the expression is too large once its functions are expanded",
+                span,
+                label="too large",
+                help="split it: a name on the left that isn't declared stands for its expression",
+            )
+            return None
+        return Value(expr, dtype, weak, size, depth)
+
+    def number(self, value: int | float) -> Value:
+        if isinstance(value, float):
+            return Value(Const(value, self.default_float), self.default_float, weak=True)
+        return Value(Const(value, INT64), INT64, weak=True)
+
+    def common(self, values: Sequence[Value], *, arithmetic: bool = True) -> tuple[DType, bool]:
+        """The semantic type that operands are brought to, and whether it is weak. In arithmetic a bool is an int32."""
+        strong = [v.dtype for v in values if not v.weak]
+        floating = any(v.weak and v.dtype.is_float for v in values)
+        if not strong:
+            return (self.default_float if floating else INT64), True
+        if arithmetic or len(strong) < len(values):
+            strong = [INT32 if dtype == BOOL else dtype for dtype in strong]
+        result = strong[0]
+        for dtype in strong[1:]:
+            result = promote(result, dtype)
+        return (FLOAT64 if floating and not result.is_float else result), False
+
+    def convert(self, value: Value, to: DType, span: Span) -> Expr | None:
+        """The tree of `value` in the compute type of `to`; None for a literal that doesn't fit."""
+        compute = to.compute
+        expr = value.expr
+        if value.weak and isinstance(expr, Const) and isinstance(expr.value, int):
+            if compute.is_float:
+                return Const(float(expr.value), compute)
+            if compute.is_integer:
+                if compute.lowest <= expr.value <= compute.highest:
+                    return Const(expr.value, compute)
+                self._report.error(
+                    "CG1210",
+                    f"{expr.value} doesn't fit into {compute}, which goes from {compute.lowest} to {compute.highest}",
+                    span,
+                    label=f"{compute} here",
+                    help="use a number of that range, or `cast` the other side to a wider type",
+                )
+                return None
+        if expr.dtype == compute:
+            return expr
+        if value.weak and value.dtype.is_float and compute.is_float:
+            return retyped(expr, compute)
+        return Cast(expr, compute, span)
+
+    def settled(self, value: Value, span: Span) -> Value | None:
+        """A weak value that stays alone, in its own type."""
+        expr = self.convert(value, value.dtype, span)
+        return None if expr is None else replace(value, expr=expr)
+
+    def arithmetic(self, name: str, a: Value, b: Value, span: Span) -> Value | None:
+        """add sub mul div floordiv mod pow maximum minimum atan2, and the operators on bits."""
+        if name in _BITWISE:
+            return self._bitwise(name, a, b, span)
+        dtype, weak = self.common((a, b))
+        if name == "pow" and self._negative_power(dtype, b, span):
+            return None
+        if name in ("div", "atan2") and not dtype.is_float:
+            dtype = self.default_float if weak else FLOAT64
+        folded = _fold(name, a, b) if weak else None
+        if folded is not None:
+            return self.number(folded)
+        return self._joined(name, (a, b), dtype, weak, span)
+
+    def _joined(self, name: str, args: Sequence[Value], dtype: DType, weak: bool, span: Span) -> Value | None:
+        trees = [self.convert(arg, dtype, span) for arg in args]
+        operands = tuple(tree for tree in trees if tree is not None)
+        if len(operands) < len(args):
+            return None
+        return self.made(Op(name, operands, dtype.compute, span), dtype, args, span, weak=weak)
+
+    def _negative_power(self, dtype: DType, exponent: Value, span: Span) -> bool:
+        known = exponent.expr.value if isinstance(exponent.expr, Const) else 0
+        if dtype.is_float or known >= 0:
+            return False
+        self._report.error(
+            "CG1208",
+            "an integer can't be raised to a negative power",
+            span,
+            label=f"the exponent is {known}",
+            help="make the base a float, such as `2.0 ** -1`",
+        )
+        return True
+
+    def _bitwise(self, name: str, a: Value, b: Value, span: Span) -> Value | None:
+        if a.dtype == b.dtype == BOOL and _BITWISE[name]:
+            return self.made(Op(_BITWISE[name], (a.expr, b.expr), BOOL, span), BOOL, (a, b), span)
+        dtype, weak = self.common((a, b))
+        if dtype.is_float:
+            self._refuse_float("operators on bits take", a if a.dtype.is_float else b, span)
+            return None
+        folded = _fold(name, a, b) if weak else None
+        return self.number(folded) if folded is not None else self._joined(name, (a, b), dtype, weak, span)
+
+    def _refuse_float(self, what: str, value: Value, span: Span) -> None:
+        help = "`cast` it to an integer type; for conditions use `and`, `or`, `not`"
+        self._report.error("CG1208", f"{what} integers and bools", span, label=f"has {value.dtype}", help=help)
+
+    def compare(self, name: str, a: Value, b: Value, span: Span) -> Value | None:
+        """A comparison. A weak integer that may not fit into the other side's type is compared as int64, exactly."""
+        dtype, _ = self.common((a, b), arithmetic=name not in ("eq", "ne"))
+        strong, weak = (b, a) if a.weak else (a, b)
+        if weak.weak and not strong.weak and not weak.dtype.is_float and dtype.is_integer:
+            known = weak.expr.value if isinstance(weak.expr, Const) else None
+            if known is None or not dtype.lowest <= known <= dtype.highest:
+                dtype = UINT64 if known is not None and known > INT64.highest else INT64
+        left, right = self.convert(a, dtype, span), self.convert(b, dtype, span)
+        if left is None or right is None:
+            return None
+        return self.made(Op(name, (left, right), BOOL, span), BOOL, (a, b), span)
+
+    def truth(self, value: Value, span: Span) -> Value | None:
+        """The value as a bool: itself, or whether it differs from 0."""
+        return value if value.dtype == BOOL else self.compare("ne", value, self.number(0), span)
+
+    def logic(self, name: str, values: Sequence[Value], span: Span) -> Value | None:
+        """and, or, not. The operands of an Op are all evaluated, so an `and` or `or` whose right side reads arrays
+        becomes a Select, which evaluates it only where Python would."""
+        args = [self.truth(value, span) for value in values]
+        bools = [arg for arg in args if arg is not None]
+        if len(bools) < len(values):
+            return None
+        if name == "not" or not reads(bools[1].expr):
+            return self.made(Op(name, tuple(arg.expr for arg in bools), BOOL, span), BOOL, bools, span)
+        a, b = bools
+        if name == "and":
+            return self.made(Select(a.expr, b.expr, Const(False, BOOL), BOOL, span), BOOL, bools, span)
+        return self.made(Select(a.expr, Const(True, BOOL), b.expr, BOOL, span), BOOL, bools, span)
+
+    def unary(self, name: str, value: Value, span: Span) -> Value | None:
+        """plus neg abs sign invert, rounding, and the functions of one float."""
+        if name == "invert":
+            if value.dtype == BOOL:
+                return self.logic("not", (value,), span)
+            if value.dtype.is_float:
+                self._refuse_float("`~` takes", value, span)
+                return None
+        if name == "neg" and value.weak and isinstance(value.expr, Const):
+            return self.number(-value.expr.value)
+        dtype, weak = self.common((value,))
+        if name == "plus" or (name in _WHOLE and not dtype.is_float):
+            expr = self.convert(value, dtype, span)
+            return None if expr is None else replace(value, expr=expr, dtype=dtype)
+        if name not in _ANY_NUMBER and name != "invert" and not dtype.is_float:
+            dtype = self.default_float if weak else _float_of(value.dtype)
+        return self._joined(name, (value,), dtype, weak, span)
+
+    def fma(self, values: Sequence[Value], span: Span) -> Value | None:
+        dtype, weak = self.common(values)
+        if not dtype.is_float:
+            dtype = self.default_float if weak else FLOAT64
+        return self._joined("fma", values, dtype, weak, span)
+
+    def select(self, condition: Value, a: Value, b: Value, span: Span) -> Value | None:
+        test = self.truth(condition, span)
+        dtype, weak = self.common((a, b), arithmetic=False)
+        then, orelse = self.convert(a, dtype, span), self.convert(b, dtype, span)
+        if test is None or then is None or orelse is None:
+            return None
+        return self.made(Select(test.expr, then, orelse, dtype.compute, span), dtype, (test, a, b), span, weak=weak)
+
+    def cast(self, value: Value, to: DType, span: Span) -> Value | None:
+        """The user's `cast`: rounds to `to` itself, not only to its compute type."""
+        if to == BOOL:
+            return self.truth(value, span)
+        source: Expr | None = value.expr
+        if value.weak and to.is_float:
+            source = self.convert(value, to, span)
+        elif value.weak:
+            source = self.convert(value, value.dtype, span)
+        if source is None:
+            return None
+        plain = source.dtype == to or (value.weak and to.is_float and to.compute == to)
+        return self.made(source if plain else Cast(source, to, span), to, (value,), span)
+
+    def stored(self, value: Value, to: DType, target: str, span: Span) -> Expr | None:
+        """The tree that is stored into an element of type `to`: narrower floats round without being asked."""
+        if to == BOOL and value.dtype != BOOL:
+            cure = "compare it, such as `x != 0`"
+        elif to.is_integer and value.dtype.is_float:
+            cure = f"write `cast(..., {to})`, which truncates, or round first: `cast(round(...), {to})`"
+        else:
+            return self.convert(value, to, span)
+        self._report.error(
+            "CG1209",
+            f"a {value.dtype} can't be stored into `{target}`, which holds {to}",
+            span,
+            label=f"this is {value.dtype}",
+            help=cure,
+        )
+        return None
+
+
+def retyped(expr: Expr, to: DType) -> Expr:
+    """A weak float tree in another float type; integer and bool parts stay as they are."""
+    if not expr.dtype.is_float:
+        return expr
+    match expr:
+        case Const():
+            return replace(expr, dtype=to)
+        case Cast():
+            return replace(expr, to=to)
+        case Op(args=args):
+            return replace(expr, args=tuple(retyped(arg, to) for arg in args), dtype=to)
+        case Select(then=then, orelse=orelse):
+            return replace(expr, then=retyped(then, to), orelse=retyped(orelse, to), dtype=to)
+        case Reduce(body=body) | Scan(body=body):
+            return replace(expr, body=retyped(body, to), dtype=to)
+        case _:
+            return Cast(expr, to)
+
+
+def reads(expr: Expr) -> bool:
+    """Whether evaluating the tree reads an array."""
+    return any(isinstance(part, Read) for part in walk(expr))
+
+
+def _float_of(dtype: DType) -> DType:
+    """The type of a float function of an integer: NumPy's, by the integer's width; a bool counts as int32."""
+    if dtype == BOOL or dtype.bits > 16:
+        return FLOAT64
+    return FLOAT16 if dtype.bits == 8 else FLOAT32
+
+
+_FOLDS: dict[str, Callable[[int, int], int]] = {
+    "add": lambda a, b: a + b,
+    "sub": lambda a, b: a - b,
+    "mul": lambda a, b: a * b,
+    "floordiv": lambda a, b: a // b if b else 0,
+    "mod": lambda a, b: a % b if b else 0,
+    "pow": lambda a, b: a**b,
+    "shl": lambda a, b: a << b,
+    "shr": lambda a, b: a >> b,
+    "bitand": lambda a, b: a & b,
+    "bitor": lambda a, b: a | b,
+    "bitxor": lambda a, b: a ^ b,
+}
+
+
+def _fold(name: str, a: Value, b: Value) -> int | float | None:
+    """Literals are computed here: integers exactly, `+ - * /` of floats in double, so that `1 / 3` is rounded once."""
+    if not isinstance(a.expr, Const) or not isinstance(b.expr, Const):
+        return None
+    x, y = a.expr.value, b.expr.value
+    if isinstance(x, int) and isinstance(y, int) and name in _FOLDS:
+        if name in ("pow", "shl", "shr") and not 0 <= y < 64:
+            return None
+        result = _FOLDS[name](x, y)
+        return result if abs(result) < 2**64 else None
+    if name not in ("add", "sub", "mul", "div") or (name == "div" and y == 0):
+        return None
+    x, y = float(x), float(y)
+    value = x / y if name == "div" else x + y if name == "add" else x - y if name == "sub" else x * y
+    return value if math.isfinite(value) else None
