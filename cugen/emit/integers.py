@@ -162,18 +162,21 @@ class IntegerPrinter:
         return text, _SUM
 
     def _term_key(self, term: Integer) -> tuple[int, int, str]:
-        """Positive before negative; blocks, then products, then names, then numbers."""
+        """Positive before negative; then from the block's origin to the thread's place to the rest, numbers last."""
         negative = bool(term.could_extract_minus_sign())
+        names = [s.name for s in term.free_symbols]
         if term.is_Integer:
-            kind = 4
-        elif any(s.name.startswith("blockIdx.") for s in term.free_symbols):
+            kind = 5
+        elif any(name.startswith("blockIdx.") for name in names):
             kind = 0
-        elif term.is_Mul:
+        elif term.is_Symbol and _is_origin(term.name):
             kind = 1
-        elif term.is_Symbol and term.name not in self.params:
-            kind = 3 if term.name.startswith("threadIdx.") else 2
+        elif term.is_Symbol and term.name in ("tx", "ty"):
+            kind = 2
+        elif not term.is_Symbol or term.name in self.params:
+            kind = 3
         else:
-            kind = 2 if not term.is_Symbol else 1
+            kind = 4
         return (1 if negative else 0, kind, str(term))
 
     def _product(self, expr: Integer, wide: bool) -> tuple[str, int]:
@@ -191,6 +194,11 @@ class IntegerPrinter:
             factors.insert(len(factors) if builtin else 0, integer(magnitude))
         parts = [self._operand(f, wide and n == 0, _PRODUCT if n == 0 else _ATOM) for n, f in enumerate(factors)]
         return sign + " * ".join(parts), _PRODUCT
+
+
+def _is_origin(name: str) -> bool:
+    """Whether the name is that of a tile's first index, such as `k0`."""
+    return len(name) > 1 and name.endswith("0")
 
 
 def _paren(text: str, precedence: int, limit: int) -> str:

@@ -68,7 +68,7 @@ def lay_out(request: Request, lowering: Lowering, sizes: Mapping[str, int]) -> L
     terms: list[Comparison] = []
     for axis, index in enumerate(order[:3]):
         if axis == 2 and len(order) > 3:
-            nodes += _unfold(lowering, order[2:], extents[2:], _builtin(lowering, "blockIdx.z", combined[2]))
+            nodes += unfold(lowering, order[2:], extents[2:], _builtin(lowering, "blockIdx.z", combined[2]))
             break
         size = block[axis]
         blocks = _builtin(lowering, f"blockIdx.{AXES[axis]}", grid[axis])
@@ -127,11 +127,11 @@ def _flat(
         nodes.append(ReturnUnless(Guard((Comparison(element, "<", total),))))
     _limit(lowering, element, total)
     if len(order) > 1:
-        nodes += _unfold(lowering, order, extents, element)
+        nodes += unfold(lowering, order, extents, element)
     return Layout((grid, integer(1), integer(1)), (size, 1, 1), tuple(nodes))
 
 
-def _unfold(lowering: Lowering, order: tuple[spec.Index, ...], extents: list[Integer], element: Integer) -> list[Node]:
+def unfold(lowering: Lowering, order: tuple[spec.Index, ...], extents: list[Integer], element: Integer) -> list[Node]:
     """The indices that one flat number stands for, the fastest first."""
     nodes: list[Node] = []
     divisor: Integer = integer(1)

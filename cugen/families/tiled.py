@@ -1,0 +1,491 @@
+"""Contractions through shared tiles: each block stages a tile of both operands, then walks on along the summed index."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from cugen.families.base import Family, Refusal, Request, refuse_tunables
+from cugen.families.contraction import Contraction, Operand, recognise
+from cugen.families.grid import divides, unfold
+from cugen.families.kernels import assemble, new_lowering, tile_bytes
+from cugen.families.statements import lower_statements
+from cugen.plan.intervals import fits, interval
+from cugen.plan.ir import (
+    Access,
+    Accumulate,
+    Array,
+    Assign,
+    Barrier,
+    Comparison,
+    Copy,
+    Declare,
+    Define,
+    Element,
+    For,
+    Guard,
+    If,
+    Index,
+    Kernel,
+    Let,
+    Load,
+    Loop,
+    Node,
+    ReturnUnless,
+    Store,
+)
+from cugen.plan.lowering import Lowering
+from cugen.plan.scopes import Scope
+from cugen.plan.subscripts import to_integer
+from cugen.plan.substitution import substitute
+from cugen.plan.symbols import FloorDiv, Integer, Mod, bounds, ceil_div, integer, symbol
+from cugen.spec.expressions import Const, Expr, Local, Op
+from cugen.spec.types import INT32
+
+_SMALL = 64  # below this extent a block of 16 x 16 leaves fewer threads idle than one of 64 x 64
+
+
+@dataclass(frozen=True, slots=True)
+class Shape:
+    """Sizes of a block's work: the output tile, what a thread owns of it, and how much of k is staged at a time."""
+
+    rows: int
+    columns: int
+    thread_rows: int
+    thread_columns: int
+    step: int
+
+    @property
+    def threads_x(self) -> int:
+        return self.columns // self.thread_columns
+
+    @property
+    def threads_y(self) -> int:
+        return self.rows // self.thread_rows
+
+    @property
+    def is_single(self) -> bool:
+        """One output element in each thread."""
+        return self.thread_rows == self.thread_columns == 1
+
+
+def refusals(request: Request) -> tuple[Refusal, ...]:
+    found = recognise(request)
+    if isinstance(found, Refusal):
+        return (found,)
+    reasons = [*_shape_refusals(request, found), *_placement_refusals(request, found)]
+    if not reasons:
+        shape = choose_shape(request, found)
+        rows = ceil_div(_extent(request, found.row.extent), shape.rows)
+        if bounds(rows, dict(request.context.ranges))[1] > request.target.grid_yz:
+            reasons.append(Refusal(f"{found.row.name} may need more than {request.target.grid_yz} blocks along y"))
+        for operand in _staged(request, found):
+            memory = request.context.spec.array(operand.read.array).memory
+            width = _tile_extent(operand, shape, operand.fast, found)
+            if memory.swizzle and width & (width - 1):
+                key = f"arrays.{operand.read.array}.memory"
+                reasons.append(Refusal(f"the xor swizzle needs rows of a power of two, not of {width}", key))
+    return (*reasons, *refuse_tunables(request, ()))
+
+
+def _shape_refusals(request: Request, found: Contraction) -> list[Refusal]:
+    schedule = request.schedule
+    allowed = {found.row.name, found.column.name}
+    reasons = []
+    for key, sizes in (("block", schedule.block), ("thread", schedule.thread)):
+        for name, size in sizes:
+            if name not in allowed and size != 1:
+                reason = f"{key} sizes are for {found.row.name} and {found.column.name}, not for {name}"
+                reasons.append(Refusal(reason, f"schedule.{key}.{name}"))
+    for name, _ in schedule.step:
+        if name != found.depth.name:
+            reasons.append(Refusal(f"steps along {found.depth.name}, not along {name}", f"schedule.step.{name}"))
+    if not reasons:
+        shape = choose_shape(request, found)
+        for name, block, thread in (
+            (found.row.name, shape.rows, shape.thread_rows),
+            (found.column.name, shape.columns, shape.thread_columns),
+        ):
+            if block % thread:
+                reason = f"a thread's {thread} must divide the block's {block} along {name}"
+                reasons.append(Refusal(reason, f"schedule.thread.{name}"))
+    return reasons
+
+
+def _placement_refusals(request: Request, found: Contraction) -> list[Refusal]:
+    reasons = []
+    operands = {found.left.read.array, found.right.read.array}
+    for array in request.touched():
+        key, memory = f"arrays.{array.name}.memory", array.memory
+        if array.name in operands and memory.space == "shared":
+            if memory.stages > 1:
+                reasons.append(Refusal(f"has one buffer of {array.name} in flight, not {memory.stages}", key))
+        elif memory.space == "shared" or (memory.space == "register" and array.role != "temporary"):
+            reasons.append(Refusal(f"stages its two operands only; {array.name} is not one of them", key))
+    if not _staged(request, found):
+        reasons.append(Refusal("stages at least one operand; the spec keeps both out of shared memory", "arrays"))
+    return reasons
+
+
+def _staged(request: Request, found: Contraction) -> list[Operand]:
+    """The operands that go through a tile: those asked for, and those of which nothing is said."""
+    spec = request.context.spec
+    return [o for o in (found.left, found.right) if spec.array(o.read.array).memory.space in (None, "shared")]
+
+
+def choose_shape(request: Request, found: Contraction) -> Shape:
+    """The schedule's sizes, completed: 64 x 64 with 4 x 4 a thread where the matrix is large enough, else 16 x 16."""
+    schedule = request.schedule
+    block, thread, step = dict(schedule.block), dict(schedule.thread), dict(schedule.step)
+    extents = [bounds(_extent(request, i.extent), dict(request.context.ranges))[1] for i in (found.row, found.column)]
+    large = not block and not thread and min(extents) >= _SMALL
+    size, own = (64, 4) if large else (16, 1)
+    rows = block.get(found.row.name, size * thread.get(found.row.name, 1))
+    columns = block.get(found.column.name, size * thread.get(found.column.name, 1))
+    return Shape(
+        rows,
+        columns,
+        thread.get(found.row.name, own),
+        thread.get(found.column.name, own),
+        step.get(found.depth.name, 16),
+    )
+
+
+def build(request: Request) -> Kernel:
+    found = recognise(request)
+    assert isinstance(found, Contraction)
+    return _Builder(request, found, choose_shape(request, found)).kernel()
+
+
+class _Builder:
+    """The kernel of one contraction, part by part."""
+
+    def __init__(self, request: Request, found: Contraction, shape: Shape) -> None:
+        self.request, self.found, self.shape = request, found, shape
+        self.lowering: Lowering = new_lowering(request)
+        self.extents = {
+            index.name: to_integer(index.extent, self.lowering.symbols)
+            for index in (found.row, found.column, found.depth, *found.batch)
+        }
+        params = request.context.spec.params
+        sizes = {found.row.name: shape.rows, found.column.name: shape.columns, found.depth.name: shape.step}
+        self.exact = {name: divides(size, self.extents[name], params) for name, size in sizes.items()}
+        self.tiles: dict[str, Array] = {}
+        self.loops: dict[str, Index] = {}
+
+    def kernel(self) -> Kernel:
+        found, shape = self.found, self.shape
+        grid = (
+            ceil_div(self.extents[found.column.name], shape.columns),
+            ceil_div(self.extents[found.row.name], shape.rows),
+            _product([self.extents[index.name] for index in found.batch]),
+        )
+        indices = self._indices(grid)
+        declarations = self._declarations()
+        sums, running = self._sums()
+        walk = self._walk(running)
+        results = self._results(running)
+        parts = (
+            ("tiles", declarations),
+            ("indices", indices),
+            ("sums", sums),
+            ("walk", (walk,)),
+            ("results", results),
+        )
+        kernel = assemble(self.request, self.lowering, "tiled", parts, grid, (shape.threads_x, shape.threads_y, 1))
+        reason = (
+            f"a sum of products over {found.depth.name}: {shape.rows} x {shape.columns} of the output in each block, "
+            f"{shape.thread_rows} x {shape.thread_columns} in each thread, {shape.step} of {found.depth.name} staged"
+        )
+        return replace(kernel, reasons=(reason,))
+
+    # Where the block and the thread stand
+
+    def _indices(self, grid: tuple[Integer, Integer, Integer]) -> tuple[Node, ...]:
+        lowering, found, shape = self.lowering, self.found, self.shape
+        nodes: list[Node] = []
+        self.tx = self._builtin("threadIdx.x", "tx", shape.threads_x, nodes)
+        self.ty = self._builtin("threadIdx.y", "ty", shape.threads_y, nodes)
+        block_x, block_y = symbol("blockIdx.x"), symbol("blockIdx.y")
+        lowering.ranges[block_x] = (0, max(bounds(grid[0], lowering.ranges)[1] - 1, 0))
+        lowering.ranges[block_y] = (0, max(bounds(grid[1], lowering.ranges)[1] - 1, 0))
+        if found.batch:
+            block_z = symbol("blockIdx.z")
+            lowering.ranges[block_z] = (0, max(bounds(grid[2], lowering.ranges)[1] - 1, 0))
+            extents = [self.extents[index.name] for index in found.batch]
+            nodes += unfold(lowering, found.batch, extents, block_z)
+        row0 = self._define(f"{found.row.name}0", block_y * shape.rows, nodes)
+        column0 = self._define(f"{found.column.name}0", block_x * shape.columns, nodes)
+        self.origin = {found.row.name: row0, found.column.name: column0}
+        if shape.is_single:
+            for index, thread in ((found.row, self.ty), (found.column, self.tx)):
+                lowering.symbols[index.name] = self._define(index.name, self.origin[index.name] + thread, nodes)
+        return tuple(nodes)
+
+    def _builtin(self, name: str, wish: str, count: int, nodes: list[Node]) -> Integer:
+        builtin = symbol(name)
+        self.lowering.ranges[builtin] = (0, count - 1)
+        return self._define(wish, builtin, nodes)
+
+    def _define(self, wish: str, definition: Integer, nodes: list[Node]) -> Integer:
+        index = Index(self.lowering.names.allocate(wish), definition, bounds(definition, self.lowering.ranges))
+        self.lowering.ranges[index.symbol] = index.range
+        nodes.append(Define(index))
+        return index.symbol
+
+    # Tiles
+
+    def _declarations(self) -> tuple[Node, ...]:
+        offset = 0
+        for operand in _staged(self.request, self.found):
+            source = self.request.context.arrays[operand.read.array]
+            memory = self.request.context.spec.array(operand.read.array).memory
+            height = _tile_extent(operand, self.shape, operand.slow, self.found)
+            width = _tile_extent(operand, self.shape, operand.fast, self.found)
+            tile = Array(
+                operand.read.array,
+                self.lowering.names.allocate(f"{source.symbol}s"),
+                source.dtype,
+                (integer(height), integer(width)),
+                (integer(width + memory.pad), integer(1)),
+                "shared",
+                flat=False,
+                pad=memory.pad,
+                swizzle=width if memory.swizzle else 0,
+                dynamic=memory.dynamic,
+                dynamic_offset=offset if memory.dynamic else 0,
+            )
+            if memory.dynamic:
+                offset += (tile_bytes(tile, self.lowering.ranges) + 15) // 16 * 16
+            self.tiles[operand.read.array] = tile
+        return tuple(Declare(tile) for tile in self.tiles.values())
+
+    # Running sums: one local, or an array in registers
+
+    def _sums(self) -> tuple[tuple[Node, ...], Local | Array]:
+        dtype, shape = self.found.reduction.dtype, self.shape
+        name = self.lowering.names.allocate("sum")
+        if shape.is_single:
+            local = Local(name, dtype)
+            self._bound_sum(local)
+            return (Let(local, Const(0, dtype), mutable=True),), local
+        extents = (integer(shape.thread_rows), integer(shape.thread_columns))
+        sums = Array("", name, dtype, extents, (extents[1], integer(1)), "register", flat=False)
+        return (Declare(sums, zeroed=True),), sums
+
+    def _bound_sum(self, local: Local) -> None:
+        """Where no sum of the operands' products can leave 32 bits, plain `+=` is right and need not wrap."""
+        if local.dtype != INT32:
+            return
+        low, high = interval(self.found.reduction.body, {})
+        steps = bounds(self.extents[self.found.depth.name], self.lowering.ranges)[1]
+        total = (min(low, 0) * steps, max(high, 0) * steps)
+        if fits(total, INT32):
+            self.lowering.ranges[symbol(local.name)] = total
+
+    # The walk along k
+
+    def _walk(self, running: Local | Array) -> Node:
+        found, shape, lowering = self.found, self.shape, self.lowering
+        depth = self.extents[found.depth.name]
+        steps = bounds(ceil_div(depth, shape.step), lowering.ranges)[1]
+        start = Index(lowering.names.allocate(f"{found.depth.name}0"), integer(0), (0, max(steps - 1, 0) * shape.step))
+        lowering.ranges[start.symbol] = start.range
+        self.origin[found.depth.name] = start.symbol
+        inner = Index(lowering.names.allocate(found.depth.name), integer(0), (0, shape.step - 1))
+        lowering.ranges[inner.symbol] = inner.range
+        stage: list[Node] = []
+        for operand in _staged(self.request, found):
+            stage += self._stage(operand)
+        products = For(Loop(inner, integer(0), integer(shape.step), unroll=True), self._multiply(inner.symbol, running))
+        body = (*stage, Barrier(), products, Barrier())
+        return For(Loop(start, integer(0), depth, shape.step), body)
+
+    def _stage(self, operand: Operand) -> tuple[Node, ...]:
+        """All threads of the block fill the operand's tile, neighbours along the dimension that is dense in memory."""
+        tile, shape = self.tiles[operand.read.array], self.shape
+        height, width = (int(extent) for extent in tile.shape)
+        if (height, width) == (shape.threads_y, shape.threads_x):
+            return (self._stage_element(operand, tile, self.ty, self.tx),)
+        if height % shape.threads_y == 0 and width % shape.threads_x == 0:
+            row = None if height == shape.threads_y else self._loop_index("r", height)
+            column = None if width == shape.threads_x else self._loop_index("c", width)
+            node: Node = self._stage_element(
+                operand, tile, self.ty if row is None else row.symbol, self.tx if column is None else column.symbol
+            )
+            if column is not None:
+                node = For(Loop(column, self.tx, integer(width), shape.threads_x), (node,))
+            if row is not None:
+                node = For(Loop(row, self.ty, integer(height), shape.threads_y), (node,))
+            return (node,)
+        element = self._loop_index("element", height * width)
+        nodes: list[Node] = []
+        position = element.symbol
+        row, column = self._loop_index("r", height), self._loop_index("c", width)
+        nodes.append(Define(replace(row, definition=FloorDiv(position, integer(width)))))
+        nodes.append(Define(replace(column, definition=Mod(position, integer(width)))))
+        nodes.append(self._stage_element(operand, tile, row.symbol, column.symbol))
+        thread = self.ty * shape.threads_x + self.tx
+        threads = shape.threads_x * shape.threads_y
+        return (For(Loop(element, thread, integer(height * width), threads), tuple(nodes)),)
+
+    def _loop_index(self, wish: str, count: int) -> Index:
+        """The variable of a loop; loops that stand side by side share it."""
+        known = self.loops.get(wish)
+        name = known.name if known else self.lowering.names.allocate(wish)
+        index = Index(name, integer(0), (0, max(count - 1, known.range[1] if known else 0)))
+        self.loops[wish] = index
+        self.lowering.ranges[index.symbol] = index.range
+        return index
+
+    def _stage_element(self, operand: Operand, tile: Array, row: Integer, column: Integer) -> Node:
+        at = {operand.slow: self._at(operand.slow, row), operand.fast: self._at(operand.fast, column)}
+        source = self._global(operand, at)
+        guard = self._guard(operand, at)
+        return Copy(Access(tile, (row, column), "store"), source, guard)
+
+    def _at(self, name: str, offset: Integer) -> Integer:
+        """The index whose distance from the tile's origin is `offset`, by its own name where the thread has one."""
+        if self.shape.is_single:
+            own = {self.found.row.name: self.ty, self.found.column.name: self.tx}
+            if own.get(name) == offset:
+                return self.lowering.symbols[name]
+        return self.origin[name] + offset
+
+    def _global(self, operand: Operand, at: dict[str, Integer]) -> Access:
+        subscripts = tuple(
+            at[name] if name in at else self.lowering.symbols[name]
+            for name in (getattr(sub, "name", "") for sub in operand.read.subscripts)
+        )
+        return Access(self.request.context.arrays[operand.read.array], subscripts, "load")
+
+    def _guard(self, operand: Operand, at: dict[str, Integer]) -> Guard:
+        names = [sub.name for sub in operand.read.subscripts if hasattr(sub, "name") and sub.name in at]
+        return Guard(tuple(Comparison(at[n], "<", self.extents[n]) for n in names if not self.exact[n]))
+
+    def _multiply(self, k: Integer, running: Local | Array) -> tuple[Node, ...]:
+        if isinstance(running, Local):
+            nodes: list[Node] = []
+            values = {
+                operand.read: self._factor(operand, k, thread, nodes)
+                for operand, thread in ((self.found.left, self.ty), (self.found.right, self.tx))
+            }
+            product = substitute(self.found.reduction.body, {}, values.get)
+            nodes.append(Assign(running, Op("add", (running, product), running.dtype)))
+            return tuple(nodes)
+        return self._multiply_tile(k, running)
+
+    def _factor(self, operand: Operand, k: Integer, place: Integer, nodes: list[Node]) -> Expr:
+        """One operand's value at k: from its tile, or from memory with zero outside."""
+        tile = self.tiles.get(operand.read.array)
+        if tile is not None:
+            slow_is_depth = operand.slow == self.found.depth.name
+            return Element.of(Access(tile, (k, place) if slow_is_depth else (place, k), "load"))
+        depth, outer = self.found.depth.name, operand.outer.name
+        at = {depth: self.origin[depth] + k, outer: self._at(outer, place)}
+        guard = self._guard(operand, at)
+        local = Local(self.lowering.names.allocate(operand.read.array.lower()), operand.read.dtype)
+        zero = Const(0, local.dtype) if guard.terms else None
+        nodes.append(Load(local, self._global(operand, at), guard if guard.terms else None, zero))
+        return local
+
+    def _multiply_tile(self, k: Integer, sums: Array) -> tuple[Node, ...]:
+        """A column of the left tile and a row of the right one go to registers; their outer product is added."""
+        shape, lowering = self.shape, self.lowering
+        nodes: list[Node] = []
+        parts: dict[str, Array] = {}
+        i, j = self._thread_indices()
+        for operand, thread, count, stride, index in (
+            (self.found.left, self.ty, shape.thread_rows, shape.threads_y, i),
+            (self.found.right, self.tx, shape.thread_columns, shape.threads_x, j),
+        ):
+            name = lowering.names.allocate(operand.read.array.lower())
+            part = Array("", name, operand.read.dtype, (integer(count),), (integer(1),), "register", flat=False)
+            parts[operand.read.array] = part
+            body: list[Node] = []
+            value = self._factor(operand, k, thread + index.symbol * stride, body)
+            body.append(Store(Access(part, (index.symbol,), "store"), value))
+            nodes += [Declare(part), For(Loop(index, integer(0), integer(count), unroll=True), tuple(body))]
+        values: dict[Expr, Expr] = {
+            self.found.left.read: Element.of(Access(parts[self.found.left.read.array], (i.symbol,), "load")),
+            self.found.right.read: Element.of(Access(parts[self.found.right.read.array], (j.symbol,), "load")),
+        }
+        product = substitute(self.found.reduction.body, {}, values.get)
+        at = (i.symbol, j.symbol)
+        if sums.dtype.is_float:
+            add: Node = Accumulate(Access(sums, at, "store"), product)
+        else:
+            old = Element.of(Access(sums, at, "load"))
+            add = Store(Access(sums, at, "store"), Op("add", (old, product), sums.dtype))
+        inner = For(Loop(j, integer(0), integer(shape.thread_columns), unroll=True), (add,))
+        nodes.append(For(Loop(i, integer(0), integer(shape.thread_rows), unroll=True), (inner,)))
+        return tuple(nodes)
+
+    def _thread_indices(self) -> tuple[Index, Index]:
+        return self._loop_index("i", self.shape.thread_rows), self._loop_index("j", self.shape.thread_columns)
+
+    # Results
+
+    def _results(self, running: Local | Array) -> tuple[Node, ...]:
+        found, shape, lowering = self.found, self.shape, self.lowering
+        open_names = [index.name for index in (found.row, found.column) if not self.exact[index.name]]
+        scope = Scope()
+        if isinstance(running, Local):
+            guard = self._result_guard(open_names)
+            if guard.terms:
+                scope.nodes.append(ReturnUnless(guard))
+            scope.remember(found.reduction, running)
+            self._narrow()
+            lower_statements(self.request, lowering, scope)
+            return tuple(scope.nodes)
+        i, j = self._thread_indices()
+        rows: list[Node] = []
+        row = self._define(found.row.name, self.origin[found.row.name] + self.ty + i.symbol * shape.threads_y, rows)
+        columns: list[Node] = []
+        column = self._define(
+            found.column.name, self.origin[found.column.name] + self.tx + j.symbol * shape.threads_x, columns
+        )
+        lowering.symbols[found.row.name], lowering.symbols[found.column.name] = row, column
+        guard = self._result_guard(open_names)
+        self._narrow()
+        total = Local(lowering.names.allocate("total"), found.reduction.dtype)
+        scope.nodes.append(Load(total, Access(running, (i.symbol, j.symbol), "load")))
+        scope.remember(found.reduction, total)
+        lower_statements(self.request, lowering, scope)
+        body = (If(guard, tuple(scope.nodes)),) if guard.terms else tuple(scope.nodes)
+        inner = For(Loop(j, integer(0), integer(shape.thread_columns), unroll=True), (*columns, *body))
+        return (For(Loop(i, integer(0), integer(shape.thread_rows), unroll=True), (*rows, inner)),)
+
+    def _result_guard(self, names: list[str]) -> Guard:
+        return Guard(tuple(Comparison(self.lowering.symbols[n], "<", self.extents[n]) for n in names))
+
+    def _narrow(self) -> None:
+        """Past the guard the indices are inside the output."""
+        for index in (self.found.row, self.found.column):
+            name = self.lowering.symbols[index.name]
+            self.lowering.limits[name] = self.extents[index.name]
+
+
+def _tile_extent(operand: Operand, shape: Shape, name: str, found: Contraction) -> int:
+    if name == found.depth.name:
+        return shape.step
+    return shape.rows if name == found.row.name else shape.columns
+
+
+def _extent(request: Request, extent: Expr) -> Integer:
+    return to_integer(extent, request.context.symbols)
+
+
+def _product(factors: list[Integer]) -> Integer:
+    result = integer(1)
+    for factor in factors:
+        result = result * factor
+    return result
+
+
+FAMILY = Family(
+    "tiled",
+    rank=30,
+    doc="contractions through shared tiles, with register tiles where a thread owns several elements",
+    refusals=refusals,
+    build=build,
+)
