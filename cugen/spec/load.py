@@ -98,7 +98,7 @@ def _load(
     report = Reporter(file, printable(text))
     kernels = _kernels(text, report)
     chosen = _choose(kernels, kernel, report)
-    _check_settings(params, kernels, report)
+    _check_settings(params, chosen, report)
     specs: list[Spec] = []
     for expanded in chosen:
         part = Reporter(file, printable(text)) if expanded.variant else report
@@ -196,7 +196,7 @@ def _plain(value: Setting) -> Setting:
 
 
 def _check_settings(params: Mapping[str, Setting], kernels: Sequence[Expanded], report: Reporter) -> None:
-    """Every name that is set is known to at least one kernel of the file."""
+    """Every name that is set is known to at least one of the kernels."""
     if not kernels:
         return
     known = list(dict.fromkeys(name for expanded in kernels for name in _settable(expanded)))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 
+from cugen.spec.functions import FUNCTIONS
 from cugen.spec.keys import DTYPE_NAMES, MAX_NAME
 
 _IDENTIFIER = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
@@ -13,17 +14,10 @@ def _words(text: str) -> tuple[str, ...]:
     return tuple(text.split())
 
 
-# Names that the expression language keeps for itself, in the order in which the manual lists them.
+# Names that the expression language keeps for itself, beside those of its functions and of the element types.
 CONSTANTS = ("inf", "nan", "pi", "true", "false")
 KEYWORDS = ("and", "or", "not", "if", "else")
-REDUCTIONS = ("sum", "max", "min", "prod", "mean", "var", "any", "all", "argmax", "argmin", "norm")
-SCANS = ("cumsum", "cumprod", "cummax", "cummin")
-FUNCTIONS = _words(
-    "abs sign floor ceil round trunc sqrt rsqrt cbrt exp exp2 expm1 log log2 log10 log1p sin cos tan asin acos atan "
-    "atan2 sinh cosh tanh asinh acosh atanh erf erfc lgamma fma maximum minimum clamp where cast inside relu "
-    "leaky_relu elu selu sigmoid silu softplus gelu gelu_tanh hardtanh softsign softmax log_softmax"
-)
-RESERVED = frozenset((*CONSTANTS, *KEYWORDS, *REDUCTIONS, *SCANS, *FUNCTIONS, *DTYPE_NAMES))
+RESERVED = frozenset((*CONSTANTS, *KEYWORDS, *FUNCTIONS, *DTYPE_NAMES))
 
 _C_KEYWORDS = _words(
     "auto break case char const continue default do double else enum extern float for goto if inline int long register "

@@ -359,6 +359,12 @@ _KEYS = [
 ]
 
 
+@settings(deadline=None)
+@given(st.text(max_size=80))
+def test_any_text_is_a_spec_or_a_finding(text: str) -> None:
+    assert outcome(text)
+
+
 @settings(max_examples=200, deadline=None)
 @given(st.sampled_from(_KEYS), _NODES)
 def test_any_value_of_any_key_is_a_spec_or_a_finding(key: str, value: str) -> None:

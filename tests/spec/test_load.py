@@ -128,6 +128,11 @@ def test_a_setting_that_one_kernel_of_the_file_knows_is_no_error(file: Path) -> 
     assert (values(first)["a"], values(second)["c"]) == (2.0, 5.0)
 
 
+def test_a_setting_is_for_the_chosen_kernel(file: Path) -> None:
+    file.write_text(TWO)
+    assert refused(lambda: load(file, {"a": 5}, kernel="other")) == [("CG1022", "--set a")]
+
+
 def test_findings_of_all_documents_come_together() -> None:
     text = TEXT.replace("N % 2", "N % 3") + "---\n" + TEXT.replace("kernel: scale", "kernel: int") + "---\n[1]\n"
     assert [code for code, _ in refused(lambda: load_text(text))] == ["CG1024", "CG1016", "CG1015"]
