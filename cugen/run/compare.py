@@ -71,7 +71,7 @@ def compare(job: Job, outcome: Outcome, results: Mapping[str, Result], points: P
         places = None if points is None else points[argument.name]
         errors.append(_Errors.of(argument.name, got, results[argument.name], places))
         messages += _complaints(argument, errors[-1], got, before)
-    largest = max(errors, key=lambda e: e.excess)
+    largest = max(errors, key=lambda e: (e.wrong > 0, e.excess))
     compared = sum(e.compared for e in errors)
     return Verification(
         passed=not messages,
@@ -115,8 +115,7 @@ class _Errors:
             difference = np.where(np.isnan(difference), np.inf, difference)
             relative = difference / np.where(expected == 0, 1.0, np.abs(expected))
             excess = np.where(difference == 0, 0.0, difference / np.maximum(result.bound, np.finfo(np.float64).tiny))
-        excess = np.where(wrong, np.maximum(excess, 1.0) * 1e30, np.minimum(excess, 1.0))
-        at = int(np.argmax(excess))
+        at = int(np.argmax(np.where(wrong, excess, -1.0) if wrong.any() else excess))
         number = at if points is None else int(points[at])
         figures = [float(np.asarray(part).reshape(-1)[at]) for part in (actual, expected, difference, result.bound)]
         finite = np.isfinite(difference) & np.isfinite(result.bound)
