@@ -23,7 +23,6 @@ from cugen.spec.keys import (
 from cugen.spec.memory_keys import check_constant_memory
 from cugen.spec.model import Check, Requirement, Scalar, Schedule, Spec
 from cugen.spec.names import kernel_name_problem
-from cugen.spec.nearest import did_you_mean
 from cugen.spec.nodes import Entry, YamlMapping, YamlNode, YamlScalar, YamlSequence
 from cugen.spec.params import read_params
 from cugen.spec.reading import describe, first_line, join, read_choice, read_keys, read_mapping, read_text, wrong_type
@@ -145,7 +144,7 @@ def _check_target(name: str, span: Span, report: Reporter) -> None:
         span,
         key="target",
         label="unknown target",
-        help=did_you_mean(name, targets.known_targets(), what="targets"),
+        help=f"known targets: {', '.join(targets.known_targets())}",
     )
 
 
