@@ -1,7 +1,8 @@
 """Reductions and scans over tracked values: the leading axes of a value's array are the reduced ones.
 
-For a sum of n terms the bound is Σ bounds + γ·Σ|terms| with γ = (n - 1)·u / (1 - (n - 1)·u), which holds for every
-order (Higham, section 4.2); products likewise multiply what each factor may be off by.
+For a sum of n terms the bound is Σ bounds + γ·max Σ|terms of one sign| with γ = (n - 1)·u / (1 - (n - 1)·u): each of
+n - 1 additions is off by u times its partial sum, whatever their order (Higham, section 4.2). Products likewise
+multiply what each factor may be off by.
 """
 
 from __future__ import annotations
@@ -79,7 +80,10 @@ class Sum:
         if self.integral and fits(self.magnitude, dtype):
             return Tracked(self.value, None, integral=True)
         finite = np.isfinite(self.value)
-        error = np.where(finite, gamma(self.terms, dtype) * self.magnitude, 0.0)
+        # No partial sum is larger than the terms of one sign together, but for what rounding added before.
+        relative = gamma(self.terms, dtype)
+        majority = (self.magnitude + np.abs(self.value)) / 2
+        error = np.where(finite, relative * (majority + relative * self.magnitude), 0.0)
         if self.inherited is not None:
             error = error + self.inherited
         return settle(self.value, np.where(self._may_overflow(dtype), np.inf, error), dtype)
