@@ -260,6 +260,12 @@ class Elaborator:
             return "an array"
         return None
 
+    def is_unbound(self, name: str, scope: Scope) -> bool:
+        """Whether a name could only be an index that nothing binds here: it means nothing and resembles nothing."""
+        if self.kind_of(name, scope) is not None or name in self.broken or name_problem(name) is not None:
+            return False
+        return nearest(name, (*self.params, *self.scalars)) is None
+
     def new_index(self, node: NameNode, scope: Scope) -> bool:
         """Whether a name may become an index here; reports where it may not."""
         kind = self.kind_of(node.name, scope)

@@ -298,7 +298,7 @@ class _Parser:
             if token.kind == "[":
                 help = "declare an array with `values: [...]`"
                 raise _Problem("CG1108", "an expression has no lists", self._place(token), "unexpected", help)
-            raise self._expected("a value")
+            raise self._expected("a value", "write the number, name or bracket that belongs here")
         self._next()
         if token.kind == "number":
             return self._made(NumberNode(token.value, self._place(token)))

@@ -11,7 +11,8 @@ from cugen.spec.expressions import Const, Expr, Index, Op, Reduce, Scan, Span, w
 from cugen.spec.extents import evidence
 from cugen.spec.functions import Function
 from cugen.spec.linear import linear_form
-from cugen.spec.rewriting import rename
+from cugen.spec.proof import never_negative
+from cugen.spec.rewriting import SEPARATOR, rename
 from cugen.spec.syntax import CallNode, NameNode, Node, NumberNode, UnaryNode
 from cugen.spec.types import BOOL, INT32, INT64, DType
 from cugen.spec.typing_rules import Value
@@ -58,7 +59,7 @@ class Along:
 
     def renamed(self, value: Value) -> tuple[Along, Value]:
         """The same with fresh indices, and `value` over them: the second use of a term in an expansion."""
-        names = {index.name: self.elaborator.fresh(index.name.split("'")[0]) for index in self.indices}
+        names = {index.name: self.elaborator.fresh(index.name.split(SEPARATOR)[0]) for index in self.indices}
         indices = tuple(Index(names[index.name], index.extent) for index in self.indices)
         where = None if self.where is None else replace(self.where, expr=rename(self.where.expr, names))
         along = Along(self.elaborator, indices, where, self.span)
@@ -204,15 +205,14 @@ def _bound_names(elaborator: Elaborator, node: CallNode, scope: Scope) -> list[N
 
 
 def _not_empty(elaborator: Elaborator, along: Along) -> bool:
-    form = linear_form(along.indices[0].extent, elaborator.params)
-    if not form.is_constant or form.constant > 0:
+    if never_negative(linear_form(along.indices[0].extent, elaborator.params) - 1, (), elaborator.params):
         return True
     elaborator.report.error(
         "CG1314",
         "an argmax or argmin over nothing has no value",
         along.span,
-        label="the index has extent 0",
-        help="give the index an extent of at least 1",
+        label="the index may have extent 0",
+        help="let the param's range start at 1, as in `K: {range: [1, 4096]}`",
     )
     return False
 
@@ -327,7 +327,7 @@ def _softmax(elaborator: Elaborator, node: CallNode, argument: Node, along: Boun
         message = f"`{node.function}` can't run along the index of a scan inside it"
         elaborator.report.error("CG1212", message, span, label="scanned inside", help=help)
         return None
-    base = along.name.split("'")[0]
+    base = along.name.split(SEPARATOR)[0]
     first, second = (Index(elaborator.fresh(base), along.extent) for _ in range(2))
     under = replace(here, expr=rename(here.expr, {along.name: first.name}))
     peak = Along(elaborator, (first,), None, span).reduce("max", under)

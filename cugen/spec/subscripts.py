@@ -64,6 +64,15 @@ class _Subscript:
         return None
 
     def _element(self, node: NameNode | SubscriptNode) -> Expr | None:
+        if isinstance(node, NameNode) and self._elaborator.is_unbound(node.name, self._scope):
+            self._elaborator.report.error(
+                "CG1205",
+                f"nothing binds the index `{node.name}`",
+                node.span,
+                label="not bound here",
+                help=f"put it on the left, or bind it with a reduction such as `sum(..., {node.name})`",
+            )
+            return None
         value = self._elaborator.value(node, self._scope.plain)
         if value is None:
             return None
