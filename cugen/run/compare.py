@@ -108,10 +108,11 @@ class _Errors:
             return _Errors.nothing()
         wrong = ~np.asarray(result.accepts(got))
         with np.errstate(all="ignore"):
-            expected = result.exact.astype(np.float64)
+            expected = result.value.astype(np.float64)
             actual = got.astype(np.float64)
-            same = (got == result.value) | (np.isnan(actual) & np.isnan(result.value.astype(np.float64)))
-            difference = np.where(same, 0.0, np.abs(actual - expected))
+            same = (got == result.value) | (np.isnan(actual) & np.isnan(expected))
+            # The bound is about the value before its last rounding, and so is the difference.
+            difference = np.where(same, 0.0, np.abs(actual - result.exact.astype(np.float64)))
             difference = np.where(np.isnan(difference), np.inf, difference)
             relative = difference / np.where(expected == 0, 1.0, np.abs(expected))
             excess = np.where(difference == 0, 0.0, difference / np.maximum(result.bound, np.finfo(np.float64).tiny))

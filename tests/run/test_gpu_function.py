@@ -1,0 +1,238 @@
+"""A compiled kernel's calls, over a driver that notes what it was asked to do."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+
+from cugen.plan.manifest import LaunchEntry, Manifest, ParamArgument, ScalarArgument, Upload, Workspace
+from cugen.run import callable as calling
+from cugen.run.callable import CpuFunction, GpuFunction, compiled, stream_handle
+from cugen.run.device import Fault, Job, Outcome
+from cugen.run.errors import RunError
+from cugen.run.limits import Limits
+from cugen.toolchain.cuda import Cubin, KernelResources
+
+
+class FakeDriver:
+    """`log` has one entry for each thing that was put into a stream."""
+
+    def __init__(self) -> None:
+        self.log: list[tuple] = []
+        self.context_handle = 7
+        self.gpu = 0
+        self.homes: dict[int, int] = {}
+        self.loads = 0
+        self.allowed: dict[int, int] = {}
+
+    @contextmanager
+    def context(self) -> Iterator[tuple[int, int]]:
+        yield self.context_handle, self.gpu
+
+    def ordinal_of(self, address: int) -> int:
+        return self.homes.get(address, 0)
+
+    def capability(self, ordinal: int) -> str:
+        return "sm_90"
+
+    def limits(self, ordinal: int) -> Limits:
+        return Limits("a made-up GPU", 1024, (1024, 1024, 64), (2**31 - 1, 65535, 65535), 232448, 65536)
+
+    def load(self, image: bytes) -> int:
+        self.loads += 1
+        return 100
+
+    def function(self, module: int, name: str) -> int:
+        return 200
+
+    def symbol(self, module: int, name: str) -> int:
+        return 300
+
+    def allow_dynamic_shared(self, function: int, size: int) -> None:
+        self.allowed[function] = size
+
+    def allocate(self, size: int, stream: int) -> int:
+        self.log.append(("allocate", size, stream))
+        return 1 << 30
+
+    def free(self, address: int, stream: int) -> None:
+        self.log.append(("free", address, stream))
+
+    def copy(self, target: int, source: int, size: int, stream: int) -> None:
+        self.log.append(("copy", target, source, size, stream))
+
+    def upload(self, target: int, content: bytes, stream: int) -> None:
+        self.log.append(("upload", target, content, stream))
+
+    def launch(self, function, grid, block, shared, stream, arguments) -> None:
+        self.log.append(("launch", grid, block, shared, stream, tuple(arguments)))
+
+
+@pytest.fixture(autouse=True)
+def driver(monkeypatch: pytest.MonkeyPatch) -> FakeDriver:
+    fake = FakeDriver()
+    monkeypatch.setattr(calling, "driver", lambda: fake)
+    resources = {"scale": KernelResources(32, 0, 0, 0, 0, 0)}
+    cubin = Cubin(b"", "", resources, 0.1, "nvrtc 13.0", False)
+    monkeypatch.setattr(calling, "compile_cubin", lambda source, name, target: cubin)
+    return fake
+
+
+@pytest.fixture
+def manifest(argument) -> Manifest:
+    return Manifest(
+        kernel="scale",
+        version="1",
+        spec_file="scale.yaml",
+        spec_hash="",
+        target="sm_90",
+        params={},
+        arguments=(
+            argument(("M",), (1,), name="A", elements="M", alignment=4),
+            argument(("M",), (1,), name="C", role="output", elements="M", alignment=4),
+            ScalarArgument("s", "float16"),
+            ParamArgument("M", "int32", 0, 10**6, 1),
+        ),
+        workspace=(Workspace("w", "float64", "M"),),
+        uploads=(Upload("table", "A", 8), Upload("number", "s", 2)),
+        launches=(LaunchEntry("scale", ("M // 2", 1, 1), (32, 1, 1), 0, 64, ("A", "C", "s", "M", "w"), "C = A * s"),),
+    )
+
+
+def tensor(count: int, address: int, gpu: int | None = None) -> object:
+    interface = {"shape": (count,), "typestr": "<f4", "data": (address, False), "version": 3}
+    return SimpleNamespace(__cuda_array_interface__=interface)
+
+
+A, C = 1 << 20, 1 << 22
+
+
+def call(function: GpuFunction, count: int = 8, **options: object) -> None:
+    function(A=tensor(count, A), C=tensor(count, C), s=1.5, **options)
+
+
+def test_uploads_and_launches_are_queued_in_order_on_the_stream(driver, manifest) -> None:
+    call(GpuFunction("source", manifest), stream=55)
+    assert driver.log == [
+        ("allocate", 64, 55),
+        ("copy", 300, A, 8, 55),
+        ("upload", 300, bytes.fromhex("003e"), 55),
+        (
+            "launch",
+            (4, 1, 1),
+            (32, 1, 1),
+            64,
+            55,
+            (
+                A.to_bytes(8, "little"),
+                C.to_bytes(8, "little"),
+                bytes.fromhex("003e"),
+                (8).to_bytes(4, "little"),
+                (1 << 30).to_bytes(8, "little"),
+            ),
+        ),
+    ]
+
+
+def test_a_workspace_is_kept_for_its_stream_and_grows(driver, manifest) -> None:
+    function = GpuFunction("source", manifest)
+    for count, stream in ((8, 1), (8, 1), (4, 1), (8, 2), (16, 1)):
+        call(function, count, stream=stream)
+    taken = [entry for entry in driver.log if entry[0] in ("allocate", "free")]
+    assert taken == [("allocate", 64, 1), ("allocate", 64, 2), ("free", 1 << 30, 1), ("allocate", 128, 1)]
+
+
+def test_a_module_is_loaded_once_for_each_context(driver, manifest) -> None:
+    function = GpuFunction("source", manifest)
+    call(function)
+    call(function)
+    assert driver.loads == 1
+    driver.context_handle = 8
+    call(function)
+    assert driver.loads == 2
+
+
+def test_an_array_on_another_gpu_is_refused_before_anything_is_queued(driver, manifest) -> None:
+    driver.homes[C] = 1
+    with pytest.raises(RunError, match=r"CG5008.*`C` lies in the memory of GPU 1; the kernel runs on GPU 0"):
+        call(GpuFunction("source", manifest))
+    driver.homes[C] = -1
+    with pytest.raises(RunError, match=r"CG5008.*`C` lies in no GPU's memory"):
+        call(GpuFunction("source", manifest))
+    assert driver.log == []
+
+
+def test_a_launch_over_a_limit_is_refused_before_anything_is_queued(driver, manifest) -> None:
+    big = replace(manifest, launches=(replace(manifest.launches[0], dynamic_shared_bytes=300_000),))
+    with pytest.raises(RunError, match=r"CG5010.*300000 bytes of shared memory per block.*232448"):
+        call(GpuFunction("source", big))
+    assert driver.log == []
+
+
+def test_much_dynamic_shared_memory_is_allowed_first(driver, manifest) -> None:
+    big = replace(manifest, launches=(replace(manifest.launches[0], dynamic_shared_bytes=200_000),))
+    call(GpuFunction("source", big))
+    assert driver.allowed == {200: 200_000}
+
+
+def test_empty_arrays_launch_nothing(driver, manifest) -> None:
+    function = GpuFunction("source", replace(manifest, uploads=()))
+    function(A=tensor(0, 0), C=tensor(0, 0), s=1.0)
+    assert driver.log == []
+
+
+@pytest.mark.parametrize(
+    ("stream", "handle"),
+    [
+        (None, 0),
+        (17, 17),
+        (SimpleNamespace(cuda_stream=18), 18),
+        (SimpleNamespace(ptr=19), 19),
+        (SimpleNamespace(handle=20), 20),
+        (SimpleNamespace(__cuda_stream__=lambda: (0, 21)), 21),
+    ],
+)
+def test_streams_of_every_library_are_understood(stream: object, handle: int) -> None:
+    assert stream_handle(stream) == handle
+
+
+def test_what_is_no_stream_is_refused() -> None:
+    with pytest.raises(RunError, match="`stream` is a str"):
+        stream_handle("default")
+
+
+class NumpyDevice:
+    name = "numpy"
+
+    def __init__(self, *faults: Fault) -> None:
+        self.faults = faults
+
+    def run(self, job: Job) -> Outcome:
+        self.job = job
+        return Outcome({"C": job.buffers["A"] * np.float32(job.scalars["s"])}, faults=self.faults)
+
+
+def test_on_the_cpu_numpy_arrays_are_filled(manifest) -> None:
+    device = NumpyDevice()
+    a, c = np.arange(4, dtype=np.float32), np.zeros(4, np.float32)
+    function = compiled("source", manifest, device)
+    assert isinstance(function, CpuFunction)
+    assert function(A=a, C=c, s=2.0) is None
+    assert list(c) == [0.0, 2.0, 4.0, 6.0]
+    assert device.job.params == {"M": 4}
+    assert np.isnan(device.job.buffers["C"]).all()
+
+
+def test_on_the_cpu_a_fault_is_an_error_and_nothing_is_filled(manifest) -> None:
+    a, c = np.ones(4, np.float32), np.zeros(4, np.float32)
+    with pytest.raises(RunError, match=r"CG5013.*race: As\[0\]"):
+        compiled("source", manifest, NumpyDevice(Fault("race", "As[0]")))(A=a, C=c, s=2.0)
+    assert not c.any()
+
+
+def test_on_the_cpu_a_stream_is_refused(manifest) -> None:
+    with pytest.raises(RunError, match="no stream"):
+        compiled("source", manifest, NumpyDevice())(A=1, C=1, s=1.0, stream=5)

@@ -1,0 +1,111 @@
+"""The driver's functions are called with what their prototypes say; the library is a recorder."""
+
+import ctypes
+
+import pytest
+
+from cugen.run.errors import RunError
+from cugen.run.libcuda import Driver
+
+
+class Recorder:
+    """Stands for libcuda: notes each call; `answers` maps a function to what it does with its arguments."""
+
+    def __init__(self, **answers: object) -> None:
+        self.calls: list[tuple[str, tuple]] = []
+        self.answers = answers
+
+    def __getattr__(self, name: str) -> object:
+        def function(*arguments: object) -> int:
+            self.calls.append((name, arguments))
+            answer = self.answers.get(name, 0)
+            return answer(*arguments) if callable(answer) else answer
+
+        return function
+
+    def called(self, name: str) -> list[tuple]:
+        return [arguments for called, arguments in self.calls if called == name]
+
+
+def pointed(reference: object, kind: type) -> object:
+    return ctypes.cast(reference, ctypes.POINTER(kind)).contents
+
+
+def sets(value: int, kind: type = ctypes.c_void_p):
+    def answer(reference: object, *rest: object) -> int:
+        pointed(reference, kind).value = value
+        return 0
+
+    return answer
+
+
+def test_a_kernel_s_arguments_are_passed_by_their_addresses() -> None:
+    seen = []
+
+    def launch(function, gx, gy, gz, bx, by, bz, shared, stream, pointers, extra) -> int:
+        seen.append([ctypes.string_at(pointers[0], 8), ctypes.string_at(pointers[1], 2)])
+        seen.append([n.value for n in (function, gx, gy, gz, bx, by, bz, shared, stream)])
+        assert extra is None
+        return 0
+
+    Driver(Recorder(cuLaunchKernel=launch)).launch(9, (2**31 - 1, 2, 3), (4, 5, 6), 77, 11, [b"abcdefgh", b"xy"])
+    assert seen == [[b"abcdefgh", b"xy"], [9, 2**31 - 1, 2, 3, 4, 5, 6, 77, 11]]
+
+
+def test_addresses_above_four_gigabytes_stay_whole() -> None:
+    library = Recorder(cuMemAllocAsync=sets(0x7F1234567890, ctypes.c_uint64))
+    driver = Driver(library)
+    assert driver.allocate(2**33, stream=5) == 0x7F1234567890
+    (arguments,) = library.called("cuMemAllocAsync")
+    assert [argument.value for argument in arguments[1:]] == [2**33, 5]
+    driver.copy(2**40, 2**41, 2**33, stream=5)
+    (arguments,) = library.called("cuMemcpyDtoDAsync_v2")
+    assert [argument.value for argument in arguments] == [2**40, 2**41, 2**33, 5]
+
+
+def test_the_current_context_is_left_as_it_is() -> None:
+    library = Recorder(cuCtxGetCurrent=sets(0x55), cuCtxGetDevice=sets(3, ctypes.c_int))
+    with Driver(library).context() as found:
+        assert found == (0x55, 3)
+    assert library.called("cuCtxPushCurrent_v2") == []
+    assert library.called("cuCtxPopCurrent_v2") == []
+
+
+def test_without_a_context_the_primary_one_is_current_for_the_while() -> None:
+    library = Recorder(cuCtxGetCurrent=sets(0), cuDevicePrimaryCtxRetain=sets(0x66))
+    driver = Driver(library)
+    with driver.context() as found:
+        assert found == (0x66, 0)
+    with pytest.raises(ZeroDivisionError), driver.context():
+        _ = 1 // 0
+    assert len(library.called("cuDevicePrimaryCtxRetain")) == 1
+    assert len(library.called("cuCtxPushCurrent_v2")) == len(library.called("cuCtxPopCurrent_v2")) == 2
+
+
+def test_a_failed_call_says_what_the_driver_says() -> None:
+    def says(text: bytes):
+        def answer(status: int, reference: object) -> int:
+            pointed(reference, ctypes.c_char_p).value = text
+            return 0
+
+        return answer
+
+    library = Recorder(
+        cuLaunchKernel=700,
+        cuGetErrorName=says(b"CUDA_ERROR_ILLEGAL_ADDRESS"),
+        cuGetErrorString=says(b"an illegal memory access was encountered"),
+    )
+    with pytest.raises(
+        RunError, match=r"CG5013.*cuLaunchKernel failed: CUDA_ERROR_ILLEGAL_ADDRESS \(700\), an illegal"
+    ):
+        Driver(library).launch(1, (1, 1, 1), (1, 1, 1), 0, 0, [])
+
+
+def test_a_driver_that_does_not_start_means_no_gpu() -> None:
+    with pytest.raises(RunError, match="CG5011"):
+        Driver(Recorder(cuInit=100))
+
+
+def test_memory_of_the_host_has_no_gpu() -> None:
+    assert Driver(Recorder(cuPointerGetAttribute=1)).ordinal_of(4096) == -1
+    assert Driver(Recorder(cuPointerGetAttribute=sets(2, ctypes.c_int))).ordinal_of(4096) == 2
