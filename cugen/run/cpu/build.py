@@ -21,6 +21,7 @@ _COMMON = (
     "-std=c++17",
     "-w",
     "-g1",
+    "-gdwarf-4",  # in version 5 addr2line of binutils 2.40 takes the harness for the .cu
     "-pthread",
     "-fwrapv",
     "-ffp-contract=off",
@@ -37,7 +38,12 @@ class Kind(Enum):
     TRACED = "traced"
 
 
-_SANITIZERS = ("-fsanitize=address,undefined,float-cast-overflow", "-fno-sanitize-recover=all")
+# AddressSanitizer knows the arrays that object-size would report without their names.
+_SANITIZERS = (
+    "-fsanitize=address,undefined,float-cast-overflow",
+    "-fno-sanitize=object-size",
+    "-fno-sanitize-recover=all",
+)
 _FLAGS = {
     Kind.FAST: ("-O2",),
     Kind.SANITIZED: ("-O1", "-fno-omit-frame-pointer", *_SANITIZERS),

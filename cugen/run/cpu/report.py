@@ -82,7 +82,8 @@ def _undefined(errors: str, source_name: str) -> Fault | None:
     if match is None:
         match = re.search(r":(\d+):\d+: runtime error: (.*)", errors)
         return Fault("undefined", match[2], _frame(errors, source_name)) if match else None
-    return Fault("undefined", match[2], int(match[1]))
+    kind = "out of bounds" if "out of bounds" in match[2] else "undefined"
+    return Fault(kind, match[2], int(match[1]))
 
 
 def _address(errors: str, report: Report, source_name: str) -> Fault | None:

@@ -1,0 +1,78 @@
+"""Traces: every access of every thread, with its array, offset, width and line."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from cugen.run.cpu import CpuDevice
+
+COPY = r"""
+#include <cuda_fp16.h>
+__constant__ float taps[2];
+__device__ float baked[2] = {1.0f, 2.0f};
+
+extern "C" __global__ void k(const float4* in, float* out, __half* halves, int* count) {
+  __shared__ float tile[8];
+  extern __shared__ __align__(8) unsigned char storage[];
+  const int t = threadIdx.x;
+  const float4 v = in[t];
+  tile[t] = v.x + v.y;
+  reinterpret_cast<float2*>(storage)[t] = make_float2(v.z, v.w);
+  __syncthreads();
+  const float w = __ldg(&tile[1 - t]);
+  out[2 * blockIdx.x + t] = w + taps[t] + baked[t];
+  halves[t] = __float2half(w) + halves[t];
+  atomicAdd(count, 1);
+}
+"""
+
+
+@pytest.fixture(scope="module")
+def trace(make_job):
+    arrays = {
+        "in": np.arange(8, dtype=np.float32),
+        "out": np.zeros(6, np.float32),
+        "halves": np.zeros(2, np.uint16),
+        "count": np.zeros(1, np.int32),
+    }
+    job = make_job(
+        COPY,
+        arrays,
+        outputs=("out",),
+        inouts=("halves", "count"),
+        grid=(3, 1, 1),
+        block=(2, 1, 1),
+        dynamic=16,
+        alignment=16,
+    )
+    return CpuDevice().trace(job)
+
+
+def test_a_threads_records_are_its_accesses_in_program_order(trace):
+    own = [r for r in trace if r.block == 2 and r.thread == 1]
+    assert all(r.launch == 0 for r in own)
+    plain = [(r.kind, r.array, r.offset, r.bytes, r.line, r.interval) for r in own]
+    assert plain[:4] == [
+        ("read", "in", 16, 16, 10, 0),
+        ("write", "tile", 4, 4, 11, 0),
+        ("write", "storage", 8, 8, 12, 0),
+        ("read", "tile", 0, 4, 14, 1),
+    ]
+    assert sorted(plain[4:7]) == sorted(
+        [("read", "taps", 4, 4, 15, 1), ("read", "baked", 4, 4, 15, 1), ("write", "out", 20, 4, 15, 1)]
+    )
+    assert plain[7:] == [
+        ("read", "halves", 2, 2, 16, 1),
+        ("write", "halves", 2, 2, 16, 1),
+        ("atomic", "count", 0, 4, 17, 1),
+    ]
+
+
+def test_a_trace_can_be_cut_down_to_one_array(trace):
+    shared = trace.of("tile")
+    assert len(shared) == 3 * 2 * 2
+    assert [r.array for r in shared] == ["tile"] * 12
+    assert dict(zip(trace.arrays, trace.shared, strict=True))["tile"]
+    assert shared[1:3][0] == shared[1]
+    assert len(trace.table) == len(trace) == 3 * 2 * 10
