@@ -12,6 +12,8 @@ from cugen.reference.tracked import Tracked, after_store, against_exact, deviati
 from cugen.spec.expressions import Boundary
 from cugen.spec.types import DType
 
+_SOME = 1 << 16  # elements looked at together; most arrays of fractions show one among the first
+
 Region = tuple[slice | int | Values | None, ...]
 
 
@@ -97,8 +99,7 @@ class Contents:
         else:
             stored, slack = x.value, x.bound
         self.value[region] = stored
-        self.integral = self.integral and (x.integral or not self.dtype.is_float) and slack is None
-        self.integral = self.integral and (not self.dtype.is_float or fits(stored.astype(np.float64), self.dtype))
+        self.integral = self.integral and x.integral and slack is None and fits(stored.astype(np.float64), self.dtype)
         self.slack = _assigned(self.slack, region, slack, self.shape)
         if self.keeps_exact:
             if self.exact is not None:
@@ -149,8 +150,12 @@ def empty(dtype: DType, shape: tuple[int, ...], *, is_temporary: bool, keeps_exa
 
 
 def _all_integers(elements: Values, dtype: DType) -> bool:
-    values = elements.astype(np.float64, copy=False)
-    return bool(np.all(np.isfinite(values))) and bool(np.all(np.rint(values) == values)) and fits(values, dtype)
+    flat = elements.reshape(-1)
+    for start in range(0, flat.size, _SOME):
+        values = flat[start : start + _SOME].astype(np.float64, copy=False)
+        if not (np.all(np.rint(values) == values) and fits(values, dtype)):
+            return False
+    return True
 
 
 def inside_or_not(subscript: Values, extent: int, boundary: Boundary | None) -> tuple[Values, Values | None]:

@@ -27,9 +27,7 @@ def footprint(expr: Expr, extents: Extents, params: Extents, joined: frozenset[s
         largest = max(footprint(factor, inner, params, joined) for part in parts for factor in part)
         sides = [elements(frozenset().union(*map(free_indices, part)), inner, joined) for part in parts]
         return max(largest, *sides, elements(free_indices(expr), extents, joined))
-    names = free_indices(expr)
-    if isinstance(expr, Reduce | Scan):
-        names = names.union(*map(free_indices, children(expr)), _bound_extents(expr, params))
+    names = _span(expr)
     return max([elements(names, inner, joined), *(footprint(c, inner, params, joined) for c in children(expr))])
 
 
@@ -41,10 +39,19 @@ def operations(expr: Expr, extents: Extents, params: Extents) -> float:
         factors = factors_of(expr)
         full = frozenset().union(*map(free_indices, factors)) | set(_bound_extents(expr, params))
         return sum(operations(f, inner, params) for f in factors) + _CONTRACTION * elements(full, inner)
-    names = free_indices(expr) | set(_bound_extents(expr, params))
-    if isinstance(expr, Reduce | Scan):
-        names = names.union(*map(free_indices, children(expr)))
-    return below + elements(frozenset(names), inner)
+    return below + elements(_span(expr), inner)
+
+
+def _span(expr: Expr) -> frozenset[str]:
+    """The indices over which an expression's own work runs: a reduction's or scan's are those of its terms."""
+    match expr:
+        case Reduce(indices=indices):
+            own = frozenset(index.name for index in indices)
+        case Scan(inner=index):
+            own = frozenset((index.name,))
+        case _:
+            return free_indices(expr)
+    return own.union(*map(free_indices, children(expr)))
 
 
 def statement_cost(statement: Statement, params: Extents) -> float:

@@ -83,7 +83,8 @@ class Sum:
         # No partial sum is larger than the terms of one sign together, but for what rounding added before.
         relative = gamma(self.terms, dtype)
         majority = (self.magnitude + np.abs(self.value)) / 2
-        error = np.where(finite, relative * (majority + relative * self.magnitude), 0.0)
+        reach = np.minimum(majority + relative * self.magnitude, self.magnitude)
+        error = np.where(finite, relative * reach, 0.0)
         if self.inherited is not None:
             error = error + self.inherited
         return settle(self.value, np.where(self._may_overflow(dtype), np.inf, error), dtype)
