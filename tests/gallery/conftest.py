@@ -1,0 +1,52 @@
+"""The gallery for tests: one that asks for `spec` or `kernel` runs once for each kernel of `specs/`."""
+
+from __future__ import annotations
+
+from functools import cache
+from pathlib import Path
+
+import pytest
+
+from cugen.kernel import Kernel, generate
+from cugen.spec.load import load_all
+from cugen.spec.model import Spec
+
+ROOT = Path(__file__).parents[2]
+
+
+@cache
+def _gallery() -> dict[str, Spec]:
+    paths = sorted((ROOT / "specs").glob("*.yaml"))
+    return {spec.kernel: spec for path in paths for spec in load_all(path)}
+
+
+@cache
+def _kernel(name: str) -> Kernel:
+    return generate(_gallery()[name])
+
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    if "gallery_name" in metafunc.fixturenames:
+        metafunc.parametrize("gallery_name", list(_gallery()))
+
+
+@pytest.fixture
+def spec(gallery_name: str) -> Spec:
+    return _gallery()[gallery_name]
+
+
+@pytest.fixture
+def kernel(gallery_name: str) -> Kernel:
+    return _kernel(gallery_name)
+
+
+@pytest.fixture
+def gallery() -> dict[str, Spec]:
+    """Every spec of the gallery by its kernel's name."""
+    return _gallery()
+
+
+@pytest.fixture
+def root() -> Path:
+    """The project's folder."""
+    return ROOT

@@ -1,0 +1,42 @@
+"""Every spec of the gallery compiles for GPUs without a warning, and gives the right numbers on the CPU device."""
+
+from __future__ import annotations
+
+import pytest
+
+from cugen.kernel import Kernel
+from cugen.run.cpu.device import CpuDevice
+from cugen.run.verify import verify
+from cugen.toolchain.cuda import compile_cubin
+
+TARGETS = ("sm_75", "sm_80", "sm_90")
+
+
+def check(kernel: Kernel, device: CpuDevice) -> None:
+    run = verify(kernel.spec, kernel.source, kernel.manifest, device)
+    assert run.verification.passed, "\n".join(run.verification.messages)
+
+
+def test_a_run_on_the_cpu_device_is_right(kernel: Kernel) -> None:
+    check(kernel, CpuDevice())
+
+
+def test_a_run_with_shuffled_lanes_is_right(kernel: Kernel) -> None:
+    check(kernel, CpuDevice(shuffle=1))
+
+
+@pytest.mark.slow
+def test_a_sanitised_run_finds_nothing(kernel: Kernel) -> None:
+    check(kernel, CpuDevice(sanitize=True, shuffle=2, limit_seconds=900))
+
+
+@pytest.mark.slow
+def test_no_two_threads_race_for_shared_memory(kernel: Kernel) -> None:
+    check(kernel, CpuDevice(races=True, limit_seconds=900))
+
+
+@pytest.mark.parametrize("target", TARGETS)
+def test_the_source_compiles_without_a_warning(kernel: Kernel, target: str) -> None:
+    cubin = compile_cubin(kernel.source, kernel.name, target)
+    assert [str(warning) for warning in cubin.warnings] == []
+    assert sorted(cubin.kernels) == sorted(launch.kernel for launch in kernel.manifest.launches)

@@ -1,0 +1,217 @@
+"""What each spec of the gallery computes, written once more by hand: the reference must mean the same."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from cugen.reference.evaluate import evaluate
+from cugen.run.inputs import draw, known_params
+from cugen.spec.model import Spec
+
+Array = Any  # a NumPy array; NumPy's own annotations lose its shape and type in most operations
+MEANINGS: dict[str, Callable[..., Array]] = {}
+ROUNDING = 2.0**-22  # the reference rounds what a spec stores on the way; a wrong term would be far larger
+
+
+def meaning_of(*kernels: str) -> Callable[[Callable[..., Array]], Callable[..., Array]]:
+    """The function yields the only output of these kernels; its parameters are their inputs, floats in float64."""
+
+    def register(function: Callable[..., Array]) -> Callable[..., Array]:
+        MEANINGS.update(dict.fromkeys(kernels, function))
+        return function
+
+    return register
+
+
+@meaning_of(
+    "matmul_naive",
+    "matmul_tiled",
+    "matmul_tiled_even",
+    "matmul_padded",
+    "matmul_dynamic_shared",
+    "matmul_column_major",
+    "matmul_register_tiles",
+    "matmul_batched",
+    "matmul_f64",
+    "matmul_f16",
+)
+def product(A: Array, B: Array) -> Array:
+    return np.matmul(A, B)
+
+
+@meaning_of("matmul_int8")
+def product_of_integers(A: Array, B: Array) -> Array:
+    return np.matmul(A.astype(np.int32), B.astype(np.int32))
+
+
+@meaning_of("matmul_transposed_a")
+def product_with_first_transposed(A: Array, B: Array) -> Array:
+    return A.T @ B
+
+
+@meaning_of("matmul_transposed_b")
+def product_with_second_transposed(A: Array, B: Array) -> Array:
+    return A @ B.T
+
+
+@meaning_of("matmul_bias_relu")
+def dense_layer(A: Array, B: Array, bias: Array) -> Array:
+    return np.maximum(A @ B + bias, 0)
+
+
+@meaning_of("matmul_lower_triangular")
+def product_with_lower_triangle(L: Array, B: Array) -> Array:
+    return np.tril(L) @ B
+
+
+@meaning_of("saxpy")
+def scaled_and_added(a: float, x: Array, y: Array) -> Array:
+    return a * x + y
+
+
+@meaning_of("polynomial")
+def polynomial(c: Array, x: Array) -> Array:
+    return np.polynomial.polynomial.polyval(x, c)
+
+
+@meaning_of("structures_of_arrays")
+def lengths_of_components(x: Array, y: Array, z: Array) -> Array:
+    return np.linalg.norm([x, y, z], axis=0)
+
+
+@meaning_of("array_of_structures")
+def lengths_of_points(point: Array) -> Array:
+    return np.linalg.norm(point, axis=1)
+
+
+@meaning_of("transpose_naive", "transpose_shared", "transpose_padded", "transpose_swizzled")
+def transposed(A: Array) -> Array:
+    return A.T
+
+
+@meaning_of("blur5x5", "blur_separable")
+def blurred(image: Array) -> Array:
+    row = np.array([1, 4, 6, 4, 1]) / 16
+    height, width = image.shape
+    padded = np.pad(image, 2, mode="edge")
+    return sum(
+        row[r] * row[s] * padded[r : r + height, s : s + width] for r in range(5) for s in range(5)
+    ) + np.zeros_like(image)
+
+
+@meaning_of("sobel")
+def steepness(image: Array) -> Array:
+    height, width = image.shape
+    padded = np.pad(image, 1, mode="edge")
+    smooth, differ = [1, 2, 1], [-1, 0, 1]
+    gx, gy = np.zeros_like(image), np.zeros_like(image)
+    for r in range(3):
+        for s in range(3):
+            part = padded[r : r + height, s : s + width]
+            gx += smooth[r] * differ[s] * part
+            gy += differ[r] * smooth[s] * part
+    return np.hypot(gx, gy)
+
+
+@meaning_of("jacobi2d")
+def relaxed(u: Array) -> Array:
+    result = u.copy()
+    result[1:-1, 1:-1] = (u[:-2, 1:-1] + u[2:, 1:-1] + u[1:-1, :-2] + u[1:-1, 2:]) / 4
+    return result
+
+
+@meaning_of("heat3d")
+def heated(u: Array) -> Array:
+    laplacian = sum(np.diff(u, n=2, axis=axis, prepend=0, append=0) for axis in range(3))
+    return u + float(np.float32(0.1)) * laplacian
+
+
+@meaning_of("row_sum")
+def sums_of_rows(x: Array) -> Array:
+    return np.sum(x, axis=1)
+
+
+@meaning_of("column_sum")
+def sums_of_columns(x: Array) -> Array:
+    return np.sum(x, axis=0)
+
+
+@meaning_of("full_sum")
+def sum_of_all(x: Array) -> Array:
+    return np.sum(x)
+
+
+@meaning_of("softmax")
+def softmax(x: Array) -> Array:
+    powers = np.exp(x)
+    return powers / powers.sum(axis=1, keepdims=True)
+
+
+@meaning_of("layer_norm")
+def normalised(x: Array, gamma: Array, beta: Array) -> Array:
+    deviation = np.sqrt(x.var(axis=1, keepdims=True) + float(np.float32(1e-5)))
+    return (x - x.mean(axis=1, keepdims=True)) / deviation * gamma + beta
+
+
+@meaning_of("argmax")
+def places_of_maxima(x: Array) -> Array:
+    return np.argmax(x, axis=1)
+
+
+@meaning_of("cumulative_sum")
+def running_sums(x: Array) -> Array:
+    return np.cumsum(x, axis=1)
+
+
+@meaning_of("gather")
+def picked_rows(table: Array, ids: Array) -> Array:
+    return table[ids]
+
+
+@meaning_of("pitched_copy")
+def copied(dense: Array) -> Array:
+    return dense
+
+
+@meaning_of("conv_strided_dilated")
+def convolved(x: Array, w: Array) -> Array:
+    """Stride 2, dilation 2, two zeros round the image: tap (r, s) meets every second pixel from (2r, 2s) on."""
+    padded = np.pad(x, ((0, 0), (2, 2), (2, 2)))
+    rows, columns = (padded.shape[1] - 5) // 2 + 1, (padded.shape[2] - 5) // 2 + 1
+    result = np.zeros((w.shape[0], rows, columns))
+    for r in range(3):
+        for s in range(3):
+            met = padded[:, 2 * r :: 2, 2 * s :: 2][:, :rows, :columns]
+            result += np.einsum("oc,cpq->opq", w[:, :, r, s], met)
+    return result
+
+
+@meaning_of("conv_transposed")
+def scattered(x: Array, w: Array) -> Array:
+    """Stride 2, one pixel cut off all round: each pixel adds the filter, scaled by it, at twice its place."""
+    _, height, width = x.shape
+    result = np.zeros((w.shape[1], 2 * (height - 1) + 4, 2 * (width - 1) + 4))
+    for i in range(height):
+        for j in range(width):
+            result[:, 2 * i : 2 * i + 4, 2 * j : 2 * j + 4] += np.einsum("c,cors->ors", x[:, i, j], w)
+    return result[:, 1:-1, 1:-1]
+
+
+def _widened(values: Array) -> Array:
+    return values.astype(np.float64) if values.dtype.kind == "f" else values
+
+
+def test_each_spec_has_a_meaning_written_by_hand(gallery: dict[str, Spec]) -> None:
+    assert sorted(MEANINGS) == sorted(gallery)
+
+
+def test_the_reference_agrees_with_the_meaning_written_by_hand(spec: Spec) -> None:
+    inputs = draw(spec, known_params(spec, {}), seed=5)
+    expected = MEANINGS[spec.kernel](**{n: _widened(a) for n, a in inputs.arrays.items()}, **inputs.scalars)
+    (result,) = evaluate(spec, inputs.arrays, scalars=inputs.scalars).values()
+    assert result.exact.shape == expected.shape
+    np.testing.assert_allclose(result.exact.astype(np.float64), expected, rtol=ROUNDING, atol=ROUNDING)
+    assert np.all(result.accepts(expected.astype(result.value.dtype)))
