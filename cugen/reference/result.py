@@ -44,7 +44,7 @@ def whole_result(contents: Contents) -> Result:
     """All elements of an array that statements have filled."""
     exact = contents.value if contents.exact is None else contents.exact
     bound = np.zeros(contents.shape) if contents.bound is None else contents.bound
-    return Result(contents.value, exact, bound, contents.slack is None, contents.candidates)
+    return Result(contents.value, exact, bound, _has_no_freedom(contents.slack), contents.candidates)
 
 
 def result_at(contents: Contents, numbers: NDArray[np.int64]) -> Result:
@@ -54,4 +54,10 @@ def result_at(contents: Contents, numbers: NDArray[np.int64]) -> Result:
     exact = value if contents.exact is None else contents.exact.reshape(-1)[numbers]
     bound = np.zeros(numbers.shape) if contents.bound is None else contents.bound.reshape(-1)[numbers]
     choices = {i: contents.candidates[n] for i, n in enumerate(numbers.tolist()) if n in contents.candidates}
-    return Result(value, exact, bound, contents.slack is None, choices)
+    slack = None if contents.slack is None else contents.slack.reshape(-1)[numbers]
+    return Result(value, exact, bound, _has_no_freedom(slack), choices)
+
+
+def _has_no_freedom(slack: Floats | None) -> bool:
+    """Whether all stored elements are certain; a store often rounds away what the order of evaluation left open."""
+    return slack is None or not np.any(slack)

@@ -96,6 +96,14 @@ def test_float64_bounds_cover_the_reference_too(run, rng):
         assert result.accepts(np.add.accumulate(rng.permutation(x))[-1])
 
 
+def test_a_sum_in_float64_rounds_to_one_float32(run, rng):
+    x = rng.random(1000).astype(np.float32)
+    result = run(*SUM, {"x": x}, "accumulate: float64")
+    assert result.exactly_representable
+    assert result.value == np.float32(math.fsum(x))
+    assert not result.accepts(np.nextafter(result.value, np.float32(0)))
+
+
 @pytest.mark.parametrize("seed", range(5))
 def test_a_layer_norm_in_float32_stays_within_its_bound(run, seed):
     rng = np.random.default_rng(seed)
