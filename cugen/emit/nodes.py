@@ -12,6 +12,7 @@ from cugen.plan.ir import (
     Accumulate,
     Array,
     Assign,
+    Component,
     Condition,
     Copy,
     Declare,
@@ -22,10 +23,13 @@ from cugen.plan.ir import (
     Load,
     Loop,
     Store,
+    Vector,
 )
 from cugen.plan.symbols import Integer, Ranges, bounds
-from cugen.spec.expressions import Const
-from cugen.spec.types import INT64
+from cugen.spec.expressions import Const, Expr
+from cugen.spec.types import INT64, DType
+
+_ATOM = 0  # the precedence of what never needs parentheses
 
 
 class NodePrinter(ValuePrinter):
@@ -70,7 +74,18 @@ class NodePrinter(ValuePrinter):
     def element(self, access: Element) -> str:
         return self._stored(access.access)
 
+    def component(self, part: Component) -> str:
+        """`x4.at[v]`, as it is stored."""
+        return f"{part.vector.name}.at[{self.integer(part.place)}]"
+
+    def _print(self, expr: Expr) -> tuple[str, int]:
+        if isinstance(expr, Component):
+            return widened(self.component(expr), expr.vector.element), _ATOM
+        return super()._print(expr)
+
     def let(self, node: Let) -> str:
+        if isinstance(node.local, Vector):
+            return f"{self._vector_type(node.local.element, node.local.width)} {node.local.name}"
         kind = c_name(node.local.dtype)
         if node.value is None:
             return f"{kind} {node.local.name}"
@@ -79,12 +94,18 @@ class NodePrinter(ValuePrinter):
 
     def load(self, node: Load) -> str:
         dtype = node.access.array.dtype
+        if node.access.width > 1:
+            kind = self._vector_type(dtype, node.access.width)
+            return f"const auto {node.local.name} = *reinterpret_cast<const {kind}*>(&{self.place(node.access)})"
         value = widened(self._stored(node.access), dtype)
         if node.guard is not None and node.otherwise is not None:
             value = f"{self.integers.guard(node.guard)} ? {value} : {self.operand(node.otherwise)}"
         return f"const {c_name(dtype.compute)} {node.local.name} = {value}"
 
     def store(self, node: Store) -> str:
+        if node.access.width > 1:
+            kind = self._vector_type(node.access.array.dtype, node.access.width)
+            return f"*reinterpret_cast<{kind}*>(&{self.place(node.access)}) = {self.print(node.value)}"
         return f"{self.place(node.access)} = {narrowed(self.print(node.value), node.access.array.dtype)}"
 
     def accumulate(self, node: Accumulate) -> str:
@@ -99,6 +120,11 @@ class NodePrinter(ValuePrinter):
         return f"{self.place(node.target)} = {source}"
 
     def assign(self, node: Assign) -> str:
+        if isinstance(node.local, Component):
+            element = node.local.vector.element
+            if isinstance(node.value, Component) and node.value.vector.element == element:
+                return f"{self.component(node.local)} = {self.component(node.value)}"
+            return f"{self.component(node.local)} = {narrowed(self.print(node.value), element)}"
         return self.assignment(node.local.name, node.value)
 
     def declare(self, node: Declare) -> str:
@@ -121,6 +147,10 @@ class NodePrinter(ValuePrinter):
         for extent in reversed(shape[1:]):
             items = ["{" + ", ".join(items[n : n + extent]) + "}" for n in range(0, len(items), extent)]
         return "{" + ", ".join(items) + "}" if array.shape else items[0]
+
+    def _vector_type(self, element: DType, width: int) -> str:
+        self.functions.setdefault(("vector", ""))
+        return f"Vector<{c_name(element)}, {width}>"
 
     def _stored(self, access: Access) -> str:
         place = self.place(access)

@@ -181,6 +181,9 @@ def _constants(context: Context, plan: Plan, bodies: tuple[Node, ...], launcher:
 
 
 def _function_text(env: jinja2.Environment, name: str, kind: str) -> str:
+    """A helper for one element type, or a template over all of them where `kind` is empty."""
+    if not kind:
+        return env.get_template(f"functions/{name}.cu.j2").render()
     dtype = next(t for t in DTYPES.values() if c_name(t) == kind)
     unsigned = {8: "unsigned char", 16: "unsigned short", 32: "unsigned int", 64: "unsigned long long"}
     return env.get_template(f"functions/{name}.cu.j2").render(

@@ -74,6 +74,25 @@ class Element(Local):
 
 
 @dataclass(frozen=True, slots=True)
+class Vector(Local):
+    """`width` consecutive elements in registers, which one access loads or stores: `Vector<float, 4> x4`."""
+
+    element: DType  # as stored
+    width: int
+
+    def component(self, place: Integer) -> Component:
+        return Component(self.name, self.dtype, self, place)
+
+
+@dataclass(frozen=True, slots=True)
+class Component(Local):
+    """One element of a vector, in its compute type: `x4.at[v]`."""
+
+    vector: Vector
+    place: Integer
+
+
+@dataclass(frozen=True, slots=True)
 class Index:
     """A named integer of the kernel: `const int row = blockIdx.y * 16 + threadIdx.y;`."""
 
@@ -112,13 +131,15 @@ Condition = Guard | Expr
 
 @dataclass(frozen=True, slots=True)
 class Loop:
-    """`for (int index = start; index < stop; index += step)`; `unroll` asks the compiler to unroll it whole."""
+    """`for (int index = start; index < stop; index += step)`; `unroll` asks the compiler to unroll it whole, `rolled`
+    to leave it the loop that it is."""
 
     index: Index
     start: Integer
     stop: Integer
     step: int = 1
     unroll: bool = False
+    rolled: bool = False
     downward: bool = False  # from stop - 1 to start
 
 
@@ -140,7 +161,8 @@ class Let:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Load:
-    """Introduces a local with an element of memory, or with `otherwise` where the guard fails."""
+    """Introduces a local with an element of memory, or with `otherwise` where the guard fails; a `Vector` with all that
+    a wide access reads."""
 
     local: Local
     access: Access
@@ -150,7 +172,7 @@ class Load:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Store:
-    """Writes a value, rounded to the array's element type."""
+    """Writes a value, rounded to the array's element type; a `Vector` as it stands."""
 
     access: Access
     value: Expr
