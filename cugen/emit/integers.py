@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from itertools import pairwise
 
 import sympy
 
@@ -29,12 +30,15 @@ _BUILTINS = ("blockIdx.", "threadIdx.")
 
 @dataclass
 class IntegerPrinter:
-    """Prints for one kernel. `params` are told apart because they stand after indices in a product; `functions`
+    """Prints for one kernel. `params` stand first in a product and last in a sum; `functions`
     collects the helper functions that the text calls."""
 
     ranges: Mapping[sympy.Symbol, Range]
     params: frozenset[str]
     functions: dict[tuple[str, str], None] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self._order = {name: position for position, name in enumerate(self.ranges)}
 
     def print(self, expr: Integer, *, wide: bool = False) -> str:
         """C text of `expr`; `wide` asks for 64 bits even where 32 would do."""
@@ -76,17 +80,16 @@ class IntegerPrinter:
         if len(order) > 1 and strides[0] == 1 and strides[-1] != 1:
             order.reverse()
         shape = access.array.shape
-        dense = all(
-            (strides[a] - strides[b] * shape[b]).expand() == 0 for a, b in zip(order, order[1:], strict=False)
-        ) and (not order or strides[order[-1]] == 1)
+        dense = all((strides[a] - strides[b] * shape[b]).expand() == 0 for a, b in pairwise(order)) and (
+            not order or strides[order[-1]] == 1
+        )
         wide = self.is_wide(access.offset()) if order else False
         text, precedence = "", _ATOM
         for position, dimension in enumerate(order):
             sub = access.subscripts[dimension]
-            if dense:
-                if text:
-                    scaled = _paren(text, precedence, _PRODUCT)
-                    text, precedence = f"{scaled} * {self._factor(shape[dimension])}", _PRODUCT
+            if dense and text:
+                scaled = _paren(text, precedence, _PRODUCT)
+                text, precedence = f"{scaled} * {self._factor(shape[dimension])}", _PRODUCT
             if not text and sub == 0 and position < len(order) - 1:
                 continue
             if dense:
@@ -133,7 +136,7 @@ class IntegerPrinter:
                 operator = "/" if isinstance(expr, FloorDiv) else "%"
                 return f"{self._operand(a, wide, _PRODUCT)} {operator} {self._factor(b)}", _PRODUCT
             case FloorDiv() | Mod():
-                name = "floor_divide" if isinstance(expr, FloorDiv) else "floor_modulo"
+                name = "floor_div" if isinstance(expr, FloorDiv) else "floor_mod"
                 wide = wide or self.is_wide(a)
                 self.functions.setdefault((name, "long long" if wide else "int"))
                 return f"{name}({self.print(a, wide=wide)}, {self.print(b)})", _ATOM
@@ -161,7 +164,7 @@ class IntegerPrinter:
                 text += f" - {own}" if negative else f" + {own}"
         return text, _SUM
 
-    def _term_key(self, term: Integer) -> tuple[int, int, str]:
+    def _term_key(self, term: Integer) -> tuple[int, int, int, str]:
         """Positive before negative; then from the block's origin to the thread's place to the rest, numbers last."""
         negative = bool(term.could_extract_minus_sign())
         names = [s.name for s in term.free_symbols]
@@ -173,11 +176,15 @@ class IntegerPrinter:
             kind = 1
         elif term.is_Symbol and term.name in ("tx", "ty"):
             kind = 2
-        elif not term.is_Symbol or term.name in self.params:
+        elif not term.is_Symbol:
             kind = 3
         else:
-            kind = 4
-        return (1 if negative else 0, kind, str(term))
+            kind = 3 if term.name not in self.params else 4
+        return (1 if negative else 0, kind, self._latest(term), str(term))
+
+    def _latest(self, term: Integer) -> int:
+        """When the last of the term's indices was introduced: outer indices stand before inner ones."""
+        return max((self._order.get(s, 0) for s in term.free_symbols if s.name not in self.params), default=0)
 
     def _product(self, expr: Integer, wide: bool) -> tuple[str, int]:
         coefficient, factors = 1, []
@@ -186,7 +193,7 @@ class IntegerPrinter:
                 coefficient *= int(factor)
             else:
                 factors.append(factor)
-        factors.sort(key=lambda f: (f.is_Symbol and f.name in self.params, str(f)))
+        factors.sort(key=lambda f: (not (f.is_Symbol and f.name in self.params), self._latest(f), str(f)))
         sign = "-" if coefficient < 0 else ""
         magnitude = abs(coefficient)
         if magnitude != 1:

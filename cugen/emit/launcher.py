@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import Any
 
 from cugen.emit.ctypes import c_name, header_of
@@ -42,12 +42,7 @@ class Launcher:
 
     def variables(self) -> dict[str, Any]:
         """What the launch template needs."""
-        return {
-            name: getattr(self, name)
-            for name in (
-                "name parameters checks uploads launches workspace workspace_total size_parameters size_arguments"
-            ).split()
-        }
+        return {f.name: getattr(self, f.name) for f in fields(self) if f.name not in ("symbols", "includes", "notes")}
 
 
 def make_launcher(context: Context, plan: Plan) -> Launcher:
@@ -145,7 +140,8 @@ def _launch(context: Context, kernel: Kernel, text: Any, printer: IntegerPrinter
         else:
             arguments.append(context.symbols[name].name)
     shared = str(kernel.dynamic_shared_bytes)
-    call = f"{kernel.name}<<<dim3({', '.join(grid)}), dim3({', '.join(block)}), {shared}, stream>>>({', '.join(arguments)})"
+    configuration = f"dim3({', '.join(grid)}), dim3({', '.join(block)}), {shared}, stream"
+    call = f"{kernel.name}<<<{configuration}>>>({', '.join(arguments)})"
     return LaunchText(
         kernel.name,
         " && ".join(f"{extent} > 0" for extent in empty),

@@ -56,9 +56,11 @@ class NodePrinter(ValuePrinter):
         """`for (int k = 0; k < K; ++k)`."""
         name = loop.index.name
         kind = self.integer_type(loop.index)
-        start, stop = self.integer(loop.start), self.integer(loop.stop)
+        start, stop = self.integer(loop.start), f"< {self.integer(loop.stop)}"
+        if loop.stop.is_Add and loop.stop.args[0] == 1:
+            stop = f"<= {self.integer(loop.stop - 1)}"
         step = f"++{name}" if loop.step == 1 else f"{name} += {loop.step}"
-        return f"for ({kind} {name} = {start}; {name} < {stop}; {step})"
+        return f"for ({kind} {name} = {start}; {name} {stop}; {step})"
 
     def condition(self, condition: Condition) -> str:
         return self.integers.guard(condition) if isinstance(condition, Guard) else self.print(condition)
@@ -135,7 +137,18 @@ class NodePrinter(ValuePrinter):
             constant = "const " if array.values is not None else ""
             first = f" = {self.initializer(array)}" if array.values is not None else " = {}" if node.zeroed else ""
             return f"{constant}{c_name(array.dtype)} {array.symbol}{extents}{first}"
+        if array.dynamic:
+            return self._carved(array)
         return f"__shared__ {c_name(array.dtype)} {array.symbol}{extents}"
+
+    def _carved(self, array: Array) -> str:
+        """A tile inside the dynamic shared memory: a pointer to its rows."""
+        rows = "".join(f"[{self.integer(extent)}]" for extent in array.padded_shape[1:])
+        kind = c_name(array.dtype)
+        start = "shared_memory" + (f" + {array.dynamic_offset}" if array.dynamic_offset else "")
+        target = f"{kind} (*{array.symbol}){rows}" if rows else f"{kind}* {array.symbol}"
+        cast = f"{kind} (*){rows}" if rows else f"{kind}*"
+        return f"{target} = reinterpret_cast<{cast}>({start})"
 
     def initializer(self, array: Array) -> str:
         """`{{1.0f, 2.0f}, {3.0f, 4.0f}}`, nested as the array's dimensions."""

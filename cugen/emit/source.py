@@ -11,6 +11,7 @@ from cugen.emit.ctypes import c_name, header_of, literal
 from cugen.emit.describe import header_lines, heading
 from cugen.emit.environment import bind, environment
 from cugen.emit.launcher import Launcher, make_launcher
+from cugen.emit.layout import tidy
 from cugen.emit.nodes import NodePrinter
 from cugen.plan import usage
 from cugen.plan.context import Context
@@ -76,7 +77,7 @@ def render(context: Context, plan: Plan) -> Sources:
         notes=launcher.notes,
         **launcher.variables(),
     )
-    return Sources(_tidy(source), _tidy(header))
+    return Sources(tidy(source), tidy(header))
 
 
 def _kernel_text(env: jinja2.Environment, context: Context, plan: Plan, kernel: Kernel, printer: NodePrinter) -> str:
@@ -103,7 +104,7 @@ def _check_accesses(kernel: Kernel, printer: NodePrinter, text: str) -> None:
             f"{kernel.name}: planned {len(planned)} accesses, printed {len(printer.printed)} ({missing})"
         )
     for array in usage.arrays(kernel.body):
-        declarations = 1 if array.space in ("shared", "register") else 0
+        declarations = 1 if array.space in ("shared", "register") and not array.dynamic else 0
         expected = sum(1 for a in planned if a.array.symbol == array.symbol) + declarations
         found = len(re.findall(rf"\b{re.escape(array.symbol)}\[", text))
         if found != expected and array.shape:
@@ -194,13 +195,3 @@ def _function_text(env: jinja2.Environment, name: str, kind: str) -> str:
         is_signed=dtype.name.startswith("int"),
         suffix="f" if dtype.name == "float32" else "",
     )
-
-
-def _tidy(text: str) -> str:
-    """No blanks at line ends, no two empty lines in a row, one newline at the end."""
-    lines = [line.rstrip() for line in text.splitlines()]
-    kept = [line for n, line in enumerate(lines) if line or (n and lines[n - 1])]
-    kept = [
-        line for n, line in enumerate(kept) if line or (kept[n - 1] != "{" and n + 1 < len(kept) and kept[n + 1] != "}")
-    ]
-    return "\n".join(kept).strip("\n") + "\n"

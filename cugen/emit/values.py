@@ -1,4 +1,4 @@
-"""Value expressions → C: operators, functions and conversions with the language's meaning, not C's, where they differ."""
+"""Value expressions → C, with the language's meaning of operators and conversions where C's differs."""
 
 from __future__ import annotations
 
@@ -78,8 +78,9 @@ class ValuePrinter:
 
     def assignment(self, target: str, value: Expr) -> str:
         """`target = value`, or `target += rest` where the value begins with the target."""
-        if isinstance(value, Op) and value.name in ("add", "mul") and value.args[0] == Local(target, value.dtype):
-            if not self._may_wrap(value):
+        if isinstance(value, Op) and value.name in ("add", "mul"):
+            grows = value.args[0] == Local(target, value.dtype)
+            if grows and not self._may_wrap(value):
                 return f"{target} {_INFIX[value.name][0]}= {self.print(value.args[1])}"
         return f"{target} = {self.print(value)}"
 

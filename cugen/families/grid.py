@@ -1,4 +1,4 @@
-"""How output elements are laid over threads: up to three axes, or one flat index where the grid has no room for them."""
+"""How output elements are laid over threads: up to three axes, or one flat index where the grid is too small."""
 
 from __future__ import annotations
 

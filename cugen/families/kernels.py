@@ -1,4 +1,4 @@
-"""From a family's parts to a `Kernel`: parameters, shared bytes and the ranges that the printer and the analysis need."""
+"""From a family's parts to a `Kernel`: its parameters, its shared bytes and the ranges of its symbols."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def assemble(
         tuple(parts),
         grid,
         block,
-        tuple(sorted(lowering.ranges.items(), key=lambda item: str(item[0]))),
+        tuple(lowering.ranges.items()),
         tuple(statement.text for statement in request.group.statements),
         minimum_blocks,
         sum(tile_bytes(a, lowering.ranges) for a in shared if not a.dynamic),

@@ -28,14 +28,23 @@ def lower_statements(request: Request, lowering: Lowering, scope: Scope) -> None
             value = Op("add", (_old(statement, own, lowering, scope), value), own.dtype)
         if read_later or not stored:
             rounded: Expr = value if declared.dtype == value.dtype else Cast(value, declared.dtype)
-            local = Local(lowering.names.allocate(f"{statement.target.lower()}_value"), own.dtype)
-            scope.nodes.append(Let(local, rounded))
+            if not isinstance(rounded, Local):
+                local = Local(_local_name(statement, lowering, stored), own.dtype)
+                scope.nodes.append(Let(local, rounded))
+                rounded = local
             for read in _own_reads(statements[position + 1 :], statement):
-                scope.remember(read, local)
-            value = local
+                scope.remember(read, rounded)
+            value = rounded
         if stored:
             access = Access(lowering.arrays[statement.target], _subscripts(statement, lowering), "store")
             scope.nodes.append(Store(access, value))
+
+
+def _local_name(statement: Statement, lowering: Lowering, stored: bool) -> str:
+    """A temporary that lives in a register goes by its own name."""
+    if not stored:
+        return lowering.arrays[statement.target].symbol
+    return lowering.names.allocate(f"{statement.target.lower()}_value")
 
 
 def _old(statement: Statement, own: Read, lowering: Lowering, scope: Scope) -> Expr:

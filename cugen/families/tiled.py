@@ -1,4 +1,4 @@
-"""Contractions through shared tiles: each block stages a tile of both operands, then walks on along the summed index."""
+"""Contractions through shared tiles: a block stages a tile of each operand, then walks on along the summed index."""
 
 from __future__ import annotations
 

@@ -69,7 +69,11 @@ def _recompute(spec: Spec) -> tuple[list[Statement], list[str]]:
             value = statement.value
         current = replace(statement, value=value)
         later = spec.statements[position + 1 :]
-        if _is_cheap_temporary(current, spec, written) and not _reads_what_changes(current, later):
+        if (
+            _is_cheap_temporary(current, spec, written)
+            and not _reads_what_changes(current, later)
+            and _is_read_elsewhere(current, later)
+        ):
             inlined[statement.target] = current
             notes.append(f"{statement.target} is recomputed where it is read: it has no reduction of its own")
         result.append(current)
@@ -92,6 +96,20 @@ def _is_cheap_temporary(statement: Statement, spec: Spec, written: Mapping[str, 
         and all(isinstance(sub, IndexValue) for sub in statement.subscripts)
         and not any(isinstance(node, Reduce | Scan) for node in walk(statement.value))
     )
+
+
+def _is_read_elsewhere(statement: Statement, later: tuple[Statement, ...]) -> bool:
+    """Whether a thread that computes a later statement needs elements other than its own."""
+    for reader in later:
+        if not _reads(reader, statement.target):
+            continue
+        aligned = _aligned(reader, statement)
+        if aligned is None:
+            return True
+        own = [r for r in _array_reads(aligned) if r.array == statement.target]
+        if any(read.subscripts != statement.subscripts for read in own):
+            return True
+    return False
 
 
 def _reads_what_changes(statement: Statement, later: tuple[Statement, ...]) -> bool:
@@ -137,7 +155,7 @@ def _aligned(statement: Statement, first: Statement) -> Statement | None:
 
 
 def _may_join(statement: Statement, group: list[Statement]) -> bool:
-    """Whether the arrays that cross between the statement and the group are only touched at each thread's own element."""
+    """Whether what crosses between the statement and the group is only touched at each thread's own element."""
     for earlier in group:
         for read in _array_reads(statement):
             if read.array == earlier.target and (read.subscripts != earlier.subscripts or read.exact):

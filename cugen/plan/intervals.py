@@ -10,7 +10,7 @@ from cugen.spec.types import DType
 
 
 def interval(expr: Expr, names: Mapping[str, Range]) -> Range:
-    """The values that an integer or bool expression can take; `names` gives the ranges of locals, indices and params."""
+    """The values that an integer or bool expression can take; `names` holds those of locals, indices and params."""
     whole = (expr.dtype.lowest, expr.dtype.highest)
     match expr:
         case Const(value=value):

@@ -43,6 +43,7 @@ from cugen.spec.expressions import (
     Reduce,
     Scan,
     Select,
+    children,
     free_indices,
     walk,
 )
@@ -77,9 +78,12 @@ class Lowering:
     _loops: dict[tuple[str, Range], str] = field(default_factory=dict)
     _active: list[str] = field(default_factory=list)
     _read_names: dict[Read, str] = field(default_factory=dict)
+    _depends: dict[sympy.Symbol, frozenset[str]] = field(default_factory=dict)
+    _shared: dict[Expr, None] = field(default_factory=dict)  # mentioned at more than one place
 
     def prepare(self, expressions: tuple[Expr, ...]) -> None:
         """Chooses the names of loads: an array's own where it is read at one place, else with its subscripts."""
+        self._shared = _mentioned_twice(expressions)
         reads = {node: None for expr in expressions for node in walk(expr) if isinstance(node, Read)}
         places: dict[str, list[Read]] = {}
         for read in reads:
@@ -97,6 +101,8 @@ class Lowering:
         match expr:
             case Read():
                 return self._read(expr, scope)
+            case Op() if expr in self._shared:
+                return self._once(expr, scope)
             case Op():
                 return replace(expr, args=tuple(self.lower(arg, scope) for arg in expr.args))
             case Cast():
@@ -133,6 +139,7 @@ class Lowering:
         """A named index with this value, introduced in `scope`."""
         index = Index(self.names.allocate(wish), definition, bounds(definition, self.ranges))
         self.ranges[index.symbol] = index.range
+        self._depends[index.symbol] = self._indices_in(definition)
         scope.nodes.append(Define(index))
         return index.symbol
 
@@ -167,6 +174,15 @@ class Lowering:
             return Local(value.name, INT64)
         return _value_of(value)
 
+    def _once(self, op: Op, scope: Scope) -> Expr:
+        """A named value for what the statement mentions more than once."""
+        home = scope.home(free_indices(op))
+        value = replace(op, args=tuple(self.lower(arg, home) for arg in op.args))
+        local = Local(self.names.allocate(_value_name(op)), op.dtype)
+        home.nodes.append(Let(local, value))
+        home.remember(op, local)
+        return local
+
     # Reads
 
     def _read(self, read: Read, scope: Scope) -> Expr:
@@ -181,6 +197,9 @@ class Lowering:
             )
             if read.boundary.mode in ("zero", "value"):
                 value = 0 if read.boundary.mode == "zero" else read.boundary.value
+                subscripts = tuple(
+                    self._nameable(sub, extent, home) for sub, extent in zip(subscripts, array.shape, strict=True)
+                )
                 outside = Guard(exact + self.inside(subscripts, array.shape).terms)
                 if outside.terms:
                     guard, otherwise = outside, Const(value if value is not None else 0, read.dtype)
@@ -210,7 +229,13 @@ class Lowering:
                     self.ranges[self.symbols[value.name]] = (low, high)
         return to_integer(_with_locals(expr, home), self.symbols)
 
-    def _folded(self, sub: Integer, extent: Integer, read: Read, home: Scope) -> Integer:
+    def _nameable(self, sub: Integer, extent: Integer, scope: Scope) -> Integer:
+        """A subscript that a guard and an access both mention, under a name where it's long."""
+        inside = bounds(sub, self.ranges)[0] >= 0 and self.is_below(sub, extent)
+        short = sub.is_Symbol or sub.is_Integer or (sub.is_Add and len(sub.args) == 2 and sub.args[0].is_Integer)
+        return sub if inside or short else self._named(sub, sub, extent, scope)
+
+    def _folded(self, sub: Integer, extent: Integer, read: Read, scope: Scope) -> Integer:
         """A subscript brought inside by clamping, wrapping or reflecting; unchanged where it can't leave."""
         assert read.boundary is not None
         low = bounds(sub, self.ranges)[0]
@@ -221,13 +246,27 @@ class Lowering:
             case "clamp":
                 inside = Maximum(sub, integer(0)) if low < 0 else sub
                 inside = inside if self.is_below(inside, extent) else Minimum(inside, last)
-                return self.define(f"{_stem(sub)}_clamped", inside, home)
+                return self._named(inside, sub, extent, scope)
             case "wrap":
-                return self.define(f"{_stem(sub)}_wrapped", Mod(sub, extent), home)
+                return self._named(Mod(sub, extent), sub, extent, scope)
             case _:
-                period = Maximum(2 * extent - 2, integer(1))
-                folded = self.define(f"{_stem(sub)}_folded", Mod(sub, period), home)
-                return self.define(f"{_stem(sub)}_reflected", Minimum(folded, 2 * extent - 2 - folded), home)
+                folded = self._named(Mod(sub, Maximum(2 * last, integer(1))), sub, extent, scope)
+                return self._named(Minimum(folded, 2 * last - folded), sub, extent, scope)
+
+    def _named(self, value: Integer, sub: Integer, extent: Integer, scope: Scope) -> Integer:
+        """An index for a subscript that is more than an index and a constant, once for each scope that sees it."""
+        home = scope.home(self._indices_in(value))
+        known = home.recall_index(value)
+        if known is None:
+            known = self.define(_index_name(sub, extent), value, home)
+            home.remember_index(value, known)
+        return known
+
+    def _indices_in(self, value: Integer) -> frozenset[str]:
+        """The spec's indices on which a value depends, also through the definitions of other names."""
+        used = value.free_symbols
+        direct = {name for name, symbol in self.symbols.items() if symbol.free_symbols & used}
+        return frozenset(direct.union(*(self._depends.get(s, frozenset()) for s in used)))
 
     # Choices
 
@@ -425,6 +464,33 @@ def combine(kind: str, running: Expr, value: Expr) -> Expr:
     return Op(name, (running, value), running.dtype)
 
 
+def _mentioned_twice(expressions: tuple[Expr, ...]) -> dict[Expr, None]:
+    """Operations on data that have more than one place in the expressions; equal parents count as one place."""
+    places: dict[Expr, int] = {}
+    seen: dict[Expr, None] = {}
+    open_ = list(expressions)
+    while open_:
+        expr = open_.pop()
+        places[expr] = places.get(expr, 0) + 1
+        if expr not in seen:
+            seen[expr] = None
+            open_.extend(() if isinstance(expr, Read) else children(expr))
+    return {
+        expr: None
+        for expr, count in places.items()
+        if count > 1 and isinstance(expr, Op) and any(isinstance(n, Read | Reduce | Scan) for n in walk(expr))
+    }
+
+
+def _value_name(op: Op) -> str:
+    match op:
+        case Op(name="div", args=(Reduce(kind="sum"), _)):
+            return "mean"
+        case Op(name="add"):
+            return "total"
+    return {"sub": "difference", "mul": "product", "div": "quotient"}.get(op.name, f"{op.name}_value")
+
+
 def _conjuncts(where: Expr | None) -> tuple[Expr, ...]:
     if where is None:
         return ()
@@ -455,9 +521,12 @@ def _value_of(value: Integer) -> Expr:
     raise NotAnInteger(f"index without a name: {value}")
 
 
-def _stem(sub: Integer) -> str:
-    symbols = sorted(s.name for s in sub.free_symbols)
-    return symbols[0] if symbols else "at"
+def _index_name(sub: Integer, extent: Integer) -> str:
+    """`ym1` for `y - 1`; else the extent's letter in lower case, as `h` for a subscript into H rows; else `at`."""
+    if sub.is_Add and len(sub.args) == 2 and sub.args[0].is_Integer and sub.args[1].is_Symbol:
+        offset = int(sub.args[0])
+        return f"{sub.args[1].name}{'m' if offset < 0 else 'p'}{abs(offset)}"
+    return extent.name.lower() if extent.is_Symbol else "at"
 
 
 def _suffix(read: Read) -> str:

@@ -6,6 +6,7 @@ or, where they depend on a dynamic param, text in the language of shapes (`"(M +
 
 from __future__ import annotations
 
+import hashlib
 import json
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
@@ -100,16 +101,17 @@ class Manifest:
     input_hash: str = ""  # of all that went in: spec, templates, version, target
 
     def to_json(self) -> str:
-        """The file's text; the same manifest gives the same bytes."""
+        """The file's text; the same manifest gives the same bytes. Its last key is the hash of all before it."""
         kinds = {ArrayArgument: "array", ScalarArgument: "scalar", ParamArgument: "param"}
         content: dict[str, Any] = {"cugen": 1} | asdict(self)
         content["arguments"] = [{"kind": kinds[type(a)]} | asdict(a) for a in self.arguments]
-        return json.dumps(content, indent=2) + "\n"
+        return _stamped(content)
 
     @staticmethod
     def from_json(text: str) -> Manifest:
         """The manifest that `to_json` wrote. ValueError or KeyError for anything else."""
         content = json.loads(text)
+        content.pop("manifest_hash", None)
         if content.pop("cugen") != 1:
             raise ValueError("not a cugen manifest of format 1")
         kinds = {"array": ArrayArgument, "scalar": ScalarArgument, "param": ParamArgument}
@@ -118,6 +120,21 @@ class Manifest:
             content[key] = tuple(_frozen(cls, item) for item in content[key])
         content["require"] = tuple(content["require"])
         return Manifest(**content)
+
+
+def is_untouched(text: str) -> bool:
+    """Whether `text` is what `to_json` wrote, to the byte: nobody edited it."""
+    try:
+        content = json.loads(text)
+        del content["manifest_hash"]
+        return _stamped(content) == text
+    except (ValueError, KeyError, TypeError):
+        return False
+
+
+def _stamped(content: Mapping[str, Any]) -> str:
+    digest = hashlib.sha256(json.dumps(content).encode()).hexdigest()
+    return json.dumps({**content, "manifest_hash": digest}, indent=2) + "\n"
 
 
 def _frozen(cls: Any, content: Mapping[str, Any]) -> Any:

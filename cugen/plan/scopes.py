@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from cugen.plan.ir import Node
+from cugen.plan.symbols import Integer
 from cugen.spec.expressions import Expr
 
 
 class Scope:
-    """A block of nodes; `binds` are the indices that it introduces. One that may not run at all holds its nodes back."""
+    """A block of nodes; `binds` are the indices that it introduces. One that may not run keeps its nodes."""
 
     def __init__(
         self, parent: Scope | None = None, binds: frozenset[str] = frozenset(), *, certain: bool = True
@@ -19,6 +20,7 @@ class Scope:
         self.certain = certain  # runs at least once whenever its parent does
         self.nodes: list[Node] = []
         self._known: dict[Expr, Expr] = {}
+        self._indices: dict[Integer, Integer] = {}
 
     def ancestors(self) -> Iterator[Scope]:
         """This scope and those round it, inside out."""
@@ -42,4 +44,14 @@ class Scope:
         for scope in self.ancestors():
             if expr in scope._known:
                 return scope._known[expr]
+        return None
+
+    def remember_index(self, value: Integer, name: Integer) -> None:
+        self._indices[value] = name
+
+    def recall_index(self, value: Integer) -> Integer | None:
+        """The index that already has this value, here or in a scope round this one."""
+        for scope in self.ancestors():
+            if value in scope._indices:
+                return scope._indices[value]
         return None

@@ -17,7 +17,7 @@ from cugen.targets import target
 
 
 def make_plan(spec: Spec) -> Plan:
-    """The launches of a spec. SpecError where a placement or a schedule can't be honoured, with every family's reason."""
+    """The launches of a spec. SpecError, with every family's reason, where what it asks for can't be done."""
     context = make_context(spec)
     grouping = group_statements(spec)
     report = Reporter(spec.file, spec.text)
@@ -104,7 +104,7 @@ def _span(request: Request, key: str) -> Span:
 
 
 def _schedule(spec: Spec, group: Group) -> Schedule:
-    """What the spec fixes for a group: the schedule under an output's name, else the one for all, where its indices occur."""
+    """What the spec fixes for a group: the schedule under an output's name, else the common one where it applies."""
     schedules = dict(spec.schedules)
     for statement in group.statements:
         if statement.target in schedules:

@@ -1,0 +1,146 @@
+"""`<stem>.cu`, `<stem>.h` and `<stem>.json` on disk: whether they are current, how they differ, and writing them.
+
+Each file is replaced by one rename, so a reader sees the whole old or the whole new one. The manifest comes last: its
+hashes tell an interrupted set, and one that somebody edited, from a good one.
+"""
+
+from __future__ import annotations
+
+import difflib
+import hashlib
+import json
+import os
+import re
+import secrets
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from cugen.plan.manifest import is_untouched
+
+SUFFIXES = (".cu", ".h", ".json")
+
+
+@dataclass(frozen=True, slots=True)
+class Texts:
+    """What one kernel's files hold, in the order of SUFFIXES."""
+
+    stem: str
+    source: str
+    header: str
+    manifest: str
+
+    @property
+    def contents(self) -> tuple[str, str, str]:
+        return self.source, self.header, self.manifest
+
+
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """A file on disk that isn't what would be written; `state` is missing, stale, or edited by hand."""
+
+    path: Path
+    state: str
+    diff: str  # unified, from the file on disk to what would be written
+
+
+def paths(folder: Path, stem: str) -> tuple[Path, Path, Path]:
+    """The three files. ValueError for a stem that would leave the folder."""
+    if Path(stem).name != stem:
+        raise ValueError(f"not the stem of a file: {stem!r}")
+    source, header, manifest = (folder / f"{stem}{suffix}" for suffix in SUFFIXES)
+    return source, header, manifest
+
+
+def is_current(folder: Path, stem: str, input_hash: str) -> bool:
+    """Whether the files on disk were made from the same input and nobody has touched them since."""
+    source, header, manifest = paths(folder, stem)
+    try:
+        text = _decoded(manifest.read_bytes())
+        if not is_untouched(text):
+            return False
+        content = json.loads(text)
+        expected = [content["input_hash"], content["source_hash"], content["header_hash"]]
+        return [input_hash, _sha256(source.read_bytes()), _sha256(header.read_bytes())] == expected
+    except (OSError, KeyError):
+        return False
+
+
+def write(folder: Path, texts: Texts, *, always: bool = False) -> tuple[Path, ...]:
+    """Writes the files whose bytes differ, or all of them with `always`; the ones that were written. OSError where
+    the folder can't be made or written to."""
+    folder.mkdir(parents=True, exist_ok=True)
+    written = []
+    for path, text in zip(paths(folder, texts.stem), texts.contents, strict=True):
+        if always or _content(path) != text.encode():
+            write_atomically(path, text.encode())
+            written.append(path)
+    return tuple(written)
+
+
+def write_atomically(path: Path, content: bytes) -> None:
+    """Puts `content` at `path` by one rename. A link at `path` is replaced, not followed."""
+    temporary = path.with_name(f".{path.name}.{secrets.token_hex(8)}.tmp")
+    try:
+        descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666)
+        with os.fdopen(descriptor, "wb") as file:
+            file.write(content)
+        os.replace(temporary, path)
+    finally:
+        temporary.unlink(missing_ok=True)
+
+
+def differences(folder: Path, texts: Texts) -> Iterator[Difference]:
+    """Every file that isn't what `write` would leave there."""
+    recorded = _recorded_hashes(folder, texts.stem)
+    for path, text, recorded_hash in zip(paths(folder, texts.stem), texts.contents, recorded, strict=True):
+        found = _content(path)
+        if found is None:
+            yield Difference(path, "missing", _diff("/dev/null", str(path), "", text))
+        elif found != text.encode():
+            state = "stale" if _sha256(found) == recorded_hash else "edited by hand"
+            yield Difference(path, state, _diff(str(path), str(path), _decoded(found), text))
+
+
+def make_rule(targets: Iterable[Path], dependencies: Iterable[str]) -> str:
+    """A depfile: one rule in the syntax of Make, which Ninja reads too. ValueError for a path with a line break, for
+    which that syntax has no form."""
+    left = " ".join(_escaped(str(path)) for path in targets)
+    right = [_escaped(path) for path in dict.fromkeys(dependencies)]
+    return left + ":" + "".join(f" \\\n  {path}" for path in right) + "\n"
+
+
+def _escaped(path: str) -> str:
+    """Backslashes count only before a blank, `#` or `:`, where those that stand there are doubled."""
+    if re.search(r"[\n\r\0]", path):
+        raise ValueError(f"a depfile can't hold a path with a line break: {path!r}")
+    return re.sub(r"(\\*)([ \t#:])", r"\1\1\\\2", path).replace("$", "$$")
+
+
+def _recorded_hashes(folder: Path, stem: str) -> tuple[str, str, str]:
+    """What the manifest on disk says that the files were when they were written; empty where it doesn't."""
+    manifest = _content(paths(folder, stem)[2])
+    text = "" if manifest is None else _decoded(manifest)
+    if manifest is None or not is_untouched(text):
+        return "", "", ""
+    content = json.loads(text)
+    return content.get("source_hash", ""), content.get("header_hash", ""), _sha256(manifest)
+
+
+def _diff(before_name: str, after_name: str, before: str, after: str) -> str:
+    lines = difflib.unified_diff(
+        before.splitlines(keepends=True), after.splitlines(keepends=True), before_name, after_name
+    )
+    return "".join(line if line.endswith("\n") else f"{line}\n\\ No newline at end of file\n" for line in lines)
+
+
+def _content(path: Path) -> bytes | None:
+    return path.read_bytes() if path.exists() else None
+
+
+def _decoded(content: bytes) -> str:
+    return content.decode(errors="replace")
+
+
+def _sha256(content: bytes) -> str:
+    return hashlib.sha256(content).hexdigest()
