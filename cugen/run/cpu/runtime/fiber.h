@@ -7,7 +7,10 @@
 
 #include <vector>
 
-#if !defined(__x86_64__) && !defined(__aarch64__)
+// -DCUGEN_UCONTEXT takes the portable way, ten times slower, on any machine.
+#if !defined(CUGEN_UCONTEXT) && (defined(__x86_64__) || defined(__aarch64__))
+#define CUGEN_ASSEMBLY_SWITCH
+#else
 #include <ucontext.h>
 #endif
 
@@ -25,12 +28,12 @@ struct Fiber {
   const void* bottom = nullptr;
   size_t size = 0;
   void* sanitizer_state = nullptr;
-#if !defined(__x86_64__) && !defined(__aarch64__)
+#if !defined(CUGEN_ASSEMBLY_SWITCH)
   ucontext_t context;
 #endif
 };
 
-#if defined(__x86_64__) || defined(__aarch64__)
+#if defined(CUGEN_ASSEMBLY_SWITCH)
 #if defined(__APPLE__)
 #define CUGEN_SYMBOL "_cugen_switch"
 #else
@@ -77,7 +80,7 @@ inline void create_fiber(Fiber& fiber, size_t number, void (*entry)()) {
   const size_t offset = number % 61 * 64;
   fiber.bottom = base + page;
   fiber.size = kStackBytes - offset;
-#if defined(__x86_64__) || defined(__aarch64__)
+#if defined(CUGEN_ASSEMBLY_SWITCH)
   char* const saved = base + page + fiber.size - kSavedBytes;
   *reinterpret_cast<void (**)()>(saved + kReturnAddressAt) = entry;
   fiber.stack_pointer = saved;
@@ -93,7 +96,7 @@ inline void switch_fiber(Fiber& from, Fiber& to) {
 #if defined(CUGEN_ADDRESS_SANITIZER)
   __sanitizer_start_switch_fiber(&from.sanitizer_state, to.bottom, to.size);
 #endif
-#if defined(__x86_64__) || defined(__aarch64__)
+#if defined(CUGEN_ASSEMBLY_SWITCH)
   cugen_switch(&from.stack_pointer, to.stack_pointer);
 #else
   swapcontext(&from.context, &to.context);
