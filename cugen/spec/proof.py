@@ -20,7 +20,8 @@ def never_negative(goal: Form, facts: Sequence[Form], params: Mapping[str, Param
     """Whether `goal >= 0` follows from `facts`, each of which says that a form is at least 0."""
     if goal.is_constant and goal.constant >= 0:
         return True
-    system = _relevant((goal.scaled(-1) - 1), facts, params)
+    assumed = goal.scaled(-1) - 1
+    system = _relevant(assumed, [*facts, *_times_divisors(assumed)], params)
     return system is not None and _contradictory(system)
 
 
@@ -44,6 +45,12 @@ def _relevant(start: Form, facts: Sequence[Form], params: Mapping[str, Param]) -
         if len(system) > _MAX_FACTS:
             return None
     return system + [fact for fact in left if fact.is_constant]
+
+
+def _times_divisors(form: Form) -> list[Form]:
+    """The form times each divisor that isn't a number: quotients by params are bounded only as products with them."""
+    divisors = [atom.divisor for atom, _ in form.terms if isinstance(atom, Quotient) and not atom.divisor.is_constant]
+    return [product for divisor in divisors if (product := multiply(form, divisor)) is not None]
 
 
 def _known(atom: Atom, facts: Sequence[Form], params: Mapping[str, Param]) -> list[Form]:
