@@ -1,0 +1,58 @@
+"""Say what a diagnostic's code means: the cause, a spec that shows it, the spec that cures it."""
+
+from __future__ import annotations
+
+import argparse
+import re
+import sys
+from pathlib import Path
+from typing import TextIO
+
+from cugen.cli.failures import DONE, wrong_call
+from cugen.cli.terminal import has_colour, paint
+from cugen.spec.nearest import did_you_mean
+
+_FOLDER = Path(__file__).resolve().parent.parent / "explain"
+_INLINE_CODE = re.compile(r"`([^`]+)`")
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("code", metavar="CODE", nargs="?", help="such as CG1048; without it all codes are listed")
+
+
+def execute(args: argparse.Namespace) -> int:
+    pages = {path.stem: path for path in sorted(_FOLDER.glob("CG*.md"))}
+    if args.code is None:
+        for path in pages.values():
+            with path.open(encoding="utf-8") as page:
+                print(page.readline().removeprefix("#").strip())
+        return DONE
+    code = _normal(args.code)
+    if code not in pages:
+        raise wrong_call(f"there is no code `{args.code}`", did_you_mean(code, pages, what="codes"))
+    print(_styled(pages[code].read_text(encoding="utf-8"), sys.stdout), end="")
+    return DONE
+
+
+def _normal(code: str) -> str:
+    """`CG1048` for what a person may paste: `cg1048`, `1048`, `error[CG1048]:`."""
+    code = code.strip().upper().removeprefix("ERROR").strip("[]: ")
+    return f"CG{code}" if code.isdigit() else code
+
+
+def _styled(text: str, stream: TextIO) -> str:
+    """Markdown as it is, or for a terminal: headings bold, code set off, fences gone."""
+    if not has_colour(stream):
+        return text
+    lines = []
+    inside = False
+    for line in text.splitlines():
+        if line.startswith("```"):
+            inside = not inside
+        elif inside:
+            lines.append(f"    {paint(line, 'green', stream)}" if line else "")
+        elif line.startswith("#"):
+            lines.append(paint(line.lstrip("# "), "bold", stream))
+        else:
+            lines.append(_INLINE_CODE.sub(lambda found: paint(found[1], "green", stream), line))
+    return "\n".join(lines) + "\n"

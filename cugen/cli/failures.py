@@ -1,0 +1,69 @@
+"""What went wrong, as a text for the user and an exit status."""
+
+from __future__ import annotations
+
+import errno
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+DONE = 0
+NO = 1  # stale, over a limit, the result differs
+WRONG_INPUT = 2
+CANNOT_HERE = 3  # this machine lacks something
+OWN_FAULT = 4
+INTERRUPTED = 130  # as shells report what ended by Ctrl-C
+PIPE_CLOSED = 141  # as they report what ended because nobody reads its output any more
+
+_MACHINE_ERRORS = (errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOSPC, errno.EDQUOT, errno.ENOMEM, errno.EMFILE)
+
+
+class Failure(Exception):
+    """Ends a command: `text` goes to standard error, `status` is the exit status."""
+
+    def __init__(self, text: str, status: int = WRONG_INPUT) -> None:
+        self.text = text
+        self.status = status
+        super().__init__(text)
+
+
+def wrong_call(message: str, help: str = "") -> Failure:
+    """The call itself is wrong; `help` is the cure."""
+    return Failure(f"error: {message}" + (f"\n  = help: {help}" if help else ""))
+
+
+@contextmanager
+def files_of_the_user() -> Iterator[None]:
+    """Inside, what the system says against a file is the user's to mend."""
+    try:
+        yield
+    except OSError as error:
+        raise Failure(_system_error(error)) from error
+
+
+def failure_of(error: BaseException) -> Failure | None:
+    """The failure that an exception amounts to; None for a fault of cugen's own."""
+    from cugen.run.codes import DEVICE_FAULT, NO_GPU
+    from cugen.run.errors import RunError
+    from cugen.spec.diagnostics import SpecError
+    from cugen.toolchain.codes import COMPILE_FAILED
+    from cugen.toolchain.errors import CompileError, ToolMissing
+
+    match error:
+        case Failure():
+            return error
+        case SpecError():
+            return Failure(str(error))
+        case RunError(code=code):
+            return Failure(str(error), {NO_GPU: CANNOT_HERE, DEVICE_FAULT: NO}.get(code, WRONG_INPUT))
+        case ToolMissing():
+            return Failure(str(error), CANNOT_HERE)
+        case CompileError(code=code) if code != COMPILE_FAILED:
+            return Failure(str(error), CANNOT_HERE)
+        case OSError(errno=number) if number in _MACHINE_ERRORS:
+            return Failure(_system_error(error), CANNOT_HERE)
+    return None
+
+
+def _system_error(error: OSError) -> str:
+    place = f"{error.filename}: " if error.filename else ""
+    return f"error: {place}{error.strerror or error}"

@@ -1,0 +1,37 @@
+"""What the kernels take, as a CUDA compiler decides: registers, spills, stack."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from cugen.kernel import Kernel
+    from cugen.toolchain.cuda import KernelResources
+
+
+@dataclass(frozen=True)
+class Resources:
+    """By the name of each launched kernel; empty, with the reason, where nothing here can compile for the target."""
+
+    kernels: Mapping[str, KernelResources]
+    compiler: str = ""
+    reason: str = ""
+
+
+def resources_of(kernel: Kernel) -> Resources:
+    """CompileError where a compiler refuses the source itself."""
+    from cugen.toolchain.codes import COMPILE_FAILED
+    from cugen.toolchain.cuda import compile_cubin
+    from cugen.toolchain.errors import CompileError, ToolMissing
+
+    try:
+        cubin = compile_cubin(kernel.source, kernel.name, kernel.manifest.target)
+    except ToolMissing as error:
+        return Resources({}, reason=f"{error.tool} was not found; {error.cure}")
+    except CompileError as error:
+        if error.code == COMPILE_FAILED:
+            raise
+        return Resources({}, reason=error.reason)
+    return Resources(cubin.kernels, cubin.compiler)

@@ -1,0 +1,194 @@
+"""Generate the kernels of a spec, compile them, run them and compare what they compute with the NumPy reference."""
+
+from __future__ import annotations
+
+import argparse
+import io
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from cugen.cli import report
+from cugen.cli.devices import CHOICES, Choice, choose
+from cugen.cli.failures import DONE, NO, OWN_FAULT, Failure, files_of_the_user, wrong_call
+from cugen.cli.resources import resources_of
+from cugen.cli.specs import add_options, assignment, load_one_file, settings_of, unique
+from cugen.cli.terminal import note
+
+if TYPE_CHECKING:
+    from cugen.run.inputs import Inputs
+    from cugen.run.verify import Run
+    from cugen.spec.model import Spec
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("spec", metavar="SPEC", help="a spec's file")
+    parser.add_argument("--device", choices=CHOICES, default="auto", help="auto takes a GPU where there is one")
+    parser.add_argument("--kernel", metavar="NAME", help="the one of several kernels to run")
+    add_options(parser)
+    parser.add_argument(
+        "--input",
+        metavar="A=a.npy",
+        action="append",
+        default=[],
+        type=assignment,
+        dest="inputs",
+        help="take an array from a .npy, .npz, .png or .jpg file; the others are random",
+    )
+    parser.add_argument(
+        "--output",
+        metavar="C=c.npy",
+        action="append",
+        default=[],
+        type=assignment,
+        dest="outputs",
+        help="save a result",
+    )
+    parser.add_argument("--seed", metavar="N", type=_natural, default=0, help="of the random inputs (default: 0)")
+    parser.add_argument("--repeat", metavar="N", type=_natural, default=1, help="time N plays (default: 1)")
+    parser.add_argument("--json", action="store_true", help="print one JSON object")
+    parser.add_argument("--sanitize", action="store_true", help="on the CPU: run under sanitizers")
+    parser.add_argument(
+        "--shuffle", metavar="SEED", type=_natural, help="on the CPU: run the threads of a block in random order"
+    )
+
+
+def execute(args: argparse.Namespace) -> int:
+    if args.device == "gpu" and (args.sanitize or args.shuffle is not None):
+        raise wrong_call("`--sanitize` and `--shuffle` are for the CPU device", "leave out `--device gpu`")
+    specs = load_one_file(args)
+    if len(specs) > 1 and (args.inputs or args.outputs):
+        names = ", ".join(spec.kernel for spec in specs[:20])
+        raise wrong_call("`--input` and `--output` are for one kernel", f"choose one with `--kernel`: {names}")
+    choice = choose(args.device, sanitize=args.sanitize, shuffle=args.shuffle)
+    found = []
+    for spec in specs:
+        content = _run(spec, choice, args)
+        found.append(content)
+        if not args.json:
+            print(report.text(content, quiet=args.quiet), flush=True)
+    if args.json:
+        print(json.dumps(found[0] if len(found) == 1 else {"kernels": found}, indent=2))
+    return DONE if all(content["passed"] for content in found) else NO
+
+
+def _run(spec: Spec, choice: Choice, args: argparse.Namespace) -> report.Content:
+    from cugen.kernel import generate
+    from cugen.run.verify import verify
+    from cugen.toolchain.codes import COMPILE_FAILED
+    from cugen.toolchain.errors import CompileError
+    from cugen.toolchain.failure import explain_failure
+
+    params = dynamic_params(spec, args)
+    inputs = _inputs(spec, params, args)
+    outputs = _outputs(spec, args)
+    kernel = generate(spec)
+    note(f"{kernel.name}: compiling and running on the {choice.device.name}", quiet=args.quiet or not args.json)
+    try:
+        result = verify(
+            spec,
+            kernel.source,
+            kernel.manifest,
+            choice.device,
+            params=params,
+            inputs=inputs,
+            seed=args.seed,
+            repeat=max(1, args.repeat),
+        )
+        resources = resources_of(kernel) if not result.outcome.registers else None
+    except CompileError as error:
+        if error.code != COMPILE_FAILED:
+            raise
+        raise Failure(explain_failure(error, kernel.source), OWN_FAULT) from error
+    _save(result, outputs)
+    return report.content(kernel, params, choice, result, resources, args)
+
+
+def dynamic_params(spec: Spec, args: argparse.Namespace) -> dict[str, int]:
+    """The values that `--set` gives to dynamic params; loading has checked each by itself."""
+    from cugen.run.codes import MISSING_ARGUMENT, PARAM_REFUSED
+    from cugen.run.errors import RunError
+    from cugen.spec.param_expressions import holds
+
+    settings = settings_of(args)
+    values: dict[str, int] = {}
+    for param in spec.params:
+        if not param.is_dynamic:
+            continue
+        if param.name not in settings:
+            cure = f"give it one, such as --set {param.name}={_example_value(param.minimum, param.multiple_of)}"
+            raise RunError(MISSING_ARGUMENT, f"{spec.kernel} needs a value for the param `{param.name}`", cure)
+        values[param.name] = int(settings[param.name])
+    known = {p.name: p.value for p in spec.params if p.value is not None} | values
+    for requirement in spec.require:
+        if not holds(requirement.condition, known):
+            raise RunError(PARAM_REFUSED, f"`{requirement.text}` doesn't hold for what `--set` gives")
+    return values
+
+
+def _example_value(minimum: int, multiple_of: int) -> int:
+    """A value that the param may have, 64 or the next that is allowed."""
+    return max(-(-max(minimum, 64) // multiple_of) * multiple_of, multiple_of)
+
+
+def _inputs(spec: Spec, params: Mapping[str, int], args: argparse.Namespace) -> Inputs | None:
+    """Random inputs with what the user gives in their place; None where nothing is given."""
+    from cugen.run.files import read
+    from cugen.run.inputs import draw, known_params, shape_of
+
+    settings = settings_of(args)
+    scalars = {s.name: settings[s.name] for s in spec.scalars if s.value is None and s.name in settings}
+    files = unique(args.inputs, "--input")
+    if not files and not scalars:
+        return None
+    known = known_params(spec, params)
+    arrays = {}
+    for item in files:
+        _check_name(spec, item.name, ("input", "inout"), "--input", "read")
+        array = spec.array(item.name)
+        arrays[item.name] = read(item.name, Path(item.value), shape_of(array, known), array.dtype)
+    drawn = draw(spec, known, args.seed)
+    return replace(drawn, arrays={**drawn.arrays, **arrays}, scalars={**drawn.scalars, **scalars})
+
+
+def _outputs(spec: Spec, args: argparse.Namespace) -> dict[str, Path]:
+    """Where each output that `--output` names is to be saved."""
+    wanted = unique(args.outputs, "--output")
+    for item in wanted:
+        _check_name(spec, item.name, ("output", "inout"), "--output", "written")
+        if Path(item.value).suffix != ".npy":
+            raise wrong_call(f"`--output {item.name}={item.value}`: only .npy files are written")
+    return {item.name: Path(item.value) for item in wanted}
+
+
+def _check_name(spec: Spec, name: str, roles: Sequence[str], option: str, verb: str) -> None:
+    from cugen.run.codes import UNKNOWN_ARGUMENT
+    from cugen.run.errors import RunError
+    from cugen.spec.nearest import did_you_mean
+
+    known = [array.name for array in spec.arrays if array.role in roles]
+    if name not in known:
+        cure = did_you_mean(name, known, what=f"arrays that are {verb}")
+        raise RunError(
+            UNKNOWN_ARGUMENT, f"`{option} {name}=…`: {spec.kernel} has no array `{name}` that is {verb}", cure
+        )
+
+
+def _save(result: Run, outputs: Mapping[str, Path]) -> None:
+    import numpy as np
+
+    from cugen.emit.files import write_atomically
+
+    for name, path in outputs.items():
+        content = io.BytesIO()
+        np.save(content, result.outputs[name])
+        with files_of_the_user():
+            write_atomically(path, content.getvalue())
+
+
+def _natural(text: str) -> int:
+    if not text.isdecimal():
+        raise argparse.ArgumentTypeError(f"expected a number of at least 0, not {text!r}")
+    return int(text)

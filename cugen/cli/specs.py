@@ -1,0 +1,112 @@
+"""From arguments to specs: the options that every command with a spec has."""
+
+from __future__ import annotations
+
+import argparse
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from cugen.cli.failures import Failure, wrong_call
+
+if TYPE_CHECKING:
+    from cugen.spec.diagnostics import Diagnostic
+    from cugen.spec.model import Spec
+    from cugen.spec.scope import Setting
+
+_INTEGER = re.compile(r"[+-]?[0-9]{1,40}")
+
+
+@dataclass(frozen=True, slots=True)
+class Assignment:
+    """`NAME=VALUE` of an option."""
+
+    name: str
+    value: str
+
+
+def assignment(text: str) -> Assignment:
+    """For argparse."""
+    name, equals, value = text.partition("=")
+    if not (name and equals and value):
+        raise argparse.ArgumentTypeError(f"expected NAME=VALUE, not {text!r}")
+    return Assignment(name, value)
+
+
+def add_options(parser: argparse.ArgumentParser) -> None:
+    """`--target` and `--set`."""
+    parser.add_argument("--target", help="such as sm_90; overrides the spec's")
+    parser.add_argument(
+        "--set",
+        metavar="NAME=VALUE",
+        action="append",
+        default=[],
+        type=assignment,
+        dest="settings",
+        help="set a param or scalar, such as M=64; may be repeated",
+    )
+
+
+def settings_of(args: argparse.Namespace) -> dict[str, Setting]:
+    """What `--set` asks for."""
+    settings: dict[str, Setting] = {}
+    for item in unique(args.settings, "--set"):
+        settings[item.name] = _number(item)
+    return settings
+
+
+def unique(items: Sequence[Assignment], option: str) -> Sequence[Assignment]:
+    """The items, if each name stands once."""
+    seen: set[str] = set()
+    for item in items:
+        if item.name in seen:
+            raise wrong_call(f"`{option} {item.name}=…` stands twice")
+        seen.add(item.name)
+    return items
+
+
+def load_files(files: Iterable[str], args: argparse.Namespace) -> tuple[Spec, ...]:
+    """All kernels of all files, in order. Failure with every file's findings where one is refused."""
+    from cugen.spec.diagnostics import SpecError
+    from cugen.spec.load import load_all
+
+    settings = settings_of(args)
+    specs: list[Spec] = []
+    findings: list[Diagnostic] = []
+    for file in dict.fromkeys(files):
+        try:
+            specs += load_all(file, settings, target=args.target)
+        except SpecError as error:
+            findings += error.diagnostics
+    refuse(findings)
+    return tuple(specs)
+
+
+def load_one_file(args: argparse.Namespace) -> tuple[Spec, ...]:
+    """The kernels of the file `args.spec`: the one that `--kernel` names, else all."""
+    from cugen.spec.load import load, load_all
+
+    if args.kernel:
+        return (load(args.spec, settings_of(args), kernel=args.kernel, target=args.target),)
+    return load_all(args.spec, settings_of(args), target=args.target)
+
+
+def refuse(findings: Sequence[Diagnostic]) -> None:
+    """Failure with all findings, where there are any."""
+    if findings:
+        texts = [finding.render() for finding in findings]
+        raise Failure("\n\n".join([*texts, f"{len(texts)} errors"] if len(texts) > 1 else texts))
+
+
+def _number(item: Assignment) -> Setting:
+    if item.value in ("true", "false"):
+        return item.value == "true"
+    if _INTEGER.fullmatch(item.value):
+        return int(item.value)
+    try:
+        return float(item.value)
+    except ValueError:
+        raise wrong_call(
+            f"`--set {item.name}={item.value}`: `{item.value}` is no number", "give an integer, a decimal or true/false"
+        ) from None
