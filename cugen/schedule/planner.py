@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import replace
 
 from cugen.families.base import Family, Refusal, Request
 from cugen.families.registry import families
-from cugen.plan.context import make_context
-from cugen.plan.grouping import Group, group_statements
+from cugen.plan.context import Context, make_context
+from cugen.plan.grouping import Group, Grouping, group_statements
 from cugen.plan.ir import Kernel, Plan
 from cugen.spec.diagnostics import Reporter
 from cugen.spec.expressions import Reduce, Scan, Span, walk
@@ -22,12 +23,7 @@ def make_plan(spec: Spec) -> Plan:
     grouping = group_statements(spec)
     report = Reporter(spec.file, spec.text)
     kernels: list[Kernel] = []
-    names = context.names
-    for group in grouping.groups:
-        name = (
-            spec.kernel if len(grouping.groups) == 1 else names.allocate(f"{spec.kernel}_{group.statements[0].target}")
-        )
-        request = Request(name, group, context, _schedule(spec, group), target(spec.target), grouping.stored)
+    for request in requests(context, grouping):
         family = _choose(request, report)
         if family is not None:
             kernel = family.build(request)
@@ -43,6 +39,16 @@ def make_plan(spec: Spec) -> Plan:
         tuple((name, expr.name) for name, expr in context.symbols.items()),
         grouping.notes,
     )
+
+
+def requests(context: Context, grouping: Grouping) -> Iterator[Request]:
+    """One request for each kernel of the plan; `context` is used up, since it gives each kernel its name."""
+    spec = context.spec
+    for group in grouping.groups:
+        name = spec.kernel
+        if len(grouping.groups) > 1:
+            name = context.names.allocate(f"{spec.kernel}_{group.statements[0].target}")
+        yield Request(name, group, context, _schedule(spec, group), target(spec.target), grouping.stored)
 
 
 def fits(request: Request) -> tuple[tuple[Family, tuple[Refusal, ...]], ...]:
