@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Collection
 from dataclasses import dataclass
 
 import jinja2
@@ -10,7 +11,7 @@ import jinja2
 from cugen.emit.ctypes import c_name, header_of, literal
 from cugen.emit.describe import header_lines, heading
 from cugen.emit.environment import bind, environment
-from cugen.emit.launcher import Launcher, make_launcher
+from cugen.emit.launcher import make_launcher
 from cugen.emit.layout import tidy
 from cugen.emit.nodes import NodePrinter
 from cugen.plan import usage
@@ -56,7 +57,8 @@ def render(context: Context, plan: Plan) -> Sources:
         if (include := header_of(scalar.dtype)) is not None:
             headers.setdefault(include)
     launcher = make_launcher(context, plan)
-    constants = _constants(context, plan, bodies, launcher)
+    constants = _constants(context, bodies)
+    of_host = [c for c in _param_constants(context, launcher.symbols) if c not in constants]
     helper_texts = [_function_text(env, name, kind) for name, kind in sorted(functions)]
     if any("CUDART" in c for c in constants):
         headers.setdefault("math_constants.h")
@@ -68,7 +70,7 @@ def render(context: Context, plan: Plan) -> Sources:
         symbols=symbols,
         functions=helper_texts,
         kernels=texts,
-        launcher=env.get_template("launch.cu.j2").render(launcher.variables()),
+        launcher=env.get_template("launch.cu.j2").render(constants=of_host, **launcher.variables()),
     )
     header = env.get_template("kernel.h.j2").render(
         heading=heading(context),
@@ -161,23 +163,29 @@ def _span(array: Array) -> Integer:
     return total.expand()
 
 
-def _constants(context: Context, plan: Plan, bodies: tuple[Node, ...], launcher: Launcher) -> list[str]:
-    """`int M = 1000` for each fixed param that the text mentions, `float eps = 1e-5f` for baked scalars."""
+def _constants(context: Context, bodies: tuple[Node, ...]) -> list[str]:
+    """`int M = 1000` for each fixed param that the kernels mention, `float eps = 1e-5f` for baked scalars."""
     mentioned = {s.name for s in usage.free_symbols(bodies)}
     mentioned |= {context.symbols[name].name for name in usage.params(bodies)}
-    mentioned |= {s.name for array in usage.arrays(bodies) for e in array.padded_shape for s in e.free_symbols}
-    mentioned |= launcher.symbols
+    declared = [a for a in usage.arrays(bodies) if a.space not in ("global", "readonly") or a.values is not None]
+    mentioned |= {s.name for array in declared for e in array.padded_shape for s in e.free_symbols}
+    texts = _param_constants(context, mentioned)
+    for scalar in context.spec.scalars:
+        if scalar.value is not None and scalar.name in usage.scalars(bodies):
+            compute = scalar.dtype.compute
+            value = literal(scalar.value, compute)
+            texts.append(f"{c_name(compute)} {context.scalar_symbols[scalar.name]} = {value}")
+    return texts
+
+
+def _param_constants(context: Context, mentioned: Collection[str]) -> list[str]:
+    """The fixed params whose C names are in `mentioned`, in the order of the spec."""
     texts = []
     for param in context.spec.params:
         name = context.symbols[param.name].name
         if param.value is not None and name in mentioned:
             kind = "int" if -(2**31) <= param.value < 2**31 else "long long"
             texts.append(f"{kind} {name} = {param.value}")
-    for scalar in context.spec.scalars:
-        if scalar.value is not None and scalar.name in usage.scalars(bodies):
-            compute = scalar.dtype.compute
-            value = literal(scalar.value, compute)
-            texts.append(f"{c_name(compute)} {context.scalar_symbols[scalar.name]} = {value}")
     return texts
 
 

@@ -32,7 +32,6 @@ def integers(nodes: tuple[Node, ...]) -> Iterator[Integer]:
         yield from access.subscripts
         if access.array.flat:
             yield from access.array.strides
-            yield from access.array.shape
     for node in walk_nodes(nodes):
         match node:
             case Define():
