@@ -96,7 +96,8 @@ class CpuDevice:
     def _worker_count(self, kind: Kind) -> int:
         if kind is not Kind.FAST:
             return 1
-        return self._workers or len(os.sched_getaffinity(0) if hasattr(os, "sched_getaffinity") else [0])
+        available = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
+        return self._workers or available or 1
 
     def _execute(self, program: Path, folder: Path) -> tuple[int, str, bool]:
         """The child's exit status, its standard error, and whether it ended in time."""
