@@ -1,0 +1,216 @@
+"""Reductions as loops with a running value; conditions become the bounds of loops where they can."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import sympy
+
+from cugen.plan.ir import Assign, Comparison, For, If, Index, Let, Loop, Node
+from cugen.plan.scopes import Scope
+from cugen.plan.subscripts import to_guard, to_integer
+from cugen.plan.symbols import Integer, Maximum, Minimum, bounds, integer
+from cugen.spec import expressions as spec
+from cugen.spec.expressions import Const, Expr, Local, Op, Reduce, free_indices
+from cugen.spec.types import BOOL, INT64, DType
+
+if TYPE_CHECKING:
+    from cugen.plan.lowering import Lowering
+
+_ACCUMULATOR = {
+    "sum": "sum",
+    "prod": "product",
+    "max": "largest",
+    "min": "smallest",
+    "any": "any",
+    "all": "all",
+    "argmax": "argmax",
+    "argmin": "argmin",
+}
+
+
+def reduce_values(lowering: Lowering, reduction: Reduce, scope: Scope) -> Expr:
+    """The local that holds the result, with the loops that compute it put where they are safe to run."""
+    known = scope.recall(reduction)
+    if known is not None:
+        return known
+    home = scope.home(free_indices(reduction))
+    local = Local(lowering.names.allocate(_ACCUMULATOR[reduction.kind]), reduction.dtype)
+    if reduction.kind in ("argmax", "argmin"):
+        extreme = Local(
+            lowering.names.allocate("largest" if reduction.kind == "argmax" else "smallest"), reduction.body.dtype
+        )
+        home.nodes.append(Let(local, Const(-1, INT64), mutable=True))
+        home.nodes.append(Let(extreme, Const(0, extreme.dtype), mutable=True))
+    else:
+        extreme = local
+        home.nodes.append(Let(local, identity(reduction.kind, reduction.dtype), mutable=True))
+    _loop(lowering, reduction, reduction.indices, _conjuncts(reduction.where), local, extreme, home)
+    home.remember(reduction, local)
+    return local
+
+
+def _loop(
+    lowering: Lowering,
+    reduction: Reduce,
+    indices: tuple[spec.Index, ...],
+    conditions: tuple[Expr, ...],
+    local: Local,
+    extreme: Local,
+    scope: Scope,
+) -> None:
+    """The loop over the first of `indices` and, inside it, the rest; conditions stand as far out as they can."""
+    if not indices:
+        _accumulate(lowering, reduction, conditions, local, extreme, scope)
+        return
+    index, *rest = indices
+    extent = to_integer(index.extent, lowering.symbols)
+    start, stop = integer(0), extent
+    outer, later = lowering.symbols.get(index.name), {i.name for i in rest}
+    symbol = _loop_symbol(lowering, index.name, extent)
+    lowering.symbols[index.name] = symbol
+    remaining: list[Expr] = []
+    for condition in conditions:
+        bound = None if free_indices(condition) & later else _loop_bound(lowering, condition, symbol)
+        if bound is None:
+            remaining.append(condition)
+        elif bound.operator == "<":
+            stop = bound.right if lowering.is_below(bound.right, stop + 1) else Minimum(stop, bound.right)
+        else:
+            start = bound.right if bounds(bound.right, lowering.ranges)[0] >= 0 else Maximum(start, bound.right)
+    certain = bounds(stop - start, lowering.ranges)[0] >= 1
+    body = Scope(scope, frozenset((index.name,)), certain=certain)
+    here = [c for c in remaining if not free_indices(c) & later]
+    inner = body
+    if rest and here:
+        inner = Scope(body, certain=False)
+        remaining = [c for c in remaining if c not in here]
+    _loop(lowering, reduction, tuple(rest), tuple(remaining), local, extreme, inner)
+    if inner is not body:
+        _close_guard(lowering, here, inner, body)
+    lowering.active.remove(symbol.name)
+    high = bounds(stop - start, lowering.ranges)[1]
+    loop = Loop(Index(symbol.name, symbol, lowering.ranges[symbol]), start, stop, unroll=high <= lowering.unroll)
+    scope.nodes.append(For(loop, tuple(body.nodes)))
+    if outer is None:
+        del lowering.symbols[index.name]
+    else:
+        lowering.symbols[index.name] = outer
+
+
+def _loop_symbol(lowering: Lowering, wish: str, extent: Integer) -> sympy.Symbol:
+    """The loop's variable; loops side by side over equal ranges share a name, as people write them."""
+    values = (0, max(bounds(extent, lowering.ranges)[1] - 1, 0))
+    name = lowering.loops.get((wish, values), "")
+    if not name or name in lowering.active:
+        name = lowering.names.allocate(wish)
+        lowering.loops[wish, values] = name
+    lowering.active.append(name)
+    symbol = sympy.Symbol(name, integer=True)
+    lowering.ranges[symbol] = values
+    lowering.limits[symbol] = extent
+    return symbol
+
+
+def _loop_bound(lowering: Lowering, condition: Expr, symbol: sympy.Symbol) -> Comparison | None:
+    """`symbol < e` or `symbol >= e` where the condition amounts to that."""
+    guard = to_guard(condition, lowering.symbols)
+    if guard is None or len(guard.terms) != 1:
+        return None
+    (term,) = guard.terms
+    difference = term.left - term.right
+    coefficient = difference.coeff(symbol)
+    rest = difference - coefficient * symbol
+    if coefficient not in (1, -1) or symbol in rest.free_symbols or term.operator in ("==", "!="):
+        return None
+    # The condition reads symbol·c + rest OP 0; with c = -1 both sides change sign.
+    operator = term.operator
+    limit = -rest
+    if coefficient == -1:
+        limit, operator = rest, {"<": ">", "<=": ">=", ">": "<", ">=": "<="}[operator]
+    match operator:
+        case "<":
+            return Comparison(symbol, "<", limit)
+        case "<=":
+            return Comparison(symbol, "<", limit + 1)
+        case ">":
+            return Comparison(symbol, ">=", limit + 1)
+        case _:
+            return Comparison(symbol, ">=", limit)
+
+
+def _close_guard(lowering: Lowering, conditions: list[Expr], inner: Scope, outer: Scope) -> None:
+    condition = _conjunction(conditions)
+    guard = lowering.guard(condition)
+    if guard is not None:
+        outer.nodes.append(If(guard, tuple(inner.nodes)))
+    else:
+        outer.nodes.append(If(lowering.lower(condition, outer), tuple(inner.nodes)))
+
+
+def _accumulate(
+    lowering: Lowering, reduction: Reduce, conditions: tuple[Expr, ...], local: Local, extreme: Local, scope: Scope
+) -> None:
+    inner = scope
+    if conditions:
+        inner = Scope(scope, certain=False)
+    value = lowering.lower(reduction.body, inner)
+    inner.nodes.extend(_step(lowering, reduction, local, extreme, value))
+    if inner is not scope:
+        _close_guard(lowering, list(conditions), inner, scope)
+
+
+def _step(lowering: Lowering, reduction: Reduce, local: Local, extreme: Local, value: Expr) -> tuple[Node, ...]:
+    kind = reduction.kind
+    if kind not in ("argmax", "argmin"):
+        return (Assign(local, combine(kind, local, value)),)
+    if not isinstance(value, Local):
+        named = Local(lowering.names.allocate("candidate"), value.dtype)
+        first: tuple[Node, ...] = (Let(named, value),)
+    else:
+        named, first = value, ()
+    (index,) = reduction.indices
+    better: Expr = Op("gt" if kind == "argmax" else "lt", (named, extreme), BOOL)
+    if named.dtype.is_float:
+        is_nan = Op("ne", (named, named), BOOL)
+        was_number = Op("eq", (extreme, extreme), BOOL)
+        better = Op("or", (better, Op("and", (is_nan, was_number), BOOL)), BOOL)
+    none_yet = Op("lt", (local, Const(0, INT64)), BOOL)
+    condition = Op("or", (none_yet, better), BOOL)
+    chosen = (Assign(extreme, named), Assign(local, lowering.index_value(index.name)))
+    return (*first, If(condition, chosen))
+
+
+def identity(kind: str, dtype: DType) -> Const:
+    """What an empty reduction yields, which is also where a running value starts."""
+    match kind:
+        case "sum":
+            return Const(0, dtype)
+        case "prod":
+            return Const(1, dtype)
+        case "any" | "all":
+            return Const(kind == "all", BOOL)
+    if dtype.is_float:
+        return Const(float("-inf") if kind == "max" else float("inf"), dtype)
+    return Const(dtype.lowest if kind == "max" else dtype.highest, dtype)
+
+
+def combine(kind: str, running: Expr, value: Expr) -> Expr:
+    """One step of a reduction."""
+    name = {"sum": "add", "prod": "mul", "max": "maximum", "min": "minimum", "any": "or", "all": "and"}[kind]
+    return Op(name, (running, value), running.dtype)
+
+
+def _conjuncts(where: Expr | None) -> tuple[Expr, ...]:
+    if where is None:
+        return ()
+    if isinstance(where, Op) and where.name == "and":
+        return tuple(part for arg in where.args for part in _conjuncts(arg))
+    return (where,)
+
+
+def _conjunction(conditions: list[Expr]) -> Expr:
+    result = conditions[0]
+    for condition in conditions[1:]:
+        result = Op("and", (result, condition), BOOL)
+    return result
