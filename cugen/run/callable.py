@@ -42,7 +42,7 @@ class GpuFunction:
     checked before anything is launched (RunError CG5002 to CG5010, CG5014). `stream` is a handle, or a stream of
     PyTorch, CuPy or PyCUDA; without it the default stream. A call returns when all is queued: it never waits. It runs
     in the context that is current, and compiles for that context's GPU at the first call there. Workspaces belong to
-    the function, one set for each stream, and are reused by later calls on that stream.
+    the function, one set for each stream, are reused by later calls on that stream, and live as long as the process.
     """
 
     source: str

@@ -60,7 +60,11 @@ def compare(job: Job, outcome: Outcome, results: Mapping[str, Result], points: P
     ]
     errors = [_Errors.nothing()]
     for argument in job.manifest.arguments:
-        if not isinstance(argument, ArrayArgument) or argument.name not in outcome.buffers:
+        if not isinstance(argument, ArrayArgument):
+            continue
+        if argument.name not in outcome.buffers:
+            if argument.role != "input":
+                messages.append(f"{argument.name}: the device gave nothing back")
             continue
         before, after = job.buffers[argument.name], outcome.buffers[argument.name]
         params = {**job.manifest.params, **job.params}

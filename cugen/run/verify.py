@@ -53,12 +53,12 @@ def make_job(
 
 
 def outputs_of(job: Job, outcome: Outcome) -> dict[str, NDArray[Any]]:
-    """Outputs and inouts as logical arrays of their own."""
+    """Outputs and inouts as logical arrays of their own; what the device gave nothing back for is left out."""
     known = {**job.manifest.params, **job.params}
     return {
         argument.name: view(outcome.buffers[argument.name], argument, known).copy()
         for argument in job.manifest.arguments
-        if isinstance(argument, ArrayArgument) and argument.role != "input"
+        if isinstance(argument, ArrayArgument) and argument.role != "input" and argument.name in outcome.buffers
     }
 
 

@@ -130,7 +130,10 @@ def _from_dlpack(name: str, given: Any) -> ArrayView:
     if kind not in (_DLPACK_CPU, _DLPACK_CUDA, _DLPACK_CUDA_MANAGED):
         raise RunError(WRONG_DEVICE, f"`{name}` lies on a device of DLPack's type {int(kind)}, which is no CUDA device")
     # -1: no synchronisation between streams; a call orders itself by the stream that it is given.
-    capsule = given.__dlpack__() if kind == _DLPACK_CPU else given.__dlpack__(stream=-1)
+    try:
+        capsule = given.__dlpack__() if kind == _DLPACK_CPU else given.__dlpack__(stream=-1)
+    except (BufferError, RuntimeError, TypeError) as error:  # such as a tensor of PyTorch that requires a gradient
+        raise RunError(WRONG_DEVICE, f"`{name}` doesn't give its memory away: {error}") from error
     pointer_of = ctypes.pythonapi.PyCapsule_GetPointer
     pointer_of.restype, pointer_of.argtypes = ctypes.c_void_p, (ctypes.py_object, ctypes.c_char_p)
     tensor = _Tensor.from_address(pointer_of(capsule, b"dltensor"))

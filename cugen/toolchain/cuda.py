@@ -123,7 +123,7 @@ def _chosen(prefer: CompilerName | None) -> Compiler:
 def _through_cache(
     compiler: Compiler, source: str, name: str, options: Sequence[str], target: str, *, ptx: bool
 ) -> tuple[bytes, str, cache.Entry]:
-    includes = locations.include_folders() if compiler.name == "nvrtc" else ()
+    includes = locations.include_folders(Path(nvrtc.require().path)) if compiler.name == "nvrtc" else ()
     if compiler.name == "nvrtc" and not includes and re.search(r"#\s*include\s*<", source):
         raise ToolMissing("CUDA's headers (cuda_fp16.h)", _CURE)
     paths = [f"--include-path={folder}" for folder in includes]

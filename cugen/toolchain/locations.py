@@ -41,9 +41,12 @@ def library(pattern: str) -> Path | None:
     return None
 
 
-def include_folders() -> tuple[Path, ...]:
-    """The folders of CUDA's own headers (`cuda_fp16.h`) and, beside them, of libcu++; empty where there are none."""
-    for root in roots():
+def include_folders(library: Path | None = None) -> tuple[Path, ...]:
+    """The folders of CUDA's own headers (`cuda_fp16.h`) and, beside them, of libcu++; empty where there are none.
+
+    Those of the toolkit that `library` belongs to come first: headers and compiler should be of one version."""
+    own = [parent for parent in library.parents[1:4] if parent != Path("/usr")] if library else []
+    for root in (*own, *roots()):
         for folder in ("include", "targets/x86_64-linux/include", "targets/sbsa-linux/include"):
             if (root / folder / "cuda_fp16.h").is_file():
                 nested = root / folder / "cccl"

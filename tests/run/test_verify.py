@@ -146,6 +146,12 @@ def test_a_fault_fails_a_run_whose_numbers_are_right(check) -> None:
     assert result.messages == ("race: two threads touch As[0] (line 41)",)
 
 
+def test_an_output_that_never_came_back_is_an_error(check) -> None:
+    run = check(NumpyDevice(lambda buffers, job: buffers.clear()))
+    assert run.verification.messages == ("C: the device gave nothing back",)
+    assert run.outputs == {}
+
+
 def test_given_inputs_are_run_alone(check) -> None:
     given = Inputs({"A": np.ones((20, 13), np.float32), "B": np.ones((13, 9), np.float32)}, {})
     device = NumpyDevice()

@@ -119,3 +119,12 @@ def test_a_tensor_whose_interface_raises_is_read_through_dlpack() -> None:
             raise TypeError("bfloat16 is unknown")
 
     assert view_of("A", Tensor(np.zeros(3, np.float32), (2, 0))).device == 0
+
+
+def test_a_tensor_that_keeps_its_memory_to_itself_is_refused_with_its_own_words() -> None:
+    class Tensor(ThroughDlpack):
+        def __dlpack__(self, *, stream: object = None) -> object:
+            raise BufferError("Can't export tensors that require gradient")
+
+    with pytest.raises(RunError, match=r"CG5008.*`A`.*require gradient"):
+        view_of("A", Tensor(np.zeros(3, np.float32), (2, 0)))

@@ -174,7 +174,7 @@ def test_a_compiler_that_was_asked_for_and_is_missing_is_named(monkeypatch: pyte
 
 
 def test_without_headers_a_source_that_includes_them_is_not_blamed(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(locations, "include_folders", lambda: ())
+    monkeypatch.setattr(locations, "include_folders", lambda library: ())
     with pytest.raises(ToolMissing, match="headers"):
         cuda.compile_cubin(TILE, "tile", "sm_80", prefer="nvrtc")
     assert "spilling" in cuda.compile_cubin(SPILLING, "spilling", "sm_80", prefer="nvrtc").kernels

@@ -60,3 +60,11 @@ def test_a_toolkit_on_path_brings_its_headers(tmp_path: Path, monkeypatch: pytes
     root = toolkit(tmp_path / "cuda-13.0")
     monkeypatch.setenv("PATH", str(root / "bin"))
     assert root / "include" in locations.include_folders()
+
+
+def test_headers_come_from_the_toolkit_of_the_library(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("CUDA_HOME", str(toolkit(tmp_path / "cuda-12.4")))
+    other = toolkit(tmp_path / "cuda-13.0")
+    assert locations.include_folders(other / "lib64/libnvrtc.so.13") == (other / "include",)
+    nested = toolkit(tmp_path / "cuda-13.1") / "targets/x86_64-linux/lib/libnvrtc.so.13"
+    assert locations.include_folders(nested) == (tmp_path / "cuda-13.1/include",)
