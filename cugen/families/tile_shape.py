@@ -1,0 +1,131 @@
+"""Sizes of a tiled contraction: a block's tile, a thread's share of it, the step along k; and why they can't be had."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from cugen.families.base import Refusal, Request, refuse_tunables
+from cugen.families.contraction import Contraction, Operand, recognise
+from cugen.plan.subscripts import to_integer
+from cugen.plan.symbols import Integer, bounds, ceil_div
+from cugen.spec.expressions import Expr
+
+_SMALL = 64  # below this extent a block of 16 x 16 leaves fewer threads idle than one of 64 x 64
+
+
+@dataclass(frozen=True, slots=True)
+class Shape:
+    """Sizes of a block's work: the output tile, what a thread owns of it, and how much of k is staged at a time."""
+
+    rows: int
+    columns: int
+    thread_rows: int
+    thread_columns: int
+    step: int
+
+    @property
+    def threads_x(self) -> int:
+        return self.columns // self.thread_columns
+
+    @property
+    def threads_y(self) -> int:
+        return self.rows // self.thread_rows
+
+    @property
+    def is_single(self) -> bool:
+        """One output element in each thread."""
+        return self.thread_rows == self.thread_columns == 1
+
+
+def refusals(request: Request) -> tuple[Refusal, ...]:
+    """Why the group is no contraction, or why its sizes and placements can't be had."""
+    found = recognise(request)
+    if isinstance(found, Refusal):
+        return (found,)
+    reasons = [*_shape_refusals(request, found), *_placement_refusals(request, found)]
+    if not reasons:
+        shape = choose_shape(request, found)
+        rows = ceil_div(_extent(request, found.row.extent), shape.rows)
+        if bounds(rows, dict(request.context.ranges))[1] > request.target.grid_yz:
+            reasons.append(Refusal(f"{found.row.name} may need more than {request.target.grid_yz} blocks along y"))
+        for operand in staged(request, found):
+            memory = request.context.spec.array(operand.read.array).memory
+            width = tile_extent(operand, shape, operand.fast, found)
+            if memory.swizzle and width & (width - 1):
+                key = f"arrays.{operand.read.array}.memory"
+                reasons.append(Refusal(f"the xor swizzle needs rows of a power of two, not of {width}", key))
+    return (*reasons, *refuse_tunables(request, ()))
+
+
+def _shape_refusals(request: Request, found: Contraction) -> list[Refusal]:
+    schedule = request.schedule
+    allowed = {found.row.name, found.column.name}
+    reasons = []
+    for key, sizes in (("block", schedule.block), ("thread", schedule.thread)):
+        for name, size in sizes:
+            if name not in allowed and size != 1:
+                reason = f"{key} sizes are for {found.row.name} and {found.column.name}, not for {name}"
+                reasons.append(Refusal(reason, f"schedule.{key}.{name}"))
+    for name, _ in schedule.step:
+        if name != found.depth.name:
+            reasons.append(Refusal(f"steps along {found.depth.name}, not along {name}", f"schedule.step.{name}"))
+    if not reasons:
+        shape = choose_shape(request, found)
+        for name, block, thread in (
+            (found.row.name, shape.rows, shape.thread_rows),
+            (found.column.name, shape.columns, shape.thread_columns),
+        ):
+            if block % thread:
+                reason = f"a thread's {thread} must divide the block's {block} along {name}"
+                reasons.append(Refusal(reason, f"schedule.thread.{name}"))
+    return reasons
+
+
+def _placement_refusals(request: Request, found: Contraction) -> list[Refusal]:
+    reasons = []
+    operands = {found.left.read.array, found.right.read.array}
+    for array in request.touched():
+        key, memory = f"arrays.{array.name}.memory", array.memory
+        if array.name in operands and memory.space == "shared":
+            if memory.stages > 1:
+                reasons.append(Refusal(f"has one buffer of {array.name} in flight, not {memory.stages}", key))
+        elif memory.space == "shared" or (memory.space == "register" and array.role != "temporary"):
+            reasons.append(Refusal(f"stages its two operands only; {array.name} is not one of them", key))
+    if not staged(request, found):
+        reasons.append(Refusal("stages at least one operand; the spec keeps both out of shared memory", "arrays"))
+    return reasons
+
+
+def staged(request: Request, found: Contraction) -> list[Operand]:
+    """The operands that go through a tile: those asked for, and those of which nothing is said."""
+    spec = request.context.spec
+    return [o for o in (found.left, found.right) if spec.array(o.read.array).memory.space in (None, "shared")]
+
+
+def choose_shape(request: Request, found: Contraction) -> Shape:
+    """The schedule's sizes, completed: 64 x 64 with 4 x 4 a thread where the matrix is large enough, else 16 x 16."""
+    schedule = request.schedule
+    block, thread, step = dict(schedule.block), dict(schedule.thread), dict(schedule.step)
+    extents = [bounds(_extent(request, i.extent), dict(request.context.ranges))[1] for i in (found.row, found.column)]
+    large = not block and not thread and min(extents) >= _SMALL
+    size, own = (64, 4) if large else (16, 1)
+    rows = block.get(found.row.name, size * thread.get(found.row.name, 1))
+    columns = block.get(found.column.name, size * thread.get(found.column.name, 1))
+    return Shape(
+        rows,
+        columns,
+        thread.get(found.row.name, own),
+        thread.get(found.column.name, own),
+        step.get(found.depth.name, 16),
+    )
+
+
+def tile_extent(operand: Operand, shape: Shape, name: str, found: Contraction) -> int:
+    """How far the operand's tile reaches along an index."""
+    if name == found.depth.name:
+        return shape.step
+    return shape.rows if name == found.row.name else shape.columns
+
+
+def _extent(request: Request, extent: Expr) -> Integer:
+    return to_integer(extent, request.context.symbols)
