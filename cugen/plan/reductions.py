@@ -77,7 +77,7 @@ def _loop(
         elif bound.operator == "<":
             stop = bound.right if lowering.is_below(bound.right, stop + 1) else Minimum(stop, bound.right)
         else:
-            start = bound.right if bounds(bound.right, lowering.ranges)[0] >= 0 else Maximum(start, bound.right)
+            start = bound.right if lowering.is_below(start, bound.right + 1) else Maximum(start, bound.right)
     certain = bounds(stop - start, lowering.ranges)[0] >= 1
     body = Scope(scope, frozenset((index.name,)), certain=certain)
     here = [c for c in remaining if not free_indices(c) & later]
