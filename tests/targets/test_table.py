@@ -1,0 +1,90 @@
+"""The table of targets against figures copied from the documents, one capability at a time."""
+
+from __future__ import annotations
+
+import csv
+from pathlib import Path
+
+import pytest
+
+from cugen.targets import Target, UnknownTarget, canonical_name, is_known, known_targets, target
+
+DATA = Path(__file__).parents[1] / "data" / "compute_capabilities.csv"
+KIB = ("registers_per_sm", "registers_per_block", "shared_per_sm", "shared_per_block", "shared_opt_in")
+PLAIN = ("registers_per_thread", "threads_per_sm", "warps_per_sm", "blocks_per_sm", "threads_per_block")
+
+
+def documented() -> list[dict[str, str]]:
+    lines = [line for line in DATA.read_text().splitlines() if not line.startswith("#")]
+    return list(csv.DictReader(lines))
+
+
+@pytest.mark.parametrize("row", documented(), ids=lambda row: row["capability"])
+def test_a_target_has_the_documented_figures(row):
+    found = target(row["capability"])
+    for column in KIB:
+        assert getattr(found, column) == int(row[column]) * 1024, column
+    for column in PLAIN:
+        assert getattr(found, column) == int(row[column]), column
+    assert found.assumed == bool(row["assumed"])
+
+
+def test_every_target_of_the_table_is_documented_and_the_other_way_round():
+    assert list(known_targets()) == ["sm_" + row["capability"].replace(".", "") for row in documented()]
+
+
+def test_an_assumed_target_has_its_neighbours_figures():
+    for row in documented():
+        if row["assumed"]:
+            own, neighbour = target(row["capability"]), target(row["assumed"])
+            for column in (*KIB, *PLAIN, "constant_bytes", "grid_x", "grid_yz"):
+                assert getattr(own, column) == getattr(neighbour, column)
+
+
+@pytest.mark.parametrize("name", known_targets())
+def test_the_figures_of_a_target_agree_with_each_other(name):
+    found = target(name)
+    assert found.warps_per_sm * 32 == found.threads_per_sm
+    assert found.threads_per_block <= found.threads_per_sm
+    assert found.shared_per_block <= found.shared_opt_in <= found.shared_per_sm
+    assert found.registers_per_block <= found.registers_per_sm
+    assert found.constant_bytes == 65536
+
+
+def test_grids_were_small_in_every_direction_before_3_0():
+    assert {name: target(name).grid_x for name in known_targets() if target(name).capability < (3, 0)} == dict.fromkeys(
+        ("sm_10", "sm_11", "sm_12", "sm_13", "sm_20", "sm_21"), 65535
+    )
+    assert all(target(name).grid_x == 2**31 - 1 for name in known_targets() if target(name).capability >= (3, 0))
+    assert {target(name).grid_yz for name in known_targets()} == {65535}
+
+
+@pytest.mark.parametrize(
+    ("written", "canonical"),
+    [("sm_90", "sm_90"), ("sm_90a", "sm_90"), ("sm_100f", "sm_100"), ("9.0", "sm_90"), ("12.1", "sm_121")],
+)
+def test_a_target_has_several_spellings(written, canonical):
+    assert canonical_name(written) == canonical
+    assert is_known(written)
+    assert target(written).name == canonical
+
+
+@pytest.mark.parametrize(
+    "written", ["", "sm_", "sm_91", "90", "9", "compute_90", "sm_90aa", "9.0.1", "SM_90", " sm_90"]
+)
+def test_anything_else_is_unknown_and_the_message_lists_what_is_known(written):
+    assert not is_known(written)
+    with pytest.raises(UnknownTarget, match="unknown target") as caught:
+        target(written)
+    assert all(name in str(caught.value) for name in known_targets())
+
+
+@pytest.mark.parametrize(("name", "capability"), [("sm_10", (1, 0)), ("sm_90", (9, 0)), ("sm_121", (12, 1))])
+def test_the_last_digit_is_the_minor_number(name, capability):
+    assert target(name).capability == capability
+
+
+def test_a_made_up_target_can_be_had():
+    own = Target("sm_99", 1024, 512, 16, 4, 8192, 8192, 64, 4096, 4096, 4096)
+    assert own.capability == (9, 9)
+    assert not own.assumed
