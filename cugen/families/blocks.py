@@ -1,0 +1,76 @@
+"""Blocks over an iteration space: which stretch of each index a block of the grid takes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import sympy
+
+from cugen.plan.ir import Define, Index
+from cugen.plan.lowering import Lowering
+from cugen.plan.symbols import FloorDiv, Integer, Mod, bounds, integer, symbol
+from cugen.targets import Target
+
+
+@dataclass(frozen=True, slots=True)
+class Blocks:
+    """`places` holds, for each axis, the number of the block along it."""
+
+    grid: tuple[Integer, Integer, Integer]
+    places: tuple[Integer, ...]
+
+
+def lay_blocks(counts: Sequence[Integer], lowering: Lowering, target: Target) -> Blocks:
+    """A block for every combination of numbers below `counts`, the first axis varying fastest.
+
+    The first two axes go to x and y, all others together to z; where y or z are too short for that, all go to x.
+    """
+    first, second, rest = (*[*counts, integer(1), integer(1)][:2], sympy.Mul(*counts[2:]))
+    if any(bounds(count, lowering.ranges)[1] > target.grid_yz for count in (second, rest)):
+        total = sympy.Mul(*counts)
+        block = _builtin("blockIdx.x", total, target.grid_x, lowering)
+        return Blocks((total, integer(1), integer(1)), _digits(block, counts))
+    places = [_builtin("blockIdx.x", first, target.grid_x, lowering)]
+    if len(counts) > 1:
+        places.append(_builtin("blockIdx.y", second, target.grid_yz, lowering))
+    if len(counts) > 2:
+        places += _digits(_builtin("blockIdx.z", rest, target.grid_yz, lowering), counts[2:])
+    return Blocks((first, second, rest), tuple(places))
+
+
+def thread(axis: str, size: int, lowering: Lowering) -> Integer:
+    """The thread's number along an axis of the block."""
+    return _builtin(f"threadIdx.{axis}", integer(size), size, lowering) if size > 1 else integer(0)
+
+
+def define(wish: str, definition: Integer, lowering: Lowering) -> Define:
+    """A named index; its values are known from now on."""
+    index = Index(lowering.names.allocate(wish), definition, bounds(definition, lowering.ranges))
+    lowering.ranges[index.symbol] = index.range
+    return Define(index)
+
+
+def limit(index: Index, extent: Integer, lowering: Lowering) -> None:
+    """Records that the index is below `extent` from here on."""
+    low, high = index.range
+    lowering.limits[index.symbol] = extent
+    lowering.ranges[index.symbol] = (low, max(low, min(high, bounds(extent, lowering.ranges)[1] - 1)))
+
+
+def _digits(number: Integer, counts: Sequence[Integer]) -> tuple[Integer, ...]:
+    """The number written with a digit for each axis, the fastest first."""
+    digits = []
+    divisor: Integer = integer(1)
+    for position, count in enumerate(counts):
+        quotient = FloorDiv(number, divisor)
+        digits.append(quotient if position == len(counts) - 1 else Mod(quotient, count))
+        divisor = divisor * count
+    return tuple(digits)
+
+
+def _builtin(name: str, count: Integer, most: int, lowering: Lowering) -> Integer:
+    """A number below `count`, and below the `most` that a launch may have."""
+    builtin = symbol(name)
+    lowering.ranges[builtin] = (0, max(min(bounds(count, lowering.ranges)[1], most) - 1, 0))
+    return builtin
