@@ -1,0 +1,45 @@
+"""cugen turns a YAML spec into CUDA C that people can read, verify, run and commit.
+
+Nothing is imported until it is asked for: `import cugen` costs a build step nothing.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+from cugen.version import __version__
+
+if TYPE_CHECKING:
+    from cugen.api import run as run
+    from cugen.kernel import Kernel as Kernel
+    from cugen.kernel import generate as generate
+    from cugen.spec.diagnostics import SpecError as SpecError
+    from cugen.spec.load import load as load
+    from cugen.spec.load import load_all as load_all
+    from cugen.spec.model import Spec as Spec
+
+_HOMES = {
+    "load": "cugen.spec.load",
+    "load_all": "cugen.spec.load",
+    "generate": "cugen.kernel",
+    "Kernel": "cugen.kernel",
+    "Spec": "cugen.spec.model",
+    "SpecError": "cugen.spec.diagnostics",
+}
+
+__all__ = ["Kernel", "Spec", "SpecError", "__version__", "generate", "load", "load_all", "run"]
+
+
+def __getattr__(name: str) -> Any:
+    if name == "run":  # the package of that name is callable
+        return importlib.import_module("cugen.run")
+    if name not in _HOMES:
+        raise AttributeError(f"module 'cugen' has no attribute {name!r}")
+    value = getattr(importlib.import_module(_HOMES[name]), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return __all__

@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Any
 from cugen.cli.terminal import paint
 
 if TYPE_CHECKING:
-    from cugen.cli.devices import Choice
     from cugen.cli.resources import Resources
     from cugen.kernel import Kernel
+    from cugen.run.devices import Choice
     from cugen.run.verify import Run
 
 Content = dict[str, Any]

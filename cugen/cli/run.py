@@ -11,13 +11,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from cugen.cli import report
-from cugen.cli.devices import CHOICES, Choice, choose
 from cugen.cli.failures import DONE, NO, OWN_FAULT, Failure, files_of_the_user, wrong_call
 from cugen.cli.resources import resources_of
 from cugen.cli.specs import add_options, assignment, load_one_file, settings_of, unique
 from cugen.cli.terminal import note
 
 if TYPE_CHECKING:
+    from cugen.run.devices import Choice
     from cugen.run.inputs import Inputs
     from cugen.run.verify import Run
     from cugen.spec.model import Spec
@@ -25,7 +25,9 @@ if TYPE_CHECKING:
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("spec", metavar="SPEC", help="a spec's file")
-    parser.add_argument("--device", choices=CHOICES, default="auto", help="auto takes a GPU where there is one")
+    parser.add_argument(
+        "--device", choices=("auto", "gpu", "cpu"), default="auto", help="auto takes a GPU where there is one"
+    )
     parser.add_argument("--kernel", metavar="NAME", help="the one of several kernels to run")
     add_options(parser)
     parser.add_argument(
@@ -62,6 +64,8 @@ def execute(args: argparse.Namespace) -> int:
     if len(specs) > 1 and (args.inputs or args.outputs):
         names = ", ".join(spec.kernel for spec in specs[:20])
         raise wrong_call("`--input` and `--output` are for one kernel", f"choose one with `--kernel`: {names}")
+    from cugen.run.devices import choose
+
     choice = choose(args.device, sanitize=args.sanitize, shuffle=args.shuffle)
     found = []
     for spec in specs:

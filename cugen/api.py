@@ -1,0 +1,99 @@
+"""`cugen.run`: one call of a kernel on NumPy arrays, checked, with fresh outputs."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cugen.kernel import Kernel, generate
+from cugen.plan.manifest import ArrayArgument, Manifest, ParamArgument, ScalarArgument
+from cugen.run.buffers import view
+from cugen.run.calls import check_call
+from cugen.run.codes import DEVICE_FAULT, MISSING_ARGUMENT, UNKNOWN_ARGUMENT
+from cugen.run.devices import DeviceName, choose
+from cugen.run.errors import RunError
+from cugen.run.files import fit
+from cugen.run.inputs import Inputs
+from cugen.run.sizes import evaluate_all
+from cugen.run.verify import make_job, outputs_of
+from cugen.run.views import CPU
+from cugen.spec.model import Spec
+from cugen.spec.nearest import did_you_mean
+from cugen.spec.types import DTYPES
+
+
+def run(kernel_or_spec: Kernel | Spec, /, device: DeviceName = "auto", **arguments: Any) -> dict[str, NDArray[Any]]:
+    """The outputs by name, as arrays in their logical shapes.
+
+    `arguments` are the inputs (anything that NumPy makes an array of; types are converted only where no value can
+    change), the scalars without a value, and the dynamic params that no input's shape tells. SpecError where a spec
+    can't be generated; RunError for arguments that don't fit (CG5002 to CG5009), without a GPU (CG5011), and for what
+    the device catches (CG5013); ToolMissing and CompileError from the compilers.
+    """
+    kernel = generate(kernel_or_spec) if isinstance(kernel_or_spec, Spec) else kernel_or_spec
+    manifest = kernel.manifest
+    _check_names(manifest, arguments)
+    inputs = {a.name: np.asarray(arguments[a.name]) for a in _inputs(manifest)}
+    params = _dynamic_params(manifest, inputs, arguments)
+    known = {**manifest.params, **params}
+    for a in _inputs(manifest):
+        inputs[a.name] = fit(a.name, inputs[a.name], evaluate_all(a.shape, known), DTYPES[a.dtype])
+    scalars = {a.name: arguments[a.name] for a in manifest.arguments if isinstance(a, ScalarArgument)}
+    job = make_job(kernel.source, manifest, Inputs(inputs, scalars), params)
+    buffers = {a.name: view(job.buffers[a.name], a, known) for a in manifest.arguments if isinstance(a, ArrayArgument)}
+    checked = check_call(manifest, {**buffers, **scalars, **params}, device=CPU)
+    outcome = choose(device).device.run(replace(job, scalars=checked.scalars))
+    if outcome.faults:
+        raise RunError(DEVICE_FAULT, "; ".join(f"{fault.kind}: {fault.message}" for fault in outcome.faults))
+    return outputs_of(job, outcome)
+
+
+def _inputs(manifest: Manifest) -> tuple[ArrayArgument, ...]:
+    return tuple(a for a in manifest.arguments if isinstance(a, ArrayArgument) and a.role != "output")
+
+
+def _check_names(manifest: Manifest, arguments: Mapping[str, Any]) -> None:
+    """All inputs and scalars are given, and nothing else; params may be told by shapes."""
+    outputs = [a.name for a in manifest.arguments if isinstance(a, ArrayArgument) and a.role == "output"]
+    known = [a.name for a in manifest.arguments if a.name not in outputs]
+    for name in arguments:
+        if name in outputs:
+            raise RunError(
+                UNKNOWN_ARGUMENT, f"`{name}` is an output of {manifest.kernel}", "leave it out: it is returned"
+            )
+        if name not in known:
+            help = did_you_mean(name, known, what="arguments")
+            raise RunError(UNKNOWN_ARGUMENT, f"`{name}` is no argument of {manifest.kernel}", help)
+    for a in manifest.arguments:
+        if a.name in known and a.name not in arguments and not isinstance(a, ParamArgument):
+            kind = "array" if isinstance(a, ArrayArgument) else "number"
+            cure = f"pass it by name: {a.name}=…"
+            raise RunError(MISSING_ARGUMENT, f"{manifest.kernel} needs the {kind} `{a.name}` ({a.dtype})", cure)
+
+
+def _dynamic_params(
+    manifest: Manifest, inputs: Mapping[str, NDArray[Any]], arguments: Mapping[str, Any]
+) -> dict[str, int]:
+    """What the call gives, or else the dimension of the first input that is such a param and nothing more."""
+    values: dict[str, int] = {}
+    for param in manifest.arguments:
+        if not isinstance(param, ParamArgument):
+            continue
+        told = [
+            extent
+            for a in _inputs(manifest)
+            for size, extent in zip(a.shape, inputs[a.name].shape, strict=False)
+            if size == param.name
+        ]
+        if param.name in arguments:
+            values[param.name] = int(arguments[param.name])
+        elif told:
+            values[param.name] = told[0]
+        else:
+            message = f"{manifest.kernel} needs the param `{param.name}`, which no input's shape tells"
+            raise RunError(MISSING_ARGUMENT, message, f"pass it by name: {param.name}=…")
+    return values

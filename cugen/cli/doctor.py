@@ -1,0 +1,198 @@
+"""Say what this machine can do, and for each thing that it lacks what mends it."""
+
+from __future__ import annotations
+
+import argparse
+import platform
+import sys
+import tempfile
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+from cugen.cli.failures import CANNOT_HERE, DONE
+from cugen.cli.terminal import paint
+from cugen.version import __version__
+
+_PROBE = "#include <thread>\n#include <vector>\nint main() { return std::vector<int>(1).at(0); }\n"
+_PLATFORMS = (("Linux", "x86_64"), ("Linux", "aarch64"), ("Darwin", "x86_64"), ("Darwin", "arm64"))
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """`found` describes it; where it is empty, `lack` says what is wrong and `cure` what mends it."""
+
+    name: str
+    purpose: str
+    found: str = ""
+    lack: str = ""
+    cure: str = ""
+    needed: bool = False  # by `run --device cpu`
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.epilog = "Exit status: 0 where `cugen run --device cpu` works, else 3."
+
+
+def execute(args: argparse.Namespace) -> int:
+    findings = []
+    print(f"cugen {__version__}, Python {platform.python_version()} at {sys.executable}")
+    for check in _CHECKS:
+        finding = check()
+        findings.append(finding)
+        if not args.quiet or not finding.found:
+            print("\n".join(_lines(finding)), flush=True)
+    works = all(finding.found for finding in findings if finding.needed)
+    verdict = "works" if works else "doesn't work"
+    print(f"\n`cugen run --device cpu` {paint(verdict, 'green' if works else 'red', sys.stdout)} on this machine")
+    return DONE if works else CANNOT_HERE
+
+
+def _lines(finding: Finding) -> Iterator[str]:
+    state, style = ("ok", "green") if finding.found else ("missing", "red" if finding.needed else "yellow")
+    yield f"{paint(f'{state:<8}', style, sys.stdout)} {finding.name:<14} {finding.found or finding.lack}"
+    if not finding.found:
+        yield f"{'':<8} {'':<14} for: {finding.purpose}"
+        yield f"{'':<8} {'':<14} mend: {finding.cure}"
+
+
+def _platform() -> Finding:
+    system, machine = platform.system(), platform.machine()
+    name = f"{system} {machine}"
+    if (system, machine) in _PLATFORMS:
+        return Finding("platform", "", found=name, needed=True)
+    cure = "use Linux on x86-64 or AArch64; generating works everywhere"
+    return Finding("platform", "running kernels", lack=f"{name} is not supported", cure=cure, needed=True)
+
+
+def _cache() -> Finding:
+    from cugen.toolchain.cache import folder
+
+    place = folder()
+    try:
+        place.mkdir(parents=True, exist_ok=True)
+        with tempfile.NamedTemporaryFile(dir=place):
+            pass
+    except OSError as error:
+        lack = f"{place} can't be written to: {error.strerror}"
+        cure = "name another folder in the variable CUGEN_CACHE_DIR"
+        return Finding("cache", "everything that is compiled", lack=lack, cure=cure, needed=True)
+    return Finding("cache", "", found=str(place), needed=True)
+
+
+def _host_compiler() -> Finding:
+    from cugen.toolchain import host
+    from cugen.toolchain.errors import CompileError, ToolMissing
+
+    purpose = "cugen run --device cpu"
+    try:
+        used = host.compiler()
+        host.build({"probe.cpp": _PROBE}, "probe.cpp", ("-std=c++17", "-pthread"))
+    except ToolMissing as error:
+        return Finding("C++ compiler", purpose, lack=f"{error.tool} was not found", cure=error.cure, needed=True)
+    except CompileError as error:
+        lack = f"it can't build a small program: {_first_line(error.output)}"
+        cure = "install its standard library (`apt install g++`, `dnf install gcc-c++`), or name another one in CXX"
+        return Finding("C++ compiler", purpose, lack=lack, cure=cure, needed=True)
+    except OSError as error:
+        return Finding("C++ compiler", purpose, lack=str(error), cure="mend the cache first", needed=True)
+    return Finding("C++ compiler", purpose, found=f"{used.version} at {used.path}", needed=True)
+
+
+def _sanitizers() -> Finding:
+    from cugen.toolchain import host
+    from cugen.toolchain.errors import CompileError, ToolMissing
+
+    purpose = "cugen run --device cpu --sanitize"
+    cure = "install the compiler's sanitizers (`apt install libasan8 libubsan1`, `dnf install libasan libubsan`)"
+    try:
+        host.build({"probe.cpp": _PROBE}, "probe.cpp", ("-std=c++17", "-fsanitize=address,undefined"))
+    except ToolMissing as error:
+        return Finding("sanitizers", purpose, lack="there is no C++ compiler", cure=error.cure)
+    except CompileError as error:
+        return Finding("sanitizers", purpose, lack=_first_line(error.output), cure=cure)
+    except OSError as error:
+        return Finding("sanitizers", purpose, lack=str(error), cure="mend the cache first")
+    return Finding("sanitizers", purpose, found="AddressSanitizer, UndefinedBehaviorSanitizer")
+
+
+def _nvrtc() -> Finding:
+    from cugen.toolchain import nvrtc
+    from cugen.toolchain.errors import ToolMissing
+
+    try:
+        found = nvrtc.require()
+    except ToolMissing as error:
+        return Finding("NVRTC", "the GPU, and figures of registers", lack="it was not found", cure=error.cure)
+    targets = f"sm_{found.targets[0]} to sm_{found.targets[-1]}" if found.targets else "no target"
+    return Finding("NVRTC", "", found=f"{found.version} at {found.path}, for {targets}")
+
+
+def _nvcc() -> Finding:
+    from cugen.toolchain import nvcc
+    from cugen.toolchain.errors import ToolMissing
+
+    try:
+        found = nvcc.require()
+    except ToolMissing as error:
+        return Finding("nvcc", "building generated files into programs", lack="it was not found", cure=error.cure)
+    return Finding("nvcc", "", found=f"{found.version} at {found.path}")
+
+
+def _headers() -> Finding:
+    from cugen.toolchain.locations import include_folders
+
+    if folders := include_folders():
+        return Finding("CUDA headers", "", found=str(folders[0]))
+    cure = "pip install 'cuda-toolkit[nvrtc,cudart,cccl,crt]==13.0.*', or name a CUDA toolkit in CUDA_HOME"
+    return Finding("CUDA headers", "kernels with 16- and 8-bit floats", lack="cuda_fp16.h was not found", cure=cure)
+
+
+def _disassembler() -> Finding:
+    from cugen.toolchain.locations import program
+
+    if found := program("nvdisasm"):
+        return Finding("nvdisasm", "", found=str(found))
+    cure = "pip install nvidia-cuda-nvdisasm, or install CUDA's toolkit and put its bin folder on PATH"
+    return Finding("nvdisasm", "cugen inspect --what sass", lack="it was not found", cure=cure)
+
+
+def _gpu() -> Finding:
+    from cugen.run.errors import RunError
+    from cugen.run.libcuda import driver
+
+    purpose = "calling compiled kernels, and with PyCUDA cugen run --device gpu"
+    try:
+        found = driver()
+        return Finding("GPU", purpose, found=f"{found.limits(0).device} ({found.capability(0)})")
+    except RunError as error:
+        cure = "install NVIDIA's driver (https://www.nvidia.com/drivers); in a container pass the GPU on (--gpus all)"
+        return Finding("GPU", purpose, lack=error.message, cure=cure)
+
+
+def _pycuda() -> Finding:
+    purpose = "cugen run --device gpu"
+    try:
+        import pycuda
+        import pycuda.driver
+    except ImportError as error:
+        lack = f"it can't be imported: {error}"
+        return Finding("PyCUDA", purpose, lack=lack, cure="pip install 'cugen[gpu]'; it needs a CUDA toolkit to build")
+    return Finding("PyCUDA", purpose, found=str(pycuda.VERSION_TEXT))
+
+
+def _first_line(text: str) -> str:
+    return next((line.strip() for line in text.splitlines() if line.strip()), "it says nothing")
+
+
+_CHECKS: tuple[Callable[[], Finding], ...] = (
+    _platform,
+    _cache,
+    _host_compiler,
+    _sanitizers,
+    _nvrtc,
+    _nvcc,
+    _headers,
+    _disassembler,
+    _gpu,
+    _pycuda,
+)

@@ -1,0 +1,137 @@
+"""A plan for reading: why each kernel is made the way it is, what it takes, and where it touches memory."""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Iterator
+
+from cugen.cli.resources import Resources
+from cugen.emit.nodes import NodePrinter
+from cugen.families.base import Family, Refusal
+from cugen.kernel import Kernel
+from cugen.plan import ir
+from cugen.plan.context import make_context
+from cugen.plan.grouping import group_statements
+from cugen.plan.manifest import LaunchEntry
+from cugen.schedule.planner import fits, requests
+from cugen.spec.model import Spec
+
+_LABEL = 11
+_WIDTH = 118
+_INDENT = "  "
+Answers = tuple[tuple[Family, tuple[Refusal, ...]], ...]
+
+
+def plan_text(kernel: Kernel, resources: Resources) -> str:
+    """All launches in order. `resources` are what a compiler found, or why there are none."""
+    plan, spec = kernel.plan, kernel.spec
+    title = f"{kernel.name}: {spec.doc}" if spec.doc else kernel.name
+    lines = [title, *_row("target", spec.target)]
+    if spec.params:
+        values = ("dynamic" if p.value is None else str(p.value) for p in spec.params)
+        lines += _row("params", ", ".join(f"{p.name} = {v}" for p, v in zip(spec.params, values, strict=True)))
+    for declared in spec.arrays:
+        if not declared.is_temporary:
+            lines += _row("array", _array_text(kernel, declared.name))
+    for note in plan.notes:
+        lines += _row("temporary", note)
+    for space in kernel.manifest.workspace:
+        lines += _row("workspace", f"{space.name}: {space.elements} elements of {space.dtype}")
+    for upload in plan.uploads:
+        lines += _row("upload", f"{upload.bytes} bytes of {upload.argument} to __constant__ {upload.symbol}")
+    if resources.compiler:
+        lines += _row("compiler", f"{resources.compiler} for {spec.target}")
+    else:
+        lines += _row("compiler", f"none: {resources.reason}")
+    answers = _answers(spec)
+    launches = kernel.manifest.launches
+    for number, (made, launch) in enumerate(zip(plan.kernels, launches, strict=True), 1):
+        lines += ["", f"launch {number} of {len(launches)}: {made.name}"]
+        lines += _launch_lines(kernel, made, launch, answers[made.name], resources)
+    return "\n".join(lines)
+
+
+def _answers(spec: Spec) -> dict[str, Answers]:
+    """By kernel: every family, with what stands against it."""
+    return {request.name: fits(request) for request in requests(make_context(spec), group_statements(spec))}
+
+
+def _array_text(kernel: Kernel, name: str) -> str:
+    declared = kernel.spec.array(name)
+    argument = next((a for a in kernel.manifest.arguments if a.name == name), None)
+    shape = getattr(argument, "shape", None)
+    extents = "" if shape is None else f" [{', '.join(map(str, shape))}]"
+    placed = f", {declared.memory.space}" if declared.memory.space else ""
+    alignment = getattr(argument, "alignment", declared.dtype.bytes)
+    aligned = f", aligned to {alignment} bytes" if alignment > declared.dtype.bytes else ""
+    return f"{name}: {declared.role}, {declared.dtype.name}{extents}{placed}{aligned}"
+
+
+def _launch_lines(
+    kernel: Kernel, made: ir.Kernel, launch: LaunchEntry, answers: Answers, resources: Resources
+) -> Iterator[str]:
+    for statement in made.computes:
+        yield from _row("computes", " ".join(statement.split()))
+    chosen = next(family for family, _ in answers if family.name == made.family)
+    yield from _row("family", f"{made.family}: {chosen.doc}")
+    for reason in made.reasons:
+        yield from _row("", reason)
+    for family, refusals in answers:
+        if family.name != made.family:
+            reasons = "; ".join(refusal.reason for refusal in refusals)
+            yield from _row("not", f"{family.name}: {reasons or f'fits too, and {made.family} comes before it'}")
+    yield from _row("grid", " × ".join(map(str, launch.grid)))
+    yield from _row("block", f"{' × '.join(map(str, launch.block))} = {made.threads} threads")
+    dynamic = f", {launch.dynamic_shared_bytes} of them dynamic" if launch.dynamic_shared_bytes else ""
+    yield from _row("shared", f"{launch.shared_bytes + launch.dynamic_shared_bytes} bytes{dynamic}")
+    if found := resources.kernels.get(made.name):
+        spills = found.spill_stores + found.spill_loads
+        yield from _row("registers", f"{found.registers} a thread, {f'{spills} bytes' if spills else 'no'} spills")
+    printer = NodePrinter(dict(made.ranges), dict(kernel.plan.scalar_symbols), dict(kernel.plan.param_symbols))
+    for part, nodes in made.parts:
+        if nodes:
+            yield from _row("part", part)
+            yield from (f"{_INDENT * 3}{line}" for line in _node_lines(nodes, printer))
+
+
+def _node_lines(nodes: tuple[ir.Node, ...], printer: NodePrinter) -> Iterator[str]:
+    """Loops, conditions and barriers as the source has them; of the rest what touches memory."""
+    for node in nodes:
+        match node:
+            case ir.For(loop=loop, body=body):
+                yield printer.loop(loop)
+                yield from _indented(body, printer)
+            case ir.If(condition=condition, then=then, orelse=orelse):
+                yield f"if ({printer.condition(condition)})"
+                yield from _indented(then, printer)
+                if orelse:
+                    yield "else"
+                    yield from _indented(orelse, printer)
+            case ir.ReturnUnless(guard=guard):
+                yield f"return if ({printer.negated(guard)})"
+            case ir.Barrier():
+                yield "__syncthreads()"
+            case ir.Define(index=index):
+                yield printer.definition(index)
+            case ir.Declare():
+                yield printer.declare(node)
+            case ir.Load(guard=guard) | ir.Copy(guard=guard) if guard is not None and guard.terms:
+                yield f"if ({printer.condition(guard)})"
+                yield from (_INDENT + _access_text(access, printer) for access in ir.accesses((node,)))
+            case _:
+                yield from (_access_text(access, printer) for access in ir.accesses((node,)))
+
+
+def _indented(nodes: tuple[ir.Node, ...], printer: NodePrinter) -> Iterator[str]:
+    return (_INDENT + line for line in _node_lines(nodes, printer))
+
+
+def _access_text(access: ir.Access, printer: NodePrinter) -> str:
+    array = access.array
+    wide = f" × {access.width}" if access.width > 1 else ""
+    return f"{access.kind:<5} {printer.place(access)}  ({array.space}, {array.dtype.name}{wide})"
+
+
+def _row(label: str, text: str) -> list[str]:
+    head, rest = f"  {label:<{_LABEL}}", " " * (_LABEL + 2)
+    return textwrap.wrap(text, _WIDTH, initial_indent=head, subsequent_indent=rest, break_on_hyphens=False)
