@@ -2,7 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from pathlib import Path
+
 import pytest
+
+Golden = Callable[[Path, str], None]
+Part = Callable[[Path, str, str], None]
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -14,6 +20,28 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 @pytest.fixture
-def update_golden(pytestconfig: pytest.Config) -> bool:
-    """Whether this run rewrites what it would compare with."""
-    return bool(pytestconfig.getoption("--update-golden"))
+def golden(pytestconfig: pytest.Config) -> Golden:
+    """Compares a text with a file; with `--update-golden` it writes the file instead."""
+
+    def compare(path: Path, text: str) -> None:
+        if pytestconfig.getoption("--update-golden"):
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(text)
+        elif not path.exists() or path.read_text() != text:
+            pytest.fail(f"{path.name} is stale; if the change is meant, run pytest --update-golden")
+
+    return compare
+
+
+@pytest.fixture
+def golden_part(golden: Golden) -> Part:
+    """Compares a text with what stands in a Markdown file between `<!-- name -->` and `<!-- end -->`."""
+
+    def compare(path: Path, name: str, text: str) -> None:
+        before, found, rest = path.read_text().partition(f"<!-- {name} -->\n")
+        assert found, f"{path.name} has no part {name}"
+        _, end, after = rest.partition("<!-- end -->")
+        assert end, f"the part {name} of {path.name} has no end"
+        golden(path, f"{before}{found}{text}{end}{after}")
+
+    return compare
