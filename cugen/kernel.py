@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -31,6 +32,12 @@ class Kernel:
     @property
     def name(self) -> str:
         return self.spec.kernel
+
+    def provenance(self) -> Mapping[int, str]:
+        """For each line of the source (1-based), the template line and the spec key that it came from."""
+        from cugen.emit.provenance import provenance
+
+        return provenance(make_context(self.spec), self.plan)
 
     def compile(self, device: str = "gpu") -> Compiled:
         """The kernel as a function of arrays, by name: `fn(A=a, B=b, C=c, stream=s)`; outputs are given too.

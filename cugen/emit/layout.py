@@ -9,14 +9,22 @@ _BREAKS = ((" ? ", " : "), (" || ",), (" && ",), (", ",), (" + ", " - "), (" * "
 
 
 def tidy(text: str) -> str:
-    lines = [piece for line in text.splitlines() for piece in _wrapped(line.rstrip())]
-    kept = [line for n, line in enumerate(lines) if line or (n and lines[n - 1])]
-    kept = [
-        line
-        for n, line in enumerate(kept)
-        if line or (kept[n - 1] != "{" and n + 1 < len(kept) and kept[n + 1].strip() != "}")
+    return "\n".join(line for line, _ in tidy_lines([(line, "") for line in text.splitlines()])) + "\n"
+
+
+def tidy_lines(lines: list[tuple[str, str]]) -> list[tuple[str, str]]:
+    """Lines and what is known of each; pieces of a wrapped line share what was known of it."""
+    pieces = [(piece, note) for line, note in lines for piece in _wrapped(line.rstrip())]
+    single = [piece for n, piece in enumerate(pieces) if piece[0] or (n and pieces[n - 1][0])]
+    while single and not single[0][0]:
+        del single[0]
+    while single and not single[-1][0]:
+        del single[-1]
+    return [
+        piece
+        for n, piece in enumerate(single)
+        if piece[0] or (single[n - 1][0] != "{" and single[n + 1][0].strip() != "}")
     ]
-    return "\n".join(kept).strip("\n") + "\n"
 
 
 def _wrapped(line: str) -> list[str]:

@@ -35,7 +35,12 @@ class Sources:
 
 def render(context: Context, plan: Plan) -> Sources:
     """Both files; the same plan gives the same bytes."""
-    env = environment()
+    raw = render_raw(environment(), context, plan)
+    return Sources(tidy(raw.source), tidy(raw.header))
+
+
+def render_raw(env: jinja2.Environment, context: Context, plan: Plan) -> Sources:
+    """Both files as the templates print them, before the last pass over the layout."""
     texts: list[str] = []
     functions: dict[tuple[str, str], None] = {}
     headers: dict[str, None] = {}
@@ -79,7 +84,7 @@ def render(context: Context, plan: Plan) -> Sources:
         notes=launcher.notes,
         **launcher.variables(),
     )
-    return Sources(tidy(source), tidy(header))
+    return Sources(source, header)
 
 
 def _kernel_text(env: jinja2.Environment, context: Context, plan: Plan, kernel: Kernel, printer: NodePrinter) -> str:
