@@ -55,7 +55,9 @@ def view(buffer: NDArray[Any], argument: ArrayArgument, params: Mapping[str, int
     if last >= buffer.size:
         raise ValueError(f"{argument.name}: element {last} lies outside a buffer of {buffer.size}")
     steps = tuple(stride * buffer.itemsize for stride in strides)
-    return np.lib.stride_tricks.as_strided(buffer, shape, steps)
+    # NumPy makes no strided view of types that it doesn't know itself, such as float8.
+    raw = buffer.view(np.dtype(f"u{buffer.itemsize}"))
+    return np.lib.stride_tricks.as_strided(raw, shape, steps).view(buffer.dtype)
 
 
 def pack(
