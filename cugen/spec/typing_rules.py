@@ -62,13 +62,15 @@ class Typing:
         return Value(Const(value, INT64), INT64, weak=True)
 
     def common(self, values: Sequence[Value], *, arithmetic: bool = True) -> tuple[DType, bool]:
-        """The semantic type that operands are brought to, and whether it is weak. In arithmetic a bool is an int32."""
+        """The semantic type that operands are brought to, and whether it is weak. In arithmetic a bool is an int32, but
+        beside a float it takes the float's type, so that a mask on float32 doesn't compute in float64."""
         strong = [v.dtype for v in values if not v.weak]
         floating = any(v.weak and v.dtype.is_float for v in values)
         if not strong:
             return (self.default_float if floating else INT64), True
         if arithmetic or len(strong) < len(values):
-            strong = [INT32 if dtype == BOOL else dtype for dtype in strong]
+            masked = any(dtype.is_float for dtype in strong)
+            strong = [INT32 if dtype == BOOL and not masked else dtype for dtype in strong]
         result = strong[0]
         for dtype in strong[1:]:
             result = promote(result, dtype)
