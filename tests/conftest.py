@@ -6,6 +6,13 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from hypothesis import settings
+
+# A slow machine is no failure, and what fails here must fail again elsewhere. `--hypothesis-profile=search` looks
+# for what nobody has seen yet.
+settings.register_profile("project", deadline=None, derandomize=True)
+settings.register_profile("search", deadline=None, max_examples=3000)
+settings.load_profile("project")
 
 Golden = Callable[[Path, str], None]
 Part = Callable[[Path, str, str], None]
