@@ -1,0 +1,188 @@
+"""Integer expressions against Python's own integers."""
+
+from __future__ import annotations
+
+import pytest
+import sympy
+from hypothesis import given
+from hypothesis import strategies as st
+
+from cugen.plan.symbols import (
+    BitXor,
+    FloorDiv,
+    Maximum,
+    Minimum,
+    Mod,
+    bounds,
+    ceil_div,
+    evaluate,
+    integer,
+    symbol,
+)
+
+NAMES = ("x", "y", "z")
+integers = st.integers(-(2**40), 2**40)
+small = st.integers(-40, 40)
+
+
+def trees(leaves):
+    """Trees as nested tuples: (operator, left, right). Divisors are made positive, operands of xor non-negative."""
+    return st.recursive(
+        leaves,
+        lambda inner: st.tuples(st.sampled_from(("+", "-", "*", "//", "%", "^", "min", "max", "square")), inner, inner),
+        max_leaves=8,
+    )
+
+
+nested = trees(st.one_of(small, st.sampled_from(NAMES)))
+
+
+def to_sympy(tree):
+    if isinstance(tree, str):
+        return symbol(tree)
+    if isinstance(tree, int):
+        return integer(tree)
+    operator, a, b = tree[0], to_sympy(tree[1]), to_sympy(tree[2])
+    match operator:
+        case "+":
+            return a + b
+        case "-":
+            return a - b
+        case "*":
+            return a * b
+        case "//":
+            return FloorDiv(a, Maximum(b, integer(1)))
+        case "%":
+            return Mod(a, Maximum(b, integer(1)))
+        case "^":
+            return BitXor(Maximum(a, integer(0)), Maximum(b, integer(0)))
+        case "min":
+            return Minimum(a, b)
+        case "max":
+            return Maximum(a, b)
+    return a**2
+
+
+def to_python(tree, values):
+    if isinstance(tree, str):
+        return values[tree]
+    if isinstance(tree, int):
+        return tree
+    operator, a, b = tree[0], to_python(tree[1], values), to_python(tree[2], values)
+    match operator:
+        case "+":
+            return a + b
+        case "-":
+            return a - b
+        case "*":
+            return a * b
+        case "//":
+            return a // max(b, 1)
+        case "%":
+            return a % max(b, 1)
+        case "^":
+            return max(a, 0) ^ max(b, 0)
+        case "min":
+            return min(a, b)
+        case "max":
+            return max(a, b)
+    return a**2
+
+
+@given(integers, integers.filter(bool))
+def test_constant_arguments_give_what_python_gives(a, b):
+    left, right = integer(a), integer(b)
+    assert FloorDiv(left, right) == a // b
+    assert Mod(left, right) == a % b
+    assert BitXor(left, right) == a ^ b
+    assert Minimum(left, right) == min(a, b)
+    assert Maximum(left, right) == max(a, b)
+
+
+@given(integers)
+def test_division_by_zero_yields_zero(a):
+    assert FloorDiv(integer(a), integer(0)) == 0
+    assert Mod(integer(a), integer(0)) == 0
+
+
+@given(integers, st.integers(1, 2**40))
+def test_ceil_div_counts_the_blocks_that_cover(a, b):
+    blocks = int(ceil_div(integer(a), b))
+    assert (blocks - 1) * b < a <= blocks * b
+
+
+@given(nested, st.fixed_dictionaries(dict.fromkeys(NAMES, small)))
+def test_an_expression_evaluates_to_what_python_computes(tree, values):
+    found = evaluate(to_sympy(tree), {symbol(name): value for name, value in values.items()})
+    assert found == to_python(tree, values)
+
+
+@given(nested, st.fixed_dictionaries(dict.fromkeys(NAMES, st.tuples(small, small))), st.data())
+def test_bounds_hold_every_value(tree, ends, data):
+    ranges = {name: (min(pair), max(pair)) for name, pair in ends.items()}
+    values = {name: data.draw(st.integers(*ranges[name]), label=name) for name in NAMES}
+    low, high = bounds(to_sympy(tree), {symbol(name): ends for name, ends in ranges.items()})
+    assert low <= to_python(tree, values) <= high
+
+
+@pytest.mark.parametrize(
+    ("expression", "expected"),
+    [
+        ("x + 2*y - z", (-5, 27)),
+        ("x*y", (-20, 40)),
+        ("x**2", (0, 16)),
+        ("x**3", (-8, 64)),
+        ("3 - x", (-1, 5)),
+    ],
+)
+def test_bounds_of_sums_and_products_are_reached(expression, expected):
+    ranges = {symbol("x"): (-2, 4), symbol("y"): (0, 10), symbol("z"): (-3, 3)}
+    assert bounds(sympy.sympify(expression, locals={n: symbol(n) for n in NAMES}), ranges) == expected
+
+
+@pytest.mark.parametrize(
+    ("expression", "expected"),
+    [
+        (FloorDiv(symbol("x"), integer(3)), (-1, 1)),
+        (Mod(symbol("x"), integer(3)), (0, 2)),
+        (Mod(symbol("y"), integer(16)), (0, 10)),  # never wraps: the remainder is the dividend
+        (Mod(symbol("y"), symbol("y")), (0, 9)),
+        (BitXor(symbol("y"), integer(4)), (0, 15)),
+        (Minimum(symbol("x"), symbol("y")), (-2, 4)),
+        (Maximum(symbol("x"), symbol("y")), (0, 10)),
+    ],
+    ids=str,
+)
+def test_bounds_of_functions_are_as_tight_as_their_arguments_allow(expression, expected):
+    assert bounds(expression, {symbol("x"): (-2, 4), symbol("y"): (0, 10)}) == expected
+
+
+def test_division_and_remainder_by_one_vanish():
+    x = symbol("x")
+    assert FloorDiv(x, integer(1)) == x
+    assert Mod(x, integer(1)) == 0
+    assert FloorDiv(integer(0), x) == 0
+    assert ceil_div(x, 1) == x
+
+
+@pytest.mark.parametrize("function", [FloorDiv, Mod, BitXor, Minimum, Maximum])
+def test_functions_of_symbols_stay_as_they_were_written(function):
+    x, y = symbol("x"), symbol("y")
+    found = function(33 * x + y, integer(32))
+    assert found.args == (33 * x + y, integer(32))
+    assert found.is_integer
+
+
+def test_equal_names_are_one_symbol():
+    assert symbol("k") is symbol("k")
+    assert symbol("k") - symbol("k") == 0
+
+
+def test_a_fraction_is_no_integer_expression():
+    with pytest.raises(TypeError, match="not an integer expression"):
+        bounds(symbol("x") ** -1, {symbol("x"): (1, 2)})
+
+
+def test_an_expression_with_an_open_symbol_has_no_value():
+    with pytest.raises(TypeError):
+        evaluate(symbol("x") + 1, {})
