@@ -24,9 +24,8 @@ EXAMPLES = re.findall(r"^```yaml([^\n]*)\n(cugen:.*?)^```", MANUAL.read_text(), 
 HEADINGS = {
     "elementwise": "of each element",
     "special": "special",
-    "expansion": "expansion",
-    "reduction": "reduction",
-    "scan": "scan",
+    "reduction": "reductions",
+    "scan": "scans",
     "softmax": "along an index of the left",
 }
 
@@ -47,14 +46,12 @@ def test_an_example_of_the_manual_loads_or_is_refused_as_it_says(info: str, text
 
 
 def _functions() -> str:
-    rows = ["| call | kind | expansion |", "|---|---|---|"]
-    plain = [f.name for f in FUNCTIONS.values() if f.group == "elementwise" and len(f.arguments) == 1]
-    rows.append(f"| `{' '.join(plain)}` | {HEADINGS['elementwise']} | |")
+    rows = ["| kind | calls |", "|---|---|"]
     for group, heading in HEADINGS.items():
-        for function in FUNCTIONS.values():
-            if function.group == group and function.name not in plain:
-                meaning = f"`{function.expansion}`" if function.expansion else ""
-                rows.append(f"| `{function.usage}` | {heading} | {meaning} |")
+        usages = [f"`{f.usage}`" for f in FUNCTIONS.values() if f.group == group]
+        rows.append(f"| {heading} | {' '.join(usages)} |")
+    rows += ["", "| call | expansion |", "|---|---|"]
+    rows += [f"| `{f.usage}` | `{f.expansion}` |" for f in FUNCTIONS.values() if f.group == "expansion"]
     return "\n".join(rows) + "\n"
 
 
