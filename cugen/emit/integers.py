@@ -67,7 +67,8 @@ class IntegerPrinter:
         array = access.array
         if array.swizzle:
             *rest, row, column = access.subscripts
-            column = BitXor(column, Mod(row, integer(array.swizzle)))
+            turn = row if bounds(row, self.ranges)[1] < array.swizzle else Mod(row, integer(array.swizzle))
+            column = BitXor(column, turn)
             return "".join(f"[{self.print(sub)}]" for sub in (*rest, row, column))
         if not array.flat:
             return "".join(f"[{self.print(sub)}]" for sub in access.subscripts)
@@ -204,8 +205,8 @@ class IntegerPrinter:
 
 
 def _is_origin(name: str) -> bool:
-    """Whether the name is that of a tile's first index, such as `k0`."""
-    return len(name) > 1 and name.endswith("0")
+    """Whether the name is that of a tile's first index, such as `k0`; `j0` is a function of the C library."""
+    return len(name) > 1 and name.removesuffix("_").endswith("0")
 
 
 def _paren(text: str, precedence: int, limit: int) -> str:

@@ -52,7 +52,7 @@ def assemble(
         tuple(statement.text for statement in request.group.statements),
         minimum_blocks,
         sum(tile_bytes(a, lowering.ranges) for a in shared if not a.dynamic),
-        sum(tile_bytes(a, lowering.ranges) for a in shared if a.dynamic),
+        max((a.dynamic_offset + tile_bytes(a, lowering.ranges) for a in shared if a.dynamic), default=0),
         alignments,
     )
 
