@@ -215,7 +215,7 @@ class _Builder:
             wish = index.name
             if axis == 0:
                 definition = definition * self.width
-                wish = f"{index.name}_first" if self.width > 1 and self._needs_own_index() else index.name
+                wish = f"{index.name}0" if self.width > 1 and self._needs_own_index() else index.name
             node = define(wish, definition, lowering)
             nodes.append(node)
             lowering.symbols[index.name] = node.index.symbol

@@ -1,0 +1,353 @@
+"""Statements that turn their input: a tile is read along the input's rows and written along the output's."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+
+from cugen.families.base import Family, Refusal, Request, refuse_tunables
+from cugen.families.blocks import Blocks, define, lay_blocks, limit, thread
+from cugen.families.elementwise import form_refusals, loaded_reads, placement_refusals
+from cugen.families.grid import fastest_first
+from cugen.families.kernels import assemble, new_lowering, tile_bytes
+from cugen.families.statements import lower_statements
+from cugen.families.vectors import divisor, is_contiguous
+from cugen.plan.ir import (
+    Access,
+    Array,
+    Barrier,
+    Comparison,
+    Copy,
+    Declare,
+    Element,
+    For,
+    Guard,
+    If,
+    Index,
+    Kernel,
+    Load,
+    Loop,
+    Node,
+    Store,
+)
+from cugen.plan.lowering import Lowering
+from cugen.plan.scopes import Scope
+from cugen.plan.subscripts import to_integer
+from cugen.plan.symbols import Integer, bounds, ceil_div, integer
+from cugen.spec import expressions as spec
+from cugen.spec.expressions import Expr, IndexValue, Local, Read, walk
+from cugen.spec.model import Memory
+
+_THREADS = 256
+_WORD = 4  # bytes of a bank
+_FEW = 8  # below this extent most of a tile would stay empty
+
+
+@dataclass(frozen=True, slots=True)
+class Turn:
+    """`across` is the index along the output's rows, `down` the one along the rows of the reads that are turned;
+    `order` has both in front."""
+
+    across: spec.Index
+    down: spec.Index
+    order: tuple[spec.Index, ...]
+    reads: tuple[Read, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Tile:
+    """A square of `size` x `size` elements, `rows` of them in a column for each thread."""
+
+    size: int
+    rows: int
+
+    @property
+    def threads_y(self) -> int:
+        return self.size // self.rows
+
+
+def refusals(request: Request) -> tuple[Refusal, ...]:
+    found = list(form_refusals(request))
+    if found:
+        return tuple(found)
+    turn = _recognise(request)
+    if isinstance(turn, Refusal):
+        return (turn,)
+    staged = {read.array: None for read in turn.reads}
+    found += [*placement_refusals(request, staged), *_memory_refusals(request, staged), *refuse_tunables(request, ())]
+    found += _schedule_refusals(request, turn)
+    if not found:
+        found += _size_refusals(request, turn)
+    return tuple(found)
+
+
+def _recognise(request: Request) -> Turn | Refusal:
+    context, statements = request.context, request.group.statements
+    order = fastest_first(statements[0], context)
+    across = order[0].name
+    for statement in statements:
+        if not is_contiguous(context.arrays[statement.target], statement.subscripts, across):
+            return Refusal(f"neighbours along {across} are no neighbours in {statement.target}")
+    down: dict[str, Read] = {}
+    reads = []
+    for read in loaded_reads(statements):
+        name = _row_index(request, read, across)
+        if name is not None:
+            down.setdefault(name, read)
+            reads.append(read)
+    if not reads:
+        return Refusal(f"no input has rows along another index than the output's, {across}")
+    if len(down) > 1:
+        arrays = " and ".join(read.array for read in down.values())
+        return Refusal(f"turns inputs one way only; the rows of {arrays} run along {' and '.join(down)}")
+    (name,) = down
+    second = next(index for index in order if index.name == name)
+    return Turn(order[0], second, (order[0], second, *(i for i in order[1:] if i.name != name)), tuple(reads))
+
+
+def _row_index(request: Request, read: Read, across: str) -> str | None:
+    """The index along the rows of what is read, where the output's rows cross them."""
+    declared, array = request.context.spec.array(read.array), request.context.arrays[read.array]
+    names = [sub.name for sub in read.subscripts if isinstance(sub, IndexValue)]
+    if declared.memory.space not in (None, "shared", "readonly") or array.space not in ("global", "readonly"):
+        return None
+    if names.count(across) != 1 or is_contiguous(array, read.subscripts, across):
+        return None
+    return next((name for name in names if is_contiguous(array, read.subscripts, name)), None)
+
+
+def _memory_refusals(request: Request, staged: dict[str, None]) -> Iterator[Refusal]:
+    for name in staged:
+        memory = request.context.spec.array(name).memory
+        if memory.stages > 1:
+            yield Refusal(f"fills the tile of {name} once: there is nothing to pipeline", f"arrays.{name}.memory")
+
+
+def _schedule_refusals(request: Request, turn: Turn) -> Iterator[Refusal]:
+    schedule, sides = request.schedule, (turn.across.name, turn.down.name)
+    for key, sizes in (("block", schedule.block), ("thread", schedule.thread)):
+        for name, size in sizes:
+            if name not in sides and size != 1:
+                reason = f"{key} sizes are for {' and '.join(sides)}, not for {name}"
+                yield Refusal(reason, f"schedule.{key}.{name}")
+    if schedule.step:
+        yield Refusal("stages its tile at once, not step by step", "schedule.step")
+    block = [size for name, size in schedule.block if name in sides]
+    rows = [size for name, size in schedule.thread if name in sides and size != 1]
+    if len(set(block)) > 1:
+        yield Refusal(f"its tile is a square, not {' x '.join(map(str, block))}", "schedule.block")
+    if len(rows) > 1:
+        yield Refusal("a thread's elements lie in one column of the tile", "schedule.thread")
+
+
+def _size_refusals(request: Request, turn: Turn) -> Iterator[Refusal]:
+    tile = _choose_tile(request, turn)
+    if tile.size % tile.rows:
+        yield Refusal(f"a thread's {tile.rows} rows must divide the tile's {tile.size}", "schedule.thread")
+    for read in turn.reads:
+        if request.context.spec.array(read.array).memory.swizzle and tile.size & (tile.size - 1):
+            key = f"arrays.{read.array}.memory"
+            yield Refusal(f"the xor swizzle needs a tile of a power of two, not of {tile.size}", key)
+    asked = any(request.context.spec.array(read.array).memory.space == "shared" for read in turn.reads)
+    if request.schedule.family is None and not asked:
+        for index in (turn.across, turn.down):
+            count = bounds(to_integer(index.extent, request.context.symbols), request.context.ranges)[1]
+            if count < _FEW:
+                yield Refusal(f"with {count} along {index.name} most of a tile would stay empty")
+
+
+def _choose_tile(request: Request, turn: Turn) -> Tile:
+    """The schedule's, or 32 x 32; 64 x 64 where rows of 32 would be less than a line of 128 bytes."""
+    sides = (turn.across.name, turn.down.name)
+    widest = max(request.context.arrays[read.array].dtype.bytes for read in turn.reads)
+    sizes = [size for name, size in request.schedule.block if name in sides]
+    size = sizes[0] if sizes else 32 if widest >= _WORD else 64
+    rows = [own for name, own in request.schedule.thread if name in sides and own != 1]
+    if rows or request.schedule.thread:
+        return Tile(size, rows[0] if rows else 1)
+    return Tile(size, max(1, size * size // _THREADS) if size % 16 == 0 else 1)
+
+
+def build(request: Request) -> Kernel:
+    turn = _recognise(request)
+    assert isinstance(turn, Turn)
+    return _Builder(request, turn, _choose_tile(request, turn)).kernel()
+
+
+class _Builder:
+    """The kernel of one group."""
+
+    def __init__(self, request: Request, turn: Turn, tile: Tile) -> None:
+        self.request, self.turn, self.tile = request, turn, tile
+        self.context = request.context
+        self.lowering: Lowering = new_lowering(request)
+        self.extents = [to_integer(index.extent, self.lowering.symbols) for index in turn.order]
+
+    def kernel(self) -> Kernel:
+        size = self.tile.size
+        counts = [ceil_div(extent, size) for extent in self.extents[:2]]
+        blocks = lay_blocks([*counts, *self.extents[2:]], self.lowering, self.request.target)
+        tiles = self._tiles()
+        indices = self._indices(blocks)
+        self.r = Index(self.lowering.names.allocate("r"), integer(0), (0, size - self.tile.threads_y))
+        self.lowering.ranges[self.r.symbol] = self.r.range
+        self.row = self.ty + (self.r.symbol if self.tile.rows > 1 else 0)
+        parts = (
+            ("tiles", tuple(Declare(tile) for tile in tiles.values())),
+            ("indices", indices),
+            ("staging", (*self._stage(tiles), Barrier())),
+            ("elements", self._elements(tiles)),
+        )
+        block = (size, self.tile.threads_y, 1)
+        kernel = assemble(self.request, self.lowering, "transpose", parts, blocks.grid, block)
+        return replace(kernel, reasons=self._reasons(tiles))
+
+    def _tiles(self) -> dict[Read, Array]:
+        tiles: dict[Read, Array] = {}
+        offset = 0
+        for read in self.turn.reads:
+            source = self.context.arrays[read.array]
+            memory = self._memory(read)
+            wish = "tile" if len(self.turn.reads) == 1 else f"{source.symbol}_tile"
+            size = integer(self.tile.size)
+            tile = Array(
+                read.array,
+                self.lowering.names.allocate(wish),
+                source.dtype,
+                (size, size),
+                (size + memory.pad, integer(1)),
+                "shared",
+                flat=False,
+                pad=memory.pad,
+                swizzle=self.tile.size if memory.swizzle else 0,
+                dynamic=memory.dynamic,
+                dynamic_offset=offset if memory.dynamic else 0,
+            )
+            if memory.dynamic:
+                offset += -(-tile_bytes(tile, self.lowering.ranges) // 16) * 16
+            tiles[read] = tile
+        return tiles
+
+    def _memory(self, read: Read) -> Memory:
+        """The spec's wish; where it's silent, rows of an odd number of words, so that a column hits all banks."""
+        declared = self.context.spec.array(read.array)
+        if declared.memory.space == "shared":
+            return declared.memory
+        return Memory("shared", pad=max(1, _WORD // declared.dtype.bytes))
+
+    def _indices(self, blocks: Blocks) -> tuple[Node, ...]:
+        lowering, tile = self.lowering, self.tile
+        nodes = []
+        self.first: list[Integer] = []
+        for axis, (index, place) in enumerate(zip(self.turn.order, blocks.places, strict=True)):
+            if axis < 2:
+                node = define(f"{index.name}0", place * tile.size, lowering)
+                self.first.append(node.index.symbol)
+            else:
+                node = define(index.name, place, lowering)
+                lowering.symbols[index.name] = node.index.symbol
+                limit(node.index, self.extents[axis], lowering)
+            nodes.append(node)
+        threads = [define("tx", thread("x", tile.size, lowering), lowering)]
+        self.tx, self.ty = threads[0].index.symbol, integer(0)
+        if tile.threads_y > 1:
+            threads.append(define("ty", thread("y", tile.threads_y, lowering), lowering))
+            self.ty = threads[1].index.symbol
+        return (*nodes[2:], *nodes[:2], *threads)
+
+    # The two passes over the tile: threads side by side along `fast`, and down its columns along `slow`
+
+    def _pass(self, names: tuple[str, str], fast: int, scope: Scope, inner: Scope) -> tuple[Integer, Integer]:
+        """Defines both places in the arrays, in `scope` and in the loop's `inner` scope."""
+        places = {}
+        for axis, where, part in ((fast, scope, self.tx), (1 - fast, inner, self.row)):
+            node = define(names[axis], self.first[axis] + part, self.lowering)
+            limit(node.index, self.extents[axis], self.lowering)
+            where.nodes.append(node)
+            places[axis] = node.index.symbol
+        return places[0], places[1]
+
+    def _guarded(self, axis: int, place: Integer, nodes: Sequence[Node]) -> tuple[Node, ...]:
+        """The nodes, for the places inside alone where tiles may reach over the edge."""
+        if divisor(self.extents[axis], self.context) % self.tile.size == 0:
+            return tuple(nodes)
+        return (If(Guard((Comparison(place, "<", self.extents[axis]),)), tuple(nodes)),)
+
+    def _each_row(self, nodes: tuple[Node, ...]) -> tuple[Node, ...]:
+        """The nodes for every row of the thread's."""
+        if self.tile.rows == 1:
+            return nodes
+        return (For(Loop(self.r, integer(0), integer(self.tile.size), self.tile.threads_y, unroll=True), nodes),)
+
+    def _stage(self, tiles: dict[Read, Array]) -> tuple[Node, ...]:
+        """The tile's rows are those of the input: threads side by side read along `down`."""
+        turn, lowering = self.turn, self.lowering
+        own, inner = Scope(), Scope()
+        names = (f"{turn.across.name}_in", f"{turn.down.name}_in")
+        places = self._pass(names, 1, own, inner)
+        symbols = {**lowering.symbols, turn.across.name: places[0], turn.down.name: places[1]}
+        work = Scope()
+        for read, tile in tiles.items():
+            subscripts = tuple(to_integer(sub, symbols) for sub in read.subscripts)
+            source = Access(self.context.arrays[read.array], subscripts, "load")
+            work.nodes.append(Copy(Access(tile, (self.row, self.tx), "store"), source))
+        body = self._each_row((*inner.nodes, *self._guarded(0, places[0], work.nodes)))
+        return (*own.nodes, *self._guarded(1, places[1], body))
+
+    def _elements(self, tiles: dict[Read, Array]) -> tuple[Node, ...]:
+        """Threads side by side write along `across`, and read the tile's columns."""
+        turn, lowering = self.turn, self.lowering
+        own, inner = Scope(), Scope()
+        places = self._pass((turn.across.name, turn.down.name), 0, own, inner)
+        lowering.symbols[turn.across.name], lowering.symbols[turn.down.name] = places
+        outer = Scope()
+        work = Scope(outer, frozenset((turn.down.name,)))
+        for read, tile in tiles.items():
+            work.remember(read, self._from_tile(read, tile, work))
+        lower_statements(self.request, lowering, work)
+        elements = [_moved(node) for node in work.nodes]
+        body = self._each_row((*inner.nodes, *self._guarded(1, places[1], elements)))
+        return (*own.nodes, *self._guarded(0, places[0], (*outer.nodes, *body)))
+
+    def _from_tile(self, read: Read, tile: Array, scope: Scope) -> Expr:
+        """The element where it is used, or a name for what is used at several places."""
+        access = Access(tile, (self.tx, self.row), "load")
+        mentions = sum(1 for s in self.request.group.statements for node in walk(s.value) if node == read)
+        if mentions == 1:
+            return Element.of(access)
+        wish = read.array.lower()
+        taken = wish == self.context.arrays[read.array].symbol
+        local = Local(self.lowering.names.allocate(f"{wish}_value" if taken else wish), read.dtype)
+        scope.nodes.append(Load(local, access))
+        return local
+
+    def _reasons(self, tiles: dict[Read, Array]) -> tuple[str, ...]:
+        size, turn = self.tile.size, self.turn
+        arrays = ", ".join(read.array for read in tiles)
+        reasons = [
+            f"the output's rows run along {turn.across.name}, those of {arrays} along {turn.down.name}: a tile of "
+            f"{size} x {size} in shared memory makes both sides contiguous"
+        ]
+        for tile in tiles.values():
+            if tile.swizzle:
+                reasons.append(f"{tile.symbol}: xor with the row spreads a column over the banks")
+            elif tile.pad:
+                reasons.append(f"{tile.symbol}: rows are padded by {tile.pad}, so that a column spreads over the banks")
+        return tuple(reasons)
+
+
+def _moved(node: Node) -> Node:
+    """A store of what was loaded, as a copy: the element isn't converted on its way."""
+    match node:
+        case Store(access=target, value=Element(access=source)) if source.array.dtype == target.array.dtype:
+            return Copy(target, source)
+    return node
+
+
+FAMILY = Family(
+    "transpose",
+    rank=20,
+    doc="inputs whose rows become the output's columns, turned in a tile of shared memory",
+    refusals=refusals,
+    build=build,
+)
