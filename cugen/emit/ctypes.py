@@ -72,6 +72,15 @@ def literal(value: int | float | bool, dtype: DType) -> str:
     return f"{number}{ {'uint64': 'ULL', 'uint32': 'U'}.get(dtype.name, '') }"
 
 
+def constant_literal(value: int | float | bool, dtype: DType) -> str:
+    """A literal for the first value of a variable at file scope: the `CUDART_` names are computed at run time."""
+    if not dtype.is_float or math.isfinite(value):
+        return literal(value, dtype)
+    suffix = "f" if dtype.bits <= 32 else ""
+    sign = "-" if value == -math.inf else ""
+    return f"{sign}{0 if math.isnan(value) else 1}.0{suffix} / 0.0{suffix}"
+
+
 def _float(value: float, *, single: bool) -> str:
     suffix = "f" if single else ""
     named = "_F" if single else ""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from cugen.emit.ctypes import c_name, header_of, literal, narrowed, widened
+from cugen.emit.ctypes import c_name, constant_literal, literal, narrowed, widened
 from cugen.emit.integers import IntegerPrinter
 from cugen.emit.values import ValuePrinter
 from cugen.plan.ir import (
@@ -153,9 +153,7 @@ class NodePrinter(ValuePrinter):
     def initializer(self, array: Array) -> str:
         """`{{1.0f, 2.0f}, {3.0f, 4.0f}}`, nested as the array's dimensions."""
         assert array.values is not None
-        if (header := header_of(array.dtype)) is not None:
-            self.headers.setdefault(header)
-        items = [narrowed(self._literal(value, array.dtype.compute)[0], array.dtype) for value in array.values]
+        items = [constant_literal(value, array.dtype) for value in array.values]
         shape = [bounds(extent, self.integers.ranges)[1] for extent in array.shape] if not array.flat else []
         for extent in reversed(shape[1:]):
             items = ["{" + ", ".join(items[n : n + extent]) + "}" for n in range(0, len(items), extent)]

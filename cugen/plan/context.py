@@ -9,6 +9,7 @@ import sympy
 
 from cugen.plan.ir import Array, Upload
 from cugen.plan.names import Names
+from cugen.plan.rounding import rounded
 from cugen.plan.subscripts import to_integer
 from cugen.plan.symbols import Integer, Range, bounds, symbol
 from cugen.spec import model
@@ -84,14 +85,16 @@ def _array(declared: model.Array, name: str, symbols: Mapping[str, Integer]) -> 
     at_file_scope = space in ("constant", "table")
     dense = [sympy.Mul(*shape[d + 1 :]) for d in range(len(shape))]
     row_major = all(a == b or (a - b).expand() == 0 for a, b in zip(strides, dense, strict=True))
+    # A table of narrow floats holds the type that it is computed in: their own types have no constant initialisers.
+    baked = declared.values is not None
     return Array(
         declared.name,
         name,
-        declared.dtype,
+        declared.dtype.compute if baked else declared.dtype,
         shape,
         strides,
         space,
-        flat=not (at_file_scope and row_major and shape),
-        values=None if declared.values is None else declared.values.data,
+        flat=not (at_file_scope and row_major),
+        values=None if declared.values is None else tuple(rounded(v, declared.dtype) for v in declared.values.data),
         writable=declared.role in ("output", "inout", "temporary"),
     )
