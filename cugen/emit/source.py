@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 import jinja2
 
-from cugen.emit.ctypes import c_name, header_of, literal
+from cugen.emit.ctypes import c_name, header_of, literal, widened
 from cugen.emit.describe import header_lines, heading
 from cugen.emit.environment import bind, environment
 from cugen.emit.launcher import make_launcher
@@ -17,6 +17,7 @@ from cugen.emit.nodes import NodePrinter
 from cugen.plan import usage
 from cugen.plan.context import Context
 from cugen.plan.ir import Array, Kernel, Node, Plan, accesses
+from cugen.plan.rounding import rounded
 from cugen.plan.symbols import Integer, integer
 from cugen.spec.types import DTYPES
 
@@ -46,7 +47,7 @@ def render_raw(env: jinja2.Environment, context: Context, plan: Plan) -> Sources
     headers: dict[str, None] = {}
     for kernel in plan.kernels:
         printer = NodePrinter(
-            dict(kernel.ranges), context.scalar_symbols, {n: s.name for n, s in context.symbols.items()}
+            dict(kernel.ranges), _scalar_texts(context), {n: s.name for n, s in context.symbols.items()}
         )
         texts.append(_kernel_text(env, context, plan, kernel, printer))
         functions.update(printer.functions)
@@ -57,7 +58,7 @@ def render_raw(env: jinja2.Environment, context: Context, plan: Plan) -> Sources
     for array in usage.arrays(bodies):
         if (include := header_of(array.dtype)) is not None:
             headers.setdefault(include)
-    scalars = [s for s in context.spec.scalars if s.name in usage.scalars(bodies)]
+    scalars = [s for s in context.spec.scalars if s.value is None and s.name in usage.scalars(bodies)]
     for scalar in scalars:
         if (include := header_of(scalar.dtype)) is not None:
             headers.setdefault(include)
@@ -65,8 +66,6 @@ def render_raw(env: jinja2.Environment, context: Context, plan: Plan) -> Sources
     constants = _constants(context, bodies)
     of_host = [c for c in _param_constants(context, launcher.symbols) if c not in constants]
     helper_texts = [_function_text(env, name, kind) for name, kind in sorted(functions)]
-    if any("CUDART" in c for c in constants):
-        headers.setdefault("math_constants.h")
     source = env.get_template("file.cu.j2").render(
         heading=heading(context),
         header=header_lines(context, plan),
@@ -85,6 +84,14 @@ def render_raw(env: jinja2.Environment, context: Context, plan: Plan) -> Sources
         **launcher.variables(),
     )
     return Sources(source, header)
+
+
+def _scalar_texts(context: Context) -> dict[str, str]:
+    """What stands for each scalar's value: its name, and a conversion round it where it is stored as a narrow float."""
+    return {
+        scalar.name: widened(symbol, scalar.dtype) if scalar.value is None else symbol
+        for scalar, symbol in zip(context.spec.scalars, context.scalar_symbols.values(), strict=True)
+    }
 
 
 def _kernel_text(env: jinja2.Environment, context: Context, plan: Plan, kernel: Kernel, printer: NodePrinter) -> str:
@@ -178,7 +185,7 @@ def _constants(context: Context, bodies: tuple[Node, ...]) -> list[str]:
     for scalar in context.spec.scalars:
         if scalar.value is not None and scalar.name in usage.scalars(bodies):
             compute = scalar.dtype.compute
-            value = literal(scalar.value, compute)
+            value = literal(rounded(scalar.value, scalar.dtype), compute)
             texts.append(f"{c_name(compute)} {context.scalar_symbols[scalar.name]} = {value}")
     return texts
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from cugen.emit.ctypes import c_name, literal, narrowed, widened
+from cugen.emit.ctypes import c_name, header_of, literal, narrowed, widened
 from cugen.plan.intervals import fits, interval, unwrapped
 from cugen.plan.ir import Element
 from cugen.plan.symbols import Range
@@ -263,6 +263,8 @@ class ValuePrinter:
 
     def _cast(self, cast: Cast) -> tuple[str, int]:
         source, to = cast.arg.dtype, cast.to
+        if (header := header_of(to)) is not None:
+            self.headers.setdefault(header)
         if to.compute != to:
             return widened(narrowed(self.print(cast.arg), to), to), _ATOM
         if source == to:

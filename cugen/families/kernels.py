@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
 from cugen.families.base import Request
@@ -10,12 +11,21 @@ from cugen.plan.ir import Array, Kernel, Node
 from cugen.plan.lowering import Lowering
 from cugen.plan.names import Names
 from cugen.plan.symbols import Integer, Ranges, bounds, integer
+from cugen.spec.expressions import Const
 
 
 def new_lowering(request: Request) -> Lowering:
-    """A lowering with the spec's params and arrays, in a scope of names of its own."""
+    """A lowering with the spec's params and arrays, in a scope of names of its own.
+
+    C++ has no constant expression for infinities and NaN: scalars of such values stand in the text as literals."""
     context = request.context
-    return Lowering(Names(context.names), context.arrays, dict(context.symbols), dict(context.ranges))
+    literals = {
+        scalar.name: Const(scalar.value, scalar.dtype.compute)
+        for scalar in context.spec.scalars
+        if scalar.value is not None and not math.isfinite(scalar.value)
+    }
+    names = Names(context.names)
+    return Lowering(names, context.arrays, dict(context.symbols), dict(context.ranges), literals=literals)
 
 
 def assemble(
