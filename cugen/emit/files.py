@@ -103,8 +103,8 @@ def differences(folder: Path, texts: Texts) -> Iterator[Difference]:
 
 
 def make_rule(targets: Iterable[Path], dependencies: Iterable[str]) -> str:
-    """A depfile: one rule in the syntax of Make, which Ninja reads too. ValueError for a path with a line break, for
-    which that syntax has no form."""
+    """A depfile: one rule in the syntax of Make, which Ninja reads too. ValueError for a path that
+    this syntax can't say: one with a line break, or with a blank or a backslash at its end."""
     left = " ".join(_escaped(str(path)) for path in targets)
     right = [_escaped(path) for path in dict.fromkeys(dependencies)]
     return left + ":" + "".join(f" \\\n  {path}" for path in right) + "\n"
@@ -112,8 +112,8 @@ def make_rule(targets: Iterable[Path], dependencies: Iterable[str]) -> str:
 
 def _escaped(path: str) -> str:
     """Backslashes count only before a blank, `#` or `:`, where those that stand there are doubled."""
-    if re.search(r"[\n\r\0]", path):
-        raise ValueError(f"a depfile can't hold a path with a line break: {path!r}")
+    if re.search(r"[\n\r\0]|[ \t\\]$", path):
+        raise ValueError(f"a depfile can't hold the path {path!r}")
     return re.sub(r"(\\*)([ \t#:])", r"\1\1\\\2", path).replace("$", "$$")
 
 

@@ -1,0 +1,176 @@
+"""`cugen run`: the verdict, what it rests on, and inputs and outputs of the user's own."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import cugen.kernel
+from cugen.run.gpu import available
+
+Cli = Callable[..., Any]
+
+_KEYS = (
+    *("kernel", "device", "target", "grid", "block", "shared_bytes", "registers", "max_abs_error", "max_rel_error"),
+    *("tolerance", "passed", "checked", "time_ms", "compile_ms", "launches"),
+)
+
+
+@pytest.fixture
+def broken(monkeypatch: pytest.MonkeyPatch) -> Callable[[str, str], None]:
+    """Replaces a piece of the generated source, as a fault in the generator would."""
+
+    def damage(old: str, new: str) -> None:
+        sound = cugen.kernel.generate
+
+        def generate(spec: Any) -> Any:
+            kernel = sound(spec)
+            assert old in kernel.source
+            return replace(kernel, source=kernel.source.replace(old, new))
+
+        monkeypatch.setattr(cugen.kernel, "generate", generate)
+
+    return damage
+
+
+def test_json_is_one_object_with_the_promised_keys_and_nothing_else(cli: Cli, spec: Path) -> None:
+    answer = cli("run", spec, "--device", "cpu", "--json")
+    content = json.loads(answer.out)
+    assert answer.status == 0
+    assert [key for key in _KEYS if key not in content] == []
+    assert (content["kernel"], content["device"], content["passed"], content["checked"]) == (
+        "scale",
+        "cpu",
+        True,
+        "all",
+    )
+    assert content["time_ms"] > 0
+    assert [launch["kernel"] for launch in content["launches"]] == ["scale"]
+
+
+def test_the_report_says_which_device_and_that_it_passed(cli: Cli, spec: Path) -> None:
+    answer = cli("run", spec, "--device", "cpu", "--repeat", "3")
+    assert answer.status == 0
+    assert answer.out.startswith("scale: PASSED on the cpu\n")
+    assert "median of 3" in answer.out
+    assert "\033" not in answer.out
+
+
+@pytest.mark.skipif(not available(), reason="a GPU is here")
+def test_auto_without_a_gpu_takes_the_cpu_and_says_why(cli: Cli, spec: Path) -> None:
+    assert cli("run", spec).out.startswith(f"scale: PASSED on the cpu (no GPU: {available()})\n")
+
+
+@pytest.mark.skipif(not available(), reason="a GPU is here")
+def test_asking_for_a_gpu_where_there_is_none_is_not_an_answer(cli: Cli, spec: Path) -> None:
+    answer = cli("run", spec, "--device", "gpu")
+    assert (answer.status, answer.out) == (3, "")
+    assert "CG5011" in answer.err
+
+
+def test_a_wrong_result_exits_1_and_names_the_worst_element(cli: Cli, spec: Path, broken: Any) -> None:
+    broken("2.0f *", "3.0f *")
+    answer = cli("run", spec, "--device", "cpu", "--json")
+    content = json.loads(answer.out)
+    assert (answer.status, content["passed"]) == (1, False)
+    text = cli("run", spec, "--device", "cpu")
+    assert text.status == 1
+    assert text.out.startswith("scale: FAILED")
+    assert "y[" in content["worst"]
+    assert content["worst"] in text.out
+
+
+def test_a_fault_is_shown_with_its_lines_of_the_source(cli: Cli, spec: Path, broken: Any) -> None:
+    broken("    y[i] =", "    y[i + 40] =")
+    answer = cli("run", spec, "--device", "cpu", "--sanitize")
+    assert answer.status == 1
+    assert "out of bounds" in answer.out
+    marked = [line for line in answer.out.splitlines() if " > " in line]
+    assert len(marked) == 1
+    assert "y[i + 40]" in marked[0]
+
+
+def test_source_that_a_compiler_refuses_is_an_own_fault_with_the_line_quoted(cli: Cli, spec: Path, broken: Any) -> None:
+    broken("    y[i] =", "    nonsense =")
+    answer = cli("run", spec, "--device", "cpu")
+    assert (answer.status, answer.out) == (4, "")
+    assert "error[CG4001]" in answer.err
+    assert "nonsense" in answer.err
+
+
+def test_the_users_arrays_go_in_and_results_come_out(cli: Cli, spec: Path, tmp_path: Path) -> None:
+    x = np.arange(40, dtype=np.float32)
+    np.save(tmp_path / "x.npy", x)
+    words = ("--input", f"x={tmp_path / 'x.npy'}", "--output", f"y={tmp_path / 'y.npy'}")
+    answer = cli("run", spec, "--device", "cpu", *words)
+    assert answer.status == 0
+    assert "x from" in answer.out
+    np.testing.assert_array_equal(np.load(tmp_path / "y.npy"), 2 * x)
+
+
+@pytest.mark.parametrize(
+    ("words", "code"),
+    [
+        (("--input", "z=x.npy"), "CG5004"),
+        (("--input", "y=x.npy"), "CG5004"),
+        (("--output", "x=x.npy"), "CG5004"),
+        (("--input", "x=nowhere.npy"), "CG5001"),
+        (("--output", "y=y.txt"), ".npy"),
+        (("--input", "x"), "NAME=VALUE"),
+        (("--device", "gpu", "--sanitize"), "--sanitize"),
+        (("--kernel", "other"), "CG1051"),
+        (("--seed", "-1"), "--seed"),
+        (("--target", "sm_1"), "CG1049"),
+    ],
+)
+def test_a_wrong_call_names_what_is_wrong(cli: Cli, spec: Path, words: tuple[str, ...], code: str) -> None:
+    answer = cli("run", spec, *words)
+    assert (answer.status, answer.out) == (2, "")
+    assert code in answer.err
+
+
+def test_an_input_of_the_wrong_shape_is_refused_before_anything_runs(cli: Cli, spec: Path, tmp_path: Path) -> None:
+    np.save(tmp_path / "x.npy", np.zeros(41, np.float32))
+    answer = cli("run", spec, "--input", f"x={tmp_path / 'x.npy'}")
+    assert (answer.status, answer.out) == (2, "")
+    assert "[41]" in answer.err
+    assert "[40]" in answer.err
+
+
+def test_dynamic_params_and_scalars_come_from_set(cli: Cli, dynamic_spec: Path, tmp_path: Path) -> None:
+    x = np.ones(12, np.float32)
+    np.save(tmp_path / "x.npy", x)
+    words = ("--set", "N=12", "--set", "c=0.5", "--input", f"x={tmp_path / 'x.npy'}", "--output", f"y={tmp_path}/y.npy")
+    assert cli("run", dynamic_spec, "--device", "cpu", *words).status == 0
+    np.testing.assert_array_equal(np.load(tmp_path / "y.npy"), np.full(12, 1.5, np.float32))
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [((), "--set N=64"), (("--set", "N=13"), "CG1023"), (("--set", "N=2000"), "CG1023"), (("--set", "N=8"), "N != 8")],
+)
+def test_a_dynamic_param_needs_an_allowed_value(
+    cli: Cli, dynamic_spec: Path, words: tuple[str, ...], said: str
+) -> None:
+    answer = cli("run", dynamic_spec, "--device", "cpu", *words)
+    assert (answer.status, answer.out) == (2, "")
+    assert said in answer.err
+
+
+def test_several_kernels_are_listed_in_json_and_one_can_be_chosen(cli: Cli, spec: Path) -> None:
+    spec.write_text(spec.read_text().replace("N: 40", "N: $n") + "variants: {n: [10, 20]}\n")
+    both = json.loads(cli("run", spec, "--device", "cpu", "--json").out)
+    assert [kernel["kernel"] for kernel in both["kernels"]] == ["scale__10", "scale__20"]
+    one = json.loads(cli("run", spec, "--device", "cpu", "--json", "--kernel", "scale__20").out)
+    assert one["kernel"] == "scale__20"
+    assert cli("run", spec, "--device", "cpu", "--output", "y=y.npy").status == 2
+
+
+def test_the_order_of_threads_and_the_seed_do_not_matter_to_a_right_kernel(cli: Cli, spec: Path) -> None:
+    assert cli("run", spec, "--device", "cpu", "--shuffle", "7", "--seed", "3").status == 0

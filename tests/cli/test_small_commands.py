@@ -1,0 +1,162 @@
+"""`cugen new`, `explain`, `config` and `doctor`."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from cugen.cli import doctor
+from cugen.emit.resources import data_folder
+from cugen.spec.load import load_all
+from cugen.toolchain import host, nvrtc
+from cugen.toolchain.errors import CompileError, ToolMissing
+from cugen.version import __version__
+
+Cli = Callable[..., Any]
+_EXAMPLES = sorted(path.stem for path in data_folder("specs").glob("*.yaml"))
+
+
+@pytest.fixture
+def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def test_a_starter_loads_under_its_new_name_and_is_commented(cli: Cli, here: Path) -> None:
+    assert cli("new", "my_product").status == 0
+    text = (here / "my_product.yaml").read_text()
+    assert [spec.kernel for spec in load_all("my_product.yaml")] == ["my_product"]
+    assert text.count("#") > 10
+    assert "NAME" not in text
+
+
+def test_a_starter_generates_at_once(cli: Cli, here: Path) -> None:
+    cli("new", "my_product")
+    assert cli("generate", "my_product.yaml").status == 0
+
+
+@pytest.mark.parametrize("example", _EXAMPLES)
+def test_every_example_can_be_copied_under_another_name(cli: Cli, here: Path, example: str) -> None:
+    assert cli("new", "copy_of_it", "--from", example).status == 0
+    original = load_all(data_folder("specs") / f"{example}.yaml")
+    copied = load_all("copy_of_it.yaml")
+    assert len(copied) == len(original)
+    assert all(spec.kernel.startswith("copy_of_it") for spec in copied)
+    assert [spec.statements for spec in copied] == [spec.statements for spec in original]
+
+
+def test_of_several_documents_each_keeps_its_own_name_as_an_ending(
+    cli: Cli, here: Path, spec: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    gallery = here / "gallery"
+    gallery.mkdir()
+    text = spec.read_text()
+    (gallery / "two.yaml").write_text(text + "---\n" + text.replace("scale", "other"))
+    monkeypatch.setattr("cugen.cli.new.data_folder", lambda name: gallery)
+    assert cli("new", "mine", "--from", "two").status == 0
+    assert [s.kernel for s in load_all("mine.yaml")] == ["mine_scale", "mine_other"]
+
+
+def test_nothing_is_overwritten(cli: Cli, here: Path) -> None:
+    (here / "mine.yaml").write_text("precious")
+    assert cli("new", "mine").status == 2
+    assert (here / "mine.yaml").read_text() == "precious"
+
+
+@pytest.mark.parametrize("name", ["1st", "../up", "for", "a b", "", "__x"])
+def test_a_name_that_no_kernel_can_have_writes_nothing(cli: Cli, here: Path, name: str) -> None:
+    assert cli("new", name).status == 2
+    assert list(here.iterdir()) == []
+
+
+def test_an_unknown_example_is_answered_with_the_known_ones(cli: Cli, here: Path) -> None:
+    answer = cli("new", "mine", "--from", "matmul_tild")
+    assert answer.status == 2
+    assert "did you mean `matmul_tiled`?" in answer.err
+    assert all(name in answer.err for name in _EXAMPLES)
+    assert cli("new", "mine", "--from", "../specs/saxpy").status == 2
+
+
+@pytest.mark.parametrize("code", ["CG1048", "cg1048", "1048", "error[CG1048]", "error[CG1048]:"])
+def test_a_code_is_understood_as_people_paste_it(cli: Cli, code: str) -> None:
+    answer = cli("explain", code)
+    assert answer.status == 0
+    assert answer.out.startswith("# CG1048: ")
+    assert "kernel: scale_again" in answer.out
+
+
+def test_without_a_code_every_page_is_listed_by_its_title(cli: Cli) -> None:
+    lines = cli("explain").out.splitlines()
+    pages = sorted(path.stem for path in (Path(doctor.__file__).parent.parent / "explain").glob("*.md"))
+    assert [line.split(":")[0] for line in lines] == pages
+    assert all(": " in line for line in lines)
+
+
+@pytest.mark.parametrize("code", ["CG1O48", "../explain/CG1048", "CG9999", ""])
+def test_an_unknown_code_is_a_wrong_call(cli: Cli, code: str) -> None:
+    answer = cli("explain", code)
+    assert (answer.status, answer.out) == (2, "")
+
+
+def test_a_misspelt_code_is_told_the_nearest(cli: Cli) -> None:
+    assert "did you mean `CG1048`?" in cli("explain", "CG1O48").err
+
+
+def test_config_prints_paths_that_exist_in_the_order_asked_for(cli: Cli) -> None:
+    lines = cli("config", "--schema", "--templates", "--includes", "--version").out.splitlines()
+    schema, templates, includes, version = lines
+    assert json.loads(Path(schema).read_text())["$schema"]
+    assert (Path(templates) / "kernel.h.j2").is_file()
+    assert (Path(includes) / "cugen_cpu.h").is_file()
+    assert version == __version__
+
+
+def test_config_without_a_question_is_a_wrong_call(cli: Cli) -> None:
+    answer = cli("config")
+    assert answer.status == 2
+    assert "--schema" in answer.err
+
+
+def test_doctor_is_content_where_a_compiler_works(cli: Cli) -> None:
+    answer = cli("doctor")
+    assert answer.status == 0
+    assert "`cugen run --device cpu` works" in answer.out
+
+
+@pytest.mark.parametrize(
+    "error", [ToolMissing("a C++ compiler", "apt install g++"), CompileError(["g++"], "no libstdc++", "probe.cpp")]
+)
+def test_doctor_exits_3_without_a_working_compiler_and_says_what_mends_it(
+    cli: Cli, monkeypatch: pytest.MonkeyPatch, error: Exception
+) -> None:
+    def fail(*args: object) -> object:
+        raise error
+
+    monkeypatch.setattr(host, "build", fail)
+    answer = cli("doctor")
+    assert answer.status == 3
+    assert "mend: " in answer.out
+    assert "apt install" in answer.out
+    assert "doesn't work" in answer.out
+
+
+def test_doctor_minds_a_cache_that_cannot_be_written(cli: Cli, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    monkeypatch.setenv("CUGEN_CACHE_DIR", str(tmp_path / "file"))
+    answer = cli("doctor")
+    assert answer.status == 3
+    assert "CUGEN_CACHE_DIR" in answer.out
+
+
+def test_a_missing_cuda_compiler_has_a_command_that_mends_it_and_is_no_failure(
+    cli: Cli, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(nvrtc, "find", lambda: None)
+    answer = cli("doctor")
+    assert answer.status == 0
+    assert "missing  NVRTC" in answer.out
+    assert "pip install 'cuda-toolkit" in answer.out

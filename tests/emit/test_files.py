@@ -1,0 +1,193 @@
+"""Files on disk: whole or not at all, and honest about whether they are current."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import shutil
+import stat
+import subprocess
+import tempfile
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from cugen.emit import files
+from cugen.plan.manifest import Manifest
+
+
+def texts(source: str = "int x;\n", header: str = "#pragma once\n", input_hash: str = "one") -> files.Texts:
+    def sha(text: str) -> str:
+        return hashlib.sha256(text.encode()).hexdigest()
+
+    manifest = Manifest(
+        kernel="k",
+        version="1",
+        spec_file="k.yaml",
+        spec_hash="",
+        target="sm_90",
+        params={"M": 3},
+        arguments=(),
+        workspace=(),
+        uploads=(),
+        launches=(),
+        source_hash=sha(source),
+        header_hash=sha(header),
+        input_hash=input_hash,
+    )
+    return files.Texts("k", source, header, manifest.to_json())
+
+
+def test_what_was_written_is_current_for_its_input_and_for_no_other(tmp_path: Path) -> None:
+    files.write(tmp_path, texts())
+    assert files.is_current(tmp_path, "k", "one")
+    assert not files.is_current(tmp_path, "k", "another")
+
+
+@pytest.mark.parametrize("suffix", files.SUFFIXES)
+def test_an_edit_of_any_file_makes_the_set_stale(tmp_path: Path, suffix: str) -> None:
+    files.write(tmp_path, texts())
+    path = tmp_path / f"k{suffix}"
+    path.write_text(path.read_text() + " ")
+    assert not files.is_current(tmp_path, "k", "one")
+
+
+@pytest.mark.parametrize("suffix", files.SUFFIXES)
+def test_a_file_that_is_gone_makes_the_set_stale(tmp_path: Path, suffix: str) -> None:
+    files.write(tmp_path, texts())
+    (tmp_path / f"k{suffix}").unlink()
+    assert not files.is_current(tmp_path, "k", "one")
+
+
+@pytest.mark.parametrize("content", ["", "{}", "[]", "null", '{"manifest_hash": 1}', "\udcff"])
+def test_a_manifest_that_is_none_of_ours_is_stale_and_not_an_error(tmp_path: Path, content: str) -> None:
+    files.write(tmp_path, texts())
+    (tmp_path / "k.json").write_bytes(content.encode(errors="surrogateescape"))
+    assert not files.is_current(tmp_path, "k", "one")
+
+
+def test_a_changed_number_in_the_manifest_is_seen(tmp_path: Path) -> None:
+    files.write(tmp_path, texts())
+    path = tmp_path / "k.json"
+    path.write_text(path.read_text().replace('"M": 3', '"M": 4'))
+    assert not files.is_current(tmp_path, "k", "one")
+    assert [(d.path.name, d.state) for d in files.differences(tmp_path, texts())] == [("k.json", "edited by hand")]
+
+
+def test_only_files_whose_bytes_differ_are_written(tmp_path: Path) -> None:
+    assert [path.name for path in files.write(tmp_path, texts())] == ["k.cu", "k.h", "k.json"]
+    assert files.write(tmp_path, texts()) == ()
+    assert [path.name for path in files.write(tmp_path, texts(source="int y;\n"))] == ["k.cu", "k.json"]
+    assert len(files.write(tmp_path, texts(source="int y;\n"), always=True)) == 3
+
+
+def test_a_file_that_is_left_alone_keeps_its_time(tmp_path: Path) -> None:
+    files.write(tmp_path, texts())
+    os.utime(tmp_path / "k.cu", (1, 1))
+    files.write(tmp_path, texts())
+    assert (tmp_path / "k.cu").stat().st_mtime == 1
+    files.write(tmp_path, texts(), always=True)
+    assert (tmp_path / "k.cu").stat().st_mtime > 1
+
+
+def test_a_write_that_fails_leaves_the_old_file_and_nothing_beside_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    files.write(tmp_path, texts())
+
+    def refuse(source: object, target: object) -> None:
+        raise OSError("no")
+
+    monkeypatch.setattr(os, "replace", refuse)
+    with pytest.raises(OSError, match="no"):
+        files.write(tmp_path, texts(source="int y;\n"))
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["k.cu", "k.h", "k.json"]
+    assert (tmp_path / "k.cu").read_text() == "int x;\n"
+
+
+def test_files_have_the_mode_that_the_umask_leaves(tmp_path: Path) -> None:
+    before = os.umask(0o027)
+    try:
+        files.write(tmp_path, texts())
+    finally:
+        os.umask(before)
+    assert stat.S_IMODE((tmp_path / "k.cu").stat().st_mode) == 0o640
+
+
+def test_a_link_is_replaced_and_what_it_points_to_stays(tmp_path: Path) -> None:
+    elsewhere = tmp_path / "precious"
+    elsewhere.write_text("mine")
+    folder = tmp_path / "out"
+    folder.mkdir()
+    (folder / "k.cu").symlink_to(elsewhere)
+    files.write(folder, texts())
+    assert elsewhere.read_text() == "mine"
+    assert not (folder / "k.cu").is_symlink()
+
+
+@pytest.mark.parametrize("stem", ["../k", "a/k", "/k"])
+def test_a_stem_that_leaves_the_folder_is_refused(tmp_path: Path, stem: str) -> None:
+    with pytest.raises(ValueError, match="stem"):
+        files.paths(tmp_path, stem)
+
+
+def test_a_difference_says_whether_the_spec_or_a_hand_made_it(tmp_path: Path) -> None:
+    assert {d.state for d in files.differences(tmp_path, texts())} == {"missing"}
+    files.write(tmp_path, texts())
+    assert list(files.differences(tmp_path, texts())) == []
+    newer = texts(source="int y;\n", input_hash="two")
+    assert {d.path.suffix: d.state for d in files.differences(tmp_path, newer)} == {".cu": "stale", ".json": "stale"}
+    (tmp_path / "k.cu").write_text("int z;\n")
+    assert {d.path.suffix: d.state for d in files.differences(tmp_path, texts())} == {".cu": "edited by hand"}
+
+
+@pytest.mark.skipif(shutil.which("patch") is None, reason="no `patch` here")
+@pytest.mark.parametrize("found", ["int x;\nint y;\n", "no newline at the end", "\n", "int x;\r\n"])
+def test_a_diff_is_a_patch_that_mends_the_file(tmp_path: Path, found: str) -> None:
+    files.write(tmp_path, texts())
+    (tmp_path / "k.cu").write_bytes(found.encode())
+    diff = "".join(d.diff for d in files.differences(tmp_path, texts()))
+    command = ["patch", "--binary", "-s", str(tmp_path / "k.cu")]
+    subprocess.run(command, input=diff.encode(), check=True, timeout=10)
+    assert (tmp_path / "k.cu").read_bytes() == b"int x;\n"
+
+
+# What a path may be made of: all that Make gives a meaning and its syntax can still express.
+_NAMES = st.text(st.sampled_from("ab1.-_ $#:\\é"), min_size=1, max_size=8).filter(
+    lambda name: name not in (".", "..") and not name.endswith(("\\", " ")) and not name.startswith((" ", ":"))
+)
+
+
+@pytest.mark.skipif(shutil.which("make") is None, reason="no `make` here")
+@settings(max_examples=40, deadline=None)
+@given(_NAMES)
+def test_make_finds_a_dependency_of_any_name_and_rebuilds_for_it(name: str) -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        dependency = Path(folder, name)
+        dependency.touch()
+        rule = files.make_rule([Path("target")], [name])
+        Path(folder, "Makefile").write_text(rule + "\ttouch $@\n")
+
+        def make() -> str:
+            command = ["make", "--no-print-directory"]
+            done = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=10, check=True)
+            return done.stdout
+
+        os.utime(dependency, (1, 1))
+        assert "touch" in make()
+        assert "up to date" in make()
+        os.utime(dependency, (2e9, 2e9))
+        assert "touch" in make()
+
+
+def test_a_rule_names_each_dependency_once() -> None:
+    rule = files.make_rule([Path("o/k.cu"), Path("o/k.h")], ["s.yaml", "t.j2", "s.yaml"])
+    assert rule == "o/k.cu o/k.h: \\\n  s.yaml \\\n  t.j2\n"
+
+
+@pytest.mark.parametrize("path", ["a\nb", "a ", "a\\", "a\rb"])
+def test_a_path_that_make_cannot_say_is_refused(path: str) -> None:
+    with pytest.raises(ValueError, match="depfile"):
+        files.make_rule([Path("k.cu")], [path])

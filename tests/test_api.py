@@ -1,0 +1,98 @@
+"""The Python API: what `import cugen` gives, and one call that returns its outputs."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import cugen
+from cugen.run.errors import RunError
+
+PRODUCT = """\
+cugen: 1
+kernel: product
+params: {M: {range: [1, 64]}, K: 9, N: 7}
+scalars: {alpha: {dtype: float32}}
+arrays:
+  A: {shape: [M, K], dtype: float32}
+  B: {shape: [K, N], dtype: float32, layout: column}
+  C: {shape: [M, N], dtype: float32}
+compute: C[m, n] = alpha * sum(A[m, k] * B[k, n], k)
+"""
+
+
+@pytest.fixture(scope="module")
+def kernel(tmp_path_factory: pytest.TempPathFactory) -> cugen.Kernel:
+    path = tmp_path_factory.mktemp("api") / "product.yaml"
+    path.write_text(PRODUCT)
+    return cugen.generate(cugen.load(path))
+
+
+A = np.arange(45, dtype=np.float32).reshape(5, 9) % 7
+B = np.arange(63, dtype=np.float32).reshape(9, 7) % 5
+
+
+def test_every_name_of_the_package_is_there() -> None:
+    assert dir(cugen) == sorted(cugen.__all__)
+    assert all(getattr(cugen, name) is not None for name in cugen.__all__)
+    with pytest.raises(AttributeError, match="nonsense"):
+        _ = cugen.nonsense
+
+
+def test_a_call_returns_the_outputs_and_takes_params_from_shapes(kernel: cugen.Kernel) -> None:
+    result = cugen.run(kernel, A=A, B=B, alpha=2.0, device="cpu")
+    assert list(result) == ["C"]
+    np.testing.assert_array_equal(result["C"], 2 * A @ B)
+
+
+def test_a_spec_is_as_good_as_a_kernel_and_lists_as_good_as_arrays(kernel: cugen.Kernel) -> None:
+    result = cugen.run(kernel.spec, A=A, B=B.astype(np.float32).T.copy().T, alpha=1, M=5, device="cpu")
+    np.testing.assert_array_equal(result["C"], A @ B)
+
+
+def test_run_can_be_called_before_and_after_its_package_is_imported() -> None:
+    program = "import cugen; assert callable(cugen.run); import cugen.run.device; assert callable(cugen.run)"
+    subprocess.run([sys.executable, "-c", program], check=True, timeout=30)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code"),
+    [
+        ({"B": B, "alpha": 1.0}, "CG5005"),
+        ({"A": A, "B": B}, "CG5005"),
+        ({"A": A, "B": B, "alpha": 1.0, "C": A}, "CG5004"),
+        ({"A": A, "B": B, "alpha": 1.0, "Q": 1}, "CG5004"),
+        ({"A": A, "B": B.T, "alpha": 1.0}, "CG5002"),
+        ({"A": A, "B": B, "alpha": 1.0, "M": 6}, "CG5002"),
+        ({"A": A.astype(np.float64), "B": B, "alpha": 1.0}, "CG5003"),
+        ({"A": np.zeros((65, 9), np.float32), "B": B, "alpha": 1.0}, "CG5009"),
+        ({"A": A, "B": B, "alpha": "much"}, "CG5003"),
+    ],
+)
+def test_an_argument_that_does_not_fit_is_refused_by_name(
+    kernel: cugen.Kernel, arguments: dict[str, object], code: str
+) -> None:
+    with pytest.raises(RunError) as caught:
+        cugen.run(kernel, device="cpu", **arguments)
+    assert caught.value.code == code
+
+
+def test_a_compiled_kernel_is_a_function_of_arrays(kernel: cugen.Kernel) -> None:
+    function = kernel.compile(device="cpu")
+    c = np.empty((5, 7), np.float32)
+    function(A=A, B=np.asfortranarray(B), C=c, alpha=1.0)
+    np.testing.assert_array_equal(c, A @ B)
+    with pytest.raises(ValueError, match="device"):
+        kernel.compile(device="tpu")
+
+
+def test_a_refused_spec_raises_with_all_its_findings(tmp_path: Path) -> None:
+    path = tmp_path / "bad.yaml"
+    path.write_text(PRODUCT.replace("float32", "flaot32"))
+    with pytest.raises(cugen.SpecError) as caught:
+        cugen.load(path)
+    assert len(caught.value.diagnostics) == 4
