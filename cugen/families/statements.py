@@ -26,6 +26,7 @@ def lower_statements(request: Request, lowering: Lowering, scope: Scope) -> None
         read_later = any(_mentions(later, statement) for later in statements[position + 1 :])
         if statement.accumulate:
             value = Op("add", (_old(statement, own, lowering, scope), value), own.dtype)
+        scope.forget(statement.target)
         if read_later or not stored:
             rounded: Expr = value if declared.dtype == value.dtype else Cast(value, declared.dtype)
             if not isinstance(rounded, Local):

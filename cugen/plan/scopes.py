@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from cugen.plan.ir import Node
 from cugen.plan.symbols import Integer
-from cugen.spec.expressions import Expr
+from cugen.spec.expressions import Expr, Read, walk
 
 
 class Scope:
@@ -46,6 +46,11 @@ class Scope:
                 return scope._known[expr]
         return None
 
+    def forget(self, array: str) -> None:
+        """Drops, here and in the scopes round this one, every value that was computed from the array's elements."""
+        for scope in self.ancestors():
+            scope._known = {expr: value for expr, value in scope._known.items() if not _reads(expr, array)}
+
     def remember_index(self, value: Integer, name: Integer) -> None:
         self._indices[value] = name
 
@@ -55,3 +60,7 @@ class Scope:
             if value in scope._indices:
                 return scope._indices[value]
         return None
+
+
+def _reads(expr: Expr, array: str) -> bool:
+    return any(isinstance(node, Read) and node.array == array for node in walk(expr))
