@@ -1,0 +1,26 @@
+// array_of_structures: The length of many vectors, stored one after the other as x y z x y z …; compare `structures_of_arrays`
+//
+// computes  length[i] = sqrt(point[i, 0] * point[i, 0] + point[i, 1] * point[i, 1] + point[i, 2] * point[i, 2])
+// params    N = 60000
+// point     input, float32 [60000, 3]
+// length    output, float32 [60000]
+// launch    grid (235, 1, 1), block (256, 1, 1); family map
+//
+// Made by cugen 0.1.0 from array_of_structures.yaml (hash 1b27b639b658c7ab) for sm_90. Edit the spec, not this file.
+#pragma once
+
+#include <cuda_runtime_api.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+// Launches on `stream` and returns without waiting. All pointers are to device memory.
+cudaError_t array_of_structures_launch(
+    const float* point,
+    float* length,
+    cudaStream_t stream);
+
+#ifdef __cplusplus
+}
+#endif

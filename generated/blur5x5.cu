@@ -1,0 +1,55 @@
+// blur5x5: An image smoothed by a binomial filter of 5 × 5 taps; beyond its edges the image goes on as its last pixel
+//
+// computes  blurred[y, x] = sum(taps[r, s] * image[y + r - 2, x + s - 2], r, s)
+// params    H = 150, W = 201
+// image     input, float32 [150, 201], outside: clamp
+// taps      baked, float32 [5, 5], constant
+// blurred   output, float32 [150, 201]
+// launch    grid (7, 19, 1), block (32, 8, 1); family direct
+//
+// Made by cugen 0.1.0 from blur5x5.yaml (hash 18f02c6c85637456) for sm_90. Edit the spec, not this file.
+
+constexpr int H = 150;
+constexpr int W = 201;
+
+__constant__ float taps[5][5] = {{0.00390625f, 0.015625f, 0.0234375f, 0.015625f, 0.00390625f},
+    {0.015625f, 0.0625f, 0.09375f, 0.0625f, 0.015625f}, {0.0234375f, 0.09375f, 0.140625f, 0.09375f, 0.0234375f},
+    {0.015625f, 0.0625f, 0.09375f, 0.0625f, 0.015625f},
+    {0.00390625f, 0.015625f, 0.0234375f, 0.015625f, 0.00390625f}};
+
+extern "C" __global__ void __launch_bounds__(256) blur5x5(
+    const float* __restrict__ image,
+    float* __restrict__ blurred)
+{
+    const int y = blockIdx.y * 8 + threadIdx.y;
+    const int x = blockIdx.x * 32 + threadIdx.x;
+    if (y >= H || x >= W)
+        return;
+
+    float sum = 0.0f;
+    for (int r = 0; r < 5; ++r) {
+        const int h = min(max(y + r - 2, 0), H - 1);
+        for (int s = 0; s < 5; ++s) {
+            const float taps_r_s = taps[r][s];
+            const int w = min(max(x + s - 2, 0), W - 1);
+            const float image_value = image[h * W + w];
+            sum += taps_r_s * image_value;
+        }
+    }
+    blurred[y * W + x] = sum;
+}
+
+#if defined(__CUDACC__) && !defined(__CUDACC_RTC__)
+
+#include <cuda_runtime.h>
+
+extern "C" cudaError_t blur5x5_launch(
+    const float* image,
+    float* blurred,
+    cudaStream_t stream)
+{
+    blur5x5<<<dim3((W + 31) / 32, (H + 7) / 8), dim3(32, 8), 0, stream>>>(image, blurred);
+    return cudaGetLastError();
+}
+
+#endif

@@ -1,0 +1,87 @@
+// blur_separable: The filter of `blur5x5` as a pass over rows and one over columns; 10 taps for each pixel in place of 25
+//
+// computes                rows[y, x] = sum(taps[s] * image[y, x + s - 2], s)
+//                         blurred[y, x] = sum(taps[r] * rows[y + r - 2, x], r)
+// params                  H = 150, W = 201
+// image                   input, float32 [150, 201], outside: clamp
+// taps                    baked, float32 [5], constant
+// rows                    temporary, float32 [150, 201], scratch, outside: clamp
+// blurred                 output, float32 [150, 201]
+// blur_separable_rows     grid (7, 19, 1), block (32, 8, 1); family direct
+// blur_separable_blurred  grid (7, 19, 1), block (32, 8, 1); family direct
+//
+// Made by cugen 0.1.0 from blur_separable.yaml (hash d1c1f1439342fce1) for sm_90. Edit the spec, not this file.
+
+constexpr int H = 150;
+constexpr int W = 201;
+
+__constant__ float taps[5] = {0.0625f, 0.25f, 0.375f, 0.25f, 0.0625f};
+
+extern "C" __global__ void __launch_bounds__(256) blur_separable_rows(
+    const float* __restrict__ image,
+    float* __restrict__ rows)
+{
+    const int y = blockIdx.y * 8 + threadIdx.y;
+    const int x = blockIdx.x * 32 + threadIdx.x;
+    if (y >= H || x >= W)
+        return;
+
+    float sum = 0.0f;
+    for (int s = 0; s < 5; ++s) {
+        const float taps_s = taps[s];
+        const int w = min(max(x + s - 2, 0), W - 1);
+        const float image_value = image[y * W + w];
+        sum += taps_s * image_value;
+    }
+    rows[y * W + x] = sum;
+}
+
+extern "C" __global__ void __launch_bounds__(256) blur_separable_blurred(
+    const float* __restrict__ rows,
+    float* __restrict__ blurred)
+{
+    const int y = blockIdx.y * 8 + threadIdx.y;
+    const int x = blockIdx.x * 32 + threadIdx.x;
+    if (y >= H || x >= W)
+        return;
+
+    float sum = 0.0f;
+    for (int r = 0; r < 5; ++r) {
+        const float taps_r = taps[r];
+        const int h = min(max(y + r - 2, 0), H - 1);
+        const float rows_value = rows[h * W + x];
+        sum += taps_r * rows_value;
+    }
+    blurred[y * W + x] = sum;
+}
+
+#if defined(__CUDACC__) && !defined(__CUDACC_RTC__)
+
+#include <cuda_runtime.h>
+
+extern "C" size_t blur_separable_workspace_bytes(void)
+{
+    return 256LL * ((4 * H * W + 255) / 256);
+}
+
+extern "C" cudaError_t blur_separable_launch(
+    const float* image,
+    float* blurred,
+    void* workspace,
+    cudaStream_t stream)
+{
+    cudaError_t status = cudaSuccess;
+    void* const memory = workspace;
+    if (memory == nullptr)
+        status = cudaMallocAsync(&workspace, blur_separable_workspace_bytes(), stream);
+    if (status != cudaSuccess)
+        return status;
+    float* const rows = reinterpret_cast<float*>(static_cast<char*>(workspace) + 0);
+    blur_separable_rows<<<dim3((W + 31) / 32, (H + 7) / 8), dim3(32, 8), 0, stream>>>(image, rows);
+    blur_separable_blurred<<<dim3((W + 31) / 32, (H + 7) / 8), dim3(32, 8), 0, stream>>>(rows, blurred);
+    if (memory == nullptr)
+        cudaFreeAsync(workspace, stream);
+    return cudaGetLastError();
+}
+
+#endif

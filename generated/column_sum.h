@@ -1,0 +1,26 @@
+// column_sum: The sum of each column
+//
+// computes  y[j] = sum(x[i, j], i)
+// params    M = 513, N = 300
+// x         input, float32 [513, 300]
+// y         output, float32 [300]
+// launch    grid (2, 1, 1), block (256, 1, 1); family direct
+//
+// Made by cugen 0.1.0 from column_sum.yaml (hash c35375f5e4ee601d) for sm_90. Edit the spec, not this file.
+#pragma once
+
+#include <cuda_runtime_api.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+// Launches on `stream` and returns without waiting. All pointers are to device memory.
+cudaError_t column_sum_launch(
+    const float* x,
+    float* y,
+    cudaStream_t stream);
+
+#ifdef __cplusplus
+}
+#endif

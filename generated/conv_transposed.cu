@@ -1,0 +1,81 @@
+// conv_transposed: A transposed convolution with stride 2, which doubles an image
+//
+// computes  y[o, p, q] = sum(w[c, o, r, s] * x[c, (p + pad - r) // stride, (q + pad - s) // stride], c, r, s,
+//           where=(p + pad - r) % stride == 0 and (q + pad - s) % stride == 0)
+// params    C = 4, O = 5, H = 17, W = 20, R = 4, stride = 2, pad = 1, P = 34, Q = 40
+// x         input, float32 [4, 17, 20], outside: zero
+// w         input, float32 [4, 5, 4, 4]
+// y         output, float32 [5, 34, 40]
+// launch    grid (2, 5, 5), block (32, 8, 1); family direct
+//
+// Made by cugen 0.1.0 from conv_transposed.yaml (hash cc72c12fbd4fa39c) for sm_90. Edit the spec, not this file.
+
+constexpr int C = 4;
+constexpr int O = 5;
+constexpr int H = 17;
+constexpr int W = 20;
+constexpr int R = 4;
+constexpr int stride = 2;
+constexpr int pad = 1;
+constexpr int P = 34;
+constexpr int Q = 40;
+
+// a / b rounded down, for a positive b.
+__device__ __forceinline__ int floor_div(int a, int b)
+{
+    return a >= 0 ? a / b : -((b - 1 - a) / b);
+}
+
+// a modulo a positive b: 0 .. b - 1.
+__device__ __forceinline__ int floor_mod(int a, int b)
+{
+    const int remainder = a % b;
+    return remainder < 0 ? remainder + b : remainder;
+}
+
+extern "C" __global__ void __launch_bounds__(256) conv_transposed(
+    const float* __restrict__ x,
+    const float* __restrict__ w,
+    float* __restrict__ y)
+{
+    const int o = blockIdx.z;
+    const int p = blockIdx.y * 8 + threadIdx.y;
+    const int q = blockIdx.x * 32 + threadIdx.x;
+    if (p >= P || q >= Q)
+        return;
+
+    float sum = 0.0f;
+    for (int c = 0; c < C; ++c) {
+        for (int r = 0; r < R; ++r) {
+            if (floor_mod(p + pad - r, stride) == 0) {
+                for (int s = 0; s < R; ++s) {
+                    if (floor_mod(q + pad - s, stride) == 0) {
+                        const float w_c_o_r_s = w[((c * O + o) * R + r) * R + s];
+                        const int h = floor_div(p + pad - r, stride);
+                        const int w_ = floor_div(q + pad - s, stride);
+                        const float x_value = h >= 0 && h < H && w_ >= 0 && w_ < W ? x[(c * H + h) * W + w_]
+                            : 0.0f;
+                        sum += w_c_o_r_s * x_value;
+                    }
+                }
+            }
+        }
+    }
+    y[(o * P + p) * Q + q] = sum;
+}
+
+#if defined(__CUDACC__) && !defined(__CUDACC_RTC__)
+
+#include <cuda_runtime.h>
+
+extern "C" cudaError_t conv_transposed_launch(
+    const float* x,
+    const float* w,
+    float* y,
+    cudaStream_t stream)
+{
+    conv_transposed<<<dim3((Q + 31) / 32, (P + 7) / 8, O), dim3(32, 8), 0, stream>>>(x, w, y);
+    return cudaGetLastError();
+}
+
+#endif

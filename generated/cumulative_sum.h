@@ -1,0 +1,26 @@
+// cumulative_sum: The running sum along each row
+//
+// computes  y[i, j] = cumsum(x[i, j], j)
+// params    M = 50, N = 300
+// x         input, float32 [50, 300]
+// y         output, float32 [50, 300]
+// launch    grid (10, 7, 1), block (32, 8, 1); family direct
+//
+// Made by cugen 0.1.0 from cumulative_sum.yaml (hash e6ea8f5f180d3d4a) for sm_90. Edit the spec, not this file.
+#pragma once
+
+#include <cuda_runtime_api.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+// Launches on `stream` and returns without waiting. All pointers are to device memory.
+cudaError_t cumulative_sum_launch(
+    const float* x,
+    float* y,
+    cudaStream_t stream);
+
+#ifdef __cplusplus
+}
+#endif

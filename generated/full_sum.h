@@ -1,0 +1,26 @@
+// full_sum: The sum of all elements
+//
+// computes  total = sum(x[i], i)
+// params    N = 100003
+// x         input, float32 [100003]
+// total     output, float32 []
+// launch    grid (1, 1, 1), block (1, 1, 1); family direct
+//
+// Made by cugen 0.1.0 from full_sum.yaml (hash 64b8169916d00d7e) for sm_90. Edit the spec, not this file.
+#pragma once
+
+#include <cuda_runtime_api.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+// Launches on `stream` and returns without waiting. All pointers are to device memory.
+cudaError_t full_sum_launch(
+    const float* x,
+    float* total,
+    cudaStream_t stream);
+
+#ifdef __cplusplus
+}
+#endif

@@ -1,0 +1,28 @@
+// heat3d: One explicit step of the heat equation in three dimensions; outside the body it is 0 degrees
+//
+// computes  around[x, y, z] = (u[x - 1, y, z] + u[x + 1, y, z] + u[x, y - 1, z] + u[x, y + 1, z] + u[x, y, z - 1]
+//           + u[x, y, z + 1])
+//           next[x, y, z] = u[x, y, z] + alpha * (around[x, y, z] - 6 * u[x, y, z])
+// params    X = 40, Y = 36, Z = 50
+// u         input, float32 [40, 36, 50], outside: zero
+// next      output, float32 [40, 36, 50]
+// launch    grid (2, 5, 40), block (32, 8, 1); family direct
+//
+// Made by cugen 0.1.0 from heat3d.yaml (hash a73dabdf51a984a6) for sm_90. Edit the spec, not this file.
+#pragma once
+
+#include <cuda_runtime_api.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+// Launches on `stream` and returns without waiting. All pointers are to device memory.
+cudaError_t heat3d_launch(
+    const float* u,
+    float* next,
+    cudaStream_t stream);
+
+#ifdef __cplusplus
+}
+#endif

@@ -1,0 +1,27 @@
+// jacobi2d: One Jacobi step for Laplace's equation; the values on the edge are given and stay as they are
+//
+// computes  next[i, j] = where(0 < i and i < H - 1 and 0 < j and j < W - 1, 0.25 * (u[i - 1, j] + u[i + 1, j] +
+//           u[i, j - 1] + u[i, j + 1]), u[i, j])
+// params    H = 130, W = 170
+// u         input, float32 [130, 170]
+// next      output, float32 [130, 170]
+// launch    grid (6, 17, 1), block (32, 8, 1); family direct
+//
+// Made by cugen 0.1.0 from jacobi2d.yaml (hash d670d56827bffe08) for sm_90. Edit the spec, not this file.
+#pragma once
+
+#include <cuda_runtime_api.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+// Launches on `stream` and returns without waiting. All pointers are to device memory.
+cudaError_t jacobi2d_launch(
+    const float* u,
+    float* next,
+    cudaStream_t stream);
+
+#ifdef __cplusplus
+}
+#endif

@@ -1,0 +1,65 @@
+// matmul_batched: Z products of small matrices, C[z] = A[z]·B[z]
+//
+// computes  C[z, m, n] = sum(A[z, m, k] * B[z, k, n], k)
+// params    Z = 12, M = 33, K = 20, N = 40
+// A         input, float32 [12, 33, 20]
+// B         input, float32 [12, 20, 40]
+// C         output, float32 [12, 33, 40]
+// launch    grid (3, 3, 12), block (16, 16, 1), 2048 bytes of shared memory; family tiled
+//
+// Made by cugen 0.1.0 from matmul_batched.yaml (hash ef1d7450dc29b193) for sm_90. Edit the spec, not this file.
+
+constexpr int M = 33;
+constexpr int K = 20;
+constexpr int N = 40;
+
+extern "C" __global__ void __launch_bounds__(256) matmul_batched(
+    const float* __restrict__ A,
+    const float* __restrict__ B,
+    float* __restrict__ C)
+{
+    __shared__ float As[16][16];
+    __shared__ float Bs[16][16];
+
+    const int tx = threadIdx.x;
+    const int ty = threadIdx.y;
+    const int z = blockIdx.z;
+    const int m0 = blockIdx.y * 16;
+    const int n0 = blockIdx.x * 16;
+    const int m = m0 + ty;
+    const int n = n0 + tx;
+
+    float sum = 0.0f;
+    for (int k0 = 0; k0 < K; k0 += 16) {
+        As[ty][tx] = m < M && k0 + tx < K ? A[(z * M + m) * K + k0 + tx] : 0.0f;
+        Bs[ty][tx] = k0 + ty < K && n < N ? B[(z * K + k0 + ty) * N + n] : 0.0f;
+        __syncthreads();
+        #pragma unroll
+        for (int k = 0; k < 16; ++k) {
+            sum += As[ty][k] * Bs[k][tx];
+        }
+        __syncthreads();
+    }
+
+    if (m >= M || n >= N)
+        return;
+    C[(z * M + m) * N + n] = sum;
+}
+
+#if defined(__CUDACC__) && !defined(__CUDACC_RTC__)
+
+#include <cuda_runtime.h>
+
+constexpr int Z = 12;
+
+extern "C" cudaError_t matmul_batched_launch(
+    const float* A,
+    const float* B,
+    float* C,
+    cudaStream_t stream)
+{
+    matmul_batched<<<dim3((N + 15) / 16, (M + 15) / 16, Z), dim3(16, 16), 0, stream>>>(A, B, C);
+    return cudaGetLastError();
+}
+
+#endif

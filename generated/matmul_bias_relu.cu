@@ -1,0 +1,73 @@
+// matmul_bias_relu: C = relu(A·B + bias), a dense layer; bias and relu are applied to the sum while it is still in a register
+//
+// computes  product[m, n] = sum(A[m, k] * B[k, n], k)
+//           C[m, n] = relu(product[m, n] + bias[n])
+// params    M = 70, K = 96, N = 100
+// A         input, float32 [70, 96], shared
+// B         input, float32 [96, 100], shared
+// bias      input, float32 [100]
+// C         output, float32 [70, 100]
+// launch    grid (7, 5, 1), block (16, 16, 1), 2048 bytes of shared memory; family tiled
+//
+// Made by cugen 0.1.0 from matmul_bias_relu.yaml (hash ad26fa17effe71f0) for sm_90. Edit the spec, not this file.
+
+constexpr int M = 70;
+constexpr int K = 96;
+constexpr int N = 100;
+
+// The larger of two, or the one that is not a number.
+__device__ __forceinline__ float maximum(float a, float b)
+{
+    return a > b || a != a ? a : b;
+}
+
+extern "C" __global__ void __launch_bounds__(256) matmul_bias_relu(
+    const float* __restrict__ A,
+    const float* __restrict__ B,
+    const float* __restrict__ bias,
+    float* __restrict__ C)
+{
+    __shared__ float As[16][16];
+    __shared__ float Bs[16][16];
+
+    const int tx = threadIdx.x;
+    const int ty = threadIdx.y;
+    const int m0 = blockIdx.y * 16;
+    const int n0 = blockIdx.x * 16;
+    const int m = m0 + ty;
+    const int n = n0 + tx;
+
+    float sum = 0.0f;
+    for (int k0 = 0; k0 < K; k0 += 16) {
+        As[ty][tx] = m < M ? A[m * K + k0 + tx] : 0.0f;
+        Bs[ty][tx] = n < N ? B[(k0 + ty) * N + n] : 0.0f;
+        __syncthreads();
+        #pragma unroll
+        for (int k = 0; k < 16; ++k) {
+            sum += As[ty][k] * Bs[k][tx];
+        }
+        __syncthreads();
+    }
+
+    if (m >= M || n >= N)
+        return;
+    const float bias_n = bias[n];
+    C[m * N + n] = maximum(sum + bias_n, 0.0f);
+}
+
+#if defined(__CUDACC__) && !defined(__CUDACC_RTC__)
+
+#include <cuda_runtime.h>
+
+extern "C" cudaError_t matmul_bias_relu_launch(
+    const float* A,
+    const float* B,
+    const float* bias,
+    float* C,
+    cudaStream_t stream)
+{
+    matmul_bias_relu<<<dim3((N + 15) / 16, (M + 15) / 16), dim3(16, 16), 0, stream>>>(A, B, bias, C);
+    return cudaGetLastError();
+}
+
+#endif

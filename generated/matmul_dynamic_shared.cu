@@ -1,0 +1,64 @@
+// matmul_dynamic_shared: C = A·B with tiles in `extern __shared__`, which may be larger than the 48 KB of static shared memory
+//
+// computes  C[m, n] = sum(A[m, k] * B[k, n], k)
+// params    M = 100, K = 130, N = 140
+// A         input, float32 [100, 130], shared
+// B         input, float32 [130, 140], shared
+// C         output, float32 [100, 140]
+// launch    grid (5, 4, 1), block (32, 32, 1), 8320 bytes of dynamic shared memory; family tiled
+//
+// Made by cugen 0.1.0 from matmul_dynamic_shared.yaml (hash 0d586d546c677c9e) for sm_90. Edit the spec, not this file.
+
+constexpr int M = 100;
+constexpr int K = 130;
+constexpr int N = 140;
+
+extern "C" __global__ void __launch_bounds__(1024) matmul_dynamic_shared(
+    const float* __restrict__ A,
+    const float* __restrict__ B,
+    float* __restrict__ C)
+{
+    extern __shared__ __align__(16) unsigned char shared_memory[];
+
+    float (*As)[33] = reinterpret_cast<float (*)[33]>(shared_memory);
+    float (*Bs)[32] = reinterpret_cast<float (*)[32]>(shared_memory + 4224);
+
+    const int tx = threadIdx.x;
+    const int ty = threadIdx.y;
+    const int m0 = blockIdx.y * 32;
+    const int n0 = blockIdx.x * 32;
+    const int m = m0 + ty;
+    const int n = n0 + tx;
+
+    float sum = 0.0f;
+    for (int k0 = 0; k0 < K; k0 += 32) {
+        As[ty][tx] = m < M && k0 + tx < K ? A[m * K + k0 + tx] : 0.0f;
+        Bs[ty][tx] = k0 + ty < K && n < N ? B[(k0 + ty) * N + n] : 0.0f;
+        __syncthreads();
+        #pragma unroll
+        for (int k = 0; k < 32; ++k) {
+            sum += As[ty][k] * Bs[k][tx];
+        }
+        __syncthreads();
+    }
+
+    if (m >= M || n >= N)
+        return;
+    C[m * N + n] = sum;
+}
+
+#if defined(__CUDACC__) && !defined(__CUDACC_RTC__)
+
+#include <cuda_runtime.h>
+
+extern "C" cudaError_t matmul_dynamic_shared_launch(
+    const float* A,
+    const float* B,
+    float* C,
+    cudaStream_t stream)
+{
+    matmul_dynamic_shared<<<dim3((N + 31) / 32, (M + 31) / 32), dim3(32, 32), 8320, stream>>>(A, B, C);
+    return cudaGetLastError();
+}
+
+#endif

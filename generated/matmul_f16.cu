@@ -1,0 +1,91 @@
+// matmul_f16: C = A·B on half-precision matrices; sums run in float32 and are rounded once, on the store
+//
+// computes  C[m, n] = sum(A[m, k] * B[k, n], k)
+// params    M = 80, K = 128, N = 96
+// A         input, float16 [80, 128]
+// B         input, float16 [128, 96]
+// C         output, float16 [80, 96]
+// launch    grid (2, 2, 1), block (16, 16, 1), 4096 bytes of shared memory; family tiled
+//
+// Made by cugen 0.1.0 from matmul_f16.yaml (hash af36a1d32e28b077) for sm_90. Edit the spec, not this file.
+
+#include <cuda_fp16.h>
+
+constexpr int M = 80;
+constexpr int K = 128;
+constexpr int N = 96;
+
+extern "C" __global__ void __launch_bounds__(256) matmul_f16(
+    const __half* __restrict__ A,
+    const __half* __restrict__ B,
+    __half* __restrict__ C)
+{
+    __shared__ __half As[64][16];
+    __shared__ __half Bs[16][64];
+
+    const int tx = threadIdx.x;
+    const int ty = threadIdx.y;
+    const int m0 = blockIdx.y * 64;
+    const int n0 = blockIdx.x * 64;
+
+    float sum[4][4] = {};
+    for (int k0 = 0; k0 < K; k0 += 16) {
+        for (int r = ty; r < 64; r += 16) {
+            As[r][tx] = m0 + r < M ? A[(m0 + r) * K + k0 + tx] : __float2half_rn(0.0f);
+        }
+        for (int c = tx; c < 64; c += 16) {
+            Bs[ty][c] = n0 + c < N ? B[(k0 + ty) * N + n0 + c] : __float2half_rn(0.0f);
+        }
+        __syncthreads();
+        #pragma unroll
+        for (int k = 0; k < 16; ++k) {
+            float a[4];
+            #pragma unroll
+            for (int i = 0; i < 4; ++i) {
+                a[i] = __half2float(As[ty + 16 * i][k]);
+            }
+            float b[4];
+            #pragma unroll
+            for (int j = 0; j < 4; ++j) {
+                b[j] = __half2float(Bs[k][tx + 16 * j]);
+            }
+            #pragma unroll
+            for (int i = 0; i < 4; ++i) {
+                #pragma unroll
+                for (int j = 0; j < 4; ++j) {
+                    sum[i][j] += a[i] * b[j];
+                }
+            }
+        }
+        __syncthreads();
+    }
+
+    #pragma unroll
+    for (int i = 0; i < 4; ++i) {
+        const int m = m0 + ty + 16 * i;
+        #pragma unroll
+        for (int j = 0; j < 4; ++j) {
+            const int n = n0 + tx + 16 * j;
+            if (m < M && n < N) {
+                const float total = sum[i][j];
+                C[m * N + n] = __float2half_rn(total);
+            }
+        }
+    }
+}
+
+#if defined(__CUDACC__) && !defined(__CUDACC_RTC__)
+
+#include <cuda_runtime.h>
+
+extern "C" cudaError_t matmul_f16_launch(
+    const __half* A,
+    const __half* B,
+    __half* C,
+    cudaStream_t stream)
+{
+    matmul_f16<<<dim3((N + 63) / 64, (M + 63) / 64), dim3(16, 16), 0, stream>>>(A, B, C);
+    return cudaGetLastError();
+}
+
+#endif

@@ -1,0 +1,63 @@
+// matmul_f64: C = A·B in double precision
+//
+// computes  C[m, n] = sum(A[m, k] * B[k, n], k)
+// params    M = 64, K = 100, N = 72
+// A         input, float64 [64, 100], shared
+// B         input, float64 [100, 72], shared
+// C         output, float64 [64, 72]
+// launch    grid (5, 4, 1), block (16, 16, 1), 4096 bytes of shared memory; family tiled
+//
+// Made by cugen 0.1.0 from matmul_f64.yaml (hash 31c1480e3643ba22) for sm_90. Edit the spec, not this file.
+
+constexpr int K = 100;
+constexpr int N = 72;
+
+extern "C" __global__ void __launch_bounds__(256) matmul_f64(
+    const double* __restrict__ A,
+    const double* __restrict__ B,
+    double* __restrict__ C)
+{
+    __shared__ double As[16][16];
+    __shared__ double Bs[16][16];
+
+    const int tx = threadIdx.x;
+    const int ty = threadIdx.y;
+    const int m0 = blockIdx.y * 16;
+    const int n0 = blockIdx.x * 16;
+    const int m = m0 + ty;
+    const int n = n0 + tx;
+
+    double sum = 0.0;
+    for (int k0 = 0; k0 < K; k0 += 16) {
+        As[ty][tx] = k0 + tx < K ? A[m * K + k0 + tx] : 0.0;
+        Bs[ty][tx] = k0 + ty < K && n < N ? B[(k0 + ty) * N + n] : 0.0;
+        __syncthreads();
+        #pragma unroll
+        for (int k = 0; k < 16; ++k) {
+            sum += As[ty][k] * Bs[k][tx];
+        }
+        __syncthreads();
+    }
+
+    if (n >= N)
+        return;
+    C[m * N + n] = sum;
+}
+
+#if defined(__CUDACC__) && !defined(__CUDACC_RTC__)
+
+#include <cuda_runtime.h>
+
+constexpr int M = 64;
+
+extern "C" cudaError_t matmul_f64_launch(
+    const double* A,
+    const double* B,
+    double* C,
+    cudaStream_t stream)
+{
+    matmul_f64<<<dim3((N + 15) / 16, (M + 15) / 16), dim3(16, 16), 0, stream>>>(A, B, C);
+    return cudaGetLastError();
+}
+
+#endif

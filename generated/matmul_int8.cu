@@ -1,0 +1,62 @@
+// matmul_int8: C = A·B on 8-bit integers with 32-bit sums, as quantised networks use it
+//
+// computes  C[m, n] = sum(A[m, k] * B[k, n], k)
+// params    M = 60, K = 200, N = 90
+// A         input, int8 [60, 200]
+// B         input, int8 [200, 90]
+// C         output, int32 [60, 90]
+// launch    grid (6, 4, 1), block (16, 16, 1), 512 bytes of shared memory; family tiled
+//
+// Made by cugen 0.1.0 from matmul_int8.yaml (hash 8676b6108728e4b5) for sm_90. Edit the spec, not this file.
+
+constexpr int M = 60;
+constexpr int K = 200;
+constexpr int N = 90;
+
+extern "C" __global__ void __launch_bounds__(256) matmul_int8(
+    const signed char* __restrict__ A,
+    const signed char* __restrict__ B,
+    int* __restrict__ C)
+{
+    __shared__ signed char As[16][16];
+    __shared__ signed char Bs[16][16];
+
+    const int tx = threadIdx.x;
+    const int ty = threadIdx.y;
+    const int m0 = blockIdx.y * 16;
+    const int n0 = blockIdx.x * 16;
+    const int m = m0 + ty;
+    const int n = n0 + tx;
+
+    int sum = 0;
+    for (int k0 = 0; k0 < K; k0 += 16) {
+        As[ty][tx] = m < M && k0 + tx < K ? A[m * K + k0 + tx] : 0;
+        Bs[ty][tx] = k0 + ty < K && n < N ? B[(k0 + ty) * N + n] : 0;
+        __syncthreads();
+        #pragma unroll
+        for (int k = 0; k < 16; ++k) {
+            sum += (int)As[ty][k] * (int)Bs[k][tx];
+        }
+        __syncthreads();
+    }
+
+    if (m >= M || n >= N)
+        return;
+    C[m * N + n] = sum;
+}
+
+#if defined(__CUDACC__) && !defined(__CUDACC_RTC__)
+
+#include <cuda_runtime.h>
+
+extern "C" cudaError_t matmul_int8_launch(
+    const signed char* A,
+    const signed char* B,
+    int* C,
+    cudaStream_t stream)
+{
+    matmul_int8<<<dim3((N + 15) / 16, (M + 15) / 16), dim3(16, 16), 0, stream>>>(A, B, C);
+    return cudaGetLastError();
+}
+
+#endif

@@ -1,0 +1,28 @@
+// matmul_int8: C = A·B on 8-bit integers with 32-bit sums, as quantised networks use it
+//
+// computes  C[m, n] = sum(A[m, k] * B[k, n], k)
+// params    M = 60, K = 200, N = 90
+// A         input, int8 [60, 200]
+// B         input, int8 [200, 90]
+// C         output, int32 [60, 90]
+// launch    grid (6, 4, 1), block (16, 16, 1), 512 bytes of shared memory; family tiled
+//
+// Made by cugen 0.1.0 from matmul_int8.yaml (hash 8676b6108728e4b5) for sm_90. Edit the spec, not this file.
+#pragma once
+
+#include <cuda_runtime_api.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+// Launches on `stream` and returns without waiting. All pointers are to device memory.
+cudaError_t matmul_int8_launch(
+    const signed char* A,
+    const signed char* B,
+    int* C,
+    cudaStream_t stream);
+
+#ifdef __cplusplus
+}
+#endif

@@ -1,0 +1,48 @@
+// matmul_lower_triangular: C = L·B where only the lower triangle of L counts; what lies above it is never read
+//
+// computes  C[m, n] = sum(L[m, k] * B[k, n], k, where=k <= m)
+// params    M = 120, N = 75
+// L         input, float32 [120, 120]
+// B         input, float32 [120, 75]
+// C         output, float32 [120, 75]
+// launch    grid (3, 15, 1), block (32, 8, 1); family direct
+//
+// Made by cugen 0.1.0 from matmul_lower_triangular.yaml (hash 9a80c9fbdbbe228c) for sm_90. Edit the spec, not this file.
+
+constexpr int M = 120;
+constexpr int N = 75;
+
+extern "C" __global__ void __launch_bounds__(256) matmul_lower_triangular(
+    const float* __restrict__ L,
+    const float* __restrict__ B,
+    float* __restrict__ C)
+{
+    const int m = blockIdx.y * 8 + threadIdx.y;
+    const int n = blockIdx.x * 32 + threadIdx.x;
+    if (n >= N)
+        return;
+
+    float sum = 0.0f;
+    for (int k = 0; k <= m; ++k) {
+        const float l = L[m * M + k];
+        const float b = B[k * N + n];
+        sum += l * b;
+    }
+    C[m * N + n] = sum;
+}
+
+#if defined(__CUDACC__) && !defined(__CUDACC_RTC__)
+
+#include <cuda_runtime.h>
+
+extern "C" cudaError_t matmul_lower_triangular_launch(
+    const float* L,
+    const float* B,
+    float* C,
+    cudaStream_t stream)
+{
+    matmul_lower_triangular<<<dim3((N + 31) / 32, (M + 7) / 8), dim3(32, 8), 0, stream>>>(L, B, C);
+    return cudaGetLastError();
+}
+
+#endif

@@ -1,0 +1,48 @@
+// matmul_naive: C = A·B; one thread computes one element and reads its row of A and its column of B from global memory
+//
+// computes  C[m, n] = sum(A[m, k] * B[k, n], k)
+// params    M = 128, K = 96, N = 160
+// A         input, float32 [128, 96]
+// B         input, float32 [96, 160]
+// C         output, float32 [128, 160]
+// launch    grid (5, 16, 1), block (32, 8, 1); family direct
+//
+// Made by cugen 0.1.0 from matmul_naive.yaml (hash 105a770fc37462db) for sm_90. Edit the spec, not this file.
+
+constexpr int K = 96;
+constexpr int N = 160;
+
+extern "C" __global__ void __launch_bounds__(256) matmul_naive(
+    const float* __restrict__ A,
+    const float* __restrict__ B,
+    float* __restrict__ C)
+{
+    const int m = blockIdx.y * 8 + threadIdx.y;
+    const int n = blockIdx.x * 32 + threadIdx.x;
+
+    float sum = 0.0f;
+    for (int k = 0; k < K; ++k) {
+        const float a = A[m * K + k];
+        const float b = B[k * N + n];
+        sum += a * b;
+    }
+    C[m * N + n] = sum;
+}
+
+#if defined(__CUDACC__) && !defined(__CUDACC_RTC__)
+
+#include <cuda_runtime.h>
+
+constexpr int M = 128;
+
+extern "C" cudaError_t matmul_naive_launch(
+    const float* A,
+    const float* B,
+    float* C,
+    cudaStream_t stream)
+{
+    matmul_naive<<<dim3((N + 31) / 32, (M + 7) / 8), dim3(32, 8), 0, stream>>>(A, B, C);
+    return cudaGetLastError();
+}
+
+#endif

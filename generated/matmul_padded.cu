@@ -1,0 +1,64 @@
+// matmul_padded: C = A·B with blocks of 32 × 8, whose reads of A's tile would collide without a padded row
+//
+// computes  C[m, n] = sum(A[m, k] * B[k, n], k)
+// params    M = 130, K = 70, N = 90
+// A         input, float32 [130, 70], shared
+// B         input, float32 [70, 90], shared
+// C         output, float32 [130, 90]
+// launch    grid (12, 5, 1), block (8, 32, 1), 5248 bytes of shared memory; family tiled
+//
+// Made by cugen 0.1.0 from matmul_padded.yaml (hash 47167e5ce529441c) for sm_90. Edit the spec, not this file.
+
+constexpr int M = 130;
+constexpr int K = 70;
+constexpr int N = 90;
+
+extern "C" __global__ void __launch_bounds__(256) matmul_padded(
+    const float* __restrict__ A,
+    const float* __restrict__ B,
+    float* __restrict__ C)
+{
+    __shared__ float As[32][33];
+    __shared__ float Bs[32][8];
+
+    const int tx = threadIdx.x;
+    const int ty = threadIdx.y;
+    const int m0 = blockIdx.y * 32;
+    const int n0 = blockIdx.x * 8;
+    const int m = m0 + ty;
+    const int n = n0 + tx;
+
+    float sum = 0.0f;
+    for (int k0 = 0; k0 < K; k0 += 32) {
+        for (int c = tx; c < 32; c += 8) {
+            As[ty][c] = m < M && k0 + c < K ? A[m * K + k0 + c] : 0.0f;
+        }
+        Bs[ty][tx] = k0 + ty < K && n < N ? B[(k0 + ty) * N + n] : 0.0f;
+        __syncthreads();
+        #pragma unroll
+        for (int k = 0; k < 32; ++k) {
+            sum += As[ty][k] * Bs[k][tx];
+        }
+        __syncthreads();
+    }
+
+    if (m >= M || n >= N)
+        return;
+    C[m * N + n] = sum;
+}
+
+#if defined(__CUDACC__) && !defined(__CUDACC_RTC__)
+
+#include <cuda_runtime.h>
+
+extern "C" cudaError_t matmul_padded_launch(
+    const float* A,
+    const float* B,
+    float* C,
+    cudaStream_t stream)
+{
+    matmul_padded<<<dim3((N + 7) / 8, (M + 31) / 32), dim3(8, 32), 0, stream>>>(A, B, C);
+    return cudaGetLastError();
+}
+
+#endif

@@ -1,0 +1,28 @@
+// matmul_padded: C = A·B with blocks of 32 × 8, whose reads of A's tile would collide without a padded row
+//
+// computes  C[m, n] = sum(A[m, k] * B[k, n], k)
+// params    M = 130, K = 70, N = 90
+// A         input, float32 [130, 70], shared
+// B         input, float32 [70, 90], shared
+// C         output, float32 [130, 90]
+// launch    grid (12, 5, 1), block (8, 32, 1), 5248 bytes of shared memory; family tiled
+//
+// Made by cugen 0.1.0 from matmul_padded.yaml (hash 47167e5ce529441c) for sm_90. Edit the spec, not this file.
+#pragma once
+
+#include <cuda_runtime_api.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+// Launches on `stream` and returns without waiting. All pointers are to device memory.
+cudaError_t matmul_padded_launch(
+    const float* A,
+    const float* B,
+    float* C,
+    cudaStream_t stream);
+
+#ifdef __cplusplus
+}
+#endif

@@ -1,0 +1,91 @@
+// matmul_register_tiles: C = A·B; each thread keeps 4 × 4 elements of C in registers and uses each number that it reads four times
+//
+// computes  C[m, n] = sum(A[m, k] * B[k, n], k)
+// params    M = 150, K = 100, N = 130
+// A         input, float32 [150, 100], shared
+// B         input, float32 [100, 130], shared
+// C         output, float32 [150, 130]
+// launch    grid (5, 3, 1), block (8, 16, 1), 6400 bytes of shared memory; family tiled
+//
+// Made by cugen 0.1.0 from matmul_register_tiles.yaml (hash 73d45cc0da501ac2) for sm_90. Edit the spec, not this file.
+
+constexpr int M = 150;
+constexpr int K = 100;
+constexpr int N = 130;
+
+extern "C" __global__ void __launch_bounds__(128) matmul_register_tiles(
+    const float* __restrict__ A,
+    const float* __restrict__ B,
+    float* __restrict__ C)
+{
+    __shared__ float As[64][17];
+    __shared__ float Bs[16][32];
+
+    const int tx = threadIdx.x;
+    const int ty = threadIdx.y;
+    const int m0 = blockIdx.y * 64;
+    const int n0 = blockIdx.x * 32;
+
+    float sum[4][4] = {};
+    for (int k0 = 0; k0 < K; k0 += 16) {
+        for (int r = ty; r < 64; r += 16) {
+            for (int c = tx; c < 16; c += 8) {
+                As[r][c] = m0 + r < M && k0 + c < K ? A[(m0 + r) * K + k0 + c] : 0.0f;
+            }
+        }
+        for (int c = tx; c < 32; c += 8) {
+            Bs[ty][c] = k0 + ty < K && n0 + c < N ? B[(k0 + ty) * N + n0 + c] : 0.0f;
+        }
+        __syncthreads();
+        #pragma unroll
+        for (int k = 0; k < 16; ++k) {
+            float a[4];
+            #pragma unroll
+            for (int i = 0; i < 4; ++i) {
+                a[i] = As[ty + 16 * i][k];
+            }
+            float b[4];
+            #pragma unroll
+            for (int j = 0; j < 4; ++j) {
+                b[j] = Bs[k][tx + 8 * j];
+            }
+            #pragma unroll
+            for (int i = 0; i < 4; ++i) {
+                #pragma unroll
+                for (int j = 0; j < 4; ++j) {
+                    sum[i][j] += a[i] * b[j];
+                }
+            }
+        }
+        __syncthreads();
+    }
+
+    #pragma unroll
+    for (int i = 0; i < 4; ++i) {
+        const int m = m0 + ty + 16 * i;
+        #pragma unroll
+        for (int j = 0; j < 4; ++j) {
+            const int n = n0 + tx + 8 * j;
+            if (m < M && n < N) {
+                const float total = sum[i][j];
+                C[m * N + n] = total;
+            }
+        }
+    }
+}
+
+#if defined(__CUDACC__) && !defined(__CUDACC_RTC__)
+
+#include <cuda_runtime.h>
+
+extern "C" cudaError_t matmul_register_tiles_launch(
+    const float* A,
+    const float* B,
+    float* C,
+    cudaStream_t stream)
+{
+    matmul_register_tiles<<<dim3((N + 31) / 32, (M + 63) / 64), dim3(8, 16), 0, stream>>>(A, B, C);
+    return cudaGetLastError();
+}
+
+#endif

@@ -1,0 +1,62 @@
+// matmul_tiled: C = A·B; tiles of A and B are staged through shared memory
+//
+// computes  C[m, n] = sum(A[m, k] * B[k, n], k)
+// params    M = 1000, K = 513, N = 777
+// A         input, float32 [1000, 513], shared
+// B         input, float32 [513, 777], shared
+// C         output, float32 [1000, 777]
+// launch    grid (49, 63, 1), block (16, 16, 1), 2112 bytes of shared memory; family tiled
+//
+// Made by cugen 0.1.0 from matmul_tiled.yaml (hash 2a7fac7e2c1272ef) for sm_90. Edit the spec, not this file.
+
+constexpr int M = 1000;
+constexpr int K = 513;
+constexpr int N = 777;
+
+extern "C" __global__ void __launch_bounds__(256) matmul_tiled(
+    const float* __restrict__ A,
+    const float* __restrict__ B,
+    float* __restrict__ C)
+{
+    __shared__ float As[16][17];
+    __shared__ float Bs[16][16];
+
+    const int tx = threadIdx.x;
+    const int ty = threadIdx.y;
+    const int m0 = blockIdx.y * 16;
+    const int n0 = blockIdx.x * 16;
+    const int m = m0 + ty;
+    const int n = n0 + tx;
+
+    float sum = 0.0f;
+    for (int k0 = 0; k0 < K; k0 += 16) {
+        As[ty][tx] = m < M && k0 + tx < K ? A[m * K + k0 + tx] : 0.0f;
+        Bs[ty][tx] = k0 + ty < K && n < N ? B[(k0 + ty) * N + n] : 0.0f;
+        __syncthreads();
+        #pragma unroll
+        for (int k = 0; k < 16; ++k) {
+            sum += As[ty][k] * Bs[k][tx];
+        }
+        __syncthreads();
+    }
+
+    if (m >= M || n >= N)
+        return;
+    C[m * N + n] = sum;
+}
+
+#if defined(__CUDACC__) && !defined(__CUDACC_RTC__)
+
+#include <cuda_runtime.h>
+
+extern "C" cudaError_t matmul_tiled_launch(
+    const float* A,
+    const float* B,
+    float* C,
+    cudaStream_t stream)
+{
+    matmul_tiled<<<dim3((N + 15) / 16, (M + 15) / 16), dim3(16, 16), 0, stream>>>(A, B, C);
+    return cudaGetLastError();
+}
+
+#endif

@@ -1,0 +1,62 @@
+// matmul_transposed_a: C = Aᵀ·B; A is stored with k first
+//
+// computes  C[m, n] = sum(A[k, m] * B[k, n], k)
+// params    M = 100, K = 50, N = 70
+// A         input, float32 [50, 100], shared
+// B         input, float32 [50, 70], shared
+// C         output, float32 [100, 70]
+// launch    grid (5, 7, 1), block (16, 16, 1), 2048 bytes of shared memory; family tiled
+//
+// Made by cugen 0.1.0 from matmul_transposed.yaml (hash 688a7c17f64c72ec) for sm_90. Edit the spec, not this file.
+
+constexpr int M = 100;
+constexpr int K = 50;
+constexpr int N = 70;
+
+extern "C" __global__ void __launch_bounds__(256) matmul_transposed_a(
+    const float* __restrict__ A,
+    const float* __restrict__ B,
+    float* __restrict__ C)
+{
+    __shared__ float As[16][16];
+    __shared__ float Bs[16][16];
+
+    const int tx = threadIdx.x;
+    const int ty = threadIdx.y;
+    const int m0 = blockIdx.y * 16;
+    const int n0 = blockIdx.x * 16;
+    const int m = m0 + ty;
+    const int n = n0 + tx;
+
+    float sum = 0.0f;
+    for (int k0 = 0; k0 < K; k0 += 16) {
+        As[ty][tx] = k0 + ty < K && m0 + tx < M ? A[(k0 + ty) * M + m0 + tx] : 0.0f;
+        Bs[ty][tx] = k0 + ty < K && n < N ? B[(k0 + ty) * N + n] : 0.0f;
+        __syncthreads();
+        #pragma unroll
+        for (int k = 0; k < 16; ++k) {
+            sum += As[k][ty] * Bs[k][tx];
+        }
+        __syncthreads();
+    }
+
+    if (m >= M || n >= N)
+        return;
+    C[m * N + n] = sum;
+}
+
+#if defined(__CUDACC__) && !defined(__CUDACC_RTC__)
+
+#include <cuda_runtime.h>
+
+extern "C" cudaError_t matmul_transposed_a_launch(
+    const float* A,
+    const float* B,
+    float* C,
+    cudaStream_t stream)
+{
+    matmul_transposed_a<<<dim3((N + 15) / 16, (M + 15) / 16), dim3(16, 16), 0, stream>>>(A, B, C);
+    return cudaGetLastError();
+}
+
+#endif

@@ -1,0 +1,62 @@
+// matmul_transposed_b: C = A·Bᵀ; B is stored with n first
+//
+// computes  C[m, n] = sum(A[m, k] * B[n, k], k)
+// params    M = 100, K = 50, N = 70
+// A         input, float32 [100, 50], shared
+// B         input, float32 [70, 50], shared
+// C         output, float32 [100, 70]
+// launch    grid (5, 7, 1), block (16, 16, 1), 2112 bytes of shared memory; family tiled
+//
+// Made by cugen 0.1.0 from matmul_transposed.yaml (hash aeba1f1fb40ad57b) for sm_90. Edit the spec, not this file.
+
+constexpr int M = 100;
+constexpr int K = 50;
+constexpr int N = 70;
+
+extern "C" __global__ void __launch_bounds__(256) matmul_transposed_b(
+    const float* __restrict__ A,
+    const float* __restrict__ B,
+    float* __restrict__ C)
+{
+    __shared__ float As[16][16];
+    __shared__ float Bs[16][17];
+
+    const int tx = threadIdx.x;
+    const int ty = threadIdx.y;
+    const int m0 = blockIdx.y * 16;
+    const int n0 = blockIdx.x * 16;
+    const int m = m0 + ty;
+    const int n = n0 + tx;
+
+    float sum = 0.0f;
+    for (int k0 = 0; k0 < K; k0 += 16) {
+        As[ty][tx] = m < M && k0 + tx < K ? A[m * K + k0 + tx] : 0.0f;
+        Bs[ty][tx] = n0 + ty < N && k0 + tx < K ? B[(n0 + ty) * K + k0 + tx] : 0.0f;
+        __syncthreads();
+        #pragma unroll
+        for (int k = 0; k < 16; ++k) {
+            sum += As[ty][k] * Bs[tx][k];
+        }
+        __syncthreads();
+    }
+
+    if (m >= M || n >= N)
+        return;
+    C[m * N + n] = sum;
+}
+
+#if defined(__CUDACC__) && !defined(__CUDACC_RTC__)
+
+#include <cuda_runtime.h>
+
+extern "C" cudaError_t matmul_transposed_b_launch(
+    const float* A,
+    const float* B,
+    float* C,
+    cudaStream_t stream)
+{
+    matmul_transposed_b<<<dim3((N + 15) / 16, (M + 15) / 16), dim3(16, 16), 0, stream>>>(A, B, C);
+    return cudaGetLastError();
+}
+
+#endif

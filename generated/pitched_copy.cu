@@ -1,0 +1,52 @@
+// pitched_copy: A dense matrix copied to rows that begin at multiples of 128 bytes
+//
+// computes  pitched[i, j] = dense[i, j]
+// params    M = 200, N = 250
+// dense     input, float32 [200, 250], aligned to 8 bytes
+// pitched   output, float32 [200, 250], strides (256, 1), aligned to 8 bytes
+// launch    grid (4, 25, 1), block (32, 8, 1); family map
+//
+// Made by cugen 0.1.0 from pitched_copy.yaml (hash 41136a770a6ab598) for sm_90. Edit the spec, not this file.
+
+constexpr int N = 250;
+
+// `count` elements that one access moves.
+template <typename T, int count>
+struct alignas(count * sizeof(T)) Vector {
+    T at[count];
+};
+
+extern "C" __global__ void __launch_bounds__(256) pitched_copy(
+    const float* __restrict__ dense,
+    float* __restrict__ pitched)
+{
+    const int i = blockIdx.y * 8 + threadIdx.y;
+    const int j = blockIdx.x * 64 + threadIdx.x * 2;
+    if (j >= N)
+        return;
+
+    const auto dense2 = *reinterpret_cast<const Vector<float, 2>*>(&dense[i * N + j]);
+    Vector<float, 2> pitched2;
+    #pragma unroll
+    for (int v = 0; v < 2; ++v) {
+        pitched2.at[v] = dense2.at[v];
+    }
+    *reinterpret_cast<Vector<float, 2>*>(&pitched[i * 256 + j]) = pitched2;
+}
+
+#if defined(__CUDACC__) && !defined(__CUDACC_RTC__)
+
+#include <cuda_runtime.h>
+
+constexpr int M = 200;
+
+extern "C" cudaError_t pitched_copy_launch(
+    const float* dense,
+    float* pitched,
+    cudaStream_t stream)
+{
+    pitched_copy<<<dim3((N + 63) / 64, (M + 7) / 8), dim3(32, 8), 0, stream>>>(dense, pitched);
+    return cudaGetLastError();
+}
+
+#endif

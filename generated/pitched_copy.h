@@ -1,0 +1,28 @@
+// pitched_copy: A dense matrix copied to rows that begin at multiples of 128 bytes
+//
+// computes  pitched[i, j] = dense[i, j]
+// params    M = 200, N = 250
+// dense     input, float32 [200, 250], aligned to 8 bytes
+// pitched   output, float32 [200, 250], strides (256, 1), aligned to 8 bytes
+// launch    grid (4, 25, 1), block (32, 8, 1); family map
+//
+// Made by cugen 0.1.0 from pitched_copy.yaml (hash 41136a770a6ab598) for sm_90. Edit the spec, not this file.
+#pragma once
+
+#include <cuda_runtime_api.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+// Launches on `stream` and returns without waiting. All pointers are to device memory.
+// dense must be aligned to 8 bytes.
+// pitched must be aligned to 8 bytes.
+cudaError_t pitched_copy_launch(
+    const float* dense,
+    float* pitched,
+    cudaStream_t stream);
+
+#ifdef __cplusplus
+}
+#endif

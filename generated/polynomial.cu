@@ -1,0 +1,74 @@
+// polynomial: A polynomial of degree 5 at many points, by Horner's rule
+//
+// computes  y[i] = fma(fma(fma(fma(fma(c[5], x[i], c[4]), x[i], c[3]), x[i], c[2]), x[i], c[1]), x[i], c[0])
+// params    N = 50001
+// c         input, float32 [6], constant
+// x         input, float32 [50001], aligned to 16 bytes
+// y         output, float32 [50001], aligned to 16 bytes
+// launch    grid (49, 1, 1), block (256, 1, 1); family map
+//
+// Made by cugen 0.1.0 from polynomial.yaml (hash d7f448f1bd1b0f08) for sm_90. Edit the spec, not this file.
+
+constexpr int N = 50001;
+
+__constant__ float c_constant[6];
+
+// `count` elements that one access moves.
+template <typename T, int count>
+struct alignas(count * sizeof(T)) Vector {
+    T at[count];
+};
+
+extern "C" __global__ void __launch_bounds__(256) polynomial(
+    const float* __restrict__ x,
+    float* __restrict__ y)
+{
+    const int i = blockIdx.x * 1024 + threadIdx.x * 4;
+
+    if (i + 3 < N) {
+        const auto x4 = *reinterpret_cast<const Vector<float, 4>*>(&x[i]);
+        const float c_5 = c_constant[5];
+        const float c_4 = c_constant[4];
+        const float c_3 = c_constant[3];
+        const float c_2 = c_constant[2];
+        const float c_1 = c_constant[1];
+        const float c_0 = c_constant[0];
+        Vector<float, 4> y4;
+        #pragma unroll
+        for (int v = 0; v < 4; ++v) {
+            const float x_value = x4.at[v];
+            y4.at[v] = fmaf(fmaf(fmaf(fmaf(fmaf(c_5, x_value, c_4), x_value, c_3), x_value, c_2), x_value, c_1),
+                x_value, c_0);
+        }
+        *reinterpret_cast<Vector<float, 4>*>(&y[i]) = y4;
+    } else {
+        #pragma unroll 1
+        for (int tail = i; tail < N; ++tail) {
+            const float c_5 = c_constant[5];
+            const float x_i = x[tail];
+            const float c_4 = c_constant[4];
+            const float c_3 = c_constant[3];
+            const float c_2 = c_constant[2];
+            const float c_1 = c_constant[1];
+            const float c_0 = c_constant[0];
+            y[tail] = fmaf(fmaf(fmaf(fmaf(fmaf(c_5, x_i, c_4), x_i, c_3), x_i, c_2), x_i, c_1), x_i, c_0);
+        }
+    }
+}
+
+#if defined(__CUDACC__) && !defined(__CUDACC_RTC__)
+
+#include <cuda_runtime.h>
+
+extern "C" cudaError_t polynomial_launch(
+    const float* c,
+    const float* x,
+    float* y,
+    cudaStream_t stream)
+{
+    cudaMemcpyToSymbolAsync(c_constant, c, 24, 0, cudaMemcpyDeviceToDevice, stream);
+    polynomial<<<dim3((N + 1023) / 1024), dim3(256), 0, stream>>>(x, y);
+    return cudaGetLastError();
+}
+
+#endif

@@ -1,0 +1,30 @@
+// polynomial: A polynomial of degree 5 at many points, by Horner's rule
+//
+// computes  y[i] = fma(fma(fma(fma(fma(c[5], x[i], c[4]), x[i], c[3]), x[i], c[2]), x[i], c[1]), x[i], c[0])
+// params    N = 50001
+// c         input, float32 [6], constant
+// x         input, float32 [50001], aligned to 16 bytes
+// y         output, float32 [50001], aligned to 16 bytes
+// launch    grid (49, 1, 1), block (256, 1, 1); family map
+//
+// Made by cugen 0.1.0 from polynomial.yaml (hash d7f448f1bd1b0f08) for sm_90. Edit the spec, not this file.
+#pragma once
+
+#include <cuda_runtime_api.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+// Launches on `stream` and returns without waiting. All pointers are to device memory.
+// x must be aligned to 16 bytes.
+// y must be aligned to 16 bytes.
+cudaError_t polynomial_launch(
+    const float* c,
+    const float* x,
+    float* y,
+    cudaStream_t stream);
+
+#ifdef __cplusplus
+}
+#endif

@@ -1,0 +1,26 @@
+// row_sum: The sum of each row
+//
+// computes  y[i] = sum(x[i, j], j)
+// params    M = 300, N = 513
+// x         input, float32 [300, 513]
+// y         output, float32 [300]
+// launch    grid (2, 1, 1), block (256, 1, 1); family direct
+//
+// Made by cugen 0.1.0 from row_sum.yaml (hash c40e7c72b7405143) for sm_90. Edit the spec, not this file.
+#pragma once
+
+#include <cuda_runtime_api.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+// Launches on `stream` and returns without waiting. All pointers are to device memory.
+cudaError_t row_sum_launch(
+    const float* x,
+    float* y,
+    cudaStream_t stream);
+
+#ifdef __cplusplus
+}
+#endif

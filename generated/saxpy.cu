@@ -1,0 +1,54 @@
+// saxpy: y = a·x + y
+//
+// computes  y[i] += a * x[i]
+// params    N = 100000
+// x         input, float32 [100000], aligned to 16 bytes
+// y         inout, float32 [100000], aligned to 16 bytes
+// launch    grid (98, 1, 1), block (256, 1, 1); family map
+//
+// Made by cugen 0.1.0 from saxpy.yaml (hash ff79090ca7129df4) for sm_90. Edit the spec, not this file.
+
+constexpr int N = 100000;
+
+__constant__ float a;
+
+// `count` elements that one access moves.
+template <typename T, int count>
+struct alignas(count * sizeof(T)) Vector {
+    T at[count];
+};
+
+extern "C" __global__ void __launch_bounds__(256) saxpy(
+    const float* __restrict__ x,
+    float* __restrict__ y)
+{
+    const int i = blockIdx.x * 1024 + threadIdx.x * 4;
+    if (i >= N)
+        return;
+
+    const auto x4 = *reinterpret_cast<const Vector<float, 4>*>(&x[i]);
+    const auto y_old4 = *reinterpret_cast<const Vector<float, 4>*>(&y[i]);
+    Vector<float, 4> y4;
+    #pragma unroll
+    for (int v = 0; v < 4; ++v) {
+        y4.at[v] = y_old4.at[v] + a * x4.at[v];
+    }
+    *reinterpret_cast<Vector<float, 4>*>(&y[i]) = y4;
+}
+
+#if defined(__CUDACC__) && !defined(__CUDACC_RTC__)
+
+#include <cuda_runtime.h>
+
+extern "C" cudaError_t saxpy_launch(
+    const float* x,
+    float* y,
+    float a_value,
+    cudaStream_t stream)
+{
+    cudaMemcpyToSymbolAsync(a, &a_value, 4, 0, cudaMemcpyHostToDevice, stream);
+    saxpy<<<dim3((N + 1023) / 1024), dim3(256), 0, stream>>>(x, y);
+    return cudaGetLastError();
+}
+
+#endif

@@ -1,0 +1,29 @@
+// saxpy: y = a·x + y
+//
+// computes  y[i] += a * x[i]
+// params    N = 100000
+// x         input, float32 [100000], aligned to 16 bytes
+// y         inout, float32 [100000], aligned to 16 bytes
+// launch    grid (98, 1, 1), block (256, 1, 1); family map
+//
+// Made by cugen 0.1.0 from saxpy.yaml (hash ff79090ca7129df4) for sm_90. Edit the spec, not this file.
+#pragma once
+
+#include <cuda_runtime_api.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+// Launches on `stream` and returns without waiting. All pointers are to device memory.
+// x must be aligned to 16 bytes.
+// y must be aligned to 16 bytes.
+cudaError_t saxpy_launch(
+    const float* x,
+    float* y,
+    float a_value,
+    cudaStream_t stream);
+
+#ifdef __cplusplus
+}
+#endif

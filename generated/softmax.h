@@ -1,0 +1,26 @@
+// softmax: The softmax of each row, safe for scores whose exp overflows
+//
+// computes  y[i, j] = softmax(x[i, j], j)
+// params    M = 100, N = 257
+// x         input, float32 [100, 257]
+// y         output, float32 [100, 257]
+// launch    grid (9, 13, 1), block (32, 8, 1); family direct
+//
+// Made by cugen 0.1.0 from softmax.yaml (hash 14abdfa67b01bcfc) for sm_90. Edit the spec, not this file.
+#pragma once
+
+#include <cuda_runtime_api.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+// Launches on `stream` and returns without waiting. All pointers are to device memory.
+cudaError_t softmax_launch(
+    const float* x,
+    float* y,
+    cudaStream_t stream);
+
+#ifdef __cplusplus
+}
+#endif

@@ -1,0 +1,34 @@
+// structures_of_arrays: The length of many vectors, their components in three arrays; compare `array_of_structures`
+//
+// computes  length[i] = sqrt(x[i] * x[i] + y[i] * y[i] + z[i] * z[i])
+// params    N = 60000
+// x         input, float32 [60000], aligned to 16 bytes
+// y         input, float32 [60000], aligned to 16 bytes
+// z         input, float32 [60000], aligned to 16 bytes
+// length    output, float32 [60000], aligned to 16 bytes
+// launch    grid (59, 1, 1), block (256, 1, 1); family map
+//
+// Made by cugen 0.1.0 from structures_of_arrays.yaml (hash f83a26f9968c244f) for sm_90. Edit the spec, not this file.
+#pragma once
+
+#include <cuda_runtime_api.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+// Launches on `stream` and returns without waiting. All pointers are to device memory.
+// x must be aligned to 16 bytes.
+// y must be aligned to 16 bytes.
+// z must be aligned to 16 bytes.
+// length must be aligned to 16 bytes.
+cudaError_t structures_of_arrays_launch(
+    const float* x,
+    const float* y,
+    const float* z,
+    float* length,
+    cudaStream_t stream);
+
+#ifdef __cplusplus
+}
+#endif

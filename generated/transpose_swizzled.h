@@ -1,0 +1,26 @@
+// transpose_swizzled: B = Aᵀ through a shared tile whose columns are permuted row by row; as fast as padding, and no byte is wasted
+//
+// computes  B[n, m] = A[m, n]
+// params    M = 300, N = 200
+// A         input, float32 [300, 200], shared
+// B         output, float32 [200, 300]
+// launch    grid (10, 7, 1), block (32, 8, 1), 4096 bytes of shared memory; family transpose
+//
+// Made by cugen 0.1.0 from transpose_swizzled.yaml (hash 6361d9fdaffa3269) for sm_90. Edit the spec, not this file.
+#pragma once
+
+#include <cuda_runtime_api.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+// Launches on `stream` and returns without waiting. All pointers are to device memory.
+cudaError_t transpose_swizzled_launch(
+    const float* A,
+    float* B,
+    cudaStream_t stream);
+
+#ifdef __cplusplus
+}
+#endif
