@@ -206,10 +206,9 @@ def _function_text(env: jinja2.Environment, name: str, kind: str) -> str:
     if not kind:
         return env.get_template(f"functions/{name}.cu.j2").render()
     dtype = next(t for t in DTYPES.values() if c_name(t) == kind)
-    unsigned = {8: "unsigned char", 16: "unsigned short", 32: "unsigned int", 64: "unsigned long long"}
     return env.get_template(f"functions/{name}.cu.j2").render(
         T=kind,
-        U=unsigned[dtype.bits],
+        U="unsigned long long" if dtype.bits == 64 else "unsigned int",
         bits=dtype.bits,
         is_float=dtype.is_float,
         is_signed=dtype.name.startswith("int"),

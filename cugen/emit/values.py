@@ -10,7 +10,7 @@ from cugen.plan.intervals import fits, interval, unwrapped
 from cugen.plan.ir import Element
 from cugen.plan.symbols import Range
 from cugen.spec.expressions import Cast, Const, Expr, Local, Op, ParamValue, ScalarValue, Select
-from cugen.spec.types import INT32, INT64, DType, Kind
+from cugen.spec.types import INT32, INT64, UINT16, UINT32, DType, Kind
 
 # Precedence of C's operators: the lower binds tighter.
 _ATOM, _UNARY, _PRODUCT, _SUM, _SHIFT, _RELATION, _EQUALITY, _AND, _XOR, _OR, _BOTH, _EITHER, _CHOICE = range(13)
@@ -53,7 +53,7 @@ _FLOAT_HELPERS = {
     "maximum": "maximum",
     "minimum": "minimum",
 }
-_FROM_FLOAT = {"int32": "int", "int64": "ll", "uint32": "uint", "uint64": "ull"}
+_FROM_FLOAT = {"int32": "int", "uint32": "uint"}
 
 
 @dataclass
@@ -155,7 +155,7 @@ class ValuePrinter:
 
     def _integer_operator(self, op: Op) -> tuple[str, int]:
         dtype = op.dtype
-        if op.name in ("floor", "ceil", "round", "trunc"):
+        if op.name in ("floor", "ceil", "round", "trunc") or (op.name == "abs" and dtype.kind is Kind.UINT):
             return self._print(op.args[0])
         if op.name == "invert":
             text = f"~{self._below(op.args[0], _PRODUCT)}"
@@ -188,6 +188,10 @@ class ValuePrinter:
             return f"{text} {symbol} {self._below(rest[0], precedence)}", precedence
         if op.name == "neg":
             text, precedence = f"-{self._below(op.args[0], _UNARY)}", _UNARY
+        elif op.name == "mul" and dtype == UINT16 and not fits(unwrapped(op, self.ranges), INT32):
+            # C multiplies in an int, which two numbers of 16 bits without a sign overflow.
+            text = f"(unsigned int){self._below(op.args[0], _PRODUCT)} * {self._below(op.args[1], _PRODUCT)}"
+            precedence = _PRODUCT
         else:
             text, precedence = self._infix(op)
         if dtype.bits < 32 and (self._may_wrap(op) or dtype.kind is Kind.UINT):
@@ -280,9 +284,12 @@ class ValuePrinter:
         return f"({c_name(to)}){self._below(cast.arg, _PRODUCT)}", _UNARY
 
     def _from_float(self, cast: Cast) -> tuple[str, int]:
-        """CUDA's conversions truncate and saturate; C's cast is undefined outside the type's range."""
-        to = cast.to
-        wide = to if to.bits >= 32 else INT32
-        prefix = "float" if cast.arg.dtype.bits == 32 else "double"
-        text = f"__{prefix}2{_FROM_FLOAT[wide.name]}_rz({self.print(cast.arg)})"
+        """CUDA's conversions truncate and saturate; C's cast is undefined outside the type's range. A NaN gives 0, but
+        for conversions from or to 64 bits."""
+        source, to = cast.arg.dtype, cast.to
+        wide = to if to.bits >= 32 else UINT32 if to.kind is Kind.UINT else INT32
+        if source.bits == 64 or wide.bits == 64:
+            text, _ = self._helper(f"to_{wide.name}", source, self.print(cast.arg))
+        else:
+            text = f"__float2{_FROM_FLOAT[wide.name]}_rz({self.print(cast.arg)})"
         return (text, _ATOM) if wide == to else (f"({c_name(to)}){text}", _UNARY)
