@@ -1,0 +1,331 @@
+"""Elementwise statements: which vector is chosen and why, where guards stand, and that the results are right."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from cugen.plan import ir
+from cugen.spec.types import DTYPES
+from cugen.toolchain.cuda import compile_cubin, compilers
+from cugen.toolchain.disassembler import disassemble
+from cugen.toolchain.errors import ToolMissing
+
+SAXPY = """
+params: {N: %s}
+scalars: {a: {dtype: float32}}
+arrays:
+  X: {shape: [N], dtype: float32}
+  Y: {shape: [N], dtype: float32}
+compute: Y[i] = a * X[i] + Y[i]
+schedule: {%s}
+"""
+MATRIX = """
+params: {M: %s, N: %s}
+arrays:
+  X: {shape: [M, N], dtype: float32%s}
+  b: {shape: [N], dtype: float32}
+  Y: {shape: [M, N], dtype: float32%s}
+compute: Y[m, n] = X[m, n] + b[n]
+schedule: {%s}
+"""
+
+
+def widths(kernel: ir.Kernel) -> dict[str, int]:
+    """The widest access to each array."""
+    found: dict[str, int] = {}
+    for access in ir.accesses(kernel.body):
+        found[access.array.name] = max(found.get(access.array.name, 0), access.width)
+    return found
+
+
+def kinds(kernel: ir.Kernel) -> set[str]:
+    return {type(node).__name__ for node in ir.walk_nodes(kernel.body)}
+
+
+@pytest.mark.parametrize(
+    ("dtype", "width"),
+    [("float64", 2), ("float32", 4), ("float16", 8), ("bfloat16", 8), ("int8", 16), ("bool", 16), ("int64", 2)],
+)
+def test_by_default_an_access_moves_16_bytes(planned, dtype, width):
+    text = f"arrays:\n  X: {{shape: [64, 64], dtype: {dtype}}}\n  Y: {{shape: [64, 64], dtype: {dtype}}}"
+    kernel = planned(f"{text}\ncompute: Y[i, j] = X[i, j]\n")
+    assert kernel.family == "map"
+    assert widths(kernel) == {"X": width, "Y": width}
+    assert dict(kernel.alignments) == {"X": 16, "Y": 16}
+
+
+def test_the_widest_type_decides_for_all(planned):
+    kernel = planned(
+        "arrays:\n  X: {shape: [64], dtype: int8}\n  Y: {shape: [64], dtype: float32}\ncompute: Y[i] = X[i]\n"
+    )
+    assert widths(kernel) == {"X": 4, "Y": 4}
+    assert dict(kernel.alignments) == {"X": 4, "Y": 16}
+
+
+def test_dense_matrices_of_one_shape_become_one_flat_row(planned):
+    kernel = planned(
+        "arrays:\n  X: {shape: [5, 7], dtype: float32}\n  Y: {shape: [5, 7], dtype: float32}\n"
+        "compute: Y[m, n] = X[m, n]\n"
+    )
+    assert kernel.block == (256, 1, 1)
+    assert {access.array.shape for access in ir.accesses(kernel.body)} == {(35,)}
+    assert widths(kernel) == {"X": 4, "Y": 4}
+
+
+def test_matrices_of_different_layout_are_not_flattened(planned):
+    kernel = planned(
+        "arrays:\n  X: {shape: [8, 8], dtype: float32, layout: column, memory: global}\n"
+        "  Y: {shape: [8, 8], dtype: float32}\ncompute: Y[m, n] = X[m, n]\n"
+    )
+    assert kernel.family == "map"
+    assert {len(access.subscripts) for access in ir.accesses(kernel.body)} == {2}
+    assert widths(kernel) == {"X": 1, "Y": 1}
+
+
+def test_a_row_that_begins_off_alignment_is_read_element_by_element(planned):
+    kernel = planned(MATRIX % (10, 777, "", "", ""))
+    assert widths(kernel) == {"X": 1, "b": 1, "Y": 1}
+    assert any("multiple of 1" in reason for reason in kernel.reasons)
+
+
+def test_an_aligned_pitch_makes_odd_rows_wide(planned):
+    kernel = planned(MATRIX % (10, 777, ", pitch: 784", ", pitch: {align: 128}", ""))
+    assert widths(kernel) == {"X": 4, "b": 4, "Y": 4}
+
+
+def test_half_an_alignment_gives_half_a_vector(planned):
+    assert widths(planned(MATRIX % (10, 778, "", "", "")))["X"] == 2
+
+
+def test_a_dynamic_extent_is_as_wide_as_its_multiple_proves(planned):
+    assert widths(planned(MATRIX % (10, "{multiple_of: 8}", "", "", "")))["Y"] == 4
+    assert widths(planned(MATRIX % (10, "{multiple_of: 2}", "", "", "")))["Y"] == 2
+    assert widths(planned(MATRIX % (10, "dynamic", "", "", "")))["Y"] == 1
+    assert widths(planned(MATRIX % ("dynamic", 64, "", "", "")))["Y"] == 4
+
+
+def test_a_broadcast_along_the_vector_is_read_once(planned):
+    kernel = planned(
+        "arrays:\n  X: {shape: [8, 64], dtype: float32}\n  s: {shape: [8], dtype: float32}\n"
+        "  Y: {shape: [8, 64], dtype: float32}\ncompute: Y[m, n] = s[m] * X[m, n]\n"
+    )
+    assert widths(kernel) == {"X": 4, "s": 1, "Y": 4}
+    (loop,) = [node for node in ir.walk_nodes(kernel.body) if isinstance(node, ir.For)]
+    assert "s" not in [access.array.name for access in ir.accesses(loop.body)]
+
+
+def test_a_tail_is_a_loop_of_its_own(made):
+    text = made(SAXPY % (1001, "")).source
+    assert "if (i + 3 < N) {" in text
+    assert "for (int tail = i; tail < N; ++tail)" in text
+
+
+def test_nothing_is_guarded_where_vectors_and_blocks_divide(planned):
+    kernel = planned(SAXPY % (2048, ""))
+    assert kinds(kernel).isdisjoint({"If", "ReturnUnless"})
+    assert "ReturnUnless" in kinds(planned(SAXPY % (2052, "")))
+    assert "If" not in kinds(planned(SAXPY % (2052, "")))
+
+
+def test_a_vector_is_not_longer_than_what_there_is(planned):
+    assert widths(planned(SAXPY % (3, "")))["X"] == 2
+    assert widths(planned(SAXPY % (1, "")))["X"] == 1
+
+
+def test_an_index_that_may_pass_32_bits_is_wide(made):
+    text = made(
+        "params: {M: dynamic, N: dynamic}\narrays:\n  X: {shape: [M, N], dtype: int8}\n"
+        "  Y: {shape: [M, N], dtype: int8}\ncompute: Y[m, n] = X[m, n]\n"
+    ).source
+    assert "const long long i = (long long)blockIdx.x * 4096 + threadIdx.x * 16;" in text
+
+
+@pytest.mark.parametrize("vector", [1, 2, 4])
+def test_a_schedule_sets_the_vector(planned, vector):
+    assert widths(planned(SAXPY % (100, f"vector: {vector}")))["X"] == vector
+    assert widths(planned(SAXPY % (100, f"thread: {{i: {vector}}}")))["Y"] == vector
+
+
+def test_a_schedule_sets_the_share_of_a_block(made):
+    (launch,) = made(MATRIX % (64, 256, "", "", "block: {m: 4, n: 128}")).manifest.launches
+    assert launch.block == (32, 4, 1)
+    assert launch.grid == (2, 16, 1)
+
+
+@pytest.mark.parametrize(
+    ("schedule", "key", "words"),
+    [
+        ("vector: 8", "schedule.vector", "16 bytes, the most that one access moves"),
+        ("vector: 3", "schedule.vector", "may be 1, 2, 4, 8, 16, not 3"),
+        ("thread: {i: 3}", "schedule.thread.i", "1, 2, 4, 8, 16 elements, not 3"),
+        ("block: {i: 33}, vector: 4", "schedule.block.i", "don't divide"),
+        ("vector: 2, thread: {i: 4}", "schedule.vector", "they differ"),
+        ("width: 2", "schedule.width", "no tunable"),
+    ],
+)
+def test_a_schedule_that_cannot_be_is_refused_with_its_key(reasons, schedule, key, words):
+    (refusal,) = reasons("map", SAXPY % (1000, schedule))
+    assert refusal.key == key
+    assert words in refusal.reason
+
+
+def test_a_vector_beyond_alignment_names_what_is_in_its_way(reasons):
+    (refusal,) = reasons("map", MATRIX % (10, 777, "", "", "vector: 4"))
+    assert "dimension 0 in X" in refusal.reason
+
+
+@pytest.mark.parametrize(
+    ("compute", "words"),
+    [
+        ("Y[i] = sum(A[i, k], k)", "sum over k"),
+        ("Y[i] = cumsum(X[i], i)", "sum over i"),
+        ("Y[i] = X[i - 1]", "X is read beside them"),
+        ("Y[i] = X[ids[i]]", "where other elements say"),
+        ("Y[63 - i] = X[i]", "writes Y at bare indices"),
+    ],
+)
+def test_more_than_elementwise_is_refused(reasons, compute, words):
+    arrays = {
+        "A": "{shape: [64, 64], dtype: float32}",
+        "X": "{shape: [64], dtype: float32, boundary: zero}",
+        "ids": "{shape: [64], dtype: int32}",
+        "Y": "{shape: [64], dtype: float32}",
+    }
+    used = "".join(f"  {name}: {text}\n" for name, text in arrays.items() if re.search(rf"\b{name}\[", compute))
+    assert any(words in refusal.reason for refusal in reasons("map", f"arrays:\n{used}compute: {compute}\n"))
+
+
+@pytest.mark.parametrize("space", ["shared", "register"])
+def test_placements_without_a_use_are_refused(reasons, space):
+    text = MATRIX.replace("b: {shape: [N], dtype: float32}", f"b: {{shape: [N], dtype: float32, memory: {space}}}")
+    (refusal,) = reasons("map", text % (8, 8, "", "", ""))
+    assert refusal.key == "arrays.b.memory"
+
+
+def test_constant_and_read_only_inputs_are_read_element_by_element(made, planned):
+    text = "arrays:\n  X: {shape: [64], dtype: float32}\n  c: {shape: [64], dtype: float32, memory: %s}\n"
+    text += "  Y: {shape: [64], dtype: float32}\ncompute: Y[i] = c[i] * X[i]\n"
+    assert widths(planned(text % "constant")) == {"X": 4, "c": 1, "Y": 4}
+    assert widths(planned(text % "readonly")) == {"X": 1, "c": 1, "Y": 1}
+    assert "__ldg(&c[i])" in made(text % "readonly").source
+
+
+def test_a_pure_copy_moves_narrow_floats_unconverted(made):
+    text = made(
+        "arrays:\n  X: {shape: [64], dtype: float16}\n  Y: {shape: [64], dtype: float16}\ncompute: Y[i] = X[i]\n"
+    ).source
+    assert "y8.at[v] = x8.at[v];" in text
+
+
+def test_more_rows_than_a_grid_has_go_along_x(planned):
+    kernel = planned(MATRIX % (30_000_000, 8, "", "", ""))
+    assert kernel.grid[1:] == (1, 1)
+
+
+# Execution
+
+COLUMNS = (1, 5, 16, 31, 64, 257, 1024)
+
+
+def items(types: list[str], layout: str) -> list[tuple[str, tuple[int, int], str]]:
+    """Different shapes, so that each makes a kernel of its own; rows from one to many, of any length."""
+    return [(dtype, (n + 1, COLUMNS[n % len(COLUMNS)]), layout) for n, dtype in enumerate(types)]
+
+
+def batch(cases: list[tuple[str, tuple[int, int], str]], value: str) -> str:
+    """One spec with a kernel for each type, shape and layout."""
+    arrays, compute = [], []
+    for n, (dtype, (rows, columns), layout) in enumerate(cases):
+        keys = f"shape: [{rows}, {columns}], dtype: {dtype}, {layout}"
+        arrays += [f"  X{n}: {{{keys}}}", f"  Y{n}: {{{keys}}}"]
+        arrays += [f"  b{n}: {{shape: [{columns}], dtype: {dtype}}}"] * ("b" in value)
+        compute.append("  " + value.replace("@", str(n)))
+    return "\n".join(["arrays:", *arrays, "compute: |", *compute, ""])
+
+
+def test_copies_of_every_type_and_shape_are_exact(prove):
+    prove(batch(items(list(DTYPES) * 3, "layout: row"), "Y@[i, j] = X@[i, j]"))
+
+
+@pytest.mark.parametrize("layout", ["layout: row", "layout: column", "pitch: {align: 64}"])
+def test_broadcasts_are_right_in_every_layout(prove, layout):
+    types = [name for name in DTYPES if name != "bool"]
+    prove(batch(items(types, layout), "Y@[i, j] = X@[i, j] + b@[j]"), sanitize=layout != "layout: row")
+
+
+def test_places_constants_and_repeated_indices_are_right(prove):
+    prove(
+        "params: {N: 37}\narrays:\n  X: {shape: [N, N], dtype: float32}\n  D: {shape: [N], dtype: float32}\n"
+        "  E: {shape: [N], dtype: float32}\n  F: {shape: [3, N], dtype: int32}\n"
+        "  c: {shape: [N], dtype: float32, memory: constant}\n"
+        "  V: {shape: [2, N], dtype: float64, values: [" + ", ".join(map(str, range(74))) + "]}\n"
+        "compute: |\n"
+        "  D[i] = X[i, i] + X[0, i]\n  E[i] = c[i] * D[i] + i + V[1, i]\n"
+        "  F[1, i] = i * 3\n  F[0, i] = -i\n  F[2, i] += N\n",
+        sanitize=True,
+    )
+
+
+def test_temporaries_and_updates_of_a_fused_group_are_right(prove, planned):
+    text = (
+        "params: {M: 19, N: 24}\narrays:\n  X: {shape: [M, N], dtype: float16}\n  Y: {shape: [M, N], dtype: float32}\n"
+        "  Z: {shape: [M, N], dtype: float16}\n"
+        "compute: |\n  t[i, j] = X[i, j] * X[i, j]\n  Y[i, j] += t[i, j]\n  Z[i, j] = Y[i, j] + X[i, j] * t[i, j]\n"
+    )
+    assert widths(planned(text)) == {"X": 4, "Y": 4, "Z": 4}
+    prove(text, sanitize=True)
+
+
+@settings(max_examples=6)
+@given(
+    shape=st.tuples(st.integers(1, 6), st.integers(1, 9), st.integers(1, 70)),
+    dtype=st.sampled_from(["float32", "float16", "int8"]),
+    vector=st.sampled_from([1, 2, 4]),
+)
+def test_any_vector_that_is_accepted_is_right(prove, reasons, shape, dtype, vector):
+    a, b, c = shape
+    text = (
+        f"arrays:\n  X: {{shape: [{a}, {b}, {c}], dtype: {dtype}, pitch: {{align: 16}}}}\n"
+        f"  s: {{shape: [{a}, {c}], dtype: {dtype}, pitch: {{align: 32}}}}\n"
+        f"  Y: {{shape: [{a}, {b}, {c}], dtype: {dtype}, pitch: {{align: 16}}}}\n"
+        f"compute: Y[i, j, k] = X[i, j, k] + s[i, k]\nschedule: {{vector: {vector}}}\n"
+    )
+    assert reasons("map", text) == ()
+    prove(text)
+
+
+@pytest.mark.parametrize("size", [1, 4, 5, 1000, 1027])
+def test_dynamic_extents_have_their_tails(prove, size):
+    prove(SAXPY % ("dynamic", ""), params={"N": size})
+
+
+# Compilation
+
+
+def test_every_type_compiles_to_16_byte_accesses(compiled):
+    shapes = [(dtype, (8 + n, 64), "layout: row") for n, dtype in enumerate(DTYPES)]
+    wide = batch([case for case in shapes if case[0] != "bool"], "Y@[i, j] = X@[i, j] + b@[j]")
+    kernel = compiled(wide)
+    try:
+        text = disassemble(compile_cubin(kernel.source, "k", "sm_90").image, lines=False)
+    except ToolMissing:
+        pytest.skip("no disassembler on this machine")
+    loads = re.findall(r"\b(LDG\S*|STG\S*|LDL\S*|STL\S*)", text)
+    assert loads
+    assert all(".128" in load for load in loads)
+
+
+def test_tails_and_places_compile_without_warnings(compiled):
+    compiled(SAXPY % ("dynamic", ""))
+    compiled(MATRIX % ("dynamic", "{multiple_of: 4}", "", "", ""))
+    compiled(SAXPY.replace("a * X[i]", "a * X[i] + i") % (1001, ""))
+
+
+def test_nvcc_takes_what_nvrtc_takes(made):
+    if "nvcc" not in [compiler.name for compiler in compilers()]:
+        pytest.skip("no nvcc on this machine")
+    assert compile_cubin(made(SAXPY % (1001, "")).source, "k", "sm_90", prefer="nvcc").warnings == ()
