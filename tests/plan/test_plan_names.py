@@ -8,7 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cugen.plan.names import RESERVED, Names
+from cugen.plan.names import Names
+from cugen.spec import c_names
 
 IDENTIFIER = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 wishes = st.one_of(
@@ -24,7 +25,7 @@ def test_names_are_identifiers_and_each_is_handed_out_once(wanted):
     assert len(set(given_out)) == len(given_out)
     for name in given_out:
         assert IDENTIFIER.fullmatch(name)
-        assert name not in RESERVED
+        assert not c_names.is_taken(name)
         assert not name.startswith("__")
         assert not re.match(r"_[A-Z]", name)
 
@@ -58,7 +59,9 @@ def test_a_taken_name_gets_an_underscore_and_then_numbers():
     assert [names.allocate("sum") for _ in range(4)] == ["sum", "sum_", "sum_2", "sum_3"]
 
 
-@pytest.mark.parametrize("word", ["int", "gamma", "near", "threadIdx", "exp", "status", "stream", "y0", "half"])
+@pytest.mark.parametrize(
+    "word", ["int", "gamma", "near", "threadIdx", "exp", "status", "stream", "y0", "half", "random", "minimum"]
+)
 def test_a_word_of_c_gets_an_underscore(word):
     assert Names().allocate(word) == word + "_"
 

@@ -1,0 +1,309 @@
+"""What a statement becomes in a kernel: loads, loops, guards, and where each of them stands."""
+
+from __future__ import annotations
+
+
+def test_loads_of_a_product_stand_in_the_loop_and_the_sum_outside(body):
+    assert body("Y[i, j] = sum(A[i, k] * B[k, j], k)", A="8, 8", B="8, 8", Y="8, 8") == [
+        "let sum = 0",
+        "for k in 0 .. 8",
+        "  load a = A[i, k]",
+        "  load b = B[k, j]",
+        "  sum = add(sum, mul(a, b))",
+        "store Y[i, j] = sum",
+    ]
+
+
+def test_what_does_not_depend_on_the_loop_is_loaded_before_it(body):
+    assert body("Y[i] = sum(A[i] * B[k], k)", A="8", B="8", Y="8") == [
+        "let sum = 0",
+        "load a = A[i]",
+        "for k in 0 .. 8",
+        "  load b = B[k]",
+        "  sum = add(sum, mul(a, b))",
+        "store Y[i] = sum",
+    ]
+
+
+def test_a_loop_that_may_not_run_keeps_its_loads(body):
+    found = body("Y[i] = sum(A[i] * B[k], k)", A="8", B="N", Y="8", top="params: {N: dynamic}")
+    assert found[1:4] == ["for k in 0 .. N", "  load a = A[i]", "  load b = B[k]"]
+
+
+def test_each_element_is_loaded_once_however_often_it_is_mentioned(body):
+    assert body("Y[i] = A[i] + A[i] * A[i]", A="8", Y="8") == ["load a = A[i]", "store Y[i] = add(a, mul(a, a))"]
+
+
+def test_an_element_that_statements_share_is_loaded_once(body):
+    assert body("Y[i] = A[i]\nZ[i] = A[i] + 1", A="8", Y="8", Z="8") == [
+        "load a = A[i]",
+        "store Y[i] = a",
+        "store Z[i] = add(a, 1.0)",
+    ]
+
+
+def test_loads_of_several_elements_are_named_after_their_subscripts(body):
+    found = body("Y[i, j] = A[i, j] + A[j, i] + A[0, j] + A[7 - i, j]", A="8, 8", Y="8, 8")
+    assert [line.split(" = ")[0] for line in found[:-1]] == ["load a_i_j", "load a_j_i", "load a_0_j", "load a_value"]
+
+
+def test_an_array_in_lower_case_does_not_lend_its_own_name(body):
+    assert body("y[i] = a[i]", a="8", y="8") == ["load a_i = a[i]", "store y[i] = a_i"]
+
+
+def test_a_value_mentioned_twice_is_computed_once(body):
+    assert body("Y[i] = (A[i] + 1) * (A[i] + 1) + B[i]", A="8", B="8", Y="8") == [
+        "load a = A[i]",
+        "let total = add(a, 1.0)",
+        "load b = B[i]",
+        "store Y[i] = add(mul(total, total), b)",
+    ]
+
+
+def test_a_reduction_mentioned_twice_runs_once(body):
+    found = body("Y[i] = sum(A[i, k], k) * sum(A[i, k], k)", A="8, 8", Y="8")
+    assert found[-1] == "store Y[i] = mul(sum, sum)"
+    assert sum(line.startswith("for") for line in found) == 1
+
+
+def test_a_reduction_over_nothing_of_the_outer_loop_runs_before_it(body):
+    found = body("Y[i] = sum(A[i, k] * max(B[l], l), k)", A="8, 8", B="8", Y="8")
+    assert [line for line in found if line.startswith(("for", "let"))] == [
+        "let sum = 0",
+        "let largest = -inf",
+        "for l in 0 .. 8",
+        "for k in 0 .. 8",
+    ]
+
+
+def test_loops_side_by_side_share_a_name_and_nested_ones_do_not(body):
+    found = body("Y[i] = max(A[i, k], k) + sum(A[i, k] * sum(B[k, k2], k2), k)", A="8, 8", B="8, 8", Y="8")
+    assert [line.strip() for line in found if "for " in line] == [
+        "for k in 0 .. 8",
+        "for k in 0 .. 8",
+        "for k2 in 0 .. 8",
+    ]
+
+
+# Bounds and conditions
+
+
+def loops(found):
+    return [line.strip() for line in found if line.strip().startswith("for")]
+
+
+def test_affine_conditions_become_bounds_of_the_loop(body):
+    assert loops(body("Y[i] = sum(A[k], k, where=k <= i)", A="8", Y="8")) == ["for k in 0 .. i + 1"]
+    assert loops(body("Y[i] = sum(A[k], k, where=k < i)", A="8", Y="8")) == ["for k in 0 .. i"]
+    assert loops(body("Y[i] = sum(A[k], k, where=k >= i)", A="8", Y="8")) == ["for k in i .. 8"]
+    assert loops(body("Y[i] = sum(A[k], k, where=i < k)", A="8", Y="8")) == ["for k in i + 1 .. 8"]
+    assert loops(body("Y[i] = sum(A[k], k, where=7 - k > i)", A="8", Y="8")) == ["for k in 0 .. 7 - i"]
+
+
+def test_every_bound_counts(body):
+    found = body("Y[i, j] = sum(A[k], k, where=k >= i and k >= j and k <= i + 2 and k <= j + 3)", A="8", Y="8, 8")
+    (loop,) = loops(found)
+    assert loop == "for k in Maximum(i, j) .. Minimum(Minimum(8, i + 3), j + 4)"
+    assert not any(line.strip().startswith("if") for line in found)
+
+
+def test_a_condition_that_is_no_bound_guards_the_body(body):
+    assert body("Y[i] = sum(A[k], k, where=k % 2 == i)", A="8", Y="8")[1:4] == [
+        "for k in 0 .. 8",
+        "  if Mod(k, 2) == i",
+        "    load a = A[k]",
+    ]
+
+
+def test_a_condition_stands_as_far_out_as_it_can(body):
+    found = body("Y[i] = sum(A[k, l], k, l, where=k != i and l <= k)", A="8, 8", Y="8")
+    assert found[1:5] == ["for k in 0 .. 8", "  if k != i", "    for l in 0 .. k + 1", "      load a = A[k, l]"]
+
+
+def test_a_condition_on_data_is_loaded_and_tested_first(body):
+    assert body("Y[i] = sum(A[k], k, where=B[k] > 0)", A="8", B="8", Y="8")[1:6] == [
+        "for k in 0 .. 8",
+        "  load b = B[k]",
+        "  if gt(b, 0.0)",
+        "    load a = A[k]",
+        "    sum = add(sum, a)",
+    ]
+
+
+def test_an_empty_reduction_has_the_value_that_the_loop_begins_with(body):
+    first = {
+        "sum": "let sum = 0",
+        "prod": "let product = 1",
+        "max": "let largest = -inf",
+        "min": "let smallest = inf",
+    }
+    for kind, line in first.items():
+        assert body(f"Y[i] = {kind}(A[i, k], k)", A="8, 8", Y="8")[0] == line
+    assert body("Y[i] = max(A[i, k], k)", A="8, 8; int8", Y="8; int8")[0] == "let largest = -128"
+    assert body("Y[i] = min(A[i, k], k)", A="8, 8; uint16", Y="8; uint16")[0] == "let smallest = 65535"
+    assert body("Y[i] = any(A[i, k], k)", A="8, 8; bool", Y="8; bool")[0].replace("_", "") == "let any = False"
+    assert body("Y[i] = all(A[i, k], k)", A="8, 8; bool", Y="8; bool")[0].replace("_", "") == "let all = True"
+
+
+def test_argmax_keeps_the_first_of_equal_values_and_lets_a_nan_win(body):
+    assert body("Y[i] = argmax(A[i, k], k)", A="8, 8", Y="8; int64") == [
+        "let argmax = -1",
+        "let largest = 0",
+        "for k in 0 .. 8",
+        "  load a = A[i, k]",
+        "  if or(lt(argmax, 0), or(gt(a, largest), and(ne(a, a), eq(largest, largest))))",
+        "    largest = a",
+        "    argmax = k",
+        "store Y[i] = argmax",
+    ]
+
+
+def test_argmin_of_integers_needs_no_test_for_nan(body):
+    found = body("Y[i] = argmin(A[i, k] * 2, k)", A="8, 8; int32", Y="8; int64")
+    assert found[4:6] == ["  let candidate = mul(a, 2)", "  if or(lt(argmin, 0), lt(candidate, smallest))"]
+
+
+def test_a_scan_is_a_reduction_up_to_the_threads_element(body):
+    assert loops(body("Y[i, j] = cumsum(A[i, j], j)", A="8, 8", Y="8, 8")) == ["for j_1 in 0 .. j + 1"]
+    assert loops(body("Y[i, j] = cumsum(A[i, j], j, reverse=true, exclusive=true)", A="8, 8", Y="8, 8")) == [
+        "for j_1 in j + 1 .. 8"
+    ]
+
+
+# Reads outside
+
+
+def test_guards_hold_only_what_is_not_proved(body):
+    assert body("Y[i] = A[i - 1] + A[i] + A[i + 1]", A="8; float32; boundary: zero", Y="8")[:3] == [
+        "load a_im1 = A[i - 1] if i - 1 >= 0 else 0",
+        "load a_i = A[i]",
+        "load a_ip1 = A[i + 1] if i + 1 < 8 else 0",
+    ]
+
+
+def test_a_dynamic_extent_bounds_the_index_that_it_is_the_extent_of(body):
+    found = body("Y[i] = A[i] + A[i - 1]", A="N; float32; boundary: zero", Y="N", top="params: {N: dynamic}")
+    assert found[:2] == ["load a_i = A[i]", "load a_im1 = A[i - 1] if i - 1 >= 0 else 0"]
+
+
+def test_a_value_outside_is_the_one_that_the_spec_gives(body):
+    found = body("Y[i] = A[i + 1]", A="8; float32; boundary: {value: -2.5}", Y="8")
+    assert found[0] == "load a = A[i + 1] if i + 1 < 8 else -2.5"
+
+
+def test_clamped_subscripts_have_names_and_only_the_side_that_can_leave(body):
+    assert body("Y[i] = A[i - 1] + A[i + 1]", A="8; float32; boundary: clamp", Y="8")[:4] == [
+        "im1 := Maximum(i - 1, 0)",
+        "load a_im1 = A[im1]",
+        "ip1 := Minimum(i + 1, 7)",
+        "load a_ip1 = A[ip1]",
+    ]
+
+
+def test_wrapped_and_reflected_subscripts(body):
+    assert body("Y[i] = A[i - 1]", A="8; float32; boundary: wrap", Y="8")[0] == "im1 := Mod(i - 1, 8)"
+    assert body("Y[i] = A[i - 1]", A="8; float32; boundary: reflect", Y="8")[:2] == [
+        "im1 := Mod(i - 1, 14)",
+        "im1_ := Minimum(im1, 14 - im1)",
+    ]
+
+
+def test_an_array_of_one_element_reflects_onto_itself(body):
+    found = body("Y[i] = A[i - 1]", A="N; float32; boundary: reflect", Y="N", top="params: {N: dynamic}")
+    assert found[0] == "im1 := Mod(i - 1, Maximum(2*N - 2, 1))"
+
+
+def test_a_subscript_folded_alike_is_named_once(body):
+    found = body("Y[i, j] = A[i - 1, j] + A[i - 1, 0]", A="8, 8; float32; boundary: clamp", Y="8, 8")
+    assert sum(line.startswith("im1") for line in found) == 1
+
+
+def test_the_remainder_of_an_exact_division_is_guarded(body):
+    assert body("Y[i] = A[i / 2]", A="8; float32; boundary: zero", Y="8")[0] == (
+        "load a = A[FloorDiv(i, 2)] if Mod(i, 2) == 0 else 0"
+    )
+
+
+def test_a_gather_loads_its_index_first(body):
+    assert body("Y[i] = A[B[i]]", A="8", B="8; int32", Y="8")[:2] == ["load b = B[i]", "load a = A[b]"]
+    assert body("Y[i] = A[B[i]]", A="8; float32; boundary: zero", B="8; int32", Y="8")[:2] == [
+        "load b = B[i]",
+        "load a = A[b] if b >= 0 and b < 8 else 0",
+    ]
+
+
+def test_an_unsigned_index_cannot_be_negative(body):
+    found = body("Y[i] = A[B[i]]", A="1000; float32; boundary: zero", B="8; uint8", Y="8")
+    assert found[:2] == ["load b = B[i]", "load a = A[b]"]
+
+
+# Choices
+
+
+def test_a_choice_between_values_stays_an_expression(body):
+    assert body("Y[i] = where(A[i] > 0, 1.0, 2.0)", A="8", Y="8") == [
+        "load a = A[i]",
+        "store Y[i] = (gt(a, 0.0) ? 1.0 : 2.0)",
+    ]
+
+
+def test_only_the_chosen_branch_loads(body):
+    assert body("Y[i] = where(B[i] > 0, A[i], C[i])", A="8", B="8", C="8", Y="8") == [
+        "load b = B[i]",
+        "let chosen",
+        "if gt(b, 0.0)",
+        "  load a = A[i]",
+        "  chosen = a",
+        "else",
+        "  load c = C[i]",
+        "  chosen = c",
+        "store Y[i] = chosen",
+    ]
+
+
+def test_a_guarded_read_with_a_plain_alternative_is_one_load(body):
+    assert body("Y[i] = where(i >= 1, A[i - 1], 0)", A="8", Y="8") == [
+        "load a = A[i - 1] if i >= 1 else 0.0",
+        "store Y[i] = a",
+    ]
+
+
+def test_a_condition_that_always_holds_leaves_its_branch_alone(body):
+    assert body("Y[i] = where(i >= 0, A[i], 1)", A="8", Y="8") == ["load a = A[i]", "store Y[i] = a"]
+
+
+def test_what_a_branch_loaded_is_unknown_after_it(body):
+    found = body("Y[i] = where(B[i] > 0, A[i], 0) + A[i]", A="8", B="8", Y="8")
+    assert sum("= A[i]" in line for line in found) == 2
+
+
+# Several statements
+
+
+def test_a_result_is_forwarded_rounded(body):
+    assert body("Z[i] = A[i] * 2\nY[i] = Z[i] + 1", A="8", Y="8", Z="8; float16") == [
+        "load a = A[i]",
+        "let z_value = float16(mul(a, 2.0))",
+        "store Z[i] = z_value",
+        "store Y[i] = add(z_value, 1.0)",
+    ]
+
+
+def test_accumulating_reads_the_old_element_once(body):
+    assert body("Y[i] += A[i]", A="8", Y="8") == ["load a = A[i]", "load y_old = Y[i]", "store Y[i] = add(y_old, a)"]
+
+
+def test_what_was_computed_from_an_array_is_forgotten_when_it_is_overwritten(body):
+    assert body("Y[i] = A[i] * 2 + 1\nA[i] = B[i]\nZ[i] = A[i] * 2 + 3", A="8", B="8", Y="8", Z="8")[-4:] == [
+        "load b = B[i]",
+        "store A[i] = b",
+        "let product_ = mul(b, 2.0)",
+        "store Z[i] = add(product_, 3.0)",
+    ]
+
+
+def test_a_reduction_over_an_overwritten_element_runs_again(body):
+    block = "Y[i] = sum(A[i] * B[k], k)\nA[i] = C[i]\nZ[i] = sum(A[i] * B[k], k)"
+    found = body(block, A="8", B="8", C="8", Y="8", Z="8")
+    assert found[-1] == "store Z[i] = sum_"
+    assert "  sum_ = add(sum_, mul(c, b_))" in found

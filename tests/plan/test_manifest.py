@@ -1,0 +1,147 @@
+"""The manifest: what is written can be read back, and whoever touched it is found out."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from cugen.plan.manifest import (
+    ArrayArgument,
+    LaunchEntry,
+    Manifest,
+    ParamArgument,
+    ScalarArgument,
+    Upload,
+    Workspace,
+    is_untouched,
+)
+
+texts = st.text(max_size=8)
+numbers = st.integers(0, 2**40)
+sizes = st.one_of(numbers, st.sampled_from(["N", "(M + 15) // 16", "é"]))
+lists = st.lists(sizes, max_size=3).map(tuple)
+arguments = st.one_of(
+    st.builds(ArrayArgument, texts, texts, texts, lists, lists, sizes, numbers, texts),
+    st.builds(ScalarArgument, texts, texts),
+    st.builds(ParamArgument, texts, texts, numbers, numbers, numbers),
+)
+three = st.tuples(sizes, sizes, sizes)
+launches = st.builds(
+    LaunchEntry,
+    texts,
+    three,
+    st.tuples(numbers, numbers, numbers),
+    numbers,
+    numbers,
+    st.lists(texts, max_size=3).map(tuple),
+    texts,
+)
+
+
+def some(strategy):
+    return st.lists(strategy, max_size=3).map(tuple)
+
+
+manifests = st.builds(
+    Manifest,
+    kernel=texts,
+    version=texts,
+    spec_file=texts,
+    spec_hash=texts,
+    target=texts,
+    params=st.dictionaries(texts, st.integers(-(2**63), 2**63), max_size=3),
+    arguments=some(arguments),
+    workspace=some(st.builds(Workspace, texts, texts, sizes, lists)),
+    uploads=some(st.builds(Upload, texts, texts, numbers)),
+    launches=some(launches),
+    require=some(texts),
+    source_hash=texts,
+    header_hash=texts,
+    input_hash=texts,
+)
+
+
+@given(manifests)
+def test_a_manifest_reads_back_as_itself(manifest):
+    assert Manifest.from_json(manifest.to_json()) == manifest
+
+
+@given(manifests)
+def test_what_was_written_is_untouched_and_any_change_shows(manifest):
+    text = manifest.to_json()
+    assert is_untouched(text)
+    assert not is_untouched(text + " ")
+    assert not is_untouched(text.replace('"cugen": 1', '"cugen":  1'))
+
+
+@given(manifests, texts)
+def test_a_value_changed_by_hand_shows(manifest, value):
+    content = json.loads(manifest.to_json())
+    content["kernel"] = value
+    assert is_untouched(json.dumps(content, indent=2) + "\n") == (value == manifest.kernel)
+
+
+@pytest.fixture
+def manifest() -> Manifest:
+    return Manifest(
+        kernel="scale",
+        version="1",
+        spec_file="scale.yaml",
+        spec_hash="0",
+        target="sm_90",
+        params={"N": 8},
+        arguments=(
+            ArrayArgument("A", "input", "float32", ("M", 8), (8, 1), "M * 8", 4),
+            ScalarArgument("a", "float32"),
+            ParamArgument("M", "int32", 0, 100, 4),
+        ),
+        workspace=(Workspace("t", "float32", 8, (8,)),),
+        uploads=(Upload("w", "W", 4),),
+        launches=(LaunchEntry("scale", ("(M + 15) // 16", 1, 1), (16, 1, 1), 0, 0, ("A", "a", "M"), "A[i] = a"),),
+    )
+
+
+def test_the_keys_are_those_that_programs_read(manifest):
+    content = json.loads(manifest.to_json())
+    assert list(content)[:7] == ["cugen", "kernel", "version", "spec_file", "spec_hash", "target", "params"]
+    assert list(content)[-2:] == ["input_hash", "manifest_hash"]
+    assert content["arguments"][0] == {
+        "kind": "array",
+        "name": "A",
+        "role": "input",
+        "dtype": "float32",
+        "shape": ["M", 8],
+        "strides": [8, 1],
+        "elements": "M * 8",
+        "alignment": 4,
+        "boundary": "",
+    }
+    assert [argument["kind"] for argument in content["arguments"]] == ["array", "scalar", "param"]
+    assert content["launches"][0]["grid"] == ["(M + 15) // 16", 1, 1]
+
+
+def test_the_hash_is_that_of_everything_before_it(manifest):
+    content = json.loads(manifest.to_json())
+    claimed = content.pop("manifest_hash")
+    assert hashlib.sha256(json.dumps(content).encode()).hexdigest() == claimed
+
+
+@pytest.mark.parametrize("text", ["", "[]", "{}", "null", '{"manifest_hash": 1}', "{"])
+def test_other_texts_are_no_manifests(text):
+    assert not is_untouched(text)
+    with pytest.raises((ValueError, KeyError, TypeError, AttributeError)):
+        Manifest.from_json(text)
+
+
+def test_another_format_is_refused(manifest):
+    with pytest.raises(ValueError, match="not a cugen manifest of format 1"):
+        Manifest.from_json(manifest.to_json().replace('"cugen": 1', '"cugen": 2'))
+
+
+def test_an_unknown_key_is_refused(manifest):
+    with pytest.raises(TypeError):
+        Manifest.from_json(manifest.to_json().replace('"version"', '"vresion"'))
