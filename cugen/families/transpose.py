@@ -82,27 +82,37 @@ def refusals(request: Request) -> tuple[Refusal, ...]:
 
 
 def _recognise(request: Request) -> Turn | Refusal:
-    context, statements = request.context, request.group.statements
-    order = fastest_first(statements[0], context)
-    across = order[0].name
-    for statement in statements:
-        if not is_contiguous(context.arrays[statement.target], statement.subscripts, across):
-            return Refusal(f"neighbours along {across} are no neighbours in {statement.target}")
+    order = fastest_first(request.group.statements[0], request.context)
+    answers = [_turned(request, across, order) for across in order if _is_row(request, across)]
+    if not answers:
+        return Refusal(f"neighbours along {order[0].name} are no neighbours in every output")
+    # More than one answer is left only where an extent of 1 makes rows and columns the same.
+    return next((answer for answer in answers if isinstance(answer, Turn)), answers[0])
+
+
+def _is_row(request: Request, across: spec.Index) -> bool:
+    """Whether the outputs' rows run along the index."""
+    arrays = request.context.arrays
+    return all(is_contiguous(arrays[s.target], s.subscripts, across.name) for s in request.group.statements)
+
+
+def _turned(request: Request, across: spec.Index, order: tuple[spec.Index, ...]) -> Turn | Refusal:
     down: dict[str, Read] = {}
     reads = []
-    for read in loaded_reads(statements):
-        name = _row_index(request, read, across)
+    for read in loaded_reads(request.group.statements):
+        name = _row_index(request, read, across.name)
         if name is not None:
             down.setdefault(name, read)
             reads.append(read)
     if not reads:
-        return Refusal(f"no input has rows along another index than the output's, {across}")
+        return Refusal(f"no input has rows along another index than the output's, {across.name}")
     if len(down) > 1:
         arrays = " and ".join(read.array for read in down.values())
         return Refusal(f"turns inputs one way only; the rows of {arrays} run along {' and '.join(down)}")
     (name,) = down
     second = next(index for index in order if index.name == name)
-    return Turn(order[0], second, (order[0], second, *(i for i in order[1:] if i.name != name)), tuple(reads))
+    rest = tuple(index for index in order if index.name not in (across.name, name))
+    return Turn(across, second, (across, second, *rest), tuple(reads))
 
 
 def _row_index(request: Request, read: Read, across: str) -> str | None:
@@ -111,9 +121,10 @@ def _row_index(request: Request, read: Read, across: str) -> str | None:
     names = [sub.name for sub in read.subscripts if isinstance(sub, IndexValue)]
     if declared.memory.space not in (None, "shared", "readonly") or array.space not in ("global", "readonly"):
         return None
-    if names.count(across) != 1 or is_contiguous(array, read.subscripts, across):
+    if names.count(across) != 1:
         return None
-    return next((name for name in names if is_contiguous(array, read.subscripts, name)), None)
+    rows = [name for name in names if name != across and is_contiguous(array, read.subscripts, name)]
+    return rows[-1] if rows else None
 
 
 def _memory_refusals(request: Request, staged: dict[str, None]) -> Iterator[Refusal]:

@@ -1,0 +1,253 @@
+"""Turned inputs: which tile is chosen and why, where guards stand, and that the results are right."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from cugen.plan import ir
+from cugen.spec.types import DTYPES
+from cugen.toolchain.cuda import compile_cubin, compilers
+
+TRANSPOSE = """
+params: {M: %s, N: %s}
+arrays:
+  A: {shape: [M, N], dtype: float32%s}
+  B: {shape: [N, M], dtype: float32}
+compute: B[n, m] = A[m, n]
+schedule: {%s}
+"""
+SHARED = ", memory: {space: shared, %s}"
+
+
+def tile_of(kernel: ir.Kernel) -> ir.Array:
+    (tile,) = [node.array for node in ir.walk_nodes(kernel.body) if isinstance(node, ir.Declare)]
+    return tile
+
+
+def guards(kernel: ir.Kernel) -> list[ir.Guard]:
+    return [node.condition for node in ir.walk_nodes(kernel.body) if isinstance(node, ir.If)]
+
+
+def test_a_transpose_goes_through_a_padded_tile_by_default(planned):
+    kernel = planned(TRANSPOSE % (300, 200, "", ""))
+    assert kernel.family == "transpose"
+    assert (tile_of(kernel).pad, tile_of(kernel).swizzle) == (1, 0)
+    assert kernel.block == (32, 8, 1)
+    assert kernel.shared_bytes == 32 * 33 * 4
+
+
+def test_shared_memory_without_a_pad_is_what_the_spec_says(planned):
+    kernel = planned(TRANSPOSE % (300, 200, ", memory: shared", ""))
+    assert tile_of(kernel).pad == 0
+    assert kernel.shared_bytes == 32 * 32 * 4
+
+
+def test_a_swizzled_tile_takes_no_byte_more(planned, made):
+    text = TRANSPOSE % (300, 200, SHARED % "swizzle: xor", "")
+    assert planned(text).shared_bytes == 32 * 32 * 4
+    source = made(text).source
+    assert "tile[ty + r][tx ^ (ty + r)] = A[m_in * N + n_in];" in source
+    assert "B[n * M + m] = tile[tx][(ty + r) ^ tx];" in source
+
+
+def test_a_dynamic_tile_is_sized_at_the_launch(planned):
+    kernel = planned(TRANSPOSE % (300, 200, SHARED % "dynamic: true, pad: 1", ""))
+    assert (kernel.shared_bytes, kernel.dynamic_shared_bytes) == (0, 32 * 33 * 4)
+
+
+@pytest.mark.parametrize(
+    ("dtype", "size", "pad"), [("float64", 32, 1), ("int32", 32, 1), ("float16", 64, 2), ("int8", 64, 4)]
+)
+def test_rows_of_the_default_tile_are_an_odd_number_of_words(planned, dtype, size, pad):
+    kernel = planned(
+        f"arrays:\n  A: {{shape: [64, 64], dtype: {dtype}}}\n  B: {{shape: [64, 64], dtype: {dtype}}}\n"
+        "compute: B[n, m] = A[m, n]\n"
+    )
+    tile = tile_of(kernel)
+    assert (tile.shape[0], tile.pad) == (size, pad)
+    words = (size + pad) * tile.dtype.bytes // 4
+    assert words % 2 == 1 or tile.dtype.bytes == 8
+
+
+def test_guards_stand_only_where_tiles_reach_over_the_edge(planned):
+    assert guards(planned(TRANSPOSE % (64, 96, "", ""))) == []
+    assert {str(g.terms[0].right) for g in guards(planned(TRANSPOSE % (64, 97, "", "")))} == {"N"}
+    assert {str(g.terms[0].right) for g in guards(planned(TRANSPOSE % (65, 96, "", "")))} == {"M"}
+    assert len(guards(planned(TRANSPOSE % ("{multiple_of: 32}", "dynamic", "", "")))) == 2
+
+
+def test_no_thread_leaves_before_the_barrier(planned):
+    nodes = list(ir.walk_nodes(planned(TRANSPOSE % (33, 31, "", "")).body))
+    assert not any(isinstance(node, ir.ReturnUnless) for node in nodes)
+    assert sum(isinstance(node, ir.Barrier) for node in nodes) == 1
+
+
+@pytest.mark.parametrize(
+    ("schedule", "block"),
+    [
+        ("block: {m: 16, n: 16}", (16, 16, 1)),
+        ("block: {m: 32, n: 32}, thread: {n: 8}", (32, 4, 1)),
+        ("block: {m: 32, n: 32}, thread: {m: 2}", (32, 16, 1)),
+        ("block: {n: 64}, thread: {n: 16}", (64, 4, 1)),
+        ("block: {m: 24, n: 24}", (24, 24, 1)),
+    ],
+)
+def test_a_schedule_sets_tile_and_rows(planned, schedule, block):
+    kernel = planned(TRANSPOSE % (300, 200, "", schedule))
+    assert (kernel.family, kernel.block) == ("transpose", block)
+
+
+@pytest.mark.parametrize(
+    ("memory", "schedule", "key", "words"),
+    [
+        ("", "block: {m: 32, n: 16}", "schedule.block", "square, not 32 x 16"),
+        ("", "thread: {n: 3}", "schedule.thread", "must divide the tile's 32"),
+        ("", "thread: {m: 2, n: 2}", "schedule.thread", "one column"),
+        ("", "step: {n: 8}", "schedule.step", "step by step"),
+        ("", "vector: 2", "schedule.vector", "no tunable"),
+        (SHARED % "stages: 2", "", "arrays.A.memory", "nothing to pipeline"),
+        (SHARED % "swizzle: xor", "block: {m: 24, n: 24}", "arrays.A.memory", "power of two, not of 24"),
+    ],
+)
+def test_what_cannot_be_is_refused_with_its_key(reasons, memory, schedule, key, words):
+    (refusal,) = reasons("transpose", TRANSPOSE % (300, 200, memory, schedule))
+    assert refusal.key == key
+    assert words in refusal.reason
+
+
+@pytest.mark.parametrize(
+    ("keys", "compute", "words"),
+    [
+        ("", "B[i, j] = A[i, j]", "no input has rows along another index"),
+        (", layout: column", "B[j, i] = A[i, j]", "no input has rows along another index"),
+        (", memory: constant", "B[j, i] = A[i, j]", "no input has rows along another index"),
+        (", memory: global", "B[j, i] = A[i, j]", "no input has rows along another index"),
+        ("", "B[j, i] = A[i, j] + S[j, i]", "no use for S in shared memory"),
+        ("", "B[j, 0] = sum(A[i, j], i)", "sum over i"),
+    ],
+)
+def test_what_is_no_transpose_is_refused(reasons, keys, compute, words):
+    used = "  S: {shape: [48, 48], dtype: int8, memory: shared}\n" if "S[" in compute else ""
+    width = 1 if "0" in compute else 48
+    text = f"arrays:\n  A: {{shape: [48, 48], dtype: int8{keys}}}\n{used}  B: {{shape: [48, {width}], dtype: int8}}\n"
+    assert any(words in refusal.reason for refusal in reasons("transpose", f"{text}compute: {compute}\n"))
+
+
+def test_three_columns_are_turned_where_the_spec_insists(planned):
+    text = "arrays:\n  A: {shape: [64, 3], dtype: int32%s}\n  B: {shape: [3, 64], dtype: int32}\n"
+    text += "compute: B[c, m] = A[m, c]\n"
+    assert planned(text % "").family == "map"
+    assert planned(text % ", memory: shared").family == "transpose"
+
+
+def test_inputs_turned_two_ways_are_refused(reasons):
+    (refusal,) = reasons(
+        "transpose",
+        "params: {N: 40}\narrays:\n  A: {shape: [N, N, N], dtype: int32}\n  C: {shape: [N, N, N], dtype: int32}\n"
+        "  B: {shape: [N, N, N], dtype: int32}\ncompute: B[i, j, k] = A[k, i, j] + C[k, j, i]\n",
+    )
+    assert "one way only; the rows of A and C run along j and i" in refusal.reason
+
+
+def test_more_tiles_than_y_has_go_along_x(made):
+    (launch,) = made(TRANSPOSE % (64, 4_000_000, "", "")).manifest.launches
+    assert launch.grid == (2 * 125_000, 1, 1)
+
+
+def test_a_pure_transpose_moves_narrow_floats_unconverted(made):
+    text = "arrays:\n  A: {shape: [64, 64], dtype: float16}\n  B: {shape: [64, 64], dtype: float16}\n"
+    assert "B[n * 64 + m] = tile[tx][ty + r];" in made(text + "compute: B[n, m] = A[m, n]\n").source
+
+
+# Execution
+
+SIDES = (1, 8, 31, 32, 33, 64, 65, 97)
+MEMORIES = (
+    "shared",
+    "{space: shared, pad: 1}",
+    "{space: shared, swizzle: xor}",
+    "{space: shared, dynamic: true, pad: 3}",
+)
+
+
+def batch(types: list[str], memories: tuple[str, ...]) -> str:
+    """One spec with a kernel for each type, of different shapes and placements."""
+    arrays, compute = [], []
+    for n, dtype in enumerate(types):
+        rows, columns = SIDES[n % len(SIDES)], SIDES[(3 * n + n // len(SIDES)) % len(SIDES)]
+        memory = memories[n % len(memories)]
+        arrays.append(f"  A{n}: {{shape: [{n + 1}, {rows}, {columns}], dtype: {dtype}, memory: {memory}}}")
+        arrays.append(f"  B{n}: {{shape: [{n + 1}, {columns}, {rows}], dtype: {dtype}}}")
+        compute.append(f"  B{n}[b, j, i] = A{n}[b, i, j]")
+    return "\n".join(["arrays:", *arrays, "compute: |", *compute, ""])
+
+
+def test_transposes_of_every_type_are_exact(prove, made):
+    text = batch(list(DTYPES) * 2, MEMORIES)
+    assert {kernel.family for kernel in made(text).plan.kernels} == {"transpose"}
+    prove(text)
+
+
+def test_no_access_of_a_transpose_is_outside_or_races(prove):
+    text = batch(["float32", "float16", "int8", "float64"], MEMORIES)
+    prove(text, sanitize=True)
+    prove(text, races=True)
+
+
+def test_permutations_with_operands_of_every_kind_are_right(prove):
+    prove(
+        "params: {B: 2, H: 3, S: 37, D: 40}\nscalars: {a: {dtype: float32, value: 0.5}}\narrays:\n"
+        "  X: {shape: [B, S, H, D], dtype: float16}\n  W: {shape: [B, S, H, D], dtype: float32}\n"
+        "  s: {shape: [S], dtype: float32}\n  d: {shape: [D], dtype: float32, memory: constant}\n"
+        "  Y: {shape: [B, H, D, S], dtype: float32, pitch: 48}\n  Z: {shape: [S, S], dtype: int32}\n"
+        "  A: {shape: [S, S], dtype: int32}\n"
+        "compute: |\n"
+        "  Y[b, h, e, t] += a * X[b, t, h, e] * W[b, t, h, e] * X[b, t, h, e] + s[t] * d[e]\n"
+        "  Z[i, j] = A[i, j] - A[j, i]\n",
+        sanitize=True,
+    )
+
+
+def test_a_column_major_output_is_turned_too(prove, planned):
+    text = (
+        "arrays:\n  A: {shape: [45, 70], dtype: float32, pitch: 72}\n"
+        "  B: {shape: [45, 70], dtype: float32, layout: column}\ncompute: B[m, n] = A[m, n]\n"
+    )
+    assert planned(text).family == "transpose"
+    prove(text)
+
+
+@pytest.mark.parametrize(("rows", "columns"), [(1, 1), (33, 64), (31, 96)])
+def test_dynamic_extents_are_right(prove, rows, columns):
+    text = TRANSPOSE % ("dynamic", "{multiple_of: 32}", SHARED % "dynamic: true, swizzle: xor", "")
+    prove(text, params={"M": rows, "N": columns // 32 * 32})
+
+
+@settings(max_examples=6)
+@given(
+    sides=st.tuples(st.integers(1, 70), st.integers(1, 70)),
+    size=st.sampled_from([8, 16, 32]),
+    rows=st.sampled_from([1, 2, 4, 8]),
+    memory=st.sampled_from(MEMORIES),
+)
+def test_any_tile_that_is_accepted_is_right(prove, reasons, sides, size, rows, memory):
+    text = TRANSPOSE % (*sides, f", memory: {memory}", f"block: {{m: {size}, n: {size}}}, thread: {{n: {rows}}}")
+    assert reasons("transpose", text) == ()
+    prove(text)
+
+
+# Compilation
+
+
+def test_every_kind_of_tile_compiles_without_warnings(compiled):
+    compiled(batch(list(DTYPES), MEMORIES))
+    compiled(TRANSPOSE % ("dynamic", "dynamic", "", ""))
+
+
+def test_nvcc_takes_a_dynamic_tile(made):
+    if "nvcc" not in [compiler.name for compiler in compilers()]:
+        pytest.skip("no nvcc on this machine")
+    text = TRANSPOSE % (300, 200, SHARED % "dynamic: true, pad: 1", "")
+    assert compile_cubin(made(text).source, "k", "sm_90", prefer="nvcc").warnings == ()
