@@ -1,5 +1,18 @@
-"""The table of compute capabilities."""
+"""The tables of compute capabilities and of devices."""
 
-from cugen.targets.table import Target, UnknownTarget, canonical_name, is_known, known_targets, target
+from cugen.targets.devices import Device, UnknownDevice, device, known_devices
+from cugen.targets.table import UnknownTarget, canonical_name, is_known, known_targets, target
+from cugen.targets.target import Target
 
-__all__ = ["Target", "UnknownTarget", "canonical_name", "is_known", "known_targets", "target"]
+__all__ = [
+    "Device",
+    "Target",
+    "UnknownDevice",
+    "UnknownTarget",
+    "canonical_name",
+    "device",
+    "is_known",
+    "known_devices",
+    "known_targets",
+    "target",
+]

@@ -1,129 +1,149 @@
-"""The limits of every compute capability that the generator aims at.
+"""The limits and rules of every compute capability that the generator aims at.
 
-Figures: CUDA programming guide (compute capabilities), `cuda_occupancy.h`. Sizes are bytes unless the name says
-otherwise.
+Figures: CUDA programming guide (appendix F of release 4.2 for 1.x to 3.x, compute capabilities of the current one),
+`cuda_occupancy.h`.
 """
 
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from typing import Any
 
-
-@dataclass(frozen=True, slots=True)
-class Target:
-    """One compute capability. Public: a made-up one can be analysed as well as a real one.
-
-    `shared_per_block` is what a kernel may declare statically; `shared_opt_in` is what it may ask for at launch after
-    raising the function's limit. `assumed` marks figures taken from a neighbour because no document gives them.
-    """
-
-    name: str
-    threads_per_block: int
-    threads_per_sm: int
-    warps_per_sm: int
-    blocks_per_sm: int
-    registers_per_sm: int
-    registers_per_block: int
-    registers_per_thread: int
-    shared_per_sm: int
-    shared_per_block: int
-    shared_opt_in: int
-    constant_bytes: int = 64 * 1024
-    grid_x: int = 2**31 - 1
-    grid_yz: int = 65535
-    assumed: bool = False
-
-    @property
-    def capability(self) -> tuple[int, int]:
-        """Major and minor number."""
-        digits = self.name.removeprefix("sm_")
-        return int(digits[:-1]), int(digits[-1])
+from cugen.targets.target import Target
 
 
 class UnknownTarget(ValueError):
     """A target that isn't in the table; the message lists the known ones."""
 
 
-def _row(
-    name: str,
-    threads_per_sm: int,
-    blocks_per_sm: int,
-    shared_per_sm_kib: int,
-    shared_opt_in_kib: int = 48,
-    *,
-    registers_kib: int = 64,
-    registers_per_block_kib: int = 0,
-    registers_per_thread: int = 255,
-    shared_per_block_kib: int = 48,
-    threads_per_block: int = 1024,
-    grid_x: int = 2**31 - 1,
-    assumed: bool = False,
-) -> Target:
-    return Target(
-        name,
-        threads_per_block,
-        threads_per_sm,
-        threads_per_sm // 32,
-        blocks_per_sm,
-        registers_kib * 1024,
-        (registers_per_block_kib or registers_kib) * 1024,
-        registers_per_thread,
-        shared_per_sm_kib * 1024,
-        shared_per_block_kib * 1024,
-        shared_opt_in_kib * 1024,
-        grid_x=grid_x,
-        assumed=assumed,
-    )
+_TESLA = {
+    "threads_per_block": 512,
+    "blocks_per_sm": 8,
+    "registers_per_thread": 124,
+    "shared_per_sm": 16 * 1024,
+    "shared_per_block": 16 * 1024,
+    "grid_x": 65535,
+    "register_rule": "block",
+    "sub_partitions": 1,
+    "shared_unit": 512,
+    "shared_reserved": 0,
+    "request_lanes": 16,
+    "banks": 16,
+    "shared_rule": "half_warps",
+}
+_TESLA_OLD = _TESLA | {
+    "threads_per_sm": 768,
+    "registers_per_sm": 8 * 1024,
+    "register_unit": 256,
+    "global_rule": "in_order",
+    "shared_kinds": ("load", "store"),
+}
+_TESLA_NEW = _TESLA | {
+    "threads_per_sm": 1024,
+    "registers_per_sm": 16 * 1024,
+    "register_unit": 512,
+    "global_rule": "segments",
+    "shared_kinds": ("load", "store", "atomic"),
+    "global_kinds": ("load", "store", "atomic"),
+}
+_FERMI = {
+    "threads_per_sm": 1536,
+    "blocks_per_sm": 8,
+    "registers_per_sm": 32 * 1024,
+    "registers_per_thread": 63,
+    "shared_per_sm": 48 * 1024,
+    "grid_x": 65535,
+    "sub_partitions": 2,
+    "register_unit": 64,
+    "register_doubled": (21, 22, 29, 30, 37, 38, 45, 46),
+    "shared_unit": 128,
+    "shared_reserved": 0,
+    "shared_rule": "ways",
+    "shared_kinds": ("load", "store", "atomic"),
+    "global_rule": "lines",
+    "global_split": True,
+    "global_kinds": ("load", "store", "atomic"),
+}
+_KEPLER = {
+    "blocks_per_sm": 16,
+    "shared_per_sm": 48 * 1024,
+    "shared_unit": 256,
+    "shared_reserved": 0,
+    "bank_modes": (4, 8),
+    "shared_rule": "double_words",
+    "shared_kinds": ("load", "store", "atomic"),
+    "global_rule": "lines",
+    "global_cache": "l2",
+    "global_split": True,
+    "global_kinds": ("load", "store", "atomic"),
+}
+_MAXWELL = _KEPLER | {"blocks_per_sm": 32, "shared_per_sm": 64 * 1024, "bank_modes": (4,), "shared_rule": "phases"}
+_PASCAL = _MAXWELL | {"global_rule": "sectors", "global_cache": "l1"}
+_VOLTA = _PASCAL | {"shared_per_sm": 96 * 1024, "shared_opt_in": 96 * 1024, "global_split": False}
+_TURING = _VOLTA | {
+    "threads_per_sm": 1024,
+    "blocks_per_sm": 16,
+    "shared_per_sm": 64 * 1024,
+    "shared_opt_in": 64 * 1024,
+    "shared_kinds": ("load", "store", "matrix_load", "atomic"),
+}
+_AMPERE = {
+    "shared_per_sm": 164 * 1024,
+    "shared_opt_in": 163 * 1024,
+    "shared_kinds": ("load", "store", "async_copy", "matrix_load", "atomic"),
+}
+_AMPERE_SMALL = _AMPERE | {
+    "threads_per_sm": 1536,
+    "blocks_per_sm": 16,
+    "shared_per_sm": 100 * 1024,
+    "shared_opt_in": 99 * 1024,
+}
+_ORIN = _AMPERE_SMALL | {"shared_per_sm": 164 * 1024, "shared_opt_in": 163 * 1024}
+_ADA = _AMPERE_SMALL | {"blocks_per_sm": 24}
+_HOPPER = {"shared_per_sm": 228 * 1024, "shared_opt_in": 227 * 1024}
+_BLACKWELL_SMALL = {
+    "threads_per_sm": 1536,
+    "blocks_per_sm": 24,
+    "shared_per_sm": 100 * 1024,
+    "shared_opt_in": 99 * 1024,
+}
+_HALF_REGISTERS = {"registers_per_block": 32 * 1024}
 
-
-def _tesla(name: str, threads_per_sm: int, registers_kib: int) -> Target:
-    return _row(
-        name,
-        threads_per_sm,
-        8,
-        16,
-        16,
-        registers_kib=registers_kib,
-        registers_per_thread=124,
-        shared_per_block_kib=16,
-        threads_per_block=512,
-        grid_x=65535,
-    )
-
-
-_TARGETS = (
-    _tesla("sm_10", 768, 8),
-    _tesla("sm_11", 768, 8),
-    _tesla("sm_12", 1024, 16),
-    _tesla("sm_13", 1024, 16),
-    _row("sm_20", 1536, 8, 48, registers_kib=32, registers_per_thread=63, grid_x=65535),
-    _row("sm_21", 1536, 8, 48, registers_kib=32, registers_per_thread=63, grid_x=65535),
-    _row("sm_30", 2048, 16, 48, registers_per_thread=63),
-    _row("sm_35", 2048, 16, 48),
-    _row("sm_37", 2048, 16, 112, registers_kib=128, registers_per_block_kib=64),
-    _row("sm_50", 2048, 32, 64),
-    _row("sm_52", 2048, 32, 96),
-    _row("sm_53", 2048, 32, 64, registers_per_block_kib=32),
-    _row("sm_60", 2048, 32, 64),
-    _row("sm_61", 2048, 32, 96),
-    _row("sm_62", 2048, 32, 64, registers_per_block_kib=32),
-    _row("sm_70", 2048, 32, 96, 96),
-    _row("sm_72", 2048, 32, 96, 96, assumed=True),
-    _row("sm_75", 1024, 16, 64, 64),
-    _row("sm_80", 2048, 32, 164, 163),
-    _row("sm_86", 1536, 16, 100, 99),
-    _row("sm_87", 1536, 16, 164, 163),
-    _row("sm_88", 1536, 16, 164, 163, assumed=True),
-    _row("sm_89", 1536, 24, 100, 99),
-    _row("sm_90", 2048, 32, 228, 227),
-    _row("sm_100", 2048, 32, 228, 227),
-    _row("sm_103", 2048, 32, 228, 227, assumed=True),
-    _row("sm_110", 1536, 24, 228, 227),
-    _row("sm_120", 1536, 24, 100, 99),
-    _row("sm_121", 1536, 24, 100, 99, assumed=True),
+_ROWS: tuple[tuple[str, dict[str, Any]], ...] = (
+    ("sm_10", _TESLA_OLD | {"global_kinds": ("load", "store")}),
+    ("sm_11", _TESLA_OLD | {"global_kinds": ("load", "store", "atomic")}),
+    ("sm_12", _TESLA_NEW),
+    ("sm_13", _TESLA_NEW),
+    ("sm_20", _FERMI),
+    ("sm_21", _FERMI),
+    ("sm_30", _KEPLER | {"registers_per_thread": 63, "global_cache": "l1"}),
+    ("sm_35", _KEPLER),
+    (
+        "sm_37",
+        _KEPLER | {"registers_per_sm": 128 * 1024, "registers_per_block": 64 * 1024, "shared_per_sm": 112 * 1024},
+    ),
+    ("sm_50", _MAXWELL),
+    ("sm_52", _MAXWELL | {"shared_per_sm": 96 * 1024}),
+    ("sm_53", _MAXWELL | _HALF_REGISTERS),
+    ("sm_60", _PASCAL | {"sub_partitions": 2}),
+    ("sm_61", _PASCAL | {"shared_per_sm": 96 * 1024}),
+    ("sm_62", _PASCAL | _HALF_REGISTERS),
+    ("sm_70", _VOLTA),
+    ("sm_72", _VOLTA | {"assumed": True}),
+    ("sm_75", _TURING),
+    ("sm_80", _AMPERE),
+    ("sm_86", _AMPERE_SMALL),
+    ("sm_87", _ORIN),
+    ("sm_88", _ORIN | {"assumed": True}),
+    ("sm_89", _ADA),
+    ("sm_90", _HOPPER | {"measured": True}),
+    ("sm_100", _HOPPER),
+    ("sm_103", _HOPPER | {"assumed": True}),
+    ("sm_110", _HOPPER | {"threads_per_sm": 1536, "blocks_per_sm": 24}),
+    ("sm_120", _BLACKWELL_SMALL),
+    ("sm_121", _BLACKWELL_SMALL | {"assumed": True}),
 )
-_BY_NAME = {target.name: target for target in _TARGETS}
+_BY_NAME = {name: Target(name, **row) for name, row in _ROWS}
 
 
 def known_targets() -> tuple[str, ...]:

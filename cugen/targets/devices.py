@@ -1,0 +1,171 @@
+"""Devices by name: what the makers publish of their speed.
+
+Rates are at the boost clock and without sparsity. Sources: NVIDIA's data sheets and architecture white papers of each
+product; the L2 sizes of B200 and H200 are what the driver reports.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+KB, MB = 1024, 1024 * 1024
+GIGA, TERA = 1e9, 1e12
+
+
+@dataclass(frozen=True, slots=True)
+class Device:
+    """A product. `bandwidth` is that of device memory in bytes per second; `peaks` are FLOP/s by type of operand.
+
+    The keys of `peaks` are `float32` and `float64` (ordinary units; a multiply-add counts two) and `tensor_float64`,
+    `tensor_tf32`, `tensor_float16`, `tensor_bfloat16`, `tensor_float8` (matrix units, accumulating in float32).
+    """
+
+    name: str
+    target: str
+    sms: int
+    bandwidth: float
+    peaks: tuple[tuple[str, float], ...]
+    l2_bytes: int = 0  # 0 where device memory isn't cached
+
+    def peak(self, kind: str = "float32") -> float:
+        """FLOP/s of one kind of operand; ValueError, listing the known ones, for any other."""
+        rates = dict(self.peaks)
+        if kind not in rates:
+            raise ValueError(f"{self.name} has no published rate for {kind!r}; known are {', '.join(rates)}")
+        return rates[kind]
+
+
+class UnknownDevice(ValueError):
+    """A device that isn't in the table; the message lists the known ones."""
+
+
+def _device(
+    name: str, target: str, sms: int, gigabytes_per_s: float, l2_bytes: int, **teraflops_per_s: float
+) -> Device:
+    peaks = tuple((kind, rate * TERA) for kind, rate in teraflops_per_s.items())
+    return Device(name, target, sms, gigabytes_per_s * GIGA, peaks, l2_bytes)
+
+
+def _half(rate: float) -> dict[str, float]:
+    return {"tensor_float16": rate, "tensor_bfloat16": rate}
+
+
+_HOPPER_SXM = {"float32": 66.9, "float64": 33.5, "tensor_float64": 66.9, "tensor_tf32": 494.7, **_half(989.4)}
+_A100 = {"float32": 19.5, "float64": 9.7, "tensor_float64": 19.5, "tensor_tf32": 156.0, **_half(312.0)}
+
+_DEVICES = (
+    # GeForce 8800 GTX: 128 units of 1.35 GHz; the multiply that could be issued beside a multiply-add isn't counted.
+    _device("G80", "sm_10", 16, 86.4, 0, float32=0.3456),
+    # Tesla C1060 board specification: 240 units of 1.296 GHz, again multiply-adds alone; one float64 unit per SM.
+    _device("C1060", "sm_13", 30, 102.4, 0, float32=0.62208, float64=0.07776),
+    # Tesla C2050 data sheet, Fermi white paper.
+    _device("C2050", "sm_20", 14, 144.0, 768 * KB, float32=1.0304, float64=0.5152),
+    # Tesla K40 board specification, at the base clock of 745 MHz as its data sheet counts.
+    _device("K40", "sm_35", 15, 288.0, 1536 * KB, float32=4.29, float64=1.43),
+    # Pascal white paper: P100 with NVLink (SXM2), 16 GB; GeForce GTX 1080 white paper.
+    _device("P100", "sm_60", 56, 732.0, 4 * MB, float32=10.6, float64=5.3),
+    _device("GTX 1080", "sm_61", 20, 320.0, 2 * MB, float32=8.873, float64=0.277),
+    # Volta white paper: V100 SXM2.
+    _device("V100", "sm_70", 80, 900.0, 6 * MB, float32=15.7, float64=7.8, tensor_float16=125.0),
+    # Turing white paper, T4 data sheet; float64 runs at 1/32 of float32.
+    _device("T4", "sm_75", 40, 320.0, 4 * MB, float32=8.1, float64=0.253, tensor_float16=65.0),
+    # A100 data sheet (SXM4), with 40 and with 80 GB of memory.
+    _device("A100 40GB", "sm_80", 108, 1555.0, 40 * MB, **_A100),
+    _device("A100", "sm_80", 108, 2039.0, 40 * MB, **_A100),
+    # GA102 white paper; float64 runs at 1/64 of float32.
+    _device("RTX 3090", "sm_86", 82, 936.2, 6 * MB, float32=35.6, float64=0.556, tensor_tf32=35.6, **_half(71.0)),
+    # Ada white paper; L4 and L40S data sheets, whose figures with sparsity are halved here.
+    _device(
+        "RTX 4090",
+        "sm_89",
+        128,
+        1008.0,
+        72 * MB,
+        float32=82.6,
+        float64=1.29,
+        tensor_tf32=82.6,
+        **_half(165.2),
+        tensor_float8=330.3,
+    ),
+    _device(
+        "L4",
+        "sm_89",
+        58,
+        300.0,
+        48 * MB,
+        float32=30.3,
+        float64=0.473,
+        tensor_tf32=60.0,
+        **_half(121.0),
+        tensor_float8=242.5,
+    ),
+    _device(
+        "L40S",
+        "sm_89",
+        142,
+        864.0,
+        96 * MB,
+        float32=91.6,
+        float64=1.43,
+        tensor_tf32=183.0,
+        **_half(362.0),
+        tensor_float8=733.0,
+    ),
+    # Hopper white paper and data sheets: H100 SXM5, H100 PCIe, H200 SXM.
+    _device("H100", "sm_90", 132, 3350.0, 50 * MB, **_HOPPER_SXM, tensor_float8=1978.9),
+    _device(
+        "H100 PCIe",
+        "sm_90",
+        114,
+        2000.0,
+        50 * MB,
+        float32=51.2,
+        float64=25.6,
+        tensor_float64=51.2,
+        tensor_tf32=378.0,
+        **_half(756.0),
+        tensor_float8=1513.0,
+    ),
+    _device("H200", "sm_90", 132, 4800.0, 60 * MB, **_HOPPER_SXM, tensor_float8=1978.9),
+    # Blackwell data sheet: HGX B200, one of eight, 1000 W.
+    _device(
+        "B200",
+        "sm_100",
+        148,
+        8000.0,
+        126 * MB,
+        float32=80.0,
+        float64=40.0,
+        tensor_float64=40.0,
+        tensor_tf32=1100.0,
+        **_half(2250.0),
+        tensor_float8=4500.0,
+    ),
+    # RTX Blackwell white paper; float64 runs at 1/64 of float32.
+    _device(
+        "RTX 5090",
+        "sm_120",
+        170,
+        1792.0,
+        96 * MB,
+        float32=104.8,
+        float64=1.64,
+        tensor_tf32=104.8,
+        **_half(209.5),
+        tensor_float8=419.0,
+    ),
+)
+_BY_NAME = {device.name.casefold(): device for device in _DEVICES}
+
+
+def known_devices() -> tuple[str, ...]:
+    """The names of all devices, oldest first."""
+    return tuple(device.name for device in _DEVICES)
+
+
+def device(name: str) -> Device:
+    """The row of a device, in any case; UnknownDevice, listing the known ones, for any other name."""
+    found = _BY_NAME.get(name.casefold())
+    if found is None:
+        raise UnknownDevice(f"unknown device {name!r}; known are {', '.join(known_devices())}")
+    return found

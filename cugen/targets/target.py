@@ -1,0 +1,98 @@
+"""What a compute capability is, as far as the analysis and the generator need to know."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal, get_args
+
+SharedRule = Literal["half_warps", "ways", "double_words", "phases"]
+GlobalRule = Literal["in_order", "segments", "lines", "sectors"]
+RegisterRule = Literal["block", "warp"]
+Cache = Literal["l1", "l2"]
+
+ALL_SHARED_KINDS = ("load", "store", "async_copy", "matrix_load", "matrix_store", "atomic")
+ALL_GLOBAL_KINDS = ("load", "store", "async_copy", "atomic")
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """One compute capability. Public: a made-up one can be analysed as well as a real one.
+
+    A name is enough; what isn't given is as on the newest hardware, and a limit of 0 is taken from the others (warps
+    from threads, registers per block from those per SM, opt-in shared memory from the static limit). Sizes are bytes
+    unless the name says otherwise. `assumed` marks figures taken from a neighbour because no document gives them.
+
+    `shared_per_block` is what a kernel may declare statically; `shared_opt_in` is what it may ask for at launch after
+    raising the function's limit.
+
+    Shared requests (`shared_rule`):
+      half_warps    1.x: each half-warp by itself, in 32-bit parts, one word broadcast at a time
+      ways          2.x: any number of words multicast; 8 bytes by half-warps, 16 bytes one way more
+      double_words  3.x: banks deliver 64 bits, with 4- or 8-byte banks (`bank_modes`)
+      phases        5.0 on: 8 bytes by half-warps, 16 bytes by quarter-warps, loads sometimes merged
+    Global requests (`global_rule`):
+      in_order      1.0, 1.1: lane k reads word k of an aligned segment, or every lane gets a transaction
+      segments      1.2, 1.3: segments of 32 to 128 bytes, halved while one half is unused
+      lines         2.x to 5.x: 128-byte lines through L1, 32-byte segments through L2; `global_cache` is the default
+      sectors       6.0 on: 32-byte sectors
+    Registers (`register_rule`): handed out to whole blocks (1.x) or to each warp, `register_unit` at a time; a warp
+    whose threads use one of the counts in `register_doubled` gets them in units twice as large.
+    """
+
+    name: str
+    threads_per_block: int = 1024
+    threads_per_sm: int = 2048
+    warps_per_sm: int = 0
+    blocks_per_sm: int = 32
+    registers_per_sm: int = 64 * 1024
+    registers_per_block: int = 0
+    registers_per_thread: int = 255
+    shared_per_sm: int = 228 * 1024
+    shared_per_block: int = 48 * 1024
+    shared_opt_in: int = 0
+    constant_bytes: int = 64 * 1024
+    grid_x: int = 2**31 - 1
+    grid_yz: int = 65535
+    assumed: bool = False
+
+    sub_partitions: int = 4
+    register_rule: RegisterRule = "warp"
+    register_unit: int = 256
+    register_doubled: tuple[int, ...] = ()
+    shared_unit: int = 128
+    shared_reserved: int = 1024  # taken from each block's share by the system
+
+    request_lanes: int = 32  # 16 where half-warps are separate requests
+    banks: int = 32
+    bank_modes: tuple[int, ...] = (4,)  # bytes a bank is wide; the first is the default
+    shared_rule: SharedRule = "phases"
+    shared_kinds: tuple[str, ...] = ALL_SHARED_KINDS
+    global_rule: GlobalRule = "sectors"
+    global_cache: Cache = "l1"
+    global_split: bool = False  # whether 8 (16) bytes per lane are 2 (4) requests
+    global_kinds: tuple[str, ...] = ALL_GLOBAL_KINDS
+    measured: bool = False  # whether counters have confirmed what no document says of wide shared requests
+
+    def __post_init__(self) -> None:
+        derived = {
+            "warps_per_sm": self.threads_per_sm // 32,
+            "registers_per_block": self.registers_per_sm,
+            "shared_opt_in": self.shared_per_block,
+        }
+        for field, value in derived.items():
+            if getattr(self, field) == 0:
+                object.__setattr__(self, field, value)
+        for field, known in (
+            ("shared_rule", get_args(SharedRule)),
+            ("global_rule", get_args(GlobalRule)),
+            ("register_rule", get_args(RegisterRule)),
+            ("global_cache", get_args(Cache)),
+        ):
+            if getattr(self, field) not in known:
+                raise ValueError(f"unknown {field} {getattr(self, field)!r}; known are {', '.join(known)}")
+
+    @property
+    def capability(self) -> tuple[int, int]:
+        """Major and minor number, of a name like `sm_90`."""
+        digits = self.name.removeprefix("sm_")
+        return int(digits[:-1]), int(digits[-1])
