@@ -65,13 +65,8 @@ class IntegerPrinter:
     def subscripts(self, access: Access) -> str:
         """`[m * K + k]` for a flat array, `[m][k]` for any other."""
         array = access.array
-        if array.swizzle:
-            *rest, row, column = access.subscripts
-            turn = row if bounds(row, self.ranges)[1] < array.swizzle else Mod(row, integer(array.swizzle))
-            column = BitXor(column, turn)
-            return "".join(f"[{self.print(sub)}]" for sub in (*rest, row, column))
         if not array.flat:
-            return "".join(f"[{self.print(sub)}]" for sub in access.subscripts)
+            return "".join(f"[{self.print(sub)}]" for sub in access.placed())
         return f"[{self._flat(access)}]"
 
     def _flat(self, access: Access) -> str:
@@ -89,8 +84,7 @@ class IntegerPrinter:
         for position, dimension in enumerate(order):
             sub = access.subscripts[dimension]
             if dense and text:
-                scaled = _paren(text, precedence, _PRODUCT)
-                text, precedence = f"{scaled} * {self._factor(shape[dimension])}", _PRODUCT
+                text, precedence = self._scaled(text, precedence, shape[dimension]), _PRODUCT
             if not text and sub == 0 and position < len(order) - 1:
                 continue
             if dense:
@@ -104,11 +98,15 @@ class IntegerPrinter:
             return text, precedence
         own, own_precedence = self._print(sub, wide and not text)
         if stride != 1:
-            own = f"{_paren(own, own_precedence, _PRODUCT)} * {self._factor(stride)}"
-            own_precedence = _PRODUCT
+            own, own_precedence = self._scaled(own, own_precedence, stride), _PRODUCT
         if not text:
             return own, own_precedence
         return f"{text} + {_paren(own, own_precedence, _SUM)}", _SUM
+
+    def _scaled(self, text: str, precedence: int, factor: Integer) -> str:
+        if text == "1":
+            return self._operand(factor, False, _PRODUCT)
+        return f"{_paren(text, precedence, _PRODUCT)} * {self._factor(factor)}"
 
     def _factor(self, expr: Integer) -> str:
         text, precedence = self._print(expr, False)
@@ -133,6 +131,8 @@ class IntegerPrinter:
             return " * ".join(self._operand(f, wide and n == 0, _PRODUCT) for n, f in enumerate(factors)), _PRODUCT
         a, b = expr.args
         match expr:
+            case Mod() if bounds(a, self.ranges)[0] >= 0 and bounds(a - b, self.ranges)[1] < 0:
+                return self._print(a, wide)
             case FloorDiv() | Mod() if bounds(a, self.ranges)[0] >= 0:
                 operator = "/" if isinstance(expr, FloorDiv) else "%"
                 return f"{self._operand(a, wide, _PRODUCT)} {operator} {self._factor(b)}", _PRODUCT
@@ -140,7 +140,7 @@ class IntegerPrinter:
                 name = "floor_div" if isinstance(expr, FloorDiv) else "floor_mod"
                 wide = wide or self.is_wide(a)
                 self.functions.setdefault((name, "long long" if wide else "int"))
-                return f"{name}({self.print(a, wide=wide)}, {self.print(b)})", _ATOM
+                return f"{name}({self.print(a, wide=wide)}, {self.print(b, wide=wide)})", _ATOM
             case BitXor():
                 return f"{self._operand(a, wide, _ATOM)} ^ {self._operand(b, wide, _ATOM)}", _XOR
             case Minimum() | Maximum():

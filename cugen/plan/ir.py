@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 
 import sympy
 
-from cugen.plan.symbols import INT32_MAX, INT32_MIN, Integer, Range, bounds, symbol
+from cugen.plan.symbols import INT32_MAX, INT32_MIN, BitXor, Integer, Mod, Range, bounds, integer, symbol
 from cugen.spec.expressions import Expr, Local, walk
 from cugen.spec.types import DType
 
@@ -56,9 +56,16 @@ class Access:
     kind: str  # load or store
     width: int = 1
 
+    def placed(self) -> tuple[Integer, ...]:
+        """The subscripts as they stand in memory: with the column permuted where the array is swizzled."""
+        if not self.array.swizzle:
+            return self.subscripts
+        *outer, row, column = self.subscripts
+        return (*outer, row, BitXor(column, Mod(row, integer(self.array.swizzle))))
+
     def offset(self) -> Integer:
         """The element's place in the array, as one expression."""
-        terms = (sub * stride for sub, stride in zip(self.subscripts, self.array.strides, strict=True))
+        terms = (sub * stride for sub, stride in zip(self.placed(), self.array.strides, strict=True))
         return sympy.Add(*terms)
 
 

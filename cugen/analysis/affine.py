@@ -1,0 +1,123 @@
+"""Index expressions as functions of counters: the part that is linear, the part that repeats, and their values.
+
+`shift` is what makes exact totals cheap: e(v + period) = e(v) + drift, whatever the other variables are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from math import gcd, lcm
+
+import sympy
+
+from cugen.plan.symbols import BitXor, FloorDiv, Integer, Maximum, Minimum, Mod
+
+Values = Mapping[sympy.Symbol, int]
+
+
+@dataclass(frozen=True)
+class Affine:
+    """`coefficients` of the variables that enter linearly; `rest` holds everything else, and `tangled` its counters."""
+
+    coefficients: Mapping[sympy.Symbol, int]
+    rest: Integer
+    tangled: tuple[sympy.Symbol, ...]
+
+
+def split(expr: Integer, counters: tuple[sympy.Symbol, ...]) -> Affine:
+    """The expression as a sum of multiples of counters and a rest over threads and tangled counters."""
+    expanded = sympy.expand(expr)
+    terms = expanded.args if expanded.is_Add else (expanded,)
+    coefficients: dict[sympy.Symbol, int] = {}
+    rest: list[Integer] = []
+    for term in terms:
+        coefficient, factor = term.as_coeff_Mul()
+        if factor in counters and coefficient.is_Integer:
+            coefficients[factor] = coefficients.get(factor, 0) + int(coefficient)
+        else:
+            rest.append(term)
+    remainder = sympy.Add(*rest)
+    tangled = tuple(c for c in counters if c in remainder.free_symbols)
+    for counter in tangled:
+        if counter in coefficients:
+            remainder += coefficients.pop(counter) * counter
+    return Affine(coefficients, remainder, tangled)
+
+
+def shift(expr: Integer, variable: sympy.Symbol) -> tuple[int, int] | None:
+    """(period, drift) of an expression in a variable; None where there is none that holds for all other values.
+
+    Minimum and Maximum are taken to have one winner throughout: whoever asks has cut the range where that changes.
+    """
+    if variable not in expr.free_symbols:
+        return 1, 0
+    if expr.is_Symbol:
+        return 1, 1
+    parts = [shift(arg, variable) for arg in expr.args]
+    if any(part is None for part in parts):
+        return None
+    known = [part for part in parts if part is not None]
+    if expr.is_Add:
+        period = lcm(*(p for p, _ in known))
+        return period, sum(drift * (period // p) for p, drift in known)
+    if expr.is_Mul:
+        coefficient, factor = expr.as_coeff_Mul()
+        inner = shift(factor, variable) if factor != expr else None
+        return None if inner is None else (inner[0], inner[1] * int(coefficient))
+    (period, drift), (other_period, other_drift) = known
+    match expr:
+        case FloorDiv() | Mod() if expr.args[1].is_Integer:
+            divisor = int(expr.args[1])
+            times = divisor // gcd(drift, divisor)
+            return period * times, drift * times // divisor if isinstance(expr, FloorDiv) else 0
+        case BitXor():
+            return (lcm(period, other_period), 0) if drift == other_drift == 0 else None
+        case Minimum() | Maximum():
+            common = lcm(period, other_period)
+            drifts = (drift * (common // period), other_drift * (common // other_period))
+            return (common, drifts[0]) if drifts[0] == drifts[1] else None
+    return None
+
+
+def compiled(expr: Integer) -> Callable[[Values], int]:
+    """A function from the values of all symbols to that of the expression."""
+    if expr.is_Integer:
+        constant = int(expr)
+        return lambda values: constant
+    if expr.is_Symbol:
+        return lambda values: values[expr]
+    parts = [compiled(arg) for arg in expr.args]
+    if expr.is_Add:
+        return lambda values: sum(part(values) for part in parts)
+    if expr.is_Mul:
+        return lambda values: _product(part(values) for part in parts)
+    if expr.is_Pow:
+        base, exponent = parts
+        return lambda values: int(base(values) ** exponent(values))
+    a, b = parts
+    match expr:
+        case FloorDiv():
+            return lambda values: a(values) // b(values)
+        case Mod():
+            return lambda values: a(values) % b(values)
+        case BitXor():
+            return lambda values: a(values) ^ b(values)
+        case Minimum():
+            return lambda values: min(a(values), b(values))
+        case Maximum():
+            return lambda values: max(a(values), b(values))
+    raise TypeError(f"not an integer expression: {expr}")
+
+
+def _product(values: Iterable[int]) -> int:
+    result = 1
+    for value in values:
+        result *= value
+    return result
+
+
+def choices(expr: Integer) -> tuple[Integer, ...]:
+    """The differences whose sign decides which operand of each Minimum and Maximum wins."""
+    found = [e.args[0] - e.args[1] for e in sympy.preorder_traversal(expr) if isinstance(e, Minimum | Maximum)]
+    return tuple(dict.fromkeys(found))

@@ -1,0 +1,237 @@
+"""Exact totals of an access over a whole launch, without walking it.
+
+What a warp costs depends on its base address only modulo a small period. Counters that enter an address linearly add
+residues: their histograms are convolved, never enumerated together. Counters inside //, % or xor repeat with a period
+of their own and are taken once for each value of it. Guards cut the launch into regions first (`regions`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from itertools import product
+from math import gcd, lcm
+
+import sympy
+
+from cugen.analysis.affine import Affine, Values, choices, compiled, shift, split
+from cugen.analysis.regions import Decision, Span, TooManyRegions, regions
+from cugen.analysis.sites import THREAD, Predicate, Site
+
+_WARP = 32
+_PATTERNS = 65_536  # combinations of repeating counters beyond which the answer is "unknown"
+
+Cost = tuple[int, int, int, int, int]  # requests, wavefronts, ideal wavefronts, sectors, ideal sectors
+Measure = Callable[[tuple[int | None, ...]], Cost]  # the byte addresses of one warp, None for an idle lane
+
+
+class Unknown(Exception):
+    """Why no exact total can be given."""
+
+
+@dataclass
+class Totals:
+    """Sums over all warps of all blocks. `warps` counts executions with at least one lane active."""
+
+    warps: int = 0
+    mixed_warps: int = 0
+    lanes: int = 0
+    requests: int = 0
+    wavefronts: int = 0
+    ideal_wavefronts: int = 0
+    sectors: int = 0
+    ideal_sectors: int = 0
+    worst: tuple[int | None, ...] = ()  # addresses of a warp with the highest cost against its ideal
+    worst_ratio: float = 0.0
+    seen: dict[tuple[object, ...], Cost] = field(default_factory=dict, repr=False)
+
+
+@dataclass(frozen=True)
+class _Term:
+    affine: Affine
+    operator: str
+    values: Callable[[Values], int]
+
+
+def totals(site: Site, block: tuple[int, int, int], element_bytes: int, period: int, measure: Measure) -> Totals:
+    """The totals of one access. `period` is in bytes: shifting a warp's addresses by it changes no cost.
+
+    Raises Unknown where the access depends on data, or its parts couple in a way that would need a walk."""
+    if site.opaque:
+        raise Unknown(site.opaque)
+    return _Count(site, block, element_bytes, period, measure).run()
+
+
+class _Count:
+    def __init__(
+        self, site: Site, block: tuple[int, int, int], element_bytes: int, period: int, measure: Measure
+    ) -> None:
+        self.site, self.period, self.measure, self.bytes = site, period, measure, element_bytes
+        self.counters = tuple(counter.symbol for counter in site.counters)
+        self.threads = [
+            dict(zip(THREAD, (x, y, z), strict=True))
+            for z in range(block[2])
+            for y in range(block[1])
+            for x in range(block[0])
+        ]
+        self.offset = split(site.offset, self.counters)
+        self.address = compiled(self.offset.rest)
+        self.predicates = [self._compiled_predicate(predicate) for predicate in site.predicates]
+        self.result = Totals()
+
+    def run(self) -> Totals:
+        if any(counter.count == 0 for counter in self.site.counters):
+            return self.result
+        box = {counter.symbol: (0, counter.count) for counter in self.site.counters}
+        decisions = tuple(self._decisions())
+        try:
+            for region in regions(box, decisions):
+                self._region(region)
+        except TooManyRegions as error:
+            raise Unknown("its guards couple several indices") from error
+        return self.result
+
+    # What decides
+
+    def _compiled_predicate(self, predicate: Predicate) -> tuple[bool, list[_Term]]:
+        terms = []
+        for difference, operator in predicate.terms:
+            affine = split(difference, self.counters)
+            terms.append(_Term(affine, operator, compiled(affine.rest)))
+        return predicate.negated, terms
+
+    def _decisions(self) -> list[Decision]:
+        terms = [term for _, terms in self.predicates for term in terms]
+        terms += [
+            _Term(split(difference, self.counters), "<", compiled(split(difference, self.counters).rest))
+            for difference in choices(self.offset.rest)
+        ]
+        decisions = []
+        for term in terms:
+            if term.affine.tangled:
+                periods = [shift(term.affine.rest, counter) for counter in term.affine.tangled]
+                if all(found is not None and found[1] == 0 for found in periods) and not term.affine.coefficients:
+                    continue  # repeats: `_repeating` takes one value for each of its phases
+                decisions.append(Decision(term.affine.coefficients, 0, 0, term.operator, term.affine.tangled))
+                continue
+            values = [term.values(thread) for thread in self.threads]
+            decisions.append(Decision(term.affine.coefficients, min(values), max(values), term.operator))
+        return decisions
+
+    # One region
+
+    def _region(self, region: Mapping[sympy.Symbol, Span]) -> None:
+        repeating = {c: self._repeating(c, region[c]) for c in self._tangled() if region[c][1] > 1}
+        combinations = 1
+        for phases in repeating.values():
+            combinations *= len(phases)
+        if combinations > _PATTERNS:
+            raise Unknown("its subscript repeats with too long a period")
+        linear = [c for c in self.counters if c not in repeating]
+        base = sum(coefficient * region[c][0] for c, coefficient in self.offset.coefficients.items())
+        residues = self._residues({c: region[c] for c in linear})
+        fixed = {c: region[c][0] for c in self.counters}
+        for chosen in product(*repeating.values()):
+            values = {**fixed, **{c: value for c, (value, _) in zip(repeating, chosen, strict=True)}}
+            times = 1
+            for _, count in chosen:
+                times *= count
+            self._warps(values, base, times, residues)
+
+    def _tangled(self) -> tuple[sympy.Symbol, ...]:
+        found = dict.fromkeys(self.offset.tangled)
+        for _, terms in self.predicates:
+            for term in terms:
+                found.update(dict.fromkeys(term.affine.tangled))
+        return tuple(found)
+
+    def _repeating(self, counter: sympy.Symbol, span: Span) -> list[tuple[int, int]]:
+        """One value of the counter for each phase, with how often the phase comes up in the span."""
+        whole = 1
+        expressions = [(self.offset.rest, self.bytes)]
+        expressions += [(t.affine.rest, 0) for _, terms in self.predicates for t in terms if t.affine.tangled]
+        for expression, scale in expressions:
+            found = shift(expression, counter)
+            if found is None:
+                raise Unknown(f"its subscript has no period in {counter}")
+            period, drift = found
+            if scale:
+                moved = drift * scale
+                period *= self.period // gcd(moved, self.period)
+            elif drift:
+                continue  # settled in this region: `regions` took it value by value
+            whole = lcm(whole, period)
+        first, count = span
+        return [(first + phase, count // whole + (phase < count % whole)) for phase in range(min(whole, count))]
+
+    def _residues(self, spans: Mapping[sympy.Symbol, Span]) -> dict[int, int]:
+        """How often the counters that enter linearly move the address by each residue of the period."""
+        histogram = {0: 1}
+        for counter, (_, count) in spans.items():
+            step = self.offset.coefficients.get(counter, 0) * self.bytes % self.period
+            cycle = self.period // gcd(step, self.period)
+            own = {step * n % self.period: count // cycle + (n < count % cycle) for n in range(min(cycle, count))}
+            folded: dict[int, int] = {}
+            for a, times in histogram.items():
+                for b, more in own.items():
+                    folded[(a + b) % self.period] = folded.get((a + b) % self.period, 0) + times * more
+            histogram = folded
+        return histogram
+
+    def _warps(self, values: Mapping[sympy.Symbol, int], base: int, times: int, residues: Mapping[int, int]) -> None:
+        addresses: list[int | None] = []
+        for thread in self.threads:
+            everything = {**values, **thread}
+            if self._runs(everything):
+                addresses.append((self.address(everything) + base) * self.bytes)
+            else:
+                addresses.append(None)
+        for start in range(0, len(addresses), _WARP):
+            lanes = tuple(addresses[start : start + _WARP])
+            active = sum(a is not None for a in lanes)
+            if not active:
+                continue
+            full = lanes + (None,) * (_WARP - len(lanes))
+            for residue, count in residues.items():
+                self._add(full, residue, count * times, active, mixed=active < len(lanes))
+
+    def _runs(self, values: Values) -> bool:
+        for negated, terms in self.predicates:
+            holds = all(_holds(term, values) for term in terms)
+            if holds == negated:
+                return False
+        return True
+
+    def _add(self, lanes: tuple[int | None, ...], residue: int, count: int, active: int, *, mixed: bool) -> None:
+        first = next(a for a in lanes if a is not None)
+        anchor = first - (first + residue) % self.period
+        relative = tuple(None if a is None else a - anchor for a in lanes)
+        cost = self.result.seen.get(relative)
+        if cost is None:
+            low = min(a for a in relative if a is not None)
+            lift = -(low // self.period) * self.period
+            cost = self.measure(tuple(None if a is None else a + lift for a in relative))
+            self.result.seen[relative] = cost
+        requests, wavefronts, ideal, sectors, ideal_sectors = cost
+        result = self.result
+        result.warps += count
+        result.mixed_warps += count if mixed else 0
+        result.lanes += count * active
+        result.requests += count * requests
+        result.wavefronts += count * wavefronts
+        result.ideal_wavefronts += count * ideal
+        result.sectors += count * sectors
+        result.ideal_sectors += count * ideal_sectors
+        ratio = max(wavefronts / ideal if ideal else 0.0, sectors / ideal_sectors if ideal_sectors else 0.0)
+        if ratio > result.worst_ratio:
+            result.worst_ratio, result.worst = ratio, tuple(None if a is None else a + residue for a in lanes)
+
+
+def _holds(term: _Term, values: Values) -> bool:
+    value = term.values(values) + sum(c * values[v] for v, c in term.affine.coefficients.items())
+    match term.operator:
+        case "<":
+            return value < 0
+        case "==":
+            return value == 0
+    return value != 0
