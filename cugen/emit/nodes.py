@@ -101,7 +101,7 @@ class NodePrinter(ValuePrinter):
             return f"const auto {node.local.name} = *reinterpret_cast<const {kind}*>(&{self.place(node.access)})"
         value = widened(self._stored(node.access), dtype)
         if node.guard is not None and node.otherwise is not None:
-            value = f"{self.integers.guard(node.guard)} ? {value} : {self.operand(node.otherwise)}"
+            value = f"{self.integers.guard(node.guard)} ? {value} : {self.branch(node.otherwise)}"
         return f"const {c_name(dtype.compute)} {node.local.name} = {value}"
 
     def store(self, node: Store) -> str:

@@ -71,10 +71,9 @@ class ValuePrinter:
     def print(self, expr: Expr) -> str:
         return self._print(expr)[0]
 
-    def operand(self, expr: Expr) -> str:
-        """The text with parentheses round anything that isn't an atom."""
-        text, precedence = self._print(expr)
-        return text if precedence == _ATOM else f"({text})"
+    def branch(self, expr: Expr) -> str:
+        """The text as it stands in `condition ? text : text`."""
+        return self._below(expr, _CHOICE)
 
     def assignment(self, target: str, value: Expr) -> str:
         """`target = value`, or `target += rest` where the value begins with the target."""
@@ -104,9 +103,7 @@ class ValuePrinter:
                 return self._cast(expr)
             case Select():
                 condition = self._below(expr.condition, _CHOICE)
-                then = self._below(expr.then, _CHOICE)
-                orelse = self._below(expr.orelse, _CHOICE)
-                return f"{condition} ? {then} : {orelse}", _CHOICE
+                return f"{condition} ? {self.branch(expr.then)} : {self.branch(expr.orelse)}", _CHOICE
             case Op():
                 return self._operator(expr)
         raise TypeError(f"not a value of a plan: {expr!r}")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from cugen.families.base import Family, Refusal, Request, refuse_tunables
-from cugen.families.grid import lay_out
+from cugen.families.grid import AXES, fastest_first, lay_out
 from cugen.families.kernels import assemble, new_lowering
 from cugen.families.placement import place, placement_refusals
 from cugen.families.statements import lower_statements
@@ -22,16 +22,20 @@ def refusals(request: Request) -> tuple[Refusal, ...]:
         found.append(Refusal("computes one element in each thread", "schedule.thread"))
     if request.schedule.step:
         found.append(Refusal("stages nothing step by step", "schedule.step"))
-    names = {index.name for index in request.group.statements[0].indices}
-    for name, _ in request.schedule.block:
+    names = [index.name for index in fastest_first(request.group.statements[0], request.context)]
+    for name, size in request.schedule.block:
+        key = f"schedule.block.{name}"
         if name not in names:
-            found.append(Refusal(f"has blocks over output indices only, and {name} is none", f"schedule.block.{name}"))
+            found.append(Refusal(f"has blocks over output indices only, and {name} is none", key))
+        elif size > 1 and names.index(name) >= len(AXES):
+            found.append(Refusal(f"has threads along {', '.join(names[: len(AXES)])} only, not along {name}", key))
     return (*found, *refuse_tunables(request, ()))
 
 
 def build(request: Request) -> Kernel:
     lowering = new_lowering(request)
-    layout = lay_out(request, lowering, dict(request.schedule.block))
+    order = fastest_first(request.group.statements[0], request.context)
+    layout = lay_out(request, lowering, order, dict(request.schedule.block))
     staged, prologue = place(request, lowering, layout.block)
     lowering.arrays = {**lowering.arrays, **staged}
     lowering.unroll = _UNROLL if any(a.space == "register" for a in staged.values()) else 0

@@ -59,9 +59,8 @@ class _Builder:
             index.name: to_integer(index.extent, self.lowering.symbols)
             for index in (found.row, found.column, found.depth, *found.batch)
         }
-        params = request.context.spec.params
         sizes = {found.row.name: shape.rows, found.column.name: shape.columns, found.depth.name: shape.step}
-        self.exact = {name: divides(size, self.extents[name], params) for name, size in sizes.items()}
+        self.exact = {name: divides(size, self.extents[name], request.context) for name, size in sizes.items()}
         self.tiles: dict[str, Array] = {}
         self.loops: dict[str, Index] = {}
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from cugen.plan.context import Context
 from cugen.plan.ir import Array
 from cugen.plan.subscripts import to_integer
-from cugen.plan.symbols import Integer
+from cugen.plan.symbols import FloorDiv, Integer
 from cugen.spec.expressions import Expr, IndexValue
 
 WIDEST = 16  # bytes that one thread moves with one access
@@ -36,6 +36,9 @@ def divisor(expr: Integer, context: Context) -> int:
         return math.prod(divisor(factor, context) for factor in expr.args)
     if expr.is_Add:
         return math.gcd(*(divisor(term, context) for term in expr.args))
+    if isinstance(expr, FloorDiv) and expr.args[1].is_Integer:
+        dividend, by = divisor(expr.args[0], context), int(expr.args[1])
+        return dividend // by if dividend % by == 0 else 1
     return 1
 
 
