@@ -34,6 +34,7 @@ class Bounds:
         self._arrays = arrays
         self._report = report
         self._told: dict[Span, None] = {}
+        self.outside: dict[str, None] = {}  # arrays that a left side leaves
 
     def checked(self, statement: Statement) -> Statement:
         """The statement with `boundary` left only on reads that may be outside; the others were proved inside."""
@@ -140,6 +141,7 @@ class Bounds:
         point = find_outside([(s, e) for s, e in pairs], [], context.indices, (), self._params)
         if point is None:
             return
+        self.outside[statement.target] = None
         sure = f"{point.where or 'it'} writes {statement.target}[{point.element}], outside {point.limits}"
         self._report.error(
             "CG1305",

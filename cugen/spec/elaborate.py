@@ -73,7 +73,6 @@ class Elaborator:
         self.report = report
         self.typing = Typing(FLOAT64 if accumulate == FLOAT64 else FLOAT32, report)
         self.leaves: list[DType] = []
-        self.touched: dict[str, None] = {}
         self._bound = 0
 
     def fresh(self, name: str) -> str:
@@ -204,7 +203,6 @@ class Elaborator:
         if array is None:
             self._not_an_array(node, scope)
             return None
-        self.touched[node.array] = None
         if len(node.subscripts) != len(array.shape):
             self.wrong_rank(array, len(node.subscripts), node.span)
             return None

@@ -13,7 +13,7 @@ KEYWORDS = ("and", "or", "not", "if", "else")
 # Longest first, so that `<=` is never read as `<` and `=`.
 _SYMBOL = re.compile(r"\*\*|//|<<|>>|<=|>=|==|!=|\+=|[-+*/%<>=()\[\],&|^~]")
 _NUMBER = re.compile(r"0[xX][0-9a-fA-F]+|(?:[0-9][0-9_]*(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][-+]?[0-9]+)?")
-_WORD = re.compile(r"[^\W\d]\w*")
+_WORD = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _BLANK = re.compile(r"[ \t\r\u00a0]+|#[^\n]*")
 # An integer of more digits fits no type; the limit also keeps conversion from taking long.
 _MAX_DIGITS = 40
@@ -128,7 +128,7 @@ def _refuse(text: Text, at: int, report: Reporter) -> int:
         f"the character {text.value[at]!r} has no meaning in an expression",
         text.span(at, at + 1),
         label="here",
-        help="remove it; names are letters, digits and `_`",
+        help="remove it; names are made of the letters a to z, digits and `_`",
     )
     return at + 1
 

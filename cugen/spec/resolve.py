@@ -63,7 +63,8 @@ def resolve_compute(
     bounds = Bounds(params, elaborator.arrays, report)
     checked = [bounds.checked(statement) for statement in resolved]
     if complete:
-        check_coverage(checked, elaborator.arrays, params, report)
+        inside = [statement for statement in checked if statement.target not in bounds.outside]
+        check_coverage(inside, elaborator.arrays, params, report)
         check_order(checked, elaborator.arrays, params, report)
     if not complete or len(report.diagnostics) > before:
         return None

@@ -81,14 +81,15 @@ def _may_write(elaborator: Elaborator, node: StatementNode, name: str) -> bool:
 
 
 def _left_indices(elaborator: Elaborator, subscripts: tuple[Node, ...]) -> list[NameNode]:
-    """The names on the left that become indices, in the order of their first appearance."""
+    """The names on the left that become indices, in the order of their first appearance; those that can't were
+    reported and are bound all the same, so that nothing else is said of them."""
     found: dict[str, NameNode] = {}
     for subscript in subscripts:
         for part in walk(subscript):
             if not isinstance(part, NameNode) or part.name in found or part.name in elaborator.params:
                 continue
-            if elaborator.new_index(part, Scope()):
-                found[part.name] = part
+            elaborator.new_index(part, Scope())
+            found[part.name] = part
     return list(found.values())
 
 

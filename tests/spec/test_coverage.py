@@ -1,0 +1,131 @@
+"""Left sides write each element exactly once, or the spec is refused with an element that shows it."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable
+from itertools import product
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+Compute = Callable[..., Any]
+RELAXED = settings(deadline=None, max_examples=150, suppress_health_check=[HealthCheck.function_scoped_fixture])
+STATIC, DYNAMIC = "{N: 64}", "{N: {range: [1, 65536], multiple_of: 4}}"
+
+
+@pytest.mark.parametrize("size", [STATIC, DYNAMIC])
+@pytest.mark.parametrize(
+    ("block", "shape"),
+    [
+        ("y[i] = x[i]", "N"),
+        ("y[j, i] = x[i] + x[j]", "N, N"),
+        ("y[i, 0, j] = x[i] + x[j]", "N, 1, N"),
+        ("y[2 * i] = x[i]\ny[2 * i + 1] = -x[i]", "2 * N"),
+        ("y[N - 1 + 1 + i] = x[i]\ny[i] = -x[i]", "2 * N"),
+        ("y[0] = x[0]\ny[i + 1] = x[i]\ny[N + 1] = 0", "N + 2"),
+        ("y[i * N + j] = x[i] * x[j]", "N * N"),
+        ("y[i // 4, i % 4] = x[i]", "N // 4, 4"),
+        ("y[4 * i + j] = x[4 * i + j]", "N"),
+        ("y[i, 1] = x[i]\ny[i, 0] = x[i]", "N, 2"),
+        ("y += sum(x[i], i)", ""),
+        ("y[2 * i] += x[i]", "2 * N + 5"),
+    ],
+)
+def test_these_write_each_element_once(compute: Compute, block: str, shape: str, size: str) -> None:
+    more = {"indices": "{i: N // 4, j: 4}"} if "4 * i + j" in block else {}
+    if "N - 1" in block:
+        more = {"indices": "{i: N}"}
+    assert compute(block, params=size, x="N", y=f"{shape}; float32", **more).codes == []
+
+
+@pytest.mark.parametrize(
+    ("block", "shape", "code", "says"),
+    [
+        ("y[2 * i] = x[i]", "16", "CG1307", "`y[1]` is never written"),
+        ("y[i] = x[i]", "9", "CG1302", ""),
+        ("y[i % 4] = x[i]", "4", "CG1306", "`y[0]` is written twice"),
+        ("y[i, i] = x[i]", "8, 8", "CG1307", "`y[0, 1]` is never written"),
+        ("y[i] = x[i]\ny[0] = 1", "8", "CG1306", "`y[0]` is written twice"),
+        ("y[i] = x[i]\ny[i] += 1", "8", "CG1306", "`y[0]` is written twice"),
+        ("y[i + j] = x[i] * x[j]", "15", "CG1306", "written twice"),
+        ("y[i + 1] = x[i]", "8", "CG1305", "outside"),
+        ("y[i - 1] = x[i]", "8", "CG1305", "outside"),
+        ("y[i // 2] += x[i]", "4", "CG1306", "written twice"),
+        ("y[0] = x[0]\ny[7] = x[1]", "8", "CG1307", "`y[1]` is never written"),
+        ("y[x[i]] = x[i]", "8", "CG1308", "comes from an array"),
+        ("y[i / 2] = x[i]", "4", "CG1308", "exact division"),
+    ],
+)
+def test_these_do_not(compute: Compute, block: str, shape: str, code: str, says: str) -> None:
+    result = compute(block, x="8", y=f"{shape}; float32")
+    assert result.codes == [code]
+    assert says in result.findings[0].message
+
+
+def test_a_shorter_prefix_leaves_elements_out(compute: Compute) -> None:
+    result = compute("y[i] = x[i]", x="8", y="8", indices="{i: 5}")
+    assert result.codes == ["CG1307"]
+    assert "`y[5]`" in result.findings[0].message
+
+
+def test_what_cannot_be_shown_for_all_sizes_is_refused_as_unproved(compute: Compute) -> None:
+    result = compute("y[i * 3 % 7] = x[i]", x="N", y="7", params="{N: {range: [1, 7]}}")
+    assert "CG1308" in result.codes
+    assert "unproved" in next(f.message for f in result.findings if f.code == "CG1308")
+
+
+def test_large_strided_writes_are_counted_without_walking_them(compute: Compute) -> None:
+    block = "\n".join(f"y[j, 3 * i + {r}] = x[i] + j" for r in range(3))
+    assert compute(block, x="1000000", y="1000, 3000000", indices="{j: 1000}").codes == []
+
+
+@st.composite
+def left_sides(draw: st.DrawFn) -> str:
+    forms = ["{a} * i + {b}", "{b}", "{a} * i + j", "i // 2", "i % 3", "j", "i", "{a} * j + {b}", "{b} - i"]
+    form = draw(st.sampled_from(forms))
+    return form.format(a=draw(st.integers(1, 3)), b=draw(st.integers(0, 3)))
+
+
+@RELAXED
+@given(
+    st.lists(st.tuples(left_sides(), left_sides(), st.integers(1, 4), st.integers(1, 3)), min_size=1, max_size=3),
+    st.integers(1, 5),
+    st.integers(1, 4),
+    st.booleans(),
+)
+def test_a_block_is_accepted_exactly_where_counting_agrees(
+    compute: Compute, writes: list[tuple[str, str, int, int]], rows: int, columns: int, adds: bool
+) -> None:
+    counts: Counter[tuple[int, int]] = Counter()
+    outside = False
+    lines, extents = [], {}
+    for number, (first, second, i_extent, j_extent) in enumerate(writes):
+        # Each statement has indices of its own, so that each has its own extents.
+        names = {"i": f"i{number}", "j": f"j{number}"}
+        used = {name for name in names if name in first or name in second}
+        text = f"{first}, {second}"
+        ranges = [range(i_extent if name == "i" else j_extent) for name in sorted(used)]
+        for at in product(*ranges):
+            where = dict(zip(sorted(used), at, strict=True))
+            element = tuple(eval(part, {"__builtins__": {}}, where) for part in (first, second))
+            outside = outside or not (0 <= element[0] < rows and 0 <= element[1] < columns)
+            counts[element] += 1
+        for name, new in names.items():
+            text = text.replace(name, new)
+            if name in used:
+                extents[new] = i_extent if name == "i" else j_extent
+        lines.append(f"y[{text}] {'+=' if adds else '='} x")
+    whole = adds or len(counts) == rows * columns
+    good = not outside and whole and max(counts.values()) == 1
+    result = compute("\n".join(lines), x="; float32", y=f"{rows}, {columns}", **_indices(extents))
+    if any(code in ("CG1302", "CG1303") for code in result.codes):
+        assert not good or any(extent > rows or extent > columns for extent in extents.values())
+    else:
+        assert (result.codes == []) == good
+
+
+def _indices(extents: dict[str, int]) -> dict[str, str]:
+    return {"indices": "{" + ", ".join(f"{name}: {size}" for name, size in extents.items()) + "}"} if extents else {}
