@@ -23,7 +23,7 @@ constexpr int Q = 40;
 // a / b rounded down, for a positive b.
 __device__ __forceinline__ int floor_div(int a, int b)
 {
-    return a >= 0 ? a / b : -((b - 1 - a) / b);
+    return a / b - (a % b < 0);
 }
 
 // a modulo a positive b: 0 .. b - 1.

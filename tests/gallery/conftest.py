@@ -41,6 +41,13 @@ def kernel(gallery_name: str) -> Kernel:
 
 
 @pytest.fixture
+def dynamic_params(spec: Spec) -> dict[str, int]:
+    """A value for each dynamic param: the greatest that is allowed up to 100, or else the least."""
+    params = [param for param in spec.params if param.is_dynamic]
+    return {p.name: max(min(p.maximum, 100) // p.multiple_of * p.multiple_of, p.minimum) for p in params}
+
+
+@pytest.fixture
 def gallery() -> dict[str, Spec]:
     """Every spec of the gallery by its kernel's name."""
     return _gallery()

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import pytest
 
 from cugen.kernel import Kernel
@@ -12,27 +14,27 @@ from cugen.toolchain.cuda import compile_cubin
 TARGETS = ("sm_75", "sm_80", "sm_90")
 
 
-def check(kernel: Kernel, device: CpuDevice) -> None:
-    run = verify(kernel.spec, kernel.source, kernel.manifest, device)
+def check(kernel: Kernel, params: Mapping[str, int], device: CpuDevice) -> None:
+    run = verify(kernel.spec, kernel.source, kernel.manifest, device, params=params)
     assert run.verification.passed, "\n".join(run.verification.messages)
 
 
-def test_a_run_on_the_cpu_device_is_right(kernel: Kernel) -> None:
-    check(kernel, CpuDevice())
+def test_a_run_on_the_cpu_device_is_right(kernel: Kernel, dynamic_params: dict[str, int]) -> None:
+    check(kernel, dynamic_params, CpuDevice())
 
 
-def test_a_run_with_shuffled_lanes_is_right(kernel: Kernel) -> None:
-    check(kernel, CpuDevice(shuffle=1))
-
-
-@pytest.mark.slow
-def test_a_sanitised_run_finds_nothing(kernel: Kernel) -> None:
-    check(kernel, CpuDevice(sanitize=True, shuffle=2, limit_seconds=900))
+def test_a_run_with_shuffled_lanes_is_right(kernel: Kernel, dynamic_params: dict[str, int]) -> None:
+    check(kernel, dynamic_params, CpuDevice(shuffle=1))
 
 
 @pytest.mark.slow
-def test_no_two_threads_race_for_shared_memory(kernel: Kernel) -> None:
-    check(kernel, CpuDevice(races=True, limit_seconds=900))
+def test_a_sanitised_run_finds_nothing(kernel: Kernel, dynamic_params: dict[str, int]) -> None:
+    check(kernel, dynamic_params, CpuDevice(sanitize=True, shuffle=2, limit_seconds=900))
+
+
+@pytest.mark.slow
+def test_no_two_threads_race_for_shared_memory(kernel: Kernel, dynamic_params: dict[str, int]) -> None:
+    check(kernel, dynamic_params, CpuDevice(races=True, limit_seconds=900))
 
 
 @pytest.mark.parametrize("target", TARGETS)

@@ -1,0 +1,58 @@
+// gelu__float16: The activation x · Φ(x) on float16
+//
+// computes  y[i] = gelu(x[i])
+// params    N = 20011
+// x         input, float16 [20011], aligned to 16 bytes
+// y         output, float16 [20011], aligned to 16 bytes
+// launch    grid (10, 1, 1), block (256, 1, 1); family map
+//
+// Made by cugen 0.1.0 from gelu_variants.yaml (hash 68f5c27cee29232c) for sm_90. Edit the spec, not this file.
+
+#include <cuda_fp16.h>
+
+constexpr int N = 20011;
+
+// `count` elements that one access moves.
+template <typename T, int count>
+struct alignas(count * sizeof(T)) Vector {
+    T at[count];
+};
+
+extern "C" __global__ void __launch_bounds__(256) gelu__float16(
+    const __half* __restrict__ x,
+    __half* __restrict__ y)
+{
+    const int i = blockIdx.x * 2048 + threadIdx.x * 8;
+
+    if (i + 7 < N) {
+        const auto x8 = *reinterpret_cast<const Vector<__half, 8>*>(&x[i]);
+        Vector<__half, 8> y8;
+        #pragma unroll
+        for (int v = 0; v < 8; ++v) {
+            const float x_value = __half2float(x8.at[v]);
+            y8.at[v] = __float2half_rn(0.5f * x_value * (1.0f + erff(0.70710678f * x_value)));
+        }
+        *reinterpret_cast<Vector<__half, 8>*>(&y[i]) = y8;
+    } else {
+        #pragma unroll 1
+        for (int tail = i; tail < N; ++tail) {
+            const float x_i = __half2float(x[tail]);
+            y[tail] = __float2half_rn(0.5f * x_i * (1.0f + erff(0.70710678f * x_i)));
+        }
+    }
+}
+
+#if defined(__CUDACC__) && !defined(__CUDACC_RTC__)
+
+#include <cuda_runtime.h>
+
+extern "C" cudaError_t gelu__float16_launch(
+    const __half* x,
+    __half* y,
+    cudaStream_t stream)
+{
+    gelu__float16<<<dim3((N + 2047) / 2048), dim3(256), 0, stream>>>(x, y);
+    return cudaGetLastError();
+}
+
+#endif

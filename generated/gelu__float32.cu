@@ -1,0 +1,56 @@
+// gelu__float32: The activation x · Φ(x) on float32
+//
+// computes  y[i] = gelu(x[i])
+// params    N = 20011
+// x         input, float32 [20011], aligned to 16 bytes
+// y         output, float32 [20011], aligned to 16 bytes
+// launch    grid (20, 1, 1), block (256, 1, 1); family map
+//
+// Made by cugen 0.1.0 from gelu_variants.yaml (hash df89e23e8add69c9) for sm_90. Edit the spec, not this file.
+
+constexpr int N = 20011;
+
+// `count` elements that one access moves.
+template <typename T, int count>
+struct alignas(count * sizeof(T)) Vector {
+    T at[count];
+};
+
+extern "C" __global__ void __launch_bounds__(256) gelu__float32(
+    const float* __restrict__ x,
+    float* __restrict__ y)
+{
+    const int i = blockIdx.x * 1024 + threadIdx.x * 4;
+
+    if (i + 3 < N) {
+        const auto x4 = *reinterpret_cast<const Vector<float, 4>*>(&x[i]);
+        Vector<float, 4> y4;
+        #pragma unroll
+        for (int v = 0; v < 4; ++v) {
+            const float x_value = x4.at[v];
+            y4.at[v] = 0.5f * x_value * (1.0f + erff(0.70710678f * x_value));
+        }
+        *reinterpret_cast<Vector<float, 4>*>(&y[i]) = y4;
+    } else {
+        #pragma unroll 1
+        for (int tail = i; tail < N; ++tail) {
+            const float x_i = x[tail];
+            y[tail] = 0.5f * x_i * (1.0f + erff(0.70710678f * x_i));
+        }
+    }
+}
+
+#if defined(__CUDACC__) && !defined(__CUDACC_RTC__)
+
+#include <cuda_runtime.h>
+
+extern "C" cudaError_t gelu__float32_launch(
+    const float* x,
+    float* y,
+    cudaStream_t stream)
+{
+    gelu__float32<<<dim3((N + 1023) / 1024), dim3(256), 0, stream>>>(x, y);
+    return cudaGetLastError();
+}
+
+#endif

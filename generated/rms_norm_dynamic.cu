@@ -1,0 +1,103 @@
+// rms_norm_dynamic: Each row scaled to root mean square 1, for any number of rows; `cugen run` needs `--set M=100 --set N=256`
+//
+// computes                scale[i] = rsqrt(mean(x[i, j] * x[i, j], j) + eps)
+//                         y[i, j] = x[i, j] * scale[i] * weight[j]
+// params                  M, N
+// x                       input, float32 [M, N], aligned to 16 bytes
+// weight                  input, float32 [N], aligned to 16 bytes
+// y                       output, float32 [M, N], aligned to 16 bytes
+// rms_norm_dynamic_scale  grid ((M + 255) // 256, 1, 1), block (256, 1, 1); family direct
+// rms_norm_dynamic_y      grid (((M + 7) // 8) * ((N + 127) // 128), 1, 1), block (32, 8, 1); family map
+//
+// Made by cugen 0.1.0 from rms_norm_dynamic.yaml (hash 3230bb9065250842) for sm_90. Edit the spec, not this file.
+
+// `count` elements that one access moves.
+template <typename T, int count>
+struct alignas(count * sizeof(T)) Vector {
+    T at[count];
+};
+
+extern "C" __global__ void __launch_bounds__(256) rms_norm_dynamic_scale(
+    const float* __restrict__ x,
+    float* __restrict__ scale,
+    float eps,
+    int M,
+    int N)
+{
+    const int i = blockIdx.x * 256 + threadIdx.x;
+    if (i >= M)
+        return;
+
+    float sum = 0.0f;
+    for (int j = 0; j < N; ++j) {
+        const float x_i_j = x[(long long)i * N + j];
+        sum += x_i_j * x_i_j;
+    }
+    scale[i] = rsqrtf(sum / (float)N + eps);
+}
+
+extern "C" __global__ void __launch_bounds__(256) rms_norm_dynamic_y(
+    const float* __restrict__ x,
+    const float* __restrict__ weight,
+    float* __restrict__ y,
+    const float* __restrict__ scale,
+    int M,
+    int N)
+{
+    const long long i = 8LL * (blockIdx.x / ((N + 127) / 128)) + threadIdx.y;
+    const int j = 128 * (blockIdx.x % ((N + 127) / 128)) + threadIdx.x * 4;
+    if (i >= M || j >= N)
+        return;
+
+    const auto x4 = *reinterpret_cast<const Vector<float, 4>*>(&x[(long long)i * N + j]);
+    const auto weight4 = *reinterpret_cast<const Vector<float, 4>*>(&weight[j]);
+    const float scale_i = scale[i];
+    Vector<float, 4> y4;
+    #pragma unroll
+    for (int v = 0; v < 4; ++v) {
+        y4.at[v] = x4.at[v] * scale_i * weight4.at[v];
+    }
+    *reinterpret_cast<Vector<float, 4>*>(&y[(long long)i * N + j]) = y4;
+}
+
+#if defined(__CUDACC__) && !defined(__CUDACC_RTC__)
+
+#include <cuda_runtime.h>
+
+extern "C" size_t rms_norm_dynamic_workspace_bytes(int M, int N)
+{
+    return 256LL * ((4LL * M + 255) / 256);
+}
+
+extern "C" cudaError_t rms_norm_dynamic_launch(
+    const float* x,
+    const float* weight,
+    float* y,
+    float eps,
+    int M,
+    int N,
+    void* workspace,
+    cudaStream_t stream)
+{
+    if (M < 0)
+        return cudaErrorInvalidValue;
+    if (N < 64 || N > 8192 || N % 64 != 0)
+        return cudaErrorInvalidValue;
+    cudaError_t status = cudaSuccess;
+    void* const memory = workspace;
+    if (memory == nullptr)
+        status = cudaMallocAsync(&workspace, rms_norm_dynamic_workspace_bytes(M, N), stream);
+    if (status != cudaSuccess)
+        return status;
+    float* const scale = reinterpret_cast<float*>(static_cast<char*>(workspace) + 0);
+    if (((long long)M + 255) / 256 > 0)
+        rms_norm_dynamic_scale<<<dim3(((long long)M + 255) / 256), dim3(256), 0, stream>>>(x, scale, eps, M, N);
+    if (((long long)M + 7) / 8 * ((N + 127) / 128) > 0)
+        rms_norm_dynamic_y<<<dim3(((long long)M + 7) / 8 * ((N + 127) / 128)), dim3(32, 8), 0,
+            stream>>>(x, weight, y, scale, M, N);
+    if (memory == nullptr)
+        cudaFreeAsync(workspace, stream);
+    return cudaGetLastError();
+}
+
+#endif
