@@ -84,7 +84,7 @@ def test_a_finding_of_one_variant_only_says_in_which(findings: Findings) -> None
         ("{dtype: [a__b]}", ["CG1045"]),
         ("{dtype: ['']}", ["CG1045"]),
         ("{dtype: [ä]}", ["CG1045"]),
-        ("{sum: [1]}", ["CG1017"]),
+        ("{nan: [1]}", ["CG1017"]),
         ("{dtype: [float32, float32]}", ["CG1048"]),
         ("{dtyp: [float32]}", ["CG1047"]),
         ("{}", ["CG1047"]),

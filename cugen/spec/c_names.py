@@ -1,0 +1,40 @@
+"""Names that nothing of the user's can have in a generated file: those of C++, of the headers, and of cugen's own."""
+
+from __future__ import annotations
+
+from functools import cache
+from pathlib import Path
+
+_KEYWORDS = """
+    alignas alignof and and_eq asm auto bitand bitor bool break case catch char char8_t char16_t char32_t class compl
+    concept const consteval constexpr constinit const_cast continue co_await co_return co_yield decltype default delete
+    do double dynamic_cast else enum explicit export extern false float for friend goto if inline int long mutable
+    namespace new noexcept not not_eq nullptr operator or or_eq private protected public register reinterpret_cast
+    requires restrict return short signed sizeof static static_assert static_cast struct switch template this
+    thread_local throw true try typedef typeid typename typeof union unsigned using virtual void volatile wchar_t while
+    xor xor_eq
+"""
+# What a generated file declares itself: its helper functions (templates/functions), the tile in dynamic shared memory,
+# and the launcher's own variables.
+_GENERATED = """
+    absolute floor_div floor_divide floor_mod floor_modulo integer_power maximum minimum shift_left shift_right sign_of
+    wrapping_add wrapping_multiply wrapping_negate wrapping_subtract Vector
+    shared_memory stream status workspace memory
+"""
+KEYWORDS = frozenset(_KEYWORDS.split())
+GENERATED = frozenset(_GENERATED.split())
+
+
+def is_taken(name: str) -> bool:
+    """Whether C, C++, the headers (with a declaration or a macro) or generated files have another use of the name."""
+    return name in KEYWORDS or name in GENERATED or is_in_headers(name)
+
+
+def is_in_headers(name: str) -> bool:
+    return name.startswith("cuda") or name in _headers()
+
+
+@cache
+def _headers() -> frozenset[str]:
+    lines = (Path(__file__).parent / "c_names.txt").read_text().splitlines()
+    return frozenset(word for line in lines if not line.startswith("#") for word in line.split())
