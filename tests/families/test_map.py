@@ -280,6 +280,14 @@ def test_temporaries_and_updates_of_a_fused_group_are_right(prove, planned):
     prove(text, sanitize=True)
 
 
+def test_an_array_is_read_before_and_after_it_is_written(prove):
+    prove(
+        "params: {N: 1003}\narrays:\n  A: {shape: [N], dtype: float16}\n  Y: {shape: [N], dtype: float32}\n"
+        "  Z: {shape: [N], dtype: float32}\n"
+        "compute: |\n  Y[i] = A[i] + 1\n  A[i] += 1\n  Z[i] = A[i] + 1\n"
+    )
+
+
 @settings(max_examples=6)
 @given(
     shape=st.tuples(st.integers(1, 6), st.integers(1, 9), st.integers(1, 70)),

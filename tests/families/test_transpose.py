@@ -71,11 +71,17 @@ def test_rows_of_the_default_tile_are_an_odd_number_of_words(planned, dtype, siz
     assert words % 2 == 1 or tile.dtype.bytes == 8
 
 
+def test_large_matrices_have_large_tiles(planned):
+    assert tile_of(planned(TRANSPOSE % (1024, 5000, "", ""))).shape == (64, 64)
+    assert tile_of(planned(TRANSPOSE % (1023, 5000, "", ""))).shape == (32, 32)
+    assert tile_of(planned(TRANSPOSE.replace("float32", "float64") % (1024, 5000, "", ""))).shape == (32, 32)
+
+
 def test_guards_stand_only_where_tiles_reach_over_the_edge(planned):
     assert guards(planned(TRANSPOSE % (64, 96, "", ""))) == []
     assert {str(g.terms[0].right) for g in guards(planned(TRANSPOSE % (64, 97, "", "")))} == {"N"}
     assert {str(g.terms[0].right) for g in guards(planned(TRANSPOSE % (65, 96, "", "")))} == {"M"}
-    assert len(guards(planned(TRANSPOSE % ("{multiple_of: 32}", "dynamic", "", "")))) == 2
+    assert len(guards(planned(TRANSPOSE % ("{multiple_of: 64}", "dynamic", "", "")))) == 2
 
 
 def test_no_thread_leaves_before_the_barrier(planned):
@@ -87,11 +93,12 @@ def test_no_thread_leaves_before_the_barrier(planned):
 @pytest.mark.parametrize(
     ("schedule", "block"),
     [
-        ("block: {m: 16, n: 16}", (16, 16, 1)),
+        ("block: {m: 16, n: 16}", (16, 8, 1)),
         ("block: {m: 32, n: 32}, thread: {n: 8}", (32, 4, 1)),
         ("block: {m: 32, n: 32}, thread: {m: 2}", (32, 16, 1)),
         ("block: {n: 64}, thread: {n: 16}", (64, 4, 1)),
-        ("block: {m: 24, n: 24}", (24, 24, 1)),
+        ("block: {m: 24, n: 24}", (24, 8, 1)),
+        ("block: {m: 12, n: 12}", (12, 12, 1)),
     ],
 )
 def test_a_schedule_sets_tile_and_rows(planned, schedule, block):
