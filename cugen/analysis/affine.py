@@ -48,7 +48,7 @@ def split(expr: Integer, counters: tuple[sympy.Symbol, ...]) -> Affine:
 def shift(expr: Integer, variable: sympy.Symbol) -> tuple[int, int] | None:
     """(period, drift) of an expression in a variable; None where there is none that holds for all other values.
 
-    Minimum and Maximum are taken to have one winner throughout: whoever asks has cut the range where that changes.
+    Minimum and Maximum must have been settled first wherever the variable could change their winner.
     """
     if variable not in expr.free_symbols:
         return 1, 0
@@ -78,6 +78,19 @@ def shift(expr: Integer, variable: sympy.Symbol) -> tuple[int, int] | None:
             drifts = (drift * (common // period), other_drift * (common // other_period))
             return (common, drifts[0]) if drifts[0] == drifts[1] else None
     return None
+
+
+def settled(expr: Integer, varying: frozenset[sympy.Symbol], values: Values) -> Integer:
+    """The expression with each Minimum and Maximum that involves a varying counter replaced by its winner at `values`.
+
+    Whoever asks has cut the launch so that the winner is the same for all lanes and all values."""
+    if not expr.args or not (expr.free_symbols & varying):
+        return expr
+    parts = [settled(arg, varying, values) for arg in expr.args]
+    if isinstance(expr, Minimum | Maximum) and (expr.free_symbols & varying):
+        first, second = (compiled(part)(values) for part in parts)
+        return parts[0] if (first < second) == isinstance(expr, Minimum) else parts[1]
+    return expr.func(*parts)
 
 
 def compiled(expr: Integer) -> Callable[[Values], int]:

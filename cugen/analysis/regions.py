@@ -39,8 +39,8 @@ class Decision:
 
     def is_settled(self, box: Mapping[sympy.Symbol, Span]) -> bool:
         """Whether all lanes give one answer over the whole box."""
-        if any(box[c][1] > 1 for c in self.tangled if c in box):
-            return False
+        if self.tangled:
+            return False  # only its own values tell
         low, high = self.low, self.high
         for counter, coefficient in self.coefficients.items():
             first, count = box[counter]

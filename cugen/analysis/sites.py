@@ -136,11 +136,11 @@ class _Walk:
         """The loop's body: its index becomes `start + step * counter`, or `stop - 1 - step * counter` downward."""
         loop = node.loop
         start, stop = (e.xreplace(place.definitions) for e in (loop.start, loop.stop))
-        name = sympy.Symbol(f"loop {self.loops} {loop.index.name}", integer=True)
-        self.loops += 1
         trips = FloorDiv(stop - start + (loop.step - 1), integer(loop.step))
         low, high = bounds(trips, self.ranges)
         count = max(high, 0)
+        name: Integer = sympy.Symbol(f"loop {self.loops} {loop.index.name}", integer=True) if count != 1 else integer(0)
+        self.loops += 1
         self.ranges[name] = (0, max(count - 1, 0))
         value = stop - 1 - loop.step * name if loop.downward else start + loop.step * name
         predicates = place.predicates
@@ -148,7 +148,7 @@ class _Walk:
             predicates = (*predicates, Predicate(((start + loop.step * name - stop, "<"),)))
         return _Place(
             {**place.definitions, loop.index.symbol: value},
-            (*place.counters, Counter(name, count)),
+            (*place.counters, Counter(name, count)) if count != 1 else place.counters,
             predicates,
             place.opaque,
         )

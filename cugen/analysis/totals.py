@@ -14,9 +14,10 @@ from math import gcd, lcm
 
 import sympy
 
-from cugen.analysis.affine import Affine, Values, choices, compiled, shift, split
+from cugen.analysis.affine import Affine, Values, choices, compiled, settled, shift, split
 from cugen.analysis.regions import Decision, Span, TooManyRegions, regions
 from cugen.analysis.sites import THREAD, Predicate, Site
+from cugen.plan.symbols import Integer
 
 _WARP = 32
 _PATTERNS = 65_536  # combinations of repeating counters beyond which the answer is "unknown"
@@ -76,6 +77,7 @@ class _Count:
         ]
         self.offset = split(site.offset, self.counters)
         self.address = compiled(self.offset.rest)
+        self.winners = choices(self.offset.rest)
         self.predicates = [self._compiled_predicate(predicate) for predicate in site.predicates]
         self.result = Totals()
 
@@ -94,18 +96,15 @@ class _Count:
     # What decides
 
     def _compiled_predicate(self, predicate: Predicate) -> tuple[bool, list[_Term]]:
-        terms = []
-        for difference, operator in predicate.terms:
-            affine = split(difference, self.counters)
-            terms.append(_Term(affine, operator, compiled(affine.rest)))
-        return predicate.negated, terms
+        return predicate.negated, [self._term(difference, operator) for difference, operator in predicate.terms]
+
+    def _term(self, difference: Integer, operator: str) -> _Term:
+        affine = split(difference, self.counters)
+        return _Term(affine, operator, compiled(affine.rest))
 
     def _decisions(self) -> list[Decision]:
         terms = [term for _, terms in self.predicates for term in terms]
-        terms += [
-            _Term(split(difference, self.counters), "<", compiled(split(difference, self.counters).rest))
-            for difference in choices(self.offset.rest)
-        ]
+        terms += [self._term(difference, "<") for difference in self.winners]
         decisions = []
         for term in terms:
             if term.affine.tangled:
@@ -121,7 +120,11 @@ class _Count:
     # One region
 
     def _region(self, region: Mapping[sympy.Symbol, Span]) -> None:
-        repeating = {c: self._repeating(c, region[c]) for c in self._tangled() if region[c][1] > 1}
+        rest = self.offset.rest
+        if self.winners:
+            varying = frozenset(c for c in self.counters if region[c][1] > 1)
+            rest = settled(rest, varying, {**{c: region[c][0] for c in self.counters}, **self.threads[0]})
+        repeating = {c: self._repeating(c, region[c], rest) for c in self._tangled() if region[c][1] > 1}
         combinations = 1
         for phases in repeating.values():
             combinations *= len(phases)
@@ -145,10 +148,10 @@ class _Count:
                 found.update(dict.fromkeys(term.affine.tangled))
         return tuple(found)
 
-    def _repeating(self, counter: sympy.Symbol, span: Span) -> list[tuple[int, int]]:
+    def _repeating(self, counter: sympy.Symbol, span: Span, rest: Integer) -> list[tuple[int, int]]:
         """One value of the counter for each phase, with how often the phase comes up in the span."""
         whole = 1
-        expressions = [(self.offset.rest, self.bytes)]
+        expressions = [(rest, self.bytes)]
         expressions += [(t.affine.rest, 0) for _, terms in self.predicates for t in terms if t.affine.tangled]
         for expression, scale in expressions:
             found = shift(expression, counter)
