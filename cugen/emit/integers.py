@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from itertools import pairwise
+from itertools import accumulate, pairwise
+from operator import mul
 
 import sympy
 
@@ -49,8 +50,13 @@ class IntegerPrinter:
         low, high = bounds(expr, self.ranges)
         return not (INT32_MIN <= low and high <= INT32_MAX)
 
+    def _is_long(self, expr: Integer) -> bool:
+        """Whether C computes the text of `expr` in 64 bits, though its value may fit 32."""
+        return any(self.is_wide(part) for part in sympy.preorder_traversal(expr))
+
     def comparison(self, term: Comparison) -> str:
-        return f"{self.print(term.left)} {term.operator} {self.print(term.right)}"
+        left, right = self._operand(term.left, False, _SUM), self._operand(term.right, False, _SUM)
+        return f"{left} {term.operator} {right}"
 
     def guard(self, guard: Guard) -> str:
         """The condition; a lower and an upper bound of one expression stand side by side."""
@@ -96,7 +102,7 @@ class IntegerPrinter:
     def _added(self, text: str, precedence: int, sub: Integer, stride: Integer, wide: bool) -> tuple[str, int]:
         if sub == 0 and text:
             return text, precedence
-        own, own_precedence = self._print(sub, wide and not text)
+        own, own_precedence = self._print(sub, (wide and not text) or self.is_wide(sub * stride))
         if stride != 1:
             own, own_precedence = self._scaled(own, own_precedence, stride), _PRODUCT
         if not text:
@@ -128,7 +134,7 @@ class IntegerPrinter:
             return self._product(expr, wide)
         if expr.is_Pow:
             factors = [expr.base] * int(expr.exp)
-            return " * ".join(self._operand(f, wide and n == 0, _PRODUCT) for n, f in enumerate(factors)), _PRODUCT
+            return self._multiplied(factors, wide), _PRODUCT
         a, b = expr.args
         match expr:
             case Mod() if bounds(a, self.ranges)[0] >= 0 and bounds(a - b, self.ranges)[1] < 0:
@@ -138,14 +144,14 @@ class IntegerPrinter:
                 return f"{self._operand(a, wide, _PRODUCT)} {operator} {self._factor(b)}", _PRODUCT
             case FloorDiv() | Mod():
                 name = "floor_div" if isinstance(expr, FloorDiv) else "floor_mod"
-                wide = wide or self.is_wide(a)
+                wide = wide or self._is_long(a) or self._is_long(b)
                 self.functions.setdefault((name, "long long" if wide else "int"))
                 return f"{name}({self.print(a, wide=wide)}, {self.print(b, wide=wide)})", _ATOM
             case BitXor():
                 return f"{self._operand(a, wide, _ATOM)} ^ {self._operand(b, wide, _ATOM)}", _XOR
             case Minimum() | Maximum():
                 name = "min" if isinstance(expr, Minimum) else "max"
-                both = wide or self.is_wide(a) or self.is_wide(b)
+                both = wide or self._is_long(a) or self._is_long(b)
                 return f"{name}({self.print(a, wide=both)}, {self.print(b, wide=both)})", _ATOM
         raise TypeError(f"not an integer expression: {expr}")
 
@@ -155,6 +161,7 @@ class IntegerPrinter:
 
     def _sum(self, expr: Integer, wide: bool) -> tuple[str, int]:
         terms = sorted(expr.args, key=self._term_key)
+        wide = wide or any(self.is_wide(partial) for partial in accumulate(terms))
         text = ""
         for position, term in enumerate(terms):
             negative = term.could_extract_minus_sign()
@@ -200,8 +207,12 @@ class IntegerPrinter:
         if magnitude != 1:
             builtin = factors[0].is_Symbol and factors[0].name.startswith(_BUILTINS)
             factors.insert(len(factors) if builtin else 0, integer(magnitude))
+        return sign + self._multiplied(factors, wide), _PRODUCT
+
+    def _multiplied(self, factors: list[Integer], wide: bool) -> str:
+        wide = wide or any(self.is_wide(partial) for partial in accumulate(factors, mul))
         parts = [self._operand(f, wide and n == 0, _PRODUCT if n == 0 else _ATOM) for n, f in enumerate(factors)]
-        return sign + " * ".join(parts), _PRODUCT
+        return " * ".join(parts)
 
 
 def _is_origin(name: str) -> bool:

@@ -120,6 +120,8 @@ def bounds(expr: Integer, ranges: Ranges) -> Range:
         powers = [value**exponent for value in parts[0]]
         low = 0 if exponent % 2 == 0 and parts[0][0] < 0 < parts[0][1] else min(powers)
         return low, max(powers)
+    if len(parts) != 2:
+        raise TypeError(f"not an integer expression: {expr}")
     (low, high), *rest = parts
     match expr:
         case FloorDiv():

@@ -1,0 +1,45 @@
+"""A compiler for batches of little texts, and small specs."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+import cugen.run.cpu
+from cugen.toolchain import host, process
+from cugen.toolchain.errors import ToolMissing
+
+_INCLUDE = Path(cugen.run.cpu.__file__).parent / "include"
+_FLAGS = ("-std=c++17", "-w", "-O0", "-fno-strict-aliasing", "-ffp-contract=off", "-include", "cugen_cpu.h")
+
+
+@pytest.fixture(scope="session")
+def build_cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    before = os.environ.get("CUGEN_CACHE_DIR")
+    os.environ["CUGEN_CACHE_DIR"] = str(tmp_path_factory.mktemp("builds"))
+    yield
+    if before is None:
+        del os.environ["CUGEN_CACHE_DIR"]
+    else:
+        os.environ["CUGEN_CACHE_DIR"] = before
+
+
+@pytest.fixture(scope="session")
+def batch(build_cache: None) -> Callable[[str], list[str]]:
+    """Compiles a C++ program that sees the CPU device's header, runs it, and gives its lines. Undefined behaviour of
+    signed integers ends it."""
+    try:
+        host.compiler()
+    except ToolMissing as error:
+        pytest.skip(f"NO C++ COMPILER, THE TEXT OF KERNELS IS UNTESTED: {error}")
+
+    def run(source: str, *flags: str) -> list[str]:
+        sanitize = ("-fsanitize=signed-integer-overflow,integer-divide-by-zero,shift", "-fno-sanitize-recover=all")
+        built = host.build({"batch.cpp": source}, "batch.cpp", (*_FLAGS, *sanitize, *flags), (_INCLUDE,))
+        finished = process.run([str(built.path)], "batch")
+        return finished.output.splitlines()
+
+    return run
