@@ -112,6 +112,8 @@ def _number(node: Node, params: Mapping[str, Param]) -> _Number:
             if keywords or len(arguments) != arity:
                 message = f"`{name}` takes {arity} argument{'s' if arity > 1 else ''} here"
                 raise _NotANumber("CG1203", message, node, "wrong arguments", "give it just those")
+            if name == "where":
+                return _number(arguments[1] if _number(arguments[0], params) else arguments[2], params)
             return _computed(node, function, [_number(argument, params) for argument in arguments])
         case SubscriptNode():
             help = "use numbers, params and functions"

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from itertools import product
 from math import prod
 
+from cugen.spec.compiled import Condition, condition_function, integer_function
 from cugen.spec.expressions import Expr, Index, IndexValue, ParamValue, walk
-from cugen.spec.guards import decide
 from cugen.spec.integers import evaluate
 from cugen.spec.model import Param
 
@@ -78,45 +78,67 @@ class _Search:
     def run(self, *, samples: bool) -> Point | None:
         tried = 0
         doubtful: Point | None = None
+        names = [index.name for index in self._indices]
         for chosen in product(*map(_param_samples, self._dynamic)):
-            values = {**self._static, **{p.name: v for p, v in zip(self._dynamic, chosen, strict=True)}}
-            extents = {index.name: evaluate(index.extent, values) for index in self._all}
-            if any(extent < 1 for extent in extents.values()):
+            params = {**self._static, **{p.name: v for p, v in zip(self._dynamic, chosen, strict=True)}}
+            if any(evaluate(index.extent, params) < 1 for index in self._all):
                 continue
-            ranges = [_samples(extents[i.name]) if samples else range(extents[i.name]) for i in self._indices]
-            for at in product(*ranges):
+            extents = [evaluate(index.extent, params) for index in self._indices]
+            is_outside = self._test(params, {name: place for place, name in enumerate(names)})
+            for at in product(*(_samples(extent) if samples else range(extent) for extent in extents)):
                 tried += 1
                 if samples and tried > _MAX_SAMPLES:
                     return doubtful
-                values.update(zip((index.name for index in self._indices), at, strict=True))
-                point = self._outside(values)
-                if point is not None and point.is_sure:
-                    return point
-                doubtful = doubtful or point
+                sure = is_outside(at)
+                if sure or (sure is None and doubtful is None):
+                    point = self._described({**params, **dict(zip(names, at, strict=True))}, bool(sure))
+                    if sure:
+                        return point
+                    doubtful = point
         return doubtful
 
-    def _outside(self, values: Mapping[str, int]) -> Point | None:
-        decided = [decide(guard, values) for guard, _ in self._guards]
-        if any(known is not None and known != holds for known, (_, holds) in zip(decided, self._guards, strict=True)):
-            return None
-        sure = None not in decided
-        for subscript, extent in self._subscripts:
-            if subscript is None:
-                continue
-            size = evaluate(extent, values)
-            if not 0 <= evaluate(subscript, values) < size:
-                return self._point(values, f"0..{size - 1}" if size > 0 else "an empty dimension", sure)
-        for dividend, divisor in self._exact:
-            value = evaluate(dividend, values)
-            if value % divisor:
-                return self._point(values, f"the multiples of {divisor} ({value} / {divisor} has a remainder)", sure)
-        return None
+    def _test(self, params: Mapping[str, int], places: Mapping[str, int]) -> Condition:
+        """Whether a point is outside; None where only data says whether its guards let it through."""
+        guards = [(condition_function(guard, params, places), holds) for guard, holds in self._guards]
+        ranges = [
+            (integer_function(subscript, params, places), evaluate(extent, params))
+            for subscript, extent in self._subscripts
+            if subscript is not None
+        ]
+        divisions = [(integer_function(dividend, params, places), divisor) for dividend, divisor in self._exact]
 
-    def _point(self, values: Mapping[str, int], limits: str, sure: bool) -> Point:
+        def is_outside(point: Sequence[int]) -> bool | None:
+            sure = True
+            for guard, holds in guards:
+                value = guard(point)
+                if value is None:
+                    sure = False
+                elif value != holds:
+                    return False
+            for subscript, size in ranges:
+                if not 0 <= subscript(point) < size:
+                    return sure or None
+            for dividend, divisor in divisions:
+                if dividend(point) % divisor:
+                    return sure or None
+            return False
+
+        return is_outside
+
+    def _described(self, values: Mapping[str, int], sure: bool) -> Point:
         names = [param.name for param in self._dynamic] + [index.name for index in self._indices]
         where = ", ".join(f"{name} = {values[name]}" for name in names)
         element = ", ".join("..." if s is None else str(evaluate(s, values)) for s, _ in self._subscripts)
-        return Point(where, element, limits, sure)
+        for subscript, extent in self._subscripts:
+            size = evaluate(extent, values)
+            if subscript is not None and not 0 <= evaluate(subscript, values) < size:
+                return Point(where, element, f"0..{size - 1}" if size > 0 else "an empty dimension", sure)
+        for dividend, divisor in self._exact:
+            value = evaluate(dividend, values)
+            if value % divisor:
+                limits = f"the multiples of {divisor} ({value} / {divisor} has a remainder)"
+                return Point(where, element, limits, sure)
+        return Point(where, element, "", sure)
 
 
 def _param_samples(param: Param) -> list[int]:

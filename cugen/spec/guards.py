@@ -1,4 +1,4 @@
-"""What a condition says about indices: facts for proofs, and its value where the indices are known."""
+"""What a condition says about indices, as facts for proofs."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ from collections.abc import Mapping
 from itertools import product
 
 from cugen.spec.expressions import Const, Expr, Op, Select
-from cugen.spec.integers import evaluate
 from cugen.spec.linear import Form, linear_form
 from cugen.spec.model import Param
 
@@ -80,37 +79,3 @@ def conjunction(left: list[Case], right: list[Case]) -> list[Case]:
 
 def _capped(cases: list[Case]) -> list[Case]:
     return cases if len(cases) <= _MAX_CASES else [()]
-
-
-_COMPARED = {
-    "eq": lambda a, b: a == b,
-    "ne": lambda a, b: a != b,
-    "lt": lambda a, b: a < b,
-    "le": lambda a, b: a <= b,
-    "gt": lambda a, b: a > b,
-    "ge": lambda a, b: a >= b,
-}
-
-
-def decide(condition: Expr, values: Mapping[str, int]) -> bool | None:
-    """The condition's value at one point; None where it depends on data."""
-    match condition:
-        case Const(value=value):
-            return bool(value)
-        case Op(name="not", args=(arg,)):
-            known = decide(arg, values)
-            return None if known is None else not known
-        case Op(name="and" | "or" as name, args=(a, b)):
-            sides = (decide(a, values), decide(b, values))
-            decisive = name == "or"
-            return decisive if decisive in sides else None if None in sides else not decisive
-        case Select(condition=test, then=then, orelse=orelse):
-            chosen = decide(test, values)
-            return None if chosen is None else decide(then if chosen else orelse, values)
-        case Op(name=name, args=(a, b)) if name in _COMPARED and a.dtype.is_integer and b.dtype.is_integer:
-            try:
-                return bool(_COMPARED[name](evaluate(a, values), evaluate(b, values)))
-            except (TypeError, KeyError):
-                return None
-        case _:
-            return None

@@ -75,6 +75,9 @@ def _known(atom: Atom, facts: Sequence[Form], params: Mapping[str, Param]) -> li
 def _known_product(factors: tuple[Atom, ...], facts: Sequence[Form], params: Mapping[str, Param]) -> list[Form]:
     """Products of facts about the factors: a >= 0 and b >= 0 give a * b >= 0."""
     found: list[Form] = []
+    for factor in factors:
+        if isinstance(factor, Quotient):
+            found += _known(factor, facts, params)
     for position, factor in enumerate(factors):
         others = factors[:position] + factors[position + 1 :]
         rest = others[0] if len(others) == 1 else Product(others)

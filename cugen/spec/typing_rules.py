@@ -6,12 +6,12 @@ own `dtype` is the compute type, so float16 operands are computed in float32 and
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from cugen.spec.diagnostics import Reporter
 from cugen.spec.expressions import Cast, Const, Expr, Op, Read, Reduce, Scan, Select, Span, walk
+from cugen.spec.folding import fold
 from cugen.spec.types import BOOL, FLOAT16, FLOAT32, FLOAT64, INT32, INT64, UINT64, DType, promote
 
 MAX_SIZE = 20_000
@@ -81,24 +81,28 @@ class Typing:
         compute = to.compute
         expr = value.expr
         if value.weak and isinstance(expr, Const) and isinstance(expr.value, int):
-            if compute.is_float:
-                return Const(float(expr.value), compute)
-            if compute.is_integer:
-                if compute.lowest <= expr.value <= compute.highest:
-                    return Const(expr.value, compute)
-                self._report.error(
-                    "CG1210",
-                    f"{expr.value} doesn't fit into {compute}, which goes from {compute.lowest} to {compute.highest}",
-                    span,
-                    label=f"{compute} here",
-                    help="use a number of that range, or `cast` the other side to a wider type",
-                )
+            fits = abs(expr.value) < 2**127 if compute.is_float else compute.lowest <= expr.value <= compute.highest
+            if fits and compute != BOOL:
+                return Const(float(expr.value) if compute.is_float else expr.value, compute)
+            if not fits:
+                self._refuse_literal(expr.value, compute, span)
                 return None
         if expr.dtype == compute:
             return expr
         if value.weak and value.dtype.is_float and compute.is_float:
             return retyped(expr, compute)
         return Cast(expr, compute, span)
+
+    def _refuse_literal(self, value: int, compute: DType, span: Span) -> None:
+        limits = "" if compute.is_float else f", which goes from {compute.lowest} to {compute.highest}"
+        number = str(value) if abs(value) < 10**40 else "the number"
+        self._report.error(
+            "CG1210",
+            f"{number} doesn't fit into {compute}{limits}",
+            span,
+            label=f"{compute} here",
+            help="use a number of that range, or `cast` the other side to a wider type",
+        )
 
     def settled(self, value: Value, span: Span) -> Value | None:
         """A weak value that stays alone, in its own type."""
@@ -114,10 +118,12 @@ class Typing:
             return None
         if name in ("div", "atan2") and not dtype.is_float:
             dtype = self.default_float if weak else FLOAT64
-        folded = _fold(name, a, b) if weak else None
-        if folded is not None:
-            return self.number(folded)
-        return self._joined(name, (a, b), dtype, weak, span)
+        return self._folded(name, a, b, weak, span) or self._joined(name, (a, b), dtype, weak, span)
+
+    def _folded(self, name: str, a: Value, b: Value, weak: bool, span: Span) -> Value | None:
+        """The value of two literals; None where they aren't, or where it isn't known here."""
+        folded = fold(name, a.expr, b.expr) if weak else None
+        return None if folded is None else self.number(folded)
 
     def _joined(self, name: str, args: Sequence[Value], dtype: DType, weak: bool, span: Span) -> Value | None:
         trees = [self.convert(arg, dtype, span) for arg in args]
@@ -146,8 +152,7 @@ class Typing:
         if dtype.is_float:
             self._refuse_float("operators on bits take", a if a.dtype.is_float else b, span)
             return None
-        folded = _fold(name, a, b) if weak else None
-        return self.number(folded) if folded is not None else self._joined(name, (a, b), dtype, weak, span)
+        return self._folded(name, a, b, weak, span) or self._joined(name, (a, b), dtype, weak, span)
 
     def _refuse_float(self, what: str, value: Value, span: Span) -> None:
         help = "`cast` it to an integer type; for conditions use `and`, `or`, `not`"
@@ -277,35 +282,3 @@ def _float_of(dtype: DType) -> DType:
     if dtype == BOOL or dtype.bits > 16:
         return FLOAT64
     return FLOAT16 if dtype.bits == 8 else FLOAT32
-
-
-_FOLDS: dict[str, Callable[[int, int], int]] = {
-    "add": lambda a, b: a + b,
-    "sub": lambda a, b: a - b,
-    "mul": lambda a, b: a * b,
-    "floordiv": lambda a, b: a // b if b else 0,
-    "mod": lambda a, b: a % b if b else 0,
-    "pow": lambda a, b: a**b,
-    "shl": lambda a, b: a << b,
-    "shr": lambda a, b: a >> b,
-    "bitand": lambda a, b: a & b,
-    "bitor": lambda a, b: a | b,
-    "bitxor": lambda a, b: a ^ b,
-}
-
-
-def _fold(name: str, a: Value, b: Value) -> int | float | None:
-    """Literals are computed here: integers exactly, `+ - * /` of floats in double, so that `1 / 3` is rounded once."""
-    if not isinstance(a.expr, Const) or not isinstance(b.expr, Const):
-        return None
-    x, y = a.expr.value, b.expr.value
-    if isinstance(x, int) and isinstance(y, int) and name in _FOLDS:
-        if name in ("pow", "shl", "shr") and not 0 <= y < 64:
-            return None
-        result = _FOLDS[name](x, y)
-        return result if abs(result) < 2**64 else None
-    if name not in ("add", "sub", "mul", "div") or (name == "div" and y == 0):
-        return None
-    x, y = float(x), float(y)
-    value = x / y if name == "div" else x + y if name == "add" else x - y if name == "sub" else x * y
-    return value if math.isfinite(value) else None

@@ -17,7 +17,7 @@ RELAXED = settings(deadline=None, max_examples=150, suppress_health_check=[Healt
 
 
 def boundaries(result: Any) -> list[str | None]:
-    return [part.boundary and part.boundary.mode for part in walk(result.value) if isinstance(part, Read)]
+    return [part.boundary.mode if part.boundary else None for part in walk(result.value) if isinstance(part, Read)]
 
 
 def test_a_read_outside_names_a_point_that_leaves_the_array(compute: Compute) -> None:
@@ -90,6 +90,8 @@ def test_a_scan_is_guarded_by_its_condition(compute: Compute) -> None:
         ("x[i, j // 8, j % 8]", "N, N // 8, 8"),
         ("x[(i * N + j) // N, j]", "N, N"),
         ("x[i + j]", "2 * N - 1"),
+        ("x[(i + 37) % N, (i * N + j) % N]", "N, N"),
+        ("x[(i + j) // N, N - 1 - (i + j) % N]", "2, N"),
     ],
 )
 @pytest.mark.parametrize("size", ["{N: 64}", "{N: {range: [8, 4096], multiple_of: 8}}"])
@@ -155,7 +157,7 @@ def test_a_static_read_is_accepted_exactly_where_no_point_is_outside(
     compute: Compute, subscript: str, condition: str, rows: int, columns: int, size: int
 ) -> None:
     # The language's integer expressions are Python's, so Python itself is the oracle.
-    names = {"__builtins__": {}}
+    names: dict[str, Any] = {"__builtins__": {}}
     outside = any(
         eval(condition, names, {"i": i, "j": j}) and not 0 <= eval(subscript, names, {"i": i, "j": j}) < size
         for i, j in product(range(rows), range(columns))
