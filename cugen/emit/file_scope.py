@@ -1,0 +1,73 @@
+"""What stands before the kernels of a .cu: fixed params and scalars, `__constant__` symbols and baked tables."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+
+from cugen.emit.ctypes import c_name, literal
+from cugen.emit.nodes import NodePrinter
+from cugen.plan import usage
+from cugen.plan.context import Context
+from cugen.plan.ir import Array, Node
+from cugen.plan.rounding import rounded
+from cugen.plan.symbols import Integer, integer
+
+
+def symbols(context: Context, bodies: tuple[Node, ...]) -> tuple[list[str], dict[str, None]]:
+    """`__constant__` arrays and scalars, and tables of baked values, at file scope."""
+    texts = []
+    headers: dict[str, None] = {}
+    used = {array.symbol for array in usage.arrays(bodies)}
+    for array in context.constants:
+        if array.symbol not in used:
+            continue
+        texts.append(_symbol_text(array, context, headers))
+    for scalar in context.spec.scalars:
+        if scalar.constant and scalar.value is None:
+            texts.append(f"__constant__ {c_name(scalar.dtype)} {context.scalar_symbols[scalar.name]}")
+    return texts, headers
+
+
+def _symbol_text(array: Array, context: Context, headers: dict[str, None]) -> str:
+    printer = NodePrinter(context.ranges, {}, {n: s.name for n, s in context.symbols.items()})
+    if array.flat:
+        extents = f"[{printer.integer(_span(array))}]" if array.shape else ""
+    else:
+        extents = "".join(f"[{printer.integer(extent)}]" for extent in array.shape)
+    qualifier = "__constant__" if array.space == "constant" else "__device__"
+    first = f" = {printer.initializer(array)}" if array.values is not None else ""
+    headers.update(printer.headers)
+    return f"{qualifier} {c_name(array.dtype)} {array.symbol}{extents}{first}"
+
+
+def _span(array: Array) -> Integer:
+    total = integer(1)
+    for extent, stride in zip(array.shape, array.strides, strict=True):
+        total = total + (extent - 1) * stride
+    return total.expand()
+
+
+def constants(context: Context, bodies: tuple[Node, ...]) -> list[str]:
+    """`int M = 1000` for each fixed param that the kernels mention, `float eps = 1e-5f` for baked scalars."""
+    mentioned = {s.name for s in usage.free_symbols(bodies)}
+    mentioned |= {context.symbols[name].name for name in usage.params(bodies)}
+    declared = [a for a in usage.arrays(bodies) if a.space not in ("global", "readonly") or a.values is not None]
+    mentioned |= {s.name for array in declared for e in array.padded_shape for s in e.free_symbols}
+    texts = param_constants(context, mentioned)
+    for scalar in context.spec.scalars:
+        if scalar.value is not None and scalar.name in usage.scalars(bodies):
+            compute = scalar.dtype.compute
+            value = literal(rounded(scalar.value, scalar.dtype), compute)
+            texts.append(f"{c_name(compute)} {context.scalar_symbols[scalar.name]} = {value}")
+    return texts
+
+
+def param_constants(context: Context, mentioned: Collection[str]) -> list[str]:
+    """The fixed params whose C names are in `mentioned`, in the order of the spec."""
+    texts = []
+    for param in context.spec.params:
+        name = context.symbols[param.name].name
+        if param.value is not None and name in mentioned:
+            kind = "int" if -(2**31) <= param.value < 2**31 else "long long"
+            texts.append(f"{kind} {name} = {param.value}")
+    return texts

@@ -1,0 +1,23 @@
+"""Helper functions of a kernel: those that C++ doesn't have with the language's meaning, one template for each."""
+
+from __future__ import annotations
+
+import jinja2
+
+from cugen.emit.ctypes import c_name
+from cugen.spec.types import DTYPES
+
+
+def function_text(env: jinja2.Environment, name: str, kind: str) -> str:
+    """A helper for one element type, or a template over all of them where `kind` is empty."""
+    if not kind:
+        return env.get_template(f"functions/{name}.cu.j2").render()
+    dtype = next(t for t in DTYPES.values() if c_name(t) == kind)
+    return env.get_template(f"functions/{name}.cu.j2").render(
+        T=kind,
+        U="unsigned long long" if dtype.bits == 64 else "unsigned int",
+        bits=dtype.bits,
+        is_float=dtype.is_float,
+        is_signed=dtype.name.startswith("int"),
+        suffix="f" if dtype.name == "float32" else "",
+    )
