@@ -67,7 +67,7 @@ _DEVICES = (
     _device("GTX 1080", "sm_61", 20, 320.0, 2 * MB, float32=8.873, float64=0.277),
     # Volta white paper: V100 SXM2.
     _device("V100", "sm_70", 80, 900.0, 6 * MB, float32=15.7, float64=7.8, tensor_float16=125.0),
-    # Turing white paper, T4 data sheet; float64 runs at 1/32 of float32.
+    # Turing white paper; float64 runs at 1/32 of float32.
     _device("T4", "sm_75", 40, 320.0, 4 * MB, float32=8.1, float64=0.253, tensor_float16=65.0),
     # A100 data sheet (SXM4), with 40 and with 80 GB of memory.
     _device("A100 40GB", "sm_80", 108, 1555.0, 40 * MB, **_A100),

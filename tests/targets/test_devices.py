@@ -1,0 +1,54 @@
+"""The table of devices."""
+
+from __future__ import annotations
+
+import pytest
+
+from cugen.targets import UnknownDevice, device, is_known, known_devices
+
+# float32 units per SM that can each start a multiply-add in a cycle
+UNITS = {
+    "sm_10": 8,
+    "sm_13": 8,
+    "sm_20": 32,
+    "sm_35": 192,
+    "sm_60": 64,
+    "sm_61": 128,
+    "sm_70": 64,
+    "sm_75": 64,
+    "sm_80": 64,
+    "sm_86": 128,
+    "sm_89": 128,
+    "sm_90": 128,
+    "sm_100": 128,
+    "sm_120": 128,
+}
+
+
+@pytest.mark.parametrize("name", known_devices())
+def test_the_peak_of_a_device_is_that_of_its_units_at_a_plausible_clock(name):
+    found = device(name)
+    clock = found.peak() / (2 * found.sms * UNITS[found.target])
+    assert 0.7e9 < clock < 2.8e9
+
+
+@pytest.mark.parametrize("name", known_devices())
+def test_the_figures_of_a_device_are_plausible(name):
+    found = device(name)
+    assert is_known(found.target)
+    assert 50e9 < found.bandwidth <= 8e12
+    assert found.l2_bytes < 2**27
+    rates = dict(found.peaks)
+    assert rates.get("float64", 0) <= rates["float32"] <= rates.get("tensor_float16", rates["float32"])
+
+
+def test_a_device_is_found_in_any_case():
+    assert device("h200") is device("H200")
+    assert device("H200").peak("float64") == 33.5e12
+
+
+def test_an_unknown_device_or_rate_lists_what_is_known():
+    with pytest.raises(UnknownDevice, match="unknown device 'H300'; known are G80, .*, RTX 5090"):
+        device("H300")
+    with pytest.raises(ValueError, match="G80 has no published rate for 'float64'; known are float32"):
+        device("G80").peak("float64")

@@ -1,0 +1,73 @@
+"""How targets split requests and hand out resources, against the documents."""
+
+from __future__ import annotations
+
+import pytest
+
+from cugen.targets import Target, known_targets, target
+
+# registers: rule, unit, sub-partitions; shared memory: unit, reserved; banks and their widths
+RULES = {
+    ("sm_10", "sm_11"): ("block", 256, 1, 512, 0, 16, (4,)),
+    ("sm_12", "sm_13"): ("block", 512, 1, 512, 0, 16, (4,)),
+    ("sm_20", "sm_21"): ("warp", 64, 2, 128, 0, 32, (4,)),
+    ("sm_30", "sm_35", "sm_37"): ("warp", 256, 4, 256, 0, 32, (4, 8)),
+    ("sm_50", "sm_52", "sm_53"): ("warp", 256, 4, 256, 0, 32, (4,)),
+    ("sm_60",): ("warp", 256, 2, 256, 0, 32, (4,)),
+    ("sm_61", "sm_62", "sm_70", "sm_72", "sm_75"): ("warp", 256, 4, 256, 0, 32, (4,)),
+    ("sm_80", "sm_86", "sm_87", "sm_88", "sm_89"): ("warp", 256, 4, 128, 1024, 32, (4,)),
+    ("sm_90", "sm_100", "sm_103", "sm_110", "sm_120", "sm_121"): ("warp", 256, 4, 128, 1024, 32, (4,)),
+}
+
+
+@pytest.mark.parametrize("names", RULES, ids=lambda names: names[0])
+def test_resources_are_handed_out_as_documented(names):
+    for name in names:
+        found = target(name)
+        assert (
+            found.register_rule,
+            found.register_unit,
+            found.sub_partitions,
+            found.shared_unit,
+            found.shared_reserved,
+            found.banks,
+            found.bank_modes,
+        ) == RULES[names]
+
+
+def test_every_target_is_in_the_table_of_rules():
+    assert sorted(name for names in RULES for name in names) == sorted(known_targets())
+
+
+def test_request_rules_changed_with_these_targets():
+    def runs(field):
+        found = []
+        for name in known_targets():
+            if not found or found[-1][1] != getattr(target(name), field):
+                found.append((name, getattr(target(name), field)))
+        return found
+
+    assert runs("shared_rule") == [
+        ("sm_10", "half_warps"),
+        ("sm_20", "ways"),
+        ("sm_30", "double_words"),
+        ("sm_50", "phases"),
+    ]
+    assert runs("global_rule") == [
+        ("sm_10", "in_order"),
+        ("sm_12", "segments"),
+        ("sm_20", "lines"),
+        ("sm_60", "sectors"),
+    ]
+    assert runs("global_split") == [("sm_10", False), ("sm_20", True), ("sm_70", False)]
+    assert runs("request_lanes") == [("sm_10", 16), ("sm_20", 32)]
+
+
+def test_a_name_is_enough_for_a_made_up_target():
+    assert Target("mine").warps_per_sm == 64
+
+
+@pytest.mark.parametrize("field", ["shared_rule", "global_rule", "register_rule", "global_cache"])
+def test_a_rule_that_nobody_knows_is_refused(field):
+    with pytest.raises(ValueError, match=f"unknown {field} 'other'; known are "):
+        Target("mine", **{field: "other"})
