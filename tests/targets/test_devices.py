@@ -48,7 +48,7 @@ def test_a_device_is_found_in_any_case():
 
 
 def test_an_unknown_device_or_rate_lists_what_is_known():
-    with pytest.raises(UnknownDevice, match="unknown device 'H300'; known are G80, .*, RTX 5090"):
+    with pytest.raises(UnknownDevice, match=r"unknown device 'H300'; known are G80, .*, RTX 5090"):
         device("H300")
     with pytest.raises(ValueError, match="G80 has no published rate for 'float64'; known are float32"):
         device("G80").peak("float64")
