@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -33,7 +33,7 @@ from cugen.spec.expressions import (
     free_indices,
 )
 from cugen.spec.integers import evaluate as integer
-from cugen.spec.types import DType
+from cugen.spec.types import INT64, DType
 
 MOST_ELEMENTS = 1 << 22  # of one intermediate array: 32 MiB of doubles, of which a dozen may be alive
 
@@ -78,6 +78,8 @@ class Interpreter:
                 return apply_operator(expr.name, (first, self.evaluate(right, scope.where(decided))), expr.dtype)
             case Op(name=name, args=args, dtype=dtype):
                 operands = tuple(self.evaluate(arg, scope) for arg in args)
+                if dtype == INT64:
+                    operands = tuple(map(_as_subscript, operands))
                 sure = dtype.is_float and is_nonnegative(args[0])
                 return apply_operator(name, operands, dtype, nonnegative=sure)
             case Select(condition=condition, then=then, orelse=orelse):
@@ -103,7 +105,7 @@ class Interpreter:
         unsure: Values = np.zeros((), np.bool_)
         places: list[Values] = []
         for dimension, (subscript, extent) in enumerate(zip(node.subscripts, contents.shape, strict=True)):
-            at = self.evaluate(subscript, scope)
+            at = _as_subscript(self.evaluate(subscript, scope))
             if at.bound is not None:
                 unsure = unsure | (at.bound > 0)
             inside, left = inside_or_not(at.value, extent, node.boundary)
@@ -257,3 +259,8 @@ def spread(values: Values, axes: tuple[int, ...]) -> Values:
     leading = range(max(axes, default=-1), -1, -1)
     view: Values = ordered[(..., *(slice(None) if axis in axes else None for axis in leading))]
     return view
+
+
+def _as_subscript(x: Tracked) -> Tracked:
+    """The value in int64, which subscripts are computed in: only elements of uint64 come without a cast."""
+    return replace(x, value=x.value.astype(np.int64)) if x.value.dtype == np.uint64 else x
