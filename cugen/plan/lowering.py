@@ -16,14 +16,16 @@ from cugen.plan.ir import (
     Assign,
     Comparison,
     Define,
+    Element,
     Guard,
     If,
     Index,
     Let,
     Load,
+    Node,
 )
 from cugen.plan.names import Names
-from cugen.plan.reads import indices_in, load_read, name_reads
+from cugen.plan.reads import indices_in, load_read, name_reads, promised_subscripts
 from cugen.plan.reductions import reduce_values
 from cugen.plan.scopes import Scope
 from cugen.plan.subscripts import NotAnInteger, to_guard
@@ -66,13 +68,16 @@ class Lowering:
     loops: dict[tuple[str, Range], str] = field(default_factory=dict)
     active: list[str] = field(default_factory=list)
     read_names: dict[Read, str] = field(default_factory=dict)
+    promised: dict[Read, tuple[Integer, ...]] = field(default_factory=dict)
     depends: dict[sympy.Symbol, frozenset[str]] = field(default_factory=dict)
     _shared: dict[Expr, None] = field(default_factory=dict)  # mentioned at more than one place
 
     def prepare(self, expressions: tuple[Expr, ...]) -> None:
-        """Chooses the names of loads: an array's own where it is read at one place, else with its subscripts."""
+        """Looks at all that will be lowered: it decides the names of loads, what is computed once, and what is known of
+        elements that serve as subscripts."""
         self._shared = _mentioned_twice(expressions)
         self.read_names |= name_reads(expressions, self.arrays)
+        self.promised = promised_subscripts(expressions, self.arrays)
 
     def lower(self, expr: Expr, scope: Scope) -> Expr:
         """The value of `expr` over locals, with the nodes that it needs put into `scope` or the scopes round it."""
@@ -85,7 +90,7 @@ class Lowering:
             case Op() if expr in self._shared:
                 return self._once(expr, scope)
             case Op():
-                return replace(expr, args=tuple(self.lower(arg, scope) for arg in expr.args))
+                return self._operation(expr, scope)
             case Cast():
                 return replace(expr, arg=self.lower(expr.arg, scope))
             case Select():
@@ -157,10 +162,29 @@ class Lowering:
             raise NotAnInteger(f"index without a name: {value}")
         return Local(value.name, INT64)
 
+    def _operation(self, op: Op, scope: Scope) -> Expr:
+        match op:
+            case Op(name="pow", args=(base, Const(value=2 | 3 as exponent))) if op.dtype.is_float:
+                factor = self._named(base, scope)
+                product = Op("mul", (factor, factor), op.dtype)
+                return product if exponent == 2 else Op("mul", (product, factor), op.dtype)
+        return replace(op, args=tuple(self.lower(arg, scope) for arg in op.args))
+
+    def _named(self, expr: Expr, scope: Scope) -> Local:
+        """The value under a name, so that it can be mentioned again."""
+        home = scope.home(free_indices(expr))
+        value = self.lower(expr, home)
+        if isinstance(value, Local):
+            return value
+        local = Local(self.names.allocate(_value_name(expr)), value.dtype)
+        home.nodes.append(Let(local, value))
+        home.remember(expr, local)
+        return local
+
     def _once(self, op: Op, scope: Scope) -> Expr:
         """A named value for what the statement mentions more than once."""
         home = scope.home(free_indices(op))
-        value = replace(op, args=tuple(self.lower(arg, home) for arg in op.args))
+        value = self._operation(op, home)
         local = Local(self.names.allocate(_value_name(op)), op.dtype)
         home.nodes.append(Let(local, value))
         home.remember(op, local)
@@ -186,11 +210,18 @@ class Lowering:
                 return then_value
         local = Local(self.names.allocate("chosen"), select.dtype)
         home.nodes.append(Let(local, None, mutable=True))
-        then.nodes.append(Assign(local, then_value))
-        orelse.nodes.append(Assign(local, else_value))
-        home.nodes.append(If(guard if guard is not None else condition, tuple(then.nodes), tuple(orelse.nodes)))
+        branches = (_assigning(local, then.nodes, then_value), _assigning(local, orelse.nodes, else_value))
+        home.nodes.append(If(guard if guard is not None else condition, *branches))
         home.remember(select, local)
         return local
+
+
+def _assigning(local: Local, nodes: list[Node], value: Expr) -> tuple[Node, ...]:
+    """The nodes, and the assignment of their value; an element that is only loaded for it needs no name."""
+    match nodes:
+        case [Load(local=loaded, access=access, guard=None)] if loaded == value:
+            return (Assign(local, Element.of(access)),)
+    return (*nodes, Assign(local, value))
 
 
 def _mentioned_twice(expressions: tuple[Expr, ...]) -> dict[Expr, None]:
@@ -211,10 +242,12 @@ def _mentioned_twice(expressions: tuple[Expr, ...]) -> dict[Expr, None]:
     }
 
 
-def _value_name(op: Op) -> str:
-    match op:
+def _value_name(expr: Expr) -> str:
+    match expr:
         case Op(name="div", args=(Reduce(kind="sum"), _)):
             return "mean"
         case Op(name="add"):
             return "total"
-    return {"sub": "difference", "mul": "product", "div": "quotient"}.get(op.name, f"{op.name}_value")
+        case Op(name=name):
+            return {"sub": "difference", "mul": "product", "div": "quotient"}.get(name, f"{name}_value")
+    return "value"

@@ -6,13 +6,12 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-import sympy
-
-from cugen.plan.ir import Access, Array, Comparison, Guard, Load
+from cugen.plan.ir import Access, Array, Comparison, Guard, Let, Load
 from cugen.plan.scopes import Scope
 from cugen.plan.subscripts import to_integer
-from cugen.plan.symbols import Integer, Maximum, Minimum, Mod, bounds, integer
+from cugen.plan.symbols import INT32_MAX, Integer, Maximum, Minimum, Mod, bounds, integer, symbol
 from cugen.spec.expressions import Cast, Const, Expr, IndexValue, Local, Op, Read, free_indices, walk
+from cugen.spec.types import INT64
 
 if TYPE_CHECKING:
     from cugen.plan.lowering import Lowering
@@ -36,7 +35,7 @@ def name_reads(expressions: tuple[Expr, ...], arrays: Mapping[str, Array]) -> di
 def load_read(lowering: Lowering, read: Read, scope: Scope) -> Expr:
     """The local that holds the element, loaded in the outermost scope where that is safe."""
     home = scope.home(free_indices(read))
-    subscripts = tuple(_subscript(lowering, sub, home, read, d) for d, sub in enumerate(read.subscripts))
+    subscripts = tuple(_subscript(lowering, sub, home) for sub in read.subscripts)
     array = lowering.arrays[read.array]
     guard, otherwise = None, None
     if read.boundary is not None:
@@ -64,20 +63,49 @@ def load_read(lowering: Lowering, read: Read, scope: Scope) -> Expr:
     return local
 
 
-def _subscript(lowering: Lowering, expr: Expr, home: Scope, read: Read, dimension: int) -> Integer:
+def _subscript(lowering: Lowering, expr: Expr, home: Scope) -> Integer:
     """A subscript as an integer expression; the elements that a gather reads become named loads first."""
     for node in walk(expr):
         if isinstance(node, Read):
             value = lowering.lower(node, home)
             if isinstance(value, Local) and value.name not in lowering.symbols:
-                # A gather without a boundary promises to stay inside, one with a boundary may be anything.
-                low, high = node.dtype.lowest, node.dtype.highest
-                if read.boundary is None and expr == node:
-                    extent = lowering.arrays[read.array].shape[dimension]
-                    low, high = 0, max(bounds(extent, lowering.ranges)[1] - 1, 0)
-                lowering.symbols[value.name] = sympy.Symbol(value.name, integer=True)
-                lowering.ranges[lowering.symbols[value.name]] = (low, high)
+                _make_subscript(lowering, node, value, home)
     return to_integer(_with_locals(expr, home), lowering.symbols)
+
+
+def _make_subscript(lowering: Lowering, read: Read, value: Local, scope: Scope) -> None:
+    """Lets subscripts mention an element that was read."""
+    low, high = read.dtype.lowest, read.dtype.highest
+    name = value.name
+    if read in lowering.promised:
+        low, high = 0, max(bounds(extent, lowering.ranges)[1] - 1 for extent in lowering.promised[read])
+    elif high > INT32_MAX and low == 0:
+        # Differences of subscripts have a sign, which the unsigned types of C take away.
+        signed = Local(lowering.names.allocate(name), INT64)
+        home = scope.home(free_indices(read))
+        home.nodes.append(Let(signed, Cast(value, INT64)))
+        name, low, high = signed.name, 0 if high <= INT64.highest else INT64.lowest, min(high, INT64.highest)
+    subscript = symbol(name)
+    lowering.symbols[value.name] = subscript
+    lowering.ranges[subscript] = (low, max(high, 0))
+    lowering.depends[subscript] = free_indices(read)
+
+
+def promised_subscripts(expressions: tuple[Expr, ...], arrays: Mapping[str, Array]) -> dict[Read, tuple[Integer, ...]]:
+    """Elements that are only ever a whole subscript of reads without a boundary, which promise to stay inside; with
+    the extents that they stay below one or another of."""
+    promised: dict[Read, tuple[Integer, ...]] = {}
+    others: dict[Expr, None] = {}
+    for expr in expressions:
+        for node in walk(expr):
+            if not isinstance(node, Read):
+                continue
+            for sub, extent in zip(node.subscripts, arrays[node.array].shape, strict=True):
+                if isinstance(sub, Read) and node.boundary is None:
+                    promised[sub] = (*promised.get(sub, ()), extent)
+                else:
+                    others.update(dict.fromkeys(walk(sub)))
+    return {read: extents for read, extents in promised.items() if read not in others}
 
 
 def _nameable(lowering: Lowering, sub: Integer, extent: Integer, scope: Scope) -> Integer:
@@ -102,7 +130,8 @@ def _folded(lowering: Lowering, sub: Integer, extent: Integer, read: Read, scope
         case "wrap":
             return _named(lowering, Mod(sub, extent), sub, extent, scope)
         case _:
-            folded = _named(lowering, Mod(sub, Maximum(2 * last, integer(1))), sub, extent, scope)
+            period = 2 * last if bounds(last, lowering.ranges)[0] >= 1 else Maximum(2 * last, integer(1))
+            folded = _named(lowering, Mod(sub, period), sub, extent, scope)
             return _named(lowering, Minimum(folded, 2 * last - folded), sub, extent, scope)
 
 
