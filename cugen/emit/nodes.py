@@ -26,7 +26,7 @@ from cugen.plan.ir import (
     Vector,
 )
 from cugen.plan.symbols import Integer, Ranges, bounds
-from cugen.spec.expressions import Const, Expr
+from cugen.spec.expressions import Const, Expr, Local
 from cugen.spec.types import INT64, DType
 
 _ATOM = 0  # the precedence of what never needs parentheses
@@ -89,12 +89,14 @@ class NodePrinter(ValuePrinter):
         if isinstance(node.local, Vector):
             return f"{self._vector_type(node.local.element, node.local.width)} {node.local.name}"
         kind = c_name(node.local.dtype)
+        self._declared(node.local)
         if node.value is None:
             return f"{kind} {node.local.name}"
         constant = "" if node.mutable else "const "
         return f"{constant}{self._local_type(node)} {node.local.name} = {self.print(node.value)}"
 
     def load(self, node: Load) -> str:
+        self._declared(node.local)
         dtype = node.access.array.dtype
         if node.access.width > 1:
             kind = self._vector_type(dtype, node.access.width)
@@ -103,6 +105,10 @@ class NodePrinter(ValuePrinter):
         if node.guard is not None and node.otherwise is not None:
             value = f"{self.integers.guard(node.guard)} ? {value} : {self.branch(node.otherwise)}"
         return f"const {c_name(dtype.compute)} {node.local.name} = {value}"
+
+    def _declared(self, local: Local) -> None:
+        if local.dtype == INT64:
+            self.long_locals.setdefault(local.name)
 
     def store(self, node: Store) -> str:
         if node.access.width > 1:

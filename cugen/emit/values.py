@@ -67,6 +67,7 @@ class ValuePrinter:
     wide: frozenset[str]  # indices and params that are 64 bits wide
     functions: dict[tuple[str, str], None] = field(default_factory=dict)
     headers: dict[str, None] = field(default_factory=dict)
+    long_locals: dict[str, None] = field(default_factory=dict)  # declared as 64 bits wide, whatever their range
 
     def print(self, expr: Expr) -> str:
         return self._print(expr)[0]
@@ -79,7 +80,8 @@ class ValuePrinter:
         """`target = value`, or `target += rest` where the value begins with the target."""
         if isinstance(value, Op) and value.name in ("add", "mul"):
             grows = value.args[0] == Local(target, value.dtype)
-            if grows and not self._may_wrap(value):
+            wraps_itself = value.dtype.kind is Kind.UINT and value.dtype.bits >= 32
+            if grows and (wraps_itself or not self._may_wrap(value)):
                 return f"{target} {_INFIX[value.name][0]}= {self.print(value.args[1])}"
         return f"{target} = {self.print(value)}"
 
@@ -142,10 +144,6 @@ class ValuePrinter:
         if op.name in _INFIX:
             return self._infix(op)
         arguments = ", ".join(self.print(arg) for arg in op.args)
-        if op.name == "pow" and isinstance(op.args[1], Const) and op.args[1].value == 2:
-            base, precedence = self._print(op.args[0])
-            if precedence == _ATOM and isinstance(op.args[0], Local) and not isinstance(op.args[0], Element):
-                return f"{base} * {base}", _PRODUCT
         if op.name in _FLOAT_HELPERS:
             return self._helper(_FLOAT_HELPERS[op.name], op.dtype, arguments)
         return f"{_MATH.get(op.name, op.name)}{suffix}({arguments})", _ATOM
@@ -197,18 +195,29 @@ class ValuePrinter:
 
     def _infix(self, op: Op) -> tuple[str, int]:
         symbol, precedence = _INFIX[op.name]
-        left_text, left = self._print(op.args[0])
-        right_text, right = self._print(op.args[1])
+        first, second = self._converted_by_c(op)
+        left_text, left = self._print(first)
+        right_text, right = self._print(second)
         commutes = op.name in ("and", "or", "bitand", "bitor", "bitxor")
-        if left > precedence or self._confuses(symbol, op.args[0], left, precedence):
+        if left > precedence or self._confuses(symbol, first, left, precedence):
             left_text = f"({left_text})"
         if (
             right > precedence
             or (right == precedence and not commutes)
-            or self._confuses(symbol, op.args[1], right, precedence)
+            or self._confuses(symbol, second, right, precedence)
         ):
             right_text = f"({right_text})"
         return f"{left_text} {symbol} {right_text}", precedence
+
+    def _converted_by_c(self, op: Op) -> tuple[Expr, Expr]:
+        """The operands without a conversion to the other one's float type, which C makes by itself."""
+        left, right = op.args
+        if isinstance(left, Cast) != isinstance(right, Cast):
+            if isinstance(left, Cast) and left.to == right.dtype and left.to.is_float:
+                left = left.arg
+            elif isinstance(right, Cast) and right.to == left.dtype and right.to.is_float:
+                right = right.arg
+        return left, right
 
     def _confuses(self, symbol: str, operand: Expr, inner: int, outer: int) -> bool:
         if not isinstance(operand, Op) or operand.name not in _INFIX or inner > outer:
@@ -224,7 +233,7 @@ class ValuePrinter:
             case Const(value=value):
                 return fits((int(value), int(value)), INT32)
             case Local(name=name):
-                return name in self.ranges and name not in self.wide
+                return name in self.ranges and name not in self.wide and name not in self.long_locals
             case ParamValue(name=name):
                 return self.params[name] not in self.wide
             case Op(name="add" | "sub" | "mul" | "neg"):
@@ -247,6 +256,8 @@ class ValuePrinter:
 
     def _widened_to(self, expr: Expr, dtype: DType) -> str:
         """An argument of a call, where C picks the overload by type."""
+        if isinstance(expr, Cast) and expr.to == dtype == INT32 and expr.arg.dtype.bits < 32:
+            return f"(int){self._below(expr.arg, _PRODUCT)}"
         if dtype == INT64 and self._is_narrow(expr):
             if isinstance(expr, Const):
                 return f"{expr.value}LL"
@@ -276,6 +287,8 @@ class ValuePrinter:
             return self._from_float(cast)
         if to == INT64 and self._is_narrow(cast):
             return self._print(cast.arg)
+        if to == INT32 and ((source == INT64 and self._is_narrow(cast.arg)) or source.bits < 32):
+            return self._print(cast.arg)  # C computes in an int anyway
         if to.kind is Kind.BOOL:
             return f"{self._below(cast.arg, _EQUALITY)} != 0", _EQUALITY
         return f"({c_name(to)}){self._below(cast.arg, _PRODUCT)}", _UNARY

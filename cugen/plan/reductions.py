@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import sympy
 
+from cugen.plan.intervals import fits, interval
 from cugen.plan.ir import Assign, Comparison, For, If, Index, Let, Loop, Node
 from cugen.plan.scopes import Scope
 from cugen.plan.subscripts import to_guard, to_integer
@@ -36,18 +37,21 @@ def reduce_values(lowering: Lowering, reduction: Reduce, scope: Scope) -> Expr:
         return known
     home = scope.home(free_indices(reduction))
     local = Local(lowering.names.allocate(_ACCUMULATOR[reduction.kind]), reduction.dtype)
+    extreme = local
     if reduction.kind in ("argmax", "argmin"):
-        extreme = Local(
-            lowering.names.allocate("largest" if reduction.kind == "argmax" else "smallest"), reduction.body.dtype
-        )
-        home.nodes.append(Let(local, Const(-1, INT64), mutable=True))
-        home.nodes.append(Let(extreme, Const(0, extreme.dtype), mutable=True))
-    else:
-        extreme = local
-        home.nodes.append(Let(local, identity(reduction.kind, reduction.dtype), mutable=True))
+        name = "largest" if reduction.kind == "argmax" else "smallest"
+        extreme = Local(lowering.names.allocate(name), reduction.body.dtype)
     _loop(lowering, reduction, reduction.indices, _conjuncts(reduction.where), local, extreme, home)
+    loop = home.nodes.pop()
+    home.nodes += [*_first_values(reduction, local, extreme), loop]
     home.remember(reduction, local)
     return local
+
+
+def _first_values(reduction: Reduce, local: Local, extreme: Local) -> tuple[Node, ...]:
+    if extreme is local:
+        return (Let(local, identity(reduction.kind, reduction.dtype), mutable=True),)
+    return Let(local, Const(-1, INT64), mutable=True), Let(extreme, Const(0, extreme.dtype), mutable=True)
 
 
 def _loop(
@@ -155,9 +159,24 @@ def _accumulate(
     if conditions:
         inner = Scope(scope, certain=False)
     value = lowering.lower(reduction.body, inner)
+    if reduction.kind == "sum":
+        _bound_sum(lowering, reduction, local, value)
     inner.nodes.extend(_step(lowering, reduction, local, extreme, value))
     if inner is not scope:
         _close_guard(lowering, list(conditions), inner, scope)
+
+
+def _bound_sum(lowering: Lowering, reduction: Reduce, local: Local, term: Expr) -> None:
+    """Records what a sum of integers can reach, where that is inside its type: plain `+=` is then right."""
+    if not local.dtype.is_integer:
+        return
+    steps = 1
+    for index in reduction.indices:
+        steps *= max(bounds(to_integer(index.extent, lowering.symbols), lowering.ranges)[1], 1)
+    low, high = interval(term, {name.name: values for name, values in lowering.ranges.items()})
+    total = (min(low, 0) * steps, max(high, 0) * steps)
+    if fits(total, local.dtype):
+        lowering.ranges[sympy.Symbol(local.name, integer=True)] = total
 
 
 def _step(lowering: Lowering, reduction: Reduce, local: Local, extreme: Local, value: Expr) -> tuple[Node, ...]:
