@@ -8,12 +8,16 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from math import gcd, lcm
+from typing import Any
 
+import numpy as np
 import sympy
+from numpy.typing import NDArray
 
 from cugen.plan.symbols import BitXor, FloorDiv, Integer, Maximum, Minimum, Mod
 
-Values = Mapping[sympy.Symbol, int]
+Numbers = NDArray[np.int64]  # one value for each thread of a block
+Values = Mapping[sympy.Symbol, "int | Numbers"]
 
 
 @dataclass(frozen=True)
@@ -88,13 +92,13 @@ def settled(expr: Integer, varying: frozenset[sympy.Symbol], values: Values) -> 
         return expr
     parts = [settled(arg, varying, values) for arg in expr.args]
     if isinstance(expr, Minimum | Maximum) and (expr.free_symbols & varying):
-        first, second = (compiled(part)(values) for part in parts)
+        first, second = (np.max(compiled(part)(values)) for part in parts)
         return parts[0] if (first < second) == isinstance(expr, Minimum) else parts[1]
     return expr.func(*parts)
 
 
-def compiled(expr: Integer) -> Callable[[Values], int]:
-    """A function from the values of all symbols to that of the expression."""
+def compiled(expr: Integer) -> Callable[[Values], Any]:
+    """A function from the values of all symbols, integers or one for each thread, to those of the expression."""
     if expr.is_Integer:
         constant = int(expr)
         return lambda values: constant
@@ -107,7 +111,7 @@ def compiled(expr: Integer) -> Callable[[Values], int]:
         return lambda values: _product(part(values) for part in parts)
     if expr.is_Pow:
         base, exponent = parts
-        return lambda values: int(base(values) ** exponent(values))
+        return lambda values: base(values) ** exponent(values)
     a, b = parts
     match expr:
         case FloorDiv():
@@ -117,14 +121,14 @@ def compiled(expr: Integer) -> Callable[[Values], int]:
         case BitXor():
             return lambda values: a(values) ^ b(values)
         case Minimum():
-            return lambda values: min(a(values), b(values))
+            return lambda values: np.minimum(a(values), b(values))
         case Maximum():
-            return lambda values: max(a(values), b(values))
+            return lambda values: np.maximum(a(values), b(values))
     raise TypeError(f"not an integer expression: {expr}")
 
 
-def _product(values: Iterable[int]) -> int:
-    result = 1
+def _product(values: Iterable[Any]) -> Any:
+    result: Any = 1
     for value in values:
         result *= value
     return result

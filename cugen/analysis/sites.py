@@ -138,7 +138,7 @@ class _Walk:
         start, stop = (e.xreplace(place.definitions) for e in (loop.start, loop.stop))
         trips = FloorDiv(stop - start + (loop.step - 1), integer(loop.step))
         low, high = bounds(trips, self.ranges)
-        count = max(high, 0)
+        count = max(min(high, self._limit(stop - start, loop.step, place)), 0)
         name: Integer = sympy.Symbol(f"loop {self.loops} {loop.index.name}", integer=True) if count != 1 else integer(0)
         self.loops += 1
         self.ranges[name] = (0, max(count - 1, 0))
@@ -152,6 +152,19 @@ class _Walk:
             predicates,
             place.opaque,
         )
+
+    def _limit(self, distance: Integer, step: int, place: _Place) -> int:
+        """How often a loop over `distance` can run at most, where a guard round it says more than ranges do."""
+        best = bounds(distance, self.ranges)[1]
+        for predicate in place.predicates:
+            if len(predicate.terms) != 1 or predicate.terms[0][1] != "<":
+                continue
+            difference = predicate.terms[0][0]
+            known = difference if predicate.negated else -difference - 1  # known >= 0
+            slack = distance + known
+            if slack.is_Integer:
+                best = min(best, int(slack))
+        return -(-best // step)
 
 
 def _guarded(place: _Place, guard: Guard, *, negated: bool = False) -> _Place:

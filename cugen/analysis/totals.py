@@ -11,10 +11,13 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from itertools import product
 from math import gcd, lcm
+from typing import Any
 
+import numpy as np
 import sympy
+from numpy.typing import NDArray
 
-from cugen.analysis.affine import Affine, Values, choices, compiled, settled, shift, split
+from cugen.analysis.affine import Affine, Numbers, Values, choices, compiled, settled, shift, split
 from cugen.analysis.regions import Decision, Span, TooManyRegions, regions
 from cugen.analysis.sites import THREAD, Predicate, Site
 from cugen.plan.symbols import Integer
@@ -44,14 +47,14 @@ class Totals:
     ideal_sectors: int = 0
     worst: tuple[int | None, ...] = ()  # addresses of a warp with the highest cost against its ideal
     worst_ratio: float = 0.0
-    seen: dict[tuple[object, ...], Cost] = field(default_factory=dict, repr=False)
+    seen: dict[bytes, Cost] = field(default_factory=dict, repr=False)
 
 
 @dataclass(frozen=True)
 class _Term:
     affine: Affine
     operator: str
-    values: Callable[[Values], int]
+    values: Callable[[Values], Any]
 
 
 def totals(site: Site, block: tuple[int, int, int], element_bytes: int, period: int, measure: Measure) -> Totals:
@@ -69,12 +72,11 @@ class _Count:
     ) -> None:
         self.site, self.period, self.measure, self.bytes = site, period, measure, element_bytes
         self.counters = tuple(counter.symbol for counter in site.counters)
-        self.threads = [
-            dict(zip(THREAD, (x, y, z), strict=True))
-            for z in range(block[2])
-            for y in range(block[1])
-            for x in range(block[0])
-        ]
+        linear = np.arange(block[0] * block[1] * block[2])
+        places = (linear % block[0], linear // block[0] % block[1], linear // (block[0] * block[1]))
+        self.threads: dict[sympy.Symbol, Numbers] = dict(zip(THREAD, places, strict=True))
+        self.warps = -(-len(linear) // _WARP)
+        self.padding = self.warps * _WARP - len(linear)
         self.offset = split(site.offset, self.counters)
         self.address = compiled(self.offset.rest)
         self.winners = choices(self.offset.rest)
@@ -113,8 +115,9 @@ class _Count:
                     continue  # repeats: `_repeating` takes one value for each of its phases
                 decisions.append(Decision(term.affine.coefficients, 0, 0, term.operator, term.affine.tangled))
                 continue
-            values = [term.values(thread) for thread in self.threads]
-            decisions.append(Decision(term.affine.coefficients, min(values), max(values), term.operator))
+            values = term.values(self.threads)
+            low, high = int(np.min(values)), int(np.max(values))
+            decisions.append(Decision(term.affine.coefficients, low, high, term.operator))
         return decisions
 
     # One region
@@ -123,7 +126,7 @@ class _Count:
         rest = self.offset.rest
         if self.winners:
             varying = frozenset(c for c in self.counters if region[c][1] > 1)
-            rest = settled(rest, varying, {**{c: region[c][0] for c in self.counters}, **self.threads[0]})
+            rest = settled(rest, varying, {**{c: region[c][0] for c in self.counters}, **self.threads})
         repeating = {c: self._repeating(c, region[c], rest) for c in self._tangled() if region[c][1] > 1}
         combinations = 1
         for phases in repeating.values():
@@ -182,39 +185,38 @@ class _Count:
         return histogram
 
     def _warps(self, values: Mapping[sympy.Symbol, int], base: int, times: int, residues: Mapping[int, int]) -> None:
-        addresses: list[int | None] = []
-        for thread in self.threads:
-            everything = {**values, **thread}
-            if self._runs(everything):
-                addresses.append((self.address(everything) + base) * self.bytes)
-            else:
-                addresses.append(None)
-        for start in range(0, len(addresses), _WARP):
-            lanes = tuple(addresses[start : start + _WARP])
-            active = sum(a is not None for a in lanes)
-            if not active:
-                continue
-            full = lanes + (None,) * (_WARP - len(lanes))
-            for residue, count in residues.items():
-                self._add(full, residue, count * times, active, mixed=active < len(lanes))
+        everything: Values = {**values, **self.threads}
+        count = self.warps * _WARP
+        addresses = np.zeros(count, np.int64)
+        active = np.zeros(count, np.bool_)
+        threads = count - self.padding
+        active[:threads] = self._runs(everything)
+        addresses[:threads] = (self.address(everything) + base) * self.bytes
+        for first in range(0, count, _WARP):
+            lanes, on = addresses[first : first + _WARP], active[first : first + _WARP]
+            running = int(np.count_nonzero(on))
+            if running:
+                present = min(_WARP, threads - first)
+                for residue, times_more in residues.items():
+                    self._add(lanes + residue, on, times_more * times, running, mixed=running < present)
 
-    def _runs(self, values: Values) -> bool:
+    def _runs(self, values: Values) -> Any:
+        running: Any = True
         for negated, terms in self.predicates:
-            holds = all(_holds(term, values) for term in terms)
-            if holds == negated:
-                return False
-        return True
+            holds: Any = True
+            for term in terms:
+                holds = holds & _holds(term, values)
+            running = running & (np.logical_not(holds) if negated else holds)
+        return running
 
-    def _add(self, lanes: tuple[int | None, ...], residue: int, count: int, active: int, *, mixed: bool) -> None:
-        first = next(a for a in lanes if a is not None)
-        anchor = first - (first + residue) % self.period
-        relative = tuple(None if a is None else a - anchor for a in lanes)
-        cost = self.result.seen.get(relative)
+    def _add(self, lanes: Numbers, on: NDArray[np.bool_], count: int, active: int, *, mixed: bool) -> None:
+        low = int(lanes[on].min())
+        relative = np.where(on, lanes - (low - low % self.period), -1)
+        key = relative.tobytes()
+        cost = self.result.seen.get(key)
         if cost is None:
-            low = min(a for a in relative if a is not None)
-            lift = -(low // self.period) * self.period
-            cost = self.measure(tuple(None if a is None else a + lift for a in relative))
-            self.result.seen[relative] = cost
+            cost = self.measure(tuple(None if a < 0 else int(a) for a in relative))
+            self.result.seen[key] = cost
         requests, wavefronts, ideal, sectors, ideal_sectors = cost
         result = self.result
         result.warps += count
@@ -227,10 +229,11 @@ class _Count:
         result.ideal_sectors += count * ideal_sectors
         ratio = max(wavefronts / ideal if ideal else 0.0, sectors / ideal_sectors if ideal_sectors else 0.0)
         if ratio > result.worst_ratio:
-            result.worst_ratio, result.worst = ratio, tuple(None if a is None else a + residue for a in lanes)
+            result.worst_ratio = ratio
+            result.worst = tuple(int(a) if o else None for a, o in zip(lanes, on, strict=True))
 
 
-def _holds(term: _Term, values: Values) -> bool:
+def _holds(term: _Term, values: Values) -> Any:
     value = term.values(values) + sum(c * values[v] for v, c in term.affine.coefficients.items())
     match term.operator:
         case "<":
