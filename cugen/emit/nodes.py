@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from cugen.emit.ctypes import c_name, constant_literal, literal, narrowed, widened
+from cugen.emit import tables
+from cugen.emit.ctypes import c_name, literal, narrowed, widened
 from cugen.emit.integers import IntegerPrinter
 from cugen.emit.values import ValuePrinter
 from cugen.plan.ir import (
@@ -25,7 +26,7 @@ from cugen.plan.ir import (
     Store,
     Vector,
 )
-from cugen.plan.symbols import Integer, Ranges, bounds
+from cugen.plan.symbols import Integer, Ranges
 from cugen.spec.expressions import Const, Expr, Local
 from cugen.spec.types import INT64, DType
 
@@ -157,13 +158,8 @@ class NodePrinter(ValuePrinter):
         return f"{target} = reinterpret_cast<{cast}>({start})"
 
     def initializer(self, array: Array) -> str:
-        """`{{1.0f, 2.0f}, {3.0f, 4.0f}}`, nested as the array's dimensions."""
-        assert array.values is not None
-        items = [constant_literal(value, array.dtype) for value in array.values]
-        shape = [bounds(extent, self.integers.ranges)[1] for extent in array.shape] if not array.flat else []
-        for extent in reversed(shape[1:]):
-            items = ["{" + ", ".join(items[n : n + extent]) + "}" for n in range(0, len(items), extent)]
-        return "{" + ", ".join(items) + "}" if array.shape else items[0]
+        """The baked values of a table, nested as its dimensions."""
+        return tables.initializer(array, self.integers.ranges)
 
     def _vector_type(self, element: DType, width: int) -> str:
         self.functions.setdefault(("vector", ""))
