@@ -29,8 +29,7 @@ extern "C" __global__ void __launch_bounds__(256) jacobi2d(
         const float u_i_jp1 = u[i * W + j + 1];
         chosen = 0.25f * (u_im1_j + u_ip1_j + u_i_jm1 + u_i_jp1);
     } else {
-        const float u_i_j = u[i * W + j];
-        chosen = u_i_j;
+        chosen = u[i * W + j];
     }
     next[i * W + j] = chosen;
 }

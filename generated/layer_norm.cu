@@ -37,7 +37,7 @@ extern "C" __global__ void __launch_bounds__(256) layer_norm_mu(
         const float x_i_j = x[i * N + j];
         sum += x_i_j;
     }
-    const float mean = sum / (float)N;
+    const float mean = sum / N;
     mu[i] = mean;
     float sum_ = 0.0f;
     for (int j_1 = 0; j_1 < N; ++j_1) {
@@ -45,7 +45,7 @@ extern "C" __global__ void __launch_bounds__(256) layer_norm_mu(
         const float difference = x_i_j_1 - mean;
         sum_ += difference * difference;
     }
-    scale[i] = rsqrtf(sum_ / (float)N + eps);
+    scale[i] = rsqrtf(sum_ / N + eps);
 }
 
 extern "C" __global__ void __launch_bounds__(256) layer_norm_y(

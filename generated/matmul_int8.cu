@@ -35,7 +35,7 @@ extern "C" __global__ void __launch_bounds__(256) matmul_int8(
         __syncthreads();
         #pragma unroll
         for (int k = 0; k < 16; ++k) {
-            sum += (int)As[ty][k] * (int)Bs[k][tx];
+            sum += As[ty][k] * Bs[k][tx];
         }
         __syncthreads();
     }

@@ -33,7 +33,7 @@ extern "C" __global__ void __launch_bounds__(256) rms_norm_dynamic_scale(
         const float x_i_j = x[(long long)i * N + j];
         sum += x_i_j * x_i_j;
     }
-    scale[i] = rsqrtf(sum / (float)N + eps);
+    scale[i] = rsqrtf(sum / N + eps);
 }
 
 extern "C" __global__ void __launch_bounds__(256) rms_norm_dynamic_y(
