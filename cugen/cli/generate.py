@@ -1,10 +1,13 @@
-"""Write <stem>.cu, <stem>.h and <stem>.json for each kernel of the specs. Files that are current are left alone."""
+"""Write <stem>.cu, <stem>.h and <stem>.json for each kernel of the specs. Variants that compute the same also get a
+<name>.h, whose launcher takes the largest that the device allows. Files that are current are left alone."""
 
 from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -12,13 +15,23 @@ from cugen.cli.failures import DONE, NO, files_of_the_user, wrong_call
 from cugen.cli.specs import add_options, load_files, refuse
 from cugen.cli.terminal import note, progress
 from cugen.emit import files
-from cugen.emit.inputs import input_files, input_hash
+from cugen.emit.inputs import input_files, input_hash, shared_input_hash
 
 if TYPE_CHECKING:
+    from cugen.emit.variants import Entry
     from cugen.spec.diagnostics import Diagnostic
     from cugen.spec.model import Spec
+    from cugen.spec.siblings import Siblings
 
 _CHUNKS_PER_JOB = 4
+
+
+@dataclass(frozen=True, slots=True)
+class _Made:
+    """A kernel's files, and for a variant what a launcher of several must know of it."""
+
+    texts: files.Texts
+    entry: Entry | None
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -41,23 +54,43 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def execute(args: argparse.Namespace) -> int:
+    from cugen.spec.siblings import siblings
+
     specs = load_files(args.specs, args)
-    _refuse_equal_stems(specs)
+    groups = siblings(specs)
+    _refuse_equal_stems(specs, groups)
     outputs = [path for spec in specs for path in files.paths(args.output, spec.kernel)]
+    outputs += [files.header_path(args.output, group.name) for group in groups]
     if args.list:
         print("\n".join(map(str, outputs)))
         return DONE
     # A gate doesn't trust the hashes in the files that it checks.
     every = args.check or args.write == "always"
-    wanted = [s for s in specs if every or not files.is_current(args.output, s.kernel, input_hash(s))]
-    texts = _generate_all(wanted, args)
+    stale = [
+        group
+        for group in groups
+        if every or not files.is_current_header(args.output, group.name, shared_input_hash(group.specs))
+    ]
+    needed = {spec.kernel for group in stale for spec in group.specs}
+    wanted = [
+        spec
+        for spec in specs
+        if every or spec.kernel in needed or not files.is_current(args.output, spec.kernel, input_hash(spec))
+    ]
+    made = _generate_all(wanted, args)
+    texts = [result.texts for result in made]
+    headers = _headers(stale, {result.texts.stem: result.entry for result in made if result.entry})
     if args.check:
-        return _check(texts, args)
+        return _check(texts, headers, args)
     with files_of_the_user():
-        for made in texts:
-            for path in files.write(args.output, made, always=args.write == "always"):
-                if not args.quiet:
-                    print(f"wrote {path}")
+        always = args.write == "always"
+        written = chain(
+            (path for text in texts for path in files.write(args.output, text, always=always)),
+            (path for header in headers for path in files.write_header(args.output, header, always=always)),
+        )
+        for path in written:
+            if not args.quiet:
+                print(f"wrote {path}")
         if args.depfile:
             _write_depfile(args.depfile, outputs, specs)
     if not wanted:
@@ -65,7 +98,7 @@ def execute(args: argparse.Namespace) -> int:
     return DONE
 
 
-def _refuse_equal_stems(specs: Sequence[Spec]) -> None:
+def _refuse_equal_stems(specs: Sequence[Spec], groups: Sequence[Siblings]) -> None:
     first: dict[str, Spec] = {}
     for spec in specs:
         if spec.kernel in first:
@@ -75,14 +108,36 @@ def _refuse_equal_stems(specs: Sequence[Spec]) -> None:
                 "give one of them another name, or generate them into different folders",
             )
         first[spec.kernel] = spec
+    for group in groups:
+        if group.name in first:
+            one, other = first[group.name].dependencies[0], group.specs[0].dependencies[0]
+            raise wrong_call(
+                f"two files are called `{group.name}.h`: from {one}, and for the variants `{group.specs[0].kernel}`, … "
+                f"in {other}",
+                "give one of the kernels another name, or generate them into different folders",
+            )
+        first[group.name] = group.specs[0]
 
 
-def _generate_all(specs: Sequence[Spec], args: argparse.Namespace) -> list[files.Texts]:
-    """The texts of all kernels; Failure with every finding where one is refused."""
-    made: list[files.Texts] = []
+def _headers(groups: Sequence[Siblings], entries: Mapping[str, Entry]) -> list[files.Header]:
+    """What variants share; all of their kernels are among `entries`."""
+    if not groups:
+        return []
+    from cugen.emit.variants import variants_header
+
+    headers = []
+    for group in groups:
+        text = variants_header(group, [entries[spec.kernel] for spec in group.specs])
+        headers.append(files.Header(group.name, files.stamped(text, shared_input_hash(group.specs))))
+    return headers
+
+
+def _generate_all(specs: Sequence[Spec], args: argparse.Namespace) -> list[_Made]:
+    """What all kernels give; Failure with every finding where one is refused."""
+    made: list[_Made] = []
     findings: list[Diagnostic] = []
     for result in progress(_results(specs, args.jobs), len(specs), "generating", quiet=args.quiet):
-        if isinstance(result, files.Texts):
+        if isinstance(result, _Made):
             made.append(result)
         else:
             findings += result
@@ -90,7 +145,7 @@ def _generate_all(specs: Sequence[Spec], args: argparse.Namespace) -> list[files
     return made
 
 
-def _results(specs: Sequence[Spec], jobs: int) -> Iterator[files.Texts | tuple[Diagnostic, ...]]:
+def _results(specs: Sequence[Spec], jobs: int) -> Iterator[_Made | tuple[Diagnostic, ...]]:
     if jobs == 1 or len(specs) < 2:
         yield from map(_generate, specs)
         return
@@ -101,8 +156,9 @@ def _results(specs: Sequence[Spec], jobs: int) -> Iterator[files.Texts | tuple[D
         yield from pool.map(_generate, specs, chunksize=chunk)
 
 
-def _generate(spec: Spec) -> files.Texts | tuple[Diagnostic, ...]:
-    """The texts, or why there are none; an exception of ours wouldn't survive the way between processes."""
+def _generate(spec: Spec) -> _Made | tuple[Diagnostic, ...]:
+    """The files, or why there are none; an exception of ours wouldn't survive the way between processes."""
+    from cugen.emit.variants import make_entry
     from cugen.kernel import generate
     from cugen.spec.diagnostics import SpecError
 
@@ -110,11 +166,13 @@ def _generate(spec: Spec) -> files.Texts | tuple[Diagnostic, ...]:
         kernel = generate(spec)
     except SpecError as error:
         return error.diagnostics
-    return files.Texts(spec.kernel, kernel.source, kernel.header, kernel.manifest.to_json())
+    entry = make_entry(spec, kernel.plan, kernel.manifest) if spec.variant else None
+    return _Made(files.Texts(spec.kernel, kernel.source, kernel.header, kernel.manifest.to_json()), entry)
 
 
-def _check(texts: Sequence[files.Texts], args: argparse.Namespace) -> int:
+def _check(texts: Sequence[files.Texts], headers: Sequence[files.Header], args: argparse.Namespace) -> int:
     found = [difference for made in texts for difference in files.differences(args.output, made)]
+    found += [difference for header in headers for difference in files.header_differences(args.output, header)]
     for difference in found:
         sys.stdout.write(difference.diff)
         note(f"{difference.path}: {difference.state}", quiet=args.quiet)

@@ -1,7 +1,8 @@
 """`<stem>.cu`, `<stem>.h` and `<stem>.json` on disk: whether they are current, how they differ, and writing them.
 
 Each file is replaced by one rename, so a reader sees the whole old or the whole new one. The manifest comes last: its
-hashes tell an interrupted set, and one that somebody edited, from a good one.
+hashes tell an interrupted set, and one that somebody edited, from a good one. The header that variants share has no
+manifest: its last line holds the hashes.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from pathlib import Path
 from cugen.plan.manifest import is_untouched
 
 SUFFIXES = (".cu", ".h", ".json")
+_STAMP = re.compile(r"\n// Input ([0-9a-f]{16}), text ([0-9a-f]{16})\.\n\Z")
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,6 +46,14 @@ class Difference:
     diff: str  # unified, from the file on disk to what would be written
 
 
+@dataclass(frozen=True, slots=True)
+class Header:
+    """`<stem>.h` by itself, for variants; `text` is stamped."""
+
+    stem: str
+    text: str
+
+
 def paths(folder: Path, stem: str) -> tuple[Path, Path, Path]:
     """The three files. ValueError for a stem that would leave the folder."""
     if Path(stem).name != stem:
@@ -64,6 +74,33 @@ def is_current(folder: Path, stem: str, input_hash: str) -> bool:
         return [input_hash, _sha256(source.read_bytes()), _sha256(header.read_bytes())] == expected
     except (OSError, KeyError):
         return False
+
+
+def header_path(folder: Path, stem: str) -> Path:
+    """Where a header by itself goes. ValueError for a stem that would leave the folder."""
+    return paths(folder, stem)[1]
+
+
+def stamped(text: str, input_hash: str) -> str:
+    """`text` and a last line that says what it was made from, and whether somebody has edited it since."""
+    start = input_hash[:16]
+    return f"{text}\n// Input {start}, text {_digest(text, start)}.\n"
+
+
+def is_current_header(folder: Path, stem: str, input_hash: str) -> bool:
+    """Whether the header on disk was made from the same input and nobody has touched it since."""
+    found = _content(header_path(folder, stem))
+    return found is not None and _input_of(_decoded(found)) == input_hash[:16]
+
+
+def write_header(folder: Path, header: Header, *, always: bool = False) -> tuple[Path, ...]:
+    """As `write`, for a header by itself."""
+    folder.mkdir(parents=True, exist_ok=True)
+    path = header_path(folder, header.stem)
+    if not always and _content(path) == header.text.encode():
+        return ()
+    write_atomically(path, header.text.encode())
+    return (path,)
 
 
 def write(folder: Path, texts: Texts, *, always: bool = False) -> tuple[Path, ...]:
@@ -102,6 +139,18 @@ def differences(folder: Path, texts: Texts) -> Iterator[Difference]:
             yield Difference(path, state, _diff(str(path), str(path), _decoded(found), text))
 
 
+def header_differences(folder: Path, header: Header) -> Iterator[Difference]:
+    """As `differences`, for a header by itself."""
+    path = header_path(folder, header.stem)
+    found = _content(path)
+    if found is None:
+        yield Difference(path, "missing", _diff("/dev/null", str(path), "", header.text))
+    elif found != header.text.encode():
+        text = _decoded(found)
+        state = "stale" if _input_of(text) else "edited by hand"
+        yield Difference(path, state, _diff(str(path), str(path), text, header.text))
+
+
 def make_rule(targets: Iterable[Path], dependencies: Iterable[str]) -> str:
     """A depfile: one rule in the syntax of Make, which Ninja reads too. ValueError for a path that
     this syntax can't say: one with a line break, or with a blank or a backslash at its end."""
@@ -115,6 +164,18 @@ def _escaped(path: str) -> str:
     if re.search(r"[\n\r\0]|[ \t\\]$", path):
         raise ValueError(f"a depfile can't hold the path {path!r}")
     return re.sub(r"(\\*)([ \t#:])", r"\1\1\\\2", path).replace("$", "$$")
+
+
+def _input_of(text: str) -> str:
+    """The start of the hash of what a stamped text was made from; empty where it isn't as it was written."""
+    stamp = _STAMP.search(text)
+    if stamp is None or _digest(text[: stamp.start()], stamp[1]) != stamp[2]:
+        return ""
+    return stamp[1]
+
+
+def _digest(text: str, input_start: str) -> str:
+    return _sha256(f"{input_start}\0{text}".encode())[:16]
 
 
 def _recorded_hashes(folder: Path, stem: str) -> tuple[str, str, str]:

@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from math import prod
+from typing import TYPE_CHECKING
 
+from cugen.plan.demand import WORDS, demand
 from cugen.plan.manifest import LaunchEntry, Manifest
 from cugen.run.codes import OVER_A_LIMIT
 from cugen.run.errors import RunError
 from cugen.run.sizes import evaluate_all
+
+if TYPE_CHECKING:
+    from cugen.kernel import Kernel
 
 PLAIN_SHARED_BYTES = 48 * 1024  # beyond it a function's own limit must be raised first
 
@@ -54,6 +59,31 @@ def check_launch(
         )
     x, y, z = grid
     return x, y, z
+
+
+def largest_that_fits(kernels: Sequence[Kernel], limits: Limits) -> Kernel:
+    """Of variants that compute the same, the one with the most shared memory, then threads, per block that a device
+    allows: the choice of the launcher in their `<name>.h`. RunError (CG5010) with what the smallest needs and what
+    the device allows; ValueError where there are no kernels."""
+    if not kernels:
+        raise ValueError("no kernels to choose from")
+    ordered = sorted(kernels, key=lambda kernel: demand(kernel.manifest).size, reverse=True)
+    allowed = {
+        "threads": limits.threads,
+        "static": min(limits.shared_bytes, PLAIN_SHARED_BYTES),
+        "dynamic": limits.shared_bytes,
+    }
+    for kernel in ordered:
+        if all(amount <= allowed[key] for key, amount in demand(kernel.manifest).parts().items()):
+            return kernel
+    smallest = ordered[-1]
+    needed = demand(smallest.manifest)
+    has = " and ".join(f"{allowed[key]} {WORDS[key]}" for key in needed.parts())
+    raise RunError(
+        OVER_A_LIMIT,
+        f"`{smallest.name}` needs {needed}; {limits.device} allows {has}",
+        "add a variant with smaller tiles",
+    )
 
 
 def dynamic_limits(manifest: Manifest) -> dict[str, int]:

@@ -1,0 +1,28 @@
+// matmul_tile_variants__16: C = A·B with tiles of 16 × 16
+//
+// computes  C[m, n] = sum(A[m, k] * B[k, n], k)
+// params    M = 70, K = 45, N = 83
+// A         input, float32 [70, 45], shared
+// B         input, float32 [45, 83], shared
+// C         output, float32 [70, 83]
+// launch    grid (6, 5, 1), block (16, 16, 1), 2048 bytes of shared memory; family tiled
+//
+// Made by cugen 0.1.0 from matmul_tile_variants.yaml (hash 35c536eac18a3a65) for sm_90. Edit the spec, not this file.
+#pragma once
+
+#include <cuda_runtime_api.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+// Launches on `stream` and returns without waiting. All pointers are to device memory.
+cudaError_t matmul_tile_variants__16_launch(
+    const float* A,
+    const float* B,
+    float* C,
+    cudaStream_t stream);
+
+#ifdef __cplusplus
+}
+#endif

@@ -1,0 +1,62 @@
+// matmul_tile_variants__32: C = A·B with tiles of 32 × 32
+//
+// computes  C[m, n] = sum(A[m, k] * B[k, n], k)
+// params    M = 70, K = 45, N = 83
+// A         input, float32 [70, 45], shared
+// B         input, float32 [45, 83], shared
+// C         output, float32 [70, 83]
+// launch    grid (3, 3, 1), block (32, 32, 1), 8192 bytes of shared memory; family tiled
+//
+// Made by cugen 0.1.0 from matmul_tile_variants.yaml (hash ce59b0bd3a3042e6) for sm_90. Edit the spec, not this file.
+
+constexpr int M = 70;
+constexpr int K = 45;
+constexpr int N = 83;
+
+extern "C" __global__ void __launch_bounds__(1024) matmul_tile_variants__32(
+    const float* __restrict__ A,
+    const float* __restrict__ B,
+    float* __restrict__ C)
+{
+    __shared__ float As[32][32];
+    __shared__ float Bs[32][32];
+
+    const int tx = threadIdx.x;
+    const int ty = threadIdx.y;
+    const int m0 = blockIdx.y * 32;
+    const int n0 = blockIdx.x * 32;
+    const int m = m0 + ty;
+    const int n = n0 + tx;
+
+    float sum = 0.0f;
+    for (int k0 = 0; k0 < K; k0 += 32) {
+        As[ty][tx] = m < M && k0 + tx < K ? A[m * K + k0 + tx] : 0.0f;
+        Bs[ty][tx] = k0 + ty < K && n < N ? B[(k0 + ty) * N + n] : 0.0f;
+        __syncthreads();
+        #pragma unroll
+        for (int k = 0; k < 32; ++k) {
+            sum += As[ty][k] * Bs[k][tx];
+        }
+        __syncthreads();
+    }
+
+    if (m >= M || n >= N)
+        return;
+    C[m * N + n] = sum;
+}
+
+#if defined(__CUDACC__) && !defined(__CUDACC_RTC__)
+
+#include <cuda_runtime.h>
+
+extern "C" cudaError_t matmul_tile_variants__32_launch(
+    const float* A,
+    const float* B,
+    float* C,
+    cudaStream_t stream)
+{
+    matmul_tile_variants__32<<<dim3((N + 31) / 32, (M + 31) / 32), dim3(32, 32), 0, stream>>>(A, B, C);
+    return cudaGetLastError();
+}
+
+#endif

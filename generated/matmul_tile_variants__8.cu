@@ -1,0 +1,62 @@
+// matmul_tile_variants__8: C = A·B with tiles of 8 × 8
+//
+// computes  C[m, n] = sum(A[m, k] * B[k, n], k)
+// params    M = 70, K = 45, N = 83
+// A         input, float32 [70, 45], shared
+// B         input, float32 [45, 83], shared
+// C         output, float32 [70, 83]
+// launch    grid (11, 9, 1), block (8, 8, 1), 512 bytes of shared memory; family tiled
+//
+// Made by cugen 0.1.0 from matmul_tile_variants.yaml (hash 641a8d20604ace2d) for sm_90. Edit the spec, not this file.
+
+constexpr int M = 70;
+constexpr int K = 45;
+constexpr int N = 83;
+
+extern "C" __global__ void __launch_bounds__(64) matmul_tile_variants__8(
+    const float* __restrict__ A,
+    const float* __restrict__ B,
+    float* __restrict__ C)
+{
+    __shared__ float As[8][8];
+    __shared__ float Bs[8][8];
+
+    const int tx = threadIdx.x;
+    const int ty = threadIdx.y;
+    const int m0 = blockIdx.y * 8;
+    const int n0 = blockIdx.x * 8;
+    const int m = m0 + ty;
+    const int n = n0 + tx;
+
+    float sum = 0.0f;
+    for (int k0 = 0; k0 < K; k0 += 8) {
+        As[ty][tx] = m < M && k0 + tx < K ? A[m * K + k0 + tx] : 0.0f;
+        Bs[ty][tx] = k0 + ty < K && n < N ? B[(k0 + ty) * N + n] : 0.0f;
+        __syncthreads();
+        #pragma unroll
+        for (int k = 0; k < 8; ++k) {
+            sum += As[ty][k] * Bs[k][tx];
+        }
+        __syncthreads();
+    }
+
+    if (m >= M || n >= N)
+        return;
+    C[m * N + n] = sum;
+}
+
+#if defined(__CUDACC__) && !defined(__CUDACC_RTC__)
+
+#include <cuda_runtime.h>
+
+extern "C" cudaError_t matmul_tile_variants__8_launch(
+    const float* A,
+    const float* B,
+    float* C,
+    cudaStream_t stream)
+{
+    matmul_tile_variants__8<<<dim3((N + 7) / 8, (M + 7) / 8), dim3(8, 8), 0, stream>>>(A, B, C);
+    return cudaGetLastError();
+}
+
+#endif
