@@ -163,16 +163,18 @@ class ValuePrinter:
             return f"{left} {symbol} {right}", _PRODUCT
         if op.name in ("minimum", "maximum"):
             function = "min" if op.name == "minimum" else "max"
-            same = self._same_width(op)
-            text = ", ".join(self._widened_to(arg, same) for arg in op.args)
+            # Smaller types become an int by themselves.
+            same = self.c_type(op)
+            plain = same == INT32
+            text = ", ".join(self.print(arg) if plain else self._argument(arg, same) for arg in op.args)
             return f"{function}({text})", _ATOM
-        arguments = ", ".join(self._widened_to(arg, dtype) for arg in op.args)
+        arguments = ", ".join(self._argument(arg, dtype) for arg in op.args)
         return self._helper(_INTEGER_HELPERS[op.name], dtype, arguments)
 
     def _arithmetic(self, op: Op) -> tuple[str, int]:
         dtype = op.dtype
         if self._may_wrap(op) and dtype.kind is Kind.INT and dtype.bits >= 32:
-            arguments = ", ".join(self._widened_to(arg, dtype) for arg in op.args)
+            arguments = ", ".join(self._argument(arg, dtype) for arg in op.args)
             return self._helper(_WRAPPING[op.name], dtype, arguments)
         if self._is_wider_than_operands(op):
             first, *rest = op.args
@@ -213,9 +215,9 @@ class ValuePrinter:
         """The operands without a conversion to the other one's float type, which C makes by itself."""
         left, right = op.args
         if isinstance(left, Cast) != isinstance(right, Cast):
-            if isinstance(left, Cast) and left.to == right.dtype and left.to.is_float:
+            if isinstance(left, Cast) and _widens_to(left, right.dtype):
                 left = left.arg
-            elif isinstance(right, Cast) and right.to == left.dtype and right.to.is_float:
+            elif isinstance(right, Cast) and _widens_to(right, left.dtype):
                 right = right.arg
         return left, right
 
@@ -227,22 +229,64 @@ class ValuePrinter:
     def _may_wrap(self, op: Op) -> bool:
         return op.dtype.is_integer and not fits(unwrapped(op, self.ranges), op.dtype)
 
-    def _is_narrow(self, expr: Expr) -> bool:
-        """Whether C computes this int64 in an `int`: indices, params and small literals."""
+    def c_type(self, expr: Expr) -> DType:
+        """The type in which C computes the text of an integer or bool: an int where int64 values need no more."""
         match expr:
-            case Const(value=value):
-                return fits((int(value), int(value)), INT32)
-            case Local(name=name):
-                return name in self.ranges and name not in self.wide and name not in self.long_locals
+            case Const(value=value, dtype=dtype) if dtype.kind is not Kind.BOOL:
+                return INT32 if dtype.bits < 32 or (dtype == INT64 and fits((int(value), int(value)), INT32)) else dtype
+            case Local(name=name, dtype=dtype) if dtype == INT64:
+                own = name in self.ranges and name not in self.wide and name not in self.long_locals
+                return INT32 if own and not isinstance(expr, Element) else INT64
             case ParamValue(name=name):
-                return self.params[name] not in self.wide
-            case Op(name="add" | "sub" | "mul" | "neg"):
-                return all(map(self._is_narrow, expr.args)) and fits(unwrapped(expr, self.ranges), INT32)
-            case Op(name="floordiv" | "mod"):
-                return all(map(self._is_narrow, expr.args)) and self._divides_as_c_does(expr)
-            case Cast(arg=arg, to=to):
-                return to == INT64 and arg.dtype.is_integer and arg.dtype.bits <= 32 and arg.dtype.name != "uint32"
-        return False
+                return INT64 if self.params[name] in self.wide else INT32
+            case Select(then=then, orelse=orelse):
+                a, b = self.c_type(then), self.c_type(orelse)
+                return a if a == b else _common(a, b)
+            case Cast(arg=arg, to=to) if self._needs_no_cast(expr):
+                return (
+                    self.c_type(Const(_converted(int(arg.value), to), to))
+                    if isinstance(arg, Const)
+                    else self.c_type(arg)
+                )
+            case Op(dtype=dtype, args=args) if dtype.is_integer:
+                return self._type_of_operator(expr, [self.c_type(arg) for arg in args])
+        return expr.dtype
+
+    def _type_of_operator(self, op: Op, operands: list[DType]) -> DType:
+        match op.name:
+            case "floor" | "ceil" | "round" | "trunc":
+                return operands[0]
+            case "abs" if op.dtype.kind is Kind.UINT:
+                return operands[0]
+            case "invert" if op.dtype.bits >= 32:
+                return _common(operands[0], INT32)
+            case "bitand" | "bitor" | "bitxor":
+                return _common(*operands)
+            case "floordiv" | "mod" if self._divides_as_c_does(op):
+                return _common(*operands)
+            case "minimum" | "maximum":
+                return _common(*operands)
+            case "add" | "sub" | "mul" | "neg" if op.dtype == INT64:
+                narrow = all(operand.bits <= 32 for operand in operands) and fits(unwrapped(op, self.ranges), INT32)
+                return INT32 if narrow else INT64
+            case "add" | "sub" | "mul" | "neg" if op.dtype.kind is Kind.INT and not self._may_wrap(op):
+                return INT32
+        return op.dtype
+
+    def _is_narrow(self, expr: Expr) -> bool:
+        """Whether C computes this int64 in an `int`."""
+        return self.c_type(expr).bits <= 32
+
+    def _needs_no_cast(self, cast: Cast) -> bool:
+        """Whether C holds the operand of an integer conversion in a type that serves as well."""
+        source, to = cast.arg.dtype, cast.to
+        if source == to or (isinstance(cast.arg, Const) and not source.is_float and not to.is_float):
+            return True
+        if source.is_float or to not in (INT32, INT64):
+            return False
+        # What has 32 bits or fewer becomes an int by itself, or is widened where more is asked for.
+        held = self.c_type(cast.arg)
+        return held != UINT32 and held.bits <= 32 and (to == INT64 or source.bits < 32 or source == INT64)
 
     def _is_wider_than_operands(self, op: Op) -> bool:
         return op.dtype == INT64 and all(map(self._is_narrow, op.args)) and not self._is_narrow(op)
@@ -251,20 +295,13 @@ class ValuePrinter:
         """C rounds toward zero and faults on zero: the same only where nothing is negative and the divisor positive."""
         return interval(op.args[0], self.ranges)[0] >= 0 and interval(op.args[1], self.ranges)[0] > 0
 
-    def _same_width(self, op: Op) -> DType:
-        return INT32 if op.dtype == INT64 and all(map(self._is_narrow, op.args)) else op.dtype
-
-    def _widened_to(self, expr: Expr, dtype: DType) -> str:
+    def _argument(self, expr: Expr, dtype: DType) -> str:
         """An argument of a call, where C picks the overload by type."""
-        if isinstance(expr, Cast) and expr.to == dtype == INT32 and expr.arg.dtype.bits < 32:
-            return f"(int){self._below(expr.arg, _PRODUCT)}"
-        if dtype == INT64 and self._is_narrow(expr):
-            if isinstance(expr, Const):
-                return f"{expr.value}LL"
-            return f"(long long){self._below(expr, _PRODUCT)}"
-        if dtype.bits < 32:
-            return f"({c_name(dtype)}){self._below(expr, _PRODUCT)}" if isinstance(expr, Const) else self.print(expr)
-        return self.print(expr)
+        if self.c_type(expr) == dtype:
+            return self.print(expr)
+        if isinstance(expr, Const) and dtype.bits >= 32:
+            return literal(expr.value, dtype)
+        return f"({c_name(dtype)}){self._below(expr, _PRODUCT)}"
 
     def _truncated(self, text: str, precedence: int, dtype: DType) -> tuple[str, int]:
         return f"({c_name(dtype)})({text})" if precedence > _ATOM else f"({c_name(dtype)}){text}", _UNARY
@@ -279,16 +316,12 @@ class ValuePrinter:
             self.headers.setdefault(header)
         if to.compute != to:
             return widened(narrowed(self.print(cast.arg), to), to), _ATOM
-        if source == to:
+        if isinstance(cast.arg, Const) and not source.is_float and not (to.is_float and abs(cast.arg.value) > 2**53):
+            return self._literal(_converted(int(cast.arg.value), to), to)
+        if source == to or self._needs_no_cast(cast):
             return self._print(cast.arg)
-        if isinstance(cast.arg, Const) and not source.is_float:
-            return self._literal(cast.arg.value if not to.is_float else float(cast.arg.value), to)
         if source.is_float and to.is_integer:
             return self._from_float(cast)
-        if to == INT64 and self._is_narrow(cast):
-            return self._print(cast.arg)
-        if to == INT32 and ((source == INT64 and self._is_narrow(cast.arg)) or source.bits < 32):
-            return self._print(cast.arg)  # C computes in an int anyway
         if to.kind is Kind.BOOL:
             return f"{self._below(cast.arg, _EQUALITY)} != 0", _EQUALITY
         return f"({c_name(to)}){self._below(cast.arg, _PRODUCT)}", _UNARY
@@ -303,3 +336,29 @@ class ValuePrinter:
         else:
             text = f"__float2{_FROM_FLOAT[wide.name]}_rz({self.print(cast.arg)})"
         return (text, _ATOM) if wide == to else (f"({c_name(to)}){text}", _UNARY)
+
+
+def _common(a: DType, b: DType) -> DType:
+    """C's usual conversions of two integer operands."""
+    wider = a if a.bits > b.bits else b
+    if wider.bits < 32:
+        return INT32
+    if a.bits == b.bits:
+        return a if a.kind is Kind.UINT else b
+    return wider
+
+
+def _widens_to(cast: Cast, dtype: DType) -> bool:
+    """Whether C makes this conversion by itself beside an operand of the float type `dtype`."""
+    source = cast.arg.dtype
+    return cast.to == dtype and dtype.is_float and not (source.is_float and source.bits > dtype.bits)
+
+
+def _converted(value: int, to: DType) -> int | float | bool:
+    """An integer constant as a value of another type."""
+    if to.is_float:
+        return float(value)
+    if to.kind is Kind.BOOL:
+        return value != 0
+    value &= (1 << to.bits) - 1
+    return value - (1 << to.bits) if value > to.highest else value
