@@ -205,7 +205,7 @@ class IntegerPrinter:
         sign = "-" if coefficient < 0 else ""
         magnitude = abs(coefficient)
         if magnitude != 1:
-            builtin = factors[0].is_Symbol and factors[0].name.startswith(_BUILTINS)
+            builtin = any(s.name.startswith(_BUILTINS) for s in factors[0].free_symbols)
             factors.insert(len(factors) if builtin else 0, integer(magnitude))
         return sign + self._multiplied(factors, wide), _PRODUCT
 

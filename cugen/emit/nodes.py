@@ -28,7 +28,7 @@ from cugen.plan.ir import (
 )
 from cugen.plan.symbols import Integer, Ranges
 from cugen.spec.expressions import Const, Expr, Local
-from cugen.spec.types import INT64, DType
+from cugen.spec.types import INT64, DType, Kind
 
 _ATOM = 0  # the precedence of what never needs parentheses
 
@@ -153,6 +153,8 @@ class NodePrinter(ValuePrinter):
         rows = "".join(f"[{self.integer(extent)}]" for extent in array.padded_shape[1:])
         kind = c_name(array.dtype)
         start = "shared_memory" + (f" + {array.dynamic_offset}" if array.dynamic_offset else "")
+        if not array.shape:
+            return f"{kind}& {array.symbol} = *reinterpret_cast<{kind}*>({start})"
         target = f"{kind} (*{array.symbol}){rows}" if rows else f"{kind}* {array.symbol}"
         cast = f"{kind} (*){rows}" if rows else f"{kind}*"
         return f"{target} = reinterpret_cast<{cast}>({start})"
@@ -167,7 +169,12 @@ class NodePrinter(ValuePrinter):
 
     def _stored(self, access: Access) -> str:
         place = self.place(access)
-        return f"__ldg(&{place})" if access.array.space == "readonly" else place
+        if access.array.space != "readonly":
+            return place
+        if access.array.dtype.kind is Kind.BOOL or (access.array.dtype.is_float and access.array.dtype.bits == 8):
+            self.functions.setdefault(("load_byte", ""))
+            return f"load_byte(&{place})"
+        return f"__ldg(&{place})"
 
     def _zero(self, array: Array, zero: Const) -> str:
         return narrowed(literal(0, zero.dtype), array.dtype)

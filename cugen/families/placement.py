@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import sympy
+
 from cugen.families.base import Refusal, Request
+from cugen.families.kernels import tile_bytes
 from cugen.plan.ir import Access, Array, Barrier, Copy, Declare, For, Index, Loop, Node
 from cugen.plan.lowering import Lowering
 from cugen.plan.symbols import FloorDiv, Integer, Mod, bounds, integer, symbol
@@ -18,23 +21,22 @@ def placement_refusals(request: Request) -> tuple[Refusal, ...]:
     shared_bytes = 0
     for array in request.touched():
         memory, key = array.memory, f"arrays.{array.name}.memory"
-        elements = request.context.static(request.context.elements(array))
-        if memory.space == "shared":
-            if array.role == "temporary":
-                refusals.append(Refusal(f"can't keep {array.name}, which statements write, in shared memory", key))
-                continue
+        if memory.space not in ("shared", "register") or (memory.space == "register" and array.role == "temporary"):
+            continue
+        if array.role not in ("input", "baked"):
+            refusals.append(Refusal(f"stages inputs only, and statements write {array.name}", key))
+            continue
+        count = request.context.static(_count(request.context.arrays[array.name]))
+        if count is None:
+            refusals.append(Refusal(f"stages {array.name} whole, so its shape must be fixed", key))
+        elif memory.space == "register" and count > REGISTER_ELEMENTS:
+            reason = f"{array.name} has {count} elements; registers hold at most {REGISTER_ELEMENTS} a thread"
+            refusals.append(Refusal(reason, key))
+        elif memory.space == "shared":
             if memory.swizzle or memory.stages > 1:
                 refusals.append(Refusal(f"stages {array.name} whole: there is nothing to swizzle or to pipeline", key))
-            if elements is None:
-                refusals.append(Refusal(f"stages {array.name} whole, so its shape must be fixed", key))
-            else:
-                shared_bytes += _tile_elements(request, array.name, memory.pad) * array.dtype.bytes
-        elif memory.space == "register" and array.role != "temporary":
-            if elements is None:
-                refusals.append(Refusal(f"{array.name} in registers needs a fixed shape", key))
-            elif elements > REGISTER_ELEMENTS:
-                reason = f"{array.name} has {elements} elements; registers hold at most {REGISTER_ELEMENTS} a thread"
-                refusals.append(Refusal(reason, key))
+            tile = replace(request.context.arrays[array.name], pad=memory.pad)
+            shared_bytes += tile_bytes(tile, dict(request.context.ranges))
     limit = request.target.shared_per_block
     if shared_bytes > limit:
         names = ", ".join(a.name for a in request.touched() if a.memory.space == "shared")
@@ -51,20 +53,21 @@ def place(
     placed: dict[str, Array] = {}
     shared: list[Node] = []
     registers: list[Node] = []
+    offset = 0  # in the dynamic shared memory
     for declared in request.touched():
-        source = request.context.arrays[declared.name]
-        if declared.role == "temporary":
+        source, memory = request.context.arrays[declared.name], declared.memory
+        if declared.role == "temporary" or memory.space not in ("shared", "register"):
             continue
-        if declared.memory.space == "shared":
-            symbol_name = lowering.names.allocate(f"{source.symbol}_shared")
-            tile = replace(source, symbol=symbol_name, space="shared", flat=not source.shape, pad=declared.memory.pad)
-            tile = replace(tile, dynamic=declared.memory.dynamic)
-            placed[declared.name] = tile
+        name = lowering.names.allocate(f"{source.symbol}_{memory.space}")
+        tile = replace(source, symbol=name, space=memory.space, flat=False, pad=memory.pad, dynamic=memory.dynamic)
+        if memory.dynamic:
+            tile = replace(tile, dynamic_offset=offset)
+            offset += (tile_bytes(tile, lowering.ranges) + 15) // 16 * 16
+        placed[declared.name] = tile
+        if memory.space == "shared":
+            tile = replace(tile, values=None)
             shared += [Declare(tile), _fill(lowering, source, tile, block)]
-        elif declared.memory.space == "register":
-            symbol_name = lowering.names.allocate(f"{source.symbol}_register")
-            tile = replace(source, symbol=symbol_name, space="register", flat=not source.shape)
-            placed[declared.name] = tile
+        else:
             registers.append(Declare(tile))
             if source.values is None:
                 registers.append(_unrolled_fill(lowering, source, tile))
@@ -83,9 +86,7 @@ def _fill(lowering: Lowering, source: Array, tile: Array, block: tuple[int, int,
             builtin = symbol(f"threadIdx.{axis}")
             lowering.ranges[builtin] = (0, size - 1)
             thread, scale = thread + builtin * scale, scale * size
-    count: Integer = integer(1)
-    for extent in source.shape:
-        count = count * extent
+    count = _count(source)
     last = bounds(count, lowering.ranges)[1] - 1
     index = Index(lowering.names.allocate("element"), thread, (0, last))
     lowering.ranges[index.symbol] = index.range
@@ -95,8 +96,18 @@ def _fill(lowering: Lowering, source: Array, tile: Array, block: tuple[int, int,
         subscripts.insert(0, rest if position == 0 else Mod(rest, extent))
         rest = FloorDiv(rest, extent)
     places = tuple(subscripts)
-    copy = Copy(Access(tile, places, "store"), Access(source, places, "load"))
-    return For(Loop(index, thread, count, threads), (copy,))
+    origin = Access(source, places, "load")
+    if source.flat and (origin.offset() - _dense_offset(source, places)).expand() == 0:
+        origin = Access(replace(source, shape=(count,), strides=(integer(1),)), (index.symbol,), "load")
+    return For(Loop(index, thread, count, threads), (Copy(Access(tile, places, "store"), origin),))
+
+
+def _dense_offset(array: Array, subscripts: tuple[Integer, ...]) -> Integer:
+    """The place of an element among all, row by row."""
+    offset: Integer = integer(0)
+    for subscript, extent in zip(subscripts, array.shape, strict=True):
+        offset = offset * extent + subscript
+    return offset
 
 
 def _unrolled_fill(lowering: Lowering, source: Array, tile: Array) -> Node:
@@ -114,9 +125,5 @@ def _unrolled_fill(lowering: Lowering, source: Array, tile: Array) -> Node:
     return node
 
 
-def _tile_elements(request: Request, name: str, pad: int) -> int:
-    array = replace(request.context.arrays[name], pad=pad)
-    count: Integer = integer(1)
-    for extent in array.padded_shape:
-        count = count * extent
-    return bounds(count, dict(request.context.ranges))[1]
+def _count(array: Array) -> Integer:
+    return sympy.Mul(*array.shape)

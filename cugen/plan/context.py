@@ -11,7 +11,7 @@ from cugen.plan.ir import Array, Upload
 from cugen.plan.names import Names
 from cugen.plan.rounding import rounded
 from cugen.plan.subscripts import to_integer
-from cugen.plan.symbols import Integer, Range, bounds, symbol
+from cugen.plan.symbols import Integer, Maximum, Range, bounds, integer, symbol
 from cugen.spec import model
 from cugen.spec.model import Spec
 
@@ -30,12 +30,9 @@ class Context:
     uploads: tuple[Upload, ...]
 
     def elements(self, array: model.Array) -> Integer:
-        """How many elements the buffer spans, gaps of a pitch included; at most 0 where a dimension is 0."""
-        spans = [
-            (to_integer(extent, self.symbols) - 1) * to_integer(stride, self.symbols)
-            for extent, stride in zip(array.shape, array.strides, strict=True)
-        ]
-        return sympy.Add(1, *spans).expand()
+        """How many elements the buffer spans, gaps of a pitch included."""
+        count = _span(self.arrays[array.name])
+        return count if bounds(count, dict(self.ranges))[0] >= 0 else Maximum(count, integer(0))
 
     def static(self, expr: Integer) -> int | None:
         """The value of an expression over params, where all of them are fixed."""
@@ -66,19 +63,24 @@ def make_context(spec: Spec) -> Context:
         if array.space == "constant" or (declared.values is not None and declared.memory.space != "register"):
             if declared.values is None:
                 array = replace(array, symbol=names.allocate(f"{declared.name}_constant"))
-                static = [to_integer(extent, symbols) for extent in declared.shape]
-                count = bounds(sympy.Mul(*static), ranges)[1]
+                count = bounds(_span(array), ranges)[1]
                 uploads.append(Upload(array.symbol, declared.name, count * declared.dtype.bytes))
             constants.append(array)
         arrays[declared.name] = array
     return Context(spec, names, symbols, ranges, arrays, scalar_symbols, tuple(constants), tuple(uploads))
 
 
+def _span(array: Array) -> Integer:
+    """Elements from the first to the last; less than that where a dimension is 0."""
+    spans = [(extent - 1) * stride for extent, stride in zip(array.shape, array.strides, strict=True)]
+    return sympy.Add(1, *spans).expand()
+
+
 def _array(declared: model.Array, name: str, symbols: Mapping[str, Integer]) -> Array:
     shape = tuple(to_integer(extent, symbols) for extent in declared.shape)
     strides = tuple(to_integer(stride, symbols) for stride in declared.strides)
     space = declared.memory.space or "global"
-    if declared.values is not None and space in ("global", "readonly"):
+    if declared.values is not None and space in ("global", "readonly", "shared"):
         space = "table"
     if space in ("shared", "scratch", "register"):
         space = "global"

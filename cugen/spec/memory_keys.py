@@ -77,7 +77,7 @@ def check_constant_memory(arrays: Sequence[Array], scalars: Iterable[Scalar], sc
                 help="give the param a value, or use `memory: readonly`",
             )
             continue
-        before, total = total, total + elements * array.dtype.bytes
+        before, total = total, total + elements * _stored_bytes(array)
         if total > MAX_CONSTANT_BYTES:
             others = f" ({before} bytes are taken by others)" if before else ""
             scope.report.error(
@@ -85,10 +85,15 @@ def check_constant_memory(arrays: Sequence[Array], scalars: Iterable[Scalar], sc
                 f"constant memory holds {MAX_CONSTANT_BYTES} bytes; with `{array.name}` it would be {total}{others}",
                 array.memory.span,
                 key=key,
-                label=f"{elements * array.dtype.bytes} bytes",
+                label=f"{elements * _stored_bytes(array)} bytes",
                 help="use `memory: readonly`, or shared memory for what every block reads",
             )
             total = before
+
+
+def _stored_bytes(array: Array) -> int:
+    """Baked numbers are kept in the type that they are computed in."""
+    return array.dtype.bytes if array.values is None else array.dtype.compute.bytes
 
 
 def storage_elements(shape: Sequence[Expr], strides: Sequence[Expr], scope: Scope) -> int | None:
