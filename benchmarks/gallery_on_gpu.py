@@ -1,0 +1,107 @@
+"""Runs every gallery spec on the GPU, verified, and under the four tools of compute-sanitizer.
+
+    python benchmarks/gallery_on_gpu.py docs/results/gallery_h200.json
+
+The file holds, for each kernel, its launches, registers, time and error, and each tool's summary of the whole gallery.
+"""
+
+from __future__ import annotations
+
+import argparse
+import concurrent.futures
+import datetime
+import json
+import platform
+import re
+import shutil
+import statistics
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import cugen
+from cugen.emit.resources import data_folder
+from cugen.kernel import generate
+from cugen.run.gpu import GpuDevice
+from cugen.run.verify import verify
+from cugen.spec.load import load_all
+
+TOOLS = ("memcheck", "racecheck", "synccheck", "initcheck")
+
+
+def run_gallery(repeat: int) -> list[dict[str, Any]]:
+    """One row for each kernel of the gallery."""
+    device = GpuDevice()
+    rows = []
+    for path in sorted(data_folder("specs").glob("*.yaml")):
+        for spec in load_all(path):
+            kernel = generate(spec)
+            run = verify(kernel.spec, kernel.source, kernel.manifest, device, seed=1, repeat=repeat)
+            verification, outcome = run.verification, run.outcome
+            rows.append(
+                {
+                    "kernel": spec.kernel,
+                    "families": [k.family for k in kernel.plan.kernels],
+                    "registers": dict(outcome.registers),
+                    "spill_bytes": dict(outcome.spill_bytes),
+                    "median_ms": statistics.median(outcome.times_ms) if outcome.times_ms else None,
+                    "passed": verification.passed,
+                    "checked": verification.checked,
+                    "max_abs_error": verification.max_abs_error,
+                    "tolerance": verification.tolerance,
+                    "messages": [*verification.messages, *(f"{f.kind}: {f.message}" for f in outcome.faults)],
+                }
+            )
+            print("ok  " if verification.passed else "FAIL", spec.kernel, *rows[-1]["messages"], flush=True)
+    return rows
+
+
+def sanitize(tool: str) -> dict[str, Any]:
+    """The whole gallery under one tool of compute-sanitizer."""
+    command = ["compute-sanitizer", "--tool", tool, sys.executable, __file__, "--gallery-only"]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=560)
+    summary = re.findall(r"(?:ERROR|RACECHECK) SUMMARY: .*", done.stdout + done.stderr)
+    clean = done.returncode == 0 and bool(summary) and all(re.search(r"SUMMARY: 0 ", s) for s in summary)
+    tail = "" if clean else (done.stdout + done.stderr)[-3000:]
+    return {"tool": tool, "clean": clean, "summary": summary, "tail": tail}
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("output", nargs="?", type=Path)
+    parser.add_argument("--gallery-only", action="store_true", help="run and verify, measure nothing")
+    options = parser.parse_args()
+    if options.gallery_only:
+        return 0 if all(row["passed"] for row in run_gallery(repeat=1)) else 1
+    rows = run_gallery(repeat=50)
+    tools = []
+    if shutil.which("compute-sanitizer"):
+        with concurrent.futures.ThreadPoolExecutor(len(TOOLS)) as pool:
+            tools = list(pool.map(sanitize, TOOLS))
+    import pycuda.driver as driver
+
+    device = driver.Device(0)
+    result = {
+        "device": device.name(),
+        "capability": list(device.compute_capability()),
+        "driver": driver.get_driver_version(),
+        "date": datetime.date.today().isoformat(),
+        "python": platform.python_version(),
+        "cugen": cugen.__version__,
+        "command": "python benchmarks/gallery_on_gpu.py docs/results/gallery_h200.json",
+        "kernels": rows,
+        "sanitizer": tools,
+    }
+    text = json.dumps(result, indent=1) + "\n"
+    if options.output:
+        options.output.write_text(text)
+    for tool in tools:
+        print(tool["tool"], "clean" if tool["clean"] else "NOT CLEAN", *tool["summary"])
+        if tool["tail"]:
+            print(tool["tail"])
+    return 0 if all(row["passed"] for row in rows) and all(tool["clean"] for tool in tools) else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())
