@@ -27,6 +27,7 @@ from cugen.run.gpu import GpuDevice
 from cugen.run.verify import verify
 from cugen.spec.load import load_all
 
+DYNAMIC = 1000  # what dynamic params are set to, rounded down to what they are multiples of
 TOOLS = ("memcheck", "racecheck", "synccheck", "initcheck")
 
 
@@ -37,7 +38,8 @@ def run_gallery(repeat: int) -> list[dict[str, Any]]:
     for path in sorted(data_folder("specs").glob("*.yaml")):
         for spec in load_all(path):
             kernel = generate(spec)
-            run = verify(kernel.spec, kernel.source, kernel.manifest, device, seed=1, repeat=repeat)
+            sizes = {p.name: DYNAMIC // p.multiple_of * p.multiple_of for p in spec.params if p.is_dynamic}
+            run = verify(kernel.spec, kernel.source, kernel.manifest, device, params=sizes, seed=1, repeat=repeat)
             verification, outcome = run.verification, run.outcome
             rows.append(
                 {
