@@ -59,8 +59,8 @@ def make_entry(spec: Spec, plan: Plan, manifest: Manifest) -> Entry:
 
 def variants_header(siblings: Siblings, entries: Sequence[Entry]) -> str:
     """The text of the header. `entries` are those of the siblings, in their order; the largest is tried first, and of
-    equals that which the document has first."""
-    ordered = sorted(entries, key=lambda entry: entry.demand.size, reverse=True)
+    equals there is only that which the document has first."""
+    ordered = _reachable(sorted(entries, key=lambda entry: entry.demand.size, reverse=True))
     parameters = [text for text in entries[0].parameters if text != _WORKSPACE]
     arguments = [re.split(r"[ *]", text)[-1] for text in parameters]
     with_workspace = [entry for entry in entries if entry.has_workspace]
@@ -96,6 +96,15 @@ def variants_header(siblings: Siblings, entries: Sequence[Entry]) -> str:
         )
     )
     return tidy(text)
+
+
+def _reachable(ordered: Sequence[Entry]) -> list[Entry]:
+    """Without those that ask for all that one before them asks for: they would never be taken."""
+    kept: list[Entry] = []
+    for entry in ordered:
+        if not any(before.demand.fits(entry.demand.parts()) for before in kept):
+            kept.append(entry)
+    return kept
 
 
 def _condition(entry: Entry, limits: dict[str, str]) -> str:

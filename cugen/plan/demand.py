@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from math import prod
 
@@ -35,6 +36,10 @@ class Demand:
         """What is asked for at all, by the keys of WORDS."""
         amounts = {"threads": self.threads, "static": self.static, "dynamic": self.dynamic}
         return {key: amount for key, amount in amounts.items() if amount}
+
+    def fits(self, allowed: Mapping[str, int]) -> bool:
+        """Whether there is enough of all; what `allowed` doesn't name, there is nothing of."""
+        return all(amount <= allowed.get(key, 0) for key, amount in self.parts().items())
 
     def __str__(self) -> str:
         return " and ".join(f"{amount} {WORDS[key]}" for key, amount in self.parts().items()) + " per block"

@@ -74,7 +74,7 @@ def largest_that_fits(kernels: Sequence[Kernel], limits: Limits) -> Kernel:
         "dynamic": limits.shared_bytes,
     }
     for kernel in ordered:
-        if all(amount <= allowed[key] for key, amount in demand(kernel.manifest).parts().items()):
+        if demand(kernel.manifest).fits(allowed):
             return kernel
     smallest = ordered[-1]
     needed = demand(smallest.manifest)

@@ -191,3 +191,47 @@ def test_a_rule_names_each_dependency_once() -> None:
 def test_a_path_that_make_cannot_say_is_refused(path: str) -> None:
     with pytest.raises(ValueError, match="depfile"):
         files.make_rule([Path("k.cu")], [path])
+
+
+def header(text: str = "#pragma once\n", input_hash: str = "1" * 64) -> files.Header:
+    return files.Header("k", files.stamped(text, input_hash))
+
+
+def test_a_header_by_itself_is_current_for_its_input_and_for_no_other(tmp_path: Path) -> None:
+    assert not files.is_current_header(tmp_path, "k", "1" * 64)
+    assert files.write_header(tmp_path / "new", header()) == (tmp_path / "new" / "k.h",)
+    assert files.is_current_header(tmp_path / "new", "k", "1" * 64)
+    assert not files.is_current_header(tmp_path / "new", "k", "2" * 64)
+    assert files.write_header(tmp_path / "new", header()) == ()
+    assert files.write_header(tmp_path / "new", header(), always=True) == (tmp_path / "new" / "k.h",)
+
+
+@given(st.integers(0), st.characters(codec="ascii", categories=("L", "N", "P", "Zs")))
+def test_no_edited_character_of_a_header_goes_unseen(position: int, character: str) -> None:
+    text = header().text
+    position %= len(text)
+    edited = text[:position] + character + text[position + 1 :]
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        (folder / "k.h").write_text(edited)
+        assert files.is_current_header(folder, "k", "1" * 64) is (edited == text)
+        states = [difference.state for difference in files.header_differences(folder, header())]
+        assert states == ([] if edited == text else ["edited by hand"])
+
+
+def test_a_header_tells_missing_stale_and_edited_apart(tmp_path: Path) -> None:
+    def states(expected: files.Header) -> list[tuple[str, str]]:
+        return [(d.path.name, d.state) for d in files.header_differences(tmp_path, expected)]
+
+    assert states(header()) == [("k.h", "missing")]
+    files.write_header(tmp_path, header())
+    assert states(header()) == []
+    assert states(header("#pragma twice\n", "2" * 64)) == [("k.h", "stale")]
+    (tmp_path / "k.h").write_text(header().text + "// mine\n")
+    assert states(header()) == [("k.h", "edited by hand")]
+
+
+@pytest.mark.parametrize("stem", ["../k", "a/k", "/k"])
+def test_a_header_stays_in_its_folder(tmp_path: Path, stem: str) -> None:
+    with pytest.raises(ValueError, match="stem"):
+        files.write_header(tmp_path, files.Header(stem, ""))

@@ -1,0 +1,259 @@
+"""The launcher of several variants: its text, that a C++ compiler takes it, and which variant it calls."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+
+import pytest
+
+from cugen.emit.variants import make_entry, variants_header
+from cugen.kernel import Kernel, generate
+from cugen.spec.load import load_text
+from cugen.spec.siblings import siblings
+from cugen.toolchain import host, locations, process
+from cugen.toolchain.errors import ToolMissing
+
+SPEC = """\
+cugen: 1
+kernel: product
+variants: {tile: [8, 32, 16]}
+params: {M: {range: [1, 1000]}, K: 30, N: 50}
+scalars: {c: {dtype: float32}}
+arrays:
+  A: {shape: [M, K], dtype: float32, memory: shared}
+  B: {shape: [K, N], dtype: float32, memory: shared}
+  C: {shape: [M, N], dtype: float32}
+compute: C[m, n] = c * sum(A[m, k] * B[k, n], k)
+schedule: {block: {m: $tile, n: $tile}, step: {k: $tile}}
+"""
+DYNAMIC = SPEC.replace("memory: shared", "memory: {space: shared, dynamic: true, pad: 200}")
+TWO_LAUNCHES = """\
+cugen: 1
+kernel: share
+variants: {size: [64, 128]}
+params: {M: {range: [1, 1000]}}
+arrays:
+  reason: {shape: [M], dtype: float16}
+  part: {shape: [M], dtype: float32, memory: scratch}
+  device: {shape: [M], dtype: float32}
+compute: |
+  part[i] = 2 * reason[i]
+  device[i] = part[i] / sum(part[j], j)
+schedule: {family: direct, block: {i: $size}}
+"""
+
+
+@dataclass(frozen=True)
+class Family:
+    """The variants' header under its name, and the kernels."""
+
+    name: str
+    header: str
+    kernels: tuple[Kernel, ...]
+
+
+@cache
+def family(text: str = SPEC) -> Family:
+    (group,) = siblings(load_text(text))
+    kernels = tuple(map(generate, group.specs))
+    entries = [make_entry(kernel.spec, kernel.plan, kernel.manifest) for kernel in kernels]
+    return Family(group.name, variants_header(group, entries), kernels)
+
+
+def files(made: Family) -> dict[str, str]:
+    return {f"{made.name}.h": made.header} | {f"{kernel.name}.h": kernel.header for kernel in made.kernels}
+
+
+def test_the_largest_is_tried_first_with_what_its_block_needs() -> None:
+    attempts = re.findall(r"if \((threads .*)\)\n +return (.*);", family().header)
+    assert attempts == [
+        ("threads >= 1024 && shared >= 8192", "::product__32_launch(A, B, C, c, M, stream)"),
+        ("threads >= 256 && shared >= 2048", "::product__16_launch(A, B, C, c, M, stream)"),
+        ("threads >= 64 && shared >= 512", "::product__8_launch(A, B, C, c, M, stream)"),
+    ]
+
+
+def test_the_parameters_are_those_of_the_variants_and_a_reason() -> None:
+    def parameters(name: str, header: str) -> list[str]:
+        found = re.search(rf"cudaError_t {name}_launch\((.*?)\)", header, re.DOTALL)
+        assert found is not None
+        return [text.strip() for text in found[1].split(",")]
+
+    made = family()
+    own = parameters(made.name, made.header)
+    assert own[-1] == "std::string* reason = nullptr"
+    for kernel in made.kernels:
+        assert parameters(kernel.name, kernel.header) == own[:-1]
+
+
+def test_a_variant_that_asks_for_as_much_as_one_before_is_not_tried() -> None:
+    made = family(SPEC.replace("{tile: [8, 32, 16]}", "{tile: [8, 16], spills: [1, 2]}\ncheck: {spills: $spills}"))
+    assert re.findall(r"return ::(\w+)_launch", made.header) == ["product__16__1", "product__8__1"]
+    assert made.header.count('#include "product__') == 4
+
+
+def test_dynamic_tiles_are_held_to_what_the_device_gives_on_request() -> None:
+    header = family(DYNAMIC).header
+    assert "cudaDevAttrMaxSharedMemoryPerBlockOptin" in header
+    assert "cudaDevAttrMaxSharedMemoryPerBlock," not in header
+
+
+def test_a_workspace_is_passed_on_and_holds_what_any_variant_needs() -> None:
+    header = family(TWO_LAUNCHES).header
+    assert "inline size_t share_workspace_bytes(int M)" in header
+    assert re.findall(r"(\w+)_workspace_bytes\(M\)", header) == ["share__64", "share__128"]
+    assert "::share__64_launch(reason, device, M, workspace, stream)" in header
+
+
+def test_names_of_arrays_do_not_meet_those_of_the_launcher() -> None:
+    header = family(TWO_LAUNCHES).header
+    assert "std::string* reason_ = nullptr" in header
+    assert "cudaGetDevice(&device_)" in header
+
+
+def test_the_same_variants_give_the_same_text() -> None:
+    assert family().header == family.__wrapped__().header
+
+
+@pytest.mark.parametrize("text", [SPEC, DYNAMIC, TWO_LAUNCHES], ids=["static", "dynamic", "workspace"])
+def test_a_cxx_compiler_takes_it_with_the_headers_of_cuda(text: str, tmp_path: Path) -> None:
+    folders = locations.include_folders()
+    if not folders or not any((folder / "cuda_runtime_api.h").is_file() for folder in folders):
+        pytest.skip("NO HEADERS OF CUDA: THE LAUNCHER OF VARIANTS IS NOT COMPILED WITH THEM")
+    made = family(text)
+    for name, content in files(made).items():
+        (tmp_path / name).write_text(content)
+    # Twice in one program, as headers are.
+    (tmp_path / "use.cpp").write_text(f'#include "{made.name}.h"\n#include "{made.name}.h"\n')
+    options = [f"-isystem{folder}" for folder in folders]
+    command = [*compiler(), "-std=c++11", "-Wall", "-Wextra", "-Wpedantic", "-Wshadow", "-Werror", "-fsyntax-only"]
+    finished = process.run([*command, *options, "use.cpp"], "use.cpp", tmp_path)
+    assert (finished.status, finished.output) == (0, "")
+
+
+def compiler() -> tuple[str, ...]:
+    try:
+        return host.compiler().command
+    except ToolMissing as error:
+        pytest.skip(f"NO C++ COMPILER, THE LAUNCHER OF VARIANTS IS UNTESTED: {error}")
+
+
+RUNTIME = """\
+#pragma once
+#include <cstddef>
+typedef struct stream* cudaStream_t;
+enum cudaError_t {
+    cudaSuccess = 0,
+    cudaErrorInvalidConfiguration = 9,
+    cudaErrorNoDevice = 100
+};
+enum cudaDeviceAttr {
+    cudaDevAttrMaxThreadsPerBlock = 1,
+    cudaDevAttrMaxSharedMemoryPerBlock = 8,
+    cudaDevAttrMaxSharedMemoryPerBlockOptin = 97
+};
+cudaError_t cudaGetDevice(int* device);
+cudaError_t cudaDeviceGetAttribute(int* value, cudaDeviceAttr attribute, int device);
+"""
+
+PROGRAM = """\
+#include <cstdio>
+#include <cstdlib>
+#include "product.h"
+
+static int current, threads, shared, on_request;
+
+cudaError_t cudaGetDevice(int* device)
+{
+    *device = 3;
+    return current == 3 ? cudaSuccess : cudaErrorNoDevice;
+}
+
+cudaError_t cudaDeviceGetAttribute(int* value, cudaDeviceAttr attribute, int device)
+{
+    if (device != 3)
+        return cudaErrorNoDevice;
+    *value = attribute == cudaDevAttrMaxThreadsPerBlock ? threads
+        : attribute == cudaDevAttrMaxSharedMemoryPerBlock ? shared : on_request;
+    return cudaSuccess;
+}
+
+static float a, b, result;
+
+#define VARIANT(tile) \\
+    extern "C" cudaError_t product__##tile##_launch( \\
+        const float* A, const float* B, float* C, float c, int M, cudaStream_t stream) \\
+    { \\
+        bool same = A == &a && B == &b && C == &result && c == 2.5f && M == 7 && stream == nullptr; \\
+        std::printf("%d %s", tile, same ? "with all arguments" : "with others"); \\
+        return cudaSuccess; \\
+    }
+VARIANT(8)
+VARIANT(16)
+VARIANT(32)
+
+int main(int, char** limits)
+{
+    current = std::atoi(limits[1]);
+    threads = std::atoi(limits[2]);
+    shared = std::atoi(limits[3]);
+    on_request = std::atoi(limits[4]);
+    std::string reason;
+    cudaError_t status = product_launch(&a, &b, &result, 2.5f, 7, nullptr, &reason);
+    std::printf("|%d|%s\\n", status, reason.c_str());
+    if (product_launch(&a, &b, &result, 2.5f, 7, nullptr) != status)
+        std::printf("without a reason it is another status\\n");
+}
+"""
+
+Launch = Callable[..., str]
+
+
+@pytest.fixture
+def launch(build_cache: None) -> Launch:
+    """What a launch says on a device with these limits: the variant that ran, the status, and the reason."""
+    compiler()
+
+    def run(text: str = SPEC, *, device: int = 3, threads: int = 1024, shared: int = 49152, on_request: int = 0) -> str:
+        sources = files(family(text)) | {"main.cpp": PROGRAM, "cuda_runtime_api.h": RUNTIME}
+        flags = ("-std=c++11", "-Wall", "-Wextra", "-Werror", "-I.")
+        built = host.build(sources, "main.cpp", flags)
+        numbers = map(str, (device, threads, shared, on_request))
+        finished = process.run([str(built.path), *numbers], "main.cpp")
+        assert finished.status == 0
+        return finished.output.splitlines()[0]
+
+    return run
+
+
+@pytest.mark.parametrize(
+    ("threads", "shared", "taken"),
+    [(1024, 49152, 32), (1024, 8192, 32), (1024, 8191, 16), (1023, 8192, 16), (255, 49152, 8), (64, 512, 8)],
+)
+def test_the_largest_within_both_limits_runs(launch: Launch, threads: int, shared: int, taken: int) -> None:
+    assert launch(threads=threads, shared=shared) == f"{taken} with all arguments|0|"
+
+
+@pytest.mark.parametrize(("threads", "shared"), [(63, 49152), (1024, 511), (0, 0)])
+def test_where_none_fits_nothing_runs_and_the_reason_has_both_numbers(
+    launch: Launch, threads: int, shared: int
+) -> None:
+    assert launch(threads=threads, shared=shared) == (
+        "|9|product__8 needs 64 threads and 512 bytes of shared memory per block; "
+        f"the device allows {threads} threads and {shared} bytes of shared memory"
+    )
+
+
+def test_dynamic_tiles_may_be_larger_than_static_ones(launch: Launch) -> None:
+    needed = max(kernel.manifest.launches[0].dynamic_shared_bytes for kernel in family(DYNAMIC).kernels)
+    assert needed > 49152
+    assert launch(DYNAMIC, on_request=needed).startswith("32 ")
+    assert launch(DYNAMIC, on_request=needed - 1).startswith("16 ")
+
+
+def test_without_a_device_the_runtimes_own_error_comes_back(launch: Launch) -> None:
+    assert launch(device=0) == "|100|"
