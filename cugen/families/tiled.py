@@ -39,7 +39,7 @@ from cugen.plan.scopes import Scope
 from cugen.plan.subscripts import to_integer
 from cugen.plan.substitution import substitute
 from cugen.plan.symbols import FloorDiv, Integer, Mod, bounds, ceil_div, integer, symbol
-from cugen.spec.expressions import Const, Expr, Local, Op
+from cugen.spec.expressions import Const, Expr, Local, Op, Read
 from cugen.spec.types import INT32
 
 
@@ -61,7 +61,7 @@ class _Builder:
         }
         sizes = {found.row.name: shape.rows, found.column.name: shape.columns, found.depth.name: shape.step}
         self.exact = {name: divides(size, self.extents[name], request.context) for name, size in sizes.items()}
-        self.tiles: dict[str, Array] = {}
+        self.tiles: dict[Read, Array] = {}
         self.loops: dict[str, Index] = {}
 
     def kernel(self) -> Kernel:
@@ -148,7 +148,7 @@ class _Builder:
             )
             if memory.dynamic:
                 offset += (tile_bytes(tile, self.lowering.ranges) + 15) // 16 * 16
-            self.tiles[operand.read.array] = tile
+            self.tiles[operand.read] = tile
         return tuple(Declare(tile) for tile in self.tiles.values())
 
     # Running sums: one local, or an array in registers
@@ -194,7 +194,7 @@ class _Builder:
 
     def _stage(self, operand: Operand) -> tuple[Node, ...]:
         """All threads of the block fill the operand's tile, neighbours along the dimension that is dense in memory."""
-        tile, shape = self.tiles[operand.read.array], self.shape
+        tile, shape = self.tiles[operand.read], self.shape
         height, width = (int(extent) for extent in tile.shape)
         if (height, width) == (shape.threads_y, shape.threads_x):
             return (self._stage_element(operand, tile, self.ty, self.tx),)
@@ -268,7 +268,7 @@ class _Builder:
 
     def _factor(self, operand: Operand, k: Integer, place: Integer, nodes: list[Node]) -> Expr:
         """One operand's value at k: from its tile, or from memory with zero outside."""
-        tile = self.tiles.get(operand.read.array)
+        tile = self.tiles.get(operand.read)
         if tile is not None:
             slow_is_depth = operand.slow == self.found.depth.name
             return Element.of(Access(tile, (k, place) if slow_is_depth else (place, k), "load"))
@@ -284,7 +284,7 @@ class _Builder:
         """A column of the left tile and a row of the right one go to registers; their outer product is added."""
         shape, lowering = self.shape, self.lowering
         nodes: list[Node] = []
-        parts: dict[str, Array] = {}
+        parts: dict[Read, Array] = {}
         i, j = self._thread_indices()
         for operand, thread, count, stride, index in (
             (self.found.left, self.ty, shape.thread_rows, shape.threads_y, i),
@@ -292,14 +292,14 @@ class _Builder:
         ):
             name = lowering.names.allocate(operand.read.array.lower())
             part = Array("", name, operand.read.dtype, (integer(count),), (integer(1),), "register", flat=False)
-            parts[operand.read.array] = part
+            parts[operand.read] = part
             body: list[Node] = []
             value = self._factor(operand, k, thread + index.symbol * stride, body)
             body.append(Store(Access(part, (index.symbol,), "store"), value))
             nodes += [Declare(part), For(Loop(index, integer(0), integer(count), unroll=True), tuple(body))]
         values: dict[Expr, Expr] = {
-            self.found.left.read: Element.of(Access(parts[self.found.left.read.array], (i.symbol,), "load")),
-            self.found.right.read: Element.of(Access(parts[self.found.right.read.array], (j.symbol,), "load")),
+            self.found.left.read: Element.of(Access(parts[self.found.left.read], (i.symbol,), "load")),
+            self.found.right.read: Element.of(Access(parts[self.found.right.read], (j.symbol,), "load")),
         }
         product = substitute(self.found.reduction.body, {}, values.get)
         at = (i.symbol, j.symbol)
