@@ -51,8 +51,8 @@ def header_lines(context: Context, plan: Plan) -> tuple[str, ...]:
     lines = []
     for name, text in rows:
         wrapped = textwrap.wrap(text, _WIDTH - width, break_long_words=True) or [""]
-        lines.append((name.ljust(width) + wrapped[0]).rstrip())
-        lines += [" " * width + line for line in wrapped[1:]]
+        lines.append((name.ljust(width) + wrapped[0]).rstrip("\\ "))
+        lines += [(" " * width + line).rstrip("\\ ") for line in wrapped[1:]]
     lines.append("")
     digest = spec.hash[:16]
     origin = harmless(spec.file) or "a spec"

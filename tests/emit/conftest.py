@@ -13,7 +13,7 @@ from cugen.toolchain import host, process
 from cugen.toolchain.errors import ToolMissing
 
 _INCLUDE = Path(cugen.run.cpu.__file__).parent / "include"
-_FLAGS = ("-std=c++17", "-w", "-O0", "-fno-strict-aliasing", "-ffp-contract=off", "-include", "cugen_cpu.h")
+_FLAGS = ("-std=c++17", "-O0", "-fno-strict-aliasing", "-ffp-contract=off", "-include", "cugen_cpu.h")
 
 
 @pytest.fixture(scope="session")

@@ -1,0 +1,112 @@
+"""Heads of generated files: what the user wrote stays inside its comment."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from cugen.emit.describe import harmless
+from cugen.kernel import generate
+from cugen.spec.load import load_text
+
+NASTY = [
+    "ends */ int x; /* begins",
+    "ends with a backslash \\",
+    "ends with many \\\\\\",
+    "a trigraph ??/",
+    "more of them ???/ ??' ??!",
+    "two lines\nint injected;",
+    "carriage\rreturn, form\ffeed, separators\u2028\u2029 and\x85 next line",
+    "bidirectional \u202e gnp.exe \u2066 overrides \u2069",
+    "zero\u200bwidth, \ufeff mark, \x00 nothing, \x1b[31m colours",
+    "// a comment in a comment /* and another",
+    "#define x y",
+    "é, 漢字 and 😀 stay",
+    "*\\\n/",
+    "wrap " * 40 + "\\ " * 30 + "end",
+    "x" * 300 + "\\" * 9,
+]
+
+
+@given(st.text(max_size=60))
+def test_harmless_text_is_one_line_that_ends_where_it_ends(text):
+    found = harmless(text)
+    assert found.isprintable()
+    assert "*/" not in found
+    assert not found.endswith("\\")
+    assert not re.search(r"\?\?[=/'()!<>-]", found)
+
+
+@given(st.text(alphabet="ab */?\\-=/!\n", max_size=40))
+def test_harmless_text_stays_harmless(text):
+    assert harmless(harmless(text)) == harmless(text)
+
+
+@given(st.text(alphabet=st.characters(categories=("L", "N", "P", "S")), max_size=40))
+def test_plain_text_is_left_alone(text):
+    if not re.search(r"\*/|\?\?|\\$", text):
+        assert harmless(text) == text.strip()
+
+
+def spec_with(text):
+    """A spec with this text wherever a user may write freely. The loader refuses some of it, which is no excuse."""
+    (spec,) = load_text(
+        "cugen: 1\nkernel: tried\n"
+        "arrays:\n  A: {shape: [8], dtype: float32}\n  Y: {shape: [8], dtype: float32}\ncompute: Y[i] = A[i] * 2\n"
+    )
+    (statement,) = spec.statements
+    return replace(spec, doc=text, file=text, statements=(replace(statement, text=text),))
+
+
+def code_of(source):
+    """What a compiler sees: lines joined at backslashes, trigraphs replaced, comments taken out."""
+    text = source.replace("??/", "\\").replace("\\\n", "")
+    return [line for line in re.sub(r"//[^\n]*", "", text).split("\n") if line.strip()]
+
+
+@pytest.mark.parametrize("doc", NASTY, ids=range(len(NASTY)))
+def test_no_description_changes_the_program(doc):
+    plain, found = generate(spec_with("plain")), generate(spec_with(doc))
+    assert code_of(found.source) == code_of(plain.source)
+    assert code_of(found.header) == code_of(plain.header)
+    for text in (found.source, found.header):
+        assert all(line.isprintable() for line in text.split("\n"))
+        assert not any(line.endswith("\\") for line in text.split("\n"))
+
+
+def test_no_description_makes_a_compiler_warn(batch):
+    sources = [code for doc in NASTY for code in (generate(spec_with(doc)).header,)]
+    heads = "\n".join(line for source in sources for line in source.splitlines() if line.startswith("//"))
+    assert batch(
+        f'{heads}\n#include <cstdio>\nint main() {{ puts("run"); }}', "-trigraphs", "-Wcomment", "-Werror"
+    ) == ["run"]
+
+
+def test_the_words_of_a_statement_are_shown():
+    (spec,) = load_text(
+        "cugen: 1\nkernel: tried\ndoc: twice\narrays:\n  A: {shape: [8], dtype: float32}\n"
+        "  Y: {shape: [8], dtype: float32}\ncompute: |\n  Y[i] = A[i]   *  2   # doubled */ \\\n"
+    )
+    lines = generate(spec).source.splitlines()
+    assert lines[0] == "// tried: twice"
+    assert lines[2] == "// computes  Y[i] = A[i] * 2"
+    assert "// launch    grid (1, 1, 1), block (256, 1, 1); family " in "\n".join(lines)
+
+
+def test_what_arrays_are_is_said_in_full():
+    (spec,) = load_text(
+        "cugen: 1\nkernel: tried\nparams: {M: dynamic, N: 6}\narrays:\n"
+        "  A: {shape: [M, N], dtype: float16, pitch: 8, boundary: {value: -2.5}}\n"
+        "  B: {shape: [N], dtype: int8, memory: constant, boundary: clamp}\n"
+        "  Y: {shape: [M, N], dtype: float32}\n"
+        "compute: Y[i, j] = A[i - 1, j] + B[j - 1]\n"
+    )
+    lines = generate(spec).source.splitlines()
+    assert "// params    M, N = 6" in lines
+    assert "// A         input, float16 [M, 6], strides (8, 1), outside: -2.5" in lines
+    assert "// B         input, int8 [6], constant, outside: clamp" in lines
+    assert "// Y         output, float32 [M, 6]" in lines
