@@ -32,8 +32,6 @@ _INFIX = {
     "and": ("&&", _BOTH),
     "or": ("||", _EITHER),
 }
-# C reads these pairs by precedence, people don't: -Wparentheses wants the inner one in parentheses.
-_CONFUSING = {("||", "&&"), ("&", "=="), ("|", "&"), ("^", "&"), ("|", "^")}
 _MATH = {"round": "rint", "abs": "fabs"}
 _WRAPPING = {"add": "wrapping_add", "sub": "wrapping_subtract", "mul": "wrapping_multiply", "neg": "wrapping_negate"}
 # Functions that C++ doesn't have with the language's meaning; templates/functions/ holds one file for each.
@@ -201,13 +199,9 @@ class ValuePrinter:
         left_text, left = self._print(first)
         right_text, right = self._print(second)
         commutes = op.name in ("and", "or", "bitand", "bitor", "bitxor")
-        if left > precedence or self._confuses(symbol, first, left, precedence):
+        if left > precedence or _confuses(left, precedence):
             left_text = f"({left_text})"
-        if (
-            right > precedence
-            or (right == precedence and not commutes)
-            or self._confuses(symbol, second, right, precedence)
-        ):
+        if right > precedence or (right == precedence and not commutes) or _confuses(right, precedence):
             right_text = f"({right_text})"
         return f"{left_text} {symbol} {right_text}", precedence
 
@@ -220,11 +214,6 @@ class ValuePrinter:
             elif isinstance(right, Cast) and _widens_to(right, left.dtype):
                 right = right.arg
         return left, right
-
-    def _confuses(self, symbol: str, operand: Expr, inner: int, outer: int) -> bool:
-        if not isinstance(operand, Op) or operand.name not in _INFIX or inner > outer:
-            return False
-        return (symbol, _INFIX[operand.name][0]) in _CONFUSING
 
     def _may_wrap(self, op: Op) -> bool:
         return op.dtype.is_integer and not fits(unwrapped(op, self.ranges), op.dtype)
@@ -336,6 +325,15 @@ class ValuePrinter:
         else:
             text = f"__float2{_FROM_FLOAT[wide.name]}_rz({self.print(cast.arg)})"
         return (text, _ATOM) if wide == to else (f"({c_name(to)}){text}", _UNARY)
+
+
+def _confuses(inner: int, outer: int) -> bool:
+    """Pairs of operators that C reads by precedence and people don't: -Wparentheses wants parentheses there."""
+    if outer in (_AND, _XOR, _OR):
+        return _PRODUCT <= inner != outer
+    if outer in (_RELATION, _EQUALITY):
+        return inner in (_RELATION, _EQUALITY)
+    return (outer, inner) == (_EITHER, _BOTH)
 
 
 def _common(a: DType, b: DType) -> DType:
