@@ -69,7 +69,7 @@ def variants_header(siblings: Siblings, entries: Sequence[Entry]) -> str:
     names = Names()
     for argument in arguments:
         names.allocate(argument)
-    asked = [key for key in WORDS if any(key in entry.demand.parts() for entry in entries)]
+    asked = [key for key in WORDS if any(key in entry.demand.parts() for entry in ordered)]
     limits = {key: names.allocate(_ATTRIBUTES[key][1]) for key in asked}
     smallest = ordered[-1]
     spec = siblings.specs[0]
