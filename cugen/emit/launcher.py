@@ -60,15 +60,15 @@ def make_launcher(context: Context, plan: Plan) -> Launcher:
     for declared in spec.arrays:
         if declared.role in ("input", "output", "inout"):
             constant = "const " if declared.role == "input" else ""
-            parameters.append(f"{constant}{c_name(declared.dtype)}* {_argument(context, declared.name)}")
+            parameters.append(f"{constant}{c_name(declared.dtype)}* {_parameter(context, declared.name)}")
             if (include := header_of(declared.dtype)) is not None:
                 includes[include] = None
             asked = max((dict(kernel.alignments).get(declared.name, 0) for kernel in plan.kernels), default=0)
             if asked > declared.dtype.bytes:
-                notes.append(f"{_argument(context, declared.name)} must be aligned to {asked} bytes.")
+                notes.append(f"{_parameter(context, declared.name)} must be aligned to {asked} bytes.")
     for scalar in spec.scalars:
         if scalar.value is None:
-            parameters.append(f"{c_name(scalar.dtype)} {_scalar(context, scalar.name)}")
+            parameters.append(f"{c_name(scalar.dtype)} {_parameter(context, scalar.name)}")
             if (include := header_of(scalar.dtype)) is not None:
                 includes[include] = None
     dynamic = [p for p in spec.params if p.is_dynamic]
@@ -101,9 +101,9 @@ def make_launcher(context: Context, plan: Plan) -> Launcher:
     uploads = []
     for upload in plan.uploads:
         if upload.argument in context.arrays:
-            source, direction = _argument(context, upload.argument), "cudaMemcpyDeviceToDevice"
+            source, direction = upload.parameter, "cudaMemcpyDeviceToDevice"
         else:
-            source, direction = f"&{_scalar(context, upload.argument)}", "cudaMemcpyHostToDevice"
+            source, direction = f"&{upload.parameter}", "cudaMemcpyHostToDevice"
         uploads.append(f"cudaMemcpyToSymbolAsync({upload.symbol}, {source}, {upload.bytes}, 0, {direction}, stream)")
     launches = tuple(_launch(context, kernel, text, printer) for kernel in plan.kernels)
     workspace_total = text(total, wide=True) if plan.workspace else ""
@@ -134,7 +134,7 @@ def _launch(context: Context, kernel: Kernel, text: Any, printer: IntegerPrinter
     arguments = []
     for name in kernel.arguments:
         if name in context.arrays:
-            arguments.append(_argument(context, name))
+            arguments.append(_parameter(context, name))
         elif name in context.scalar_symbols:
             arguments.append(context.scalar_symbols[name])
         else:
@@ -151,17 +151,12 @@ def _launch(context: Context, kernel: Kernel, text: Any, printer: IntegerPrinter
     )
 
 
-def _argument(context: Context, name: str) -> str:
-    """The launcher's own name for an array: a constant array's symbol stands for the copy on the device."""
-    array = context.arrays[name]
-    uploaded = {u.argument: u.symbol for u in context.uploads}
-    return array.symbol.removesuffix("_constant") if name in uploaded else array.symbol
-
-
-def _scalar(context: Context, name: str) -> str:
-    uploaded = {u.argument for u in context.uploads}
-    symbol = context.scalar_symbols[name]
-    return f"{symbol}_value" if name in uploaded else symbol
+def _parameter(context: Context, name: str) -> str:
+    """The launcher's own name for an array or scalar: the symbol of a constant one stands for the copy on the device."""
+    for upload in context.uploads:
+        if upload.argument == name:
+            return upload.parameter
+    return context.arrays[name].symbol if name in context.arrays else context.scalar_symbols[name]
 
 
 def _aligned(size: Integer) -> Integer:

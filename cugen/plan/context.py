@@ -52,7 +52,7 @@ def make_context(spec: Spec) -> Context:
         ranges[name] = (param.minimum, param.maximum) if param.value is None else (param.value, param.value)
     scalar_symbols = {scalar.name: names.allocate(scalar.name) for scalar in spec.scalars}
     uploads = [
-        Upload(scalar_symbols[scalar.name], scalar.name, scalar.dtype.bytes)
+        Upload(scalar_symbols[scalar.name], scalar.name, scalar.dtype.bytes, names.allocate(f"{scalar.name}_value"))
         for scalar in spec.scalars
         if scalar.constant and scalar.value is None
     ]
@@ -62,9 +62,10 @@ def make_context(spec: Spec) -> Context:
         array = _array(declared, names.allocate(declared.name), symbols)
         if array.space == "constant" or (declared.values is not None and declared.memory.space != "register"):
             if declared.values is None:
+                parameter = array.symbol
                 array = replace(array, symbol=names.allocate(f"{declared.name}_constant"))
                 count = bounds(_span(array), ranges)[1]
-                uploads.append(Upload(array.symbol, declared.name, count * declared.dtype.bytes))
+                uploads.append(Upload(array.symbol, declared.name, count * declared.dtype.bytes, parameter))
             constants.append(array)
         arrays[declared.name] = array
     return Context(spec, names, symbols, ranges, arrays, scalar_symbols, tuple(constants), tuple(uploads))

@@ -324,11 +324,12 @@ class Kernel:
 
 @dataclass(frozen=True, slots=True)
 class Upload:
-    """An argument that is copied to a `__constant__` symbol before the launches."""
+    """An argument that is copied to a `__constant__` symbol before the launches; `parameter` is its name there."""
 
     symbol: str
     argument: str
     bytes: int
+    parameter: str
 
 
 @dataclass(frozen=True, slots=True)
