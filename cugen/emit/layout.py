@@ -30,7 +30,7 @@ def tidy_lines(lines: list[tuple[str, str]]) -> list[tuple[str, str]]:
 def _wrapped(line: str) -> list[str]:
     """A long statement over several lines, the later ones indented by one more level."""
     stripped = line.lstrip()
-    if len(line) <= _WIDTH or stripped.startswith(("//", "#")):
+    if len(_code(line)) <= _WIDTH or stripped.startswith("#"):
         return [line]
     indent = " " * (len(line) - len(stripped))
     place = _break(line, len(indent))
@@ -42,7 +42,7 @@ def _wrapped(line: str) -> list[str]:
 
 def _continued(line: str) -> list[str]:
     """The rest of a statement: every further line keeps the indent of the first continuation."""
-    if len(line) <= _WIDTH:
+    if len(_code(line)) <= _WIDTH:
         return [line]
     indent = len(line) - len(line.lstrip())
     place = _break(line, indent)
@@ -52,10 +52,11 @@ def _continued(line: str) -> list[str]:
 
 
 def _break(line: str, start: int) -> int | None:
-    """The last place within the width at the least depth of brackets, among the loosest operators found there."""
+    """The last place within the width at the least depth of brackets, among the loosest operators found there; none
+    in a comment."""
     best: tuple[int, int, int] | None = None
     depth = 0
-    for position, character in enumerate(line[: _WIDTH + 1]):
+    for position, character in enumerate(_code(line)[: _WIDTH + 1]):
         if character in _OPENING:
             depth += 1
         elif character in _CLOSING:
@@ -69,3 +70,8 @@ def _break(line: str, start: int) -> int | None:
                         best = candidate
                     break
     return None if best is None else best[2] + 1
+
+
+def _code(line: str) -> str:
+    """The line without its comment."""
+    return line.partition("//")[0].rstrip()
