@@ -39,10 +39,9 @@ def placement_refusals(request: Request) -> tuple[Refusal, ...]:
             shared_bytes += tile_bytes(tile, dict(request.context.ranges))
     limit = request.target.shared_per_block
     if shared_bytes > limit:
-        names = ", ".join(a.name for a in request.touched() if a.memory.space == "shared")
-        refusals.append(
-            Refusal(f"stages {names} whole: {shared_bytes} bytes of shared memory, {limit} are allowed", "arrays")
-        )
+        names = [a.name for a in request.touched() if a.memory.space == "shared"]
+        reason = f"stages {', '.join(names)} whole: {shared_bytes} bytes of shared memory, {limit} are allowed"
+        refusals.append(Refusal(reason, f"arrays.{names[0]}.memory"))
     return tuple(refusals)
 
 

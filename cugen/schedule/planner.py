@@ -13,7 +13,8 @@ from cugen.plan.ir import Kernel, Plan
 from cugen.spec.diagnostics import Reporter
 from cugen.spec.expressions import Reduce, Scan, Span, walk
 from cugen.spec.model import Schedule, Spec
-from cugen.spec.nearest import nearest
+from cugen.spec.nearest import did_you_mean
+from cugen.spec.reading import shorten
 from cugen.targets import target
 
 
@@ -64,16 +65,20 @@ def _choose(request: Request, report: Reporter) -> Family | None:
         span = request.schedule.span_of("family")
         if not chosen:
             known = [family.name for family, _ in answers]
-            close = nearest(forced, known)
-            cure = f"did you mean {close}?" if close else f"known families: {', '.join(known)}"
-            report.error("CG2101", f"there is no family {forced!r}", span, key="schedule.family", help=cure)
+            cure = did_you_mean(forced, known, what="families")
+            message = f"there is no family `{shorten(forced)}`"
+            report.error("CG2101", message, span, key="schedule.family", label="unknown family", help=cure)
             return None
         (family, reasons) = chosen[0]
         if not reasons:
             return family
         notes = tuple(f"{family.name}: {refusal.reason}" for refusal in reasons)
         others = [f.name for f, r in answers if not r]
-        cure = f"these fit: {', '.join(others)}" if others else ""
+        cure = (
+            f"leave `family` out, or take one that fits: {', '.join(others)}"
+            if others
+            else "leave `family` out: none fits as the rest of the spec is"
+        )
         report.error(
             "CG2102", f"the family {forced} can't do this", span, key="schedule.family", notes=notes, help=cure
         )

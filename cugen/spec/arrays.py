@@ -7,15 +7,14 @@ from pathlib import Path
 
 from cugen.spec.expressions import Boundary, Expr
 from cugen.spec.fitting import convert, literal, misfit
-from cugen.spec.keys import ARRAY_KEYS, BOUNDARIES, DTYPE_NAMES, MAX_DIMENSIONS, MAX_ELEMENTS
+from cugen.spec.keys import ARRAY_KEYS, BOUNDARIES, MAX_DIMENSIONS, MAX_ELEMENTS
 from cugen.spec.layout import dense_strides, read_strides
 from cugen.spec.memory_keys import read_memory, storage_elements
 from cugen.spec.model import Array, Memory
-from cugen.spec.nearest import nearest
 from cugen.spec.nodes import Entry, YamlMapping, YamlNode, YamlSequence
-from cugen.spec.reading import first_line, join, read_choice, read_keys, read_mapping, wrong_type
+from cugen.spec.reading import first_line, join, read_choice, read_keys, read_mapping, read_type, wrong_type
 from cugen.spec.scope import Scope
-from cugen.spec.types import DTYPES, DType
+from cugen.spec.types import DType
 from cugen.spec.values import read_values, report_misfit
 
 
@@ -23,7 +22,7 @@ def read_arrays(node: YamlNode, scope: Scope, folder: Path | None) -> list[Array
     """The declared arrays in the order of the file; the names of those that were refused are marked broken."""
     entries = read_mapping(node, scope.report, key="arrays")
     arrays: list[Array] = []
-    if entries == ():
+    if entries == () and node.size == 1:
         wrong_type(node, "a mapping with at least one array", scope.report, key="arrays")
     for entry in entries or ():
         key = join("arrays", entry.name)
@@ -43,7 +42,7 @@ def _read_array(entry: Entry, scope: Scope, folder: Path | None, key: str) -> Ar
     if found is None:
         return None
     shape = _read_shape(found["shape"].value, scope, key=f"{key}.shape") if "shape" in found else None
-    dtype = _read_dtype(found["dtype"].value, scope, key=f"{key}.dtype") if "dtype" in found else None
+    dtype = read_type(found["dtype"].value, report, key=f"{key}.dtype") if "dtype" in found else None
     memory = read_memory(found["memory"].value, report, key=f"{key}.memory") if "memory" in found else Memory()
     boundary = None
     if "boundary" in found:
@@ -140,15 +139,6 @@ def _too_large(node: YamlNode, elements: int, scope: Scope, key: str) -> None:
         label="too large",
         help="make the extents smaller; no device holds as much",
     )
-
-
-def _read_dtype(node: YamlNode, scope: Scope, *, key: str) -> DType | None:
-    """The type, or for a misspelt one (a finding) the type that was probably meant, so that reading can go on."""
-    name = read_choice(node, DTYPE_NAMES, scope.report, key=key, what="dtype", code="CG1028")
-    if name is None:
-        guess = nearest(getattr(node, "string", ""), DTYPE_NAMES)
-        return None if guess is None else DTYPES[guess]
-    return DTYPES[name]
 
 
 def read_boundary(node: YamlNode, dtype: DType | None, scope: Scope, *, key: str) -> Boundary | None:

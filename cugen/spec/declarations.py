@@ -15,7 +15,8 @@ class Declarations:
 
     `arrays` have shapes and strides as integer trees over params and the role "", which the statements decide.
     `indices` are the explicit extents of `indices:`, each (name, extent, place). `accumulate` is the type of running
-    sums, or None for each operand's default.
+    sums, or None for each operand's default. `broken` are names whose declaration was refused: what uses them isn't
+    reported again.
     """
 
     params: tuple[Param, ...] = ()
@@ -23,3 +24,4 @@ class Declarations:
     arrays: tuple[Array, ...] = ()
     indices: tuple[tuple[str, Expr, Span], ...] = ()
     accumulate: DType | None = None
+    broken: tuple[str, ...] = ()

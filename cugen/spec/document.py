@@ -149,7 +149,7 @@ def _check_target(name: str, span: Span, report: Reporter) -> None:
 
 
 def _read_declarations(found: Mapping[str, Entry], scope: Scope, folder: Path | None) -> Declarations | None:
-    """What the statements may name; None where some of it was refused, so that they aren't read against the rest."""
+    """What the statements may name; None where a part can't be read at all, so that they aren't read."""
     good = True
     if "params" in found:
         read_params(found["params"].value, scope)
@@ -163,9 +163,10 @@ def _read_declarations(found: Mapping[str, Entry], scope: Scope, folder: Path | 
     if "indices" in found:
         good = _read_indices(found["indices"].value, scope, indices) and good
     accumulate = _read_accumulate(found.get("accumulate"), scope.report)
-    if scope.broken or not good or ("arrays" in found and not arrays):
+    if not good or ("arrays" in found and not arrays and not scope.broken):
         return None
-    return Declarations(tuple(scope.params), tuple(scalars), tuple(arrays), tuple(indices), accumulate)
+    broken = tuple(sorted(scope.broken))
+    return Declarations(tuple(scope.params), tuple(scalars), tuple(arrays), tuple(indices), accumulate, broken)
 
 
 def _read_indices(node: YamlNode, scope: Scope, indices: list[tuple[str, Expr, Span]]) -> bool:
@@ -271,7 +272,7 @@ def _indices(statements: list[StatementNode], declarations: Declarations | None)
         return None
     declared = {array.name for array in declarations.arrays}
     declared |= {param.name for param in declarations.params} | {scalar.name for scalar in declarations.scalars}
-    declared |= {_target(statement) for statement in statements}
+    declared |= {_target(statement) for statement in statements} | set(declarations.broken)
     result: dict[str, list[str]] = {}
     for statement in statements:
         names = result.setdefault(_target(statement), [])

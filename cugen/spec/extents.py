@@ -41,11 +41,18 @@ class Extents:
     """Decides extents, and remembers which entries of `indices:` were used."""
 
     def __init__(
-        self, explicit: Iterable[tuple[str, Expr, Span]], params: Mapping[str, Param], report: Reporter
+        self,
+        explicit: Iterable[tuple[str, Expr, Span]],
+        params: Mapping[str, Param],
+        report: Reporter,
+        *,
+        partial: bool = False,
     ) -> None:
+        """`partial` says that some declarations were refused, so that an index may well have had its extent there."""
         self._explicit = {name: (extent, span) for name, extent, span in explicit}
         self._params = params
         self._report = report
+        self._partial = partial
         self.used: dict[str, None] = {}
 
     def of(self, index: str, uses: list[Evidence], span: Span) -> Expr | None:
@@ -55,6 +62,8 @@ class Extents:
             extent, place = self._explicit[index]
             shorter = [self._fits(index, extent, use, place) for use in uses]
             return extent if all(shorter) else None
+        if not uses and self._partial:
+            return None
         if not uses:
             self._report.error(
                 "CG1301",

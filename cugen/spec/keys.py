@@ -37,6 +37,24 @@ LAYOUTS = ("row", "column")
 BOUNDARIES = ("zero", "clamp", "wrap", "reflect")
 SWIZZLES = ("xor",)
 DTYPE_NAMES = tuple(DTYPES)
+# What other languages call the types.
+_SYNONYMS = {
+    "float32": "float single f32 fp32",
+    "float64": "double f64 fp64",
+    "float16": "half f16 fp16",
+    "bfloat16": "bf16",
+    "float8_e4m3": "e4m3 fp8_e4m3",
+    "float8_e5m2": "e5m2 fp8_e5m2",
+    "int8": "i8 char",
+    "int16": "i16 short",
+    "int32": "i32 int",
+    "int64": "i64 long",
+    "uint8": "u8 uchar",
+    "uint16": "u16 ushort",
+    "uint32": "u32 uint",
+    "uint64": "u64 ulong",
+}
+TYPE_SYNONYMS = {word: name for name, words in _SYNONYMS.items() for word in words.split()}
 ACCUMULATE_NAMES = tuple(name for name, t in DTYPES.items() if t.compute == t and name != "bool")
 
 MAX_DIMENSIONS = 8

@@ -38,15 +38,15 @@ def kernel_name_problem(name: str) -> tuple[str, str] | None:
     return None
 
 
-def _suggestion(name: str) -> str:
+def _suggestion(name: str, prefix: str = "kernel") -> str:
     cleaned = re.sub(r"_+", "_", re.sub(r"[^A-Za-z0-9_]", "_", name)).strip("_")[:40]
-    return cleaned if _IDENTIFIER.fullmatch(cleaned) else f"kernel_{cleaned}".rstrip("_")
+    return cleaned if _IDENTIFIER.fullmatch(cleaned) else f"{prefix}_{cleaned}".rstrip("_")
 
 
 def name_problem(name: str) -> tuple[str, str] | None:
     """What is wrong with the name of a param, scalar, array, index or variant, and the cure; None for a good one."""
     if not _IDENTIFIER.fullmatch(name):
-        return "a name is made of letters, digits and underscores", f"call it `{_suggestion(name)}`"
+        return "a name is made of letters, digits and underscores", f"call it `{_suggestion(name, 'x')}`"
     if name in RESERVED:
         return "the expression language keeps this name for itself", f"call it `{name}_`"
     if len(name) > MAX_NAME:

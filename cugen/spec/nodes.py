@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import NoReturn
 
 import yaml
@@ -141,17 +141,7 @@ def parse(text: str, report: Reporter) -> list[YamlNode]:
     except _Refused:
         return []
     except yaml.MarkedYAMLError as error:
-        mark = error.problem_mark or error.context_mark
-        at = min(mark.index, len(text)) if mark else 0
-        problem = (error.problem or error.context or "it can't be read").replace("\\t", "a tab")
-        report.error(
-            "CG1005",
-            f"this isn't YAML: {problem}",
-            source.span(at, min(at + 1, len(text))),
-            label="here",
-            notes=(f"{error.context}",) if error.context and error.problem else (),
-            help=_syntax_help(problem, text, at),
-        )
+        _report_syntax(error, source, report)
     except (yaml.YAMLError, ValueError, OverflowError) as error:
         # PyYAML lets these two builtin errors escape for numbers in escapes and directives that are out of range.
         report.error(
@@ -160,13 +150,38 @@ def parse(text: str, report: Reporter) -> list[YamlNode]:
     return []
 
 
+def _report_syntax(error: yaml.MarkedYAMLError, source: Source, report: Reporter) -> None:
+    problem = (error.problem or error.context or "it can't be read").replace("\\t", "a tab")
+    begun = error.context_mark
+    # A key without its colon, or a quote or bracket that nothing closes, is found out only further down.
+    late = "expected ':'" in problem or "stream" in problem
+    mark = begun if begun and late else error.problem_mark or begun
+    last = max(0, len(source.text.rstrip()) - 1)
+    at = min(mark.index, last) if mark else 0
+    notes = (f"{error.context}, which begins in line {begun.line + 1}",) if error.context and begun else ()
+    report.error(
+        "CG1005",
+        f"this isn't YAML: {problem}",
+        source.span(at, at + 1),
+        label="here",
+        notes=notes,
+        help=_syntax_help(problem, source.text, at),
+    )
+
+
 def _syntax_help(problem: str, text: str, at: int) -> str:
     if "a tab" in problem or text[at : at + 1] == "\t":
         return "indent with spaces; YAML allows no tabs there"
+    if "expected ':'" in problem:
+        return "write `key: value`, with a blank after the colon, and put texts of several lines after `|`"
+    if "stream" in problem:
+        return "close what is opened here"
     if "mapping values" in problem:
         return "put text that holds `: ` between quotes, or write it as a block after `|`"
     if "cannot start any token" in problem:
         return "put the text between quotes"
+    if "directive" in problem or "YAML document" in problem:
+        return "remove the line that begins with `%`; a spec is YAML 1.2"
     return "check brackets, quotes and indentation from here upwards"
 
 
@@ -191,7 +206,11 @@ class _Composer:
         for event in self._events:
             if isinstance(event, yaml.DocumentStartEvent):
                 self._anchors = {}
-                result.append(self._node(next(self._events), 0))
+                node = self._node(next(self._events), 0)
+                if isinstance(node, YamlScalar) and node.start == node.end:
+                    # An empty document has no place of its own, and may begin behind the last line.
+                    node = replace(node, span=self._source.span(*_offsets(event)))
+                result.append(node)
         return result
 
     def _node(self, event: yaml.Event, depth: int) -> YamlNode:
@@ -227,9 +246,10 @@ class _Composer:
     def _check_tag(self, event: yaml.Event, span: Span) -> None:
         if isinstance(event, yaml.ScalarEvent | yaml.CollectionStartEvent) and event.tag not in (None, "!"):
             line, column = span.line, span.column
+            tag = event.tag.replace("tag:yaml.org,2002:", "!!")
             self._report.error(
                 "CG1007",
-                f"the tag `{event.tag}` isn't allowed: a spec has plain data only",
+                f"the tag `{tag[:60]}` isn't allowed: a spec has plain data only",
                 Span(line, column, line, column + 1),
                 label="tagged value",
                 help="remove the tag",
@@ -254,7 +274,7 @@ class _Composer:
                 label="in this text",
                 help="remove the escape",
             )
-        value = core_schema.resolve(event.value) if not style and event.tag is None else event.value
+        value = core_schema.resolve(event.value) if not style and event.tag != "!" else event.value
         return YamlScalar(value, event.value, style, span, self._source, *_offsets(event))
 
     def _sequence(self, span: Span, depth: int) -> YamlSequence:
@@ -272,13 +292,21 @@ class _Composer:
             key = self._node(event, depth + 1)
             value = self._node(next(self._events), depth + 1)
             size += key.size + value.size
-            if isinstance(key, YamlScalar):
+            if isinstance(key, YamlScalar) and key.string == "<<" and not key.style:
+                entries += self._merged(key, value)
+            elif isinstance(key, YamlScalar):
                 entries.append(Entry(key, value))
             else:
                 self._report.error(
                     "CG1009", "a key is a name, not a list or a mapping", key.span, label="key", help="write a name"
                 )
         return YamlMapping(unique(entries, self._report), self._to(span, event), size)
+
+    def _merged(self, key: YamlScalar, value: YamlNode) -> tuple[Entry, ...]:
+        """What a merge key of YAML 1.1 would bring in, so that nothing is reported as missing as well."""
+        cure = "write the keys out, or repeat whole values by an alias: `shape: *dims`"
+        self._report.error("CG1009", "YAML 1.2 has no merge keys", key.span, label="merge key", help=cure)
+        return value.entries if isinstance(value, YamlMapping) else ()
 
     def _to(self, span: Span, event: yaml.Event) -> Span:
         line, column = self._source.position(_offsets(event)[1])

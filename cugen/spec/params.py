@@ -134,7 +134,7 @@ def _set(param: Param, scope: Scope, key: str) -> Param:
             param.span,
             key=key,
             label="declared here",
-            help="set another value",
+            help=f"set {_allowed(param)}",
         )
         return param
     return param if param.is_dynamic else Param(param.name, int(value), span=param.span)
@@ -150,3 +150,10 @@ def _setting_problem(param: Param, value: object) -> str | None:
     if value % param.multiple_of:
         return f"it must be a multiple of {param.multiple_of}"
     return None
+
+
+def _allowed(param: Param) -> str:
+    if not param.is_dynamic:
+        return "a whole number of at most 64 bits"
+    kind = "a whole number" if param.multiple_of == 1 else f"a multiple of {param.multiple_of}"
+    return f"{kind} from {param.minimum} to {param.maximum}"

@@ -7,8 +7,10 @@ from collections.abc import Sequence
 
 from cugen.spec.diagnostics import Reporter
 from cugen.spec.expressions import Span
-from cugen.spec.nearest import did_you_mean
+from cugen.spec.keys import TYPE_SYNONYMS
+from cugen.spec.nearest import did_you_mean, nearest
 from cugen.spec.nodes import Entry, YamlMapping, YamlNode, YamlScalar, YamlSequence
+from cugen.spec.types import DTYPES, DType
 
 
 def describe(node: YamlNode) -> str:
@@ -167,3 +169,22 @@ def read_choice(
         )
         return None
     return node.string
+
+
+def read_type(node: YamlNode, report: Reporter, *, key: str) -> DType | None:
+    """An element type. For a misspelt or foreign one (a finding) the type that was meant, so that reading can go on."""
+    if not isinstance(node, YamlScalar) or node.value is None:
+        wrong_type(node, f"one of {', '.join(DTYPES)}", report, key=key)
+        return None
+    if node.string in DTYPES:
+        return DTYPES[node.string]
+    meant = TYPE_SYNONYMS.get(node.string) or nearest(node.string, DTYPES)
+    report.error(
+        "CG1028",
+        f"there is no dtype `{shorten(node.string)}`",
+        first_line(node),
+        key=key,
+        label="unknown dtype",
+        help=f"did you mean `{meant}`?" if meant else did_you_mean(node.string, DTYPES, what="dtypes"),
+    )
+    return DTYPES[meant] if meant else None

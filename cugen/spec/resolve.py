@@ -37,7 +37,7 @@ def resolve_compute(
     """The typed statements with every read proved inside or given its boundary; None after a finding."""
     before = len(report.diagnostics)
     params = {param.name: param for param in declarations.params}
-    extents = Extents(declarations.indices, params, report)
+    extents = Extents(declarations.indices, params, report, partial=bool(declarations.broken))
     elaborator = Elaborator(
         params,
         {scalar.name: scalar for scalar in declarations.scalars},
@@ -46,6 +46,7 @@ def resolve_compute(
         declarations.accumulate,
         report,
     )
+    elaborator.broken.update(dict.fromkeys(declarations.broken))
     names = (*params, *elaborator.scalars, *elaborator.arrays, *_define_later(elaborator, statements))
     resolved: list[Statement] = []
     for node in statements:
@@ -57,7 +58,7 @@ def resolve_compute(
             resolved.append(statement)
         elif not was_known:
             elaborator.broken[target] = None
-    complete = len(resolved) == len(statements)
+    complete = len(resolved) == len(statements) and not declarations.broken
     if complete:
         _check_indices(extents, statements, report)
     bounds = Bounds(params, elaborator.arrays, report)
@@ -75,7 +76,7 @@ def _define_later(elaborator: Elaborator, statements: Sequence[StatementNode]) -
     """The temporaries: names on the left that aren't declared."""
     for node in statements:
         name = node.target.name if isinstance(node.target, NameNode) else node.target.array
-        if elaborator.kind_of(name, Scope()) is None:
+        if elaborator.kind_of(name, Scope()) is None and name not in elaborator.broken:
             elaborator.later[name] = node.span
     return tuple(elaborator.later)
 

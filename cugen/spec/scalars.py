@@ -5,12 +5,12 @@ from __future__ import annotations
 from cugen.spec import resolve
 from cugen.spec.expressions import Span
 from cugen.spec.fitting import Number, convert, literal, misfit
-from cugen.spec.keys import DTYPE_NAMES, SCALAR_KEYS
+from cugen.spec.keys import SCALAR_KEYS
 from cugen.spec.model import Scalar
 from cugen.spec.nodes import Entry, YamlNode
-from cugen.spec.reading import join, read_choice, read_keys, read_mapping, shorten
+from cugen.spec.reading import join, read_choice, read_keys, read_mapping, read_type, shorten
 from cugen.spec.scope import Scope
-from cugen.spec.types import DTYPES, DType
+from cugen.spec.types import DType
 from cugen.spec.values import report_misfit
 
 
@@ -34,16 +34,15 @@ def _read_scalar(entry: Entry, scope: Scope, key: str) -> Scalar | None:
     if not found or "dtype" not in found:
         return None
     before = len(report.diagnostics)
-    name = read_choice(found["dtype"].value, DTYPE_NAMES, report, key=f"{key}.dtype", what="dtype", code="CG1028")
+    dtype = read_type(found["dtype"].value, report, key=f"{key}.dtype")
     constant = False
     if "memory" in found:
         spaces = ("constant",)
         constant = bool(
             read_choice(found["memory"].value, spaces, report, key=f"{key}.memory", what="memory space of a scalar")
         )
-    if name is None:
+    if dtype is None:
         return None
-    dtype = DTYPES[name]
     value = _read_value(found["value"].value, dtype, scope, f"{key}.value") if "value" in found else None
     value = _set(entry.name, entry.key.span, dtype, value, scope, key)
     if len(report.diagnostics) > before:
@@ -78,7 +77,7 @@ def _set(name: str, span: Span, dtype: DType, value: Number | None, scope: Scope
             span,
             key=key,
             label="declared here",
-            help="set another value",
+            help=f"set a value that {dtype} can hold",
         )
         return value
     return None if value is None else convert(setting, dtype)

@@ -40,7 +40,7 @@ def resolve_statement(elaborator: Elaborator, node: StatementNode, names: Collec
     scope = Scope(bounds)
     left = _subscripts(elaborator, node, array, scope)
     value = elaborator.value(node.value, scope)
-    if value is None or left is None or len(elaborator.report.diagnostics) > before:
+    if value is None or left is None or name in elaborator.broken or len(elaborator.report.diagnostics) > before:
         return None
     if array is None:
         array = _temporary(elaborator, node, name, left, bounds)

@@ -19,6 +19,15 @@ def test_the_nearest_name_is_the_one_that_was_meant(name: str, meant: str | None
     assert nearest(name, KNOWN) == meant
 
 
+def test_of_names_equally_near_the_one_with_the_same_start_is_meant() -> None:
+    assert nearest("int3", ("int8", "int32")) == "int32"
+
+
+@pytest.mark.parametrize(("name", "meant"), [("padding", "pad"), ("val", "value"), ("multiple", "multiple_of")])
+def test_a_name_that_begins_another_is_near_to_it(name: str, meant: str) -> None:
+    assert did_you_mean(name, ("space", "pad", "value", "multiple_of"), what="keys") == f"did you mean `{meant}`?"
+
+
 @given(st.text("ab", max_size=6), st.text("ab", max_size=6))
 def test_distance_is_symmetric_and_zero_only_for_equal_texts(a: str, b: str) -> None:
     assert distance(a, b) == distance(b, a)

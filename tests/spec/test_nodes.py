@@ -138,12 +138,18 @@ def test_a_second_key_of_one_name_is_found_with_the_line_of_the_first() -> None:
     assert [(d.code, d.span.line, d.notes) for d in found] == [("CG1006", 3, ("it stands first in line 1",))]
 
 
-def test_an_anchor_may_be_repeated_and_a_merge_key_is_a_plain_key() -> None:
-    (node,), found = read("a: &m {x: 1}\nb: *m\nc: {<<: 2}\n")
+def test_an_anchor_may_be_repeated() -> None:
+    (node,), found = read("a: &m {x: 1}\nb: *m\n")
     assert not found
     assert isinstance(node, YamlMapping)
     assert node.entries[0].value == node.entries[1].value
-    assert [s.string for s in scalars(node.entries[2].value)] == ["<<", "2"]
+
+
+def test_a_merge_key_is_refused_and_merged_all_the_same_so_that_nothing_is_missing() -> None:
+    (node,), found = read("a: &m {x: 1}\nc: {<<: *m, y: 2}\n")
+    assert [(d.code, d.span.column) for d in found] == [("CG1009", 5)]
+    assert isinstance(node, YamlMapping)
+    assert [s.string for s in scalars(node.entries[1].value)] == ["x", "1", "y", "2"]
 
 
 def test_aliases_that_multiply_are_refused() -> None:
@@ -194,7 +200,9 @@ def test_escapes_cannot_smuggle_in_control_characters(escape: str) -> None:
         ("a: [1, 2\nb: 3\n", 2, 2),
         ("a: 1\n\tb: 2\n", 2, 1),
         ("a: b: c\n", 1, 5),
-        ("a: 'open\n", 2, 1),
+        ("a: 'open\n", 1, 4),
+        ("a: [1,\n", 1, 6),
+        ("a: 1\nb:2\nc: 3\n", 2, 1),
         ("a: @x\n", 1, 4),
         ('a: "\\q"\n', 1, 6),
     ],

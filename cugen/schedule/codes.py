@@ -1,0 +1,11 @@
+"""The findings of the planner: each code and its title, as its page under `cugen/explain` has it."""
+
+from __future__ import annotations
+
+CODES: dict[str, str] = {
+    "CG2101": "An unknown family",
+    "CG2102": "A family that does not fit",
+    "CG2103": "No family fits",
+    "CG3101": "More threads than a block may have",
+    "CG3102": "More shared memory than a block may have",
+}

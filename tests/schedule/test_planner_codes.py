@@ -1,0 +1,44 @@
+"""Every code of the planner has a page, whose first spec shows it and whose second one cures it."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+import cugen
+from cugen.kernel import generate
+from cugen.schedule.codes import CODES
+from cugen.spec.diagnostics import SpecError
+from cugen.spec.load import load_text
+
+ROOM = Path(cugen.__file__).parent
+
+
+def codes_of(text: str) -> list[str]:
+    (spec,) = load_text(text)
+    try:
+        generate(spec)
+    except SpecError as error:
+        return [finding.code for finding in error.diagnostics]
+    return []
+
+
+@pytest.mark.parametrize("code", CODES)
+def test_a_page_shows_its_finding_and_the_cure(code: str) -> None:
+    page = (ROOM / "explain" / f"{code}.md").read_text()
+    assert page.startswith(f"# {code}: {CODES[code]}\n\n")
+    bad, good = re.findall(r"```yaml\n(.*?)```", page, re.DOTALL)
+    assert codes_of(bad) == [code]
+    assert codes_of(good) == []
+
+
+def test_each_code_that_the_planner_reports_has_a_title() -> None:
+    reported = {
+        code
+        for file in (ROOM / "schedule").glob("*.py")
+        for code in re.findall(r'"(CG\d{4})"', file.read_text())
+        if file.name != "codes.py"
+    }
+    assert reported == set(CODES)
