@@ -1,0 +1,204 @@
+"""Helper functions, each in every type that a kernel can ask for: compiled for GPUs without a warning, and run."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+
+from cugen.emit.ctypes import c_name
+from cugen.emit.environment import environment, template_folder
+from cugen.emit.functions import function_text
+from cugen.spec.types import DTYPES, FLOAT32, FLOAT64, INT32, INT64
+from cugen.toolchain import nvrtc
+from cugen.toolchain.cuda import compile_cubin
+
+INTEGERS = tuple(t for t in DTYPES.values() if t.is_integer)
+SIGNED = tuple(t for t in INTEGERS if t.name.startswith("int"))
+FLOATS = (FLOAT32, FLOAT64)
+# Name -> number of operands and the types in which it exists.
+FUNCTIONS = {
+    "absolute": (1, SIGNED),
+    "floor_div": (2, (INT32, INT64)),
+    "floor_divide": (2, (*INTEGERS, *FLOATS)),
+    "floor_mod": (2, (INT32, INT64)),
+    "floor_modulo": (2, (*INTEGERS, *FLOATS)),
+    "integer_power": (2, INTEGERS),
+    "maximum": (2, FLOATS),
+    "minimum": (2, FLOATS),
+    "shift_left": (2, INTEGERS),
+    "shift_right": (2, INTEGERS),
+    "sign_of": (1, (*INTEGERS, *FLOATS)),
+    "to_int32": (1, FLOATS),
+    "to_int64": (1, FLOATS),
+    "to_uint32": (1, FLOATS),
+    "to_uint64": (1, FLOATS),
+    "wrapping_add": (2, (INT32, INT64)),
+    "wrapping_multiply": (2, (INT32, INT64)),
+    "wrapping_negate": (1, (INT32, INT64)),
+    "wrapping_subtract": (2, (INT32, INT64)),
+}
+GENERIC = {  # for all types at once
+    "vector": "Vector<float, 4> x; x.at[3] = 1.0f; sink = x.at[threadIdx.x] + sizeof(Vector<char, 16>);",
+    "load_byte": "const bool yes = true; sink = load_byte(&yes);",
+}
+CASES = [(name, dtype) for name, (_, types) in FUNCTIONS.items() for dtype in types]
+
+
+def wrap(value, dtype):
+    value &= (1 << dtype.bits) - 1
+    return value - (1 << dtype.bits) if value > dtype.highest else value
+
+
+def saturated(value, low, high):
+    return 0 if math.isnan(value) else low if value <= low else high if value >= high else int(value)
+
+
+def power(a, b, dtype):
+    if b < 0:
+        return {1: 1, -1: 1 if b % 2 == 0 else -1}.get(a, 0)
+    return wrap(pow(a, b, 1 << dtype.bits), dtype)
+
+
+def wanted(name, dtype, a, b):
+    """What Python makes of it."""
+    match name:
+        case "absolute":
+            return wrap(abs(a), dtype)
+        case "floor_div":
+            return a // b
+        case "floor_mod":
+            return a % b
+        case "floor_divide" if dtype.is_float:
+            return np.floor(np.divide(a, b))
+        case "floor_divide":
+            return wrap(a // b, dtype) if b else 0
+        case "floor_modulo" if dtype.is_float:
+            return np.mod(a, b)
+        case "floor_modulo":
+            return a % b if b else 0
+        case "integer_power":
+            return power(a, b, dtype)
+        case "maximum":
+            return np.maximum(a, b)
+        case "minimum":
+            return np.minimum(a, b)
+        case "shift_left":
+            return wrap(a << b, dtype) if 0 <= b < dtype.bits else 0
+        case "shift_right":
+            return a >> b if 0 <= b < dtype.bits else -1 if a < 0 else 0
+        case "sign_of" if dtype.is_float:
+            return np.sign(a)
+        case "sign_of":
+            return (a > 0) - (a < 0)
+        case "wrapping_add":
+            return wrap(a + b, dtype)
+        case "wrapping_subtract":
+            return wrap(a - b, dtype)
+        case "wrapping_multiply":
+            return wrap(a * b, dtype)
+        case "wrapping_negate":
+            return wrap(-a, dtype)
+    to = DTYPES[name.removeprefix("to_")]
+    return saturated(float(a), to.lowest, to.highest)
+
+
+def samples(dtype):
+    if dtype.is_float:
+        kind = np.dtype(dtype.name).type
+        numbers = (
+            0.0,
+            -0.0,
+            0.5,
+            1.0,
+            -1.0,
+            2.5,
+            -2.5,
+            3.0,
+            -7.25,
+            1e-30,
+            255.9,
+            2.0**31,
+            -(2.0**31),
+            2.0**63,
+            2.0**64,
+        )
+        return [kind(x) for x in (*numbers, -1e30, math.inf, -math.inf, math.nan)]
+    near = {0, 1, 2, 3, 7, dtype.bits - 1, dtype.bits, dtype.highest, dtype.highest - 1, dtype.highest // 2}
+    return sorted(near | {-n for n in near if dtype.lowest} | {dtype.lowest})
+
+
+def spelled(value, dtype):
+    if not dtype.is_float:
+        return "(-9223372036854775807LL - 1)" if value == -(2**63) else f"{value}{'ULL' if value > 2**63 else ''}"
+    if np.isnan(value):
+        return "NAN"
+    return ("-" if value < 0 else "") + "INFINITY" if np.isinf(value) else float(value).hex()
+
+
+def test_every_template_is_in_this_table():
+    files = {path.name.removesuffix(".cu.j2") for path in (template_folder() / "functions").iterdir()}
+    assert files == set(FUNCTIONS) | set(GENERIC)
+
+
+@pytest.fixture(scope="module")
+def texts():
+    env = environment()
+    return {(name, dtype): function_text(env, name, c_name(dtype)) for name, dtype in CASES}
+
+
+@pytest.mark.parametrize("target", ["sm_75", "sm_80", "sm_90"])
+def test_every_function_compiles_for_gpus_without_a_warning(texts, target, build_cache):
+    if nvrtc.find() is None:
+        pytest.skip("NO NVRTC, HELPER FUNCTIONS ARE COMPILED FOR THE HOST ALONE")
+    calls = []
+    for name, dtype in CASES:
+        operands = ", ".join([f"({c_name(dtype)})n"] * FUNCTIONS[name][0])
+        calls.append(f"    sink = {name}({operands});")
+    generic = [function_text(environment(), name, "") for name in GENERIC]
+    uses = [f"    {{ {use} }}" for use in GENERIC.values()]
+    body = "\n".join(['extern "C" __global__ void k(volatile double& sink, long long n) {', *calls, *uses, "}"])
+    cubin = compile_cubin("\n".join([*texts.values(), *generic, body]), "k", target)
+    assert [str(warning) for warning in cubin.warnings] == []
+
+
+def test_every_function_computes_what_python_does(texts, batch):
+    """All pairs of corner values, in one program."""
+    functions, runs, expected = [], [], []
+    for number, (name, dtype) in enumerate(CASES):
+        binary = FUNCTIONS[name][0] == 2
+        first = samples(dtype)
+        second = [b for b in first if b > 0 or name not in ("floor_div", "floor_mod")] if binary else first[:1]
+        with np.errstate(all="ignore"):
+            expected += [(name, dtype.name, a, b, wanted(name, dtype, a, b)) for a in first for b in second]
+        functions.append(f"namespace n{number} {{\n{texts[name, dtype]}}}")
+        kind, arguments = c_name(dtype), "a, b" if binary else "a"
+        runs.append(
+            f"    for ({kind} a : {{{_list(first, dtype)}}})\n        for ({kind} b : {{{_list(second, dtype)}}})\n"
+            f"            (void)b, show(n{number}::{name}({arguments}));"
+        )
+    show = [
+        "#include <cstdio>",
+        'static void show(double x) { printf("%a\\n", x); }',
+        'static void show(float x) { printf("%a\\n", (double)x); }',
+    ]
+    show += [f'static void show({c_name(t)} x) {{ printf("%lld\\n", (long long)x); }}' for t in SIGNED]
+    unsigned = [t for t in INTEGERS if t not in SIGNED]
+    show += [f'static void show({c_name(t)} x) {{ printf("%llu\\n", (unsigned long long)x); }}' for t in unsigned]
+    found = batch("\n".join([*show, *functions, "int main() {", *runs, "}"]))
+    assert len(found) == len(expected), found[-3:]
+    wrong = [(case, line) for line, case in zip(found, expected, strict=True) if not _same(line, case[-1])]
+    assert wrong == []
+
+
+def _list(values, dtype):
+    return ", ".join(f"({c_name(dtype)}){spelled(value, dtype)}" for value in values)
+
+
+def _same(line, value):
+    if isinstance(value, int):
+        return int(line) == value
+    if np.isnan(value):
+        return "nan" in line
+    return float.fromhex(line) == float(value)
