@@ -26,8 +26,8 @@ def heading(context: Context) -> str:
     return f"{spec.kernel}: {doc}" if doc else spec.kernel
 
 
-def header_lines(context: Context, plan: Plan) -> tuple[str, ...]:
-    """What is computed, on what, and how it's launched."""
+def header_lines(context: Context, plan: Plan, analysis: tuple[str, ...] = ()) -> tuple[str, ...]:
+    """What is computed, on what, how it's launched and what the analysis found."""
     spec = context.spec
     names = {expr.name: name for name, expr in context.symbols.items()}
     rows: list[tuple[str, str]] = []
@@ -47,6 +47,7 @@ def header_lines(context: Context, plan: Plan) -> tuple[str, ...]:
         kind = " dynamic" if kernel.dynamic_shared_bytes else ""
         text = f"grid ({grid}), block ({block})" + (f", {shared} bytes of{kind} shared memory" if shared else "")
         rows.append((kernel.name if len(plan.kernels) > 1 else "launch", f"{text}; family {kernel.family}"))
+    rows += [("analysis" if position == 0 else "", line) for position, line in enumerate(analysis)]
     width = max((len(name) for name, _ in rows), default=0) + 2
     lines = []
     for name, text in rows:

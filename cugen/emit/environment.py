@@ -54,4 +54,5 @@ def bind(env: jinja2.Environment, printer: NodePrinter) -> jinja2.Environment:
         bound.filters[name] = getattr(printer, name)
     bound.filters["loop_header"] = printer.loop
     bound.filters["negated"] = printer.negated
+    bound.filters["remarks"] = printer.remarks
     return bound

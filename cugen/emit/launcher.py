@@ -146,13 +146,13 @@ def _launch(context: Context, kernel: Kernel, text: Any, printer: IntegerPrinter
         kernel.name,
         " && ".join(f"{extent} > 0" for extent in empty),
         call,
-        kernel.dynamic_shared_bytes > 48 * 1024,
+        kernel.dynamic_shared_bytes > 0 and kernel.shared_bytes + kernel.dynamic_shared_bytes > 48 * 1024,
         kernel.dynamic_shared_bytes,
     )
 
 
 def _parameter(context: Context, name: str) -> str:
-    """The launcher's own name for an array or scalar: the symbol of a constant one stands for the copy on the device."""
+    """The launcher's name for an array or scalar: the symbol of a constant one stands for the copy on the device."""
     for upload in context.uploads:
         if upload.argument == name:
             return upload.parameter

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from cugen.emit import tables
 from cugen.emit.ctypes import c_name, literal, narrowed, widened
 from cugen.emit.integers import IntegerPrinter
+from cugen.emit.remarks import own_accesses
 from cugen.emit.values import ValuePrinter
 from cugen.plan.ir import (
     Access,
@@ -23,6 +24,7 @@ from cugen.plan.ir import (
     Let,
     Load,
     Loop,
+    Node,
     Store,
     Vector,
 )
@@ -36,12 +38,19 @@ _ATOM = 0  # the precedence of what never needs parentheses
 class NodePrinter(ValuePrinter):
     """The filters that the templates of one kernel use. `printed` holds each access that was printed, in order."""
 
-    def __init__(self, ranges: Ranges, scalars: Mapping[str, str], params: Mapping[str, str]) -> None:
+    def __init__(
+        self,
+        ranges: Ranges,
+        scalars: Mapping[str, str],
+        params: Mapping[str, str],
+        claims: Mapping[int, str] | None = None,
+    ) -> None:
         self.integers = IntegerPrinter(ranges, frozenset(params.values()))
         wide = frozenset(s.name for s in ranges if self.integers.is_wide(s))
         super().__init__({s.name: r for s, r in ranges.items()}, scalars, params, wide)
         self.functions = self.integers.functions
         self.printed: list[Access] = []
+        self.claims = claims or {}
 
     def integer(self, expr: Integer) -> str:
         return self.integers.print(expr)
@@ -72,7 +81,15 @@ class NodePrinter(ValuePrinter):
     def place(self, access: Access) -> str:
         """`A[m * K + k]`; the one way in which memory is named in the source."""
         self.printed.append(access)
+        return self.text(access)
+
+    def text(self, access: Access) -> str:
         return f"{access.array.symbol}{self.integers.subscripts(access)}"
+
+    def remarks(self, node: Node) -> list[str]:
+        """What the comments above a node say of its accesses."""
+        found = [(access, self.claims.get(id(access), "")) for access in own_accesses(node)]
+        return [f"{self.text(access)}: {claim}" for access, claim in found if claim]
 
     def element(self, access: Element) -> str:
         return self._stored(access.access)

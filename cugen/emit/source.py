@@ -15,6 +15,7 @@ from cugen.emit.functions import function_text
 from cugen.emit.launcher import make_launcher
 from cugen.emit.layout import tidy
 from cugen.emit.nodes import NodePrinter
+from cugen.emit.remarks import Remarks
 from cugen.plan import usage
 from cugen.plan.context import Context
 from cugen.plan.ir import Kernel, Node, Plan, accesses
@@ -32,20 +33,29 @@ class Sources:
     header: str
 
 
-def render(context: Context, plan: Plan) -> Sources:
-    """Both files; the same plan gives the same bytes."""
-    raw = render_raw(environment(), context, plan)
+def render(context: Context, plan: Plan, remarks: Remarks | None = None) -> Sources:
+    """Both files; the same plan and remarks give the same bytes."""
+    raw = render_raw(environment(), context, plan, remarks or Remarks())
     return Sources(tidy(raw.source), tidy(raw.header))
 
 
-def render_raw(env: jinja2.Environment, context: Context, plan: Plan) -> Sources:
-    """Both files as the templates print them, before the last pass over the layout."""
+def render_raw(
+    env: jinja2.Environment,
+    context: Context,
+    plan: Plan,
+    remarks: Remarks,
+    printers: type[NodePrinter] = NodePrinter,
+) -> Sources:
+    """Both files as the templates print them, before the last pass over the layout. `printers` prints the nodes."""
     texts: list[str] = []
     functions: dict[tuple[str, str], None] = {}
     headers: dict[str, None] = {}
     for kernel in plan.kernels:
-        printer = NodePrinter(
-            dict(kernel.ranges), _scalar_texts(context), {n: s.name for n, s in context.symbols.items()}
+        printer = printers(
+            dict(kernel.ranges),
+            _scalar_texts(context),
+            {n: s.name for n, s in context.symbols.items()},
+            remarks.claims,
         )
         texts.append(_kernel_text(env, context, kernel, printer))
         functions.update(printer.functions)
@@ -60,7 +70,7 @@ def render_raw(env: jinja2.Environment, context: Context, plan: Plan) -> Sources
     helper_texts = [function_text(env, name, kind) for name, kind in sorted(functions)]
     source = env.get_template("file.cu.j2").render(
         heading=heading(context),
-        header=header_lines(context, plan),
+        header=header_lines(context, plan, remarks.summary),
         includes=sorted(headers),
         constants=fixed,
         symbols=declared,
@@ -117,10 +127,11 @@ def _check_accesses(kernel: Kernel, printer: NodePrinter, text: str) -> None:
         raise EmissionError(
             f"{kernel.name}: planned {len(planned)} accesses, printed {len(printer.printed)} ({missing})"
         )
+    code = re.sub(r"//.*", "", text)
     for array in usage.arrays(kernel.body):
         declarations = 1 if array.space in ("shared", "register") and not array.dynamic else 0
         expected = sum(1 for a in planned if a.array.symbol == array.symbol) + declarations
-        found = len(re.findall(rf"\b{re.escape(array.symbol)}\[", text))
+        found = len(re.findall(rf"\b{re.escape(array.symbol)}\[", code))
         if found != expected and array.shape:
             raise EmissionError(f"{kernel.name}: {array.symbol} is subscripted {found} times, planned {expected}")
 
