@@ -32,7 +32,7 @@ class Param:
 
 @dataclass(frozen=True, slots=True)
 class Scalar:
-    """A number beside the arrays: baked in where `value` is known, else an argument, in `constant` memory on request."""
+    """A number beside the arrays: baked in where `value` is known, else an argument; `constant`: in that memory."""
 
     name: str
     dtype: DType
