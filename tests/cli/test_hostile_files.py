@@ -1,0 +1,277 @@
+"""Files that no editor would write: wrong bytes, huge and deep ones, links, .npy files that lie about themselves."""
+
+from __future__ import annotations
+
+import io
+import os
+import pickle
+import re
+import time
+
+import numpy as np
+import pytest
+
+GOOD = """\
+cugen: 1
+kernel: k
+arrays:
+  x: {shape: [8], dtype: float32}
+  y: {shape: [8], dtype: float32}
+compute: y[i] = x[i]
+schedule: {family: direct}
+"""
+BAKED = GOOD.replace("dtype: float32}", "dtype: float32, values: x.npy}", 1)
+
+
+@pytest.fixture
+def refused(cli, tmp_path):
+    """Generates from bytes; the codes with their lines and columns, after checking that nothing was written."""
+
+    def generate(content: bytes | str, *arguments: object) -> list[tuple[str, int, int]]:
+        spec, out = tmp_path / "bad.yaml", tmp_path / "out"
+        spec.write_bytes(content if isinstance(content, bytes) else content.encode())
+        start = time.perf_counter()
+        answer = cli("generate", spec, "-o", out, *arguments)
+        assert time.perf_counter() - start < 1
+        assert answer.status == 2, answer.err
+        assert not out.exists()
+        places = re.findall(r"error\[(CG\d{4})\]: .*\n +--> [^\n]*?(?::(\d+):(\d+))?\n", answer.err)
+        assert len(re.findall("^ += help: .", answer.err, re.MULTILINE)) == len(places) > 0
+        return [(code, int(line or 0), int(column or 0)) for code, line, column in places]
+
+    return generate
+
+
+@pytest.mark.parametrize(
+    ("content", "place"),
+    [
+        (GOOD.encode().replace(b"x[i]", b"x[\xff]"), ("CG1002", 6, 19)),
+        (GOOD.encode("utf-16"), ("CG1002", 1, 1)),
+        (GOOD.encode("utf-32"), ("CG1002", 1, 1)),
+        (GOOD.replace("k\n", "k\0\n", 1), ("CG1003", 2, 10)),
+        (GOOD.replace("k\n", "k\x1b[31m\n", 1), ("CG1003", 2, 10)),
+        (GOOD.replace("[i]", "\u200b[i]", 1), ("CG1101", 6, 11)),
+        (GOOD.replace("  y:", "\ty:"), ("CG1005", 5, 1)),
+        (GOOD.replace("kernel: k", "kernel:\tk\n\tdoc: d"), ("CG1005", 2, 8)),
+        (GOOD.replace("y[i] = x[i]", "y[i]\u00a0=\u00a0x[i] \u2028"), ("CG1003", 6, 22)),
+        (b"\x1f\x8b\x08\x00" + bytes(range(256)), ("CG1002", 1, 2)),
+        (b"\x89PNG\r\n\x1a\n", ("CG1002", 1, 1)),
+        (b"#!/bin/sh\necho no\n", ("CG1015", 2, 1)),
+        (b"{}", ("CG1013", 1, 1)),
+        (b"[" * 5000, ("CG1004", 1, 34)),
+        (b"{a: " * 5000, ("CG1004", 1, 130)),
+        (b"- " * 5000, ("CG1004", 1, 67)),
+        (b"? " * 5000, ("CG1004", 1, 67)),
+        (GOOD.replace("[8]", "[" * 40 + "8" + "]" * 40, 1), ("CG1004", 4, 44)),
+        (b"'" * 200_001, ("CG1005", 1, 1)),
+        (b"a: &a [*a]\n", ("CG1008", 1, 8)),
+        (b"&" * 1000, ("CG1005", 1, 2)),
+        (b"%" * 1000, ("CG1005", 1, 2)),
+    ],
+)
+def test_bytes_that_are_no_spec_are_refused_where_they_go_wrong(refused, content, place):
+    assert refused(content)[0] == place
+
+
+@pytest.mark.parametrize("content", [b"\xef\xbb\xbf" + GOOD.encode(), GOOD.replace("\n", "\r\n").encode()])
+def test_marks_and_line_ends_of_windows_change_nothing(cli, tmp_path, content):
+    (tmp_path / "spec.yaml").write_bytes(GOOD.encode())
+    assert cli("generate", tmp_path / "spec.yaml", "-o", tmp_path / "plain").status == 0
+    (tmp_path / "spec.yaml").write_bytes(content)
+    assert cli("generate", tmp_path / "spec.yaml", "-o", tmp_path / "windows").status == 0
+    code = [
+        (tmp_path / folder / "k.cu").read_text().split("Made by")[1].split("\n", 1)[1]
+        for folder in ("plain", "windows")
+    ]
+    assert code[0] == code[1]
+
+
+def test_places_count_characters_after_a_byte_order_mark_and_before_a_carriage_return(refused):
+    content = "\ufeff" + GOOD.replace("x[i]", "«?»[i]").replace("«?»", "q").replace("\n", "\r\n")
+    assert refused(content) == [("CG1201", 6, 17)]
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        "# " + "a" * 10_000_000,
+        GOOD + "# comment\n" * 1_000_000,
+        "[" * 10_000_000,
+        "a: &a [x, x, x, x, x, x, x, x, x]\n" * 300_000,
+        "\n" * 10_000_000,
+        "- a\n" * 2_500_000,
+    ],
+)
+def test_ten_megabytes_are_refused_at_once(refused, content):
+    assert refused(content) == [("CG1004", 0, 0)]
+
+
+def test_aliases_that_multiply_are_refused_at_once(refused):
+    lines = ["a0: &a0 [x, x, x, x, x, x, x, x, x, x]"]
+    lines += [f"a{n}: &a{n} [{', '.join([f'*a{n - 1}'] * 10)}]" for n in range(1, 12)]
+    ((code, line, _),) = refused("\n".join(lines))
+    assert (code, line) == ("CG1004", 6)
+
+
+@pytest.mark.parametrize(
+    ("expression", "column"),
+    [
+        ("(" * 500 + "x[i]" + ")" * 500, 17 + 100),
+        ("-" * 500 + "x[i]", None),
+        ("not " * 500 + "x[i]", None),
+        (" + ".join(["x[i]"] * 200), 17),
+        (" ** ".join(["x[i]"] * 200), None),
+        ("1 if x[i] else " * 200 + "0", None),
+        ("exp(" * 200 + "x[i]" + ")" * 200, None),
+        ("x[" * 200 + "i" + "]" * 200, None),
+        ("x[i] + 1 * " * 10_000 + "1", 10),
+        (" < ".join(["x[i]"] * 4_000), None),
+        ("x[i]+" * 20_000 + "1", 10),
+        ("9" * 100_000, 10),
+        ("sum(" * 150 + "x[i]" + ", j)" * 150, None),
+        ("maximum(x[i], " * 90 + "0" + ")" * 90, "fine"),
+    ],
+)
+def test_expressions_that_are_too_large_or_too_deep_are_refused_at_once(cli, refused, tmp_path, expression, column):
+    text = GOOD.replace("= x[i]", f"= {expression}")
+    if column == "fine":
+        (tmp_path / "deep.yaml").write_text(text)
+        assert cli("generate", tmp_path / "deep.yaml", "-o", tmp_path / "deep").status == 0
+        return
+    ((code, line, found),) = refused(text)
+    assert (code, line) == ("CG1106", 6)
+    assert column in (None, found)
+
+
+def test_each_of_many_temporaries_that_nobody_reads_is_a_finding(refused):
+    block = "|\n" + "".join(f"  t{n}[i] = x[i] + {n}\n" for n in range(900))
+    found = refused(GOOD.replace("compute: y[i] = x[i]\n", f"compute: {block}  y[i] = x[i]\n"))
+    assert {code for code, _, _ in found} == {"CG1311"}
+
+
+def npy(array: np.ndarray, **options: object) -> bytes:
+    stream = io.BytesIO()
+    np.save(stream, array, **options)
+    return stream.getvalue()
+
+
+class Trap:
+    """Shows that it was unpickled."""
+
+    def __reduce__(self):
+        return os.mkdir, ("owned",)
+
+
+FLOATS = npy(np.arange(8, dtype=np.float32))
+
+
+@pytest.mark.parametrize(
+    ("content", "code"),
+    [
+        (npy(np.array([Trap()] * 8, dtype=object)), "CG1035"),
+        (pickle.dumps(Trap()), "CG1035"),
+        (FLOATS[:-1], "CG1035"),
+        (FLOATS + b"\0", "CG1035"),
+        (FLOATS[:40], "CG1035"),
+        (FLOATS[:6], "CG1035"),
+        (b"", "CG1035"),
+        (b"\x93NUMPY\x07\x00" + FLOATS[8:], "CG1035"),
+        (FLOATS.replace(b"'<f4'", b"'<c8'"), "CG1035"),
+        (FLOATS.replace(b"(8,)", b"(9,)"), "CG1035"),
+        (FLOATS.replace(b"(8,)", b"(-8)"), "CG1035"),
+        (FLOATS.replace(b"False", b"exit("), "CG1035"),
+        (npy(np.zeros(8, [("a", "f4")])), "CG1035"),
+        (npy(np.zeros(8, "S4")), "CG1035"),
+        (npy(np.zeros(0, "f4")), "CG1035"),
+        (b"\x93NUMPY\x02\x00\xff\xff\xff\xff" + FLOATS[10:], "CG1035"),
+        (npy(np.zeros((2, 4), "f4")), "CG1032"),
+        (npy(np.zeros(7, "f4")), "CG1032"),
+        (npy(np.full(8, 1e300)), "CG1031"),
+        (npy(np.zeros(8, "?")), "CG1031"),
+    ],
+)
+def test_a_file_of_values_that_is_not_what_it_says_is_refused(refused, tmp_path, monkeypatch, content, code):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "x.npy").write_bytes(content)
+    assert refused(BAKED) == [(code, 4, 43)]
+    assert not (tmp_path / "owned").exists()
+
+
+@pytest.mark.parametrize("dtype", ["float64", "int8", "uint8", "float16", ">f4"])
+def test_values_of_another_type_are_taken_where_each_of_them_fits(cli, tmp_path, dtype):
+    (tmp_path / "spec.yaml").write_text(BAKED)
+    (tmp_path / "x.npy").write_bytes(npy(np.arange(8).astype(dtype)))
+    assert cli("generate", tmp_path / "spec.yaml", "-o", tmp_path / "out").status == 0
+    assert "7" in (tmp_path / "out" / "k.cu").read_text()
+
+
+def test_a_link_that_leads_out_of_the_folder_is_refused(refused, tmp_path, tmp_path_factory):
+    outside = tmp_path_factory.mktemp("outside")
+    (outside / "secret.npy").write_bytes(FLOATS)
+    (tmp_path / "x.npy").symlink_to(outside / "secret.npy")
+    assert refused(BAKED) == [("CG1034", 4, 43)]
+    (tmp_path / "x.npy").unlink()
+    (tmp_path / "sub").symlink_to(outside)
+    assert refused(BAKED.replace("x.npy", "sub/secret.npy")) == [("CG1034", 4, 43)]
+
+
+def test_a_link_to_itself_a_folder_and_a_pipe_are_no_values(refused, tmp_path):
+    (tmp_path / "x.npy").symlink_to(tmp_path / "x.npy")
+    assert refused(BAKED) == [("CG1035", 4, 43)]
+    (tmp_path / "x.npy").unlink()
+    (tmp_path / "x.npy").mkdir()
+    assert refused(BAKED) == [("CG1035", 4, 43)]
+    (tmp_path / "x.npy").rmdir()
+    os.mkfifo(tmp_path / "x.npy")
+    assert refused(BAKED) == [("CG1035", 4, 43)]
+
+
+@pytest.mark.parametrize("what", ["missing", "folder", "pipe", "\0", "a" * 5000, ""])
+def test_a_spec_that_is_no_file_is_refused(cli, tmp_path, what):
+    (tmp_path / "folder").mkdir()
+    os.mkfifo(tmp_path / "pipe")
+    answer = cli("generate", os.path.join(tmp_path, what), "-o", tmp_path / "out")
+    assert answer.status == 2
+    assert answer.err.startswith("error[CG1001]: ")
+    assert "= help: check the path" in answer.err
+    assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.parametrize(
+    "doc",
+    [
+        "*/ int evil = 1; /*",
+        "a \\\\",
+        "what ??/",
+        "{{ 7 * 7 }} {% raw %}",
+        "first\\nint evil = 1;",
+        "first\\r#define evil",
+        "// nothing */ /*",
+        "\\u2029#include <evil>",
+    ],
+)
+def test_prose_stays_inside_its_comment(cli, tmp_path, doc):
+    (tmp_path / "spec.yaml").write_text(GOOD)
+    assert cli("generate", tmp_path / "spec.yaml", "-o", tmp_path / "plain").status == 0
+    (tmp_path / "spec.yaml").write_text(GOOD.replace("kernel: k\n", f'kernel: k\ndoc: "{doc}"\n'))
+    answer = cli("generate", tmp_path / "spec.yaml", "-o", tmp_path / "out")
+    if answer.status == 2:
+        assert "CG1003" in answer.err
+        return
+    for name in ("k.cu", "k.h"):
+        plain, other = ((tmp_path / folder / name).read_text() for folder in ("plain", "out"))
+        assert without_comments(plain) == without_comments(other)
+        assert "49" not in other.split("\n", 1)[0]
+
+
+def test_a_file_name_stays_inside_its_comment(cli, tmp_path):
+    for name in ("spec.yaml", "a\nint evil;.yaml", "b* evil.yaml", "c\\", "{{ evil }}.yaml"):
+        (tmp_path / name).write_text(GOOD)
+        assert cli("generate", tmp_path / name, "-o", tmp_path / "out").status == 0
+        assert "evil" not in without_comments((tmp_path / "out" / "k.cu").read_text())
+
+
+def without_comments(text: str) -> str:
+    """What a compiler sees: continued lines are joined before `//` ends, and no block comment is expected."""
+    joined = re.sub(r"\\\s*\n", "", text)
+    return re.sub(r"//[^\n]*", "", joined)
