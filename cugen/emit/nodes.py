@@ -66,6 +66,9 @@ class NodePrinter(ValuePrinter):
         """`for (int k = 0; k < K; ++k)`."""
         name = loop.index.name
         kind = self.integer_type(loop.index)
+        if loop.downward:
+            first, last = self.integer(loop.stop - 1), self.integer(loop.start)
+            return f"for ({kind} {name} = {first}; {name} >= {last}; --{name})"
         start, stop = self.integer(loop.start), f"< {self.integer(loop.stop)}"
         if loop.stop.is_Add and loop.stop.args[0] == 1:
             stop = f"<= {self.integer(loop.stop - 1)}"

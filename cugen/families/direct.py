@@ -1,4 +1,4 @@
-"""One thread per output element, serial loops over reduction indices: the family that takes every statement."""
+"""One thread per output element (or per line of them, along scans), serial loops: the family that takes all."""
 
 from __future__ import annotations
 
@@ -8,10 +8,12 @@ from cugen.families.base import Family, Refusal, Request, refuse_tunables
 from cugen.families.grid import AXES, fastest_first, lay_out
 from cugen.families.kernels import assemble, new_lowering
 from cugen.families.placement import place, placement_refusals
+from cugen.families.scans import lower_walk, recognise
 from cugen.families.statements import lower_statements
 from cugen.plan.ir import Kernel
 from cugen.plan.scopes import Scope
 
+_MOST_ALONG_Z = 64  # threads of a block, on every device
 _UNROLL = 64  # loops over an array in registers must be unrolled, or the array lands in local memory
 
 
@@ -29,24 +31,31 @@ def refusals(request: Request) -> tuple[Refusal, ...]:
             found.append(Refusal(f"has blocks over output indices only, and {name} is none", key))
         elif size > 1 and names.index(name) >= len(AXES):
             found.append(Refusal(f"has threads along {', '.join(names[: len(AXES)])} only, not along {name}", key))
+        elif size > _MOST_ALONG_Z and names.index(name) == 2:
+            found.append(Refusal(f"{name} lies along z, where a block has at most {_MOST_ALONG_Z} threads", key))
     return (*found, *refuse_tunables(request, ()))
 
 
 def build(request: Request) -> Kernel:
     lowering = new_lowering(request)
+    walked = recognise(request)
     order = fastest_first(request.group.statements[0], request.context)
+    if walked is not None:
+        order = tuple(index for index in order if index != walked.index)
     layout = lay_out(request, lowering, order, dict(request.schedule.block))
     staged, prologue = place(request, lowering, layout.block)
     lowering.arrays = {**lowering.arrays, **staged}
     lowering.unroll = _UNROLL if any(a.space == "register" for a in staged.values()) else 0
     scope = Scope()
-    lower_statements(request, lowering, scope)
+    if walked is None:
+        reason = "one thread computes one element of the output"
+        lower_statements(request, lowering, scope)
+    else:
+        reason = f"one thread walks along {walked.index.name} with running values"
+        lower_walk(walked, lowering, scope)
     # All threads help to stage, so those without an element leave only after it.
     parts = (("staging", prologue), ("indices", layout.nodes), ("elements", tuple(scope.nodes)))
-    return replace(
-        assemble(request, lowering, "direct", parts, layout.grid, layout.block),
-        reasons=("one thread computes one element of the output",),
-    )
+    return replace(assemble(request, lowering, "direct", parts, layout.grid, layout.block), reasons=(reason,))
 
 
 FAMILY = Family(

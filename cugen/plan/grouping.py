@@ -155,7 +155,10 @@ def _aligned(statement: Statement, first: Statement) -> Statement | None:
 
 
 def _may_join(statement: Statement, group: list[Statement]) -> bool:
-    """Whether what crosses between the statement and the group is only touched at each thread's own element."""
+    """Whether what crosses between the statement and the group is only touched at each thread's own element, and
+    whether all scans run alike: along one index a thread can then walk with running values."""
+    if not all(_run_alike(statement, earlier) for earlier in group):
+        return False
     for earlier in group:
         for read in _array_reads(statement):
             if read.array == earlier.target and (read.subscripts != earlier.subscripts or read.exact):
@@ -164,6 +167,14 @@ def _may_join(statement: Statement, group: list[Statement]) -> bool:
             if read.array == statement.target and read.subscripts != statement.subscripts:
                 return False
     return True
+
+
+def _run_alike(a: Statement, b: Statement) -> bool:
+    walks = [{(node.outer, node.reverse): None for node in walk(s.value) if isinstance(node, Scan)} for s in (a, b)]
+    if all(walks) or not any(walks):
+        return walks[0].keys() == walks[1].keys()
+    plain = a if walks[1] else b
+    return not any(isinstance(node, Reduce) for node in walk(plain.value))
 
 
 def _array_reads(statement: Statement) -> list[Read]:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import sympy
 
 from cugen.plan.intervals import fits, interval
-from cugen.plan.ir import Assign, Comparison, For, If, Index, Let, Loop, Node
+from cugen.plan.ir import Assign, Comparison, Condition, For, If, Index, Let, Loop, Node
 from cugen.plan.scopes import Scope
 from cugen.plan.subscripts import to_guard, to_integer
 from cugen.plan.symbols import Integer, Maximum, Minimum, bounds, integer
@@ -18,7 +18,8 @@ from cugen.spec.types import BOOL, INT64, DType
 if TYPE_CHECKING:
     from cugen.plan.lowering import Lowering
 
-_ACCUMULATOR = {
+# What running values are called.
+ACCUMULATORS = {
     "sum": "sum",
     "prod": "product",
     "max": "largest",
@@ -36,7 +37,7 @@ def reduce_values(lowering: Lowering, reduction: Reduce, scope: Scope) -> Expr:
     if known is not None:
         return known
     home = scope.home(free_indices(reduction))
-    local = Local(lowering.names.allocate(_ACCUMULATOR[reduction.kind]), reduction.dtype)
+    local = Local(lowering.names.allocate(ACCUMULATORS[reduction.kind]), reduction.dtype)
     extreme = local
     if reduction.kind in ("argmax", "argmin"):
         name = "largest" if reduction.kind == "argmax" else "smallest"
@@ -85,13 +86,14 @@ def _loop(
     certain = bounds(stop - start, lowering.ranges)[0] >= 1
     body = Scope(scope, frozenset((index.name,)), certain=certain)
     here = [c for c in remaining if not free_indices(c) & later]
-    inner = body
     if rest and here:
+        chosen = lower_condition(lowering, _conjunction(here), body)
         inner = Scope(body, certain=False)
         remaining = [c for c in remaining if c not in here]
-    _loop(lowering, reduction, tuple(rest), tuple(remaining), local, extreme, inner)
-    if inner is not body:
-        _close_guard(lowering, here, inner, body)
+        _loop(lowering, reduction, tuple(rest), tuple(remaining), local, extreme, inner)
+        body.nodes.append(If(chosen, tuple(inner.nodes)))
+    else:
+        _loop(lowering, reduction, tuple(rest), tuple(remaining), local, extreme, body)
     lowering.active.remove(symbol.name)
     high = bounds(stop - start, lowering.ranges)[1]
     loop = Loop(Index(symbol.name, symbol, lowering.ranges[symbol]), start, stop, unroll=high <= lowering.unroll)
@@ -143,30 +145,28 @@ def _loop_bound(lowering: Lowering, condition: Expr, symbol: sympy.Symbol) -> Co
             return Comparison(symbol, ">=", limit)
 
 
-def _close_guard(lowering: Lowering, conditions: list[Expr], inner: Scope, outer: Scope) -> None:
-    condition = _conjunction(conditions)
+def lower_condition(lowering: Lowering, condition: Expr, scope: Scope) -> Condition:
+    """A guard where indices alone decide; else the value of the condition, its loads in `scope`."""
     guard = lowering.guard(condition)
-    if guard is not None:
-        outer.nodes.append(If(guard, tuple(inner.nodes)))
-    else:
-        outer.nodes.append(If(lowering.lower(condition, outer), tuple(inner.nodes)))
+    return guard if guard is not None else lowering.lower(condition, scope)
 
 
 def _accumulate(
     lowering: Lowering, reduction: Reduce, conditions: tuple[Expr, ...], local: Local, extreme: Local, scope: Scope
 ) -> None:
-    inner = scope
     if conditions:
+        condition = lower_condition(lowering, _conjunction(list(conditions)), scope)
         inner = Scope(scope, certain=False)
-    value = lowering.lower(reduction.body, inner)
+        _accumulate(lowering, reduction, (), local, extreme, inner)
+        scope.nodes.append(If(condition, tuple(inner.nodes)))
+        return
+    value = lowering.lower(reduction.body, scope)
     if reduction.kind == "sum":
-        _bound_sum(lowering, reduction, local, value)
-    inner.nodes.extend(_step(lowering, reduction, local, extreme, value))
-    if inner is not scope:
-        _close_guard(lowering, list(conditions), inner, scope)
+        bound_sum(lowering, reduction, local, value)
+    scope.nodes.extend(_step(lowering, reduction, local, extreme, value))
 
 
-def _bound_sum(lowering: Lowering, reduction: Reduce, local: Local, term: Expr) -> None:
+def bound_sum(lowering: Lowering, reduction: Reduce, local: Local, term: Expr) -> None:
     """Records what a sum of integers can reach, where that is inside its type: plain `+=` is then right."""
     if not local.dtype.is_integer:
         return

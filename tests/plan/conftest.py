@@ -106,8 +106,8 @@ def _lines(node: object) -> list[str]:
             return [f"{local.name} = {_value(value)}"]
         case For(loop=loop, body=body):
             step = f" by {loop.step}" if loop.step != 1 else ""
-            unrolled = " unrolled" if loop.unroll else ""
-            return [f"for {loop.index.name} in {loop.start} .. {loop.stop}{step}{unrolled}", *sketch(body, "  ")]
+            kind = " unrolled" if loop.unroll else " downward" if loop.downward else ""
+            return [f"for {loop.index.name} in {loop.start} .. {loop.stop}{step}{kind}", *sketch(body, "  ")]
         case If(condition=condition, then=then, orelse=orelse):
             shown = _guard(condition) if isinstance(condition, Guard) else _value(condition)
             other = ["else", *sketch(orelse, "  ")] if orelse else []

@@ -163,11 +163,37 @@ def test_argmin_of_integers_needs_no_test_for_nan(body):
     assert found[4:6] == ["  let candidate = mul(a, 2)", "  if or(lt(argmin, 0), lt(candidate, smallest))"]
 
 
-def test_a_scan_is_a_reduction_up_to_the_threads_element(body):
-    assert loops(body("Y[i, j] = cumsum(A[i, j], j)", A="8, 8", Y="8, 8")) == ["for j_1 in 0 .. j + 1"]
-    assert loops(body("Y[i, j] = cumsum(A[i, j], j, reverse=true, exclusive=true)", A="8, 8", Y="8, 8")) == [
-        "for j_1 in j + 1 .. 8"
+def test_a_scan_is_a_walk_with_a_running_value(body):
+    assert body("Y[i, j] = cumsum(A[i, j], j)", A="8, 8", Y="8, 8") == [
+        "let sum = 0",
+        "for j in 0 .. 8",
+        "  load a = A[i, j]",
+        "  sum = add(sum, a)",
+        "  store Y[i, j] = sum",
     ]
+
+
+def test_an_exclusive_scan_adds_an_element_after_it_was_written(body):
+    assert body("Y[i, j] = cumsum(A[i, j], j, exclusive=true)", A="8, 8", Y="8, 8")[2:] == [
+        "  load a = A[i, j]",
+        "  store Y[i, j] = sum",
+        "  sum = add(sum, a)",
+    ]
+
+
+def test_a_reverse_scan_walks_downward(body):
+    found = body("Y[i, j] = cumsum(A[i, j], j, reverse=true)", A="8, 8", Y="8, 8")
+    assert loops(found) == ["for j in 0 .. 8 downward"]
+
+
+def test_scans_in_two_directions_are_reductions_up_to_and_from_the_threads_element(body):
+    both = "Y[i, j] = cumsum(A[i, j], j) - cumsum(A[i, j], j, reverse=true, exclusive=true)"
+    assert loops(body(both, A="8, 8", Y="8, 8")) == ["for j_1 in 0 .. j + 1", "for j_1 in j + 1 .. 8"]
+
+
+def test_a_scan_that_only_some_elements_need_is_computed_by_those(body):
+    found = body("Y[i, j] = where(j > 3, cumsum(A[i, j], j), 0)", A="8, 8", Y="8, 8")
+    assert loops(found) == ["for j_1 in 0 .. j + 1"]
 
 
 # Reads outside
