@@ -25,11 +25,12 @@ def _text(expr: Integer, names: Mapping[str, str]) -> tuple[str, int]:
         return str(int(expr)), 0 if int(expr) >= 0 else 2
     if expr.is_Symbol:
         return names.get(expr.name, expr.name), 0
-    parts = [_text(arg, names) for arg in sorted(expr.args, key=lambda a: (a.is_Integer, str(a)))]
     if expr.is_Add:
-        return " + ".join(text if level < 2 else f"({text})" for text, level in parts), 2
+        return _sum(expr, names), 2
+    if expr.is_Mul and expr.could_extract_minus_sign():
+        return f"-{_operand(_text(-expr, names))}", 2
     if expr.is_Mul:
-        return " * ".join(text if level == 0 else f"({text})" for text, level in parts), 1
+        return " * ".join(_operand(part) for part in sorted((_text(arg, names) for arg in expr.args), key=_key)), 1
     if expr.is_Pow:
         base = _operand(_text(expr.base, names))
         return " * ".join([base] * int(expr.exp)), 1
@@ -44,6 +45,24 @@ def _text(expr: Integer, names: Mapping[str, str]) -> tuple[str, int]:
         case Maximum():
             return f"maximum({a[0]}, {b[0]})", 0
     raise TypeError(f"not a size: {expr}")
+
+
+def _sum(expr: Integer, names: Mapping[str, str]) -> str:
+    """`M + N - 1`: what is added before what is subtracted."""
+    added = [_text(term, names) for term in expr.args if not term.could_extract_minus_sign()]
+    taken = [_text(-term, names) for term in expr.args if term.could_extract_minus_sign()]
+    plus, minus = ([_in_sum(part) for part in sorted(parts, key=_key)] for parts in (added, taken))
+    first = " + ".join(plus)
+    return " - ".join([first, *minus] if plus else [f"-{minus[0]}", *minus[1:]])
+
+
+def _in_sum(part: tuple[str, int]) -> str:
+    return part[0] if part[1] < 2 else f"({part[0]})"
+
+
+def _key(part: tuple[str, int]) -> tuple[bool, str]:
+    """Numbers last; the order is that of the texts, whatever sympy's is."""
+    return part[0].isdigit(), part[0]
 
 
 def _operand(part: tuple[str, int]) -> str:
