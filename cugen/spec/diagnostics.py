@@ -11,8 +11,20 @@ QUOTED = 160  # characters of a longer line that are quoted around the place
 
 
 @dataclass(frozen=True, slots=True)
+class Related:
+    """Another place that a finding speaks of, such as a line of the generated source; quoted below its own."""
+
+    file: str
+    span: Span
+    message: str
+    source_line: str
+
+
+@dataclass(frozen=True, slots=True)
 class Diagnostic:
-    """One finding. `code` is stable and never reused: 1xxx spec, 2xxx memory, 3xxx launch, 4xxx compile, 5xxx run."""
+    """One finding. `code` is stable and never reused: 1xxx spec, 2xxx memory, 3xxx launch, 4xxx compile, 5xxx run.
+
+    `severity` is error, or warning for what refuses nothing."""
 
     code: str
     message: str
@@ -23,24 +35,17 @@ class Diagnostic:
     notes: tuple[str, ...] = ()
     help: str = ""  # the cure
     source_line: str = ""
+    severity: str = "error"
+    related: tuple[Related, ...] = ()
 
     def render(self) -> str:
-        """The finding as text: a head line, the place, the quoted and underlined line, notes, help, what to read."""
-        number = str(self.span.line)
-        gutter = " " * len(number)
-        lines = [f"error[{self.code}]: {self.message}"]
-        if self.span.line:
-            lines.append(f"{gutter}--> {self.file}:{self.span.line}:{self.span.column}")
-            if self.source_line:
-                line = self.source_line.replace("\t", " ")
-                first = max(0, self.span.column - QUOTED // 2) if len(line) > QUOTED else 0
-                quoted = line[first : first + QUOTED]
-                stop = self.span.end_column if self.span.end_line == self.span.line else len(line) + 1
-                width = max(1, min(stop - first, len(quoted) + 1) - (self.span.column - first))
-                marks = " " * (self.span.column - 1 - first) + "^" * width
-                lines += [f"{gutter} |", f"{number} | {quoted}", f"{gutter} | {marks} {self.label}".rstrip()]
-        else:
-            lines.append(f"{gutter}--> {self.file}")
+        """The finding as text: a head line, the places with their quoted and underlined lines, notes, help, what to
+        read."""
+        gutter = " " * max(len(str(place.line)) for place in (self.span, *(r.span for r in self.related)))
+        lines = [f"{self.severity}[{self.code}]: {self.message}"]
+        lines += _place("-->", gutter, self.file, self.span, self.source_line, self.label)
+        for other in self.related:
+            lines += _place(":::", gutter, other.file, other.span, other.source_line, other.message)
         if self.key:
             lines.append(f"{gutter} = key: {self.key}")
         lines += [f"{gutter} = note: {note}" for note in self.notes]
@@ -48,6 +53,23 @@ class Diagnostic:
             lines.append(f"{gutter} = help: {self.help}")
         lines.append(f"{gutter} = explain: cugen explain {self.code}")
         return "\n".join(lines)
+
+
+def _place(arrow: str, gutter: str, file: str, span: Span, source_line: str, label: str) -> list[str]:
+    """Where something stands, with its line quoted and underlined; the file alone where there is no line."""
+    if not span.line:
+        return [f"{gutter}{arrow} {file}"]
+    lines = [f"{gutter}{arrow} {file}:{span.line}:{span.column}"]
+    if source_line:
+        line = source_line.replace("\t", " ")
+        first = max(0, span.column - QUOTED // 2) if len(line) > QUOTED else 0
+        quoted = line[first : first + QUOTED]
+        stop = span.end_column if span.end_line == span.line else len(line) + 1
+        width = max(1, min(stop - first, len(quoted) + 1) - (span.column - first))
+        marks = " " * (span.column - 1 - first) + "^" * width
+        number = f"{span.line:>{len(gutter)}}"
+        lines += [f"{gutter} |", f"{number} | {quoted}", f"{gutter} | {marks} {label}".rstrip()]
+    return lines
 
 
 class SpecError(Exception):

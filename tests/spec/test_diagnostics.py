@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from cugen.spec.diagnostics import QUOTED, Reporter, SpecError
+from cugen.spec.diagnostics import QUOTED, Diagnostic, Related, Reporter, SpecError
 from cugen.spec.expressions import NOWHERE, Span
 
 
@@ -53,3 +53,22 @@ def test_the_error_holds_all_findings_in_the_order_of_their_places() -> None:
         report.raise_if_failed()
     assert [d.span.line for d in caught.value.diagnostics] == [1, 2]
     assert str(caught.value).count("error[CG1000]") == 2
+
+
+def test_other_places_are_quoted_below_the_finding_s_own() -> None:
+    place = Related("scale.cu", Span(120, 5, 120, 9), "there", "    y[i] = 2;")
+    finding = Diagnostic(
+        "CG1000", "it is slow", "a.yaml", Span(7, 1, 7, 2), "", "here", (), "", "y", "warning", (place,)
+    )
+    assert finding.render().splitlines() == [
+        "warning[CG1000]: it is slow",
+        "   --> a.yaml:7:1",
+        "    |",
+        "  7 | y",
+        "    | ^ here",
+        "   ::: scale.cu:120:5",
+        "    |",
+        "120 |     y[i] = 2;",
+        "    |     ^^^^ there",
+        "    = explain: cugen explain CG1000",
+    ]
