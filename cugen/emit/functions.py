@@ -8,16 +8,22 @@ from cugen.emit.ctypes import c_name
 from cugen.spec.types import DTYPES
 
 
-def function_text(env: jinja2.Environment, name: str, kind: str) -> str:
-    """A helper for one element type, or a template over all of them where `kind` is empty."""
-    if not kind:
-        return env.get_template(f"functions/{name}.cu.j2").render()
+def function_text(env: jinja2.Environment, name: str, kind: str, *, host: bool = False) -> str:
+    """A helper for one element type, or a template over all of them where `kind` is empty. `host`: the launcher calls
+    it too."""
+    template = env.get_template(f"functions/{name}.cu.j2")
+    text = template.render(_variables(kind) if kind else {})
+    return text.replace("__device__", "__host__ __device__", 1) if host else text
+
+
+def _variables(kind: str) -> dict[str, str | int | bool]:
+    """What templates may ask of an element type, by its name in C."""
     dtype = next(t for t in DTYPES.values() if c_name(t) == kind)
-    return env.get_template(f"functions/{name}.cu.j2").render(
-        T=kind,
-        U="unsigned long long" if dtype.bits == 64 else "unsigned int",
-        bits=dtype.bits,
-        is_float=dtype.is_float,
-        is_signed=dtype.name.startswith("int"),
-        suffix="f" if dtype.name == "float32" else "",
-    )
+    return {
+        "T": kind,
+        "U": "unsigned long long" if dtype.bits == 64 else "unsigned int",
+        "bits": dtype.bits,
+        "is_float": dtype.is_float,
+        "is_signed": dtype.name.startswith("int"),
+        "suffix": "f" if dtype.name == "float32" else "",
+    }

@@ -6,12 +6,12 @@ from dataclasses import dataclass, fields
 from typing import Any
 
 from cugen.emit.ctypes import c_name, header_of
-from cugen.emit.integers import IntegerPrinter
 from cugen.emit.nodes import NodePrinter
 from cugen.plan.context import Context
-from cugen.plan.ir import Kernel, Plan
+from cugen.plan.ir import Kernel, Plan, Upload
 from cugen.plan.symbols import FloorDiv, Integer, bounds, integer
 from cugen.spec.expressions import Expr, ParamValue, walk
+from cugen.spec.model import Param
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,6 +27,8 @@ class LaunchText:
 
 @dataclass(frozen=True)
 class Launcher:
+    """The text of the host function. `functions` are the helpers that it calls, with their types in C."""
+
     name: str
     parameters: tuple[str, ...]
     checks: tuple[str, ...]
@@ -37,100 +39,126 @@ class Launcher:
     size_parameters: str
     size_arguments: str
     symbols: frozenset[str]  # params that the text mentions
+    functions: tuple[tuple[str, str], ...]
     includes: tuple[str, ...]
     notes: tuple[str, ...]
 
     def variables(self) -> dict[str, Any]:
         """What the launch template needs."""
-        return {f.name: getattr(self, f.name) for f in fields(self) if f.name not in ("symbols", "includes", "notes")}
+        others = ("symbols", "functions", "includes", "notes")
+        return {f.name: getattr(self, f.name) for f in fields(self) if f.name not in others}
+
+
+class _Texts:
+    """Prints sizes and conditions over params; remembers the params and the helpers that the texts mention."""
+
+    def __init__(self, context: Context) -> None:
+        names = {name: expr.name for name, expr in context.symbols.items()}
+        self._printer = NodePrinter(context.ranges, {}, names)
+        self._names = names
+        self.symbols: dict[str, None] = {}
+
+    @property
+    def functions(self) -> dict[tuple[str, str], None]:
+        return self._printer.functions
+
+    def size(self, expr: Integer, *, wide: bool = False) -> str:
+        self.symbols.update(dict.fromkeys(s.name for s in expr.free_symbols))
+        return self._printer.integers.print(expr, wide=wide)
+
+    def condition(self, expr: Expr) -> str:
+        self.symbols.update({self._names[n.name]: None for n in walk(expr) if isinstance(n, ParamValue)})
+        return self._printer.print(expr)
 
 
 def make_launcher(context: Context, plan: Plan) -> Launcher:
-    spec = context.spec
-    printer = IntegerPrinter(context.ranges, frozenset(s.name for s in context.symbols.values()))
-    mentioned: dict[str, None] = {}
-
-    def text(expr: Integer, *, wide: bool = False) -> str:
-        mentioned.update(dict.fromkeys(s.name for s in expr.free_symbols))
-        return printer.print(expr, wide=wide)
-
-    parameters: list[str] = []
-    includes: dict[str, None] = {}
-    notes: list[str] = []
-    for declared in spec.arrays:
-        if declared.role in ("input", "output", "inout"):
-            constant = "const " if declared.role == "input" else ""
-            parameters.append(f"{constant}{c_name(declared.dtype)}* {_parameter(context, declared.name)}")
-            if (include := header_of(declared.dtype)) is not None:
-                includes[include] = None
-            asked = max((dict(kernel.alignments).get(declared.name, 0) for kernel in plan.kernels), default=0)
-            if asked > declared.dtype.bytes:
-                notes.append(f"{_parameter(context, declared.name)} must be aligned to {asked} bytes.")
-    for scalar in spec.scalars:
-        if scalar.value is None:
-            parameters.append(f"{c_name(scalar.dtype)} {_parameter(context, scalar.name)}")
-            if (include := header_of(scalar.dtype)) is not None:
-                includes[include] = None
-    dynamic = [p for p in spec.params if p.is_dynamic]
-    parameters += [f"int {context.symbols[p.name].name}" for p in dynamic]
-    checks = []
-    for param in dynamic:
-        name = context.symbols[param.name].name
-        checks.append(f"{name} < {param.minimum}")
-        if param.maximum < 2**31 - 1:
-            checks[-1] += f" || {name} > {param.maximum}"
-        if param.multiple_of > 1:
-            checks[-1] += f" || {name} % {param.multiple_of} != 0"
-    checks += [
-        _requirement(context, requirement.condition, mentioned)
-        for requirement in spec.require
-        if _is_open(context, requirement.condition)
+    """The host function of a plan. What it is given stands in the order of the spec: arrays, scalars, params."""
+    spec, texts = context.spec, _Texts(context)
+    dynamic = [param for param in spec.params if param.is_dynamic]
+    arrays = [a for a in spec.arrays if a.role in ("input", "output", "inout")]
+    scalars = [s for s in spec.scalars if s.value is None]
+    parameters = [
+        f"{'const ' if array.role == 'input' else ''}{c_name(array.dtype)}* {_parameter(context, array.name)}"
+        for array in arrays
+    ]
+    parameters += [f"{c_name(scalar.dtype)} {_parameter(context, scalar.name)}" for scalar in scalars]
+    sizes = [f"int {context.symbols[param.name].name}" for param in dynamic]
+    parameters += sizes
+    notes = [
+        f"{_parameter(context, array.name)} must be aligned to {asked} bytes."
+        for array in arrays
+        if (asked := _alignment(plan, array.name)) > array.dtype.bytes
     ]
     if plan.workspace:
         parameters.append("void* workspace")
         notes.append("`workspace` may be null: the launch then allocates and frees its own, in the stream's order.")
-    pieces, total = [], integer(0)
-    for array in plan.workspace:
-        elements = context.elements(spec.array(array.name))
-        kind = c_name(array.dtype)
-        start = text(total, wide=True) if total != 0 else "0"
-        pieces.append(
-            f"{kind}* const {array.symbol} = reinterpret_cast<{kind}*>(static_cast<char*>(workspace) + {start})"
-        )
-        total = total + _aligned(elements * array.dtype.bytes)
-    uploads = []
-    for upload in plan.uploads:
-        if upload.argument in context.arrays:
-            source, direction = upload.parameter, "cudaMemcpyDeviceToDevice"
-        else:
-            source, direction = f"&{upload.parameter}", "cudaMemcpyHostToDevice"
-        uploads.append(f"cudaMemcpyToSymbolAsync({upload.symbol}, {source}, {upload.bytes}, 0, {direction}, stream)")
-    launches = tuple(_launch(context, kernel, text, printer) for kernel in plan.kernels)
-    workspace_total = text(total, wide=True) if plan.workspace else ""
+    checks = [_check(param, context.symbols[param.name].name) for param in dynamic]
+    conditions = [requirement.condition for requirement in spec.require]
+    checks += [f"!({texts.condition(condition)})" for condition in conditions if _is_open(context, condition)]
+    pieces, total = _workspace(context, plan, texts)
+    launches = tuple(_launch(context, kernel, texts) for kernel in plan.kernels)
+    types = [*(array.dtype for array in arrays), *(scalar.dtype for scalar in scalars)]
     return Launcher(
         spec.kernel,
         tuple(parameters),
         tuple(checks),
-        tuple(uploads),
+        tuple(_upload(context, upload) for upload in plan.uploads),
         launches,
-        tuple(pieces),
-        workspace_total,
-        ", ".join(f"int {context.symbols[p.name].name}" for p in dynamic) or "void",
-        ", ".join(context.symbols[p.name].name for p in dynamic),
-        frozenset(mentioned),
-        tuple(includes),
+        pieces,
+        total,
+        ", ".join(sizes) or "void",
+        ", ".join(context.symbols[param.name].name for param in dynamic),
+        frozenset(texts.symbols),
+        tuple(texts.functions),
+        tuple(dict.fromkeys(header for dtype in types if (header := header_of(dtype)))),
         tuple(notes),
     )
 
 
-def _launch(context: Context, kernel: Kernel, text: Any, printer: IntegerPrinter) -> LaunchText:
-    grid = [text(extent) for extent in kernel.grid]
+def _alignment(plan: Plan, array: str) -> int:
+    """The bytes to which some kernel asks that the array be aligned."""
+    return max((dict(kernel.alignments).get(array, 0) for kernel in plan.kernels), default=0)
+
+
+def _check(param: Param, name: str) -> str:
+    """The condition under which the param has a value that the spec doesn't allow."""
+    text = f"{name} < {param.minimum}"
+    if param.maximum < 2**31 - 1:
+        text += f" || {name} > {param.maximum}"
+    if param.multiple_of > 1:
+        text += f" || {name} % {param.multiple_of} != 0"
+    return text
+
+
+def _workspace(context: Context, plan: Plan, texts: _Texts) -> tuple[tuple[str, ...], str]:
+    """The pieces of the workspace, one for each temporary, and its size in bytes."""
+    pieces, total = [], integer(0)
+    for array in plan.workspace:
+        kind = c_name(array.dtype)
+        start = texts.size(total, wide=True) if total != 0 else "0"
+        pieces.append(
+            f"{kind}* const {array.symbol} = reinterpret_cast<{kind}*>(static_cast<char*>(workspace) + {start})"
+        )
+        elements = context.elements(context.spec.array(array.name))
+        total = total + _aligned(elements * array.dtype.bytes)
+    return tuple(pieces), texts.size(total, wide=True) if plan.workspace else ""
+
+
+def _upload(context: Context, upload: Upload) -> str:
+    on_device = upload.argument in context.arrays
+    source = upload.parameter if on_device else f"&{upload.parameter}"
+    direction = "cudaMemcpyDeviceToDevice" if on_device else "cudaMemcpyHostToDevice"
+    return f"cudaMemcpyToSymbolAsync({upload.symbol}, {source}, {upload.bytes}, 0, {direction}, stream)"
+
+
+def _launch(context: Context, kernel: Kernel, texts: _Texts) -> LaunchText:
+    grid = [texts.size(extent) for extent in kernel.grid]
     while len(grid) > 1 and grid[-1] == "1":
         grid.pop()
     block = [str(size) for size in kernel.block]
     while len(block) > 1 and block[-1] == "1":
         block.pop()
-    empty = [text(extent) for extent in kernel.grid if bounds(extent, context.ranges)[0] < 1]
+    empty = [texts.size(extent) for extent in kernel.grid if bounds(extent, context.ranges)[0] < 1]
     arguments = []
     for name in kernel.arguments:
         if name in context.arrays:
@@ -167,9 +195,3 @@ def _aligned(size: Integer) -> Integer:
 def _is_open(context: Context, condition: Expr) -> bool:
     """Whether a requirement mentions a dynamic param; the others were checked when the spec was read."""
     return any(isinstance(n, ParamValue) and context.spec.param(n.name).is_dynamic for n in walk(condition))
-
-
-def _requirement(context: Context, condition: Expr, mentioned: dict[str, None]) -> str:
-    names = {name: expr.name for name, expr in context.symbols.items()}
-    mentioned.update({names[n.name]: None for n in walk(condition) if isinstance(n, ParamValue)})
-    return f"!({NodePrinter(context.ranges, {}, names).print(condition)})"

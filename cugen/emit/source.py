@@ -67,7 +67,10 @@ def render_raw(
     launcher = make_launcher(context, plan)
     fixed = constants(context, bodies)
     of_host = [c for c in param_constants(context, launcher.symbols) if c not in fixed]
-    helper_texts = [function_text(env, name, kind) for name, kind in sorted(functions)]
+    functions.update(dict.fromkeys(launcher.functions))
+    helper_texts = [
+        function_text(env, name, kind, host=(name, kind) in launcher.functions) for name, kind in sorted(functions)
+    ]
     source = env.get_template("file.cu.j2").render(
         heading=heading(context),
         header=header_lines(context, plan, remarks.summary),
