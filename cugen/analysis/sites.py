@@ -1,4 +1,4 @@
-"""Where each access of a kernel stands: the loops and guards round it, with every name replaced by its definition.
+"""Where each node and access of a kernel stands: the loops and guards round it, every name replaced by its definition.
 
 What is left are base variables: the thread's place in its block, the block's in the grid, and one counter for each
 loop, which runs from 0. Loop conditions that may fail inside the counter's range become predicates like any guard.
@@ -32,6 +32,7 @@ from cugen.spec.expressions import walk
 
 THREAD = tuple(symbol(f"threadIdx.{axis}") for axis in "xyz")
 BLOCK = tuple(symbol(f"blockIdx.{axis}") for axis in "xyz")
+DATA_DECIDES = "whether it runs depends on data"
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,6 +41,11 @@ class Predicate:
 
     terms: tuple[tuple[Integer, str], ...]
     negated: bool = False
+
+    def is_decided_by(self, counters: tuple[Counter, ...]) -> bool:
+        """Whether nothing but the lane's place and the counters decides it."""
+        known = {*THREAD, *(counter.symbol for counter in counters)}
+        return all(difference.free_symbols <= known for difference, _ in self.terms)
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,15 +68,31 @@ class Site:
 
 
 @dataclass(frozen=True, slots=True)
-class _Place:
+class Place:
+    """A point of the source: what its names stand for, and what decides when it is reached; `opaque` as in `Site`."""
+
     definitions: Mapping[sympy.Symbol, Integer]
     counters: tuple[Counter, ...]
     predicates: tuple[Predicate, ...]
     opaque: str = ""
 
 
+@dataclass(frozen=True, slots=True)
+class Step:
+    """A node in its place. `inside` is where its guard, condition or loop lets lanes go on; without one, the place."""
+
+    node: Node
+    place: Place
+    inside: Place
+
+
 def sites(kernel: Kernel, params: Mapping[str, int]) -> tuple[Site, ...]:
     """All accesses of a kernel in the order of the source. `params` gives each param's value by its name in C."""
+    return tuple(site for step in steps(kernel, params) for site in _sites_of(step))
+
+
+def steps(kernel: Kernel, params: Mapping[str, int]) -> Iterator[Step]:
+    """All nodes of a kernel in the order of the source, those with children before them."""
     fixed: dict[sympy.Symbol, Integer] = {symbol(name): integer(value) for name, value in params.items()}
     fixed.update({t: integer(0) for t, size in zip(THREAD, kernel.block, strict=True) if size == 1})
     grid = [int(extent.xreplace(fixed)) for extent in kernel.grid]
@@ -79,7 +101,7 @@ def sites(kernel: Kernel, params: Mapping[str, int]) -> tuple[Site, ...]:
     ranges = dict(kernel.ranges)
     ranges.update({t: (0, size - 1) for t, size in zip(THREAD, kernel.block, strict=True)})
     ranges.update({b: (0, max(count - 1, 0)) for b, count in zip(BLOCK, grid, strict=True)})
-    return tuple(_Walk(ranges).nodes(kernel.body, _Place(fixed, counters, ())))
+    return _Walk(ranges).nodes(kernel.body, Place(fixed, counters, ()))
 
 
 class _Walk:
@@ -89,50 +111,36 @@ class _Walk:
         self.ranges = ranges
         self.loops = 0
 
-    def nodes(self, nodes: tuple[Node, ...], place: _Place) -> Iterator[Site]:
+    def nodes(self, nodes: tuple[Node, ...], place: Place) -> Iterator[Step]:
         for node in nodes:
             match node:
                 case Define():
                     value = node.index.definition.xreplace(place.definitions)
                     place = replace(place, definitions={**place.definitions, node.index.symbol: value})
                 case ReturnUnless():
-                    place = _guarded(place, node.guard)
-                case For():
-                    yield from self.nodes(node.body, self._inside(node, place))
-                case If():
-                    yield from self._choice(node, place)
-                case Load() | Copy() if node.guard is not None and node.guard.terms:
                     guarded = _guarded(place, node.guard)
-                    yield from self._accesses(node, place, guarded)
+                    yield Step(node, place, guarded)
+                    place = guarded
+                case For():
+                    inside = self._inside(node, place)
+                    yield Step(node, place, inside)
+                    yield from self.nodes(node.body, inside)
+                case If(condition=Guard() as guard):
+                    guarded = _guarded(place, guard)
+                    yield Step(node, place, guarded)
+                    yield from self.nodes(node.then, guarded)
+                    yield from self.nodes(node.orelse, _guarded(place, guard, negated=True))
+                case If():
+                    hidden = replace(place, opaque=place.opaque or DATA_DECIDES)
+                    yield Step(node, place, hidden)
+                    yield from self.nodes(node.then, hidden)
+                    yield from self.nodes(node.orelse, hidden)
+                case Load() | Copy() if node.guard is not None and node.guard.terms:
+                    yield Step(node, place, _guarded(place, node.guard))
                 case _:
-                    yield from self._accesses(node, place, place)
+                    yield Step(node, place, place)
 
-    def _accesses(self, node: Node, place: _Place, guarded: _Place) -> Iterator[Site]:
-        """A guard holds a load back, and a copy's source; what a copy writes is written in any case."""
-        inline = [leaf.access for value in values_of(node) for leaf in walk(value) if isinstance(leaf, Element)]
-        for access in accesses((node,)):
-            always = (isinstance(node, Copy) and access is node.target) or any(access is i for i in inline)
-            yield self._site(access, place if always else guarded)
-
-    def _site(self, access: Access, place: _Place) -> Site:
-        offset = access.offset().xreplace(place.definitions)
-        known = {*THREAD, *(counter.symbol for counter in place.counters)}
-        opaque = place.opaque
-        for free in sorted(offset.free_symbols, key=str):
-            if free not in known:
-                opaque = opaque or f"the subscript depends on the value {free}, which is read from memory"
-        return Site(access, offset, place.counters, place.predicates, opaque)
-
-    def _choice(self, node: If, place: _Place) -> Iterator[Site]:
-        if isinstance(node.condition, Guard):
-            yield from self.nodes(node.then, _guarded(place, node.condition))
-            yield from self.nodes(node.orelse, _guarded(place, node.condition, negated=True))
-            return
-        hidden = replace(place, opaque=place.opaque or "whether it runs depends on data")
-        yield from self.nodes((*node.then,), hidden)
-        yield from self.nodes((*node.orelse,), hidden)
-
-    def _inside(self, node: For, place: _Place) -> _Place:
+    def _inside(self, node: For, place: Place) -> Place:
         """The loop's body: its index becomes `start + step * counter`, or `stop - 1 - step * counter` downward."""
         loop = node.loop
         start, stop = (e.xreplace(place.definitions) for e in (loop.start, loop.stop))
@@ -146,14 +154,11 @@ class _Walk:
         predicates = place.predicates
         if low != high:
             predicates = (*predicates, Predicate(((start + loop.step * name - stop, "<"),)))
-        return _Place(
-            {**place.definitions, loop.index.symbol: value},
-            (*place.counters, Counter(name, count)) if count != 1 else place.counters,
-            predicates,
-            place.opaque,
-        )
+        counters = (*place.counters, Counter(name, count)) if count != 1 else place.counters
+        opaque = place.opaque or ("" if all(p.is_decided_by(counters) for p in predicates) else DATA_DECIDES)
+        return Place({**place.definitions, loop.index.symbol: value}, counters, predicates, opaque)
 
-    def _limit(self, distance: Integer, step: int, place: _Place) -> int:
+    def _limit(self, distance: Integer, step: int, place: Place) -> int:
         """How often a loop over `distance` can run at most, where a guard round it says more than ranges do."""
         best = bounds(distance, self.ranges)[1]
         for predicate in place.predicates:
@@ -167,13 +172,30 @@ class _Walk:
         return -(-best // step)
 
 
-def _guarded(place: _Place, guard: Guard, *, negated: bool = False) -> _Place:
-    terms = tuple(_term(term, place.definitions) for term in guard.terms)
+def _guarded(place: Place, guard: Guard, *, negated: bool = False) -> Place:
+    predicate = Predicate(tuple(_term(term, place.definitions) for term in guard.terms), negated)
+    opaque = place.opaque or ("" if predicate.is_decided_by(place.counters) else DATA_DECIDES)
+    return replace(place, predicates=(*place.predicates, predicate), opaque=opaque)
+
+
+def _sites_of(step: Step) -> Iterator[Site]:
+    """A guard holds a load back, and a copy's source; what a copy writes is written in any case."""
+    node = step.node
+    inline = [leaf.access for value in values_of(node) for leaf in walk(value) if isinstance(leaf, Element)]
+    own = inline if isinstance(node, For | If) else accesses((node,))
+    for access in own:
+        always = (isinstance(node, Copy) and access is node.target) or any(access is i for i in inline)
+        yield _site(access, step.place if always else step.inside)
+
+
+def _site(access: Access, place: Place) -> Site:
+    offset = access.offset().xreplace(place.definitions)
     known = {*THREAD, *(counter.symbol for counter in place.counters)}
     opaque = place.opaque
-    if any(not (difference.free_symbols <= known) for difference, _ in terms):
-        opaque = opaque or "whether it runs depends on data"
-    return replace(place, predicates=(*place.predicates, Predicate(terms, negated)), opaque=opaque)
+    for free in sorted(offset.free_symbols, key=str):
+        if free not in known:
+            opaque = opaque or f"the subscript depends on the value {free}, which is read from memory"
+    return Site(access, offset, place.counters, place.predicates, opaque)
 
 
 def _term(term: Comparison, definitions: Mapping[sympy.Symbol, Integer]) -> tuple[Integer, str]:

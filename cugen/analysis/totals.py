@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from itertools import product
 from math import gcd, lcm
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 import sympy
@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from cugen.analysis.affine import Affine, Numbers, Values, choices, compiled, settled, shift, split
 from cugen.analysis.regions import Decision, Span, TooManyRegions, regions
-from cugen.analysis.sites import THREAD, Predicate, Site
+from cugen.analysis.sites import THREAD, Counter, Predicate
 from cugen.plan.symbols import Integer
 
 _WARP = 32
@@ -31,6 +31,22 @@ Measure = Callable[[tuple[int | None, ...]], Cost]  # the byte addresses of one 
 
 class Unknown(Exception):
     """Why no exact total can be given."""
+
+
+class Placed(Protocol):
+    """What is counted: a `Site`, or a place of the source without an access."""
+
+    @property
+    def offset(self) -> Integer: ...
+
+    @property
+    def counters(self) -> tuple[Counter, ...]: ...
+
+    @property
+    def predicates(self) -> tuple[Predicate, ...]: ...
+
+    @property
+    def opaque(self) -> str: ...
 
 
 @dataclass
@@ -57,7 +73,7 @@ class _Term:
     values: Callable[[Values], Any]
 
 
-def totals(site: Site, block: tuple[int, int, int], element_bytes: int, period: int, measure: Measure) -> Totals:
+def totals(site: Placed, block: tuple[int, int, int], element_bytes: int, period: int, measure: Measure) -> Totals:
     """The totals of one access. `period` is in bytes: shifting a warp's addresses by it changes no cost.
 
     Raises Unknown where the access depends on data, or its parts couple in a way that would need a walk."""
@@ -68,7 +84,7 @@ def totals(site: Site, block: tuple[int, int, int], element_bytes: int, period: 
 
 class _Count:
     def __init__(
-        self, site: Site, block: tuple[int, int, int], element_bytes: int, period: int, measure: Measure
+        self, site: Placed, block: tuple[int, int, int], element_bytes: int, period: int, measure: Measure
     ) -> None:
         self.site, self.period, self.measure, self.bytes = site, period, measure, element_bytes
         self.counters = tuple(counter.symbol for counter in site.counters)

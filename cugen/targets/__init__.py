@@ -1,6 +1,6 @@
 """The tables of compute capabilities and of devices."""
 
-from cugen.targets.devices import Device, UnknownDevice, device, known_devices
+from cugen.targets.devices import Device, UnknownDevice, default_device, device, known_devices
 from cugen.targets.table import UnknownTarget, canonical_name, is_known, known_targets, target
 from cugen.targets.target import Target
 
@@ -10,6 +10,7 @@ __all__ = [
     "UnknownDevice",
     "UnknownTarget",
     "canonical_name",
+    "default_device",
     "device",
     "is_known",
     "known_devices",

@@ -155,6 +155,8 @@ _DEVICES = (
         tensor_float8=419.0,
     ),
 )
+# Where a target has several devices, the one meant if nobody names one.
+_DEFAULTS = {"sm_80": "A100", "sm_89": "RTX 4090", "sm_90": "H200"}
 _BY_NAME = {device.name.casefold(): device for device in _DEVICES}
 
 
@@ -169,3 +171,10 @@ def device(name: str) -> Device:
     if found is None:
         raise UnknownDevice(f"unknown device {name!r}; known are {', '.join(known_devices())}")
     return found
+
+
+def default_device(target: str) -> Device | None:
+    """The device meant where only a target is named; None where the table has none of exactly that capability."""
+    if target in _DEFAULTS:
+        return device(_DEFAULTS[target])
+    return next((found for found in _DEVICES if found.target == target), None)

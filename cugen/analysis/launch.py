@@ -1,0 +1,125 @@
+"""How a launch is cut into blocks and warps, how many of them an SM holds, and how evenly they fill a device."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from math import prod
+from typing import Protocol
+
+import sympy
+
+from cugen.analysis.occupancy import NextStep, Occupancy, next_step, occupancy
+from cugen.analysis.warp import WARP
+from cugen.plan.ir import Kernel
+from cugen.plan.symbols import Integer, integer, symbol
+from cugen.targets import Device, Target
+
+_ANY_REGISTERS = 1  # stands for a count that isn't known: no limit comes from it
+
+
+class Resources(Protocol):
+    """What a compiler decided for one kernel; all per thread, spills and stack in bytes."""
+
+    @property
+    def registers(self) -> int: ...
+
+    @property
+    def spill_stores(self) -> int: ...
+
+    @property
+    def spill_loads(self) -> int: ...
+
+    @property
+    def stack_bytes(self) -> int: ...
+
+
+@dataclass(frozen=True, slots=True)
+class LaunchFacts:
+    """`grid` and what follows from it is None where it depends on a param without a value.
+
+    `idle_lanes`: of each block's last warp. `grid_limits`: the most blocks that the target takes along x, y and z;
+    grids of 1.x have two dimensions.
+    """
+
+    block: tuple[int, int, int]
+    threads: int
+    warps_per_block: int
+    idle_lanes: int
+    grid: tuple[int, int, int] | None
+    blocks: int | None
+    grid_limits: tuple[int, int, int]
+
+    @property
+    def is_within_limits(self) -> bool:
+        """Whether the target can launch such a grid."""
+        return self.grid is None or all(size <= most for size, most in zip(self.grid, self.grid_limits, strict=True))
+
+
+@dataclass(frozen=True, slots=True)
+class OccupancyFacts:
+    """`registers` is None where no compiler was asked: then only threads, blocks and shared memory limit."""
+
+    threads: int
+    registers: int | None
+    shared_bytes: int  # static and dynamic
+    occupancy: Occupancy
+    next_step: NextStep | None
+
+    @property
+    def can_launch(self) -> bool:
+        return self.occupancy.blocks_per_sm > 0
+
+
+@dataclass(frozen=True, slots=True)
+class WaveFacts:
+    """The blocks of a launch on a device that holds `at_once` of them: full waves, and the blocks left for a last one.
+
+    `utilisation` is the share of the places for blocks that are filled over all waves.
+    """
+
+    at_once: int
+    waves: float
+    full_waves: int
+    tail_blocks: int
+    utilisation: float
+
+
+def launch_facts(kernel: Kernel, target: Target, params: Mapping[str, int]) -> LaunchFacts:
+    warps = -(-kernel.threads // WARP)
+    fixed: dict[sympy.Symbol, Integer] = {symbol(name): integer(value) for name, value in params.items()}
+    extents = [extent.xreplace(fixed) for extent in kernel.grid]
+    grid = None
+    if all(extent.is_Integer for extent in extents):
+        grid = (int(extents[0]), int(extents[1]), int(extents[2]))
+    return LaunchFacts(
+        block=kernel.block,
+        threads=kernel.threads,
+        warps_per_block=warps,
+        idle_lanes=warps * WARP - kernel.threads,
+        grid=grid,
+        blocks=None if grid is None else prod(grid),
+        grid_limits=(target.grid_x, target.grid_yz, 1 if target.shared_rule == "half_warps" else target.grid_yz),
+    )
+
+
+def occupancy_facts(kernel: Kernel, target: Target, resources: Resources | None) -> OccupancyFacts:
+    shared = kernel.shared_bytes + kernel.dynamic_shared_bytes
+    registers = None if resources is None else resources.registers
+    counted = _ANY_REGISTERS if registers is None else registers
+    found = occupancy(target, kernel.threads, counted, shared)
+    step = next_step(target, kernel.threads, counted, shared)
+    if registers is None:
+        limits = {name: limit for name, limit in found.limits.items() if name != "registers"}
+        limited_by = tuple(name for name in found.limited_by if name != "registers")
+        found = Occupancy(found.blocks_per_sm, found.warps_per_sm, found.fraction, limits, limited_by)
+    return OccupancyFacts(kernel.threads, registers, shared, found, step)
+
+
+def wave_facts(launch: LaunchFacts, held: OccupancyFacts, device: Device) -> WaveFacts | None:
+    """None where the grid isn't known, is empty, or an SM can't hold a block."""
+    at_once = held.occupancy.blocks_per_sm * device.sms
+    if not launch.blocks or not at_once:
+        return None
+    full, tail = divmod(launch.blocks, at_once)
+    return WaveFacts(at_once, launch.blocks / at_once, full, tail, launch.blocks / ((full + (tail > 0)) * at_once))

@@ -1,0 +1,85 @@
+"""What a launch computes: the operations of its value expressions, times the lanes that evaluate them.
+
+Address arithmetic isn't work: compilers move it out of loops and fold it. Neither are conversions, comparisons, `abs`
+and a change of sign, which the hardware applies to an operand for nothing or does on other units.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from cugen.analysis.sites import Step
+from cugen.analysis.tally import Tallies
+from cugen.plan.ir import Accumulate, Load, values_of
+from cugen.spec.expressions import Expr, Op, Select, walk
+
+_FREE = ("neg", "abs", "not", "eq", "ne", "lt", "le", "gt", "ge", "and", "or")
+_PLAIN = ("add", "sub", "mul", "div", "fma", "maximum", "minimum", "floor", "ceil", "round", "trunc", "sign")
+
+
+@dataclass(frozen=True, slots=True)
+class Work:
+    """Operations over a launch: an addition, product, quotient or function is one, a multiply-add two.
+
+    `flop` is by compute type (`float32`, `float64`); `functions` are those among them that take many instructions
+    (sqrt, exp …). An upper bound where not `exact`: of a choice that depends on data both branches are counted.
+    """
+
+    flop: tuple[tuple[str, int], ...]
+    functions: int
+    integer: int
+    exact: bool
+
+    @property
+    def all_flop(self) -> int:
+        return sum(count for _, count in self.flop)
+
+
+def work(steps: Iterable[Step], tallies: Tallies) -> Work:
+    """Raises Unknown where it can't be said how often something runs."""
+    total: Counter[str] = Counter()
+    exact = True
+    for step in steps:
+        counts, is_exact = _operations(step)
+        if counts:
+            tally = tallies.at(step.place)
+            exact = exact and is_exact and tally.exact
+            for kind, count in counts.items():
+                total[kind] += count * tally.lanes
+    flop = tuple((kind, total[kind]) for kind in ("float32", "float64") if total[kind])
+    return Work(flop, total["functions"], total["integer"], exact)
+
+
+def _operations(step: Step) -> tuple[Counter[str], bool]:
+    """What one lane does at a node, and whether it always does."""
+    node = step.node
+    counts: Counter[str] = Counter()
+    exact = not isinstance(node, Load)  # what stands for an element outside is evaluated by some lanes only
+    for value in values_of(node):
+        for leaf in walk(value):
+            match leaf:
+                case Op():
+                    counts.update(_of(leaf))
+                case Select():
+                    exact = exact and not (_has_operations(leaf.then) or _has_operations(leaf.orelse))
+    if isinstance(node, Accumulate):
+        dtype = node.access.array.dtype.compute
+        counts[dtype.name if dtype.is_float else "integer"] += 1
+    return counts, exact
+
+
+def _of(op: Op) -> Counter[str]:
+    if op.name in _FREE or not (op.dtype.is_float or op.dtype.is_integer):
+        return Counter()
+    if op.dtype.is_integer:
+        return Counter({"integer": 1})
+    counts = Counter({op.dtype.name: 2 if op.name == "fma" else 1})
+    if op.name not in _PLAIN:
+        counts["functions"] = 1
+    return counts
+
+
+def _has_operations(expr: Expr) -> bool:
+    return any(isinstance(leaf, Op) and _of(leaf) for leaf in walk(expr))
