@@ -59,10 +59,10 @@ def analyze_kernel(kernel: Kernel, target: Target | str, params: Mapping[str, in
     return KernelReport(kernel.name, row.name, tuple(found))
 
 
-def _report(kernel: Kernel, site: Site, target: Target) -> AccessReport:
+def site_totals(kernel: Kernel, site: Site, target: Target) -> tuple[Totals, tuple[str, ...]]:
+    """The totals of one access over the launch, and what they assume. Unknown where they can't be given."""
     array = site.access.array
     space = _SPACES[array.space]
-    unit = _UNITS[space]
     width = array.dtype.bytes * site.access.width
     assumptions: dict[str, None] = {}
 
@@ -73,8 +73,15 @@ def _report(kernel: Kernel, site: Site, target: Target) -> AccessReport:
         ideal = 1 if space == "constant" else found.ideal_wavefronts
         return found.requests, found.wavefronts, ideal, found.sectors, found.ideal_sectors
 
+    total = totals(site, kernel.block, array.dtype.bytes, _period(space, width, target), measure)
+    return total, tuple(assumptions)
+
+
+def _report(kernel: Kernel, site: Site, target: Target) -> AccessReport:
+    space = _SPACES[site.access.array.space]
+    unit = _UNITS[space]
     try:
-        total = totals(site, kernel.block, array.dtype.bytes, _period(space, width, target), measure)
+        total, assumptions = site_totals(kernel, site, target)
     except Unknown as why:
         return AccessReport(kernel.name, site.access, space, unit, None, 0, 0, "unknown", str(why))
     cost, ideal = {
