@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
+from itertools import product
 from math import gcd, lcm
 from typing import Any
 
@@ -135,6 +136,22 @@ def _product(values: Iterable[Any]) -> Any:
 
 
 def choices(expr: Integer) -> tuple[Integer, ...]:
-    """The differences whose sign decides which operand of each Minimum and Maximum wins."""
-    found = [e.args[0] - e.args[1] for e in sympy.preorder_traversal(expr) if isinstance(e, Minimum | Maximum)]
-    return tuple(dict.fromkeys(found))
+    """The differences whose sign decides which operand of each Minimum and Maximum wins.
+
+    Where operands hold such a function themselves, there is one difference for each that may have won inside."""
+    found: dict[Integer, None] = {}
+    for part in sympy.preorder_traversal(expr):
+        if isinstance(part, Minimum | Maximum):
+            first, second = (alternatives(arg) for arg in part.args)
+            found.update(dict.fromkeys(a - b for a in first for b in second))
+    return tuple(found)
+
+
+def alternatives(expr: Integer) -> tuple[Integer, ...]:
+    """What the expression may be once the winner of each Minimum and Maximum in it is known."""
+    if not expr.has(Minimum, Maximum):
+        return (expr,)
+    if isinstance(expr, Minimum | Maximum):
+        return tuple(dict.fromkeys(found for arg in expr.args for found in alternatives(arg)))
+    parts = [alternatives(arg) for arg in expr.args]
+    return tuple(dict.fromkeys(expr.func(*chosen) for chosen in product(*parts)))

@@ -1,44 +1,73 @@
-"""The report of a kernel: for every access its exact cost on a target, and how that stands to the least possible."""
+"""The report of a kernel: for every access its exact cost on a target, how that stands to the least possible, and why.
+
+Verdicts: `ideal` and `costly` are proved by exact totals; `assumed` rests on a rule of the hardware that is neither
+published nor measured; `unknown` couldn't be computed. The last two say why.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from cugen.analysis import reasons
 from cugen.analysis.requests import warp_request
 from cugen.analysis.sites import Site, sites
-from cugen.analysis.totals import Cost, Totals, Unknown, totals
+from cugen.analysis.totals import Cost, Pattern, Totals, Unknown, totals
+from cugen.analysis.wording import Wording
 from cugen.plan.ir import Access, Kernel
 from cugen.targets import Target
 from cugen.targets import target as known_target
+from cugen.targets.target import Cache
 
 # What a space's cost is counted in.
-_UNITS = {"shared": "wavefronts", "global": "sectors", "constant": "requests"}
-_SPACES = {"shared": "shared", "constant": "constant", "global": "global", "readonly": "global", "table": "global"}
+UNITS = {"shared": "wavefronts", "global": "sectors", "constant": "requests"}
+SPACES = {"shared": "shared", "constant": "constant", "global": "global", "readonly": "global", "table": "global"}
+
+
+@dataclass(frozen=True)
+class PerRequest:
+    """What one instruction of one warp costs, in the unit of the access: on average over the launch, and where it is
+    furthest from its ideal."""
+
+    unit: str
+    average: float
+    ideal_average: float
+    worst: int
+    worst_ideal: int
+
+    def __str__(self) -> str:
+        """`5 sectors, ideal 4; 4.4 on average`."""
+        unit = self.unit[:-1] if self.worst == 1 else self.unit
+        text = f"{self.worst} {unit}, ideal {self.worst_ideal}"
+        ideal = self.worst == self.worst_ideal and self.average == self.ideal_average
+        return text if ideal or self.average == self.worst else f"{text}; {_short(self.average)} on average"
 
 
 @dataclass(frozen=True)
 class AccessReport:
     """One access over the whole launch.
 
-    `unit` says what `cost` and `ideal` count. `verdict` is ideal, costly, assumed (some rule of the hardware is neither
-    published nor measured) or unknown (`reason` then says why); `totals` is None exactly for unknown.
+    `text` is the access as the source prints it, but for casts. `unit` says what `cost` and `ideal` count; these are 0,
+    `totals` and `per_request` None where the verdict is unknown. `claim` fits a comment, `reason` derives it.
     """
 
     kernel: str
     access: Access
+    text: str
     space: str
     unit: str
     totals: Totals | None
+    per_request: PerRequest | None
     cost: int
     ideal: int
     verdict: str
-    reason: str = ""
+    claim: str
+    reason: str
 
     @property
     def ratio(self) -> float | None:
         """Cost ÷ ideal; None where it is unknown, 1 where nothing runs."""
-        if self.totals is None:
+        if self.verdict == "unknown" or self.per_request is None:
             return None
         return self.cost / self.ideal if self.ideal else 1.0
 
@@ -52,47 +81,146 @@ class KernelReport:
     accesses: tuple[AccessReport, ...]
 
 
-def analyze_kernel(kernel: Kernel, target: Target | str, params: Mapping[str, int]) -> KernelReport:
-    """The report of one launch. `params` gives every param's value by its name in C."""
+@dataclass(frozen=True)
+class Setting:
+    """What a launch is analysed for: the target and how it is set, and where the arrays start.
+
+    bank_bytes: 3.x only, how wide its banks are set. cache: 2.x to 5.x only, where global loads are cached. offsets:
+    for an array of the spec, how many bytes past a multiple of 256 its buffer starts.
+    """
+
+    target: Target
+    bank_bytes: int | None = None
+    cache: Cache | None = None
+    offsets: Mapping[str, int] | None = None
+
+    def totals(self, kernel: Kernel, site: Site) -> tuple[Totals, tuple[str, ...]]:
+        """`site_totals` of one access. ValueError where its array doesn't start as the access needs."""
+        array = site.access.array
+        shared = array.space == "shared"
+        start = array.dynamic_offset if shared else (self.offsets or {}).get(array.name, 0)
+        width = array.dtype.bytes * site.access.width
+        if start % width:
+            raise ValueError(f"{array.name} starts at byte {start}, but {width} bytes are moved at once")
+        cache = self.cache if SPACES[array.space] == "global" else None
+        return site_totals(kernel, site, self.target, start=start, bank_bytes=self.bank_bytes, cache=cache)
+
+
+def analyze_kernel(
+    kernel: Kernel,
+    target: Target | str,
+    params: Mapping[str, int],
+    *,
+    offsets: Mapping[str, int] | None = None,
+    bank_bytes: int | None = None,
+    cache: Cache | None = None,
+) -> KernelReport:
+    """The report of one launch. `params` gives every param's value by its name in C.
+
+    offsets: for arrays of the spec that start inside a larger buffer, by how many bytes their start misses a multiple
+        of 256.
+    bank_bytes: 3.x only: how wide its banks are set, 4 (unless given) or 8.
+    cache: 2.x to 5.x only: where global loads are cached, `l1` or `l2`; the target's default unless given.
+
+    ValueError for an offset that is no multiple of what an access moves at once, and for what the target hasn't got.
+    """
+    setting = make_setting(kernel, target, offsets, bank_bytes, cache)
+    wording = Wording.of(kernel, params)
+    found = [
+        report(kernel, site, setting, wording) for site in sites(kernel, params) if site.access.array.space in SPACES
+    ]
+    return KernelReport(kernel.name, setting.target.name, tuple(found))
+
+
+def make_setting(
+    kernel: Kernel,
+    target: Target | str,
+    offsets: Mapping[str, int] | None,
+    bank_bytes: int | None,
+    cache: Cache | None,
+) -> Setting:
     row = known_target(target) if isinstance(target, str) else target
-    found = [_report(kernel, site, row) for site in sites(kernel, params) if site.access.array.space in _SPACES]
-    return KernelReport(kernel.name, row.name, tuple(found))
+    if bank_bytes is not None and bank_bytes not in row.bank_modes:
+        known = ", ".join(map(str, row.bank_modes))
+        raise ValueError(f"{row.name} has no banks of {bank_bytes} bytes; known are {known}")
+    arrays = sorted({array.name for array in kernel.arrays})
+    for name in offsets or {}:
+        if name not in arrays:
+            raise ValueError(f"no array {name!r} in {kernel.name}; known are {', '.join(arrays)}")
+    return Setting(row, bank_bytes, cache, offsets)
 
 
-def site_totals(kernel: Kernel, site: Site, target: Target) -> tuple[Totals, tuple[str, ...]]:
-    """The totals of one access over the launch, and what they assume. Unknown where they can't be given."""
-    array = site.access.array
-    space = _SPACES[array.space]
-    width = array.dtype.bytes * site.access.width
+def report(kernel: Kernel, site: Site, setting: Setting, wording: Wording) -> AccessReport:
+    """One access, at known sizes."""
+    space = SPACES[site.access.array.space]
+    text = wording.access(site.access)
+    try:
+        found, assumptions = setting.totals(kernel, site)
+    except Unknown as why:
+        claim, unit = f"unknown: {why}", UNITS[space]
+        return AccessReport(kernel.name, site.access, text, space, unit, None, None, 0, 0, "unknown", claim, str(why))
+    return judged(kernel, site, setting, wording, found, assumptions)
+
+
+def site_totals(
+    kernel: Kernel,
+    site: Site,
+    target: Target,
+    *,
+    start: int = 0,
+    bank_bytes: int | None = None,
+    cache: Cache | None = None,
+) -> tuple[Totals, tuple[str, ...]]:
+    """The totals of one access over the launch, and what they assume. Unknown where they can't be given.
+
+    `start` is the first byte of the array, counted from a multiple of 256."""
+    access = site.access
+    space = SPACES[access.array.space]
+    width = access.array.dtype.bytes * access.width
     assumptions: dict[str, None] = {}
 
     def measure(addresses: tuple[int | None, ...]) -> Cost:
-        found = warp_request(space, site.access.kind, width, addresses, target)
+        found = warp_request(space, access.kind, width, addresses, target, bank_bytes=bank_bytes, cache=cache)
         if found.assumption:
             assumptions.setdefault(found.assumption)
         ideal = 1 if space == "constant" else found.ideal_wavefronts
         return found.requests, found.wavefronts, ideal, found.sectors, found.ideal_sectors
 
-    total = totals(site, kernel.block, array.dtype.bytes, _period(space, width, target), measure)
-    return total, tuple(assumptions)
+    period = _period(space, width, target)
+    found = totals(site, kernel.block, access.array.dtype.bytes, period, measure, start)
+    return found, tuple(assumptions)
 
 
-def _report(kernel: Kernel, site: Site, target: Target) -> AccessReport:
-    space = _SPACES[site.access.array.space]
-    unit = _UNITS[space]
-    try:
-        total, assumptions = site_totals(kernel, site, target)
-    except Unknown as why:
-        return AccessReport(kernel.name, site.access, space, unit, None, 0, 0, "unknown", str(why))
-    cost, ideal = {
-        "wavefronts": (total.wavefronts, total.ideal_wavefronts),
-        "sectors": (total.sectors, total.ideal_sectors),
-        "requests": (total.requests, total.ideal_wavefronts),
-    }[unit]
+def judged(
+    kernel: Kernel, site: Site, setting: Setting, wording: Wording, found: Totals, assumptions: tuple[str, ...]
+) -> AccessReport:
+    """The verdict on exact totals, with its reason."""
+    access = site.access
+    space = SPACES[access.array.space]
+    unit = UNITS[space]
+    cost, ideal = _figures(unit, found)
+    each = per_request(unit, found)
+    bank_bytes = setting.bank_bytes or setting.target.bank_modes[0]
+    width = access.array.dtype.bytes * access.width
+    subject = reasons.Subject(site, space, width, kernel.block, setting.target, bank_bytes, wording)
     verdict = "ideal" if cost == ideal else "costly"
+    claim = reasons.claim(subject, found, str(each))
+    reason = reasons.reason(subject, found)
     if assumptions:
         verdict = "assumed"
-    return AccessReport(kernel.name, site.access, space, unit, total, cost, ideal, verdict, "; ".join(assumptions))
+        reason = "; ".join((reason, *(f"assumed: {why}" for why in assumptions)))
+    return AccessReport(
+        kernel.name, access, wording.access(access), space, unit, found, each, cost, ideal, verdict, claim, reason
+    )
+
+
+def per_request(unit: str, found: Totals) -> PerRequest:
+    """Averages over all requests, and the request that is furthest from its ideal; zeros where nothing runs."""
+    worst = found.worst
+    if worst is None:
+        return PerRequest(unit, 0.0, 0.0, 0, 0)
+    cost, ideal = _figures(unit, found)
+    return PerRequest(unit, cost / found.warps, ideal / found.warps, *_cost_of(unit, worst))
 
 
 def _period(space: str, width: int, target: Target) -> int:
@@ -105,3 +233,20 @@ def _period(space: str, width: int, target: Target) -> int:
     if space == "constant":
         return max(4, width)
     return max(32, width) if target.capability >= (6, 0) else 256
+
+
+def _figures(unit: str, found: Totals) -> tuple[int, int]:
+    return {
+        "wavefronts": (found.wavefronts, found.ideal_wavefronts),
+        "sectors": (found.sectors, found.ideal_sectors),
+        "requests": (found.requests, found.ideal_wavefronts),
+    }[unit]
+
+
+def _cost_of(unit: str, pattern: Pattern) -> tuple[int, int]:
+    requests, wavefronts, ideal, sectors, ideal_sectors = pattern.cost
+    return {"wavefronts": (wavefronts, ideal), "sectors": (sectors, ideal_sectors), "requests": (requests, ideal)}[unit]
+
+
+def _short(value: float) -> str:
+    return f"{value:.2f}".rstrip("0").rstrip(".")

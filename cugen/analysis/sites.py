@@ -64,7 +64,13 @@ class Site:
     offset: Integer  # in elements, over base variables
     counters: tuple[Counter, ...]
     predicates: tuple[Predicate, ...]
+    names: Mapping[sympy.Symbol, Integer]  # what each name in sight stands for, over base variables
+    spelled: Mapping[sympy.Symbol, Integer]  # its definition as the source has it, over other names
     opaque: str = ""
+
+    def offset_of(self, access: Access) -> Integer:
+        """The offset of another access that could stand here, in elements, over base variables."""
+        return access.offset().xreplace(self.names)
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,6 +78,7 @@ class Place:
     """A point of the source: what its names stand for, and what decides when it is reached; `opaque` as in `Site`."""
 
     definitions: Mapping[sympy.Symbol, Integer]
+    spelled: Mapping[sympy.Symbol, Integer]
     counters: tuple[Counter, ...]
     predicates: tuple[Predicate, ...]
     opaque: str = ""
@@ -101,7 +108,7 @@ def steps(kernel: Kernel, params: Mapping[str, int]) -> Iterator[Step]:
     ranges = dict(kernel.ranges)
     ranges.update({t: (0, size - 1) for t, size in zip(THREAD, kernel.block, strict=True)})
     ranges.update({b: (0, max(count - 1, 0)) for b, count in zip(BLOCK, grid, strict=True)})
-    return _Walk(ranges).nodes(kernel.body, Place(fixed, counters, ()))
+    return _Walk(ranges).nodes(kernel.body, Place(fixed, {}, counters, ()))
 
 
 class _Walk:
@@ -116,7 +123,12 @@ class _Walk:
             match node:
                 case Define():
                     value = node.index.definition.xreplace(place.definitions)
-                    place = replace(place, definitions={**place.definitions, node.index.symbol: value})
+                    name, spelled = node.index.symbol, node.index.definition
+                    place = replace(
+                        place,
+                        definitions={**place.definitions, name: value},
+                        spelled={**place.spelled, name: spelled},
+                    )
                 case ReturnUnless():
                     guarded = _guarded(place, node.guard)
                     yield Step(node, place, guarded)
@@ -156,7 +168,8 @@ class _Walk:
             predicates = (*predicates, Predicate(((start + loop.step * name - stop, "<"),)))
         counters = (*place.counters, Counter(name, count)) if count != 1 else place.counters
         opaque = place.opaque or ("" if all(p.is_decided_by(counters) for p in predicates) else DATA_DECIDES)
-        return Place({**place.definitions, loop.index.symbol: value}, counters, predicates, opaque)
+        definitions = {**place.definitions, loop.index.symbol: value}
+        return Place(definitions, place.spelled, counters, predicates, opaque)
 
     def _limit(self, distance: Integer, step: int, place: Place) -> int:
         """How often a loop over `distance` can run at most, where a guard round it says more than ranges do."""
@@ -195,7 +208,7 @@ def _site(access: Access, place: Place) -> Site:
     for free in sorted(offset.free_symbols, key=str):
         if free not in known:
             opaque = opaque or f"the subscript depends on the value {free}, which is read from memory"
-    return Site(access, offset, place.counters, place.predicates, opaque)
+    return Site(access, offset, place.counters, place.predicates, place.definitions, place.spelled, opaque)
 
 
 def _term(term: Comparison, definitions: Mapping[sympy.Symbol, Integer]) -> tuple[Integer, str]:

@@ -50,6 +50,34 @@ class Placed(Protocol):
 
 
 @dataclass
+class Pattern:
+    """What some warps have in common: their addresses but for a whole number of periods, so their cost too.
+
+    `lanes` holds byte addresses, None for idle lanes; the lowest one lies below the period. `first` is where a warp
+    with this pattern really reads, in bytes from the start of the array."""
+
+    lanes: tuple[int | None, ...]
+    cost: Cost
+    first: int
+    warps: int = 0
+
+    @property
+    def active(self) -> int:
+        return sum(address is not None for address in self.lanes)
+
+    @property
+    def excess(self) -> int:
+        """Cost beyond the ideal, in whatever the memory's cost is counted in."""
+        _, wavefronts, ideal, sectors, ideal_sectors = self.cost
+        return wavefronts - ideal + sectors - ideal_sectors
+
+    def addresses(self) -> tuple[int | None, ...]:
+        """The addresses of one such warp, in bytes from the start of the array."""
+        low = min(address for address in self.lanes if address is not None)
+        return tuple(None if address is None else address - low + self.first for address in self.lanes)
+
+
+@dataclass
 class Totals:
     """Sums over all warps of all blocks. `warps` counts executions with at least one lane active."""
 
@@ -61,9 +89,17 @@ class Totals:
     ideal_wavefronts: int = 0
     sectors: int = 0
     ideal_sectors: int = 0
-    worst: tuple[int | None, ...] = ()  # addresses of a warp with the highest cost against its ideal
-    worst_ratio: float = 0.0
-    seen: dict[bytes, Cost] = field(default_factory=dict, repr=False)
+    found: dict[bytes, Pattern] = field(default_factory=dict, repr=False)
+
+    @property
+    def patterns(self) -> tuple[Pattern, ...]:
+        """All patterns, in the order in which the launch was taken apart."""
+        return tuple(self.found.values())
+
+    @property
+    def worst(self) -> Pattern | None:
+        """What costs most beyond its ideal, the most frequent of such; None where nothing runs."""
+        return max(self.found.values(), key=lambda pattern: (pattern.excess, pattern.warps), default=None)
 
 
 @dataclass(frozen=True)
@@ -73,20 +109,23 @@ class _Term:
     values: Callable[[Values], Any]
 
 
-def totals(site: Placed, block: tuple[int, int, int], element_bytes: int, period: int, measure: Measure) -> Totals:
-    """The totals of one access. `period` is in bytes: shifting a warp's addresses by it changes no cost.
+def totals(
+    site: Placed, block: tuple[int, int, int], element_bytes: int, period: int, measure: Measure, start: int = 0
+) -> Totals:
+    """The totals of one access. `period` is in bytes: shifting a warp's addresses by it changes no cost. `start` is the
+    array's first byte, counted from an aligned address.
 
     Raises Unknown where the access depends on data, or its parts couple in a way that would need a walk."""
     if site.opaque:
         raise Unknown(site.opaque)
-    return _Count(site, block, element_bytes, period, measure).run()
+    return _Count(site, block, element_bytes, period, measure, start).run()
 
 
 class _Count:
     def __init__(
-        self, site: Placed, block: tuple[int, int, int], element_bytes: int, period: int, measure: Measure
+        self, site: Placed, block: tuple[int, int, int], element_bytes: int, period: int, measure: Measure, start: int
     ) -> None:
-        self.site, self.period, self.measure, self.bytes = site, period, measure, element_bytes
+        self.site, self.period, self.measure, self.bytes, self.start = site, period, measure, element_bytes, start
         self.counters = tuple(counter.symbol for counter in site.counters)
         linear = np.arange(block[0] * block[1] * block[2])
         places = (linear % block[0], linear // block[0] % block[1], linear // (block[0] * block[1]))
@@ -227,13 +266,16 @@ class _Count:
 
     def _add(self, lanes: Numbers, on: NDArray[np.bool_], count: int, active: int, *, mixed: bool) -> None:
         low = int(lanes[on].min())
-        relative = np.where(on, lanes - (low - low % self.period), -1)
+        moved = lanes + self.start
+        relative = np.where(on, moved - (low + self.start) // self.period * self.period, -1)
         key = relative.tobytes()
-        cost = self.result.seen.get(key)
-        if cost is None:
-            cost = self.measure(tuple(None if a < 0 else int(a) for a in relative))
-            self.result.seen[key] = cost
-        requests, wavefronts, ideal, sectors, ideal_sectors = cost
+        pattern = self.result.found.get(key)
+        if pattern is None:
+            addresses = tuple(None if a < 0 else a for a in relative.tolist())
+            pattern = Pattern(addresses, self.measure(addresses), low)
+            self.result.found[key] = pattern
+        pattern.warps += count
+        requests, wavefronts, ideal, sectors, ideal_sectors = pattern.cost
         result = self.result
         result.warps += count
         result.mixed_warps += count if mixed else 0
@@ -243,10 +285,6 @@ class _Count:
         result.ideal_wavefronts += count * ideal
         result.sectors += count * sectors
         result.ideal_sectors += count * ideal_sectors
-        ratio = max(wavefronts / ideal if ideal else 0.0, sectors / ideal_sectors if ideal_sectors else 0.0)
-        if ratio > result.worst_ratio:
-            result.worst_ratio = ratio
-            result.worst = tuple(int(a) if o else None for a, o in zip(lanes, on, strict=True))
 
 
 def _holds(term: _Term, values: Values) -> Any:

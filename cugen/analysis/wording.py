@@ -1,0 +1,165 @@
+"""Index expressions as people read them: subscripts as in the source, sums with the lanes' own steps visible."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import pairwise
+
+import sympy
+
+from cugen.plan.ir import Access, Kernel
+from cugen.plan.symbols import (
+    INT32_MAX,
+    INT32_MIN,
+    BitXor,
+    FloorDiv,
+    Integer,
+    Maximum,
+    Minimum,
+    Mod,
+    Range,
+    bounds,
+    symbol,
+)
+
+# Precedence, as in C.
+_ATOM, _PRODUCT, _SUM, _XOR = 0, 1, 2, 3
+
+
+@dataclass(frozen=True)
+class Wording:
+    """Writes the expressions of one kernel. `ranges` holds its names in the order in which they are introduced,
+    `params` the names of its params."""
+
+    ranges: Mapping[sympy.Symbol, Range]
+    params: frozenset[sympy.Symbol]
+
+    @staticmethod
+    def of(kernel: Kernel, params: Iterable[str]) -> Wording:
+        return Wording(dict(kernel.ranges), frozenset(map(symbol, params)))
+
+    @cached_property
+    def _introduced(self) -> dict[sympy.Symbol, int]:
+        return {name: place for place, name in enumerate(self.ranges)}
+
+    def text(self, expr: Integer) -> str:
+        return self._text(expr)[0]
+
+    def access(self, access: Access) -> str:
+        """`As[ty][k]`, or one subscript for an array that is printed flat: `A[m * K + k]`."""
+        array = access.array
+        if not array.flat:
+            return array.symbol + "".join(f"[{self.text(sub)}]" for sub in access.placed())
+        return f"{array.symbol}[{self._flat(access)}]"
+
+    def _flat(self, access: Access) -> str:
+        """The offset from the slowest dimension to the fastest; nested where the array has no gaps."""
+        strides, shape = access.array.strides, access.array.shape
+        order = list(range(len(strides)))
+        if len(order) > 1 and strides[0] == 1 and strides[-1] != 1:
+            order.reverse()
+        dense = bool(order) and strides[order[-1]] == 1
+        dense = dense and all((strides[a] - strides[b] * shape[b]).expand() == 0 for a, b in pairwise(order))
+        text, precedence = "", _ATOM
+        for dimension in order:
+            sub = access.subscripts[dimension]
+            if dense and text:
+                text, precedence = self._scaled(text, precedence, shape[dimension]), _PRODUCT
+            if sub == 0 and (text or dimension != order[-1]):
+                continue
+            own, own_precedence = self._text(sub)
+            if not dense and strides[dimension] != 1:
+                own, own_precedence = self._scaled(own, own_precedence, strides[dimension]), _PRODUCT
+            if text:
+                own, own_precedence = f"{text} + {_bracketed(own, own_precedence, _SUM)}", _SUM
+            text, precedence = own, own_precedence
+        return text or "0"
+
+    def _scaled(self, text: str, precedence: int, factor: Integer) -> str:
+        if text == "1":
+            return self._within(factor, _PRODUCT)
+        return f"{_bracketed(text, precedence, _PRODUCT)} * {self._within(factor, _ATOM)}"
+
+    def _within(self, expr: Integer, limit: int) -> str:
+        return _bracketed(*self._text(expr), limit)
+
+    def _text(self, expr: Integer) -> tuple[str, int]:
+        if expr.is_Integer:
+            return (str(expr), _ATOM) if expr >= 0 else (f"({expr})", _ATOM)
+        if expr.is_Symbol:
+            return expr.name, _ATOM
+        if expr.is_Add:
+            return self._sum(expr), _SUM
+        if expr.is_Mul:
+            return self._product(expr), _PRODUCT
+        if expr.is_Pow:
+            return " * ".join([self._within(expr.base, _ATOM)] * int(expr.exp)), _PRODUCT
+        a, b = expr.args
+        match expr:
+            case Mod() if self._is_remainder(a, b):
+                return self._text(a)
+            case FloorDiv() | Mod() if self._bounds(a)[0] >= 0:
+                operator = "/" if isinstance(expr, FloorDiv) else "%"
+                return f"{self._within(a, _PRODUCT)} {operator} {self._within(b, _ATOM)}", _PRODUCT
+            case FloorDiv() | Mod():
+                name = "floor_div" if isinstance(expr, FloorDiv) else "floor_mod"
+                return f"{name}({self.text(a)}, {self.text(b)})", _ATOM
+            case BitXor():
+                return f"{self._within(a, _ATOM)} ^ {self._within(b, _ATOM)}", _XOR
+            case Minimum() | Maximum():
+                return f"{'min' if isinstance(expr, Minimum) else 'max'}({self.text(a)}, {self.text(b)})", _ATOM
+        raise TypeError(f"not an integer expression: {expr}")
+
+    def _bounds(self, expr: Integer) -> Range:
+        """As `bounds`; a name that no range is known of, a value read from memory, may be anything."""
+        unknown = {s: (INT32_MIN, INT32_MAX) for s in expr.free_symbols if s not in self.ranges}
+        return bounds(expr, {**self.ranges, **unknown})
+
+    def _is_remainder(self, a: Integer, b: Integer) -> bool:
+        """Whether a is its own remainder."""
+        return self._bounds(a)[0] >= 0 and self._bounds(a - b)[1] < 0
+
+    def _sum(self, expr: Integer) -> str:
+        text = ""
+        for term in sorted(expr.args, key=self._place):
+            negative = bool(term.could_extract_minus_sign())
+            own = self._within(-term if negative else term, _PRODUCT)
+            text += f" {'-' if negative else '+'} {own}" if text else f"{'-' if negative else ''}{own}"
+        return text
+
+    def _place(self, term: Integer) -> tuple[int, int, int, str]:
+        """Where a term stands in a sum: from the block's origin over the thread's place to the rest, numbers last."""
+        symbols = term.free_symbols
+        if term.is_Integer:
+            kind = 5
+        elif any(s.name.startswith("blockIdx.") for s in symbols):
+            kind = 0
+        elif term.is_Symbol and len(term.name) > 1 and term.name.removesuffix("_").endswith("0"):
+            kind = 1
+        elif term.is_Symbol and term.name in ("tx", "ty"):
+            kind = 2
+        else:
+            kind = 4 if term in self.params else 3
+        return int(term.could_extract_minus_sign()), kind, self._latest(term), str(term)
+
+    def _latest(self, term: Integer) -> int:
+        return max((self._introduced.get(s, 0) for s in term.free_symbols if s not in self.params), default=0)
+
+    def _product(self, expr: Integer) -> str:
+        coefficient, rest = expr.as_coeff_Mul()
+        factors = sorted(
+            sympy.Mul.make_args(rest),
+            key=lambda factor: (factor not in self.params, self._latest(factor), str(factor)),
+        )
+        parts = [self._within(factor, _PRODUCT if n == 0 else _ATOM) for n, factor in enumerate(factors)]
+        magnitude = abs(int(coefficient))
+        if magnitude != 1:
+            builtin = factors[0].is_Symbol and "Idx." in factors[0].name
+            parts.insert(len(parts) if builtin else 0, str(magnitude))
+        return ("-" if coefficient < 0 else "") + " * ".join(parts)
+
+
+def _bracketed(text: str, precedence: int, limit: int) -> str:
+    return text if precedence <= limit else f"({text})"
