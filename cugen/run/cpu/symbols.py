@@ -12,6 +12,7 @@ from cugen.toolchain.errors import ToolMissing
 
 _SECONDS = 60
 _VARIABLE_SECTIONS = "bBdD"  # of nm: not read-only
+_GUARD = "guard variable for "  # beside an array of a class, under the array's own name
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,7 +32,7 @@ def shared_arrays(program: Path, names: Collection[str]) -> tuple[SharedArray, .
     found = []
     for line in text.splitlines():
         fields = line.split(maxsplit=3)
-        if len(fields) == 4 and fields[2] in _VARIABLE_SECTIONS and "::" in fields[3]:
+        if len(fields) == 4 and fields[2] in _VARIABLE_SECTIONS and "::" in fields[3] and _GUARD not in fields[3]:
             name = fields[3].rsplit("::", 1)[1]
             if name in names:
                 found.append(SharedArray(name, int(fields[0], 16), int(fields[1], 16)))
@@ -39,8 +40,8 @@ def shared_arrays(program: Path, names: Collection[str]) -> tuple[SharedArray, .
 
 
 def lines(program: Path, counters: Iterable[int], source_name: str) -> dict[int, int]:
-    """The line of `source_name` for each code address, that of the innermost call from it where the code is inlined
-    from a header; 0 where unknown."""
+    """The line of `source_name` for each code address; where the code is inlined, from a header or a helper of that
+    file, the line of the outermost call. 0 where unknown."""
     wanted = list(dict.fromkeys(counters))
     if not wanted:
         return {}
@@ -54,7 +55,7 @@ def lines(program: Path, counters: Iterable[int], source_name: str) -> dict[int,
         if line.startswith("0x"):
             current = int(line, 16)
             result[current] = 0
-        elif not result.get(current):
+        else:
             file, _, number = line.split(" ", 1)[0].rpartition(":")
             if Path(file).name == source_name and number.isdigit():
                 result[current] = int(number)

@@ -76,3 +76,43 @@ def test_a_trace_can_be_cut_down_to_one_array(trace):
     assert dict(zip(trace.arrays, trace.shared, strict=True))["tile"]
     assert shared[1:3][0] == shared[1]
     assert len(trace.table) == len(trace) == 3 * 2 * 10
+
+
+INLINED = r"""
+#include <cuda_fp16.h>
+__constant__ __half table[2][2];
+
+template <typename T>
+__device__ __forceinline__ T load_byte(const T* place)
+{
+  const unsigned char byte = __ldg(reinterpret_cast<const unsigned char*>(place));
+  return *reinterpret_cast<const T*>(&byte);
+}
+
+extern "C" __global__ void k(const signed char* in, float* out) {
+  __shared__ __half tile[4];
+  const float first = out[0];
+  const float second = __half2float(table[1][1]);
+  tile[threadIdx.x] = __float2half(first + second);
+  out[threadIdx.x] =
+      load_byte(&in[threadIdx.x]);
+}
+"""
+
+
+@pytest.fixture(scope="module")
+def inlined(make_job):
+    arrays = {"in": np.zeros(2, np.int8), "out": np.zeros(2, np.float32)}
+    return CpuDevice().trace(make_job(INLINED, arrays, outputs=(), inouts=("out",), block=(2, 1, 1)))
+
+
+def test_an_access_in_an_inlined_helper_has_the_line_of_the_call(inlined):
+    assert {record.line for record in inlined.of("in")} == {18}
+
+
+def test_an_element_passed_to_a_function_has_the_line_of_the_call(inlined):
+    assert {record.line for record in inlined.of("table")} == {15}
+
+
+def test_the_guard_of_a_shared_array_of_structures_is_not_the_array(inlined):
+    assert [(record.kind, record.bytes, record.line) for record in inlined.of("tile")] == [("write", 2, 16)] * 2
