@@ -59,6 +59,7 @@ def place(
             continue
         name = lowering.names.allocate(f"{source.symbol}_{memory.space}")
         tile = replace(source, symbol=name, space=memory.space, flat=False, pad=memory.pad, dynamic=memory.dynamic)
+        tile = replace(tile, strides=_row_major(tile.padded_shape))
         if memory.dynamic:
             tile = replace(tile, dynamic_offset=offset)
             offset += (tile_bytes(tile, lowering.ranges) + 15) // 16 * 16
@@ -73,6 +74,11 @@ def place(
     if shared:
         shared.append(Barrier())
     return placed, (*shared, *registers)
+
+
+def _row_major(shape: tuple[Integer, ...]) -> tuple[Integer, ...]:
+    """The strides of a tile, whatever those of the array that it holds are."""
+    return tuple(sympy.Mul(*shape[dimension + 1 :]) for dimension in range(len(shape)))
 
 
 def _fill(lowering: Lowering, source: Array, tile: Array, block: tuple[int, int, int]) -> Node:
