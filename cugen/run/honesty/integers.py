@@ -1,0 +1,59 @@
+"""The values of index expressions, for all threads of a launch at once."""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import numpy as np
+import sympy
+from numpy.typing import NDArray
+
+from cugen.plan.ir import Comparison
+from cugen.plan.symbols import BitXor, FloorDiv, Integer, Maximum, Minimum, Mod
+
+Numbers = NDArray[np.int64]
+
+_FUNCTIONS: dict[Any, Callable[[Any, Any], Any]] = {
+    FloorDiv: np.floor_divide,
+    Mod: np.mod,
+    BitXor: np.bitwise_xor,
+    Minimum: np.minimum,
+    Maximum: np.maximum,
+}
+_COMPARISONS: dict[str, Callable[[Any, Any], Any]] = {
+    "<": operator.lt,
+    "<=": operator.le,
+    ">": operator.gt,
+    ">=": operator.ge,
+    "==": operator.eq,
+    "!=": operator.ne,
+}
+
+
+def value_of(expr: Integer, names: Mapping[sympy.Symbol, Numbers]) -> Numbers:
+    """The value of `expr` for each thread; an array of no dimension where all have the same.
+
+    Divisors are positive, as `FloorDiv` and `Mod` ask for."""
+    if expr.is_Symbol:
+        return names[expr]
+    if expr.is_Integer:
+        return np.asarray(int(expr), np.int64)
+    parts = [value_of(arg, names) for arg in expr.args]
+    if expr.is_Add or expr.is_Mul:
+        combine = np.add if expr.is_Add else np.multiply
+        total = parts[0]
+        for part in parts[1:]:
+            total = np.asarray(combine(total, part))
+        return total
+    first, second = parts
+    return np.asarray(np.power(first, second) if expr.is_Pow else _FUNCTIONS[type(expr)](first, second))
+
+
+def holds(term: Comparison, names: Mapping[sympy.Symbol, Numbers]) -> NDArray[np.bool_]:
+    """Whether the comparison holds for each thread."""
+    result: NDArray[np.bool_] = np.asarray(
+        _COMPARISONS[term.operator](value_of(term.left, names), value_of(term.right, names))
+    )
+    return result
