@@ -30,6 +30,13 @@ _HEADERS = {
     "float8_e4m3": "cuda_fp8.h",
     "float8_e5m2": "cuda_fp8.h",
 }
+# CUDA's own headers give C programs the bits alone, under these names.
+_NAMES_IN_C = {
+    "float16": "__half_raw",
+    "bfloat16": "__nv_bfloat16_raw",
+    "float8_e4m3": "__nv_fp8_storage_t",
+    "float8_e5m2": "__nv_fp8_storage_t",
+}
 # Loading a narrow float widens it, storing rounds to nearest even (to float8 with saturation).
 _WIDEN = {"float16": "__half2float({})", "bfloat16": "__bfloat162float({})"}
 _NARROW = {"float16": "__float2half_rn({})", "bfloat16": "__float2bfloat16_rn({})"}
@@ -42,6 +49,12 @@ def c_name(dtype: DType) -> str:
 def header_of(dtype: DType) -> str | None:
     """The CUDA header that defines the type, where one is needed."""
     return _HEADERS.get(dtype.name)
+
+
+def alias_in_c(dtype: DType) -> str | None:
+    """The declaration by which a C program, without C++, knows the type under its name."""
+    plain = _NAMES_IN_C.get(dtype.name)
+    return f"typedef {plain} {c_name(dtype)}" if plain else None
 
 
 def widened(text: str, dtype: DType) -> str:

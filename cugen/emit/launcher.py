@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, fields
 from typing import Any
 
-from cugen.emit.ctypes import c_name, header_of
+from cugen.emit.ctypes import alias_in_c, c_name, header_of
 from cugen.emit.nodes import NodePrinter
 from cugen.plan.context import Context
 from cugen.plan.ir import Kernel, Plan, Upload
@@ -37,15 +37,17 @@ class Launcher:
     workspace: tuple[str, ...]
     workspace_total: str
     size_parameters: str
+    size_definition: str  # the same, without names for those that the size doesn't depend on
     size_arguments: str
     symbols: frozenset[str]  # params that the text mentions
     functions: tuple[tuple[str, str], ...]
     includes: tuple[str, ...]
+    aliases: tuple[str, ...]  # of types for which CUDA's headers have another name in C
     notes: tuple[str, ...]
 
     def variables(self) -> dict[str, Any]:
         """What the launch template needs."""
-        others = ("symbols", "functions", "includes", "notes")
+        others = ("symbols", "functions", "includes", "aliases", "notes")
         return {f.name: getattr(self, f.name) for f in fields(self) if f.name not in others}
 
 
@@ -82,8 +84,8 @@ def make_launcher(context: Context, plan: Plan) -> Launcher:
         for array in arrays
     ]
     parameters += [f"{c_name(scalar.dtype)} {_parameter(context, scalar.name)}" for scalar in scalars]
-    sizes = [f"int {context.symbols[param.name].name}" for param in dynamic]
-    parameters += sizes
+    sizes = [context.symbols[param.name].name for param in dynamic]
+    parameters += [f"int {size}" for size in sizes]
     notes = [
         f"{_parameter(context, array.name)} must be aligned to {asked} bytes."
         for array in arrays
@@ -95,7 +97,7 @@ def make_launcher(context: Context, plan: Plan) -> Launcher:
     checks = [_check(param, context.symbols[param.name].name) for param in dynamic]
     conditions = [requirement.condition for requirement in spec.require]
     checks += [f"!({texts.condition(condition)})" for condition in conditions if _is_open(context, condition)]
-    pieces, total = _workspace(context, plan, texts)
+    pieces, total, needed = _workspace(context, plan, texts)
     launches = tuple(_launch(context, kernel, texts) for kernel in plan.kernels)
     types = [*(array.dtype for array in arrays), *(scalar.dtype for scalar in scalars)]
     return Launcher(
@@ -106,11 +108,13 @@ def make_launcher(context: Context, plan: Plan) -> Launcher:
         launches,
         pieces,
         total,
-        ", ".join(sizes) or "void",
-        ", ".join(context.symbols[param.name].name for param in dynamic),
+        ", ".join(f"int {size}" for size in sizes) or "void",
+        ", ".join(f"int {size}" if size in needed else f"int /* {size} */" for size in sizes) or "void",
+        ", ".join(sizes),
         frozenset(texts.symbols),
         tuple(texts.functions),
         tuple(dict.fromkeys(header for dtype in types if (header := header_of(dtype)))),
+        tuple(dict.fromkeys(alias for dtype in types if (alias := alias_in_c(dtype)))),
         tuple(notes),
     )
 
@@ -130,8 +134,8 @@ def _check(param: Param, name: str) -> str:
     return text
 
 
-def _workspace(context: Context, plan: Plan, texts: _Texts) -> tuple[tuple[str, ...], str]:
-    """The pieces of the workspace, one for each temporary, and its size in bytes."""
+def _workspace(context: Context, plan: Plan, texts: _Texts) -> tuple[tuple[str, ...], str, frozenset[str]]:
+    """The pieces of the workspace, one for each temporary, its size in bytes, and the params that the size names."""
     pieces, total = [], integer(0)
     for array in plan.workspace:
         kind = c_name(array.dtype)
@@ -141,7 +145,8 @@ def _workspace(context: Context, plan: Plan, texts: _Texts) -> tuple[tuple[str, 
         )
         elements = context.elements(context.spec.array(array.name))
         total = total + _aligned(elements * array.dtype.bytes)
-    return tuple(pieces), texts.size(total, wide=True) if plan.workspace else ""
+    needed = frozenset(symbol.name for symbol in total.free_symbols)
+    return tuple(pieces), texts.size(total, wide=True) if plan.workspace else "", needed
 
 
 def _upload(context: Context, upload: Upload) -> str:

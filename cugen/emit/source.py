@@ -85,6 +85,7 @@ def render_raw(
         heading=heading(context),
         header=header_lines(context, plan),
         includes=sorted(launcher.includes),
+        aliases=launcher.aliases,
         notes=launcher.notes,
         **launcher.variables(),
     )

@@ -1,0 +1,191 @@
+"""The host function: what it checks, allocates, uploads and launches; compiled, linked and called where nvcc is."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import subprocess
+
+import pytest
+
+from cugen.kernel import generate
+from cugen.spec.load import load_text
+from cugen.toolchain import locations, nvcc
+
+# A workspace of two temporaries, uploads of an array and of a scalar, dynamic params with limits, and requirements
+# that need a helper on the host.
+FULL = """
+cugen: 1
+kernel: full
+params: {M: {range: [4, 100000], multiple_of: 4}, N: dynamic, K: 8}
+require: ["(M - N) % 4 == 0", K > 3, M >= N]
+scalars:
+  s: {dtype: float16, memory: constant}
+  v: {dtype: int32}
+arrays:
+  A: {shape: [M], dtype: float32}
+  W: {shape: [K], dtype: float32, memory: constant}
+  memory: {shape: [M], dtype: bfloat16}
+  u: {shape: [M], dtype: float16, memory: scratch}
+compute: |
+  t = sum(A[k], k)
+  u[i] = sum(A[k] * i, k)
+  memory[i] = A[i] * t * s + W[3] + u[M - 1 - i] * v + N
+"""
+LARGE_TILES = """
+cugen: 1
+kernel: large_tiles
+params: {N: 256}
+arrays:
+  A: {shape: [N, N], dtype: float32, memory: {space: shared, dynamic: true}}
+  B: {shape: [N, N], dtype: float32, memory: {space: shared, dynamic: true}}
+  C: {shape: [N, N], dtype: float32}
+compute: C[i, j] = sum(A[i, k] * B[k, j], k)
+schedule: {block: {i: 128, j: 128}, thread: {i: 8, j: 8}, step: {k: 64}}
+"""
+OUTSIDE = """
+cugen: 1
+kernel: outside
+params: {M: dynamic}
+arrays: {Y: {shape: [M - 400], dtype: int8}}
+compute: Y[i] = 1
+"""
+PLAIN = """
+cugen: 1
+kernel: plain
+arrays: {A: {shape: [8], dtype: float64}, Y: {shape: [8], dtype: float64}}
+compute: Y[i] = A[i]
+"""
+SPECS = {"full": FULL, "large_tiles": LARGE_TILES, "outside": OUTSIDE, "plain": PLAIN}
+
+
+@pytest.fixture(scope="module")
+def kernels():
+    return {name: generate(load_text(text)[0]) for name, text in SPECS.items()}
+
+
+@pytest.fixture
+def host(kernels):
+    """The lines of a launcher, from its name on."""
+
+    def lines(name):
+        text = kernels[name].source.split("#if defined(__CUDACC__) && !defined(__CUDACC_RTC__)")[1]
+        return [line.strip() for line in text.splitlines() if line.strip()]
+
+    return lines
+
+
+def test_every_value_that_the_spec_forbids_is_refused_before_anything_happens(host):
+    text = "\n".join(host("full"))
+    conditions = re.findall(r"if \((.*)\)\nreturn cudaErrorInvalidValue;", text)
+    assert conditions == [
+        "M < 4 || M > 100000 || M % 4 != 0",
+        "N < 0",
+        "!(floor_modulo((long long)(M - N), 4LL) == 0)",
+        "!(M >= N)",
+    ]
+    assert text.index("M >= N") < text.index("cudaMallocAsync")
+
+
+def test_a_requirement_over_fixed_params_was_settled_when_the_spec_was_read(host):
+    assert not any("K > 3" in line for line in host("full"))
+
+
+def test_arguments_come_in_the_order_of_the_spec_the_stream_last(host):
+    lines = host("full")
+    start = lines.index('extern "C" cudaError_t full_launch(')
+    assert lines[start + 1 : start + 10] == [
+        "const float* A,",
+        "const float* W,",
+        "__nv_bfloat16* memory_,",
+        "__half s_value,",
+        "int v,",
+        "int M,",
+        "int N,",
+        "void* workspace,",
+        "cudaStream_t stream)",
+    ]
+
+
+def test_pieces_of_the_workspace_are_aligned_as_allocations_are(host):
+    lines = host("full")
+    assert "__half* const u = reinterpret_cast<__half*>(static_cast<char*>(workspace) + 0);" in lines
+    assert (
+        "float* const t = reinterpret_cast<float*>(static_cast<char*>(workspace) + 256LL * ((2 * M + 255) / 256));"
+        in lines
+    )
+
+
+def test_constants_are_uploaded_from_device_and_host(host):
+    lines = host("full")
+    assert "cudaMemcpyToSymbolAsync(s, &s_value, 2, 0, cudaMemcpyHostToDevice, stream);" in lines
+    assert "cudaMemcpyToSymbolAsync(W_constant, W, 32, 0, cudaMemcpyDeviceToDevice, stream);" in lines
+
+
+def test_an_empty_grid_is_not_launched(host):
+    condition, launch = host("outside")[-5:-3]
+    assert re.fullmatch(r"if \(.*\bM\b.* > 0\)", condition)
+    assert launch.startswith("outside<<<")
+    assert not any(line.startswith("if") for line in host("plain"))
+
+
+def test_more_shared_memory_than_usual_is_asked_for(host, kernels):
+    (launch,) = kernels["large_tiles"].manifest.launches
+    assert launch.dynamic_shared_bytes > 48 * 1024
+    asked = f"cudaFuncAttributeMaxDynamicSharedMemorySize, {launch.dynamic_shared_bytes}"
+    assert f"cudaFuncSetAttribute(large_tiles, {asked});" in host("large_tiles")
+
+
+def test_a_launcher_without_needs_only_launches(host):
+    lines = host("plain")
+    body = lines[lines.index("{") + 1 : lines.index("}")]
+    assert len(body) == 2
+    assert re.fullmatch(r"plain<<<dim3\(1\), dim3\(\d+\), 0, stream>>>\(A, Y\);", body[0])
+    assert body[1] == "return cudaGetLastError();"
+
+
+@pytest.mark.parametrize("name", SPECS)
+@pytest.mark.parametrize(("compiler", "language"), [("gcc", "c"), ("g++", "c++")])
+def test_the_header_serves_c_and_cpp(kernels, name, compiler, language, tmp_path):
+    folders = locations.include_folders()
+    if not folders or shutil.which(compiler) is None:
+        pytest.skip(f"NO CUDA HEADERS OR NO {compiler}, THE HEADER IS UNTESTED")
+    (tmp_path / f"{name}.h").write_text(kernels[name].header)
+    use = f'#include "{name}.h"\n#include "{name}.h"\nvoid* take = (void*)&{name}_launch;\n'
+    includes = [part for folder in folders for part in ("-isystem", str(folder))]
+    command = [compiler, "-x", language, "-fsyntax-only", "-Wall", "-Wextra", "-Werror", *includes, "-I", ".", "-"]
+    done = subprocess.run(command, input=use, cwd=tmp_path, text=True, capture_output=True, timeout=60)
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+MAIN = """
+#include <cstdio>
+#include "full.cu"
+#include "outside.cu"
+#include "full.h"
+#include "outside.h"
+static int full(int m, int n) { return full_launch(nullptr, nullptr, nullptr, __half(), 0, m, n, nullptr, nullptr); }
+int main()
+{
+    printf("%zu %zu\\n", full_workspace_bytes(128, 0), full_workspace_bytes(132, 0));
+    printf("%d %d %d %d %d\\n", full(0, 0), full(6, 2), full(100004, 0), full(8, -4), full(8, 3));
+    printf("%d %d\\n", full(8, 12), outside_launch(nullptr, -1, nullptr));
+}
+"""
+
+
+def test_the_whole_file_compiles_and_refuses_bad_calls(kernels, tmp_path):
+    """The checks come before the first call of CUDA, so they run where there is no GPU."""
+    if nvcc.find() is None:
+        pytest.skip("NO NVCC, HOST CODE OF KERNELS IS UNTESTED")
+    for name in ("full", "outside"):
+        (tmp_path / f"{name}.cu").write_text(kernels[name].source)
+        (tmp_path / f"{name}.h").write_text(kernels[name].header)
+    (tmp_path / "main.cu").write_text(MAIN)
+    flags = ["-arch=sm_90", "-std=c++17", "-Werror", "all-warnings", "-Xcompiler", "-Wall,-Wextra", "-o", "program"]
+    command = [str(nvcc.require().path), *flags, "main.cu"]
+    built = subprocess.run(command, cwd=tmp_path, text=True, capture_output=True, timeout=300)
+    assert built.returncode == 0, built.stderr
+    done = subprocess.run([str(tmp_path / "program")], text=True, capture_output=True, timeout=60)
+    invalid = "1"  # cudaErrorInvalidValue
+    assert done.stdout.split() == ["512", "768", *[invalid] * 7]
