@@ -61,7 +61,7 @@ class Lane:
 
 def claim(subject: Subject, found: Totals, figure: str) -> str:
     """One clause: the figure per request and what it comes from."""
-    worst = found.worst
+    worst = found.worst_pattern
     if worst is None:
         return "never runs"
     text = f"{figure} ({_because(subject, found, worst)})"
@@ -70,7 +70,7 @@ def claim(subject: Subject, found: Totals, figure: str) -> str:
 
 def reason(subject: Subject, found: Totals) -> str:
     """The derivation, over several clauses."""
-    worst = found.worst
+    worst = found.worst_pattern
     if worst is None:
         return "no warp of the launch gets here"
     if subject.space == "constant":

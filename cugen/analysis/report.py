@@ -48,7 +48,8 @@ class AccessReport:
     """One access over the whole launch.
 
     `text` is the access as the source prints it, but for casts. `unit` says what `cost` and `ideal` count; these are 0,
-    `totals` and `per_request` None where the verdict is unknown. `claim` fits a comment, `reason` derives it.
+    `totals` and `per_request` None where the verdict is unknown. `claim` fits a comment, `reason` derives it. `doubt` is
+    why a verdict is assumed or unknown, empty where it is neither.
     """
 
     kernel: str
@@ -63,6 +64,7 @@ class AccessReport:
     verdict: str
     claim: str
     reason: str
+    doubt: str = ""
 
     @property
     def ratio(self) -> float | None:
@@ -158,7 +160,9 @@ def report(kernel: Kernel, site: Site, setting: Setting, wording: Wording) -> Ac
         found, assumptions = setting.totals(kernel, site)
     except Unknown as why:
         claim, unit = f"unknown: {why}", UNITS[space]
-        return AccessReport(kernel.name, site.access, text, space, unit, None, None, 0, 0, "unknown", claim, str(why))
+        return AccessReport(
+            kernel.name, site.access, text, space, unit, None, None, 0, 0, "unknown", claim, str(why), str(why)
+        )
     return judged(kernel, site, setting, wording, found, assumptions)
 
 
@@ -206,17 +210,16 @@ def judged(
     verdict = "ideal" if cost == ideal else "costly"
     claim = reasons.claim(subject, found, str(each))
     reason = reasons.reason(subject, found)
-    if assumptions:
-        verdict = "assumed"
-        reason = "; ".join((reason, *(f"assumed: {why}" for why in assumptions)))
-    return AccessReport(
-        kernel.name, access, wording.access(access), space, unit, found, each, cost, ideal, verdict, claim, reason
-    )
+    doubt = "; ".join(assumptions)
+    if doubt:
+        verdict, reason = "assumed", f"{reason}; assumed: {doubt}"
+    text = wording.access(access)
+    return AccessReport(kernel.name, access, text, space, unit, found, each, cost, ideal, verdict, claim, reason, doubt)
 
 
 def per_request(unit: str, found: Totals) -> PerRequest:
     """Averages over all requests, and the request that is furthest from its ideal; zeros where nothing runs."""
-    worst = found.worst
+    worst = found.worst_pattern
     if worst is None:
         return PerRequest(unit, 0.0, 0.0, 0, 0)
     cost, ideal = _figures(unit, found)

@@ -97,7 +97,12 @@ class Totals:
         return tuple(self.found.values())
 
     @property
-    def worst(self) -> Pattern | None:
+    def worst(self) -> tuple[int | None, ...]:
+        """The byte addresses of a warp with the worst pattern, from the start of the array; empty where nothing runs."""
+        return () if self.worst_pattern is None else self.worst_pattern.addresses()
+
+    @property
+    def worst_pattern(self) -> Pattern | None:
         """What costs most beyond its ideal, the most frequent of such; None where nothing runs."""
         return max(self.found.values(), key=lambda pattern: (pattern.excess, pattern.warps), default=None)
 
