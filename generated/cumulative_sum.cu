@@ -4,7 +4,7 @@
 // params    M = 50, N = 300
 // x         input, float32 [50, 300]
 // y         output, float32 [50, 300]
-// launch    grid (10, 7, 1), block (32, 8, 1); family direct
+// launch    grid (1, 1, 1), block (256, 1, 1); family direct
 //
 // Made by cugen 0.1.0 from cumulative_sum.yaml (hash e6ea8f5f180d3d4a) for sm_90. Edit the spec, not this file.
 
@@ -15,17 +15,16 @@ extern "C" __global__ void __launch_bounds__(256) cumulative_sum(
     const float* __restrict__ x,
     float* __restrict__ y)
 {
-    const int i = blockIdx.y * 8 + threadIdx.y;
-    const int j = blockIdx.x * 32 + threadIdx.x;
-    if (i >= M || j >= N)
+    const int i = blockIdx.x * 256 + threadIdx.x;
+    if (i >= M)
         return;
 
     float sum = 0.0f;
-    for (int j_1 = 0; j_1 <= j; ++j_1) {
-        const float x_i_j_1 = x[i * N + j_1];
-        sum += x_i_j_1;
+    for (int j = 0; j < N; ++j) {
+        const float x_i_j = x[i * N + j];
+        sum += x_i_j;
+        y[i * N + j] = sum;
     }
-    y[i * N + j] = sum;
 }
 
 #if defined(__CUDACC__) && !defined(__CUDACC_RTC__)
@@ -37,7 +36,7 @@ extern "C" cudaError_t cumulative_sum_launch(
     float* y,
     cudaStream_t stream)
 {
-    cumulative_sum<<<dim3((N + 31) / 32, (M + 7) / 8), dim3(32, 8), 0, stream>>>(x, y);
+    cumulative_sum<<<dim3((M + 255) / 256), dim3(256), 0, stream>>>(x, y);
     return cudaGetLastError();
 }
 

@@ -4,7 +4,7 @@
 // params    M = 50, N = 300
 // x         input, float32 [50, 300]
 // y         output, float32 [50, 300]
-// launch    grid (10, 7, 1), block (32, 8, 1); family direct
+// launch    grid (1, 1, 1), block (256, 1, 1); family direct
 //
 // Made by cugen 0.1.0 from cumulative_sum.yaml (hash e6ea8f5f180d3d4a) for sm_90. Edit the spec, not this file.
 #pragma once

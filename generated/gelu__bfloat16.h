@@ -14,6 +14,8 @@
 
 #ifdef __cplusplus
 extern "C" {
+#else
+typedef __nv_bfloat16_raw __nv_bfloat16;
 #endif
 
 // Launches on `stream` and returns without waiting. All pointers are to device memory.

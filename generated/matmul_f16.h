@@ -15,6 +15,8 @@
 
 #ifdef __cplusplus
 extern "C" {
+#else
+typedef __half_raw __half;
 #endif
 
 // Launches on `stream` and returns without waiting. All pointers are to device memory.

@@ -50,4 +50,4 @@ inline cudaError_t matmul_tile_variants_launch(
     return cudaErrorInvalidConfiguration;
 }
 
-// Input e414b58d1c81130d, text aceec695f032afe9.
+// Input 1c7bace9f79da20e, text ad41283fb90e9924.
