@@ -14,12 +14,16 @@ if TYPE_CHECKING:
     from cugen.api import run as run
     from cugen.kernel import Kernel as Kernel
     from cugen.kernel import generate as generate
+    from cugen.kernel_report import Report as Report
+    from cugen.kernel_report import analyze as analyze
     from cugen.spec.diagnostics import SpecError as SpecError
     from cugen.spec.load import load as load
     from cugen.spec.load import load_all as load_all
     from cugen.spec.model import Spec as Spec
 
 _HOMES = {
+    "analyze": "cugen.kernel_report",
+    "Report": "cugen.kernel_report",
     "load": "cugen.spec.load",
     "load_all": "cugen.spec.load",
     "generate": "cugen.kernel",
@@ -28,7 +32,7 @@ _HOMES = {
     "SpecError": "cugen.spec.diagnostics",
 }
 
-__all__ = ["Kernel", "Spec", "SpecError", "__version__", "generate", "load", "load_all", "run"]
+__all__ = ["Kernel", "Report", "Spec", "SpecError", "__version__", "analyze", "generate", "load", "load_all", "run"]
 
 
 def __getattr__(name: str) -> Any:

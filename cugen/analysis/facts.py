@@ -22,7 +22,7 @@ from cugen.analysis.launch import (
     wave_facts,
 )
 from cugen.analysis.report import AccessReport, analyze_kernel
-from cugen.analysis.sites import Step, sites, steps
+from cugen.analysis.sites import DATA_DECIDES, Step, sites, steps
 from cugen.analysis.tally import Parting, Tallies
 from cugen.analysis.totals import Unknown
 from cugen.analysis.traffic import Traffic, traffic
@@ -158,7 +158,8 @@ def _branch(step: Step, tallies: Tallies) -> BranchFacts:
     try:
         return BranchFacts(step.node, kind, tallies.parting(step))
     except Unknown as why:
-        return BranchFacts(step.node, kind, None, str(why))
+        reason = "which lanes go on depends on data" if step.inside.opaque == DATA_DECIDES else str(why)
+        return BranchFacts(step.node, kind, None, reason)
 
 
 def _decides(step: Step) -> bool:

@@ -23,14 +23,16 @@ from cugen.targets.latency import Latency, memory_latency
 class Hiding:
     """Latency against what an SM has under way.
 
-    `instructions_per_load` are warp instructions of the plan for each that loads from global memory; what a compiler
-    adds for addresses and loops comes on top, so `warps_needed` (per scheduler) is an upper bound. `warps_held` is per
-    scheduler. `bytes_in_flight` is per SM: each resident thread has the loads of one pass through the loop body that
-    loads most under way. `bytes_needed` is bandwidth · latency ÷ SMs, for an idle memory, so a lower bound.
+    A thread is taken to have the loads of one pass through the loop body that loads most under way together:
+    `loads_together` of them, `bytes_per_thread`. `instructions_between` are the plan's warp instructions from one such
+    batch to the next; what a compiler adds for addresses and loops comes on top, so `warps_needed` (per scheduler, as
+    `warps_held`) is an upper bound. `bytes_in_flight` is per SM. `bytes_needed` is bandwidth · latency ÷ SMs, for an
+    idle memory, so a lower bound.
     """
 
     latency: Latency
-    instructions_per_load: float
+    loads_together: int
+    instructions_between: float
     warps_needed: int
     warps_held: float
     bytes_per_thread: int
@@ -54,13 +56,14 @@ def hiding(
         return None
     others = [(step, _instructions(step)) for step in steps]
     all_warps = load_warps + sum(count * tallies.at(step.place).warps for step, count in others if count)
-    per_load = all_warps / load_warps
     latency = memory_latency(device)
-    per_thread = max(_together(loads).values())
+    per_thread, together = max(_together(loads).values())
+    between = together * all_warps / load_warps
     return Hiding(
         latency=latency,
-        instructions_per_load=per_load,
-        warps_needed=warps_to_hide(latency.cycles, max(1, int(per_load)), latency.issue_cycles),
+        loads_together=together,
+        instructions_between=between,
+        warps_needed=warps_to_hide(latency.cycles, between, latency.issue_cycles),
         warps_held=held.occupancy.warps_per_sm / latency.schedulers,
         bytes_per_thread=per_thread,
         bytes_in_flight=per_thread * held.threads * blocks,
@@ -68,12 +71,14 @@ def hiding(
     )
 
 
-def _together(loads: Iterable[Site]) -> dict[object, int]:
-    """Bytes that a thread loads in one pass, by the loops round the loads and the branch they stand in."""
-    passes: dict[object, int] = {}
+def _together(loads: Iterable[Site]) -> dict[object, tuple[int, int]]:
+    """Bytes and loads of a thread in one pass, by the loops round the loads and the branch they stand in; loads from
+    addresses that were read from memory themselves wait for that."""
+    passes: dict[object, tuple[int, int]] = {}
     for site in loads:
-        key = (site.counters, tuple(p for p in site.predicates if p.negated))
-        passes[key] = passes.get(key, 0) + site.access.width * site.access.array.dtype.bytes
+        key = (site.counters, tuple(p for p in site.predicates if p.negated), site.opaque)
+        size, count = passes.get(key, (0, 0))
+        passes[key] = size + site.access.width * site.access.array.dtype.bytes, count + 1
     return passes
 
 

@@ -34,7 +34,7 @@ def bandwidth_for(flop_per_s: float, flop_per_byte: float) -> float:
     return flop_per_s / flop_per_byte
 
 
-def warps_to_hide(latency: int, instructions_between: int, cycles_each: int) -> int:
+def warps_to_hide(latency: int, instructions_between: float, cycles_each: int) -> int:
     """Warps per scheduler that keep it busy while one waits `latency` cycles for memory.
 
     Each warp issues `instructions_between` instructions per load, of `cycles_each` cycles.

@@ -1,17 +1,18 @@
-"""Show everything known about the kernels of a spec: the plan and its reasons, the source, PTX, machine code."""
+"""Show everything known about the kernels of a spec: the plan and its reasons, what it costs, source, PTX, code."""
 
 from __future__ import annotations
 
 import argparse
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
 
 from cugen.cli.failures import CANNOT_HERE, DONE, OWN_FAULT, Failure
 from cugen.cli.resources import resources_of
-from cugen.cli.specs import add_options, load_one_file
+from cugen.cli.specs import add_options, load_one_file, settings_of
 
 if TYPE_CHECKING:
     from cugen.kernel import Kernel
+    from cugen.spec.model import Spec
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -32,9 +33,10 @@ def execute(args: argparse.Namespace) -> int:
     first = True
     for spec in specs:
         kernel = generate(spec)
+        params = _dynamic_params(spec, args)
         for what in whats:
             try:
-                text = _SECTIONS[what](kernel)
+                text = _SECTIONS[what](kernel, params)
             except ToolMissing as error:
                 if args.what != "all":
                     raise
@@ -52,27 +54,47 @@ def execute(args: argparse.Namespace) -> int:
     return DONE
 
 
-def _plan(kernel: Kernel) -> str:
+def _dynamic_params(spec: Spec, args: argparse.Namespace) -> dict[str, int]:
+    """The dynamic params that `--set` gives values; the others stay open."""
+    settings = settings_of(args)
+    return {p.name: int(settings[p.name]) for p in spec.params if p.is_dynamic and p.name in settings}
+
+
+def _plan(kernel: Kernel, params: Mapping[str, int]) -> str:
     from cugen.cli.plan_text import plan_text
 
     return plan_text(kernel, resources_of(kernel))
 
 
-def _source(kernel: Kernel) -> str:
+def _analysis(kernel: Kernel, params: Mapping[str, int]) -> str:
+    from cugen.cli.analysis_text import analysis_text
+    from cugen.kernel_report import analyze
+
+    resources = resources_of(kernel)
+    return analysis_text(analyze(kernel, params=params, resources=resources.kernels), resources)
+
+
+def _source(kernel: Kernel, params: Mapping[str, int]) -> str:
     return kernel.source
 
 
-def _ptx(kernel: Kernel) -> str:
+def _ptx(kernel: Kernel, params: Mapping[str, int]) -> str:
     from cugen.toolchain.cuda import compile_ptx
 
     return compile_ptx(kernel.source, kernel.name, kernel.manifest.target)
 
 
-def _sass(kernel: Kernel) -> str:
+def _sass(kernel: Kernel, params: Mapping[str, int]) -> str:
     from cugen.toolchain.cuda import compile_cubin
     from cugen.toolchain.disassembler import disassemble
 
     return disassemble(compile_cubin(kernel.source, kernel.name, kernel.manifest.target).image)
 
 
-_SECTIONS: dict[str, Callable[[Kernel], str]] = {"plan": _plan, "source": _source, "ptx": _ptx, "sass": _sass}
+_SECTIONS: dict[str, Callable[[Kernel, Mapping[str, int]], str]] = {
+    "plan": _plan,
+    "analysis": _analysis,
+    "source": _source,
+    "ptx": _ptx,
+    "sass": _sass,
+}

@@ -1,0 +1,172 @@
+"""`cugen.analyze`: what every memory access of a kernel costs, and the facts of its launches."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from cugen.analysis.facts import BranchFacts, Facts, facts
+from cugen.analysis.launch import Resources
+from cugen.analysis.report import AccessReport, analyze_kernel
+from cugen.analysis.sentences import Sentence, sentences
+from cugen.emit.nodes import NodePrinter
+from cugen.kernel import Kernel, generate
+from cugen.plan import ir
+from cugen.plan.context import Context, make_context
+from cugen.spec.model import Spec
+from cugen.targets import Device, Target
+from cugen.targets import device as known_device
+from cugen.targets.target import Cache
+
+
+@dataclass(frozen=True)
+class LaunchReport:
+    """One launch: its accesses in the order of the source, and its facts.
+
+    `accesses` is empty where a param has no value; `facts.unknown` then says so.
+    """
+
+    kernel: str
+    accesses: tuple[AccessReport, ...]
+    facts: Facts
+    branches: tuple[str, ...]  # the text of each of the facts' branches
+
+    @property
+    def sentences(self) -> tuple[Sentence, ...]:
+        """The facts in words: (topic, sentence)."""
+        return sentences(self.facts, self.branches)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Numbers, texts, lists and nothing else; what isn't finite is null."""
+        found = _plain({name: getattr(self.facts, name) for name in _FACTS})
+        return {
+            "kernel": self.kernel,
+            "target": self.facts.target,
+            "device": self.facts.device or None,
+            "accesses": [_access(report) for report in self.accesses],
+            "facts": {
+                **found,
+                "branches": [
+                    {"text": text, "kind": b.kind, "parting": _plain(b.parting), "reason": b.reason}
+                    for b, text in zip(self.facts.branches, self.branches, strict=True)
+                ],
+                "unknown": self.facts.unknown,
+            },
+            "sentences": [{"topic": topic, "text": text} for topic, text in self.sentences],
+        }
+
+
+@dataclass(frozen=True)
+class Report:
+    """All launches of a kernel, in order."""
+
+    kernel: str
+    kernels: tuple[LaunchReport, ...]
+
+    def to_dict(self) -> dict[str, Any]:
+        """For JSON."""
+        return {"kernel": self.kernel, "launches": [launch.to_dict() for launch in self.kernels]}
+
+
+_FACTS = ("launch", "occupancy", "waves", "compiler", "constant", "work", "traffic", "roofline", "hiding")
+
+
+def analyze(
+    kernel: Kernel | Spec,
+    target: Target | str | None = None,
+    params: Mapping[str, int] | None = None,
+    device: Device | str | None = None,
+    *,
+    offsets: Mapping[str, int] | None = None,
+    bank_bytes: int | None = None,
+    cache: Cache | None = None,
+    resources: Mapping[str, Resources] | None = None,
+) -> Report:
+    """The report of a kernel on a target: the device's, or the spec's own, unless given.
+
+    `params` gives dynamic params their values, by their names in the spec; ValueError for a name that isn't one of
+    them. `offsets`, `bank_bytes` and `cache` are those of `analyze_kernel`. `resources` are a compiler's figures by the
+    name of each launched kernel, such as those of a `Cubin`. UnknownTarget and UnknownDevice as the tables raise them,
+    ValueError for a device of another target.
+    """
+    made = generate(kernel) if isinstance(kernel, Spec) else kernel
+    context = make_context(made.spec)
+    place = known_device(device) if isinstance(device, str) else device
+    aim = target if target is not None else (place.target if place else made.spec.target)
+    values = _values(made.spec, context, params or {})
+    is_open = len(values) < len(made.spec.params)
+    launches = []
+    for launch in made.plan.kernels:
+        accesses: tuple[AccessReport, ...] = ()
+        if not is_open:
+            reported = analyze_kernel(launch, aim, values, offsets=offsets, bank_bytes=bank_bytes, cache=cache)
+            accesses = reported.accesses
+        own = (resources or {}).get(launch.name)
+        found = facts(launch, context, aim, values, device=place, resources=own, accesses=accesses)
+        printer = NodePrinter(dict(launch.ranges), dict(made.plan.scalar_symbols), dict(made.plan.param_symbols))
+        texts = tuple(_text(branch, printer) for branch in found.branches)
+        launches.append(LaunchReport(launch.name, accesses, found, texts))
+    return Report(made.name, tuple(launches))
+
+
+def _values(spec: Spec, context: Context, given: Mapping[str, int]) -> dict[str, int]:
+    """The params that have a value, by their names in C."""
+    dynamic = [p.name for p in spec.params if p.is_dynamic]
+    for name in given:
+        if name not in dynamic:
+            raise ValueError(f"{spec.kernel} has no dynamic param {name!r}; known are {', '.join(dynamic) or 'none'}")
+    known = {p.name: p.value for p in spec.params if p.value is not None} | dict(given)
+    return {str(context.symbols[name]): int(value) for name, value in known.items()}
+
+
+def _text(branch: BranchFacts, printer: NodePrinter) -> str:
+    match branch.node:
+        case ir.ReturnUnless(guard=guard):
+            return f"return if ({printer.negated(guard)})"
+        case ir.For(loop=loop):
+            return printer.loop(loop)
+        case ir.If(condition=condition):
+            return f"if ({printer.condition(condition)})"
+        case ir.Load(guard=guard, access=access) | ir.Copy(guard=guard, source=access) if guard is not None:
+            return f"{access.array.symbol} if ({printer.condition(guard)})"
+    raise TypeError(f"no branch: {branch.node}")
+
+
+def _access(report: AccessReport) -> dict[str, Any]:
+    totals = report.totals
+    counted = None
+    if totals is not None:
+        names = ("warps", "mixed_warps", "lanes", "requests", "wavefronts", "ideal_wavefronts", "sectors")
+        counted = {name: getattr(totals, name) for name in (*names, "ideal_sectors")}
+    return {
+        "text": report.text,
+        "array": report.access.array.name,
+        "space": report.space,
+        "kind": report.access.kind,
+        "bytes_per_lane": report.access.array.dtype.bytes * report.access.width,
+        "unit": report.unit,
+        "cost": report.cost if totals is not None else None,
+        "ideal": report.ideal if totals is not None else None,
+        "ratio": report.ratio,
+        "verdict": report.verdict,
+        "per_request": _plain(report.per_request),
+        "claim": report.claim,
+        "reason": report.reason,
+        "doubt": report.doubt,
+        "totals": counted,
+    }
+
+
+def _plain(value: Any) -> Any:
+    """Dataclasses as dicts, tuples as lists, infinities as None."""
+    if isinstance(value, float):
+        return value if math.isfinite(value) else None
+    if isinstance(value, Mapping):
+        return {key: _plain(item) for key, item in value.items()}
+    if isinstance(value, tuple | list):
+        return [_plain(item) for item in value]
+    if hasattr(value, "__dataclass_fields__"):
+        return _plain(asdict(value))
+    return value
