@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Collection
 
 from cugen.emit.ctypes import c_name, literal
@@ -55,7 +56,7 @@ def constants(context: Context, bodies: tuple[Node, ...]) -> list[str]:
     mentioned |= {s.name for array in declared for e in array.padded_shape for s in e.free_symbols}
     texts = param_constants(context, mentioned)
     for scalar in context.spec.scalars:
-        if scalar.value is not None and scalar.name in usage.scalars(bodies):
+        if scalar.value is not None and math.isfinite(scalar.value) and scalar.name in usage.scalars(bodies):
             compute = scalar.dtype.compute
             value = literal(rounded(scalar.value, scalar.dtype), compute)
             texts.append(f"{c_name(compute)} {context.scalar_symbols[scalar.name]} = {value}")

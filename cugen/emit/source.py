@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import math
 import re
 from dataclasses import dataclass
 
 import jinja2
 
-from cugen.emit.ctypes import c_name, header_of, widened
+from cugen.emit.ctypes import c_name, header_of, literal, widened
 from cugen.emit.describe import header_lines, heading
 from cugen.emit.environment import bind, environment
 from cugen.emit.file_scope import constants, param_constants, symbols
@@ -101,11 +102,16 @@ def _headers_of_types(context: Context, bodies: tuple[Node, ...]) -> dict[str, N
 
 
 def _scalar_texts(context: Context) -> dict[str, str]:
-    """What stands for each scalar's value: its name, and a conversion round it where it is stored as a narrow float."""
-    return {
-        scalar.name: widened(symbol, scalar.dtype) if scalar.value is None else symbol
-        for scalar, symbol in zip(context.spec.scalars, context.scalar_symbols.values(), strict=True)
-    }
+    """What stands for each scalar's value: its name, with a conversion round it where it is stored as a narrow float.
+
+    C++ has no constant expression for infinities and NaN: a scalar of such a value is a literal at every place."""
+    texts = {}
+    for scalar, name in zip(context.spec.scalars, context.scalar_symbols.values(), strict=True):
+        if scalar.value is None:
+            texts[scalar.name] = widened(name, scalar.dtype)
+        else:
+            texts[scalar.name] = name if math.isfinite(scalar.value) else literal(scalar.value, scalar.dtype.compute)
+    return texts
 
 
 def _kernel_text(env: jinja2.Environment, context: Context, kernel: Kernel, printer: NodePrinter) -> str:

@@ -98,7 +98,7 @@ class ValuePrinter:
             case ParamValue(name=name):
                 return self.params[name], _ATOM
             case ScalarValue(name=name):
-                return self.scalars[name], _ATOM
+                return self._checked(self.scalars[name])
             case Cast():
                 return self._cast(expr)
             case Select():
@@ -113,6 +113,10 @@ class ValuePrinter:
             text = str(int(value))
         else:
             text = literal(value, dtype)
+        return self._checked(text)
+
+    def _checked(self, text: str) -> tuple[str, int]:
+        """A name or literal, with what it needs."""
         if "CUDART" in text:
             self.headers.setdefault("math_constants.h")
         return text, _UNARY if text.startswith("-") else _ATOM

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 
 from cugen.families.base import Request
@@ -11,21 +10,12 @@ from cugen.plan.ir import Array, Kernel, Node
 from cugen.plan.lowering import Lowering
 from cugen.plan.names import Names
 from cugen.plan.symbols import Integer, Ranges, bounds, integer
-from cugen.spec.expressions import Const
 
 
 def new_lowering(request: Request) -> Lowering:
-    """A lowering with the spec's params and arrays, in a scope of names of its own.
-
-    C++ has no constant expression for infinities and NaN: scalars of such values stand in the text as literals."""
+    """A lowering with the spec's params and arrays, in a scope of names of its own."""
     context = request.context
-    literals = {
-        scalar.name: Const(scalar.value, scalar.dtype.compute)
-        for scalar in context.spec.scalars
-        if scalar.value is not None and not math.isfinite(scalar.value)
-    }
-    names = Names(context.names)
-    return Lowering(names, context.arrays, dict(context.symbols), dict(context.ranges), literals=literals)
+    return Lowering(Names(context.names), context.arrays, dict(context.symbols), dict(context.ranges))
 
 
 def assemble(

@@ -40,7 +40,6 @@ from cugen.spec.expressions import (
     Op,
     Read,
     Reduce,
-    ScalarValue,
     Scan,
     Select,
     children,
@@ -64,7 +63,6 @@ class Lowering:
     ranges: dict[sympy.Symbol, Range]
     limits: dict[sympy.Symbol, Integer] = field(default_factory=dict)  # index < limit, where that is known
     unroll: int = 0  # reductions of at most this many steps are unrolled
-    literals: Mapping[str, Const] = field(default_factory=dict)  # scalars that are printed as their value
     loops: dict[tuple[str, Range], str] = field(default_factory=dict)
     active: list[str] = field(default_factory=list)
     read_names: dict[Read, str] = field(default_factory=dict)
@@ -101,8 +99,6 @@ class Lowering:
                 return reduce_values(self, as_reduction(expr), scope)
             case IndexValue(name=name):
                 return self.index_value(name)
-            case ScalarValue(name=name):
-                return self.literals.get(name, expr)
             case _:
                 return expr
 
