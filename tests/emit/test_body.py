@@ -1,0 +1,193 @@
+"""Nodes of a plan as C, through the macro that all families share."""
+
+from __future__ import annotations
+
+import pytest
+
+from cugen.emit.environment import bind, environment
+from cugen.emit.layout import tidy
+from cugen.emit.nodes import NodePrinter
+from cugen.plan.ir import (
+    Access,
+    Accumulate,
+    Array,
+    Assign,
+    Barrier,
+    Comment,
+    Comparison,
+    Copy,
+    Declare,
+    Define,
+    Element,
+    For,
+    Guard,
+    If,
+    Index,
+    Let,
+    Load,
+    Loop,
+    ReturnUnless,
+    Store,
+    Vector,
+)
+from cugen.plan.symbols import integer, symbol
+from cugen.spec.expressions import Const, Local, Op
+from cugen.spec.types import BOOL, FLOAT16, FLOAT32, INT8, INT64
+
+ROW, K, M = symbol("row"), symbol("k"), symbol("M")
+RANGES = {ROW: (0, 999), K: (0, 99), M: (1, 1000)}
+X = Local("x", FLOAT32)
+GUARD = Guard((Comparison(ROW, "<", M),))
+
+
+def array(name, dtype=FLOAT32, shape=(M,), space="global", **more):
+    strides = tuple(integer(1) for _ in shape)
+    return Array(name, name, dtype, tuple(shape), strides, space, flat=more.pop("flat", True), **more)
+
+
+A, H = array("A"), array("H", FLOAT16)
+TILE = array("As", shape=(integer(16), integer(17)), space="shared", flat=False)
+SUMS = array("sums", shape=(integer(4),), space="register", flat=False)
+
+
+@pytest.fixture
+def text():
+    def print_nodes(*nodes, claims=None):
+        printer = NodePrinter(RANGES, {}, {"M": "M"}, claims)
+        env = bind(environment(), printer)
+        template = env.from_string('{% from "macros/body.cu.j2" import body with context %}{{ body(nodes) }}')
+        return tidy(template.render(nodes=nodes)).splitlines()
+
+    return print_nodes
+
+
+def at(array, *subscripts, kind="load", width=1):
+    return Access(array, subscripts, kind, width)
+
+
+@pytest.mark.parametrize(
+    ("node", "line"),
+    [
+        (Define(Index("i", ROW + 1, (1, 1000))), "const int i = row + 1;"),
+        (Define(Index("i", ROW * 10**7, (0, 10**10))), "const long long i = 10000000LL * row;"),
+        (Let(X, Const(1, FLOAT32)), "const float x = 1.0f;"),
+        (Let(X, Const(0, FLOAT32), mutable=True), "float x = 0.0f;"),
+        (Let(X, None, mutable=True), "float x;"),
+        (Let(Vector("x4", FLOAT32, FLOAT32, 4), None), "Vector<float, 4> x4;"),
+        (Load(X, at(A, ROW)), "const float x = A[row];"),
+        (Load(X, at(H, ROW)), "const float x = __half2float(H[row]);"),
+        (Load(X, at(A, ROW), GUARD, Const(0, FLOAT32)), "const float x = row < M ? A[row] : 0.0f;"),
+        (
+            Load(Vector("x4", FLOAT32, FLOAT32, 4), at(A, ROW, width=4)),
+            "const auto x4 = *reinterpret_cast<const Vector<float, 4>*>(&A[row]);",
+        ),
+        (Load(X, at(array("R", space="readonly"), ROW)), "const float x = __ldg(&R[row]);"),
+        (Store(at(A, ROW), X), "A[row] = x;"),
+        (Store(at(H, ROW), X), "H[row] = __float2half_rn(x);"),
+        (Accumulate(at(SUMS, K), X), "sums[k] += x;"),
+        (Copy(at(TILE, ROW, K), at(A, ROW)), "As[row][k] = A[row];"),
+        (Copy(at(TILE, ROW, K), at(A, ROW), GUARD), "As[row][k] = row < M ? A[row] : 0.0f;"),
+        (Assign(X, Const(2, FLOAT32)), "x = 2.0f;"),
+        (Assign(X, Op("add", (X, Const(2, FLOAT32)), FLOAT32)), "x += 2.0f;"),
+        (Assign(X, Op("mul", (X, Element.of(at(TILE, ROW, K))), FLOAT32)), "x *= As[row][k];"),
+        (Declare(TILE), "__shared__ float As[16][17];"),
+        (Declare(SUMS), "float sums[4];"),
+        (Declare(SUMS, zeroed=True), "float sums[4] = {};"),
+        (Barrier(), "__syncthreads();"),
+        (Comment("the tile is full"), "// the tile is full"),
+    ],
+    ids=lambda value: type(value).__name__ if not isinstance(value, str) else "",
+)
+def test_a_node_is_a_line(text, node, line):
+    assert text(node) == [line]
+
+
+def test_a_thread_without_work_returns(text):
+    assert text(ReturnUnless(GUARD)) == ["if (row >= M)", "    return;"]
+
+
+@pytest.mark.parametrize(
+    ("loop", "header"),
+    [
+        ({}, "for (int k = 0; k < M; ++k) {"),
+        ({"step": 16}, "for (int k = 0; k < M; k += 16) {"),
+        ({"start": ROW, "stop": ROW + 1}, "for (int k = row; k <= row; ++k) {"),
+        ({"downward": True}, "for (int k = M - 1; k >= 0; --k) {"),
+    ],
+)
+def test_loop_headers(text, loop, header):
+    made = Loop(**{"index": Index("k", K, (0, 99)), "start": integer(0), "stop": M} | loop)
+    assert text(For(made, (Assign(X, Const(1, FLOAT32)),))) == [header, "    x = 1.0f;", "}"]
+
+
+def test_a_loop_over_more_than_32_bits_counts_in_64(text):
+    loop = Loop(Index("k", K, (0, 2**40)), integer(0), M)
+    assert text(For(loop, (Barrier(),)))[0] == "for (long long k = 0; k < M; ++k) {"
+
+
+def test_loops_are_unrolled_or_kept_rolled_on_request(text):
+    index = Index("k", K, (0, 3))
+    assert text(For(Loop(index, integer(0), integer(4), unroll=True), (Barrier(),)))[0] == "#pragma unroll"
+    assert text(For(Loop(index, integer(0), integer(4), rolled=True), (Barrier(),)))[0] == "#pragma unroll 1"
+
+
+def test_choices_by_guard_and_by_data(text):
+    positive = Op("gt", (X, Const(0, FLOAT32)), BOOL)
+    assert text(If(GUARD, (Barrier(),))) == ["if (row < M) {", "    __syncthreads();", "}"]
+    assert text(If(positive, (Assign(X, Const(1, FLOAT32)),), (Assign(X, Const(2, FLOAT32)),))) == [
+        "if (x > 0.0f) {",
+        "    x = 1.0f;",
+        "} else {",
+        "    x = 2.0f;",
+        "}",
+    ]
+
+
+def test_nested_blocks_are_indented_once_each(text):
+    inner = If(GUARD, (For(Loop(Index("k", K, (0, 3)), integer(0), integer(4)), (Barrier(),)),))
+    assert text(inner, Barrier()) == [
+        "if (row < M) {",
+        "    for (int k = 0; k < 4; ++k) {",
+        "        __syncthreads();",
+        "    }",
+        "}",
+        "__syncthreads();",
+    ]
+
+
+def test_dynamic_tiles_are_carved_out_of_one_array(text):
+    tile = array(
+        "As", FLOAT16, (integer(16), integer(16)), "shared", flat=False, pad=1, dynamic=True, dynamic_offset=64
+    )
+    row = array("Bs", INT8, (integer(16),), "shared", flat=False, dynamic=True)
+    assert text(Declare(tile), Declare(row)) == [
+        "__half (*As)[17] = reinterpret_cast<__half (*)[17]>(shared_memory + 64);",
+        "signed char* Bs = reinterpret_cast<signed char*>(shared_memory);",
+    ]
+
+
+def test_a_table_in_registers_begins_with_its_values(text):
+    table = array("W", shape=(integer(2), integer(2)), space="register", flat=False, values=(1, 2, 3, 4))
+    assert text(Declare(table)) == ["const float W[2][2] = {", "    {1.0f, 2.0f},", "    {3.0f, 4.0f},", "};"]
+
+
+def test_an_int64_that_fits_an_int_is_long_where_it_is_stored_in_a_local(text):
+    value = Op("add", (Local("k", INT64), Const(1, INT64)), INT64)
+    assert text(Let(Local("next", INT64), value)) == ["const long long next = k + 1;"]
+
+
+def test_components_of_vectors(text):
+    x4, h4 = Vector("x4", FLOAT32, FLOAT32, 4), Vector("h4", FLOAT32, FLOAT16, 4)
+    assert text(Assign(x4.component(K), Const(1, FLOAT32))) == ["x4.at[k] = 1.0f;"]
+    assert text(Assign(h4.component(K), h4.component(ROW))) == ["h4.at[k] = h4.at[row];"]
+    assert text(Assign(h4.component(K), x4.component(ROW))) == ["h4.at[k] = __float2half_rn(x4.at[row]);"]
+    assert text(Store(at(A, ROW, kind="store", width=4), x4)) == ["*reinterpret_cast<Vector<float, 4>*>(&A[row]) = x4;"]
+
+
+def test_what_is_said_of_an_access_stands_above_its_node(text):
+    node = Load(X, at(A, ROW))
+    assert text(Barrier(), node, claims={id(node.access): "coalesced"}) == [
+        "__syncthreads();",
+        "// A[row]: coalesced",
+        "const float x = A[row];",
+    ]
