@@ -1,0 +1,207 @@
+"""Every branch of every template is taken by some kernel, and every condition fails for some other."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from pathlib import Path
+
+import jinja2
+import pytest
+
+import cugen.emit.variants
+from cugen.emit.ctypes import c_name
+from cugen.emit.environment import bind, environment, template_folder
+from cugen.emit.functions import function_text
+from cugen.emit.nodes import NodePrinter
+from cugen.emit.remarks import Remarks
+from cugen.emit.source import render_raw
+from cugen.kernel import generate
+from cugen.plan.context import make_context
+from cugen.plan.ir import Barrier, Comment, For, Index, Loop, accesses
+from cugen.plan.symbols import integer, symbol
+from cugen.schedule.planner import make_plan
+from cugen.spec.load import load_all, load_text
+from cugen.spec.siblings import siblings
+from cugen.spec.types import FLOAT32, INT32, UINT32
+
+ROOT = Path(__file__).parents[2]
+_BRANCH = re.compile(r"\s*\{%-? *(if|elif|else|for)\b.*%\}\s*")
+
+# What the gallery has no use for: small arrays in registers and staged whole, temporaries in a workspace, conditions
+# on data, uploads, tables, narrow types, and launches that may be empty.
+MORE = """
+cugen: 1
+kernel: staged
+params: {M: dynamic, K: 4}
+require: [M % 2 == 0]
+scalars: {s: {dtype: float16, memory: constant}, v: {dtype: float32, value: 2.5}}
+arrays:
+  A: {shape: [M], dtype: float16, boundary: wrap}
+  W: {shape: [K], dtype: float32, memory: register}
+  T: {shape: [K], dtype: float32, memory: shared}
+  R: {shape: [M], dtype: bool, memory: readonly}
+  Y: {shape: [M], dtype: int8}
+compute: |
+  t = sum(A[k], k)
+  Y[i] = cast(where(R[i], sum(W[q] * T[q] * A[i + q], q), t) * s * v + (A[i] if A[i] > 0 else A[M - 1 - i]), int8)
+schedule: {family: direct}
+---
+cugen: 1
+kernel: one_number
+arrays: {A: {shape: [8], dtype: float32}, y: {shape: [], dtype: float32}}
+compute: y = sum(A[k], k)
+schedule: {family: direct}
+---
+cugen: 1
+kernel: on_the_host
+params: {M: {range: [1, 100000]}, H: 400}
+require: [M > H]
+arrays: {Y: {shape: [M - 400], dtype: float32}}
+compute: Y[i] = 1
+---
+cugen: 1
+kernel: large_tiles
+params: {N: 256}
+arrays:
+  A: {shape: [N, N], dtype: float32, memory: {space: shared, dynamic: true}}
+  B: {shape: [N, N], dtype: float32, memory: {space: shared, dynamic: true}}
+  C: {shape: [N, N], dtype: float32}
+compute: C[i, j] = sum(A[i, k] * B[k, j], k)
+schedule: {block: {i: 128, j: 128}, thread: {i: 8, j: 8}, step: {k: 64}}
+"""
+VARIANTS = """
+cugen: 1
+kernel: share
+variants: {size: [64, 128]}
+params: {M: dynamic}
+arrays:
+  A: {shape: [M], dtype: float32}
+  part: {shape: [M], dtype: float32, memory: scratch}
+  Y: {shape: [M], dtype: float32}
+compute: |
+  part[i] = 2 * A[i]
+  Y[i] = part[i] / sum(part[j], j)
+schedule: {family: direct, block: {i: $size}}
+"""
+PLAIN_VARIANTS = """
+cugen: 1
+kernel: plain
+variants: {size: [64, 128]}
+arrays: {A: {shape: [512], dtype: float32}, Y: {shape: [512], dtype: float32}}
+compute: Y[i] = A[i]
+schedule: {family: direct, block: {i: $size}}
+"""
+
+
+class CountingLoader(jinja2.FileSystemLoader):
+    """Loads templates that count, under `places`, how often each branch and each condition is reached."""
+
+    def __init__(self, folder: Path) -> None:
+        super().__init__(folder)
+        self.places: dict[str, bool] = {}  # branch -> whether it is an `if` that may fail without an alternative
+        self.counts: Counter[str] = Counter()
+
+    def count(self, place: str) -> str:
+        self.counts[place] += 1
+        return ""
+
+    def get_source(self, environment, template):
+        text, path, fresh = super().get_source(environment, template)
+        lines, open_ifs = [], []
+        for number, line in enumerate(text.splitlines(), 1):
+            place = f"{template}:{number}"
+            found = _BRANCH.fullmatch(line)
+            if found:
+                kind = found.group(1)
+                self.places[place] = kind == "if"
+                if kind == "if":
+                    open_ifs.append(place)
+                    line = f'{{{{ count("{place} reached") }}}}' + line
+                elif kind in ("elif", "else"):
+                    self.places[open_ifs[-1]] = False
+                line += f'{{{{ count("{place}") }}}}'
+            elif re.match(r"\s*\{%-? *endif", line):
+                open_ifs.pop()
+            lines.append(line)
+        return "\n".join(lines) + "\n", path, fresh
+
+
+@pytest.fixture(scope="module")
+def counted():
+    """The loader, after all kernels were rendered through it."""
+    loader = CountingLoader(template_folder())
+    env = environment()
+    env.loader = loader
+    env.globals["count"] = loader.count
+    specs = [spec for path in sorted((ROOT / "specs").glob("*.yaml")) for spec in load_all(path)]
+    specs += load_text(MORE)
+    for spec in specs:
+        context, plan = make_context(spec), make_plan(spec)
+        first = id(next(iter(_accesses(plan))))
+        render_raw(env, context, plan, Remarks({first: "said"}))
+    # Nodes that no family uses yet, through the macro alone.
+    _render_nodes(env)
+    # Helpers for types that those kernels don't ask for.
+    for path in sorted((template_folder() / "functions").iterdir()):
+        name = path.name.removesuffix(".cu.j2")
+        generic = "template <" in path.read_text()
+        for dtype in (FLOAT32, INT32, UINT32):
+            function_text(env, name, "" if generic else c_name(dtype))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(cugen.emit.variants, "environment", lambda: env)
+        for text in (VARIANTS, PLAIN_VARIANTS):
+            found = load_text(text)
+            (group,) = siblings(found)
+            made = [(kernel.spec, kernel.plan, kernel.manifest) for kernel in map(generate, found)]
+            entries = [cugen.emit.variants.make_entry(*one) for one in made]
+            cugen.emit.variants.variants_header(group, entries)
+    return loader
+
+
+def _accesses(plan):
+    for kernel in plan.kernels:
+        yield from accesses(kernel.body)
+
+
+def _render_nodes(env):
+    k = symbol("k")
+    bound = bind(env, NodePrinter({k: (0, 9)}, {}, {}))
+    template = bound.from_string('{% from "macros/body.cu.j2" import body with context %}{{ body(nodes) }}')
+    loop = Loop(Index("k", k, (0, 9)), integer(0), integer(10), rolled=True)
+    template.render(nodes=(Comment("text"), For(loop, (Barrier(),))))
+
+
+def test_every_template_is_rendered(counted):
+    files = {path.relative_to(template_folder()).as_posix() for path in template_folder().rglob("*.j2")}
+    assert {place.partition(":")[0] for place in counted.places} <= files
+    without_branches = {name for name in files if not re.search(r"\{%-? *(if|for)\b", _text(name))}
+    assert files - without_branches == {place.partition(":")[0] for place in counted.places}
+
+
+def _text(name):
+    return (template_folder() / name).read_text()
+
+
+def test_every_branch_is_taken(counted):
+    assert [place for place in counted.places if not counted.counts[place]] == []
+
+
+def test_every_condition_without_an_alternative_also_fails(counted):
+    always = [
+        place
+        for place, may_fail in counted.places.items()
+        if may_fail and counted.counts[f"{place} reached"] == counted.counts[place]
+    ]
+    assert always == []
+
+
+def test_templates_decide_nothing():
+    """Loops, macros, includes, and `if` on something that has a name: no arithmetic, no comparison."""
+    for path in sorted(template_folder().rglob("*.j2")):
+        for tag in re.findall(r"\{%-?(.*?)-?%\}", path.read_text()):
+            words = tag.split()
+            if words[0] in ("if", "elif"):
+                assert re.fullmatch(r"(el)?if (not )?[\w.]+( is \w+)?", " ".join(words)), f"{path.name}: {tag}"
+        for value in re.findall(r"\{\{(.*?)\}\}", path.read_text()):
+            assert not re.search(r"[-+*/%<>~]|==", value.replace("-}}", "").strip(" -")), f"{path.name}: {value}"
