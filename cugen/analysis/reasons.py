@@ -109,7 +109,7 @@ def _axis(site: Site, name: sympy.Symbol) -> sympy.Symbol | None:
     for axis in THREAD:
         if axis in value.free_symbols:
             rest = (value - axis).expand()
-            return axis if not any(other in rest.free_symbols for other in THREAD) else None
+            return axis if rest.free_symbols <= {counter.symbol for counter in site.counters} else None
     return None
 
 

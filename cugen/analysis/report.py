@@ -48,8 +48,8 @@ class AccessReport:
     """One access over the whole launch.
 
     `text` is the access as the source prints it, but for casts. `unit` says what `cost` and `ideal` count; these are 0,
-    `totals` and `per_request` None where the verdict is unknown. `claim` fits a comment, `reason` derives it. `doubt` is
-    why a verdict is assumed or unknown, empty where it is neither.
+    `totals` and `per_request` None where the verdict is unknown. `claim` fits a comment, `reason` derives it. `doubt`
+    is why a verdict is assumed or unknown, empty where it is neither.
     """
 
     kernel: str
@@ -154,16 +154,20 @@ def make_setting(
 
 def report(kernel: Kernel, site: Site, setting: Setting, wording: Wording) -> AccessReport:
     """One access, at known sizes."""
-    space = SPACES[site.access.array.space]
-    text = wording.access(site.access)
     try:
         found, assumptions = setting.totals(kernel, site)
     except Unknown as why:
-        claim, unit = f"unknown: {why}", UNITS[space]
-        return AccessReport(
-            kernel.name, site.access, text, space, unit, None, None, 0, 0, "unknown", claim, str(why), str(why)
-        )
+        return unknown(kernel, site, wording, str(why))
     return judged(kernel, site, setting, wording, found, assumptions)
+
+
+def unknown(kernel: Kernel, site: Site, wording: Wording, why: str) -> AccessReport:
+    """The report of an access whose cost can't be computed."""
+    space, text = SPACES[site.access.array.space], wording.access(site.access)
+    claim = f"unknown: {why}"
+    return AccessReport(
+        kernel.name, site.access, text, space, UNITS[space], None, None, 0, 0, "unknown", claim, why, why
+    )
 
 
 def site_totals(
@@ -190,7 +194,7 @@ def site_totals(
         ideal = 1 if space == "constant" else found.ideal_wavefronts
         return found.requests, found.wavefronts, ideal, found.sectors, found.ideal_sectors
 
-    period = _period(space, width, target)
+    period = period_of(space, width, target)
     found = totals(site, kernel.block, access.array.dtype.bytes, period, measure, start)
     return found, tuple(assumptions)
 
@@ -226,16 +230,16 @@ def per_request(unit: str, found: Totals) -> PerRequest:
     return PerRequest(unit, cost / found.warps, ideal / found.warps, *_cost_of(unit, worst))
 
 
-def _period(space: str, width: int, target: Target) -> int:
+def period_of(space: str, width: int, target: Target) -> int:
     """Bytes by which all addresses of a warp may move without a change of cost.
 
     From 5.x on, moving by one word turns the banks and leaves their crowding as it is; before, segments of 64 words
     (3.x) and of up to 256 bytes count."""
-    if target.shared_rule == "phases" and space == "shared":
+    if target.capability >= (5, 0) and space == "shared":
         return max(4, width)
     if space == "constant":
         return max(4, width)
-    return max(32, width) if target.global_rule == "sectors" else 256
+    return max(32, width) if target.capability >= (6, 0) else 256
 
 
 def _figures(unit: str, found: Totals) -> tuple[int, int]:

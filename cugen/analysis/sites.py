@@ -6,7 +6,7 @@ loop, which runs from 0. Loop conditions that may fail inside the counter's rang
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 
 import sympy
@@ -42,9 +42,9 @@ class Predicate:
     terms: tuple[tuple[Integer, str], ...]
     negated: bool = False
 
-    def is_decided_by(self, counters: tuple[Counter, ...]) -> bool:
-        """Whether nothing but the lane's place and the counters decides it."""
-        known = {*THREAD, *(counter.symbol for counter in counters)}
+    def is_decided_by(self, counters: tuple[Counter, ...], sizes: frozenset[sympy.Symbol] = frozenset()) -> bool:
+        """Whether nothing but the lane's place and the counters decides it, or `sizes` that have no value yet."""
+        known = {*THREAD, *(counter.symbol for counter in counters), *sizes}
         return all(difference.free_symbols <= known for difference, _ in self.terms)
 
 
@@ -75,13 +75,16 @@ class Site:
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """A point of the source: what its names stand for, and what decides when it is reached; `opaque` as in `Site`."""
+    """A point of the source: what its names stand for, and what decides when it is reached; `opaque` as in `Site`.
+
+    `sizes` are params without a value: they stay in expressions, and no data."""
 
     definitions: Mapping[sympy.Symbol, Integer]
     spelled: Mapping[sympy.Symbol, Integer]
     counters: tuple[Counter, ...]
     predicates: tuple[Predicate, ...]
     opaque: str = ""
+    sizes: frozenset[sympy.Symbol] = frozenset()
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,22 +96,27 @@ class Step:
     inside: Place
 
 
-def sites(kernel: Kernel, params: Mapping[str, int]) -> tuple[Site, ...]:
-    """All accesses of a kernel in the order of the source. `params` gives each param's value by its name in C."""
-    return tuple(site for step in steps(kernel, params) for site in _sites_of(step))
+def sites(kernel: Kernel, params: Mapping[str, int], sizes: Iterable[str] = ()) -> tuple[Site, ...]:
+    """All accesses of a kernel in the order of the source. `params` gives each param's value by its name in C.
+
+    `sizes` names params without a value. Then counters run as far as any allowed value lets them, and expressions hold
+    the param itself."""
+    return tuple(site for step in steps(kernel, params, sizes) for site in _sites_of(step))
 
 
-def steps(kernel: Kernel, params: Mapping[str, int]) -> Iterator[Step]:
+def steps(kernel: Kernel, params: Mapping[str, int], sizes: Iterable[str] = ()) -> Iterator[Step]:
     """All nodes of a kernel in the order of the source, those with children before them."""
     fixed: dict[sympy.Symbol, Integer] = {symbol(name): integer(value) for name, value in params.items()}
     fixed.update({t: integer(0) for t, size in zip(THREAD, kernel.block, strict=True) if size == 1})
-    grid = [int(extent.xreplace(fixed)) for extent in kernel.grid]
+    ranges = dict(kernel.ranges)
+    free = frozenset(symbol(name) for name in sizes)
+    extents = [extent.xreplace(fixed) for extent in kernel.grid]
+    grid = [bounds(extent, ranges)[1] if extent.free_symbols & free else int(extent) for extent in extents]
     counters = tuple(Counter(b, count) for b, count in zip(BLOCK, grid, strict=True) if count != 1)
     fixed.update({b: integer(0) for b, count in zip(BLOCK, grid, strict=True) if count == 1})
-    ranges = dict(kernel.ranges)
     ranges.update({t: (0, size - 1) for t, size in zip(THREAD, kernel.block, strict=True)})
     ranges.update({b: (0, max(count - 1, 0)) for b, count in zip(BLOCK, grid, strict=True)})
-    return _Walk(ranges).nodes(kernel.body, Place(fixed, {}, counters, ()))
+    return _Walk(ranges).nodes(kernel.body, Place(fixed, {}, counters, (), sizes=free))
 
 
 class _Walk:
@@ -167,9 +175,11 @@ class _Walk:
         if low != high:
             predicates = (*predicates, Predicate(((start + loop.step * name - stop, "<"),)))
         counters = (*place.counters, Counter(name, count)) if count != 1 else place.counters
-        opaque = place.opaque or ("" if all(p.is_decided_by(counters) for p in predicates) else DATA_DECIDES)
+        opaque = place.opaque or (
+            "" if all(p.is_decided_by(counters, place.sizes) for p in predicates) else DATA_DECIDES
+        )
         definitions = {**place.definitions, loop.index.symbol: value}
-        return Place(definitions, place.spelled, counters, predicates, opaque)
+        return Place(definitions, place.spelled, counters, predicates, opaque, place.sizes)
 
     def _limit(self, distance: Integer, step: int, place: Place) -> int:
         """How often a loop over `distance` can run at most, where a guard round it says more than ranges do."""
@@ -187,7 +197,7 @@ class _Walk:
 
 def _guarded(place: Place, guard: Guard, *, negated: bool = False) -> Place:
     predicate = Predicate(tuple(_term(term, place.definitions) for term in guard.terms), negated)
-    opaque = place.opaque or ("" if predicate.is_decided_by(place.counters) else DATA_DECIDES)
+    opaque = place.opaque or ("" if predicate.is_decided_by(place.counters, place.sizes) else DATA_DECIDES)
     return replace(place, predicates=(*place.predicates, predicate), opaque=opaque)
 
 
@@ -203,7 +213,7 @@ def _sites_of(step: Step) -> Iterator[Site]:
 
 def _site(access: Access, place: Place) -> Site:
     offset = access.offset().xreplace(place.definitions)
-    known = {*THREAD, *(counter.symbol for counter in place.counters)}
+    known = {*THREAD, *(counter.symbol for counter in place.counters), *place.sizes}
     opaque = place.opaque
     for free in sorted(offset.free_symbols, key=str):
         if free not in known:

@@ -18,6 +18,7 @@ import sympy
 from numpy.typing import NDArray
 
 from cugen.analysis.affine import Affine, Numbers, Values, choices, compiled, settled, shift, split
+from cugen.analysis.digits import unfolded
 from cugen.analysis.regions import Decision, Span, TooManyRegions, regions
 from cugen.analysis.sites import THREAD, Counter, Predicate
 from cugen.plan.symbols import Integer
@@ -98,7 +99,7 @@ class Totals:
 
     @property
     def worst(self) -> tuple[int | None, ...]:
-        """The byte addresses of a warp with the worst pattern, from the start of the array; empty where nothing runs."""
+        """The addresses of a warp with the worst pattern, in bytes of the array; empty where nothing runs."""
         return () if self.worst_pattern is None else self.worst_pattern.addresses()
 
     @property
@@ -130,23 +131,24 @@ class _Count:
     def __init__(
         self, site: Placed, block: tuple[int, int, int], element_bytes: int, period: int, measure: Measure, start: int
     ) -> None:
-        self.site, self.period, self.measure, self.bytes, self.start = site, period, measure, element_bytes, start
-        self.counters = tuple(counter.symbol for counter in site.counters)
+        self.period, self.measure, self.bytes, self.start = period, measure, element_bytes, start
+        offset, self.spans, predicates = unfolded(site.offset, site.counters, site.predicates)
+        self.counters = tuple(counter.symbol for counter in self.spans)
         linear = np.arange(block[0] * block[1] * block[2])
         places = (linear % block[0], linear // block[0] % block[1], linear // (block[0] * block[1]))
         self.threads: dict[sympy.Symbol, Numbers] = dict(zip(THREAD, places, strict=True))
         self.warps = -(-len(linear) // _WARP)
         self.padding = self.warps * _WARP - len(linear)
-        self.offset = split(site.offset, self.counters)
+        self.offset = split(offset, self.counters)
         self.address = compiled(self.offset.rest)
         self.winners = choices(self.offset.rest)
-        self.predicates = [self._compiled_predicate(predicate) for predicate in site.predicates]
+        self.predicates = [self._compiled_predicate(predicate) for predicate in predicates]
         self.result = Totals()
 
     def run(self) -> Totals:
-        if any(counter.count == 0 for counter in self.site.counters):
+        if any(counter.count == 0 for counter in self.spans):
             return self.result
-        box = {counter.symbol: (0, counter.count) for counter in self.site.counters}
+        box = {counter.symbol: (0, counter.count) for counter in self.spans}
         decisions = tuple(self._decisions())
         try:
             for region in regions(box, decisions):

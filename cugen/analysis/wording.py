@@ -153,11 +153,11 @@ class Wording:
             sympy.Mul.make_args(rest),
             key=lambda factor: (factor not in self.params, self._latest(factor), str(factor)),
         )
-        parts = [self._within(factor, _PRODUCT if n == 0 else _ATOM) for n, factor in enumerate(factors)]
         magnitude = abs(int(coefficient))
         if magnitude != 1:
             builtin = factors[0].is_Symbol and "Idx." in factors[0].name
-            parts.insert(len(parts) if builtin else 0, str(magnitude))
+            factors.insert(len(factors) if builtin else 0, sympy.Integer(magnitude))
+        parts = [self._within(factor, _PRODUCT if n == 0 else _ATOM) for n, factor in enumerate(factors)]
         return ("-" if coefficient < 0 else "") + " * ".join(parts)
 
 
