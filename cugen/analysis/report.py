@@ -235,11 +235,11 @@ def period_of(space: str, width: int, target: Target) -> int:
 
     From 5.x on, moving by one word turns the banks and leaves their crowding as it is; before, segments of 64 words
     (3.x) and of up to 256 bytes count."""
-    if target.capability >= (5, 0) and space == "shared":
+    if target.shared_rule == "phases" and space == "shared":
         return max(4, width)
     if space == "constant":
         return max(4, width)
-    return max(32, width) if target.capability >= (6, 0) else 256
+    return max(32, width) if target.global_rule == "sectors" else 256
 
 
 def _figures(unit: str, found: Totals) -> tuple[int, int]:
