@@ -1,6 +1,17 @@
 """Is the plan honest? The accesses that its expressions predict, against those that the emitted code makes."""
 
+from cugen.run.honesty.check import check_honesty
 from cugen.run.honesty.comparison import Comparison, Mismatch, compare
 from cugen.run.honesty.prediction import Place, Prediction, predicted
+from cugen.run.honesty.sizes import small_params
 
-__all__ = ["Comparison", "Mismatch", "Place", "Prediction", "compare", "predicted"]
+__all__ = [
+    "Comparison",
+    "Mismatch",
+    "Place",
+    "Prediction",
+    "check_honesty",
+    "compare",
+    "predicted",
+    "small_params",
+]

@@ -1,0 +1,57 @@
+"""Traces every gallery spec on the CPU device, at sizes just beyond and just below its tiles, and compares each access
+of each thread with what the plan predicts.
+
+    python benchmarks/trace_honesty.py docs/results/trace.json
+
+The file holds, for each kernel and size, the accesses compared, the mismatches, and those that data decides about in a
+way that the plan's expressions can't tell (`unknown`).
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+from cugen.emit.resources import data_folder
+from cugen.kernel import generate
+from cugen.run.honesty import check_honesty, small_params
+from cugen.spec.load import load, load_all
+
+
+def trace_kernel(path: Path, name: str, beyond: int) -> dict[str, Any]:
+    """The row of one kernel at one size."""
+    full = load(path, kernel=name)
+    params = small_params(full, generate(full).plan, beyond)
+    dynamic = {param.name: params[param.name] for param in full.params if param.is_dynamic}
+    spec = load(path, params, kernel=name)
+    kernel = generate(spec)
+    found = check_honesty(spec, kernel.plan, kernel.source, kernel.manifest, kernel.access_lines(), dynamic, seed=1)
+    print(f"{name} {params}: {found.summary}", *found.mismatches[:5], sep="\n    ", flush=True)
+    return {
+        "kernel": name,
+        "params": params,
+        "accesses_compared": found.compared,
+        "mismatches": len(found.mismatches),
+        "unknown": found.unknown,
+    }
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("output", type=Path, help="the JSON file to write")
+    output: Path = parser.parse_args().output
+    rows = []
+    for path in sorted(data_folder("specs").glob("*.yaml")):
+        for spec in load_all(path):
+            rows += [trace_kernel(path, spec.kernel, beyond) for beyond in (1, -1)]
+    totals = {key: sum(row[key] for row in rows) for key in ("accesses_compared", "mismatches", "unknown")}
+    lines = ",\n".join(f"    {json.dumps(row)}" for row in rows)
+    output.write_text(f'{{\n  "totals": {json.dumps(totals)},\n  "kernels": [\n{lines}\n  ]\n}}\n')
+    return 1 if totals["mismatches"] else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
