@@ -1,0 +1,167 @@
+"""The addresses that every thread really touches are those that the plan's expressions give.
+
+Equality means that the analysis, which reads the plan alone, speaks of the code that was emitted.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, assume, given, settings
+from hypothesis import strategies as st
+
+from cugen.kernel import generate
+from cugen.spec.diagnostics import SpecError
+from cugen.spec.load import load_all
+
+ROOT = Path(__file__).parents[2]
+GALLERY = [(path.name, spec.kernel) for path in sorted((ROOT / "specs").glob("*.yaml")) for spec in load_all(path)]
+STATEMENTS = sorted((ROOT / "tests" / "families" / "statements").glob("*.yaml"))
+
+
+def report(found) -> str:
+    return "\n".join([found.summary, *map(str, found.mismatches[:10])])
+
+
+@pytest.mark.parametrize(("file", "name"), GALLERY, ids=[name for _, name in GALLERY])
+def test_just_beyond_its_tiles_a_gallery_kernel_touches_what_its_plan_says(small, check, file, name):
+    kernel = small(file, name, 1)
+    found = check(kernel.kernel, kernel.dynamic)
+    assert found.compared > 0
+    assert not found.mismatches, report(found)
+    assert found.unknown == 0, report(found)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("file", "name"), GALLERY, ids=[name for _, name in GALLERY])
+def test_just_below_its_tiles_a_gallery_kernel_touches_what_its_plan_says(small, check, file, name):
+    kernel = small(file, name, -1)
+    found = check(kernel.kernel, kernel.dynamic)
+    assert not found.mismatches, report(found)
+    assert found.unknown == 0, report(found)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("path", STATEMENTS, ids=[path.stem for path in STATEMENTS])
+def test_statements_of_every_kind_touch_what_their_plans_say(check, path):
+    for spec in load_all(path):
+        dynamic = {
+            p.name: max(min(p.maximum, 50) // p.multiple_of * p.multiple_of, p.minimum)
+            for p in spec.params
+            if p.is_dynamic
+        }
+        found = check(generate(spec), dynamic)
+        assert not found.mismatches, f"{spec.kernel}: {report(found)}"
+
+
+TILES = st.sampled_from(
+    ["", "memory: shared,", "memory: {space: shared, pad: %d},", "memory: {space: shared, dynamic: true},"]
+)
+DTYPES = st.sampled_from(["float32", "float64", "float16", "int8", "int64"])
+LAYOUTS = st.sampled_from(["", "layout: column,", "pitch: 48,", "pitch: 61,"])
+WIDE_LAYOUTS = st.sampled_from(["", "layout: column,", "pitch: 80,", "pitch: 97,"])
+
+
+@st.composite
+def products(draw) -> str:
+    m, k, n = (draw(st.integers(1, 40)) for _ in range(3))
+    tiles = [draw(TILES).replace("%d", str(draw(st.integers(1, 5)))) for _ in range(2)]
+    dtype = draw(DTYPES)
+    block = draw(
+        st.sampled_from(["", "schedule: {block: {m: 8, n: 16}}", "schedule: {block: {m: 16, n: 8}, step: {k: 5}}"])
+    )
+    where = draw(st.sampled_from(["", ", where=k <= m", ", where=A[m, k] > 0"]))
+    return f"""
+params: {{M: {m}, K: {k}, N: {n}}}
+arrays:
+  A: {{shape: [M, K], {draw(LAYOUTS)} {tiles[0]} dtype: {dtype}}}
+  B: {{shape: [K, N], {draw(LAYOUTS)} {tiles[1]} dtype: {dtype}}}
+  C: {{shape: [M, N], dtype: {dtype}}}
+compute: C[m, n] = sum(A[m, k] * B[k, n], k{where})
+{block}
+"""
+
+
+@st.composite
+def stencils(draw) -> str:
+    m, n = draw(st.integers(1, 30)), draw(st.integers(1, 70))
+    shifts = draw(st.lists(st.tuples(st.integers(-3, 3), st.integers(-3, 3)), min_size=1, max_size=4))
+    boundary = draw(st.sampled_from(["zero", "clamp", "wrap", "reflect", "{value: 2}"]))
+    terms = " + ".join(f"x[i + {a}, j + {b}]".replace("+ -", "- ") for a, b in shifts)
+    return f"""
+params: {{M: {m}, N: {n}}}
+arrays:
+  x: {{shape: [M, N], {draw(WIDE_LAYOUTS)} dtype: {draw(DTYPES)}, boundary: {boundary}}}
+  y: {{shape: [M, N], dtype: {draw(DTYPES)}}}
+compute: y[i, j] = {terms}
+"""
+
+
+@st.composite
+def rearrangements(draw) -> str:
+    m, n = draw(st.integers(1, 70)), draw(st.integers(1, 70))
+    dtype = draw(DTYPES)
+    statement = draw(
+        st.sampled_from(["y[i, j] = x[j, i]", "y[i, j] = x[t[i], j] + x[j, i]", "y[i, j] = x[j, i] if t[i] > 5 else 0"])
+    )
+    tile = draw(st.sampled_from(["", "memory: shared,", "memory: {space: shared, swizzle: xor},"]))
+    gap = "" if tile else draw(WIDE_LAYOUTS)
+    return f"""
+params: {{M: {max(m, n) if "t[i], j" in statement else m}, N: {max(m, n) if "t[i], j" in statement else n}}}
+arrays:
+  t: {{shape: [N], dtype: int32}}
+  x: {{shape: [M, N], {gap} {tile} dtype: {dtype}}}
+  y: {{shape: [N, M], dtype: {dtype}}}
+compute: "{statement}"
+"""
+
+
+@st.composite
+def rows(draw) -> str:
+    m, n = draw(st.integers(1, 40)), draw(st.integers(1, 40))
+    value = draw(
+        st.sampled_from(
+            [
+                "sum(x[i, k], k)",
+                "max(x[i, k] * x[i, k - 1], k, where=k > 0)",
+                "sum(x[i, k] / w[k], k, where=w[k] != 0)",
+                "argmax(x[i, k], k)",
+                "sum(x[i, k], k, where=x[i, k] > 0.5 and w[k] < 0.25)",
+            ]
+        )
+    )
+    memory = draw(st.sampled_from(["", "memory: constant,", "memory: readonly,", "memory: shared,"]))
+    return f"""
+params: {{M: {m}, N: {n}}}
+arrays:
+  x: {{shape: [M, N], {draw(LAYOUTS)} dtype: float32}}
+  w: {{shape: [N], {memory} dtype: float32}}
+  y: {{shape: [M], dtype: float32}}
+compute: y[i] = {value}
+"""
+
+
+SPECS = st.one_of(products(), stencils(), rearrangements(), rows())
+
+
+def check_random(made, check, text: str) -> None:
+    try:
+        kernel = made(text)
+    except SpecError:  # a placement that no family has for this statement
+        assume(False)
+    found = check(kernel, {})
+    assert not found.mismatches, f"{report(found)}\n{text}\n{kernel.source}"
+
+
+@settings(max_examples=8, suppress_health_check=list(HealthCheck))
+@given(SPECS)
+def test_a_few_random_kernels_touch_what_their_plans_say(made, check, text):
+    check_random(made, check, text)
+
+
+@pytest.mark.slow
+@settings(max_examples=300, suppress_health_check=list(HealthCheck))
+@given(SPECS)
+def test_many_random_kernels_touch_what_their_plans_say(made, check, text):
+    check_random(made, check, text)

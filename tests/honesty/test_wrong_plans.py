@@ -1,0 +1,205 @@
+"""A plan that differs from its source in a subscript, a guard, a loop, a width or an order is found out."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from cugen.plan import ir
+from cugen.plan.symbols import integer
+from cugen.run.cpu import CpuDevice
+from cugen.run.honesty import compare, predicted
+from cugen.run.inputs import draw
+from cugen.run.verify import make_job
+
+Rewrite = Callable[[ir.Node], ir.Node]
+
+PRODUCT = """
+params: {M: 9, K: 11, N: 10}
+arrays:
+  A: {shape: [M, K], dtype: float32, memory: {space: shared, pad: 1}}
+  B: {shape: [K, N], dtype: float32, memory: shared}
+  C: {shape: [M, N], dtype: float32}
+compute: C[m, n] = sum(A[m, k] * B[k, n], k)
+schedule: {block: {m: 8, n: 8}}
+"""
+
+
+class Case:
+    """A traced kernel, against which altered plans can be held."""
+
+    def __init__(self, kernel) -> None:
+        self.plan = kernel.plan
+        self.lines = kernel.access_lines()
+        params = {p.name: p.value for p in kernel.spec.params}
+        self.job = make_job(kernel.source, kernel.manifest, draw(kernel.spec, params, 0), {})
+        self.trace = CpuDevice().trace(self.job)
+
+    def against(self, plan: ir.Plan, lines=None):
+        return compare(self.trace, predicted(plan, lines or self.lines, self.job))
+
+    def rewritten(self, rewrite: Rewrite) -> ir.Plan:
+        def nodes(body):
+            return tuple(rewrite(inside(node)) for node in body)
+
+        def inside(node):
+            match node:
+                case ir.For():
+                    return replace(node, body=nodes(node.body))
+                case ir.If():
+                    return replace(node, then=nodes(node.then), orelse=nodes(node.orelse))
+            return node
+
+        kernels = [replace(k, parts=tuple((name, nodes(body)) for name, body in k.parts)) for k in self.plan.kernels]
+        return replace(self.plan, kernels=tuple(kernels))
+
+
+@pytest.fixture(scope="module")
+def product(made):
+    return Case(made(PRODUCT))
+
+
+@pytest.fixture(scope="module")
+def scaling(made):
+    return Case(
+        made(
+            "params: {N: 1030}\narrays:\n  x: {shape: [N], dtype: float32}\n  y: {shape: [N], dtype: float32}\n"
+            "compute: y[i] = 2 * x[i]\n"
+        )
+    )
+
+
+def outside_registers(plan: ir.Plan) -> list[ir.Access]:
+    return [a for kernel in plan.kernels for a in ir.accesses(kernel.body) if a.array.space != "register"]
+
+
+def with_access(node: ir.Node, old: ir.Access, new: ir.Access) -> ir.Node:
+    """The node with one of its accesses replaced, also where it is read in a value."""
+
+    def value(expr):
+        if isinstance(expr, ir.Element):
+            return replace(expr, access=new) if expr.access is old else expr
+        args = getattr(expr, "args", None)
+        return expr if args is None else replace(expr, args=tuple(map(value, args)))
+
+    match node:
+        case ir.Copy():
+            target = new if node.target is old else node.target
+            return replace(node, target=target, source=new if node.source is old else node.source)
+        case ir.Load() if node.access is old:
+            return replace(node, access=new)
+        case ir.Store() | ir.Accumulate():
+            return replace(node, access=new if node.access is old else node.access, value=value(node.value))
+        case ir.Assign() | ir.Let() if node.value is not None:
+            return replace(node, value=value(node.value))
+    return node
+
+
+def shifted(access: ir.Access) -> ir.Access:
+    *outer, last = access.subscripts
+    return replace(access, subscripts=(*outer, last + 1))
+
+
+def test_the_plan_of_the_source_itself_has_no_mismatch(product):
+    found = product.against(product.plan)
+    assert not found.mismatches
+    assert found.compared == len(product.trace) > 0
+
+
+def test_every_access_whose_subscript_is_off_by_one_is_named(product):
+    accesses = outside_registers(product.plan)
+    assert {a.array.symbol for a in accesses} == {"A", "B", "As", "Bs", "C"}
+    for access in accesses:
+        wrong = shifted(access)
+        found = product.against(product.rewritten(lambda node, old=access, new=wrong: with_access(node, old, new)))
+        assert found.mismatches, access.array.symbol
+        named = [
+            m
+            for m in found.mismatches
+            if m.expected is not None and m.access.split("[")[0].endswith(wrong.array.symbol)
+        ]
+        size = wrong.array.dtype.bytes
+        assert any(m.found is not None and m.expected == m.found + size for m in named)
+        assert {m.line for m in found.mismatches} <= set(product.lines.values())
+
+
+def test_a_wrong_pad_of_a_tile_is_found(product):
+    (access,) = [a for a in outside_registers(product.plan) if a.array.symbol == "As" and a.kind == "load"]
+    array = replace(access.array, strides=(integer(8), integer(1)))
+    found = product.against(product.rewritten(lambda n: with_access(n, access, replace(access, array=array))))
+    assert found.mismatches
+
+
+def test_a_copy_without_its_guard_is_found(product):
+    found = product.against(product.rewritten(lambda n: replace(n, guard=None) if isinstance(n, ir.Copy) else n))
+    assert found.mismatches
+    assert all(m.found is None or m.expected is not None for m in found.mismatches)
+
+
+def test_threads_that_should_have_returned_are_found(product):
+    always = ir.Guard(())
+    found = product.against(
+        product.rewritten(lambda n: ir.ReturnUnless(always) if isinstance(n, ir.ReturnUnless) else n)
+    )
+    assert {m.access.split("[")[0] for m in found.mismatches} == {"store C"}
+    assert all(m.found is None for m in found.mismatches)
+
+
+def test_a_loop_that_ends_too_early_is_found(product):
+    def shorter(node: ir.Node) -> ir.Node:
+        if isinstance(node, ir.For) and node.loop.step == 1:
+            return replace(node, loop=replace(node.loop, stop=node.loop.stop - 1))
+        return node
+
+    found = product.against(product.rewritten(shorter))
+    assert found.mismatches
+    assert all(m.expected is None for m in found.mismatches)
+
+
+def test_statements_in_another_order_are_found(product):
+    def reordered(node: ir.Node) -> ir.Node:
+        match node:
+            case ir.For(body=(ir.For() as first, ir.For() as second, *rest)):
+                return replace(node, body=(second, first, *rest))
+        return node
+
+    line_of = {
+        id(a): product.lines[n] for n, a in enumerate(a for k in product.plan.kernels for a in ir.accesses(k.body))
+    }
+    plan = product.rewritten(reordered)
+    lines = {n: line_of[id(a)] for n, a in enumerate(a for k in plan.kernels for a in ir.accesses(k.body))}
+    found = product.against(plan, lines)
+    assert found.mismatches
+    assert all("later statement" in m.reason for m in found.mismatches)
+
+
+def test_an_access_said_to_be_narrower_is_found(scaling):
+    wide = [a for a in outside_registers(scaling.plan) if a.width > 1]
+    assert wide
+    for access in wide:
+        narrow = replace(access, width=1)
+        found = scaling.against(scaling.rewritten(lambda n, old=access, new=narrow: with_access(n, old, new)))
+        assert any("no access of the plan" in m.access for m in found.mismatches)
+
+
+def test_an_access_on_another_line_is_found(product):
+    moved = {number: line + 1 for number, line in product.lines.items()}
+    assert product.against(product.plan, moved).mismatches
+
+
+def test_records_that_are_missing_from_a_trace_are_found(product):
+    assert len(product.trace) > 100
+    found = compare(product.trace[: len(product.trace) - 1], predicted(product.plan, product.lines, product.job))
+    assert len(found.mismatches) == 1
+    assert found.mismatches[0].found is None
+
+
+def test_an_order_swapped_in_the_trace_is_found(product):
+    table = product.trace.table.copy()
+    own = np.flatnonzero((table["block"] == 0) & (table["thread"] == 0))
+    table[[own[0], own[-1]]] = table[[own[-1], own[0]]]
+    swapped = replace(product.trace, table=table)
+    assert compare(swapped, predicted(product.plan, product.lines, product.job)).mismatches
