@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from cugen.emit.inputs import input_hash
 from cugen.emit.manifests import make_manifest
+from cugen.emit.remarks import Remarks
 from cugen.emit.source import render
 from cugen.plan.context import make_context
 from cugen.plan.ir import Plan
@@ -28,6 +29,7 @@ class Kernel:
     source: str
     header: str
     manifest: Manifest
+    remarks: Remarks = field(default=Remarks(), repr=False)
 
     @property
     def name(self) -> str:
@@ -37,7 +39,13 @@ class Kernel:
         """For each line of the source (1-based), the template line and the spec key that it came from."""
         from cugen.emit.provenance import provenance
 
-        return provenance(make_context(self.spec), self.plan)
+        return provenance(make_context(self.spec), self.plan, self.remarks)
+
+    def access_lines(self) -> Mapping[int, int]:
+        """The line of the source (1-based) of each access, by its number in the plan."""
+        from cugen.emit.provenance import access_lines
+
+        return access_lines(make_context(self.spec), self.plan, self.remarks)
 
     def compile(self, device: str = "gpu") -> Compiled:
         """The kernel as a function of arrays, by name: `fn(A=a, B=b, C=c, stream=s)`; outputs are given too.
@@ -53,10 +61,17 @@ class Kernel:
         return compiled(self.source, self.manifest, CpuDevice() if device == "cpu" else None)
 
 
-def generate(spec: Spec) -> Kernel:
-    """Plans a spec and prints its files. SpecError where it asks for what no family can do."""
+def generate(spec: Spec, *, analysis: bool = True) -> Kernel:
+    """Plans a spec and prints its files; with `analysis`, each access of the source has its cost beside it.
+
+    SpecError where the spec asks for what no family can do."""
     context = make_context(spec)
     plan = make_plan(spec)
-    sources = render(context, plan)
-    manifest = make_manifest(context, plan, sources.source, sources.header, input_hash(spec))
-    return Kernel(spec, plan, sources.source, sources.header, manifest)
+    remarks = Remarks()
+    if analysis:
+        from cugen.analysis.comments import remarks_on
+
+        remarks = remarks_on(context, plan)
+    sources = render(context, plan, remarks)
+    manifest = make_manifest(context, plan, sources.source, sources.header, input_hash(spec, analysis=analysis))
+    return Kernel(spec, plan, sources.source, sources.header, manifest, remarks)

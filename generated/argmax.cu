@@ -5,6 +5,8 @@
 // x         input, float32 [200, 333]
 // best      output, int64 [200]
 // launch    grid (1, 1, 1), block (256, 1, 1); family direct
+// analysis  sm_90: 2 accesses, 1 ideal, 1 costly
+//           worst: x[i * N + j], 32 sectors, ideal 4; 28.57 on average (lanes 1332 bytes apart)
 //
 // Made by cugen 0.1.0 from argmax.yaml (hash fc56195d3d6c3d61) for sm_90. Edit the spec, not this file.
 
@@ -22,12 +24,14 @@ extern "C" __global__ void __launch_bounds__(256) argmax(
     long long argmax_ = -1;
     float largest = 0.0f;
     for (int j = 0; j < N; ++j) {
+        // x[i * N + j]: 32 sectors, ideal 4; 28.57 on average (lanes 1332 bytes apart)
         const float x_i_j = x[i * N + j];
         if (argmax_ < 0 || x_i_j > largest || (x_i_j != x_i_j && largest == largest)) {
             largest = x_i_j;
             argmax_ = j;
         }
     }
+    // best[i]: 8 sectors, ideal 8 (256 bytes side by side)
     best[i] = argmax_;
 }
 

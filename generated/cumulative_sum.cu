@@ -5,6 +5,8 @@
 // x         input, float32 [50, 300]
 // y         output, float32 [50, 300]
 // launch    grid (1, 1, 1), block (256, 1, 1); family direct
+// analysis  sm_90: 2 accesses, 2 costly
+//           worst: x[i * N + j], 32 sectors, ideal 4; 25 on average (lanes 1200 bytes apart)
 //
 // Made by cugen 0.1.0 from cumulative_sum.yaml (hash e6ea8f5f180d3d4a) for sm_90. Edit the spec, not this file.
 
@@ -21,8 +23,10 @@ extern "C" __global__ void __launch_bounds__(256) cumulative_sum(
 
     float sum = 0.0f;
     for (int j = 0; j < N; ++j) {
+        // x[i * N + j]: 32 sectors, ideal 4; 25 on average (lanes 1200 bytes apart)
         const float x_i_j = x[i * N + j];
         sum += x_i_j;
+        // y[i * N + j]: 32 sectors, ideal 4; 25 on average (lanes 1200 bytes apart)
         y[i * N + j] = sum;
     }
 }

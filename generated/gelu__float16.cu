@@ -5,6 +5,7 @@
 // x         input, float16 [20011], aligned to 16 bytes
 // y         output, float16 [20011], aligned to 16 bytes
 // launch    grid (10, 1, 1), block (256, 1, 1); family map
+// analysis  sm_90: 4 accesses, 4 ideal
 //
 // Made by cugen 0.1.0 from gelu_variants.yaml (hash 68f5c27cee29232c) for sm_90. Edit the spec, not this file.
 
@@ -25,6 +26,7 @@ extern "C" __global__ void __launch_bounds__(256) gelu__float16(
     const int i = blockIdx.x * 2048 + threadIdx.x * 8;
 
     if (i + 7 < N) {
+        // x[i]: 16 sectors, ideal 16 (512 bytes side by side)
         const auto x8 = *reinterpret_cast<const Vector<__half, 8>*>(&x[i]);
         Vector<__half, 8> y8;
         #pragma unroll
@@ -32,11 +34,14 @@ extern "C" __global__ void __launch_bounds__(256) gelu__float16(
             const float x_value = __half2float(x8.at[v]);
             y8.at[v] = __float2half_rn(0.5f * x_value * (1.0f + erff(0.70710678f * x_value)));
         }
+        // y[i]: 16 sectors, ideal 16 (512 bytes side by side)
         *reinterpret_cast<Vector<__half, 8>*>(&y[i]) = y8;
     } else {
         #pragma unroll 1
         for (int tail = i; tail < N; ++tail) {
+            // x[tail]: 1 sector, ideal 1 (one address for all lanes)
             const float x_i = __half2float(x[tail]);
+            // y[tail]: 1 sector, ideal 1 (one address for all lanes)
             y[tail] = __float2half_rn(0.5f * x_i * (1.0f + erff(0.70710678f * x_i)));
         }
     }

@@ -5,6 +5,7 @@
 // x         input, float32 [20011], aligned to 16 bytes
 // y         output, float32 [20011], aligned to 16 bytes
 // launch    grid (20, 1, 1), block (256, 1, 1); family map
+// analysis  sm_90: 4 accesses, 4 ideal
 //
 // Made by cugen 0.1.0 from gelu_variants.yaml (hash df89e23e8add69c9) for sm_90. Edit the spec, not this file.
 
@@ -23,6 +24,7 @@ extern "C" __global__ void __launch_bounds__(256) gelu__float32(
     const int i = blockIdx.x * 1024 + threadIdx.x * 4;
 
     if (i + 3 < N) {
+        // x[i]: 16 sectors, ideal 16 (512 bytes side by side)
         const auto x4 = *reinterpret_cast<const Vector<float, 4>*>(&x[i]);
         Vector<float, 4> y4;
         #pragma unroll
@@ -30,11 +32,14 @@ extern "C" __global__ void __launch_bounds__(256) gelu__float32(
             const float x_value = x4.at[v];
             y4.at[v] = 0.5f * x_value * (1.0f + erff(0.70710678f * x_value));
         }
+        // y[i]: 16 sectors, ideal 16 (512 bytes side by side)
         *reinterpret_cast<Vector<float, 4>*>(&y[i]) = y4;
     } else {
         #pragma unroll 1
         for (int tail = i; tail < N; ++tail) {
+            // x[tail]: 1 sector, ideal 1 (one address for all lanes)
             const float x_i = x[tail];
+            // y[tail]: 1 sector, ideal 1 (one address for all lanes)
             y[tail] = 0.5f * x_i * (1.0f + erff(0.70710678f * x_i));
         }
     }

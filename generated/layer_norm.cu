@@ -10,6 +10,8 @@
 // y              output, float32 [96, 200], aligned to 16 bytes
 // layer_norm_mu  grid (1, 1, 1), block (256, 1, 1); family direct
 // layer_norm_y   grid (2, 12, 1), block (32, 8, 1); family map
+// analysis       sm_90: 10 accesses, 8 ideal, 2 costly
+//                worst: x[i * N + j], 32 sectors, ideal 4 (lanes 800 bytes apart)
 //
 // Made by cugen 0.1.0 from layer_norm.yaml (hash 01977706383a6c00) for sm_90. Edit the spec, not this file.
 
@@ -34,17 +36,21 @@ extern "C" __global__ void __launch_bounds__(256) layer_norm_mu(
 
     float sum = 0.0f;
     for (int j = 0; j < N; ++j) {
+        // x[i * N + j]: 32 sectors, ideal 4 (lanes 800 bytes apart)
         const float x_i_j = x[i * N + j];
         sum += x_i_j;
     }
     const float mean = sum / N;
+    // mu[i]: 4 sectors, ideal 4 (128 bytes side by side)
     mu[i] = mean;
     float sum_ = 0.0f;
     for (int j_1 = 0; j_1 < N; ++j_1) {
+        // x[i * N + j_1]: 32 sectors, ideal 4 (lanes 800 bytes apart)
         const float x_i_j_1 = x[i * N + j_1];
         const float difference = x_i_j_1 - mean;
         sum_ += difference * difference;
     }
+    // scale[i]: 4 sectors, ideal 4 (128 bytes side by side)
     scale[i] = rsqrtf(sum_ / N + eps);
 }
 
@@ -61,16 +67,22 @@ extern "C" __global__ void __launch_bounds__(256) layer_norm_y(
     if (j >= N)
         return;
 
+    // x[i * N + j]: 16 sectors, ideal 16 (512 bytes side by side)
     const auto x4 = *reinterpret_cast<const Vector<float, 4>*>(&x[i * N + j]);
+    // gamma_[j]: 16 sectors, ideal 16 (512 bytes side by side)
     const auto gamma4 = *reinterpret_cast<const Vector<float, 4>*>(&gamma_[j]);
+    // beta[j]: 16 sectors, ideal 16 (512 bytes side by side)
     const auto beta4 = *reinterpret_cast<const Vector<float, 4>*>(&beta[j]);
+    // mu[i]: 1 sector, ideal 1 (one address for all lanes)
     const float mu_i = mu[i];
+    // scale[i]: 1 sector, ideal 1 (one address for all lanes)
     const float scale_i = scale[i];
     Vector<float, 4> y4;
     #pragma unroll
     for (int v = 0; v < 4; ++v) {
         y4.at[v] = (x4.at[v] - mu_i) * scale_i * gamma4.at[v] + beta4.at[v];
     }
+    // y[i * N + j]: 16 sectors, ideal 16 (512 bytes side by side)
     *reinterpret_cast<Vector<float, 4>*>(&y[i * N + j]) = y4;
 }
 

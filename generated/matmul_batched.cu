@@ -6,6 +6,8 @@
 // B         input, float32 [12, 20, 40]
 // C         output, float32 [12, 33, 40]
 // launch    grid (3, 3, 12), block (16, 16, 1), 2048 bytes of shared memory; family tiled
+// analysis  sm_90: 7 accesses, 6 ideal, 1 costly
+//           worst: A[(z * M + m) * K + k0 + tx], 5 sectors, ideal 4; 3.4 on average (128 bytes in 2 runs)
 //
 // Made by cugen 0.1.0 from matmul_batched.yaml (hash ef1d7450dc29b193) for sm_90. Edit the spec, not this file.
 
@@ -31,11 +33,17 @@ extern "C" __global__ void __launch_bounds__(256) matmul_batched(
 
     float sum = 0.0f;
     for (int k0 = 0; k0 < K; k0 += 16) {
+        // A[(z * M + m) * K + k0 + tx]: 5 sectors, ideal 4; 3.4 on average (128 bytes in 2 runs)
+        // As[ty][tx]: 1 wavefront, ideal 1 (32 words, in different banks)
         As[ty][tx] = m < M && k0 + tx < K ? A[(z * M + m) * K + k0 + tx] : 0.0f;
+        // B[(z * K + k0 + ty) * N + n]: 4 sectors, ideal 4 (128 bytes in 2 runs)
+        // Bs[ty][tx]: 1 wavefront, ideal 1 (32 words, in different banks)
         Bs[ty][tx] = k0 + ty < K && n < N ? B[(z * K + k0 + ty) * N + n] : 0.0f;
         __syncthreads();
         #pragma unroll
         for (int k = 0; k < 16; ++k) {
+            // As[ty][k]: 1 wavefront, ideal 1 (2 words, in different banks)
+            // Bs[k][tx]: 1 wavefront, ideal 1 (16 words, in different banks)
             sum += As[ty][k] * Bs[k][tx];
         }
         __syncthreads();
@@ -43,6 +51,7 @@ extern "C" __global__ void __launch_bounds__(256) matmul_batched(
 
     if (m >= M || n >= N)
         return;
+    // C[(z * M + m) * N + n]: 4 sectors, ideal 4 (128 bytes in 2 runs)
     C[(z * M + m) * N + n] = sum;
 }
 

@@ -8,6 +8,8 @@
 // bias      input, float32 [100]
 // C         output, float32 [70, 100]
 // launch    grid (7, 5, 1), block (16, 16, 1), 2048 bytes of shared memory; family tiled
+// analysis  sm_90: 8 accesses, 6 ideal, 2 costly
+//           worst: B[(k0 + ty) * N + n], 5 sectors, ideal 4; 4.57 on average (128 bytes in 2 runs)
 //
 // Made by cugen 0.1.0 from matmul_bias_relu.yaml (hash ad26fa17effe71f0) for sm_90. Edit the spec, not this file.
 
@@ -39,11 +41,17 @@ extern "C" __global__ void __launch_bounds__(256) matmul_bias_relu(
 
     float sum = 0.0f;
     for (int k0 = 0; k0 < K; k0 += 16) {
+        // A[m * K + k0 + tx]: 4 sectors, ideal 4 (128 bytes in 2 runs)
+        // As[ty][tx]: 1 wavefront, ideal 1 (32 words, in different banks)
         As[ty][tx] = m < M ? A[m * K + k0 + tx] : 0.0f;
+        // B[(k0 + ty) * N + n]: 5 sectors, ideal 4; 4.57 on average (128 bytes in 2 runs)
+        // Bs[ty][tx]: 1 wavefront, ideal 1 (32 words, in different banks)
         Bs[ty][tx] = n < N ? B[(k0 + ty) * N + n] : 0.0f;
         __syncthreads();
         #pragma unroll
         for (int k = 0; k < 16; ++k) {
+            // As[ty][k]: 1 wavefront, ideal 1 (2 words, in different banks)
+            // Bs[k][tx]: 1 wavefront, ideal 1 (16 words, in different banks)
             sum += As[ty][k] * Bs[k][tx];
         }
         __syncthreads();
@@ -51,7 +59,9 @@ extern "C" __global__ void __launch_bounds__(256) matmul_bias_relu(
 
     if (m >= M || n >= N)
         return;
+    // bias[n]: 2 sectors, ideal 2 (64 bytes side by side)
     const float bias_n = bias[n];
+    // C[m * N + n]: 5 sectors, ideal 4; 4.57 on average (128 bytes in 2 runs)
     C[m * N + n] = maximum(sum + bias_n, 0.0f);
 }
 

@@ -6,6 +6,8 @@
 // B         input, float32 [64, 80], strides (1, 64)
 // C         output, float32 [96, 80], strides (1, 96)
 // launch    grid (2, 2, 1), block (16, 16, 1), 8192 bytes of shared memory; family tiled
+// analysis  sm_90: 7 accesses, 6 ideal, 1 costly
+//           worst: As[ty][c], 2 wavefronts, ideal 1 (lanes 0 and 16: words 0 and 64, bank 0)
 //
 // Made by cugen 0.1.0 from matmul_column_major.yaml (hash c093f6d8292cd20c) for sm_90. Edit the spec, not this file.
 
@@ -29,9 +31,13 @@ extern "C" __global__ void __launch_bounds__(256) matmul_column_major(
     float sum[4][4] = {};
     for (int k0 = 0; k0 < K; k0 += 16) {
         for (int r = ty; r < 64; r += 16) {
+            // B[(n0 + r) * K + k0 + tx]: 4 sectors, ideal 4 (128 bytes in 2 runs)
+            // Bs[r][tx]: 1 wavefront, ideal 1 (32 words, in different banks)
             Bs[r][tx] = n0 + r < N ? B[(n0 + r) * K + k0 + tx] : 0.0f;
         }
         for (int c = tx; c < 64; c += 16) {
+            // A[(k0 + ty) * M + m0 + c]: 4 sectors, ideal 4 (128 bytes in 2 runs)
+            // As[ty][c]: 2 wavefronts, ideal 1 (lanes 0 and 16: words 0 and 64, bank 0)
             As[ty][c] = m0 + c < M ? A[(k0 + ty) * M + m0 + c] : 0.0f;
         }
         __syncthreads();
@@ -40,11 +46,13 @@ extern "C" __global__ void __launch_bounds__(256) matmul_column_major(
             float b[4];
             #pragma unroll
             for (int i = 0; i < 4; ++i) {
+                // Bs[ty + 16 * i][k]: 1 wavefront, ideal 1 (2 words, in different banks)
                 b[i] = Bs[ty + 16 * i][k];
             }
             float a[4];
             #pragma unroll
             for (int j = 0; j < 4; ++j) {
+                // As[k][tx + 16 * j]: 1 wavefront, ideal 1 (16 words, in different banks)
                 a[j] = As[k][tx + 16 * j];
             }
             #pragma unroll
@@ -66,6 +74,7 @@ extern "C" __global__ void __launch_bounds__(256) matmul_column_major(
             const int m = m0 + tx + 16 * j;
             if (n < N && m < M) {
                 const float total = sum[i][j];
+                // C[n * M + m]: 4 sectors, ideal 4 (128 bytes in 2 runs)
                 C[n * M + m] = total;
             }
         }

@@ -6,6 +6,8 @@
 // B         input, int8 [200, 90]
 // C         output, int32 [60, 90]
 // launch    grid (6, 4, 1), block (16, 16, 1), 512 bytes of shared memory; family tiled
+// analysis  sm_90: 7 accesses, 4 ideal, 3 costly
+//           worst: B[(k0 + ty) * N + n], 4 sectors, ideal 1; 2.81 on average (32 bytes in 2 runs)
 //
 // Made by cugen 0.1.0 from matmul_int8.yaml (hash 8676b6108728e4b5) for sm_90. Edit the spec, not this file.
 
@@ -30,11 +32,17 @@ extern "C" __global__ void __launch_bounds__(256) matmul_int8(
 
     int sum = 0;
     for (int k0 = 0; k0 < K; k0 += 16) {
+        // A[m * K + k0 + tx]: 3 sectors, ideal 1; 2.46 on average (32 bytes in 2 runs)
+        // As[ty][tx]: 1 wavefront, ideal 1 (8 words, in different banks)
         As[ty][tx] = m < M && k0 + tx < K ? A[m * K + k0 + tx] : 0;
+        // B[(k0 + ty) * N + n]: 4 sectors, ideal 1; 2.81 on average (32 bytes in 2 runs)
+        // Bs[ty][tx]: 1 wavefront, ideal 1 (8 words, in different banks)
         Bs[ty][tx] = k0 + ty < K && n < N ? B[(k0 + ty) * N + n] : 0;
         __syncthreads();
         #pragma unroll
         for (int k = 0; k < 16; ++k) {
+            // As[ty][k]: 1 wavefront, ideal 1 (2 words, in different banks)
+            // Bs[k][tx]: 1 wavefront, ideal 1 (4 words, in different banks)
             sum += As[ty][k] * Bs[k][tx];
         }
         __syncthreads();
@@ -42,6 +50,7 @@ extern "C" __global__ void __launch_bounds__(256) matmul_int8(
 
     if (m >= M || n >= N)
         return;
+    // C[m * N + n]: 6 sectors, ideal 4; 5.25 on average (128 bytes in 2 runs)
     C[m * N + n] = sum;
 }
 

@@ -6,6 +6,8 @@
 // B         input, float32 [70, 90], shared
 // C         output, float32 [130, 90]
 // launch    grid (12, 5, 1), block (8, 32, 1), 5248 bytes of shared memory; family tiled
+// analysis  sm_90: 7 accesses, 3 ideal, 4 costly
+//           worst: As[ty][c], 4 wavefronts, ideal 1 (lanes 3 and 10: words 3 and 35, bank 3)
 //
 // Made by cugen 0.1.0 from matmul_padded.yaml (hash 47167e5ce529441c) for sm_90. Edit the spec, not this file.
 
@@ -31,12 +33,18 @@ extern "C" __global__ void __launch_bounds__(256) matmul_padded(
     float sum = 0.0f;
     for (int k0 = 0; k0 < K; k0 += 32) {
         for (int c = tx; c < 32; c += 8) {
+            // A[m * K + k0 + c]: 7 sectors, ideal 4; 6.77 on average (128 bytes in 4 runs)
+            // As[ty][c]: 4 wavefronts, ideal 1 (lanes 3 and 10: words 3 and 35, bank 3)
             As[ty][c] = m < M && k0 + c < K ? A[m * K + k0 + c] : 0.0f;
         }
+        // B[(k0 + ty) * N + n]: 7 sectors, ideal 4; 6.54 on average (128 bytes in 4 runs)
+        // Bs[ty][tx]: 1 wavefront, ideal 1 (32 words, in different banks)
         Bs[ty][tx] = k0 + ty < K && n < N ? B[(k0 + ty) * N + n] : 0.0f;
         __syncthreads();
         #pragma unroll
         for (int k = 0; k < 32; ++k) {
+            // As[ty][k]: 1 wavefront, ideal 1 (4 words, in different banks)
+            // Bs[k][tx]: 1 wavefront, ideal 1 (8 words, in different banks)
             sum += As[ty][k] * Bs[k][tx];
         }
         __syncthreads();
@@ -44,6 +52,7 @@ extern "C" __global__ void __launch_bounds__(256) matmul_padded(
 
     if (m >= M || n >= N)
         return;
+    // C[m * N + n]: 7 sectors, ideal 4; 6.63 on average (128 bytes in 4 runs)
     C[m * N + n] = sum;
 }
 

@@ -6,6 +6,8 @@
 // B         input, float32 [100, 130], shared
 // C         output, float32 [150, 130]
 // launch    grid (5, 3, 1), block (8, 16, 1), 6400 bytes of shared memory; family tiled
+// analysis  sm_90: 7 accesses, 2 ideal, 5 costly
+//           worst: Bs[ty][c], 4 wavefronts, ideal 1 (lanes 0 and 8: words 0 and 32, bank 0)
 //
 // Made by cugen 0.1.0 from matmul_register_tiles.yaml (hash 73d45cc0da501ac2) for sm_90. Edit the spec, not this file.
 
@@ -30,10 +32,14 @@ extern "C" __global__ void __launch_bounds__(128) matmul_register_tiles(
     for (int k0 = 0; k0 < K; k0 += 16) {
         for (int r = ty; r < 64; r += 16) {
             for (int c = tx; c < 16; c += 8) {
+                // A[(m0 + r) * K + k0 + c]: 6 sectors, ideal 4; 5.77 on average (128 bytes in 4 runs)
+                // As[r][c]: 2 wavefronts, ideal 1 (lanes 2 and 16: words 2 and 34, bank 2)
                 As[r][c] = m0 + r < M && k0 + c < K ? A[(m0 + r) * K + k0 + c] : 0.0f;
             }
         }
         for (int c = tx; c < 32; c += 8) {
+            // B[(k0 + ty) * N + n0 + c]: 7 sectors, ideal 4; 6.82 on average (128 bytes in 4 runs)
+            // Bs[ty][c]: 4 wavefronts, ideal 1 (lanes 0 and 8: words 0 and 32, bank 0)
             Bs[ty][c] = k0 + ty < K && n0 + c < N ? B[(k0 + ty) * N + n0 + c] : 0.0f;
         }
         __syncthreads();
@@ -42,11 +48,13 @@ extern "C" __global__ void __launch_bounds__(128) matmul_register_tiles(
             float a[4];
             #pragma unroll
             for (int i = 0; i < 4; ++i) {
+                // As[ty + 16 * i][k]: 1 wavefront, ideal 1 (4 words, in different banks)
                 a[i] = As[ty + 16 * i][k];
             }
             float b[4];
             #pragma unroll
             for (int j = 0; j < 4; ++j) {
+                // Bs[k][tx + 8 * j]: 1 wavefront, ideal 1 (8 words, in different banks)
                 b[j] = Bs[k][tx + 8 * j];
             }
             #pragma unroll
@@ -68,6 +76,7 @@ extern "C" __global__ void __launch_bounds__(128) matmul_register_tiles(
             const int n = n0 + tx + 8 * j;
             if (m < M && n < N) {
                 const float total = sum[i][j];
+                // C[m * N + n]: 7 sectors, ideal 4; 6.72 on average (128 bytes in 4 runs)
                 C[m * N + n] = total;
             }
         }

@@ -6,6 +6,8 @@
 // B         input, float32 [45, 83], shared
 // C         output, float32 [70, 83]
 // launch    grid (6, 5, 1), block (16, 16, 1), 2048 bytes of shared memory; family tiled
+// analysis  sm_90: 7 accesses, 4 ideal, 3 costly
+//           worst: C[m * N + n], 6 sectors, ideal 4; 5.2 on average (128 bytes in 2 runs)
 //
 // Made by cugen 0.1.0 from matmul_tile_variants.yaml (hash 35c536eac18a3a65) for sm_90. Edit the spec, not this file.
 
@@ -30,11 +32,17 @@ extern "C" __global__ void __launch_bounds__(256) matmul_tile_variants__16(
 
     float sum = 0.0f;
     for (int k0 = 0; k0 < K; k0 += 16) {
+        // A[m * K + k0 + tx]: 6 sectors, ideal 4; 5.5 on average (128 bytes in 2 runs)
+        // As[ty][tx]: 1 wavefront, ideal 1 (32 words, in different banks)
         As[ty][tx] = m < M && k0 + tx < K ? A[m * K + k0 + tx] : 0.0f;
+        // B[(k0 + ty) * N + n]: 6 sectors, ideal 4; 5.08 on average (128 bytes in 2 runs)
+        // Bs[ty][tx]: 1 wavefront, ideal 1 (32 words, in different banks)
         Bs[ty][tx] = k0 + ty < K && n < N ? B[(k0 + ty) * N + n] : 0.0f;
         __syncthreads();
         #pragma unroll
         for (int k = 0; k < 16; ++k) {
+            // As[ty][k]: 1 wavefront, ideal 1 (2 words, in different banks)
+            // Bs[k][tx]: 1 wavefront, ideal 1 (16 words, in different banks)
             sum += As[ty][k] * Bs[k][tx];
         }
         __syncthreads();
@@ -42,6 +50,7 @@ extern "C" __global__ void __launch_bounds__(256) matmul_tile_variants__16(
 
     if (m >= M || n >= N)
         return;
+    // C[m * N + n]: 6 sectors, ideal 4; 5.2 on average (128 bytes in 2 runs)
     C[m * N + n] = sum;
 }
 

@@ -6,6 +6,8 @@
 // B         input, float32 [45, 83], shared
 // C         output, float32 [70, 83]
 // launch    grid (11, 9, 1), block (8, 8, 1), 512 bytes of shared memory; family tiled
+// analysis  sm_90: 7 accesses, 4 ideal, 3 costly
+//           worst: C[m * N + n], 8 sectors, ideal 4; 7.06 on average (128 bytes in 4 runs)
 //
 // Made by cugen 0.1.0 from matmul_tile_variants.yaml (hash 641a8d20604ace2d) for sm_90. Edit the spec, not this file.
 
@@ -30,11 +32,17 @@ extern "C" __global__ void __launch_bounds__(64) matmul_tile_variants__8(
 
     float sum = 0.0f;
     for (int k0 = 0; k0 < K; k0 += 8) {
+        // A[m * K + k0 + tx]: 8 sectors, ideal 4; 7.04 on average (128 bytes in 4 runs)
+        // As[ty][tx]: 1 wavefront, ideal 1 (32 words, in different banks)
         As[ty][tx] = m < M && k0 + tx < K ? A[m * K + k0 + tx] : 0.0f;
+        // B[(k0 + ty) * N + n]: 8 sectors, ideal 4; 6.79 on average (128 bytes in 4 runs)
+        // Bs[ty][tx]: 1 wavefront, ideal 1 (32 words, in different banks)
         Bs[ty][tx] = k0 + ty < K && n < N ? B[(k0 + ty) * N + n] : 0.0f;
         __syncthreads();
         #pragma unroll
         for (int k = 0; k < 8; ++k) {
+            // As[ty][k]: 1 wavefront, ideal 1 (4 words, in different banks)
+            // Bs[k][tx]: 1 wavefront, ideal 1 (8 words, in different banks)
             sum += As[ty][k] * Bs[k][tx];
         }
         __syncthreads();
@@ -42,6 +50,7 @@ extern "C" __global__ void __launch_bounds__(64) matmul_tile_variants__8(
 
     if (m >= M || n >= N)
         return;
+    // C[m * N + n]: 8 sectors, ideal 4; 7.06 on average (128 bytes in 4 runs)
     C[m * N + n] = sum;
 }
 

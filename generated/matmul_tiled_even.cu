@@ -6,6 +6,7 @@
 // B         input, float32 [64, 96], shared
 // C         output, float32 [128, 96]
 // launch    grid (6, 8, 1), block (16, 16, 1), 2048 bytes of shared memory; family tiled
+// analysis  sm_90: 7 accesses, 7 ideal
 //
 // Made by cugen 0.1.0 from matmul_tiled_even.yaml (hash 304ed209fd8024a8) for sm_90. Edit the spec, not this file.
 
@@ -29,16 +30,23 @@ extern "C" __global__ void __launch_bounds__(256) matmul_tiled_even(
 
     float sum = 0.0f;
     for (int k0 = 0; k0 < K; k0 += 16) {
+        // A[m * K + k0 + tx]: 4 sectors, ideal 4 (128 bytes in 2 runs)
+        // As[ty][tx]: 1 wavefront, ideal 1 (32 words, in different banks)
         As[ty][tx] = A[m * K + k0 + tx];
+        // B[(k0 + ty) * N + n]: 4 sectors, ideal 4 (128 bytes in 2 runs)
+        // Bs[ty][tx]: 1 wavefront, ideal 1 (32 words, in different banks)
         Bs[ty][tx] = B[(k0 + ty) * N + n];
         __syncthreads();
         #pragma unroll
         for (int k = 0; k < 16; ++k) {
+            // As[ty][k]: 1 wavefront, ideal 1 (2 words, in different banks)
+            // Bs[k][tx]: 1 wavefront, ideal 1 (16 words, in different banks)
             sum += As[ty][k] * Bs[k][tx];
         }
         __syncthreads();
     }
 
+    // C[m * N + n]: 4 sectors, ideal 4 (128 bytes in 2 runs)
     C[m * N + n] = sum;
 }
 

@@ -6,6 +6,8 @@
 // B         input, float32 [50, 70], shared
 // C         output, float32 [100, 70]
 // launch    grid (5, 7, 1), block (16, 16, 1), 2048 bytes of shared memory; family tiled
+// analysis  sm_90: 7 accesses, 4 ideal, 3 costly
+//           worst: C[m * N + n], 6 sectors, ideal 4; 5 on average (128 bytes in 2 runs)
 //
 // Made by cugen 0.1.0 from matmul_transposed.yaml (hash 688a7c17f64c72ec) for sm_90. Edit the spec, not this file.
 
@@ -30,11 +32,17 @@ extern "C" __global__ void __launch_bounds__(256) matmul_transposed_a(
 
     float sum = 0.0f;
     for (int k0 = 0; k0 < K; k0 += 16) {
+        // A[(k0 + ty) * M + m0 + tx]: 5 sectors, ideal 4; 4.57 on average (128 bytes in 2 runs)
+        // As[ty][tx]: 1 wavefront, ideal 1 (32 words, in different banks)
         As[ty][tx] = k0 + ty < K && m0 + tx < M ? A[(k0 + ty) * M + m0 + tx] : 0.0f;
+        // B[(k0 + ty) * N + n]: 6 sectors, ideal 4; 4.98 on average (128 bytes in 2 runs)
+        // Bs[ty][tx]: 1 wavefront, ideal 1 (32 words, in different banks)
         Bs[ty][tx] = k0 + ty < K && n < N ? B[(k0 + ty) * N + n] : 0.0f;
         __syncthreads();
         #pragma unroll
         for (int k = 0; k < 16; ++k) {
+            // As[k][ty]: 1 wavefront, ideal 1 (2 words, in different banks)
+            // Bs[k][tx]: 1 wavefront, ideal 1 (16 words, in different banks)
             sum += As[k][ty] * Bs[k][tx];
         }
         __syncthreads();
@@ -42,6 +50,7 @@ extern "C" __global__ void __launch_bounds__(256) matmul_transposed_a(
 
     if (m >= M || n >= N)
         return;
+    // C[m * N + n]: 6 sectors, ideal 4; 5 on average (128 bytes in 2 runs)
     C[m * N + n] = sum;
 }
 

@@ -5,6 +5,7 @@
 // x         input, float32 [100000], aligned to 16 bytes
 // y         inout, float32 [100000], aligned to 16 bytes
 // launch    grid (98, 1, 1), block (256, 1, 1); family map
+// analysis  sm_90: 3 accesses, 3 ideal
 //
 // Made by cugen 0.1.0 from saxpy.yaml (hash ff79090ca7129df4) for sm_90. Edit the spec, not this file.
 
@@ -26,13 +27,16 @@ extern "C" __global__ void __launch_bounds__(256) saxpy(
     if (i >= N)
         return;
 
+    // x[i]: 16 sectors, ideal 16 (512 bytes side by side)
     const auto x4 = *reinterpret_cast<const Vector<float, 4>*>(&x[i]);
+    // y[i]: 16 sectors, ideal 16 (512 bytes side by side)
     const auto y_old4 = *reinterpret_cast<const Vector<float, 4>*>(&y[i]);
     Vector<float, 4> y4;
     #pragma unroll
     for (int v = 0; v < 4; ++v) {
         y4.at[v] = y_old4.at[v] + a * x4.at[v];
     }
+    // y[i]: 16 sectors, ideal 16 (512 bytes side by side)
     *reinterpret_cast<Vector<float, 4>*>(&y[i]) = y4;
 }
 

@@ -7,6 +7,7 @@
 // z         input, float32 [60000], aligned to 16 bytes
 // length    output, float32 [60000], aligned to 16 bytes
 // launch    grid (59, 1, 1), block (256, 1, 1); family map
+// analysis  sm_90: 4 accesses, 4 ideal
 //
 // Made by cugen 0.1.0 from structures_of_arrays.yaml (hash f83a26f9968c244f) for sm_90. Edit the spec, not this file.
 
@@ -28,8 +29,11 @@ extern "C" __global__ void __launch_bounds__(256) structures_of_arrays(
     if (i >= N)
         return;
 
+    // x[i]: 16 sectors, ideal 16 (512 bytes side by side)
     const auto x4 = *reinterpret_cast<const Vector<float, 4>*>(&x[i]);
+    // y[i]: 16 sectors, ideal 16 (512 bytes side by side)
     const auto y4 = *reinterpret_cast<const Vector<float, 4>*>(&y[i]);
+    // z[i]: 16 sectors, ideal 16 (512 bytes side by side)
     const auto z4 = *reinterpret_cast<const Vector<float, 4>*>(&z[i]);
     Vector<float, 4> length4;
     #pragma unroll
@@ -39,6 +43,7 @@ extern "C" __global__ void __launch_bounds__(256) structures_of_arrays(
         const float z_value = z4.at[v];
         length4.at[v] = sqrtf(x_value * x_value + y_value * y_value + z_value * z_value);
     }
+    // length[i]: 16 sectors, ideal 16 (512 bytes side by side)
     *reinterpret_cast<Vector<float, 4>*>(&length[i]) = length4;
 }
 

@@ -5,6 +5,8 @@
 // A         input, float32 [300, 200]
 // B         output, float32 [200, 300]
 // launch    grid (10, 25, 1), block (32, 8, 1); family direct
+// analysis  sm_90: 2 accesses, 2 costly
+//           worst: A[m * N + n], 32 sectors, ideal 4; 30 on average (lanes 800 bytes apart)
 //
 // Made by cugen 0.1.0 from transpose_naive.yaml (hash 1f0949c4bd098189) for sm_90. Edit the spec, not this file.
 
@@ -20,7 +22,9 @@ extern "C" __global__ void __launch_bounds__(256) transpose_naive(
     if (m >= M)
         return;
 
+    // A[m * N + n]: 32 sectors, ideal 4; 30 on average (lanes 800 bytes apart)
     const float a = A[m * N + n];
+    // B[n * M + m]: 5 sectors, ideal 4; 4.25 on average (starts 16 bytes into a sector)
     B[n * M + m] = a;
 }
 

@@ -7,6 +7,7 @@ import argparse
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -45,6 +46,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         default="if-changed",
         help="leave files whose bytes would be the same (default), or write them all",
     )
+    parser.add_argument("--no-analysis", action="store_true", help="leave out the cost beside each access")
     parser.add_argument("--jobs", metavar="N", type=_positive, default=1, help="processes for several kernels")
     only = parser.add_mutually_exclusive_group()
     only.add_argument(
@@ -66,20 +68,24 @@ def execute(args: argparse.Namespace) -> int:
         return DONE
     # A gate doesn't trust the hashes in the files that it checks.
     every = args.check or args.write == "always"
+    analysis = not args.no_analysis
     stale = [
         group
         for group in groups
-        if every or not files.is_current_header(args.output, group.name, shared_input_hash(group.specs))
+        if every
+        or not files.is_current_header(args.output, group.name, shared_input_hash(group.specs, analysis=analysis))
     ]
     needed = {spec.kernel for group in stale for spec in group.specs}
     wanted = [
         spec
         for spec in specs
-        if every or spec.kernel in needed or not files.is_current(args.output, spec.kernel, input_hash(spec))
+        if every
+        or spec.kernel in needed
+        or not files.is_current(args.output, spec.kernel, input_hash(spec, analysis=analysis))
     ]
     made = _generate_all(wanted, args)
     texts = [result.texts for result in made]
-    headers = _headers(stale, {result.texts.stem: result.entry for result in made if result.entry})
+    headers = _headers(analysis, stale, {result.texts.stem: result.entry for result in made if result.entry})
     if args.check:
         return _check(texts, headers, args)
     with files_of_the_user():
@@ -119,7 +125,7 @@ def _refuse_equal_stems(specs: Sequence[Spec], groups: Sequence[Siblings]) -> No
         first[group.name] = group.specs[0]
 
 
-def _headers(groups: Sequence[Siblings], entries: Mapping[str, Entry]) -> list[files.Header]:
+def _headers(analysis: bool, groups: Sequence[Siblings], entries: Mapping[str, Entry]) -> list[files.Header]:
     """What variants share; all of their kernels are among `entries`."""
     if not groups:
         return []
@@ -128,7 +134,7 @@ def _headers(groups: Sequence[Siblings], entries: Mapping[str, Entry]) -> list[f
     headers = []
     for group in groups:
         text = variants_header(group, [entries[spec.kernel] for spec in group.specs])
-        headers.append(files.Header(group.name, files.stamped(text, shared_input_hash(group.specs))))
+        headers.append(files.Header(group.name, files.stamped(text, shared_input_hash(group.specs, analysis=analysis))))
     return headers
 
 
@@ -136,7 +142,9 @@ def _generate_all(specs: Sequence[Spec], args: argparse.Namespace) -> list[_Made
     """What all kernels give; Failure with every finding where one is refused."""
     made: list[_Made] = []
     findings: list[Diagnostic] = []
-    for result in progress(_results(specs, args.jobs), len(specs), "generating", quiet=args.quiet):
+    for result in progress(
+        _results(specs, args.jobs, analysis=not args.no_analysis), len(specs), "generating", quiet=args.quiet
+    ):
         if isinstance(result, _Made):
             made.append(result)
         else:
@@ -145,25 +153,26 @@ def _generate_all(specs: Sequence[Spec], args: argparse.Namespace) -> list[_Made
     return made
 
 
-def _results(specs: Sequence[Spec], jobs: int) -> Iterator[_Made | tuple[Diagnostic, ...]]:
+def _results(specs: Sequence[Spec], jobs: int, *, analysis: bool) -> Iterator[_Made | tuple[Diagnostic, ...]]:
+    make = partial(_generate, analysis=analysis)
     if jobs == 1 or len(specs) < 2:
-        yield from map(_generate, specs)
+        yield from map(make, specs)
         return
     from concurrent.futures import ProcessPoolExecutor
 
     chunk = max(1, len(specs) // (jobs * _CHUNKS_PER_JOB))
     with ProcessPoolExecutor(min(jobs, len(specs))) as pool:
-        yield from pool.map(_generate, specs, chunksize=chunk)
+        yield from pool.map(make, specs, chunksize=chunk)
 
 
-def _generate(spec: Spec) -> _Made | tuple[Diagnostic, ...]:
+def _generate(spec: Spec, *, analysis: bool) -> _Made | tuple[Diagnostic, ...]:
     """The files, or why there are none; an exception of ours wouldn't survive the way between processes."""
     from cugen.emit.variants import make_entry
     from cugen.kernel import generate
     from cugen.spec.diagnostics import SpecError
 
     try:
-        kernel = generate(spec)
+        kernel = generate(spec, analysis=analysis)
     except SpecError as error:
         return error.diagnostics
     entry = make_entry(spec, kernel.plan, kernel.manifest) if spec.variant else None

@@ -1,0 +1,36 @@
+"""What the analysis says inside a generated file: a claim beside each access, and a summary in the head."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+from cugen.analysis.report import AccessReport, analyze_kernel
+from cugen.emit.remarks import Remarks
+from cugen.plan.context import Context
+from cugen.plan.ir import Plan
+
+_ORDER = ("ideal", "costly", "assumed", "unknown")
+
+
+def remarks_on(context: Context, plan: Plan) -> Remarks:
+    """Claims for the spec's target. Kernels of a spec with dynamic params have none: their costs wait for sizes."""
+    spec = context.spec
+    if any(param.is_dynamic for param in spec.params):
+        return Remarks(summary=("sizes are known at launch only: cugen inspect --what analysis takes them with --set",))
+    params = {context.symbols[p.name].name: p.value for p in spec.params if p.value is not None}
+    reports = [analyze_kernel(kernel, spec.target, params) for kernel in plan.kernels]
+    found = [access for report in reports for access in report.accesses]
+    claims = {id(access.access): access.claim for access in found}
+    return Remarks(claims, _summary(spec.target, found))
+
+
+def _summary(target: str, found: list[AccessReport]) -> tuple[str, ...]:
+    """How many accesses are ideal, and the one that is furthest from it."""
+    verdicts = Counter(access.verdict for access in found)
+    counts = ", ".join(f"{verdicts[verdict]} {verdict}" for verdict in _ORDER if verdicts[verdict])
+    lines = [f"{target}: {len(found)} accesses, {counts}"]
+    costly = [access for access in found if access.ratio is not None and access.ratio > 1]
+    if costly:
+        worst = max(costly, key=lambda access: access.ratio or 0)
+        lines.append(f"worst: {worst.text}, {worst.claim}")
+    return tuple(lines)

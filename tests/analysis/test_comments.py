@@ -1,0 +1,62 @@
+"""The cost of each access stands beside it in the source, and a summary in the head."""
+
+from cugen.kernel import generate
+from cugen.spec.load import load_text
+
+TRANSPOSE = """
+cugen: 1
+kernel: turn
+params: {N: 96}
+arrays:
+  A: {shape: [N, N], dtype: float32, memory: shared}
+  B: {shape: [N, N], dtype: float32}
+compute: B[j, i] = A[i, j]
+schedule: {block: {i: 32, j: 32}}
+"""
+
+
+def source(text: str, *, analysis: bool = True) -> str:
+    (spec,) = load_text(text)
+    return generate(spec, analysis=analysis).source
+
+
+def test_an_unpadded_tile_says_how_its_columns_collide():
+    lines = source(TRANSPOSE).splitlines()
+    at = next(n for n, line in enumerate(lines) if "= tile[tx]" in line)
+    assert any("tile[tx][ty + r]: 32 wavefronts, ideal 1" in line for line in lines[at - 2 : at])
+
+
+def test_the_head_names_the_worst_access():
+    head = source(TRANSPOSE).split("constexpr")[0]
+    assert "analysis  sm_90: 4 accesses, 3 ideal, 1 costly" in head
+    assert "worst: tile[tx][ty + r], 32 wavefronts" in head
+
+
+def test_each_access_outside_registers_has_its_remark():
+    (spec,) = load_text(TRANSPOSE)
+    kernel = generate(spec)
+    assert len(kernel.remarks.claims) == 4
+    assert all(any(claim in line for line in kernel.source.splitlines()) for claim in kernel.remarks.claims.values())
+
+
+def test_without_analysis_the_code_is_the_same_and_the_comments_are_gone():
+    with_remarks, without = source(TRANSPOSE), source(TRANSPOSE, analysis=False)
+    assert "wavefront" not in without
+
+    def code(text: str) -> list[str]:
+        return [line for line in text.splitlines() if not line.strip().startswith("//")]
+
+    assert code(with_remarks) == code(without)
+
+
+def test_the_two_forms_have_different_input_hashes_so_that_one_is_never_taken_for_the_other():
+    (spec,) = load_text(TRANSPOSE)
+    assert generate(spec).manifest.input_hash != generate(spec, analysis=False).manifest.input_hash
+
+
+def test_lines_of_accesses_count_the_comments():
+    (spec,) = load_text(TRANSPOSE)
+    kernel = generate(spec)
+    lines = kernel.source.splitlines()
+    found = [lines[line - 1].strip() for line in kernel.access_lines().values()]
+    assert found == ["tile[ty + r][tx] = A[i_in * N + j_in];"] * 2 + ["B[j * N + i] = tile[tx][ty + r];"] * 2
