@@ -26,6 +26,7 @@ from cugen.version import __version__
 COMMANDS = {
     "new": "write a commented starter spec",
     "generate": "write .cu, .h and .json for each spec, or check that they are current",
+    "check": "hold every memory access to the limits of its spec",
     "run": "generate, compile, run, and compare with the NumPy reference",
     "inspect": "show everything known about one kernel",
     "explain": "say what a diagnostic means, with a spec that shows it and one that cures it",

@@ -14,8 +14,9 @@ _STYLES = {"bold": "1", "dim": "2", "red": "31;1", "green": "32", "yellow": "33"
 _BAR_WIDTH = 24
 _MARKED = (
     (re.compile(r"^(error(?:\[\w+\])?)(?=:)", re.MULTILINE), "red"),
+    (re.compile(r"^(warning(?:\[\w+\])?)(?=:)", re.MULTILINE), "yellow"),
     (re.compile(r"(?<=\| )( *\^+.*)$", re.MULTILINE), "red"),
-    (re.compile(r"^( *-->)", re.MULTILINE), "blue"),
+    (re.compile(r"^( *(?:-->|:::))(?= )", re.MULTILINE), "blue"),
     (re.compile(r"(?<= = )(help|note|key|explain)(?=:)", re.MULTILINE), "bold"),
 )
 

@@ -1,0 +1,62 @@
+"""Where in a spec an access comes from: the line that a finding about it points at."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from cugen.plan.ir import Access, Kernel
+from cugen.spec.expressions import NOWHERE, Read, Span, walk
+from cugen.spec.model import Array, Spec, Statement
+
+
+@dataclass(frozen=True, slots=True)
+class Anchor:
+    """A place of the spec with its key."""
+
+    span: Span
+    key: str
+
+
+def memory_anchor(spec: Spec, kernel: Kernel, access: Access) -> Anchor:
+    """The `memory` of the array, or the array, or, of what the generator made up, the statement."""
+    declared = _declared(spec, access)
+    if declared is not None and declared.memory.span != NOWHERE:
+        return Anchor(declared.memory.span, f"arrays.{declared.name}.memory")
+    if declared is not None and not declared.is_temporary and declared.span != NOWHERE:
+        return Anchor(declared.span, f"arrays.{declared.name}")
+    return statement_anchor(spec, kernel, access)
+
+
+def statement_anchor(spec: Spec, kernel: Kernel, access: Access) -> Anchor:
+    """The read or write in the statements that the kernel computes; the first one where there are several."""
+    name = access.array.name
+    inside = [statement for statement in spec.statements if statement.text in kernel.computes]
+    others = [statement for statement in spec.statements if statement.text not in kernel.computes]
+    for statement in (*inside, *others):
+        for span in _places(statement, name, access.kind):
+            return Anchor(span, "compute")
+    return kernel_anchor(spec, kernel)
+
+
+def kernel_anchor(spec: Spec, kernel: Kernel) -> Anchor:
+    """The first statement that the kernel computes."""
+    spans = (statement.span for statement in spec.statements if statement.text in kernel.computes)
+    return Anchor(next(spans, spec.statements[0].span), "compute")
+
+
+def _declared(spec: Spec, access: Access) -> Array | None:
+    return next((array for array in spec.arrays if array.name == access.array.name), None)
+
+
+def _places(statement: Statement, name: str, kind: str) -> Iterator[Span]:
+    if kind == "store":
+        if statement.target == name:
+            yield statement.span
+        return
+    for root in (*statement.subscripts, statement.value):
+        for leaf in walk(root):
+            if isinstance(leaf, Read) and leaf.array == name and leaf.span != NOWHERE:
+                yield leaf.span
+    if statement.accumulate and statement.target == name:
+        yield statement.span

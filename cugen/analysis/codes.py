@@ -1,0 +1,21 @@
+"""The findings of `cugen check`: each code and its title, as its page under `cugen/explain` has it."""
+
+from __future__ import annotations
+
+BANK_CONFLICTS = "CG2201"
+UNCOALESCED = "CG2202"
+SERIALISED_CONSTANTS = "CG2203"
+UNPROVED = "CG2204"
+LOW_OCCUPANCY = "CG3201"
+SPILLS = "CG3202"
+MIXED_WARPS = "CG3203"
+
+CODES: dict[str, str] = {
+    BANK_CONFLICTS: "A shared access with bank conflicts",
+    UNCOALESCED: "A global access that moves more sectors than it needs",
+    SERIALISED_CONSTANTS: "Constants that a warp reads one by one",
+    UNPROVED: "A limit that the analysis can't vouch for",
+    LOW_OCCUPANCY: "Too few warps on an SM",
+    SPILLS: "Registers that spill to memory",
+    MIXED_WARPS: "Too many warps whose lanes take different ways",
+}

@@ -1,0 +1,292 @@
+"""The analysis as a gate: what of a launch passes a limit of the spec's `check`, as findings at their places.
+
+A limit that is passed is an error. Where there is no limit, what costs twice the ideal or more is a warning.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+from cugen.analysis import codes
+from cugen.analysis.anchors import Anchor, kernel_anchor, memory_anchor, statement_anchor
+from cugen.analysis.banks import collision
+from cugen.analysis.facts import Facts
+from cugen.analysis.report import SPACES, UNITS, AccessReport, KernelReport
+from cugen.analysis.warp import WORD
+from cugen.analysis.wording import Wording
+from cugen.plan.ir import Access, Kernel, Node, accesses
+from cugen.spec.diagnostics import Diagnostic, Related
+from cugen.spec.expressions import NOWHERE
+from cugen.spec.model import Spec
+from cugen.targets import target as known_target
+
+NOTABLE = 2.0  # times the ideal, from which on something without a limit is worth a warning
+_ROUNDING = 1e-9  # by which a limit such as 1.1 may differ from what its digits say
+
+_LIMITS = {"shared": "bank_conflicts", "global": "sectors"}
+_CODES = {
+    "shared": codes.BANK_CONFLICTS,
+    "global": codes.UNCOALESCED,
+    "constant": codes.SERIALISED_CONSTANTS,
+}
+_CURES: Mapping[str, str] = {
+    "shared": "shift the rows of the tile with `pad`, or permute its columns with `swizzle: xor`",
+    "global": "let neighbouring threads touch neighbouring elements: another order of the output's indices, another "
+    "`layout`, rows that begin aligned with `pitch`, or `memory: shared`, which stages the array through a tile",
+    "constant": "constant memory serves one address at a time: use `memory: readonly` for what lanes read differently",
+}
+
+
+_ALLOW = "`unknown: allow` under `check` lets pass what can't be proved"
+
+
+class Printed(Protocol):
+    """The kernel's source as it was printed."""
+
+    def place(self, access: Access, text: str, message: str) -> Related:
+        """Where an access stands in the .cu; `text` is how it looks there."""
+
+    def condition(self, node: Node) -> str:
+        """What a guard, branch or loop asks, in C."""
+
+
+@dataclass(frozen=True, slots=True)
+class Launch:
+    """One kernel with all that is known of it."""
+
+    kernel: Kernel
+    report: KernelReport
+    facts: Facts
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """A diagnostic about one launch; `subject` is what it complains of, whatever its figures and line."""
+
+    diagnostic: Diagnostic
+    kernel: str
+    subject: str
+
+
+def findings(spec: Spec, file: str, launch: Launch, printed: Printed) -> tuple[Finding, ...]:
+    """All findings of one launch: accesses in the order of the source, then the launch itself."""
+    return tuple(_Gate(spec, file, launch, printed).run())
+
+
+def undecided(kernel: Kernel, target: str, missing: Sequence[str]) -> KernelReport:
+    """The report of a launch whose size isn't known: `missing` names the params without a value."""
+    why = f"{' and '.join(missing)} {'has' if len(missing) == 1 else 'have'} no value; `--set {missing[0]}=…` gives one"
+    wording = Wording.of(kernel, ())
+    found = []
+    for access in accesses(kernel.body):
+        if space := SPACES.get(access.array.space):
+            claim, text = f"unknown: {why}", wording.access(access)
+            found.append(
+                AccessReport(
+                    kernel.name, access, text, space, UNITS[space], None, None, 0, 0, "unknown", claim, why, why
+                )
+            )
+    return KernelReport(kernel.name, known_target(target).name, tuple(found))
+
+
+class _Gate:
+    def __init__(self, spec: Spec, file: str, launch: Launch, printed: Printed) -> None:
+        self.spec, self.file, self.launch, self.printed = spec, file, launch, printed
+        self.kernel, self.facts = launch.kernel, launch.facts
+        self.check = spec.check
+        self.target = known_target(launch.report.target)
+        self.lines = spec.text.splitlines()
+
+    def run(self) -> Iterator[Finding]:
+        for report in self.launch.report.accesses:
+            yield from self._access(report)
+        yield from self._mixed_warps()
+        yield from self._occupancy()
+        yield from self._spills()
+
+    # Accesses
+
+    def _access(self, report: AccessReport) -> Iterator[Finding]:
+        name = _LIMITS.get(report.space, "")
+        limit: float | None = getattr(self.check, name) if name else None
+        unproved = limit is not None and not self.check.allow_unknown
+        if report.verdict == "unknown":
+            if unproved:
+                yield self._unproved(report, f"the cost of `{report.text}` is unknown", name)
+            return
+        if _is_too_costly(report, limit):
+            yield self._costly(report, name, limit)
+        elif report.verdict == "assumed" and unproved:
+            yield self._unproved(report, f"the cost of `{report.text}` rests on an assumption", name)
+
+    def _costly(self, report: AccessReport, name: str, limit: float | None) -> Finding:
+        ratio = report.cost / report.ideal
+        label = f"{_number(ratio)} × ideal" + ("" if limit is None else f", limit {limit:g}")
+        return self._finding(
+            _CODES[report.space],
+            f"{self._complaint(report)}: {report.cost:,} {report.unit} over the launch where {report.ideal:,} would do",
+            self._anchor(report),
+            label=label,
+            notes=(*report.reason.split("; "), *((self._limit_note(name),) if limit is not None else ())),
+            help=_CURES[report.space],
+            severity="warning" if limit is None else "error",
+            subject=f"{report.access.kind} {report.text}",
+            shown=self._shown(report, self._collision(report) or report.claim),
+        )
+
+    def _complaint(self, report: AccessReport) -> str:
+        """What is wrong, by the warp that is furthest from its ideal."""
+        worst = report.per_request
+        assert worst is not None, "an access whose cost is known has figures"
+        if report.space == "shared":
+            ways = _number(worst.worst / worst.worst_ideal)
+            return f"`{report.text}` has {ways}-way bank conflicts on {self.target.name}"
+        if report.space == "constant":
+            return f"`{report.text}` takes {worst.worst} requests a warp on {self.target.name}"
+        return f"`{report.text}` moves {worst.worst} sectors a warp on {self.target.name}"
+
+    def _collision(self, report: AccessReport) -> str:
+        """Two lanes of the worst warp that meet in a bank; empty for other memory."""
+        if report.totals is None or report.space != "shared":
+            return ""
+        array = report.access.array
+        width = array.dtype.bytes * report.access.width
+        found = collision(report.totals.worst, width, self.target, self.target.bank_modes[0])
+        if found is None:
+            return ""
+        (one, other), (first, second) = found.lanes, (WORD * word for word in found.words)
+        return f"lanes {one} and {other}: bytes {first} and {second} of {array.symbol}, both in bank {found.bank}"
+
+    def _unproved(self, report: AccessReport, message: str, name: str) -> Finding:
+        return self._finding(
+            codes.UNPROVED,
+            message,
+            self._anchor(report),
+            label=f"can't be held to `{name}`",
+            notes=(report.doubt, self._limit_note(name)),
+            help=_ALLOW,
+            subject=f"{report.access.kind} {report.text}",
+            shown=self._shown(report, report.claim),
+        )
+
+    def _shown(self, report: AccessReport, message: str) -> Related:
+        return self.printed.place(report.access, report.text, message)
+
+    def _anchor(self, report: AccessReport) -> Anchor:
+        if report.space == "global":
+            return statement_anchor(self.spec, self.kernel, report.access)
+        return memory_anchor(self.spec, self.kernel, report.access)
+
+    # The launch
+
+    def _mixed_warps(self) -> Iterator[Finding]:
+        limit = self.check.mixed_warps
+        if limit is None:
+            return
+        if self.facts.unknown and not self.facts.branches and not self.check.allow_unknown:
+            yield self._mixed("how many warps part is unknown", "", self.facts.unknown)
+        for branch in self.facts.branches:
+            text, parting = self.printed.condition(branch.node), branch.parting
+            if parting is not None and parting.mixed_warps > limit:
+                share = f"{parting.mixed_warps:,} of {parting.warps:,} warps"
+                yield self._mixed(f"the lanes of {share} part at `{text}`", text)
+            elif parting is None and not self.check.allow_unknown:
+                yield self._mixed(f"how many warps part at `{text}` is unknown", text, branch.reason)
+
+    def _mixed(self, message: str, subject: str, doubt: str = "") -> Finding:
+        """A finding about a decision; `doubt` is why nobody can say."""
+        return self._finding(
+            codes.UNPROVED if doubt else codes.MIXED_WARPS,
+            message,
+            kernel_anchor(self.spec, self.kernel),
+            label="can't be held to `mixed_warps`" if doubt else f"limit {self.check.mixed_warps:g}",
+            notes=(*((doubt,) if doubt else ()), self._limit_note("mixed_warps")),
+            help=_ALLOW
+            if doubt
+            else "choose extents and a `block` that divide each other: whole warps then decide alike",
+            subject=subject,
+        )
+
+    def _occupancy(self) -> Iterator[Finding]:
+        limit = self.check.occupancy
+        held = self.facts.occupancy
+        found = held.occupancy
+        if limit is None or found.fraction >= limit * (1 - _ROUNDING):
+            return
+        registers = "registers not counted" if held.registers is None else f"{held.registers} registers a thread"
+        notes = [
+            f"{held.threads} threads a block, {held.shared_bytes} bytes of shared memory, {registers}: "
+            f"{found.blocks_per_sm} blocks an SM, limited by {' and '.join(found.limited_by)}"
+        ]
+        if step := held.next_step:
+            notes.append(
+                f"{_number(step.occupancy.fraction)} takes at most {step.registers} registers and "
+                f"{step.shared_bytes} bytes of shared memory"
+            )
+        yield self._finding(
+            codes.LOW_OCCUPANCY,
+            f"{self.kernel.name} fills {_number(found.fraction)} of the warps of an SM of {self.target.name}",
+            self._limit_anchor("occupancy"),
+            label=f"at least {limit:g} is asked for",
+            notes=tuple(notes),
+            help="take smaller tiles, fewer elements a thread, or a block whose warps divide those of an SM",
+            subject="occupancy",
+        )
+
+    def _spills(self) -> Iterator[Finding]:
+        limit, found = self.check.spills, self.facts.compiler
+        if limit is None or found is None:
+            return
+        spilled = found.spill_stores + found.spill_loads
+        if spilled > limit:
+            yield self._finding(
+                codes.SPILLS,
+                f"each thread of {self.kernel.name} spills {spilled} bytes: {found.spill_stores} stored, "
+                f"{found.spill_loads} loaded",
+                self._limit_anchor("spills"),
+                label=f"at most {limit} allowed",
+                notes=(f"{found.registers} registers a thread for {self.target.name}",),
+                help="give each thread a smaller part under `schedule.thread`, or take a smaller `block`",
+                subject="spills",
+            )
+
+    # Places
+
+    def _limit_anchor(self, name: str) -> Anchor:
+        return Anchor(dict(self.check.spans).get(name, NOWHERE), f"check.{name}")
+
+    def _limit_note(self, name: str) -> str:
+        span = self._limit_anchor(name).span
+        return f"the limit is `check.{name}: {getattr(self.check, name):g}` in line {span.line}"
+
+    def _finding(
+        self,
+        code: str,
+        message: str,
+        anchor: Anchor,
+        *,
+        label: str,
+        notes: tuple[str, ...],
+        help: str,
+        severity: str = "error",
+        subject: str,
+        shown: Related | None = None,
+    ) -> Finding:
+        span = anchor.span
+        line = self.lines[span.line - 1] if 0 < span.line <= len(self.lines) else ""
+        related = () if shown is None else (shown,)
+        found = Diagnostic(code, message, self.file, span, anchor.key, label, notes, help, line, severity, related)
+        return Finding(found, self.kernel.name, subject)
+
+
+def _is_too_costly(report: AccessReport, limit: float | None) -> bool:
+    if limit is None:
+        return report.cost >= NOTABLE * report.ideal > 0
+    return report.cost > limit * report.ideal * (1 + _ROUNDING)
+
+
+def _number(value: float) -> str:
+    """At most three digits, and no more than it takes."""
+    return f"{value:.3g}" if value < 1000 else f"{value:.0f}"

@@ -1,0 +1,191 @@
+"""Hold kernels to the limits of their specs: every access with its verdict, and exit status 1 where a limit is passed.
+Nothing is compiled unless a limit on registers asks for it, and nothing is run."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from cugen.cli.failures import CANNOT_HERE, DONE, NO, OWN_FAULT, WRONG_INPUT, Failure
+from cugen.cli.resources import Resources, resources_of
+from cugen.cli.specs import add_options, refuse, settings_of
+from cugen.cli.terminal import note
+
+if TYPE_CHECKING:
+    from cugen.analysis.gate import Finding, Launch
+    from cugen.cli.printed import PrintedLaunch
+    from cugen.kernel import Kernel
+    from cugen.spec.diagnostics import Diagnostic
+    from cugen.spec.model import Spec
+
+FORMATS = ("text", "json", "github", "sarif")
+
+
+@dataclass(frozen=True)
+class Checked:
+    """One kernel with its launches and findings. `resources` are empty unless a limit asked for a compiler."""
+
+    kernel: Kernel
+    file: str
+    params: Mapping[str, int]
+    launches: tuple[Launch, ...]
+    printed: tuple[PrintedLaunch, ...]
+    resources: Resources
+    findings: tuple[Finding, ...]
+
+    @property
+    def passed(self) -> bool:
+        return all(finding.diagnostic.severity != "error" for finding in self.findings)
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What is reported: the kernels that were analysed, and, of specs that were refused, why."""
+
+    kernels: tuple[Checked, ...]
+    refused: tuple[Diagnostic, ...] = ()
+
+    @property
+    def passed(self) -> bool:
+        return not self.refused and all(kernel.passed for kernel in self.kernels)
+
+    @property
+    def diagnostics(self) -> tuple[Diagnostic, ...]:
+        return (*self.refused, *(found.diagnostic for kernel in self.kernels for found in kernel.findings))
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("specs", metavar="SPEC", nargs="+", help="a spec's file")
+    parser.add_argument("--kernel", metavar="NAME", help="the one of several kernels to check")
+    add_options(parser)
+    parser.add_argument(
+        "--format",
+        choices=FORMATS,
+        default="text",
+        help="text (default), one JSON object, annotations of GitHub's workflows, or SARIF 2.1.0",
+    )
+
+
+def execute(args: argparse.Namespace) -> int:
+    outcome = _outcome(args)
+    if args.format == "text":
+        refuse(outcome.refused)
+        for checked in outcome.kernels:
+            for line in _unknown_registers(checked):
+                note(line, quiet=args.quiet)
+    text = _formatted(outcome, args)
+    if text:
+        print(text)
+    if outcome.refused:
+        return WRONG_INPUT
+    return DONE if outcome.passed else NO
+
+
+def _formatted(outcome: Outcome, args: argparse.Namespace) -> str:
+    match args.format:
+        case "json":
+            from cugen.cli.check_json import json_text
+
+            return json_text(outcome)
+        case "github":
+            from cugen.cli.check_github import github_text
+
+            return github_text(outcome.diagnostics)
+        case "sarif":
+            from cugen.cli.check_sarif import sarif_text
+
+            return sarif_text(outcome)
+    from cugen.cli.check_text import check_text
+
+    return check_text(outcome, quiet=args.quiet)
+
+
+def _outcome(args: argparse.Namespace) -> Outcome:
+    """All kernels of all files; of those that are refused the findings."""
+    from cugen.spec.diagnostics import SpecError
+
+    checked: list[Checked] = []
+    refused: list[Diagnostic] = []
+    for file in dict.fromkeys(args.specs):
+        try:
+            for spec in _load(file, args):
+                checked.append(_check(spec, file, args))
+        except SpecError as error:
+            refused += error.diagnostics
+    return Outcome(tuple(checked), tuple(refused))
+
+
+def _load(file: str, args: argparse.Namespace) -> Sequence[Spec]:
+    from cugen.spec.load import load, load_all
+
+    if args.kernel:
+        return (load(file, settings_of(args), kernel=args.kernel, target=args.target),)
+    return load_all(file, settings_of(args), target=args.target)
+
+
+def _check(spec: Spec, file: str, args: argparse.Namespace) -> Checked:
+    from cugen.analysis.facts import facts
+    from cugen.analysis.gate import Launch, findings, undecided
+    from cugen.analysis.report import analyze_kernel
+    from cugen.cli.printed import printed_launches
+    from cugen.kernel import generate
+    from cugen.plan.context import make_context
+
+    kernel = generate(spec)
+    context = make_context(spec)
+    params = _params(spec, args)
+    values = {context.symbols[name].name: value for name, value in params.items()}
+    missing = [param.name for param in spec.params if param.name not in params]
+    resources = _resources(kernel)
+    launches = []
+    for made in kernel.plan.kernels:
+        report = undecided(made, spec.target, missing) if missing else analyze_kernel(made, spec.target, values)
+        taken = resources.kernels.get(made.name)
+        known = facts(made, context, spec.target, values, resources=taken, accesses=report.accesses)
+        launches.append(Launch(made, report, known))
+    printed = printed_launches(kernel)
+    found = [
+        finding
+        for launch, source in zip(launches, printed, strict=True)
+        for finding in findings(spec, file, launch, source)
+    ]
+    return Checked(kernel, file, params, tuple(launches), printed, resources, tuple(found))
+
+
+def _params(spec: Spec, args: argparse.Namespace) -> dict[str, int]:
+    """The params with a value: those of the spec, and dynamic ones that `--set` gives one."""
+    settings = settings_of(args)
+    fixed = {param.name: param.value for param in spec.params if param.value is not None}
+    given = {p.name: int(settings[p.name]) for p in spec.params if p.is_dynamic and p.name in settings}
+    return fixed | given
+
+
+def _resources(kernel: Kernel) -> Resources:
+    """What a compiler says, where a limit asks for it. Failure where only a compiler could tell and there is none."""
+    from cugen.toolchain.codes import TOOL_MISSING
+    from cugen.toolchain.errors import CompileError
+    from cugen.toolchain.failure import explain_failure
+
+    check = kernel.spec.check
+    if check.spills is None and check.occupancy is None:
+        return Resources({})
+    try:
+        found = resources_of(kernel)
+    except CompileError as error:
+        raise Failure(explain_failure(error, kernel.source), OWN_FAULT) from error
+    if check.spills is not None and not found.compiler:
+        raise Failure(
+            f"error[{TOOL_MISSING}]: `check.spills` of {kernel.name} needs a CUDA compiler: {found.reason}", CANNOT_HERE
+        )
+    return found
+
+
+def _unknown_registers(checked: Checked) -> Sequence[str]:
+    if checked.kernel.spec.check.occupancy is None or checked.resources.compiler:
+        return ()
+    return [
+        f"{checked.kernel.name}: occupancy without registers, by threads and shared memory alone: "
+        f"{checked.resources.reason}"
+    ]

@@ -1,0 +1,118 @@
+"""What `cugen check --format json` prints: one object with every access and every finding."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict
+from typing import Any
+
+from cugen.analysis.facts import BranchFacts
+from cugen.analysis.gate import Launch
+from cugen.analysis.report import AccessReport
+from cugen.cli.check import Checked, Outcome
+from cugen.cli.printed import PrintedLaunch
+from cugen.spec.diagnostics import Diagnostic
+from cugen.spec.expressions import Span
+
+Content = dict[str, Any]
+_LIMITS = ("bank_conflicts", "sectors", "occupancy", "spills", "mixed_warps")
+
+
+def json_text(outcome: Outcome) -> str:
+    """`passed`, `kernels`, and `refused` with the findings of specs that couldn't be analysed."""
+    content = {
+        "passed": outcome.passed,
+        "kernels": [_kernel(checked) for checked in outcome.kernels],
+        "refused": [_finding(diagnostic) for diagnostic in outcome.refused],
+    }
+    return json.dumps(content, indent=2)
+
+
+def _kernel(checked: Checked) -> Content:
+    spec = checked.kernel.spec
+    return {
+        "kernel": spec.kernel,
+        "file": checked.file,
+        "target": spec.target,
+        "params": {param.name: checked.params.get(param.name) for param in spec.params},
+        "passed": checked.passed,
+        "limits": {**{name: getattr(spec.check, name) for name in _LIMITS}, "allow_unknown": spec.check.allow_unknown},
+        "compiler": checked.resources.compiler or None,
+        "launches": [
+            _launch(launch, printed) for launch, printed in zip(checked.launches, checked.printed, strict=True)
+        ],
+        "findings": [{**_finding(found.diagnostic), "launch": found.kernel} for found in checked.findings],
+    }
+
+
+def _launch(launch: Launch, printed: PrintedLaunch) -> Content:
+    facts = launch.facts
+    held, compiled = facts.occupancy, facts.compiler
+    return {
+        "kernel": launch.kernel.name,
+        "family": launch.kernel.family,
+        "grid": facts.launch.grid,
+        "block": facts.launch.block,
+        "shared_bytes": held.shared_bytes,
+        "registers": held.registers,
+        "spill_bytes": None if compiled is None else compiled.spill_stores + compiled.spill_loads,
+        "occupancy": held.occupancy.fraction,
+        "blocks_per_sm": held.occupancy.blocks_per_sm,
+        "limited_by": held.occupancy.limited_by,
+        "branches": [_branch(branch, printed) for branch in facts.branches],
+        "accesses": [_access(report, printed) for report in launch.report.accesses],
+    }
+
+
+def _branch(branch: BranchFacts, printed: PrintedLaunch) -> Content:
+    parting = branch.parting
+    return {
+        "kind": branch.kind,
+        "condition": printed.condition(branch.node),
+        "warps": None if parting is None else parting.warps,
+        "mixed_warps": None if parting is None else parting.mixed_warps,
+        "reason": branch.reason,
+    }
+
+
+def _access(report: AccessReport, printed: PrintedLaunch) -> Content:
+    access, known = report.access, report.verdict != "unknown"
+    return {
+        "text": report.text,
+        "line": printed.line_of[id(access)],
+        "array": access.array.name,
+        "kind": access.kind,
+        "space": report.space,
+        "lane_bytes": access.array.dtype.bytes * access.width,
+        "unit": report.unit,
+        "cost": report.cost if known else None,
+        "ideal": report.ideal if known else None,
+        "ratio": report.ratio,
+        "per_warp": None if report.per_request is None else asdict(report.per_request),
+        "verdict": report.verdict,
+        "claim": report.claim,
+        "reason": report.reason,
+        "doubt": report.doubt,
+    }
+
+
+def _finding(found: Diagnostic) -> Content:
+    return {
+        "code": found.code,
+        "severity": found.severity,
+        "message": found.message,
+        "file": found.file,
+        **_span(found.span),
+        "key": found.key,
+        "label": found.label,
+        "notes": found.notes,
+        "help": found.help,
+        "related": [
+            {"file": other.file, **_span(other.span), "message": other.message, "source": other.source_line}
+            for other in found.related
+        ],
+    }
+
+
+def _span(span: Span) -> Content:
+    return {"line": span.line, "column": span.column, "end_line": span.end_line, "end_column": span.end_column}

@@ -1,0 +1,93 @@
+"""Findings as SARIF 2.1.0, which code scanning services and editors read.
+
+The standard: https://docs.oasis-open.org/sarif/sarif/v2.1.0/sarif-v2.1.0.html. Places are lines of the
+spec; the line of the generated source that a finding is about is a related location, with its text.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote
+
+from cugen.cli.check import Outcome
+from cugen.cli.check_github import details, relative_path
+from cugen.spec.diagnostics import Diagnostic
+from cugen.spec.expressions import Span
+from cugen.version import __version__
+
+Content = dict[str, Any]
+
+_SCHEMA = "https://docs.oasis-open.org/sarif/sarif/v2.1.0/errata01/os/schemas/sarif-schema-2.1.0.json"
+_ROOT = "%SRCROOT%"  # what a consumer replaces by the folder of the repository
+_PAGES = Path(__file__).resolve().parent.parent / "explain"
+_FINGERPRINT = "cugenFinding/v1"
+
+
+def sarif_text(outcome: Outcome) -> str:
+    """One log with one run."""
+    named = [(found, f"{found.file}\0{found.key}") for found in outcome.refused]
+    for checked in outcome.kernels:
+        named += [(found.diagnostic, f"{found.kernel}\0{found.subject}") for found in checked.findings]
+    used = sorted({found.code for found, _ in named})
+    seen: dict[str, int] = {}
+    results = []
+    for found, subject in named:
+        identity = f"{found.code}\0{subject}"
+        seen[identity] = seen.get(identity, 0) + 1
+        fingerprint = hashlib.sha256(f"{identity}\0{seen[identity]}".encode()).hexdigest()
+        results.append(_result(found, used.index(found.code), fingerprint))
+    run = {
+        "tool": {"driver": {"name": "cugen", "semanticVersion": __version__, "rules": [_rule(code) for code in used]}},
+        "columnKind": "unicodeCodePoints",
+        "results": results,
+    }
+    return json.dumps({"$schema": _SCHEMA, "version": "2.1.0", "runs": [run]}, indent=2, ensure_ascii=False)
+
+
+def _rule(code: str) -> Content:
+    page = (_PAGES / f"{code}.md").read_text(encoding="utf-8")
+    heading, _, body = page.partition("\n")
+    first = " ".join(body.strip().split("\n\n")[0].split())
+    return {
+        "id": code,
+        "shortDescription": {"text": heading.partition(": ")[2]},
+        "fullDescription": {"text": first},
+        "help": {"text": page, "markdown": page},
+    }
+
+
+def _result(found: Diagnostic, rule: int, fingerprint: str) -> Content:
+    result: Content = {
+        "ruleId": found.code,
+        "ruleIndex": rule,
+        "level": found.severity,
+        "message": {"text": details(found)},
+        "locations": [{"physicalLocation": _place(found.file, found.span, found.source_line)}],
+        "partialFingerprints": {_FINGERPRINT: fingerprint},
+    }
+    if found.related:
+        result["relatedLocations"] = [
+            {
+                "id": number,
+                "physicalLocation": _place(other.file, other.span, other.source_line),
+                "message": {"text": other.message},
+            }
+            for number, other in enumerate(found.related, 1)
+        ]
+    return result
+
+
+def _place(file: str, span: Span, line: str) -> Content:
+    place: Content = {"artifactLocation": {"uri": quote(relative_path(file)), "uriBaseId": _ROOT}}
+    if span.line:
+        place["region"] = {
+            "startLine": span.line,
+            "startColumn": span.column,
+            "endLine": span.end_line,
+            "endColumn": span.end_column,
+            "snippet": {"text": line},
+        }
+    return place

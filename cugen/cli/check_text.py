@@ -1,0 +1,69 @@
+"""What `cugen check` prints for people: a table of all accesses, then each finding at its place."""
+
+from __future__ import annotations
+
+import sys
+
+from cugen.analysis.gate import Launch
+from cugen.analysis.report import AccessReport
+from cugen.cli.check import Checked, Outcome
+from cugen.cli.terminal import paint, paint_findings
+
+_COLOURS = {"ideal": "green", "costly": "yellow"}
+_COLUMNS = ("", "access", "memory", "cost", "ideal", "ratio")
+
+
+def check_text(outcome: Outcome, *, quiet: bool) -> str:
+    """Tables, findings and a last line that counts them; with `quiet` only the findings."""
+    parts: list[str] = []
+    for checked in outcome.kernels:
+        if not quiet:
+            parts += [_table(launch, checked) for launch in checked.launches]
+        parts += [paint_findings(found.diagnostic.render(), sys.stdout) for found in checked.findings]
+    if not quiet:
+        parts.append(_summary(outcome))
+    return "\n\n".join(parts)
+
+
+def _table(launch: Launch, checked: Checked) -> str:
+    given = ", ".join(
+        f"{p.name} = {checked.params[p.name]}"
+        for p in checked.kernel.spec.params
+        if p.name in checked.params and p.is_dynamic
+    )
+    title = f"{launch.kernel.name} on {launch.report.target}" + (f", {given}" if given else "")
+    rows = [_COLUMNS, *(_row(report) for report in launch.report.accesses)]
+    widths = [max(len(row[column]) for row in rows) for column in range(len(_COLUMNS))]
+    lines = [paint(title, "bold", sys.stdout)]
+    for report, row in zip((None, *launch.report.accesses), rows, strict=True):
+        cells = [
+            f"{cell:>{width}}" if column > 2 else f"{cell:<{width}}"
+            for column, (cell, width) in enumerate(zip(row, widths, strict=True))
+        ]
+        if report is not None:
+            cells.append(paint(report.verdict, _COLOURS.get(report.verdict, "blue"), sys.stdout))
+        else:
+            cells.append("verdict")
+        lines.append("  " + "  ".join(cells).rstrip())
+    return "\n".join(lines)
+
+
+def _row(report: AccessReport) -> tuple[str, ...]:
+    known = report.ratio is not None
+    return (
+        report.access.kind,
+        report.text,
+        report.access.array.space,
+        f"{report.cost:,} {report.unit}" if known else "?",
+        f"{report.ideal:,}" if known else "?",
+        f"{report.ratio:.2f}" if report.ratio is not None else "?",
+    )
+
+
+def _summary(outcome: Outcome) -> str:
+    kernels = len(outcome.kernels)
+    counts = {kind: sum(found.severity == kind for found in outcome.diagnostics) for kind in ("error", "warning")}
+    said = [f"{count} {kind}{'s' * (count > 1)}" for kind, count in counts.items() if count]
+    limited = sum(checked.kernel.spec.check.spans != () for checked in outcome.kernels)
+    limits = "no limits are set" if not limited else "all limits kept" if outcome.passed else "limits exceeded"
+    return f"{kernels} kernel{'s' * (kernels > 1)} checked: " + ", ".join([limits, *said])

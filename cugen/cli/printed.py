@@ -1,0 +1,55 @@
+"""A kernel's source as findings quote it: the lines of its accesses, and its conditions in C."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from cugen.emit.nodes import NodePrinter
+from cugen.kernel import Kernel
+from cugen.plan.ir import Access, Copy, For, If, Load, Node, ReturnUnless, accesses
+from cugen.spec.diagnostics import Related
+from cugen.spec.expressions import Span
+
+
+@dataclass(frozen=True)
+class PrintedLaunch:
+    """One launch in the .cu, `lines` of the whole file; `line_of` gives an access's line (1-based) by its identity."""
+
+    file: str
+    lines: tuple[str, ...]
+    line_of: Mapping[int, int]
+    printer: NodePrinter
+
+    def place(self, access: Access, text: str, message: str) -> Related:
+        number = self.line_of[id(access)]
+        line = self.lines[number - 1]
+        start = line.find(text)
+        span = Span(number, start + 1, number, start + 1 + len(text))
+        if start < 0:  # wrapped, or with a cast inside
+            span = Span(number, len(line) - len(line.lstrip()) + 1, number, len(line) + 1)
+        return Related(self.file, span, message, line)
+
+    def condition(self, node: Node) -> str:
+        match node:
+            case For(loop=loop):
+                return self.printer.loop(loop)
+            case ReturnUnless(guard=guard) | Load(guard=guard) | Copy(guard=guard) if guard is not None:
+                return self.printer.condition(guard)
+            case If(condition=condition):
+                return self.printer.condition(condition)
+        raise TypeError(f"{type(node).__name__} decides nothing")
+
+
+def printed_launches(kernel: Kernel) -> tuple[PrintedLaunch, ...]:
+    """The launches in order, in a file of the name that `cugen generate` gives it."""
+    plan = kernel.plan
+    numbers = kernel.access_lines()
+    planned = (access for made in plan.kernels for access in accesses(made.body))
+    line_of = {id(access): numbers[position] for position, access in enumerate(planned)}
+    scalars, params = dict(plan.scalar_symbols), dict(plan.param_symbols)
+    lines = tuple(kernel.source.splitlines())
+    return tuple(
+        PrintedLaunch(f"{kernel.name}.cu", lines, line_of, NodePrinter(dict(made.ranges), scalars, params))
+        for made in plan.kernels
+    )
