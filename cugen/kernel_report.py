@@ -41,6 +41,11 @@ class LaunchReport:
     def to_dict(self) -> dict[str, Any]:
         """Numbers, texts, lists and nothing else; what isn't finite is null."""
         found = _plain({name: getattr(self.facts, name) for name in _FACTS})
+        for name, properties in _DERIVED.items():
+            if found[name] is not None:
+                found[name] |= {p: _plain(getattr(getattr(self.facts, name), p)) for p in properties}
+        if self.facts.work is not None:
+            found["work"]["flop"] = dict(self.facts.work.flop)
         return {
             "kernel": self.kernel,
             "target": self.facts.target,
@@ -52,6 +57,8 @@ class LaunchReport:
                     {"text": text, "kind": b.kind, "parting": _plain(b.parting), "reason": b.reason}
                     for b, text in zip(self.facts.branches, self.branches, strict=True)
                 ],
+                "choices": self.facts.choices,
+                "flop_per_byte_read": _plain(self.facts.flop_per_byte_read),
                 "unknown": self.facts.unknown,
             },
             "sentences": [{"topic": topic, "text": text} for topic, text in self.sentences],
@@ -70,6 +77,12 @@ class Report:
         return {"kernel": self.kernel, "launches": [launch.to_dict() for launch in self.kernels]}
 
 
+_DERIVED = {
+    "launch": ("is_within_limits",),
+    "constant": ("is_uniform",),
+    "traffic": ("asked", "moved", "efficiency", "reuse"),
+    "hiding": ("bandwidth_share",),
+}
 _FACTS = ("launch", "occupancy", "waves", "compiler", "constant", "work", "traffic", "roofline", "hiding")
 
 

@@ -22,6 +22,7 @@ from cugen.analysis.launch import (
     wave_facts,
 )
 from cugen.analysis.report import AccessReport, analyze_kernel
+from cugen.analysis.roofline import intensity
 from cugen.analysis.sites import DATA_DECIDES, Step, sites, steps
 from cugen.analysis.tally import Parting, Tallies
 from cugen.analysis.totals import Unknown
@@ -30,6 +31,8 @@ from cugen.analysis.work import Work, work
 from cugen.plan.context import Context
 from cugen.plan.ir import Array, For, If, Kernel, Node, ReturnUnless
 from cugen.plan.symbols import bounds
+from cugen.plan.usage import values
+from cugen.spec.expressions import Select, walk
 from cugen.targets import Device, Target, default_device, is_known
 from cugen.targets import device as known_device
 from cugen.targets import target as known_target
@@ -78,7 +81,8 @@ class ConstantFacts:
 class Facts:
     """One launch on a target, and on a device where there is one (`is_default`: the one the target stands for).
 
-    What depends on how often something runs is None where that can't be said; `unknown` then says why.
+    `choices` are those inside expressions (`a ? b : c`): compilers select there, without a branch. What depends on how
+    often something runs is None where that can't be said; `unknown` then says why.
     """
 
     kernel: str
@@ -90,12 +94,20 @@ class Facts:
     waves: WaveFacts | None
     compiler: CompilerFacts | None
     constant: ConstantFacts
+    choices: int
     branches: tuple[BranchFacts, ...] = ()
     work: Work | None = None
     traffic: Traffic | None = None
     roofline: Roofline | None = None
     hiding: Hiding | None = None
     unknown: str = ""
+
+    @property
+    def flop_per_byte_read(self) -> float | None:
+        """The intensity over what reads ask for, as textbooks count it: without writes and caches."""
+        if self.work is None or self.traffic is None:
+            return None
+        return intensity(self.work.all_flop, self.traffic.read)
 
 
 def facts(
@@ -130,6 +142,7 @@ def facts(
         waves=wave_facts(launch, held, place) if place else None,
         compiler=None if resources is None else _compiler(resources),
         constant=_constant(context, row, accesses),
+        choices=sum(isinstance(leaf, Select) for value in values(kernel.body) for leaf in walk(value)),
     )
     if missing:
         return replace(basis, unknown=f"{' and '.join(missing)} {'has' if len(missing) == 1 else 'have'} no value")

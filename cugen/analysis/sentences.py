@@ -32,6 +32,8 @@ def sentences(facts: Facts, branch_texts: Sequence[str]) -> tuple[Sentence, ...]
         found += [("traffic", text) for text in _traffic(facts.traffic)]
     if facts.roofline and facts.work:
         found += [("roofline", text) for text in _roofline(facts.roofline, facts.work)]
+        if facts.work.all_flop and facts.flop_per_byte_read:
+            found.append(("roofline", f"{facts.flop_per_byte_read:.4g} FLOP for each byte that reads ask for"))
     elif facts.work and facts.device:
         found.append(("roofline", f"unknown: {facts.device} has no published rate for this arithmetic"))
     if facts.hiding:
@@ -113,6 +115,8 @@ def _divergence(facts: Facts, texts: Sequence[str]) -> Iterator[str]:
         yield "none: no guard, no condition, and all lanes of a warp make the same passes through each loop"
     for branch, text in zip(facts.branches, texts, strict=True):
         yield f"{text}: {_parting(branch)}"
+    if facts.choices:
+        yield f"{_count(facts.choices, 'choice')} inside expressions, where compilers select and don't branch"
 
 
 def _parting(branch: BranchFacts) -> str:

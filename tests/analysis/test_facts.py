@@ -1,0 +1,235 @@
+"""The facts of a launch: counted where they can be, said to be unknown or bounds where not."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import cugen
+from cugen.analysis import occupancy
+from cugen.analysis.facts import facts
+from cugen.plan.context import make_context
+from cugen.spec.load import load_text
+from cugen.targets import UnknownDevice
+
+
+def spec_of(text: str):
+    (spec,) = load_text(f"cugen: 1\nkernel: k\n{text}")
+    return spec
+
+
+def facts_of(text: str, **options):
+    (launch,) = cugen.analyze(spec_of(text), **options).kernels
+    return launch.facts
+
+
+def elementwise(compute: str, n: int = 1000, dtype: str = "float32", schedule: str = "{family: direct}") -> str:
+    return f"""
+params: {{N: {n}}}
+arrays:
+  A: {{shape: [N], dtype: {dtype}}}
+  C: {{shape: [N], dtype: {dtype}}}
+compute: "C[i] = {compute}"
+schedule: {schedule}
+"""
+
+
+GATHER = """
+params: {V: 50, N: 200}
+arrays:
+  table: {shape: [V], dtype: float32}
+  ids: {shape: [N], dtype: int32}
+  C: {shape: [N], dtype: float32}
+compute: C[i] = table[ids[i]] * 2
+schedule: {family: direct}
+"""
+
+DYNAMIC = """
+params: {N: dynamic}
+arrays:
+  A: {shape: [N], dtype: float32}
+  C: {shape: [N], dtype: float32}
+compute: C[i] = A[i] + 1
+schedule: {family: direct}
+"""
+
+
+@settings(max_examples=10, deadline=None, derandomize=True)
+@given(st.integers(1, 5000), st.integers(1, 512))
+def test_a_launch_is_cut_into_whole_warps_and_its_waves_hold_all_blocks(n, threads):
+    found = facts_of(elementwise("A[i]", n, schedule=f"{{family: direct, block: {{i: {threads}}}}}"))
+    launch, waves = found.launch, found.waves
+    assert 32 * launch.warps_per_block == launch.threads + launch.idle_lanes
+    assert 0 <= launch.idle_lanes < 32
+    assert launch.blocks == -(-n // threads)
+    assert waves.full_waves * waves.at_once + waves.tail_blocks == launch.blocks
+    assert 0 < waves.utilisation <= 1
+
+
+def test_a_grid_of_two_waves_and_a_block_has_that_block_as_its_tail():
+    found = facts_of(elementwise("A[i]", 256 * (2 * 1056 + 1)))
+    assert (found.device, found.is_default) == ("H200", True)
+    assert (found.waves.at_once, found.waves.full_waves, found.waves.tail_blocks) == (1056, 2, 1)
+    assert found.waves.utilisation == pytest.approx(2113 / (3 * 1056))
+
+
+def test_a_grid_beyond_the_limits_of_an_old_target_is_said_to_be():
+    text = elementwise("A[i]", 256 * 70_000)
+    assert facts_of(text, target="sm_90").launch.is_within_limits
+    assert not facts_of(text, target="sm_20").launch.is_within_limits
+
+
+def test_grids_of_1_x_have_two_dimensions():
+    assert facts_of(elementwise("A[i]"), target="sm_13").launch.grid_limits[2] == 1
+
+
+@pytest.mark.parametrize(
+    ("compute", "flop", "functions"),
+    [
+        ("A[i]", 0, 0),
+        ("-abs(A[i])", 0, 0),
+        ("A[i] + 1", 1, 0),
+        ("A[i] * 3 + 1", 2, 0),
+        ("fma(A[i], 3, 1)", 2, 0),
+        ("A[i] / 3 - 1", 2, 0),
+        ("sqrt(A[i]) + exp(A[i])", 3, 2),
+        ("maximum(A[i], 0)", 1, 0),
+    ],
+)
+def test_operations_are_counted_for_each_element_a_multiply_add_as_two(compute, flop, functions):
+    found = facts_of(elementwise(compute)).work
+    assert (found.all_flop, found.functions, found.integer, found.exact) == (1000 * flop, 1000 * functions, 0, True)
+
+
+def test_operations_on_integers_are_not_floating_point_and_double_precision_has_its_own_count():
+    assert facts_of(elementwise("A[i] * 3 + 1", dtype="int32")).work.integer == 2000
+    assert facts_of(elementwise("A[i] * 3 + 1", dtype="float64")).work.flop == (("float64", 2000),)
+
+
+def test_a_choice_by_data_makes_work_an_upper_bound_only_if_its_branches_compute():
+    plain = facts_of(elementwise("A[i] if A[i] > 0 else 0", schedule="{family: map}"))
+    assert (plain.work.all_flop, plain.work.exact, plain.choices) == (0, True, 1)
+    busy = facts_of(elementwise("A[i] * 2 if A[i] > 0 else A[i] + 1", schedule="{family: map}"))
+    assert (busy.work.all_flop, busy.work.exact) == (2000, False)
+
+
+def test_a_gather_leaves_its_sectors_unknown_and_counts_the_rest():
+    found = facts_of(GATHER)
+    assert found.traffic.read == 200 * (4 + 4)
+    assert (found.traffic.sectors_read, found.traffic.moved, found.traffic.efficiency) == (None, None, None)
+    assert found.traffic.sectors_written == 800
+    assert found.traffic.exact
+    assert [ceiling.name for ceiling in found.roofline.ceilings] == ["asked", "compulsory"]
+
+
+def test_loads_that_wait_for_an_address_are_not_in_flight_with_it():
+    assert facts_of(GATHER).hiding.bytes_per_thread == 4
+
+
+def test_what_a_stencil_reads_again_and_again_is_compulsory_once():
+    found = facts_of("""
+params: {N: 1000}
+arrays:
+  A: {shape: [N], dtype: float32, boundary: zero}
+  C: {shape: [N], dtype: float32}
+compute: C[i] = A[i - 1] + A[i] + A[i + 1]
+schedule: {family: direct}
+""").traffic
+    assert (found.read, found.written) == (4 * (999 + 1000 + 999), 4000)
+    assert found.compulsory == 8000
+    assert found.sectors_read >= found.compulsory // 2
+
+
+def test_a_strided_read_moves_more_than_it_asks_for():
+    found = facts_of("""
+params: {N: 1024}
+arrays:
+  A: {shape: [N, 8], dtype: float32}
+  C: {shape: [N], dtype: float32}
+compute: C[i] = A[i, 0]
+schedule: {family: direct}
+""").traffic
+    assert (found.read, found.sectors_read) == (4096, 32 * 1024)
+    assert found.compulsory == 8192
+    assert found.efficiency == pytest.approx(8192 / (4096 + 32 * 1024))
+
+
+def test_register_tiles_divide_the_traffic_by_more_than_shared_ones():
+    text = """
+params: {{N: 128}}
+arrays:
+  A: {{shape: [N, N], dtype: float16, memory: shared}}
+  B: {{shape: [N, N], dtype: float16, memory: shared}}
+  C: {{shape: [N, N], dtype: float16}}
+compute: C[m, n] = sum(A[m, k] * B[k, n], k)
+schedule: {{block: {{m: 32, n: 32}}, thread: {{m: {0}, n: {0}}}, step: {{k: 16}}}}
+"""
+    for thread in (1, 2, 4):
+        found = facts_of(text.format(thread)).traffic
+        assert found.untiled == 2 * 128**3 * 2
+        assert found.reuse == 32
+
+
+def test_without_registers_the_rest_limits_and_with_them_the_next_step_is_told():
+    text = elementwise("A[i]")
+    assert facts_of(text).occupancy.registers is None
+    assert "registers" not in facts_of(text).occupancy.occupancy.limits
+
+    class Compiled:
+        registers, spill_stores, spill_loads, stack_bytes = 48, 8, 4, 16
+
+    found = facts_of(text, resources={"k": Compiled()})
+    assert found.occupancy.occupancy == occupancy("sm_90", 256, 48)
+    assert found.occupancy.next_step.registers == 40
+    assert (found.compiler.registers, found.compiler.spill_stores, found.compiler.stack_bytes) == (48, 8, 16)
+
+
+def test_a_param_without_a_value_leaves_open_what_depends_on_it():
+    found = facts_of(DYNAMIC)
+    assert found.unknown == "N has no value"
+    assert (found.launch.grid, found.waves, found.work, found.traffic, found.roofline) == (None,) * 5
+    assert found.launch.threads == 256
+    known = facts_of(DYNAMIC, params={"N": 1000})
+    assert (known.unknown, known.launch.blocks, known.work.all_flop) == ("", 4, 1000)
+
+
+def test_facts_of_a_launch_need_no_report_at_hand():
+    spec = spec_of(elementwise("A[i] + 1"))
+    (launch,) = cugen.generate(spec).plan.kernels
+    found = facts(launch, make_context(spec), "sm_90", {"N": 1000})
+    assert found == cugen.analyze(spec).kernels[0].facts
+
+
+def test_a_device_of_another_target_is_refused():
+    with pytest.raises(ValueError, match="A100 is of sm_80, not of sm_90"):
+        facts_of(elementwise("A[i]"), target="sm_90", device="A100")
+    with pytest.raises(UnknownDevice):
+        facts_of(elementwise("A[i]"), device="no such")
+    assert facts_of(elementwise("A[i]"), device="A100").target == "sm_80"
+
+
+def test_a_device_without_a_rate_for_the_arithmetic_has_no_roofline():
+    found = facts_of(elementwise("A[i] + 1", dtype="float64"), device="G80")
+    assert found.roofline is None
+    assert found.work.all_flop == 1000
+
+
+def test_scalars_in_constant_memory_count_against_its_budget():
+    found = facts_of("""
+params: {N: 100}
+scalars: {a: {dtype: float64, memory: constant}}
+arrays:
+  A: {shape: [N], dtype: float64}
+  C: {shape: [N], dtype: float64}
+compute: C[i] = A[i] * a
+schedule: {family: direct}
+""").constant
+    assert (found.bytes_used, found.budget, found.loads) == (8, 64 * 1024, 0)
+
+
+def test_more_threads_in_flight_draw_more_of_the_bandwidth():
+    few = facts_of(elementwise("A[i]", schedule="{family: direct, block: {i: 32}}")).hiding
+    assert few.bytes_in_flight == 4 * 32 * 32
+    assert few.bandwidth_share == pytest.approx(few.bytes_in_flight / few.bytes_needed)
+    assert facts_of(elementwise("A[i]")).hiding.bytes_in_flight == 4 * 2048
