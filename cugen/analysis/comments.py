@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 
+from cugen.analysis.dynamic import analyze_any_size
 from cugen.analysis.report import AccessReport, analyze_kernel
 from cugen.emit.remarks import Remarks
 from cugen.plan.context import Context
@@ -13,12 +14,14 @@ _ORDER = ("ideal", "costly", "assumed", "unknown")
 
 
 def remarks_on(context: Context, plan: Plan) -> Remarks:
-    """Claims for the spec's target. Kernels of a spec with dynamic params have none: their costs wait for sizes."""
+    """Claims for the spec's target; where sizes are known at launch only, the worst over all that are allowed."""
     spec = context.spec
-    if any(param.is_dynamic for param in spec.params):
-        return Remarks(summary=("sizes are known at launch only: cugen inspect --what analysis takes them with --set",))
     params = {context.symbols[p.name].name: p.value for p in spec.params if p.value is not None}
-    reports = [analyze_kernel(kernel, spec.target, params) for kernel in plan.kernels]
+    open_ = {context.symbols[p.name].name: p.multiple_of for p in spec.params if p.value is None}
+    reports = [
+        analyze_any_size(kernel, spec.target, params, open_) if open_ else analyze_kernel(kernel, spec.target, params)
+        for kernel in plan.kernels
+    ]
     found = [access for report in reports for access in report.accesses]
     claims = {id(access.access): access.claim for access in found}
     return Remarks(claims, _summary(spec.target, found))
