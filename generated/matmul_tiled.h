@@ -5,9 +5,9 @@
 // A         input, float32 [1000, 513], shared
 // B         input, float32 [513, 777], shared
 // C         output, float32 [1000, 777]
-// launch    grid (49, 63, 1), block (16, 16, 1), 2112 bytes of shared memory; family tiled
+// launch    grid (49, 63, 1), block (16, 16, 1), 2048 bytes of shared memory; family tiled
 //
-// Made by cugen 0.1.0 from matmul_tiled.yaml (hash 2a7fac7e2c1272ef) for sm_90. Edit the spec, not this file.
+// Made by cugen 0.1.0 from matmul_tiled.yaml (hash 481af32f968e1a87) for sm_90. Edit the spec, not this file.
 #pragma once
 
 #include <cuda_runtime_api.h>
