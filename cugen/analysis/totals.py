@@ -24,6 +24,7 @@ from cugen.analysis.sites import THREAD, Counter, Predicate
 from cugen.plan.symbols import Integer
 
 _WARP = 32
+_VALUES = 1024  # values of a counter without a period that are still taken one by one
 _PATTERNS = 65_536  # combinations of repeating counters beyond which the answer is "unknown"
 
 Cost = tuple[int, int, int, int, int]  # requests, wavefronts, ideal wavefronts, sectors, ideal sectors
@@ -220,8 +221,10 @@ class _Count:
         expressions += [(t.affine.rest, 0) for _, terms in self.predicates for t in terms if t.affine.tangled]
         for expression, scale in expressions:
             found = shift(expression, counter)
+            if found is None and span[1] <= _VALUES:
+                return [(span[0] + n, 1) for n in range(span[1])]
             if found is None:
-                raise Unknown(f"its subscript has no period in {counter}")
+                raise Unknown("its subscript has no period")
             period, drift = found
             if scale:
                 moved = drift * scale

@@ -52,7 +52,7 @@ def recognise(request: Request) -> Contraction | Refusal:
     if reads is None:
         return Refusal("takes a sum of products of two array elements")
     (depth,) = reduction.indices
-    order = fastest_first(first, request.context)
+    order = fastest_first(request)
     names = {index.name: index for index in order}
     held: list[tuple[str, ...]] = []
     for read in reads:

@@ -24,7 +24,7 @@ def refusals(request: Request) -> tuple[Refusal, ...]:
         found.append(Refusal("computes one element in each thread", "schedule.thread"))
     if request.schedule.step:
         found.append(Refusal("stages nothing step by step", "schedule.step"))
-    names = [index.name for index in fastest_first(request.group.statements[0], request.context)]
+    names = [index.name for index in fastest_first(request)]
     for name, size in request.schedule.block:
         key = f"schedule.block.{name}"
         if name not in names:
@@ -39,7 +39,7 @@ def refusals(request: Request) -> tuple[Refusal, ...]:
 def build(request: Request) -> Kernel:
     lowering = new_lowering(request)
     walked = recognise(request)
-    order = fastest_first(request.group.statements[0], request.context)
+    order = fastest_first(request)
     if walked is not None:
         order = tuple(index for index in order if index != walked.index)
     layout = lay_out(request, lowering, order, dict(request.schedule.block))

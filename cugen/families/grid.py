@@ -15,7 +15,6 @@ from cugen.plan.subscripts import to_integer
 from cugen.plan.symbols import FloorDiv, Integer, Mod, ceil_div, integer
 from cugen.spec import expressions as spec
 from cugen.spec.expressions import IndexValue
-from cugen.spec.model import Statement
 
 AXES = ("x", "y", "z")
 DEFAULT_BLOCK = {1: (256,), 2: (32, 8), 3: (32, 8, 1)}
@@ -30,8 +29,11 @@ class Layout:
     nodes: tuple[Node, ...]
 
 
-def fastest_first(statement: Statement, context: Context) -> tuple[spec.Index, ...]:
-    """The statement's indices, the one that walks the output contiguously first, then from the right to the left."""
+def fastest_first(request: Request) -> tuple[spec.Index, ...]:
+    """The group's indices, the one that walks what it stores contiguously first, then from the right to the left."""
+    statements, context = request.group.statements, request.context
+    temporary = {array.name for array in context.spec.arrays if array.role == "temporary"} - set(request.stored)
+    statement = next((s for s in statements if s.target not in temporary), statements[0])
     target = context.arrays[statement.target]
     order = list(reversed(statement.indices))
     for dimension, subscript in enumerate(statement.subscripts):
@@ -58,7 +60,7 @@ def lay_out(request: Request, lowering: Lowering, order: tuple[spec.Index, ...],
     terms: list[Comparison] = []
     for axis, (index, extent, size) in enumerate(zip(order, extents, block, strict=False)):
         own = thread(AXES[axis], size, lowering) if axis < len(AXES) else integer(0)
-        node = define(index.name, blocks.places[axis] * size + own, lowering)
+        node = define(index.name, blocks.places[axis] * size + own, lowering, below=counts[axis] * size)
         lowering.symbols[index.name] = node.index.symbol
         if not divides(size, extent, request.context):
             terms.append(Comparison(node.index.symbol, "<", extent))

@@ -130,7 +130,7 @@ def _recognise(request: Request) -> Work:
         work_request = replace(request, group=replace(request.group, statements=statements))
         work = Work(work_request, arrays, statements[0].indices, Width(max(_SIZES), ""))
     else:
-        order = fastest_first(request.group.statements[0], context)
+        order = fastest_first(request)
         work = Work(request, context.arrays, order, Width(max(_SIZES), ""))
     places = [(read.array, read.subscripts) for read in work.wide_reads]
     places += [(s.target, s.subscripts) for s in work.statements if work.is_stored(s)]

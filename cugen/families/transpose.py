@@ -83,7 +83,7 @@ def refusals(request: Request) -> tuple[Refusal, ...]:
 
 
 def _recognise(request: Request) -> Turn | Refusal:
-    order = fastest_first(request.group.statements[0], request.context)
+    order = fastest_first(request)
     answers = [_turned(request, across, order) for across in order if _is_row(request, across)]
     if not answers:
         return Refusal(f"neighbours along {order[0].name} are no neighbours in every output")
