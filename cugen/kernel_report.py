@@ -7,9 +7,10 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
 
+from cugen.analysis.dynamic import analyze_any_size
 from cugen.analysis.facts import BranchFacts, Facts, facts
 from cugen.analysis.launch import Resources
-from cugen.analysis.report import AccessReport, analyze_kernel
+from cugen.analysis.report import AccessReport
 from cugen.analysis.sentences import Sentence, sentences
 from cugen.emit.nodes import NodePrinter
 from cugen.kernel import Kernel, generate
@@ -25,7 +26,7 @@ from cugen.targets.target import Cache
 class LaunchReport:
     """One launch: its accesses in the order of the source, and its facts.
 
-    `accesses` is empty where a param has no value; `facts.unknown` then says so.
+    Where a param has no value, an access has its worst request and no totals, and `facts.unknown` names the param.
     """
 
     kernel: str
@@ -109,13 +110,13 @@ def analyze(
     place = known_device(device) if isinstance(device, str) else device
     aim = target if target is not None else (place.target if place else made.spec.target)
     values = _values(made.spec, context, params or {})
-    is_open = len(values) < len(made.spec.params)
+    open_ = {str(context.symbols[p.name]): p.multiple_of for p in made.spec.params}
+    open_ = {name: multiple for name, multiple in open_.items() if name not in values}
     launches = []
     for launch in made.plan.kernels:
-        accesses: tuple[AccessReport, ...] = ()
-        if not is_open:
-            reported = analyze_kernel(launch, aim, values, offsets=offsets, bank_bytes=bank_bytes, cache=cache)
-            accesses = reported.accesses
+        accesses = analyze_any_size(
+            launch, aim, values, open_, offsets=offsets, bank_bytes=bank_bytes, cache=cache
+        ).accesses
         own = (resources or {}).get(launch.name)
         found = facts(launch, context, aim, values, device=place, resources=own, accesses=accesses)
         printer = NodePrinter(dict(launch.ranges), dict(made.plan.scalar_symbols), dict(made.plan.param_symbols))

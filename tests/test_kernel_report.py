@@ -31,6 +31,7 @@ arrays:
   A: {shape: [N], dtype: float32}
   C: {shape: [N], dtype: float32}
 compute: C[i] = A[i] * S
+schedule: {family: direct}
 """
 
 
@@ -96,6 +97,15 @@ def test_params_give_dynamic_params_their_values_and_no_others():
             cugen.analyze(spec, params={name: 64})
     with pytest.raises(ValueError, match="known are none"):
         cugen.analyze(spec_of(TWO_LAUNCHES), params={"M": 64})
+
+
+def test_without_a_value_each_access_has_its_worst_request_and_no_totals():
+    (launch,) = cugen.analyze(spec_of(DYNAMIC)).kernels
+    assert launch.facts.unknown == "N has no value"
+    for access in launch.accesses:
+        assert access.totals is None
+        assert (access.per_request.worst, access.per_request.worst_ideal) == (4, 4)
+    assert launch.to_dict()["accesses"][0]["cost"] is None
 
 
 def test_a_device_alone_says_which_target_is_meant():

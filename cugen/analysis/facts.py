@@ -64,7 +64,7 @@ class ConstantFacts:
     """`bytes_used` of all that the file keeps in constant memory, of `budget` bytes.
 
     `loads` are warp instructions that read it; `requests` those that they take, one for each distinct address of a
-    warp, so equal if all are uniform. Both are None where a subscript depends on data.
+    warp, so equal if all are uniform. Both are None where a subscript depends on data, or a param has no value.
     """
 
     bytes_used: int

@@ -135,7 +135,8 @@ def _constant(facts: Facts) -> Iterator[Sentence]:
         return
     share = f"{found.bytes_used:,} of {found.budget:,} bytes"
     if found.loads is None or found.requests is None:
-        yield "constants", f"{share}; unknown whether the reads are uniform: an address depends on data"
+        reason = facts.unknown or "an address depends on data"
+        yield "constants", f"{share}; how many requests the reads take is unknown: {reason}"
     elif not found.loads:
         yield "constants", f"{share}; only scalars are read from it, one address for all lanes"
     elif found.is_uniform:

@@ -45,11 +45,17 @@ def _table(launch: LaunchReport) -> Iterator[str]:
 
 
 def _cells(report: AccessReport) -> Sequence[str]:
+    """Totals over the launch; where a size isn't known, what the worst request of a warp costs."""
     access = f"{report.access.kind:<5} {report.text}"
-    if report.totals is None:
-        return access, "?", "?", "?", "?", report.verdict
-    cost = f"{report.cost:,} {report.unit}"
-    return access, f"{report.totals.warps:,}", cost, f"{report.ideal:,}", f"{report.ratio:.2f}", report.verdict
+    ratio = "?" if report.ratio is None else f"{report.ratio:.2f}"
+    if report.totals is not None:
+        warps, cost, ideal = f"{report.totals.warps:,}", f"{report.cost:,} {report.unit}", f"{report.ideal:,}"
+    elif report.per_request is not None:
+        each = report.per_request
+        warps, cost, ideal = "each", f"{each.worst:,} {report.unit}", f"{each.worst_ideal:,}"
+    else:
+        warps = cost = ideal = "?"
+    return access, warps, cost, ideal, ratio, report.verdict
 
 
 def _reasons(launch: LaunchReport) -> Iterator[str]:

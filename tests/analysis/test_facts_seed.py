@@ -258,3 +258,39 @@ def test_the_16x16_tile_on_a_g80_is_still_just_bound_by_memory():
 def test_the_ridge_is_peak_by_bandwidth():
     slow = replace(device("H100"), bandwidth=3e12)
     assert launch_of(copy(256), device=slow).facts.roofline.ridge == pytest.approx(22.3)
+
+
+def test_tiles_in_dynamic_memory_follow_each_other_in_bytes_and_the_launch_asks_for_both():
+    spec = spec_of("""
+params: {N: 64}
+arrays:
+  A: {shape: [N, N], dtype: float32, memory: {space: shared, dynamic: true, pad: 1}}
+  B: {shape: [N, N], dtype: float32, memory: {space: shared, dynamic: true}}
+  C: {shape: [N, N], dtype: float32}
+compute: C[m, n] = sum(A[m, k] * B[k, n], k)
+schedule: {block: {m: 16, n: 16}, step: {k: 16}}
+""")
+    kernel = cugen.generate(spec)
+    tiles = {a.access.array.name: a.access.array for a in launch_of(spec).accesses if a.space == "shared"}
+    first, second = 16 * 17 * 4, 16 * 16 * 4
+    assert [tiles[name].dynamic_offset for name in "AB"] == [0, first]
+    assert f"shared_memory + {first}" in kernel.source
+    assert launch_of(spec).facts.occupancy.shared_bytes == first + second
+
+
+def test_registers_are_not_shared_memory_register_tiles_take_fewer_wavefronts_for_the_same_work():
+    def wavefronts(thread: int) -> int:
+        text = f"""
+params: {{N: 128}}
+arrays:
+  A: {{shape: [N, N], dtype: float32, memory: {{space: shared, pad: 1}}}}
+  B: {{shape: [N, N], dtype: float32, memory: shared}}
+  C: {{shape: [N, N], dtype: float32}}
+compute: C[m, n] = sum(A[m, k] * B[k, n], k)
+schedule: {{block: {{m: 64, n: 64}}, thread: {{m: {thread}, n: {thread}}}, step: {{k: 16}}}}
+"""
+        launch = launch_of(spec_of(text))
+        assert launch.facts.work.all_flop == 2 * 128**3
+        return sum(a.cost for a in launch.accesses if a.space == "shared" and a.access.kind == "load")
+
+    assert wavefronts(2) == 2 * wavefronts(4)

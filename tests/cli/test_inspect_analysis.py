@@ -95,7 +95,10 @@ def test_an_access_that_depends_on_data_has_no_numbers(cli: Cli, tmp_path: Path,
 
 
 def test_a_dynamic_param_may_be_given_a_value_or_stays_open(cli: Cli, tmp_path: Path, no_compiler: None) -> None:
-    assert "N has no value" in unwrapped(page(cli, tmp_path, DYNAMIC))
+    open_ = page(cli, tmp_path, DYNAMIC)
+    assert "N has no value" in unwrapped(open_)
+    row = next(line for line in open_.splitlines() if line.startswith("  load  x["))
+    assert row.split()[-5:-1] == ["16", "sectors", "16", "1.00"]
     text = page(cli, tmp_path, DYNAMIC, "--set", "N=4096")
     assert "N has no value" not in unwrapped(text)
     assert "4,096 FLOP in float32" in text
