@@ -44,9 +44,12 @@ def thread(axis: str, size: int, lowering: Lowering) -> Integer:
     return _builtin(f"threadIdx.{axis}", integer(size), size, lowering) if size > 1 else integer(0)
 
 
-def define(wish: str, definition: Integer, lowering: Lowering) -> Define:
-    """A named index; its values are known from now on."""
-    index = Index(lowering.names.allocate(wish), definition, bounds(definition, lowering.ranges))
+def define(wish: str, definition: Integer, lowering: Lowering, *, below: Integer | None = None) -> Define:
+    """A named index; its values are known from now on, also where only `below` tells how large they get."""
+    low, high = bounds(definition, lowering.ranges)
+    if below is not None:
+        high = min(high, max(bounds(below, lowering.ranges)[1] - 1, low))
+    index = Index(lowering.names.allocate(wish), definition, (low, high))
     lowering.ranges[index.symbol] = index.range
     return Define(index)
 
