@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 import sympy
@@ -12,7 +13,7 @@ from cugen.plan.scopes import Scope
 from cugen.plan.subscripts import to_guard, to_integer
 from cugen.plan.symbols import Integer, Maximum, Minimum, bounds, integer
 from cugen.spec import expressions as spec
-from cugen.spec.expressions import Const, Expr, Local, Op, Reduce, free_indices
+from cugen.spec.expressions import Const, Expr, Local, Op, Read, Reduce, Scan, Select, free_indices, walk
 from cugen.spec.types import BOOL, INT64, DType
 
 if TYPE_CHECKING:
@@ -85,15 +86,8 @@ def _loop(
             start = bound.right if lowering.is_below(start, bound.right + 1) else Maximum(start, bound.right)
     certain = bounds(stop - start, lowering.ranges)[0] >= 1
     body = Scope(scope, frozenset((index.name,)), certain=certain)
-    here = [c for c in remaining if not free_indices(c) & later]
-    if rest and here:
-        chosen = lower_condition(lowering, _conjunction(here), body)
-        inner = Scope(body, certain=False)
-        remaining = [c for c in remaining if c not in here]
-        _loop(lowering, reduction, tuple(rest), tuple(remaining), local, extreme, inner)
-        body.nodes.append(If(chosen, tuple(inner.nodes)))
-    else:
-        _loop(lowering, reduction, tuple(rest), tuple(remaining), local, extreme, body)
+    here, below = _split(remaining, later) if rest else ((), tuple(remaining))
+    _where(here, lowering, body, lambda inner: _loop(lowering, reduction, tuple(rest), below, local, extreme, inner))
     lowering.active.remove(symbol.name)
     high = bounds(stop - start, lowering.ranges)[1]
     loop = Loop(Index(symbol.name, symbol, lowering.ranges[symbol]), start, stop, unroll=high <= lowering.unroll)
@@ -145,25 +139,55 @@ def _loop_bound(lowering: Lowering, condition: Expr, symbol: sympy.Symbol) -> Co
             return Comparison(symbol, ">=", limit)
 
 
-def lower_condition(lowering: Lowering, condition: Expr, scope: Scope) -> Condition:
-    """A guard where indices alone decide; else the value of the condition, its loads in `scope`."""
+def lower_condition(lowering: Lowering, condition: Expr, scope: Scope) -> Condition | None:
+    """A guard where indices alone decide; else the value of the condition, its loads in `scope`. None where it always
+    holds."""
     guard = lowering.guard(condition)
-    return guard if guard is not None else lowering.lower(condition, scope)
+    if guard is None:
+        return lowering.lower(condition, scope)
+    return guard if guard.terms else None
+
+
+def _split(conditions: list[Expr], later: set[str]) -> tuple[tuple[Expr, ...], tuple[Expr, ...]]:
+    """The conditions that can be tested before the loops over `later` begin, and those that can't: data may be read
+    only where all conditions before it hold."""
+    here: list[Expr] = []
+    below: list[Expr] = []
+    for condition in conditions:
+        stays = not free_indices(condition) & later and not (below and _reads(condition))
+        (here if stays else below).append(condition)
+    return tuple(here), tuple(below)
+
+
+def _where(conditions: tuple[Expr, ...], lowering: Lowering, scope: Scope, fill: Callable[[Scope], None]) -> None:
+    """Lets `fill` put its nodes where the conditions hold: indices are compared first, then data is read."""
+    pure = [condition for condition in conditions if not _reads(condition)]
+    if not conditions:
+        fill(scope)
+        return
+    first = _conjunction(pure) if pure else conditions[0]
+    rest = tuple(c for c in conditions if _reads(c)) if pure else conditions[1:]
+    condition = lower_condition(lowering, first, scope)
+    inner = scope if condition is None else Scope(scope, certain=False)
+    _where(rest, lowering, inner, fill)
+    if condition is not None:
+        scope.nodes.append(If(condition, tuple(inner.nodes)))
+
+
+def _reads(condition: Expr) -> bool:
+    return any(isinstance(node, Read | Reduce | Scan) for node in walk(condition))
 
 
 def _accumulate(
     lowering: Lowering, reduction: Reduce, conditions: tuple[Expr, ...], local: Local, extreme: Local, scope: Scope
 ) -> None:
-    if conditions:
-        condition = lower_condition(lowering, _conjunction(list(conditions)), scope)
-        inner = Scope(scope, certain=False)
-        _accumulate(lowering, reduction, (), local, extreme, inner)
-        scope.nodes.append(If(condition, tuple(inner.nodes)))
-        return
-    value = lowering.lower(reduction.body, scope)
-    if reduction.kind == "sum":
-        bound_sum(lowering, reduction, local, value)
-    scope.nodes.extend(_step(lowering, reduction, local, extreme, value))
+    def step(inner: Scope) -> None:
+        value = lowering.lower(reduction.body, inner)
+        if reduction.kind == "sum":
+            bound_sum(lowering, reduction, local, value)
+        inner.nodes.extend(_step(lowering, reduction, local, extreme, value))
+
+    _where(conditions, lowering, scope, step)
 
 
 def bound_sum(lowering: Lowering, reduction: Reduce, local: Local, term: Expr) -> None:
@@ -221,10 +245,14 @@ def combine(kind: str, running: Expr, value: Expr) -> Expr:
 
 
 def _conjuncts(where: Expr | None) -> tuple[Expr, ...]:
+    """What must hold, in the order in which it is tested: `a and b`, where b reads data, is `b if a else false`."""
     if where is None:
         return ()
-    if isinstance(where, Op) and where.name == "and":
-        return tuple(part for arg in where.args for part in _conjuncts(arg))
+    match where:
+        case Op(name="and", args=parts):
+            return tuple(condition for part in parts for condition in _conjuncts(part))
+        case Select(condition=first, then=second, orelse=Const(value=False)):
+            return (*_conjuncts(first), *_conjuncts(second))
     return (where,)
 
 

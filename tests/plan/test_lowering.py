@@ -130,6 +130,39 @@ def test_a_condition_on_data_is_loaded_and_tested_first(body):
     ]
 
 
+def test_a_value_that_is_tested_and_summed_is_loaded_once(body):
+    found = body("Y[i] = sum(A[k], k, where=A[k] > 0)", A="8", Y="8")
+    assert found[1:5] == ["for k in 0 .. 8", "  load a = A[k]", "  if gt(a, 0.0)", "    sum = add(sum, a)"]
+
+
+def test_bounds_beside_a_condition_on_data_are_bounds_still(body):
+    block = "Y[i] = sum(A[k, l], k, l, where=k < i and l < k and B[k] > 0)"
+    assert body(block, A="8, 8", B="8", Y="8")[1:6] == [
+        "for k in 0 .. i",
+        "  for l in 0 .. k",
+        "    load b = B[k]",  # no farther out: the spec reads it where l < k alone
+        "    if gt(b, 0.0)",
+        "      load a = A[k, l]",
+    ]
+
+
+def test_data_is_read_only_where_the_conditions_before_it_hold(body):
+    found = body("Y[i] = sum(A[k], k, where=k % 2 == 0 and B[k] > 0)", A="8", B="8", Y="8")
+    assert found[2:5] == ["  if Mod(k, 2) == 0", "    load b = B[k]", "    if gt(b, 0.0)"]
+    found = body("Y[i] = sum(A[k], k, where=k < L[i] and B[k] > 0)", A="8", B="8", L="8; int32", Y="8")
+    assert found[3:6] == ["  if lt(k, int64(l))", "    load b = B[k]", "    if gt(b, 0.0)"]
+
+
+def test_a_condition_on_data_that_comes_first_stands_before_inner_loops(body):
+    found = body("Y[i] = sum(A[k, l], k, l, where=B[k] > 0 and l < k)", A="8, 8", B="8", Y="8")
+    assert found[1:5] == ["for k in 0 .. 8", "  load b = B[k]", "  if gt(b, 0.0)", "    for l in 0 .. k"]
+
+
+def test_a_condition_that_always_holds_is_not_tested(body):
+    found = body("Y[i] = sum(A[k], k, where=2 * k >= 0)", A="8", Y="8")
+    assert found[1:3] == ["for k in 0 .. 8", "  load a = A[k]"]
+
+
 def test_an_empty_reduction_has_the_value_that_the_loop_begins_with(body):
     first = {
         "sum": "let sum = 0",
