@@ -18,5 +18,5 @@ def disassemble(cubin: bytes, *, lines: bool = True) -> str:
         raise ToolMissing("nvdisasm", _CURE)
     with tempfile.TemporaryDirectory(prefix="cugen-") as folder:
         (Path(folder) / "image.cubin").write_bytes(cubin)
-        options = ["--print-code", *(["--print-line-info"] if lines else [])]
+        options = ["--print-code", *(["--print-line-info-inline"] if lines else [])]
         return process.compile_with([str(program), *options, "image.cubin"], "image.cubin", Path(folder))

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 _SYMBOLS = 2  # SHT_SYMTAB
 _NO_BITS = 8  # SHT_NOBITS: the section has a size and no contents
 _FUNCTION = 2  # STT_FUNC
+_OBJECT = 1  # STT_OBJECT
 _GLOBAL = 1  # STB_GLOBAL
 _SIZED_PAYLOAD = 4  # EIFMT_SVAL
 _FRAME_SIZE = 0x11  # EIATTR_FRAME_SIZE: bytes of stack
@@ -120,3 +121,23 @@ def _records(content: bytes, attribute: int) -> Iterator[bytes]:
 
 def _text(image: bytes, start: int) -> str:
     return image[start : image.index(b"\0", start)].decode()
+
+
+def section(image: bytes, name: str) -> bytes:
+    """The contents of a section, such as `.nv.constant2.<kernel>`; empty where the cubin has none of that name."""
+    found = next((s for s in _sections(image) if s.name == name and s.kind != _NO_BITS), None)
+    return image[found.offset : found.offset + found.size] if found else b""
+
+
+def constants(image: bytes) -> dict[str, tuple[int, int]]:
+    """Offset and bytes in constant bank 3 of each `__constant__` variable, by name, in order of the offsets."""
+    sections = _sections(image)
+    found: dict[str, tuple[int, int]] = {}
+    for table in sections:
+        if table.kind != _SYMBOLS:
+            continue
+        for number in range(table.size // 24):
+            name, info, _, index, offset, size = struct.unpack_from("<IBBHQQ", image, table.offset + 24 * number)
+            if info & 15 == _OBJECT and index < len(sections) and sections[index].name == ".nv.constant3":
+                found[_text(image, sections[table.link].offset + name)] = (offset, size)
+    return dict(sorted(found.items(), key=lambda item: item[1]))

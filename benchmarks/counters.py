@@ -1,0 +1,304 @@
+"""Hardware counters of every gallery kernel against what its plan predicts of the code as it was compiled.
+
+    python benchmarks/counters.py capture DIR          on a machine with a GPU and Nsight Compute
+    python benchmarks/counters.py compare DIR FILE     anywhere: the predictions, and the verdict in FILE
+    python benchmarks/counters.py play [KERNEL ...]    launches each kernel once; what `capture` profiles
+
+DIR gets the counters as Nsight Compute prints them, those of each instruction, the cubins that ran with their sources,
+and the machine. FILE, such as docs/results/counters_h200.json, has predicted and measured values: for each launch, and
+for each access as it was written and as it was compiled. The exit code is 1 where one differs.
+"""
+
+from __future__ import annotations
+
+import argparse
+import csv
+import datetime
+import functools
+import io
+import json
+import platform
+import re
+import shutil
+import subprocess
+import sys
+import zipfile
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import cugen
+from cugen.analysis.compiled import CompiledAccess, CompiledKernel, compiled_kernels
+from cugen.analysis.predictions import METRICS, predictions
+from cugen.emit.resources import data_folder
+from cugen.kernel import Kernel, generate
+from cugen.plan.context import make_context
+from cugen.run.gpu import GpuDevice, target_for
+from cugen.run.inputs import draw, known_params
+from cugen.run.verify import make_job
+from cugen.spec.load import load_all
+from cugen.spec.model import Spec
+from cugen.toolchain.cuda import compile_cubin
+
+DYNAMIC = 1000  # what dynamic params are set to, rounded down to what they are multiples of
+TIMEOUT_SECONDS = 500
+VERDICTS = ("equal", "different", "not predicted", "not measured")
+PER_INSTRUCTION = {
+    "executed": "Instructions Executed",
+    "lanes": "Predicated-On Thread Instructions Executed",
+    "wavefronts": "L1 Wavefronts Shared",
+    "sectors": "L2 Theoretical Sectors Global",
+}
+
+Figures = Mapping[str, Mapping[str, int]]  # by an instruction's address and by name
+
+
+def kernels(names: tuple[str, ...] = ()) -> Iterator[Kernel]:
+    """The gallery's kernels in the order of the files, or those that are named."""
+    for path in sorted(data_folder("specs").glob("*.yaml")):
+        for spec in load_all(path):
+            if not names or spec.kernel in names:
+                yield generate(spec)
+
+
+def sizes(spec: Spec) -> dict[str, int]:
+    """A value for each dynamic param."""
+    return {p.name: DYNAMIC // p.multiple_of * p.multiple_of for p in spec.params if p.is_dynamic}
+
+
+def play(names: tuple[str, ...]) -> None:
+    """Launches each kernel once."""
+    device = GpuDevice()
+    for kernel in kernels(names):
+        dynamic = sizes(kernel.spec)
+        inputs = draw(kernel.spec, known_params(kernel.spec, dynamic), seed=1)
+        outcome = device.run(make_job(kernel.source, kernel.manifest, inputs, dynamic, repeat=0))
+        for fault in outcome.faults:
+            raise SystemExit(f"{kernel.name}: {fault.kind}: {fault.message}")
+
+
+def profile(options: list[str], names: tuple[str, ...], launches: tuple[str, ...]) -> tuple[list[str], str]:
+    """Runs Nsight Compute over `play`; its command line and output."""
+    only = f"regex:^({'|'.join(launches)})$"
+    line = ["ncu", "--clock-control", "none", "--csv", "--kernel-name", only, *options]
+    line += [sys.executable, __file__, "play", *names]
+    done = subprocess.run(line, capture_output=True, text=True, timeout=TIMEOUT_SECONDS)
+    if done.returncode:
+        raise SystemExit(f"ncu ended with {done.returncode}:\n{(done.stdout + done.stderr)[-3000:]}")
+    return line, done.stdout
+
+
+def capture(folder: Path, names: tuple[str, ...] = ()) -> None:
+    """Profiles the kernels and writes counters.csv, instructions.json, cubins.zip and machine.json."""
+    folder.mkdir(parents=True, exist_ok=True)
+    chosen = list(kernels(names))
+    launches = tuple(launch.kernel for kernel in chosen for launch in kernel.manifest.launches)
+    line, table = profile(["--page", "raw", "--metrics", ",".join(METRICS)], names, launches)
+    (folder / "counters.csv").write_text(table)
+    _, table = profile(["--page", "source", "--section", "SourceCounters"], names, launches)
+    (folder / "instructions.json").write_text(json.dumps(read_instructions(table)))
+    import pycuda.driver as driver
+
+    driver.init()
+    device = driver.Device(0)
+    capability = "sm_{}{}".format(*device.compute_capability())
+    with zipfile.ZipFile(folder / "cubins.zip", "w", zipfile.ZIP_DEFLATED) as archive:
+        for kernel in chosen:
+            target = target_for(kernel.manifest, capability)
+            cubin = compile_cubin(kernel.source, kernel.manifest.kernel, target)
+            archive.writestr(f"{kernel.name}.cubin", cubin.image)
+            archive.writestr(f"{kernel.name}.cu", kernel.source)
+            archive.writestr(f"{kernel.name}.json", json.dumps(list(kernel.access_lines().items())))
+    version = subprocess.run(["ncu", "--version"], capture_output=True, text=True, check=True).stdout
+    machine = {
+        "device": device.name(),
+        "capability": capability,
+        "driver": driver.get_driver_version(),
+        "compiler": cubin.compiler,
+        "profiler": re.findall(r"Version (\S+)", version)[-1],
+        "date": datetime.date.today().isoformat(),
+        "python": platform.python_version(),
+        "cugen": cugen.__version__,
+        "command": " ".join(line).replace(sys.executable, "python").replace(__file__, "benchmarks/counters.py"),
+    }
+    (folder / "machine.json").write_text(json.dumps(machine, indent=1) + "\n")
+
+
+def read_counters(text: str) -> dict[str, dict[str, int]]:
+    """Counters by kernel and metric from Nsight Compute's raw CSV page, where a row of units follows the names."""
+    lines = text.splitlines()
+    start = next((n for n, line in enumerate(lines) if line.startswith('"ID"')), None)
+    if start is None:
+        raise ValueError("no table of Nsight Compute: " + " ".join(lines[-3:]))
+    found: dict[str, dict[str, int]] = {}
+    for row in csv.DictReader(io.StringIO("\n".join(lines[start:]))):
+        if row["ID"]:
+            name = row["Kernel Name"].partition("(")[0]
+            found[name] = {metric: int(float(row[metric].replace(",", ""))) for metric in METRICS if metric in row}
+    return found
+
+
+def read_instructions(text: str) -> dict[str, dict[str, dict[str, int]]]:
+    """What Nsight Compute's source page says of each instruction, by kernel and address in the kernel."""
+    found: dict[str, dict[str, dict[str, int]]] = {}
+    names: list[str] = []
+    first = 0
+    for row in csv.reader(text.splitlines()):
+        if row[:1] == ["Kernel Name"]:
+            kernel = found.setdefault(row[1].partition("(")[0], {})
+            first = 0
+        elif row[:1] == ["Address"]:
+            names = row
+        elif row and row[0].startswith("0x"):
+            values = dict(zip(names, row, strict=False))
+            first = first or int(row[0], 16)
+            figures = {name: int(values[column]) for name, column in PER_INSTRUCTION.items() if column in values}
+            kernel[str(int(row[0], 16) - first)] = figures
+    return found
+
+
+def as_compiled(kernel: Kernel, image: bytes, lines: Mapping[int, int], target: str) -> tuple[CompiledKernel, ...]:
+    """The launches as a cubin has them; `lines` are those of the accesses in the source that it is from."""
+    symbols = make_context(kernel.spec).symbols
+    known = known_params(kernel.spec, sizes(kernel.spec))
+    params = {symbols[name].name: value for name, value in known.items()}
+    return compiled_kernels(kernel.plan, kernel.spec, lines, image, target, params)
+
+
+def compare(folder: Path, output: Path | None) -> int:
+    """Writes what was predicted and measured; the number of figures that differ."""
+    machine = json.loads((folder / "machine.json").read_text())
+    counters = read_counters((folder / "counters.csv").read_text())
+    instructions = json.loads((folder / "instructions.json").read_text())
+    rows: list[dict[str, Any]] = []
+    with zipfile.ZipFile(folder / "cubins.zip") as archive:
+        names = {name.removesuffix(".cubin") for name in archive.namelist() if name.endswith(".cubin")}
+        for kernel in kernels():
+            if kernel.name not in names:
+                continue
+            if _code(archive.read(f"{kernel.name}.cu").decode()) != _code(kernel.source):
+                raise SystemExit(f"{kernel.name}: the source has changed since the counters were read")
+            lines = dict(json.loads(archive.read(f"{kernel.name}.json")))
+            image = archive.read(f"{kernel.name}.cubin")
+            for launch in as_compiled(kernel, image, lines, machine["capability"]):
+                rows.append(launch_row(launch, counters.get(launch.kernel, {}), instructions.get(launch.kernel, {})))
+    summary: dict[str, Any] = {
+        "counters": _verdicts([row for launch in rows for row in launch["counters"].values()]),
+        "accesses": _verdicts(
+            [access["figures"][name] for launch in rows for access in launch["accesses"] for name in access["figures"]]
+        ),
+        "unexplained instructions": sum(len(launch["unexplained"]) for launch in rows),
+    }
+    if output:
+        output.parent.mkdir(parents=True, exist_ok=True)
+        output.write_text(_text({**machine, "summary": summary, "kernels": rows}))
+    for launch_found in rows:
+        for metric, row in launch_found["counters"].items():
+            if row["verdict"] != "equal":
+                print(launch_found["kernel"], metric, json.dumps(row))
+        for access in launch_found["accesses"]:
+            for name, row in access["figures"].items():
+                if row["verdict"] != "equal":
+                    print(launch_found["kernel"], access["array"], "line", access["line"], name, json.dumps(row))
+    print(json.dumps(summary))
+    return sum(int(summary[part][bad]) for part in ("counters", "accesses") for bad in ("different", "not measured"))
+
+
+def launch_row(launch: CompiledKernel, counters: Mapping[str, int], instructions: Figures) -> dict[str, Any]:
+    """What was predicted and measured of a launch, of each of its accesses, and what nothing explains."""
+    rows = {}
+    for metric, prediction in predictions(launch).items():
+        own = sum(instructions.get(str(address), {}).get("executed", 0) for address in prediction.besides)
+        value = None if prediction.value is None else prediction.value + own
+        rows[metric] = _row(value, counters.get(metric), prediction.reason)
+        if prediction.besides:
+            rows[metric]["of these the compiler's own, as measured"] = own
+    return {
+        "kernel": launch.kernel,
+        "counters": rows,
+        "accesses": [_access_row(access, instructions) for access in launch.accesses if access.space != "constant"],
+        "unexplained": [f"{i.address:#x} {i.opcode}, line {i.line}" for i in launch.unexplained],
+    }
+
+
+def _access_row(access: CompiledAccess, instructions: Figures) -> dict[str, Any]:
+    measured = [instructions[str(i.address)] for i in access.instructions if str(i.address) in instructions]
+    rows = {}
+    for name in ("lanes", "wavefronts" if access.space == "shared" else "sectors"):
+        predicted = None if access.compiled is None else sum(getattr(t, name) for t in access.compiled)
+        known = len(measured) == len(access.instructions)
+        rows[name] = _row(predicted, sum(m[name] for m in measured) if known else None, access.reason)
+    return {
+        "array": access.access.array.symbol,
+        "kind": f"{access.space} {access.access.kind}",
+        "line": access.line,
+        "as written": {"bytes": access.written_bytes, "executions": access.written.warps if access.written else None},
+        "as compiled": {
+            "instructions": len(access.instructions),
+            "bytes": sorted({i.bytes for i in access.instructions}),
+            "executions": access.executions,
+            "changes": list(access.changes),
+        },
+        "figures": rows,
+    }
+
+
+def _verdicts(rows: list[dict[str, Any]]) -> dict[str, int]:
+    return {verdict: sum(row["verdict"] == verdict for row in rows) for verdict in VERDICTS}
+
+
+def _row(predicted: int | None, measured: int | None, reason: str) -> dict[str, Any]:
+    row: dict[str, Any] = {"predicted": predicted, "measured": measured}
+    if measured is None:
+        return {**row, "verdict": "not measured"}
+    if predicted is None:
+        return {**row, "verdict": "not predicted", "reason": reason}
+    return {**row, "verdict": "equal" if predicted == measured else "different"}
+
+
+def _code(source: str) -> list[str]:
+    """The source without its comments and empty lines."""
+    return [code for line in source.splitlines() if (code := line.partition("//")[0].rstrip())]
+
+
+def _text(result: Mapping[str, Any]) -> str:
+    """JSON with a figure on each line."""
+    text = json.dumps(result, indent=1, ensure_ascii=False)
+    return (
+        re.sub(r"\{\n\s+\"(?:predicted|bytes|instructions)\"[^{}]*\}", lambda m: re.sub(r"\n\s*", " ", m[0]), text)
+        + "\n"
+    )
+
+
+@functools.cache
+def missing() -> str:
+    """Why no counters can be read on this machine; empty where they can."""
+    from cugen.run.gpu import available
+
+    return available() or ("" if shutil.which("ncu") else "Nsight Compute (ncu) is not on PATH")
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    commands = parser.add_subparsers(dest="command", required=True)
+    capturing = commands.add_parser("capture")
+    capturing.add_argument("folder", type=Path)
+    capturing.add_argument("names", nargs="*")
+    comparing = commands.add_parser("compare")
+    comparing.add_argument("folder", type=Path)
+    comparing.add_argument("output", type=Path, nargs="?")
+    commands.add_parser("play").add_argument("names", nargs="*")
+    options = parser.parse_args()
+    if options.command == "play":
+        play(tuple(options.names))
+        return 0
+    if options.command == "capture":
+        if reason := missing():
+            raise SystemExit(f"no counters can be read here: {reason}")
+        capture(options.folder, tuple(options.names))
+        return 0
+    return 1 if compare(options.folder, options.output) else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,250 @@
+"""What the address of each memory instruction is made of, by following integer arithmetic through the machine code.
+
+A register's value is a linear form: a constant and multiples of symbols, modulo 2^32 (of 64-bit addresses the low
+half is followed, which tells pointers apart). Symbols are arguments (`c[0x0][0x210]`), special registers (`SR_TID.X`)
+and whatever isn't linear, named after the instruction that made it. Where paths meet with different values, the first
+one stays with a symbol of the meeting place added: an induction variable keeps the pointer that it started from.
+"""
+
+from __future__ import annotations
+
+import re
+import struct
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+from cugen.toolchain.sass import Instruction, Program
+
+_WORD = 1 << 32
+_PLAIN = re.compile(r"^(-?)(U?R(?:\d+|Z))(?:\.(?:reuse|64|U32|X(\d+)))*$")
+_CONSTANT = re.compile(r"^(-?)(c\[0x[0-9a-f]+\]\[0x[0-9a-f]+\])(?:\.64)?$")
+_NUMBER = re.compile(r"^-?(0x[0-9a-f]+|\d+)$")
+_BRACKETS = re.compile(r"\[([^\[\]]*)\]$")
+
+
+@dataclass(frozen=True)
+class Form:
+    """`constant + Σ coefficient · symbol` modulo 2^32; `terms` are sorted and hold no zero."""
+
+    constant: int = 0
+    terms: tuple[tuple[str, int], ...] = ()
+
+    @staticmethod
+    def of(symbol: str) -> Form:
+        return Form(0, ((symbol, 1),))
+
+    def plus(self, other: Form, times: int = 1) -> Form:
+        sums = dict(self.terms)
+        for name, coefficient in other.terms:
+            sums[name] = (sums.get(name, 0) + coefficient * times) % _WORD
+        return Form(
+            (self.constant + other.constant * times) % _WORD, tuple(sorted((s, c) for s, c in sums.items() if c))
+        )
+
+    @property
+    def symbols(self) -> tuple[str, ...]:
+        return tuple(name for name, _ in self.terms)
+
+    @property
+    def arguments(self) -> tuple[str, ...]:
+        """The words of the constant bank that enter once: the pointer, among them."""
+        return tuple(name for name, coefficient in self.terms if name.startswith("c[") and coefficient == 1)
+
+
+State = dict[str, Form]
+
+
+def address_forms(program: Program, constants: bytes = b"") -> Mapping[int, Form]:
+    """The address of each memory instruction, by the instruction's own place in the code.
+
+    `constants` is the compiler's own constant bank (`c[0x2]`), where a target has one."""
+    return _Flow(program, constants).run()
+
+
+class _Flow:
+    def __init__(self, program: Program, constants: bytes) -> None:
+        self.program, self.constants = program, constants
+        starts = program.block_starts
+        self.blocks = {
+            start: [i for i in program.instructions if start <= i.address < end]
+            for start, end in zip(starts, (*starts[1:], 1 << 62), strict=True)
+        }
+        self.entries: dict[int, State] = {}
+
+    def run(self) -> dict[int, Form]:
+        if not self.blocks:
+            return {}
+        waiting = [min(self.blocks)]
+        self.entries[waiting[0]] = {}
+        found: dict[int, Form] = {}
+        while waiting:
+            start = waiting.pop(0)
+            state = dict(self.entries[start])
+            for instruction in self.blocks[start]:
+                if instruction.space:
+                    found[instruction.address] = self._address(instruction, state)
+                self._step(instruction, state)
+            for goal in self._next(start):
+                if self._merge(goal, state) and goal not in waiting:
+                    waiting.append(goal)
+            waiting.sort()
+        return found
+
+    def _next(self, start: int) -> list[int]:
+        """Blocks that may follow a block."""
+        last = self.blocks[start][-1]
+        goals = [] if last.target is None else [last.target]
+        leaves = not last.predicate and last.name in ("BRA", "EXIT", "RET", "BRX")
+        # `BRA P1, target` is conditional without a predicate of its own
+        conditional = last.name == "BRA" and len(last.operands) > 1
+        if not leaves or conditional:
+            behind = [other for other in self.blocks if other > start]
+            goals += [min(behind)] if behind else []
+        return [goal for goal in goals if goal in self.blocks]
+
+    def _merge(self, goal: int, state: State) -> bool:
+        """Lets `state` flow into a block; whether that changed what is known there."""
+        if goal not in self.entries:
+            self.entries[goal] = dict(state)
+            return True
+        known = self.entries[goal]
+        changed = False
+        for register, old in list(known.items()):
+            new = state.get(register)
+            marker = f"{register}@{goal:x}"
+            if new == old or old == Form.of(marker):
+                continue
+            if new is None:
+                merged = Form.of(marker)
+            elif marker in old.symbols:
+                merged = old if old.arguments == new.arguments else Form.of(marker)
+            else:
+                merged = old.plus(Form.of(marker)) if old.arguments == new.arguments else Form.of(marker)
+            if merged != old:
+                known[register] = merged
+                changed = True
+        return changed
+
+    def _address(self, instruction: Instruction, state: State) -> Form:
+        for operand in instruction.operands:
+            brackets = _BRACKETS.search(operand)
+            if brackets is None or (instruction.space == "constant") != operand.startswith("c["):
+                continue
+            total = Form()
+            for part in brackets[1].replace("+-", "+ -").split("+"):
+                total = total.plus(self._value(part.strip(), state))
+            return total
+        return Form()
+
+    def _value(self, operand: str, state: State) -> Form:
+        if plain := _PLAIN.match(operand):
+            sign, register, scale = plain[1], plain[2], int(plain[3] or 1)
+            if register.endswith("RZ"):
+                return Form()
+            value = state.get(register, Form.of(f"{register}@entry"))
+            return Form().plus(value, -scale if sign else scale)
+        if constant := _CONSTANT.match(operand):
+            return Form().plus(self._bank(constant[2]), -1 if constant[1] else 1)
+        if _NUMBER.match(operand):
+            return Form(int(operand, 0) % _WORD)
+        return Form.of(f"({operand})")
+
+    def _bank(self, name: str) -> Form:
+        if name.startswith("c[0x2]["):
+            place = int(name[7:-1], 16)
+            if place + 4 <= len(self.constants):
+                return Form(struct.unpack_from("<I", self.constants, place)[0])
+        return Form.of(name)
+
+    def _step(self, instruction: Instruction, state: State) -> None:
+        registers = [o for o in instruction.operands if re.fullmatch(r"U?R\d+", o)]
+        if not instruction.operands or not registers or instruction.operands[0] != registers[0]:
+            return
+        target = registers[0]
+        sources = [o for o in instruction.operands[1:] if not re.fullmatch(r"!?U?P(\d+|T)", o)]
+        value = self._result(instruction, [self._value(source, state) for source in sources], sources)
+        state[target] = Form.of(f"op@{instruction.address:x}") if value is None else value
+        for more in range(1, _registers_written(instruction)):
+            prefix, _, number = target.partition("R")
+            state[f"{prefix}R{int(number) + more}"] = self._upper(instruction, sources, more)
+
+    def _upper(self, instruction: Instruction, sources: list[str], place: int) -> Form:
+        if instruction.name in ("LDC", "ULDC") and sources and (bank := _CONSTANT.match(sources[0])):
+            start, at = bank[2].rsplit("[", 1)
+            return self._bank(f"{start}[{int(at[:-1], 16) + 4 * place:#x}]")
+        return Form() if instruction.name == "CS2R" else Form.of(f"op@{instruction.address:x}+{place}")
+
+    def _result(self, instruction: Instruction, values: list[Form], sources: list[str]) -> Form | None:
+        """The value that an instruction writes where that is linear, else None."""
+        rule = _RULES.get(instruction.name)
+        suffixes = instruction.opcode.split(".")[1:]
+        if rule is None or "X" in suffixes or "HI" in suffixes:
+            return None
+        if instruction.name in ("S2R", "S2UR", "CS2R"):
+            return Form() if sources[0] == "SRZ" else Form.of(sources[0])
+        if instruction.name.startswith("HFMA2"):
+            return _half_constant(sources)
+        return rule(values, sources, suffixes)
+
+
+Rule = Callable[[list[Form], list[str], list[str]], Form | None]
+
+
+def _copy(values: list[Form], sources: list[str], suffixes: list[str]) -> Form | None:
+    return values[0] if values else None
+
+
+def _sum(values: list[Form], sources: list[str], suffixes: list[str]) -> Form | None:
+    total = Form()
+    for value in values:
+        total = total.plus(value)
+    return total
+
+
+def _multiply_add(values: list[Form], sources: list[str], suffixes: list[str]) -> Form | None:
+    if len(values) < 3:
+        return None
+    a, b, c = values[:3]
+    if not b.terms:
+        return c.plus(a, b.constant)
+    return None if a.terms else c.plus(b, a.constant)
+
+
+def _shifted_add(values: list[Form], sources: list[str], suffixes: list[str]) -> Form | None:
+    """`LEA d, a, b, s` is `b + (a << s)`."""
+    if len(values) < 3 or values[2].terms:
+        return None
+    return values[1].plus(values[0], 1 << values[2].constant)
+
+
+def _shift(values: list[Form], sources: list[str], suffixes: list[str]) -> Form | None:
+    if "L" not in suffixes or len(values) < 2 or values[1].terms:
+        return None
+    return Form().plus(values[0], 1 << values[1].constant)
+
+
+def _half_constant(sources: list[str]) -> Form | None:
+    """`HFMA2 d, -RZ, RZ, high, low`: a constant made of two half-precision numbers."""
+    if sources[:2] != ["-RZ", "RZ"] or len(sources) < 4:
+        return None
+    try:
+        high, low = (struct.unpack("<H", struct.pack("<e", float(text)))[0] for text in sources[2:4])
+    except ValueError:
+        return None
+    return Form(high << 16 | low)
+
+
+_RULES: dict[str, Rule] = {
+    **dict.fromkeys(("MOV", "UMOV", "MOV32I", "R2UR", "LDC", "ULDC", "S2R", "S2UR", "CS2R", "HFMA2"), _copy),
+    **dict.fromkeys(("IADD3", "UIADD3", "VIADD", "IADD", "UIADD"), _sum),
+    **dict.fromkeys(("IMAD", "UIMAD"), _multiply_add),
+    **dict.fromkeys(("LEA", "ULEA"), _shifted_add),
+    **dict.fromkeys(("SHF", "USHF"), _shift),
+}
+
+
+def _registers_written(instruction: Instruction) -> int:
+    if instruction.kind in ("load", "matrix_load"):
+        return max(1, instruction.bytes // 4)
+    wide = "WIDE" in instruction.opcode or instruction.name == "CS2R"
+    return 2 if wide else 1

@@ -1,0 +1,328 @@
+"""What the compiler made of each access, and what a launch costs as it was compiled.
+
+The .cu says what each thread reads; the compiler merges, unrolls, folds and drops. Hardware counters see the second.
+So each access is reported twice: *as written*, in the instructions that the source shows, and *as compiled*, in those
+that the disassembly shows. Every memory instruction belongs to an access, to a purpose of the compiler's own, or is
+listed as unexplained.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from cugen.analysis import reshaping
+from cugen.analysis.addresses import address_forms
+from cugen.analysis.matching import SPACES, Matches, Placed, match
+from cugen.analysis.report import site_totals
+from cugen.analysis.sites import DATA_DECIDES, Site, sites
+from cugen.analysis.totals import Totals, Unknown
+from cugen.plan.ir import Access, For, Kernel, Plan, accesses, walk_nodes
+from cugen.plan.symbols import FloorDiv, bounds, integer, symbol
+from cugen.spec.model import Spec
+from cugen.targets import Target
+from cugen.targets import target as known_target
+from cugen.toolchain import elf, sass
+from cugen.toolchain.disassembler import disassemble
+from cugen.toolchain.sass import Instruction, Program
+
+_BANK = re.compile(r"c\[0x3\]\[([^\]]*)\]")
+_POINTER_BYTES = 8
+
+
+@dataclass(frozen=True)
+class CompiledAccess:
+    """One access as written and as compiled.
+
+    written_bytes: what one lane moves at once in the source. instructions: those that carry the access out.
+    changes: what the compiler did, as sentences; empty where each execution in the source is one of an instruction.
+    written, compiled: exact totals over the launch; None where they depend on data or on what isn't modelled, for the
+    `reason` given. executions: in how many warps its instructions run, known also where only the addresses are data.
+    """
+
+    access: Access
+    space: str
+    line: int
+    written_bytes: int
+    instructions: tuple[Instruction, ...]
+    changes: tuple[str, ...]
+    written: Totals | None
+    compiled: tuple[Totals, ...] | None
+    executions: int | None
+    reason: str = ""
+
+
+@dataclass(frozen=True)
+class CompiledKernel:
+    """All accesses of one kernel outside registers, and the memory instructions that belong to none of them.
+
+    warps: those that the launch starts. own: instructions of the compiler's own, by purpose. shared_out: those that
+    more than one access could have asked for, dealt out in turn. unexplained: those that nothing in the plan asks for.
+    """
+
+    kernel: str
+    target: str
+    warps: int
+    program: Program
+    accesses: tuple[CompiledAccess, ...]
+    own: Mapping[str, tuple[Instruction, ...]]
+    shared_out: tuple[Instruction, ...]
+    unexplained: tuple[Instruction, ...]
+
+
+def compiled_kernels(
+    plan: Plan,
+    spec: Spec,
+    lines: Mapping[int, int],
+    image: bytes,
+    target: Target | str,
+    params: Mapping[str, int],
+) -> tuple[CompiledKernel, ...]:
+    """Each kernel of a plan as the cubin `image` has it.
+
+    `lines` is what `access_lines` gives for the source that was compiled; `params` gives every param's value by its
+    name in C. ToolMissing without nvdisasm."""
+    row = known_target(target) if isinstance(target, str) else target
+    programs = sass.parse(disassemble(image))
+    sections = elf.kernels(image)
+    found = []
+    first = 0
+    for kernel in plan.kernels:
+        count = len(list(accesses(kernel.body)))
+        own_lines = [lines[first + n] for n in range(count)]
+        first += count
+        pointers = _pointers(kernel, spec, sections[kernel.name].argument_bytes)
+        bank = elf.section(image, f".nv.constant2.{kernel.name}")
+        program = programs[kernel.name]
+        forms = address_forms(program, bank)
+        placed = _placed(kernel, own_lines, params)
+        matches = match(program, forms, placed, pointers)
+        constants = _constant_uses(program, elf.constants(image))
+        found.append(_compiled(kernel, program, placed, matches, constants, params, row))
+    return tuple(found)
+
+
+def _pointers(kernel: Kernel, spec: Spec, argument_bytes: int) -> dict[str, str]:
+    """The array behind each word of constant bank 0. Arguments stand at the bank's end, each aligned to its size."""
+    scalars = {scalar.name: scalar.dtype.bytes for scalar in spec.scalars}
+    params = {param.name for param in spec.params}
+    places: dict[str, int] = {}
+    end = 0
+    for name in kernel.arguments:
+        size = scalars.get(name, 4 if name in params else _POINTER_BYTES)
+        end += -end % size
+        places[name] = end
+        end += size
+    base = argument_bytes - end
+    own = {name: place for name, place in places.items() if name not in scalars and name not in params}
+    return {f"c[0x0][{base + place:#x}]": name for name, place in own.items()}
+
+
+def _placed(kernel: Kernel, lines: Sequence[int], params: Mapping[str, int]) -> list[Placed]:
+    line_of = {id(access): line for access, line in zip(accesses(kernel.body), lines, strict=True)}
+    found = sites(kernel, params)
+    return [Placed(site, line_of[id(site.access)]) for site in found if site.access.array.space in SPACES]
+
+
+def _constant_uses(program: Program, symbols: Mapping[str, tuple[int, int]]) -> dict[str, tuple[Instruction, ...]]:
+    """The instructions that read each `__constant__` variable, as a load or as an operand."""
+    found: dict[str, list[Instruction]] = {}
+    for instruction in program.instructions:
+        for place in _BANK.findall(" ".join(instruction.operands)):
+            numbers = re.findall(r"-?0x[0-9a-f]+", place)
+            offset = int(numbers[-1], 16) if numbers else 0
+            below = [(start, name) for name, (start, _) in symbols.items() if start <= offset]
+            if below:
+                uses = found.setdefault(max(below)[1], [])
+                uses += [instruction] if instruction not in uses else []
+    return {name: tuple(uses) for name, uses in found.items()}
+
+
+def _compiled(
+    kernel: Kernel,
+    program: Program,
+    placed: Sequence[Placed],
+    matches: Matches,
+    constants: Mapping[str, tuple[Instruction, ...]],
+    params: Mapping[str, int],
+    target: Target,
+) -> CompiledKernel:
+    results = []
+    uneven = _uneven_loops(kernel, params)
+    for place, instructions in zip(placed, matches.instructions, strict=True):
+        if place.space == "constant":
+            uses = constants.get(place.site.access.array.symbol, ())
+            results.append(_constant_access(kernel, place, uses, target))
+        else:
+            results.append(_access(kernel, program, place, instructions, uneven, target))
+    own: dict[str, tuple[Instruction, ...]] = {}
+    arguments = tuple(
+        i for i in program.instructions if i.space == "constant" and not _BANK.search(" ".join(i.operands))
+    )
+    if arguments:
+        own["arguments and addresses"] = arguments
+    if local := tuple(i for i in program.instructions if i.space == "local"):
+        own["registers spilled or indexed"] = local
+    return CompiledKernel(
+        kernel.name,
+        target.name,
+        _warps(kernel, params),
+        program,
+        tuple(results),
+        own,
+        matches.shared_out,
+        matches.unexplained,
+    )
+
+
+def _warps(kernel: Kernel, params: Mapping[str, int]) -> int:
+    values = {symbol(name): integer(value) for name, value in params.items()}
+    blocks = 1
+    for extent in kernel.grid:
+        blocks *= int(extent.xreplace(values))
+    return blocks * -(-kernel.threads // 32)
+
+
+def _uneven_loops(kernel: Kernel, params: Mapping[str, int]) -> tuple[str, ...]:
+    """The indices of the loops whose number of trips isn't a constant of the launch."""
+    values = {symbol(name): integer(value) for name, value in params.items()}
+    found = []
+    for node in walk_nodes(kernel.body):
+        if isinstance(node, For):
+            loop = node.loop
+            distance = (loop.stop - loop.start).xreplace(values)
+            low, high = bounds(FloorDiv(distance + (loop.step - 1), integer(loop.step)), dict(kernel.ranges))
+            found += [loop.index.name] if low != high else []
+    return tuple(found)
+
+
+def _constant_access(kernel: Kernel, place: Placed, uses: tuple[Instruction, ...], target: Target) -> CompiledAccess:
+    """Reads at an address in a register cost requests; those at a known one are operands, and cost none."""
+    addressed = tuple(u for u in uses if any(re.search(r"c\[0x3\]\[.*R", operand) for operand in u.operands))
+    changes = []
+    if known := len(uses) - len(addressed):
+        changes.append(f"folded: {known} instructions name its place in the bank")
+    if not uses:
+        changes.append("dropped: its values stand in the code")
+    written, reason = _total(kernel, (place.site,), target)
+    compiled = written if addressed else ()
+    return _result(place, uses, changes, written, compiled, reason if addressed else "")
+
+
+def _access(
+    kernel: Kernel,
+    program: Program,
+    place: Placed,
+    instructions: tuple[Instruction, ...],
+    uneven: Collection[str],
+    target: Target,
+) -> CompiledAccess:
+    written, reason = _total(kernel, (place.site,), target)
+    if not instructions:
+        return _result(place, (), ["dropped: no instruction carries it out"], written, (), "", ())
+    changes, shaped, why = _reshaped(program, place.site, instructions, uneven)
+    if shaped is None:
+        return _result(place, instructions, [*changes, why], written, None, why)
+    compiled = written
+    if shaped != (place.site,):
+        compiled, reason = _total(kernel, shaped, target)
+    if compiled is None and all(site.opaque and site.opaque != DATA_DECIDES for site in shaped):
+        # Which element is read is data, but not whether: at any one place it runs as often.
+        runs, _ = _total(kernel, [replace(site, offset=integer(0), opaque="") for site in shaped], target)
+        return _result(place, instructions, changes, written, None, reason, runs)
+    return _result(place, instructions, changes, written, compiled, reason, compiled)
+
+
+def _result(
+    place: Placed,
+    instructions: tuple[Instruction, ...],
+    changes: Sequence[str],
+    written: tuple[Totals, ...] | None,
+    compiled: tuple[Totals, ...] | None,
+    reason: str,
+    runs: tuple[Totals, ...] | None = None,
+) -> CompiledAccess:
+    access = place.site.access
+    return CompiledAccess(
+        access,
+        place.space,
+        place.line,
+        access.array.dtype.bytes * access.width,
+        instructions,
+        tuple(changes),
+        written[0] if written else None,
+        compiled,
+        None if runs is None else sum(totals.warps for totals in runs),
+        reason,
+    )
+
+
+def _total(kernel: Kernel, shaped: Sequence[Site], target: Target) -> tuple[tuple[Totals, ...] | None, str]:
+    try:
+        return tuple(site_totals(kernel, site, target)[0] for site in shaped), ""
+    except Unknown as why:
+        return None, str(why)
+
+
+def _reshaped(
+    program: Program, site: Site, instructions: tuple[Instruction, ...], uneven: Collection[str]
+) -> tuple[list[str], tuple[Site, ...] | None, str]:
+    """What the compiler changed, the sites as it executes them (None where no model fits), and then why not."""
+    size = site.access.array.dtype.bytes
+    written = size * site.access.width
+    widths = sorted({i.bytes for i in instructions}, reverse=True)
+    changes: list[str] = []
+    shaped: tuple[Site, ...] = (site,)
+    if widths[-1] < written:
+        if len(widths) > 1:
+            return changes, None, f"unexplained: {written} bytes in instructions of {widths}"
+        changes.append(f"split: {written} bytes in {written // widths[0]} instructions of {widths[0]}")
+        shaped = reshaping.narrowed(site, written // widths[0])
+    elif widths[0] > written:
+        changes.append(f"merged: {widths[0] // written} trips of a loop in one instruction of {widths[0]} bytes")
+        merged = reshaping.widened(site, [width // written for width in widths])
+        if merged is None:
+            return changes, None, f"unexplained: no loop moves it by {written} bytes in each trip"
+        shaped = merged
+    copies = sum(i.bytes for i in instructions) // written
+    trips = _trips(site)
+    if copies > 1:
+        changes.append(f"unrolled: {len(instructions)} instructions stand for {copies} trips")
+    if reshaping.lane_loop(site, uneven) is not None and copies > 1:
+        sizes = _chunks(program, instructions)
+        try:
+            shaped = tuple(piece for part in shaped for piece in reshaping.chunked(part, sizes))
+        except ValueError as why:
+            return changes, None, f"unexplained: {why}"
+        changes.append(f"in chunks of {', '.join(map(str, sizes))} trips, since lanes differ in how many they make")
+    elif all(program.loop_of(i) is None for i in instructions) and trips is not None and copies != trips:
+        idle = tuple(reshaping.without_idle_counters(part) for part in shaped)
+        if copies != _product(idle) * (widths[0] // written if widths[0] > written else 1):
+            return changes, None, f"unexplained: {copies} trips are carried out, {trips} written"
+        changes.append(f"hoisted: {copies} of {trips} trips, the value stays in a register")
+        shaped = idle
+    if guarded := sum(1 for i in instructions if i.predicate):
+        changes.append(f"predicated: {guarded} of {len(instructions)}")
+    return changes, shaped, ""
+
+
+def _trips(site: Site) -> int | None:
+    """How often a thread carries the access out where nothing holds it back."""
+    count = 1
+    for counter in site.counters:
+        count *= 1 if str(counter.symbol).startswith("blockIdx.") else counter.count
+    return count
+
+
+def _product(shaped: Sequence[Site]) -> int:
+    return sum(_trips(site) or 0 for site in shaped)
+
+
+def _chunks(program: Program, instructions: Sequence[Instruction]) -> list[int]:
+    """How many instructions stand in each basic block, in the order of the code."""
+    blocks: dict[int, int] = {}
+    for instruction in instructions:
+        start = program.block_of(instruction)
+        blocks[start] = blocks.get(start, 0) + 1
+    return list(blocks.values())

@@ -1,0 +1,153 @@
+"""Which access of the plan each memory instruction carries out: by memory, array, line and the form of its address."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from cugen.analysis.addresses import Form
+from cugen.analysis.affine import split
+from cugen.analysis.sites import BLOCK, THREAD, Site
+from cugen.plan.ir import Array
+from cugen.toolchain.sass import Instruction, Program
+
+SPACES = {"shared": "shared", "constant": "constant", "global": "global", "readonly": "global", "table": "global"}
+_WORD = 1 << 32
+
+
+@dataclass(frozen=True)
+class Placed:
+    """A site of the plan and the line of the .cu at which its access is printed."""
+
+    site: Site
+    line: int
+
+    @property
+    def space(self) -> str:
+        return SPACES[self.site.access.array.space]
+
+
+@dataclass(frozen=True)
+class Matches:
+    """`instructions[i]` carry out the i-th site. `shared_out` are those that several sites could have asked for alike
+    (they were dealt out in turn), `unexplained` those that none did."""
+
+    instructions: tuple[tuple[Instruction, ...], ...]
+    shared_out: tuple[Instruction, ...]
+    unexplained: tuple[Instruction, ...]
+
+
+def match(
+    program: Program, forms: Mapping[int, Form], placed: Sequence[Placed], pointers: Mapping[str, str]
+) -> Matches:
+    """Matches the global and shared accesses. `pointers` gives the array behind each word of the argument bank."""
+    starts = _tile_starts(program, forms, placed)
+    found: list[list[Instruction]] = [[] for _ in placed]
+    dealt: list[Instruction] = []
+    unexplained: list[Instruction] = []
+    turns: dict[tuple[int, ...], int] = {}
+    for instruction in program.instructions:
+        if instruction.space not in ("global", "shared", "generic"):
+            continue
+        form = forms.get(instruction.address, Form())
+        candidates = _candidates(instruction, form, placed, pointers, starts)
+        if not candidates:
+            unexplained.append(instruction)
+            continue
+        turn = turns.get(candidates, 0)
+        turns[candidates] = turn + 1
+        found[candidates[turn % len(candidates)]].append(instruction)
+        if len(candidates) > 1:
+            dealt.append(instruction)
+    return Matches(tuple(tuple(f) for f in found), tuple(dealt), tuple(unexplained))
+
+
+def _candidates(
+    instruction: Instruction,
+    form: Form,
+    placed: Sequence[Placed],
+    pointers: Mapping[str, str],
+    starts: Mapping[str, int],
+) -> tuple[int, ...]:
+    """The sites that an instruction may belong to; more than one only where nothing tells them apart."""
+    kinds = (instruction.kind,)
+    numbers = [n for n, p in enumerate(placed) if p.space == instruction.space and p.site.access.kind in kinds]
+    arrays = _arrays(instruction, form, pointers, starts)
+    if arrays:
+        numbers = [n for n in numbers if _identity(placed[n].site.access.array) in arrays]
+    if not numbers:
+        return ()
+    near = min(_distance(instruction.line, placed[n].line) for n in numbers)
+    if near and not arrays:
+        return ()  # neither line nor array
+    numbers = [n for n in numbers if _distance(instruction.line, placed[n].line) == near]
+    for agrees in (_steps_agree, _constant_agrees):
+        if len(numbers) > 1:
+            numbers = [n for n in numbers if agrees(form, placed[n].site)] or numbers
+    return tuple(numbers)
+
+
+def _distance(line: int, printed: int) -> int:
+    """How far an instruction's line lies from a printed one; one further down may be the same statement, wrapped."""
+    return line - printed if line >= printed else 1000 + printed - line
+
+
+def _identity(array: Array) -> str:
+    return array.symbol if array.space == "shared" else array.name
+
+
+def _arrays(
+    instruction: Instruction, form: Form, pointers: Mapping[str, str], starts: Mapping[str, int]
+) -> tuple[str, ...]:
+    """The arrays that an address can lie in as far as its form tells, empty where it doesn't."""
+    if instruction.space == "global":
+        return tuple(pointers[word] for word in form.arguments if word in pointers)
+    below = [(start, name) for name, start in starts.items() if start <= form.constant]
+    return (max(below)[1],) if below else ()
+
+
+def _tile_starts(program: Program, forms: Mapping[int, Form], placed: Sequence[Placed]) -> dict[str, int]:
+    """Where each tile begins in shared memory: the least constant of the stores on lines that store to it alone.
+
+    Empty where some tile has no such line."""
+    names = {p.line: {q.site.access.array.symbol for q in placed if _stores(q) and q.line == p.line} for p in placed}
+    starts: dict[str, int] = {}
+    for instruction in program.instructions:
+        stored = names.get(instruction.line, set())
+        if instruction.opcode.startswith("STS") and len(stored) == 1 and instruction.address in forms:
+            (name,) = stored
+            constant = forms[instruction.address].constant
+            starts[name] = min(constant, starts.get(name, constant))
+    wanted = {p.site.access.array.symbol for p in placed if p.space == "shared"}
+    return starts if set(starts) == wanted else {}
+
+
+def _stores(placed: Placed) -> bool:
+    return placed.space == "shared" and placed.site.access.kind == "store"
+
+
+def linear_steps(form: Form) -> dict[str, int] | None:
+    """Bytes by which an address moves with each thread index; None where a part of it isn't linear."""
+    if any(symbol.startswith("op@") for symbol in form.symbols):
+        return None
+    return {f"threadIdx.{s[-1].lower()}": c for s, c in form.terms if s.startswith("SR_TID.")}
+
+
+def planned_steps(site: Site) -> tuple[dict[str, int], int] | None:
+    """The same of a site, and its constant in bytes; None where its offset isn't linear."""
+    affine = split(site.offset, (*THREAD, *BLOCK, *(c.symbol for c in site.counters)))
+    if not affine.rest.is_Integer:
+        return None
+    size = site.access.array.dtype.bytes
+    steps = {str(s): c * size % _WORD for s, c in affine.coefficients.items() if s in THREAD}
+    return steps, int(affine.rest) * size % _WORD
+
+
+def _steps_agree(form: Form, site: Site) -> bool:
+    planned, found = planned_steps(site), linear_steps(form)
+    return planned is not None and found == planned[0]
+
+
+def _constant_agrees(form: Form, site: Site) -> bool:
+    planned = planned_steps(site)
+    return planned is not None and planned[1] == form.constant

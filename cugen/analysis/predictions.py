@@ -1,0 +1,147 @@
+"""What Nsight Compute's counters must show for a launch, from the plan's accesses as they were compiled."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+from cugen.analysis.compiled import CompiledAccess, CompiledKernel
+from cugen.analysis.totals import Totals
+from cugen.toolchain.sass import Instruction
+
+
+@dataclass(frozen=True)
+class Prediction:
+    """The value of a counter over one launch; None where it can't be told, for the `reason` given.
+
+    `besides` are instructions of the compiler's own, by address, each execution of which adds one, but how often they
+    run isn't derived."""
+
+    value: int | None
+    reason: str = ""
+    besides: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True)
+class _Counter:
+    space: str
+    kind: str
+    of: Callable[[Totals], int] | None  # None counts executions, which needs no addresses
+
+
+def _wavefronts(totals: Totals) -> int:
+    return totals.wavefronts
+
+
+def _sectors(totals: Totals) -> int:
+    return totals.sectors
+
+
+_COUNTERS = {
+    "smsp__sass_l1tex_data_pipe_lsu_wavefronts_mem_shared_op_ld.sum": _Counter("shared", "load", _wavefronts),
+    "smsp__sass_l1tex_data_pipe_lsu_wavefronts_mem_shared_op_st.sum": _Counter("shared", "store", _wavefronts),
+    "smsp__sass_inst_executed_op_shared_ld.sum": _Counter("shared", "load", None),
+    "smsp__sass_inst_executed_op_shared_st.sum": _Counter("shared", "store", None),
+    "l1tex__t_sectors_pipe_lsu_mem_global_op_ld.sum": _Counter("global", "load", _sectors),
+    "l1tex__t_sectors_pipe_lsu_mem_global_op_st.sum": _Counter("global", "store", _sectors),
+    "l1tex__t_requests_pipe_lsu_mem_global_op_ld.sum": _Counter("global", "load", None),
+    "l1tex__t_requests_pipe_lsu_mem_global_op_st.sum": _Counter("global", "store", None),
+}
+CONSTANT_REQUESTS = "idc__requests.sum"
+CONSTANT_REPLAYS = "sm__idc_divergent_instruction_replays.sum"
+METRICS = (*_COUNTERS, CONSTANT_REQUESTS, CONSTANT_REPLAYS)
+
+
+def predictions(kernel: CompiledKernel) -> Mapping[str, Prediction]:
+    """The counters of one launch by the names that Nsight Compute gives them, in the order of `METRICS`."""
+    found = {metric: _sum(kernel, counter) for metric, counter in _COUNTERS.items()}
+    addressed = _constant_loads(kernel)
+    own, besides = _known_loads(kernel)
+    requests = None if addressed.value is None else addressed.value + own
+    found[CONSTANT_REQUESTS] = Prediction(requests, addressed.reason, besides)
+    replays = [t.requests - t.warps for a in kernel.accesses if a.space == "constant" for t in a.compiled or ()]
+    found[CONSTANT_REPLAYS] = Prediction(sum(replays)) if addressed.value is not None else addressed
+    return found
+
+
+def _sum(kernel: CompiledKernel, counter: _Counter) -> Prediction:
+    total = 0
+    for access in kernel.accesses:
+        if access.space == counter.space and access.access.kind == counter.kind:
+            value = _value(access, counter)
+            if value is None:
+                return Prediction(None, f"{access.access.array.symbol}, line {access.line}: {access.reason}")
+            total += value
+    strangers = [i for i in kernel.unexplained if i.space == counter.space and i.kind == counter.kind]
+    if strangers:
+        return Prediction(None, f"unexplained: {strangers[0].opcode} at {strangers[0].address:#x}")
+    return Prediction(total)
+
+
+def _value(access: CompiledAccess, counter: _Counter) -> int | None:
+    if counter.of is None or access.compiled is None:
+        return access.executions if counter.of is None else None
+    return sum(counter.of(totals) for totals in access.compiled)
+
+
+def _constant_loads(kernel: CompiledKernel) -> Prediction:
+    """Requests of the loads from constant memory at an address in a register."""
+    total = 0
+    for access in kernel.accesses:
+        if access.space == "constant":
+            if access.compiled is None:
+                return Prediction(None, f"{access.access.array.symbol}, line {access.line}: {access.reason}")
+            total += sum(totals.requests for totals in access.compiled)
+    return Prediction(total)
+
+
+def _known_loads(kernel: CompiledKernel) -> tuple[int, tuple[int, ...]]:
+    """Executions of the loads whose place in a constant bank is known, such as arguments, and the addresses of those
+    for which they aren't derived. Each costs one request, whatever its width, where some lane's predicate holds."""
+    total = 0
+    besides: list[int] = []
+    held: dict[int, tuple[CompiledAccess, list[Instruction]]] = {}
+    for instruction in kernel.program.instructions:
+        if instruction.name != "LDC" or re.search(r"\[[^\]]*R", instruction.operands[-1]):
+            continue
+        executions = None if instruction.predicate else _executions(kernel, instruction)
+        if executions is not None:
+            total += executions
+        elif access := _user(kernel, instruction):
+            held.setdefault(id(access), (access, []))[1].append(instruction)
+        else:
+            besides.append(instruction.address)
+    for access, loads in held.values():
+        if access.executions is None or len(loads) != len(access.instructions):
+            besides += [load.address for load in loads]
+        else:
+            total += access.executions
+    return total, tuple(besides)
+
+
+def _executions(kernel: CompiledKernel, instruction: Instruction) -> int | None:
+    """In how many warps an instruction without a predicate runs: in all, before the first branch; else as the
+    instructions of an access that all stand beside it."""
+    program = kernel.program
+    block = program.block_of(instruction)
+    if block == program.block_starts[0]:
+        return kernel.warps
+    for access in kernel.accesses:
+        beside = all(program.block_of(i) == block and not i.predicate for i in access.instructions)
+        if beside and access.instructions and access.executions is not None:
+            return access.executions // len(access.instructions)
+    return None
+
+
+def _user(kernel: CompiledKernel, instruction: Instruction) -> CompiledAccess | None:
+    """The access whose instruction is the next one under the same predicate in the block: who needs the pointer."""
+    program = kernel.program
+    block = program.block_of(instruction)
+    behind = [
+        (i.address, n)
+        for n, access in enumerate(kernel.accesses)
+        for i in access.instructions
+        if i.address > instruction.address and i.predicate == instruction.predicate and program.block_of(i) == block
+    ]
+    return kernel.accesses[min(behind)[1]] if behind and instruction.predicate else None

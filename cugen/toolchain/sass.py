@@ -1,0 +1,160 @@
+"""Machine code as instructions: what nvdisasm prints of a cubin, with the lines of the .cu and the loops.
+
+    /*01b0*/   @!P1 LDG.E.CONSTANT R20, desc[UR4][R16.64+0x10] ;
+
+Opcodes carry the width as a suffix (none is 32 bits). A label that a later branch returns to begins a loop.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+_SECTION = re.compile(r"^//-+ \.text\.(\S+)\s")
+_LINE = re.compile(r'//## File "[^"]*", line (\d+)')
+_LABEL = re.compile(r"^(\.L_\w+|\$\S+):")
+_CODE = re.compile(r"^\s*/\*([0-9a-f]{4,})\*/\s+(?:@(!?U?P[0-9T]+)\s+)?([A-Z][A-Z0-9_.]*)\s*(.*?)\s*;")
+_TARGET = re.compile(r"`\(([^)]*)\)")
+_BITS = re.compile(r"[US](8|16)$")
+
+_SPACES = {
+    "LDG": ("global", "load"),
+    "STG": ("global", "store"),
+    "LDS": ("shared", "load"),
+    "STS": ("shared", "store"),
+    "LDL": ("local", "load"),
+    "STL": ("local", "store"),
+    "LDC": ("constant", "load"),
+    "ULDC": ("constant", "load"),
+    "LD": ("generic", "load"),
+    "ST": ("generic", "store"),
+    "LDSM": ("shared", "matrix_load"),
+    "STSM": ("shared", "matrix_store"),
+    "LDGSTS": ("shared", "async_copy"),
+    "ATOMS": ("shared", "atomic"),
+    "ATOMG": ("global", "atomic"),
+    "ATOM": ("generic", "atomic"),
+    "RED": ("global", "atomic"),
+    "REDG": ("global", "atomic"),
+    "UBLKCP": ("shared", "bulk_copy"),
+    "UTMALDG": ("shared", "bulk_copy"),
+    "UTMASTG": ("global", "bulk_copy"),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Instruction:
+    """One instruction. `line` is that of the .cu, 0 where none is given; of inlined code, the line that it came into.
+
+    `predicate` is such as "!P1", empty where it always runs; `target` is the address that a branch goes to."""
+
+    address: int
+    predicate: str
+    opcode: str
+    operands: tuple[str, ...]
+    line: int
+    target: int | None = None
+
+    @property
+    def name(self) -> str:
+        """The opcode without suffixes."""
+        return self.opcode.partition(".")[0]
+
+    @property
+    def space(self) -> str:
+        """Which memory it moves data from or to; empty for arithmetic."""
+        return _SPACES.get(self.name, ("", ""))[0]
+
+    @property
+    def kind(self) -> str:
+        """What it does there: load, store, async_copy, matrix_load, matrix_store, atomic or bulk_copy."""
+        return _SPACES.get(self.name, ("", ""))[1]
+
+    @property
+    def bytes(self) -> int:
+        """Bytes for each lane."""
+        for suffix in self.opcode.split(".")[1:]:
+            if suffix in ("64", "128"):
+                return int(suffix) // 8
+            if found := _BITS.match(suffix):
+                return int(found[1]) // 8
+        return 4
+
+
+@dataclass(frozen=True)
+class Program:
+    """The code of one kernel, in order of the addresses."""
+
+    name: str
+    instructions: tuple[Instruction, ...]
+
+    @cached_property
+    def loops(self) -> tuple[tuple[int, int], ...]:
+        """First and last address of each loop, innermost (shortest) first."""
+        found = {
+            (i.target, i.address) for i in self.instructions if i.target is not None and i.target < i.address
+        }  # the branch to itself behind the code is no loop
+        return tuple(sorted(found, key=lambda span: (span[1] - span[0], span)))
+
+    def loop_of(self, instruction: Instruction) -> tuple[int, int] | None:
+        """The innermost loop round an instruction."""
+        return next((span for span in self.loops if span[0] <= instruction.address <= span[1]), None)
+
+    @cached_property
+    def block_starts(self) -> tuple[int, ...]:
+        """The addresses at which basic blocks begin."""
+        starts = {self.instructions[0].address} if self.instructions else set()
+        for place, instruction in enumerate(self.instructions):
+            if instruction.target is not None:
+                starts.add(instruction.target)
+            if instruction.name in ("BRA", "EXIT", "RET", "BRX") and place + 1 < len(self.instructions):
+                starts.add(self.instructions[place + 1].address)
+        return tuple(sorted(starts))
+
+    def block_of(self, instruction: Instruction) -> int:
+        """The address at which the instruction's basic block begins."""
+        return max(start for start in self.block_starts if start <= instruction.address)
+
+
+def parse(text: str) -> Mapping[str, Program]:
+    """The kernels in nvdisasm's `text`, by name. Code that nothing branches to behind the last EXIT is left out."""
+    found: dict[str, Program] = {}
+    name = ""
+    lines: list[str] = []
+    for row in (*text.splitlines(), "//--- .text. "):
+        section = _SECTION.match(row)
+        if section or row.startswith("//---"):
+            if name:
+                found[name] = Program(name, _instructions(lines))
+            name, lines = (section[1] if section else ""), []
+        elif name:
+            lines.append(row)
+    return found
+
+
+def _instructions(rows: list[str]) -> tuple[Instruction, ...]:
+    found: list[Instruction] = []
+    labels: dict[str, int] = {}
+    pending: list[str] = []
+    line = 0
+    for row in rows:
+        if marks := _LINE.findall(row):
+            line = int(marks[-1])  # "line 12 inlined at …, line 38": the outermost comes last
+        elif label := _LABEL.match(row):
+            pending.append(label[1])
+        elif code := _CODE.match(row):
+            address = int(code[1], 16)
+            labels.update(dict.fromkeys(pending, address))
+            pending.clear()
+            operands = tuple(part.strip() for part in re.split(r",\s*(?![^\[]*\])", code[4]) if part.strip())
+            found.append(Instruction(address, code[2] or "", code[3], operands, line))
+    return tuple(_with_target(instruction, labels) for instruction in found if instruction.name != "NOP")
+
+
+def _with_target(instruction: Instruction, labels: Mapping[str, int]) -> Instruction:
+    if instruction.name != "BRA":
+        return instruction
+    goal = _TARGET.search(" ".join(instruction.operands))
+    return replace(instruction, target=labels.get(goal[1])) if goal else instruction
