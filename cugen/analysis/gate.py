@@ -5,7 +5,7 @@ A limit that is passed is an error. Where there is no limit, what costs twice th
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -13,10 +13,9 @@ from cugen.analysis import codes
 from cugen.analysis.anchors import Anchor, kernel_anchor, memory_anchor, statement_anchor
 from cugen.analysis.banks import collision
 from cugen.analysis.facts import Facts
-from cugen.analysis.report import SPACES, UNITS, AccessReport, KernelReport
+from cugen.analysis.report import AccessReport, KernelReport
 from cugen.analysis.warp import WORD
-from cugen.analysis.wording import Wording
-from cugen.plan.ir import Access, Kernel, Node, accesses
+from cugen.plan.ir import Access, Kernel, Node
 from cugen.spec.diagnostics import Diagnostic, Related
 from cugen.spec.expressions import NOWHERE
 from cugen.spec.model import Spec
@@ -75,22 +74,6 @@ def findings(spec: Spec, file: str, launch: Launch, printed: Printed) -> tuple[F
     return tuple(_Gate(spec, file, launch, printed).run())
 
 
-def undecided(kernel: Kernel, target: str, missing: Sequence[str]) -> KernelReport:
-    """The report of a launch whose size isn't known: `missing` names the params without a value."""
-    why = f"{' and '.join(missing)} {'has' if len(missing) == 1 else 'have'} no value; `--set {missing[0]}=…` gives one"
-    wording = Wording.of(kernel, ())
-    found = []
-    for access in accesses(kernel.body):
-        if space := SPACES.get(access.array.space):
-            claim, text = f"unknown: {why}", wording.access(access)
-            found.append(
-                AccessReport(
-                    kernel.name, access, text, space, UNITS[space], None, None, 0, 0, "unknown", claim, why, why
-                )
-            )
-    return KernelReport(kernel.name, known_target(target).name, tuple(found))
-
-
 class _Gate:
     def __init__(self, spec: Spec, file: str, launch: Launch, printed: Printed) -> None:
         self.spec, self.file, self.launch, self.printed = spec, file, launch, printed
@@ -126,7 +109,7 @@ class _Gate:
         label = f"{_number(ratio)} × ideal" + ("" if limit is None else f", limit {limit:g}")
         return self._finding(
             _CODES[report.space],
-            f"{self._complaint(report)}: {report.cost:,} {report.unit} over the launch where {report.ideal:,} would do",
+            self._complaint(report),
             self._anchor(report),
             label=label,
             notes=(*report.reason.split("; "), *((self._limit_note(name),) if limit is not None else ())),
@@ -140,12 +123,16 @@ class _Gate:
         """What is wrong, by the warp that is furthest from its ideal."""
         worst = report.per_request
         assert worst is not None, "an access whose cost is known has figures"
-        if report.space == "shared":
-            ways = _number(worst.worst / worst.worst_ideal)
-            return f"`{report.text}` has {ways}-way bank conflicts on {self.target.name}"
-        if report.space == "constant":
-            return f"`{report.text}` takes {worst.worst} requests a warp on {self.target.name}"
-        return f"`{report.text}` moves {worst.worst} sectors a warp on {self.target.name}"
+        ways = _number(worst.worst / worst.worst_ideal)
+        complaint = {
+            "shared": f"has {ways}-way bank conflicts",
+            "constant": f"takes {worst.worst} requests a warp",
+            "global": f"moves {worst.worst} sectors a warp",
+        }[report.space]
+        figures = f" where {worst.worst_ideal} would do"
+        if report.totals is not None:  # else sizes are open
+            figures = f": {report.cost:,} {report.unit} over the launch where {report.ideal:,} would do"
+        return f"`{report.text}` {complaint} on {self.target.name}{figures}"
 
     def _collision(self, report: AccessReport) -> str:
         """Two lanes of the worst warp that meet in a bank; empty for other memory."""

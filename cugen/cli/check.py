@@ -126,9 +126,9 @@ def _load(file: str, args: argparse.Namespace) -> Sequence[Spec]:
 
 
 def _check(spec: Spec, file: str, args: argparse.Namespace) -> Checked:
+    from cugen.analysis.dynamic import analyze_any_size
     from cugen.analysis.facts import facts
-    from cugen.analysis.gate import Launch, findings, undecided
-    from cugen.analysis.report import analyze_kernel
+    from cugen.analysis.gate import Launch, findings
     from cugen.cli.printed import printed_launches
     from cugen.kernel import generate
     from cugen.plan.context import make_context
@@ -137,11 +137,11 @@ def _check(spec: Spec, file: str, args: argparse.Namespace) -> Checked:
     context = make_context(spec)
     params = _params(spec, args)
     values = {context.symbols[name].name: value for name, value in params.items()}
-    missing = [param.name for param in spec.params if param.name not in params]
+    open_ = {context.symbols[p.name].name: p.multiple_of for p in spec.params if p.name not in params}
     resources = _resources(kernel)
     launches = []
     for made in kernel.plan.kernels:
-        report = undecided(made, spec.target, missing) if missing else analyze_kernel(made, spec.target, values)
+        report = analyze_any_size(made, spec.target, values, open_)
         taken = resources.kernels.get(made.name)
         known = facts(made, context, spec.target, values, resources=taken, accesses=report.accesses)
         launches.append(Launch(made, report, known))

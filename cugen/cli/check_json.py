@@ -76,19 +76,19 @@ def _branch(branch: BranchFacts, printed: PrintedLaunch) -> Content:
 
 
 def _access(report: AccessReport, printed: PrintedLaunch) -> Content:
-    access, known = report.access, report.verdict != "unknown"
+    access, known = report.access, report.totals is not None
     return {
         "text": report.text,
         "line": printed.line_of[id(access)],
         "array": access.array.name,
         "kind": access.kind,
         "space": report.space,
-        "lane_bytes": access.array.dtype.bytes * access.width,
+        "bytes_per_lane": access.array.dtype.bytes * access.width,
         "unit": report.unit,
         "cost": report.cost if known else None,
         "ideal": report.ideal if known else None,
         "ratio": report.ratio,
-        "per_warp": None if report.per_request is None else asdict(report.per_request),
+        "per_request": None if report.per_request is None else asdict(report.per_request),
         "verdict": report.verdict,
         "claim": report.claim,
         "reason": report.reason,

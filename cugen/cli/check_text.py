@@ -49,7 +49,7 @@ def _table(launch: Launch, checked: Checked) -> str:
 
 
 def _row(report: AccessReport) -> tuple[str, ...]:
-    known = report.ratio is not None
+    known = report.totals is not None
     return (
         report.access.kind,
         report.text,

@@ -25,10 +25,13 @@ class PrintedLaunch:
         number = self.line_of[id(access)]
         line = self.lines[number - 1]
         start = line.find(text)
-        span = Span(number, start + 1, number, start + 1 + len(text))
-        if start < 0:  # wrapped, or with a cast inside
-            span = Span(number, len(line) - len(line.lstrip()) + 1, number, len(line) + 1)
-        return Related(self.file, span, message, line)
+        stop = start + len(text)
+        if start < 0:  # printed with a cast inside
+            start = line.find(f"{access.array.symbol}[")
+            stop = line.find("]", start) + 1
+        if start < 0 or stop <= start:  # wrapped
+            start, stop = len(line) - len(line.lstrip()), len(line)
+        return Related(self.file, Span(number, start + 1, number, stop + 1), message, line)
 
     def condition(self, node: Node) -> str:
         match node:
