@@ -11,8 +11,8 @@ from cugen.targets import Target
 
 @dataclass(frozen=True, slots=True)
 class Collision:
-    """Two lanes that one pass can't serve. `crowd` counts what asks the bank for something else at once: distinct
-    words (runs of 64 words and pairs of words where banks deliver 64 bits), or on 1.x lanes."""
+    """Two lanes that one pass can't serve. `crowd` counts what the bank is asked for at once: distinct words (runs of
+    64 words or pairs of words where banks deliver 64 bits), or lanes, where both ask for one word."""
 
     lanes: tuple[int, int]
     words: tuple[int, int]  # 4-byte words, from the start of the array
@@ -35,7 +35,7 @@ def touched(lanes: Lanes, width: int) -> tuple[int, ...]:
     return tuple(sorted(found))
 
 
-def collision(lanes: Lanes, width: int, target: Target, bank_bytes: int) -> Collision | None:
+def collision(lanes: Lanes, width: int, target: Target, bank_bytes: int, kind: str = "load") -> Collision | None:
     """The bank that most of a request crowd, with the first two lanes that differ there; None where none meet."""
     best: Collision | None = None
     for group in _groups(lanes, width, target):
@@ -47,7 +47,7 @@ def collision(lanes: Lanes, width: int, target: Target, bank_bytes: int) -> Coll
             if len(units) > max(1, best.crowd if best else 0):
                 (a, first), (b, second) = list(units.values())[:2]
                 best = Collision((a, b), (first, second), bank, len(units))
-    return best or _narrow(lanes, width, target)
+    return best or _without_broadcast(kind, lanes, width, target)
 
 
 def _unit(word: int, lane: int, target: Target, bank_bytes: int) -> int:
@@ -77,9 +77,10 @@ def _groups(lanes: Lanes, width: int, target: Target) -> Iterator[list[tuple[int
         ]
 
 
-def _narrow(lanes: Lanes, width: int, target: Target) -> Collision | None:
-    """On 1.x only one word of a pass is broadcast: lanes that share any other one wait for each other."""
-    if target.shared_rule != "half_warps" or width >= WORD:
+def _without_broadcast(kind: str, lanes: Lanes, width: int, target: Target) -> Collision | None:
+    """On 1.x only one word of a pass is broadcast: lanes that share any other one wait for each other, as do lanes that
+    write parts of a word."""
+    if target.shared_rule != "half_warps" or (kind == "store" and width >= WORD):
         return None
     best: Collision | None = None
     for group in _groups(lanes, width, target):
@@ -87,6 +88,6 @@ def _narrow(lanes: Lanes, width: int, target: Target) -> Collision | None:
         for lane, word in group:
             sharers.setdefault(word, []).append(lane)
         for word, found in sharers.items():
-            if len(found) > max(1, best.crowd if best else 0) and len(sharers) > 1:
+            if len(found) > max(1, best.crowd if best else 0) and (kind == "store" or len(sharers) > 1):
                 best = Collision((found[0], found[1]), (word, word), word % target.banks, len(found))
     return best

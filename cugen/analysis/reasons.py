@@ -183,7 +183,8 @@ def _because(subject: Subject, found: Totals, worst: Pattern) -> str:
     met = _collision(subject, worst)
     if worst.excess > 0 and met is not None:
         (a, b), (first, second) = met.lanes, met.words
-        return f"lanes {a} and {b}: words {first} and {second}, bank {met.bank}"
+        words = f"word {first}" if first == second else f"words {first} and {second}"
+        return f"lanes {a} and {b}: {words}, bank {met.bank}"
     return _spread(subject, _usual(found))
 
 
@@ -208,7 +209,8 @@ def _spread(subject: Subject, pattern: Pattern) -> str:
 
 
 def _collision(subject: Subject, pattern: Pattern) -> Collision | None:
-    return collision(pattern.addresses(), subject.width, subject.target, subject.bank_bytes)
+    site = subject.site
+    return collision(pattern.addresses(), subject.width, subject.target, subject.bank_bytes, site.access.kind)
 
 
 def bank_formula(subject: Subject) -> str:
@@ -257,15 +259,16 @@ def _shared(subject: Subject, found: Totals, worst: Pattern) -> str:
 
 def _refuted(subject: Subject, worst: Pattern, met: Collision) -> str:
     (a, b), (first, second) = met.lanes, met.words
-    where = f"words {first} and {second}, both in bank {met.bank}" if first != second else f"parts of word {first}"
     _, wavefronts, ideal, _, _ = worst.cost
-    text = f"lanes {a} and {b} {subject.verb} {where}, for which {met.crowd} {_crowd(subject)} compete: "
-    return text + f"{_count(wavefronts, 'wavefront')} where {ideal} would do"
+    cost = f"{_count(wavefronts, 'wavefront')} where {ideal} would do"
+    if first == second:
+        rule = "one word is broadcast at a time" if subject.verb == "read" else "one of its parts is written at a time"
+        return f"lanes {a} and {b} {subject.verb} word {first} in bank {met.bank}, and only {rule}: {cost}"
+    where = f"words {first} and {second}, both in bank {met.bank}"
+    return f"lanes {a} and {b} {subject.verb} {where}, for which {met.crowd} {_crowd(subject)} compete: {cost}"
 
 
 def _crowd(subject: Subject) -> str:
-    if subject.target.shared_rule == "half_warps" and subject.width < WORD:
-        return "accesses"
     if subject.target.shared_rule == "double_words":
         return "pairs of words" if subject.bank_bytes == 8 else "runs of 64 words"
     return "words"

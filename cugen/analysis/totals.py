@@ -215,7 +215,9 @@ class _Count:
         return tuple(found)
 
     def _repeating(self, counter: sympy.Symbol, span: Span, rest: Integer) -> list[tuple[int, int]]:
-        """One value of the counter for each phase, with how often the phase comes up in the span."""
+        """One value of the counter for each phase, with how often the phase comes up in the span; without a period
+        every value is a phase of its own."""
+        first, count = span
         whole = 1
         expressions = [(rest, self.bytes)]
         expressions += [(t.affine.rest, 0) for _, terms in self.predicates for t in terms if t.affine.tangled]
@@ -224,7 +226,12 @@ class _Count:
             if found is None and span[1] <= _VALUES:
                 return [(span[0] + n, 1) for n in range(span[1])]
             if found is None:
+<<<<<<< cugen/analysis/totals.py
                 raise Unknown("its subscript has no period")
+=======
+                whole = count
+                break
+>>>>>>> /tmp/wt-claims/cugen/analysis/totals.py
             period, drift = found
             if scale:
                 moved = drift * scale
@@ -232,7 +239,8 @@ class _Count:
             elif drift:
                 continue  # settled in this region: `regions` took it value by value
             whole = lcm(whole, period)
-        first, count = span
+        if min(whole, count) > _PATTERNS:
+            raise Unknown(f"its subscript repeats with too long a period in {counter}")
         return [(first + phase, count // whole + (phase < count % whole)) for phase in range(min(whole, count))]
 
     def _residues(self, spans: Mapping[sympy.Symbol, Span]) -> dict[int, int]:

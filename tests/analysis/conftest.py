@@ -1,10 +1,21 @@
-"""Addresses of warps, as the tests of requests write them."""
+"""Addresses of warps as the tests of requests write them, and the walk that exact totals are held to."""
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cache, lru_cache, reduce
 
+import numpy as np
 import pytest
+import sympy
+from numpy.typing import NDArray
+
+from cugen.analysis import WarpRequest, warp_request
+from cugen.plan import ir
+from cugen.plan.symbols import BitXor, FloorDiv, Maximum, Minimum, Mod
+from cugen.spec.expressions import walk as walk_values
 
 Addresses = list[int | None]
 
@@ -27,3 +38,155 @@ def block_16x16() -> Callable[..., list[Addresses]]:
         return [[4 * element(t % 16, t // 16) for t in range(start, start + 32)] for start in range(0, 256, 32)]
 
     return build
+
+
+SPACES = {"shared": "shared", "constant": "constant", "global": "global", "readonly": "global", "table": "global"}
+Numbers = NDArray[np.int64]  # one for each lane of a warp
+ANY_LANE = sympy.Symbol("threadIdx.x", integer=True)
+request = lru_cache(maxsize=200_000)(warp_request)
+
+
+@dataclass(frozen=True)
+class Warp:
+    """One instruction of one warp: byte addresses, cost, and the values of all names in each lane."""
+
+    addresses: tuple[int | None, ...]
+    cost: WarpRequest
+    names: dict[str, Numbers]
+
+
+class Walk:
+    """The oracle: runs the nodes of a kernel for every warp, its lanes in lockstep, and adds up single requests.
+
+    `sums` holds the counts of each access by its id; `warps`, if asked for, each instruction by itself."""
+
+    def __init__(
+        self,
+        kernel: ir.Kernel,
+        params: dict[str, int],
+        target: str,
+        offsets: dict[str, int] | None = None,
+        *,
+        record: bool = False,
+    ) -> None:
+        self.kernel, self.target, self.offsets, self.record = kernel, target, offsets or {}, record
+        self.params = {sympy.Symbol(name, integer=True): value for name, value in params.items()}
+        self.sums: dict[int, Counter[str]] = {}
+        self.warps: dict[int, list[Warp]] = {}
+        grid = [int(e.xreplace({s: sympy.Integer(v) for s, v in self.params.items()})) for e in kernel.grid]
+        x, y, z = kernel.block
+        for block in [(x, y, z) for z in range(grid[2]) for y in range(grid[1]) for x in range(grid[0])]:
+            for first in range(0, x * y * z, 32):
+                threads = np.arange(first, min(first + 32, x * y * z))
+                names = self._names(block, (threads % x, threads // x % y, threads // (x * y)))
+                self._run(kernel.body, names, np.ones(len(threads), np.bool_))
+
+    def _names(self, block, thread):
+        names = [f"{which}Idx.{axis}" for which in ("block", "thread") for axis in "xyz"]
+        place = {sympy.Symbol(n, integer=True): v for n, v in zip(names, (*block, *thread), strict=True)}
+        return {s: np.broadcast_to(np.int64(v), len(thread[0])) for s, v in {**self.params, **place}.items()}
+
+    def _run(self, nodes, names, active):
+        """Runs the nodes; the mask that is left, since lanes may have returned."""
+        for node in nodes:
+            match node:
+                case ir.Define():
+                    names[node.index.symbol] = values_of(node.index.definition, names)
+                case ir.ReturnUnless():
+                    active = active & passes(node.guard, names)
+                case ir.For():
+                    self._loop(node, names, active)
+                case ir.If() if isinstance(node.condition, ir.Guard):
+                    then = passes(node.condition, names)
+                    self._run(node.then, names, active & then)
+                    self._run(node.orelse, names, active & ~then)
+                case ir.Load():
+                    mask = active if node.guard is None else active & passes(node.guard, names)
+                    self._request(node.access, names, mask)
+                    self._inline(node, names, active)
+                case ir.Copy():
+                    mask = active if node.guard is None else active & passes(node.guard, names)
+                    self._request(node.source, names, mask)
+                    self._request(node.target, names, active)
+                case ir.Store() | ir.Accumulate():
+                    self._inline(node, names, active)
+                    self._request(node.access, names, active)
+                case _:
+                    self._inline(node, names, active)
+        return active
+
+    def _inline(self, node, names, active):
+        for value in ir.values_of(node):
+            for leaf in walk_values(value):
+                if isinstance(leaf, ir.Element):
+                    self._request(leaf.access, names, active)
+
+    def _loop(self, node, names, active):
+        loop = node.loop
+        start, stop = values_of(loop.start, names), values_of(loop.stop, names)
+        done = np.zeros_like(start)
+        while (mask := active & (start + done < stop)).any():
+            names[loop.index.symbol] = stop - 1 - done if loop.downward else start + done
+            self._run(node.body, names, mask)
+            done = done + loop.step
+
+    def _request(self, access, names, active):
+        array = access.array
+        if array.space not in SPACES or not active.any():
+            return
+        start = array.dynamic_offset if array.space == "shared" else self.offsets.get(array.name, 0)
+        found = values_of(access.offset(), names) * array.dtype.bytes + start
+        addresses = tuple(a if on else None for a, on in zip(found.tolist(), active.tolist(), strict=True))
+        addresses += (None,) * (32 - len(addresses))
+        width = array.dtype.bytes * access.width
+        cost = request(SPACES[array.space], access.kind, width, addresses, self.target)
+        sums = self.sums.setdefault(id(access), Counter())
+        sums.update(warps=1, requests=cost.requests, wavefronts=cost.wavefronts, sectors=cost.sectors)
+        sums.update(ideal_wavefronts=cost.ideal_wavefronts, ideal_sectors=cost.ideal_sectors)
+        if self.record:
+            spelled = {str(name).replace(".", "_"): value for name, value in names.items()}
+            self.warps.setdefault(id(access), []).append(Warp(addresses, cost, spelled))
+
+
+FUNCTIONS = {
+    FloorDiv: np.floor_divide,
+    Mod: np.mod,
+    BitXor: np.bitwise_xor,
+    Minimum: np.minimum,
+    Maximum: np.maximum,
+    sympy.Add: np.add,
+    sympy.Mul: np.multiply,
+    sympy.Pow: np.power,
+}
+
+
+def values_of(expr, names) -> Numbers:
+    """The expression in each lane."""
+    return evaluator(expr)(names) + np.zeros_like(names[ANY_LANE])
+
+
+@cache
+def evaluator(expr):
+    """A function from the values of names to those of the expression."""
+    if expr.is_Integer:
+        number = int(expr)
+        return lambda names: number
+    if expr.is_Symbol:
+        return lambda names: names[expr]
+    parts = [evaluator(arg) for arg in expr.args]
+    function = FUNCTIONS[expr.func]
+    return lambda names: reduce(function, [part(names) for part in parts])
+
+
+def passes(guard: ir.Guard, names) -> NDArray[np.bool_]:
+    """Whether the guard holds, in each lane."""
+    holds = {"<": np.less, "<=": np.less_equal, ">": np.greater, ">=": np.greater_equal}
+    holds |= {"==": np.equal, "!=": np.not_equal}
+    terms = [holds[t.operator](values_of(t.left, names), values_of(t.right, names)) for t in guard.terms]
+    return np.logical_and.reduce(terms)
+
+
+@pytest.fixture(scope="session")
+def walk() -> type[Walk]:
+    """The oracle: `walk(kernel, params, target).sums` are the counts of each access, by its id."""
+    return Walk

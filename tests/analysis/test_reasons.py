@@ -1,0 +1,383 @@
+"""Every number of a reason follows from the walk over the launch; claims are short, texts stand in the source."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from functools import cache
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from cugen.analysis import warp_request
+from cugen.analysis.report import analyze_kernel
+from cugen.kernel import generate
+from cugen.spec.load import load_all, load_text
+from cugen.targets import target as known_target
+
+SPECS = sorted((Path(__file__).parents[2] / "specs").glob("*.yaml"))
+FIXED = [path for path in SPECS if "dynamic" not in path.read_text().split("arrays:")[0]]
+
+
+def product_spec(a: str, b: str, extra: str = "", dtype: str = "float32", size: str = "M: 20, K: 18, N: 33") -> str:
+    return f"""
+cugen: 1
+kernel: product
+params: {{{size}}}
+arrays:
+  A: {{shape: [M, K], dtype: {dtype}, memory: {a}}}
+  B: {{shape: [N, K], dtype: {dtype}, memory: {b}}}
+  C: {{shape: [M, N], dtype: {dtype}}}
+compute: C[m, n] = sum(A[m, k] * B[n, k], k)
+schedule: {{block: {{m: 16, n: 16}}, step: {{k: 16}}{extra}}}
+"""
+
+
+def turned_spec(memory: str, dtype: str = "float32", size: str = "M: 20, N: 37") -> str:
+    return f"""
+cugen: 1
+kernel: turned
+params: {{{size}}}
+arrays:
+  A: {{shape: [M, N], dtype: {dtype}, memory: {memory}}}
+  B: {{shape: [N, M], dtype: {dtype}}}
+compute: B[n, m] = A[m, n]
+"""
+
+
+COPY = """
+cugen: 1
+kernel: copy
+params: {M: 11, N: 37}
+arrays:
+  A: {shape: [M, N], dtype: float32, boundary: clamp}
+  t: {shape: [N], dtype: float32, memory: constant}
+  C: {shape: [M, N], dtype: float32}
+compute: C[m, n] = A[m - 1, n + 1] * t[n]
+"""
+
+TEXTS = [
+    product_spec("{space: shared, pad: 1}", "shared"),
+    product_spec("shared", "{space: shared, swizzle: xor}"),
+    product_spec("shared", "{space: shared, pad: 4}", ", thread: {m: 2, n: 4}"),
+    product_spec("{space: shared, pad: 1}", "shared", dtype="float64"),
+    product_spec("{space: shared, pad: 1}", "shared", dtype="float16"),
+    turned_spec("{space: shared, pad: 0}"),
+    turned_spec("{space: shared, pad: 1}"),
+    turned_spec("{space: shared, swizzle: xor}"),
+    turned_spec("global"),
+    turned_spec("{space: shared, pad: 2}", "int8"),
+    COPY,
+]
+TARGETS = ["sm_13", "sm_20", "sm_35", "sm_61"]
+CASES = [(text, target) for n, text in enumerate(TEXTS) for target in (TARGETS[n % 4], TARGETS[(n + 2) % 4], "sm_90")]
+
+
+@cache
+def reports(walk, text: str, target: str):
+    """Each access's report with the warps that run it."""
+    return tuple(_reports(walk, text, target))
+
+
+def _reports(walk, text: str, target: str):
+    for spec in load_text(text):
+        kernel = generate(spec)
+        params = {p.name: p.value for p in spec.params}
+        for launch in kernel.plan.kernels:
+            walked = walk(launch, params, target, record=True).warps
+            for found in analyze_kernel(launch, target, params).accesses:
+                yield found, walked.get(id(found.access), [])
+
+
+def calculated(formula: str, names) -> np.ndarray:
+    """The value of a printed formula in every lane."""
+    for builtin in re.findall(r"\w+Idx\.\w", formula):
+        formula = formula.replace(builtin, builtin.replace(".", "_"))
+    formula = formula.replace("//", "/").replace("/", "//").replace(" mod ", " % ")
+    functions = {"min": np.minimum, "max": np.maximum, "floor_div": np.floor_divide, "floor_mod": np.mod}
+    return eval(formula, {"__builtins__": {}}, {**names, **functions}) + np.zeros(len(names["threadIdx_x"]), np.int64)
+
+
+def lanes_at_work(warp) -> list[int]:
+    return [lane for lane, address in enumerate(warp.addresses) if address is not None]
+
+
+def words(warp, width: int) -> set[int]:
+    return {a // 4 + n for a in warp.addresses if a is not None for n in range(max(1, width // 4))}
+
+
+def width_of(report) -> int:
+    return report.access.array.dtype.bytes * report.access.width
+
+
+@pytest.mark.parametrize(("text", "target"), CASES)
+def test_the_formulas_of_a_reason_give_the_address_and_the_bank_of_every_lane(walk, text, target):
+    banks = known_target(target).banks
+    for found, warps in reports(walk, text, target):
+        formulas = re.search(r"(?:bank|address) = ([^;]*);", found.reason)
+        assert formulas, found.reason
+        for formula in formulas[1].split(" = "):
+            for warp in warps[::7]:
+                on = lanes_at_work(warp)
+                values = calculated(formula, warp.names)[on]
+                addresses = np.array([warp.addresses[lane] for lane in on])
+                expected = addresses // 4 % banks if found.space == "shared" else addresses
+                assert values.tolist() == expected.tolist(), (found.text, formula)
+
+
+@pytest.mark.parametrize(("text", "target"), CASES)
+def test_two_lanes_that_are_said_to_collide_do(walk, text, target):
+    row = known_target(target)
+    for found, warps in reports(walk, text, target):
+        said = re.search(
+            r"lanes (\d+) and (\d+) (?:read|write) words (\d+) and (\d+), both in bank (\d+)", found.reason
+        )
+        if found.space != "shared":
+            assert not said
+            continue
+        assert (found.verdict == "costly") <= bool(said or " at a time: " in found.reason), found.reason
+        if not said:
+            continue
+        a, b, first, second, bank = map(int, said.groups())
+        assert first % row.banks == second % row.banks == bank
+        width = width_of(found)
+        assert any(is_collision(warp, a, b, first - second, bank, width, target) for warp in warps)
+
+
+def is_collision(warp, a: int, b: int, distance: int, bank: int, width: int, target: str) -> bool:
+    """Whether lanes a and b of the warp touch words so far apart in that bank, and cost more together than apart."""
+    if warp.addresses[a] is None or warp.addresses[b] is None:
+        return False
+    pairs = [
+        (warp.addresses[a] // 4 + i, warp.addresses[b] // 4 + j)
+        for i in range(max(1, width // 4))
+        for j in range(max(1, width // 4))
+    ]
+    if (distance, bank) not in [(x - y, x % known_target(target).banks) for x, y in pairs]:
+        return False
+    both = [warp.addresses[lane] if lane in (a, b) else None for lane in range(32)]
+    pair = warp_request("shared", "load", width, both, target)
+    return pair.wavefronts > pair.ideal_wavefronts or width > 4
+
+
+@pytest.mark.parametrize(("text", "target"), CASES)
+def test_an_ideal_shared_access_reads_as_many_words_in_as_many_banks_as_it_says(walk, text, target):
+    for found, warps in reports(walk, text, target):
+        said = re.search(
+            r"(\d+) lanes? (?:reads?|writes?) (one word|(\d+) words in (\d+) banks?).*?, (\d+) wave", found.reason
+        )
+        if not said:
+            assert found.space != "shared" or re.search("compete| at a time: ", found.reason)
+            continue
+        lanes, count, banks, wavefronts = int(said[1]), int(said[3] or 1), int(said[4] or 1), int(said[5])
+        counted = Counter(
+            (
+                len(lanes_at_work(w)),
+                len(t := words(w, width_of(found))),
+                len({x % known_target(target).banks for x in t}),
+            )
+            for w in warps
+        )
+        share = re.search(r"so do ([\d,]+) of ([\d,]+) warps", found.reason)
+        warps_said = (int(share[1].replace(",", "")), int(share[2].replace(",", ""))) if share else (len(warps),) * 2
+        assert (counted[lanes, count, banks], len(warps)) == warps_said, found.reason
+        assert wavefronts in {w.cost.wavefronts for w in warps}
+
+
+@pytest.mark.parametrize(("text", "target"), CASES)
+def test_what_lies_between_neighbours_and_what_share_of_the_bytes_is_used_is_right(walk, text, target):
+    for found, warps in reports(walk, text, target):
+        if found.space != "global":
+            continue
+        for name, step in re.findall(r"([\w.]+) and \1 \+ 1 are (\d+) bytes apart", found.reason):
+            warp = max(warps, key=lambda w: len(lanes_at_work(w)))
+            values = warp.names[name.replace(".", "_")]
+            others = {
+                tuple(v[lane] for n, v in warp.names.items() if n.startswith("threadIdx")): lane
+                for lane in lanes_at_work(warp)
+            }
+            assert len(others) == len(lanes_at_work(warp))
+            pairs = neighbours(warp, values)
+            assert pairs, name
+            assert {abs(b - a) for a, b in pairs} == {int(step)}
+        used = sum(len(set(w.addresses) - {None}) * width_of(found) for w in warps)
+        moved = sum(w.cost.sectors * 32 for w in warps)
+        assert f"{100 * used / moved:.3g} % of the bytes" in found.reason
+
+
+def neighbours(warp, values) -> list[tuple[int, int]]:
+    """Addresses of lanes whose value differs by one and whose other thread coordinates are the same or follow it."""
+    on = lanes_at_work(warp)
+    axes = [n for n in warp.names if n.startswith("threadIdx")]
+    own = next(n for n in axes if len({int(v - c) for v, c in zip(values[on], warp.names[n][on], strict=True)}) == 1)
+    rest = [n for n in axes if n != own]
+    return [
+        (warp.addresses[a], warp.addresses[b])
+        for a in on
+        for b in on
+        if values[b] == values[a] + 1 and all(warp.names[n][a] == warp.names[n][b] for n in rest)
+    ]
+
+
+@pytest.mark.parametrize("target", ["sm_61", "sm_90", "sm_20"])
+def test_the_sectors_at_each_alignment_are_those_of_full_warps(walk, target):
+    period = 32 if target != "sm_20" else 256
+    for text in (TEXTS[0], turned_spec("global"), COPY):
+        for found, warps in reports(walk, text, target):
+            said = re.search(
+                r"moves (\d+) sectors? at (\d+) of (\d+) alignments((?:, \d+ at \d+)*), ideal", found.reason
+            )
+            if found.space != "global" or not said:
+                continue
+            counts = {int(said[1]): int(said[2])} | {int(s): int(n) for s, n in re.findall(r"(\d+) at (\d+)", said[4])}
+            assert sum(counts.values()) == int(said[3])
+            full = max(len(lanes_at_work(w)) for w in warps)
+            shapes: dict[tuple, Counter] = {}
+            for warp in warps:
+                at = [a for a in warp.addresses if a is not None]
+                if len(at) == full:
+                    shape = tuple(None if a is None else a - min(at) for a in warp.addresses)
+                    shapes.setdefault(shape, Counter())[min(at) % period, warp.cost.sectors] += 1
+            assert counts in [dict(Counter(sectors for _, sectors in cases)) for cases in shapes.values()]
+
+
+@pytest.mark.parametrize("target", TARGETS)
+def test_constant_reads_are_uniform_or_serialised_over_the_addresses_that_a_warp_has(walk, target):
+    for found, warps in reports(walk, COPY, target):
+        if found.space == "constant":
+            most = max(len(set(w.addresses) - {None}) for w in warps)
+            assert f"serialised over {most} addresses" in found.reason
+            assert found.verdict == "costly"
+
+
+@pytest.mark.parametrize("path", FIXED, ids=lambda path: path.stem)
+def test_claims_of_the_gallery_fit_a_comment_and_the_texts_stand_in_the_source(path):
+    for spec in load_all(path):
+        kernel = generate(spec)
+        source = re.sub(r"\((long long|int|unsigned)\)", "", " ".join(kernel.source.split()))
+        params = {dict(kernel.plan.param_symbols)[p.name]: p.value for p in spec.params}
+        for launch in kernel.plan.kernels:
+            for found in analyze_kernel(launch, "sm_90", params).accesses:
+                assert found.text in source
+                assert found.verdict == "unknown" or len(found.claim) <= 70
+                assert found.reason
+
+
+def test_the_tiles_of_the_tiled_product_are_explained_by_their_banks():
+    spec = load_all(next(path for path in SPECS if path.stem == "matmul_tiled"))[0]
+    kernel = generate(spec)
+    found = analyze_kernel(kernel.plan.kernels[0], "sm_90", {p.name: p.value for p in spec.params})
+    by_text = {each.text: each for each in found.accesses}
+    assert by_text["As[ty][k]"].claim == "1 wavefront, ideal 1 (2 words, in different banks)"
+    assert by_text["As[ty][k]"].reason == (
+        "bank = (17 * ty + k) mod 32; in the first warp threadIdx.x = 0..15 and ty = 0..1; "
+        "32 lanes read 2 words in 2 banks, 1 wavefront, for every k"
+    )
+    assert by_text["As[ty][tx]"].claim == "2 wavefronts, ideal 1 (lanes 0 and 31: words 0 and 32, bank 0)"
+
+
+@pytest.mark.parametrize(
+    ("pad", "claim"),
+    [
+        (0, "32 wavefronts, ideal 1 (lanes 0 and 1: words 0 and 32, bank 0)"),
+        (1, "1 wavefront, ideal 1 (pitch 33 is odd: lanes hit 32 banks)"),
+        (2, "2 wavefronts, ideal 1 (lanes 0 and 16: words 0 and 544, bank 0)"),
+    ],
+)
+def test_a_column_of_a_tile_conflicts_as_its_pitch_says(pad, claim):
+    (spec,) = load_text(turned_spec(f"{{space: shared, pad: {pad}}}", size="M: 64, N: 64"))
+    kernel = generate(spec)
+    found = analyze_kernel(kernel.plan.kernels[0], "sm_90", {"M": 64, "N": 64})
+    assert next(each for each in found.accesses if each.text == "tile[tx][ty + r]").claim == claim
+
+
+@pytest.mark.parametrize(
+    ("target", "bank_bytes", "figure"),
+    [
+        ("sm_13", None, "32 wavefronts, ideal 2"),
+        ("sm_20", None, "8 wavefronts, ideal 1"),
+        ("sm_35", 4, "4 wavefronts, ideal 1"),
+        ("sm_35", 8, "4 wavefronts, ideal 1"),
+        ("sm_90", None, "8 wavefronts, ideal 1"),
+    ],
+)
+def test_a_column_of_an_unpadded_16x16_tile_costs_what_each_generation_makes_of_it(target, bank_bytes, figure):
+    (spec,) = load_text(product_spec("shared", "shared", size="M: 32, K: 32, N: 32"))
+    kernel = generate(spec)
+    found = analyze_kernel(kernel.plan.kernels[0], target, {"M": 32, "K": 32, "N": 32}, bank_bytes=bank_bytes)
+    column = next(each for each in found.accesses if each.text == "Bs[tx][k]")
+    assert str(column.per_request) == figure
+    lanes = [64 * (lane % 16) for lane in range(32)]
+    single = warp_request("shared", "load", 4, lanes, target, bank_bytes=bank_bytes)
+    assert figure.startswith(f"{single.wavefronts} wavefronts, ideal {single.ideal_wavefronts}")
+
+
+def test_the_two_bank_modes_of_kepler_differ_on_a_column_of_three_words_pitch():
+    (spec,) = load_text(product_spec("shared", "{space: shared, pad: 3}", size="M: 32, K: 32, N: 32"))
+    launch = generate(spec).plan.kernels[0]
+    costs = {
+        mode: {
+            a.text: a.cost
+            for a in analyze_kernel(launch, "sm_35", {"M": 32, "K": 32, "N": 32}, bank_bytes=mode).accesses
+        }
+        for mode in (4, 8)
+    }
+    assert costs[4] != costs[8]
+
+
+def test_fermi_counts_lines_in_l1_and_sectors_in_l2():
+    (spec,) = load_text(turned_spec("global", size="M: 64, N: 65"))
+    launch = generate(spec).plan.kernels[0]
+    read = {
+        cache: analyze_kernel(launch, "sm_20", {"M": 64, "N": 65}, cache=cache).accesses[0].cost
+        for cache in ("l1", "l2")
+    }
+    assert read["l1"] > read["l2"]
+
+
+def test_an_offset_moves_what_is_aligned_off_its_sectors():
+    text = turned_spec("{space: shared, pad: 1}", size="M: 64, N: 64")
+    (spec,) = load_text(text)
+    launch = generate(spec).plan.kernels[0]
+    params = {"M": 64, "N": 64}
+    aligned, moved = (analyze_kernel(launch, "sm_90", params, offsets={"A": n}).accesses[0] for n in (256, 4))
+    assert (aligned.verdict, moved.verdict) == ("ideal", "costly")
+    assert moved.claim == "5 sectors, ideal 4 (starts 4 bytes into a sector)"
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"offsets": {"A": 3}}, "A starts at byte 3, but 4 bytes are moved at once"),
+        ({"offsets": {"Q": 4}}, "no array 'Q' in turned; known are A, B"),
+        ({"bank_bytes": 8}, "sm_90 has no banks of 8 bytes; known are 4"),
+    ],
+)
+def test_what_a_launch_cannot_have_is_refused(options, message):
+    (spec,) = load_text(turned_spec("global"))
+    with pytest.raises(ValueError, match=re.escape(message)):
+        analyze_kernel(generate(spec).plan.kernels[0], "sm_90", {"M": 20, "N": 37}, **options)
+
+
+def test_what_rests_on_no_document_is_assumed_and_says_so():
+    (spec,) = load_text(turned_spec("{space: shared, pad: 1}", "float64"))
+    found = analyze_kernel(generate(spec).plan.kernels[0], "sm_80", {"M": 20, "N": 37})
+    tile = [each for each in found.accesses if each.space == "shared"]
+    assert {each.verdict for each in tile} == {"assumed"}
+    assert all(each.doubt and each.doubt in each.reason for each in tile)
+
+
+@settings(max_examples=10)
+@given(st.integers(0, 20), st.sampled_from([8, 16]), st.integers(1, 2), st.sampled_from(TARGETS))
+def test_verdicts_are_ideal_exactly_where_no_warp_is_above_its_ideal(walk, pad, tile, times, target):
+    text = product_spec("shared", f"{{space: shared, pad: {pad}}}", size=f"M: {16 * times}, K: 17, N: 20")
+    for found, warps in reports(walk, text.replace("k: 16", f"k: {tile}"), target):
+        if found.verdict == "assumed":
+            continue
+        excess = [
+            (w.cost.wavefronts - w.cost.ideal_wavefronts) + (w.cost.sectors - w.cost.ideal_sectors) for w in warps
+        ]
+        assert (found.verdict == "ideal") == (max(excess, default=0) == 0), found.text
