@@ -188,7 +188,7 @@ def test_every_function_computes_what_python_does(texts, batch):
     show += [f'static void show({c_name(t)} x) {{ printf("%llu\\n", (unsigned long long)x); }}' for t in unsigned]
     found = batch("\n".join([*show, *functions, "int main() {", *runs, "}"]))
     assert len(found) == len(expected), found[-3:]
-    wrong = [(case, line) for line, case in zip(found, expected, strict=True) if not _same(line, case[-1])]
+    wrong = [(case, line) for line, case in zip(found, expected, strict=True) if not _same(line, case[-1], case[0])]
     assert wrong == []
 
 
@@ -196,9 +196,11 @@ def _list(values, dtype):
     return ", ".join(f"({c_name(dtype)}){spelled(value, dtype)}" for value in values)
 
 
-def _same(line, value):
+def _same(line, value, name):
     if isinstance(value, int):
         return int(line) == value
     if np.isnan(value):
         return "nan" in line
+    if name == "sign_of" and line.startswith("-0x0"):
+        return False  # the sign of a negative zero is 0
     return float.fromhex(line) == float(value)
