@@ -223,15 +223,10 @@ class _Count:
         expressions += [(t.affine.rest, 0) for _, terms in self.predicates for t in terms if t.affine.tangled]
         for expression, scale in expressions:
             found = shift(expression, counter)
-            if found is None and span[1] <= _VALUES:
-                return [(span[0] + n, 1) for n in range(span[1])]
+            if found is None and count <= _VALUES:
+                return [(first + n, 1) for n in range(count)]
             if found is None:
-<<<<<<< cugen/analysis/totals.py
                 raise Unknown("its subscript has no period")
-=======
-                whole = count
-                break
->>>>>>> /tmp/wt-claims/cugen/analysis/totals.py
             period, drift = found
             if scale:
                 moved = drift * scale
@@ -240,7 +235,7 @@ class _Count:
                 continue  # settled in this region: `regions` took it value by value
             whole = lcm(whole, period)
         if min(whole, count) > _PATTERNS:
-            raise Unknown(f"its subscript repeats with too long a period in {counter}")
+            raise Unknown("its subscript repeats with too long a period")
         return [(first + phase, count // whole + (phase < count % whole)) for phase in range(min(whole, count))]
 
     def _residues(self, spans: Mapping[sympy.Symbol, Span]) -> dict[int, int]:
