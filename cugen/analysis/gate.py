@@ -1,6 +1,6 @@
-"""The analysis as a gate: what of a launch passes a limit of the spec's `check`, as findings at their places.
+"""The analysis as a gate: what of a launch exceeds a limit of the spec's `check`, as findings at their places.
 
-A limit that is passed is an error. Where there is no limit, what costs twice the ideal or more is a warning.
+That is an error. Where there is no limit, what costs twice the ideal or more is a warning.
 """
 
 from __future__ import annotations
@@ -36,8 +36,6 @@ _CURES: Mapping[str, str] = {
     "`layout`, rows that begin aligned with `pitch`, or `memory: shared`, which stages the array through a tile",
     "constant": "constant memory serves one address at a time: use `memory: readonly` for what lanes read differently",
 }
-
-
 _ALLOW = "`unknown: allow` under `check` lets pass what can't be proved"
 
 

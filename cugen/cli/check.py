@@ -1,4 +1,4 @@
-"""Hold kernels to the limits of their specs: every access with its verdict, and exit status 1 where a limit is passed.
+"""Hold kernels to the limits of their specs: every access with its verdict, and exit status 1 where one is exceeded.
 Nothing is compiled unless a limit on registers asks for it, and nothing is run."""
 
 from __future__ import annotations

@@ -218,6 +218,12 @@ def test_a_size_that_is_given_at_launch_is_judged_at_its_worst_or_as_set(cli: Cl
     assert "shift on sm_90, N = 128\n" in cli("check", dynamic_spec, "--set", "N=128", "--target", "sm_90").out
 
 
+def test_a_size_that_the_spec_excludes_is_a_wrong_call(cli: Cli, dynamic_spec: Path) -> None:
+    answer = cli("check", dynamic_spec, "--set", "N=8")
+    assert (answer.status, answer.out) == (2, "")
+    assert "error[CG1024]: the requirement `N != 8` doesn't hold" in answer.err
+
+
 def test_mixed_warps_are_counted_at_each_guard(cli: Cli, spec: Path) -> None:
     text = spec.read_text()
     spec.write_text(text + "check: {mixed_warps: 0}\n")

@@ -9,6 +9,8 @@ from typing import Any
 
 import jsonschema
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 import cugen
 from cugen.cli.check_github import github_text
@@ -113,6 +115,24 @@ def test_what_a_workflow_command_would_read_is_escaped() -> None:
     assert github_text([found]) == (
         "::warning file=a%3Ab.yaml,line=1,endLine=3,title=CG2201 k%2Ce%3Ay::50 %25 of it:%0D%0A::stop, all"
     )
+
+
+@given(st.text(), st.text(), st.text())
+def test_an_annotation_can_be_read_back_whatever_is_in_it(message: str, file: str, key: str) -> None:
+    line = github_text([Diagnostic("CG2201", message, file or ".", Span(1, 2, 1, 3), key)])
+    assert "\n" not in line
+    assert "\r" not in line
+    properties, _, data = line.removeprefix("::error ").partition("::")
+    read = dict(part.split("=", 1) for part in properties.split(","))
+    assert list(read) == ["file", "line", "endLine", "col", "endColumn", "title"]
+    assert unescaped(read["title"]) == f"CG2201 {key}".strip()
+    assert unescaped(data) == message
+
+
+def unescaped(text: str) -> str:
+    for code, character in (("%2C", ","), ("%3A", ":"), ("%0A", "\n"), ("%0D", "\r"), ("%25", "%")):
+        text = text.replace(code, character)
+    return text
 
 
 def test_without_findings_there_are_no_annotations(cli: Cli, spec: Path) -> None:
