@@ -60,6 +60,7 @@ TILES = st.sampled_from(
 )
 DTYPES = st.sampled_from(["float32", "float64", "float16", "int8", "int64"])
 LAYOUTS = st.sampled_from(["", "layout: column,", "pitch: 48,", "pitch: 61,"])
+MOSTLY_DENSE = st.one_of(st.just(""), st.just(""), LAYOUTS)
 WIDE_LAYOUTS = st.sampled_from(["", "layout: column,", "pitch: 80,", "pitch: 97,"])
 
 
@@ -71,12 +72,12 @@ def products(draw) -> str:
     block = draw(
         st.sampled_from(["", "schedule: {block: {m: 8, n: 16}}", "schedule: {block: {m: 16, n: 8}, step: {k: 5}}"])
     )
-    where = draw(st.sampled_from(["", ", where=k <= m", ", where=A[m, k] > 0"]))
+    where = draw(st.sampled_from(["", "", "", ", where=k <= m", ", where=A[m, k] > 0"]))
     return f"""
 params: {{M: {m}, K: {k}, N: {n}}}
 arrays:
-  A: {{shape: [M, K], {draw(LAYOUTS)} {tiles[0]} dtype: {dtype}}}
-  B: {{shape: [K, N], {draw(LAYOUTS)} {tiles[1]} dtype: {dtype}}}
+  A: {{shape: [M, K], {draw(MOSTLY_DENSE)} {tiles[0]} dtype: {dtype}}}
+  B: {{shape: [K, N], {draw(MOSTLY_DENSE)} {tiles[1]} dtype: {dtype}}}
   C: {{shape: [M, N], dtype: {dtype}}}
 compute: C[m, n] = sum(A[m, k] * B[k, n], k{where})
 {block}
@@ -89,51 +90,76 @@ def stencils(draw) -> str:
     shifts = draw(st.lists(st.tuples(st.integers(-3, 3), st.integers(-3, 3)), min_size=1, max_size=4))
     boundary = draw(st.sampled_from(["zero", "clamp", "wrap", "reflect", "{value: 2}"]))
     terms = " + ".join(f"x[i + {a}, j + {b}]".replace("+ -", "- ") for a, b in shifts)
+    dtype = draw(DTYPES)
     return f"""
 params: {{M: {m}, N: {n}}}
 arrays:
-  x: {{shape: [M, N], {draw(WIDE_LAYOUTS)} dtype: {draw(DTYPES)}, boundary: {boundary}}}
-  y: {{shape: [M, N], dtype: {draw(DTYPES)}}}
+  x: {{shape: [M, N], {draw(WIDE_LAYOUTS)} dtype: {dtype}, boundary: {boundary}}}
+  y: {{shape: [M, N], dtype: {dtype}}}
 compute: y[i, j] = {terms}
 """
 
 
 @st.composite
-def rearrangements(draw) -> str:
-    m, n = draw(st.integers(1, 70)), draw(st.integers(1, 70))
-    dtype = draw(DTYPES)
-    statement = draw(
-        st.sampled_from(["y[i, j] = x[j, i]", "y[i, j] = x[t[i], j] + x[j, i]", "y[i, j] = x[j, i] if t[i] > 5 else 0"])
-    )
-    tile = draw(st.sampled_from(["", "memory: shared,", "memory: {space: shared, swizzle: xor},"]))
-    gap = "" if tile else draw(WIDE_LAYOUTS)
+def elementwise(draw) -> str:
+    m, n = draw(st.integers(1, 12)), draw(st.integers(1, 70))
+    names = [
+        ("x", draw(WIDE_LAYOUTS), draw(st.sampled_from(["float32", "float16", "int8"]))),
+        ("y", draw(WIDE_LAYOUTS), "float32"),
+    ]
+    arrays = "\n".join(f"  {name}: {{shape: [M, N], {layout} dtype: {dtype}}}" for name, layout, dtype in names)
     return f"""
-params: {{M: {max(m, n) if "t[i], j" in statement else m}, N: {max(m, n) if "t[i], j" in statement else n}}}
+params: {{M: {m}, N: {n}}}
 arrays:
-  t: {{shape: [N], dtype: int32}}
-  x: {{shape: [M, N], {gap} {tile} dtype: {dtype}}}
+{arrays}
+  b: {{shape: [N], dtype: float32}}
+compute: y[i, j] = x[i, j] * b[j] + y[i, j]
+"""
+
+
+@st.composite
+def transposes(draw) -> str:
+    memory = draw(st.sampled_from(["shared", "{space: shared, pad: 1}", "{space: shared, swizzle: xor}"]))
+    dtype = draw(DTYPES)
+    return f"""
+params: {{M: {draw(st.integers(1, 70))}, N: {draw(st.integers(1, 70))}}}
+arrays:
+  x: {{shape: [M, N], memory: {memory}, dtype: {dtype}}}
   y: {{shape: [N, M], dtype: {dtype}}}
-compute: "{statement}"
+compute: y[i, j] = x[j, i]
+"""
+
+
+@st.composite
+def gathers(draw) -> str:
+    statement = draw(st.sampled_from(["x[t[i], j] + x[i, j]", "x[j, t[j]] if t[i] > 5 else x[t[i], i]"]))
+    memory = draw(st.sampled_from(["", "memory: readonly,", "memory: constant,", "memory: shared,"]))
+    return f"""
+params: {{N: {draw(st.integers(1, 40))}}}
+arrays:
+  t: {{shape: [N], {memory} dtype: int32}}
+  x: {{shape: [N, N], {draw(LAYOUTS)} dtype: {draw(st.sampled_from(["float32", "float64"]))}}}
+  y: {{shape: [N, N], dtype: float64}}
+compute: "y[i, j] = {statement}"
 """
 
 
 @st.composite
 def rows(draw) -> str:
-    m, n = draw(st.integers(1, 40)), draw(st.integers(1, 40))
     value = draw(
         st.sampled_from(
             [
-                "sum(x[i, k], k)",
-                "max(x[i, k] * x[i, k - 1], k, where=k > 0)",
+                "sum(x[i, k] * w[k], k)",
+                "max(x[i, k] * w[k - 1], k, where=k > 0)",
                 "sum(x[i, k] / w[k], k, where=w[k] != 0)",
-                "argmax(x[i, k], k)",
+                "argmax(x[i, k] + w[k], k)",
                 "sum(x[i, k], k, where=x[i, k] > 0.5 and w[k] < 0.25)",
             ]
         )
     )
-    memory = draw(st.sampled_from(["", "memory: constant,", "memory: readonly,", "memory: shared,"]))
+    memory = draw(st.sampled_from(["", "memory: constant,", "memory: readonly,", "memory: {space: shared, pad: 2},"]))
     return f"""
-params: {{M: {m}, N: {n}}}
+params: {{M: {draw(st.integers(1, 40))}, N: {draw(st.integers(1, 40))}}}
 arrays:
   x: {{shape: [M, N], {draw(LAYOUTS)} dtype: float32}}
   w: {{shape: [N], {memory} dtype: float32}}
@@ -142,7 +168,7 @@ compute: y[i] = {value}
 """
 
 
-SPECS = st.one_of(products(), stencils(), rearrangements(), rows())
+SPECS = st.one_of(products(), products(), stencils(), elementwise(), transposes(), gathers(), rows())
 
 
 def check_random(made, check, text: str) -> None:

@@ -203,3 +203,29 @@ def test_an_order_swapped_in_the_trace_is_found(product):
     table[[own[0], own[-1]]] = table[[own[-1], own[0]]]
     swapped = replace(product.trace, table=table)
     assert compare(swapped, predicted(product.plan, product.lines, product.job)).mismatches
+
+
+CHOSEN = """
+params: {{M: 5, N: 6}}
+arrays:
+  A: {{shape: [M, N]{memory}, dtype: float32}}
+  B: {{shape: [M, N], dtype: float32}}
+  y: {{shape: [M], dtype: float32}}
+compute: y[m] = sum(B[m, k], k, where=A[m, k] > 0)
+"""
+
+
+def test_what_the_inputs_decide_is_predicted(made):
+    case = Case(made(CHOSEN.format(memory="")))
+    found = case.against(case.plan)
+    assert not found.mismatches
+    assert found.unknown == 0
+    assert 0 < len(case.trace.of("B")) < 30
+
+
+def test_what_the_kernel_wrote_itself_is_not_used_to_predict(made):
+    case = Case(made(CHOSEN.format(memory=", memory: {space: shared, pad: 1}")))
+    found = case.against(case.plan)
+    assert not found.mismatches
+    assert found.unknown == len(case.trace.of("B"))
+    assert found.compared == len(case.trace) - found.unknown

@@ -139,7 +139,7 @@ def memory_of(plan: Plan, job: Job) -> Memory:
             dense = [int(np.prod(array.shape[d + 1 :])) for d in range(len(array.shape))]
             if array.space in ("table", "constant") and list(array.strides) == dense and not array.pad:
                 contents[array.symbol] = np.asarray(array.values, working_dtype(array.dtype))
-        elif array.name in job.buffers and array.name not in written and array.space != "register":
+        elif array.name in job.buffers and array.name not in written and array.space not in ("shared", "register"):
             contents[array.symbol] = job.buffers[array.name]
     return Memory(contents)
 
