@@ -27,6 +27,7 @@ COMMANDS = {
     "new": "write a commented starter spec",
     "generate": "write .cu, .h and .json for each spec, or check that they are current",
     "check": "hold every memory access to the limits of its spec",
+    "fix": "find the smallest padding or swizzle that clears bank conflicts, as a patch of the spec",
     "run": "generate, compile, run, and compare with the NumPy reference",
     "inspect": "show everything known about one kernel",
     "explain": "say what a diagnostic means, with a spec that shows it and one that cures it",

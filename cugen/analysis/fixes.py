@@ -1,0 +1,257 @@
+"""The smallest padding or swizzle that clears a tile's bank conflicts.
+
+The law of a tile says how far to look; every candidate is then planned and analysed as if it stood in the spec.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from cugen.analysis.dynamic import analyze_any_size
+from cugen.analysis.occupancy import Occupancy, occupancy
+from cugen.analysis.report import AccessReport
+from cugen.analysis.symbolic import PADS, PaddedAccess, padded_accesses
+from cugen.analysis.totals import Unknown
+from cugen.plan.ir import Access, Kernel, Plan
+from cugen.spec.diagnostics import SpecError
+from cugen.spec.editing import Rows
+from cugen.spec.model import Param, Spec
+
+Planner = Callable[[Spec], Plan]
+_REPRESENTATIVE = 4096  # of a size that is given at launch, where only the law of a tile is asked for
+
+
+@dataclass(frozen=True)
+class LaunchCost:
+    """What the accesses to one array's tiles cost in a launch, and what its tiles leave of the SM.
+
+    Wavefronts are those of the whole launch, or, where `per_request`, of the worst request of each access: a size is
+    then open. Occupancy is by threads and shared memory alone. `costly` holds the accesses above their ideal."""
+
+    kernel: str
+    wavefronts: int
+    ideal: int
+    per_request: bool
+    shared_bytes: int
+    occupancy: Occupancy
+    costly: tuple[AccessReport, ...]
+
+
+@dataclass(frozen=True)
+class Fix:
+    """One array laid out anew: launch by launch what its tiles cost before and after. `why` gives, for each access, the
+    wavefronts of its worst request as a law of the pad."""
+
+    array: str
+    rows: Rows
+    costs: tuple[tuple[LaunchCost, LaunchCost], ...]
+    why: tuple[str, ...]
+
+    @property
+    def remains(self) -> tuple[AccessReport, ...]:
+        """The accesses that still cost more than their ideal."""
+        return tuple(report for _, after in self.costs for report in after.costly)
+
+
+@dataclass(frozen=True)
+class Incurable:
+    """An array whose tiles stay as they are, and why."""
+
+    array: str
+    accesses: tuple[AccessReport, ...]
+    reason: str
+
+
+@dataclass(frozen=True)
+class Fixes:
+    """`specs` are laid out anew; both tuples are empty where no tile costs more than its ideal."""
+
+    specs: tuple[Spec, ...]
+    fixes: tuple[Fix, ...]
+    incurable: tuple[Incurable, ...]
+
+
+@dataclass(frozen=True)
+class _Launch:
+    spec: Spec
+    kernel: Kernel
+    values: Mapping[str, int]  # of the params, by their names in C
+    accesses: tuple[AccessReport, ...]
+
+
+@dataclass(frozen=True)
+class _State:
+    """The specs as they are, planned and analysed."""
+
+    specs: tuple[Spec, ...]
+    launches: tuple[_Launch, ...]
+
+    @property
+    def shared(self) -> Iterator[tuple[_Launch, AccessReport]]:
+        return ((launch, r) for launch in self.launches for r in launch.accesses if r.space == "shared")
+
+    @property
+    def score(self) -> tuple[int, int]:
+        """Less is better: what isn't known, then wavefronts of all tiles."""
+        reports = [report for _, report in self.shared]
+        return sum(r.verdict == "unknown" for r in reports), sum(_figures(r)[0] for r in reports)
+
+    @property
+    def sectors(self) -> int:
+        return sum(_figures(r)[0] for launch in self.launches for r in launch.accesses if r.space == "global")
+
+    @property
+    def families(self) -> tuple[str, ...]:
+        return tuple(launch.kernel.family for launch in self.launches)
+
+    @property
+    def blocks(self) -> int:
+        return sum(_occupancy(launch).blocks_per_sm for launch in self.launches)
+
+
+def find_fixes(specs: Sequence[Spec], plan: Planner, params: Mapping[str, int]) -> Fixes:
+    """The fixes of specs that share their placements: one, or the variants of a document.
+
+    `plan` gives the launches of a spec. `params` gives dynamic params a value, by name; those without one are analysed
+    at their worst. One array after the other is fixed, each on top of those before. SpecError where a spec can't be
+    planned.
+    """
+    state = _state(specs, plan, params)
+    fixes: list[Fix] = []
+    incurable: list[Incurable] = []
+    for array in dict.fromkeys(r.access.array.name for _, r in state.shared if _is_costly(r)):
+        if not any(_is_costly(r) for _, r in state.shared if r.access.array.name == array):
+            continue
+        found = _fix(state, array, plan, params)
+        if isinstance(found, Incurable):
+            incurable.append(found)
+        else:
+            state, fix = found
+            fixes.append(fix)
+    return Fixes(state.specs, tuple(fixes), tuple(incurable))
+
+
+def _fix(state: _State, array: str, plan: Planner, params: Mapping[str, int]) -> Incurable | tuple[_State, Fix]:
+    costly = tuple(r for _, r in state.shared if r.access.array.name == array and _is_costly(r))
+    if not all(_is_placed(spec, array) for spec in state.specs):
+        return Incurable(array, costly, "the generator made up this tile: the spec has no key for it")
+    refusals: list[str] = []
+
+    def tried(rows: Rows) -> _State | None:
+        try:
+            return _state([rows.laid(spec, array) for spec in state.specs], plan, params)
+        except SpecError as error:
+            refusals.append("; ".join((error.diagnostics[0].message, *error.diagnostics[0].notes)))
+            return None
+
+    bare = tried(Rows())
+    laws = _laws(bare or state, array)
+    last = _last_pad(laws)
+    candidates = [(Rows(pad), tried(Rows(pad)) if pad else bare) for pad in range(last + 1)]
+    candidates.append((Rows(swizzle=True), tried(Rows(swizzle=True))))
+    good = [(rows, new) for rows, new in candidates if new is not None and _is_better(new, state)]
+    why = tuple(dict.fromkeys(f"{access.text}: {access.law}" for _, accesses in laws for access in accesses))
+    if not good:
+        reason = f"no pad up to {last} and no swizzle makes it cheaper"
+        if why:
+            reason += f"; wavefronts of the worst request by pad: {'; '.join(why)}"
+        return Incurable(array, costly, refusals[0] if len(refusals) == len(candidates) else reason)
+    rows, new = min(good, key=lambda item: (item[1].score, -item[1].blocks, item[0].swizzle, item[0].pad))
+    pairs = zip(state.launches, new.launches, strict=True)
+    costs = tuple((_cost(a, array), _cost(b, array)) for a, b in pairs if _touches(a, array) or _touches(b, array))
+    return new, Fix(array, rows, costs, why)
+
+
+def _is_better(new: _State, old: _State) -> bool:
+    """Cheaper tiles, for nothing else: neither another way of computing nor more traffic."""
+    return new.families == old.families and new.sectors <= old.sectors and new.score < old.score
+
+
+def _is_placed(spec: Spec, array: str) -> bool:
+    return any(a.name == array and a.memory.space in (None, "shared") and not a.is_temporary for a in spec.arrays)
+
+
+def _state(specs: Sequence[Spec], plan: Planner, params: Mapping[str, int]) -> _State:
+    launches = []
+    for spec in specs:
+        made = plan(spec)
+        names = dict(made.param_symbols)
+        values = {names[p.name]: p.value for p in spec.params if p.value is not None}
+        values |= {names[p.name]: params[p.name] for p in spec.params if p.is_dynamic and p.name in params}
+        open_ = {names[p.name]: p.multiple_of for p in spec.params if names[p.name] not in values}
+        known = values | {names[p.name]: _representative(p) for p in spec.params if names[p.name] in open_}
+        for kernel in made.kernels:
+            accesses = analyze_any_size(kernel, spec.target, values, open_).accesses
+            launches.append(_Launch(spec, kernel, known, accesses))
+    return _State(tuple(specs), tuple(launches))
+
+
+def _representative(param: Param) -> int:
+    multiple = param.multiple_of
+    least, most = -(-param.minimum // multiple), param.maximum // multiple
+    return max(least, min(most, -(-_REPRESENTATIVE // multiple))) * multiple
+
+
+_Laws = list[tuple[_Launch, tuple[PaddedAccess, ...]]]
+
+
+def _laws(state: _State, array: str) -> _Laws:
+    """For each launch with a tile of the array what its accesses cost by pad; none where that can't be counted."""
+    found = []
+    for launch in state.launches:
+        if not _touches(launch, array) or any(a.array.swizzle for a in _tile_accesses(launch, array)):
+            continue
+        try:
+            found.append((launch, padded_accesses(launch.kernel, array, launch.spec.target, launch.values)))
+        except Unknown:
+            return []
+    return found
+
+
+def _last_pad(laws: _Laws) -> int:
+    """The smallest pad of least cost by the laws, which no larger one betters."""
+    accesses = [access for _, found in laws for access in found]
+    if not accesses:
+        return PADS[-1]
+    tables = [{pad: cost for pad, cost, _, _ in access.costs} for access in accesses]
+    common = [pad for pad in PADS if all(pad in table for table in tables)]
+    return min(common, key=lambda pad: (sum(table[pad] for table in tables), pad)) if common else PADS[-1]
+
+
+def _cost(launch: _Launch, array: str) -> LaunchCost:
+    reports = [r for r in launch.accesses if r.space == "shared" and r.access.array.name == array]
+    figures = [_figures(r) for r in reports]
+    return LaunchCost(
+        launch.kernel.name,
+        sum(cost for cost, _ in figures),
+        sum(ideal for _, ideal in figures),
+        any(r.totals is None and r.verdict != "unknown" for r in reports),
+        launch.kernel.shared_bytes + launch.kernel.dynamic_shared_bytes,
+        _occupancy(launch),
+        tuple(filter(_is_costly, reports)),
+    )
+
+
+def _figures(report: AccessReport) -> tuple[int, int]:
+    """Cost and ideal: of the launch, or of the worst request where a size is open; zeros where they aren't known."""
+    if report.totals is not None or report.per_request is None:
+        return report.cost, report.ideal
+    return report.per_request.worst, report.per_request.worst_ideal
+
+
+def _is_costly(report: AccessReport) -> bool:
+    return report.cost > report.ideal
+
+
+def _touches(launch: _Launch, array: str) -> bool:
+    return bool(_tile_accesses(launch, array))
+
+
+def _tile_accesses(launch: _Launch, array: str) -> list[Access]:
+    return [r.access for r in launch.accesses if r.space == "shared" and r.access.array.name == array]
+
+
+def _occupancy(launch: _Launch) -> Occupancy:
+    kernel = launch.kernel
+    return occupancy(launch.spec.target, kernel.threads, 0, kernel.shared_bytes + kernel.dynamic_shared_bytes)

@@ -1,0 +1,208 @@
+"""Find the smallest padding or swizzle that clears the bank conflicts of each shared tile, and show it as a patch of
+the spec. What is offered was loaded, planned and analysed again, and ran with the right results."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from cugen.cli.failures import DONE, NO, OWN_FAULT, WRONG_INPUT, Failure, files_of_the_user
+from cugen.cli.specs import add_options, load_one_file, settings_of
+from cugen.cli.terminal import note
+
+if TYPE_CHECKING:
+    from cugen.analysis.fixes import Fixes
+    from cugen.run.devices import Choice
+    from cugen.run.verify import Run
+    from cugen.spec.diagnostics import Diagnostic
+    from cugen.spec.editing import Rows
+    from cugen.spec.model import Spec
+
+_USUAL = 64  # for a size that is given at launch, where nothing says which one to run
+
+
+@dataclass(frozen=True)
+class Fixed:
+    """The kernels of one document. `runs` are those of its kernels as fixed, by name, with the values that dynamic
+    params had; empty where nothing changes. `left` is what `cugen check` still finds."""
+
+    fixes: Fixes
+    runs: Mapping[str, tuple[Run, Mapping[str, int]]]
+    left: tuple[Diagnostic, ...]
+
+
+@dataclass(frozen=True)
+class Outcome:
+    file: str
+    documents: tuple[Fixed, ...]
+    before: str
+    after: str
+    device: str
+    written: bool
+
+    @property
+    def cured(self) -> bool:
+        """Nothing is left that costs more than its ideal in shared memory, or passes a limit."""
+        return not any(
+            fixed.fixes.incurable
+            or any(fix.remains for fix in fixed.fixes.fixes)
+            or any(finding.severity == "error" for finding in fixed.left)
+            for fixed in self.documents
+        )
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("spec", metavar="SPEC", help="a spec's file")
+    parser.add_argument("--kernel", metavar="NAME", help="the one of several kernels to fix, with its variants")
+    add_options(parser)
+    parser.add_argument("--write", action="store_true", help="write the patched spec in place of the file")
+    parser.add_argument(
+        "--device", choices=("auto", "gpu", "cpu"), default="auto", help="where to run what is offered (default: auto)"
+    )
+    parser.add_argument("--json", action="store_true", help="print one JSON object")
+
+
+def execute(args: argparse.Namespace) -> int:
+    from cugen.cli.fix_text import fix_text, json_text
+
+    chosen = [spec.kernel for spec in load_one_file(args)]
+    path = Path(args.spec)
+    with files_of_the_user():
+        before = path.read_bytes().decode()
+    outcome = _outcome(before, chosen, args)
+    if args.write and outcome.after != before:
+        from cugen.emit.files import write_atomically
+
+        with files_of_the_user():
+            # A link stays one, and leads to the patched file.
+            write_atomically(path.resolve(), outcome.after.encode())
+    printed = json_text(outcome) if args.json else fix_text(outcome, quiet=args.quiet)
+    if printed:
+        print(printed)
+    return DONE if outcome.cured else NO
+
+
+def _outcome(text: str, chosen: Sequence[str], args: argparse.Namespace) -> Outcome:
+    from cugen.analysis.fixes import find_fixes
+    from cugen.schedule.planner import make_plan
+    from cugen.spec.editing import CannotEdit, Misread, kernels_by_document, rewrite
+    from cugen.spec.load import load_text
+
+    load = partial(
+        load_text, file=args.spec, folder=Path(args.spec).parent, params=settings_of(args), target=args.target
+    )
+    specs = {spec.kernel: spec for spec in load(text)}
+    found: list[Fixes] = []
+    changes: dict[tuple[int, str], Rows] = {}
+    for number, names in enumerate(kernels_by_document(text)):
+        if any(name in chosen for name in names):
+            own = [specs[name] for name in names]
+            found.append(find_fixes(own, make_plan, _given(own, args)))
+            changes |= {(number, fix.array): fix.rows for fix in found[-1].fixes}
+    try:
+        after, patched = rewrite(text, changes, load)
+    except CannotEdit as error:
+        wanted = ", ".join(f"`{rows}` for {array}" for (_, array), rows in changes.items())
+        raise Failure(f"error: {args.spec}: {wanted} would do, but {error}\n  = help: write it by hand", NO) from error
+    except Misread as error:
+        raise Failure(
+            f"error: a fault of cugen's own: {error}\n  = help: please report it with the spec", OWN_FAULT
+        ) from error
+    return _verified(found, {spec.kernel: spec for spec in patched}, text, after, args)
+
+
+def _verified(
+    found: Sequence[Fixes], patched: Mapping[str, Spec], before: str, after: str, args: argparse.Namespace
+) -> Outcome:
+    """What was found, with a run of every kernel that changes."""
+    choice = None
+    documents = []
+    for fixes in found:
+        specs = [patched[spec.kernel] for spec in fixes.specs]
+        runs = {}
+        if fixes.fixes:
+            from cugen.run.devices import choose
+
+            choice = choice or choose(args.device)
+            runs = {spec.kernel: _run(spec, choice, args) for spec in specs}
+        left = tuple(finding for spec in specs for finding in _left(spec, args))
+        documents.append(Fixed(fixes, runs, left))
+    device = choice.device.name if choice else ""
+    return Outcome(args.spec, tuple(documents), before, after, device, args.write and after != before)
+
+
+def _run(spec: Spec, choice: Choice, args: argparse.Namespace) -> tuple[Run, Mapping[str, int]]:
+    """One verified run; Failure where the kernel that is to be offered isn't right."""
+    from cugen.kernel import generate
+    from cugen.run.verify import verify
+    from cugen.toolchain.codes import COMPILE_FAILED
+    from cugen.toolchain.errors import CompileError
+    from cugen.toolchain.failure import explain_failure
+
+    kernel, params = generate(spec), _run_params(spec, args)
+    note(f"{kernel.name}: compiling and running on the {choice.device.name}", quiet=args.quiet)
+    try:
+        result = verify(spec, kernel.source, kernel.manifest, choice.device, params=params)
+    except CompileError as error:
+        if error.code != COMPILE_FAILED:
+            raise
+        raise Failure(explain_failure(error, kernel.source), OWN_FAULT) from error
+    if not result.verification.passed:
+        wrong = "\n  ".join(result.verification.messages)
+        raise Failure(
+            f"error: {kernel.name} with its tiles laid out anew computes something else:\n  {wrong}", OWN_FAULT
+        )
+    return result, params
+
+
+def _left(spec: Spec, args: argparse.Namespace) -> Sequence[Diagnostic]:
+    """What the gate still finds; registers and spills, which take a compiler, are left to `cugen check`."""
+    from cugen.analysis.dynamic import analyze_any_size
+    from cugen.analysis.facts import facts
+    from cugen.analysis.gate import Launch, findings
+    from cugen.cli.printed import printed_launches
+    from cugen.kernel import generate
+    from cugen.plan.context import make_context
+
+    kernel, context = generate(spec), make_context(spec)
+    params = {p.name: p.value for p in spec.params if p.value is not None} | _given([spec], args)
+    values = {context.symbols[name].name: value for name, value in params.items()}
+    open_ = {context.symbols[p.name].name: p.multiple_of for p in spec.params if p.name not in params}
+    left: list[Diagnostic] = []
+    for made, source in zip(kernel.plan.kernels, printed_launches(kernel), strict=True):
+        report = analyze_any_size(made, spec.target, values, open_)
+        known = facts(made, context, spec.target, values, accesses=report.accesses)
+        left += [found.diagnostic for found in findings(spec, args.spec, Launch(made, report, known), source)]
+    return left
+
+
+def _given(specs: Sequence[Spec], args: argparse.Namespace) -> dict[str, int]:
+    """The dynamic params that `--set` gives a value."""
+    settings = settings_of(args)
+    return {p.name: int(settings[p.name]) for spec in specs for p in spec.params if p.is_dynamic and p.name in settings}
+
+
+def _run_params(spec: Spec, args: argparse.Namespace) -> dict[str, int]:
+    """Values of the dynamic params for a run: those given, and usual ones for the others."""
+    from cugen.spec.param_expressions import holds
+
+    usual = {
+        p.name: min(p.maximum // p.multiple_of, -(-max(p.minimum, _USUAL) // p.multiple_of)) * p.multiple_of
+        for p in spec.params
+        if p.is_dynamic
+    }
+    values = usual | _given([spec], args)
+    known = {p.name: p.value for p in spec.params if p.value is not None} | values
+    broken = next((r.text for r in spec.require if not holds(r.condition, known)), None)
+    if broken is not None:
+        tried = ", ".join(f"{name}={value}" for name, value in values.items())
+        raise Failure(
+            f"error: {spec.kernel} can't be run with {tried}: `{broken}` doesn't hold\n"
+            "  = help: give the params values with `--set`",
+            WRONG_INPUT,
+        )
+    return values

@@ -1,0 +1,233 @@
+"""Edits of a spec's file: how the rows of a shared tile are laid out changes, every other byte stays as it was."""
+
+from __future__ import annotations
+
+import re
+from bisect import bisect_right
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from cugen.spec.diagnostics import Reporter, SpecError
+from cugen.spec.model import Memory, Spec
+from cugen.spec.nodes import Entry, YamlMapping, YamlNode, YamlScalar, parse
+from cugen.spec.source import Source
+from cugen.spec.variants import Expanded, expand
+
+_BETWEEN = r"(?:[ \t\r\n]|(?<=[ \t\r\n])#[^\r\n]*)*"
+_REPEATED = re.compile(rf"{_BETWEEN}:{_BETWEEN}([&*])[^\s,\[\]{{}}]+")
+_LINE_END = re.compile(r"\r|\n|\Z")
+_BREAK = re.compile(r"\r\n|\r|\n")
+_REST_OF_LINE = re.compile(r"[ \t]*(,?)[ \t]*(?:(?<=[ \t,])#[^\r\n]*)?(?=\r|\n)")
+
+
+class CannotEdit(Exception):
+    """The file says a placement in a way that no small edit changes; the text is the reason."""
+
+
+class Misread(Exception):
+    """An edited file means something else than was intended: a fault of this module."""
+
+
+@dataclass(frozen=True, slots=True)
+class Rows:
+    """How the rows of a shared tile lie: each `pad` elements longer, or with their columns permuted by xor."""
+
+    pad: int = 0
+    swizzle: bool = False
+
+    @staticmethod
+    def of(memory: Memory) -> Rows:
+        return Rows(memory.pad, memory.swizzle)
+
+    @property
+    def entry(self) -> tuple[str, str]:
+        """The key and the value that say so."""
+        return ("swizzle", "xor") if self.swizzle else ("pad", str(self.pad))
+
+    def __str__(self) -> str:
+        return ": ".join(self.entry)
+
+    def laid(self, spec: Spec, array: str) -> Spec:
+        """The spec with this placement of an array."""
+        found = spec.array(array)
+        memory = replace(found.memory, space="shared", pad=self.pad, swizzle=self.swizzle)
+        arrays = tuple(replace(a, memory=memory) if a.name == array else a for a in spec.arrays)
+        return replace(spec, arrays=arrays)
+
+
+def kernels_by_document(text: str) -> tuple[tuple[str, ...], ...]:
+    """The kernels of each document of a file that loads; variants of one document share its lines."""
+    report = Reporter("")
+    documents = parse(text, report)
+    return tuple(tuple(map(_name, expand(node, report))) if isinstance(node, YamlMapping) else () for node in documents)
+
+
+def rewrite(
+    text: str, changes: Mapping[tuple[int, str], Rows], load: Callable[[str], Sequence[Spec]]
+) -> tuple[str, tuple[Spec, ...]]:
+    """The file's text with arrays, named by the number of their document and their name, laid out anew; and its specs.
+
+    `load` gives the specs of a text. The new text is loaded again and must mean what was intended: Misread where it
+    doesn't. CannotEdit where the file's way of saying it leaves no small edit.
+    """
+    intended = tuple(load(text))
+    documents = kernels_by_document(text)
+    for (document, array), rows in changes.items():
+        text = set_rows(text, document, array, rows)
+        own = documents[document]
+        intended = tuple(rows.laid(spec, array) if spec.kernel in own else spec for spec in intended)
+    try:
+        found = tuple(load(text))
+    except SpecError as error:
+        raise Misread(f"the edited file is refused: {error}") from error
+    # Hashes, since numbers that are NaN differ from themselves.
+    if [spec.hash for spec in found] != [spec.hash for spec in intended]:
+        raise Misread("the edited file means something else than it should")
+    return text, found
+
+
+def set_rows(text: str, document: int, array: str, rows: Rows) -> str:
+    """The text with `memory` of an array changed, in the document of that number (from 0). CannotEdit as `rewrite`."""
+    body = text.removeprefix("\ufeff")
+    node = parse(body, Reporter(""))[document]
+    if not isinstance(node, YamlMapping):
+        raise CannotEdit("the document is no mapping")
+    return text[: len(text) - len(body)] + _Editor(body, node).edited(array, rows)
+
+
+def _name(expanded: Expanded) -> str:
+    entry = expanded.document.get("kernel")
+    return "" if entry is None or not isinstance(entry.value, YamlScalar) else entry.value.string + expanded.suffix
+
+
+class _Editor:
+    """Collects replacements `(start, end, text)` in one document."""
+
+    def __init__(self, text: str, document: YamlMapping) -> None:
+        self.text, self.document = text, document
+        self.source = Source.of(text)
+        self.replacements: list[tuple[int, int, str]] = []
+
+    def edited(self, array: str, rows: Rows) -> str:
+        arrays = self._mapping(self._entry(self.document, "arrays"))
+        declared = self._mapping(self._entry(arrays, array))
+        if declared.get("memory") is None:
+            self._insert(declared, f"memory: {{space: shared, {rows}}}")
+        else:
+            self._set_memory(self._entry(declared, "memory"), rows)
+        text = self.text
+        for start, end, replacement in sorted(self.replacements, reverse=True):
+            text = text[:start] + replacement + text[end:]
+        return text
+
+    def _set_memory(self, entry: Entry, rows: Rows) -> None:
+        memory = entry.value
+        if isinstance(memory, YamlScalar):
+            self._refuse_variant(memory, "memory")
+            if memory.style in ("|", ">"):
+                raise CannotEdit(f"`memory` in line {entry.key.span.line} is a block of text")
+            space = self.text[memory.start : memory.end]
+            self.replacements.append((memory.start, memory.end, f"{{space: {space}, {rows}}}"))
+            return
+        mapping = self._mapping(entry)
+        key, value = rows.entry
+        other = "pad" if rows.swizzle else "swizzle"
+        own, opposite = mapping.get(key), mapping.get(other)
+        for name in ("space", key, other):
+            if mapping.get(name) is not None:
+                self._refuse_variant(self._entry(mapping, name).value, name)
+        if own is not None and opposite is not None:
+            raise CannotEdit(f"both `pad` and `swizzle` stand in line {own.key.span.line}; remove one of them")
+        if own is not None:
+            self._replace(own.value, value)
+        elif opposite is not None:
+            quote = opposite.key.style
+            self._replace(opposite.key, f"{quote}{key}{quote}")
+            self._replace(opposite.value, value)
+        else:
+            self._insert(mapping, str(rows))
+
+    def _replace(self, node: YamlNode, replacement: str) -> None:
+        if not isinstance(node, YamlScalar) or node.style in ("|", ">"):
+            raise CannotEdit(f"line {node.span.line} holds no plain value")
+        self.replacements.append((node.start, node.end, replacement))
+
+    def _insert(self, mapping: YamlMapping, entry: str) -> None:
+        """Adds an entry behind the last one, in the style of the mapping."""
+        last = mapping.entries[-1]
+        end = self._end(last)
+        line_end = self._line_end(end)
+        start = self._offset(mapping.span.line, mapping.span.column)
+        indent = self._indent(last.key.start)
+        if self.text[start] != "{":
+            column = mapping.span.column - 1
+            self.replacements.append((line_end, line_end, f"{self._break(line_end)}{' ' * column}{entry}"))
+            return
+        rest = _REST_OF_LINE.match(self.text, end)
+        if indent is None or rest is None:
+            self.replacements.append((end, end, f", {entry}"))
+            return
+        # One entry in each line: the comment beside the last one stays there.
+        if not rest[1]:
+            self.replacements.append((end, end, ","))
+        self.replacements.append((line_end, line_end, f"{self._break(line_end)}{indent}{entry}{rest[1]}"))
+
+    # Ways of writing that an edit leaves alone
+
+    def _entry(self, mapping: YamlMapping, name: str) -> Entry:
+        entry = mapping.get(name)
+        if entry is None:
+            raise CannotEdit(f"no key `{name}` is written out as such")
+        if (repeated := _REPEATED.match(self.text, entry.key.end)) is not None:
+            what = (
+                "repeats a value by an alias" if repeated[1] == "*" else "has an anchor, so that others may repeat it"
+            )
+            raise CannotEdit(f"`{name}` in line {entry.key.span.line} {what}")
+        return entry
+
+    def _mapping(self, entry: Entry) -> YamlMapping:
+        if not isinstance(entry.value, YamlMapping):
+            raise CannotEdit(f"`{entry.name}` in line {entry.key.span.line} is no mapping")
+        return entry.value
+
+    def _refuse_variant(self, node: YamlNode, name: str) -> None:
+        if isinstance(node, YamlScalar) and "$" in node.string:
+            raise CannotEdit(f"`{name}` in line {node.span.line} comes from a variant: `{node.string}`")
+
+    # Places
+
+    def _end(self, entry: Entry) -> int:
+        """Behind the last character of an entry's value, comments left out."""
+        repeated = _REPEATED.match(self.text, entry.key.end)
+        if repeated is not None and repeated[1] == "*":
+            return repeated.end()
+        node = entry.value
+        end = node.end if isinstance(node, YamlScalar) else self._offset(node.span.end_line, node.span.end_column)
+        # What is in block style ends where the next thing begins.
+        while True:
+            end = len(self.text[:end].rstrip())
+            start = self._line_start(end)
+            if start <= entry.key.end or not self.text[start:end].lstrip().startswith("#"):
+                return end
+            end = start
+
+    def _offset(self, line: int, column: int) -> int:
+        return self.source.line_starts[line - 1] + column - 1
+
+    def _line_start(self, offset: int) -> int:
+        return self.source.line_starts[bisect_right(self.source.line_starts, offset) - 1]
+
+    def _line_end(self, offset: int) -> int:
+        found = _LINE_END.search(self.text, offset)
+        assert found is not None, "the text's end is a line's end"
+        return found.start()
+
+    def _indent(self, offset: int) -> str | None:
+        """The blanks before what is the first thing in its line."""
+        before = self.text[self._line_start(offset) : offset]
+        return None if before.strip() else before
+
+    def _break(self, offset: int) -> str:
+        """The line break at a place, or, at the file's end, the file's."""
+        found = _BREAK.match(self.text, offset) or _BREAK.search(self.text)
+        return found[0] if found else "\n"
