@@ -197,7 +197,6 @@ class _Count:
         if combinations > _PATTERNS:
             raise Unknown("its subscript repeats with too long a period")
         linear = [c for c in self.counters if c not in repeating]
-        base = sum(coefficient * region[c][0] for c, coefficient in self.offset.coefficients.items())
         residues = self._residues({c: region[c] for c in linear})
         fixed = {c: region[c][0] for c in self.counters}
         for chosen in product(*repeating.values()):
@@ -205,6 +204,7 @@ class _Count:
             times = 1
             for _, count in chosen:
                 times *= count
+            base = sum(coefficient * values[c] for c, coefficient in self.offset.coefficients.items())
             self._warps(values, base, times, residues)
 
     def _tangled(self) -> tuple[sympy.Symbol, ...]:
@@ -229,7 +229,7 @@ class _Count:
                 raise Unknown("its subscript has no period")
             period, drift = found
             if scale:
-                moved = drift * scale
+                moved = (drift + period * self.offset.coefficients.get(counter, 0)) * scale
                 period *= self.period // gcd(moved, self.period)
             elif drift:
                 continue  # settled in this region: `regions` took it value by value

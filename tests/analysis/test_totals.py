@@ -128,6 +128,23 @@ schedule: {{family: direct, block: {{m: 4, n: 16}}}}
     )
 
 
+def test_a_guard_that_repeats_along_an_axis_leaves_the_axis_its_addresses(walk):
+    check_against_walk(
+        walk,
+        """
+cugen: 1
+kernel: even_rows
+params: {M: 16, N: 1}
+arrays:
+  A: {shape: [M, N], dtype: float64}
+  C: {shape: [M, N], dtype: float64}
+compute: "C[i, j] = A[i, j] if i % 2 == 0 else -A[i, j]"
+schedule: {family: direct}
+""",
+        "sm_10",
+    )
+
+
 def test_a_large_product_is_analysed_about_as_fast_as_a_small_one():
     def seconds(size: int) -> float:
         (spec,) = load_text(product_spec(size, size, size, "schedule: {block: {m: 16, n: 16}}"))

@@ -1,0 +1,50 @@
+"""A counter taken apart runs through the same values."""
+
+from __future__ import annotations
+
+from collections import Counter as Multiset
+from itertools import product
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from cugen.analysis.digits import unfolded
+from cugen.analysis.sites import Counter, Predicate
+from cugen.plan.symbols import FloorDiv, Mod, integer, symbol
+
+BLOCK = symbol("blockIdx.x")
+
+
+def values(offset, counters, predicates) -> Multiset[int]:
+    """How often the offset takes each value where the predicates hold."""
+    found: Multiset[int] = Multiset()
+    for chosen in product(*(range(counter.count) for counter in counters)):
+        at = {c.symbol: integer(v) for c, v in zip(counters, chosen, strict=True)}
+        if all(int(d.xreplace(at)) < 0 for p in predicates for d, _ in p.terms):
+            found[int(offset.xreplace(at))] += 1
+    return found
+
+
+@given(st.integers(1, 60), st.lists(st.sampled_from([2, 3, 4, 6, 12]), min_size=1, max_size=3), st.integers(-3, 3))
+def test_digits_run_through_the_values_of_the_counter(count, divisors, plain):
+    offset = plain * BLOCK
+    for place, divisor in enumerate(divisors):
+        offset += (7 + place) * FloorDiv(BLOCK, integer(divisor)) - 3 * Mod(BLOCK, integer(divisor))
+    predicates = (Predicate(((FloorDiv(BLOCK, integer(divisors[0])) - 4, "<"),)),)
+    counters = (Counter(BLOCK, count),)
+    assert values(*unfolded(offset, counters, predicates)) == values(offset, counters, predicates)
+
+
+def test_block_numbers_of_three_axes_become_three_counters():
+    offset = (
+        100 * FloorDiv(BLOCK, integer(12)) + 10 * Mod(FloorDiv(BLOCK, integer(4)), integer(3)) + Mod(BLOCK, integer(4))
+    )
+    found, counters, predicates = unfolded(offset, (Counter(BLOCK, 60),), ())
+    assert sorted(counter.count for counter in counters) == [3, 4, 5]
+    assert not predicates
+    assert not found.has(FloorDiv, Mod)
+
+
+def test_a_counter_that_nothing_divides_stays_as_it_is():
+    counters = (Counter(BLOCK, 10),)
+    assert unfolded(3 * BLOCK, counters, ()) == (3 * BLOCK, counters, ())
