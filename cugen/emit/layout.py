@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 _WIDTH = 112
+_LOOKAHEAD = 4  # characters of the longest operator
 _OPENING, _CLOSING = "([{", ")]}"
 # Where a line may break, the loosest operator first; the break stands before the operator, after a comma.
 _BREAKS = ((" ? ", " : "), (" || ",), (" && ",), (", ",), (" + ", " - "), (" * ", " / "))
@@ -28,27 +29,25 @@ def tidy_lines(lines: list[tuple[str, str]]) -> list[tuple[str, str]]:
 
 
 def _wrapped(line: str) -> list[str]:
-    """A long statement over several lines, the later ones indented by one more level."""
+    """A long statement over several lines, the later ones indented by one more level. Tables may have a million
+    characters in a line, so only what fits the next one is looked at."""
     stripped = line.lstrip()
-    if len(_code(line)) <= _WIDTH or stripped.startswith("#"):
+    indent = margin = " " * (len(line) - len(stripped))
+    end = len(_code(line)) - len(indent)
+    if stripped.startswith("#"):
         return [line]
-    indent = " " * (len(line) - len(stripped))
-    place = _break(line, len(indent))
-    if place is None:
-        return [line]
-    first, rest = line[:place].rstrip(), line[place:].lstrip()
-    return [first, *_continued(indent + "    " + rest)]
-
-
-def _continued(line: str) -> list[str]:
-    """The rest of a statement: every further line keeps the indent of the first continuation."""
-    if len(_code(line)) <= _WIDTH:
-        return [line]
-    indent = len(line) - len(line.lstrip())
-    place = _break(line, indent)
-    if place is None:
-        return [line]
-    return [line[:place].rstrip(), *_continued(" " * indent + line[place:].lstrip())]
+    pieces: list[str] = []
+    at = 0
+    while len(margin) + end - at > _WIDTH:
+        window = margin + stripped[at : at + _WIDTH + _LOOKAHEAD]
+        place = _break(window, len(margin))
+        if place is None:
+            break
+        pieces.append(window[:place].rstrip())
+        at += place - len(margin)
+        at += len(stripped[at : at + _WIDTH]) - len(stripped[at : at + _WIDTH].lstrip())
+        margin = indent + "    "
+    return [*pieces, margin + stripped[at:]]
 
 
 def _break(line: str, start: int) -> int | None:

@@ -17,6 +17,7 @@ from cugen.spec.keys import (
     DEFAULT_TARGET,
     FORMAT_VERSION,
     MAX_NAME,
+    MAX_STATEMENTS,
     REQUIRED_KEYS,
     TOP_KEYS,
 )
@@ -248,12 +249,21 @@ def _read_statements(node: YamlNode, report: Reporter) -> list[StatementNode] | 
     before = len(report.diagnostics)
     items = node.items if isinstance(node, YamlSequence) else (node,)
     statements: list[StatementNode] = []
-    for position, item in enumerate(items):
+    for position, item in enumerate(items[: MAX_STATEMENTS + 1]):
         key = f"compute[{position}]" if isinstance(node, YamlSequence) else "compute"
         if not isinstance(item, YamlScalar) or not isinstance(item.value, str):
             wrong_type(item, "a statement", report, key=key, help="write `C[m, n] = ...`")
             continue
         statements += grammar.parse_statements(item.text, report)
+    if len(statements) > MAX_STATEMENTS:
+        report.error(
+            "CG1106",
+            f"{max(len(statements), len(items))} statements; a kernel has at most {MAX_STATEMENTS}",
+            statements[MAX_STATEMENTS].span,
+            key="compute",
+            label="one too many",
+            help="split the spec into several kernels",
+        )
     if not statements and len(report.diagnostics) == before:
         report.error(
             "CG1054",

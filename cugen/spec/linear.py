@@ -16,6 +16,8 @@ from cugen.spec.types import INT64
 
 # A product of sums has the product of their numbers of terms; past this it stays opaque.
 _MAX_TERMS = 64
+# Atoms of a form, those inside its quotients counted: `x * 3 // 2` holds `x` twice, and nesting doubles that each time.
+_MAX_WEIGHT = 400
 
 
 @dataclass(frozen=True, slots=True)
@@ -173,9 +175,22 @@ def linear_form(expr: Expr, params: Mapping[str, Param]) -> Form:
         ):
             a, b = linear_form(left, params), linear_form(right, params)
             result = _combined(name, a, b, params)
-            if result is not None:
+            if result is not None and _weight(result) <= _MAX_WEIGHT:
                 return result
     return atom_form(Opaque(expr))
+
+
+def _weight(form: Form) -> int:
+    return 1 + sum(_atom_weight(atom) for atom, _ in form.terms)
+
+
+def _atom_weight(atom: Atom) -> int:
+    match atom:
+        case Quotient(dividend=dividend, divisor=divisor):
+            return _weight(dividend) + _weight(divisor)
+        case Product(factors=factors):
+            return sum(map(_atom_weight, factors))
+    return 1
 
 
 def _combined(name: str, a: Form, b: Form, params: Mapping[str, Param]) -> Form | None:

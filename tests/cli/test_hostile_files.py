@@ -144,9 +144,34 @@ def test_expressions_that_are_too_large_or_too_deep_are_refused_at_once(cli, ref
 
 
 def test_each_of_many_temporaries_that_nobody_reads_is_a_finding(refused):
-    block = "|\n" + "".join(f"  t{n}[i] = x[i] + {n}\n" for n in range(900))
-    found = refused(GOOD.replace("compute: y[i] = x[i]\n", f"compute: {block}  y[i] = x[i]\n"))
-    assert {code for code, _, _ in found} == {"CG1311"}
+    lines = "".join(f"  t{n}[i] = x[i] + {n}\n" for n in range(200))
+    found = refused(GOOD.replace("compute: y[i] = x[i]\n", f"compute: |\n{lines}  y[i] = x[i]\n"))
+    assert found == [("CG1311", 7 + n, 3) for n in range(200)]
+
+
+def test_more_statements_than_a_kernel_may_have_are_refused_at_once(refused):
+    lines = "".join(f"  - t{n}[i] = x[i] + {n}\n" for n in range(10_000))
+    found = refused(GOOD.replace("compute: y[i] = x[i]\n", f"compute:\n{lines}  - y[i] = x[i]\n"))
+    assert found == [("CG1106", 7 + 256, 5)]
+
+
+@pytest.mark.parametrize("depth", [10, 20, 40])
+def test_divisions_within_divisions_take_no_time_that_doubles_with_each(refused, depth):
+    subscript = "(" * depth + "i" + " * 3) // 2" * depth
+    assert refused(GOOD.replace("= x[i]", f"= x[{subscript}]")) == [("CG1304", 6, 17)]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("dtype", "number", "count"), [("int8", "1", 65536), ("float32", "1.25", 100_000)])
+def test_a_large_table_is_written_out_in_seconds(cli, tmp_path, dtype, number, count):
+    text = GOOD.replace("[8]", f"[{count}]").replace("float32", dtype)
+    (tmp_path / "spec.yaml").write_text(text.replace("}", f", values: [{', '.join([number] * count)}]}}", 1))
+    start = time.process_time()
+    assert cli("generate", tmp_path / "spec.yaml", "-o", tmp_path / "out").status == 0
+    assert time.process_time() - start < 10
+    source = (tmp_path / "out" / "k.cu").read_text()
+    assert source.count(number) >= count
+    assert max(map(len, source.split("\n"))) <= 120
 
 
 def npy(array: np.ndarray, **options: object) -> bytes:
