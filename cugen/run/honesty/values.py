@@ -6,7 +6,7 @@ known to be unknown. Only arrays that no kernel of the plan writes are read; wha
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -151,7 +151,7 @@ class Values:
     job: Job
     locals: dict[str, Tracked]
     names: Mapping[sympy.Symbol, NDArray[np.int64]]
-    read: Any  # of an Access, its value for each thread
+    read: Callable[[Access], Tracked]
 
     def of(self, expr: Expr) -> Tracked:
         match expr:
@@ -162,8 +162,7 @@ class Values:
             case ScalarValue():
                 return constant(self.job.scalars[expr.name], expr.dtype)
             case Element():
-                value: Tracked = self.read(expr.access)
-                return value
+                return self.read(expr.access)
             case Component():
                 return unknown(expr.dtype)
             case Local():
