@@ -191,8 +191,7 @@ def site_totals(
         found = warp_request(space, access.kind, width, addresses, target, bank_bytes=bank_bytes, cache=cache)
         if found.assumption:
             assumptions.setdefault(found.assumption)
-        ideal = 1 if space == "constant" else found.ideal_wavefronts
-        return found.requests, found.wavefronts, ideal, found.sectors, found.ideal_sectors
+        return found.requests, found.wavefronts, found.ideal_wavefronts, found.sectors, found.ideal_sectors
 
     period = period_of(space, width, target)
     found = totals(site, kernel.block, access.array.dtype.bytes, period, measure, start)

@@ -15,7 +15,6 @@ from typing import Any, Protocol
 
 import numpy as np
 import sympy
-from numpy.typing import NDArray
 
 from cugen.analysis.affine import Affine, Numbers, Values, choices, compiled, settled, shift, split
 from cugen.analysis.digits import unfolded
@@ -55,8 +54,8 @@ class Placed(Protocol):
 class Pattern:
     """What some warps have in common: their addresses but for a whole number of periods, so their cost too.
 
-    `lanes` holds byte addresses, None for idle lanes; the lowest one lies below the period. `first` is where a warp
-    with this pattern really reads, in bytes from the start of the array."""
+    `lanes` holds byte addresses, None for idle lanes; the lowest one lies below the period. `first` is the lowest
+    address of one such warp, in bytes from the start of the array, again but for a number of periods."""
 
     lanes: tuple[int | None, ...]
     cost: Cost
@@ -91,12 +90,7 @@ class Totals:
     ideal_wavefronts: int = 0
     sectors: int = 0
     ideal_sectors: int = 0
-    found: dict[bytes, Pattern] = field(default_factory=dict, repr=False)
-
-    @property
-    def patterns(self) -> tuple[Pattern, ...]:
-        """All patterns, in the order in which the launch was taken apart."""
-        return tuple(self.found.values())
+    patterns: list[Pattern] = field(default_factory=list, repr=False)  # as met when the launch is taken apart
 
     @property
     def worst(self) -> tuple[int | None, ...]:
@@ -106,7 +100,7 @@ class Totals:
     @property
     def worst_pattern(self) -> Pattern | None:
         """What costs most beyond its ideal, the most frequent of such; None where nothing runs."""
-        return max(self.found.values(), key=lambda pattern: (pattern.excess, pattern.warps), default=None)
+        return max(self.patterns, key=lambda pattern: (pattern.excess, pattern.warps), default=None)
 
 
 @dataclass(frozen=True)
@@ -144,6 +138,7 @@ class _Count:
         self.address = compiled(self.offset.rest)
         self.winners = choices(self.offset.rest)
         self.predicates = [self._compiled_predicate(predicate) for predicate in predicates]
+        self.found: dict[bytes, dict[int, Pattern]] = {}  # by shape, then by the lowest address within the period
         self.result = Totals()
 
     def run(self) -> Totals:
@@ -156,6 +151,7 @@ class _Count:
                 self._region(region)
         except TooManyRegions as error:
             raise Unknown("its guards couple several indices") from error
+        self._sum()
         return self.result
 
     # What decides
@@ -260,13 +256,14 @@ class _Count:
         threads = count - self.padding
         active[:threads] = self._runs(everything)
         addresses[:threads] = (self.address(everything) + base) * self.bytes
-        for first in range(0, count, _WARP):
-            lanes, on = addresses[first : first + _WARP], active[first : first + _WARP]
-            running = int(np.count_nonzero(on))
-            if running:
-                present = min(_WARP, threads - first)
-                for residue, times_more in residues.items():
-                    self._add(lanes + residue, on, times_more * times, running, mixed=running < present)
+        lanes, on = addresses.reshape(-1, _WARP), active.reshape(-1, _WARP)
+        running = np.count_nonzero(on, axis=1)
+        lowest = np.min(lanes, axis=1, where=on, initial=np.iinfo(np.int64).max)
+        shapes = np.where(on, lanes - lowest[:, np.newaxis], -1)
+        for warp in np.flatnonzero(running).tolist():
+            self._add(shapes[warp], int(lowest[warp]), times, residues)
+            if running[warp] < min(_WARP, threads - warp * _WARP):
+                self.result.mixed_warps += times * sum(residues.values())
 
     def _runs(self, values: Values) -> Any:
         running: Any = True
@@ -277,27 +274,29 @@ class _Count:
             running = running & (np.logical_not(holds) if negated else holds)
         return running
 
-    def _add(self, lanes: Numbers, on: NDArray[np.bool_], count: int, active: int, *, mixed: bool) -> None:
-        low = int(lanes[on].min())
-        moved = lanes + self.start
-        relative = np.where(on, moved - (low + self.start) // self.period * self.period, -1)
-        key = relative.tobytes()
-        pattern = self.result.found.get(key)
-        if pattern is None:
-            addresses = tuple(None if a < 0 else a for a in relative.tolist())
-            pattern = Pattern(addresses, self.measure(addresses), low)
-            self.result.found[key] = pattern
-        pattern.warps += count
-        requests, wavefronts, ideal, sectors, ideal_sectors = pattern.cost
+    def _add(self, shape: Numbers, lowest: int, times: int, residues: Mapping[int, int]) -> None:
+        """Counts warps whose lanes lie at `shape` from the lowest one, -1 for idle ones."""
+        starts = self.found.setdefault(shape.tobytes(), {})
+        for residue, more in residues.items():
+            at = (lowest + residue + self.start) % self.period
+            pattern = starts.get(at)
+            if pattern is None:
+                addresses = tuple(None if distance < 0 else at + distance for distance in shape.tolist())
+                pattern = starts[at] = Pattern(addresses, self.measure(addresses), lowest + residue)
+                self.result.patterns.append(pattern)
+            pattern.warps += times * more
+
+    def _sum(self) -> None:
         result = self.result
-        result.warps += count
-        result.mixed_warps += count if mixed else 0
-        result.lanes += count * active
-        result.requests += count * requests
-        result.wavefronts += count * wavefronts
-        result.ideal_wavefronts += count * ideal
-        result.sectors += count * sectors
-        result.ideal_sectors += count * ideal_sectors
+        for pattern in result.patterns:
+            requests, wavefronts, ideal, sectors, ideal_sectors = pattern.cost
+            result.warps += pattern.warps
+            result.lanes += pattern.warps * pattern.active
+            result.requests += pattern.warps * requests
+            result.wavefronts += pattern.warps * wavefronts
+            result.ideal_wavefronts += pattern.warps * ideal
+            result.sectors += pattern.warps * sectors
+            result.ideal_sectors += pattern.warps * ideal_sectors
 
 
 def _holds(term: _Term, values: Values) -> Any:

@@ -266,10 +266,12 @@ def test_claims_of_the_gallery_fit_a_comment_and_the_texts_stand_in_the_source(p
                 assert found.reason
 
 
-def test_the_tiles_of_the_tiled_product_are_explained_by_their_banks():
-    spec = load_all(next(path for path in SPECS if path.stem == "matmul_tiled"))[0]
-    kernel = generate(spec)
-    found = analyze_kernel(kernel.plan.kernels[0], "sm_90", {p.name: p.value for p in spec.params})
+def test_the_tiles_of_a_tiled_product_are_explained_by_their_banks():
+    (spec,) = load_text(
+        product_spec("{space: shared, pad: 1}", "shared").replace("[N, K]", "[K, N]").replace("B[n, k]", "B[k, n]")
+    )
+    params = {p.name: p.value for p in spec.params}
+    found = analyze_kernel(generate(spec).plan.kernels[0], "sm_90", params)
     by_text = {each.text: each for each in found.accesses}
     assert by_text["As[ty][k]"].claim == "1 wavefront, ideal 1 (2 words, in different banks)"
     assert by_text["As[ty][k]"].reason == (
@@ -360,6 +362,14 @@ def test_what_a_launch_cannot_have_is_refused(options, message):
     (spec,) = load_text(turned_spec("global"))
     with pytest.raises(ValueError, match=re.escape(message)):
         analyze_kernel(generate(spec).plan.kernels[0], "sm_90", {"M": 20, "N": 37}, **options)
+
+
+@pytest.mark.parametrize(("dtype", "requests"), [("float32", 1), ("float64", 2)])
+def test_a_constant_that_all_lanes_read_is_ideal_whatever_its_width(dtype, requests):
+    (spec,) = load_text(COPY.replace("t[n]", "t[0]").replace("float32", dtype))
+    found = analyze_kernel(generate(spec).plan.kernels[0], "sm_90", {"M": 11, "N": 37})
+    constant = next(each for each in found.accesses if each.space == "constant")
+    assert (constant.verdict, constant.per_request.worst) == ("ideal", requests)
 
 
 def test_what_rests_on_no_document_is_assumed_and_says_so():
