@@ -20,12 +20,31 @@ _CURES = {
     "maximum": "give the array `boundary: clamp`, or guard the read with `where`",
     "abs": "give the array `boundary: reflect`, or guard two reads with `where`",
 }
+# What is proved of a subscript may double with each division within another.
+MAX_DIVISIONS = 12
 _PLAIN = "use integers, params, indices, elements of integer arrays, `+ - *` by a constant, `//` and `%` by a constant"
 
 
 def resolve_subscript(elaborator: Elaborator, node: Node, scope: Scope, exact: list[tuple[Expr, int]]) -> Expr | None:
     """The tree of one subscript, or None after a finding; exact divisions `/` in it join `exact` and become `//`."""
-    return _Subscript(elaborator, scope, exact).tree(node)
+    tree = _Subscript(elaborator, scope, exact).tree(node)
+    if tree is not None and _divisions(tree) > MAX_DIVISIONS:
+        elaborator.report.error(
+            "CG1106",
+            f"more than {MAX_DIVISIONS} divisions stand one within the other",
+            node.span,
+            label="nested too deep",
+            help="split the index into several, or read the subscript from an integer array",
+        )
+        return None
+    return tree
+
+
+def _divisions(tree: Expr) -> int:
+    """How many `//` and `%` stand one within the other."""
+    if not isinstance(tree, Op):
+        return 0
+    return max(map(_divisions, tree.args)) + (tree.name in ("floordiv", "mod"))
 
 
 class _Subscript:

@@ -155,10 +155,11 @@ def test_more_statements_than_a_kernel_may_have_are_refused_at_once(refused):
     assert found == [("CG1106", 7 + 256, 5)]
 
 
-@pytest.mark.parametrize("depth", [10, 20, 40])
-def test_divisions_within_divisions_take_no_time_that_doubles_with_each(refused, depth):
+@pytest.mark.parametrize(("depth", "code"), [(12, "CG1304"), (13, "CG1106"), (40, "CG1106")])
+def test_divisions_within_divisions_do_not_take_forever(refused, depth, code):
     subscript = "(" * depth + "i" + " * 3) // 2" * depth
-    assert refused(GOOD.replace("= x[i]", f"= x[{subscript}]")) == [("CG1304", 6, 17)]
+    ((found, line, _),) = refused(GOOD.replace("= x[i]", f"= x[{subscript}]"))
+    assert (found, line) == (code, 6)
 
 
 @pytest.mark.slow
