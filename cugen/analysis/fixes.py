@@ -65,11 +65,13 @@ class Incurable:
 
 @dataclass(frozen=True)
 class Fixes:
-    """`specs` are laid out anew; both tuples are empty where no tile costs more than its ideal."""
+    """`specs` are laid out anew. `fixes` and `incurable` are empty where no tile costs more than its ideal; `unknown`
+    holds the accesses to tiles whose cost can't be computed, which no fix could be held to."""
 
     specs: tuple[Spec, ...]
     fixes: tuple[Fix, ...]
     incurable: tuple[Incurable, ...]
+    unknown: tuple[AccessReport, ...]
 
 
 @dataclass(frozen=True)
@@ -129,7 +131,8 @@ def find_fixes(specs: Sequence[Spec], plan: Planner, params: Mapping[str, int]) 
         else:
             state, fix = found
             fixes.append(fix)
-    return Fixes(state.specs, tuple(fixes), tuple(incurable))
+    unknown = tuple(report for _, report in state.shared if report.verdict == "unknown")
+    return Fixes(state.specs, tuple(fixes), tuple(incurable), unknown)
 
 
 def _fix(state: _State, array: str, plan: Planner, params: Mapping[str, int]) -> Incurable | tuple[_State, Fix]:
@@ -153,10 +156,11 @@ def _fix(state: _State, array: str, plan: Planner, params: Mapping[str, int]) ->
     good = [(rows, new) for rows, new in candidates if new is not None and _is_better(new, state)]
     why = tuple(dict.fromkeys(f"{access.text}: {access.law}" for _, accesses in laws for access in accesses))
     if not good:
-        reason = f"no pad up to {last} and no swizzle makes it cheaper"
-        if why:
-            reason += f"; wavefronts of the worst request by pad: {'; '.join(why)}"
-        return Incurable(array, costly, refusals[0] if len(refusals) == len(candidates) else reason)
+        if len(refusals) == len(candidates):
+            return Incurable(array, costly, f"no family takes it as a tile of its own: {refusals[0]}")
+        swizzle = "and `swizzle: xor` is refused" if candidates[-1][1] is None else "nor does `swizzle: xor`"
+        laws_text = f"; wavefronts of the worst request by pad: {'; '.join(why)}" if why else ""
+        return Incurable(array, costly, f"no pad makes it cheaper, {swizzle}{laws_text}")
     rows, new = min(good, key=lambda item: (item[1].score, -item[1].blocks, item[0].swizzle, item[0].pad))
     pairs = zip(state.launches, new.launches, strict=True)
     costs = tuple((_cost(a, array), _cost(b, array)) for a, b in pairs if _touches(a, array) or _touches(b, array))

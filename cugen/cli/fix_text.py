@@ -50,6 +50,7 @@ def json_text(outcome: Outcome) -> str:
                     {"array": one.array, "reason": one.reason, "accesses": _accesses(one.accesses)}
                     for one in fixed.fixes.incurable
                 ],
+                "unknown": _accesses(fixed.fixes.unknown),
                 "runs": [_run_content(name, run) for name, (run, _) in fixed.runs.items()],
                 "left": [
                     {"code": d.code, "severity": d.severity, "message": d.message, "line": d.span.line}
@@ -75,6 +76,8 @@ def _document(fixed: Fixed, outcome: Outcome) -> Iterator[str]:
     for one in fixed.fixes.incurable:
         yield f"{head}: {paint('no cure', 'yellow', sys.stdout)} for {one.array}: {one.reason}"
         yield from (_row("costs", _access(report)) for report in one.accesses)
+    for report in fixed.fixes.unknown:
+        yield f"{head}: left alone: {_access(report)}"
     for finding in fixed.left:
         yield f"{head}: left to you, {finding.severity}[{finding.code}]: {finding.message}"
         if finding.code != BANK_CONFLICTS:

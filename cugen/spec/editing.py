@@ -168,9 +168,8 @@ class _Editor:
             self.replacements.append((end, end, f", {entry}"))
             return
         # One entry in each line: the comment beside the last one stays there.
-        if not rest[1]:
-            self.replacements.append((end, end, ","))
-        self.replacements.append((line_end, line_end, f"{self._break(line_end)}{indent}{entry}{rest[1]}"))
+        behind = self.text[end:line_end] if rest[1] else f",{self.text[end:line_end]}"
+        self.replacements.append((end, line_end, f"{behind}{self._break(line_end)}{indent}{entry}{rest[1]}"))
 
     # Ways of writing that an edit leaves alone
 
