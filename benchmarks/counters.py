@@ -1,8 +1,8 @@
 """Hardware counters of every gallery kernel against what its plan predicts of the code as it was compiled.
 
-    python benchmarks/counters.py capture DIR          on a machine with a GPU and Nsight Compute
-    python benchmarks/counters.py compare DIR FILE     anywhere: the predictions, and the verdict in FILE
-    python benchmarks/counters.py play [KERNEL ...]    launches each kernel once; what `capture` profiles
+    python benchmarks/counters.py capture DIR                on a machine with a GPU and Nsight Compute
+    python benchmarks/counters.py compare DIR FILE           anywhere: the predictions, and the verdict in FILE
+    python benchmarks/counters.py play SPECS [KERNEL ...]    launches each kernel once; what `capture` profiles
 
 DIR gets the counters as Nsight Compute prints them, those of each instruction, the cubins that ran with their sources,
 and the machine. FILE, such as docs/results/counters_h200.json, has predicted and measured values: for each launch, and
@@ -53,9 +53,9 @@ PER_INSTRUCTION = {
 Figures = Mapping[str, Mapping[str, int]]  # by an instruction's address and by name
 
 
-def kernels(names: tuple[str, ...] = ()) -> Iterator[Kernel]:
-    """The gallery's kernels in the order of the files, or those that are named."""
-    for path in sorted(data_folder("specs").glob("*.yaml")):
+def kernels(specs: Path, names: tuple[str, ...] = ()) -> Iterator[Kernel]:
+    """The kernels of a folder's specs in the order of the files, or those that are named."""
+    for path in sorted(specs.glob("*.yaml")):
         for spec in load_all(path):
             if not names or spec.kernel in names:
                 yield generate(spec)
@@ -63,13 +63,14 @@ def kernels(names: tuple[str, ...] = ()) -> Iterator[Kernel]:
 
 def sizes(spec: Spec) -> dict[str, int]:
     """A value for each dynamic param."""
-    return {p.name: DYNAMIC // p.multiple_of * p.multiple_of for p in spec.params if p.is_dynamic}
+    dynamic = [p for p in spec.params if p.is_dynamic]
+    return {p.name: max(min(p.maximum, DYNAMIC) // p.multiple_of * p.multiple_of, p.minimum) for p in dynamic}
 
 
-def play(names: tuple[str, ...]) -> None:
+def play(specs: Path, names: tuple[str, ...]) -> None:
     """Launches each kernel once."""
     device = GpuDevice()
-    for kernel in kernels(names):
+    for kernel in kernels(specs, names):
         dynamic = sizes(kernel.spec)
         inputs = draw(kernel.spec, known_params(kernel.spec, dynamic), seed=1)
         outcome = device.run(make_job(kernel.source, kernel.manifest, inputs, dynamic, repeat=0))
@@ -77,25 +78,22 @@ def play(names: tuple[str, ...]) -> None:
             raise SystemExit(f"{kernel.name}: {fault.kind}: {fault.message}")
 
 
-def profile(options: list[str], names: tuple[str, ...], launches: tuple[str, ...]) -> tuple[list[str], str]:
+def profile(options: list[str], specs: Path, names: tuple[str, ...]) -> tuple[list[str], str]:
     """Runs Nsight Compute over `play`; its command line and output."""
-    only = f"regex:^({'|'.join(launches)})$"
-    line = ["ncu", "--clock-control", "none", "--csv", "--kernel-name", only, *options]
-    line += [sys.executable, __file__, "play", *names]
+    line = ["ncu", "--clock-control", "none", "--csv", *options]
+    line += [sys.executable, __file__, "play", str(specs), *names]
     done = subprocess.run(line, capture_output=True, text=True, timeout=TIMEOUT_SECONDS)
     if done.returncode:
         raise SystemExit(f"ncu ended with {done.returncode}:\n{(done.stdout + done.stderr)[-3000:]}")
     return line, done.stdout
 
 
-def capture(folder: Path, names: tuple[str, ...] = ()) -> None:
+def capture(folder: Path, specs: Path, names: tuple[str, ...] = ()) -> None:
     """Profiles the kernels and writes counters.csv, instructions.json, cubins.zip and machine.json."""
     folder.mkdir(parents=True, exist_ok=True)
-    chosen = list(kernels(names))
-    launches = tuple(launch.kernel for kernel in chosen for launch in kernel.manifest.launches)
-    line, table = profile(["--page", "raw", "--metrics", ",".join(METRICS)], names, launches)
+    line, table = profile(["--page", "raw", "--metrics", ",".join(METRICS)], specs, names)
     (folder / "counters.csv").write_text(table)
-    _, table = profile(["--page", "source", "--section", "SourceCounters"], names, launches)
+    _, table = profile(["--page", "source", "--section", "SourceCounters"], specs, names)
     (folder / "instructions.json").write_text(json.dumps(read_instructions(table)))
     import pycuda.driver as driver
 
@@ -103,7 +101,7 @@ def capture(folder: Path, names: tuple[str, ...] = ()) -> None:
     device = driver.Device(0)
     capability = "sm_{}{}".format(*device.compute_capability())
     with zipfile.ZipFile(folder / "cubins.zip", "w", zipfile.ZIP_DEFLATED) as archive:
-        for kernel in chosen:
+        for kernel in kernels(specs, names):
             target = target_for(kernel.manifest, capability)
             cubin = compile_cubin(kernel.source, kernel.manifest.kernel, target)
             archive.writestr(f"{kernel.name}.cubin", cubin.image)
@@ -119,7 +117,7 @@ def capture(folder: Path, names: tuple[str, ...] = ()) -> None:
         "date": datetime.date.today().isoformat(),
         "python": platform.python_version(),
         "cugen": cugen.__version__,
-        "command": " ".join(line).replace(sys.executable, "python").replace(__file__, "benchmarks/counters.py"),
+        "command": " ".join([*line[:-3], "python", "benchmarks/counters.py", "play", "specs"]),
     }
     (folder / "machine.json").write_text(json.dumps(machine, indent=1) + "\n")
 
@@ -165,19 +163,19 @@ def as_compiled(kernel: Kernel, image: bytes, lines: Mapping[int, int], target: 
     return compiled_kernels(kernel.plan, kernel.spec, lines, image, target, params)
 
 
-def compare(folder: Path, output: Path | None) -> int:
+def compare(folder: Path, specs: Path, output: Path | None) -> int:
     """Writes what was predicted and measured; the number of figures that differ."""
     machine = json.loads((folder / "machine.json").read_text())
     counters = read_counters((folder / "counters.csv").read_text())
     instructions = json.loads((folder / "instructions.json").read_text())
     rows: list[dict[str, Any]] = []
+    stale = []
     with zipfile.ZipFile(folder / "cubins.zip") as archive:
-        names = {name.removesuffix(".cubin") for name in archive.namelist() if name.endswith(".cubin")}
-        for kernel in kernels():
-            if kernel.name not in names:
-                continue
+        names = tuple(name.removesuffix(".cubin") for name in archive.namelist() if name.endswith(".cubin"))
+        for kernel in kernels(specs, names):
             if _code(archive.read(f"{kernel.name}.cu").decode()) != _code(kernel.source):
-                raise SystemExit(f"{kernel.name}: the source has changed since the counters were read")
+                stale.append(kernel.name)
+                continue
             lines = dict(json.loads(archive.read(f"{kernel.name}.json")))
             image = archive.read(f"{kernel.name}.cubin")
             for launch in as_compiled(kernel, image, lines, machine["capability"]):
@@ -188,6 +186,7 @@ def compare(folder: Path, output: Path | None) -> int:
             [access["figures"][name] for launch in rows for access in launch["accesses"] for name in access["figures"]]
         ),
         "unexplained instructions": sum(len(launch["unexplained"]) for launch in rows),
+        "changed since the counters were read": stale,
     }
     if output:
         output.parent.mkdir(parents=True, exist_ok=True)
@@ -201,7 +200,9 @@ def compare(folder: Path, output: Path | None) -> int:
                 if row["verdict"] != "equal":
                     print(launch_found["kernel"], access["array"], "line", access["line"], name, json.dumps(row))
     print(json.dumps(summary))
-    return sum(int(summary[part][bad]) for part in ("counters", "accesses") for bad in ("different", "not measured"))
+    return len(stale) + sum(
+        int(summary[part][bad]) for part in ("counters", "accesses") for bad in ("different", "not measured")
+    )
 
 
 def launch_row(launch: CompiledKernel, counters: Mapping[str, int], instructions: Figures) -> dict[str, Any]:
@@ -283,21 +284,24 @@ def main() -> int:
     commands = parser.add_subparsers(dest="command", required=True)
     capturing = commands.add_parser("capture")
     capturing.add_argument("folder", type=Path)
-    capturing.add_argument("names", nargs="*")
     comparing = commands.add_parser("compare")
     comparing.add_argument("folder", type=Path)
     comparing.add_argument("output", type=Path, nargs="?")
-    commands.add_parser("play").add_argument("names", nargs="*")
+    playing = commands.add_parser("play")
+    playing.add_argument("specs", type=Path)
+    playing.add_argument("names", nargs="*")
+    for command in (capturing, comparing):
+        command.add_argument("--specs", type=Path, default=data_folder("specs"), help="the gallery, unless given")
     options = parser.parse_args()
     if options.command == "play":
-        play(tuple(options.names))
+        play(options.specs, tuple(options.names))
         return 0
     if options.command == "capture":
         if reason := missing():
             raise SystemExit(f"no counters can be read here: {reason}")
-        capture(options.folder, tuple(options.names))
+        capture(options.folder, options.specs)
         return 0
-    return 1 if compare(options.folder, options.output) else 0
+    return 1 if compare(options.folder, options.specs, options.output) else 0
 
 
 if __name__ == "__main__":

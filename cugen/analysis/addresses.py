@@ -2,8 +2,9 @@
 
 A register's value is a linear form: a constant and multiples of symbols, modulo 2^32 (of 64-bit addresses the low
 half is followed, which tells pointers apart). Symbols are arguments (`c[0x0][0x210]`), special registers (`SR_TID.X`)
-and whatever isn't linear, named after the instruction that made it. Where paths meet with different values, the first
-one stays with a symbol of the meeting place added: an induction variable keeps the pointer that it started from.
+and whatever isn't linear, named after the instruction that made it (`op@1d0`). Where paths meet with different values,
+the first one stays with a symbol of the meeting place added (`R6@150`): an induction variable keeps the pointer that it
+started from. Where the pointers differ, the symbol names them all (`R6@150|c[0x0][0x210]|c[0x0][0x218]`).
 """
 
 from __future__ import annotations
@@ -46,9 +47,15 @@ class Form:
         return tuple(name for name, _ in self.terms)
 
     @property
-    def arguments(self) -> tuple[str, ...]:
-        """The words of the constant bank that enter once: the pointer, among them."""
-        return tuple(name for name, coefficient in self.terms if name.startswith("c[") and coefficient == 1)
+    def origins(self) -> tuple[str, ...]:
+        """The words of the constant bank that enter once, or do so on some path: the pointer is among them."""
+        found = [name for name, coefficient in self.terms if coefficient == 1 for name in name.split("|")]
+        return tuple(sorted({name for name in found if name.startswith("c[")}))
+
+    @property
+    def is_linear(self) -> bool:
+        """Whether nothing but constants, arguments and special registers enters."""
+        return not any("@" in name for name in self.symbols)
 
 
 State = dict[str, Form]
@@ -112,14 +119,13 @@ class _Flow:
         for register, old in list(known.items()):
             new = state.get(register)
             marker = f"{register}@{goal:x}"
-            if new == old or old == Form.of(marker):
+            if new == old:
                 continue
-            if new is None:
-                merged = Form.of(marker)
-            elif marker in old.symbols:
-                merged = old if old.arguments == new.arguments else Form.of(marker)
+            if new is not None and old.origins == new.origins:
+                merged = old if marker in old.symbols else old.plus(Form.of(marker))
             else:
-                merged = old.plus(Form.of(marker)) if old.arguments == new.arguments else Form.of(marker)
+                origins = {*old.origins, *(new.origins if new else ())}
+                merged = Form.of("|".join((marker, *sorted(origins))))
             if merged != old:
                 known[register] = merged
                 changed = True

@@ -12,14 +12,14 @@ import re
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from cugen.analysis import reshaping
 from cugen.analysis.addresses import address_forms
+from cugen.analysis.differences import made_of, uneven_loops
 from cugen.analysis.matching import SPACES, Matches, Placed, match
 from cugen.analysis.report import site_totals
 from cugen.analysis.sites import DATA_DECIDES, Site, sites
 from cugen.analysis.totals import Totals, Unknown
-from cugen.plan.ir import Access, For, Kernel, Plan, accesses, walk_nodes
-from cugen.plan.symbols import FloorDiv, bounds, integer, symbol
+from cugen.plan.ir import Access, Kernel, Plan, accesses
+from cugen.plan.symbols import integer, symbol
 from cugen.spec.model import Spec
 from cugen.targets import Target
 from cugen.targets import target as known_target
@@ -149,13 +149,13 @@ def _compiled(
     target: Target,
 ) -> CompiledKernel:
     results = []
-    uneven = _uneven_loops(kernel, params)
+    uneven = uneven_loops(kernel, params)
     for place, instructions in zip(placed, matches.instructions, strict=True):
         if place.space == "constant":
             uses = constants.get(place.site.access.array.symbol, ())
             results.append(_constant_access(kernel, place, uses, target))
         else:
-            results.append(_access(kernel, program, place, instructions, uneven, target))
+            results.append(_access(kernel, program, place, instructions, uneven, matches.joined, target))
     own: dict[str, tuple[Instruction, ...]] = {}
     arguments = tuple(
         i for i in program.instructions if i.space == "constant" and not _BANK.search(" ".join(i.operands))
@@ -184,19 +184,6 @@ def _warps(kernel: Kernel, params: Mapping[str, int]) -> int:
     return blocks * -(-kernel.threads // 32)
 
 
-def _uneven_loops(kernel: Kernel, params: Mapping[str, int]) -> tuple[str, ...]:
-    """The indices of the loops whose number of trips isn't a constant of the launch."""
-    values = {symbol(name): integer(value) for name, value in params.items()}
-    found = []
-    for node in walk_nodes(kernel.body):
-        if isinstance(node, For):
-            loop = node.loop
-            distance = (loop.stop - loop.start).xreplace(values)
-            low, high = bounds(FloorDiv(distance + (loop.step - 1), integer(loop.step)), dict(kernel.ranges))
-            found += [loop.index.name] if low != high else []
-    return tuple(found)
-
-
 def _constant_access(kernel: Kernel, place: Placed, uses: tuple[Instruction, ...], target: Target) -> CompiledAccess:
     """Reads at an address in a register cost requests; those at a known one are operands, and cost none."""
     addressed = tuple(u for u in uses if any(re.search(r"c\[0x3\]\[.*R", operand) for operand in u.operands))
@@ -216,12 +203,13 @@ def _access(
     place: Placed,
     instructions: tuple[Instruction, ...],
     uneven: Collection[str],
+    joined: Collection[Instruction],
     target: Target,
 ) -> CompiledAccess:
     written, reason = _total(kernel, (place.site,), target)
     if not instructions:
         return _result(place, (), ["dropped: no instruction carries it out"], written, (), "", ())
-    changes, shaped, why = _reshaped(program, place.site, instructions, uneven)
+    changes, shaped, why = made_of(program, place.site, instructions, kernel.block, uneven, joined)
     if shaped is None:
         return _result(place, instructions, [*changes, why], written, None, why)
     compiled = written
@@ -261,68 +249,5 @@ def _result(
 def _total(kernel: Kernel, shaped: Sequence[Site], target: Target) -> tuple[tuple[Totals, ...] | None, str]:
     try:
         return tuple(site_totals(kernel, site, target)[0] for site in shaped), ""
-    except Unknown as why:
+    except (Unknown, ValueError) as why:  # ValueError: no such instruction could read these addresses
         return None, str(why)
-
-
-def _reshaped(
-    program: Program, site: Site, instructions: tuple[Instruction, ...], uneven: Collection[str]
-) -> tuple[list[str], tuple[Site, ...] | None, str]:
-    """What the compiler changed, the sites as it executes them (None where no model fits), and then why not."""
-    size = site.access.array.dtype.bytes
-    written = size * site.access.width
-    widths = sorted({i.bytes for i in instructions}, reverse=True)
-    changes: list[str] = []
-    shaped: tuple[Site, ...] = (site,)
-    if widths[-1] < written:
-        if len(widths) > 1:
-            return changes, None, f"unexplained: {written} bytes in instructions of {widths}"
-        changes.append(f"split: {written} bytes in {written // widths[0]} instructions of {widths[0]}")
-        shaped = reshaping.narrowed(site, written // widths[0])
-    elif widths[0] > written:
-        changes.append(f"merged: {widths[0] // written} trips of a loop in one instruction of {widths[0]} bytes")
-        merged = reshaping.widened(site, [width // written for width in widths])
-        if merged is None:
-            return changes, None, f"unexplained: no loop moves it by {written} bytes in each trip"
-        shaped = merged
-    copies = sum(i.bytes for i in instructions) // written
-    trips = _trips(site)
-    if copies > 1:
-        changes.append(f"unrolled: {len(instructions)} instructions stand for {copies} trips")
-    if reshaping.lane_loop(site, uneven) is not None and copies > 1:
-        sizes = _chunks(program, instructions)
-        try:
-            shaped = tuple(piece for part in shaped for piece in reshaping.chunked(part, sizes))
-        except ValueError as why:
-            return changes, None, f"unexplained: {why}"
-        changes.append(f"in chunks of {', '.join(map(str, sizes))} trips, since lanes differ in how many they make")
-    elif all(program.loop_of(i) is None for i in instructions) and trips is not None and copies != trips:
-        idle = tuple(reshaping.without_idle_counters(part) for part in shaped)
-        if copies != _product(idle) * (widths[0] // written if widths[0] > written else 1):
-            return changes, None, f"unexplained: {copies} trips are carried out, {trips} written"
-        changes.append(f"hoisted: {copies} of {trips} trips, the value stays in a register")
-        shaped = idle
-    if guarded := sum(1 for i in instructions if i.predicate):
-        changes.append(f"predicated: {guarded} of {len(instructions)}")
-    return changes, shaped, ""
-
-
-def _trips(site: Site) -> int | None:
-    """How often a thread carries the access out where nothing holds it back."""
-    count = 1
-    for counter in site.counters:
-        count *= 1 if str(counter.symbol).startswith("blockIdx.") else counter.count
-    return count
-
-
-def _product(shaped: Sequence[Site]) -> int:
-    return sum(_trips(site) or 0 for site in shaped)
-
-
-def _chunks(program: Program, instructions: Sequence[Instruction]) -> list[int]:
-    """How many instructions stand in each basic block, in the order of the code."""
-    blocks: dict[int, int] = {}
-    for instruction in instructions:
-        start = program.block_of(instruction)
-        blocks[start] = blocks.get(start, 0) + 1
-    return list(blocks.values())

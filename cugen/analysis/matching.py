@@ -29,10 +29,12 @@ class Placed:
 
 @dataclass(frozen=True)
 class Matches:
-    """`instructions[i]` carry out the i-th site. `shared_out` are those that several sites could have asked for alike
-    (they were dealt out in turn), `unexplained` those that none did."""
+    """`instructions[i]` carry out the i-th site. `joined` are those that serve several sites, on whichever path a lane
+    came; `shared_out` those that several sites could have asked for alike (they were dealt out in turn); `unexplained`
+    those that none did."""
 
     instructions: tuple[tuple[Instruction, ...], ...]
+    joined: tuple[Instruction, ...]
     shared_out: tuple[Instruction, ...]
     unexplained: tuple[Instruction, ...]
 
@@ -42,7 +44,9 @@ def match(
 ) -> Matches:
     """Matches the global and shared accesses. `pointers` gives the array behind each word of the argument bank."""
     starts = _tile_starts(program, forms, placed)
+    pointers = {**pointers, **_table_pointers(program, forms, placed)}
     found: list[list[Instruction]] = [[] for _ in placed]
+    joined: list[Instruction] = []
     dealt: list[Instruction] = []
     unexplained: list[Instruction] = []
     turns: dict[tuple[int, ...], int] = {}
@@ -54,12 +58,17 @@ def match(
         if not candidates:
             unexplained.append(instruction)
             continue
+        if len({_identity(placed[n].site.access.array) for n in candidates}) > 1:
+            joined.append(instruction)
+            for number in candidates:
+                found[number].append(instruction)
+            continue
         turn = turns.get(candidates, 0)
         turns[candidates] = turn + 1
         found[candidates[turn % len(candidates)]].append(instruction)
         if len(candidates) > 1:
             dealt.append(instruction)
-    return Matches(tuple(tuple(f) for f in found), tuple(dealt), tuple(unexplained))
+    return Matches(tuple(tuple(f) for f in found), tuple(joined), tuple(dealt), tuple(unexplained))
 
 
 def _candidates(
@@ -70,26 +79,37 @@ def _candidates(
     starts: Mapping[str, int],
 ) -> tuple[int, ...]:
     """The sites that an instruction may belong to; more than one only where nothing tells them apart."""
-    kinds = (instruction.kind,)
-    numbers = [n for n, p in enumerate(placed) if p.space == instruction.space and p.site.access.kind in kinds]
+    numbers = [
+        n
+        for n, p in enumerate(placed)
+        if p.space == instruction.space
+        and p.site.access.kind == instruction.kind
+        and instruction.bytes % p.site.access.array.dtype.bytes == 0
+    ]
+    here = [n for n in numbers if placed[n].line == instruction.line]
     arrays = _arrays(instruction, form, pointers, starts)
-    if arrays:
-        numbers = [n for n in numbers if _identity(placed[n].site.access.array) in arrays]
-    if not numbers:
-        return ()
-    near = min(_distance(instruction.line, placed[n].line) for n in numbers)
-    if near and not arrays:
-        return ()  # neither line nor array
-    numbers = [n for n in numbers if _distance(instruction.line, placed[n].line) == near]
+    inside = [n for n in numbers if _identity(placed[n].site.access.array) in arrays]
+    if instruction.space == "shared" and here and not form.is_linear:
+        # The constant of an address that isn't linear may lie in another tile.
+        numbers = [n for n in here if n in inside] or here
+    else:
+        numbers = inside if arrays else here
+    numbers = _nearest(instruction, placed, numbers)
     for agrees in (_steps_agree, _constant_agrees):
         if len(numbers) > 1:
             numbers = [n for n in numbers if agrees(form, placed[n].site)] or numbers
     return tuple(numbers)
 
 
-def _distance(line: int, printed: int) -> int:
-    """How far an instruction's line lies from a printed one; one further down may be the same statement, wrapped."""
-    return line - printed if line >= printed else 1000 + printed - line
+def _nearest(instruction: Instruction, placed: Sequence[Placed], numbers: Sequence[int]) -> list[int]:
+    """Of the sites of each array those that are printed nearest to the instruction's line."""
+    near: dict[str, int] = {}
+    for n in numbers:
+        name, distance = _identity(placed[n].site.access.array), abs(instruction.line - placed[n].line)
+        near[name] = min(distance, near.get(name, distance))
+    return [
+        n for n in numbers if abs(instruction.line - placed[n].line) == near[_identity(placed[n].site.access.array)]
+    ]
 
 
 def _identity(array: Array) -> str:
@@ -101,7 +121,7 @@ def _arrays(
 ) -> tuple[str, ...]:
     """The arrays that an address can lie in as far as its form tells, empty where it doesn't."""
     if instruction.space == "global":
-        return tuple(pointers[word] for word in form.arguments if word in pointers)
+        return tuple(pointers[word] for word in form.origins if word in pointers)
     below = [(start, name) for name, start in starts.items() if start <= form.constant]
     return (max(below)[1],) if below else ()
 
@@ -120,6 +140,19 @@ def _tile_starts(program: Program, forms: Mapping[int, Form], placed: Sequence[P
             starts[name] = min(constant, starts.get(name, constant))
     wanted = {p.site.access.array.symbol for p in placed if p.space == "shared"}
     return starts if set(starts) == wanted else {}
+
+
+def _table_pointers(program: Program, forms: Mapping[int, Form], placed: Sequence[Placed]) -> dict[str, str]:
+    """The tables behind the words of constant bank 4, in which the compiler keeps their addresses: told by the lines
+    on which one table alone is read."""
+    found: dict[str, str] = {}
+    for instruction in program.instructions:
+        here = {_identity(p.site.access.array) for p in placed if p.line == instruction.line and p.space == "global"}
+        origins = forms[instruction.address].origins if instruction.space == "global" else ()
+        words = [word for word in origins if word.startswith("c[0x4]")]
+        if len(here) == len(words) == 1:
+            (found[words[0]],) = here
+    return found
 
 
 def _stores(placed: Placed) -> bool:

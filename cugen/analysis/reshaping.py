@@ -5,33 +5,49 @@ Each function gives sites that together touch what the given one touches; `total
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from itertools import pairwise
 
+import numpy as np
 import sympy
 
-from cugen.analysis.affine import split
+from cugen.analysis.affine import compiled, split
 from cugen.analysis.sites import THREAD, Counter, Predicate, Site
 from cugen.plan.symbols import FloorDiv, Integer, Mod, integer
 
+_WARP = 32
+
 
 def widened(site: Site, factors: Sequence[int]) -> tuple[Site, ...] | None:
-    """The site where a counter that moves it by one element goes in steps of `factors`, the widest first, as far as
-    each fits; None where no counter does so.
+    """The site where a counter that moves it by one element goes in steps of `factors`, the widest wherever it is
+    aligned and fits; None where no counter does so.
 
-    `As[ty][k]` for k < 16 with factors (4,) is `As[ty][4 * k']` for k' < 4, 4 elements wide."""
-    found = _unit_counter(site, max(factors))
+    `As[ty][k]` for k < 16 with factors (4,) is `As[ty][4 * k']` for k' < 4, 4 elements wide. A single factor may reach
+    beyond the first and the last trip."""
+    found = _unit_counter(site)
     if found is None:
         return None
+    at = _misaligned(site, found, max(factors))
     pieces = []
-    start = 0
-    for factor in sorted(factors, reverse=True):
-        times = (found.count - start) // factor
-        if times:
-            pieces.append(_stepped(site, found, start, factor, times))
-        start += times * factor
-    return tuple(pieces) if start == found.count else None
+    place = -at if len(factors) == 1 else 0
+    while place < found.count:
+        left = found.count - place
+        fits = [f for f in sorted(factors, reverse=True) if (at + place) % f == 0 and (f <= left or len(factors) == 1)]
+        if not fits:
+            return None
+        times = max(1, left // fits[0]) if (at + place) % max(factors) == 0 else 1
+        pieces.append(_stepped(site, found, place, fits[0], times))
+        place += times * fits[0]
+    return tuple(pieces)
+
+
+def _misaligned(site: Site, counter: Counter, factor: int) -> int:
+    """How many elements past a multiple of `factor` the counter's first value lies, where that is the same always."""
+    affine = split(site.offset, (*THREAD, *(c.symbol for c in site.counters)))
+    others = [c for name, c in affine.coefficients.items() if name != counter.symbol]
+    same = affine.rest.is_Integer and all(c % factor == 0 for c in others)
+    return int(affine.rest) % factor if same else 0
 
 
 def narrowed(site: Site, factor: int) -> tuple[Site, ...]:
@@ -43,39 +59,77 @@ def narrowed(site: Site, factor: int) -> tuple[Site, ...]:
     return (replace(site, access=access, offset=site.offset + part * width, counters=counters),)
 
 
-def without_idle_counters(site: Site) -> Site:
-    """The site where counters of loops that change neither the address nor whether it runs are left out: the value
-    stays in a register."""
-    needed = site.offset.free_symbols.union(*(term.free_symbols for p in site.predicates for term, _ in p.terms))
-    kept = tuple(c for c in site.counters if c.symbol in needed or not _is_loop(c))
-    return replace(site, counters=kept)
+def at_first_trip(site: Site, uneven: Collection[str]) -> Site | None:
+    """The site as it runs once before its loops, in the lanes that make a first trip; None where the address changes
+    with a loop, or a guard inside it."""
+    idle = [c for c in site.counters if is_loop(c)]
+    names = {c.symbol for c in idle}
+    if site.offset.free_symbols & names:
+        return None
+    guards = {s for s in symbols_of(site.predicates) & names if str(s) not in uneven}
+    return None if guards else fixed(site, dict.fromkeys(names, 0))
 
 
-def lane_loop(site: Site, uneven: Collection[str]) -> Counter | None:
-    """The loop whose trips differ between the lanes of a block, if there is one. `uneven` names the indices of loops
+def fixed(site: Site, values: Mapping[sympy.Symbol, int]) -> Site:
+    """The site at given values of some counters."""
+    numbers = {name: integer(value) for name, value in values.items()}
+    return replace(
+        site,
+        offset=site.offset.xreplace(numbers),
+        counters=tuple(c for c in site.counters if c.symbol not in numbers),
+        predicates=tuple(
+            replace(p, terms=tuple((term.xreplace(numbers), operator) for term, operator in p.terms))
+            for p in site.predicates
+        ),
+    )
+
+
+def holds(predicate: Predicate, values: Mapping[sympy.Symbol, int]) -> bool:
+    """A predicate over symbols that all have a value."""
+    answers = []
+    for term, operator in predicate.terms:
+        value = int(compiled(term)(values))
+        answers.append(value < 0 if operator == "<" else value == 0 if operator == "==" else value != 0)
+    return all(answers) != predicate.negated
+
+
+def lane_loop(site: Site, uneven: Collection[str], block: tuple[int, int, int]) -> Counter | None:
+    """The loop whose trips differ between the lanes of a warp, if there is one. `uneven` holds the counters of loops
     whose trips aren't the same everywhere: a guard on the counter of any other loop is no end of it."""
     found = _lane_loop(site)
-    return found[0] if found and str(found[0].symbol).split()[-1] in uneven else None
+    if found is None or str(found[0].symbol) not in uneven:
+        return None
+    counters = tuple(c.symbol for c in site.counters)
+    rest = split(found[3], counters)
+    if rest.tangled:
+        return found[0]
+    linear = np.arange(block[0] * block[1] * block[2])
+    places = (linear % block[0], linear // block[0] % block[1], linear // (block[0] * block[1]))
+    ends = compiled(rest.rest)(dict(zip(THREAD, places, strict=True))) + 0 * linear
+    warps = [ends[first : first + _WARP] for first in range(0, len(ends), _WARP)]
+    return found[0] if any(len(np.unique(warp)) > 1 for warp in warps) else None
 
 
 def chunked(site: Site, sizes: Sequence[int]) -> tuple[Site, ...]:
-    """The site whose lane loop runs in chunks of `sizes` (16, 8, 4, 1), each size until fewer are left.
+    """The site whose lane loop runs in chunks. `sizes` are those of the code in its order: each size of a chain such as
+    16, 8, 4, 1 until fewer trips are left; trips that fill no chunk of the last size may come first, one by one (1, 16,
+    8, 4 with a loop, 1, 1, 1, 4 without).
 
     Lanes that have come to the same chunk run it together, though in the source they would be in different trips.
-    ValueError where a size doesn't divide the one before it or the last isn't 1."""
+    ValueError where the sizes are no such chain."""
     found = _lane_loop(site)
-    if found is None or not sizes or sizes[-1] != 1 or any(a % b for a, b in pairwise(sizes)):
-        raise ValueError(f"no chain of chunks: {sizes}")
+    if found is None:
+        raise ValueError("no loop with other trips in each lane")
     counter, index, step, rest = found
-    trips = FloorDiv(step - 1 - rest, integer(step))  # rest + step * counter < 0
+    head, chain = _chain(sizes)
+    wanted = FloorDiv(step - 1 - rest, integer(step))  # rest + step * counter < 0
     others = (*site.predicates[:index], *site.predicates[index + 1 :], Predicate(((rest, "<"),)))
     pieces = []
-    for place, size in enumerate(sizes):
-        left: Integer = trips if place == 0 else Mod(trips, integer(sizes[place - 1]))
-        chunk = sympy.Symbol(f"chunk {place}", integer=True)
-        inside = sympy.Symbol(f"in chunk {place}", integer=True)
-        most = -(-counter.count // size) if place == 0 else sizes[place - 1] // size
-        value = trips - left + size * chunk + inside
+
+    def piece(name: str, size: int, most: int, start: Integer, left: Integer) -> None:
+        chunk = sympy.Symbol(f"chunk {name}", integer=True)
+        inside = sympy.Symbol(f"in chunk {name}", integer=True)
+        value = start + size * chunk + inside
         pieces.append(
             replace(
                 site,
@@ -87,15 +141,35 @@ def chunked(site: Site, sizes: Sequence[int]) -> tuple[Site, ...]:
                 ),
             )
         )
+
+    first = Mod(wanted, integer(chain[-1])) if head else integer(0)
+    if head:
+        piece("head", 1, chain[-1] - 1, integer(0), first)
+    for place, size in enumerate(chain):
+        left = wanted - first if place == 0 else Mod(wanted - first, integer(chain[place - 1]))
+        most = -(-counter.count // size) if place == 0 else chain[place - 1] // size
+        piece(str(place), size, most, wanted - left, left)
     return tuple(pieces)
 
 
-def _unit_counter(site: Site, factor: int) -> Counter | None:
+def _chain(sizes: Sequence[int]) -> tuple[bool, tuple[int, ...]]:
+    """Whether single trips come first, and the sizes of the chunks behind them."""
+    largest = list(sizes).index(max(sizes)) if sizes else 0
+    before, chain = sizes[:largest], tuple(sizes[largest:])
+    descends = bool(chain) and not any(a % b for a, b in pairwise(chain))
+    if descends and not before and chain[-1] == 1:
+        return False, chain
+    if descends and (list(before) == [1] or sum(before) == chain[-1] - 1) and chain[-1] > 1:
+        return True, chain
+    raise ValueError(f"no chain of chunks: {list(sizes)}")
+
+
+def _unit_counter(site: Site) -> Counter | None:
     affine = split(site.offset, tuple(c.symbol for c in site.counters))
-    guarded = _symbols(site.predicates)
+    guarded = symbols_of(site.predicates)
     for counter in reversed(site.counters):  # the innermost loop first
         unit = affine.coefficients.get(counter.symbol) == site.access.width
-        if unit and _is_loop(counter) and counter.symbol not in guarded and counter.count >= factor:
+        if unit and is_loop(counter) and counter.symbol not in guarded:
             return counter
     return None
 
@@ -119,17 +193,27 @@ def _lane_loop(site: Site) -> tuple[Counter, int, int, Integer] | None:
         affine = split(predicate.terms[0][0], tuple(c.symbol for c in site.counters))
         for counter in site.counters:
             step = affine.coefficients.get(counter.symbol, 0)
-            if step > 0 and _is_loop(counter) and affine.rest.free_symbols & set(THREAD):
+            if step > 0 and is_loop(counter) and affine.rest.free_symbols & set(THREAD):
                 rest = sympy.expand(predicate.terms[0][0] - step * counter.symbol)
                 return counter, index, step, rest
     return None
 
 
-def _is_loop(counter: Counter) -> bool:
+def trips(site: Site) -> int:
+    """How often a thread carries the access out where nothing holds it back."""
+    count = 1
+    for counter in site.counters:
+        count *= counter.count if is_loop(counter) else 1
+    return count
+
+
+def is_loop(counter: Counter) -> bool:
+    """Whether a counter is a loop's, not a block index."""
     return not str(counter.symbol).startswith("blockIdx.")
 
 
-def _symbols(predicates: Iterable[Predicate]) -> frozenset[sympy.Symbol]:
+def symbols_of(predicates: Iterable[Predicate]) -> frozenset[sympy.Symbol]:
+    """All symbols that predicates are over."""
     return frozenset(s for predicate in predicates for term, _ in predicate.terms for s in term.free_symbols)
 
 

@@ -1,0 +1,156 @@
+"""What the compiler made of one access: the sites that its instructions carry out, and how they differ from the plan's.
+
+Differences are named by their first word: merged, split, unrolled, chunked, hoisted, reused,
+repeated, joined, predicated. What
+has no name is `unexplained`. Where no exact sites can be told, the reason stands in their place.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from itertools import product
+
+import sympy
+
+from cugen.analysis import reshaping
+from cugen.analysis.sites import Site
+from cugen.plan.ir import For, Kernel, walk_nodes
+from cugen.plan.symbols import FloorDiv, bounds, integer, symbol
+from cugen.toolchain.sass import Instruction, Program
+
+_MOST_TRIPS = 4096  # of loops that are gone from the code; what is unrolled is short
+
+Made = tuple[list[str], tuple[Site, ...] | None, str]  # changes, the sites as executed, why there are none
+
+
+def uneven_loops(kernel: Kernel, params: Mapping[str, int]) -> tuple[str, ...]:
+    """The counters, as `sites` names them, of the loops whose number of trips isn't a constant of the launch."""
+    values = {symbol(name): integer(value) for name, value in params.items()}
+    loops = [node.loop for node in walk_nodes(kernel.body) if isinstance(node, For)]
+    found = []
+    for number, loop in enumerate(loops):
+        distance = (loop.stop - loop.start).xreplace(values)
+        low, high = bounds(FloorDiv(distance + (loop.step - 1), integer(loop.step)), dict(kernel.ranges))
+        found += [f"loop {number} {loop.index.name}"] if low != high else []
+    return tuple(found)
+
+
+def made_of(
+    program: Program,
+    site: Site,
+    instructions: tuple[Instruction, ...],
+    block: tuple[int, int, int],
+    uneven: Collection[str],
+    joined: Collection[Instruction] = (),
+) -> Made:
+    """What `instructions`, all those of an access, do. `uneven` is what `uneven_loops` gives for the kernel; `joined`
+    are those that serve other accesses as well."""
+    if any(i in joined for i in instructions):
+        return [], None, "joined: one instruction serves several accesses, whichever path a lane came by"
+    changes, shaped, why = _widths(site, instructions)
+    if shaped is None:
+        return changes, None, why
+    written = site.access.array.dtype.bytes * site.access.width
+    copies = max(1, sum(i.bytes for i in instructions) // written)
+    if copies > 1:
+        changes.append(f"unrolled: {len(instructions)} instructions stand for {copies} trips")
+    if guarded := sum(1 for i in instructions if i.predicate):
+        changes.append(f"predicated: {guarded} of {len(instructions)}")
+    straight = all(program.loop_of(i) is None for i in instructions)
+    live = _live(site) if straight else None
+    if live is not None and shaped != (site,) and len(instructions) != sum(reshaping.trips(part) for part in shaped):
+        return (
+            changes,
+            None,
+            f"merged: {len(instructions)} instructions for {len(live)} trips, in a way that isn't told",
+        )
+    if live is not None and len(live) != copies and not _beyond(shaped, copies, live):
+        found, shaped, why = _other_trips(site, live, copies, uneven)
+        return [*changes, *found], shaped, why
+    loop = reshaping.lane_loop(site, uneven, block)
+    if loop is not None and copies > 1 and (live is None or len(live) != copies):
+        sizes = _chunks(program, instructions)
+        try:
+            shaped = tuple(piece for part in shaped for piece in reshaping.chunked(part, sizes))
+        except ValueError as unknown:
+            return changes, None, f"unexplained: {unknown}"
+        changes.append(
+            f"chunked: {', '.join(map(str, sizes))} trips at once, though lanes differ in how many they make"
+        )
+    return changes, shaped, ""
+
+
+def _widths(site: Site, instructions: Sequence[Instruction]) -> Made:
+    """The site in the widths of its instructions."""
+    written = site.access.array.dtype.bytes * site.access.width
+    widths = sorted({i.bytes for i in instructions}, reverse=True)
+    if widths[-1] < written:
+        if len(widths) > 1:
+            return [], None, f"unexplained: {written} bytes in instructions of {widths}"
+        parts = written // widths[0]
+        return [f"split: {written} bytes in {parts} instructions of {widths[0]}"], reshaping.narrowed(site, parts), ""
+    if widths[0] == written:
+        return [], (site,), ""
+    factor = widths[0] // written
+    changes = [f"merged: {factor} trips of a loop in one instruction of {widths[0]} bytes"]
+    merged = reshaping.widened(site, [width // written for width in widths])
+    if merged is None:
+        return changes, None, f"unexplained: no loop moves it by {written} bytes in each trip"
+    return changes, merged, ""
+
+
+def _live(site: Site) -> list[dict[sympy.Symbol, int]] | None:
+    """The values of the loops' counters for which nothing but the lane's place holds the access back: what is left of
+    loops that are gone from the code. None where they are too many to be gone."""
+    loops = [c for c in site.counters if reshaping.is_loop(c)]
+    total = 1
+    for counter in loops:
+        total *= counter.count
+    if total > _MOST_TRIPS:
+        return None
+    names = {c.symbol for c in loops}
+    fixed = [p for p in site.predicates if p.terms and all(t.free_symbols <= names for t, _ in p.terms)]
+    found = []
+    for values in product(*(range(c.count) for c in loops)):
+        at = dict(zip((c.symbol for c in loops), values, strict=True))
+        if all(reshaping.holds(predicate, at) for predicate in fixed):
+            found.append(at)
+    return found
+
+
+def _beyond(shaped: tuple[Site, ...], copies: int, live: Sequence[Mapping[sympy.Symbol, int]]) -> bool:
+    """Whether wide instructions move more than is asked for, since the first or the last one isn't full."""
+    width = max(site.access.width for site in shaped)
+    return len(live) < copies < len(live) + 2 * width
+
+
+def _other_trips(site: Site, live: list[dict[sympy.Symbol, int]], copies: int, uneven: Collection[str]) -> Made:
+    """Straight code with more or fewer instructions than trips."""
+    trips = len(live)
+    if copies > trips:
+        return (
+            [],
+            None,
+            f"repeated: {copies} instructions on several paths for {trips} trips; lanes that part run apart",
+        )
+    places = dict.fromkeys(site.offset.xreplace(at) for at in live)
+    if len(places) == copies == 1 and (hoisted := reshaping.at_first_trip(site, uneven)) is not None:
+        return [f"hoisted: read once for {trips} trips"], (hoisted,), ""
+    bound = {s for at in live[:1] for s in at} & reshaping.symbols_of(site.predicates)
+    if len(places) == copies and not bound and site.access.width == 1:
+        once = {site.offset.xreplace(at): at for at in reversed(live)}
+        return (
+            [f"reused: {copies} places for {trips} trips"],
+            tuple(reshaping.fixed(site, at) for at in once.values()),
+            "",
+        )
+    return [], None, f"reused: {trips - copies} of {trips} trips find their value in a register; which isn't told"
+
+
+def _chunks(program: Program, instructions: Sequence[Instruction]) -> list[int]:
+    """How many instructions stand in each basic block, in the order of the code."""
+    blocks: dict[int, int] = {}
+    for instruction in instructions:
+        start = program.block_of(instruction)
+        blocks[start] = blocks.get(start, 0) + 1
+    return list(blocks.values())
