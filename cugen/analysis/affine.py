@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 from itertools import product
 from math import gcd, lcm
 from typing import Any
@@ -50,6 +51,7 @@ def split(expr: Integer, counters: tuple[sympy.Symbol, ...]) -> Affine:
     return Affine(coefficients, remainder, tangled)
 
 
+@lru_cache(maxsize=4096)
 def shift(expr: Integer, variable: sympy.Symbol) -> tuple[int, int] | None:
     """(period, drift) of an expression in a variable; None where there is none that holds for all other values.
 
