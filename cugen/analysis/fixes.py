@@ -138,7 +138,7 @@ def find_fixes(specs: Sequence[Spec], plan: Planner, params: Mapping[str, int]) 
 def _fix(state: _State, array: str, plan: Planner, params: Mapping[str, int]) -> Incurable | tuple[_State, Fix]:
     costly = tuple(r for _, r in state.shared if r.access.array.name == array and _is_costly(r))
     if not all(_is_placed(spec, array) for spec in state.specs):
-        return Incurable(array, costly, "the generator made up this tile: the spec has no key for it")
+        return Incurable(array, costly, "the generator chose this tile by itself, and no key of the spec shapes it")
     refusals: list[str] = []
 
     def tried(rows: Rows) -> _State | None:
@@ -173,7 +173,11 @@ def _is_better(new: _State, old: _State) -> bool:
 
 
 def _is_placed(spec: Spec, array: str) -> bool:
-    return any(a.name == array and a.memory.space in (None, "shared") and not a.is_temporary for a in spec.arrays)
+    """Whether the spec can lay the array's tiles out; `memory: shared` would make what is written a scratch array."""
+    return any(
+        a.name == array and (a.memory.space == "shared" or (a.memory.space is None and a.role in ("input", "baked")))
+        for a in spec.arrays
+    )
 
 
 def _state(specs: Sequence[Spec], plan: Planner, params: Mapping[str, int]) -> _State:

@@ -124,6 +124,7 @@ class _Editor:
         memory = entry.value
         if isinstance(memory, YamlScalar):
             self._refuse_variant(memory, "memory")
+            self._refuse_other_space(memory)
             if memory.style in ("|", ">"):
                 raise CannotEdit(f"`memory` in line {entry.key.span.line} is a block of text")
             space = self.text[memory.start : memory.end]
@@ -136,6 +137,7 @@ class _Editor:
         for name in ("space", key, other):
             if mapping.get(name) is not None:
                 self._refuse_variant(self._entry(mapping, name).value, name)
+        self._refuse_other_space(self._entry(mapping, "space").value)
         if own is not None and opposite is not None:
             raise CannotEdit(f"both `pad` and `swizzle` stand in line {own.key.span.line}; remove one of them")
         if own is not None:
@@ -192,6 +194,10 @@ class _Editor:
     def _refuse_variant(self, node: YamlNode, name: str) -> None:
         if isinstance(node, YamlScalar) and "$" in node.string:
             raise CannotEdit(f"`{name}` in line {node.span.line} comes from a variant: `{node.string}`")
+
+    def _refuse_other_space(self, node: YamlNode) -> None:
+        if not isinstance(node, YamlScalar) or node.string != "shared":
+            raise CannotEdit(f"line {node.span.line} asks for another memory than shared")
 
     # Places
 

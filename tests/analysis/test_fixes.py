@@ -187,6 +187,16 @@ def test_what_depends_on_data_is_named_and_left_alone() -> None:
     assert [report.access.array.name for report in fixes.unknown] == ["t"]
 
 
+def test_a_tile_that_no_key_of_the_spec_shapes_is_left() -> None:
+    spec = spec_of(TRANSPOSE)
+    silent = replace(spec, arrays=tuple(a for a in spec.arrays if a.name == "B"))
+    (one,) = fixes_of(silent, lambda asked: make_plan(spec)).incurable
+    assert (one.array, one.reason) == (
+        "A",
+        "the generator chose this tile by itself, and no key of the spec shapes it",
+    )
+
+
 def test_a_cheaper_tile_is_no_fix_where_the_way_of_computing_would_change() -> None:
     spec = spec_of(TRANSPOSE)
     naive = replace(spec, arrays=tuple(replace(a, memory=replace(a.memory, space=None)) for a in spec.arrays))

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from functools import partial
+from pathlib import Path
 
 import pytest
 from hypothesis import given, settings
@@ -135,6 +137,8 @@ def test_variants_of_a_document_change_together() -> None:
         ("{space: shared, pad: $p}", "variants: {p: [0, 1]}\n", "`pad` in line 6 comes from a variant: `$p`"),
         ("$s", "variants: {s: [shared, global]}\n", "`memory` in line 6 comes from a variant: `$s`"),
         ("{space: $s}", "variants: {s: [shared, global]}\n", "`space` in line 6 comes from a variant: `$s`"),
+        ("global", "", "line 5 asks for another memory than shared"),
+        ("{space: readonly}", "", "line 5 asks for another memory than shared"),
         ("&tile shared", "", "`memory` in line 5 has an anchor"),
         ("{space: shared, pad: 0, swizzle: xor}", "", "both `pad` and `swizzle` stand in line 5"),
         (">-\n      shared", "", "is a block of text"),
@@ -170,6 +174,18 @@ def test_a_text_that_would_mean_something_else_is_never_given_back() -> None:
 
 
 # All ways of writing
+
+
+def test_every_input_of_the_gallery_takes_a_pad_and_keeps_all_but_one_line() -> None:
+    for path in sorted((Path(__file__).parents[2] / "specs").glob("*.yaml")):
+        load = partial(load_text, folder=path.parent)
+        text = path.read_text()
+        specs = {spec.kernel: spec for spec in load(text)}
+        for number, names in enumerate(kernels_by_document(text)):
+            array = next(a.name for a in specs[names[0]].arrays if a.memory.space in (None, "shared"))
+            after, _ = rewrite(text, {(number, array): Rows(32)}, load)
+            old, new = changed_lines(text, after)
+            assert (len(old), len(new)) in ((1, 1), (0, 1)), path.name
 
 
 @st.composite
