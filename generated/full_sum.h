@@ -4,7 +4,7 @@
 // params    N = 100003
 // x         input, float32 [100003]
 // total     output, float32 []
-// launch    grid (1, 1, 1), block (1, 1, 1); family direct
+// launch    grid (1, 1, 1), block (1024, 1, 1), 256 bytes of shared memory; family reduce
 //
 // Made by cugen 0.1.0 from full_sum.yaml (hash 64b8169916d00d7e) for sm_90. Edit the spec, not this file.
 #pragma once

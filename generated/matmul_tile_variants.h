@@ -50,4 +50,4 @@ inline cudaError_t matmul_tile_variants_launch(
     return cudaErrorInvalidConfiguration;
 }
 
-// Input 437cf68be8a07dc8, text 3ab511a7b827a2c5.
+// Input 6a7ff374689f4f73, text 24b9023b4089113c.

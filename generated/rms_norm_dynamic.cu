@@ -6,10 +6,9 @@
 // x                       input, float32 [M, N], aligned to 16 bytes
 // weight                  input, float32 [N], aligned to 16 bytes
 // y                       output, float32 [M, N], aligned to 16 bytes
-// rms_norm_dynamic_scale  grid ((M + 255) // 256, 1, 1), block (256, 1, 1); family direct
+// rms_norm_dynamic_scale  grid (M, 1, 1), block (256, 1, 1), 32 bytes of shared memory; family reduce
 // rms_norm_dynamic_y      grid (((M + 7) // 8) * ((N + 127) // 128), 1, 1), block (32, 8, 1); family map
-// analysis                sm_90: 6 accesses, 5 ideal, 1 costly
-//                         worst: x[i * N + j], 32 sectors, ideal 4 (at any M, N)
+// analysis                sm_90: 8 accesses, 8 ideal
 //
 // Made by cugen 0.1.0 from rms_norm_dynamic.yaml (hash 3230bb9065250842) for sm_90. Edit the spec, not this file.
 
@@ -23,20 +22,39 @@ extern "C" __global__ void __launch_bounds__(256) rms_norm_dynamic_scale(
     const float* __restrict__ x,
     float* __restrict__ scale,
     float eps,
-    int M,
     int N)
 {
-    const int i = blockIdx.x * 256 + threadIdx.x;
-    if (i >= M)
-        return;
+    const int i = blockIdx.x;
 
     float sum = 0.0f;
-    for (int j = 0; j < N; ++j) {
-        // x[(long long)i * N + j]: 32 sectors, ideal 4 (at any M, N)
+    for (int j = threadIdx.x; j < N; j += 256) {
+        // x[(long long)i * N + j]: 4 sectors, ideal 4 (at any M, N)
         const float x_i_j = x[(long long)i * N + j];
         sum += x_i_j * x_i_j;
     }
-    // scale[i]: 4 sectors, ideal 4 (at any M, N)
+
+    // A butterfly of shuffles: after it every lane holds the result of its warp.
+    sum += __shfl_xor_sync(0xffffffff, sum, 16);
+    sum += __shfl_xor_sync(0xffffffff, sum, 8);
+    sum += __shfl_xor_sync(0xffffffff, sum, 4);
+    sum += __shfl_xor_sync(0xffffffff, sum, 2);
+    sum += __shfl_xor_sync(0xffffffff, sum, 1);
+
+    // The warps meet in shared memory, where the first thread combines their results in order.
+    __shared__ float warp_results[8];
+    if (threadIdx.x % 32 == 0) {
+        // warp_results[threadIdx.x / 32]: 1 wavefront, ideal 1 (at any M, N)
+        warp_results[threadIdx.x / 32] = sum;
+    }
+    __syncthreads();
+    if (threadIdx.x != 0)
+        return;
+    for (int warp = 1; warp < 8; ++warp) {
+        // warp_results[warp]: 1 wavefront, ideal 1 (at any M, N)
+        sum += warp_results[warp];
+    }
+
+    // scale[i]: 1 sector, ideal 1 (at any M, N)
     scale[i] = rsqrtf(sum / N + eps);
 }
 
@@ -98,8 +116,8 @@ extern "C" cudaError_t rms_norm_dynamic_launch(
     if (status != cudaSuccess)
         return status;
     float* const scale = reinterpret_cast<float*>(static_cast<char*>(workspace) + 0);
-    if (((long long)M + 255) / 256 > 0)
-        rms_norm_dynamic_scale<<<dim3(((long long)M + 255) / 256), dim3(256), 0, stream>>>(x, scale, eps, M, N);
+    if (M > 0)
+        rms_norm_dynamic_scale<<<dim3(M), dim3(256), 0, stream>>>(x, scale, eps, N);
     if (((long long)M + 7) / 8 * ((N + 127) / 128) > 0)
         rms_norm_dynamic_y<<<dim3(((long long)M + 7) / 8 * ((N + 127) / 128)), dim3(32, 8), 0,
             stream>>>(x, weight, y, scale, M, N);

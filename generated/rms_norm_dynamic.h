@@ -6,7 +6,7 @@
 // x                       input, float32 [M, N], aligned to 16 bytes
 // weight                  input, float32 [N], aligned to 16 bytes
 // y                       output, float32 [M, N], aligned to 16 bytes
-// rms_norm_dynamic_scale  grid ((M + 255) // 256, 1, 1), block (256, 1, 1); family direct
+// rms_norm_dynamic_scale  grid (M, 1, 1), block (256, 1, 1), 32 bytes of shared memory; family reduce
 // rms_norm_dynamic_y      grid (((M + 7) // 8) * ((N + 127) // 128), 1, 1), block (32, 8, 1); family map
 //
 // Made by cugen 0.1.0 from rms_norm_dynamic.yaml (hash 3230bb9065250842) for sm_90. Edit the spec, not this file.

@@ -25,6 +25,7 @@ from cugen.plan.ir import (
     Load,
     Loop,
     Node,
+    Shuffled,
     Store,
     Vector,
 )
@@ -104,6 +105,8 @@ class NodePrinter(ValuePrinter):
     def _print(self, expr: Expr) -> tuple[str, int]:
         if isinstance(expr, Component):
             return widened(self.component(expr), expr.vector.element), _ATOM
+        if isinstance(expr, Shuffled):
+            return f"__shfl_xor_sync(0xffffffff, {expr.name}, {expr.distance})", _ATOM
         return super()._print(expr)
 
     def let(self, node: Let) -> str:

@@ -100,6 +100,14 @@ class Component(Local):
 
 
 @dataclass(frozen=True, slots=True)
+class Shuffled(Local):
+    """A local's value in another lane of the warp, whose number differs in the bit `distance`; all lanes take part:
+    `__shfl_xor_sync(0xffffffff, sum, 16)`."""
+
+    distance: int
+
+
+@dataclass(frozen=True, slots=True)
 class Index:
     """A named integer of the kernel: `const int row = blockIdx.y * 16 + threadIdx.y;`."""
 

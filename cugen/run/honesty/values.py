@@ -28,6 +28,7 @@ from cugen.plan.ir import (
     Node,
     Plan,
     ReturnUnless,
+    Shuffled,
     accesses,
     values_of,
     walk_nodes,
@@ -163,7 +164,7 @@ class Values:
                 return constant(self.job.scalars[expr.name], expr.dtype)
             case Element():
                 return self.read(expr.access)
-            case Component():
+            case Component() | Shuffled():
                 return unknown(expr.dtype)
             case Local():
                 return self._local(expr)
