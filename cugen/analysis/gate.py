@@ -31,7 +31,7 @@ _CODES = {
     "constant": codes.SERIALISED_CONSTANTS,
 }
 _CURES: Mapping[str, str] = {
-    "shared": "shift the rows of the tile with `pad`, or permute its columns with `swizzle: xor`",
+    "shared": "`cugen fix` finds the `pad` or `swizzle: xor` that clears it",
     "global": "let neighbouring threads touch neighbouring elements: another order of the output's indices, another "
     "`layout`, rows that begin aligned with `pitch`, or `memory: shared`, which stages the array through a tile",
     "constant": "constant memory serves one address at a time: use `memory: readonly` for what lanes read differently",
