@@ -14,6 +14,7 @@ import sympy
 from cugen.plan.ir import (
     Access,
     Comparison,
+    Condition,
     Copy,
     Define,
     Element,
@@ -28,11 +29,13 @@ from cugen.plan.ir import (
     values_of,
 )
 from cugen.plan.symbols import FloorDiv, Integer, bounds, integer, symbol
-from cugen.spec.expressions import walk
+from cugen.spec.expressions import Local, Read, ScalarValue, walk
 
 THREAD = tuple(symbol(f"threadIdx.{axis}") for axis in "xyz")
 BLOCK = tuple(symbol(f"blockIdx.{axis}") for axis in "xyz")
 DATA_DECIDES = "whether it runs depends on data"
+NO_CONJUNCTION = "its condition is no conjunction of comparisons"
+HIDDEN = (DATA_DECIDES, NO_CONJUNCTION)  # why it isn't known which lanes come to a place
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,7 +154,7 @@ class _Walk:
                     yield from self.nodes(node.then, guarded)
                     yield from self.nodes(node.orelse, _guarded(place, guard, negated=True))
                 case If():
-                    hidden = replace(place, opaque=place.opaque or DATA_DECIDES)
+                    hidden = replace(place, opaque=place.opaque or _why_hidden(node.condition, place))
                     yield Step(node, place, hidden)
                     yield from self.nodes(node.then, hidden)
                     yield from self.nodes(node.orelse, hidden)
@@ -199,6 +202,16 @@ def _guarded(place: Place, guard: Guard, *, negated: bool = False) -> Place:
     predicate = Predicate(tuple(_term(term, place.definitions) for term in guard.terms), negated)
     opaque = place.opaque or ("" if predicate.is_decided_by(place.counters, place.sizes) else DATA_DECIDES)
     return replace(place, predicates=(*place.predicates, predicate), opaque=opaque)
+
+
+def _why_hidden(condition: Condition, place: Place) -> str:
+    """Why a condition that is no guard can't be counted: it depends on data, or only on indices."""
+    for leaf in () if isinstance(condition, Guard) else walk(condition):
+        if isinstance(leaf, Read | ScalarValue) or (
+            isinstance(leaf, Local) and symbol(leaf.name) not in place.definitions
+        ):
+            return DATA_DECIDES
+    return NO_CONJUNCTION
 
 
 def _sites_of(step: Step) -> Iterator[Site]:

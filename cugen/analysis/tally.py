@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from cugen.analysis.sites import DATA_DECIDES, Counter, Place, Predicate, Site, Step
+from cugen.analysis.sites import HIDDEN, Counter, Place, Predicate, Site, Step
 from cugen.analysis.totals import Cost, Unknown, totals
 from cugen.plan.ir import For
 from cugen.plan.symbols import Integer, integer
@@ -58,7 +58,7 @@ class Tallies:
     def at(self, place: Place | Site) -> Tally:
         """How often a place is reached, or an access runs. Raises Unknown where guards couple several indices."""
         counters = place.counters
-        if place.opaque != DATA_DECIDES:
+        if place.opaque not in HIDDEN:
             return self._of(counters, place.predicates)
         decided = tuple(p for p in place.predicates if p.is_decided_by(counters))
         return replace(self._of(counters, decided), exact=False)

@@ -60,3 +60,25 @@ def test_lines_of_accesses_count_the_comments():
     lines = kernel.source.splitlines()
     found = [lines[line - 1].strip() for line in kernel.access_lines().values()]
     assert found == ["tile[ty + r][tx] = A[i_in * N + j_in];"] * 2 + ["B[j * N + i] = tile[tx][ty + r];"] * 2
+
+
+LIFE = """
+cugen: 1
+kernel: life
+params: {H: 8, W: 32}
+arrays:
+  a: {shape: [H, W], dtype: uint8, boundary: wrap}
+  b: {shape: [H, W], dtype: uint8}
+indices: {i: H, j: W, r: 3, s: 3}
+compute: |
+  n[i, j] = sum(a[i + r - 1, j + s - 1], r, s, where=r != 1 or s != 1)
+  b[i, j] = where(n[i, j] == 3 or (n[i, j] == 2 and a[i, j] > 0), 1, 0)
+"""
+
+
+def test_a_condition_on_indices_is_not_said_to_depend_on_data():
+    remarks = [line.strip() for line in source(LIFE).splitlines() if "unknown:" in line]
+    assert remarks == [
+        "// a[h * W + w]: unknown: its condition is no conjunction of comparisons",
+        "// a[i * W + j]: unknown: whether it runs depends on data",
+    ]
