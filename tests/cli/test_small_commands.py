@@ -39,6 +39,13 @@ def test_a_starter_generates_at_once(cli: Cli, here: Path) -> None:
     assert cli("generate", "my_product.yaml").status == 0
 
 
+def test_a_starter_has_no_bank_conflicts(cli: Cli, here: Path) -> None:
+    cli("new", "my_product")
+    answer = cli("check", "my_product.yaml")
+    assert answer.status == 0
+    assert "warning" not in answer.out + answer.err
+
+
 @pytest.mark.parametrize("example", _EXAMPLES)
 def test_every_example_can_be_copied_under_another_name(cli: Cli, here: Path, example: str) -> None:
     assert cli("new", "copy_of_it", "--from", example).status == 0
