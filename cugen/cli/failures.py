@@ -59,6 +59,12 @@ def failure_of(error: BaseException) -> Failure | None:
             return Failure(str(error), CANNOT_HERE)
         case CompileError(code=code) if code != COMPILE_FAILED:
             return Failure(str(error), CANNOT_HERE)
+        case MemoryError():
+            return Failure(
+                f"error: this machine's memory doesn't hold it{f': {error}' if str(error) else ''}\n"
+                "  = help: `--set` gives params smaller values",
+                CANNOT_HERE,
+            )
         case OSError(errno=number) if number in _MACHINE_ERRORS:
             return Failure(_system_error(error), CANNOT_HERE)
     return None

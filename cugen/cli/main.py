@@ -38,7 +38,7 @@ _TITLE = "Turns a YAML spec into CUDA C that people can read, verify, run and co
 _STATUSES = """\
 exit status:
   0  done
-  1  the answer is no: files are stale, the result differs
+  1  the answer is no: files are stale, a limit is passed, the result differs
   2  the spec or the call is wrong
   3  this machine can't do it; the message says what mends that
   4  a fault of cugen's own

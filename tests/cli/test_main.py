@@ -70,6 +70,7 @@ def test_a_refused_spec_is_a_wrong_input_with_its_finding(cli: Cli, spec: Path) 
         (RunError("CG5002", "wrong shape"), 2),
         (RunError("CG5013", "out of bounds"), 1),
         (CompileError(["nvcc"], "", "k.cu", code="CG4003"), 3),
+        (MemoryError("Unable to allocate 8.00 TiB"), 3),
         (PermissionError(13, "Permission denied", "/cache"), 3),
         (ValueError("surprise"), 4),
         (AssertionError(), 4),
