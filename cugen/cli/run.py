@@ -49,7 +49,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="save a result",
     )
     parser.add_argument("--seed", metavar="N", type=_natural, default=0, help="of the random inputs (default: 0)")
-    parser.add_argument("--repeat", metavar="N", type=_natural, default=1, help="time N plays (default: 1)")
+    parser.add_argument("--repeat", metavar="N", type=_positive, default=1, help="time N plays (default: 1)")
     parser.add_argument("--json", action="store_true", help="print one JSON object")
     parser.add_argument("--sanitize", action="store_true", help="on the CPU: run under sanitizers")
     parser.add_argument(
@@ -164,6 +164,8 @@ def _outputs(spec: Spec, args: argparse.Namespace) -> dict[str, Path]:
         _check_name(spec, item.name, ("output", "inout"), "--output", "written")
         if Path(item.value).suffix != ".npy":
             raise wrong_call(f"`--output {item.name}={item.value}`: only .npy files are written")
+        if not Path(item.value).parent.is_dir():
+            raise wrong_call(f"`--output {item.name}={item.value}`: there is no folder {Path(item.value).parent}")
     return {item.name: Path(item.value) for item in wanted}
 
 
@@ -190,6 +192,12 @@ def _save(result: Run, outputs: Mapping[str, Path]) -> None:
         np.save(content, result.outputs[name])
         with files_of_the_user():
             write_atomically(path, content.getvalue())
+
+
+def _positive(text: str) -> int:
+    if _natural(text) == 0:
+        raise argparse.ArgumentTypeError("expected a number of at least 1, not '0'")
+    return int(text)
 
 
 def _natural(text: str) -> int:

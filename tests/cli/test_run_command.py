@@ -122,10 +122,12 @@ def test_the_users_arrays_go_in_and_results_come_out(cli: Cli, spec: Path, tmp_p
         (("--output", "x=x.npy"), "CG5004"),
         (("--input", "x=nowhere.npy"), "CG5001"),
         (("--output", "y=y.txt"), ".npy"),
+        (("--output", "y=nowhere/y.npy"), "there is no folder nowhere"),
         (("--input", "x"), "NAME=VALUE"),
         (("--device", "gpu", "--sanitize"), "--sanitize"),
         (("--kernel", "other"), "CG1051"),
         (("--seed", "-1"), "--seed"),
+        (("--repeat", "0"), "at least 1"),
         (("--target", "sm_1"), "CG1049"),
     ],
 )
