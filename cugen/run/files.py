@@ -39,9 +39,11 @@ def read(name: str, path: Path, shape: tuple[int, ...], dtype: DType) -> NDArray
                     )
                 content = content[name]
     except (ValueError, OSError, EOFError, zipfile.BadZipFile) as error:
+        # NumPy takes whatever it doesn't know for a pickle, and would have it loaded unsafely.
+        why = "it begins like none of them" if "contains pickled" in str(error) else str(error)
         raise RunError(
             FILE_UNREADABLE,
-            f"input for `{name}`: {path} is no readable .npy, .npz, .png or .jpg file: {error}",
+            f"input for `{name}`: {path} is no readable .npy, .npz, .png or .jpg file: {why}",
             "arrays of Python objects (pickles) are never loaded",
         ) from error
     return fit(name, content, shape, dtype)
@@ -69,7 +71,7 @@ def fit(name: str, array: NDArray[Any], shape: tuple[int, ...], dtype: DType) ->
         return array.astype(wanted)
     raise RunError(
         WRONG_DTYPE,
-        f"input for `{name}` holds {array.dtype}; the spec says {dtype.name}, and not every value would survive",
+        f"input for `{name}` holds {array.dtype}; the spec says {dtype.name}, which doesn't hold every {array.dtype}",
         f"convert it where it is made: array.astype({wanted.name!r})",
     )
 
