@@ -25,13 +25,16 @@ def form_refusals(request: Request) -> Iterator[Refusal]:
             yield Refusal(f"writes {statement.target} at bare indices only")
         for node in walk(statement.value):
             if isinstance(node, Reduce | Scan):
-                yield Refusal(f"has no loops, and {statement.target} is a {node.kind} over {_bound(node)}")
+                article = "an" if node.kind[0] in "aeiou" else "a"
+                yield Refusal(f"has no loops, and {statement.target} is {article} {node.kind} over {_bound(node)}")
                 return
+    elsewhere: dict[str, None] = {}
     for read in request.reads():
         if any(isinstance(node, Read) for sub in read.subscripts for node in walk(sub)):
-            yield Refusal(f"reads at bare indices only; {read.array} is read where other elements say")
+            elsewhere[f"{read.array} is read where other elements say"] = None
         elif read.boundary is not None or not all(_is_plain(sub) for sub in read.subscripts):
-            yield Refusal(f"reads at bare indices only; {read.array} is read beside them")
+            elsewhere[f"{read.array} is read beside them"] = None
+    yield from (Refusal(f"reads at bare indices only; {what}") for what in elsewhere)
 
 
 def placement_refusals(request: Request, staged: Mapping[str, object]) -> Iterator[Refusal]:

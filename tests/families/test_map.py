@@ -183,6 +183,7 @@ def test_a_vector_beyond_alignment_names_what_is_in_its_way(reasons):
     [
         ("Y[i] = sum(A[i, k], k)", "sum over k"),
         ("Y[i] = cumsum(X[i], i)", "sum over i"),
+        ("Y[i] = cast(argmin(A[i, k], k), float32)", "Y is an argmin over k"),
         ("Y[i] = X[i - 1]", "X is read beside them"),
         ("Y[i] = X[ids[i]]", "where other elements say"),
         ("Y[63 - i] = X[i]", "writes Y at bare indices"),
@@ -197,6 +198,14 @@ def test_more_than_elementwise_is_refused(reasons, compute, words):
     }
     used = "".join(f"  {name}: {text}\n" for name, text in arrays.items() if re.search(rf"\b{name}\[", compute))
     assert any(words in refusal.reason for refusal in reasons("map", f"arrays:\n{used}compute: {compute}\n"))
+
+
+def test_an_array_that_is_read_twice_beside_its_index_is_refused_once(reasons):
+    text = (
+        "arrays:\n  X: {shape: [64], dtype: float32, boundary: zero}\n  Y: {shape: [64], dtype: float32}\n"
+        "compute: Y[i] = X[i - 1] + X[i + 1]\n"
+    )
+    assert [refusal.reason for refusal in reasons("map", text)] == ["reads at bare indices only; X is read beside them"]
 
 
 @pytest.mark.parametrize("space", ["shared", "register"])
