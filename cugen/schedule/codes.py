@@ -6,6 +6,7 @@ CODES: dict[str, str] = {
     "CG2101": "An unknown family",
     "CG2102": "A family that does not fit",
     "CG2103": "No family fits",
+    "CG2104": "An unknown tunable",
     "CG3101": "More threads than a block may have",
     "CG3102": "More shared memory than a block may have",
 }

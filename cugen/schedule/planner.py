@@ -12,6 +12,7 @@ from cugen.plan.grouping import Group, Grouping, group_statements
 from cugen.plan.ir import Kernel, Plan
 from cugen.spec.diagnostics import Reporter
 from cugen.spec.expressions import Reduce, Scan, Span, walk
+from cugen.spec.keys import SCHEDULE_KEYS
 from cugen.spec.model import Schedule, Spec
 from cugen.spec.nearest import did_you_mean
 from cugen.spec.reading import shorten
@@ -58,6 +59,8 @@ def fits(request: Request) -> tuple[tuple[Family, tuple[Refusal, ...]], ...]:
 
 
 def _choose(request: Request, report: Reporter) -> Family | None:
+    if not _know_tunables(request, report):
+        return None
     answers = fits(request)
     forced = request.schedule.family
     if forced is not None:
@@ -98,6 +101,25 @@ def _choose(request: Request, report: Reporter) -> Family | None:
         help="leave the key out, and the generator chooses; or ask for what one of the families can do",
     )
     return None
+
+
+def _know_tunables(request: Request, report: Reporter) -> bool:
+    """Whether some family, or the one that the schedule names, has each tunable that it sets."""
+    forced = request.schedule.family
+    candidates = [family for family in families() if family.name == forced] or families()
+    known = list(dict.fromkeys(tunable.name for family in candidates for tunable in family.tunables))
+    unknown = [name for name, _ in request.schedule.tunables if name not in known]
+    for name in unknown:
+        whose = f"the family `{forced}` has no" if len(candidates) == 1 else "no family has a"
+        report.error(
+            "CG2104",
+            f"{whose} tunable `{shorten(name)}`",
+            request.schedule.span_of(name),
+            key=f"schedule.{shorten(name)}",
+            label="unknown tunable",
+            help=did_you_mean(name, (*SCHEDULE_KEYS, *known), what="keys"),
+        )
+    return not unknown
 
 
 def _span(request: Request, key: str) -> Span:
