@@ -33,7 +33,7 @@ from cugen.plan.ir import (
     Store,
 )
 from cugen.plan.lowering import Lowering
-from cugen.plan.reductions import ACCUMULATORS, bound_sum, combine, identity, lower_condition
+from cugen.plan.reductions import ACCUMULATORS, accumulate, combine, identity
 from cugen.plan.scopes import Scope
 from cugen.plan.subscripts import to_integer
 from cugen.plan.symbols import INT32_MAX, FloorDiv, Mod, bounds, ceil_div, integer
@@ -170,14 +170,7 @@ class _Builder:
         lowering.limits[index.symbol] = extent
         lowering.symbols[found.walked.name] = index.symbol
         inner = Scope(scope, frozenset((found.walked.name,)), certain=low >= 1)
-        condition = None if found.whole.where is None else lower_condition(lowering, found.whole.where, inner)
-        step = inner if condition is None else Scope(inner, certain=False)
-        term = lowering.lower(found.whole.body, step)
-        if found.whole.kind == "sum":
-            bound_sum(lowering, found.whole, running, term)
-        step.nodes.append(Assign(running, combine(found.whole.kind, running, term)))
-        if condition is not None:
-            inner.nodes.append(If(condition, tuple(step.nodes)))
+        accumulate(lowering, found.whole, running, inner)
         del lowering.symbols[found.walked.name]
         first = Let(running, identity(found.whole.kind, found.whole.dtype), mutable=True)
         walk = For(Loop(index, self.lane, extent, self.threads), tuple(inner.nodes))

@@ -50,6 +50,12 @@ def reduce_values(lowering: Lowering, reduction: Reduce, scope: Scope) -> Expr:
     return local
 
 
+def accumulate(lowering: Lowering, reduction: Reduce, running: Local, scope: Scope) -> None:
+    """One step of a reduction, other than argmax and argmin, into `running`: for the values that its indices have in
+    `scope`, and where its conditions hold."""
+    _accumulate(lowering, reduction, _conjuncts(reduction.where), running, running, scope)
+
+
 def _first_values(reduction: Reduce, local: Local, extreme: Local) -> tuple[Node, ...]:
     if extreme is local:
         return (Let(local, identity(reduction.kind, reduction.dtype), mutable=True),)

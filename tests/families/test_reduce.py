@@ -96,6 +96,24 @@ compute: y[b] = sum(x[b, h, w] * x[b, h, w], h, w)
     assert "for (int element = threadIdx.x; element < H * W; element += 1024)" in kernel.source
 
 
+def test_a_loop_that_could_step_beyond_32_bits_counts_in_64(made):
+    assert "for (long long i = threadIdx.x; i < N; i += 1024)" in made(automatic(whole("dynamic"))).source
+    assert "for (int i = threadIdx.x; i < N; i += 1024)" in made(automatic(whole("{range: [0, 2147482000]}"))).source
+
+
+@pytest.mark.parametrize(("kind", "operator"), [("any", "||"), ("all", "&&")])
+def test_no_lane_skips_a_shuffle(made, kind, operator):
+    source = made(whole(100, f"{kind}(x[i], i)", "bool", "bool")).source
+    assert f", 16) {operator} {kind}_;" in source
+    assert f"{operator} __shfl" not in source
+
+
+def test_conditions_on_places_are_tested_before_data_is_read(made):
+    source = made(rows(64, 64, "sum(x[i, j], j, where=j <= i and x[i, j] > 0)")).source
+    assert source.index("if (j <= i)") < source.index("= x[i * N + j]") < source.index("> 0.0f)")
+    assert source.count("= x[i * N + j]") == 1
+
+
 def test_a_full_sum_says_that_one_block_computes_it(planned):
     assert any("one block" in reason for reason in planned(whole(100003)).reasons)
 
