@@ -283,9 +283,10 @@ class _Builder:
         lower_statements(work.request, lowering, inner)
         results: list[Node] = []
         body: list[Node] = []
+        stored = iter([statement for statement in work.statements if work.is_stored(statement)])
         for node in inner.nodes:
             if isinstance(node, Store):
-                statement = next(s for s in work.statements if lowering.arrays[s.target] is node.access.array)
+                statement = next(stored)
                 vector = self._vector(statement.target, statement.target, lowering)
                 scope.nodes.append(Let(vector, None, mutable=True))
                 body.append(Assign(vector.component(number.symbol), node.value))

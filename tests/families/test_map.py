@@ -346,3 +346,21 @@ def test_nvcc_takes_what_nvrtc_takes(made):
     if "nvcc" not in [compiler.name for compiler in compilers()]:
         pytest.skip("no nvcc on this machine")
     assert compile_cubin(made(SAXPY % (1001, "")).source, "k", "sm_90", prefer="nvcc").warnings == ()
+
+
+def test_statements_that_write_rows_of_one_array_store_each_its_own(prove):
+    prove(
+        """
+cugen: 1
+kernel: rows
+params: {N: 64}
+arrays:
+  x: {shape: [N], dtype: float32}
+  y: {shape: [3, N], dtype: float32}
+compute: |
+  y[0, i] = 2 * x[i]
+  y[1, i] = x[i] * x[i]
+  y[2, i] = x[i] - 1
+""",
+        {},
+    )
