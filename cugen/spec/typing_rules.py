@@ -150,12 +150,13 @@ class Typing:
             return self.made(Op(_BITWISE[name], (a.expr, b.expr), BOOL, span), BOOL, (a, b), span)
         dtype, weak = self.common((a, b))
         if dtype.is_float:
-            self._refuse_float("operators on bits take", a if a.dtype.is_float else b, span)
+            power = "for a power write `x ** y`; " if name == "bitxor" else ""
+            self._refuse_float("operators on bits take", a if a.dtype.is_float else b, span, power)
             return None
         return self._folded(name, a, b, weak, span) or self._joined(name, (a, b), dtype, weak, span)
 
-    def _refuse_float(self, what: str, value: Value, span: Span) -> None:
-        help = "`cast` it to an integer type; for conditions use `and`, `or`, `not`"
+    def _refuse_float(self, what: str, value: Value, span: Span, hint: str = "") -> None:
+        help = f"{hint}`cast` it to an integer type; for conditions use `and`, `or`, `not`"
         self._report.error("CG1208", f"{what} integers and bools", span, label=f"has {value.dtype}", help=help)
 
     def compare(self, name: str, a: Value, b: Value, span: Span) -> Value | None:

@@ -163,3 +163,9 @@ def test_literals_are_folded_in_double(compute: Compute) -> None:
 @pytest.mark.parametrize("text", ["x & 1", "~x", "1 << x", "i ** -1"])
 def test_operators_refuse_types_that_they_do_not_take(compute: Compute, text: str) -> None:
     assert compute(f"y = {text}", x="; float32", i="; int32", y="; int32").codes[0] == "CG1208"
+
+
+def test_a_caret_between_floats_is_told_how_a_power_is_written(compute: Compute) -> None:
+    found = compute("y = x ^ 2", x="; float32", y="; float32")
+    assert found.codes == ["CG1208"]
+    assert "`x ** y`" in found.findings[0].help
