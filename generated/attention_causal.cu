@@ -1,0 +1,180 @@
+// attention_causal: Attention of every head, in which a place looks at none after it
+//
+// computes                 score[b, h, i, j] = where(j <= i, scale * sum(q[b, h, i, d] * k[b, h, j, d], d), -inf)
+//                          weight[b, h, i, j] = softmax(score[b, h, i, j], j)
+//                          o[b, h, i, d] = sum(weight[b, h, i, j] * v[b, h, j, d], j)
+// params                   B = 2, H = 3, T = 45, D = 24
+// q                        input, float32 [2, 3, 45, 24]
+// k                        input, float32 [2, 3, 45, 24], shared
+// v                        input, float32 [2, 3, 45, 24]
+// o                        output, float32 [2, 3, 45, 24]
+// attention_causal_score   grid (3, 3, 6), block (16, 16, 1), 2048 bytes of shared memory; family tiled
+// attention_causal_weight  grid (2, 6, 6), block (32, 8, 1); family direct
+// attention_causal_o       grid (2, 3, 6), block (16, 16, 1), 2048 bytes of shared memory; family tiled
+// analysis                 sm_90: 18 accesses, 14 ideal, 4 costly
+//                          worst: score[((b * H + h) * T + i) * T + j], 6 sectors, ideal 4; 5.38 on average (128
+//                          bytes in 2 runs)
+//
+// Made by cugen 0.1.0 from attention_causal.yaml (hash 77c3ab256dbd225d) for sm_90. Edit the spec, not this file.
+
+#include <math_constants.h>
+
+constexpr int H = 3;
+constexpr int T = 45;
+constexpr int D = 24;
+constexpr float scale = 0.20412415f;
+
+// The larger of two, or the one that is not a number.
+__device__ __forceinline__ float maximum(float a, float b)
+{
+    return a > b || a != a ? a : b;
+}
+
+extern "C" __global__ void __launch_bounds__(256) attention_causal_score(
+    const float* __restrict__ q,
+    const float* __restrict__ k,
+    float* __restrict__ score)
+{
+    __shared__ float qs[16][16];
+    __shared__ float ks[16][16];
+
+    const int tx = threadIdx.x;
+    const int ty = threadIdx.y;
+    const int h = blockIdx.z % H;
+    const int b = blockIdx.z / H;
+    const int i0 = blockIdx.y * 16;
+    const int j0_ = blockIdx.x * 16;
+    const int i = i0 + ty;
+    const int j = j0_ + tx;
+
+    float sum = 0.0f;
+    for (int d0 = 0; d0 < D; d0 += 16) {
+        // q[((b * H + h) * T + i) * D + d0 + tx]: 4 sectors, ideal 4 (128 bytes in 2 runs)
+        // qs[ty][tx]: 1 wavefront, ideal 1 (32 words, in different banks)
+        qs[ty][tx] = i < T && d0 + tx < D ? q[((b * H + h) * T + i) * D + d0 + tx] : 0.0f;
+        // k[((b * H + h) * T + j0_ + ty) * D + d0 + tx]: 4 sectors, ideal 4 (128 bytes in 2 runs)
+        // ks[ty][tx ^ ty]: 1 wavefront, ideal 1 (xor by row: lanes hit 32 banks)
+        ks[ty][tx ^ ty] = j0_ + ty < T && d0 + tx < D ? k[((b * H + h) * T + j0_ + ty) * D + d0 + tx] : 0.0f;
+        __syncthreads();
+        #pragma unroll
+        for (int d = 0; d < 16; ++d) {
+            // qs[ty][d]: 1 wavefront, ideal 1 (2 words, in different banks)
+            // ks[tx][d ^ tx]: 1 wavefront, ideal 1 (xor by row: lanes hit 16 banks)
+            sum += qs[ty][d] * ks[tx][d ^ tx];
+        }
+        __syncthreads();
+    }
+
+    if (i >= T || j >= T)
+        return;
+    // score[((b * H + h) * T + i) * T + j]: 6 sectors, ideal 4; 5.38 on average (128 bytes in 2 runs)
+    score[((b * H + h) * T + i) * T + j] = j <= i ? scale * sum : -CUDART_INF_F;
+}
+
+extern "C" __global__ void __launch_bounds__(256) attention_causal_weight(
+    const float* __restrict__ score,
+    float* __restrict__ weight)
+{
+    const int b = blockIdx.z / H;
+    const int h = blockIdx.z % H;
+    const int i = blockIdx.y * 8 + threadIdx.y;
+    const int j = blockIdx.x * 32 + threadIdx.x;
+    if (i >= T || j >= T)
+        return;
+
+    // score[((b * H + h) * T + i) * T + j]: 5 sectors, ideal 4; 3.69 on average (starts 4 bytes into a sector)
+    const float score_b_h_i_j = score[((b * H + h) * T + i) * T + j];
+    float largest = -CUDART_INF_F;
+    for (int j_1 = 0; j_1 < T; ++j_1) {
+        // score[((b * H + h) * T + i) * T + j_1]: 1 sector, ideal 1 (one address for all lanes)
+        const float score_b_h_i_j_1 = score[((b * H + h) * T + i) * T + j_1];
+        largest = maximum(largest, score_b_h_i_j_1);
+    }
+    float sum = 0.0f;
+    for (int j_2 = 0; j_2 < T; ++j_2) {
+        // score[((b * H + h) * T + i) * T + j_2]: 1 sector, ideal 1 (one address for all lanes)
+        const float score_b_h_i_j_2 = score[((b * H + h) * T + i) * T + j_2];
+        sum += expf(score_b_h_i_j_2 - largest);
+    }
+    // weight[((b * H + h) * T + i) * T + j]: 5 sectors, ideal 4; 3.69 on average (starts 4 bytes into a sector)
+    weight[((b * H + h) * T + i) * T + j] = expf(score_b_h_i_j - largest) / sum;
+}
+
+extern "C" __global__ void __launch_bounds__(256) attention_causal_o(
+    const float* __restrict__ v,
+    float* __restrict__ o,
+    const float* __restrict__ weight)
+{
+    __shared__ float weights[16][16];
+    __shared__ float vs[16][16];
+
+    const int tx = threadIdx.x;
+    const int ty = threadIdx.y;
+    const int h = blockIdx.z % H;
+    const int b = blockIdx.z / H;
+    const int i0 = blockIdx.y * 16;
+    const int d0 = blockIdx.x * 16;
+    const int i = i0 + ty;
+    const int d = d0 + tx;
+
+    float sum = 0.0f;
+    for (int j0_ = 0; j0_ < T; j0_ += 16) {
+        // weight[((b * H + h) * T + i) * T + j0_ + tx]: 6 sectors, ideal 4; 5.38 on average (128 bytes in 2 runs)
+        // weights[ty][tx]: 1 wavefront, ideal 1 (32 words, in different banks)
+        weights[ty][tx] = i < T && j0_ + tx < T ? weight[((b * H + h) * T + i) * T + j0_ + tx] : 0.0f;
+        // v[((b * H + h) * T + j0_ + ty) * D + d]: 4 sectors, ideal 4 (128 bytes in 2 runs)
+        // vs[ty][tx]: 1 wavefront, ideal 1 (32 words, in different banks)
+        vs[ty][tx] = j0_ + ty < T && d < D ? v[((b * H + h) * T + j0_ + ty) * D + d] : 0.0f;
+        __syncthreads();
+        #pragma unroll
+        for (int j = 0; j < 16; ++j) {
+            // weights[ty][j]: 1 wavefront, ideal 1 (2 words, in different banks)
+            // vs[j][tx]: 1 wavefront, ideal 1 (16 words, in different banks)
+            sum += weights[ty][j] * vs[j][tx];
+        }
+        __syncthreads();
+    }
+
+    if (i >= T || d >= D)
+        return;
+    // o[((b * H + h) * T + i) * D + d]: 4 sectors, ideal 4 (128 bytes in 2 runs)
+    o[((b * H + h) * T + i) * D + d] = sum;
+}
+
+#if defined(__CUDACC__) && !defined(__CUDACC_RTC__)
+
+#include <cuda_runtime.h>
+
+constexpr int B = 2;
+
+extern "C" size_t attention_causal_workspace_bytes(void)
+{
+    return 512LL * ((4 * B * H * (T * T) + 255) / 256);
+}
+
+extern "C" cudaError_t attention_causal_launch(
+    const float* q,
+    const float* k,
+    const float* v,
+    float* o,
+    void* workspace,
+    cudaStream_t stream)
+{
+    cudaError_t status = cudaSuccess;
+    void* const memory = workspace;
+    if (memory == nullptr)
+        status = cudaMallocAsync(&workspace, attention_causal_workspace_bytes(), stream);
+    if (status != cudaSuccess)
+        return status;
+    float* const score = reinterpret_cast<float*>(static_cast<char*>(workspace) + 0);
+    float* const weight = reinterpret_cast<float*>(static_cast<char*>(workspace)
+        + 256LL * ((4 * B * H * (T * T) + 255) / 256));
+    attention_causal_score<<<dim3((T + 15) / 16, (T + 15) / 16, B * H), dim3(16, 16), 0, stream>>>(q, k, score);
+    attention_causal_weight<<<dim3((T + 31) / 32, (T + 7) / 8, B * H), dim3(32, 8), 0, stream>>>(score, weight);
+    attention_causal_o<<<dim3((D + 15) / 16, (T + 15) / 16, B * H), dim3(16, 16), 0, stream>>>(v, o, weight);
+    if (memory == nullptr)
+        cudaFreeAsync(workspace, stream);
+    return cudaGetLastError();
+}
+
+#endif

@@ -1,0 +1,27 @@
+// life: A step of Conway's game of life on a torus; a cell lives where its lowest bit is set
+//
+// computes  n[i, j] = sum(before[i + r - 1, j + s - 1] & 1, r, s) - (before[i, j] & 1)
+//           after[i, j] = where(n[i, j] == 3 or (n[i, j] == 2 and before[i, j] & 1), 1, 0)
+// params    H = 61, W = 100
+// before    input, uint8 [61, 100], outside: wrap
+// after     output, uint8 [61, 100]
+// launch    grid (4, 8, 1), block (32, 8, 1); family direct
+//
+// Made by cugen 0.1.0 from life.yaml (hash 28da8769c6753fe2) for sm_90. Edit the spec, not this file.
+#pragma once
+
+#include <cuda_runtime_api.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+// Launches on `stream` and returns without waiting. All pointers are to device memory.
+cudaError_t life_launch(
+    const unsigned char* before,
+    unsigned char* after,
+    cudaStream_t stream);
+
+#ifdef __cplusplus
+}
+#endif
