@@ -234,13 +234,10 @@ class _Builder:
     def _needs_own_index(self) -> bool:
         """Whether an element's value depends on its own place, not only on the vector's."""
         wide = self.work.wide_reads
-        for statement in self.work.statements:
-            for node in walk(statement.value):
-                if isinstance(node, Read) and node not in wide and IndexValue(self.work.along) in node.subscripts:
-                    return True
-            if self.work.along in _places(statement.value):
-                return True
-        return False
+        narrow = [read for read in loaded_reads(self.work.statements) if read not in wide]
+        if any(IndexValue(self.work.along) in read.subscripts for read in narrow):
+            return True
+        return any(self.work.along in _places(statement.value) for statement in self.work.statements)
 
     # What a thread does
 

@@ -351,8 +351,6 @@ def test_nvcc_takes_what_nvrtc_takes(made):
 def test_statements_that_write_rows_of_one_array_store_each_its_own(prove):
     prove(
         """
-cugen: 1
-kernel: rows
 params: {N: 64}
 arrays:
   x: {shape: [N], dtype: float32}
