@@ -117,7 +117,7 @@ def capture(folder: Path, specs: Path, names: tuple[str, ...] = ()) -> None:
         "date": datetime.date.today().isoformat(),
         "python": platform.python_version(),
         "cugen": cugen.__version__,
-        "command": " ".join([*line[:-3], "python", "benchmarks/counters.py", "play", "specs"]),
+        "command": " ".join([*line[: line.index(sys.executable)], "python", "benchmarks/counters.py", "play", "specs"]),
     }
     (folder / "machine.json").write_text(json.dumps(machine, indent=1) + "\n")
 

@@ -9,11 +9,11 @@ listed as unexplained.
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from cugen.analysis.addresses import address_forms
-from cugen.analysis.differences import made_of, uneven_loops
+from cugen.analysis.differences import Code, code_of, made_of
 from cugen.analysis.matching import SPACES, Matches, Placed, match
 from cugen.analysis.report import site_totals
 from cugen.analysis.sites import HIDDEN, Site, sites
@@ -149,13 +149,14 @@ def _compiled(
     target: Target,
 ) -> CompiledKernel:
     results = []
-    uneven = uneven_loops(kernel, params)
+    code = code_of(kernel, params, program, placed, matches)
     for place, instructions in zip(placed, matches.instructions, strict=True):
         if place.space == "constant":
             uses = constants.get(place.site.access.array.symbol, ())
             results.append(_constant_access(kernel, place, uses, target))
         else:
-            results.append(_access(kernel, program, place, instructions, uneven, matches.joined, target))
+            results.append(_access(kernel, code, place, instructions, target))
+    results = _without_lenders(program, results)
     own: dict[str, tuple[Instruction, ...]] = {}
     arguments = tuple(
         i for i in program.instructions if i.space == "constant" and not _BANK.search(" ".join(i.operands))
@@ -176,6 +177,21 @@ def _compiled(
     )
 
 
+def _without_lenders(program: Program, results: Sequence[CompiledAccess]) -> list[CompiledAccess]:
+    """Where an access takes values that another one has read, that one may have moved to where both can use it: if its
+    instructions are scattered, how often they run isn't told."""
+    borrowed = {r.access.array.name for r in results if r.reason.startswith("reused")}
+    why = "reused: other accesses take its values, and its instructions are scattered"
+    return [
+        replace(r, compiled=None, executions=None, reason=why, changes=(*r.changes, why))
+        if r.access.array.name in borrowed
+        and r.compiled is not None
+        and len({program.block_of(i) for i in r.instructions}) > 1
+        else r
+        for r in results
+    ]
+
+
 def _warps(kernel: Kernel, params: Mapping[str, int]) -> int:
     values = {symbol(name): integer(value) for name, value in params.items()}
     blocks = 1
@@ -186,7 +202,7 @@ def _warps(kernel: Kernel, params: Mapping[str, int]) -> int:
 
 def _constant_access(kernel: Kernel, place: Placed, uses: tuple[Instruction, ...], target: Target) -> CompiledAccess:
     """Reads at an address in a register cost requests; those at a known one are operands, and cost none."""
-    addressed = tuple(u for u in uses if any(re.search(r"c\[0x3\]\[.*R", operand) for operand in u.operands))
+    addressed = tuple(u for u in uses if any(re.search(r"c\[0x3\]\[.*R\d", operand) for operand in u.operands))
     changes = []
     if known := len(uses) - len(addressed):
         changes.append(f"folded: {known} instructions name its place in the bank")
@@ -198,18 +214,12 @@ def _constant_access(kernel: Kernel, place: Placed, uses: tuple[Instruction, ...
 
 
 def _access(
-    kernel: Kernel,
-    program: Program,
-    place: Placed,
-    instructions: tuple[Instruction, ...],
-    uneven: Collection[str],
-    joined: Collection[Instruction],
-    target: Target,
+    kernel: Kernel, code: Code, place: Placed, instructions: tuple[Instruction, ...], target: Target
 ) -> CompiledAccess:
     written, reason = _total(kernel, (place.site,), target)
     if not instructions:
         return _result(place, (), ["dropped: no instruction carries it out"], written, (), "", ())
-    changes, shaped, why = made_of(program, place.site, instructions, kernel.block, uneven, joined)
+    changes, shaped, why = made_of(code, place.site, instructions)
     if shaped is None:
         return _result(place, instructions, [*changes, why], written, None, why)
     compiled = written

@@ -1,19 +1,21 @@
 """What the compiler made of one access: the sites that its instructions carry out, and how they differ from the plan's.
 
 Differences are named by their first word: merged, split, unrolled, chunked, hoisted, reused,
-repeated, joined, predicated. What
+repeated, joined, moved, predicated. What
 has no name is `unexplained`. Where no exact sites can be told, the reason stands in their place.
 """
 
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
 from itertools import product
 
 import sympy
 
 from cugen.analysis import reshaping
-from cugen.analysis.sites import Site
+from cugen.analysis.matching import Matches, Placed
+from cugen.analysis.sites import HIDDEN, Counter, Site
 from cugen.plan.ir import For, Kernel, walk_nodes
 from cugen.plan.symbols import FloorDiv, bounds, integer, symbol
 from cugen.toolchain.sass import Instruction, Program
@@ -23,8 +25,39 @@ _MOST_TRIPS = 4096  # of loops that are gone from the code; what is unrolled is 
 Made = tuple[list[str], tuple[Site, ...] | None, str]  # changes, the sites as executed, why there are none
 
 
-def uneven_loops(kernel: Kernel, params: Mapping[str, int]) -> tuple[str, ...]:
-    """The counters, as `sites` names them, of the loops whose number of trips isn't a constant of the launch."""
+@dataclass(frozen=True)
+class Code:
+    """What of a kernel's code bears on more than one access.
+
+    uneven: the counters, as `sites` names them, of the loops whose number of trips isn't a constant of the launch.
+    joined: the instructions that serve several accesses. pinned: by basic block, a store that runs wherever the block
+    does. most: how many elements the instructions of one access move at most, by the counters round the access.
+    """
+
+    program: Program
+    threads: tuple[int, int, int]
+    uneven: tuple[str, ...]
+    joined: tuple[Instruction, ...]
+    pinned: Mapping[int, Site]
+    most: Mapping[tuple[Counter, ...], int]
+
+
+def code_of(
+    kernel: Kernel, params: Mapping[str, int], program: Program, placed: Sequence[Placed], matches: Matches
+) -> Code:
+    """The code of a kernel whose instructions have been matched."""
+    pinned: dict[int, Site] = {}
+    most: dict[tuple[Counter, ...], int] = {}
+    for place, instructions in zip(placed, matches.instructions, strict=True):
+        site = place.site
+        most[site.counters] = max(_copies(site, instructions), most.get(site.counters, 0))
+        once = len(instructions) == 1 and not any(map(reshaping.is_loop, site.counters))
+        if once and site.access.kind == "store" and not instructions[0].predicate and not site.opaque:
+            pinned.setdefault(program.block_of(instructions[0]), site)
+    return Code(program, kernel.block, _uneven_loops(kernel, params), matches.joined, pinned, most)
+
+
+def _uneven_loops(kernel: Kernel, params: Mapping[str, int]) -> tuple[str, ...]:
     values = {symbol(name): integer(value) for name, value in params.items()}
     loops = [node.loop for node in walk_nodes(kernel.body) if isinstance(node, For)]
     found = []
@@ -35,49 +68,72 @@ def uneven_loops(kernel: Kernel, params: Mapping[str, int]) -> tuple[str, ...]:
     return tuple(found)
 
 
-def made_of(
-    program: Program,
-    site: Site,
-    instructions: tuple[Instruction, ...],
-    block: tuple[int, int, int],
-    uneven: Collection[str],
-    joined: Collection[Instruction] = (),
-) -> Made:
-    """What `instructions`, all those of an access, do. `uneven` is what `uneven_loops` gives for the kernel; `joined`
-    are those that serve other accesses as well."""
-    if any(i in joined for i in instructions):
+def made_of(code: Code, site: Site, instructions: tuple[Instruction, ...]) -> Made:
+    """What `instructions`, all those of an access, do."""
+    if any(i in code.joined for i in instructions):
         return [], None, "joined: one instruction serves several accesses, whichever path a lane came by"
+    program = code.program
+    straight = all(program.loop_of(i) is None for i in instructions)
+    moved = _moved(code, site, instructions) if straight else None
+    site = moved or site
     changes, shaped, why = _widths(site, instructions)
     if shaped is None:
         return changes, None, why
-    written = site.access.array.dtype.bytes * site.access.width
-    copies = max(1, sum(i.bytes for i in instructions) // written)
+    copies = _copies(site, instructions)
+    if moved:
+        changes.append("moved: runs wherever the store behind it does, whatever the guards round it say")
     if copies > 1:
         changes.append(f"unrolled: {len(instructions)} instructions stand for {copies} trips")
     if guarded := sum(1 for i in instructions if i.predicate):
         changes.append(f"predicated: {guarded} of {len(instructions)}")
-    straight = all(program.loop_of(i) is None for i in instructions)
     live = _live(site) if straight else None
     if live is not None and shaped != (site,) and len(instructions) != sum(reshaping.trips(part) for part in shaped):
+        why = f"merged: {len(instructions)} instructions for {len(live)} trips, in a way that isn't told"
+        return changes, None, why
+    if live is not None and len(live) != copies and not _beyond(shaped, copies, live):
+        found, shaped, why = _other_trips(site, live, copies, code.uneven)
+        return [*changes, *found], shaped, why
+    if not straight and copies < code.most[site.counters]:
         return (
             changes,
             None,
-            f"merged: {len(instructions)} instructions for {len(live)} trips, in a way that isn't told",
+            "reused: it stands in fewer trips than its neighbours, so others' registers have its values",
         )
-    if live is not None and len(live) != copies and not _beyond(shaped, copies, live):
-        found, shaped, why = _other_trips(site, live, copies, uneven)
-        return [*changes, *found], shaped, why
-    loop = reshaping.lane_loop(site, uneven, block)
-    if loop is not None and copies > 1 and (live is None or len(live) != copies):
+    loops = reshaping.lane_loops(site, code.uneven, code.threads)
+    if loops and copies > 1 and (live is None or len(live) != copies):
         sizes = _chunks(program, instructions)
+        if len(loops) > 1:
+            return changes, None, f"chunked: {sizes} trips at once inside another loop in which lanes part"
         try:
             shaped = tuple(piece for part in shaped for piece in reshaping.chunked(part, sizes))
         except ValueError as unknown:
             return changes, None, f"unexplained: {unknown}"
-        changes.append(
-            f"chunked: {', '.join(map(str, sizes))} trips at once, though lanes differ in how many they make"
-        )
+        listed = ", ".join(map(str, sizes))
+        changes.append(f"chunked: {listed} trips at once, though lanes differ in how many they make")
     return changes, shaped, ""
+
+
+def _copies(site: Site, instructions: Sequence[Instruction]) -> int:
+    """How many accesses of the source the instructions are worth."""
+    return max(1, sum(i.bytes for i in instructions) // (site.access.array.dtype.bytes * site.access.width))
+
+
+def _moved(code: Code, site: Site, instructions: Sequence[Instruction]) -> Site | None:
+    """The site under the guards of the store that stands in the same block; None where its own are the same.
+
+    A block runs as a whole, and a store runs only where the source says."""
+    blocks = {code.program.block_of(i) for i in instructions}
+    store = code.pinned.get(min(blocks))
+    guarded = any(i.predicate for i in instructions) or reshaping.symbols_of(site.predicates) & _loops(site)
+    if store is None or len(blocks) > 1 or guarded or (site.opaque and site.opaque not in HIDDEN):
+        return None
+    if site.predicates == store.predicates and not site.opaque:
+        return None
+    return replace(site, predicates=store.predicates, opaque="")
+
+
+def _loops(site: Site) -> frozenset[sympy.Symbol]:
+    return frozenset(c.symbol for c in site.counters if reshaping.is_loop(c))
 
 
 def _widths(site: Site, instructions: Sequence[Instruction]) -> Made:

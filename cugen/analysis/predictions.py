@@ -58,8 +58,10 @@ def predictions(kernel: CompiledKernel) -> Mapping[str, Prediction]:
     found = {metric: _sum(kernel, counter) for metric, counter in _COUNTERS.items()}
     addressed = _constant_loads(kernel)
     own, besides = _known_loads(kernel)
-    requests = None if addressed.value is None else addressed.value + own
-    found[CONSTANT_REQUESTS] = Prediction(requests, addressed.reason, besides)
+    requests, reason = addressed.value, addressed.reason
+    if any(i.predicate for i in kernel.program.instructions if i.address in besides):
+        requests, reason = None, "the compiler's own loads run where their predicate holds, which isn't derived"
+    found[CONSTANT_REQUESTS] = Prediction(None if requests is None else requests + own, reason, besides)
     replays = [t.requests - t.warps for a in kernel.accesses if a.space == "constant" for t in a.compiled or ()]
     found[CONSTANT_REPLAYS] = Prediction(sum(replays)) if addressed.value is not None else addressed
     return found
@@ -103,7 +105,7 @@ def _known_loads(kernel: CompiledKernel) -> tuple[int, tuple[int, ...]]:
     besides: list[int] = []
     held: dict[int, tuple[CompiledAccess, list[Instruction]]] = {}
     for instruction in kernel.program.instructions:
-        if instruction.name != "LDC" or re.search(r"\[[^\]]*R", instruction.operands[-1]):
+        if instruction.name != "LDC" or re.search(r"\[[^\]]*R\d", instruction.operands[-1]):
             continue
         executions = None if instruction.predicate else _executions(kernel, instruction)
         if executions is not None:

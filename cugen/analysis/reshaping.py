@@ -5,7 +5,7 @@ Each function gives sites that together touch what the given one touches; `total
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import pairwise
 
@@ -93,21 +93,26 @@ def holds(predicate: Predicate, values: Mapping[sympy.Symbol, int]) -> bool:
     return all(answers) != predicate.negated
 
 
-def lane_loop(site: Site, uneven: Collection[str], block: tuple[int, int, int]) -> Counter | None:
-    """The loop whose trips differ between the lanes of a warp, if there is one. `uneven` holds the counters of loops
-    whose trips aren't the same everywhere: a guard on the counter of any other loop is no end of it."""
-    found = _lane_loop(site)
-    if found is None or str(found[0].symbol) not in uneven:
-        return None
-    counters = tuple(c.symbol for c in site.counters)
-    rest = split(found[3], counters)
-    if rest.tangled:
-        return found[0]
+def lane_loops(site: Site, uneven: Collection[str], block: tuple[int, int, int]) -> tuple[Counter, ...]:
+    """The loops whose trips differ between the lanes of a warp. `uneven` holds the counters of loops whose trips aren't
+    the same everywhere: a guard on the counter of any other loop is no end of it."""
+    return tuple(
+        counter
+        for counter, _, _, rest in _ends(site)
+        if str(counter.symbol) in uneven and _parts_lanes(rest, tuple(c.symbol for c in site.counters), block)
+    )
+
+
+def _parts_lanes(rest: Integer, counters: tuple[sympy.Symbol, ...], block: tuple[int, int, int]) -> bool:
+    """Whether an expression has several values in some warp, whatever those of the counters."""
+    affine = split(rest, counters)
+    if affine.tangled:
+        return True
     linear = np.arange(block[0] * block[1] * block[2])
     places = (linear % block[0], linear // block[0] % block[1], linear // (block[0] * block[1]))
-    ends = compiled(rest.rest)(dict(zip(THREAD, places, strict=True))) + 0 * linear
-    warps = [ends[first : first + _WARP] for first in range(0, len(ends), _WARP)]
-    return found[0] if any(len(np.unique(warp)) > 1 for warp in warps) else None
+    values = compiled(affine.rest)(dict(zip(THREAD, places, strict=True))) + 0 * linear
+    warps = [values[first : first + _WARP] for first in range(0, len(values), _WARP)]
+    return any(len(np.unique(warp)) > 1 for warp in warps)
 
 
 def chunked(site: Site, sizes: Sequence[int]) -> tuple[Site, ...]:
@@ -117,7 +122,7 @@ def chunked(site: Site, sizes: Sequence[int]) -> tuple[Site, ...]:
 
     Lanes that have come to the same chunk run it together, though in the source they would be in different trips.
     ValueError where the sizes are no such chain."""
-    found = _lane_loop(site)
+    found = next(_ends(site), None)
     if found is None:
         raise ValueError("no loop with other trips in each lane")
     counter, index, step, rest = found
@@ -185,8 +190,9 @@ def _stepped(site: Site, counter: Counter, start: int, factor: int, times: int) 
     )
 
 
-def _lane_loop(site: Site) -> tuple[Counter, int, int, Integer] | None:
-    """(counter, its predicate's place, step, rest) of a loop that runs while `rest + step * counter < 0`."""
+def _ends(site: Site) -> Iterator[tuple[Counter, int, int, Integer]]:
+    """(counter, its predicate's place, step, rest) of each loop that runs while `rest + step * counter < 0`, where the
+    rest depends on the thread."""
     for index, predicate in enumerate(site.predicates):
         if predicate.negated or len(predicate.terms) != 1 or predicate.terms[0][1] != "<":
             continue
@@ -194,9 +200,7 @@ def _lane_loop(site: Site) -> tuple[Counter, int, int, Integer] | None:
         for counter in site.counters:
             step = affine.coefficients.get(counter.symbol, 0)
             if step > 0 and is_loop(counter) and affine.rest.free_symbols & set(THREAD):
-                rest = sympy.expand(predicate.terms[0][0] - step * counter.symbol)
-                return counter, index, step, rest
-    return None
+                yield counter, index, step, sympy.expand(predicate.terms[0][0] - step * counter.symbol)
 
 
 def trips(site: Site) -> int:
