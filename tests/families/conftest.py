@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from functools import cache
+from pathlib import Path
 
 import pytest
 
@@ -14,8 +16,8 @@ from cugen.plan.context import make_context
 from cugen.plan.grouping import group_statements
 from cugen.run.cpu import CpuDevice
 from cugen.run.verify import verify
-from cugen.spec.load import load_text
-from cugen.spec.model import Schedule
+from cugen.spec.load import load_all, load_text
+from cugen.spec.model import Param, Schedule, Spec
 from cugen.targets import target
 from cugen.toolchain.cuda import compile_cubin, compilers
 
@@ -23,6 +25,59 @@ Generate = Callable[[str], Kernel]
 Planned = Callable[[str], ir.Kernel]
 Reasons = Callable[[str, str], tuple[Refusal, ...]]
 Prove = Callable[..., None]
+Check = Callable[[Kernel, CpuDevice], None]
+
+_SIZES = ((0, 0, 0), (1, 1, 1), (37, 37, 37), (64, 3, 20))  # of dynamic params, as far as their ranges allow
+
+
+@cache
+def _statements() -> dict[str, Spec]:
+    folder = Path(__file__).parent / "statements"
+    return {spec.kernel: spec for path in sorted(folder.glob("*.yaml")) for spec in load_all(path)}
+
+
+@cache
+def _generated(name: str) -> Kernel:
+    return generate(_statements()[name], analysis=False)
+
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    """A test that asks for `statement` runs once for each spec of `statements/`."""
+    if "statement_name" in metafunc.fixturenames:
+        metafunc.parametrize("statement_name", list(_statements()))
+
+
+@pytest.fixture
+def statement(statement_name: str) -> Kernel:
+    return _generated(statement_name)
+
+
+@pytest.fixture
+def statements() -> Mapping[str, Spec]:
+    """Every hand-picked spec by its kernel's name."""
+    return _statements()
+
+
+@pytest.fixture(scope="session")
+def check() -> Check:
+    """Runs a kernel, at several sizes where it is dynamic, and fails with what differs from the reference."""
+
+    def checked(kernel: Kernel, device: CpuDevice) -> None:
+        for params in _some_params(kernel.spec.params):
+            run = verify(kernel.spec, kernel.source, kernel.manifest, device, params=params)
+            assert run.verification.passed, "\n".join([f"at {params}:", *run.verification.messages, kernel.source])
+
+    return checked
+
+
+def _some_params(params: tuple[Param, ...]) -> Iterator[dict[str, int]]:
+    dynamic = [param for param in params if param.is_dynamic]
+    for sizes in _SIZES if dynamic else ((),):
+        yield {param.name: _allowed(size, param) for param, size in zip(dynamic, sizes, strict=False)}
+
+
+def _allowed(size: int, param: Param) -> int:
+    return max(param.minimum, min(param.maximum, size * param.multiple_of))
 
 
 @pytest.fixture(scope="session")

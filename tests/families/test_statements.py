@@ -1,0 +1,52 @@
+"""Hand-picked tricky statements (`statements/*.yaml`, each with what is tricky about it as its `doc`): every kernel
+agrees with the reference, and compiles for a GPU without a warning."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+import pytest
+
+from cugen.kernel import Kernel
+from cugen.run.cpu import CpuDevice, build
+from cugen.spec import c_names
+from cugen.spec.model import Spec
+from cugen.toolchain.cuda import compile_cubin
+
+Check = Callable[[Kernel, CpuDevice], None]
+
+
+def test_each_kernel_agrees_with_the_reference(statement: Kernel, check: Check) -> None:
+    check(statement, CpuDevice())
+
+
+def test_each_source_compiles_without_a_warning(statement: Kernel) -> None:
+    cubin = compile_cubin(statement.source, statement.name, "sm_90", prefer="nvrtc")
+    assert [str(warning) for warning in cubin.warnings] == []
+
+
+@pytest.mark.slow
+def test_a_sanitised_run_finds_nothing(statement: Kernel, check: Check, monkeypatch: pytest.MonkeyPatch) -> None:
+    # The language's integers wrap because helpers make them, so overflow of C's own is looked for, too.
+    flags = tuple(flag for flag in build._COMMON if flag != "-fwrapv")
+    monkeypatch.setattr(build, "_COMMON", flags)
+    check(statement, CpuDevice(sanitize=True, shuffle=3, limit_seconds=900))
+
+
+@pytest.mark.slow
+def test_no_two_threads_race_for_shared_memory(statement: Kernel, check: Check) -> None:
+    if "__shared__" not in statement.source:
+        pytest.skip("uses no shared memory")
+    check(statement, CpuDevice(races=True, limit_seconds=900))
+
+
+def test_each_statement_says_what_is_tricky_about_it(statements: Mapping[str, Spec]) -> None:
+    assert len(statements) > 100
+    assert len({spec.doc for spec in statements.values()}) == len(statements)
+
+
+def test_no_array_can_take_the_name_of_a_helper(request: pytest.FixtureRequest) -> None:
+    helpers = Path(request.config.rootpath, "templates", "functions")
+    names = [path.name.split(".")[0] for path in sorted(helpers.iterdir())]
+    assert [name for name in names if not c_names.is_taken(name) and name != "vector"] == []
