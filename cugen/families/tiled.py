@@ -126,6 +126,17 @@ class _Builder:
 
     # Tiles
 
+    def _own_pad(self, operand: Operand, width: int) -> int:
+        """The padding of a tile of which the spec says nothing.
+
+        Where neighbouring threads read down a column of it, rows of an odd number of 32-bit words put them into
+        different banks."""
+        if operand.slow != self.found.column.name:
+            return 0
+        element = self.request.context.arrays[operand.read.array].dtype.bytes
+        words = -(-width * element // 4)
+        return ((words | 1) * 4 - width * element) // element if element <= 4 else 1
+
     def _declarations(self) -> tuple[Node, ...]:
         offset = 0
         for operand in staged(self.request, self.found):
@@ -133,15 +144,16 @@ class _Builder:
             memory = self.request.context.spec.array(operand.read.array).memory
             height = tile_extent(operand, self.shape, operand.slow, self.found)
             width = tile_extent(operand, self.shape, operand.fast, self.found)
+            pad = memory.pad if memory.space is not None else self._own_pad(operand, width)
             tile = Array(
                 operand.read.array,
                 self.lowering.names.allocate(f"{source.symbol}s"),
                 source.dtype,
                 (integer(height), integer(width)),
-                (integer(width + memory.pad), integer(1)),
+                (integer(width + pad), integer(1)),
                 "shared",
                 flat=False,
-                pad=memory.pad,
+                pad=pad,
                 swizzle=width if memory.swizzle else 0,
                 dynamic=memory.dynamic,
                 dynamic_offset=offset if memory.dynamic else 0,
