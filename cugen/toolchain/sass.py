@@ -93,9 +93,8 @@ class Program:
     @cached_property
     def loops(self) -> tuple[tuple[int, int], ...]:
         """First and last address of each loop, innermost (shortest) first."""
-        found = {
-            (i.target, i.address) for i in self.instructions if i.target is not None and i.target < i.address
-        }  # the branch to itself behind the code is no loop
+        back = [i for i in self.instructions if i.name == "BRA" and i.target is not None and i.target < i.address]
+        found = {(i.target, i.address) for i in back if i.target is not None}  # the trap behind the code is no loop
         return tuple(sorted(found, key=lambda span: (span[1] - span[0], span)))
 
     def loop_of(self, instruction: Instruction) -> tuple[int, int] | None:
@@ -109,7 +108,7 @@ class Program:
         for place, instruction in enumerate(self.instructions):
             if instruction.target is not None:
                 starts.add(instruction.target)
-            if instruction.name in ("BRA", "EXIT", "RET", "BRX") and place + 1 < len(self.instructions):
+            if instruction.name in ("BRA", "CALL", "EXIT", "RET", "BRX") and place + 1 < len(self.instructions):
                 starts.add(self.instructions[place + 1].address)
         return tuple(sorted(starts))
 
@@ -154,7 +153,7 @@ def _instructions(rows: list[str]) -> tuple[Instruction, ...]:
 
 
 def _with_target(instruction: Instruction, labels: Mapping[str, int]) -> Instruction:
-    if instruction.name != "BRA":
+    if instruction.name not in ("BRA", "CALL"):
         return instruction
     goal = _TARGET.search(" ".join(instruction.operands))
     return replace(instruction, target=labels.get(goal[1])) if goal else instruction

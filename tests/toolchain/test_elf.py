@@ -32,3 +32,21 @@ def test_a_device_function_is_no_kernel() -> None:
         "a[0]; a[1]", "g(a[0]); a[1]"
     )
     assert list(elf.kernels(cuda.compile_cubin(source, "f", "sm_80").image)) == ["f"]
+
+
+def test_constants_have_their_places_in_the_bank():
+    source = """
+__constant__ float taps[3] = {1.0f, 2.0f, 4.0f};
+__constant__ double scale;
+extern "C" __global__ void k(float* out, int n) { out[threadIdx.x] = taps[n] * (float)scale; }
+"""
+    found = elf.constants(cuda.compile_cubin(source, "k", "sm_90").image)
+    assert {name: size for name, (_, size) in found.items()} == {"taps": 12, "scale": 8}
+    places = sorted((start, start + size) for start, size in found.values())
+    assert places[0][1] <= places[1][0]
+
+
+def test_a_section_that_is_not_there_is_empty():
+    image = cuda.compile_cubin('extern "C" __global__ void k() {}', "k", "sm_90").image
+    assert elf.section(image, ".nv.constant2.k") == b""
+    assert elf.section(image, ".text.k")

@@ -1,0 +1,121 @@
+"""The form of an address in machine code, through arithmetic, loops and paths that meet."""
+
+from __future__ import annotations
+
+from cugen.analysis.addresses import Form, address_forms
+from cugen.toolchain import sass
+
+
+def forms(code: str, constants: bytes = b"") -> dict[int, Form]:
+    rows = []
+    address = 0
+    for line in code.strip().splitlines():
+        if line.strip().endswith(":"):
+            rows.append(line.strip())
+        else:
+            predicate, _, rest = line.strip().rpartition("| ")
+            rows.append(f"        /*{address:04x}*/  {'@' + predicate + ' ' if predicate else ''}{rest} ;")
+            address += 16
+    text = "//--------------------- .text.k   ---\n" + "\n".join(rows)
+    program = sass.parse(text)["k"]
+    found = address_forms(program, constants)
+    return {i.address: found[i.address] for i in program.instructions if i.space in ("global", "shared")}
+
+
+def only(found: dict[int, Form]) -> Form:
+    (form,) = found.values()
+    return form
+
+
+def test_products_sums_and_shifts_make_a_linear_form():
+    found = only(
+        forms("""
+        S2R R0, SR_CTAID.Y
+        S2R R9, SR_TID.X
+        LDC.64 R6, c[0x0][0x210]
+        IMAD R3, R0, 0x2010, R9
+        LEA R3, R9, R3, 0x2
+        IMAD.WIDE R6, R3, 0x4, R6
+        LDG.E.CONSTANT R1, desc[UR4][R6.64+0x10]
+        """)
+    )
+    assert found == Form(0x10, (("SR_CTAID.Y", 0x8040), ("SR_TID.X", 20), ("c[0x0][0x210]", 1)))
+    assert found.origins == ("c[0x0][0x210]",)
+    assert found.is_linear
+
+
+def test_negative_numbers_wrap():
+    found = only(
+        forms("""
+        S2R R0, SR_TID.X
+        IADD3 R1, -R0, 0x3, RZ
+        VIADD R1, R1, 0xfffffffe
+        LDS R2, [R1.X4+-0x4]
+        """)
+    )
+    assert found == Form(0, (("SR_TID.X", (1 << 32) - 4),))
+
+
+def test_constants_come_from_half_precision_pairs_and_from_the_compilers_bank():
+    found = forms(
+        """
+        HFMA2.MMA R3, -RZ, RZ, 0, 2.384185791015625e-07
+        S2R R0, SR_TID.X
+        IMAD R1, R0, R3, c[0x2][0x4]
+        LDS R2, [R1]
+        """,
+        constants=bytes([9, 9, 9, 9, 0x40, 4, 0, 0]),
+    )
+    assert only(found) == Form(0x440, (("SR_TID.X", 4),))
+
+
+def test_what_is_not_linear_is_named_after_its_instruction():
+    found = only(
+        forms("""
+        S2R R0, SR_TID.X
+        LOP3.LUT R1, R0, 0x7, RZ, 0xc0, !PT
+        LDS R2, [R1+0x400]
+        """)
+    )
+    assert found == Form(0x400, (("op@10", 1),))
+    assert not found.is_linear
+
+
+def test_an_induction_variable_keeps_the_pointer_that_it_started_from():
+    found = forms("""
+        LDC.64 R2, c[0x0][0x210]
+        .L_x_0:
+        LDG.E R4, desc[UR4][R2.64]
+        IADD3 R2, P0, R2, 0x40, RZ
+        IADD3.X R3, RZ, R3, RZ, P0, !PT
+        P1| BRA `(.L_x_0)
+        LDG.E R4, desc[UR4][R2.64]
+        EXIT
+    """)
+    first, last = found.values()
+    assert first.origins == last.origins == ("c[0x0][0x210]",)
+    assert not first.is_linear
+
+
+def test_where_paths_with_different_pointers_meet_both_are_named():
+    found = only(
+        forms("""
+        LDC.64 R2, c[0x0][0x210]
+        P0| BRA `(.L_x_0)
+        LDC.64 R2, c[0x0][0x218]
+        .L_x_0:
+        LDG.E R4, desc[UR4][R2.64]
+        EXIT
+        """)
+    )
+    assert found.origins == ("c[0x0][0x210]", "c[0x0][0x218]")
+
+
+def test_a_wide_load_overwrites_all_its_registers():
+    found = forms("""
+        MOV R6, 0x8
+        LDS.128 R4, [0x10]
+        LDS R8, [R6]
+    """)
+    assert found[0x10] == Form(0x10)
+    assert not found[0x20].is_linear

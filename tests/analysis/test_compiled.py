@@ -1,0 +1,224 @@
+"""Every access of the plan answers to instructions of the machine code, and what differs has a name."""
+
+from __future__ import annotations
+
+from functools import cache
+
+import pytest
+
+from cugen.analysis.compiled import CompiledAccess, CompiledKernel, compiled_kernels
+from cugen.emit.resources import data_folder
+from cugen.kernel import Kernel, generate
+from cugen.plan.context import make_context
+from cugen.spec.load import load_all, load_text
+from cugen.spec.model import Spec
+from cugen.toolchain.cuda import compile_cubin
+
+NAMES = {
+    "merged",
+    "split",
+    "unrolled",
+    "chunked",
+    "hoisted",
+    "reused",
+    "repeated",
+    "joined",
+    "moved",
+    "predicated",
+    "folded",
+    "dropped",
+}
+
+
+@cache
+def gallery() -> dict[str, Spec]:
+    folder = data_folder("specs")
+    return {spec.kernel: spec for path in sorted(folder.glob("*.yaml")) for spec in load_all(path)}
+
+
+def compiled(kernel: Kernel, target: str) -> tuple[CompiledKernel, ...]:
+    symbols = make_context(kernel.spec).symbols
+    sizes = {p.name: max(p.minimum, 1000 // p.multiple_of * p.multiple_of) for p in kernel.spec.params if p.is_dynamic}
+    params = {symbols[p.name].name: sizes.get(p.name, p.value) for p in kernel.spec.params}
+    image = compile_cubin(kernel.source, kernel.name, target).image
+    return compiled_kernels(kernel.plan, kernel.spec, kernel.access_lines(), image, target, params)
+
+
+def one(text: str, target: str = "sm_90") -> CompiledKernel:
+    (spec,) = load_text(text)
+    (found,) = compiled(generate(spec), target)
+    return found
+
+
+def access(kernel: CompiledKernel, symbol: str, kind: str = "load") -> CompiledAccess:
+    (found,) = (a for a in kernel.accesses if a.access.array.symbol == symbol and a.access.kind == kind)
+    return found
+
+
+def names(found: CompiledAccess) -> list[str]:
+    return [change.partition(":")[0] for change in found.changes]
+
+
+def widths(found: CompiledAccess) -> list[int]:
+    return sorted({i.bytes for i in found.instructions})
+
+
+SOME = (
+    "matmul_tiled",
+    "matmul_f16",
+    "blur5x5",
+    "layer_norm",
+    "matmul_lower_triangular",
+    "transpose_padded",
+    "polynomial",
+)
+
+
+def check_accounts(name: str, target: str) -> None:
+    for kernel in compiled(generate(gallery()[name]), target):
+        assert kernel.unexplained == ()
+        assert kernel.shared_out == ()
+        moved = [i for i in kernel.program.instructions if i.space in ("global", "shared", "generic")]
+        assert sorted(i.address for i in moved) == sorted(
+            i.address for a in kernel.accesses if a.space != "constant" for i in a.instructions
+        )
+        for found in kernel.accesses:
+            assert set(names(found)) <= NAMES, found.changes
+            assert found.compiled is not None or "read from memory" in found.reason, found.reason
+            assert found.instructions or "dropped" in names(found)
+
+
+@pytest.mark.parametrize("target", ["sm_80", "sm_90"])
+@pytest.mark.parametrize("name", SOME)
+def test_every_access_of_some_gallery_kernels_is_accounted_for(name, target):
+    check_accounts(name, target)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("target", ["sm_80", "sm_90"])
+@pytest.mark.parametrize("name", sorted(gallery()))
+def test_every_access_of_every_gallery_kernel_is_accounted_for(name, target):
+    check_accounts(name, target)
+
+
+def product(pad: int, dtype: str = "float32") -> str:
+    return f"""
+cugen: 1
+kernel: product
+params: {{M: 64, K: 64, N: 64}}
+arrays:
+  A: {{shape: [M, K], dtype: {dtype}, memory: {{space: shared, pad: {pad}}}}}
+  B: {{shape: [K, N], dtype: {dtype}, memory: shared}}
+  C: {{shape: [M, N], dtype: {dtype}}}
+compute: C[m, n] = sum(A[m, k] * B[k, n], k)
+schedule: {{block: {{m: 16, n: 16}}}}
+"""
+
+
+def test_a_row_with_an_even_pitch_is_read_four_elements_at_once():
+    rows, columns = (access(one(product(0)), name) for name in ("As", "Bs"))
+    assert (rows.written_bytes, widths(rows)) == (4, [16])
+    assert "merged" in names(rows)
+    assert sum(t.warps for t in rows.compiled) * 4 == rows.written.warps
+    assert sum(t.lanes for t in rows.compiled) * 4 == rows.written.lanes
+    assert widths(columns) == [4]
+    assert columns.compiled == (columns.written,)
+
+
+def test_an_odd_pitch_keeps_the_elements_apart():
+    rows = access(one(product(1)), "As")
+    assert (widths(rows), rows.compiled) == ([4], (rows.written,))
+
+
+def test_two_doubles_are_as_wide_as_it_gets():
+    rows = access(one(product(0, "float64")), "As")
+    assert (rows.written_bytes, widths(rows)) == (8, [16])
+    assert rows.executions * 2 == rows.written.warps
+
+
+def statement(compute: str, arrays: str, rest: str = "") -> str:
+    return f"""
+cugen: 1
+kernel: statement
+params: {{N: 70, K: 9}}
+arrays:
+{arrays}
+compute: "{compute}"
+{rest}
+"""
+
+
+def test_known_taps_are_operands_and_cost_no_request():
+    found = one(
+        statement(
+            "y[i] = sum(w[k] * x[i + k], k)",
+            """
+  w: {shape: [3], dtype: float32, values: [1, 2, 4], memory: constant}
+  x: {shape: [N + 2], dtype: float32}
+  y: {shape: [N], dtype: float32}""",
+        )
+    )
+    taps = access(found, "w")
+    assert taps.compiled == ()
+    assert {"folded", "dropped"} & set(names(taps))
+
+
+def test_a_table_read_at_a_place_of_the_lanes_own_costs_requests():
+    found = one(
+        statement(
+            "y[i] = w[i % 3] * x[i]",
+            """
+  w: {shape: [3], dtype: float32, values: [1.5, 2.5, 4.5], memory: constant}
+  x: {shape: [N], dtype: float32}
+  y: {shape: [N], dtype: float32}""",
+            "schedule: {family: direct}",
+        )
+    )
+    assert sum(t.requests for t in access(found, "w").compiled) == 3 * 3  # 3 warps, 3 addresses in each
+
+
+def test_a_read_that_needs_no_guard_runs_wherever_its_block_does():
+    """The last lane's `x[max(i - 1, 0)]` lies in the array as well, so NVRTC reads it without the choice's condition,
+    beside the store; what it reads where the address might miss keeps its predicate."""
+    found = one("""
+cugen: 1
+kernel: chain
+params: {N: 20}
+indices: {i: N}
+arrays:
+  x: {shape: [N], dtype: float32, boundary: clamp}
+  y: {shape: [N], dtype: float32}
+compute: |
+  a[i] = x[i - 1] + x[i + 1]
+  b[i] = where(i > 0, a[i - 1], 0) + a[i]
+  y[i] = where(i < N - 1, b[i + 1], 1) * b[i] - a[i]
+""")
+    reads = [a for a in found.accesses if a.access.kind == "load"]
+    moved = [a for a in reads if "moved" in names(a)]
+    assert moved
+    assert all(sum(t.lanes for t in a.compiled) == 20 and a.written.lanes == 19 for a in moved)
+    assert all(sum(t.lanes for t in a.compiled) in (0, a.written.lanes) for a in reads if a not in moved)
+
+
+def test_a_triangular_loop_runs_in_chunks():
+    found = one(
+        statement(
+            "y[i] = sum(x[i, k], k, where=k <= i)",
+            """
+  x: {shape: [N, N], dtype: float32}
+  y: {shape: [N], dtype: float32}""",
+            "schedule: {family: direct}",
+        )
+    )
+    read = access(found, "x")
+    assert "chunked" in names(read)
+    assert sum(t.lanes for t in read.compiled) == read.written.lanes
+    assert sum(t.warps for t in read.compiled) > read.written.warps  # single trips at the end, in other lanes
+
+
+def test_what_depends_on_data_says_so():
+    kernel = compiled(generate(gallery()["gather"]), "sm_90")[0]
+    read = access(kernel, "table")
+    assert read.compiled is None
+    assert "read from memory" in read.reason
+    assert read.executions == 600  # whether it runs is known all the same

@@ -1,0 +1,85 @@
+"""What is predicted of compiled code against what counters of an H200 showed."""
+
+from __future__ import annotations
+
+import importlib.util
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+from cugen.analysis.predictions import CONSTANT_REQUESTS, METRICS
+from cugen.emit.resources import data_folder
+from cugen.toolchain.cuda import compile_cubin, compilers
+
+ROOT = Path(__file__).parents[2]
+MEASURED = (ROOT / "tests" / "data" / "sm90_launches.csv").read_text()
+KERNELS = (
+    "blur5x5",
+    "full_sum",
+    "matmul_f64",
+    "matmul_lower_triangular",
+    "matmul_tiled",
+    "matmul_tiled_even",
+    "polynomial",
+    "saxpy",
+    "transpose_padded",
+    "transpose_swizzled",
+)
+
+
+@pytest.fixture(scope="session")
+def counters() -> ModuleType:
+    """benchmarks/counters.py"""
+    spec = importlib.util.spec_from_file_location("counters", ROOT / "benchmarks" / "counters.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def test_counters_are_read_as_the_profiler_prints_them(counters):
+    found = counters.read_counters(MEASURED)
+    assert tuple(found) == KERNELS
+    assert list(found["matmul_tiled"]) == list(METRICS)
+    assert found["matmul_tiled"]["smsp__sass_inst_executed_op_shared_ld.sum"] == 16_299_360
+
+
+def test_a_profiler_that_printed_no_table_is_quoted(counters):
+    with pytest.raises(ValueError, match="==ERROR== no GPU"):
+        counters.read_counters("==PROF== Connected\n==ERROR== no GPU\n")
+
+
+def test_figures_of_instructions_are_read_by_kernel_and_place(counters):
+    text = """==PROF== Connected
+"Kernel Name","copy(float *)",
+"Address","Source","Instructions Executed","Predicated-On Thread Instructions Executed","L2 Theoretical Sectors Global"
+"0x7f0000100","      LDC R1, c[0x0][0x28]","8","256","0"
+"0x7f0000110","      LDG.E R2, desc[UR4][R2.64]","8","250","32"
+"Kernel Name","other",
+"Address","Source","Instructions Executed","Predicated-On Thread Instructions Executed","L2 Theoretical Sectors Global"
+"0x7f0000900","      EXIT","1","32","0"
+"""
+    assert counters.read_instructions(text) == {
+        "copy": {
+            "0": {"executed": 8, "lanes": 256, "sectors": 0},
+            "16": {"executed": 8, "lanes": 250, "sectors": 32},
+        },
+        "other": {"0": {"executed": 1, "lanes": 32, "sectors": 0}},
+    }
+
+
+@pytest.mark.parametrize("name", KERNELS)
+def test_predictions_equal_the_counters(counters, name):
+    if not any(c.name == "nvrtc" and c.version == "13.0" for c in compilers()):
+        pytest.skip("the counters are those of code that NVRTC 13.0 compiled")
+    (kernel,) = counters.kernels(data_folder("specs"), (name,))
+    image = compile_cubin(kernel.source, kernel.name, "sm_90", prefer="nvrtc").image
+    (launch,) = counters.as_compiled(kernel, image, kernel.access_lines(), "sm_90")
+    measured = counters.read_counters(MEASURED)[name]
+    row = counters.launch_row(launch, measured, {})
+    different = {metric: found for metric, found in row["counters"].items() if found["verdict"] != "equal"}
+    if "of these the compiler's own, as measured" in row["counters"][CONSTANT_REQUESTS]:
+        del different[CONSTANT_REQUESTS]  # needs the figures of single instructions
+    assert different == {}

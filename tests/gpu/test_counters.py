@@ -1,0 +1,27 @@
+"""Nsight Compute's counters of this machine's GPU against the predictions."""
+
+import importlib.util
+import json
+from pathlib import Path
+
+import pytest
+
+from cugen.emit.resources import data_folder
+
+pytestmark = pytest.mark.gpu
+
+KERNELS = ("matmul_tiled_even", "transpose_swizzled", "blur5x5", "layer_norm", "full_sum")
+
+
+def test_counters_of_gallery_kernels_equal_their_predictions(tmp_path):
+    source = Path(__file__).parents[2] / "benchmarks" / "counters.py"
+    spec = importlib.util.spec_from_file_location("counters", source)
+    counters = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(counters)
+    if reason := counters.missing():
+        pytest.skip(f"NO COUNTERS, NOT TESTED: {reason}")
+    specs = data_folder("specs")
+    counters.capture(tmp_path, specs, KERNELS)
+    assert counters.compare(tmp_path, specs, tmp_path / "result.json") == 0
+    result = json.loads((tmp_path / "result.json").read_text())
+    assert result["summary"]["counters"]["equal"] >= 8 * len(KERNELS)

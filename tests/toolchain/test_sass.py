@@ -1,0 +1,132 @@
+"""nvdisasm's text as instructions with lines, widths, targets and loops."""
+
+from __future__ import annotations
+
+import pytest
+
+from cugen.toolchain import sass
+from cugen.toolchain.cuda import compile_cubin
+from cugen.toolchain.disassembler import disassemble
+
+# From the disassembly of a tiled product, shortened.
+TEXT = """
+	.target	sm_90
+//--------------------- .text.product             --------------------------
+	.section	.text.product,"ax",@progbits
+        .global         product
+product:
+.text.product:
+	//## File "/somewhere/product.cu", line 16
+        /*0000*/                   LDC R1, c[0x0][0x28] ;
+        /*0010*/                   ULDC.64 UR4, c[0x0][0x208] ;
+.L_x_0:
+	//## File "/somewhere/product.cu", line 9 inlined at "/somewhere/product.cu", line 33
+	//## File "/somewhere/product.cu", line 33
+        /*01b0*/              @!P1 LDG.E.U8.CONSTANT R20, desc[UR4][R16.64+-0x8] ;
+        /*01c0*/                   IMAD R12, R13.reuse, 0x44, R12 ;
+        /*0320*/                   STS.U16 [R23+UR4+0x40], R20 ;
+	//## File "/somewhere/product.cu", line 38
+        /*0350*/                   LDS.128 R24, [R13] ;
+        /*0360*/              @!P1 BRA `(.L_x_0) ;
+.L_x_2:
+        /*0370*/               @P0 EXIT ;
+	//## File "/somewhere/product.cu", line 45
+        /*0380*/                   STG.E.64 desc[UR4][R2.64], R18 ;
+        /*0390*/                   EXIT ;
+.L_x_1:
+        /*03a0*/                   BRA `(.L_x_1);
+        /*03b0*/                   NOP;
+.L_x_3:
+
+//--------------------- SYMBOLS --------------------------
+	.type		.nv.reservedSmem.offset0,@object
+"""
+
+
+@pytest.fixture
+def program() -> sass.Program:
+    return sass.parse(TEXT)["product"]
+
+
+def at(program: sass.Program, address: int) -> sass.Instruction:
+    return next(i for i in program.instructions if i.address == address)
+
+
+def test_an_instruction_has_its_predicate_opcode_and_operands(program):
+    load = at(program, 0x1B0)
+    assert (load.predicate, load.opcode, load.name) == ("!P1", "LDG.E.U8.CONSTANT", "LDG")
+    assert load.operands == ("R20", "desc[UR4][R16.64+-0x8]")
+    assert at(program, 0x1C0).operands == ("R12", "R13.reuse", "0x44", "R12")
+
+
+def test_inlined_code_has_the_line_that_it_came_into(program):
+    assert at(program, 0x1B0).line == 33
+
+
+@pytest.mark.parametrize(
+    ("address", "space", "kind", "width"),
+    [
+        (0x000, "constant", "load", 4),
+        (0x010, "constant", "load", 8),
+        (0x1B0, "global", "load", 1),
+        (0x1C0, "", "", 4),
+        (0x320, "shared", "store", 2),
+        (0x350, "shared", "load", 16),
+        (0x380, "global", "store", 8),
+    ],
+)
+def test_the_opcode_says_which_memory_moves_and_how_much(program, address, space, kind, width):
+    found = at(program, address)
+    assert (found.space, found.kind, found.bytes) == (space, kind, width)
+
+
+def test_a_branch_back_is_a_loop_and_the_trap_behind_the_code_is_none(program):
+    assert program.loops == ((0x1B0, 0x360),)
+    assert program.loop_of(at(program, 0x350)) == (0x1B0, 0x360)
+    assert program.loop_of(at(program, 0x380)) is None
+
+
+def test_a_block_begins_at_a_label_and_behind_a_branch_or_an_exit(program):
+    assert program.block_starts == (0x000, 0x1B0, 0x370, 0x380, 0x3A0)
+    assert program.block_of(at(program, 0x350)) == 0x1B0
+    assert program.block_of(at(program, 0x390)) == 0x380
+
+
+def test_kernels_are_told_apart_and_padding_is_left_out():
+    two = TEXT + TEXT.replace("product", "other")
+    found = sass.parse(two)
+    assert list(found) == ["product", "other"]
+    assert [i.opcode for i in found["other"].instructions] == [i.opcode for i in found["product"].instructions]
+    assert all(i.name != "NOP" for i in found["product"].instructions)
+
+
+SOURCE = """
+__device__ __forceinline__ float twice(const float* p) {
+    return 2.0f * __ldg(p);
+}
+extern "C" __global__ void first(const float* __restrict__ a, float* __restrict__ b, int n) {
+    float sum = 0.0f;
+    #pragma unroll 1
+    for (int i = 0; i < n; ++i)
+        sum += twice(a + i);
+    b[threadIdx.x] = sum;
+}
+extern "C" __global__ void second(float4* b) {
+    b[threadIdx.x] = make_float4(1, 2, 3, 4);
+}
+"""
+
+
+@pytest.mark.parametrize("target", ["sm_80", "sm_90"])
+def test_a_fresh_disassembly_is_read_whole(target):
+    text = disassemble(compile_cubin(SOURCE, "two", target).image)
+    found = sass.parse(text)
+    assert sorted(found) == ["first", "second"]
+    assert sum(len(p.instructions) for p in found.values()) == sum(
+        1 for line in text.splitlines() if line.lstrip().startswith("/*") and "NOP" not in line
+    )
+    (load,) = (i for i in found["first"].instructions if i.name == "LDG")
+    assert load.line == 9
+    assert found["first"].loop_of(load) is not None
+    (store,) = (i for i in found["second"].instructions if i.name == "STG")
+    assert (store.bytes, store.line) == (16, 13)
