@@ -2,8 +2,8 @@
 
 Each case of tests/data/bad_specs is a spec as somebody might write it, with `«»` round each place that a finding must
 underline. Below it stand the findings, in the order of their places: `--> CODE words of the help`, with `+->` for one
-at the place of the one before, and `==>` for one that has no place. `... words` may stand anywhere in the finding above,
-and `$ words` are arguments of the call.
+at the place of the one before, and `==>` for one that has no place. `... words` may stand anywhere in the finding
+above, and `$ words` are arguments of the call.
 """
 
 from __future__ import annotations
