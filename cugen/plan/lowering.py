@@ -25,7 +25,7 @@ from cugen.plan.ir import (
     Node,
 )
 from cugen.plan.names import Names
-from cugen.plan.reads import indices_in, load_read, name_reads, promised_subscripts
+from cugen.plan.reads import gathered_subscripts, indices_in, load_read, name_reads
 from cugen.plan.reductions import reduce_values
 from cugen.plan.scopes import Scope
 from cugen.plan.subscripts import NotAnInteger, to_guard
@@ -66,16 +66,17 @@ class Lowering:
     loops: dict[tuple[str, Range], str] = field(default_factory=dict)
     active: list[str] = field(default_factory=list)
     read_names: dict[Read, str] = field(default_factory=dict)
-    promised: dict[Read, tuple[Integer, ...]] = field(default_factory=dict)
+    subscripts: dict[Read, tuple[Integer, ...]] = field(default_factory=dict)  # elements that are subscripts
     depends: dict[sympy.Symbol, frozenset[str]] = field(default_factory=dict)
     _shared: dict[Expr, None] = field(default_factory=dict)  # mentioned at more than one place
+    _given: dict[Expr, tuple[str, list[Scope]]] = field(default_factory=dict)  # names, and where they are declared
 
     def prepare(self, expressions: tuple[Expr, ...]) -> None:
         """Looks at all that will be lowered: it decides the names of loads, what is computed once, and what is known of
         elements that serve as subscripts."""
         self._shared = _mentioned_twice(expressions)
         self.read_names |= name_reads(expressions, self.arrays)
-        self.promised = promised_subscripts(expressions, self.arrays)
+        self.subscripts = gathered_subscripts(expressions, self.arrays)
 
     def lower(self, expr: Expr, scope: Scope) -> Expr:
         """The value of `expr` over locals, with the nodes that it needs put into `scope` or the scopes round it."""
@@ -127,6 +128,14 @@ class Lowering:
         scope.nodes.append(Define(index))
         return index.symbol
 
+    def name_for(self, expr: Expr, wish: str, home: Scope) -> str:
+        """A name for what is computed in `home`; the same values in blocks side by side share theirs."""
+        name, declared = self._given.get(expr, ("", []))
+        if not name or any(home in other.ancestors() or other in home.ancestors() for other in declared):
+            name, declared = self.names.allocate(wish), []
+        self._given[expr] = (name, [*declared, home])
+        return name
+
     def _holds(self, term: Comparison) -> bool:
         match term.operator:
             case "<":
@@ -172,7 +181,7 @@ class Lowering:
         value = self.lower(expr, home)
         if isinstance(value, Local):
             return value
-        local = Local(self.names.allocate(_value_name(expr)), value.dtype)
+        local = Local(self.name_for(expr, _value_name(expr), home), value.dtype)
         home.nodes.append(Let(local, value))
         home.remember(expr, local)
         return local
@@ -181,7 +190,7 @@ class Lowering:
         """A named value for what the statement mentions more than once."""
         home = scope.home(free_indices(op))
         value = self._operation(op, home)
-        local = Local(self.names.allocate(_value_name(op)), op.dtype)
+        local = Local(self.name_for(op, _value_name(op), home), op.dtype)
         home.nodes.append(Let(local, value))
         home.remember(op, local)
         return local
@@ -204,7 +213,7 @@ class Lowering:
                 home.nodes.append(replace(only, guard=guard, otherwise=else_value))
                 home.remember(select, then_value)
                 return then_value
-        local = Local(self.names.allocate("chosen"), select.dtype)
+        local = Local(self.name_for(select, "chosen", home), select.dtype)
         home.nodes.append(Let(local, None, mutable=True))
         branches = (_assigning(local, then.nodes, then_value), _assigning(local, orelse.nodes, else_value))
         home.nodes.append(If(guard if guard is not None else condition, *branches))

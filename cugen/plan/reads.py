@@ -57,7 +57,10 @@ def load_read(lowering: Lowering, read: Read, scope: Scope) -> Expr:
             )
             if exact:
                 guard, otherwise = Guard(exact), Const(0, read.dtype)
-    local = Local(lowering.names.allocate(lowering.read_names.get(read, read.array.lower())), read.dtype)
+    wish = lowering.read_names.get(read, read.array.lower())
+    # An element that is a subscript is known by its name, also to the ranges.
+    name = lowering.names.allocate(wish) if read in lowering.subscripts else lowering.name_for(read, wish, home)
+    local = Local(name, read.dtype)
     home.nodes.append(Load(local, Access(array, subscripts, "load"), guard, otherwise))
     home.remember(read, local)
     return local
@@ -77,8 +80,8 @@ def _make_subscript(lowering: Lowering, read: Read, value: Local, scope: Scope) 
     """Lets subscripts mention an element that was read."""
     low, high = read.dtype.lowest, read.dtype.highest
     name = value.name
-    if read in lowering.promised:
-        low, high = 0, max(bounds(extent, lowering.ranges)[1] - 1 for extent in lowering.promised[read])
+    if extents := lowering.subscripts.get(read):
+        low, high = 0, max(bounds(extent, lowering.ranges)[1] - 1 for extent in extents)
     elif high > INT32_MAX and low == 0:
         # Differences of subscripts have a sign, which the unsigned types of C take away.
         signed = Local(lowering.names.allocate(name), INT64)
@@ -91,11 +94,11 @@ def _make_subscript(lowering: Lowering, read: Read, value: Local, scope: Scope) 
     lowering.depends[subscript] = free_indices(read)
 
 
-def promised_subscripts(expressions: tuple[Expr, ...], arrays: Mapping[str, Array]) -> dict[Read, tuple[Integer, ...]]:
-    """Elements that are only ever a whole subscript of reads without a boundary, which promise to stay inside; with
-    the extents that they stay below one or another of."""
+def gathered_subscripts(expressions: tuple[Expr, ...], arrays: Mapping[str, Array]) -> dict[Read, tuple[Integer, ...]]:
+    """The elements that occur in subscripts. Those that are only ever a whole subscript of reads without a boundary,
+    which promise to stay inside, have the extents that they stay below one or another of."""
     promised: dict[Read, tuple[Integer, ...]] = {}
-    others: dict[Expr, None] = {}
+    others: dict[Read, tuple[Integer, ...]] = {}
     for expr in expressions:
         for node in walk(expr):
             if not isinstance(node, Read):
@@ -104,8 +107,8 @@ def promised_subscripts(expressions: tuple[Expr, ...], arrays: Mapping[str, Arra
                 if isinstance(sub, Read) and node.boundary is None:
                     promised[sub] = (*promised.get(sub, ()), extent)
                 else:
-                    others.update(dict.fromkeys(walk(sub)))
-    return {read: extents for read, extents in promised.items() if read not in others}
+                    others.update({inner: () for inner in walk(sub) if isinstance(inner, Read)})
+    return {**promised, **others}
 
 
 def _nameable(lowering: Lowering, sub: Integer, extent: Integer, scope: Scope) -> Integer:

@@ -38,7 +38,7 @@ def reduce_values(lowering: Lowering, reduction: Reduce, scope: Scope) -> Expr:
     if known is not None:
         return known
     home = scope.home(free_indices(reduction))
-    local = Local(lowering.names.allocate(ACCUMULATORS[reduction.kind]), reduction.dtype)
+    local = Local(lowering.name_for(reduction, ACCUMULATORS[reduction.kind], home), reduction.dtype)
     extreme = local
     if reduction.kind in ("argmax", "argmin"):
         name = "largest" if reduction.kind == "argmax" else "smallest"

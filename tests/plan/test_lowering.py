@@ -363,4 +363,9 @@ def test_a_reduction_over_an_overwritten_element_runs_again(body):
     block = "Y[i] = sum(A[i] * B[k], k)\nA[i] = C[i]\nZ[i] = sum(A[i] * B[k], k)"
     found = body(block, A="8", B="8", C="8", Y="8", Z="8")
     assert found[-1] == "store Z[i] = sum_"
-    assert "  sum_ = add(sum_, mul(c, b_))" in found
+    assert "  sum_ = add(sum_, mul(c, b))" in found
+
+
+def test_loads_of_one_element_in_loops_side_by_side_share_a_name(body):
+    found = body("Y[i] = max(A[i, k], k) + sum(A[i, k], k)", A="8, 8", Y="8")
+    assert [line for line in found if "load" in line] == ["  load a = A[i, k]", "  load a = A[i, k]"]
