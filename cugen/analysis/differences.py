@@ -99,6 +99,8 @@ def made_of(code: Code, site: Site, instructions: tuple[Instruction, ...]) -> Ma
             None,
             "reused: it stands in fewer trips than its neighbours, so others' registers have its values",
         )
+    if not straight and not _adds_up(code, site, instructions):
+        return changes, None, "reused: its instructions don't make up its trips, so registers have the rest"
     loops = reshaping.lane_loops(site, code.uneven, code.threads)
     if loops and copies > 1 and (live is None or len(live) != copies):
         sizes = _chunks(program, instructions)
@@ -116,6 +118,21 @@ def made_of(code: Code, site: Site, instructions: tuple[Instruction, ...]) -> Ma
 def _copies(site: Site, instructions: Sequence[Instruction]) -> int:
     """How many accesses of the source the instructions are worth."""
     return max(1, sum(i.bytes for i in instructions) // (site.access.array.dtype.bytes * site.access.width))
+
+
+def _adds_up(code: Code, site: Site, instructions: Sequence[Instruction]) -> bool:
+    """Whether some number of rounds through the code's loop gives as many trips as the plan's loops make: 513 trips are
+    13 ahead of the loop and 5 rounds of 100. True where loops are nested, may end inside a round, or make other trips
+    in other places."""
+    looped = [i for i in instructions if code.program.loop_of(i) is not None]
+    spans = {code.program.loop_of(i) for i in looped}
+    enclosing = [s for s in code.program.loops if s[0] <= looped[0].address <= s[1]]
+    blocks = {code.program.block_of(i) for i in looped}
+    if len(spans) > 1 or len(enclosing) > 1 or len(blocks) > 1 or reshaping.symbols_of(site.predicates) & _loops(site):
+        return True
+    inside = _copies(site, looped)
+    left = reshaping.trips(site) - (_copies(site, instructions) - inside if len(looped) < len(instructions) else 0)
+    return left >= inside and left % inside == 0
 
 
 def _moved(code: Code, site: Site, instructions: Sequence[Instruction]) -> Site | None:
