@@ -55,13 +55,17 @@ def _reads(statement: Statement) -> Iterator[Read]:
 
 def _allowed(subscript: Expr, extent: int, extents: Mapping[str, int], params: Mapping[str, int]) -> Interval:
     """The widest range of the inner elements, from the least number of at least 0 that works, that keeps `subscript`
-    within 0 .. extent - 1; subscripts are taken to grow with the element."""
+    within 0 .. extent - 1; subscripts are taken to grow, or to fall, with the element."""
 
     def interval(low: int, high: int) -> Interval:
         return _interval(subscript, (low, high), extents, params)
 
-    low = _least(lambda value: interval(value, value)[0] >= 0)
-    high = _least(lambda value: interval(low, value)[1] >= extent) - 1
+    if interval(1, 1)[0] < interval(0, 0)[0]:
+        low = _least(lambda value: interval(value, value)[1] < extent)
+        high = _least(lambda value: interval(low, value)[0] < 0) - 1
+    else:
+        low = _least(lambda value: interval(value, value)[0] >= 0)
+        high = _least(lambda value: interval(low, value)[1] >= extent) - 1
     return low, max(low, high)
 
 

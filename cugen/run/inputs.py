@@ -62,8 +62,7 @@ def _draw_array(
     source = _source(seed, array.name)
     dtype = array.dtype
     if subscript is not None and dtype.is_integer:
-        low, high = subscript
-        low, high = max(low, dtype.lowest), min(high, dtype.highest)
+        low, high = (min(max(end, dtype.lowest), dtype.highest) for end in subscript)
         return source.integers(low, max(low, high), shape, numpy_dtype(dtype), endpoint=True)
     if dtype.kind is Kind.BOOL:
         return source.integers(0, 2, shape).astype(np.bool_)
