@@ -30,9 +30,9 @@ def refused(cli, tmp_path):
     def generate(content: bytes | str, *arguments: object) -> list[tuple[str, int, int]]:
         spec, out = tmp_path / "bad.yaml", tmp_path / "out"
         spec.write_bytes(content if isinstance(content, bytes) else content.encode())
-        start = time.perf_counter()
+        start = time.process_time()
         answer = cli("generate", spec, "-o", out, *arguments)
-        assert time.perf_counter() - start < 1
+        assert time.process_time() - start < 1
         assert answer.status == 2, answer.err
         assert not out.exists()
         places = re.findall(r"error\[(CG\d{4})\]: .*\n +--> [^\n]*?(?::(\d+):(\d+))?\n", answer.err)
