@@ -19,7 +19,7 @@ def test_counters_of_gallery_kernels_equal_their_predictions(tmp_path):
     counters = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(counters)
     if reason := counters.missing():
-        pytest.skip(f"NO COUNTERS, NOT TESTED: {reason}")
+        pytest.skip(f"NO GPU, NOT TESTED: {reason}")
     specs = data_folder("specs")
     counters.capture(tmp_path, specs, KERNELS)
     assert counters.compare(tmp_path, specs, tmp_path / "result.json") == 0
