@@ -164,6 +164,7 @@ def test_bytes_do_not_depend_on_where_the_spec_and_the_output_are(
 
 def test_the_depfile_names_outputs_spec_data_and_templates(cli: Cli, spec: Path, tmp_path: Path) -> None:
     import numpy as np
+
     np.save(tmp_path / "w.npy", np.ones(40, np.float32))
     spec.write_text(
         spec.read_text()
