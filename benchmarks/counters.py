@@ -32,7 +32,6 @@ from cugen.analysis.compiled import CompiledAccess, CompiledKernel, compiled_ker
 from cugen.analysis.predictions import METRICS, predictions
 from cugen.emit.resources import data_folder
 from cugen.kernel import Kernel, generate
-from cugen.plan.context import make_context
 from cugen.run.gpu import GpuDevice, target_for
 from cugen.run.inputs import draw, known_params
 from cugen.run.verify import make_job
@@ -157,7 +156,7 @@ def read_instructions(text: str) -> dict[str, dict[str, dict[str, int]]]:
 
 def as_compiled(kernel: Kernel, image: bytes, lines: Mapping[int, int], target: str) -> tuple[CompiledKernel, ...]:
     """The launches as a cubin has them; `lines` are those of the accesses in the source that it is from."""
-    symbols = make_context(kernel.spec).symbols
+    symbols = kernel.context.symbols
     known = known_params(kernel.spec, sizes(kernel.spec))
     params = {symbols[name].name: value for name, value in known.items()}
     return compiled_kernels(kernel.plan, kernel.spec, lines, image, target, params)

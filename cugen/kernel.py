@@ -10,10 +10,11 @@ from cugen.emit.inputs import input_hash
 from cugen.emit.manifests import make_manifest
 from cugen.emit.remarks import Remarks
 from cugen.emit.source import render
-from cugen.plan.context import make_context
+from cugen.plan.context import Context
 from cugen.plan.ir import Plan
 from cugen.plan.manifest import Manifest
 from cugen.schedule.planner import make_plan
+from cugen.schedule.splitting import plan_context
 from cugen.spec.model import Spec
 
 if TYPE_CHECKING:
@@ -35,17 +36,22 @@ class Kernel:
     def name(self) -> str:
         return self.spec.kernel
 
+    @property
+    def context(self) -> Context:
+        """The names that the plan and the source share."""
+        return plan_context(self.spec)
+
     def provenance(self) -> Mapping[int, str]:
         """For each line of the source (1-based), the template line and the spec key that it came from."""
         from cugen.emit.provenance import provenance
 
-        return provenance(make_context(self.spec), self.plan, self.remarks)
+        return provenance(self.context, self.plan, self.remarks)
 
     def access_lines(self) -> Mapping[int, int]:
         """The line of the source (1-based) of each access, by its number in the plan."""
         from cugen.emit.provenance import access_lines
 
-        return access_lines(make_context(self.spec), self.plan, self.remarks)
+        return access_lines(self.context, self.plan, self.remarks)
 
     def compile(self, device: str = "gpu") -> Compiled:
         """The kernel as a function of arrays, by name: `fn(A=a, B=b, C=c, stream=s)`; outputs are given too.
@@ -65,7 +71,7 @@ def generate(spec: Spec, *, analysis: bool = True) -> Kernel:
     """Plans a spec and prints its files; with `analysis`, each access of the source has its cost beside it.
 
     SpecError where the spec asks for what no family can do."""
-    context = make_context(spec)
+    context = plan_context(spec)
     plan = make_plan(spec)
     remarks = Remarks()
     if analysis:

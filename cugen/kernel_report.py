@@ -15,7 +15,7 @@ from cugen.analysis.sentences import Sentence, sentences
 from cugen.emit.nodes import NodePrinter
 from cugen.kernel import Kernel, generate
 from cugen.plan import ir
-from cugen.plan.context import Context, make_context
+from cugen.plan.context import Context
 from cugen.spec.model import Spec
 from cugen.targets import Device, Target
 from cugen.targets import device as known_device
@@ -106,7 +106,7 @@ def analyze(
     ValueError for a device of another target.
     """
     made = generate(kernel) if isinstance(kernel, Spec) else kernel
-    context = make_context(made.spec)
+    context = made.context
     place = known_device(device) if isinstance(device, str) else device
     aim = target if target is not None else (place.target if place else made.spec.target)
     values = _values(made.spec, context, params or {})

@@ -131,10 +131,9 @@ def _check(spec: Spec, file: str, args: argparse.Namespace) -> Checked:
     from cugen.analysis.gate import Launch, findings
     from cugen.cli.printed import printed_launches
     from cugen.kernel import generate
-    from cugen.plan.context import make_context
 
     kernel = generate(spec)
-    context = make_context(spec)
+    context = kernel.context
     params = _params(spec, args)
     values = {context.symbols[name].name: value for name, value in params.items()}
     open_ = {context.symbols[p.name].name: p.multiple_of for p in spec.params if p.name not in params}

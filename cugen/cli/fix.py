@@ -166,9 +166,9 @@ def _left(spec: Spec, args: argparse.Namespace) -> Sequence[Diagnostic]:
     from cugen.analysis.gate import Launch, findings
     from cugen.cli.printed import printed_launches
     from cugen.kernel import generate
-    from cugen.plan.context import make_context
 
-    kernel, context = generate(spec), make_context(spec)
+    kernel = generate(spec)
+    context = kernel.context
     params = {p.name: p.value for p in spec.params if p.value is not None} | _given([spec], args)
     values = {context.symbols[name].name: value for name, value in params.items()}
     open_ = {context.symbols[p.name].name: p.multiple_of for p in spec.params if p.name not in params}

@@ -175,7 +175,7 @@ def _generate(spec: Spec, *, analysis: bool) -> _Made | tuple[Diagnostic, ...]:
         kernel = generate(spec, analysis=analysis)
     except SpecError as error:
         return error.diagnostics
-    entry = make_entry(spec, kernel.plan, kernel.manifest) if spec.variant else None
+    entry = make_entry(kernel.context, kernel.plan, kernel.manifest) if spec.variant else None
     return _Made(files.Texts(spec.kernel, kernel.source, kernel.header, kernel.manifest.to_json()), entry)
 
 

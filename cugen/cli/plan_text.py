@@ -10,10 +10,10 @@ from cugen.emit.nodes import NodePrinter
 from cugen.families.base import Family, Refusal
 from cugen.kernel import Kernel
 from cugen.plan import ir
-from cugen.plan.context import make_context
 from cugen.plan.grouping import group_statements
 from cugen.plan.manifest import LaunchEntry
 from cugen.schedule.planner import fits, requests
+from cugen.schedule.splitting import plan_context
 from cugen.spec.model import Spec
 
 _LABEL = 11
@@ -53,7 +53,8 @@ def plan_text(kernel: Kernel, resources: Resources) -> str:
 
 def _answers(spec: Spec) -> dict[str, Answers]:
     """By kernel: every family, with what stands against it."""
-    return {request.name: fits(request) for request in requests(make_context(spec), group_statements(spec))}
+    context = plan_context(spec)
+    return {request.name: fits(request) for request in requests(context, group_statements(context.spec))}
 
 
 def _array_text(kernel: Kernel, name: str) -> str:

@@ -31,7 +31,7 @@ def header_lines(context: Context, plan: Plan, analysis: tuple[str, ...] = ()) -
     spec = context.spec
     names = {expr.name: name for name, expr in context.symbols.items()}
     rows: list[tuple[str, str]] = []
-    for position, statement in enumerate(spec.statements):
+    for position, statement in enumerate(context.asked.statements):
         rows.append(("computes" if position == 0 else "", harmless(" ".join(statement.text.split()))))
     if spec.params:
         rows.append(
@@ -55,7 +55,7 @@ def header_lines(context: Context, plan: Plan, analysis: tuple[str, ...] = ()) -
         lines.append((name.ljust(width) + wrapped[0]).rstrip("\\ "))
         lines += [(" " * width + line).rstrip("\\ ") for line in wrapped[1:]]
     lines.append("")
-    digest = spec.hash[:16]
+    digest = context.asked.hash[:16]
     origin = harmless(spec.file) or "a spec"
     lines.append(
         f"Made by cugen {__version__} from {origin} (hash {digest}) for {spec.target}. Edit the spec, not this file."

@@ -80,7 +80,7 @@ def make_manifest(context: Context, plan: Plan, source: str, header: str, input_
         spec.kernel,
         __version__,
         spec.file,
-        spec.hash,
+        context.asked.hash,
         spec.target,
         {p.name: p.value for p in spec.params if p.value is not None},
         tuple(arguments),

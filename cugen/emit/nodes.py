@@ -106,8 +106,13 @@ class NodePrinter(ValuePrinter):
         if isinstance(expr, Component):
             return widened(self.component(expr), expr.vector.element), _ATOM
         if isinstance(expr, Shuffled):
-            return f"__shfl_xor_sync(0xffffffff, {expr.name}, {expr.distance})", _ATOM
+            return self._shuffled(expr), _ATOM
         return super()._print(expr)
+
+    def _shuffled(self, value: Shuffled) -> str:
+        function = {"xor": "__shfl_xor_sync", "up": "__shfl_up_sync", "down": "__shfl_down_sync", "from": "__shfl_sync"}
+        segment = "" if value.segment == 32 else f", {value.segment}"
+        return f"{function[value.how]}(0xffffffff, {value.name}, {value.distance}{segment})"
 
     def let(self, node: Let) -> str:
         if isinstance(node.local, Vector):

@@ -10,12 +10,11 @@ from cugen.emit.describe import harmless
 from cugen.emit.environment import environment
 from cugen.emit.launcher import make_launcher
 from cugen.emit.layout import tidy
-from cugen.plan.context import make_context
+from cugen.plan.context import Context
 from cugen.plan.demand import WORDS, Demand, demand
 from cugen.plan.ir import Plan
 from cugen.plan.manifest import Manifest
 from cugen.plan.names import Names
-from cugen.spec.model import Spec
 from cugen.spec.siblings import Siblings
 from cugen.version import __version__
 
@@ -44,9 +43,9 @@ class Entry:
         return _WORKSPACE in self.parameters
 
 
-def make_entry(spec: Spec, plan: Plan, manifest: Manifest) -> Entry:
+def make_entry(context: Context, plan: Plan, manifest: Manifest) -> Entry:
     """What the others' launcher must know of this variant."""
-    launcher = make_launcher(make_context(spec), plan)
+    launcher = make_launcher(context, plan)
     return Entry(
         launcher.name,
         launcher.parameters,

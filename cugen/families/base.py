@@ -9,7 +9,7 @@ from cugen.plan.context import Context
 from cugen.plan.grouping import Group
 from cugen.plan.ir import Kernel
 from cugen.spec.expressions import Read, walk
-from cugen.spec.model import Array, Schedule
+from cugen.spec.model import Array, Schedule, Statement
 from cugen.targets import Target
 
 
@@ -57,8 +57,30 @@ class Refusal:
 
 
 @dataclass(frozen=True, slots=True)
+class Single:
+    """One statement before any grouping, for families that do some in several steps."""
+
+    statement: Statement
+    context: Context
+    schedule: Schedule
+    target: Target
+
+
+@dataclass(frozen=True, slots=True)
+class Steps:
+    """Statements in place of one, in order, and the temporaries through which they hand on their results.
+
+    The steps that the user didn't write carry a text of their own, which the kernel's head shows."""
+
+    statements: tuple[Statement, ...]
+    temporaries: tuple[Array, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class Family:
-    """One way of computing. Of the families that fit, the one with the highest rank is chosen."""
+    """One way of computing. Of the families that fit, the one with the highest rank is chosen.
+
+    `split` takes apart a statement that one launch can't do well."""
 
     name: str
     rank: int
@@ -66,6 +88,7 @@ class Family:
     refusals: Callable[[Request], tuple[Refusal, ...]]
     build: Callable[[Request], Kernel]
     tunables: tuple[Tunable, ...] = ()
+    split: Callable[[Single], Steps | None] | None = None
 
 
 def refuse_tunables(request: Request, tunables: tuple[Tunable, ...]) -> tuple[Refusal, ...]:

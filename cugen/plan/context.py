@@ -18,9 +18,11 @@ from cugen.spec.model import Spec
 
 @dataclass(frozen=True)
 class Context:
-    """`symbols` and `ranges` cover the params; `arrays` holds the global form of each array of the spec."""
+    """`spec` holds the statements that are launched, `asked` those that the user wrote: one of these may have become
+    several. `symbols` and `ranges` cover the params; `arrays` holds the global form of each array of the spec."""
 
     spec: Spec
+    asked: Spec
     names: Names
     symbols: Mapping[str, Integer]
     ranges: Mapping[sympy.Symbol, Range]
@@ -40,7 +42,7 @@ class Context:
         return low if low == high else None
 
 
-def make_context(spec: Spec) -> Context:
+def make_context(spec: Spec, asked: Spec | None = None) -> Context:
     """Names everything once, in the order of the spec, so that equal specs give equal names."""
     names = Names()
     names.allocate(spec.kernel)
@@ -68,7 +70,9 @@ def make_context(spec: Spec) -> Context:
                 uploads.append(Upload(array.symbol, declared.name, count * declared.dtype.bytes, parameter))
             constants.append(array)
         arrays[declared.name] = array
-    return Context(spec, names, symbols, ranges, arrays, scalar_symbols, tuple(constants), tuple(uploads))
+    return Context(
+        spec, asked or spec, names, symbols, ranges, arrays, scalar_symbols, tuple(constants), tuple(uploads)
+    )
 
 
 def _span(array: Array) -> Integer:

@@ -101,10 +101,16 @@ class Component(Local):
 
 @dataclass(frozen=True, slots=True)
 class Shuffled(Local):
-    """A local's value in another lane of the warp, whose number differs in the bit `distance`; all lanes take part:
-    `__shfl_xor_sync(0xffffffff, sum, 16)`."""
+    """A local's value in another lane of the warp; all lanes take part: `__shfl_xor_sync(0xffffffff, sum, 16)`.
+
+    `how` says which lane: `xor` flips the bits of `distance` in the own number, `up` and `down` are that many lanes
+    below and above (past the end of the segment a lane gets its own value), `from` is lane `distance` itself. Each
+    `segment` of so many lanes is by itself.
+    """
 
     distance: int
+    how: str = "xor"
+    segment: int = 32
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,7 +153,7 @@ Condition = Guard | Expr
 @dataclass(frozen=True, slots=True)
 class Loop:
     """`for (int index = start; index < stop; index += step)`; `unroll` asks the compiler to unroll it whole, `rolled`
-    to leave it the loop that it is."""
+    to leave it the loop that it is, `unroll_by` to put so many trips side by side."""
 
     index: Index
     start: Integer
@@ -156,6 +162,7 @@ class Loop:
     unroll: bool = False
     rolled: bool = False
     downward: bool = False  # from stop - 1 to start
+    unroll_by: int = 0
 
 
 @dataclass(frozen=True, slots=True)

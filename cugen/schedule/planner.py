@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import replace
 
 from cugen.families.base import Family, Refusal, Request
 from cugen.families.registry import families
-from cugen.plan.context import Context, make_context
-from cugen.plan.grouping import Group, Grouping, group_statements
+from cugen.plan.context import Context
+from cugen.plan.grouping import Grouping, group_statements
 from cugen.plan.ir import Kernel, Plan
+from cugen.schedule.asked import schedule_of
+from cugen.schedule.splitting import plan_context
 from cugen.spec.diagnostics import Reporter
-from cugen.spec.expressions import Reduce, Scan, Span, walk
+from cugen.spec.expressions import Span
 from cugen.spec.keys import SCHEDULE_KEYS
-from cugen.spec.model import Schedule, Spec
+from cugen.spec.model import Spec
 from cugen.spec.nearest import did_you_mean
 from cugen.spec.reading import shorten
 from cugen.targets import target
@@ -21,8 +22,8 @@ from cugen.targets import target
 
 def make_plan(spec: Spec) -> Plan:
     """The launches of a spec. SpecError, with every family's reason, where what it asks for can't be done."""
-    context = make_context(spec)
-    grouping = group_statements(spec)
+    context = plan_context(spec)
+    grouping = group_statements(context.spec)
     report = Reporter(spec.file, spec.text)
     kernels: list[Kernel] = []
     for request in requests(context, grouping):
@@ -50,7 +51,7 @@ def requests(context: Context, grouping: Grouping) -> Iterator[Request]:
         name = spec.kernel
         if len(grouping.groups) > 1:
             name = context.names.allocate(f"{spec.kernel}_{group.statements[0].target}")
-        yield Request(name, group, context, _schedule(spec, group), target(spec.target), grouping.stored)
+        yield Request(name, group, context, schedule_of(spec, group.statements), target(spec.target), grouping.stored)
 
 
 def fits(request: Request) -> tuple[tuple[Family, tuple[Refusal, ...]], ...]:
@@ -134,36 +135,6 @@ def _span(request: Request, key: str) -> Span:
         if span.line:
             return span
     return request.group.statements[0].span
-
-
-def _schedule(spec: Spec, group: Group) -> Schedule:
-    """What the spec fixes for a group: the schedule under an output's name, else the common one where it applies."""
-    schedules = dict(spec.schedules)
-    for statement in group.statements:
-        if statement.target in schedules:
-            return schedules[statement.target]
-    common = schedules.get("")
-    if common is None:
-        return Schedule()
-    names = _index_names(group)
-
-    def here(sizes: tuple[tuple[str, int], ...]) -> tuple[tuple[str, int], ...]:
-        return tuple((name, size) for name, size in sizes if name in names)
-
-    if len(spec.statements) == 1:
-        return common
-    return replace(common, block=here(common.block), thread=here(common.thread), step=here(common.step))
-
-
-def _index_names(group: Group) -> frozenset[str]:
-    names = {index.name for statement in group.statements for index in statement.indices}
-    for statement in group.statements:
-        for node in walk(statement.value):
-            if isinstance(node, Reduce):
-                names |= {index.name for index in node.indices}
-            elif isinstance(node, Scan):
-                names.add(node.inner.name)
-    return frozenset(names)
 
 
 def _check_block(request: Request, kernel: Kernel, report: Reporter) -> None:

@@ -9,7 +9,6 @@ import pytest
 from cugen.analysis.compiled import CompiledAccess, CompiledKernel, compiled_kernels
 from cugen.emit.resources import data_folder
 from cugen.kernel import Kernel, generate
-from cugen.plan.context import make_context
 from cugen.spec.load import load_all, load_text
 from cugen.spec.model import Spec
 from cugen.toolchain.cuda import compile_cubin
@@ -37,7 +36,7 @@ def gallery() -> dict[str, Spec]:
 
 
 def compiled(kernel: Kernel, target: str) -> tuple[CompiledKernel, ...]:
-    symbols = make_context(kernel.spec).symbols
+    symbols = kernel.context.symbols
     sizes = {p.name: max(p.minimum, 1000 // p.multiple_of * p.multiple_of) for p in kernel.spec.params if p.is_dynamic}
     params = {symbols[p.name].name: sizes.get(p.name, p.value) for p in kernel.spec.params}
     image = compile_cubin(kernel.source, kernel.name, target).image

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 import cugen
 from cugen.analysis import occupancy
 from cugen.analysis.facts import facts
-from cugen.plan.context import make_context
+from cugen.schedule.splitting import plan_context
 from cugen.spec.load import load_text
 from cugen.targets import UnknownDevice
 
@@ -197,7 +197,7 @@ def test_a_param_without_a_value_leaves_open_what_depends_on_it():
 def test_facts_of_a_launch_need_no_report_at_hand():
     spec = spec_of(elementwise("A[i] + 1"))
     (launch,) = cugen.generate(spec).plan.kernels
-    found = facts(launch, make_context(spec), "sm_90", {"N": 1000})
+    found = facts(launch, plan_context(spec), "sm_90", {"N": 1000})
     assert found == cugen.analyze(spec).kernels[0].facts
 
 

@@ -13,8 +13,8 @@ import cugen.emit.environment
 from cugen.emit.environment import template_folder
 from cugen.emit.remarks import Remarks
 from cugen.emit.source import EmissionError, render
-from cugen.plan.context import make_context
 from cugen.schedule.planner import make_plan
+from cugen.schedule.splitting import plan_context
 from cugen.spec.load import load_text
 
 MATMUL = """
@@ -34,7 +34,7 @@ BODY = "macros/body.cu.j2"
 def planned():
     def make(text):
         (spec,) = load_text(text)
-        return make_context(spec), make_plan(spec)
+        return plan_context(spec), make_plan(spec)
 
     return make
 

@@ -17,10 +17,10 @@ from cugen.emit.nodes import NodePrinter
 from cugen.emit.remarks import Remarks
 from cugen.emit.source import render_raw
 from cugen.kernel import generate
-from cugen.plan.context import make_context
 from cugen.plan.ir import Barrier, Comment, For, Index, Loop, accesses
 from cugen.plan.symbols import integer, symbol
 from cugen.schedule.planner import make_plan
+from cugen.schedule.splitting import plan_context
 from cugen.spec.load import load_all, load_text
 from cugen.spec.siblings import siblings
 from cugen.spec.types import FLOAT32, INT32, UINT32
@@ -137,7 +137,7 @@ def counted():
     specs = [spec for path in sorted((ROOT / "specs").glob("*.yaml")) for spec in load_all(path)]
     specs += load_text(MORE)
     for spec in specs:
-        context, plan = make_context(spec), make_plan(spec)
+        context, plan = plan_context(spec), make_plan(spec)
         first = id(next(iter(_accesses(plan))))
         render_raw(env, context, plan, Remarks({first: "said"}))
     # Nodes that no family uses yet, through the macro alone.
@@ -153,7 +153,7 @@ def counted():
         for text in (VARIANTS, PLAIN_VARIANTS):
             found = load_text(text)
             (group,) = siblings(found)
-            made = [(kernel.spec, kernel.plan, kernel.manifest) for kernel in map(generate, found)]
+            made = [(kernel.context, kernel.plan, kernel.manifest) for kernel in map(generate, found)]
             entries = [cugen.emit.variants.make_entry(*one) for one in made]
             cugen.emit.variants.variants_header(group, entries)
     return loader

@@ -60,7 +60,7 @@ class Family:
 def family(text: str = SPEC) -> Family:
     (group,) = siblings(load_text(text))
     kernels = tuple(map(generate, group.specs))
-    entries = [make_entry(kernel.spec, kernel.plan, kernel.manifest) for kernel in kernels]
+    entries = [make_entry(kernel.context, kernel.plan, kernel.manifest) for kernel in kernels]
     return Family(group.name, variants_header(group, entries), kernels)
 
 

@@ -33,7 +33,7 @@ def test_a_committed_header_for_variants_is_what_they_give(
 ) -> None:
     for group in siblings(tuple(gallery.values())):
         kernels = map(generate, group.specs)
-        text = variants_header(group, [make_entry(kernel.spec, kernel.plan, kernel.manifest) for kernel in kernels])
+        text = variants_header(group, [make_entry(kernel.context, kernel.plan, kernel.manifest) for kernel in kernels])
         golden(root / "generated" / f"{group.name}.h", stamped(text, shared_input_hash(group.specs)))
 
 

@@ -1,0 +1,40 @@
+"""Statements that one launch can't do well, as several with temporaries between them."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from cugen.families.base import Single
+from cugen.families.registry import families
+from cugen.plan.context import Context, make_context
+from cugen.schedule.asked import schedule_of
+from cugen.spec.model import Array, Spec, Statement
+from cugen.targets import target
+
+
+def plan_context(spec: Spec) -> Context:
+    """The context of a spec's launches: its statements split where a family does them in several steps."""
+    return make_context(split_statements(spec), spec)
+
+
+def split_statements(spec: Spec) -> Spec:
+    """The spec with every statement that some family splits replaced by its steps; the spec itself where none does."""
+    context = make_context(spec)
+    statements: list[Statement] = []
+    temporaries: list[Array] = []
+    for statement in spec.statements:
+        schedule = schedule_of(spec, (statement,))
+        single = Single(statement, context, schedule, target(spec.target))
+        for family in families():
+            if family.split is None or schedule.family not in (None, family.name):
+                continue
+            steps = family.split(single)
+            if steps is not None:
+                statements += steps.statements
+                temporaries += steps.temporaries
+                break
+        else:
+            statements.append(statement)
+    if not temporaries:
+        return spec
+    return replace(spec, statements=tuple(statements), arrays=(*spec.arrays, *temporaries))
