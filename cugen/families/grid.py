@@ -12,7 +12,7 @@ from cugen.plan.context import Context
 from cugen.plan.ir import Comparison, Define, Guard, Node, ReturnUnless
 from cugen.plan.lowering import Lowering
 from cugen.plan.subscripts import to_integer
-from cugen.plan.symbols import FloorDiv, Integer, Mod, ceil_div, integer
+from cugen.plan.symbols import Integer, ceil_div, integer
 from cugen.spec import expressions as spec
 from cugen.spec.expressions import IndexValue
 
@@ -74,18 +74,3 @@ def lay_out(request: Request, lowering: Lowering, order: tuple[spec.Index, ...],
 def divides(size: int, extent: Integer, context: Context) -> bool:
     """Whether `size` surely divides the extent, so that no thread is left without an element."""
     return divisor(extent, context) % size == 0
-
-
-def unfold(lowering: Lowering, order: tuple[spec.Index, ...], extents: list[Integer], element: Integer) -> list[Node]:
-    """The indices that one flat number stands for, the fastest first."""
-    nodes: list[Node] = []
-    scale: Integer = integer(1)
-    for position, (index, extent) in enumerate(zip(order, extents, strict=True)):
-        quotient = FloorDiv(element, scale)
-        last = position == len(order) - 1
-        node = define(index.name, quotient if last else Mod(quotient, extent), lowering)
-        lowering.symbols[index.name] = node.index.symbol
-        limit(node.index, extent, lowering)
-        nodes.append(node)
-        scale = scale * extent
-    return nodes

@@ -4,13 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-import sympy
-
 from cugen.families.base import Refusal, Request, refuse_tunables
 from cugen.families.contraction import Contraction, Operand, recognise
 from cugen.plan.subscripts import to_integer
-from cugen.plan.symbols import Integer, bounds, ceil_div
-from cugen.spec.expressions import Expr, Index
+from cugen.plan.symbols import Integer, bounds
+from cugen.spec.expressions import Expr
 
 _SMALL = 64  # below this extent a block of 16 x 16 leaves fewer threads idle than one of 64 x 64
 
@@ -47,12 +45,6 @@ def refusals(request: Request) -> tuple[Refusal, ...]:
     reasons = [*_shape_refusals(request, found), *_placement_refusals(request, found)]
     if not reasons:
         shape = choose_shape(request, found)
-        rows = ceil_div(_extent(request, found.row.extent), shape.rows)
-        batches = sympy.Mul(*(_extent(request, index.extent) for index in found.batch))
-        for axis, names, blocks in (("y", found.row.name, rows), ("z", _names(found.batch), batches)):
-            if bounds(blocks, dict(request.context.ranges))[1] > request.target.grid_yz:
-                limit = request.target.grid_yz
-                reasons.append(Refusal(f"{names} may need more than {limit} blocks along {axis}"))
         for operand in staged(request, found):
             memory = request.context.spec.array(operand.read.array).memory
             width = tile_extent(operand, shape, operand.fast, found)
@@ -130,10 +122,6 @@ def tile_extent(operand: Operand, shape: Shape, name: str, found: Contraction) -
     if name == found.depth.name:
         return shape.step
     return shape.rows if name == found.row.name else shape.columns
-
-
-def _names(indices: tuple[Index, ...]) -> str:
-    return ", ".join(index.name for index in indices)
 
 
 def _extent(request: Request, extent: Expr) -> Integer:

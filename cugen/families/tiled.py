@@ -5,8 +5,9 @@ from __future__ import annotations
 from dataclasses import replace
 
 from cugen.families.base import Family, Request
+from cugen.families.blocks import Blocks, define, lay_blocks, limit
 from cugen.families.contraction import Contraction, Operand, recognise
-from cugen.families.grid import divides, unfold
+from cugen.families.grid import divides
 from cugen.families.kernels import assemble, new_lowering, tile_bytes
 from cugen.families.statements import lower_statements
 from cugen.families.tile_shape import Shape, choose_shape, refusals, staged, tile_extent
@@ -66,12 +67,13 @@ class _Builder:
 
     def kernel(self) -> Kernel:
         found, shape = self.found, self.shape
-        grid = (
+        counts = [
             ceil_div(self.extents[found.column.name], shape.columns),
             ceil_div(self.extents[found.row.name], shape.rows),
-            _product([self.extents[index.name] for index in found.batch]),
-        )
-        indices = self._indices(grid)
+            *(self.extents[index.name] for index in found.batch),
+        ]
+        blocks = lay_blocks(counts, self.lowering, self.request.target)
+        indices = self._indices(blocks)
         declarations = self._declarations()
         sums, running = self._sums()
         walk = self._walk(running)
@@ -83,7 +85,9 @@ class _Builder:
             ("walk", (walk,)),
             ("results", results),
         )
-        kernel = assemble(self.request, self.lowering, "tiled", parts, grid, (shape.threads_x, shape.threads_y, 1))
+        kernel = assemble(
+            self.request, self.lowering, "tiled", parts, blocks.grid, (shape.threads_x, shape.threads_y, 1)
+        )
         reason = (
             f"a sum of products over {found.depth.name}: {shape.rows} x {shape.columns} of the output in each block, "
             f"{shape.thread_rows} x {shape.thread_columns} in each thread, {shape.step} of {found.depth.name} staged"
@@ -92,19 +96,17 @@ class _Builder:
 
     # Where the block and the thread stand
 
-    def _indices(self, grid: tuple[Integer, Integer, Integer]) -> tuple[Node, ...]:
+    def _indices(self, blocks: Blocks) -> tuple[Node, ...]:
         lowering, found, shape = self.lowering, self.found, self.shape
         nodes: list[Node] = []
         self.tx = self._builtin("threadIdx.x", "tx", shape.threads_x, nodes)
         self.ty = self._builtin("threadIdx.y", "ty", shape.threads_y, nodes)
-        block_x, block_y = symbol("blockIdx.x"), symbol("blockIdx.y")
-        lowering.ranges[block_x] = (0, max(bounds(grid[0], lowering.ranges)[1] - 1, 0))
-        lowering.ranges[block_y] = (0, max(bounds(grid[1], lowering.ranges)[1] - 1, 0))
-        if found.batch:
-            block_z = symbol("blockIdx.z")
-            lowering.ranges[block_z] = (0, max(bounds(grid[2], lowering.ranges)[1] - 1, 0))
-            extents = [self.extents[index.name] for index in found.batch]
-            nodes += unfold(lowering, found.batch, extents, block_z)
+        block_x, block_y, *places = blocks.places
+        for index, place in zip(found.batch, places, strict=True):
+            node = define(index.name, place, lowering)
+            limit(node.index, self.extents[index.name], lowering)
+            lowering.symbols[index.name] = node.index.symbol
+            nodes.append(node)
         row0 = self._define(f"{found.row.name}0", block_y * shape.rows, nodes)
         column0 = self._define(f"{found.column.name}0", block_x * shape.columns, nodes)
         self.origin = {found.row.name: row0, found.column.name: column0}

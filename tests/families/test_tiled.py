@@ -57,6 +57,11 @@ def test_an_operand_kept_in_global_memory_is_read_there(made):
     assert "+= As[ty][" in source
 
 
+def test_blocks_of_a_product_of_any_size_are_numbered_along_x_alone(planned):
+    assert [str(extent) for extent in planned(product(m="dynamic")).grid[1:]] == ["1", "1"]
+    assert [str(extent) for extent in planned(product(m="{range: [1, 4096]}")).grid[1:]] != ["1", "1"]
+
+
 def test_two_operands_in_global_memory_leave_nothing_to_stage(reasons):
     found = reasons("tiled", product(a=", memory: global", b=", memory: global"))
     assert any("stages at least one operand" in refusal.reason for refusal in found)
