@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from cugen.spec.diagnostics import Reporter
@@ -10,7 +10,7 @@ from cugen.spec.expressions import Expr, Span
 from cugen.spec.linear import Form, linear_form, text_of
 from cugen.spec.model import Array, Param
 from cugen.spec.proof import never_negative
-from cugen.spec.syntax import NameNode, Node, SubscriptNode, walk
+from cugen.spec.syntax import NameNode, Node, StatementNode, SubscriptNode, walk
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,6 +35,33 @@ def evidence(nodes: Iterable[Node], index: str, arrays: Mapping[str, Array]) -> 
                 if isinstance(subscript, NameNode) and subscript.name == index:
                     found.append(Evidence(part.array, dimension, extent, subscript.span))
     return found
+
+
+def evidence_of_readers(
+    temporary: str, dimension: int, readers: Sequence[StatementNode], arrays: Mapping[str, Array]
+) -> list[Evidence]:
+    """What later statements tell of a temporary's dimension: where they read it at a bare index, that index's uses."""
+    found: list[Evidence] = []
+    for position, reader in enumerate(readers):
+        for name in _bare_at(temporary, dimension, reader.value):
+            uses = evidence((reader.target, reader.value), name, arrays)
+            if not uses and isinstance(reader.target, SubscriptNode):
+                places = [place for place, node in enumerate(reader.target.subscripts) if _is(node, name)]
+                for place in places:
+                    uses += evidence_of_readers(reader.target.array, place, readers[position + 1 :], arrays)
+            found += uses
+    return found
+
+
+def _bare_at(array: str, dimension: int, value: Node) -> dict[str, None]:
+    """The indices that stand alone at a dimension where an array is read."""
+    reads = [part for part in walk(value) if isinstance(part, SubscriptNode) and part.array == array]
+    subscripts = [read.subscripts[dimension] for read in reads if dimension < len(read.subscripts)]
+    return {subscript.name: None for subscript in subscripts if isinstance(subscript, NameNode)}
+
+
+def _is(node: Node, name: str) -> bool:
+    return isinstance(node, NameNode) and node.name == name
 
 
 class Extents:

@@ -49,10 +49,10 @@ def resolve_compute(
     elaborator.broken.update(dict.fromkeys(declarations.broken))
     names = (*params, *elaborator.scalars, *elaborator.arrays, *_define_later(elaborator, statements))
     resolved: list[Statement] = []
-    for node in statements:
+    for position, node in enumerate(statements):
         target = node.target.name if isinstance(node.target, NameNode) else node.target.array
         was_known = target in elaborator.arrays
-        statement = resolve_statement(elaborator, node, names)
+        statement = resolve_statement(elaborator, node, names, statements[position + 1 :])
         elaborator.later.pop(target, None)
         if statement is not None:
             resolved.append(statement)

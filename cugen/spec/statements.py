@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from dataclasses import replace
 
 from cugen.spec.bindings import Bound, Scope
 from cugen.spec.elaborate import Elaborator
 from cugen.spec.expressions import Const, Expr, Index, IndexValue, Op
-from cugen.spec.extents import evidence
+from cugen.spec.extents import evidence, evidence_of_readers
 from cugen.spec.model import Array, Statement
 from cugen.spec.names import name_problem
 from cugen.spec.rewriting import FinalNames
@@ -19,10 +19,13 @@ from cugen.spec.types import INT64
 _READ_ONLY = {"constant": "constant memory", "readonly": "the read-only cache"}
 
 
-def resolve_statement(elaborator: Elaborator, node: StatementNode, names: Collection[str]) -> Statement | None:
+def resolve_statement(
+    elaborator: Elaborator, node: StatementNode, names: Collection[str], later: Sequence[StatementNode] = ()
+) -> Statement | None:
     """The statement, and in `elaborator.arrays` the temporary that it defines; None after a finding.
 
-    `names` are the spec's other names, which no bound index may get."""
+    `names` are the spec's other names, which no bound index may get; `later` are the statements that follow, whose
+    reads may tell how far a temporary reaches."""
     before = len(elaborator.report.diagnostics)
     target = node.target
     name = target.name if isinstance(target, NameNode) else target.array
@@ -34,6 +37,9 @@ def resolve_statement(elaborator: Elaborator, node: StatementNode, names: Collec
     bounds: dict[str, Bound] = {}
     for index in indices:
         uses = evidence([target, node.value], index.name, elaborator.arrays)
+        if not uses and array is None:
+            places = [place for place, part in enumerate(subscripts) if part == index]
+            uses = [use for at in places for use in evidence_of_readers(name, at, later, elaborator.arrays)]
         extent = elaborator.extents.of(index.name, uses, index.span)
         bare = any(isinstance(part, NameNode) and part.name == index.name for part in subscripts)
         bounds[index.name] = Bound(index.name, Const(1, INT64) if extent is None else extent, bare)

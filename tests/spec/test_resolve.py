@@ -245,3 +245,26 @@ def test_deeply_nested_conditions_take_no_time_that_doubles_with_each_level(comp
     for _ in range(40):
         nested = f"where({nested}, i > 1, i > 2)"
     assert compute(f"y[i] = where({nested}, 1, 0) + where({nested}, x[i], 0)", x="8", y="8").codes == []
+
+
+def extents(spec, temporary: str) -> list[object]:
+    return [getattr(extent, "value", extent) for extent in spec.array(temporary).shape]
+
+
+def test_a_temporary_reaches_as_far_as_its_readers_bare_indices_run(compute):
+    found = compute("t[i, j] = x[i, j + 2] + x[i, j + 1]\ny[i, j] = t[i, j] * 2", x="8, 9", y="8, 7")
+    assert extents(found.spec, "t") == [8, 7]
+
+
+def test_a_temporary_learns_its_extent_through_another_temporary(compute):
+    found = compute("t[i] = x[i + 1]\nu[k] = t[k] + x[k + 1]\ny[j] = u[j]", x="8", y="7")
+    assert (extents(found.spec, "t"), extents(found.spec, "u")) == ([7], [7])
+
+
+def test_readers_that_disagree_on_a_temporarys_extent_are_told_apart(compute):
+    found = compute("t[i] = x[i + 1]\ny[j] = t[j]\nz[j] = t[j]", x="8", y="7", z="6")
+    assert "CG1302" in found.codes
+
+
+def test_a_temporary_that_no_reader_bounds_asks_for_an_extent(compute):
+    assert compute("t[i] = x[i + 1]\ny[j] = t[2 * j]", x="8", y="3").codes == ["CG1301"]
