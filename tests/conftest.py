@@ -2,11 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import pytest
+import yaml
 from hypothesis import settings
+
+from cugen.spec.load import load_text
+from cugen.spec.model import Spec
+from cugen.spec.types import DTYPES
 
 # A slow machine is no failure, and what fails here must fail again elsewhere. `--hypothesis-profile=search` looks
 # for what nobody has seen yet.
@@ -52,3 +59,113 @@ def golden_part(golden: Golden) -> Part:
         golden(path, f"{before}{found}{text}{end}{after}")
 
     return compare
+
+
+# Sizes (M, N): one element, primes, one less and one more than the tiles, all divisible, known at launch alone.
+_SHAPES: Mapping[str, tuple[tuple[int, int], ...]] = {
+    "one": ((1, 1),),
+    "prime": ((37, 131),),
+    "below": ((31, 255),),
+    "above": ((33, 257),),
+    "even": ((64, 256),),
+    "bounded": ((8, 8), (40, 264)),
+    "dynamic": ((0, 0), (1, 1), (3, 0), (37, 131), (64, 256)),
+}
+_PARAMS = {"bounded": "{range: [8, 300], multiple_of: 8}", "dynamic": "dynamic"}
+_BOUNDARIES = ("zero", "clamp", "wrap", "reflect", "{value: 1}")
+
+
+@dataclass(frozen=True)
+class OperatorCase:
+    """One operator of `data/operators.yaml` for an element type and a class of shapes."""
+
+    operator: Mapping[str, Any]
+    dtype: str
+    shape: str
+    boundary: str
+
+    def __str__(self) -> str:
+        return f"{self.operator['name']}-{self.dtype}-{self.shape}"
+
+    def spec(self) -> Spec:
+        (m, n), *_ = _SHAPES[self.shape]
+        params = {"M": _PARAMS.get(self.shape, m), "N": _PARAMS.get(self.shape, n)}
+        result = "int32" if self.dtype == "bool" else self.dtype
+        lines = ["cugen: 1", f"kernel: {self.operator['name']}", "params:"]
+        lines += [f"  {name}: {value}" for name, value in params.items()]
+        lines.append("arrays:")
+        for name, text in self.operator["arrays"].items():
+            for mark, value in (("$T", self.dtype), ("$O", result), ("$B", self.boundary)):
+                text = text.replace(mark, value)
+            shape, dtype, *more = text.split("; ")
+            lines.append(f"  {name}: {{{', '.join([f'shape: {shape}', f'dtype: {dtype}', *more])}}}")
+        indices = [f"  {name}: {extent}" for name, extent in self.operator.get("indices", {}).items()]
+        lines += ["indices:", *indices] if indices else []
+        lines += ["compute: |", *(f"  {line}" for line in self.operator["compute"].strip().split("\n"))]
+        (spec,) = load_text("\n".join(lines))
+        return spec
+
+    def sizes(self) -> Iterator[dict[str, int]]:
+        """The values of the dynamic params, one after another."""
+        for m, n in _SHAPES[self.shape]:
+            if self.shape not in _PARAMS:
+                yield {}
+            elif (m and n) or not self.operator.get("nonempty"):
+                yield {"M": m, "N": n}
+
+
+def _operator_cases() -> list[OperatorCase]:
+    """Every operator for every type that it has a meaning for and every class of shapes."""
+    operators = yaml.safe_load((Path(__file__).parent / "data" / "operators.yaml").read_text())
+    kinds = {"floats": lambda dtype: dtype.is_float, "integers": lambda dtype: dtype.is_integer}
+    return [
+        OperatorCase(operator, name, shape, _BOUNDARIES[(place + number) % len(_BOUNDARIES)])
+        for operator in operators
+        for place, (name, dtype) in enumerate(DTYPES.items())
+        if kinds.get(operator.get("types", ""), lambda dtype: True)(dtype)
+        for number, shape in enumerate(_SHAPES)
+    ]
+
+
+def _covering(cases: list[OperatorCase]) -> list[OperatorCase]:
+    """A few of them for each operator, which together meet every type with every class of shapes."""
+    wanted = {(case.dtype, case.shape): None for case in cases}
+    by_operator: dict[str, list[OperatorCase]] = {}
+    for case in cases:
+        by_operator.setdefault(case.operator["name"], []).append(case)
+    chosen: list[OperatorCase] = []
+    while wanted:
+        for own in by_operator.values():
+            case = next((c for c in own if (c.dtype, c.shape) in wanted), None)
+            if case is not None:
+                chosen.append(case)
+                del wanted[case.dtype, case.shape]
+    return chosen
+
+
+def _pairs(cases: list[OperatorCase]) -> list[OperatorCase]:
+    """For each operator, a case for every type and one for every class of shapes."""
+    chosen: list[OperatorCase] = []
+    met: dict[tuple[str, str], None] = {}
+    for case in cases:
+        name = case.operator["name"]
+        turn = list(_SHAPES)[list(DTYPES).index(case.dtype) % len(_SHAPES)] == case.shape
+        if turn and ((name, case.dtype) not in met or (name, case.shape) not in met):
+            met |= {(name, case.dtype): None, (name, case.shape): None}
+            chosen.append(case)
+    return chosen
+
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    """`operator_case`: on a GPU every case; else one for every pair of operator and type, of operator and shape, and of
+    type and shape, the last of them without the mark `slow`."""
+    if "operator_case" in metafunc.fixturenames:
+        cases = _operator_cases()
+        quick = {str(case) for case in _covering(cases)}
+        if "gpu" not in metafunc.module.__name__:
+            some = {str(case) for case in _pairs(cases)} | quick
+            cases = [case for case in cases if str(case) in some]
+        params = [
+            pytest.param(case, id=str(case), marks=() if str(case) in quick else pytest.mark.slow) for case in cases
+        ]
+        metafunc.parametrize("operator_case", params)

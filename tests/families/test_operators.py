@@ -1,0 +1,14 @@
+"""The common operators for every type and every class of shapes, against the reference."""
+
+from __future__ import annotations
+
+from cugen.kernel import generate
+from cugen.run.cpu import CpuDevice
+from cugen.run.verify import verify
+
+
+def test_an_operator_equals_its_reference(operator_case):
+    kernel = generate(operator_case.spec(), analysis=False)
+    for sizes in operator_case.sizes():
+        run = verify(kernel.spec, kernel.source, kernel.manifest, CpuDevice(), params=sizes)
+        assert run.verification.passed, "\n".join([f"at {sizes}:", *run.verification.messages, kernel.source])
