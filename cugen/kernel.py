@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from cugen.run.callable import Compiled
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Kernel:
     """`source` is the text of <stem>.cu, `header` of <stem>.h; `manifest` is what <stem>.json says."""
 
@@ -30,7 +30,11 @@ class Kernel:
     source: str
     header: str
     manifest: Manifest
-    remarks: Remarks = field(default=Remarks(), repr=False)
+    remarks: Remarks = field(default=Remarks())
+
+    def __repr__(self) -> str:
+        families = ", ".join(kernel.family for kernel in self.plan.kernels)
+        return f"<Kernel {self.name} for {self.spec.target}: {families}>"
 
     @property
     def name(self) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
@@ -22,7 +23,7 @@ from cugen.targets import device as known_device
 from cugen.targets.target import Cache
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class LaunchReport:
     """One launch: its accesses in the order of the source, and its facts.
 
@@ -33,6 +34,11 @@ class LaunchReport:
     accesses: tuple[AccessReport, ...]
     facts: Facts
     branches: tuple[str, ...]  # the text of each of the facts' branches
+
+    def __repr__(self) -> str:
+        verdicts = Counter(access.verdict for access in self.accesses)
+        found = ", ".join(f"{count} {verdict}" for verdict, count in verdicts.items())
+        return f"<LaunchReport {self.kernel}: {len(self.accesses)} accesses, {found}>"
 
     @property
     def sentences(self) -> tuple[Sentence, ...]:
@@ -66,12 +72,15 @@ class LaunchReport:
         }
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Report:
     """All launches of a kernel, in order."""
 
     kernel: str
     kernels: tuple[LaunchReport, ...]
+
+    def __repr__(self) -> str:
+        return f"<Report {self.kernel}: {', '.join(map(repr, self.kernels))}>"
 
     def to_dict(self) -> dict[str, Any]:
         """For JSON."""

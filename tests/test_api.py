@@ -96,3 +96,8 @@ def test_a_refused_spec_raises_with_all_its_findings(tmp_path: Path) -> None:
     with pytest.raises(cugen.SpecError) as caught:
         cugen.load(path)
     assert len(caught.value.diagnostics) == 4
+
+
+def test_specs_kernels_and_reports_show_themselves_in_a_line(kernel):
+    shown = [repr(kernel.spec), repr(kernel), repr(cugen.analyze(kernel))]
+    assert all("product" in text and len(text) < 120 and "\n" not in text for text in shown)

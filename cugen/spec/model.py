@@ -140,7 +140,7 @@ class Check:
     spans: tuple[tuple[str, Span], ...] = field(default=(), compare=False)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class Spec:
     """One kernel. `schedules` maps an output's name, or "" for all of them, to what was fixed for it."""
 
@@ -156,8 +156,11 @@ class Spec:
     check: Check = Check()
     variant: tuple[tuple[str, int | float | str | bool], ...] = ()
     file: str = field(default="", compare=False)  # the file's name, without its folder
-    text: str = field(default="", compare=False, repr=False)  # the file's text, for quoting lines
+    text: str = field(default="", compare=False)  # the file's text, for quoting lines
     dependencies: tuple[str, ...] = field(default=(), compare=False)  # paths of the files that were read
+
+    def __repr__(self) -> str:
+        return f"<Spec {self.kernel} for {self.target}: {'; '.join(s.text for s in self.statements)}>"
 
     def array(self, name: str) -> Array:
         return next(a for a in self.arrays if a.name == name)
