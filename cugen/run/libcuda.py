@@ -50,35 +50,35 @@ class Driver:
     def context(self) -> Iterator[tuple[int, int]]:
         """The handle and the GPU of the current context; where there is none, GPU 0's primary one for the while."""
         handle = ctypes.c_void_p()
-        self._do("cuCtxGetCurrent", ctypes.byref(handle))
+        self.call("cuCtxGetCurrent", ctypes.byref(handle))
         pushed = not handle.value
         if pushed:
             handle = self._primary(0)
-            self._do("cuCtxPushCurrent_v2", handle)
+            self.call("cuCtxPushCurrent_v2", handle)
         try:
             ordinal = ctypes.c_int()
-            self._do("cuCtxGetDevice", ctypes.byref(ordinal))
+            self.call("cuCtxGetDevice", ctypes.byref(ordinal))
             yield int(handle.value or 0), ordinal.value
         finally:
             if pushed:
-                self._do("cuCtxPopCurrent_v2", ctypes.byref(ctypes.c_void_p()))
+                self.call("cuCtxPopCurrent_v2", ctypes.byref(ctypes.c_void_p()))
 
     def capability(self, ordinal: int) -> str:
         """Such as "sm_90"."""
-        return f"sm_{self._figure(_MAJOR, ordinal)}{self._figure(_MINOR, ordinal)}"
+        return f"sm_{self.figure(_MAJOR, ordinal)}{self.figure(_MINOR, ordinal)}"
 
     def limits(self, ordinal: int) -> Limits:
         name = ctypes.create_string_buffer(256)
-        self._do("cuDeviceGetName", name, 256, ordinal)
-        block = [self._figure(attribute, ordinal) for attribute in _BLOCK]
-        grid = [self._figure(attribute, ordinal) for attribute in _GRID]
+        self.call("cuDeviceGetName", name, 256, ordinal)
+        block = [self.figure(attribute, ordinal) for attribute in _BLOCK]
+        grid = [self.figure(attribute, ordinal) for attribute in _GRID]
         return Limits(
             device=name.value.decode(errors="replace"),
-            threads=self._figure(_THREADS, ordinal),
+            threads=self.figure(_THREADS, ordinal),
             block=(block[0], block[1], block[2]),
             grid=(grid[0], grid[1], grid[2]),
-            shared_bytes=self._figure(_SHARED_OPT_IN, ordinal),
-            registers=self._figure(_REGISTERS, ordinal),
+            shared_bytes=self.figure(_SHARED_OPT_IN, ordinal),
+            registers=self.figure(_REGISTERS, ordinal),
         )
 
     def ordinal_of(self, address: int) -> int:
@@ -89,37 +89,37 @@ class Driver:
 
     def load(self, image: bytes) -> int:
         module = ctypes.c_void_p()
-        self._do("cuModuleLoadData", ctypes.byref(module), image)
+        self.call("cuModuleLoadData", ctypes.byref(module), image)
         return int(module.value or 0)
 
     def function(self, module: int, name: str) -> int:
         function = ctypes.c_void_p()
-        self._do("cuModuleGetFunction", ctypes.byref(function), ctypes.c_void_p(module), name.encode())
+        self.call("cuModuleGetFunction", ctypes.byref(function), ctypes.c_void_p(module), name.encode())
         return int(function.value or 0)
 
     def symbol(self, module: int, name: str) -> int:
         """The address of a `__constant__` variable."""
         address, size = ctypes.c_uint64(), ctypes.c_size_t()
-        self._do(
+        self.call(
             "cuModuleGetGlobal_v2", ctypes.byref(address), ctypes.byref(size), ctypes.c_void_p(module), name.encode()
         )
         return int(address.value)
 
     def allow_dynamic_shared(self, function: int, size: int) -> None:
-        self._do("cuFuncSetAttribute", ctypes.c_void_p(function), _DYNAMIC_SHARED, ctypes.c_int(size))
+        self.call("cuFuncSetAttribute", ctypes.c_void_p(function), _DYNAMIC_SHARED, ctypes.c_int(size))
 
     def allocate(self, size: int, stream: int) -> int:
         """Memory that is there for what follows on `stream`; nothing waits."""
         address = ctypes.c_uint64()
-        self._do("cuMemAllocAsync", ctypes.byref(address), ctypes.c_size_t(size), ctypes.c_void_p(stream))
+        self.call("cuMemAllocAsync", ctypes.byref(address), ctypes.c_size_t(size), ctypes.c_void_p(stream))
         return int(address.value)
 
     def free(self, address: int, stream: int) -> None:
-        self._do("cuMemFreeAsync", ctypes.c_uint64(address), ctypes.c_void_p(stream))
+        self.call("cuMemFreeAsync", ctypes.c_uint64(address), ctypes.c_void_p(stream))
 
     def copy(self, target: int, source: int, size: int, stream: int) -> None:
         """From device to device."""
-        self._do(
+        self.call(
             "cuMemcpyDtoDAsync_v2",
             ctypes.c_uint64(target),
             ctypes.c_uint64(source),
@@ -129,7 +129,7 @@ class Driver:
 
     def upload(self, target: int, content: bytes, stream: int) -> None:
         """From pageable memory: the driver has taken its own copy when this returns."""
-        self._do(
+        self.call(
             "cuMemcpyHtoDAsync_v2",
             ctypes.c_uint64(target),
             content,
@@ -149,7 +149,7 @@ class Driver:
         """Each of `arguments` is one parameter's bytes, in its own size."""
         values = [ctypes.create_string_buffer(content, len(content)) for content in arguments]
         pointers = (ctypes.c_void_p * max(1, len(values)))(*map(ctypes.addressof, values))
-        self._do(
+        self.call(
             "cuLaunchKernel",
             ctypes.c_void_p(function),
             *map(ctypes.c_uint, (*grid, *block, shared_bytes)),
@@ -167,12 +167,14 @@ class Driver:
             self._retained[ordinal] = handle
         return self._retained[ordinal]
 
-    def _figure(self, attribute: int, ordinal: int) -> int:
+    def figure(self, attribute: int, ordinal: int) -> int:
+        """One of CU_DEVICE_ATTRIBUTE_*."""
         value = ctypes.c_int()
-        self._do("cuDeviceGetAttribute", ctypes.byref(value), attribute, ordinal)
+        self.call("cuDeviceGetAttribute", ctypes.byref(value), attribute, ordinal)
         return value.value
 
-    def _do(self, function: str, *arguments: Any) -> None:
+    def call(self, function: str, *arguments: Any) -> None:
+        """Any function of the driver, by its name in libcuda."""
         status = getattr(self._library, function)(*arguments)
         if status:
             raise RunError(DEVICE_FAULT, f"{function} failed: {self._words(status)}")
