@@ -100,11 +100,17 @@ class NodePrinter(ValuePrinter):
 
     def component(self, part: Component) -> str:
         """`x4.at[v]`, as it is stored."""
-        return f"{part.vector.name}.at[{self.integer(part.place)}]"
+        return f"{self.vector(part.vector)}.at[{self.integer(part.place)}]"
+
+    def vector(self, vector: Vector) -> str:
+        """`x4`, or `x4[u]` of a row of them."""
+        return vector.name if vector.place is None else f"{vector.name}[{self.integer(vector.place)}]"
 
     def _print(self, expr: Expr) -> tuple[str, int]:
         if isinstance(expr, Component):
             return widened(self.component(expr), expr.vector.element), _ATOM
+        if isinstance(expr, Vector):
+            return self.vector(expr), _ATOM
         if isinstance(expr, Shuffled):
             return self._shuffled(expr), _ATOM
         return super()._print(expr)
@@ -116,7 +122,9 @@ class NodePrinter(ValuePrinter):
 
     def let(self, node: Let) -> str:
         if isinstance(node.local, Vector):
-            return f"{self._vector_type(node.local.element, node.local.width)} {node.local.name}"
+            count = f"[{node.local.count}]" if node.local.count else ""
+            zeros = "" if node.value is None else " = {}"
+            return f"{self._vector_type(node.local.element, node.local.width)} {node.local.name}{count}{zeros}"
         kind = c_name(node.local.dtype)
         self._declared(node.local)
         if node.value is None:
@@ -129,7 +137,10 @@ class NodePrinter(ValuePrinter):
         dtype = node.access.array.dtype
         if node.access.width > 1:
             kind = self._vector_type(dtype, node.access.width)
-            return f"const auto {node.local.name} = *reinterpret_cast<const {kind}*>(&{self.place(node.access)})"
+            target = f"const auto {node.local.name}"
+            if isinstance(node.local, Vector) and node.local.place is not None:
+                target = self.vector(node.local)
+            return f"{target} = *reinterpret_cast<const {kind}*>(&{self.place(node.access)})"
         value = widened(self._stored(node.access), dtype)
         if node.guard is not None and node.otherwise is not None:
             value = f"{self.integers.guard(node.guard)} ? {value} : {self.branch(node.otherwise)}"
@@ -161,6 +172,8 @@ class NodePrinter(ValuePrinter):
             element = node.local.vector.element
             if isinstance(node.value, Component) and node.value.vector.element == element:
                 return f"{self.component(node.local)} = {self.component(node.value)}"
+            if isinstance(node.value, Element) and node.value.access.array.dtype == element:
+                return f"{self.component(node.local)} = {self._stored(node.value.access)}"
             return f"{self.component(node.local)} = {narrowed(self.print(node.value), element)}"
         return self.assignment(node.local.name, node.value)
 

@@ -82,10 +82,18 @@ class Element(Local):
 
 @dataclass(frozen=True, slots=True)
 class Vector(Local):
-    """`width` consecutive elements in registers, which one access loads or stores: `Vector<float, 4> x4`."""
+    """`width` consecutive elements in registers, which one access loads or stores: `Vector<float, 4> x4`.
+
+    `count` of them make a row of vectors, declared at once: `Vector<float, 4> x4[2]`; `place` says which of the row."""
 
     element: DType  # as stored
     width: int
+    count: int = 0
+    place: Integer | None = None
+
+    def one(self, place: Integer) -> Vector:
+        """One vector of the row."""
+        return Vector(self.name, self.dtype, self.element, self.width, 0, place)
 
     def component(self, place: Integer) -> Component:
         return Component(self.name, self.dtype, self, place)
@@ -174,7 +182,8 @@ class Define:
 
 @dataclass(frozen=True, slots=True)
 class Let:
-    """Introduces a local with its first value; `mutable` where assignments follow; None leaves it to them."""
+    """Introduces a local with its first value; `mutable` where assignments follow; None leaves it to them. Vectors
+    start without a value, or with zeros."""
 
     local: Local
     value: Expr | None
@@ -184,7 +193,7 @@ class Let:
 @dataclass(frozen=True, slots=True, eq=False)
 class Load:
     """Introduces a local with an element of memory, or with `otherwise` where the guard fails; a `Vector` with all that
-    a wide access reads."""
+    a wide access reads. One of a row of vectors was introduced before, and is assigned."""
 
     local: Local
     access: Access

@@ -181,7 +181,19 @@ def test_components_of_vectors(text):
     assert text(Assign(x4.component(K), Const(1, FLOAT32))) == ["x4.at[k] = 1.0f;"]
     assert text(Assign(h4.component(K), h4.component(ROW))) == ["h4.at[k] = h4.at[row];"]
     assert text(Assign(h4.component(K), x4.component(ROW))) == ["h4.at[k] = __float2half_rn(x4.at[row]);"]
+    assert text(Assign(h4.component(K), Element.of(at(H, ROW)))) == ["h4.at[k] = H[row];"]
     assert text(Store(at(A, ROW, kind="store", width=4), x4)) == ["*reinterpret_cast<Vector<float, 4>*>(&A[row]) = x4;"]
+
+
+def test_rows_of_vectors(text):
+    row = Vector("x4", FLOAT32, FLOAT32, 4, count=2)
+    assert text(Let(row, None)) == ["Vector<float, 4> x4[2];"]
+    assert text(Let(row, Const(0, FLOAT32))) == ["Vector<float, 4> x4[2] = {};"]
+    load = Load(row.one(K), at(A, ROW, width=4))
+    assert text(load) == ["x4[k] = *reinterpret_cast<const Vector<float, 4>*>(&A[row]);"]
+    assert text(Assign(X, row.one(K).component(integer(3)))) == ["x = x4[k].at[3];"]
+    store = Store(at(A, ROW, kind="store", width=4), row.one(K))
+    assert text(store) == ["*reinterpret_cast<Vector<float, 4>*>(&A[row]) = x4[k];"]
 
 
 def test_what_is_said_of_an_access_stands_above_its_node(text):
