@@ -31,6 +31,7 @@ COMMANDS = {
     "run": "generate, compile, run, and compare with the NumPy reference",
     "inspect": "show everything known about one kernel",
     "explain": "say what a diagnostic means, with a spec that shows it and one that cures it",
+    "bench": "time kernels on the GPU beside a device copy, and beside PyTorch and CuPy",
     "doctor": "say what this machine can do, and what mends each lack",
     "config": "print paths for build systems",
 }

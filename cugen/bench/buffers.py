@@ -1,0 +1,179 @@
+"""Sets of buffers for one kernel: equal contents in different memory, canaries round every array."""
+
+from __future__ import annotations
+
+import math
+import zlib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from cugen.bench.session import Session
+from cugen.plan.manifest import ArrayArgument, Manifest
+from cugen.reference.storage import numpy_dtype
+from cugen.run.buffers import CANARY, CANARY_BYTES, poison
+from cugen.run.gathers import gather_ranges
+from cugen.run.sizes import evaluate, evaluate_all
+from cugen.spec.model import Spec
+from cugen.spec.types import DTYPES, DType, Kind
+
+CACHES = 3  # sets exceed the L2 cache by this factor together
+MOST_SETS = 64
+_SHARE = 0.4  # of the free memory that sets may take
+_INTEGERS = 100  # as `cugen run` draws them: -100 .. 100, 0 .. 200 where unsigned
+
+
+@dataclass(frozen=True)
+class Place:
+    """One array in every set: `offset` from the set's start. `strides` count elements."""
+
+    argument: ArrayArgument
+    dtype: DType
+    shape: tuple[int, ...]
+    strides: tuple[int, ...]
+    elements: int
+    offset: int
+
+    @property
+    def bytes(self) -> int:
+        return self.elements * self.dtype.bytes
+
+    @property
+    def logical_bytes(self) -> int:
+        """Without the gaps of a pitch."""
+        return math.prod(self.shape) * self.dtype.bytes
+
+    @property
+    def gaps(self) -> int:
+        return self.elements - min(self.elements, math.prod(self.shape))
+
+
+@dataclass(frozen=True)
+class DeviceArray:
+    """A view of device memory that every library understands."""
+
+    address: int
+    place: Place
+
+    @property
+    def __cuda_array_interface__(self) -> dict[str, Any]:
+        width = self.place.dtype.bytes
+        return {
+            "shape": self.place.shape,
+            "strides": tuple(stride * width for stride in self.place.strides),
+            "typestr": typestr(self.place.dtype),
+            "data": (self.address, False),
+            "version": 3,
+            "stream": None,
+        }
+
+    @property
+    def dtype(self) -> str:
+        return self.place.dtype.name
+
+
+def typestr(dtype: DType) -> str:
+    """As NumPy spells a type; raw bytes for those it doesn't know."""
+    if dtype.name in ("bfloat16", "float8_e4m3", "float8_e5m2"):
+        return f"<V{dtype.bytes}"
+    return np.dtype(numpy_dtype(dtype)).str
+
+
+class Buffers:
+    """`count` sets of a kernel's arrays. Inputs are random; outputs are poisoned until something writes them."""
+
+    def __init__(self, session: Session, spec: Spec, manifest: Manifest, params: Mapping[str, int], seed: int) -> None:
+        self._session = session
+        self.params = dict(params)
+        self.places, size = _layout(manifest, params)
+        self.set_bytes = size
+        self.moved_bytes = sum(p.logical_bytes * (2 if p.argument.role == "inout" else 1) for p in self.places)
+        self.written_bytes = sum(p.logical_bytes for p in self.places if p.argument.role != "input")
+        wanted = max(2, min(MOST_SETS, -(-CACHES * session.l2_bytes // max(self.held_bytes, 1))))
+        self.count = max(1, min(wanted, int(_SHARE * session.free_bytes()) // size))
+        self._ranges = gather_ranges(spec, params)
+        self._start = session.allocate(size * self.count)
+        self._draw(seed)
+
+    @property
+    def held_bytes(self) -> int:
+        return sum(place.bytes for place in self.places)
+
+    @property
+    def exceeds_the_cache(self) -> bool:
+        """Whether going round all sets leaves nothing of the first in the cache."""
+        return self.held_bytes * self.count >= CACHES * self._session.l2_bytes
+
+    def release(self) -> None:
+        self._session.release(self._start)
+
+    def start(self, number: int) -> int:
+        """The address of a set."""
+        return self._start + number * self.set_bytes
+
+    def address(self, name: str, number: int = 0) -> int:
+        return self.start(number) + self.place(name).offset
+
+    def place(self, name: str) -> Place:
+        return next(p for p in self.places if p.argument.name == name)
+
+    def arrays(self, number: int) -> dict[str, DeviceArray]:
+        """What a call takes, for one set."""
+        return {p.argument.name: DeviceArray(self.start(number) + p.offset, p) for p in self.places}
+
+    def refresh(self, number: int) -> None:
+        """Inouts of a set as they were drawn."""
+        for place in self.places:
+            if place.argument.role == "inout":
+                self._fill(place, number)
+
+    def _draw(self, seed: int) -> None:
+        self._seed = seed
+        self._session.set_bytes(self._start, CANARY, self.set_bytes)
+        for place in self.places:
+            if place.argument.role == "output":
+                pattern = poison(place.dtype, 1).view(np.uint8)
+                self._repeat(self.start(0) + place.offset, pattern, place.elements)
+            else:
+                self._fill(place, 0)
+        for number in range(1, self.count):
+            self._session.copy(self.start(number), self._start, self.set_bytes)
+        self._session.synchronize()
+
+    def _fill(self, place: Place, number: int) -> None:
+        name, dtype = place.argument.name, place.dtype
+        whole = not dtype.is_float
+        span = (-1, 1) if dtype.is_float else (-_INTEGERS, _INTEGERS)
+        if dtype.kind is Kind.UINT:
+            span = (0, 2 * _INTEGERS)
+        if dtype.is_integer and name in self._ranges:
+            low, high = (min(max(end, dtype.lowest), dtype.highest) for end in self._ranges[name])
+            span = (low, max(low, high))
+        seed = self._seed * 2**32 + zlib.crc32(name.encode())
+        self._session.fill(self.start(number) + place.offset, dtype.name, place.elements, seed, span, whole=whole)
+
+    def _repeat(self, address: int, pattern: Any, count: int) -> None:
+        """`count` elements of one pattern, by copies that double."""
+        if not count:
+            return
+        self._session.upload(address, pattern)
+        done, size = pattern.nbytes, count * pattern.nbytes
+        while done < size:
+            step = min(done, size - done)
+            self._session.copy(address + done, address, step)
+            done += step
+
+
+def _layout(manifest: Manifest, params: Mapping[str, int]) -> tuple[tuple[Place, ...], int]:
+    """The places of a set's arrays, and its size; CANARY_BYTES before, between and behind them."""
+    places, end = [], CANARY_BYTES
+    for argument in manifest.arguments:
+        if isinstance(argument, ArrayArgument):
+            shape, strides = evaluate_all(argument.shape, params), evaluate_all(argument.strides, params)
+            dtype, elements = DTYPES[argument.dtype], evaluate(argument.elements, params)
+            place = Place(argument, dtype, shape, strides, elements, end)
+            places.append(place)
+            end += -(-place.bytes // CANARY_BYTES) * CANARY_BYTES + CANARY_BYTES
+    return tuple(places), end

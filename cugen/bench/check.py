@@ -1,0 +1,158 @@
+"""Is a kernel right at the size that is timed? What `cugen run` looks at, without moving gigabytes to the host twice:
+a sample of the outputs' elements against the reference, and on the device every canary, gap and input."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cugen.bench.buffers import Buffers, Place
+from cugen.bench.session import Session
+from cugen.reference.cost import cost
+from cugen.reference.evaluate import evaluate
+from cugen.reference.result import Result
+from cugen.reference.storage import Values, numpy_dtype
+from cugen.run.buffers import CANARY, CANARY_BYTES, bits, poison
+from cugen.spec.model import Spec
+from cugen.spec.types import DType
+
+SAMPLE = 2048  # elements of each output, fewer where each one is costly
+_FEWEST = 16
+_OPERATIONS = 1e8  # of the reference: about a second
+
+
+@dataclass(frozen=True)
+class Check:
+    """`max_abs_error` is that of the elements compared; `tolerance` what rounding explains in any of them."""
+
+    passed: bool
+    checked: str
+    max_abs_error: float
+    tolerance: float
+    messages: tuple[str, ...]
+
+
+def check(
+    session: Session,
+    spec: Spec,
+    buffers: Buffers,
+    dynamic: Mapping[str, int],
+    scalars: Mapping[str, int | float | bool],
+    seed: int,
+) -> Check:
+    """After one run on set 0, whose contents were fresh."""
+    messages = [*_damage(session, buffers)]
+    points = _points(spec, buffers, dynamic, seed)
+    inputs = {place.argument.name: _logical(session, buffers, place) for place in _given(buffers)}
+    expected = evaluate(spec, inputs, params=dynamic, scalars=scalars, points=points)
+    worst, tolerance, compared = 0.0, 0.0, 0
+    for name, result in expected.items():
+        place = buffers.place(name)
+        got = _elements(session, buffers, place, points[name])
+        compared += got.size
+        error, message = _error(name, got, result, points[name], place.shape)
+        worst = max(worst, error)
+        tolerance = max(tolerance, float(np.max(result.bound, where=np.isfinite(result.bound), initial=0.0)))
+        messages += [message] if message else []
+    total = sum(math.prod(buffers.place(name).shape) for name in expected)
+    said = "all" if compared == total else f"sample of {compared}"
+    return Check(not messages, said, worst, tolerance, tuple(messages))
+
+
+def _given(buffers: Buffers) -> Iterator[Place]:
+    return (place for place in buffers.places if place.argument.role != "output")
+
+
+def _damage(session: Session, buffers: Buffers) -> Iterator[str]:
+    """What was written and shouldn't have been, and what wasn't and should."""
+    ends = [(place, side) for place in buffers.places for side in ("before", "behind")]
+    for place, side in ends:
+        start = buffers.address(place.argument.name)
+        address = start - CANARY_BYTES if side == "before" else start + place.bytes
+        length = CANARY_BYTES if side == "before" else -(-place.bytes // CANARY_BYTES) * CANARY_BYTES - place.bytes
+        length = length if side == "before" else length + CANARY_BYTES
+        damaged = length - session.count_equal(address, length, 1, CANARY)
+        if damaged:
+            yield f"{place.argument.name}: {damaged} bytes {side} it were written"
+    for place in buffers.places:
+        name = place.argument.name
+        if place.argument.role == "input" and buffers.count > 1:
+            changed = session.count_different(buffers.address(name, 0), buffers.address(name, 1), place.bytes)
+            if changed:
+                yield f"{name} is an input and {changed} of its bytes were changed"
+        elif place.argument.role == "output" and _is_telling(place.dtype):
+            pattern = int(bits(poison(place.dtype, 1))[0])
+            left = session.count_equal(buffers.address(name), place.elements, place.dtype.bytes, pattern)
+            if left > place.gaps:
+                yield f"{name}: {left - place.gaps} elements were not written"
+            elif left < place.gaps:
+                yield f"{name}: {place.gaps - left} elements in the gaps of its pitch were written"
+
+
+def _is_telling(dtype: DType) -> bool:
+    """Whether no computation yields the poison of this type, but by a rare chance."""
+    return dtype.is_float and dtype.bits > 8
+
+
+def _points(spec: Spec, buffers: Buffers, dynamic: Mapping[str, int], seed: int) -> dict[str, NDArray[np.int64]]:
+    """Row-major numbers of elements of each output: the first, the last, and random ones."""
+    source = np.random.default_rng([seed, SAMPLE])
+    outputs = [place for place in buffers.places if place.argument.role != "input"]
+    each = cost(spec, dynamic) / max(1, sum(math.prod(place.shape) for place in outputs))
+    number = int(min(SAMPLE, max(_FEWEST, _OPERATIONS / max(each, 1))))
+    found = {}
+    for place in outputs:
+        total = math.prod(place.shape)
+        drawn = source.integers(0, total, number) if total > number else np.arange(total)
+        ends = [0, total - 1] if total else []
+        found[place.argument.name] = np.unique(np.concatenate([ends, drawn])).astype(np.int64)
+    return found
+
+
+def _logical(session: Session, buffers: Buffers, place: Place) -> Values:
+    """An input as a logical array on the host."""
+    dtype = numpy_dtype(place.dtype)
+    # Set 1 still has what inouts held before the run.
+    number = 1 if place.argument.role == "inout" and buffers.count > 1 else 0
+    flat = session.fetch(buffers.address(place.argument.name, number), place.elements, dtype)
+    if 0 in place.shape:
+        return np.empty(place.shape, dtype)
+    raw = flat.view(f"u{dtype.itemsize}")
+    steps = tuple(stride * dtype.itemsize for stride in place.strides)
+    return np.lib.stride_tricks.as_strided(raw, place.shape, steps).view(dtype)
+
+
+def _elements(session: Session, buffers: Buffers, place: Place, numbers: NDArray[np.int64]) -> Values:
+    """The elements of an output with these row-major numbers."""
+    dtype = numpy_dtype(place.dtype)
+    start = buffers.address(place.argument.name)
+    if not numbers.size:
+        return np.empty(0, dtype)
+    places = np.unravel_index(numbers, place.shape) if place.shape else (np.zeros(1, np.int64),)
+    strides = place.strides or (0,)
+    offsets = sum(at * stride for at, stride in zip(places, strides, strict=True))
+    one = [session.fetch(start + int(offset) * dtype.itemsize, 1, dtype) for offset in np.atleast_1d(offsets)]
+    return np.concatenate([x.view(f"u{dtype.itemsize}") for x in one]).view(dtype)
+
+
+def _error(
+    name: str, got: Values, result: Result, numbers: NDArray[np.int64], shape: tuple[int, ...]
+) -> tuple[float, str]:
+    """The largest error of the elements, and what is wrong with them, if anything."""
+    if not got.size:
+        return 0.0, ""
+    right = np.asarray(result.accepts(got))
+    with np.errstate(all="ignore"):
+        difference = np.abs(got.astype(np.float64) - result.exact.astype(np.float64))
+    finite = np.isfinite(difference)
+    largest = float(np.max(difference, where=finite, initial=0.0))
+    if right.all():
+        return largest, ""
+    wrong = np.flatnonzero(~right)
+    first = ", ".join(str(int(i)) for i in np.unravel_index(int(numbers[wrong[0]]), shape)) if shape else ""
+    values = f"{float(got[wrong[0]]):.9g}, expected {float(result.value.reshape(-1)[wrong[0]]):.9g}"
+    return largest, f"{name}: {wrong.size} of {got.size} elements differ; the first: {name}[{first}] is {values}"

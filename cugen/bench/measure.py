@@ -1,0 +1,181 @@
+"""One kernel, checked and then timed beside its ceilings and peers: the object that `cugen bench --json` prints."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from cugen.analysis.occupancy import occupancy
+from cugen.analysis.sites import steps
+from cugen.analysis.tally import Tallies
+from cugen.analysis.totals import Unknown
+from cugen.analysis.work import work
+from cugen.bench.buffers import Buffers
+from cugen.bench.check import check
+from cugen.bench.protocol import SAMPLES, Contender, Plan, Times, measure
+from cugen.bench.session import Session
+from cugen.kernel import Kernel, generate
+from cugen.plan.manifest import ScalarArgument
+from cugen.run.callable import GpuFunction
+from cugen.run.gpu import target_for
+from cugen.run.inputs import draw, known_params
+from cugen.run.sizes import evaluate_all
+from cugen.spec.model import Spec
+from cugen.toolchain.cuda import Cubin, compile_cubin
+
+OURS, COPY, READ = "cugen", "copy", "read"
+_MOSTLY_READ = 1 / 16  # written bytes below this share of all: reading is the ceiling
+
+Content = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Options:
+    """`against` names libraries: torch, cupy, triton. `budget_us` limits what one contender's samples may take."""
+
+    samples: int = SAMPLES
+    against: tuple[str, ...] = ()
+    seed: int = 0
+    budget_us: float = 2e6
+
+
+def bench(session: Session, spec: Spec, dynamic: Mapping[str, int], options: Options) -> Content:
+    """What one kernel takes at the sizes of its spec, with `dynamic` for its dynamic params. A kernel that is wrong is
+    not timed."""
+    started = time.perf_counter()
+    kernel = generate(spec, analysis=False)
+    generated = time.perf_counter() - started
+    target = target_for(kernel.manifest, session.capability)
+    cubin = compile_cubin(kernel.source, kernel.name, target)
+    params = known_params(spec, dynamic)
+    buffers = Buffers(session, spec, kernel.manifest, params, options.seed)
+    try:
+        ours, scalars = _ours(session, spec, kernel, buffers, dynamic, options.seed)
+        ours.run(0)
+        verdict = check(session, spec, buffers, dynamic, scalars, options.seed)
+        content: Content = {
+            "kernel": kernel.name,
+            "device": session.device,
+            "target": target,
+            "params": params,
+            "families": [launch.family for launch in kernel.plan.kernels],
+            "passed": verdict.passed,
+            "checked": verdict.checked,
+            "max_abs_error": verdict.max_abs_error,
+            "tolerance": verdict.tolerance,
+            "messages": list(verdict.messages),
+            "bytes": buffers.moved_bytes,
+            "bytes_written": buffers.written_bytes,
+            "flop": _flop(kernel, params),
+            "sets": buffers.count,
+            "flushed": not buffers.exceeds_the_cache,
+            "generate_ms": generated * 1e3,
+            "compile_ms": cubin.seconds * 1e3,
+            "compile_cached": cubin.cached,
+            "launches": _launches(kernel, params, cubin, target),
+            "peers": [],
+            "regimes": {},
+        }
+        if verdict.passed:
+            content |= _timed(session, buffers, ours, content, options)
+        return content
+    finally:
+        buffers.release()
+
+
+def _timed(session: Session, buffers: Buffers, ours: Contender, content: Content, options: Options) -> Content:
+    half = -(-buffers.moved_bytes // 2)
+    target = session.allocate(half * buffers.count)
+    flushed = 0 if buffers.exceeds_the_cache else session.allocate(3 * session.l2_bytes)
+    limit = buffers.set_bytes
+    contenders = [
+        ours,
+        Contender(COPY, lambda n: session.copy(target + n * half, buffers.start(n), min(half, limit))),
+    ]
+    reads = buffers.written_bytes < _MOSTLY_READ * buffers.moved_bytes
+    if reads:
+        contenders.append(Contender(READ, lambda n: session.read(buffers.start(n), min(buffers.moved_bytes, limit))))
+    plan = Plan(
+        sets=buffers.count,
+        flush=(lambda: session.read(flushed, 3 * session.l2_bytes)) if flushed else None,
+        samples=options.samples,
+        budget_us=options.budget_us,
+    )
+    try:
+        late = session.late
+        found = measure(contenders, session, plan)
+        late = session.late - late
+    finally:
+        session.release(target)
+        if flushed:
+            session.release(flushed)
+    ceiling = READ if reads else COPY
+    return {
+        "ceiling": ceiling,
+        "late_batches": late,
+        "regimes": {regime: _regime(times, content, ceiling) for regime, times in found.items()},
+    }
+
+
+def _regime(times: Mapping[str, Times], content: Content, ceiling: str) -> list[Content]:
+    """A row for each contender. `share_of_ceiling` and `ratio` are those of medians: the ceiling's over the row's, and
+    the row's over ours."""
+    roof, own = times.get(ceiling), times.get(OURS)
+    return [
+        {
+            "name": name,
+            "median_us": found.median,
+            "p10_us": found.p10,
+            "p90_us": found.p90,
+            "samples": len(found.samples),
+            "gb_per_s": content["bytes"] / found.median / 1e3 if found.median else None,
+            "gflop_per_s": content["flop"] / found.median / 1e3 if content["flop"] and found.median else None,
+            "share_of_ceiling": roof.median / found.median if roof and found.median else None,
+            "ratio": found.median / own.median if own and own.median else None,
+        }
+        for name, found in times.items()
+    ]
+
+
+def _ours(
+    session: Session, spec: Spec, kernel: Kernel, buffers: Buffers, dynamic: Mapping[str, int], seed: int
+) -> tuple[Contender, Mapping[str, int | float | bool]]:
+    function = GpuFunction(kernel.source, kernel.manifest)
+    # The numbers that a run with this seed draws, without its arrays.
+    drawn = draw(replace(spec, arrays=(), statements=()), buffers.params, seed).scalars
+    scalars = {a.name: drawn[a.name] for a in kernel.manifest.arguments if isinstance(a, ScalarArgument)}
+    calls = [{**buffers.arrays(number), **scalars, **dynamic} for number in range(buffers.count)]
+    return Contender(OURS, lambda number: function(stream=session.stream, **calls[number])), scalars
+
+
+def _flop(kernel: Kernel, params: Mapping[str, int]) -> int | None:
+    """Floating-point operations of all launches; None where the analysis can't say."""
+    values = {kernel.context.symbols[name].name: value for name, value in params.items()}
+    try:
+        return sum(work(steps(k, values), Tallies(k.block)).all_flop for k in kernel.plan.kernels)
+    except Unknown:
+        return None
+
+
+def _launches(kernel: Kernel, params: Mapping[str, int], cubin: Cubin, target: str) -> Sequence[Content]:
+    launches = []
+    for launch in kernel.manifest.launches:
+        found = cubin.kernels[launch.kernel]
+        shared = launch.shared_bytes + launch.dynamic_shared_bytes
+        threads = launch.block[0] * launch.block[1] * launch.block[2]
+        held = occupancy(target.rstrip("af"), threads, found.registers, shared)
+        launches.append(
+            {
+                "kernel": launch.kernel,
+                "grid": list(evaluate_all(launch.grid, params)),
+                "block": list(launch.block),
+                "shared_bytes": shared,
+                "registers": found.registers,
+                "spill_bytes": found.spill_stores + found.spill_loads,
+                "occupancy": held.fraction,
+                "blocks_per_sm": held.blocks_per_sm,
+            }
+        )
+    return launches

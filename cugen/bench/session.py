@@ -1,0 +1,213 @@
+"""The GPU as a benchmark needs it: memory, one stream, a clock that leaves the host out, and captured graphs."""
+
+from __future__ import annotations
+
+import ctypes
+import functools
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cugen.bench.protocol import Queued, Work
+from cugen.run.errors import RunError
+from cugen.run.libcuda import Driver, driver
+from cugen.toolchain.cuda import compile_cubin
+
+_SMS, _L2_BYTES = 16, 38  # CU_DEVICE_ATTRIBUTE_*
+_NON_BLOCKING = 1  # CU_STREAM_NON_BLOCKING
+_DEVICE_MAPPED = 2  # CU_MEMHOSTALLOC_DEVICEMAP
+_RELAXED = 2  # CU_STREAM_CAPTURE_MODE_RELAXED
+_THREADS = 256
+_PATIENCE_NS = 500_000_000
+
+
+@contextmanager
+def session() -> Iterator[Session]:
+    """A session on the current context's GPU, or GPU 0. RunError (CG5011) where there is no driver."""
+    cuda = driver()
+    with cuda.context() as (_, ordinal):
+        opened = Session(cuda, ordinal)
+        try:
+            yield opened
+        finally:
+            opened.close()
+
+
+class Session:
+    """Everything goes to `stream`, a handle of the driver. Errors of the driver are RunErrors (CG5013)."""
+
+    def __init__(self, cuda: Driver, ordinal: int) -> None:
+        self._cuda = cuda
+        self.ordinal = ordinal
+        self.device = cuda.limits(ordinal).device
+        self.capability = cuda.capability(ordinal)
+        self.sms = cuda.figure(_SMS, ordinal)
+        self.l2_bytes = cuda.figure(_L2_BYTES, ordinal)
+        self.late = 0  # batches in which the GPU waited for the host
+        stream = ctypes.c_void_p()
+        cuda.call("cuStreamCreate", ctypes.byref(stream), _NON_BLOCKING)
+        self.stream = int(stream.value or 0)
+        self._module = cuda.load(compile_cubin(_probes(), "probes", self.capability).image)
+        self._functions: dict[str, int] = {}
+        self._events: list[ctypes.c_void_p] = []
+        self._allocations: list[int] = []
+        self._gate, self._gate_words = self._host_words()
+        self._result = self.allocate(16)
+
+    def close(self) -> None:
+        """Gives back memory; what the session handed out is gone."""
+        self.synchronize()
+        for address in tuple(self._allocations):
+            self.release(address)
+        for event in self._events:
+            self._cuda.call("cuEventDestroy_v2", event)
+        self._cuda.call("cuMemFreeHost", ctypes.c_void_p(self._gate))
+        self._cuda.call("cuStreamDestroy_v2", ctypes.c_void_p(self.stream))
+
+    def synchronize(self) -> None:
+        self._cuda.call("cuStreamSynchronize", ctypes.c_void_p(self.stream))
+
+    def free_bytes(self) -> int:
+        free, total = ctypes.c_size_t(), ctypes.c_size_t()
+        self._cuda.call("cuMemGetInfo_v2", ctypes.byref(free), ctypes.byref(total))
+        return free.value
+
+    def allocate(self, size: int) -> int:
+        address = ctypes.c_uint64()
+        self._cuda.call("cuMemAlloc_v2", ctypes.byref(address), ctypes.c_size_t(max(size, 1)))
+        self._allocations.append(int(address.value))
+        return int(address.value)
+
+    def release(self, address: int) -> None:
+        self._allocations.remove(address)
+        self._cuda.call("cuMemFree_v2", ctypes.c_uint64(address))
+
+    def set_bytes(self, address: int, value: int, size: int) -> None:
+        if size:
+            self._cuda.call(
+                "cuMemsetD8Async", ctypes.c_uint64(address), value, ctypes.c_size_t(size), ctypes.c_void_p(self.stream)
+            )
+
+    def copy(self, target: int, source: int, size: int) -> None:
+        """Within the device, queued."""
+        if size:
+            self._cuda.copy(target, source, size, self.stream)
+
+    def upload(self, address: int, content: NDArray[Any]) -> None:
+        """From a contiguous array."""
+        if content.nbytes:
+            self.synchronize()
+            data = content.ctypes.data_as(ctypes.c_void_p)
+            self._cuda.call("cuMemcpyHtoD_v2", ctypes.c_uint64(address), data, ctypes.c_size_t(content.nbytes))
+
+    def fetch(self, address: int, count: int, dtype: np.dtype[Any]) -> NDArray[Any]:
+        """`count` elements, after all that is queued."""
+        content = np.empty(count, np.dtype(f"u{dtype.itemsize}"))
+        if content.nbytes:
+            self.synchronize()
+            data = content.ctypes.data_as(ctypes.c_void_p)
+            self._cuda.call("cuMemcpyDtoH_v2", data, ctypes.c_uint64(address), ctypes.c_size_t(content.nbytes))
+        return content.view(dtype)
+
+    def fill(self, address: int, dtype: str, count: int, seed: int, span: tuple[int, int], *, whole: bool) -> None:
+        """Random numbers of a type of the language in `span`, both ends included; integers where `whole`."""
+        if dtype == "bool":
+            dtype, span, whole = "uint8", (0, 1), True
+        numbers = (ctypes.c_uint64(count), ctypes.c_uint64(seed), *map(ctypes.c_int64, span), ctypes.c_int(whole))
+        self._launch(f"fill_{dtype}", self.sms * 16, ctypes.c_uint64(address), *numbers)
+
+    def count_equal(self, address: int, count: int, width: int, pattern: int) -> int:
+        """How many of `count` elements of `width` bytes hold `pattern`."""
+        return self._counted("count_equal", address, count, ctypes.c_int(width), ctypes.c_uint64(pattern))
+
+    def count_different(self, address: int, other: int, size: int) -> int:
+        """How many bytes of two stretches differ."""
+        return self._counted("count_different", address, ctypes.c_uint64(other), size)
+
+    def read(self, address: int, size: int) -> None:
+        """Reads `size` bytes once: the ceiling of reductions, and what empties the cache of everything else."""
+        arguments = (ctypes.c_uint64(address), ctypes.c_uint64(size // 16), ctypes.c_uint64(self._result + 8))
+        blocks = max(1, min(-(-size // (16 * _THREADS * 8)), self.sms * 6))
+        self._launch("read_all", blocks, *arguments)
+
+    def times_us(self, works: Sequence[Work]) -> list[float]:
+        """What each takes on the GPU, by a pair of events. All is queued before the GPU starts, so that the host
+        isn't measured."""
+        while len(self._events) < 2 * len(works):
+            event = ctypes.c_void_p()
+            self._cuda.call("cuEventCreate", ctypes.byref(event), 0)
+            self._events.append(event)
+        stream = ctypes.c_void_p(self.stream)
+        pairs = list(zip(self._events[0::2], self._events[1::2], strict=True))[: len(works)]
+        with self._held_back():
+            for work, (start, end) in zip(works, pairs, strict=True):
+                if work.before is not None:
+                    work.before()
+                self._cuda.call("cuEventRecord", start, stream)
+                work.run()
+                self._cuda.call("cuEventRecord", end, stream)
+        return [self._elapsed_us(start, end) for start, end in pairs]
+
+    def captured(self, runs: Sequence[Queued]) -> tuple[Queued, Callable[[], None]]:
+        """A graph of the runs in their order: what queues it, and what destroys it. RuntimeError where the driver
+        can't capture them."""
+        stream, graph, made = ctypes.c_void_p(self.stream), ctypes.c_void_p(), ctypes.c_void_p()
+        self._cuda.call("cuStreamBeginCapture_v2", stream, _RELAXED)
+        try:
+            try:
+                for run in runs:
+                    run()
+            finally:
+                self._cuda.call("cuStreamEndCapture", stream, ctypes.byref(graph))
+            self._cuda.call("cuGraphInstantiateWithFlags", ctypes.byref(made), graph, ctypes.c_uint64(0))
+        except RunError as error:
+            raise RuntimeError(error.message) from error
+        self._cuda.call("cuGraphDestroy", graph)
+        return (
+            functools.partial(self._cuda.call, "cuGraphLaunch", made, stream),
+            functools.partial(self._cuda.call, "cuGraphExecDestroy", made),
+        )
+
+    @contextmanager
+    def _held_back(self) -> Iterator[None]:
+        """What is queued inside starts when all of it is queued."""
+        self._gate_words[0] = self._gate_words[1] = 0
+        self._launch("gate", 1, ctypes.c_uint64(self._gate), ctypes.c_uint64(_PATIENCE_NS), threads=1)
+        try:
+            yield
+        finally:
+            self._gate_words[0] = 1
+            self.synchronize()
+            self.late += self._gate_words[1]
+
+    def _elapsed_us(self, start: ctypes.c_void_p, end: ctypes.c_void_p) -> float:
+        milliseconds = ctypes.c_float()
+        self._cuda.call("cuEventElapsedTime", ctypes.byref(milliseconds), start, end)
+        return float(milliseconds.value) * 1e3
+
+    def _counted(self, function: str, address: int, *arguments: Any) -> int:
+        self.set_bytes(self._result, 0, 8)
+        numbers = [ctypes.c_uint64(a) if isinstance(a, int) else a for a in (address, *arguments, self._result)]
+        self._launch(function, self.sms * 16, *numbers)
+        return int(self.fetch(self._result, 1, np.dtype(np.uint64))[0])
+
+    def _launch(self, name: str, blocks: int, *arguments: Any, threads: int = _THREADS) -> None:
+        if name not in self._functions:
+            self._functions[name] = self._cuda.function(self._module, name)
+        content = [bytes(argument) for argument in arguments]
+        self._cuda.launch(self._functions[name], (blocks, 1, 1), (threads, 1, 1), 0, self.stream, content)
+
+    def _host_words(self) -> tuple[int, ctypes.Array[ctypes.c_int]]:
+        """Two integers that host and GPU both see at one address."""
+        address = ctypes.c_void_p()
+        self._cuda.call("cuMemHostAlloc", ctypes.byref(address), ctypes.c_size_t(8), _DEVICE_MAPPED)
+        return int(address.value or 0), (ctypes.c_int * 2).from_address(int(address.value or 0))
+
+
+@functools.cache
+def _probes() -> str:
+    return (Path(__file__).parent / "probes.cu").read_text()

@@ -1,0 +1,87 @@
+"""Time kernels on the GPU, checked first, beside what the device can copy or read in the same run, and beside peers."""
+
+from __future__ import annotations
+
+import argparse
+import json
+from typing import TYPE_CHECKING
+
+from cugen.cli.failures import DONE, NO, OWN_FAULT, Failure
+from cugen.cli.specs import add_options, settings_of
+from cugen.cli.terminal import note
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from cugen.bench.measure import Content, Options
+    from cugen.bench.session import Session
+    from cugen.spec.model import Spec
+
+PEERS = ("torch", "triton", "cupy")
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("specs", metavar="SPEC", nargs="+", help="a spec's file")
+    parser.add_argument("--kernel", metavar="NAME", help="the one of several kernels to time")
+    add_options(parser)
+    parser.add_argument("--samples", metavar="N", type=_positive, default=100, help="of each contender (default: 100)")
+    parser.add_argument("--seed", metavar="N", type=_natural, default=0, help="of the random inputs (default: 0)")
+    parser.add_argument("--json", action="store_true", help="print one JSON object")
+
+
+def execute(args: argparse.Namespace) -> int:
+    from cugen.bench.measure import Options
+    from cugen.bench.session import session
+    from cugen.cli.bench_text import text
+    from cugen.run.gpu import GpuDevice
+
+    specs = _specs(args)
+    GpuDevice()  # refuses, with the way out, where there is none
+    options = Options(samples=args.samples, seed=args.seed)
+    found = []
+    with session() as opened:
+        for spec in specs:
+            content = _bench(opened, spec, options, args)
+            found.append(content)
+            if not args.json:
+                print(text(content, quiet=args.quiet), flush=True)
+    if args.json:
+        print(json.dumps(found[0] if len(found) == 1 else {"kernels": found}, indent=2))
+    return DONE if all(content["passed"] for content in found) else NO
+
+
+def _specs(args: argparse.Namespace) -> Sequence[Spec]:
+    from cugen.cli.specs import load_files
+    from cugen.spec.load import load
+
+    if not args.kernel:
+        return load_files(args.specs, args)
+    return [load(file, settings_of(args), kernel=args.kernel, target=args.target) for file in args.specs]
+
+
+def _bench(opened: Session, spec: Spec, options: Options, args: argparse.Namespace) -> Content:
+    from cugen.bench.measure import bench
+    from cugen.cli.run import dynamic_params
+    from cugen.toolchain.codes import COMPILE_FAILED
+    from cugen.toolchain.errors import CompileError
+
+    dynamic = dynamic_params(spec, args)
+    note(f"{spec.kernel}: checking and timing", quiet=args.quiet or not args.json)
+    try:
+        return bench(opened, spec, dynamic, options)
+    except CompileError as error:
+        if error.code != COMPILE_FAILED:
+            raise
+        raise Failure(f"{spec.kernel}: {error}", OWN_FAULT) from error
+
+
+def _positive(text: str) -> int:
+    if _natural(text) == 0:
+        raise argparse.ArgumentTypeError("expected a number of at least 1, not '0'")
+    return int(text)
+
+
+def _natural(text: str) -> int:
+    if not text.isdecimal():
+        raise argparse.ArgumentTypeError(f"expected a number of at least 0, not {text!r}")
+    return int(text)

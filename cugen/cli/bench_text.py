@@ -1,0 +1,67 @@
+"""A benchmark's figures as a table for people, from the object that `--json` prints."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from cugen.cli.terminal import paint
+
+Content = dict[str, Any]
+_HEADINGS = ("", "median", "p10", "p90", "GB/s", "GFLOP/s", "of ceiling", "time ÷ ours", "samples")
+
+
+def text(content: Content, *, quiet: bool) -> str:
+    """What was measured; where the kernel is wrong, what is wrong with it."""
+    name = content["kernel"]
+    if not content["passed"]:
+        failed = f"{name}: {paint('FAILED', 'red', sys.stdout)}, so it wasn't timed ({content['checked']} checked)"
+        return "\n".join([failed, *(f"  {message}" for message in content["messages"])])
+    lines = [f"{name}: {', '.join(content['families'])} on {content['device']}"]
+    if not quiet:
+        lines += [f"  {line}" for line in _facts(content)]
+    for regime, rows in content["regimes"].items():
+        lines += [f"  {line}".rstrip() for line in _table(regime, rows)]
+    return "\n".join(lines)
+
+
+def _facts(content: Content) -> Iterator[str]:
+    yield f"checked    {content['checked']} of the outputs' elements; off by {content['max_abs_error']:.3g} at most"
+    work = f", {content['flop']:,} FLOP" if content["flop"] else ""
+    yield f"work       {content['bytes']:,} bytes{work}; the ceiling is a device {content['ceiling']} of as many bytes"
+    for launch in content["launches"]:
+        grid, block = (" × ".join(map(str, launch[key])) for key in ("grid", "block"))
+        spills = f", {launch['spill_bytes']} bytes of spills" if launch["spill_bytes"] else ""
+        yield (
+            f"launch     {launch['kernel']}: grid {grid}, block {block}, {launch['shared_bytes']} shared bytes, "
+            f"{launch['registers']} registers{spills}, occupancy {launch['occupancy']:.0%}"
+        )
+    cached = " (from the cache)" if content["compile_cached"] else ""
+    yield f"build      generated in {content['generate_ms']:.0f} ms, compiled in {content['compile_ms']:.0f} ms{cached}"
+    if content["late_batches"]:
+        yield f"caution    the GPU waited for the host in {content['late_batches']} batches"
+
+
+def _table(regime: str, rows: Sequence[Content]) -> Iterator[str]:
+    cells = [(regime, *_HEADINGS[1:]), *map(_cells, rows)]
+    widths = [max(len(row[column]) for row in cells) for column in range(len(_HEADINGS))]
+    for row in cells:
+        numbers = (f"{cell:>{width}}" for cell, width in zip(row[1:], widths[1:], strict=True))
+        yield f"{row[0]:<{widths[0]}}  {'  '.join(numbers)}"
+
+
+def _cells(row: Content) -> Sequence[str]:
+    return (
+        row["name"],
+        *(f"{row[key]:.2f} µs" for key in ("median_us", "p10_us", "p90_us")),
+        _number(row["gb_per_s"], ".0f"),
+        _number(row["gflop_per_s"], ".0f"),
+        _number(row["share_of_ceiling"], ".3f"),
+        _number(row["ratio"], ".3f"),
+        str(row["samples"]),
+    )
+
+
+def _number(value: float | None, form: str) -> str:
+    return "–" if value is None else f"{value:{form}}"
