@@ -43,17 +43,19 @@ def reduce_values(lowering: Lowering, reduction: Reduce, scope: Scope) -> Expr:
     if reduction.kind in ("argmax", "argmin"):
         name = "largest" if reduction.kind == "argmax" else "smallest"
         extreme = Local(lowering.names.allocate(name), reduction.body.dtype)
-    _loop(lowering, reduction, reduction.indices, _conjuncts(reduction.where), local, extreme, home)
+    _loop(lowering, reduction, reduction.indices, conjuncts(reduction.where), local, extreme, home)
     loop = home.nodes.pop()
     home.nodes += [*_first_values(reduction, local, extreme), loop]
     home.remember(reduction, local)
     return local
 
 
-def accumulate(lowering: Lowering, reduction: Reduce, running: Local, scope: Scope) -> None:
-    """One step of a reduction, other than argmax and argmin, into `running`: for the values that its indices have in
-    `scope`, and where its conditions hold."""
-    _accumulate(lowering, reduction, _conjuncts(reduction.where), running, running, scope)
+def accumulate(
+    lowering: Lowering, reduction: Reduce, running: Local, scope: Scope, extreme: Local | None = None
+) -> None:
+    """One step of a reduction into `running`: for the values that its indices have in `scope`, and where its conditions
+    hold. argmax and argmin, whose `running` is the place, keep the element there in `extreme`."""
+    _accumulate(lowering, reduction, conjuncts(reduction.where), running, extreme or running, scope)
 
 
 def _first_values(reduction: Reduce, local: Local, extreme: Local) -> tuple[Node, ...]:
@@ -83,7 +85,7 @@ def _loop(
     lowering.symbols[index.name] = symbol
     remaining: list[Expr] = []
     for condition in conditions:
-        bound = None if free_indices(condition) & later else _loop_bound(lowering, condition, symbol)
+        bound = None if free_indices(condition) & later else loop_bound(lowering, condition, symbol)
         if bound is None:
             remaining.append(condition)
         elif bound.operator == "<":
@@ -118,7 +120,7 @@ def _loop_symbol(lowering: Lowering, wish: str, extent: Integer) -> sympy.Symbol
     return symbol
 
 
-def _loop_bound(lowering: Lowering, condition: Expr, symbol: sympy.Symbol) -> Comparison | None:
+def loop_bound(lowering: Lowering, condition: Expr, symbol: sympy.Symbol) -> Comparison | None:
     """`symbol < e` or `symbol >= e` where the condition amounts to that."""
     guard = to_guard(condition, lowering.symbols)
     if guard is None or len(guard.terms) != 1:
@@ -250,15 +252,15 @@ def combine(kind: str, running: Expr, value: Expr) -> Expr:
     return Op(name, (running, value), running.dtype)
 
 
-def _conjuncts(where: Expr | None) -> tuple[Expr, ...]:
+def conjuncts(where: Expr | None) -> tuple[Expr, ...]:
     """What must hold, in the order in which it is tested: `a and b`, where b reads data, is `b if a else false`."""
     if where is None:
         return ()
     match where:
         case Op(name="and", args=parts):
-            return tuple(condition for part in parts for condition in _conjuncts(part))
+            return tuple(condition for part in parts for condition in conjuncts(part))
         case Select(condition=first, then=second, orelse=Const(value=False)):
-            return (*_conjuncts(first), *_conjuncts(second))
+            return (*conjuncts(first), *conjuncts(second))
     return (where,)
 
 
