@@ -37,26 +37,7 @@ def load_read(lowering: Lowering, read: Read, scope: Scope) -> Expr:
     home = scope.home(free_indices(read))
     subscripts = tuple(_subscript(lowering, sub, home) for sub in read.subscripts)
     array = lowering.arrays[read.array]
-    guard, otherwise = None, None
-    if read.boundary is not None:
-        exact = tuple(
-            Comparison(Mod(to_integer(dividend, lowering.symbols), integer(divisor)), "==", integer(0))
-            for dividend, divisor in read.exact
-        )
-        if read.boundary.mode in ("zero", "value"):
-            value = 0 if read.boundary.mode == "zero" else read.boundary.value
-            subscripts = tuple(
-                _nameable(lowering, sub, extent, home) for sub, extent in zip(subscripts, array.shape, strict=True)
-            )
-            outside = Guard(exact + lowering.inside(subscripts, array.shape).terms)
-            if outside.terms:
-                guard, otherwise = outside, Const(value if value is not None else 0, read.dtype)
-        else:
-            subscripts = tuple(
-                _folded(lowering, sub, extent, read, home) for sub, extent in zip(subscripts, array.shape, strict=True)
-            )
-            if exact:
-                guard, otherwise = Guard(exact), Const(0, read.dtype)
+    subscripts, guard, otherwise = within(lowering, read, subscripts, array, home)
     wish = lowering.read_names.get(read, read.array.lower())
     # An element that is a subscript is known by its name, also to the ranges.
     name = lowering.names.allocate(wish) if read in lowering.subscripts else lowering.name_for(read, wish, home)
@@ -64,6 +45,31 @@ def load_read(lowering: Lowering, read: Read, scope: Scope) -> Expr:
     home.nodes.append(Load(local, Access(array, subscripts, "load"), guard, otherwise))
     home.remember(read, local)
     return local
+
+
+def within(
+    lowering: Lowering, read: Read, subscripts: tuple[Integer, ...], array: Array, home: Scope
+) -> tuple[tuple[Integer, ...], Guard | None, Expr | None]:
+    """The subscripts as the read's boundary folds them, with names put into `home`; and the guard outside of which the
+    read yields another value, with that value."""
+    if read.boundary is None:
+        return subscripts, None, None
+    exact = tuple(
+        Comparison(Mod(to_integer(dividend, lowering.symbols), integer(divisor)), "==", integer(0))
+        for dividend, divisor in read.exact
+    )
+    pairs = list(zip(subscripts, array.shape, strict=True))
+    if read.boundary.mode in ("zero", "value"):
+        value = 0 if read.boundary.mode == "zero" else read.boundary.value
+        subscripts = tuple(_nameable(lowering, sub, extent, home) for sub, extent in pairs)
+        inside = Guard(exact + lowering.inside(subscripts, array.shape).terms)
+        if inside.terms:
+            return subscripts, inside, Const(value if value is not None else 0, read.dtype)
+        return subscripts, None, None
+    subscripts = tuple(_folded(lowering, sub, extent, read, home) for sub, extent in pairs)
+    if exact:
+        return subscripts, Guard(exact), Const(0, read.dtype)
+    return subscripts, None, None
 
 
 def _subscript(lowering: Lowering, expr: Expr, home: Scope) -> Integer:
