@@ -3,17 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import replace
 
 from cugen.families.base import Refusal, Request
-from cugen.plan.ir import Array
-from cugen.plan.subscripts import to_integer
-from cugen.plan.substitution import substitute
-from cugen.plan.symbols import Integer, integer
-from cugen.spec import expressions as spec
-from cugen.spec.expressions import Const, Expr, IndexValue, Op, ParamValue, Read, Reduce, Scan, free_indices, walk
+from cugen.spec.expressions import Const, Expr, IndexValue, ParamValue, Read, Reduce, Scan, free_indices, walk
 from cugen.spec.model import Statement
-from cugen.spec.types import INT64
 
 
 def form_refusals(request: Request) -> Iterator[Refusal]:
@@ -60,75 +53,9 @@ def loaded_reads(statements: tuple[Statement, ...]) -> tuple[Read, ...]:
     return tuple(found)
 
 
-def flattened(request: Request) -> tuple[tuple[Statement, ...], Mapping[str, Array]] | None:
-    """The statements and their arrays over one index that counts all elements; None where they aren't all dense and
-    alike, or where a value depends on where it stands."""
-    first = request.group.statements[0]
-    if len(first.indices) < 2 or request.schedule.block or request.schedule.thread:
-        return None
-    context = request.context
-    extents = [to_integer(index.extent, context.symbols) for index in first.indices]
-    at = {sub.name: extent for sub, extent in zip(map(_index, first.indices), extents, strict=True)}
-    total: Expr = first.indices[0].extent
-    for index in first.indices[1:]:
-        total = Op("mul", (total, index.extent), INT64)
-    taken = {index.name for index in first.indices}
-    name = "i" if "i" not in taken else "element"
-    arrays = dict(context.arrays)
-    strides: tuple[Integer, ...] | None = None
-
-    def is_alike(array: Array, subscripts: tuple[Expr, ...]) -> bool:
-        nonlocal strides
-        if subscripts != first.subscripts or not array.flat or not _is_dense(array):
-            return False
-        shape = [at[sub.name] for sub in subscripts if isinstance(sub, IndexValue)]
-        strides = strides or array.strides
-        return _equal(array.strides, strides) and len(shape) == len(array.shape) and _equal(array.shape, shape)
-
-    def on_read(read: Read) -> Expr | None:
-        return replace(read, subscripts=(IndexValue(name),)) if read.subscripts else None
-
-    statements = []
-    for statement in request.group.statements:
-        reads = [node for node in walk(statement.value) if isinstance(node, Read)]
-        places = [(statement.target, statement.subscripts), *((r.array, r.subscripts) for r in reads if r.subscripts)]
-        if not all(is_alike(context.arrays[array], subscripts) for array, subscripts in places):
-            return None
-        for array, _ in places:
-            count = to_integer(total, context.symbols)
-            arrays[array] = replace(context.arrays[array], shape=(count,), strides=(integer(1),))
-        value = substitute(statement.value, {}, on_read)
-        if free_indices(value) - {name}:
-            return None
-        indices = (spec.Index(name, total),)
-        statements.append(replace(statement, subscripts=(IndexValue(name),), indices=indices, value=value))
-    return tuple(statements), arrays
-
-
-def _is_dense(array: Array) -> bool:
-    """Whether the elements lie one after another, in the order of rows or of columns."""
-    for order in (tuple(range(len(array.shape))), tuple(reversed(range(len(array.shape))))):
-        expected: Integer = integer(1)
-        dense = True
-        for dimension in reversed(order):
-            dense = dense and _equal((array.strides[dimension],), (expected,))
-            expected = expected * array.shape[dimension]
-        if dense:
-            return True
-    return False
-
-
-def _equal(some: tuple[Integer, ...] | list[Integer], others: tuple[Integer, ...] | list[Integer]) -> bool:
-    return all((a - b).expand() == 0 for a, b in zip(some, others, strict=True))
-
-
 def _is_plain(sub: Expr) -> bool:
     """A bare index, or a place that is the same for all."""
     return isinstance(sub, IndexValue | Const | ParamValue) or not free_indices(sub)
-
-
-def _index(index: spec.Index) -> IndexValue:
-    return IndexValue(index.name)
 
 
 def _bound(node: Reduce | Scan) -> str:

@@ -55,8 +55,6 @@ def widest(array: Array, subscripts: Sequence[Expr], along: str, context: Contex
     """
     most = WIDEST // array.dtype.bytes
     found = Width(most, f"{most} elements of {array.name} are {WIDEST} bytes, the most that one access moves")
-    if array.space == "readonly":
-        return Width(1, f"{array.name} is read through __ldg, element by element")
     if not is_contiguous(array, subscripts, along):
         return Width(1, f"neighbours along {along} are no neighbours in {array.name}")
     for dimension, (sub, stride) in enumerate(zip(subscripts, array.strides, strict=True)):

@@ -118,6 +118,16 @@ def test_a_broadcast_along_the_vector_is_read_once(planned):
     assert "s" not in [access.array.name for access in ir.accesses(loop.body)]
 
 
+def test_an_element_that_may_not_exist_is_read_under_its_condition(prove, planned):
+    text = (
+        "params: {N: dynamic}\narrays:\n  X: {shape: [N, 64], dtype: float32}\n  Y: {shape: [9, 64], dtype: float32}\n"
+        "compute: Y[i, j] = X[5, j] if N > 5 else 0\n"
+    )
+    assert widths(planned(text)) == {"X": 1, "Y": 4}
+    prove(text, params={"N": 3}, sanitize=True)
+    prove(text, params={"N": 6}, sanitize=True)
+
+
 def test_a_tail_is_a_loop_of_its_own(made):
     text = made(SAXPY % (1001, "")).source
     assert "if (i + 3 < N) {" in text
@@ -141,7 +151,8 @@ def test_an_index_that_may_pass_32_bits_is_wide(made):
         "params: {M: dynamic, N: dynamic}\narrays:\n  X: {shape: [M, N], dtype: int8}\n"
         "  Y: {shape: [M, N], dtype: int8}\ncompute: Y[m, n] = X[m, n]\n"
     ).source
-    assert "const long long i = (long long)blockIdx.x * 4096 + threadIdx.x * 16;" in text
+    assert "const long long first = (long long)blockIdx.x * 16384 + threadIdx.x * 16;" in text
+    assert "for (long long i = first; i < first + 16384; i += 4096)" in text
 
 
 @pytest.mark.parametrize("vector", [1, 2, 4])
@@ -215,12 +226,12 @@ def test_placements_without_a_use_are_refused(reasons, space):
     assert refusal.key == "arrays.b.memory"
 
 
-def test_constant_and_read_only_inputs_are_read_element_by_element(made, planned):
+def test_constant_inputs_are_read_element_by_element_and_read_only_ones_as_vectors(made, planned):
     text = "arrays:\n  X: {shape: [64], dtype: float32}\n  c: {shape: [64], dtype: float32, memory: %s}\n"
     text += "  Y: {shape: [64], dtype: float32}\ncompute: Y[i] = c[i] * X[i]\n"
     assert widths(planned(text % "constant")) == {"X": 4, "c": 1, "Y": 4}
-    assert widths(planned(text % "readonly")) == {"X": 1, "c": 1, "Y": 1}
-    assert "__ldg(&c[i])" in made(text % "readonly").source
+    assert widths(planned(text % "readonly")) == {"X": 4, "c": 4, "Y": 4}
+    assert "__ldg(&c[i])" in made(text % "readonly" + "schedule: {vector: 1}\n").source
 
 
 def test_a_pure_copy_moves_narrow_floats_unconverted(made):

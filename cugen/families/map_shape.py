@@ -1,0 +1,102 @@
+"""How many elements each thread of a `map` kernel has, and where they lie."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from cugen.families.map_work import Work
+from cugen.families.vectors import divisor
+from cugen.plan.symbols import Integer, bounds, ceil_div
+
+_THREADS = 256
+_IN_FLIGHT = 64  # bytes that a thread reads before it needs the first of them
+_MANY = 1 << 18  # threads that fill a large device
+
+
+@dataclass(frozen=True, slots=True)
+class Shape:
+    """`width` elements an access, `vectors` of them in a thread, a block's width apart along `axis` (0 is the one that
+    vectors lie along)."""
+
+    width: int
+    vectors: int
+    axis: int
+    threads: tuple[int, int]
+    reason: str = ""
+
+    def unit(self, axis: int) -> int:
+        """What a thread has side by side along an axis."""
+        return self.width if axis == 0 else 1
+
+    @property
+    def step(self) -> int:
+        """From one of a thread's vectors to its next, in elements along `axis`."""
+        return self.unit(self.axis) * self.threads[self.axis]
+
+    def span(self, axis: int) -> int:
+        """What a block has along an axis."""
+        if axis > 1:
+            return 1
+        own = self.unit(axis) * self.threads[axis]
+        return own * self.vectors if axis == self.axis else own
+
+
+def choose_shape(work: Work, extents: list[Integer]) -> Shape:
+    """The schedule's, or the widest access that alignment allows and as many of them as keep memory busy."""
+    ranges = work.request.context.ranges
+    most = [bounds(extent, ranges)[1] for extent in extents]
+    width = _width(work, most[0])
+    asked = dict(work.request.schedule.block)
+    if asked:
+        vectors = work.asked_vectors() or 1
+        sizes = [asked.get(index.name, 1) for index in work.order[:2]]
+        return Shape(width, vectors, 0, (max(sizes[0] // (width * vectors), 1), sizes[1] if len(sizes) > 1 else 1))
+    slots = bounds(ceil_div(extents[0], width), ranges)[1]
+    threads = (_THREADS, 1) if len(extents) == 1 else _balanced(slots, most[1])
+    axis = 1 if len(extents) > 1 and most[1] >= 2 * threads[1] else 0
+    if axis == 1 and divisor(extents[0], work.request.context) % width:
+        axis = 0
+    total = 1
+    for extent in most:
+        total *= extent
+    vectors, reason = _vectors(work, width, total // width)
+    return Shape(width, vectors, axis, threads, reason)
+
+
+def _width(work: Work, longest: int) -> int:
+    """The schedule's, or the widest that alignment allows and one row of the output fills."""
+    asked = work.asked_width()
+    if asked:
+        return asked[0][0]
+    width = work.most.count
+    size = dict(work.request.schedule.block).get(work.along)
+    while width > max(longest, 1) or (size is not None and size % width):
+        width //= 2
+    return width
+
+
+def _vectors(work: Work, width: int, slots: int) -> tuple[int, str]:
+    """How many vectors a thread takes, and why."""
+    asked = work.asked_vectors()
+    if asked is not None:
+        return asked, ""
+    own = sum(work.arrays[read.array].dtype.bytes for read in work.wide_reads) * width
+    vectors = 1
+    while vectors < 4 and 2 * vectors * own <= _IN_FLIGHT and slots >= 2 * vectors * _MANY:
+        vectors *= 2
+    if vectors == 1:
+        return 1, ""
+    return vectors, f"{vectors} vectors in each thread keep {vectors * own} bytes in flight"
+
+
+def _balanced(slots: int, rows: int) -> tuple[int, int]:
+    """32 x 8 threads, or more along the one where the other is shorter than that."""
+    most = [_power_of_two(count) for count in (slots, rows)]
+    columns = min(32, most[0])
+    own = min(_THREADS // columns, most[1])
+    return min(_THREADS // own, most[0]), own
+
+
+def _power_of_two(count: int) -> int:
+    """The least power of two that covers `count`."""
+    return 1 << max(count - 1, 0).bit_length()

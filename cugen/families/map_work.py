@@ -1,0 +1,105 @@
+"""What a `map` kernel computes: statements in their canonical form, and how wide their accesses may be."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+
+from cugen.families.base import Request
+from cugen.families.canonical import canonical, walking_order
+from cugen.families.elementwise import loaded_reads
+from cugen.families.vectors import WIDEST, Width, widest
+from cugen.plan.ir import Array
+from cugen.plan.subscripts import to_integer
+from cugen.plan.symbols import bounds
+from cugen.spec import expressions as spec
+from cugen.spec.expressions import Expr, IndexValue, Op, Read, Select, children
+from cugen.spec.model import Statement
+
+_IN_MEMORY = ("global", "readonly")  # what threads of a warp load side by side; constants are loaded one by one
+
+
+@dataclass(frozen=True, slots=True)
+class Work:
+    """What is computed over which indices, the one that walks memory contiguously first; `most` is how many neighbours
+    along it one access may move."""
+
+    request: Request  # its statements over as few indices as memory needs
+    arrays: Mapping[str, Array]
+    order: tuple[spec.Index, ...]
+    most: Width
+
+    @property
+    def along(self) -> str:
+        return self.order[0].name
+
+    @property
+    def statements(self) -> tuple[Statement, ...]:
+        return self.request.group.statements
+
+    @property
+    def wide_reads(self) -> tuple[Read, ...]:
+        """The reads from global memory that move along with the vector's elements."""
+        always = {read: None for s in self.statements for read in _always_read(s.value)}
+        always |= {Read(s.target, s.subscripts, s.value.dtype): None for s in self.statements if s.accumulate}
+        return tuple(
+            read
+            for read in loaded_reads(self.statements)
+            if self._moves(read) and (read in always or self._is_inside(read))
+        )
+
+    def _moves(self, read: Read) -> bool:
+        return IndexValue(self.along) in read.subscripts and self.arrays[read.array].space in _IN_MEMORY
+
+    def _is_inside(self, read: Read) -> bool:
+        """Whether the element exists also where a condition keeps it from being read."""
+        context, array = self.request.context, self.arrays[read.array]
+        for sub, extent in zip(read.subscripts, array.shape, strict=True):
+            if not isinstance(sub, IndexValue):
+                low, high = bounds(to_integer(sub, context.symbols), context.ranges)
+                if low < 0 or high >= bounds(extent, context.ranges)[0]:
+                    return False
+        return True
+
+    def is_stored(self, statement: Statement) -> bool:
+        role = self.request.context.spec.array(statement.target).role
+        return role != "temporary" or statement.target in self.request.stored
+
+    def asked_width(self) -> list[tuple[int, str]]:
+        """The elements of an access that the schedule asks for, each with its key."""
+        found = []
+        vector = dict(self.request.schedule.tunables).get("vector")
+        if isinstance(vector, int):
+            found.append((vector, "schedule.vector"))
+        if self.along in (own := dict(self.request.schedule.thread)):
+            found.append((own[self.along], f"schedule.thread.{self.along}"))
+        return found
+
+    def asked_vectors(self) -> int | None:
+        asked = dict(self.request.schedule.tunables).get("vectors")
+        return asked if isinstance(asked, int) else None
+
+
+def recognise(request: Request) -> Work:
+    """The work in its canonical form, and how wide its accesses may be."""
+    form = canonical(request)
+    request = replace(request, group=replace(request.group, statements=form.statements))
+    work = Work(request, form.arrays, walking_order(request, form), Width(WIDEST, ""))
+    places = [(read.array, read.subscripts) for read in work.wide_reads]
+    places += [(s.target, s.subscripts) for s in work.statements if work.is_stored(s)]
+    widths = [widest(work.arrays[array], subscripts, work.along, request.context) for array, subscripts in places]
+    return replace(work, most=min(widths, key=lambda width: width.count))
+
+
+def _always_read(expr: Expr) -> Iterator[Read]:
+    """The reads that no condition keeps from being made."""
+    match expr:
+        case Read():
+            yield expr
+        case Select(condition=condition):
+            yield from _always_read(condition)
+        case Op(name="and" | "or", args=(first, *_)):
+            yield from _always_read(first)
+        case _:
+            for child in children(expr):
+                yield from _always_read(child)
