@@ -140,7 +140,10 @@ class NodePrinter(ValuePrinter):
             target = f"const auto {node.local.name}"
             if isinstance(node.local, Vector) and node.local.place is not None:
                 target = self.vector(node.local)
-            return f"{target} = *reinterpret_cast<const {kind}*>(&{self.place(node.access)})"
+            value = f"*reinterpret_cast<const {kind}*>(&{self.place(node.access)})"
+            if node.guard is not None and node.otherwise is not None:
+                value = f"{self.integers.guard(node.guard)} ? {value} : {kind}{{}}"
+            return f"{target} = {value}"
         value = widened(self._stored(node.access), dtype)
         if node.guard is not None and node.otherwise is not None:
             value = f"{self.integers.guard(node.guard)} ? {value} : {self.branch(node.otherwise)}"

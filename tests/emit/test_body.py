@@ -81,6 +81,10 @@ def at(array, *subscripts, kind="load", width=1):
             Load(Vector("x4", FLOAT32, FLOAT32, 4), at(A, ROW, width=4)),
             "const auto x4 = *reinterpret_cast<const Vector<float, 4>*>(&A[row]);",
         ),
+        (
+            Load(Vector("x4", FLOAT32, FLOAT32, 4), at(A, ROW, width=4), GUARD, Const(0, FLOAT32)),
+            "const auto x4 = row < M ? *reinterpret_cast<const Vector<float, 4>*>(&A[row]) : Vector<float, 4>{};",
+        ),
         (Load(X, at(array("R", space="readonly"), ROW)), "const float x = __ldg(&R[row]);"),
         (Store(at(A, ROW), X), "A[row] = x;"),
         (Store(at(H, ROW), X), "H[row] = __float2half_rn(x);"),
