@@ -38,6 +38,8 @@ def recognise(request: Request) -> Walk | None:
     names = {i.name for i in statements[0].indices}
     if any(s.outer != index.name or s.reverse != reverse or not free_indices(s) <= names for s in scans):
         return None
+    if any(index.name in free_indices(part) for s in scans for part in children(s)):
+        return None
     if dict(request.schedule.block).get(index.name, 1) > 1:
         return None
     current = tuple(replace(s, value=_at_current(s.value)) for s in statements)

@@ -1,0 +1,102 @@
+"""Recognises statements with scans along one index, and says which index walks memory contiguously."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+from cugen.families.base import Refusal, Request
+from cugen.families.elementwise import loaded_reads
+from cugen.families.grid import fastest_first
+from cugen.families.scans import Walk, recognise
+from cugen.families.vectors import Width, divisor, is_contiguous, widest
+from cugen.plan.subscripts import to_integer
+from cugen.spec import expressions as spec
+from cugen.spec.expressions import Const, Expr, IndexValue, Read, Reduce, Scan, free_indices, walk
+from cugen.spec.model import Statement
+
+_IN_MEMORY = ("global", "readonly")
+
+
+@dataclass(frozen=True, slots=True)
+class Work:
+    """Scans along `walk.index`. Neighbours along `fast` are neighbours in memory, for all that is stored and for
+    `wide_reads`; `rest` are the other indices of the output. `most` is how many neighbours one access may move."""
+
+    walk: Walk
+    fast: spec.Index
+    rest: tuple[spec.Index, ...]
+    wide_reads: tuple[Read, ...]
+    most: Width
+
+    @property
+    def request(self) -> Request:
+        """The group with the terms of its scans at the current element."""
+        return self.walk.request
+
+    @property
+    def scans(self) -> tuple[Scan, ...]:
+        return self.walk.scans
+
+    @property
+    def along(self) -> spec.Index:
+        return self.walk.index
+
+    @property
+    def is_row(self) -> bool:
+        """Whether the scans run along neighbours."""
+        return self.fast == self.along
+
+    def is_stored(self, statement: Statement) -> bool:
+        role = self.request.context.spec.array(statement.target).role
+        return role != "temporary" or statement.target in self.request.stored
+
+
+def find_work(request: Request) -> Work | Refusal:
+    """The group's scans, or why a team of threads can't share them."""
+    if not any(isinstance(node, Scan) for s in request.group.statements for node in walk(s.value)):
+        return Refusal("takes scans, and there are none")
+    walked = recognise(request)
+    if walked is None:
+        return Refusal("takes scans that run along one index in one direction, in every element")
+    statements = walked.request.group.statements
+    for statement in statements:
+        if not all(isinstance(sub, IndexValue | Const) for sub in statement.subscripts):
+            return Refusal(f"writes {statement.target} at bare indices only")
+        if any(isinstance(node, Reduce) for node in walk(statement.value)):
+            return Refusal(f"has no loops beside the scan's, and {statement.target} needs one")
+    for read in loaded_reads(statements):
+        if any(isinstance(node, Read) for sub in read.subscripts for node in walk(sub)):
+            return Refusal(f"reads at bare indices only; {read.array} is read where other elements say")
+        if read.boundary is not None or not all(map(_is_plain, read.subscripts)):
+            return Refusal(f"reads at bare indices only; {read.array} is read beside them")
+    order = fastest_first(request)
+    fast = order[0]
+    moving = tuple(
+        read
+        for read in loaded_reads(statements)
+        if IndexValue(fast.name) in read.subscripts and request.context.arrays[read.array].space in _IN_MEMORY
+    )
+    places = [(read.array, read.subscripts) for read in moving]
+    places += [(s.target, s.subscripts) for s in statements if _is_stored(request, s)]
+    for array, subscripts in places:
+        if not is_contiguous(request.context.arrays[array], subscripts, fast.name):
+            return Refusal(f"neighbours along {fast.name} are no neighbours in {array}")
+    widths = [
+        widest(request.context.arrays[array], subscripts, fast.name, request.context) for array, subscripts in places
+    ]
+    most = min(widths, key=lambda width: width.count)
+    count = math.gcd(divisor(to_integer(fast.extent, request.context.symbols), request.context), most.count)
+    if count < most.count:
+        most = Width(count, f"the extent of {fast.name} is surely a multiple of {count}, not of more")
+    rest = tuple(index for index in order if index not in (fast, walked.index))
+    return Work(walked, fast, rest, moving, most)
+
+
+def _is_stored(request: Request, statement: Statement) -> bool:
+    role = request.context.spec.array(statement.target).role
+    return role != "temporary" or statement.target in request.stored
+
+
+def _is_plain(sub: Expr) -> bool:
+    return isinstance(sub, IndexValue) or not free_indices(sub)

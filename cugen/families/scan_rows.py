@@ -1,0 +1,267 @@
+"""Scans along neighbours in memory: a team of threads walks each row in steps, every thread a few vectors at a time."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from cugen.families.blocks import Blocks, define, lay_blocks, limit, thread
+from cugen.families.grid import divides
+from cugen.families.prefix import WARP, Names, above, below, joined, scan_lanes, warp_results, whole
+from cugen.families.scan_elements import Elements
+from cugen.families.scan_form import Work
+from cugen.plan.ir import (
+    Access,
+    Array,
+    Assign,
+    Barrier,
+    Comparison,
+    Declare,
+    Define,
+    Element,
+    For,
+    Guard,
+    If,
+    Index,
+    Let,
+    Loop,
+    Node,
+    Store,
+)
+from cugen.plan.lowering import Lowering
+from cugen.plan.reductions import identity
+from cugen.plan.scopes import Scope
+from cugen.plan.subscripts import to_integer
+from cugen.plan.symbols import INT32_MAX, FloorDiv, Integer, Minimum, Mod, bounds, ceil_div, integer
+from cugen.spec.expressions import Expr, Local
+
+Parts = tuple[tuple[str, tuple[Node, ...]], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Team:
+    """`threads` walk a row together, each with `vectors` of `width` elements a step; `rows` such teams are a block."""
+
+    threads: int
+    rows: int
+    vectors: int
+    width: int
+
+    @property
+    def lanes(self) -> int:
+        return min(self.threads, WARP)
+
+    @property
+    def warps(self) -> int:
+        return max(self.threads // WARP, 1)
+
+    @property
+    def step(self) -> int:
+        return self.threads * self.vectors * self.width
+
+
+class RowScan:
+    """The kernel's parts, its grid and its block."""
+
+    def __init__(self, work: Work, lowering: Lowering, team: Team) -> None:
+        self.work, self.lowering, self.team = work, lowering, team
+        self.extent = to_integer(work.along.extent, lowering.symbols)
+        self.longest = bounds(self.extent, lowering.ranges)[1]
+        padded = -(-self.longest // team.step) * team.step
+        self.elements = Elements(work, lowering, team.width, team.vectors, padded)
+        self.blocks = self._blocks()
+        self.rows_inside: tuple[Comparison, ...] = ()
+        self.indices = self._indices()
+        self.is_one_step = self.longest <= team.step
+
+    def _blocks(self) -> Blocks:
+        counts = [to_integer(index.extent, self.lowering.symbols) for index in self.work.rest]
+        counts[:1] = [ceil_div(count, self.team.rows) for count in counts[:1]]
+        return lay_blocks(counts or [integer(1)], self.lowering, self.work.request.target)
+
+    @property
+    def block(self) -> tuple[int, int, int]:
+        return (self.team.threads, self.team.rows, 1)
+
+    def _indices(self) -> tuple[Node, ...]:
+        """The row, and the thread's place in its team. A row that isn't there is the last one once more, since all
+        lanes of a warp take part in shuffles; nothing of it is stored."""
+        lowering, team, nodes = self.lowering, self.team, list[Node]()
+        for axis, (row, place) in enumerate(zip(self.work.rest, self.blocks.places, strict=False)):
+            extent = to_integer(row.extent, lowering.symbols)
+            size = team.rows if axis == 0 else 1
+            number = place * size + thread("y", size, lowering)
+            if axis == 0 and not divides(size, extent, self.work.request.context):
+                asked = define(f"own_{row.name}", number, lowering, below=ceil_div(extent, size) * size)
+                self.rows_inside = (Comparison(asked.index.symbol, "<", extent),)
+                node = define(row.name, Minimum(asked.index.symbol, extent - 1), lowering)
+                nodes[:0] = [asked, node]
+            else:
+                node = define(row.name, number, lowering, below=extent)
+                nodes.insert(0, node)
+            lowering.symbols[row.name] = node.index.symbol
+            limit(node.index, extent, lowering)
+        number = thread("x", team.threads, lowering)
+        lane = define("lane", Mod(number, integer(WARP)) if team.warps > 1 else number, lowering)
+        self.lane = lane.index
+        nodes.append(lane)
+        self.warp: Index | None = None
+        if team.warps > 1:
+            warp = define("warp", FloorDiv(number, integer(WARP)), lowering)
+            self.warp = warp.index
+            nodes.append(warp)
+        return tuple(nodes)
+
+    # The walk
+
+    def parts(self) -> Parts:
+        lowering, names = self.lowering, self.elements.names
+        lowering.prepare(tuple(s.value for s in self.work.request.group.statements))
+        top = Scope()
+        low = bounds(self.extent, lowering.ranges)[0]
+        body = Scope(top, certain=low >= 1)
+        start = self._start()
+        shared: dict[str, Array] = {}
+        if self.warp is not None:
+            buffers = 1 if self.is_one_step else 2
+            shared = {n.shared: warp_results(n, self.team.warps, buffers) for n in names}
+        first, inside = self._position(start)
+        lowering.symbols[self.work.along.name] = first.index.symbol
+        self.elements.first = first.index.symbol
+        load = self.elements.each_vector(first, self.elements.load(inside))
+        if self.team.vectors == 1:
+            load = (first, *load)
+        partial = self._partial(body, first)
+        across = self._across(shared, start)
+        result = self._result(body, first, inside)
+        registers = self.elements.declare(zeroed=bool(inside.terms))
+        walk: tuple[Node, ...] = (*body.nodes, *load, *partial, *across, *result)
+        carried = tuple(self._carried())
+        if self.is_one_step:
+            walk = (*registers, *carried, *walk)
+        else:
+            index = Index(str(start), start, lowering.ranges[start])
+            loop = Loop(index, integer(0), self.extent, self.team.step)
+            walk = (*registers, *carried, For(loop, walk))
+        return (
+            ("indices", self.indices),
+            ("shared", tuple(Declare(array) for array in shared.values())),
+            ("rows", (*top.nodes, *walk)),
+        )
+
+    def _start(self) -> Integer:
+        """Where a step begins, counted in the direction of the scan."""
+        if self.is_one_step:
+            return integer(0)
+        lowering, step = self.lowering, self.team.step
+        whole_steps = divides(step, self.extent, self.work.request.context)
+        last = self.longest - (step if whole_steps else 1)
+        # The step beyond the last element must not overflow the loop's index.
+        most = last if last + step <= INT32_MAX else last + step
+        index = Index(lowering.names.allocate("start"), integer(0), (0, most))
+        lowering.ranges[index.symbol] = index.range
+        return index.symbol
+
+    def _position(self, start: Integer) -> tuple[Define, Guard]:
+        """Where the thread's present vector begins, and when it is inside."""
+        team, lowering = self.team, self.lowering
+        ahead = start + self.lane.symbol * team.width + self.elements.place * (team.lanes * team.width)
+        if self.warp is not None:
+            ahead += self.warp.symbol * (team.vectors * team.lanes * team.width)
+        name = self.work.along.name if team.width == 1 else f"{self.work.along.name}0"
+        if self.work.walk.reverse:
+            first = define(name, self.extent - team.width - ahead, lowering)
+            guard = Guard((Comparison(first.index.symbol, ">=", integer(0)),))
+        else:
+            first = define(name, ahead, lowering)
+            guard = Guard((Comparison(first.index.symbol, "<", self.extent),))
+        if not self.is_one_step and divides(team.step, self.extent, self.work.request.context):
+            guard = Guard(())
+        return first, lowering.needed(guard)
+
+    def _carried(self) -> Iterator[Node]:
+        """What all steps before combine to."""
+        for names in self.elements.names:
+            nothing = identity(names.scan.kind, names.scan.dtype)
+            if self.warp is None:
+                yield Let(names.warp, nothing, mutable=True)
+            elif not self.is_one_step:
+                yield Let(names.so_far, nothing, mutable=True)
+
+    def _partial(self, body: Scope, first: Define) -> tuple[Node, ...]:
+        """What comes before each of the thread's vectors in its warp's stretch of the step."""
+        names, lanes = self.elements.names, self.team.lanes
+        nodes = list(self.elements.combine_own(body))
+        nodes += [Let(n.lower, None, mutable=True) for n in names] if lanes > 1 else []
+        for n in names:
+            nodes += scan_lanes(n, self.lane.name, lanes)
+            if lanes == 1:
+                nodes += [self._set_before(n, n.warp), Assign(n.warp, joined(n, n.warp, n.own))]
+                continue
+            nodes.append(below(n, lanes))
+            nodes.append(self._set_before(n, above(self.lane.name, 1, joined(n, n.warp, n.lower), n.warp)))
+            nodes.append(Assign(n.warp, joined(n, n.warp, whole(n, lanes))))
+        declared: list[Node] = []
+        for n in names:
+            if self.team.vectors > 1:
+                declared.append(Declare(self._before(n)))
+            else:
+                declared.append(Let(Local(n.before, n.scan.dtype), None, mutable=True))
+            if self.warp is not None:
+                declared.append(Let(n.warp, identity(n.scan.kind, n.scan.dtype), mutable=True))
+        return (*declared, *self.elements.each_vector(first, nodes))
+
+    def _before(self, names: Names) -> Array:
+        shape = (integer(self.team.vectors),)
+        return Array("", names.before, names.scan.dtype, shape, (integer(1),), "register", flat=False)
+
+    def _set_before(self, names: Names, value: Expr) -> Node:
+        if self.team.vectors > 1:
+            return Store(Access(self._before(names), (self.elements.place,), "store"), value)
+        return Assign(Local(names.before, names.scan.dtype), value)
+
+    def _get_before(self, names: Names) -> Local:
+        if self.team.vectors > 1:
+            return Element.of(Access(self._before(names), (self.elements.place,), "load"))
+        return Local(names.before, names.scan.dtype)
+
+    def _across(self, shared: dict[str, Array], start: Integer) -> tuple[Node, ...]:
+        """What the warps in front combine to, and the carry of the step."""
+        if self.warp is None:
+            return ()
+        buffer = () if self.is_one_step else (Mod(FloorDiv(start, integer(self.team.step)), integer(2)),)
+        names, warps = self.elements.names, self.team.warps
+        mine = tuple(Store(Access(shared[n.shared], (*buffer, self.warp.symbol), "store"), n.warp) for n in names)
+        before = tuple(Let(n.in_front, identity(n.scan.kind, n.scan.dtype), mutable=True) for n in names)
+        if self.is_one_step:
+            before += tuple(Let(n.so_far, identity(n.scan.kind, n.scan.dtype), mutable=True) for n in names)
+        other = Index(self.lowering.names.allocate("w"), integer(0), (0, warps - 1))
+        self.lowering.ranges[other.symbol] = other.range
+        reached = If(
+            Guard((Comparison(other.symbol, "==", self.warp.symbol),)),
+            tuple(Assign(n.in_front, n.so_far) for n in names),
+        )
+        take = tuple(
+            Assign(n.so_far, joined(n, n.so_far, Element.of(Access(shared[n.shared], (*buffer, other.symbol), "load"))))
+            for n in names
+        )
+        return (
+            If(Guard((Comparison(self.lane.symbol, "==", integer(0)),)), mine),
+            Barrier(),
+            *before,
+            For(Loop(other, integer(0), integer(warps), unroll=True), (reached, *take)),
+        )
+
+    def _result(self, body: Scope, first: Define, inside: Guard) -> tuple[Node, ...]:
+        """The running value from what comes before, element by element, and the statements with it."""
+        start = tuple(
+            Let(
+                n.running,
+                joined(n, n.in_front, self._get_before(n)) if self.warp is not None else self._get_before(n),
+                mutable=True,
+            )
+            for n in self.elements.names
+        )
+        inside = Guard((*self.rows_inside, *inside.terms))
+        stored = self.elements.store_results(body, inside)
+        return self.elements.each_vector(first, (*start, *stored))
