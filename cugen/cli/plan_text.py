@@ -10,9 +10,8 @@ from cugen.emit.nodes import NodePrinter
 from cugen.families.base import Family, Refusal
 from cugen.kernel import Kernel
 from cugen.plan import ir
-from cugen.plan.grouping import group_statements
 from cugen.plan.manifest import LaunchEntry
-from cugen.schedule.planner import fits, requests
+from cugen.schedule.planner import fits, group, requests
 from cugen.schedule.splitting import plan_context
 from cugen.spec.model import Spec
 
@@ -54,7 +53,7 @@ def plan_text(kernel: Kernel, resources: Resources) -> str:
 def _answers(spec: Spec) -> dict[str, Answers]:
     """By kernel: every family, with what stands against it."""
     context = plan_context(spec)
-    return {request.name: fits(request) for request in requests(context, group_statements(context.spec))}
+    return {request.name: fits(request) for request in requests(context, group(context))}
 
 
 def _array_text(kernel: Kernel, name: str) -> str:

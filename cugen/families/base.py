@@ -80,7 +80,8 @@ class Steps:
 class Family:
     """One way of computing. Of the families that fit, the one with the highest rank is chosen.
 
-    `split` takes apart a statement that one launch can't do well."""
+    `split` takes apart a statement that one launch can't do well. A family that `mixes` also takes groups whose
+    statements have unlike indices: rows, and the elements of rows."""
 
     name: str
     rank: int
@@ -89,6 +90,7 @@ class Family:
     build: Callable[[Request], Kernel]
     tunables: tuple[Tunable, ...] = ()
     split: Callable[[Single], Steps | None] | None = None
+    mixes: bool = False
 
 
 def refuse_tunables(request: Request, tunables: tuple[Tunable, ...]) -> tuple[Refusal, ...]:

@@ -6,7 +6,7 @@ results than the element that it made itself.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 
 from cugen.plan.substitution import substitute
@@ -15,14 +15,16 @@ from cugen.spec.model import Spec, Statement
 
 # A recomputed temporary may make the tree that uses it this much larger; beyond, it is stored.
 _INLINE_NODES = 400
+_LONGEST_RUN = 24  # statements that are offered as one kernel at most
 
 
 @dataclass(frozen=True, slots=True)
 class Group:
-    """Statements for one kernel, over the index names of the first. `forwarded` names the arrays that later statements
-    of the group read from registers; `stored` the temporaries that other groups read."""
+    """Statements for one kernel, over the index names of the first. Where they are `mixed`, each has its own indices:
+    rows, or the elements of rows."""
 
     statements: tuple[Statement, ...]
+    mixed: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,15 +34,32 @@ class Grouping:
     notes: tuple[str, ...]
 
 
-def group_statements(spec: Spec) -> Grouping:
-    """The statements in order, cut into kernels."""
+Takes = Callable[[tuple[Statement, ...], tuple[str, ...]], bool]
+
+
+def group_statements(spec: Spec, takes: Takes | None = None) -> Grouping:
+    """The statements in order, cut into kernels.
+
+    `takes` says whether statements over unlike indices, such as rows and the elements of rows, make one kernel where
+    the temporaries named beside them are stored; the longest run of those that do becomes a group."""
     statements, notes = _recompute(spec)
     groups: list[list[Statement]] = []
-    for statement in statements:
-        if groups and (aligned := _aligned(statement, groups[-1][0])) and _may_join(aligned, groups[-1]):
+    mixed: dict[int, None] = {}  # the groups that nothing joins
+    position = 0
+    while position < len(statements):
+        statement = statements[position]
+        run = _longest_run(spec, statements, position, takes) if takes else 0
+        if run:
+            mixed[len(groups)] = None
+            groups.append(statements[position : position + run])
+            position += run
+            continue
+        open_ = groups and len(groups) - 1 not in mixed
+        if open_ and (aligned := _aligned(statement, groups[-1][0])) and _may_join(aligned, groups[-1]):
             groups[-1].append(aligned)
         else:
             groups.append([statement])
+        position += 1
     stored = []
     for array in spec.arrays:
         if array.role != "temporary":
@@ -52,7 +71,41 @@ def group_statements(spec: Spec) -> Grouping:
             notes.append(f"{array.name} is stored in the workspace: a later kernel needs all of it")
         elif writers:
             notes.append(f"{array.name} stays in registers")
-    return Grouping(tuple(Group(tuple(group)) for group in groups), tuple(stored), tuple(notes))
+    return Grouping(
+        tuple(Group(tuple(group), n in mixed) for n, group in enumerate(groups)), tuple(stored), tuple(notes)
+    )
+
+
+def _longest_run(spec: Spec, statements: list[Statement], first: int, takes: Takes) -> int:
+    """How many statements from `first` on are one kernel though their indices differ; 0 where none are."""
+    most = 1
+    while first + most < min(len(statements), first + _LONGEST_RUN) and _is_related(statements, first, first + most):
+        most += 1
+    for count in range(most, 1, -1):
+        run, later = tuple(statements[first : first + count]), statements[first + count :]
+        if not any(isinstance(node, Reduce) for s in run for node in walk(s.value)):
+            return 0
+        if all(_aligned(s, run[0]) for s in run[1:]):
+            continue
+        stored = tuple(
+            array.name
+            for array in spec.arrays
+            if array.role == "temporary" and any(s.target == array.name for s in run)
+            if array.memory.space == "scratch" or any(_reads(s, array.name) for s in later)
+        )
+        if takes(run, stored):
+            return count
+    return 0
+
+
+def _is_related(statements: list[Statement], first: int, last: int) -> bool:
+    """Whether the extents of the last statement's indices are among those of a longer one, or the other way round."""
+    own = [index.extent for index in statements[last].indices]
+    for other in statements[first:last]:
+        theirs = [index.extent for index in other.indices]
+        if not all(extent in theirs for extent in own) and not all(extent in own for extent in theirs):
+            return False
+    return True
 
 
 def _recompute(spec: Spec) -> tuple[list[Statement], list[str]]:

@@ -7,14 +7,14 @@ from collections.abc import Iterator
 from cugen.families.base import Family, Refusal, Request
 from cugen.families.registry import families
 from cugen.plan.context import Context
-from cugen.plan.grouping import Grouping, group_statements
+from cugen.plan.grouping import Group, Grouping, group_statements
 from cugen.plan.ir import Kernel, Plan
 from cugen.schedule.asked import schedule_of
 from cugen.schedule.splitting import plan_context
 from cugen.spec.diagnostics import Reporter
 from cugen.spec.expressions import Span
 from cugen.spec.keys import SCHEDULE_KEYS
-from cugen.spec.model import Spec
+from cugen.spec.model import Spec, Statement
 from cugen.spec.nearest import did_you_mean
 from cugen.spec.reading import shorten
 from cugen.targets import target
@@ -23,7 +23,7 @@ from cugen.targets import target
 def make_plan(spec: Spec) -> Plan:
     """The launches of a spec. SpecError, with every family's reason, where what it asks for can't be done."""
     context = plan_context(spec)
-    grouping = group_statements(context.spec)
+    grouping = group(context)
     report = Reporter(spec.file, spec.text)
     kernels: list[Kernel] = []
     for request in requests(context, grouping):
@@ -44,6 +44,19 @@ def make_plan(spec: Spec) -> Plan:
     )
 
 
+def group(context: Context) -> Grouping:
+    """The statements in order, cut into kernels; those that a family takes together over unlike indices are one."""
+    mixing = [family for family in families() if family.mixes]
+
+    def takes(statements: tuple[Statement, ...], stored: tuple[str, ...]) -> bool:
+        schedule = schedule_of(context.spec, statements)
+        request = Request("", Group(statements, mixed=True), context, schedule, target(context.spec.target), stored)
+        wanted = [family for family in mixing if schedule.family in (None, family.name)]
+        return any(not family.refusals(request) for family in wanted)
+
+    return group_statements(context.spec, takes)
+
+
 def requests(context: Context, grouping: Grouping) -> Iterator[Request]:
     """One request for each kernel of the plan; `context` is used up, since it gives each kernel its name."""
     spec = context.spec
@@ -56,7 +69,13 @@ def requests(context: Context, grouping: Grouping) -> Iterator[Request]:
 
 def fits(request: Request) -> tuple[tuple[Family, tuple[Refusal, ...]], ...]:
     """Every family with its reasons against this group; none means that it fits."""
-    return tuple((family, family.refusals(request)) for family in families())
+    return tuple((family, _refusals(family, request)) for family in families())
+
+
+def _refusals(family: Family, request: Request) -> tuple[Refusal, ...]:
+    if request.group.mixed and not family.mixes:
+        return (Refusal("takes statements over the same indices, and these run over rows and over their elements"),)
+    return family.refusals(request)
 
 
 def _choose(request: Request, report: Reporter) -> Family | None:

@@ -1,0 +1,369 @@
+"""The sweeps over a row as nodes: loops over a thread's elements, and what its team combines after each."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+from cugen.families.base import Request
+from cugen.families.collective import Running, Team, combine_team, first_values
+from cugen.families.row_kept import Kept
+from cugen.families.row_shape import Shape, is_vector
+from cugen.families.row_sweeps import Sweep, mentions, moving_reads, shows_place
+from cugen.families.rows import Output, RowWork
+from cugen.plan import usage
+from cugen.plan.ir import (
+    Access,
+    Assign,
+    Comparison,
+    Define,
+    For,
+    Guard,
+    If,
+    Index,
+    Let,
+    Load,
+    Loop,
+    Node,
+    Store,
+    Vector,
+)
+from cugen.plan.lowering import Lowering
+from cugen.plan.reductions import ACCUMULATORS, accumulate
+from cugen.plan.scopes import Scope
+from cugen.plan.subscripts import to_integer
+from cugen.plan.symbols import INT32_MAX, Integer, bounds, integer
+from cugen.spec.expressions import Cast, Expr, Local, Op, Read, Reduce, Select, children, free_indices, walk
+
+
+class RowSteps:
+    """Builds the nodes of one row, in order, in `root`.
+
+    `inside` is what keeps stores to the rows that there are, where a team may have none of its own."""
+
+    def __init__(
+        self,
+        request: Request,
+        work: RowWork,
+        lowering: Lowering,
+        shape: Shape,
+        sweeps: tuple[Sweep, ...],
+        team: Team,
+        inside: Guard,
+    ) -> None:
+        self.request, self.work, self.lowering, self.shape = request, work, lowering, shape
+        self.team, self.inside = team, inside
+        self.column = work.domain.columns[0]
+        self.root = Scope()
+        self.results: dict[Expr, Local] = {}
+        self.kept: dict[Expr, Kept] = {}
+        self.aligned: dict[str, None] = {}
+        self.taken: dict[str, None] = {}  # temporaries whose name a local has
+        self.extent = to_integer(self.column.extent, lowering.symbols)
+        low, self.longest = bounds(self.extent, lowering.ranges)
+        self.never_empty = low >= 1
+        self.slot = self._counter("s", shape.slots)
+        self.part = self._counter("v", shape.width.count)
+        self.first = self._first_index(sweeps)
+        self.at = self._fixed_place() if shape.slots == 1 else self.first.symbol
+
+    def _counter(self, wish: str, count: int) -> Integer:
+        """A number below `count`, which a loop counts."""
+        if count <= 1:
+            return integer(0)
+        index = Index(self.lowering.names.allocate(wish), integer(0), (0, count - 1))
+        self.lowering.ranges[index.symbol] = index.range
+        return index.symbol
+
+    def _first_index(self, sweeps: tuple[Sweep, ...]) -> Index:
+        """The first of the thread's elements side by side."""
+        lowering, shape, name = self.lowering, self.shape, self.column.name
+        start = self.team.lane * shape.width.count
+        apart = shape.width.count > 1 and any(self._needs_own(sweep) for sweep in sweeps)
+        wish = f"first_{name}" if apart else name
+        last = max(self.longest - 1, 0)
+        if shape.slots:
+            start = start + self.slot * shape.stride
+        elif self.longest + shape.stride > INT32_MAX:
+            last = self.longest + shape.stride  # the step beyond the last element must not overflow
+        index = Index(lowering.names.allocate(wish), start, (0, max(last, bounds(start, lowering.ranges)[1])))
+        lowering.ranges[index.symbol] = (0, last)
+        lowering.limits[index.symbol] = self.extent
+        return index
+
+    def _fixed_place(self) -> Integer:
+        """The place of a thread's only vector, which holds in all sweeps."""
+        if self.first.definition == 0 and self.shape.width.count > 1:
+            return integer(0)
+        self.root.nodes.append(Define(self.first))
+        return self.first.symbol
+
+    # One sweep
+
+    def sweep(self, sweep: Sweep, *, everywhere: bool) -> None:
+        """The loop over the thread's elements, and the team's results of its reductions."""
+        lowering, root = self.lowering, self.root
+        values = tuple(map(self.settled, sweep.values))
+        lowering.prepare(values)
+        self._hoist(values)
+        runs: dict[Reduce, Running] = {}
+        for reduction in sweep.reductions:
+            local = Local(self._name(reduction, ACCUMULATORS[reduction.kind]), reduction.dtype)
+            runs[reduction] = Running(reduction.kind, local)
+            root.nodes += first_values(runs[reduction])
+        for expr in sweep.computed:
+            self._keep(expr)
+        root.nodes += self._loops(sweep, runs)
+        if runs and self.team.threads > 1:
+            root.nodes += combine_team(self.team, tuple(runs.values()), lowering, everywhere=everywhere)
+        self.results.update({reduction: run.value for reduction, run in runs.items()})
+
+    def settled(self, expr: Expr) -> Expr:
+        """The expression with the results of reductions in their places."""
+        match expr:
+            case Reduce() if expr in self.results:
+                return self.results[expr]
+            case Reduce():
+                where = None if expr.where is None else self.settled(expr.where)
+                return replace(expr, body=self.settled(expr.body), where=where)
+            case Op():
+                return replace(expr, args=tuple(map(self.settled, expr.args)))
+            case Select():
+                condition, then, orelse = map(self.settled, (expr.condition, expr.then, expr.orelse))
+                return replace(expr, condition=condition, then=then, orelse=orelse)
+            case Cast():
+                return replace(expr, arg=self.settled(expr.arg))
+        return expr
+
+    def _hoist(self, values: tuple[Expr, ...]) -> None:
+        """Names for what is the same all along the row, computed from the results of reductions."""
+        for value in values:
+            for expr in _fixed(value, self.column.name):
+                if self.root.recall(expr) is None:
+                    result = self.lowering.lower(expr, self.root)
+                    if not isinstance(result, Local):
+                        local = Local(self._name(expr, _wish(expr)), expr.dtype)
+                        self.root.nodes.append(Let(local, result))
+                        result = local
+                    self.root.remember(expr, result)
+
+    def _name(self, expr: Expr, otherwise: str, suffix: str = "") -> str:
+        """A name for a value: what the spec calls it, where it does."""
+        for known, target in self.work.names.items():
+            if expr not in (known, self.settled(known)):
+                continue
+            if any(output.target == target for output in self.work.outputs):
+                otherwise = f"{target.lower()}_value"
+            elif suffix or target in self.taken:
+                otherwise = target
+            else:
+                self.taken[target] = None
+                return self.lowering.arrays[target].symbol
+        if suffix and otherwise[-1].isdigit():
+            otherwise += "_"
+        return self.lowering.names.allocate(otherwise + suffix)
+
+    def _keep(self, expr: Expr) -> None:
+        """Registers for a value of each of the thread's elements."""
+        shape = self.shape
+        wish = expr.array.lower() if isinstance(expr, Read) else _wish(expr)
+        element = expr.dtype
+        if isinstance(expr, Read) and self._is_vector(expr):
+            element = self.lowering.arrays[expr.array].dtype
+        name = self._name(expr, wish, str(shape.width.count) if shape.width.count > 1 else "_row")
+        kept = Kept.make(name, expr.dtype, element, shape.width.count, shape.slots)
+        self.kept[self.settled(expr)] = kept
+        self.root.nodes.append(kept.declaration())
+
+    def _is_vector(self, expr: Expr) -> bool:
+        """Whether one access reads the thread's neighbours at once."""
+        return (
+            self.shape.width.count > 1
+            and isinstance(expr, Read)
+            and expr.boundary is None
+            and is_vector(self.request, expr.array, expr.subscripts, self.column.name)
+        )
+
+    def _needs_own(self, sweep: Sweep) -> bool:
+        """Whether an element's own place matters, not only the vector's."""
+        along = self.column.name
+        return shows_place(sweep, along) or not all(map(self._is_vector, moving_reads(sweep, along)))
+
+    def _loops(self, sweep: Sweep, runs: dict[Reduce, Running]) -> Iterator[Node]:
+        """The sweep over the thread's elements: vector by vector, and element by element in each."""
+        lowering, along, width = self.lowering, self.column.name, self.shape.width.count
+        around = Scope(self.root, frozenset((along,)), certain=self.never_empty)
+        inner = Scope(around, frozenset((along,))) if width > 1 else around
+        lowering.symbols[along] = self.at
+        reads = moving_reads(sweep, along)
+        if width > 1 and self._needs_own(sweep):
+            own = Index(lowering.names.allocate(along), self.at + self.part, (0, max(self.longest - 1, 0)))
+            lowering.ranges[own.symbol] = own.range
+            lowering.limits[own.symbol] = self.extent
+            lowering.symbols[along] = own.symbol
+            inner.nodes.append(Define(own))
+        self._recall(sweep, inner)
+        self._load(sweep, reads, around, inner)
+        self._compute(sweep, inner)
+        for reduction, run in runs.items():
+            settled = self.settled(reduction)
+            assert isinstance(settled, Reduce)
+            accumulate(lowering, settled, run.value, inner)
+        stores = self._outputs(sweep, around, inner)
+        del lowering.symbols[along]
+        if width > 1 and inner.nodes:
+            each = Index(str(self.part), integer(0), (0, width - 1))
+            around.nodes.append(For(Loop(each, integer(0), integer(width), unroll=True), tuple(inner.nodes)))
+        return self._around((*around.nodes, *stores), stores=bool(sweep.outputs))
+
+    def _around(self, body: tuple[Node, ...], *, stores: bool) -> Iterator[Node]:
+        """The loop over the row with what its last elements need."""
+        shape, first = self.shape, self.first
+        terms = self.inside.terms if stores else ()
+        if not shape.slots:
+            body = (If(Guard(terms), body),) if terms else body
+            loop_index = Index(first.name, first.symbol, self.lowering.ranges[first.symbol])
+            yield For(Loop(loop_index, first.definition, self.extent, shape.stride), body)
+            return
+        if self.extent != shape.slots * shape.stride and self._static() != shape.slots * shape.stride:
+            terms = (Comparison(self.at, "<", self.extent), *terms)
+        body = (If(Guard(terms), body),) if terms else body
+        if shape.slots == 1:
+            yield from body
+            return
+        if first.symbol in usage.free_symbols(body) or any(
+            isinstance(leaf, Local) and leaf.name == first.name for value in usage.values(body) for leaf in walk(value)
+        ):
+            body = (Define(first), *body)
+        each = Index(str(self.slot), integer(0), (0, shape.slots - 1))
+        yield For(Loop(each, integer(0), integer(shape.slots), unroll=True), body)
+
+    def _static(self) -> int | None:
+        return self.request.context.static(self.extent)
+
+    # What is done at each element
+
+    def _recall(self, sweep: Sweep, inner: Scope) -> None:
+        shown = mentions(sweep)
+        for expr in sweep.known:
+            settled = self.settled(expr)
+            value = self.kept[settled].get(self.slot, self.part)
+            inner.remember(settled, self._named(expr, value, shown.get(expr, 0), inner))
+
+    def _named(self, expr: Expr, value: Expr, count: int, scope: Scope) -> Expr:
+        """The value, under a name where the text shows it more than once."""
+        if count < 2 or (isinstance(value, Local) and type(value) is Local):
+            return value
+        wish = expr.array.lower() if isinstance(expr, Read) else _wish(expr)
+        taken = isinstance(expr, Read) and wish == self.lowering.arrays[expr.array].symbol
+        local = Local(self.lowering.names.allocate(f"{wish}_value" if taken else wish), expr.dtype)
+        scope.nodes.append(Let(local, value))
+        return local
+
+    def _load(self, sweep: Sweep, reads: tuple[Read, ...], around: Scope, inner: Scope) -> None:
+        """Wide loads, into what is kept or into vectors of their own; the rest is loaded where it is used."""
+        shown = mentions(sweep)
+        for read in filter(self._is_vector, reads):
+            if read in sweep.computed:
+                kept = self.kept[read].vector
+                assert kept is not None
+                vector = kept.one(self.slot)
+            else:
+                vector = self._vector(read.array)
+            around.nodes.append(Load(vector, self._access(read.array, read.subscripts, "load")))
+            if shown.get(read, 0):
+                inner.remember(read, self._named(read, vector.component(self.part), shown[read], inner))
+
+    def _compute(self, sweep: Sweep, inner: Scope) -> None:
+        shown = mentions(sweep)
+        for expr in sorted(sweep.computed, key=lambda e: sum(1 for _ in walk(e))):
+            if self._is_vector(expr):
+                continue
+            settled = self.settled(expr)
+            value = self.lowering.lower(settled, inner)
+            value = self._named(expr, value, 2 if shown.get(expr, 0) else 1, inner)
+            inner.remember(settled, value)
+            inner.nodes.append(self.kept[settled].put(self.slot, self.part, value))
+
+    def _outputs(self, sweep: Sweep, around: Scope, inner: Scope) -> tuple[Node, ...]:
+        """Stores of what the row becomes; wide ones follow the loop over a vector's elements."""
+        wide: list[Node] = []
+        for output in sweep.outputs:
+            value = self.lowering.lower(self.settled(output.value), inner)
+            if self.shape.width.count > 1 and is_vector(
+                self.request, output.target, output.subscripts, self.column.name
+            ):
+                vector = self._vector(output.target)
+                around.nodes.append(Let(vector, None, mutable=True))
+                inner.nodes.append(Assign(vector.component(self.part), value))
+                wide.append(Store(self._access(output.target, output.subscripts, "store"), vector))
+            else:
+                subscripts = tuple(to_integer(sub, self.lowering.symbols) for sub in output.subscripts)
+                inner.nodes.append(Store(Access(self.lowering.arrays[output.target], subscripts, "store"), value))
+        return tuple(wide)
+
+    def _vector(self, array: str) -> Vector:
+        """`x4` for four elements of x."""
+        name, dtype = array.lower(), self.lowering.arrays[array].dtype
+        name = f"{name}{'_' if name[-1].isdigit() else ''}{self.shape.width.count}"
+        return Vector(self.lowering.names.allocate(name), dtype.compute, dtype, self.shape.width.count)
+
+    def _access(self, array: str, subscripts: tuple[Expr, ...], kind: str) -> Access:
+        self.aligned[array] = None
+        symbols = {**self.lowering.symbols, self.column.name: self.at}
+        places = tuple(to_integer(sub, symbols) for sub in subscripts)
+        return Access(self.lowering.arrays[array], places, kind, self.shape.width.count)
+
+    # After the sweeps
+
+    def store_results(self, outputs: tuple[Output, ...]) -> None:
+        """What is stored once for the row, by the first thread of its team."""
+        if not outputs:
+            return
+        lowering = self.lowering
+        terms = self.inside.terms
+        if self.team.threads > 1:
+            terms = (Comparison(self.team.lane, "==", integer(0)), *terms)
+        scope = Scope(self.root, certain=False) if terms else self.root
+        values = tuple(self.settled(output.value) for output in outputs)
+        lowering.prepare(values)
+        for output, value in zip(outputs, values, strict=True):
+            result = lowering.lower(value, scope)
+            subscripts = tuple(to_integer(sub, lowering.symbols) for sub in output.subscripts)
+            scope.nodes.append(Store(Access(lowering.arrays[output.target], subscripts, "store"), result))
+        if terms:
+            self.root.nodes.append(If(Guard(terms), tuple(scope.nodes)))
+
+    def alignments(self) -> tuple[tuple[str, int], ...]:
+        """What wide accesses ask of the arguments."""
+        spec, width = self.request.context.spec, self.shape.width.count
+        return tuple(
+            (a.name, width * a.dtype.bytes) for a in spec.arrays if a.name in self.aligned and not a.is_temporary
+        )
+
+
+def _fixed(expr: Expr, along: str) -> Iterator[Expr]:
+    """The largest parts that are the same all along the row and are computed from results, not from memory."""
+    if isinstance(expr, Reduce):
+        for part in (expr.body, *(() if expr.where is None else (expr.where,))):
+            yield from _fixed(part, along)
+        return
+    if isinstance(expr, Op | Select | Cast) and along not in free_indices(expr):
+        nodes = list(walk(expr))
+        if any(isinstance(n, Local) for n in nodes) and not any(isinstance(n, Read | Reduce) for n in nodes):
+            yield expr
+            return
+    for child in children(expr):
+        yield from _fixed(child, along)
+
+
+def _wish(expr: Expr) -> str:
+    """A name for a value that the spec has none for."""
+    match expr:
+        case Op(name="div", args=(Local(), _)):
+            return "mean"
+        case Op(name="add"):
+            return "total"
+        case Op(name=name):
+            return {"sub": "difference", "mul": "product", "div": "quotient"}.get(name, f"{name}_value")
+    return "value"

@@ -1,0 +1,176 @@
+"""The sweeps over a row: which reductions run together, and which values stay with a thread from one to the next."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+
+from cugen.families.rows import Output
+from cugen.spec.expressions import Expr, IndexValue, Op, Read, Reduce, Select, children, free_indices, walk
+
+# What is worth a register rather than computing it again.
+_COSTLY: tuple[str, ...] = (
+    *("div", "floordiv", "mod", "pow", "sqrt", "rsqrt", "cbrt", "erf", "erfc", "lgamma", "atan2"),
+    *("exp", "exp2", "expm1", "log", "log2", "log10", "log1p", "sin", "cos", "tan", "asin", "acos", "atan"),
+    *("sinh", "cosh", "tanh", "asinh", "acosh", "atanh"),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Sweep:
+    """One walk over the row: `computed` values stay with the thread, `known` ones are at hand from earlier sweeps."""
+
+    reductions: tuple[Reduce, ...]
+    outputs: tuple[Output, ...]
+    computed: tuple[Expr, ...]
+    known: tuple[Expr, ...]
+
+    @property
+    def values(self) -> tuple[Expr, ...]:
+        """All that is evaluated at each element."""
+        found: list[Expr] = list(self.computed)
+        for reduction in self.reductions:
+            found += [reduction.body] if reduction.where is None else [reduction.where, reduction.body]
+        return (*found, *(output.value for output in self.outputs))
+
+
+def plan_sweeps(outputs: tuple[Output, ...], columns: frozenset[str], *, keep: bool) -> tuple[Sweep, ...]:
+    """The sweeps in order. With `keep`, what several need is loaded or computed once, in a sweep of its own at the
+    start or where it comes up first."""
+    levels = reduction_levels(outputs)
+    wide = tuple(output for output in outputs if output.wide)
+    plain = [Sweep((), (), (), ()), *(Sweep(level, (), (), ()) for level in levels)]
+    if wide:
+        plain.append(Sweep((), wide, (), ()))
+    if not keep:
+        return tuple(plain[1:])
+    kept = _kept(plain, columns)
+    sweeps = []
+    for number, sweep in enumerate(plain):
+        computed = tuple(expr for expr, at in kept.items() if at == number)
+        earlier = {expr for expr, at in kept.items() if at < number}
+        roots = replace(sweep, computed=computed)
+        known = tuple(dict.fromkeys(n for v in roots.values for n in reached(v, earlier) if n in earlier))
+        sweeps.append(replace(roots, known=known))
+    return tuple(sweep for sweep in sweeps if sweep.values)
+
+
+def reduction_levels(outputs: tuple[Output, ...]) -> tuple[tuple[Reduce, ...], ...]:
+    """The reductions by how many others are inside them, one in the other."""
+    depths: dict[Reduce, int] = {}
+    for output in outputs:
+        _depth(output.value, depths)
+    count = max(depths.values(), default=0)
+    return tuple(tuple(r for r, depth in depths.items() if depth == level + 1) for level in range(count))
+
+
+def _depth(expr: Expr, depths: dict[Reduce, int]) -> int:
+    if isinstance(expr, Reduce) and expr in depths:
+        return depths[expr]
+    inner = max((_depth(child, depths) for child in children(expr)), default=0)
+    if isinstance(expr, Reduce):
+        depths[expr] = inner + 1
+        return inner + 1
+    return inner
+
+
+def reached(expr: Expr, known: set[Expr] | frozenset[Expr]) -> Iterator[Expr]:
+    """The nodes that a sweep evaluates: nothing inside reductions, nor below what is known."""
+    yield expr
+    if not isinstance(expr, Reduce) and expr not in known:
+        for child in children(expr):
+            yield from reached(child, known)
+
+
+def _kept(sweeps: list[Sweep], columns: frozenset[str]) -> dict[Expr, int]:
+    """The values that stay with the threads, each with the number of the sweep that computes it."""
+    places: dict[Expr, set[int]] = {}
+    for number, sweep in enumerate(sweeps):
+        for value in sweep.values:
+            for node in reached(value, frozenset()):
+                if _moves(node, columns):
+                    places.setdefault(node, set()).add(number)
+    kept: dict[Expr, int] = {}
+    for sweep in sweeps:
+        for value in sweep.values:
+            _choose(value, places, kept)
+    return _needed(sweeps, kept)
+
+
+def _choose(expr: Expr, places: dict[Expr, set[int]], kept: dict[Expr, int]) -> None:
+    """Keeps the largest parts that other sweeps need as well: all that is read before any reduction, and what costs."""
+    if isinstance(expr, Reduce) or expr in kept:
+        return
+    sweeps = places.get(expr, set())
+    if len(sweeps) > 1:
+        before_all = not any(isinstance(node, Reduce) for node in walk(expr))
+        if before_all:
+            kept[expr] = 0
+            return
+        if _is_costly(expr):
+            kept[expr] = min(sweeps)
+    for child in children(expr):
+        _choose(child, places, kept)
+
+
+def _needed(sweeps: list[Sweep], kept: dict[Expr, int]) -> dict[Expr, int]:
+    """Those that a later sweep takes up, now that it finds others at hand."""
+    while True:
+        used: set[Expr] = set()
+        for number, sweep in enumerate(sweeps):
+            earlier = {expr for expr, at in kept.items() if at < number}
+            roots = (*sweep.values, *(expr for expr, at in kept.items() if at == number))
+            used |= {node for value in roots for node in reached(value, earlier) if node in earlier}
+        if len(used) == len(kept):
+            return kept
+        kept = {expr: at for expr, at in kept.items() if expr in used}
+
+
+def live(sweeps: tuple[Sweep, ...]) -> int:
+    """How many values of each element a thread holds at once, at most."""
+    first = {expr: n for n, sweep in enumerate(sweeps) for expr in sweep.computed}
+    last = {expr: n for n, sweep in enumerate(sweeps) for expr in sweep.known}
+    return max((sum(first[e] <= n < last[e] for e in last) for n in range(len(sweeps))), default=0)
+
+
+def _moves(expr: Expr, columns: frozenset[str]) -> bool:
+    """Whether it's data of each element: not the same for the whole row, and not its place alone."""
+    reads = any(isinstance(node, Read) for node in reached(expr, frozenset()))
+    return reads and bool(free_indices(expr) & columns) and isinstance(expr, Read | Op | Select)
+
+
+def _is_costly(expr: Expr) -> bool:
+    return any(isinstance(node, Op) and node.name in _COSTLY for node in reached(expr, frozenset()))
+
+
+def mentions(sweep: Sweep) -> dict[Expr, int]:
+    """How often the text of a sweep shows each value; what is kept counts where it is used, not where it is made."""
+    leaves = frozenset((*sweep.known, *sweep.computed))
+    found: dict[Expr, int] = {}
+
+    def show(expr: Expr) -> None:
+        found[expr] = found.get(expr, 0) + 1
+        if expr not in leaves and not isinstance(expr, Read | Reduce):
+            for child in children(expr):
+                show(child)
+
+    for value in sweep.values:
+        if value not in sweep.computed:
+            show(value)
+    for value in sweep.computed:
+        for child in children(value) if not isinstance(value, Read) else ():
+            show(child)
+    return found
+
+
+def moving_reads(sweep: Sweep, column: str) -> tuple[Read, ...]:
+    """The reads of elements along the row that the sweep makes."""
+    shown = (*sweep.computed, *mentions(sweep))
+    return tuple(
+        dict.fromkeys(e for e in shown if isinstance(e, Read) and e not in sweep.known and column in free_indices(e))
+    )
+
+
+def shows_place(sweep: Sweep, column: str) -> bool:
+    """Whether a value depends on its own place in the row, other than by subscripts of whole reads."""
+    return IndexValue(column) in mentions(sweep) or any(r.kind in ("argmax", "argmin") for r in sweep.reductions)

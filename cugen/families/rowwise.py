@@ -1,0 +1,175 @@
+"""Rows that are reduced and then mapped: softmax, norms, standardising. A team of threads has each row."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+from cugen.families.base import Family, Refusal, Request, refuse_tunables
+from cugen.families.blocks import Blocks, define, lay_blocks, limit, thread
+from cugen.families.collective import Team
+from cugen.families.elementwise import placement_refusals
+from cugen.families.grid import divides
+from cugen.families.kernels import assemble, new_lowering
+from cugen.families.row_shape import ROWS, THREADS, Shape, choose_shape
+from cugen.families.row_steps import RowSteps
+from cugen.families.row_sweeps import Sweep, reduction_levels
+from cugen.families.rows import NotRows, RowWork, find_row_work
+from cugen.plan.ir import Comparison, Define, Guard, Index, Kernel, Node, ReturnUnless
+from cugen.plan.lowering import Lowering
+from cugen.plan.subscripts import to_integer
+from cugen.plan.symbols import FloorDiv, Integer, Minimum, Mod, bounds, ceil_div, integer
+from cugen.spec import expressions as spec
+from cugen.spec.expressions import Read, free_indices, walk
+
+_WARP = 32
+
+
+def refusals(request: Request) -> tuple[Refusal, ...]:
+    found = [*refuse_tunables(request, (THREADS, ROWS)), *placement_refusals(request, {})]
+    for key in ("block", "thread", "step"):
+        if getattr(request.schedule, key):
+            found.append(Refusal("has `threads` and `rows` in place of a block and a step", f"schedule.{key}"))
+    try:
+        work = find_row_work(request)
+        found += found or _size_refusals(request, work)
+    except NotRows as error:
+        found.append(Refusal(str(error)))
+    return tuple(found)
+
+
+def _size_refusals(request: Request, work: RowWork) -> Iterator[Refusal]:
+    if len(work.domain.columns) > 1:
+        yield Refusal("walks along one index")
+        return
+    if any(r.kind in ("argmax", "argmin") for level in reduction_levels(work.outputs) for r in level):
+        yield Refusal("no argmax")
+        return
+    if not _has_own_rows(work):
+        yield Refusal("reads each row for one result; here several results share all that they read")
+        return
+    shape, _ = choose_shape(request, work)
+    if shape.threads * shape.rows > 1024:
+        yield Refusal(f"{shape.rows} rows of {shape.threads} threads are more than a block has", "schedule.rows")
+
+
+def _has_own_rows(work: RowWork) -> bool:
+    """Whether something is stored for each element, or read for each element of each row."""
+    names = {index.name for index in (*work.domain.rows, *work.domain.columns)}
+    reads = (node for output in work.outputs for node in walk(output.value) if isinstance(node, Read))
+    return any(output.wide for output in work.outputs) or any(names <= free_indices(read) for read in reads)
+
+
+def build(request: Request) -> Kernel:
+    work = find_row_work(request)
+    shape, sweeps = choose_shape(request, work)
+    return _Builder(request, work, shape, sweeps).kernel()
+
+
+class _Builder:
+    """The kernel of one group: sweep by sweep, with the team's results between."""
+
+    def __init__(self, request: Request, work: RowWork, shape: Shape, sweeps: tuple[Sweep, ...]) -> None:
+        self.request, self.work, self.shape, self.sweeps = request, work, shape, sweeps
+        self.lowering: Lowering = new_lowering(request)
+        lane, number = (thread(axis, n, self.lowering) for axis, n in (("x", shape.threads), ("y", shape.rows)))
+        self.team = Team(shape.threads, lane, shape.rows, number)
+        self.inside = Guard(())
+
+    def kernel(self) -> Kernel:
+        grid, indices = self._rows()
+        steps = RowSteps(self.request, self.work, self.lowering, self.shape, self.sweeps, self.team, self.inside)
+        for number, sweep in enumerate(self.sweeps):
+            steps.sweep(sweep, everywhere=number < len(self.sweeps) - 1)
+        steps.store_results(tuple(output for output in self.work.outputs if not output.wide))
+        parts = (("indices", indices), ("row", tuple(steps.root.nodes)))
+        block = (self.shape.threads, self.shape.rows, 1)
+        kernel = assemble(self.request, self.lowering, "rowwise", parts, grid, block, alignments=steps.alignments())
+        return replace(kernel, reasons=self._reasons())
+
+    def _rows(self) -> tuple[tuple[Integer, Integer, Integer], tuple[Node, ...]]:
+        """The grid, and the indices of the team's row."""
+        lowering, size = self.lowering, self.shape.rows
+        order = tuple(reversed(self.work.domain.rows))
+        counts = [to_integer(index.extent, lowering.symbols) for index in order]
+        if not order:
+            return (integer(1), integer(1), integer(1)), ()
+        if size == 1:
+            blocks = lay_blocks(counts, lowering, self.request.target)
+            nodes: list[Node] = []
+            for index, extent, place in zip(order, counts, blocks.places, strict=True):
+                node = define(index.name, place, lowering, below=extent)
+                lowering.symbols[index.name] = node.index.symbol
+                limit(node.index, extent, lowering)
+                nodes.insert(0, node)
+            return blocks.grid, tuple(nodes)
+        total: Integer = integer(1)
+        for count in counts:
+            total = total * count
+        blocks = lay_blocks([ceil_div(total, size)], lowering, self.request.target)
+        name = order[0].name if len(order) == 1 else "row"
+        nodes = [*self._number_of_row(name, total, blocks)]
+        row = self.row
+        if len(order) == 1:
+            lowering.symbols[name] = row
+        else:
+            nodes += self._digits(order, counts, row)
+        return blocks.grid, tuple(nodes)
+
+    def _digits(self, order: tuple[spec.Index, ...], counts: list[Integer], row: Integer) -> list[Node]:
+        """The indices that the number of a row stands for; `order` has the fastest first."""
+        nodes: list[Node] = []
+        scale: Integer = integer(1)
+        for position, (index, count) in enumerate(zip(order, counts, strict=True)):
+            quotient = FloorDiv(row, scale)
+            is_last = position == len(order) - 1
+            node = define(index.name, quotient if is_last else Mod(quotient, count), self.lowering, below=count)
+            self.lowering.symbols[index.name] = node.index.symbol
+            limit(node.index, count, self.lowering)
+            nodes.insert(0, node)
+            scale = scale * count
+        return nodes
+
+    def _number_of_row(self, name: str, total: Integer, blocks: Blocks) -> Iterator[Node]:
+        """The team's row; teams beyond the last one compute it again, since all lanes of a warp take part in its
+        shuffles, and store nothing."""
+        lowering, size = self.lowering, self.shape.rows
+        place = blocks.places[0] * size + self.team.number
+        if divides(size, total, self.request.context) or self.shape.threads == _WARP:
+            node = define(name, place, lowering, below=ceil_div(total, size) * size)
+            self.row = node.index.symbol
+            yield node
+            if not divides(size, total, self.request.context):
+                yield ReturnUnless(Guard((Comparison(self.row, "<", total),)))
+            limit(node.index, total, lowering)
+            return
+        team = define("team", place, lowering, below=ceil_div(total, size) * size)
+        high = max(bounds(total, lowering.ranges)[1] - 1, 0)
+        index = Index(lowering.names.allocate(name), Minimum(team.index.symbol, total - 1), (0, high))
+        lowering.ranges[index.symbol] = index.range
+        lowering.limits[index.symbol] = total
+        self.row = index.symbol
+        self.inside = Guard((Comparison(team.index.symbol, "<", total),))
+        yield team
+        yield Define(index)
+
+    def _reasons(self) -> tuple[str, ...]:
+        shape, along = self.shape, self.work.domain.columns[0].name
+        who = "a thread has each row" if shape.threads == 1 else f"{shape.threads} threads share each row"
+        where = (
+            f"which stays with them, {shape.slots * shape.width.count} elements in each thread"
+            if shape.slots
+            else "which is read anew in each sweep"
+        )
+        return (f"{who} along {along}, {where}", shape.width.reason)
+
+
+FAMILY = Family(
+    "rowwise",
+    rank=12,
+    doc="rows that are reduced and mapped in one launch: softmax, norms; a team of threads for each",
+    refusals=refusals,
+    build=build,
+    tunables=(THREADS, ROWS),
+    mixes=True,
+)
