@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import zlib
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -56,6 +56,11 @@ class DeviceArray:
 
     address: int
     place: Place
+    stand_in: str = ""
+
+    def seen_as(self, dtype: str) -> DeviceArray:
+        """The same bytes as elements of a NumPy type of that width."""
+        return replace(self, stand_in=dtype)
 
     @property
     def __cuda_array_interface__(self) -> dict[str, Any]:
@@ -63,7 +68,7 @@ class DeviceArray:
         return {
             "shape": self.place.shape,
             "strides": tuple(stride * width for stride in self.place.strides),
-            "typestr": typestr(self.place.dtype),
+            "typestr": np.dtype(self.stand_in).str if self.stand_in else _typestr(self.place.dtype),
             "data": (self.address, False),
             "version": 3,
             "stream": None,
@@ -74,7 +79,7 @@ class DeviceArray:
         return self.place.dtype.name
 
 
-def typestr(dtype: DType) -> str:
+def _typestr(dtype: DType) -> str:
     """As NumPy spells a type; raw bytes for those it doesn't know."""
     if dtype.name in ("bfloat16", "float8_e4m3", "float8_e5m2"):
         return f"<V{dtype.bytes}"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from cugen.analysis.occupancy import occupancy
@@ -14,6 +14,8 @@ from cugen.analysis.totals import Unknown
 from cugen.analysis.work import work
 from cugen.bench.buffers import Buffers
 from cugen.bench.check import check
+from cugen.bench.libraries import Absent, library
+from cugen.bench.peers import Called, PeerReport, enter
 from cugen.bench.protocol import SAMPLES, Contender, Plan, Times, measure
 from cugen.bench.session import Session
 from cugen.kernel import Kernel, generate
@@ -33,10 +35,12 @@ Content = dict[str, Any]
 
 @dataclass(frozen=True)
 class Options:
-    """`against` names libraries: torch, cupy, triton. `budget_us` limits what one contender's samples may take."""
+    """`against` names libraries: torch, cupy, triton; `called` are peers by a text of their own. `budget_us` limits
+    what one contender's samples may take."""
 
     samples: int = SAMPLES
     against: tuple[str, ...] = ()
+    called: tuple[Called, ...] = ()
     seed: int = 0
     budget_us: float = 2e6
 
@@ -79,19 +83,42 @@ def bench(session: Session, spec: Spec, dynamic: Mapping[str, int], options: Opt
             "regimes": {},
         }
         if verdict.passed:
-            content |= _timed(session, buffers, ours, content, options)
+            peers = _peers(session, spec, buffers, scalars, options)
+            content["peers"] = [asdict(report) for report, _ in peers]
+            rivals = [contender for _, contender in peers if contender is not None]
+            content |= _timed(session, buffers, [ours, *rivals], content, options)
         return content
     finally:
         buffers.release()
 
 
-def _timed(session: Session, buffers: Buffers, ours: Contender, content: Content, options: Options) -> Content:
+def _peers(
+    session: Session,
+    spec: Spec,
+    buffers: Buffers,
+    scalars: Mapping[str, int | float | bool],
+    options: Options,
+) -> list[tuple[PeerReport, Contender | None]]:
+    """Every library that was asked for, with the reason where it can't take part."""
+    found: list[tuple[PeerReport, Contender | None]] = []
+    asked: list[tuple[str, Called | None]] = [(name, None) for name in options.against]
+    for name, called in [*asked, *((peer.library, peer) for peer in options.called)]:
+        try:
+            rival = library(name, session.stream)
+        except Absent as reason:
+            found.append((PeerReport(called.name if called else name, "", "", absent=str(reason)), None))
+            continue
+        found.append(enter(rival, spec, buffers, scalars, called))
+    return found
+
+
+def _timed(session: Session, buffers: Buffers, runners: list[Contender], content: Content, options: Options) -> Content:
     half = -(-buffers.moved_bytes // 2)
     target = session.allocate(half * buffers.count)
     flushed = 0 if buffers.exceeds_the_cache else session.allocate(3 * session.l2_bytes)
     limit = buffers.set_bytes
     contenders = [
-        ours,
+        *runners,
         Contender(COPY, lambda n: session.copy(target + n * half, buffers.start(n), min(half, limit))),
     ]
     reads = buffers.written_bytes < _MOSTLY_READ * buffers.moved_bytes
@@ -108,6 +135,7 @@ def _timed(session: Session, buffers: Buffers, ours: Contender, content: Content
         found = measure(contenders, session, plan)
         late = session.late - late
     finally:
+        session.synchronize()
         session.release(target)
         if flushed:
             session.release(flushed)

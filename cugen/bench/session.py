@@ -131,7 +131,7 @@ class Session:
     def read(self, address: int, size: int) -> None:
         """Reads `size` bytes once: the ceiling of reductions, and what empties the cache of everything else."""
         arguments = (ctypes.c_uint64(address), ctypes.c_uint64(size // 16), ctypes.c_uint64(self._result + 8))
-        blocks = max(1, min(-(-size // (16 * _THREADS * 8)), self.sms * 6))
+        blocks = max(1, -(-size // (16 * _THREADS * 8)))
         self._launch("read_all", blocks, *arguments)
 
     def times_us(self, works: Sequence[Work]) -> list[float]:

@@ -17,13 +17,20 @@ if TYPE_CHECKING:
     from cugen.bench.session import Session
     from cugen.spec.model import Spec
 
-PEERS = ("torch", "triton", "cupy")
+PEERS = ("torch", "cupy", "triton")
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("specs", metavar="SPEC", nargs="+", help="a spec's file")
     parser.add_argument("--kernel", metavar="NAME", help="the one of several kernels to time")
     add_options(parser)
+    parser.add_argument(
+        "--against",
+        metavar="LIBRARY,…",
+        type=_peers,
+        default=(),
+        help=f"time peers as well: {', '.join(PEERS)} (PyTorch's compiler, whose kernels are Triton's)",
+    )
     parser.add_argument("--samples", metavar="N", type=_positive, default=100, help="of each contender (default: 100)")
     parser.add_argument("--seed", metavar="N", type=_natural, default=0, help="of the random inputs (default: 0)")
     parser.add_argument("--json", action="store_true", help="print one JSON object")
@@ -37,7 +44,7 @@ def execute(args: argparse.Namespace) -> int:
 
     specs = _specs(args)
     GpuDevice()  # refuses, with the way out, where there is none
-    options = Options(samples=args.samples, seed=args.seed)
+    options = Options(samples=args.samples, against=args.against, seed=args.seed)
     found = []
     with session() as opened:
         for spec in specs:
@@ -73,6 +80,14 @@ def _bench(opened: Session, spec: Spec, options: Options, args: argparse.Namespa
         if error.code != COMPILE_FAILED:
             raise
         raise Failure(f"{spec.kernel}: {error}", OWN_FAULT) from error
+
+
+def _peers(text: str) -> tuple[str, ...]:
+    names = tuple(dict.fromkeys(name.strip() for name in text.split(",")))
+    for name in names:
+        if name not in PEERS:
+            raise argparse.ArgumentTypeError(f"expected some of {', '.join(PEERS)}, not {name!r}")
+    return names
 
 
 def _positive(text: str) -> int:

@@ -39,8 +39,19 @@ def _facts(content: Content) -> Iterator[str]:
         )
     cached = " (from the cache)" if content["compile_cached"] else ""
     yield f"build      generated in {content['generate_ms']:.0f} ms, compiled in {content['compile_ms']:.0f} ms{cached}"
+    for peer in content["peers"]:
+        if peer["absent"]:
+            yield f"no peer    {peer['name']}: {peer['absent']}"
+        else:
+            yield f"peer       {peer['name']} {peer['version']}: {_last(peer['source'])}"
     if content["late_batches"]:
         yield f"caution    the GPU waited for the host in {content['late_batches']} batches"
+
+
+def _last(source: str) -> str:
+    """What a peer does, in a line: its only statement, or how many it has."""
+    lines = [line.strip() for line in source.splitlines()[1:-1]]
+    return lines[0] if len(lines) == 1 else f"{len(lines)} lines, which `--json` shows"
 
 
 def _table(regime: str, rows: Sequence[Content]) -> Iterator[str]:

@@ -1,0 +1,174 @@
+"""PyTorch and CuPy, where this machine has them: imported only when they are asked for."""
+
+from __future__ import annotations
+
+import importlib
+import linecache
+from collections.abc import Callable, Mapping
+from types import ModuleType
+from typing import Any, Protocol
+
+from numpy.typing import NDArray
+
+from cugen.bench.buffers import DeviceArray
+from cugen.bench.dialects import Dialect, NumPy, Torch
+from cugen.spec.types import DType
+
+Peer = Callable[..., tuple[Any, ...]]
+
+
+class Absent(Exception):
+    """Why a library can't be a peer on this machine."""
+
+
+class Library(Protocol):
+    """`array` views device memory; `constant` copies from the host. What `on_stream` gives runs on that stream."""
+
+    name: str
+    version: str
+    dialect: Dialect
+
+    def array(self, given: DeviceArray) -> Any: ...
+
+    def constant(self, values: NDArray[Any], dtype: DType) -> Any: ...
+
+    def on_stream(self, peer: Peer) -> Peer: ...
+
+    def namespace(self) -> Mapping[str, Any]: ...
+
+    def compiled(self, peer: Peer) -> Peer: ...
+
+    def difference(self, got: Any, expected: Any) -> tuple[float, float]: ...
+
+    def release(self) -> None: ...
+
+
+def library(name: str, stream: int) -> Library:
+    """`torch`, `triton` (PyTorch's compiler, whose kernels are Triton's) or `cupy`. Absent, with the reason."""
+    if name == "cupy":
+        return CupyLibrary(stream)
+    if name == "triton":
+        _imported("triton")
+        return TorchLibrary(stream, compiles=True)
+    return TorchLibrary(stream)
+
+
+def function_of(source: str, name: str, namespace: Mapping[str, Any]) -> Peer:
+    """The function `peer` that a text defines; tracebacks and PyTorch's compiler find its lines under `name`."""
+    linecache.cache[name] = (len(source), None, source.splitlines(keepends=True), name)
+    scope = dict(namespace)
+    exec(compile(source, name, "exec"), scope)
+    peer: Peer = scope["peer"]
+    return peer
+
+
+class TorchLibrary:
+    """Sums of float32 products are float32: TensorFloat-32 is off."""
+
+    def __init__(self, stream: int, *, compiles: bool = False) -> None:
+        self._torch = torch = _imported("torch")
+        if not torch.cuda.is_available():
+            raise Absent("this PyTorch sees no GPU")
+        self.name = "torch.compile" if compiles else "torch"
+        self.version = str(torch.__version__)
+        self.dialect: Dialect = Torch()
+        self._compiles = compiles
+        self._stream = torch.cuda.ExternalStream(stream)
+        torch.backends.cuda.matmul.allow_tf32 = False
+        torch.backends.cudnn.allow_tf32 = False
+        torch.backends.cudnn.benchmark = True
+
+    def array(self, given: DeviceArray) -> Any:
+        name = given.dtype
+        if name in ("bfloat16", "float8_e4m3", "float8_e5m2", "uint16", "uint32", "uint64", "bool"):
+            stand_in = {1: "int8", 2: "int16", 4: "int32", 8: "int64"}[given.place.dtype.bytes]
+            tensor = self._torch.as_tensor(given.seen_as(stand_in), device="cuda")
+            return tensor.view(self._dtype(name))
+        return self._torch.as_tensor(given, device="cuda")
+
+    def constant(self, values: NDArray[Any], dtype: DType) -> Any:
+        return self._torch.tensor(values.tolist(), dtype=self._dtype(dtype.name), device="cuda")
+
+    def on_stream(self, peer: Peer) -> Peer:
+        torch, stream = self._torch, self._stream
+
+        def run(*arguments: Any) -> tuple[Any, ...]:
+            with torch.no_grad(), torch.cuda.stream(stream):
+                return peer(*arguments)
+
+        return run
+
+    def namespace(self) -> Mapping[str, Any]:
+        return {"torch": self._torch}
+
+    def compiled(self, peer: Peer) -> Peer:
+        if not self._compiles:
+            return peer
+        self._torch._dynamo.reset()
+        done: Peer = self._torch.compile(peer, dynamic=False)
+        return done
+
+    def difference(self, got: Any, expected: Any) -> tuple[float, float]:
+        """The largest difference of two arrays, and the largest magnitude of the second."""
+        with self._torch.no_grad(), self._torch.cuda.stream(self._stream):
+            if not expected.numel():
+                return 0.0, 0.0
+            first, second = got.to(self._torch.float64), expected.to(self._torch.float64)
+            apart = self._torch.where(first == second, 0.0, (first - second).abs())
+            return float(apart.max()), float(second.abs().max())
+
+    def release(self) -> None:
+        self._torch.cuda.empty_cache()
+
+    def _dtype(self, name: str) -> Any:
+        return getattr(self._torch, {"float8_e4m3": "float8_e4m3fn"}.get(name, name))
+
+
+class CupyLibrary:
+    name = "cupy"
+
+    def __init__(self, stream: int) -> None:
+        self._cupy = cupy = _imported("cupy")
+        _imported("cupyx.scipy.special")
+        self.version = str(cupy.__version__)
+        self.dialect: Dialect = NumPy("cupy")
+        self._stream = cupy.cuda.ExternalStream(stream)
+
+    def array(self, given: DeviceArray) -> Any:
+        if given.dtype.startswith(("bfloat", "float8")):
+            raise Absent(f"CuPy has no {given.dtype}")
+        return self._cupy.asarray(given)
+
+    def constant(self, values: NDArray[Any], dtype: DType) -> Any:
+        return self._cupy.asarray(values)
+
+    def on_stream(self, peer: Peer) -> Peer:
+        def run(*arguments: Any) -> tuple[Any, ...]:
+            with self._stream:
+                return peer(*arguments)
+
+        return run
+
+    def namespace(self) -> Mapping[str, Any]:
+        return {"cupy": self._cupy, "cupyx": importlib.import_module("cupyx")}
+
+    def compiled(self, peer: Peer) -> Peer:
+        return peer
+
+    def difference(self, got: Any, expected: Any) -> tuple[float, float]:
+        with self._stream:
+            if not expected.size:
+                return 0.0, 0.0
+            first, second = got.astype("float64"), expected.astype("float64")
+            apart = self._cupy.where(first == second, 0.0, self._cupy.abs(first - second))
+            return float(apart.max()), float(self._cupy.abs(second).max())
+
+    def release(self) -> None:
+        self._cupy.get_default_memory_pool().free_all_blocks()
+
+
+def _imported(name: str) -> ModuleType:
+    try:
+        return importlib.import_module(name)
+    except ImportError as error:
+        raise Absent(f"{name} can't be imported: {error}") from error

@@ -1,0 +1,122 @@
+"""The same statement by other libraries, on the same buffers: translated, checked against ours, then a contender."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from cugen.bench.buffers import Buffers
+from cugen.bench.dialects import NoPeer
+from cugen.bench.libraries import Absent, Library, Peer, function_of
+from cugen.bench.protocol import Contender
+from cugen.bench.translate import Program, translate
+from cugen.reference.storage import numpy_dtype, store
+from cugen.spec.model import Array, Spec
+from cugen.spec.types import DType
+
+# How far a peer may be from us, by the largest magnitude: it rounds after each operation where we round once.
+_AGREEMENT = {"float64": 1e-8, "float32": 1e-3, "float16": 2e-2, "bfloat16": 6e-2}
+
+
+@dataclass(frozen=True)
+class PeerReport:
+    """`source` is what ran; `absent` says why nothing did. `difference` is the largest from our outputs, relative to
+    their largest magnitude."""
+
+    name: str
+    version: str
+    source: str
+    difference: float | None = None
+    absent: str = ""
+
+
+@dataclass(frozen=True)
+class Called:
+    """A peer by its own text, such as a function that its library is known for. `source` defines `peer(...)`, which
+    takes the spec's inputs by position and returns its outputs in a tuple."""
+
+    library: str
+    name: str
+    source: str
+
+
+def enter(
+    library: Library,
+    spec: Spec,
+    buffers: Buffers,
+    scalars: Mapping[str, int | float | bool],
+    called: Called | None = None,
+) -> tuple[PeerReport, Contender | None]:
+    """A library as a contender, if it can be one: its result on set 0 must agree with what we left there."""
+    name = called.name if called else library.name
+    source = ""
+    try:
+        program = translate(spec, buffers.params, scalars, library.dialect)
+        if called:
+            program = Program(called.source, program.inputs, program.outputs)
+        source = program.source
+        peer = function_of(source, f"<{name} of {spec.kernel}>", library.namespace())
+        run = library.on_stream(library.compiled(peer))
+        arguments = [_arguments(library, spec, buffers, program, number) for number in range(buffers.count)]
+        results = run(*arguments[-1])  # of a set that we haven't run on, since inouts change
+        difference = _difference(library, buffers, program, results)
+    except (NoPeer, Absent) as error:
+        return PeerReport(name, library.version, source, absent=str(error)), None
+    except Exception as error:  # whatever a library raises at what it can't do
+        said = (str(error).strip().splitlines() or [""])[0]
+        return PeerReport(name, library.version, source, absent=f"{type(error).__name__}: {said}"), None
+    dtypes = [buffers.place(output).dtype for output in program.outputs]
+    if not difference <= max(map(_agreement, dtypes)):
+        reason = f"its result differs from ours by {difference:.3g} of the largest element"
+        return PeerReport(name, library.version, source, difference, reason), None
+    return PeerReport(name, library.version, source, difference), Contender(name, _kept(run, arguments))
+
+
+def _kept(run: Peer, arguments: Sequence[Sequence[Any]]) -> Any:
+    """Runs on a set, keeping each set's result until its next one: outputs then take turns in memory as ours do."""
+    results: dict[int, tuple[Any, ...]] = {}
+
+    def queue(number: int) -> None:
+        results[number] = run(*arguments[number])
+
+    return queue
+
+
+def _arguments(library: Library, spec: Spec, buffers: Buffers, program: Program, number: int) -> Sequence[Any]:
+    arrays = buffers.arrays(number)
+    constants = {a.name: a for a in spec.arrays if a.values is not None}
+    return [
+        _constant(library, constants[name], buffers.params) if name in constants else library.array(arrays[name])
+        for name in program.inputs
+    ]
+
+
+def _constant(library: Library, array: Array, params: Mapping[str, int]) -> Any:
+    from cugen.run.inputs import shape_of
+
+    assert array.values is not None
+    dtype = numpy_dtype(array.dtype)
+    shape = shape_of(array, params)
+    values = np.array(array.values.data, np.float64 if array.dtype.is_float else dtype).reshape(shape)
+    return library.constant(store(values, array.dtype) if array.dtype.is_float else values, array.dtype)
+
+
+def _difference(library: Library, buffers: Buffers, program: Program, results: Sequence[Any]) -> float:
+    ours = buffers.arrays(0)
+    worst = 0.0
+    for name, result in zip(program.outputs, results, strict=True):
+        expected = library.array(ours[name])
+        if tuple(result.shape) != buffers.place(name).shape:
+            raise NoPeer(f"its `{name}` has shape {tuple(result.shape)}")
+        if str(result.dtype) != str(expected.dtype):
+            raise NoPeer(f"its `{name}` is {result.dtype}")
+        apart, largest = library.difference(result, expected)
+        worst = max(worst, apart / largest if largest else apart)
+    return worst
+
+
+def _agreement(dtype: DType) -> float:
+    return _AGREEMENT.get(dtype.name, 0.25 if dtype.is_float else 0.0)

@@ -1,0 +1,57 @@
+"""A spec as a function of PyTorch or CuPy, in the text that a user of theirs would write.
+
+Reads become slices, axes that an operand lacks are broadcast, reductions name dimensions; sums of products become
+products of matrices, windows with taps become convolutions. Elements keep their storage type until something promotes
+them, as in a user's code, where the spec would compute narrow floats in float32; sums are float32.
+"""
+
+from __future__ import annotations
+
+import keyword
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from cugen.bench.dialects import Dialect
+from cugen.bench.terms import Number, Stored
+from cugen.bench.writer import File, Widths, Writer
+from cugen.spec.integers import evaluate as integer
+from cugen.spec.model import Spec
+
+_TAKEN = ("torch", "cupy", "cupyx", "numpy", "float", "peer")
+
+
+@dataclass(frozen=True)
+class Program:
+    """`source` defines `peer(...)`, which takes `inputs` by position and returns the outputs in a tuple."""
+
+    source: str
+    inputs: tuple[str, ...]
+    outputs: tuple[str, ...]
+
+
+def translate(
+    spec: Spec, params: Mapping[str, int], scalars: Mapping[str, Number], dialect: Dialect, *, device: str = "cuda"
+) -> Program:
+    """NoPeer, with the reason, for what the library's users have no usual way to say. `params` holds all params,
+    `scalars` those without a value. Arrays of numbers that the spec bakes in are inputs."""
+    inputs = {a.name: a for a in spec.arrays if a.role in ("input", "inout", "baked")}
+    outputs = [a.name for a in spec.arrays if a.role in ("output", "inout")]
+    names = {a.name: a.name if _fits(a.name) else f"array{n}" for n, a in enumerate(spec.arrays)}
+    given = {**scalars, **{s.name: s.value for s in spec.scalars if s.value is not None}}
+    pads: dict[tuple[str, str], Widths] = {}
+    for _ in range(2):  # the second time the greatest padding of each array is known
+        stored = {
+            name: Stored(names[name], tuple(integer(n, params) for n in array.shape), array.dtype)
+            for name, array in inputs.items()
+        }
+        file = File(spec, params, given, dialect, device, names, stored, pads)
+        for statement in spec.statements:
+            Writer(file, statement).write()
+    head = f"def peer({', '.join(names[name] for name in inputs)}):"
+    results = ", ".join(file.stored[name].name for name in outputs)
+    source = "\n".join([head, *(f"    {line}" for line in file.lines), f"    return ({results},)"]) + "\n"
+    return Program(source, tuple(inputs), tuple(outputs))
+
+
+def _fits(name: str) -> bool:
+    return name.isidentifier() and name.isascii() and not keyword.iskeyword(name) and name not in _TAKEN
