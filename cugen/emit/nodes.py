@@ -67,6 +67,8 @@ class NodePrinter(ValuePrinter):
         """`for (int k = 0; k < K; ++k)`."""
         name = loop.index.name
         kind = self.integer_type(loop.index)
+        if loop.halves:
+            return f"for ({kind} {name} = {loop.halves}; {name} > 0; {name} /= 2)"
         if loop.downward:
             first, last = self.integer(loop.stop - 1), self.integer(loop.start)
             return f"for ({kind} {name} = {first}; {name} >= {last}; --{name})"
@@ -118,7 +120,8 @@ class NodePrinter(ValuePrinter):
     def _shuffled(self, value: Shuffled) -> str:
         function = {"xor": "__shfl_xor_sync", "up": "__shfl_up_sync", "down": "__shfl_down_sync", "from": "__shfl_sync"}
         segment = "" if value.segment == 32 else f", {value.segment}"
-        return f"{function[value.how]}(0xffffffff, {value.name}, {value.distance}{segment})"
+        distance = value.distance if isinstance(value.distance, int) else self.integer(value.distance)
+        return f"{function[value.how]}(0xffffffff, {value.name}, {distance}{segment})"
 
     def let(self, node: Let) -> str:
         if isinstance(node.local, Vector):
@@ -177,6 +180,8 @@ class NodePrinter(ValuePrinter):
                 return f"{self.component(node.local)} = {self.component(node.value)}"
             if isinstance(node.value, Element) and node.value.access.array.dtype == element:
                 return f"{self.component(node.local)} = {self._stored(node.value.access)}"
+            if element == node.value.dtype and element.bits >= 32:
+                return self.assignment(self.component(node.local), node.value, node.local)
             return f"{self.component(node.local)} = {narrowed(self.print(node.value), element)}"
         return self.assignment(node.local.name, node.value)
 

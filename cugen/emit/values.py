@@ -74,10 +74,10 @@ class ValuePrinter:
         """The text as it stands in `condition ? text : text`."""
         return self._below(expr, _CHOICE)
 
-    def assignment(self, target: str, value: Expr) -> str:
-        """`target = value`, or `target += rest` where the value begins with the target."""
+    def assignment(self, target: str, value: Expr, local: Local | None = None) -> str:
+        """`target = value`, or `target += rest` where the value begins with the target: the `local` of that text."""
         if isinstance(value, Op) and value.name in ("add", "mul"):
-            grows = value.args[0] == Local(target, value.dtype)
+            grows = value.args[0] == (local or Local(target, value.dtype))
             wraps_itself = value.dtype.kind is Kind.UINT and value.dtype.bits >= 32
             if grows and (wraps_itself or not self._may_wrap(value)):
                 return f"{target} {_INFIX[value.name][0]}= {self.print(value.args[1])}"

@@ -116,7 +116,7 @@ class Shuffled(Local):
     `segment` of so many lanes is by itself.
     """
 
-    distance: int
+    distance: int | Integer
     how: str = "xor"
     segment: int = 32
 
@@ -161,7 +161,10 @@ Condition = Guard | Expr
 @dataclass(frozen=True, slots=True)
 class Loop:
     """`for (int index = start; index < stop; index += step)`; `unroll` asks the compiler to unroll it whole, `rolled`
-    to leave it the loop that it is, `unroll_by` to put so many trips side by side."""
+    to leave it the loop that it is, `unroll_by` to put so many trips side by side.
+
+    With `halves` the index is a number of lanes instead: it begins with that power of two and is halved down to 1, once
+    in each of the trips between `start` and `stop`; no subscript may mention it."""
 
     index: Index
     start: Integer
@@ -171,6 +174,7 @@ class Loop:
     rolled: bool = False
     downward: bool = False  # from stop - 1 to start
     unroll_by: int = 0
+    halves: int = 0
 
 
 @dataclass(frozen=True, slots=True)

@@ -27,6 +27,7 @@ from cugen.plan.ir import (
     Load,
     Loop,
     ReturnUnless,
+    Shuffled,
     Store,
     Vector,
 )
@@ -35,7 +36,7 @@ from cugen.spec.expressions import Const, Local, Op
 from cugen.spec.types import BOOL, FLOAT16, FLOAT32, INT8, INT64
 
 ROW, K, M = symbol("row"), symbol("k"), symbol("M")
-RANGES = {ROW: (0, 999), K: (0, 99), M: (1, 1000)}
+RANGES = {ROW: (0, 999), K: (0, 99), M: (1, 1000), symbol("lanes"): (0, 31)}
 X = Local("x", FLOAT32)
 GUARD = Guard((Comparison(ROW, "<", M),))
 
@@ -183,6 +184,9 @@ def test_an_int64_that_fits_an_int_is_long_where_it_is_stored_in_a_local(text):
 def test_components_of_vectors(text):
     x4, h4 = Vector("x4", FLOAT32, FLOAT32, 4), Vector("h4", FLOAT32, FLOAT16, 4)
     assert text(Assign(x4.component(K), Const(1, FLOAT32))) == ["x4.at[k] = 1.0f;"]
+    grown = Op("add", (x4.component(K), X), FLOAT32)
+    assert text(Assign(x4.component(K), grown)) == ["x4.at[k] += x;"]
+    assert text(Assign(x4.component(ROW), grown)) == ["x4.at[row] = x4.at[k] + x;"]
     assert text(Assign(h4.component(K), h4.component(ROW))) == ["h4.at[k] = h4.at[row];"]
     assert text(Assign(h4.component(K), x4.component(ROW))) == ["h4.at[k] = __float2half_rn(x4.at[row]);"]
     assert text(Assign(h4.component(K), Element.of(at(H, ROW)))) == ["h4.at[k] = H[row];"]
@@ -198,6 +202,17 @@ def test_rows_of_vectors(text):
     assert text(Assign(X, row.one(K).component(integer(3)))) == ["x = x4[k].at[3];"]
     store = Store(at(A, ROW, kind="store", width=4), row.one(K))
     assert text(store) == ["*reinterpret_cast<Vector<float, 4>*>(&A[row]) = x4[k];"]
+
+
+def test_a_butterfly_halves_its_lanes(text):
+    lanes = Index("lanes", integer(0), (0, 31))
+    step = Assign(X, Op("add", (X, Shuffled("x", FLOAT32, lanes.symbol)), FLOAT32))
+    assert text(For(Loop(lanes, integer(0), integer(4), unroll=True, halves=8), (step,))) == [
+        "#pragma unroll",
+        "for (int lanes = 8; lanes > 0; lanes /= 2) {",
+        "    x += __shfl_xor_sync(0xffffffff, x, lanes);",
+        "}",
+    ]
 
 
 def test_what_is_said_of_an_access_stands_above_its_node(text):
