@@ -1,0 +1,85 @@
+"""Statements that read windows round each element: a thread holds the window of several neighbours in registers."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from cugen.families.base import Family, Refusal, Request, refuse_tunables
+from cugen.families.grid import fastest_first
+from cugen.families.placement import placement_refusals
+from cugen.families.stencil_kernel import Builder
+from cugen.families.stencil_shape import ROWS, VECTOR, Shape, choose_shape
+from cugen.families.vectors import is_contiguous
+from cugen.families.windows import Window, find_windows
+from cugen.plan.ir import Kernel
+from cugen.spec.expressions import Const, IndexValue, Read, Scan, walk
+
+_MOST_TAPS = 225  # of a window: its loops are unrolled whole
+TUNABLES = (VECTOR, ROWS)
+
+
+def refusals(request: Request) -> tuple[Refusal, ...]:
+    found = [*_form_refusals(request)]
+    if found:
+        return tuple(found)
+    along = fastest_first(request)[0].name
+    windows, others = find_windows(request, along)
+    found += [*_window_refusals(along, windows, others), *_memory_refusals(request, windows)]
+    found += [*placement_refusals(request), *refuse_tunables(request, TUNABLES)]
+    if found:
+        return tuple(found)
+    shape = choose_shape(request, windows)
+    return shape if not isinstance(shape, Shape) else ()
+
+
+def _form_refusals(request: Request) -> Iterator[Refusal]:
+    arrays = request.context.arrays
+    for statement in request.group.statements:
+        if not statement.indices:
+            yield Refusal(f"{statement.target} is a single element")
+            return
+        if any(not isinstance(sub, IndexValue | Const) for sub in statement.subscripts):
+            yield Refusal(f"writes {statement.target} at bare indices only")
+        for node in walk(statement.value):
+            if isinstance(node, Scan):
+                yield Refusal("has windows, not scans")
+            if isinstance(node, Read) and any(isinstance(n, Read) for sub in node.subscripts for n in walk(sub)):
+                yield Refusal(f"{node.array} is read where other elements say")
+    along = fastest_first(request)[0].name
+    for statement in request.group.statements:
+        if not is_contiguous(arrays[statement.target], statement.subscripts, along):
+            yield Refusal(f"neighbours along {along} are no neighbours in {statement.target}")
+
+
+def _window_refusals(along: str, windows: dict[str, Window], others: tuple[Read, ...]) -> Iterator[Refusal]:
+    for read in others:
+        yield Refusal(f"what is read of {read.array} moves with {along}, but is no window along its rows")
+    if not any(window.reaches for window in windows.values()):
+        yield Refusal("reads nothing that neighbours of the output share")
+    for window in windows.values():
+        if len(window.points) > _MOST_TAPS:
+            yield Refusal(f"the window in {window.array} has {len(window.points)} points, {_MOST_TAPS} are unrolled")
+
+
+def _memory_refusals(request: Request, windows: dict[str, Window]) -> Iterator[Refusal]:
+    for name in windows:
+        space = request.context.spec.array(name).memory.space
+        if space in ("shared", "register"):
+            yield Refusal(f"keeps windows of {name}, not all of it", f"arrays.{name}.memory")
+
+
+def build(request: Request) -> Kernel:
+    windows, _ = find_windows(request, fastest_first(request)[0].name)
+    shape = choose_shape(request, windows)
+    assert isinstance(shape, Shape)
+    return Builder(request, windows, shape).kernel()
+
+
+FAMILY = Family(
+    "stencil",
+    rank=25,
+    doc="windows round each element, held in registers for several neighbours at once",
+    refusals=refusals,
+    build=build,
+    tunables=TUNABLES,
+)

@@ -1,0 +1,260 @@
+"""The kernel of a stencil: each thread loads its windows, then computes and stores its outputs row by row."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+
+from cugen.families.base import Request
+from cugen.families.blocks import Blocks, define, lay_blocks, limit, thread
+from cugen.families.kernels import assemble, new_lowering
+from cugen.families.placement import place
+from cugen.families.statements import lower_statements
+from cugen.families.stencil_shape import Shape, load_width
+from cugen.families.vectors import divisor
+from cugen.families.window_registers import Held, hold, load_window
+from cugen.families.windows import Window, explicit
+from cugen.plan.ir import (
+    Access,
+    Assign,
+    Comparison,
+    Declare,
+    Element,
+    For,
+    Guard,
+    If,
+    Index,
+    Kernel,
+    Let,
+    Loop,
+    Node,
+    ReturnUnless,
+    Store,
+    Vector,
+)
+from cugen.plan.lowering import Lowering
+from cugen.plan.scopes import Scope
+from cugen.plan.subscripts import to_integer
+from cugen.plan.symbols import Integer, ceil_div, integer
+from cugen.spec import expressions as spec
+from cugen.spec.expressions import Expr, IndexValue, Read, children
+from cugen.spec.model import Statement
+
+_UNROLL = 64  # windows are arrays in registers, so the loops over them must be unrolled
+
+
+@dataclass
+class WindowLowering(Lowering):
+    """Takes what windows hold from registers. `places` are the thread's outputs as offsets from its first, by index."""
+
+    held: dict[Read, Held] = field(default_factory=dict)
+    places: dict[str, Integer] = field(default_factory=dict)
+
+    def lower(self, expr: Expr, scope: Scope) -> Expr:
+        held = self.held.get(expr) if isinstance(expr, Read) else None
+        if held is None or not isinstance(expr, Read) or scope.recall(expr) is not None:
+            return super().lower(expr, scope)
+        symbols = {**self.symbols, **self.places}
+        places = tuple(to_integer(sub, symbols) - first for sub, first in zip(expr.subscripts, held.first, strict=True))
+        return Element.of(Access(held.array, held.cell(places), "load"))
+
+
+class Builder:
+    """The kernel of one group."""
+
+    def __init__(self, request: Request, windows: Mapping[str, Window], shape: Shape) -> None:
+        self.request, self.shape, self.context = request, shape, request.context
+        base = new_lowering(request)
+        self.lowering = WindowLowering(base.names, base.arrays, base.symbols, base.ranges, unroll=_UNROLL)
+        self.extents = [to_integer(index.extent, base.symbols) for index in shape.order]
+        self.windows = windows
+        self.statements = tuple(map(explicit, request.group.statements))
+
+    def kernel(self) -> Kernel:
+        blocks = self._blocks()
+        across, down, *_ = (*(self.shape.threads.get(index.name, 1) for index in self.shape.order[:2]), 1)
+        block = (across, down, 1)
+        staged, prologue = place(self.request, self.lowering, block)
+        self.lowering.arrays = {**self.lowering.arrays, **staged}
+        indices = self._indices(blocks)
+        held = self._hold()
+        origins = dict(self.lowering.symbols)
+        loads: list[Node] = []
+        for one in held:
+            loads += [Declare(one.array), *load_window(self.lowering, one, origins, self.shape.outputs)]
+        parts = (
+            ("staging", prologue),
+            ("indices", indices),
+            ("windows", tuple(loads)),
+            ("outputs", self._outputs(origins)),
+        )
+        kernel = assemble(
+            self.request, self.lowering, "stencil", parts, blocks.grid, block, alignments=self._alignments(held)
+        )
+        return replace(kernel, reasons=self._reasons())
+
+    def _blocks(self) -> Blocks:
+        counts = [
+            ceil_div(extent, self._per_block(index.name))
+            for index, extent in zip(self.shape.order, self.extents, strict=True)
+        ]
+        return lay_blocks(counts, self.lowering, self.request.target)
+
+    def _per_block(self, name: str) -> int:
+        return self.shape.outputs.get(name, 1) * self.shape.threads.get(name, 1)
+
+    def _indices(self, blocks: Blocks) -> tuple[Node, ...]:
+        """Where the thread's outputs begin; threads without any end here."""
+        lowering, nodes, terms = self.lowering, list[Node](), list[Comparison]()
+        for axis, (index, extent, at) in enumerate(zip(self.shape.order, self.extents, blocks.places, strict=True)):
+            outputs, threads = self.shape.outputs.get(index.name, 1), self.shape.threads.get(index.name, 1)
+            own = thread("xy"[axis], threads, lowering) if axis < 2 else integer(0)
+            wish = f"{index.name}0" if outputs > 1 else index.name
+            node = define(wish, (at * threads + own) * outputs, lowering)
+            lowering.symbols[index.name] = node.index.symbol
+            if divisor(extent, self.context) % (outputs * threads):
+                terms.append(Comparison(node.index.symbol, "<", extent))
+            limit(node.index, extent, lowering)
+            nodes.insert(0, node)
+        return (*nodes, *((ReturnUnless(Guard(tuple(reversed(terms)))),) if terms else ()))
+
+    def _hold(self) -> list[Held]:
+        held = []
+        for name, window in self.windows.items():
+            source = self.lowering.arrays[name]
+            scale = window.axes[window.axis_along(self.shape.along)].scale
+            chunk = min(load_width(self.request, source, window, self.shape.along), scale * self.shape.width)
+            symbol = self.lowering.names.allocate(f"{name.lower()}_window")
+            one = hold(window, source, self.shape.along, self.shape.outputs, chunk, symbol)
+            held.append(one)
+            self.lowering.held.update(dict.fromkeys(window.reads, one))
+        return held
+
+    # The outputs of a thread
+
+    def _outputs(self, origins: Mapping[str, Integer]) -> tuple[Node, ...]:
+        outer = Scope()
+        self._loops(list(reversed(self.shape.order[1:])), outer, origins)
+        return tuple(outer.nodes)
+
+    def _loops(self, indices: list[spec.Index], scope: Scope, origins: Mapping[str, Integer]) -> None:
+        """A loop for each index along which the thread has several outputs, the slowest outermost."""
+        if not indices:
+            self._row(scope, origins[self.shape.along])
+            return
+        index, *rest = indices
+        count = self.shape.outputs.get(index.name, 1)
+        if count == 1:
+            self.lowering.places[index.name] = integer(0)
+            self._loops(rest, scope, origins)
+            return
+        lowering = self.lowering
+        extent = self.extents[[one.name for one in self.shape.order].index(index.name)]
+        number = self._number(index.name, count)
+        lowering.places[index.name] = number.symbol
+        own = define(index.name, origins[index.name] + number.symbol, lowering)
+        lowering.symbols[index.name] = own.index.symbol
+        inner = Scope(scope, frozenset((index.name,)), certain=False)
+        may_end = divisor(extent, self.context) % count != 0
+        limit(own.index, extent, lowering)
+        self._loops(rest, inner, origins)
+        body = tuple(inner.nodes)
+        if may_end:
+            body = (If(Guard((Comparison(own.index.symbol, "<", extent),)), body),)
+        loop = Loop(number, integer(0), integer(count), unroll=True)
+        scope.nodes.append(For(loop, (own, *body)))
+        lowering.symbols[index.name] = origins[index.name]
+
+    def _number(self, name: str, count: int) -> Index:
+        position = [one.name for one in self.shape.order].index(name)
+        wish = "v" if position == 0 else "row" if position == 1 else "plane"
+        index = Index(self.lowering.names.allocate(wish), integer(0), (0, count - 1))
+        self.lowering.ranges[index.symbol] = index.range
+        return index
+
+    def _row(self, scope: Scope, first: Integer) -> None:
+        """The outputs side by side: computed one by one, stored at once where they are all inside."""
+        lowering, along, width = self.lowering, self.shape.along, self.shape.width
+        request = replace(self.request, group=replace(self.request.group, statements=self.statements))
+        if width == 1:
+            lowering.places[along] = integer(0)
+            lower_statements(request, lowering, scope)
+            return
+        v = self._number(along, width)
+        lowering.places[along] = v.symbol
+        inner = Scope(scope, frozenset((along,)))
+        if any(along in _places(statement.value) for statement in self.statements):
+            own = define(along, first + v.symbol, lowering)
+            limit(own.index, self.extents[0], lowering)
+            lowering.symbols[along] = own.index.symbol
+            inner.nodes.append(own)
+        lower_statements(request, lowering, inner)
+        lowering.symbols[along] = first
+        stored = [s for s in self.statements if self._is_stored(s)]
+        results: list[tuple[Vector, Statement]] = []
+        body: list[Node] = []
+        for node in inner.nodes:
+            if isinstance(node, Store) and node.access.array.space != "register":
+                statement = stored[len(results)]
+                vector = self._vector(statement.target)
+                scope.nodes.append(Let(vector, None, mutable=True))
+                body.append(Assign(vector.component(v.symbol), node.value))
+                results.append((vector, statement))
+            else:
+                body.append(node)
+        scope.nodes.append(For(Loop(v, integer(0), integer(width), unroll=True), tuple(body)))
+        for vector, statement in results:
+            scope.nodes += self._store(vector, statement, first, v)
+
+    def _is_stored(self, statement: Statement) -> bool:
+        role = self.context.spec.array(statement.target).role
+        return role != "temporary" or statement.target in self.request.stored
+
+    def _vector(self, target: str) -> Vector:
+        width, dtype = self.shape.width, self.lowering.arrays[target].dtype
+        name = target.lower()
+        wish = f"{name}_{width}" if name[-1].isdigit() else f"{name}{width}"
+        return Vector(self.lowering.names.allocate(wish), dtype.compute, dtype, width)
+
+    def _store(self, vector: Vector, statement: Statement, first: Integer, v: Index) -> tuple[Node, ...]:
+        width, extent = self.shape.width, self.extents[0]
+        whole = Store(self._target(statement, first, width), vector)
+        if divisor(extent, self.context) % width == 0:
+            return (whole,)
+        guard = Guard((Comparison(first + width, "<=", extent),))
+        one = Store(self._target(statement, first + v.symbol, 1), vector.component(v.symbol))
+        single = If(Guard((Comparison(first + v.symbol, "<", extent),)), (one,))
+        return (If(guard, (whole,), (For(Loop(v, integer(0), integer(width), unroll=True), (single,)),)),)
+
+    def _target(self, statement: Statement, place: Integer, width: int) -> Access:
+        symbols = {**self.lowering.symbols, self.shape.along: place}
+        subscripts = tuple(to_integer(sub, symbols) for sub in statement.subscripts)
+        return Access(self.lowering.arrays[statement.target], subscripts, "store", width)
+
+    # What the caller must know
+
+    def _alignments(self, held: list[Held]) -> tuple[tuple[str, int], ...]:
+        bytes_: dict[str, int] = {}
+        for one in held:
+            if one.chunk > 1:
+                bytes_[one.window.array] = one.chunk * one.source.dtype.bytes
+        if self.shape.width > 1:
+            for statement in filter(self._is_stored, self.statements):
+                size = self.shape.width * self.lowering.arrays[statement.target].dtype.bytes
+                bytes_[statement.target] = max(size, bytes_.get(statement.target, 0))
+        arrays = self.context.spec.arrays
+        return tuple((a.name, bytes_[a.name]) for a in arrays if a.name in bytes_ and not a.is_temporary)
+
+    def _reasons(self) -> tuple[str, ...]:
+        counts = " x ".join(str(count) for count in reversed(self.shape.outputs.values()))
+        names = ", ".join(self.windows)
+        return (f"windows of {names}: a thread keeps those of {counts} outputs in registers", self.shape.reason)
+
+
+def _places(expr: Expr) -> frozenset[str]:
+    """The indices whose value `expr` uses other than in subscripts."""
+    if isinstance(expr, Read):
+        return frozenset()
+    if isinstance(expr, IndexValue):
+        return frozenset((expr.name,))
+    return frozenset[str]().union(*map(_places, children(expr)))

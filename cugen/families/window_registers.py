@@ -1,0 +1,245 @@
+"""Windows in registers: which cells of the box round a thread's outputs are read, and the loads that fill it."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from typing import cast
+
+from cugen.families.blocks import define
+from cugen.families.windows import Window
+from cugen.plan.ir import (
+    Access,
+    Array,
+    Comparison,
+    For,
+    Guard,
+    If,
+    Index,
+    Load,
+    Loop,
+    Node,
+    Store,
+    Vector,
+)
+from cugen.plan.lowering import Lowering
+from cugen.plan.names import Names
+from cugen.plan.reads import within
+from cugen.plan.scopes import Scope
+from cugen.plan.symbols import Integer, integer
+from cugen.spec.expressions import Boundary, Expr, Local, Read
+
+Columns = tuple[int, int]  # from the first to the last that is read
+Tree = tuple[tuple[int, int, "Tree | Columns"], ...]  # stretches of coordinates that go on alike
+_Fill = Callable[[tuple[Integer, ...], Columns, Scope], None]
+_NAMES = ("row", "plane", "slab", "layer")  # of loops over a window's dimensions, the fastest first
+
+
+@dataclass(frozen=True, slots=True)
+class Held:
+    """The box of cells that the windows of a thread's outputs fill, as an array in registers: it begins `first` cells
+    beyond the scaled index of each dimension, and has those of more than one cell. Rows come in accesses of `chunk`."""
+
+    window: Window
+    source: Array
+    array: Array
+    first: tuple[int, ...]
+    counts: tuple[int, ...]
+    along: int  # the dimension of the rows
+    chunk: int
+
+    def cell(self, places: tuple[Integer, ...]) -> tuple[Integer, ...]:
+        """The subscripts in registers of a place in the box."""
+        return tuple(place for place, count in zip(places, self.counts, strict=True) if count > 1)
+
+
+def hold(window: Window, source: Array, along: str, outputs: Mapping[str, int], chunk: int, symbol: str) -> Held:
+    first: list[int] = []
+    counts: list[int] = []
+    for axis in window.axes:
+        size = chunk if axis.index == along else 1
+        low = axis.low // size * size
+        end = axis.scale * (outputs.get(axis.index or "", 1) - 1) + axis.high + 1
+        first.append(low)
+        counts.append(-(-(end - low) // size) * size)
+    shape = tuple(integer(count) for count in counts if count > 1)
+    strides = tuple(integer(1) for _ in shape)
+    for position in range(len(shape) - 2, -1, -1):
+        strides = (*strides[:position], strides[position + 1] * shape[position + 1], *strides[position + 1 :])
+    array = Array(window.array, symbol, source.dtype.compute, shape, strides, "register", flat=False)
+    return Held(window, source, array, tuple(first), tuple(counts), window.axis_along(along), chunk)
+
+
+def needed(held: Held, outputs: Mapping[str, int]) -> dict[tuple[int, ...], Columns]:
+    """The cells that are read: for every row of the box the first and the last of its columns."""
+    axes = held.window.axes
+    offsets = list(itertools.product(*(range(outputs.get(axis.index or "", 1)) for axis in axes)))
+    rows: dict[tuple[int, ...], Columns] = {}
+    for offset, point in itertools.product(offsets, held.window.points):
+        cell = [axis.scale * o + p - first for axis, o, p, first in zip(axes, offset, point, held.first, strict=True)]
+        column = cell.pop(held.along)
+        low, high = rows.get(tuple(cell), (column, column))
+        rows[tuple(cell)] = min(low, column), max(high, column)
+    return rows
+
+
+def _tree(rows: Mapping[tuple[int, ...], Columns]) -> Tree | Columns:
+    """The rows by their first coordinate, neighbours that go on alike together."""
+    if () in rows:
+        return rows[()]
+    below: dict[int, dict[tuple[int, ...], Columns]] = {}
+    for (first, *rest), columns in sorted(rows.items()):
+        below.setdefault(first, {})[tuple(rest)] = columns
+    found: list[tuple[int, int, Tree | Columns]] = []
+    for first, rest_rows in below.items():
+        tree = _tree(rest_rows)
+        if found and found[-1][1] == first and found[-1][2] == tree:
+            found[-1] = (found[-1][0], first + 1, tree)
+        else:
+            found.append((first, first + 1, tree))
+    return tuple(found)
+
+
+def load_window(
+    lowering: Lowering, held: Held, origins: Mapping[str, Integer], outputs: Mapping[str, int]
+) -> tuple[Node, ...]:
+    """The nodes that fill a window: wide loads where all columns lie inside, else each cell by itself. `origins` says
+    where the thread's outputs begin along each index."""
+    tree = _tree(needed(held, outputs))
+    axis = held.window.axes[held.along]
+    start = axis.scale * origins[axis.index or ""] + held.first[held.along]
+    if held.chunk == 1:
+        return _Filling(lowering, held, origins, start).cells(tree)
+    nodes: list[Node] = []
+    if not start.is_Symbol:
+        left = define(f"{axis.index}_left", start, lowering)
+        nodes.append(left)
+        start = left.index.symbol
+    end, extent = start + held.counts[held.along], held.source.shape[held.along]
+    inside = lowering.needed(Guard((Comparison(start, ">=", integer(0)), Comparison(end, "<=", extent))))
+    chunks = _Filling(lowering, held, origins, start).chunks(tree)
+    if not inside.terms:
+        return (*nodes, *chunks)
+    cells = _Filling(lowering, held, origins, start).cells(tree)
+    return (*nodes, If(inside, chunks, cells))
+
+
+class _Filling:
+    """One way through all rows of a box, with names of its own."""
+
+    def __init__(self, lowering: Lowering, held: Held, origins: Mapping[str, Integer], start: Integer) -> None:
+        names = Names(lowering.names)
+        limits, depends = lowering.limits, dict(lowering.depends)
+        self.lowering = Lowering(names, lowering.arrays, dict(lowering.symbols), lowering.ranges, limits)
+        self.lowering.depends = depends
+        self.held, self.origins, self.start = held, origins, start
+        self.loops: dict[str, Index] = {}
+
+    def chunks(self, tree: Tree | Columns) -> tuple[Node, ...]:
+        """All columns are inside, and rows come in wide accesses."""
+        scope = Scope()
+        self._rows(tree, (), scope, self._chunks_of_row)
+        return tuple(scope.nodes)
+
+    def cells(self, tree: Tree | Columns) -> tuple[Node, ...]:
+        """Each cell by itself, with what lies outside."""
+        scope = Scope()
+        self._rows(tree, (), scope, self._cells_of_row)
+        return tuple(scope.nodes)
+
+    def _rows(self, tree: Tree | Columns, row: tuple[Integer, ...], scope: Scope, fill: _Fill) -> None:
+        depth = len(self.held.counts) - 1 - len(row)
+        if depth == 0:
+            fill(row, cast(Columns, tree), scope)
+            return
+        for first, end, below in cast(Tree, tree):
+            if end - first == 1:
+                self._rows(below, (*row, integer(first)), scope, fill)
+                continue
+            index = self._loop(_NAMES[min(depth, len(_NAMES)) - 1], first, end)
+            inner = Scope(scope, frozenset((index.name,)))
+            self._rows(below, (*row, index.symbol), inner, fill)
+            scope.nodes.append(For(Loop(index, integer(first), integer(end), unroll=True), tuple(inner.nodes)))
+
+    def _chunks_of_row(self, row: tuple[Integer, ...], columns: Columns, scope: Scope) -> None:
+        held, size = self.held, self.held.chunk
+        low, high = columns[0] // size * size, -(-(columns[1] + 1) // size) * size
+        # Column 0 of an array of one column stands for all of these columns, which are inside.
+        row_places = self._places(row, integer(0))
+        narrow = replace(held.source, shape=_with(held.source.shape, held.along, integer(1)))
+        subscripts, guard, otherwise = within(self.lowering, self._read(), row_places, narrow, scope)
+        v = self._loop("v", 0, size)
+        column = self._loop("column", low, high) if high - low > size else None
+        place = integer(low) if column is None else column.symbol
+        name = held.window.array.lower()
+        wish = f"{name}_{size}" if name[-1].isdigit() else f"{name}{size}"
+        vector = Vector(self.lowering.names.allocate(wish), held.source.dtype.compute, held.source.dtype, size)
+        source = Access(held.source, _with(subscripts, held.along, self.start + place), "load", size)
+        put = self._put(row, place + v.symbol, vector.component(v.symbol))
+        body: tuple[Node, ...] = (Load(vector, source), For(Loop(v, integer(0), integer(size), unroll=True), (put,)))
+        if column is not None:
+            body = (For(Loop(column, integer(low), integer(high), size, unroll=True), body),)
+        if guard is None or otherwise is None:
+            scope.nodes.extend(body)
+            return
+        cell = self._loop("column", columns[0], columns[1] + 1)
+        outside = self._put(row, cell.symbol, otherwise)
+        fill = For(Loop(cell, integer(columns[0]), integer(columns[1] + 1), unroll=True), (outside,))
+        scope.nodes.append(If(guard, body, (fill,)))
+
+    def _cells_of_row(self, row: tuple[Integer, ...], columns: Columns, scope: Scope) -> None:
+        low, high = columns
+        column = self._loop("column", low, high + 1) if low < high else None
+        place = integer(low) if column is None else column.symbol
+        inner = scope if column is None else Scope(scope, frozenset((column.name,)))
+        held, read = self.held, self._read()
+        places = self._places(row, self.start + place)
+        subscripts, guard, otherwise = within(self.lowering, read, places, held.source, inner)
+        local = Local(self.lowering.names.allocate(f"{held.window.array.lower()}_value"), read.dtype)
+        inner.nodes.append(Load(local, Access(held.source, subscripts, "load"), guard, otherwise))
+        inner.nodes.append(self._put(row, place, local))
+        if column is not None:
+            loop = Loop(column, integer(low), integer(high + 1), unroll=True)
+            scope.nodes.append(For(loop, tuple(inner.nodes)))
+
+    def _loop(self, wish: str, first: int, end: int) -> Index:
+        """The variable of a loop; loops of one name share it."""
+        known = self.loops.get(wish)
+        name = known.name if known else self.lowering.names.allocate(wish)
+        low, high = known.range if known else (first, end - 1)
+        index = Index(name, integer(first), (min(low, first), max(high, end - 1)))
+        self.loops[wish] = index
+        old = self.lowering.ranges.get(index.symbol, index.range)
+        self.lowering.ranges[index.symbol] = min(old[0], index.range[0]), max(old[1], index.range[1])
+        self.lowering.symbols[name] = index.symbol
+        return index
+
+    def _places(self, row: tuple[Integer, ...], column: Integer) -> tuple[Integer, ...]:
+        """The subscripts in the array of a row of the box, before its boundary folds them."""
+        places: list[Integer] = []
+        rest = iter(row)
+        for dimension, (axis, first) in enumerate(zip(self.held.window.axes, self.held.first, strict=True)):
+            if dimension == self.held.along:
+                places.append(column)
+                continue
+            base = axis.scale * self.origins[axis.index] if axis.index is not None else integer(0)
+            places.append(base + first + next(rest))
+        return tuple(places)
+
+    def _read(self) -> Read:
+        """Any cell of the window: what is outside yields zero where no boundary says otherwise, and is never used."""
+        window = self.held.window
+        return replace(window.reads[0], boundary=window.boundary or Boundary("zero"))
+
+    def _put(self, row: tuple[Integer, ...], column: Integer, value: Expr) -> Node:
+        cell = self.held.cell(_insert(row, self.held.along, column))
+        return Store(Access(self.held.array, cell, "store"), value)
+
+
+def _with(items: tuple[Integer, ...], position: int, item: Integer) -> tuple[Integer, ...]:
+    return (*items[:position], item, *items[position + 1 :])
+
+
+def _insert(items: tuple[Integer, ...], position: int, item: Integer) -> tuple[Integer, ...]:
+    return (*items[:position], item, *items[position:])

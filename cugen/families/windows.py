@@ -1,0 +1,177 @@
+"""Windows: what statements read round each element of their output, as ranges of offsets in every dimension."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+
+import sympy
+
+from cugen.families.base import Request
+from cugen.plan.context import Context
+from cugen.plan.subscripts import NotAnInteger, to_integer
+from cugen.plan.symbols import Integer
+from cugen.spec import expressions as spec
+from cugen.spec.expressions import Boundary, Expr, Op, Read, Reduce, walk
+from cugen.spec.model import Statement
+
+MOST_POINTS = 1024  # of a window; beyond, what it reads isn't listed point by point
+_IN_MEMORY = ("global", "readonly")
+
+
+@dataclass(frozen=True, slots=True)
+class Axis:
+    """One dimension of a window: `scale` times the output's `index` (or the same for all) and low … high beyond it."""
+
+    index: str | None
+    scale: int
+    low: int
+    high: int
+
+
+@dataclass(frozen=True, slots=True)
+class Window:
+    """All that is read of one array round an element of the output; `points` holds the offsets, `boundary` what lies
+    outside."""
+
+    array: str
+    axes: tuple[Axis, ...]
+    points: tuple[tuple[int, ...], ...]
+    reads: tuple[Read, ...]
+    boundary: Boundary | None
+
+    def axis_along(self, index: str) -> int:
+        """The dimension that the output's index moves."""
+        return next(d for d, axis in enumerate(self.axes) if axis.index == index)
+
+    @property
+    def is_one_point(self) -> bool:
+        return len(self.points) == 1
+
+    @property
+    def reaches(self) -> bool:
+        """Whether neighbours of the output share what it reads."""
+        return any(axis.index is not None and axis.low < axis.high for axis in self.axes)
+
+
+@dataclass(frozen=True, slots=True)
+class _Place:
+    """A read's offsets: which output index moves each dimension, how fast, and to which points."""
+
+    axes: tuple[tuple[str | None, int], ...]
+    points: tuple[tuple[int, ...], ...]
+
+
+def memory_reads(request: Request) -> Iterator[tuple[Statement, Read]]:
+    """The reads that see memory, with their statements: those of elements that no statement before has written."""
+    written: dict[tuple[str, tuple[Expr, ...]], None] = {}
+    for statement in map(explicit, request.group.statements):
+        for node in walk(statement.value):
+            if isinstance(node, Read) and (node.array, node.subscripts) not in written:
+                yield statement, node
+        written[statement.target, statement.subscripts] = None
+
+
+def find_windows(request: Request, along: str) -> tuple[dict[str, Window], tuple[Read, ...]]:
+    """The windows, by array, of the reads that move along the index `along`; and the reads that move with it in
+    another way."""
+    found: dict[str, list[tuple[Read, _Place]]] = {}
+    others: dict[Read, None] = {}
+    for statement, read in memory_reads(request):
+        if along not in spec.free_indices(read):
+            continue
+        place = _place(request, statement, read, along)
+        if place is None or (read.array in found and found[read.array][0][1].axes != place.axes):
+            others[read] = None
+        else:
+            found.setdefault(read.array, []).append((read, place))
+    return {array: _window(array, reads) for array, reads in found.items()}, tuple(others)
+
+
+def _window(array: str, found: list[tuple[Read, _Place]]) -> Window:
+    points = tuple(sorted({point for _, place in found for point in place.points}))
+    axes = tuple(
+        Axis(index, scale, min(point[d] for point in points), max(point[d] for point in points))
+        for d, (index, scale) in enumerate(found[0][1].axes)
+    )
+    reads = tuple(dict.fromkeys(read for read, _ in found))
+    boundary = next((read.boundary for read in reads if read.boundary is not None), None)
+    return Window(array, axes, points, reads, boundary)
+
+
+def _place(request: Request, statement: Statement, read: Read, along: str) -> _Place | None:
+    """Where a read lies, where all its subscripts are affine; None otherwise, and where it isn't in rows along the
+    index."""
+    context = request.context
+    array = context.arrays[read.array]
+    own = {index.name for index in statement.indices}
+    extents = _window_extents(statement, context)
+    if read.exact or array.space not in _IN_MEMORY:
+        return None
+    axes: list[tuple[str | None, int]] = []
+    terms: list[tuple[Mapping[str, int], int]] = []
+    for sub, stride in zip(read.subscripts, array.strides, strict=True):
+        linear = _linear(sub, context)
+        if linear is None:
+            return None
+        coefficients, constant = linear
+        moved = [name for name in coefficients if name in own]
+        window = {name: c for name, c in coefficients.items() if name not in own}
+        if len(moved) > 1 or any(extents.get(name) is None for name in window):
+            return None
+        index = moved[0] if moved else None
+        scale = coefficients[index] if index is not None else 0
+        if scale < 0 or (index == along and stride != 1):
+            return None
+        axes.append((index, scale))
+        terms.append((window, constant))
+    indices = [index for index, _ in axes if index is not None]
+    names = sorted({name for window, _ in terms for name in window})
+    sizes = [extents[name] or 0 for name in names]
+    if len(set(indices)) < len(indices) or not 0 < math.prod(sizes) <= MOST_POINTS:
+        return None
+    points = []
+    for values in itertools.product(*map(range, sizes)):
+        at = dict(zip(names, values, strict=True))
+        points.append(tuple(sum(c * at[n] for n, c in window.items()) + constant for window, constant in terms))
+    return _Place(tuple(axes), tuple(points))
+
+
+def _window_extents(statement: Statement, context: Context) -> dict[str, int | None]:
+    """How far the indices of the statement's reductions run, where that is known."""
+    found: dict[str, int | None] = {}
+    for node in walk(statement.value):
+        if isinstance(node, Reduce):
+            for index in node.indices:
+                found[index.name] = context.static(to_integer(index.extent, context.symbols))
+    return found
+
+
+def _linear(sub: Expr, context: Context) -> tuple[dict[str, int], int] | None:
+    """The coefficients of a subscript's indices, and its constant; None where it has others than integers."""
+    names = sorted(spec.free_indices(sub))
+    symbols: dict[str, Integer] = {name: sympy.Symbol(f"index {name}", integer=True) for name in names}
+    fixed = {name: sympy.Integer(low) for name, (low, high) in context.ranges.items() if low == high}
+    try:
+        rest = to_integer(sub, {**context.symbols, **symbols}).xreplace(fixed).expand()
+    except NotAnInteger:
+        return None
+    coefficients: dict[str, int] = {}
+    for name, symbol in symbols.items():
+        coefficient = rest.coeff(symbol)
+        if not coefficient.is_Integer:
+            return None
+        rest = (rest - coefficient * symbol).expand()
+        if coefficient != 0:
+            coefficients[name] = int(coefficient)
+    return (coefficients, int(rest)) if rest.is_Integer else None
+
+
+def explicit(statement: Statement) -> Statement:
+    """`y = y + value` for `y += value`: the old element is read like any other."""
+    if not statement.accumulate:
+        return statement
+    old = Read(statement.target, statement.subscripts, statement.value.dtype)
+    return replace(statement, value=Op("add", (old, statement.value), statement.value.dtype), accumulate=False)
