@@ -97,9 +97,12 @@ def convolution(node: Reduce, params: Mapping[str, int]) -> Convolution | None:
     if set(outs) & bound or bound - windowed - set(channels):
         return None
     channel = next(iter(channels + shared), "")
-    first = dims.index(channel) + 1 if channel else 0
-    batch = [name for name in dims[: max(first - 1, 0)] if isinstance(name, str)]
-    if len(batch) != max(first - 1, 0) or len(batch) > 1:
+    # Without a channel the first of three dimensions is taken for a batch of images.
+    images = not channel and len(dims) > 2 and isinstance(dims[0], str)
+    first = dims.index(channel) + 1 if channel else int(images)
+    leading = dims[: first - 1] if channel else dims[:first]
+    batch = [name for name in leading if isinstance(name, str)]
+    if len(batch) != len(leading) or len(batch) > 1:
         return None
     axes = tuple(axis if isinstance(axis, Axis) else Axis(axis, "", 0) for axis in dims[first:])
     if not 1 <= len(axes) <= 3:

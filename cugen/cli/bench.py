@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import argparse
 import json
+from pathlib import Path
 from typing import TYPE_CHECKING
 
-from cugen.cli.failures import DONE, NO, OWN_FAULT, Failure
+from cugen.cli.failures import DONE, NO, OWN_FAULT, Failure, files_of_the_user
 from cugen.cli.specs import add_options, settings_of
 from cugen.cli.terminal import note
 
@@ -33,6 +34,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--samples", metavar="N", type=_positive, default=100, help="of each contender (default: 100)")
     parser.add_argument("--seed", metavar="N", type=_natural, default=0, help="of the random inputs (default: 0)")
+    parser.add_argument("--chart", metavar="FILE.svg", type=Path, help="draw the shares of the ceiling")
     parser.add_argument("--json", action="store_true", help="print one JSON object")
 
 
@@ -52,6 +54,8 @@ def execute(args: argparse.Namespace) -> int:
             found.append(content)
             if not args.json:
                 print(text(content, quiet=args.quiet), flush=True)
+    if args.chart:
+        _draw(args.chart, found)
     if args.json:
         print(json.dumps(found[0] if len(found) == 1 else {"kernels": found}, indent=2))
     return DONE if all(content["passed"] for content in found) else NO
@@ -80,6 +84,28 @@ def _bench(opened: Session, spec: Spec, options: Options, args: argparse.Namespa
         if error.code != COMPILE_FAILED:
             raise
         raise Failure(f"{spec.kernel}: {error}", OWN_FAULT) from error
+
+
+def _draw(path: Path, found: Sequence[Content]) -> None:
+    """Cold shares of every kernel that was timed."""
+    from cugen.bench.chart import Bars, chart
+    from cugen.emit.files import write_atomically
+
+    rows = [
+        Bars(
+            content["kernel"],
+            tuple(
+                (row["name"], row["share_of_ceiling"])
+                for row in content["regimes"]["cold"]
+                if row["name"] not in ("copy", "read") and row["share_of_ceiling"] is not None
+            ),
+        )
+        for content in found
+        if content["regimes"]
+    ]
+    title = f"Kernels on {found[0]['device']}"
+    with files_of_the_user():
+        write_atomically(path, chart(title, rows).encode())
 
 
 def _peers(text: str) -> tuple[str, ...]:

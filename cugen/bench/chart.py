@@ -1,0 +1,88 @@
+"""A chart of benchmarks as SVG: for each kernel a bar of its share of the ceiling, its peers' bars beneath."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from xml.sax.saxutils import escape
+
+_LABELS, _WIDTH, _MARGIN = 300, 460, 24  # pixels: the labels' column, a bar of 1.0, the border
+_ROW, _BAR, _PEER = 10, 11, 6  # the gap between rows, the height of our bar and of a peer's
+_MOST = 1.12  # the axis ends here; a longer bar is cut off and says its number all the same
+_TICKS = (0.0, 0.25, 0.5, 0.75, 1.0)
+_COLOURS = {"cugen": "#2f6f4f", "torch": "#d9822b", "torch.compile": "#b94e48", "cupy": "#4f7cac"}
+_OTHER = "#8a8a8a"
+
+
+@dataclass(frozen=True)
+class Bars:
+    """One kernel: a share of the ceiling for each contender, ours first."""
+
+    label: str
+    shares: tuple[tuple[str, float], ...]
+
+
+def chart(title: str, rows: Sequence[Bars]) -> str:
+    """The text of an SVG file. Names of contenders are told by colour, in a line below the title."""
+    names = list(dict.fromkeys(name for row in rows for name, _ in row.shares))
+    top = _MARGIN + 44
+    heights = [_height(row) for row in rows]
+    bottom = top + sum(heights)
+    width = _LABELS + round(_WIDTH * _MOST) + 2 * _MARGIN + 40
+    parts = [
+        f'<svg xmlns="http://www.w3.org/2000/svg" width="{width}" height="{bottom + 40}" '
+        f'viewBox="0 0 {width} {bottom + 40}" font-family="system-ui, sans-serif" font-size="11">',
+        f'<rect width="{width}" height="{bottom + 40}" fill="#ffffff"/>',
+        f'<text x="{_MARGIN}" y="{_MARGIN}" font-size="15" font-weight="600">{escape(title)}</text>',
+        *_legend(names),
+    ]
+    for tick in _TICKS:
+        x = _x(tick)
+        stroke = "#888888" if tick == 1.0 else "#dddddd"
+        parts.append(f'<line x1="{x}" y1="{top - 6}" x2="{x}" y2="{bottom}" stroke="{stroke}"/>')
+        parts.append(f'<text x="{x}" y="{bottom + 16}" text-anchor="middle" fill="#555555">{tick:g}</text>')
+    y = top
+    for row, height in zip(rows, heights, strict=True):
+        parts += _bars(row, y)
+        y += height
+    parts.append(
+        f'<text x="{_x(0.5)}" y="{bottom + 32}" text-anchor="middle" fill="#555555">share of the ceiling measured in '
+        "the same run</text>"
+    )
+    return "\n".join([*parts, "</svg>"]) + "\n"
+
+
+def _height(row: Bars) -> int:
+    return _ROW + _BAR + _PEER * max(0, len(row.shares) - 1)
+
+
+def _bars(row: Bars, top: int) -> list[str]:
+    found = [
+        f'<text x="{_MARGIN + _LABELS - 8}" y="{top + _BAR - 2}" text-anchor="end">{escape(row.label)}</text>',
+    ]
+    y = top
+    for position, (name, share) in enumerate(row.shares):
+        height = _BAR if position == 0 else _PEER
+        length = max(1, round(min(share, _MOST) * _WIDTH))
+        found.append(
+            f'<rect x="{_x(0)}" y="{y}" width="{length}" height="{height - 1}" fill="{_COLOURS.get(name, _OTHER)}">'
+            f"<title>{escape(f'{row.label}, {name}: {share:.3f}')}</title></rect>"
+        )
+        if position == 0:
+            found.append(f'<text x="{_x(0) + length + 4}" y="{y + _BAR - 2}" fill="#222222">{share:.2f}</text>')
+        y += height
+    return found
+
+
+def _legend(names: Sequence[str]) -> list[str]:
+    found = []
+    x = _MARGIN
+    for name in names:
+        found.append(f'<rect x="{x}" y="{_MARGIN + 10}" width="10" height="10" fill="{_COLOURS.get(name, _OTHER)}"/>')
+        found.append(f'<text x="{x + 14}" y="{_MARGIN + 19}">{escape(name)}</text>')
+        x += 34 + 7 * len(name)
+    return found
+
+
+def _x(share: float) -> int:
+    return _MARGIN + _LABELS + round(share * _WIDTH)
