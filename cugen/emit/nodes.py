@@ -29,7 +29,7 @@ from cugen.plan.ir import (
     Store,
     Vector,
 )
-from cugen.plan.symbols import Integer, Ranges
+from cugen.plan.symbols import Integer, Ranges, bounds
 from cugen.spec.expressions import Const, Expr, Local
 from cugen.spec.types import INT64, DType, Kind
 
@@ -69,6 +69,9 @@ class NodePrinter(ValuePrinter):
         kind = self.integer_type(loop.index)
         if loop.halves:
             return f"for ({kind} {name} = {loop.halves}; {name} > 0; {name} /= 2)"
+        if loop.doubles:
+            trips = bounds(loop.stop - loop.start, self.integers.ranges)[1]
+            return f"for ({kind} {name} = {loop.doubles}; {name} < {loop.doubles << trips}; {name} *= 2)"
         if loop.downward:
             first, last = self.integer(loop.stop - 1), self.integer(loop.start)
             return f"for ({kind} {name} = {first}; {name} >= {last}; --{name})"

@@ -164,7 +164,8 @@ class Loop:
     to leave it the loop that it is, `unroll_by` to put so many trips side by side.
 
     With `halves` the index is a number of lanes instead: it begins with that power of two and is halved down to 1, once
-    in each of the trips between `start` and `stop`; no subscript may mention it."""
+    in each of the trips between `start` and `stop`; no subscript may mention it. With `doubles` it begins with that many
+    and is doubled in each trip."""
 
     index: Index
     start: Integer
@@ -175,6 +176,7 @@ class Loop:
     downward: bool = False  # from stop - 1 to start
     unroll_by: int = 0
     halves: int = 0
+    doubles: int = 0
 
 
 @dataclass(frozen=True, slots=True)

@@ -215,6 +215,17 @@ def test_a_butterfly_halves_its_lanes(text):
     ]
 
 
+def test_a_scan_doubles_its_reach(text):
+    lanes = Index("lanes", integer(0), (0, 31))
+    step = Assign(X, Shuffled("x", FLOAT32, lanes.symbol, "up"))
+    assert text(For(Loop(lanes, integer(0), integer(3), unroll=True, doubles=4), (step,))) == [
+        "#pragma unroll",
+        "for (int lanes = 4; lanes < 32; lanes *= 2) {",
+        "    x = __shfl_up_sync(0xffffffff, x, lanes);",
+        "}",
+    ]
+
+
 def test_what_is_said_of_an_access_stands_above_its_node(text):
     node = Load(X, at(A, ROW))
     assert text(Barrier(), node, claims={id(node.access): "coalesced"}) == [
