@@ -164,7 +164,7 @@ class Loop:
     to leave it the loop that it is, `unroll_by` to put so many trips side by side.
 
     With `halves` the index is a number of lanes instead: it begins with that power of two and is halved down to 1, once
-    in each of the trips between `start` and `stop`; no subscript may mention it. With `doubles` it begins with that many
+    in each of the trips between `start` and `stop`; no subscript may mention it. With `doubles` it begins with so many
     and is doubled in each trip."""
 
     index: Index
