@@ -136,7 +136,7 @@ def _short(rows: Sequence[Row]) -> Iterator[str]:
 
 
 def _goal(row: Row, goal: Row) -> str:
-    figure, found = verdict(row, goal)
+    _, found = verdict(row, goal)
     wanted = goal["must"] if goal["must"] is not None else goal["moonshot"]
     what = f"{wanted:.2f} of the {row['ceiling']}" if goal["against"] == "ceiling" else f"{wanted:g}× {goal['against']}"
     return f"{what}: **{found}**" if found == "missed" else f"{what}: {found}"

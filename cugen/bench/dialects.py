@@ -72,6 +72,7 @@ class Torch:
 
     module: str = "torch"
     has_convolutions: bool = True
+    flips_by_views: bool = False
 
     def operator(self, name: str, operands: Sequence[str], literal: Sequence[bool]) -> str:
         """An expression; `literal` says which operands are Python numbers."""
@@ -184,6 +185,7 @@ class NumPy:
 
     module: str = "cupy"
     has_convolutions: bool = False
+    flips_by_views: bool = True
 
     def operator(self, name: str, operands: Sequence[str], literal: Sequence[bool]) -> str:
         if name in SIGNS:

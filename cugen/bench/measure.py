@@ -13,7 +13,7 @@ from cugen.analysis.tally import Tallies
 from cugen.analysis.totals import Unknown
 from cugen.analysis.work import work
 from cugen.bench.buffers import Buffers
-from cugen.bench.check import check
+from cugen.bench.check import check, check_as_run
 from cugen.bench.libraries import Absent, library
 from cugen.bench.peers import Called, PeerReport, enter
 from cugen.bench.protocol import SAMPLES, Contender, Plan, Times, measure
@@ -21,7 +21,7 @@ from cugen.bench.session import Session
 from cugen.kernel import Kernel, generate
 from cugen.plan.manifest import ScalarArgument
 from cugen.run.callable import GpuFunction
-from cugen.run.gpu import target_for
+from cugen.run.gpu import GpuDevice, target_for
 from cugen.run.inputs import draw, known_params
 from cugen.run.sizes import evaluate_all
 from cugen.spec.model import Spec
@@ -59,6 +59,8 @@ def bench(session: Session, spec: Spec, dynamic: Mapping[str, int], options: Opt
         ours, scalars = _ours(session, spec, kernel, buffers, dynamic, options.seed)
         ours.run(0)
         verdict = check(session, spec, buffers, dynamic, scalars, options.seed)
+        if verdict.passed:
+            verdict = check_as_run(kernel, GpuDevice(), buffers, dynamic, options.seed) or verdict
         content: Content = {
             "kernel": kernel.name,
             "device": session.device,

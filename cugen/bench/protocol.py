@@ -82,7 +82,8 @@ class Plan:
 
 
 def measure(contenders: Sequence[Contender], clock: Clock, plan: Plan) -> dict[Regime, dict[str, Times]]:
-    """Cold and warm times of every contender; `graph` of those whose warm median is below 20 µs, if any."""
+    """Cold and warm times of every contender, the first of which is ours; where its warm median is below 20 µs, also
+    those of a graph."""
     samples = {c.name: _affordable(plan, _estimate(c, clock)) for c in contenders}
     turns = itertools.count()
 
@@ -97,8 +98,7 @@ def measure(contenders: Sequence[Contender], clock: Clock, plan: Plan) -> dict[R
         "cold": _interleaved(contenders, cold, clock, samples),
         "warm": _interleaved(contenders, warm, clock, samples),
     }
-    short = [c for c in contenders if found["warm"][c.name].median < SHORT_US]
-    if graphs := _graphs(short, clock, plan):
+    if found["warm"][contenders[0].name].median < SHORT_US and (graphs := _graphs(contenders, clock, samples)):
         found["graph"] = graphs
     return found
 
@@ -140,7 +140,7 @@ def _interleaved(
     return {name: Times(tuple(found)) for name, found in times.items()}
 
 
-def _graphs(contenders: Sequence[Contender], clock: Clock, plan: Plan) -> dict[str, Times]:
+def _graphs(contenders: Sequence[Contender], clock: Clock, samples: Mapping[str, int]) -> dict[str, Times]:
     """Per run of graphs that hold some runs on the same buffers; what can't be captured is left out."""
     players: list[Contender] = []
     destroyers: list[Callable[[], None]] = []
@@ -154,7 +154,6 @@ def _graphs(contenders: Sequence[Contender], clock: Clock, plan: Plan) -> dict[s
             destroyers.append(destroy)
         if not players:
             return {}
-        samples = dict.fromkeys((player.name for player in players), plan.samples)
         found = _interleaved(players, lambda player: Work(_again(player)), clock, samples)
     finally:
         for destroy in destroyers:

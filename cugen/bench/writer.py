@@ -284,8 +284,8 @@ class Writer:
         text = f"{name}[{', '.join(parts)}]" if parts else name
         for axis in turned:
             text = self._say.flip(text, axis)
-        is_view = not turned and (name == stored.name)
-        return Term(text, tuple(axes), stored.dtype, is_view=is_view, is_permuted=not is_view and bool(parts))
+        is_own = bool(turned) and not self._say.flips_by_views
+        return Term(text, tuple(axes), stored.dtype, is_view=not is_own)
 
     def _form(self, subscript: Expr) -> Affine:
         form = affine(subscript, self._file.params)
@@ -379,7 +379,8 @@ class Writer:
         if node.reverse:
             text = self._say.flip(text, axis)
         axes = tuple(node.outer if name == node.inner.name else name for name in body.axes)
-        return Term(text, axes, node.dtype if node.kind in ("sum", "prod") else body.dtype)
+        dtype = node.dtype if node.kind in ("sum", "prod") else body.dtype
+        return Term(text, axes, dtype, is_view=node.reverse and self._say.flips_by_views)
 
     # Windows
 
