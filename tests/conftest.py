@@ -89,7 +89,10 @@ class OperatorCase:
 
     def spec(self) -> Spec:
         (m, n), *_ = _SHAPES[self.shape]
-        params = {"M": _PARAMS.get(self.shape, m), "N": _PARAMS.get(self.shape, n)}
+        asked = _PARAMS.get(self.shape)
+        if asked == "dynamic" and self.operator.get("nonempty"):
+            asked = "{range: [1, 1000000]}"
+        params = {"M": asked or m, "N": asked or n}
         result = "int32" if self.dtype == "bool" else self.dtype
         lines = ["cugen: 1", f"kernel: {self.operator['name']}", "params:"]
         lines += [f"  {name}: {value}" for name, value in params.items()]

@@ -52,7 +52,12 @@ class IntegerPrinter:
 
     def _is_long(self, expr: Integer) -> bool:
         """Whether C computes the text of `expr` in 64 bits, though its value may fit 32."""
-        return any(self.is_wide(part) for part in sympy.preorder_traversal(expr))
+        parts = list(sympy.preorder_traversal(expr))
+        return any(map(self.is_wide, parts)) or any(self._grows_wide(part) for part in parts if part.is_Add)
+
+    def _grows_wide(self, total: Integer) -> bool:
+        """Whether the terms of a sum, added in the order in which they are printed, leave 32 bits on the way."""
+        return any(map(self.is_wide, accumulate(sorted(total.args, key=self._term_key))))
 
     def comparison(self, term: Comparison) -> str:
         left, right = self._operand(term.left, False, _SUM), self._operand(term.right, False, _SUM)
@@ -161,7 +166,7 @@ class IntegerPrinter:
 
     def _sum(self, expr: Integer, wide: bool) -> tuple[str, int]:
         terms = sorted(expr.args, key=self._term_key)
-        wide = wide or any(self.is_wide(partial) for partial in accumulate(terms))
+        wide = wide or self._grows_wide(expr)
         text = ""
         for position, term in enumerate(terms):
             negative = term.could_extract_minus_sign()

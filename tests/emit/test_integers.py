@@ -321,6 +321,11 @@ def test_expressions_read_as_people_write_them(small, expr, text):
     assert small.print(expr) == text
 
 
+def test_a_sum_that_leaves_32_bits_on_the_way_makes_both_sides_of_a_maximum_long():
+    printer = IntegerPrinter({ROW: (0, 2**31 - 1), STEP: (0, 2)}, frozenset())
+    assert printer.print(Maximum(ROW + STEP - 1, integer(0))) == "max((long long)row + k - 1, 0LL)"
+
+
 def array(shape, strides, **more):
     return Array("A", "A", FLOAT32, tuple(shape), tuple(strides), more.pop("space", "global"), **more)
 

@@ -105,7 +105,7 @@ def softmax(row: int, column: int) -> float:
 
 
 CASES = (
-    Case("elementwise", "y: {shape: [R, C], dtype: int16}", "y[i, j] = 3 * x[i, j] + 1", np.int16, "rc",
+    Case("elementwise", "y: {shape: [R, C], dtype: int16}", "y[i, j] = 3 * cast(x[i, j], int16) + 1", np.int16, "rc",
          lambda i, j: 3 * element(i, j) + 1),
     Case("transposed", "y: {shape: [C, R], dtype: int8}", "y[j, i] = x[i, j]", np.int8, "cr", element),
     Case("row_sums", "y: {shape: [R], dtype: int32}", "y[i] = sum(x[i, j], j)", np.int32, "r",
@@ -121,7 +121,7 @@ CASES = (
     Case("running_column_sums", "y: {shape: [R, C], dtype: int32}", "y[i, j] = cumsum(x[i, j], i)", np.int32, "rc",
          lambda i, j: whole_column(j)[: i + 1].sum()),
     Case("neighbours", "y: {shape: [R, C], dtype: int16}",
-         "y[i, j] = (x[i - 1, j] if i > 0 else 0) + (x[i + 1, j] if i < R - 1 else 0)"
+         "y[i, j] = cast(0, int16) + (x[i - 1, j] if i > 0 else 0) + (x[i + 1, j] if i < R - 1 else 0)"
          " + (x[i, j - 1] if j > 0 else 0) + (x[i, j + 1] if j < C - 1 else 0)", np.int16, "rc", neighbours),
     Case("row_softmax", "y: {shape: [R, C], dtype: float32}",
          "y[i, j] = exp2(x[i, j] / 16) / sum(exp2(x[i, k] / 16), k)", np.float32, "rc", softmax),
