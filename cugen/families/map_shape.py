@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 from cugen.families.map_work import Work
-from cugen.families.vectors import divisor
+from cugen.families.vectors import WIDEST, divisor
 from cugen.plan.symbols import Integer, bounds, ceil_div
 
 _THREADS = 256
-_IN_FLIGHT = 64  # bytes that a thread reads before it needs the first of them
+_MOST = 8  # vectors in a thread
 _MANY = 1 << 18  # threads that fill a large device
+_WASTE = 8  # at most one in so many threads of a wide block may have nothing to do
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,14 +54,10 @@ def choose_shape(work: Work, extents: list[Integer]) -> Shape:
         sizes = [asked.get(index.name, 1) for index in work.order[:2]]
         return Shape(width, vectors, 0, (max(sizes[0] // (width * vectors), 1), sizes[1] if len(sizes) > 1 else 1))
     slots = bounds(ceil_div(extents[0], width), ranges)[1]
-    threads = (_THREADS, 1) if len(extents) == 1 else _balanced(slots, most[1])
-    axis = 1 if len(extents) > 1 and most[1] >= 2 * threads[1] else 0
-    if axis == 1 and divisor(extents[0], work.request.context) % width:
-        axis = 0
-    total = 1
-    for extent in most:
-        total *= extent
-    vectors, reason = _vectors(work, width, total // width)
+    threads = (_THREADS, 1) if len(extents) == 1 else _balanced(slots, most[1], aligned=width > 1)
+    vectors, reason = _vectors(work, width, math.prod(most) // width)
+    has_tail = divisor(extents[0], work.request.context) % width != 0
+    axis = 1 if len(extents) > 1 and most[1] >= vectors * threads[1] and not has_tail else 0
     return Shape(width, vectors, axis, threads, reason)
 
 
@@ -80,19 +78,26 @@ def _vectors(work: Work, width: int, slots: int) -> tuple[int, str]:
     asked = work.asked_vectors()
     if asked is not None:
         return asked, ""
-    own = sum(work.arrays[read.array].dtype.bytes for read in work.wide_reads) * width
+    stored = [statement.target for statement in work.statements if work.is_stored(statement)]
+    own = max(work.arrays[name].dtype.bytes for name in (*stored, *(read.array for read in work.wide_reads))) * width
     vectors = 1
-    while vectors < 4 and 2 * vectors * own <= _IN_FLIGHT and slots >= 2 * vectors * _MANY:
+    while 2 * vectors * own <= WIDEST and vectors < _MOST and slots >= 2 * vectors * _MANY:
         vectors *= 2
     if vectors == 1:
         return 1, ""
-    return vectors, f"{vectors} vectors in each thread keep {vectors * own} bytes in flight"
+    return vectors, f"{vectors} accesses of {own} bytes in each thread keep memory as busy as one of {vectors * own}"
 
 
-def _balanced(slots: int, rows: int) -> tuple[int, int]:
-    """32 x 8 threads, or more along the one where the other is shorter than that."""
+def _balanced(slots: int, rows: int, *, aligned: bool) -> tuple[int, int]:
+    """32 x 8 threads, or more along the one where the other is shorter than that.
+
+    Rows that begin anywhere want long blocks: where two blocks meet, both write to one sector."""
     most = [_power_of_two(count) for count in (slots, rows)]
     columns = min(32, most[0])
+    while (
+        not aligned and columns < _THREADS and -(-slots // (2 * columns)) * 2 * columns * (_WASTE - 1) <= slots * _WASTE
+    ):
+        columns *= 2
     own = min(_THREADS // columns, most[1])
     return min(_THREADS // own, most[0]), own
 
