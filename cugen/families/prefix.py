@@ -7,10 +7,9 @@ a thread, lanes by doubling distances, then warps one after another.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 
-from cugen.plan.ir import Array, Assign, Shuffled
+from cugen.plan.ir import Array, Assign, For, Index, Let, Loop, Node, Shuffled
 from cugen.plan.lowering import Lowering
 from cugen.plan.reductions import ACCUMULATORS, combine
 from cugen.plan.symbols import Integer, integer
@@ -69,18 +68,19 @@ def joined(names: Names, earlier: Expr, later: Expr) -> Expr:
     return combine(names.scan.kind, earlier, later)
 
 
-def scan_lanes(names: Names, lane: str, lanes: int) -> Iterator[Assign]:
-    """Lets `own` hold what the own and all lanes below combine to, in each segment of so many lanes."""
-    distance = 1
-    while distance < lanes:
-        yield _lower(names, distance, lanes)
-        yield Assign(names.own, above(lane, distance, joined(names, names.lower, names.own), names.own))
-        distance *= 2
-
-
-def below(names: Names, lanes: int) -> Assign:
-    """Lets `lower` hold what all lanes below combine to, after `scan_lanes`; the first lane has its own value."""
-    return _lower(names, 1, lanes)
+def scan_lanes(names: Names, lane: str, lanes: int, apart: int, lowering: Lowering) -> tuple[Node, ...]:
+    """Lets `own` hold what the own and all lanes below combine to, in each segment of so many lanes, and `lower` what
+    those below do (the first has its own value); `apart` is from one lane to the next that counts."""
+    trips = (lanes // apart - 1).bit_length()
+    reach = Index(lowering.names.allocate("reach"), integer(0), (0, lanes - 1))
+    lowering.ranges[reach.symbol] = reach.range
+    far_enough = Op("ge", (Local(lane, INT64), Local(reach.name, INT64)), BOOL)
+    step = (
+        _lower(names, reach.symbol, lanes),
+        Assign(names.own, Select(far_enough, joined(names, names.lower, names.own), names.own, names.own.dtype)),
+    )
+    loop = Loop(reach, integer(0), integer(trips), unroll=True, doubles=apart)
+    return (Let(names.lower, None, mutable=True), For(loop, step), _lower(names, apart, lanes))
 
 
 def whole(names: Names, lanes: int) -> Shuffled:
@@ -101,5 +101,5 @@ def warp_results(names: Names, warps: int, buffers: int) -> Array:
     return Array("", names.shared, names.scan.dtype, shape, strides, "shared", flat=False)
 
 
-def _lower(names: Names, distance: int, lanes: int) -> Assign:
+def _lower(names: Names, distance: int | Integer, lanes: int) -> Assign:
     return Assign(names.lower, Shuffled(names.own.name, names.own.dtype, distance, "up", lanes))

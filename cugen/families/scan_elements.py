@@ -32,7 +32,7 @@ from cugen.plan.ir import (
     walk_nodes,
 )
 from cugen.plan.lowering import Lowering
-from cugen.plan.reductions import identity, lower_condition
+from cugen.plan.reductions import lower_condition
 from cugen.plan.scopes import Scope
 from cugen.plan.subscripts import to_integer
 from cugen.plan.symbols import Integer, integer, symbol
@@ -120,22 +120,21 @@ class Elements:
 
     # The two passes
 
-    def combine_own(self, outer: Scope) -> tuple[Node, ...]:
-        """Lets `own` of each scan hold what the vector's elements combine to."""
-        first = tuple(Let(n.own, identity(n.scan.kind, n.scan.dtype), mutable=True) for n in self.names)
+    def combine(self, outer: Scope, running: Sequence[Local]) -> tuple[Node, ...]:
+        """Takes the elements of a vector into one running value for each scan."""
         inner = self._element(outer)
-        for names in self.names:
-            inner.nodes += self._take(names, names.own, inner)
-        return (*first, *self._each_element(inner, ()))
+        for names, local in zip(self.names, running, strict=True):
+            inner.nodes += self._take(names, local, inner)
+        return self._each_element(inner, ())
 
-    def store_results(self, outer: Scope, inside: Guard) -> tuple[Node, ...]:
-        """The statements for each element, with the running values as they are there; these stand before the first."""
+    def store_results(self, outer: Scope, running: Sequence[Local], inside: Guard) -> tuple[Node, ...]:
+        """The statements for each element of a vector, with the running values as they are there."""
         inner = self._element(outer)
         after: list[Node] = []
-        for names in self.names:
-            update = self._take(names, names.running, inner)
+        for names, local in zip(self.names, running, strict=True):
+            update = self._take(names, local, inner)
             (after if names.scan.exclusive else inner.nodes).extend(update)
-            inner.remember(names.scan, names.running)
+            inner.remember(names.scan, local)
         lower_statements(self.work.request, self.lowering, inner)
         if self.width == 1:
             return guarded(inside, self._each_element(inner, after))
@@ -160,7 +159,7 @@ class Elements:
     def _element(self, outer: Scope) -> Scope:
         """The scope of one element, in which its reads are known."""
         self.named = []
-        inner = Scope(outer, frozenset((self.work.fast.name, self.work.along.name)))
+        inner = Scope(outer, frozenset((self.work.fast.name,)))
         if self.width > 1:
             self.own = self.own or define(self.work.fast.name, self.first + self.number.symbol, self.lowering)
             limit(self.own.index, to_integer(self.work.fast.extent, self.lowering.symbols), self.lowering)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from cugen.families.blocks import Blocks, define, lay_blocks, limit, thread
 from cugen.families.grid import divides
-from cugen.families.prefix import WARP, Names, above, below, joined, scan_lanes, warp_results, whole
+from cugen.families.prefix import WARP, Names, above, joined, scan_lanes, warp_results, whole
 from cugen.families.scan_elements import Elements
 from cugen.families.scan_form import Work
 from cugen.plan.ir import (
@@ -67,17 +67,33 @@ class RowScan:
         self.work, self.lowering, self.team = work, lowering, team
         self.extent = to_integer(work.along.extent, lowering.symbols)
         self.longest = bounds(self.extent, lowering.ranges)[1]
-        padded = -(-self.longest // team.step) * team.step
-        self.elements = Elements(work, lowering, team.width, team.vectors, padded)
+        self.is_one_step = self.longest <= team.step
         self.blocks = self._blocks()
         self.rows_inside: tuple[Comparison, ...] = ()
         self.indices = self._indices()
-        self.is_one_step = self.longest <= team.step
+        self.start = self._start()
+        padded = -(-self.longest // team.step) * team.step
+        self.elements = Elements(work, lowering, team.width, team.vectors, padded)
 
     def _blocks(self) -> Blocks:
         counts = [to_integer(index.extent, self.lowering.symbols) for index in self.work.rest]
         counts[:1] = [ceil_div(count, self.team.rows) for count in counts[:1]]
         return lay_blocks(counts or [integer(1)], self.lowering, self.work.request.target)
+
+    @property
+    def width(self) -> int:
+        return self.team.width
+
+    @property
+    def reason(self) -> str:
+        team, along = self.team, self.work.along.name
+        if team.threads == 1:
+            return f"one thread walks along {along}, {team.vectors * team.width} elements at a time"
+        return f"{team.threads} threads walk along {along} together, {team.step} neighbours at a time"
+
+    @property
+    def grid(self) -> tuple[Integer, Integer, Integer]:
+        return self.blocks.grid
 
     @property
     def block(self) -> tuple[int, int, int]:
@@ -120,7 +136,7 @@ class RowScan:
         top = Scope()
         low = bounds(self.extent, lowering.ranges)[0]
         body = Scope(top, certain=low >= 1)
-        start = self._start()
+        start = self.start
         shared: dict[str, Array] = {}
         if self.warp is not None:
             buffers = 1 if self.is_one_step else 2
@@ -168,7 +184,7 @@ class RowScan:
         ahead = start + self.lane.symbol * team.width + self.elements.place * (team.lanes * team.width)
         if self.warp is not None:
             ahead += self.warp.symbol * (team.vectors * team.lanes * team.width)
-        name = self.work.along.name if team.width == 1 else f"{self.work.along.name}0"
+        name = self.work.along.name if team.width == 1 else "first"
         if self.work.walk.reverse:
             first = define(name, self.extent - team.width - ahead, lowering)
             guard = Guard((Comparison(first.index.symbol, ">=", integer(0)),))
@@ -191,14 +207,13 @@ class RowScan:
     def _partial(self, body: Scope, first: Define) -> tuple[Node, ...]:
         """What comes before each of the thread's vectors in its warp's stretch of the step."""
         names, lanes = self.elements.names, self.team.lanes
-        nodes = list(self.elements.combine_own(body))
-        nodes += [Let(n.lower, None, mutable=True) for n in names] if lanes > 1 else []
+        nodes: list[Node] = [Let(n.own, identity(n.scan.kind, n.scan.dtype), mutable=True) for n in names]
+        nodes += self.elements.combine(body, [n.own for n in names])
         for n in names:
-            nodes += scan_lanes(n, self.lane.name, lanes)
             if lanes == 1:
                 nodes += [self._set_before(n, n.warp), Assign(n.warp, joined(n, n.warp, n.own))]
                 continue
-            nodes.append(below(n, lanes))
+            nodes += scan_lanes(n, self.lane.name, lanes, 1, self.lowering)
             nodes.append(self._set_before(n, above(self.lane.name, 1, joined(n, n.warp, n.lower), n.warp)))
             nodes.append(Assign(n.warp, joined(n, n.warp, whole(n, lanes))))
         declared: list[Node] = []
@@ -263,5 +278,5 @@ class RowScan:
             for n in self.elements.names
         )
         inside = Guard((*self.rows_inside, *inside.terms))
-        stored = self.elements.store_results(body, inside)
+        stored = self.elements.store_results(body, [n.running for n in self.elements.names], inside)
         return self.elements.each_vector(first, (*start, *stored))

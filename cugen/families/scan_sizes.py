@@ -1,0 +1,105 @@
+"""How many threads share a scan, and how much of it each has at a time."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from cugen.families.base import Refusal, Request, Tunable
+from cugen.families.scan_columns import Strips
+from cugen.families.scan_form import Work
+from cugen.families.scan_rows import Team
+from cugen.plan.subscripts import to_integer
+from cugen.plan.symbols import bounds
+from cugen.spec import expressions as spec
+
+_WARP = 32
+_BLOCK = 256
+_ENOUGH = 131_072  # so many threads keep the memory of a device busy
+_LINE = 8  # threads side by side, whose vectors are a line of 128 bytes
+
+THREADS = Tunable(
+    "threads",
+    (1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024),
+    "by length",
+    "threads that share a row, or that have neighbouring columns",
+)
+ROWS = Tunable("rows", (1, 2, 4, 8, 16, 32, 64), "as fit", "rows of a block, where a warp or less has each")
+STRIPS = Tunable(
+    "strips", (1, 2, 4, 8, 16, 32, 64), "as needed", "threads that follow each other along columns and share them"
+)
+VECTORS = Tunable("vectors", (1, 2, 4, 8), "by length", "vectors that a thread has in flight at a time")
+TUNABLES = (THREADS, ROWS, STRIPS, VECTORS)
+
+
+def size_refusals(work: Work) -> Iterator[Refusal]:
+    """What a schedule asks for and can't have."""
+    request, asked = work.request, dict(work.request.schedule.tunables)
+    if work.is_row and "strips" in asked:
+        yield Refusal(f"{work.along.name} runs along rows, and strips are of columns", "schedule.strips")
+    if not work.is_row and "rows" in asked:
+        yield Refusal(f"{work.along.name} runs along columns: it has strips, no rows", "schedule.rows")
+    if work.is_row:
+        team = team_of(work)
+        if team.threads > _WARP and team.rows > 1:
+            yield Refusal("a block has several rows only where a warp or less has each", "schedule.rows")
+    x, y = block_of(work)
+    if x * y > request.target.threads_per_block:
+        key = next((key for key in ("strips", "rows", "threads") if key in asked), "threads")
+        reason = f"a block of {x} x {y} threads; {request.target.name} allows {request.target.threads_per_block}"
+        yield Refusal(reason, f"schedule.{key}")
+
+
+def block_of(work: Work) -> tuple[int, int]:
+    if work.is_row:
+        team = team_of(work)
+        return team.threads, team.rows
+    strips = strips_of(work)
+    return strips.threads, strips.strips
+
+
+def team_of(work: Work) -> Team:
+    """A warp or less for short rows, a block for others; two vectors each, or more of narrow ones."""
+    asked = dict(work.request.schedule.tunables)
+    longest, width = most(work.request, work.along), _width(work)
+    slots = max(-(-longest // width), 1)
+    vectors = int(asked.get("vectors", 2 if slots > _WARP or width == 1 else 1))
+    threads = int(asked.get("threads", min(_power_of_two(-(-slots // vectors)), _BLOCK)))
+    rows = 1
+    if work.rest and threads <= _WARP:
+        rows = min(_BLOCK // threads, _power_of_two(most(work.request, work.rest[0])))
+    return Team(threads, int(asked.get("rows", rows)), vectors, width)
+
+
+def strips_of(work: Work) -> Strips:
+    """As many strips as it takes to keep a device busy, and as are of use."""
+    asked = dict(work.request.schedule.tunables)
+    longest, width = most(work.request, work.along), _width(work)
+    slots = max(-(-most(work.request, work.fast) // width), 1)
+    columns = slots
+    for index in work.rest:
+        columns *= max(most(work.request, index), 1)
+    vectors = int(asked.get("vectors", 4))
+    strips = 1
+    while strips < 32 and columns * strips < _ENOUGH and strips * vectors < longest:
+        strips *= 2
+    strips = int(asked.get("strips", strips))
+    threads = min(max(_BLOCK // strips, _LINE), _power_of_two(slots))
+    return Strips(int(asked.get("threads", threads)), strips, vectors, width)
+
+
+def most(request: Request, index: spec.Index) -> int:
+    """The largest extent that the index may have."""
+    return bounds(to_integer(index.extent, request.context.symbols), dict(request.context.ranges))[1]
+
+
+def _width(work: Work) -> int:
+    """The widest access that alignment allows and that one line of the output fills."""
+    width, longest = work.most.count, most(work.request, work.fast)
+    while width > max(longest, 1):
+        width //= 2
+    return width
+
+
+def _power_of_two(count: int) -> int:
+    """The least power of two that covers `count`."""
+    return 1 << max(count - 1, 0).bit_length()
