@@ -10,7 +10,7 @@ from cugen.plan.context import Context
 from cugen.plan.ir import Array
 from cugen.plan.subscripts import to_integer
 from cugen.plan.symbols import FloorDiv, Integer
-from cugen.spec.expressions import Expr, IndexValue
+from cugen.spec.expressions import Expr, IndexValue, free_indices
 
 WIDEST = 16  # bytes that one thread moves with one access
 
@@ -51,7 +51,7 @@ def is_contiguous(array: Array, subscripts: Sequence[Expr], along: str) -> bool:
 def widest(array: Array, subscripts: Sequence[Expr], along: str, context: Context) -> Width:
     """The widest access to neighbours along the index `along`, the first of them at a multiple of the width.
 
-    `subscripts` are bare indices and expressions of params.
+    Only places that are bare indices or the same for all say how their rows are aligned.
     """
     most = WIDEST // array.dtype.bytes
     found = Width(most, f"{most} elements of {array.name} are {WIDEST} bytes, the most that one access moves")
@@ -60,6 +60,8 @@ def widest(array: Array, subscripts: Sequence[Expr], along: str, context: Contex
     for dimension, (sub, stride) in enumerate(zip(subscripts, array.strides, strict=True)):
         if sub == IndexValue(along):
             continue
+        if not isinstance(sub, IndexValue) and free_indices(sub):
+            return Width(1, f"dimension {dimension} of {array.name} is read anywhere")
         offset = stride if isinstance(sub, IndexValue) else stride * to_integer(sub, context.symbols)
         count = math.gcd(divisor(offset, context), most)
         if count < found.count:
