@@ -14,8 +14,8 @@ from cugen.analysis.totals import Unknown
 from cugen.analysis.work import work
 from cugen.bench.buffers import Buffers
 from cugen.bench.check import check, check_as_run
-from cugen.bench.libraries import Absent, library
-from cugen.bench.peers import Called, PeerReport, enter
+from cugen.bench.libraries import Absent, Library, library
+from cugen.bench.peers import Called, PeerReport, enter, is_product
 from cugen.bench.protocol import SAMPLES, Contender, Plan, Times, measure
 from cugen.bench.session import Session
 from cugen.kernel import Kernel, generate
@@ -85,36 +85,64 @@ def bench(session: Session, spec: Spec, dynamic: Mapping[str, int], options: Opt
             "regimes": {},
         }
         if verdict.passed:
-            peers = _peers(session, spec, buffers, scalars, options)
-            content["peers"] = [asdict(report) for report, _ in peers]
-            rivals = [contender for _, contender in peers if contender is not None]
-            content |= _timed(session, buffers, [ours, *rivals], content, options)
+            content |= _compared(session, spec, buffers, ours, scalars, content, options)
         return content
     finally:
         buffers.release()
 
 
-def _peers(
+def _compared(
     session: Session,
     spec: Spec,
     buffers: Buffers,
+    ours: Contender,
     scalars: Mapping[str, int | float | bool],
+    content: Content,
     options: Options,
-) -> list[tuple[PeerReport, Contender | None]]:
-    """Every library that was asked for, with the reason where it can't take part."""
-    found: list[tuple[PeerReport, Contender | None]] = []
+) -> Content:
+    """Every library that was asked for takes part, or says why it can't."""
+    has_product = is_product(spec, buffers.params, scalars)
     asked: list[tuple[str, Called | None]] = [(name, None) for name in options.against]
-    for name, called in [*asked, *((peer.library, peer) for peer in options.called)]:
-        try:
-            rival = library(name, session.stream)
-        except Absent as reason:
-            found.append((PeerReport(called.name if called else name, "", "", absent=str(reason)), None))
-            continue
-        found.append(enter(rival, spec, buffers, scalars, called))
-    return found
+    asked += [(peer.library, peer) for peer in options.called]
+    if has_product and not asked:
+        asked = [("torch", None)]  # a product's ceiling, where this machine has it
+    reports: list[PeerReport] = []
+    rivals: list[Contender] = []
+    libraries: list[Library] = []
+    try:
+        for name, called in asked:
+            try:
+                libraries.append(library(name, session.stream))
+            except Absent as reason:
+                reports.append(PeerReport(called.name if called else name, "", "", absent=str(reason)))
+                continue
+            report, rival = enter(libraries[-1], spec, buffers, scalars, called)
+            reports.append(report)
+            rivals += [rival] if rival else []
+        ceiling = _ceiling(buffers, rivals, is_product=has_product)
+        timed = _timed(session, buffers, [ours, *rivals], content, ceiling, options)
+        return {"peers": [asdict(report) for report in reports], **timed}
+    finally:
+        rivals.clear()  # with the results that they keep
+        for used in libraries:
+            used.release()
 
 
-def _timed(session: Session, buffers: Buffers, runners: list[Contender], content: Content, options: Options) -> Content:
+def _ceiling(buffers: Buffers, rivals: Sequence[Contender], *, is_product: bool) -> str:
+    """Whose time is the least to hope for: the first peer's for products of matrices, else that of moving the bytes."""
+    if is_product and rivals:
+        return rivals[0].name
+    return READ if buffers.written_bytes < _MOSTLY_READ * buffers.moved_bytes else COPY
+
+
+def _timed(
+    session: Session,
+    buffers: Buffers,
+    runners: Sequence[Contender],
+    content: Content,
+    ceiling: str,
+    options: Options,
+) -> Content:
     half = -(-buffers.moved_bytes // 2)
     target = session.allocate(half * buffers.count)
     flushed = 0 if buffers.exceeds_the_cache else session.allocate(3 * session.l2_bytes)
@@ -123,8 +151,7 @@ def _timed(session: Session, buffers: Buffers, runners: list[Contender], content
         *runners,
         Contender(COPY, lambda n: session.copy(target + n * half, buffers.start(n), min(half, limit))),
     ]
-    reads = buffers.written_bytes < _MOSTLY_READ * buffers.moved_bytes
-    if reads:
+    if ceiling == READ:
         contenders.append(Contender(READ, lambda n: session.read(buffers.start(n), min(buffers.moved_bytes, limit))))
     plan = Plan(
         sets=buffers.count,
@@ -141,7 +168,6 @@ def _timed(session: Session, buffers: Buffers, runners: list[Contender], content
         session.release(target)
         if flushed:
             session.release(flushed)
-    ceiling = READ if reads else COPY
     return {
         "ceiling": ceiling,
         "late_batches": late,

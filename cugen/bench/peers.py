@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from cugen.bench.buffers import Buffers
-from cugen.bench.dialects import NoPeer
+from cugen.bench.dialects import NoPeer, Torch
 from cugen.bench.libraries import Absent, Library, Peer, function_of
 from cugen.bench.protocol import Contender
 from cugen.bench.translate import Program, translate
@@ -41,6 +41,15 @@ class Called:
     library: str
     name: str
     source: str
+
+
+def is_product(spec: Spec, params: Mapping[str, int], scalars: Mapping[str, int | float | bool]) -> bool:
+    """Whether PyTorch has a product of matrices for the spec: then that is the ceiling, and not memory."""
+    try:
+        source = translate(spec, params, scalars, Torch()).source
+    except NoPeer:
+        return False
+    return "torch.matmul(" in source or "torch.einsum(" in source
 
 
 def enter(

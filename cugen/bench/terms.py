@@ -73,3 +73,10 @@ def fold(name: str, operands: Sequence[Number]) -> Number:
         return _FOLDED[name](*operands)
     except (ArithmeticError, ValueError) as error:
         raise NoPeer(f"{name} of numbers: {error}") from error
+
+
+def slice_text(start: int, stop: int, step: int, size: int) -> str:
+    """A slice of a dimension of `size` elements; what is said anyway is left out."""
+    first = str(start) if start else ""
+    last = str(stop) if stop < size else ""
+    return f"{first}:{last}" + (f":{step}" if step > 1 else "")

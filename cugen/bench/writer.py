@@ -12,9 +12,9 @@ from dataclasses import dataclass, field, replace
 from cugen.bench.affine import Affine, affine
 from cugen.bench.dialects import SIGNS, Dialect, NoPeer, number
 from cugen.bench.recognised import Softmax, softmax
-from cugen.bench.terms import Number, Stored, Term, fold, promoted
-from cugen.bench.windows import Axis, Convolution, Pool, convolution, pooling, windows_of
-from cugen.plan.substitution import substitute
+from cugen.bench.sliding import window
+from cugen.bench.terms import Number, Stored, Term, fold, promoted, slice_text
+from cugen.bench.windows import windows_of
 from cugen.spec.expressions import (
     Boundary,
     Cast,
@@ -34,7 +34,6 @@ from cugen.spec.integers import evaluate as integer
 from cugen.spec.model import Spec, Statement
 from cugen.spec.types import BOOL, INT64, DType
 
-_MOST_UNROLLED = 64  # values of a window's indices that are written out
 _MOST_SPREAD = 4  # times the largest array: no user lets an intermediate one grow further
 _IDENTITIES: Mapping[str, Number] = {"sum": 0, "prod": 1, "any": False, "all": True}
 
@@ -76,24 +75,24 @@ class Writer:
     """NoPeer, with the reason, for what the library's users have no usual way to say."""
 
     def __init__(self, file: File, statement: Statement) -> None:
-        self._file = file
-        self._say = file.dialect
+        self.file = file
+        self.say = file.dialect
         self._statement = statement
         self._known: dict[Expr, Term] = {}
         nodes = list(walk(statement.value))
         indices = [*statement.indices]
         for node in nodes:
             indices += node.indices if isinstance(node, Reduce) else [node.inner] if isinstance(node, Scan) else []
-        self._extents = {index.name: integer(index.extent, file.params) for index in indices}
-        self._places = {name: place for place, name in enumerate(self._extents)}
+        self.extents = {index.name: integer(index.extent, file.params) for index in indices}
+        self._places = {name: place for place, name in enumerate(self.extents)}
         sizes = [math.prod(integer(extent, file.params) for extent in array.shape) for array in file.spec.arrays]
         self._most = _MOST_SPREAD * max(sizes, default=0)
-        if 0 in self._extents.values():
+        if 0 in self.extents.values():
             raise NoPeer("nothing to compute")
 
     def write(self) -> None:
         """Adds the statement's lines to the file, and what it computes to what is stored."""
-        statement, file = self._statement, self._file
+        statement, file = self._statement, self.file
         array = file.spec.array(statement.target)
         shape = tuple(integer(extent, file.params) for extent in array.shape)
         axes = self._written_axes(shape)
@@ -102,7 +101,7 @@ class Writer:
         value = statement.value
         if statement.accumulate:
             value = Op("add", (Read(statement.target, statement.subscripts, value.dtype), value), value.dtype)
-        term = self._term(value)
+        term = self.term(value)
         if term.is_literal:
             raise NoPeer("an array of one constant")
         term = self._spread(term, tuple(name for name in axes if name is not None))
@@ -121,7 +120,7 @@ class Writer:
         axes: list[str | None] = []
         for subscript, extent in zip(self._statement.subscripts, shape, strict=True):
             match subscript:
-                case IndexValue(name=name) if self._extents[name] == extent and name not in axes:
+                case IndexValue(name=name) if self.extents[name] == extent and name not in axes:
                     axes.append(name)
                 case Const() if extent == 1:
                     axes.append(None)
@@ -131,16 +130,17 @@ class Writer:
 
     def _owned(self, term: Term) -> Term:
         """The term as an output: of its type, dense, in memory of its own."""
-        array = self._file.spec.array(self._statement.target)
+        array = self.file.spec.array(self._statement.target)
         if term.dtype != array.dtype:
-            term = Term(self._say.cast(term.atom, array.dtype), term.axes, array.dtype, is_permuted=term.is_permuted)
+            term = Term(self.say.cast(term.atom, array.dtype), term.axes, array.dtype, is_permuted=term.is_permuted)
         if term.is_view:
-            return Term(self._say.copy(term.atom), term.axes, term.dtype)
-        return Term(self._say.dense(term.atom), term.axes, term.dtype) if term.is_permuted else term
+            return Term(self.say.copy(term.atom), term.axes, term.dtype)
+        return Term(self.say.dense(term.atom), term.axes, term.dtype) if term.is_permuted else term
 
-    def _term(self, expr: Expr) -> Term:
+    def term(self, expr: Expr) -> Term:
+        """An expression; what several places need gets a name."""
         if expr not in self._known:
-            is_shared = self._file.uses[expr] > 1
+            is_shared = self.file.uses[expr] > 1
             if is_shared and isinstance(expr, Reduce):
                 self._known[expr] = self._reused(expr)
             else:
@@ -153,15 +153,15 @@ class Writer:
     def _reused(self, node: Reduce) -> Term:
         """A reduction that several statements need, such as a mean, is made once."""
         names = dict.fromkeys(leaf.name for leaf in walk(node) if isinstance(leaf, IndexValue))
-        key = (node, tuple(self._extents[name] for name in names))
-        if key not in self._file.reductions:
-            self._file.reductions[key] = self._named(self._made(node))
-        return self._file.reductions[key]
+        key = (node, tuple(self.extents[name] for name in names))
+        if key not in self.file.reductions:
+            self.file.reductions[key] = self._named(self._made(node))
+        return self.file.reductions[key]
 
     def _named(self, term: Term) -> Term:
         if term.is_literal or term.text.isidentifier():
             return term
-        return replace(term, text=self._file.assign(term.text), is_atom=True)
+        return replace(term, text=self.file.assign(term.text), is_atom=True)
 
     def _made(self, expr: Expr) -> Term:
         if (found := softmax(expr)) is not None:
@@ -170,56 +170,57 @@ class Writer:
             case Const(value=value, dtype=dtype):
                 return _literal(value, dtype)
             case ParamValue(name=name):
-                return _literal(self._file.params[name], INT64)
+                return _literal(self.file.params[name], INT64)
             case ScalarValue(name=name, dtype=dtype):
-                return _literal(self._file.scalars[name], dtype)
+                return _literal(self.file.scalars[name], dtype)
             case IndexValue(name=name):
-                return Term(self._say.arange(self._extents[name], self._file.device), (name,), INT64)
+                return Term(self.say.arange(self.extents[name], self.file.device), (name,), INT64)
             case Read():
-                return self._read(expr)
+                return self.read(expr)
             case Cast(arg=arg, to=to):
-                inner = self._term(arg)
+                inner = self.term(arg)
                 if inner.literal is not None:
                     return _literal(float(inner.literal) if to.is_float else int(inner.literal), to)
-                return inner if inner.dtype == to else Term(self._say.cast(inner.atom, to), inner.axes, to)
+                return inner if inner.dtype == to else Term(self.say.cast(inner.atom, to), inner.axes, to)
             case Op(name=name, args=args, dtype=dtype):
-                return self._operator(name, [self._term(arg) for arg in args], is_bool=dtype == BOOL)
+                return self.operator(name, [self.term(arg) for arg in args], is_bool=dtype == BOOL)
             case Select(condition=condition, then=then, orelse=orelse):
-                parts = [self._term(part) for part in (condition, then, orelse)]
+                parts = [self.term(part) for part in (condition, then, orelse)]
                 if parts[0].is_literal:
                     return parts[1] if parts[0].literal else parts[2]
                 axes = self._joined(parts)
                 texts = [self._aligned(part, axes, alone=True) for part in parts]
-                return Term(self._say.where(*texts), axes, promoted(parts[1:]))
+                return Term(self.say.where(*texts), axes, promoted(parts[1:]))
             case Reduce():
-                return self._reduce(expr)
+                return self.reduce(expr)
             case Scan():
                 return self._scan(expr)
         raise NoPeer(f"a {type(expr).__name__}")
 
     def _softmax(self, found: Softmax) -> Term:
-        body = self._term(found.body)
+        body = self.term(found.body)
         axis = body.axes.index(found.over)
-        if text := self._say.softmax(body.text, axis, log=found.log):
+        if text := self.say.softmax(body.text, axis, log=found.log):
             return Term(text, body.axes, body.dtype)
         rest = tuple(name for name in body.axes if name != found.over)
         rank = len(body.axes)
-        most = Term(self._say.reduce("max", body.text, [axis], body.dtype, rank), rest, body.dtype)
-        shifted = self._named(self._operator("sub", [body, most], is_bool=False))
-        powers = self._named(self._operator("exp", [shifted], is_bool=False))
-        total = Term(self._say.reduce("sum", powers.text, [axis], body.dtype.compute, rank), rest, body.dtype.compute)
+        most = Term(self.say.reduce("max", body.text, [axis], body.dtype, rank), rest, body.dtype)
+        shifted = self._named(self.operator("sub", [body, most], is_bool=False))
+        powers = self._named(self.operator("exp", [shifted], is_bool=False))
+        total = Term(self.say.reduce("sum", powers.text, [axis], body.dtype.compute, rank), rest, body.dtype.compute)
         if found.log:
-            return self._operator("sub", [shifted, self._operator("log", [total], is_bool=False)], is_bool=False)
-        return self._operator("div", [powers, total], is_bool=False)
+            return self.operator("sub", [shifted, self.operator("log", [total], is_bool=False)], is_bool=False)
+        return self.operator("div", [powers, total], is_bool=False)
 
-    def _operator(self, name: str, operands: Sequence[Term], *, is_bool: bool) -> Term:
+    def operator(self, name: str, operands: Sequence[Term], *, is_bool: bool) -> Term:
+        """An operator or function of the language between terms."""
         values = [operand.literal for operand in operands if operand.literal is not None]
         if len(values) == len(operands):
             return _literal(fold(name, values), operands[0].dtype)
         axes = self._joined(operands)
         is_call = name not in SIGNS
         texts = [self._aligned(operand, axes, alone=is_call) for operand in operands]
-        text = self._say.operator(name, texts, [operand.is_literal for operand in operands])
+        text = self.say.operator(name, texts, [operand.is_literal for operand in operands])
         is_atom = is_call and not text.startswith("1 / ")
         return Term(text, axes, BOOL if is_bool else promoted(operands), is_atom=is_atom)
 
@@ -228,13 +229,13 @@ class Writer:
         longest = max(terms, key=lambda term: len(term.axes)).axes
         names = dict.fromkeys(name for term in terms for name in term.axes)
         axes = longest if set(names) == set(longest) else tuple(sorted(names, key=self._places.__getitem__))
-        if math.prod(self._extents[name] for name in axes) > self._most:
+        if math.prod(self.extents[name] for name in axes) > self._most:
             raise NoPeer("it would take an intermediate array far larger than its arguments")
         return axes
 
     def _aligned(self, term: Term, axes: tuple[str, ...], *, alone: bool = False) -> str:
         """The term's text, broadcast to axes that it lacks; in parentheses if need be, unless it stands `alone`."""
-        term = self._permuted(term, tuple(name for name in axes if name in term.axes))
+        term = self.permuted(term, tuple(name for name in axes if name in term.axes))
         missing = [None if name not in term.axes else name for name in axes]
         while missing and missing[0] is None:
             del missing[0]
@@ -242,29 +243,31 @@ class Writer:
             return term.text if alone else term.atom
         return f"{term.atom}[{', '.join('None' if name is None else ':' for name in missing)}]"
 
-    def _permuted(self, term: Term, axes: tuple[str, ...]) -> Term:
+    def permuted(self, term: Term, axes: tuple[str, ...]) -> Term:
+        """The term with its axes in another order."""
         if axes == term.axes:
             return term
-        text = self._say.permute(term.atom, [term.axes.index(name) for name in axes])
+        text = self.say.permute(term.atom, [term.axes.index(name) for name in axes])
         return replace(term, text=text, axes=axes, is_atom=True, is_permuted=not term.is_permuted)
 
     def _spread(self, term: Term, axes: tuple[str, ...]) -> Term:
         """The term with all of these axes, in this order."""
         if set(term.axes) == set(axes):
-            return self._permuted(term, axes)
+            return self.permuted(term, axes)
         index = ", ".join(":" if name in term.axes else "None" for name in axes)
-        ordered = self._permuted(term, tuple(name for name in axes if name in term.axes))
-        text = self._say.expand(f"{ordered.atom}[{index}]", [self._extents[name] for name in axes])
+        ordered = self.permuted(term, tuple(name for name in axes if name in term.axes))
+        text = self.say.expand(f"{ordered.atom}[{index}]", [self.extents[name] for name in axes])
         return replace(ordered, text=text, axes=axes, is_atom=True, is_view=True)
 
     # Reads
 
-    def _read(self, read: Read) -> Term:
+    def read(self, read: Read) -> Term:
+        """The elements of an array that a read's subscripts run over."""
         if read.exact:
             raise NoPeer("a subscript with an exact division")
-        stored = self._file.stored[read.array]
+        stored = self.file.stored[read.array]
         forms = [self._form(subscript) for subscript in read.subscripts]
-        name, offsets, sizes = self._base(read.array, read.boundary, [form.range(self._extents) for form in forms])
+        name, offsets, sizes = self.base(read.array, read.boundary, [form.range(self.extents) for form in forms])
         axes: list[str] = []
         parts: list[str] = []
         turned: list[int] = []
@@ -275,31 +278,31 @@ class Writer:
             (index, step) = next(iter(form.steps.items()))
             if index in axes:
                 raise NoPeer("a diagonal")
-            low, high = (end + offset for end in form.range(self._extents))
-            parts.append(_slice(low, high + 1, abs(step), size))
+            low, high = (end + offset for end in form.range(self.extents))
+            parts.append(slice_text(low, high + 1, abs(step), size))
             turned += [len(axes)] * (step < 0)
             axes.append(index)
         while parts and parts[-1] == ":":
             parts.pop()
         text = f"{name}[{', '.join(parts)}]" if parts else name
         for axis in turned:
-            text = self._say.flip(text, axis)
-        is_own = bool(turned) and not self._say.flips_by_views
+            text = self.say.flip(text, axis)
+        is_own = bool(turned) and not self.say.flips_by_views
         return Term(text, tuple(axes), stored.dtype, is_view=not is_own)
 
     def _form(self, subscript: Expr) -> Affine:
-        form = affine(subscript, self._file.params)
+        form = affine(subscript, self.file.params)
         if form is None:
             raise NoPeer("a gather, or a subscript with `//` or `%`")
         if len(form.steps) > 1:
             raise NoPeer("a subscript of several indices")
         return form
 
-    def _base(
+    def base(
         self, array: str, boundary: Boundary | None, ranges: Sequence[tuple[int, int]]
     ) -> tuple[str, Sequence[int], Sequence[int]]:
         """The array, padded where ranges leave it; where its first element then lies, and its new shape."""
-        stored, file = self._file.stored[array], self._file
+        stored, file = self.file.stored[array], self.file
         mode, value = (boundary.mode, boundary.value or 0) if boundary else ("zero", 0)
         key = (array, f"{mode} {value}")
         reach = [(max(0, -low), max(0, high + 1 - n)) for (low, high), n in zip(ranges, stored.shape, strict=True)]
@@ -308,20 +311,21 @@ class Writer:
         known = file.pads.setdefault(key, [(0, 0)] * len(reach))
         known[:] = [(max(a, c), max(b, d)) for (a, b), (c, d) in zip(known, reach, strict=True)]
         if key not in file.padded:
-            file.padded[key] = file.assign(self._say.pad(stored.name, known, mode, value))
+            file.padded[key] = file.assign(self.say.pad(stored.name, known, mode, value))
         shape = [low + n + high for (low, high), n in zip(known, stored.shape, strict=True)]
         return file.padded[key], [low for low, _ in known], shape
 
     # Reductions and scans
 
-    def _reduce(self, node: Reduce) -> Term:
-        if taps := windows_of(node, self._file.params):
-            return self._window(node, taps)
+    def reduce(self, node: Reduce) -> Term:
+        """A reduction: over a window, as a product of matrices, or over dimensions."""
+        if taps := windows_of(node, self.file.params):
+            return window(self, node, taps)
         if (product := self._contraction(node)) is not None:
             return product
-        body = self._term(node.body)
+        body = self.term(node.body)
         if node.where is not None:
-            body = self._masked(body, self._term(node.where), node.kind)
+            body = self.masked(body, self.term(node.where), node.kind)
         names = [index.name for index in node.indices]
         if not set(names) <= set(body.axes) or (node.where is not None and node.kind.startswith("arg")):
             raise NoPeer(f"{node.kind} with a condition, or over an index that its terms don't have")
@@ -332,10 +336,11 @@ class Writer:
         dtype = node.dtype if kind in ("sum", "prod") else {"any": BOOL, "all": BOOL}.get(kind, body.dtype)
         if kind.startswith("arg"):
             dtype = INT64
-        text = self._say.reduce(kind, body.text, where, node.dtype, len(body.axes))
+        text = self.say.reduce(kind, body.text, where, node.dtype, len(body.axes))
         return Term(text, tuple(name for name in body.axes if name not in names), dtype)
 
-    def _masked(self, body: Term, condition: Term, kind: str) -> Term:
+    def masked(self, body: Term, condition: Term, kind: str) -> Term:
+        """The terms of a reduction, those left out replaced by what changes nothing."""
         identity = _IDENTITIES.get(kind)
         if identity is None:
             if not body.dtype.is_float:
@@ -343,13 +348,13 @@ class Writer:
             identity = -math.inf if kind.endswith("max") else math.inf
         axes = self._joined([condition, body])
         chosen, terms = (self._aligned(part, axes, alone=True) for part in (condition, body))
-        return Term(self._say.where(chosen, terms, number(identity)), axes, body.dtype)
+        return Term(self.say.where(chosen, terms, number(identity)), axes, body.dtype)
 
     def _contraction(self, node: Reduce) -> Term | None:
         """A sum of products of operands with different axes, as a product of matrices."""
         if node.kind != "sum" or node.where is not None:
             return None
-        factors = [self._term(factor) for factor in _factors(node.body)]
+        factors = [self.term(factor) for factor in _factors(node.body)]
         arrays = [factor for factor in factors if not factor.is_literal]
         names = {index.name for index in node.indices}
         sets = {frozenset(factor.axes) for factor in arrays}
@@ -357,120 +362,30 @@ class Writer:
         if len(arrays) < len(factors) or len(arrays) < 2 or not (len(sets) > 1 or is_dot):
             return None
         dtype = promoted(arrays)
-        texts = [f.text if f.dtype == dtype else self._say.cast(f.atom, dtype) for f in arrays]
+        texts = [f.text if f.dtype == dtype else self.say.cast(f.atom, dtype) for f in arrays]
         out = dict.fromkeys(name for factor in arrays for name in factor.axes if name not in names)
         axes = tuple(sorted(out, key=self._places.__getitem__))
-        return Term(self._say.contraction([f.axes for f in arrays], axes, texts), axes, dtype)
+        return Term(self.say.contraction([f.axes for f in arrays], axes, texts), axes, dtype)
 
     def _scan(self, node: Scan) -> Term:
-        body = self._term(node.body)
+        body = self.term(node.body)
         if node.where is not None:
-            body = self._masked(body, self._term(node.where), node.kind)
+            body = self.masked(body, self.term(node.where), node.kind)
         if node.inner.name not in body.axes:
             raise NoPeer("a scan over an index that its terms don't have")
         axis = body.axes.index(node.inner.name)
-        text = self._say.flip(body.text, axis) if node.reverse else body.text
-        text = self._say.scan(node.kind, text, axis, node.dtype)
+        text = self.say.flip(body.text, axis) if node.reverse else body.text
+        text = self.say.scan(node.kind, text, axis, node.dtype)
         if node.exclusive:
             widths = [(1, 0) if place == axis else (0, 0) for place in range(len(body.axes))]
             kept = ", ".join([":"] * axis + [":-1"])
             filler = _IDENTITIES.get(node.kind, -math.inf if node.kind == "max" else math.inf)
-            text = self._say.pad(f"{text}[{kept}]", widths, "value", filler)
+            text = self.say.pad(f"{text}[{kept}]", widths, "value", filler)
         if node.reverse:
-            text = self._say.flip(text, axis)
+            text = self.say.flip(text, axis)
         axes = tuple(node.outer if name == node.inner.name else name for name in body.axes)
         dtype = node.dtype if node.kind in ("sum", "prod") else body.dtype
-        return Term(text, axes, dtype, is_view=node.reverse and self._say.flips_by_views)
-
-    # Windows
-
-    def _window(self, node: Reduce, taps: Sequence[str]) -> Term:
-        if self._say.has_convolutions:
-            if (found := convolution(node, self._file.params)) is not None and node.dtype.is_float:
-                return self._convolution(found)
-            if (pool := pooling(node, self._file.params)) is not None and self._fits_pool(pool):
-                return self._pool(pool)
-        extents = [self._extents[name] for name in taps]
-        if math.prod(extents) > _MOST_UNROLLED or node.kind not in ("sum", "max", "min", "prod", "any", "all"):
-            raise NoPeer(f"a window of {math.prod(extents)} elements")
-        terms: list[Term] = []
-        rest = tuple(index for index in node.indices if index.name not in taps)
-        for values in itertools.product(*map(range, extents)):
-            fixed = {name: Const(value, INT64) for name, value in zip(taps, values, strict=True)}
-            where = None if node.where is None else substitute(node.where, fixed)
-            part = replace(node, body=substitute(node.body, fixed), indices=rest, where=where)
-            terms.append(self._reduce(part) if rest else self._one(part))
-        name = {"sum": "add", "max": "maximum", "min": "minimum", "prod": "mul", "any": "or", "all": "and"}[node.kind]
-        total = terms[0]
-        for term in terms[1:]:
-            total = self._operator(name, [total, term], is_bool=node.dtype == BOOL)
-        return total
-
-    def _one(self, node: Reduce) -> Term:
-        body = self._term(node.body)
-        return body if node.where is None else self._masked(body, self._term(node.where), node.kind)
-
-    def _convolution(self, found: Convolution) -> Term:
-        x, padding = self._slid(found.x, found.axes, [found.batch, found.channel])
-        w = self._read(found.w)
-        order = (found.channel if found.is_depthwise else found.out, "" if found.is_depthwise else found.channel)
-        weights = self._with_ones(w, (*order, *(axis.tap for axis in found.axes)))
-        groups = f", groups={self._extents[found.channel]}" if found.is_depthwise else ""
-        rank = len(found.axes)
-        text = f"torch.nn.functional.conv{rank}d({x}, {weights}{_settings(found.axes, padding)}{groups})"
-        channels = found.channel if found.is_depthwise else found.out
-        return self._without_ones(text, (found.batch, channels, *(axis.out for axis in found.axes)), w.dtype)
-
-    def _fits_pool(self, pool: Pool) -> bool:
-        """Whether what lies outside yields -inf, as the library's padding does, or nothing does."""
-        shape = self._file.stored[pool.x.array].shape[len(pool.leading) :]
-        ranges = [axis.reach(self._extents) for axis in pool.axes]
-        inside = all(low >= 0 and high < size for (low, high), size in zip(ranges, shape, strict=True))
-        return inside or (pool.x.boundary is not None and pool.x.boundary.value == -math.inf)
-
-    def _pool(self, pool: Pool) -> Term:
-        leading = ("", *pool.leading)[-2:] if len(pool.leading) < 2 else pool.leading
-        leading = leading if len(leading) == 2 else ("", *leading)
-        x, padding = self._slid(pool.x, pool.axes, leading)
-        rank = len(pool.axes)
-        kernel = f", {tuple(axis.taps(self._extents) for axis in pool.axes)}"
-        text = f"torch.nn.functional.max_pool{rank}d({x}{kernel}{_settings(pool.axes, padding)})"
-        dtype = self._file.stored[pool.x.array].dtype
-        return self._without_ones(text, (*leading, *(axis.out for axis in pool.axes)), dtype)
-
-    def _slid(self, read: Read, axes: Sequence[Axis], leading: Sequence[str]) -> tuple[str, Sequence[int]]:
-        """The array under a window with two leading dimensions, and how much of the library's own padding it takes."""
-        stored = self._file.stored[read.array]
-        first = len(stored.shape) - len(axes)
-        pooled = read.boundary is not None and read.boundary.value == -math.inf
-        own = pooled or read.boundary is None or read.boundary.mode == "zero"
-        even = all(axis.is_padded_evenly(n, self._extents) for axis, n in zip(axes, stored.shape[first:], strict=True))
-        most = all(2 * -axis.start <= axis.dilation * axis.taps(self._extents) for axis in axes)
-        if own and even and (most or not pooled):
-            text, padding = stored.name, [-axis.start for axis in axes]
-        else:
-            ranges = [(0, n - 1) for n in stored.shape[:first]] + [axis.reach(self._extents) for axis in axes]
-            name, offsets, sizes = self._base(read.array, read.boundary, ranges)
-            slices = [
-                _slice(low + offset, high + offset + 1, 1, size)
-                for (low, high), offset, size in zip(ranges, offsets, sizes, strict=True)
-            ]
-            text = name if set(slices) == {":"} else f"{name}[{', '.join(slices)}]"
-            padding = [0] * len(axes)
-        index = ", ".join("None" if name == "" else ":" for name in leading)
-        return (f"{text}[{index}]" if "" in leading else text), padding
-
-    def _with_ones(self, term: Term, axes: Sequence[str]) -> str:
-        """The term with its axes in this order, a dimension of extent 1 for each empty name."""
-        ordered = self._permuted(term, tuple(name for name in axes if name))
-        index = ", ".join(":" if name else "None" for name in axes)
-        return ordered.text if all(axes) else f"{ordered.atom}[{index}]"
-
-    def _without_ones(self, text: str, axes: Sequence[str], dtype: DType) -> Term:
-        kept = tuple(name for name in axes if name)
-        index = ", ".join(":" if name else "0" for name in axes)
-        text = text if all(axes) else f"{text}[{index}]"
-        return Term(text, kept, dtype)
+        return Term(text, axes, dtype, is_view=node.reverse and self.say.flips_by_views)
 
 
 def _literal(value: Number, dtype: DType) -> Term:
@@ -482,19 +397,3 @@ def _factors(expr: Expr) -> list[Expr]:
         case Op(name="mul", args=(left, right)):
             return [*_factors(left), *_factors(right)]
     return [expr]
-
-
-def _slice(start: int, stop: int, step: int, size: int) -> str:
-    first = str(start) if start else ""
-    last = str(stop) if stop < size else ""
-    return f"{first}:{last}" + (f":{step}" if step > 1 else "")
-
-
-def _settings(axes: Sequence[Axis], padding: Sequence[int]) -> str:
-    """The arguments of a window that differ from their defaults."""
-    given = {
-        "stride": (tuple(axis.stride for axis in axes), 1),
-        "padding": (tuple(padding), 0),
-        "dilation": (tuple(axis.dilation for axis in axes), 1),
-    }
-    return "".join(f", {name}={values}" for name, (values, usual) in given.items() if set(values) != {usual})

@@ -29,7 +29,9 @@ def text(content: Content, *, quiet: bool) -> str:
 def _facts(content: Content) -> Iterator[str]:
     yield f"checked    {content['checked']} of the outputs' elements; off by {content['max_abs_error']:.3g} at most"
     work = f", {content['flop']:,} FLOP" if content["flop"] else ""
-    yield f"work       {content['bytes']:,} bytes{work}; the ceiling is a device {content['ceiling']} of as many bytes"
+    ceiling = content["ceiling"]
+    said = f"a device {ceiling} of as many bytes" if ceiling in ("copy", "read") else f"the time of {ceiling}"
+    yield f"work       {content['bytes']:,} bytes{work}; the ceiling is {said}"
     for launch in content["launches"]:
         grid, block = (" × ".join(map(str, launch[key])) for key in ("grid", "block"))
         spills = f", {launch['spill_bytes']} bytes of spills" if launch["spill_bytes"] else ""

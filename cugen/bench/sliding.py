@@ -1,0 +1,128 @@
+"""Reductions over windows in the words of a library: as its convolutions and pools, or written out."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from cugen.bench.dialects import NoPeer
+from cugen.bench.terms import Term, slice_text
+from cugen.bench.windows import Axis, Convolution, Pool, convolution, pooling
+from cugen.plan.substitution import substitute
+from cugen.spec.expressions import Const, Read, Reduce
+from cugen.spec.types import BOOL, INT64, DType
+
+if TYPE_CHECKING:
+    from cugen.bench.writer import Writer
+
+_MOST_UNROLLED = 64  # values of a window's indices that are written out
+
+
+def window(writer: Writer, node: Reduce, taps: Sequence[str]) -> Term:
+    """A reduction over `taps`, which subscripts add to other indices, and possibly more. NoPeer for large windows."""
+    if writer.say.has_convolutions:
+        if (found := convolution(node, writer.file.params)) is not None and node.dtype.is_float:
+            return _convolution(writer, found)
+        if (pool := pooling(node, writer.file.params)) is not None and _fits_pool(writer, pool):
+            return _pool(writer, pool)
+    extents = [writer.extents[name] for name in taps]
+    if math.prod(extents) > _MOST_UNROLLED or node.kind not in ("sum", "max", "min", "prod", "any", "all"):
+        raise NoPeer(f"a window of {math.prod(extents)} elements")
+    terms: list[Term] = []
+    rest = tuple(index for index in node.indices if index.name not in taps)
+    for values in itertools.product(*map(range, extents)):
+        fixed = {name: Const(value, INT64) for name, value in zip(taps, values, strict=True)}
+        where = None if node.where is None else substitute(node.where, fixed)
+        part = replace(node, body=substitute(node.body, fixed), indices=rest, where=where)
+        terms.append(writer.reduce(part) if rest else _one(writer, part))
+    name = {"sum": "add", "max": "maximum", "min": "minimum", "prod": "mul", "any": "or", "all": "and"}[node.kind]
+    total = terms[0]
+    for term in terms[1:]:
+        total = writer.operator(name, [total, term], is_bool=node.dtype == BOOL)
+    return total
+
+
+def _one(writer: Writer, node: Reduce) -> Term:
+    body = writer.term(node.body)
+    return body if node.where is None else writer.masked(body, writer.term(node.where), node.kind)
+
+
+def _convolution(writer: Writer, found: Convolution) -> Term:
+    x, padding = _slid(writer, found.x, found.axes, [found.batch, found.channel])
+    w = writer.read(found.w)
+    order = (found.channel if found.is_depthwise else found.out, "" if found.is_depthwise else found.channel)
+    weights = _with_ones(writer, w, (*order, *(axis.tap for axis in found.axes)))
+    groups = f", groups={writer.extents[found.channel]}" if found.is_depthwise else ""
+    rank = len(found.axes)
+    text = f"torch.nn.functional.conv{rank}d({x}, {weights}{_settings(found.axes, padding)}{groups})"
+    channels = found.channel if found.is_depthwise else found.out
+    return _without_ones(writer, text, (found.batch, channels, *(axis.out for axis in found.axes)), w.dtype)
+
+
+def _fits_pool(writer: Writer, pool: Pool) -> bool:
+    """Whether what lies outside yields -inf, as the library's padding does, or nothing does."""
+    shape = writer.file.stored[pool.x.array].shape[len(pool.leading) :]
+    ranges = [axis.reach(writer.extents) for axis in pool.axes]
+    inside = all(low >= 0 and high < size for (low, high), size in zip(ranges, shape, strict=True))
+    return inside or (pool.x.boundary is not None and pool.x.boundary.value == -math.inf)
+
+
+def _pool(writer: Writer, pool: Pool) -> Term:
+    leading = ("", *pool.leading)[-2:] if len(pool.leading) < 2 else pool.leading
+    leading = leading if len(leading) == 2 else ("", *leading)
+    x, padding = _slid(writer, pool.x, pool.axes, leading)
+    rank = len(pool.axes)
+    kernel = f", {tuple(axis.taps(writer.extents) for axis in pool.axes)}"
+    text = f"torch.nn.functional.max_pool{rank}d({x}{kernel}{_settings(pool.axes, padding)})"
+    dtype = writer.file.stored[pool.x.array].dtype
+    return _without_ones(writer, text, (*leading, *(axis.out for axis in pool.axes)), dtype)
+
+
+def _slid(writer: Writer, read: Read, axes: Sequence[Axis], leading: Sequence[str]) -> tuple[str, Sequence[int]]:
+    """The array under a window with two leading dimensions, and how much of the library's own padding it takes."""
+    stored = writer.file.stored[read.array]
+    first = len(stored.shape) - len(axes)
+    pooled = read.boundary is not None and read.boundary.value == -math.inf
+    own = pooled or read.boundary is None or read.boundary.mode == "zero"
+    even = all(axis.is_padded_evenly(n, writer.extents) for axis, n in zip(axes, stored.shape[first:], strict=True))
+    most = all(2 * -axis.start <= axis.dilation * axis.taps(writer.extents) for axis in axes)
+    if own and even and (most or not pooled):
+        text, padding = stored.name, [-axis.start for axis in axes]
+    else:
+        ranges = [(0, n - 1) for n in stored.shape[:first]] + [axis.reach(writer.extents) for axis in axes]
+        name, offsets, sizes = writer.base(read.array, read.boundary, ranges)
+        slices = [
+            slice_text(low + offset, high + offset + 1, 1, size)
+            for (low, high), offset, size in zip(ranges, offsets, sizes, strict=True)
+        ]
+        text = name if set(slices) == {":"} else f"{name}[{', '.join(slices)}]"
+        padding = [0] * len(axes)
+    index = ", ".join("None" if name == "" else ":" for name in leading)
+    return (f"{text}[{index}]" if "" in leading else text), padding
+
+
+def _with_ones(writer: Writer, term: Term, axes: Sequence[str]) -> str:
+    """The term with its axes in this order, a dimension of extent 1 for each empty name."""
+    ordered = writer.permuted(term, tuple(name for name in axes if name))
+    index = ", ".join(":" if name else "None" for name in axes)
+    return ordered.text if all(axes) else f"{ordered.atom}[{index}]"
+
+
+def _without_ones(writer: Writer, text: str, axes: Sequence[str], dtype: DType) -> Term:
+    kept = tuple(name for name in axes if name)
+    index = ", ".join(":" if name else "0" for name in axes)
+    text = text if all(axes) else f"{text}[{index}]"
+    return Term(text, kept, dtype)
+
+
+def _settings(axes: Sequence[Axis], padding: Sequence[int]) -> str:
+    """The arguments of a window that differ from their defaults."""
+    given = {
+        "stride": (tuple(axis.stride for axis in axes), 1),
+        "padding": (tuple(padding), 0),
+        "dilation": (tuple(axis.dilation for axis in axes), 1),
+    }
+    return "".join(f", {name}={values}" for name, (values, usual) in given.items() if set(values) != {usual})
