@@ -7,11 +7,12 @@ from dataclasses import dataclass
 
 from cugen.families.base import Request, Tunable
 from cugen.families.row_sweeps import Sweep, live, plan_sweeps
-from cugen.families.rows import Output, RowWork
+from cugen.families.rows import RowWork
 from cugen.families.vectors import Width, divisor, is_contiguous, widest
+from cugen.plan.ir import Array
 from cugen.plan.subscripts import to_integer
 from cugen.plan.symbols import bounds
-from cugen.spec.expressions import Expr, Index, Read, children, free_indices
+from cugen.spec.expressions import Expr, Read, children, free_indices
 
 WARP = 32
 _BLOCK = 128  # threads of a block where several rows share one
@@ -53,7 +54,7 @@ def choose_shape(request: Request, work: RowWork) -> tuple[Shape, tuple[Sweep, .
     (column,) = work.domain.columns
     extent = to_integer(column.extent, context.symbols)
     longest = max(bounds(extent, dict(context.ranges))[1], 1)
-    width = _width(request, column, outputs)
+    width = _width(request, work)
     asked = dict(request.schedule.tunables)
     sweeps = plan_sweeps(outputs, frozenset((column.name,)), keep=True)
     kept = max(live(sweeps), 1)
@@ -74,15 +75,16 @@ def _threads(longest: int, width: int) -> int:
     return min(1024, max(256, _power_of_two(-(-longest // _MOST))))
 
 
-def _width(request: Request, column: Index, outputs: tuple[Output, ...]) -> Width:
+def _width(request: Request, work: RowWork) -> Width:
     """The widest access that alignment allows everywhere."""
-    context = request.context
+    context, outputs = request.context, work.outputs
+    (column,) = work.domain.columns
     places = [(read.array, read.subscripts) for output in outputs for read in _reads(output.value)]
     places += [(output.target, output.subscripts) for output in outputs if output.wide]
     found = [
-        widest(context.arrays[array], subscripts, column.name, context)
+        widest(work.arrays[array], subscripts, column.name, context)
         for array, subscripts in places
-        if is_vector(request, array, subscripts, column.name)
+        if is_vector(work.arrays[array], subscripts, column.name)
     ]
     if not found:
         return Width(1, f"nothing is contiguous along {column.name}")
@@ -94,12 +96,11 @@ def _width(request: Request, column: Index, outputs: tuple[Output, ...]) -> Widt
     return width if count == width.count else Width(count, f"the length of a row is surely a multiple of {count} only")
 
 
-def is_vector(request: Request, array: str, subscripts: tuple[Expr, ...], along: str) -> bool:
+def is_vector(array: Array, subscripts: tuple[Expr, ...], along: str) -> bool:
     """Whether neighbours along the row are neighbours in memory, at places that indices alone say."""
-    found = request.context.arrays[array]
-    if found.space not in _IN_MEMORY or any(isinstance(n, Read) for sub in subscripts for n in children(sub)):
+    if array.space not in _IN_MEMORY or any(isinstance(n, Read) for sub in subscripts for n in children(sub)):
         return False
-    return is_contiguous(found, subscripts, along) and sum(along in free_indices(sub) for sub in subscripts) == 1
+    return is_contiguous(array, subscripts, along) and sum(along in free_indices(sub) for sub in subscripts) == 1
 
 
 def _reads(expr: Expr) -> Iterator[Read]:

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import replace
 
 from cugen.families.base import Request
 from cugen.families.collective import Running, Team, combine_team, first_values
 from cugen.families.row_kept import Kept
 from cugen.families.row_shape import Shape, is_vector
 from cugen.families.row_sweeps import Sweep, mentions, moving_reads, shows_place
-from cugen.families.rows import Output, RowWork
+from cugen.families.rows import Output, RowWork, rebuilt
 from cugen.plan import usage
 from cugen.plan.ir import (
     Access,
@@ -108,8 +107,7 @@ class RowSteps:
         self._hoist(values)
         runs: dict[Reduce, Running] = {}
         for reduction in sweep.reductions:
-            local = Local(self._name(reduction, ACCUMULATORS[reduction.kind]), reduction.dtype)
-            runs[reduction] = Running(reduction.kind, local)
+            runs[reduction] = self._running(reduction)
             root.nodes += first_values(runs[reduction])
         for expr in sweep.computed:
             self._keep(expr)
@@ -118,22 +116,16 @@ class RowSteps:
             root.nodes += combine_team(self.team, tuple(runs.values()), lowering, everywhere=everywhere)
         self.results.update({reduction: run.value for reduction, run in runs.items()})
 
+    def _running(self, reduction: Reduce) -> Running:
+        local = Local(self._name(reduction, ACCUMULATORS[reduction.kind]), reduction.dtype)
+        if reduction.kind not in ("argmax", "argmin"):
+            return Running(reduction.kind, local)
+        name = "largest" if reduction.kind == "argmax" else "smallest"
+        return Running(reduction.kind, local, Local(self.lowering.names.allocate(name), reduction.body.dtype))
+
     def settled(self, expr: Expr) -> Expr:
         """The expression with the results of reductions in their places."""
-        match expr:
-            case Reduce() if expr in self.results:
-                return self.results[expr]
-            case Reduce():
-                where = None if expr.where is None else self.settled(expr.where)
-                return replace(expr, body=self.settled(expr.body), where=where)
-            case Op():
-                return replace(expr, args=tuple(map(self.settled, expr.args)))
-            case Select():
-                condition, then, orelse = map(self.settled, (expr.condition, expr.then, expr.orelse))
-                return replace(expr, condition=condition, then=then, orelse=orelse)
-            case Cast():
-                return replace(expr, arg=self.settled(expr.arg))
-        return expr
+        return self.results[expr] if expr in self.results else rebuilt(expr, self.settled)
 
     def _hoist(self, values: tuple[Expr, ...]) -> None:
         """Names for what is the same all along the row, computed from the results of reductions."""
@@ -181,7 +173,7 @@ class RowSteps:
             self.shape.width.count > 1
             and isinstance(expr, Read)
             and expr.boundary is None
-            and is_vector(self.request, expr.array, expr.subscripts, self.column.name)
+            and is_vector(self.work.arrays[expr.array], expr.subscripts, self.column.name)
         )
 
     def _needs_own(self, sweep: Sweep) -> bool:
@@ -208,7 +200,7 @@ class RowSteps:
         for reduction, run in runs.items():
             settled = self.settled(reduction)
             assert isinstance(settled, Reduce)
-            accumulate(lowering, settled, run.value, inner)
+            accumulate(lowering, settled, run.value, inner, run.extreme)
         stores = self._outputs(sweep, around, inner)
         del lowering.symbols[along]
         if width > 1 and inner.nodes:
@@ -291,7 +283,7 @@ class RowSteps:
         for output in sweep.outputs:
             value = self.lowering.lower(self.settled(output.value), inner)
             if self.shape.width.count > 1 and is_vector(
-                self.request, output.target, output.subscripts, self.column.name
+                self.work.arrays[output.target], output.subscripts, self.column.name
             ):
                 vector = self._vector(output.target)
                 around.nodes.append(Let(vector, None, mutable=True))

@@ -7,11 +7,12 @@ computed. What is left are outputs, each a tree of elementwise code and nested r
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from itertools import permutations
 
 from cugen.families.base import Request
+from cugen.plan.ir import Array
 from cugen.plan.substitution import substitute
 from cugen.spec.expressions import (
     Cast,
@@ -61,11 +62,13 @@ class Domain:
 
 @dataclass(frozen=True, slots=True)
 class RowWork:
-    """What a group does: `names` are the arrays whose elements the parts of the outputs' trees are."""
+    """What a group does: `names` are the arrays whose elements the parts of the outputs' trees are, `arrays` the spec's
+    as these trees subscript them."""
 
     domain: Domain
     outputs: tuple[Output, ...]
     names: Mapping[Expr, str]
+    arrays: Mapping[str, Array]
 
 
 def find_row_work(request: Request) -> RowWork:
@@ -84,7 +87,24 @@ def find_row_work(request: Request) -> RowWork:
     if sum(1 for output in outputs for _ in walk(output.value)) > _LARGEST:
         raise NotRows("put together, the statements are too long")
     _check_hazards(outputs)
-    return RowWork(domain, outputs, {value: target for (target, _), value in inliner.computed.items()})
+    names = {value: target for (target, _), value in inliner.computed.items()}
+    return RowWork(domain, outputs, names, request.context.arrays)
+
+
+def rebuilt(expr: Expr, change: Callable[[Expr], Expr]) -> Expr:
+    """The expression with its parts changed; what has no parts, and reads, stay as they are."""
+    match expr:
+        case Op():
+            return replace(expr, args=tuple(map(change, expr.args)))
+        case Select():
+            condition, then, orelse = map(change, (expr.condition, expr.then, expr.orelse))
+            return replace(expr, condition=condition, then=then, orelse=orelse)
+        case Cast():
+            return replace(expr, arg=change(expr.arg))
+        case Reduce():
+            where = None if expr.where is None else change(expr.where)
+            return replace(expr, body=change(expr.body), where=where)
+    return expr
 
 
 # One domain for all statements
@@ -215,16 +235,9 @@ class _Inliner:
                     exact=tuple((rewritten(dividend), divisor) for dividend, divisor in expr.exact),
                 )
                 return self._read(read)
-            case Op():
-                return replace(expr, args=tuple(map(rewritten, expr.args)))
-            case Select():
-                condition, then, orelse = map(rewritten, (expr.condition, expr.then, expr.orelse))
-                return replace(expr, condition=condition, then=then, orelse=orelse)
-            case Cast():
-                return replace(expr, arg=rewritten(expr.arg))
             case Reduce():
                 return self._reduction(expr, names)
-        return expr
+        return rebuilt(expr, rewritten)
 
     def _read(self, read: Read) -> Expr:
         known = self.computed.get((read.array, read.subscripts))

@@ -13,7 +13,8 @@ from cugen.families.grid import divides
 from cugen.families.kernels import assemble, new_lowering
 from cugen.families.row_shape import ROWS, THREADS, Shape, choose_shape
 from cugen.families.row_steps import RowSteps
-from cugen.families.row_sweeps import Sweep, reduction_levels
+from cugen.families.row_sweeps import Sweep
+from cugen.families.row_views import merge_columns
 from cugen.families.rows import NotRows, RowWork, find_row_work
 from cugen.plan.ir import Comparison, Define, Guard, Index, Kernel, Node, ReturnUnless
 from cugen.plan.lowering import Lowering
@@ -31,20 +32,18 @@ def refusals(request: Request) -> tuple[Refusal, ...]:
         if getattr(request.schedule, key):
             found.append(Refusal("has `threads` and `rows` in place of a block and a step", f"schedule.{key}"))
     try:
-        work = find_row_work(request)
+        work = _work(request)
         found += found or _size_refusals(request, work)
     except NotRows as error:
         found.append(Refusal(str(error)))
     return tuple(found)
 
 
+def _work(request: Request) -> RowWork:
+    return merge_columns(find_row_work(request), request.context.symbols)
+
+
 def _size_refusals(request: Request, work: RowWork) -> Iterator[Refusal]:
-    if len(work.domain.columns) > 1:
-        yield Refusal("walks along one index")
-        return
-    if any(r.kind in ("argmax", "argmin") for level in reduction_levels(work.outputs) for r in level):
-        yield Refusal("no argmax")
-        return
     if not _has_own_rows(work):
         yield Refusal("reads each row for one result; here several results share all that they read")
         return
@@ -61,7 +60,7 @@ def _has_own_rows(work: RowWork) -> bool:
 
 
 def build(request: Request) -> Kernel:
-    work = find_row_work(request)
+    work = _work(request)
     shape, sweeps = choose_shape(request, work)
     return _Builder(request, work, shape, sweeps).kernel()
 
@@ -72,6 +71,7 @@ class _Builder:
     def __init__(self, request: Request, work: RowWork, shape: Shape, sweeps: tuple[Sweep, ...]) -> None:
         self.request, self.work, self.shape, self.sweeps = request, work, shape, sweeps
         self.lowering: Lowering = new_lowering(request)
+        self.lowering.arrays = work.arrays
         lane, number = (thread(axis, n, self.lowering) for axis, n in (("x", shape.threads), ("y", shape.rows)))
         self.team = Team(shape.threads, lane, shape.rows, number)
         self.inside = Guard(())
