@@ -81,7 +81,10 @@ class Builder:
         origins = dict(self.lowering.symbols)
         loads: list[Node] = []
         for one in held:
-            loads += [Declare(one.array), *load_window(self.lowering, one, origins, self.shape.outputs)]
+            loads += [
+                Declare(one.array, zeroed=one.is_zeroed),
+                *load_window(self.lowering, one, origins, self.shape.outputs),
+            ]
         parts = (
             ("staging", prologue),
             ("indices", indices),
@@ -110,7 +113,9 @@ class Builder:
             outputs, threads = self.shape.outputs.get(index.name, 1), self.shape.threads.get(index.name, 1)
             own = thread("xy"[axis], threads, lowering) if axis < 2 else integer(0)
             wish = f"{index.name}0" if outputs > 1 else index.name
-            node = define(wish, (at * threads + own) * outputs, lowering)
+            per_block = self._per_block(index.name)
+            below = ceil_div(extent, per_block) * per_block
+            node = define(wish, (at * threads + own) * outputs, lowering, below=below)
             lowering.symbols[index.name] = node.index.symbol
             if divisor(extent, self.context) % (outputs * threads):
                 terms.append(Comparison(node.index.symbol, "<", extent))
@@ -152,7 +157,8 @@ class Builder:
         extent = self.extents[[one.name for one in self.shape.order].index(index.name)]
         number = self._number(index.name, count)
         lowering.places[index.name] = number.symbol
-        own = define(index.name, origins[index.name] + number.symbol, lowering)
+        below = ceil_div(extent, count) * count
+        own = define(index.name, origins[index.name] + number.symbol, lowering, below=below)
         lowering.symbols[index.name] = own.index.symbol
         inner = Scope(scope, frozenset((index.name,)), certain=False)
         may_end = divisor(extent, self.context) % count != 0
@@ -184,7 +190,8 @@ class Builder:
         lowering.places[along] = v.symbol
         inner = Scope(scope, frozenset((along,)))
         if any(along in _places(statement.value) for statement in self.statements):
-            own = define(along, first + v.symbol, lowering)
+            below = ceil_div(self.extents[0], width) * width
+            own = define(along, first + v.symbol, lowering, below=below)
             limit(own.index, self.extents[0], lowering)
             lowering.symbols[along] = own.index.symbol
             inner.nodes.append(own)

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, replace
 from typing import cast
 
@@ -13,6 +14,8 @@ from cugen.plan.ir import (
     Access,
     Array,
     Comparison,
+    Define,
+    Element,
     For,
     Guard,
     If,
@@ -22,6 +25,7 @@ from cugen.plan.ir import (
     Node,
     Store,
     Vector,
+    walk_nodes,
 )
 from cugen.plan.lowering import Lowering
 from cugen.plan.names import Names
@@ -48,6 +52,11 @@ class Held:
     counts: tuple[int, ...]
     along: int  # the dimension of the rows
     chunk: int
+
+    @property
+    def is_zeroed(self) -> bool:
+        """Whether cells that nothing fills are to be zero."""
+        return self.chunk > 1 and (self.window.boundary is None or self.window.boundary.mode == "zero")
 
     def cell(self, places: tuple[Integer, ...]) -> tuple[Integer, ...]:
         """The subscripts in registers of a place in the box."""
@@ -106,7 +115,16 @@ def load_window(
 ) -> tuple[Node, ...]:
     """The nodes that fill a window: wide loads where all columns lie inside, else each cell by itself. `origins` says
     where the thread's outputs begin along each index."""
-    tree = _tree(needed(held, outputs))
+    filled = _filled(lowering, held, origins, _tree(needed(held, outputs)))
+    for node in walk_nodes(filled):
+        if isinstance(node, Define):
+            # Blocks side by side give their names again: each may have other values.
+            old, new = lowering.ranges[node.index.symbol], node.index.range
+            lowering.ranges[node.index.symbol] = min(old[0], new[0]), max(old[1], new[1])
+    return filled
+
+
+def _filled(lowering: Lowering, held: Held, origins: Mapping[str, Integer], tree: Tree | Columns) -> tuple[Node, ...]:
     axis = held.window.axes[held.along]
     start = axis.scale * origins[axis.index or ""] + held.first[held.along]
     if held.chunk == 1:
@@ -129,10 +147,8 @@ class _Filling:
     """One way through all rows of a box, with names of its own."""
 
     def __init__(self, lowering: Lowering, held: Held, origins: Mapping[str, Integer], start: Integer) -> None:
-        names = Names(lowering.names)
-        limits, depends = lowering.limits, dict(lowering.depends)
-        self.lowering = Lowering(names, lowering.arrays, dict(lowering.symbols), lowering.ranges, limits)
-        self.lowering.depends = depends
+        own = Names(lowering.names)
+        self.lowering = Lowering(own, lowering.arrays, dict(lowering.symbols), lowering.ranges, lowering.limits)
         self.held, self.origins, self.start = held, origins, start
         self.loops: dict[str, Index] = {}
 
@@ -159,7 +175,8 @@ class _Filling:
                 continue
             index = self._loop(_NAMES[min(depth, len(_NAMES)) - 1], first, end)
             inner = Scope(scope, frozenset((index.name,)))
-            self._rows(below, (*row, index.symbol), inner, fill)
+            with self._names_of_a_block():
+                self._rows(below, (*row, index.symbol), inner, fill)
             scope.nodes.append(For(Loop(index, integer(first), integer(end), unroll=True), tuple(inner.nodes)))
 
     def _chunks_of_row(self, row: tuple[Integer, ...], columns: Columns, scope: Scope) -> None:
@@ -172,9 +189,8 @@ class _Filling:
         v = self._loop("v", 0, size)
         column = self._loop("column", low, high) if high - low > size else None
         place = integer(low) if column is None else column.symbol
-        name = held.window.array.lower()
-        wish = f"{name}_{size}" if name[-1].isdigit() else f"{name}{size}"
-        vector = Vector(self.lowering.names.allocate(wish), held.source.dtype.compute, held.source.dtype, size)
+        with self._names_of_a_block() if column is not None or guard is not None else nullcontext():
+            vector = self._vector()
         source = Access(held.source, _with(subscripts, held.along, self.start + place), "load", size)
         put = self._put(row, place + v.symbol, vector.component(v.symbol))
         body: tuple[Node, ...] = (Load(vector, source), For(Loop(v, integer(0), integer(size), unroll=True), (put,)))
@@ -182,6 +198,9 @@ class _Filling:
             body = (For(Loop(column, integer(low), integer(high), size, unroll=True), body),)
         if guard is None or otherwise is None:
             scope.nodes.extend(body)
+            return
+        if held.is_zeroed:
+            scope.nodes.append(If(guard, body))
             return
         cell = self._loop("column", columns[0], columns[1] + 1)
         outside = self._put(row, cell.symbol, otherwise)
@@ -195,13 +214,33 @@ class _Filling:
         inner = scope if column is None else Scope(scope, frozenset((column.name,)))
         held, read = self.held, self._read()
         places = self._places(row, self.start + place)
-        subscripts, guard, otherwise = within(self.lowering, read, places, held.source, inner)
-        local = Local(self.lowering.names.allocate(f"{held.window.array.lower()}_value"), read.dtype)
-        inner.nodes.append(Load(local, Access(held.source, subscripts, "load"), guard, otherwise))
-        inner.nodes.append(self._put(row, place, local))
+        with self._names_of_a_block() if column is not None else nullcontext():
+            subscripts, guard, otherwise = within(self.lowering, read, places, held.source, inner)
+            access = Access(held.source, subscripts, "load")
+            value: Expr = Element.of(access)
+            if guard is not None:
+                local = Local(self.lowering.names.allocate(f"{held.window.array.lower()}_value"), read.dtype)
+                inner.nodes.append(Load(local, access, guard, otherwise))
+                value = local
+        inner.nodes.append(self._put(row, place, value))
         if column is not None:
             loop = Loop(column, integer(low), integer(high + 1), unroll=True)
             scope.nodes.append(For(loop, tuple(inner.nodes)))
+
+    @contextmanager
+    def _names_of_a_block(self) -> Iterator[None]:
+        """Names from here on end with the block that encloses them, and may be given again."""
+        outer = self.lowering.names
+        self.lowering.names = Names(outer)
+        yield
+        self.lowering.names = outer
+
+    def _vector(self) -> Vector:
+        """`u4` for four elements of u."""
+        source, size = self.held.source, self.held.chunk
+        name = self.held.window.array.lower()
+        wish = f"{name}_{size}" if name[-1].isdigit() else f"{name}{size}"
+        return Vector(self.lowering.names.allocate(wish), source.dtype.compute, source.dtype, size)
 
     def _loop(self, wish: str, first: int, end: int) -> Index:
         """The variable of a loop; loops of one name share it."""
