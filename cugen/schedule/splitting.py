@@ -8,7 +8,7 @@ from cugen.families.base import Single
 from cugen.families.registry import families
 from cugen.plan.context import Context, make_context
 from cugen.schedule.asked import schedule_of
-from cugen.spec.model import Array, Spec, Statement
+from cugen.spec.model import Array, Schedule, Spec, Statement
 from cugen.targets import target
 
 
@@ -37,4 +37,6 @@ def split_statements(spec: Spec) -> Spec:
             statements.append(statement)
     if not temporaries:
         return spec
-    return replace(spec, statements=tuple(statements), arrays=(*spec.arrays, *temporaries))
+    # What the user fixed is about the statement, not about the steps before it.
+    schedules = (*spec.schedules, *((array.name, Schedule()) for array in temporaries))
+    return replace(spec, statements=tuple(statements), arrays=(*spec.arrays, *temporaries), schedules=schedules)
