@@ -11,6 +11,7 @@ from cugen.families.scan_columns import ColumnScan
 from cugen.families.scan_form import Work, find_work
 from cugen.families.scan_rows import RowScan
 from cugen.families.scan_sizes import TUNABLES, size_refusals, strips_of, team_of
+from cugen.families.scan_split import split
 from cugen.plan.ir import Kernel
 
 
@@ -52,4 +53,5 @@ FAMILY = Family(
     refusals=refusals,
     build=build,
     tunables=TUNABLES,
+    split=split,
 )

@@ -11,7 +11,7 @@ from cugen.families.blocks import define, lay_blocks, limit, thread
 from cugen.families.grid import divides
 from cugen.families.prefix import WARP, Names, above, joined, scan_lanes
 from cugen.families.scan_elements import Elements, guarded
-from cugen.families.scan_form import Work
+from cugen.families.scan_form import Work, segment_ends
 from cugen.plan.ir import (
     Access,
     Array,
@@ -73,7 +73,9 @@ class ColumnScan:
     def __init__(self, work: Work, lowering: Lowering, strips: Strips) -> None:
         self.work, self.lowering, self.strips = work, lowering, strips
         self.extent = to_integer(work.along.extent, lowering.symbols)
-        self.longest = bounds(self.extent, lowering.ranges)[1]
+        # What threads walk: all of a column, or a segment.
+        self.walked = self.extent if work.segments is None else integer(work.segments.length)
+        self.longest = bounds(self.walked, lowering.ranges)[1]
         self.columns_inside: tuple[Comparison, ...] = ()
         self.indices = self._indices()
         self.start = self._start()
@@ -196,7 +198,7 @@ class ColumnScan:
         walk: tuple[Node, ...] = (*body.nodes, *registers, *load, *across, *result)
         if self.longest > strips.step:
             index = Index(str(start), start, lowering.ranges[start])
-            walk = (For(Loop(index, integer(0), self.extent, strips.step), walk),)
+            walk = (For(Loop(index, integer(0), self.walked, strips.step), walk),)
         return (
             ("indices", self.indices),
             ("shared", tuple(Declare(array) for array in self.shared.values())),
@@ -207,7 +209,7 @@ class ColumnScan:
         if self.longest <= self.strips.step:
             return integer(0)
         lowering, step = self.lowering, self.strips.step
-        whole_steps = divides(step, self.extent, self.work.request.context)
+        whole_steps = divides(step, self.walked, self.work.request.context)
         last = self.longest - (step if whole_steps else 1)
         # The step beyond the last element must not overflow the loop's index.
         most = last if last + step <= INT32_MAX else last + step
@@ -219,13 +221,16 @@ class ColumnScan:
         """The thread's present element of each column, and when there is one."""
         ahead = start + thread("y", self.strips.strips, self.lowering) * self.strips.vectors + self.elements.place
         name = self.work.along.name
+        begin, end = segment_ends(self.work, self.extent, self.lowering)
         if self.work.walk.reverse:
-            own = define(name, self.extent - 1 - ahead, self.lowering)
-            guard = Guard((Comparison(own.index.symbol, ">=", integer(0)),))
+            own = define(name, end - 1 - ahead, self.lowering)
+            guard = Guard((Comparison(own.index.symbol, ">=", begin),))
         else:
-            own = define(name, ahead, self.lowering)
+            own = define(name, begin + ahead, self.lowering)
             guard = Guard((Comparison(own.index.symbol, "<", self.extent),))
-        if self.longest > self.strips.step and divides(self.strips.step, self.extent, self.work.request.context):
+        if divides(self.strips.step, self.walked, self.work.request.context) and divides(
+            int(self.walked) if self.work.segments else 1, self.extent, self.work.request.context
+        ):
             guard = Guard(())
         return own, self.lowering.needed(guard)
 

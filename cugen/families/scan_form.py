@@ -7,10 +7,13 @@ from dataclasses import dataclass
 
 from cugen.families.base import Refusal, Request
 from cugen.families.elementwise import loaded_reads
-from cugen.families.grid import fastest_first
+from cugen.families.grid import divides, fastest_first
+from cugen.families.scan_segments import Segments, count_of, without_segments
 from cugen.families.scans import Walk, recognise
 from cugen.families.vectors import Width, divisor, is_contiguous, widest
+from cugen.plan.lowering import Lowering
 from cugen.plan.subscripts import to_integer
+from cugen.plan.symbols import Integer, Minimum, integer
 from cugen.spec import expressions as spec
 from cugen.spec.expressions import Const, Expr, IndexValue, Read, Reduce, Scan, free_indices, walk
 from cugen.spec.model import Statement
@@ -21,13 +24,15 @@ _IN_MEMORY = ("global", "readonly")
 @dataclass(frozen=True, slots=True)
 class Work:
     """Scans along `walk.index`. Neighbours along `fast` are neighbours in memory, for all that is stored and for
-    `wide_reads`; `rest` are the other indices of the output. `most` is how many neighbours one access may move."""
+    `wide_reads`; `rest` are the other indices of the output, the number of
+    the segment before them where the scans begin anew in each. `most` is how many neighbours one access may move."""
 
     walk: Walk
     fast: spec.Index
     rest: tuple[spec.Index, ...]
     wide_reads: tuple[Read, ...]
     most: Width
+    segments: Segments | None = None
 
     @property
     def request(self) -> Request:
@@ -56,6 +61,7 @@ def find_work(request: Request) -> Work | Refusal:
     """The group's scans, or why a team of threads can't share them."""
     if not any(isinstance(node, Scan) for s in request.group.statements for node in walk(s.value)):
         return Refusal("takes scans, and there are none")
+    request, segments = without_segments(request)
     walked = recognise(request)
     if walked is None:
         return Refusal("takes scans that run along one index in one direction, in every element")
@@ -90,7 +96,18 @@ def find_work(request: Request) -> Work | Refusal:
     if count < most.count:
         most = Width(count, f"the extent of {fast.name} is surely a multiple of {count}, not of more")
     rest = tuple(index for index in order if index not in (fast, walked.index))
-    return Work(walked, fast, rest, moving, most)
+    if segments is not None:
+        rest = (spec.Index(segments.index, count_of(walked.index.extent, segments.length)), *rest)
+    return Work(walked, fast, rest, moving, most, segments)
+
+
+def segment_ends(work: Work, extent: Integer, lowering: Lowering) -> tuple[Integer, Integer]:
+    """The first element of what is walked, and the one behind the last: of the present segment, or of all."""
+    if work.segments is None:
+        return integer(0), extent
+    begin = lowering.symbols[work.segments.index] * work.segments.length
+    end = begin + work.segments.length
+    return begin, end if divides(work.segments.length, extent, work.request.context) else Minimum(end, extent)
 
 
 def _is_stored(request: Request, statement: Statement) -> bool:

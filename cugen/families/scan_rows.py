@@ -9,7 +9,7 @@ from cugen.families.blocks import Blocks, define, lay_blocks, limit, thread
 from cugen.families.grid import divides
 from cugen.families.prefix import WARP, Names, above, joined, scan_lanes, warp_results, whole
 from cugen.families.scan_elements import Elements
-from cugen.families.scan_form import Work
+from cugen.families.scan_form import Work, segment_ends
 from cugen.plan.ir import (
     Access,
     Array,
@@ -66,7 +66,9 @@ class RowScan:
     def __init__(self, work: Work, lowering: Lowering, team: Team) -> None:
         self.work, self.lowering, self.team = work, lowering, team
         self.extent = to_integer(work.along.extent, lowering.symbols)
-        self.longest = bounds(self.extent, lowering.ranges)[1]
+        # What a team walks: all of a row, or a segment.
+        self.walked = self.extent if work.segments is None else integer(work.segments.length)
+        self.longest = bounds(self.walked, lowering.ranges)[1]
         self.is_one_step = self.longest <= team.step
         self.blocks = self._blocks()
         self.rows_inside: tuple[Comparison, ...] = ()
@@ -157,7 +159,7 @@ class RowScan:
             walk = (*registers, *carried, *walk)
         else:
             index = Index(str(start), start, lowering.ranges[start])
-            loop = Loop(index, integer(0), self.extent, self.team.step)
+            loop = Loop(index, integer(0), self.walked, self.team.step)
             walk = (*registers, *carried, For(loop, walk))
         return (
             ("indices", self.indices),
@@ -170,7 +172,7 @@ class RowScan:
         if self.is_one_step:
             return integer(0)
         lowering, step = self.lowering, self.team.step
-        whole_steps = divides(step, self.extent, self.work.request.context)
+        whole_steps = divides(step, self.walked, self.work.request.context)
         last = self.longest - (step if whole_steps else 1)
         # The step beyond the last element must not overflow the loop's index.
         most = last if last + step <= INT32_MAX else last + step
@@ -185,13 +187,16 @@ class RowScan:
         if self.warp is not None:
             ahead += self.warp.symbol * (team.vectors * team.lanes * team.width)
         name = self.work.along.name if team.width == 1 else "first"
+        begin, end = segment_ends(self.work, self.extent, lowering)
         if self.work.walk.reverse:
-            first = define(name, self.extent - team.width - ahead, lowering)
-            guard = Guard((Comparison(first.index.symbol, ">=", integer(0)),))
+            first = define(name, end - team.width - ahead, lowering)
+            guard = Guard((Comparison(first.index.symbol, ">=", begin),))
         else:
-            first = define(name, ahead, lowering)
+            first = define(name, begin + ahead, lowering)
             guard = Guard((Comparison(first.index.symbol, "<", self.extent),))
-        if not self.is_one_step and divides(team.step, self.extent, self.work.request.context):
+        if divides(team.step, self.walked, self.work.request.context) and divides(
+            int(self.walked) if self.work.segments else 1, self.extent, self.work.request.context
+        ):
             guard = Guard(())
         return first, lowering.needed(guard)
 

@@ -15,6 +15,9 @@ from cugen.spec import expressions as spec
 _WARP = 32
 _BLOCK = 256
 _ENOUGH = 131_072  # so many threads keep the memory of a device busy
+_MANY_ROWS = 96  # so many blocks keep a device busy
+_LONG_ROW = 16  # steps of a team; for fewer, two more launches take longer
+_LONG_COLUMN = 1024  # elements of a column's segment
 _LINE = 8  # threads side by side, whose vectors are a line of 128 bytes
 
 THREADS = Tunable(
@@ -85,6 +88,22 @@ def strips_of(work: Work) -> Strips:
     strips = int(asked.get("strips", strips))
     threads = min(max(_BLOCK // strips, _LINE), _power_of_two(slots))
     return Strips(int(asked.get("threads", threads)), strips, vectors, width)
+
+
+def segment_length(work: Work) -> int | None:
+    """How many elements make a segment, where there are too few rows or columns to keep a device busy, and long ones;
+    None where each is walked whole."""
+    longest = most(work.request, work.along)
+    others = 1
+    for index in work.rest:
+        others *= max(most(work.request, index), 1)
+    if work.is_row:
+        step = team_of(work).step
+        return step if others < _MANY_ROWS and longest >= _LONG_ROW * step else None
+    strips = strips_of(work)
+    columns = others * max(-(-most(work.request, work.fast) // strips.width), 1)
+    length = strips.step * -(-_LONG_COLUMN // strips.step)
+    return length if columns * strips.strips < _ENOUGH // 2 and longest >= 4 * length else None
 
 
 def most(request: Request, index: spec.Index) -> int:

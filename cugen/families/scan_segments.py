@@ -1,0 +1,94 @@
+"""Scans that begin anew with every segment of their index: the pieces of a long one, as `scan_split` writes them.
+
+Such a scan asks of its terms that they lie in the segment of the current element: `inner // length == outer // length`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from cugen.families.base import Request
+from cugen.plan.substitution import substitute
+from cugen.spec.expressions import Cast, Const, Expr, IndexValue, Op, Read, Scan, Select, walk
+from cugen.spec.types import BOOL, INT64
+
+
+@dataclass(frozen=True, slots=True)
+class Segments:
+    """`length` elements each; `index` names the number of the one in which an element lies."""
+
+    length: int
+    index: str
+
+
+def segment_of(index: Expr, length: int) -> Expr:
+    """The number of the segment in which an element lies."""
+    return Op("floordiv", (index, Const(length, INT64)), INT64)
+
+
+def count_of(extent: Expr, length: int) -> Expr:
+    """How many segments an extent has, the last one perhaps shorter."""
+    if isinstance(extent, Const):
+        return Const(-(-int(extent.value) // length), INT64)
+    return segment_of(Op("add", (extent, Const(length - 1, INT64)), INT64), length)
+
+
+def within(scan: Scan, length: int) -> Scan:
+    """The scan that begins anew with every segment."""
+    inner, outer = IndexValue(scan.inner.name), IndexValue(scan.outer)
+    here: Expr = Op("eq", (segment_of(inner, length), segment_of(outer, length)), BOOL)
+    return replace(scan, where=here if scan.where is None else Op("and", (here, scan.where), BOOL))
+
+
+def without_segments(request: Request) -> tuple[Request, Segments | None]:
+    """The group with scans that don't ask for their segment, and subscripts that name it, where all scans have equal
+    ones; else the group as it is."""
+    statements = request.group.statements
+    scans = {node: None for s in statements for node in walk(s.value) if isinstance(node, Scan)}
+    lengths = {_length(scan): None for scan in scans}
+    (length,) = lengths if len(lengths) == 1 else (None,)
+    if length is None:
+        return request, None
+    (outer,) = {scan.outer: None for scan in scans} if len({scan.outer for scan in scans}) == 1 else ("",)
+    taken = {index.name for index in statements[0].indices}
+    name = "segment" if "segment" not in taken else "segment_"
+    number = segment_of(IndexValue(outer), length)
+
+    def on_read(read: Read) -> Expr | None:
+        return replace(read, subscripts=tuple(IndexValue(name) if sub == number else sub for sub in read.subscripts))
+
+    values = [substitute(_whole(s.value, length), {}, on_read) for s in statements]
+    group = replace(
+        request.group, statements=tuple(replace(s, value=v) for s, v in zip(statements, values, strict=True))
+    )
+    return replace(request, group=group), Segments(length, name)
+
+
+def _length(scan: Scan) -> int | None:
+    """The length of the scan's segments."""
+    where = scan.where
+    if isinstance(where, Op) and where.name == "and":
+        where = where.args[0]
+    match where:
+        case Op(name="eq", args=(Op(name="floordiv", args=(IndexValue(name=name), Const(value=int(length)))), _)):
+            return (
+                length if name == scan.inner.name and within(replace(scan, where=None), length).where == where else None
+            )
+    return None
+
+
+def _whole(expr: Expr, length: int) -> Expr:
+    """The expression with scans that don't ask for the segment of their terms."""
+    match expr:
+        case Scan(where=Op(name="and", args=(_, rest))):
+            return replace(expr, where=rest)
+        case Scan():
+            return replace(expr, where=None)
+        case Op():
+            return replace(expr, args=tuple(_whole(arg, length) for arg in expr.args))
+        case Cast():
+            return replace(expr, arg=_whole(expr.arg, length))
+        case Select():
+            condition, then, orelse = (_whole(part, length) for part in (expr.condition, expr.then, expr.orelse))
+            return replace(expr, condition=condition, then=then, orelse=orelse)
+    return expr
