@@ -31,12 +31,13 @@ _BUILTINS = ("blockIdx.", "threadIdx.")
 
 @dataclass
 class IntegerPrinter:
-    """Prints for one kernel. `params` stand first in a product and last in a sum; `functions`
-    collects the helper functions that the text calls."""
+    """Prints for one kernel. `params` stand first in a product and last in a sum; `functions` collects the helper
+    functions that the text calls, `long_names` the indices that are declared in 64 bits, whatever they hold later."""
 
     ranges: Mapping[sympy.Symbol, Range]
     params: frozenset[str]
     functions: dict[tuple[str, str], None] = field(default_factory=dict)
+    long_names: dict[str, None] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self._order = {name: position for position, name in enumerate(self.ranges)}
@@ -53,6 +54,8 @@ class IntegerPrinter:
     def _is_long(self, expr: Integer) -> bool:
         """Whether C computes the text of `expr` in 64 bits, though its value may fit 32."""
         parts = list(sympy.preorder_traversal(expr))
+        if any(part.is_Symbol and part.name in self.long_names for part in parts):
+            return True
         return any(map(self.is_wide, parts)) or any(self._grows_wide(part) for part in parts if part.is_Add)
 
     def _grows_wide(self, total: Integer) -> bool:
@@ -130,7 +133,7 @@ class IntegerPrinter:
             text = f"{value}LL" if wide else str(value)
             return (text, _ATOM) if value >= 0 else (f"({text})", _ATOM)
         if expr.is_Symbol:
-            if wide and not self.is_wide(expr):
+            if wide and not self.is_wide(expr) and expr.name not in self.long_names:
                 return f"(long long){expr.name}", _ATOM
             return expr.name, _ATOM
         if expr.is_Add:

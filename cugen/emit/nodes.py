@@ -57,6 +57,8 @@ class NodePrinter(ValuePrinter):
         return self.integers.print(expr)
 
     def integer_type(self, index: Index) -> str:
+        if index.is_wide:
+            self.integers.long_names.setdefault(index.name)
         return "long long" if index.is_wide else "int"
 
     def definition(self, index: Index) -> str:

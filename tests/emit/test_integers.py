@@ -326,6 +326,12 @@ def test_a_sum_that_leaves_32_bits_on_the_way_makes_both_sides_of_a_maximum_long
     assert printer.print(Maximum(ROW + STEP - 1, integer(0))) == "max((long long)row + k - 1, 0LL)"
 
 
+def test_an_index_that_was_declared_long_makes_both_sides_long_whatever_it_holds_now():
+    printer = IntegerPrinter({ROW: (0, 9)}, frozenset(), long_names={"row": None})
+    assert printer.print(Maximum(ROW - 1, integer(0))) == "max(row - 1, 0LL)"
+    assert printer.print(ROW, wide=True) == "row"
+
+
 def array(shape, strides, **more):
     return Array("A", "A", FLOAT32, tuple(shape), tuple(strides), more.pop("space", "global"), **more)
 
