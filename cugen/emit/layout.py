@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import re
+
 _WIDTH = 112
 _LOOKAHEAD = 4  # characters of the longest operator
 _OPENING, _CLOSING = "([{", ")]}"
 # Where a line may break, the loosest operator first; the break stands before the operator, after a comma.
 _BREAKS = ((" ? ", " : "), (" || ",), (" && ",), (", ",), (" + ", " - "), (" * ", " / "))
+_WIDE_ACCESS = "= *reinterpret_cast<"  # stays whole on its line, after the break
+_TEMPLATE_ARGUMENT = re.compile(r" \d+>")
 
 
 def tidy(text: str) -> str:
@@ -62,8 +66,9 @@ def _break(line: str, start: int) -> int | None:
             depth -= 1
         elif character == " " and position > start + 8:
             for rank, operators in enumerate(_BREAKS):
-                comma = line[position - 1] == ","
-                if (comma and rank == 3) or line.startswith(operators, position):
+                comma = line[position - 1] == "," and not _TEMPLATE_ARGUMENT.match(line, position)
+                wide = rank == 3 and line.startswith(_WIDE_ACCESS, position - 1)
+                if (comma and rank == 3) or wide or line.startswith(operators, position):
                     candidate = (-depth, -rank, position)
                     if best is None or candidate > best:
                         best = candidate
