@@ -80,6 +80,7 @@ def main() -> int:
     options = parser.parse_args()
     started = time.perf_counter()
     kept: dict[str, dict[str, Any]] = {}
+    left: list[str] = []
     if options.resume and options.output.exists():
         kept = {row["name"]: row for row in json.loads(options.output.read_text())["cases"] if row["passed"]}
     with session() as opened:
@@ -89,12 +90,14 @@ def main() -> int:
             if case.name in kept or options.only not in f"{case.group} {case.name}":
                 continue
             if time.perf_counter() - started > options.seconds:
-                print(f"not begun: {case.name}", flush=True)
+                left.append(case.name)
                 continue
             rows[case.name] = run(opened, case, options.samples)
             print(_line(rows[case.name]), flush=True)
             listed = [rows[case.name] for case in cases() if case.name in rows]
             write_atomically(options.output, (json.dumps({**content, "cases": listed}, indent=1) + "\n").encode())
+    if left:
+        print(f"{len(left)} cases were not begun, from {left[0]} on: --resume")
     return 0 if all(row["passed"] for row in rows.values()) else 1
 
 
