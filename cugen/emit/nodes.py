@@ -200,7 +200,8 @@ class NodePrinter(ValuePrinter):
             return f"{constant}{c_name(array.dtype)} {array.symbol}{extents}{first}"
         if array.dynamic:
             return self._carved(array)
-        return f"__shared__ {c_name(array.dtype)} {array.symbol}{extents}"
+        align = f"__align__({array.align}) " if array.align else ""
+        return f"__shared__ {align}{c_name(array.dtype)} {array.symbol}{extents}"
 
     def _carved(self, array: Array) -> str:
         """A tile inside the dynamic shared memory: a pointer to its rows."""

@@ -38,6 +38,7 @@ class Array:
     dynamic_offset: int = 0
     values: tuple[int | float | bool, ...] | None = None
     writable: bool = False
+    align: int = 0  # bytes, of a shared tile that is accessed wider than by its elements
 
     @property
     def padded_shape(self) -> tuple[Integer, ...]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from cugen.emit.environment import bind, environment
@@ -96,6 +98,7 @@ def at(array, *subscripts, kind="load", width=1):
         (Assign(X, Op("add", (X, Const(2, FLOAT32)), FLOAT32)), "x += 2.0f;"),
         (Assign(X, Op("mul", (X, Element.of(at(TILE, ROW, K))), FLOAT32)), "x *= As[row][k];"),
         (Declare(TILE), "__shared__ float As[16][17];"),
+        (Declare(replace(TILE, align=16)), "__shared__ __align__(16) float As[16][17];"),
         (Declare(SUMS), "float sums[4];"),
         (Declare(SUMS, zeroed=True), "float sums[4] = {};"),
         (Barrier(), "__syncthreads();"),
