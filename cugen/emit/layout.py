@@ -9,8 +9,7 @@ _LOOKAHEAD = 4  # characters of the longest operator
 _OPENING, _CLOSING = "([{", ")]}"
 # Where a line may break, the loosest operator first; the break stands before the operator, after a comma.
 _BREAKS = ((" ? ", " : "), (" || ",), (" && ",), (", ",), (" + ", " - "), (" * ", " / "))
-_WIDE_ACCESS = "= *reinterpret_cast<"  # stays whole on its line, after the break
-_TEMPLATE_ARGUMENT = re.compile(r" \d+>")
+_TEMPLATE_ARGUMENT = re.compile(r" \d+>")  # no break before it: an access begins on the line of its statement
 
 
 def tidy(text: str) -> str:
@@ -67,8 +66,7 @@ def _break(line: str, start: int) -> int | None:
         elif character == " " and position > start + 8:
             for rank, operators in enumerate(_BREAKS):
                 comma = line[position - 1] == "," and not _TEMPLATE_ARGUMENT.match(line, position)
-                wide = rank == 3 and line.startswith(_WIDE_ACCESS, position - 1)
-                if (comma and rank == 3) or wide or line.startswith(operators, position):
+                if (comma and rank == 3) or line.startswith(operators, position):
                     candidate = (-depth, -rank, position)
                     if best is None or candidate > best:
                         best = candidate
