@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 
 from cugen.families.base import Refusal, Request, Tunable
 from cugen.families.scan_columns import Strips
 from cugen.families.scan_form import Work
 from cugen.families.scan_rows import Team
+from cugen.families.vectors import WIDEST
 from cugen.plan.subscripts import to_integer
 from cugen.plan.symbols import bounds
 from cugen.spec import expressions as spec
@@ -15,8 +17,10 @@ from cugen.spec import expressions as spec
 _WARP = 32
 _BLOCK = 256
 _ENOUGH = 131_072  # so many threads keep the memory of a device busy
+_FEW_STEPS = 1024  # vectors of a row up to which a block takes few steps
 _MANY_ROWS = 96  # so many blocks keep a device busy
-_LONG_ROW = 16  # steps of a team; for fewer, two more launches take longer
+_LONG_ROW = 16  # segments; for fewer, two more launches take longer
+_SEGMENT = 32_768  # bytes of a row's segment
 _LONG_COLUMN = 1024  # elements of a column's segment
 _LINE = 8  # threads side by side, whose vectors are a line of 128 bytes
 
@@ -28,9 +32,9 @@ THREADS = Tunable(
 )
 ROWS = Tunable("rows", (1, 2, 4, 8, 16, 32, 64), "as fit", "rows of a block, where a warp or less has each")
 STRIPS = Tunable(
-    "strips", (1, 2, 4, 8, 16, 32, 64), "as needed", "threads that follow each other along columns and share them"
+    "strips", (1, 2, 4, 8, 16, 32, 64, 128), "as needed", "threads that follow each other along columns and share them"
 )
-VECTORS = Tunable("vectors", (1, 2, 4, 8), "by length", "vectors that a thread has in flight at a time")
+VECTORS = Tunable("vectors", (1, 2, 4, 8, 16), "by length", "vectors that a thread has in flight at a time")
 TUNABLES = (THREADS, ROWS, STRIPS, VECTORS)
 
 
@@ -43,6 +47,8 @@ def size_refusals(work: Work) -> Iterator[Refusal]:
         yield Refusal(f"{work.along.name} runs along columns: it has strips, no rows", "schedule.rows")
     if work.is_row:
         team = team_of(work)
+        if work.segments is not None and work.segments.length % team.step:
+            yield Refusal(f"steps of {team.step} don't divide a segment of {work.segments.length}", "schedule.threads")
         if team.threads > _WARP and team.rows > 1:
             yield Refusal("a block has several rows only where a warp or less has each", "schedule.rows")
     x, y = block_of(work)
@@ -61,15 +67,31 @@ def block_of(work: Work) -> tuple[int, int]:
 
 
 def team_of(work: Work) -> Team:
-    """A warp or less for short rows, a block for others; two vectors each, or more of narrow ones."""
+    """A warp or less for short rows, else a block. The more steps a row takes, the less of it is in flight at a time:
+    other rows are then."""
     asked = dict(work.request.schedule.tunables)
     longest, width = most(work.request, work.along), _width(work)
+    if work.segments is not None:
+        longest = work.segments.length
     slots = max(-(-longest // width), 1)
-    vectors = int(asked.get("vectors", 2 if slots > _WARP or width == 1 else 1))
-    threads = int(asked.get("threads", min(_power_of_two(-(-slots // vectors)), _BLOCK)))
+    narrow = max(WIDEST // (width * _widest_element(work)), 1)  # accesses that move as much as the widest one
+    if slots <= _WARP:
+        threads, vectors = _power_of_two(slots), 1
+    elif slots <= _WARP * 2 * narrow:
+        threads, vectors = _WARP, min(-(-slots // _WARP), 4)
+    elif work.segments is not None or others(work) < _MANY_ROWS:
+        vectors = min(4 * narrow, 8)
+        threads = min(_power_of_two(-(-slots // vectors)), 2 * _BLOCK if work.segments is not None else 4 * _BLOCK)
+    elif slots <= _FEW_STEPS * narrow:
+        vectors = min(2 * narrow, 8)
+        threads = min(_power_of_two(-(-slots // vectors)), _BLOCK // 2)
+    else:
+        threads, vectors = _BLOCK, min(2 * narrow, 8) if narrow > 1 else 1
+    vectors = int(asked.get("vectors", _power_of_two(vectors)))
+    threads = int(asked.get("threads", threads))
     rows = 1
-    if work.rest and threads <= _WARP:
-        rows = min(_BLOCK // threads, _power_of_two(most(work.request, work.rest[0])))
+    if work.rest and threads <= _WARP and work.segments is None:
+        rows = min(_BLOCK // 2 // threads, _power_of_two(most(work.request, work.rest[0])))
     return Team(threads, int(asked.get("rows", rows)), vectors, width)
 
 
@@ -78,9 +100,7 @@ def strips_of(work: Work) -> Strips:
     asked = dict(work.request.schedule.tunables)
     longest, width = most(work.request, work.along), _width(work)
     slots = max(-(-most(work.request, work.fast) // width), 1)
-    columns = slots
-    for index in work.rest:
-        columns *= max(most(work.request, index), 1)
+    columns = slots * others(work)
     vectors = int(asked.get("vectors", 4))
     strips = 1
     while strips < 32 and columns * strips < _ENOUGH and strips * vectors < longest:
@@ -94,21 +114,30 @@ def segment_length(work: Work) -> int | None:
     """How many elements make a segment, where there are too few rows or columns to keep a device busy, and long ones;
     None where each is walked whole."""
     longest = most(work.request, work.along)
-    others = 1
-    for index in work.rest:
-        others *= max(most(work.request, index), 1)
     if work.is_row:
-        step = team_of(work).step
-        return step if others < _MANY_ROWS and longest >= _LONG_ROW * step else None
+        length = _SEGMENT // _widest_element(work)
+        return length if others(work) < _MANY_ROWS and longest >= _LONG_ROW * length else None
     strips = strips_of(work)
-    columns = others * max(-(-most(work.request, work.fast) // strips.width), 1)
+    columns = others(work) * max(-(-most(work.request, work.fast) // strips.width), 1)
     length = strips.step * -(-_LONG_COLUMN // strips.step)
     return length if columns * strips.strips < _ENOUGH // 2 and longest >= 4 * length else None
+
+
+def others(work: Work) -> int:
+    """How many rows there are at most, or how many times the columns."""
+    return math.prod(max(most(work.request, index), 1) for index in work.rest)
 
 
 def most(request: Request, index: spec.Index) -> int:
     """The largest extent that the index may have."""
     return bounds(to_integer(index.extent, request.context.symbols), dict(request.context.ranges))[1]
+
+
+def _widest_element(work: Work) -> int:
+    """Bytes of the widest element that vectors hold."""
+    arrays = work.request.context.arrays
+    stored = [s.target for s in work.request.group.statements if work.is_stored(s)]
+    return max(arrays[name].dtype.bytes for name in (*stored, *(read.array for read in work.wide_reads)))
 
 
 def _width(work: Work) -> int:

@@ -34,7 +34,7 @@ class _Splitting:
     def __init__(self, single: Single, work: Work, length: int) -> None:
         self.statement, self.length = single.statement, length
         self.spec = single.context.spec
-        self.along = work.along
+        self.along, self.fast = work.along, work.fast
         self.taken = {array.name for array in self.spec.arrays} | {param.name for param in self.spec.params}
         self.taken |= {scalar.name for scalar in self.spec.scalars}
         names = {index.name for index in self.statement.indices}
@@ -55,8 +55,8 @@ class _Splitting:
             before = self._temporary(f"{self.statement.target}_{kind}_before", scan)
             temporaries += [whole, before]
             statements += [self._combine(scan, whole), self._before(scan, whole, before)]
-            here = (*self._rows(), segment_of(IndexValue(self.along.name), self.length))
-            in_front = Read(before.name, here, scan.dtype)
+            here = segment_of(IndexValue(self.along.name), self.length)
+            in_front = Read(before.name, self._place(here), scan.dtype)
             pieces[scan] = combine(scan.kind, in_front, within(scan, self.length))
         value = _replaced(self.statement.value, pieces)
         kept = Statement(
@@ -70,15 +70,14 @@ class _Splitting:
         )
         return Steps((*statements, kept), tuple(temporaries))
 
-    def _rows(self) -> tuple[Expr, ...]:
-        return tuple(IndexValue(index.name) for index in self.statement.indices if index != self.along)
-
     def _indices(self) -> tuple[Index, ...]:
-        rows = tuple(index for index in self.statement.indices if index != self.along)
-        return (*rows, Index(self.segment, self._count()))
+        """The indices of what is known of each segment: neighbours in memory stay neighbours."""
+        count = Index(self.segment, count_of(self.along.extent, self.length))
+        rows = tuple(index for index in self.statement.indices if index not in (self.along, self.fast))
+        return (*rows, count) if self.fast == self.along else (*rows, count, self.fast)
 
-    def _count(self) -> Expr:
-        return count_of(self.along.extent, self.length)
+    def _place(self, segment: Expr) -> tuple[Expr, ...]:
+        return tuple(segment if i.name == self.segment else IndexValue(i.name) for i in self._indices())
 
     def _temporary(self, wish: str, scan: Scan) -> Array:
         name = _fresh(wish, self.taken)
@@ -104,14 +103,14 @@ class _Splitting:
 
     def _before(self, scan: Scan, whole: Array, target: Array) -> Statement:
         """What the segments before each one combine to."""
-        inner = Index(_fresh(f"{self.segment}_", {self.segment}), self._count())
-        read = Read(whole.name, (*self._rows(), IndexValue(inner.name)), scan.dtype)
+        inner = Index(f"{self.segment}_", count_of(self.along.extent, self.length))
+        read = Read(whole.name, self._place(IndexValue(inner.name)), scan.dtype)
         value = Scan(scan.kind, read, inner, self.segment, scan.dtype, True, scan.reverse, None, scan.span)
         order = "after" if scan.reverse else "before"
         return self._step(target, value, f"{target.name}: the {_NOUNS[scan.kind]} of all {order} them")
 
     def _step(self, target: Array, value: Expr, text: str) -> Statement:
-        subscripts = (*self._rows(), IndexValue(self.segment))
+        subscripts = self._place(IndexValue(self.segment))
         return Statement(target.name, subscripts, self._indices(), value, False, text, self.statement.span)
 
 
