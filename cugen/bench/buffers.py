@@ -87,7 +87,8 @@ def _typestr(dtype: DType) -> str:
 
 
 class Buffers:
-    """`count` sets of a kernel's arrays. Inputs are random; outputs are poisoned until something writes them."""
+    """`count` sets of a kernel's arrays, at least two. Inputs are random; outputs are poisoned until something writes
+    them. MemoryError where the GPU doesn't hold two sets."""
 
     def __init__(self, session: Session, spec: Spec, manifest: Manifest, params: Mapping[str, int], seed: int) -> None:
         self._session = session
@@ -97,7 +98,9 @@ class Buffers:
         self.moved_bytes = sum(p.logical_bytes * (2 if p.argument.role == "inout" else 1) for p in self.places)
         self.written_bytes = sum(p.logical_bytes for p in self.places if p.argument.role != "input")
         wanted = max(2, min(MOST_SETS, -(-CACHES * session.l2_bytes // max(self.held_bytes, 1))))
-        self.count = max(1, min(wanted, int(_SHARE * session.free_bytes()) // size))
+        self.count = min(wanted, int(_SHARE * session.free_bytes()) // size)
+        if self.count < 2:
+            raise MemoryError(f"two sets of {spec.kernel}'s arrays, of {size:,} bytes each, beside a copy of them")
         self._ranges = gather_ranges(spec, params)
         self._start = session.allocate(size * self.count)
         self._draw(seed)
@@ -127,12 +130,6 @@ class Buffers:
     def arrays(self, number: int) -> dict[str, DeviceArray]:
         """What a call takes, for one set."""
         return {p.argument.name: DeviceArray(self.start(number) + p.offset, p) for p in self.places}
-
-    def refresh(self, number: int) -> None:
-        """Inouts of a set as they were drawn."""
-        for place in self.places:
-            if place.argument.role == "inout":
-                self._fill(place, number)
 
     def _draw(self, seed: int) -> None:
         self._seed = seed

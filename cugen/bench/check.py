@@ -94,7 +94,7 @@ def _damage(session: Session, buffers: Buffers) -> Iterator[str]:
             yield f"{place.argument.name}: {damaged} bytes {side} it were written"
     for place in buffers.places:
         name = place.argument.name
-        if place.argument.role == "input" and buffers.count > 1:
+        if place.argument.role == "input":
             changed = session.count_different(buffers.address(name, 0), buffers.address(name, 1), place.bytes)
             if changed:
                 yield f"{name} is an input and {changed} of its bytes were changed"
@@ -131,8 +131,7 @@ def _logical(session: Session, buffers: Buffers, place: Place) -> Values:
     """An input as a logical array on the host."""
     dtype = numpy_dtype(place.dtype)
     # Set 1 still has what inouts held before the run.
-    number = 1 if place.argument.role == "inout" and buffers.count > 1 else 0
-    flat = session.fetch(buffers.address(place.argument.name, number), place.elements, dtype)
+    flat = session.fetch(buffers.address(place.argument.name, 1), place.elements, dtype)
     if 0 in place.shape:
         return np.empty(place.shape, dtype)
     raw = flat.view(f"u{dtype.itemsize}")

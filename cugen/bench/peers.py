@@ -85,10 +85,11 @@ def enter(
 
 
 def _kept(run: Peer, arguments: Sequence[Sequence[Any]]) -> Any:
-    """Runs on a set, keeping each set's result until its next one: outputs then take turns in memory as ours do."""
+    """Runs on a set, keeping each set's result until its next run: outputs then take turns in memory as ours do."""
     results: dict[int, tuple[Any, ...]] = {}
 
     def queue(number: int) -> None:
+        results.pop(number, None)  # first, so that the next one gets the same memory
         results[number] = run(*arguments[number])
 
     return queue

@@ -77,7 +77,10 @@ class Session:
         return free.value
 
     def allocate(self, size: int) -> int:
+        """An address; MemoryError where the GPU hasn't that many bytes left."""
         address = ctypes.c_uint64()
+        if size > self.free_bytes():
+            raise MemoryError(f"{size:,} bytes, of which {self.device} has {self.free_bytes():,} left")
         self._cuda.call("cuMemAlloc_v2", ctypes.byref(address), ctypes.c_size_t(max(size, 1)))
         self._allocations.append(int(address.value))
         return int(address.value)

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from cugen.cli.failures import DONE, NO, OWN_FAULT, Failure, files_of_the_user
+from cugen.cli.numbers import natural, positive
 from cugen.cli.specs import add_options, settings_of
 from cugen.cli.terminal import note
 
@@ -32,8 +33,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         default=(),
         help=f"time peers as well: {', '.join(PEERS)} (PyTorch's compiler, whose kernels are Triton's)",
     )
-    parser.add_argument("--samples", metavar="N", type=_positive, default=100, help="of each contender (default: 100)")
-    parser.add_argument("--seed", metavar="N", type=_natural, default=0, help="of the random inputs (default: 0)")
+    parser.add_argument("--samples", metavar="N", type=positive, default=100, help="of each contender (default: 100)")
+    parser.add_argument("--seed", metavar="N", type=natural, default=0, help="of the random inputs (default: 0)")
     parser.add_argument("--chart", metavar="FILE.svg", type=Path, help="draw the shares of the ceiling")
     parser.add_argument("--json", action="store_true", help="print one JSON object")
 
@@ -114,15 +115,3 @@ def _peers(text: str) -> tuple[str, ...]:
         if name not in PEERS:
             raise argparse.ArgumentTypeError(f"expected some of {', '.join(PEERS)}, not {name!r}")
     return names
-
-
-def _positive(text: str) -> int:
-    if _natural(text) == 0:
-        raise argparse.ArgumentTypeError("expected a number of at least 1, not '0'")
-    return int(text)
-
-
-def _natural(text: str) -> int:
-    if not text.isdecimal():
-        raise argparse.ArgumentTypeError(f"expected a number of at least 0, not {text!r}")
-    return int(text)

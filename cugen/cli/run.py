@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from cugen.cli import report
 from cugen.cli.failures import DONE, NO, OWN_FAULT, Failure, files_of_the_user, wrong_call
+from cugen.cli.numbers import natural, positive
 from cugen.cli.resources import resources_of
 from cugen.cli.specs import add_options, assignment, load_one_file, settings_of, unique
 from cugen.cli.terminal import note
@@ -48,12 +49,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         dest="outputs",
         help="save a result",
     )
-    parser.add_argument("--seed", metavar="N", type=_natural, default=0, help="of the random inputs (default: 0)")
-    parser.add_argument("--repeat", metavar="N", type=_positive, default=1, help="time N plays (default: 1)")
+    parser.add_argument("--seed", metavar="N", type=natural, default=0, help="of the random inputs (default: 0)")
+    parser.add_argument("--repeat", metavar="N", type=positive, default=1, help="time N plays (default: 1)")
     parser.add_argument("--json", action="store_true", help="print one JSON object")
     parser.add_argument("--sanitize", action="store_true", help="on the CPU: run under sanitizers")
     parser.add_argument(
-        "--shuffle", metavar="SEED", type=_natural, help="on the CPU: run the threads of a block in random order"
+        "--shuffle", metavar="SEED", type=natural, help="on the CPU: run the threads of a block in random order"
     )
 
 
@@ -192,15 +193,3 @@ def _save(result: Run, outputs: Mapping[str, Path]) -> None:
         np.save(content, result.outputs[name])
         with files_of_the_user():
             write_atomically(path, content.getvalue())
-
-
-def _positive(text: str) -> int:
-    if _natural(text) == 0:
-        raise argparse.ArgumentTypeError("expected a number of at least 1, not '0'")
-    return int(text)
-
-
-def _natural(text: str) -> int:
-    if not text.isdecimal():
-        raise argparse.ArgumentTypeError(f"expected a number of at least 0, not {text!r}")
-    return int(text)

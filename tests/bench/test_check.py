@@ -160,3 +160,9 @@ compute: y[i] = table[ids[i]]
     bench = Bench(fake, text)
     assert set(bench.view("ids").tolist()) <= set(range(5))
     assert bench.check().passed
+
+
+def test_what_the_gpu_does_not_hold_twice_is_refused(fake: Any) -> None:
+    (spec,) = load_text(UPDATE.replace("N: 40", "N: 400000"))
+    with pytest.raises(MemoryError, match="two sets of update's arrays"):
+        sets_of(spec, fake)
