@@ -165,7 +165,10 @@ class NodePrinter(ValuePrinter):
         if node.access.width > 1:
             kind = self._vector_type(node.access.array.dtype, node.access.width)
             return f"*reinterpret_cast<{kind}*>(&{self.place(node.access)}) = {self.print(node.value)}"
-        return f"{self.place(node.access)} = {narrowed(self.print(node.value), node.access.array.dtype)}"
+        dtype = node.access.array.dtype
+        if isinstance(node.value, Component) and node.value.vector.element == dtype:
+            return f"{self.place(node.access)} = {self.component(node.value)}"
+        return f"{self.place(node.access)} = {narrowed(self.print(node.value), dtype)}"
 
     def accumulate(self, node: Accumulate) -> str:
         return f"{self.place(node.access)} += {self.print(node.value)}"

@@ -193,6 +193,7 @@ def test_components_of_vectors(text):
     assert text(Assign(h4.component(K), h4.component(ROW))) == ["h4.at[k] = h4.at[row];"]
     assert text(Assign(h4.component(K), x4.component(ROW))) == ["h4.at[k] = __float2half_rn(x4.at[row]);"]
     assert text(Assign(h4.component(K), Element.of(at(H, ROW)))) == ["h4.at[k] = H[row];"]
+    assert text(Store(at(H, ROW, kind="store"), h4.component(K))) == ["H[row] = h4.at[k];"]
     assert text(Store(at(A, ROW, kind="store", width=4), x4)) == ["*reinterpret_cast<Vector<float, 4>*>(&A[row]) = x4;"]
 
 
