@@ -10,8 +10,9 @@ from dataclasses import dataclass, replace
 from cugen.families.blocks import define, lay_blocks, limit, thread
 from cugen.families.grid import divides
 from cugen.families.prefix import WARP, Names, above, joined, scan_lanes
-from cugen.families.scan_elements import Elements, guarded
+from cugen.families.scan_elements import Elements
 from cugen.families.scan_form import Work, segment_ends
+from cugen.families.scan_registers import Registers, guarded
 from cugen.plan.ir import (
     Access,
     Array,
@@ -77,11 +78,12 @@ class ColumnScan:
         self.walked = self.extent if work.segments is None else integer(work.segments.length)
         self.longest = bounds(self.walked, lowering.ranges)[1]
         self.columns_inside: tuple[Comparison, ...] = ()
-        self.indices = self._indices()
         self.start = self._start()
-        self.elements = Elements(work, lowering, strips.width, strips.vectors, max(self.longest, 1))
-        self.elements.first = self.first
-        self.registers = {n.running.name: self._values(n) for n in self.elements.names}
+        self.indices = self._indices()
+        self.registers = Registers(work, lowering, strips.width, strips.vectors, None)
+        self.elements = Elements(work, lowering, self.registers, max(self.longest, 1))
+        self.registers.begin_at(self.first)
+        self.running = {n.running.name: self._values(n) for n in self.elements.names}
 
     @property
     def width(self) -> int:
@@ -151,14 +153,14 @@ class ColumnScan:
 
     def _columns(self, which: int) -> list[Local]:
         """The value of each scan in the present column."""
-        found = [values[which] for values in self.registers.values()]
-        return [v.component(self.elements.number.symbol) if isinstance(v, Vector) else v for v in found]
+        found = [values[which] for values in self.running.values()]
+        return [v.component(self.registers.number.symbol) if isinstance(v, Vector) else v for v in found]
 
     def _start_at_nothing(self, which: int) -> tuple[Node, ...]:
         nodes: list[Node] = []
         inner: list[Node] = []
         for names, values, present in zip(
-            self.elements.names, self.registers.values(), self._columns(which), strict=True
+            self.elements.names, self.running.values(), self._columns(which), strict=True
         ):
             nothing = identity(names.scan.kind, names.scan.dtype)
             if not isinstance(values[which], Vector) or names.scan.kind == "sum":
@@ -169,9 +171,7 @@ class ColumnScan:
         return (*nodes, *self._each_column(inner))
 
     def _each_column(self, nodes: Sequence[Node]) -> tuple[Node, ...]:
-        if not nodes or self.strips.width == 1:
-            return tuple(nodes)
-        return (For(Loop(self.elements.number, integer(0), integer(self.strips.width), unroll=True), tuple(nodes)),)
+        return self.registers.each_element(nodes)
 
     # The walk
 
@@ -185,7 +185,7 @@ class ColumnScan:
         own, inside = self._position(start)
         lowering.symbols[self.work.along.name] = own.index.symbol
         inside = Guard((*self.columns_inside, *inside.terms))
-        load = elements.each_vector(own, elements.load(inside))
+        load = elements.each_vector(own, self.registers.load(inside))
         if strips.vectors == 1:
             load = (own, *load)
         self.shared = {n.shared: self._group_results(n) for n in elements.names} if strips.strips > 1 else {}
@@ -194,7 +194,7 @@ class ColumnScan:
         stored = elements.store_results(slot, self._columns(0), Guard(()))
         result = elements.each_vector(own, guarded(inside, (*slot.nodes, *stored)))
         carried = self._start_at_nothing(1 if strips.strips > 1 else 0)
-        registers = elements.declare(zeroed=False)
+        registers = self.registers.declare(zeroed=False)
         walk: tuple[Node, ...] = (*body.nodes, *registers, *load, *across, *result)
         if self.longest > strips.step:
             index = Index(str(start), start, lowering.ranges[start])
@@ -219,7 +219,7 @@ class ColumnScan:
 
     def _position(self, start: Integer) -> tuple[Define, Guard]:
         """The thread's present element of each column, and when there is one."""
-        ahead = start + thread("y", self.strips.strips, self.lowering) * self.strips.vectors + self.elements.place
+        ahead = start + thread("y", self.strips.strips, self.lowering) * self.strips.vectors + self.registers.place
         name = self.work.along.name
         begin, end = segment_ends(self.work, self.extent, self.lowering)
         if self.work.walk.reverse:
@@ -250,7 +250,7 @@ class ColumnScan:
         """The present column of a group of strips."""
         strips = self.strips
         buffer = () if self.longest <= strips.step else (Mod(FloorDiv(start, integer(strips.step)), integer(2)),)
-        column = () if strips.width == 1 else (self.elements.number.symbol,)
+        column = () if strips.width == 1 else (self.registers.number.symbol,)
         place = (*buffer, *column, group, thread("x", strips.threads, self.lowering))
         return Access(self.shared[names.shared], place, kind)
 
@@ -264,7 +264,7 @@ class ColumnScan:
         group = FloorDiv(thread("y", strips.strips, self.lowering), integer(strips.in_a_warp))
         reached = If(
             Guard((Comparison(other.symbol, "==", group),)),
-            tuple(Assign(values[0], values[1]) for values in self.registers.values()),
+            tuple(Assign(values[0], values[1]) for values in self.running.values()),
         )
         take = [
             Assign(value, joined(n, value, Element.of(self._result_of(n, other.symbol, "load", start))))
@@ -281,7 +281,7 @@ class ColumnScan:
                 [node for n in range(len(elements.names)) for node in self._tell_group(n, group, start)]
             ),
             Barrier(),
-            *(Let(values[0], None, mutable=True) for values in self.registers.values()),
+            *(Let(values[0], None, mutable=True) for values in self.running.values()),
             For(Loop(other, integer(0), integer(strips.groups), unroll=True), (reached, *self._each_column(take))),
             *(self._each_column(join) if strips.in_a_warp > 1 else ()),
         )

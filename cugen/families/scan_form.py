@@ -93,7 +93,7 @@ def find_work(request: Request) -> Work | Refusal:
     ]
     most = min(widths, key=lambda width: width.count)
     count = math.gcd(divisor(to_integer(fast.extent, request.context.symbols), request.context), most.count)
-    if count < most.count:
+    if count < most.count and fast != walked.index:
         most = Width(count, f"the extent of {fast.name} is surely a multiple of {count}, not of more")
     rest = tuple(index for index in order if index not in (fast, walked.index))
     if segments is not None:

@@ -10,6 +10,7 @@ from cugen.families.grid import divides
 from cugen.families.prefix import WARP, Names, above, joined, scan_lanes, warp_results, whole
 from cugen.families.scan_elements import Elements
 from cugen.families.scan_form import Work, segment_ends
+from cugen.families.scan_registers import Registers
 from cugen.plan.ir import (
     Access,
     Array,
@@ -72,10 +73,12 @@ class RowScan:
         self.is_one_step = self.longest <= team.step
         self.blocks = self._blocks()
         self.rows_inside: tuple[Comparison, ...] = ()
-        self.indices = self._indices()
         self.start = self._start()
+        self.indices = self._indices()
         padded = -(-self.longest // team.step) * team.step
-        self.elements = Elements(work, lowering, team.width, team.vectors, padded)
+        is_whole = divides(team.width, self.extent, work.request.context)
+        self.registers = Registers(work, lowering, team.width, team.vectors, None if is_whole else self.extent)
+        self.elements = Elements(work, lowering, self.registers, padded)
 
     def _blocks(self) -> Blocks:
         counts = [to_integer(index.extent, self.lowering.symbols) for index in self.work.rest]
@@ -130,6 +133,11 @@ class RowScan:
             nodes.append(warp)
         return tuple(nodes)
 
+    @property
+    def padded(self) -> Integer:
+        """The extent, rounded up to whole vectors."""
+        return self.extent if self.registers.end is None else ceil_div(self.extent, self.team.width) * self.team.width
+
     # The walk
 
     def parts(self) -> Parts:
@@ -144,15 +152,14 @@ class RowScan:
             buffers = 1 if self.is_one_step else 2
             shared = {n.shared: warp_results(n, self.team.warps, buffers) for n in names}
         first, inside = self._position(start)
-        lowering.symbols[self.work.along.name] = first.index.symbol
-        self.elements.first = first.index.symbol
-        load = self.elements.each_vector(first, self.elements.load(inside))
+        self.registers.begin_at(first.index.symbol)
+        load = self.elements.each_vector(first, self.registers.load(inside))
         if self.team.vectors == 1:
             load = (first, *load)
         partial = self._partial(body, first)
         across = self._across(shared, start)
         result = self._result(body, first, inside)
-        registers = self.elements.declare(zeroed=bool(inside.terms))
+        registers = self.registers.declare(zeroed=bool(inside.terms) or self.registers.end is not None)
         walk: tuple[Node, ...] = (*body.nodes, *load, *partial, *across, *result)
         carried = tuple(self._carried())
         if self.is_one_step:
@@ -183,11 +190,11 @@ class RowScan:
     def _position(self, start: Integer) -> tuple[Define, Guard]:
         """Where the thread's present vector begins, and when it is inside."""
         team, lowering = self.team, self.lowering
-        ahead = start + self.lane.symbol * team.width + self.elements.place * (team.lanes * team.width)
+        ahead = start + self.lane.symbol * team.width + self.registers.place * (team.lanes * team.width)
         if self.warp is not None:
             ahead += self.warp.symbol * (team.vectors * team.lanes * team.width)
         name = self.work.along.name if team.width == 1 else "first"
-        begin, end = segment_ends(self.work, self.extent, lowering)
+        begin, end = segment_ends(self.work, self.padded, lowering)
         if self.work.walk.reverse:
             first = define(name, end - team.width - ahead, lowering)
             guard = Guard((Comparison(first.index.symbol, ">=", begin),))
@@ -237,12 +244,12 @@ class RowScan:
 
     def _set_before(self, names: Names, value: Expr) -> Node:
         if self.team.vectors > 1:
-            return Store(Access(self._before(names), (self.elements.place,), "store"), value)
+            return Store(Access(self._before(names), (self.registers.place,), "store"), value)
         return Assign(Local(names.before, names.scan.dtype), value)
 
     def _get_before(self, names: Names) -> Local:
         if self.team.vectors > 1:
-            return Element.of(Access(self._before(names), (self.elements.place,), "load"))
+            return Element.of(Access(self._before(names), (self.registers.place,), "load"))
         return Local(names.before, names.scan.dtype)
 
     def _across(self, shared: dict[str, Array], start: Integer) -> tuple[Node, ...]:
