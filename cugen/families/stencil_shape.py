@@ -138,20 +138,27 @@ def load_width(request: Request, array: Array, window: Window, along: str) -> in
 
 
 def _rows(request: Request, windows: dict[str, Window], order: tuple[spec.Index, ...], outputs: dict[str, int]) -> int:
-    """4 rows in each thread: fewer where the windows fill the registers, or threads would be too few."""
-    second = order[1].name
-    if not _reach(windows, second):
-        return 1
+    """4 rows in each thread, or 2 in several planes, as an H200 likes it best; more where windows are tall or rows are
+    loaded element by element, fewer where windows fill the registers or threads would be too few."""
+    along, second = order[0].name, order[1].name
     context = request.context
     extents = [bounds(to_integer(index.extent, context.symbols), context.ranges)[1] for index in order]
-    rows = 8 if _reach(windows, second) > 6 and not _reach(windows, order[0].name) else 4
+    height, others = _reach(windows, second), any(_reach(windows, index.name) for index in order[2:])
+    if not height:
+        return 1
+    if _reach(windows, along) or others:
+        rows = 2 if others else 4 if outputs[along] > 1 else 8
+    else:
+        rows = 16 if height >= 24 else 8 if height >= 8 else 4
+    taken = sum(_registers(request, window, {**outputs, second: rows}) for window in windows.values())
     while rows > 1 and (
-        sum(_registers(request, window, {**outputs, second: rows}) for window in windows.values()) > _REGISTERS
+        (_reach(windows, along) and taken > _REGISTERS)
         or rows >= 2 * max(extents[1], 1)
-        or math.prod(extents) < _ENOUGH_THREADS * rows * outputs[order[0].name]
-        or _steps(windows) * rows * outputs[order[0].name] > _UNROLLED
+        or math.prod(extents) < _ENOUGH_THREADS * rows * outputs[along]
+        or _steps(windows) * rows * outputs[along] > _UNROLLED
     ):
         rows //= 2
+        taken = sum(_registers(request, window, {**outputs, second: rows}) for window in windows.values())
     return rows
 
 

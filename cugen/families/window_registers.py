@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, nullcontext
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import cast
 
 from cugen.families.blocks import define
@@ -143,26 +143,39 @@ def _filled(lowering: Lowering, held: Held, origins: Mapping[str, Integer], tree
     return (*nodes, If(inside, chunks, cells))
 
 
+@dataclass
+class _BlockLowering(Lowering):
+    """Names end with the block in which they are defined: `names_of` holds those of each."""
+
+    names_of: dict[Scope, Names] = field(default_factory=dict)
+
+    def define(self, wish: str, definition: Integer, scope: Scope) -> Integer:
+        index = super().define(wish, definition, scope)
+        if self.names_of[scope] is not self.names:
+            self.names_of[scope].allocate(str(index))
+        return index
+
+
 class _Filling:
     """One way through all rows of a box, with names of its own."""
 
     def __init__(self, lowering: Lowering, held: Held, origins: Mapping[str, Integer], start: Integer) -> None:
         own = Names(lowering.names)
-        self.lowering = Lowering(own, lowering.arrays, dict(lowering.symbols), lowering.ranges, lowering.limits)
+        self.lowering = _BlockLowering(own, lowering.arrays, dict(lowering.symbols), lowering.ranges, lowering.limits)
+        self.scope = Scope()
+        self.lowering.names_of[self.scope] = own
         self.held, self.origins, self.start = held, origins, start
         self.loops: dict[str, Index] = {}
 
     def chunks(self, tree: Tree | Columns) -> tuple[Node, ...]:
         """All columns are inside, and rows come in wide accesses."""
-        scope = Scope()
-        self._rows(tree, (), scope, self._chunks_of_row)
-        return tuple(scope.nodes)
+        self._rows(tree, (), self.scope, self._chunks_of_row)
+        return tuple(self.scope.nodes)
 
     def cells(self, tree: Tree | Columns) -> tuple[Node, ...]:
         """Each cell by itself, with what lies outside."""
-        scope = Scope()
-        self._rows(tree, (), scope, self._cells_of_row)
-        return tuple(scope.nodes)
+        self._rows(tree, (), self.scope, self._cells_of_row)
+        return tuple(self.scope.nodes)
 
     def _rows(self, tree: Tree | Columns, row: tuple[Integer, ...], scope: Scope, fill: _Fill) -> None:
         depth = len(self.held.counts) - 1 - len(row)
@@ -174,8 +187,7 @@ class _Filling:
                 self._rows(below, (*row, integer(first)), scope, fill)
                 continue
             index = self._loop(_NAMES[min(depth, len(_NAMES)) - 1], first, end)
-            inner = Scope(scope, frozenset((index.name,)))
-            with self._names_of_a_block():
+            with self._block(scope, index) as inner:
                 self._rows(below, (*row, index.symbol), inner, fill)
             scope.nodes.append(For(Loop(index, integer(first), integer(end), unroll=True), tuple(inner.nodes)))
 
@@ -189,9 +201,10 @@ class _Filling:
         v = self._loop("v", 0, size)
         column = self._loop("column", low, high) if high - low > size else None
         place = integer(low) if column is None else column.symbol
-        with self._names_of_a_block() if column is not None or guard is not None else nullcontext():
+        with nullcontext() if column is None and guard is None else self._block(scope):
             vector = self._vector()
-        source = Access(held.source, _with(subscripts, held.along, self.start + place), "load", size)
+        first = self._begin() + place if column is None else self.start + place
+        source = Access(held.source, _with(subscripts, held.along, first), "load", size)
         put = self._put(row, place + v.symbol, vector.component(v.symbol))
         body: tuple[Node, ...] = (Load(vector, source), For(Loop(v, integer(0), integer(size), unroll=True), (put,)))
         if column is not None:
@@ -211,10 +224,9 @@ class _Filling:
         low, high = columns
         column = self._loop("column", low, high + 1) if low < high else None
         place = integer(low) if column is None else column.symbol
-        inner = scope if column is None else Scope(scope, frozenset((column.name,)))
         held, read = self.held, self._read()
         places = self._places(row, self.start + place)
-        with self._names_of_a_block() if column is not None else nullcontext():
+        with nullcontext(scope) if column is None else self._block(scope, column) as inner:
             subscripts, guard, otherwise = within(self.lowering, read, places, held.source, inner)
             access = Access(held.source, subscripts, "load")
             value: Expr = Element.of(access)
@@ -228,11 +240,12 @@ class _Filling:
             scope.nodes.append(For(loop, tuple(inner.nodes)))
 
     @contextmanager
-    def _names_of_a_block(self) -> Iterator[None]:
-        """Names from here on end with the block that encloses them, and may be given again."""
+    def _block(self, scope: Scope, loop: Index | None = None) -> Iterator[Scope]:
+        """The scope of a block inside `scope`, whose names end with it."""
         outer = self.lowering.names
-        self.lowering.names = Names(outer)
-        yield
+        inner = Scope(scope, frozenset() if loop is None else frozenset((loop.name,)))
+        self.lowering.names = self.lowering.names_of[inner] = Names(outer)
+        yield inner
         self.lowering.names = outer
 
     def _vector(self) -> Vector:
@@ -265,6 +278,11 @@ class _Filling:
             base = axis.scale * self.origins[axis.index] if axis.index is not None else integer(0)
             places.append(base + first + next(rest))
         return tuple(places)
+
+    def _begin(self) -> Integer:
+        """Where the box begins along its rows, without a name for it."""
+        axis = self.held.window.axes[self.held.along]
+        return axis.scale * self.origins[axis.index or ""] + self.held.first[self.held.along]
 
     def _read(self) -> Read:
         """Any cell of the window: what is outside yields zero where no boundary says otherwise, and is never used."""

@@ -1,0 +1,286 @@
+"""Stencils: what is a window and what isn't, how a thread's windows are loaded, and that the results are right."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from cugen.plan import ir
+
+FIVE = "y[i, j] = u[i - 1, j] + u[i + 1, j] + u[i, j - 1] + u[i, j + 1]"
+MODES = ("zero", "clamp", "wrap", "reflect", "{value: -7}")
+
+
+def image(
+    h: int | str,
+    w: int | str,
+    compute: str,
+    *,
+    boundary: str = "clamp",
+    dtype: str = "float32",
+    to: str = "",
+    more: str = "",
+    indices: str = "",
+    schedule: str = "",
+    layout: str = "",
+) -> str:
+    """The spec of a statement over an image u and its result y."""
+    outside = f", boundary: {boundary}" if boundary else ""
+    lines = [f"params: {{H: {h}, W: {w}}}", "arrays:"]
+    lines.append(f"  u: {{shape: [H, W], dtype: {dtype}{outside}{layout}}}")
+    lines.append(f"  y: {{shape: [H, W], dtype: {to or dtype}{layout}}}")
+    lines += [f"  {line}" for line in more.splitlines()]
+    lines += [f"indices: {{{indices}}}"] if indices else []
+    lines += [f"schedule: {{family: stencil, {schedule}}}"] if schedule else []
+    return "\n".join([*lines, "compute: |", *(f"  {line}" for line in compute.splitlines())]) + "\n"
+
+
+def wide_loads(kernel: ir.Kernel) -> set[int]:
+    return {access.width for access in ir.accesses(kernel.body) if access.array.space == "global"}
+
+
+# What is taken, and how
+
+
+def test_a_window_is_held_in_registers_and_filled_by_wide_loads(planned):
+    kernel = planned(image(4096, 4096, FIVE))
+    assert kernel.family == "stencil"
+    (window,) = {a.array.symbol: a.array for a in ir.accesses(kernel.body) if a.array.space == "register"}.values()
+    assert (window.symbol, window.shape) == ("u_window", (6, 12))
+    assert max(wide_loads(kernel)) == 4
+    assert dict(kernel.alignments) == {"u": 16, "y": 16}
+
+
+@pytest.mark.parametrize(
+    ("dtype", "width"), [("float64", 2), ("float32", 4), ("float16", 8), ("uint8", 16), ("int64", 2)]
+)
+def test_a_thread_has_the_neighbours_that_an_access_of_16_bytes_moves(planned, dtype, width):
+    kernel = planned(image(4096, 4096, FIVE, dtype=dtype))
+    assert max(wide_loads(kernel)) == width
+
+
+def test_rows_that_begin_anywhere_are_loaded_element_by_element(planned):
+    kernel = planned(image(4096, 4095, FIVE))
+    assert wide_loads(kernel) == {1}
+    assert kernel.alignments == ()
+
+
+def test_a_pitch_makes_rows_begin_where_wide_loads_may(planned):
+    assert max(wide_loads(planned(image(4096, 4095, FIVE, layout=", pitch: {align: 128}")))) == 4
+
+
+def test_rows_of_a_multiple_are_enough_for_wide_loads(planned):
+    kernel = planned(image("dynamic", "{range: [0, 65536], multiple_of: 4}", FIVE))
+    assert max(wide_loads(kernel)) == 4
+
+
+def test_pooling_loads_whole_vectors_and_stores_what_they_hold(planned):
+    kernel = planned(
+        "arrays:\n  x: {shape: [8, 4096, 4096], dtype: float32}\n  y: {shape: [8, 2048, 2048], dtype: float32}\n"
+        "indices: {r: 2, s: 2}\ncompute: y[b, i, j] = max(x[b, 2 * i + r, 2 * j + s], r, s)\n"
+    )
+    assert kernel.family == "stencil"
+    loads = {a.width for a in ir.accesses(kernel.body) if a.array.symbol == "x"}
+    stores = {a.width for a in ir.accesses(kernel.body) if a.array.symbol == "y"}
+    assert (loads, stores) == ({4}, {2})
+
+
+def test_only_what_the_statement_reads_is_loaded(planned):
+    """The corners of a cross belong to the box of its window, and to no output."""
+    kernel = planned(image(4096, 4096, FIVE, boundary="zero", schedule="rows: 1"))
+    rows = [node for node in ir.walk_nodes(kernel.body) if isinstance(node, ir.Load) and node.access.width == 4]
+    assert len(rows) == 3  # one vector above, a row of them beside, one below
+
+
+def test_few_elements_are_spread_over_more_threads(planned):
+    def rows(height: int) -> int:
+        kernel = planned(image(height, 4096, FIVE))
+        return int(next(a.array.shape[0] for a in ir.accesses(kernel.body) if a.array.symbol == "u_window") - 2)
+
+    assert rows(8192) > rows(256) == 1
+
+
+# What isn't
+
+
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        (image(64, 64, "y[i, j] = 2 * u[i, j]"), "reads nothing that neighbours of the output share"),
+        (image(64, 64, "y[i, j] = u[j, i - 1]"), "what is read of u moves with j, but is no window along its rows"),
+        (image(64, 64, "y[i, j] = u[i - 1, W - 1 - j]"), "what is read of u moves with j, but is no window"),
+        (image(64, 64, "y[i, j] = sum(u[i + r, j + s], r, s)", indices="r: 16, s: 16"), "has 256 points"),
+        (image(64, 64, "y[i, j] = cumsum(u[i, j], j) + u[i, j - 1]"), "has windows, not scans"),
+        (
+            image(64, 64, "y[i, j] = u[i - 1, k[j]]", more="k: {shape: [W], dtype: int32}"),
+            "u is read where other elements say",
+        ),
+    ],
+)
+def test_what_gains_nothing_is_refused(reasons, text, reason):
+    found = [refusal.reason for refusal in reasons("stencil", text)]
+    assert any(reason in one for one in found), found
+
+
+@pytest.mark.parametrize(
+    ("schedule", "key"),
+    [
+        ("vector: 8", "schedule.vector"),
+        ("rows: 3", "schedule.rows"),
+        ("thread: {i: 3}", "schedule.thread.i"),
+        ("block: {r: 4}", "schedule.block.r"),
+        ("step: {r: 2}", "schedule.step"),
+    ],
+)
+def test_a_schedule_that_does_not_fit_is_refused_at_its_key(reasons, schedule, key):
+    text = image(64, 64, "y[i, j] = sum(u[i + r, j], r)", indices="r: 3", schedule=schedule)
+    assert key in {refusal.key for refusal in reasons("stencil", text)}
+
+
+def test_all_of_an_array_that_a_window_moves_over_is_not_staged(reasons):
+    text = image(16, 16, FIVE, boundary="zero, memory: shared")
+    assert {refusal.key for refusal in reasons("stencil", text)} == {"arrays.u.memory"}
+
+
+# Results
+
+
+@pytest.mark.parametrize("boundary", MODES)
+@pytest.mark.parametrize(("h", "w"), [(1, 4), (13, 64), (66, 20)])
+def test_neighbours_beyond_the_edge_are_what_the_boundary_says(prove, boundary, h, w):
+    prove(image(h, w, FIVE, boundary=boundary, schedule="rows: 4"), sanitize=(h, w) == (13, 64))
+
+
+@pytest.mark.parametrize("schedule", ["rows: 2, vector: 4", "vector: 1, rows: 16", "block: {j: 64, i: 4}, rows: 2"])
+def test_every_shape_of_a_thread_gives_the_same(prove, schedule):
+    prove(image(37, 44, FIVE, boundary="reflect", schedule=schedule))
+
+
+@pytest.mark.parametrize(("h", "w"), [(1, 1), (2, 4), (33, 64), (5, 7)])
+def test_reads_that_a_condition_keeps_inside_leave_no_array(prove, h, w):
+    inner = "0 < i and i < H - 1 and 0 < j and j < W - 1"
+    compute = f"y[i, j] = where({inner}, u[i - 1, j] + u[i + 1, j] + u[i, j - 1] + u[i, j + 1], u[i, j])"
+    prove(image(h, w, compute, boundary="", schedule="rows: 4"), sanitize=True)
+
+
+@pytest.mark.parametrize(
+    "compute",
+    [
+        "y[i, j] = u[i, j - 9] + u[i + 3, j + 5] * i + j",
+        "y[i, j] += u[i, j - 1] + u[i, j + 1]",
+        "t[i, j] = u[i, j - 1] + u[i, j + 1]\ny[i, j] = t[i, j] * t[i, j] + u[i, j]",
+        "y[i, j] = u[i, j - 1] + argmax(u[i, j + s], s)",
+        "y[i, j] = sum(u[i + r - 1, j + s] * w[r, s], r, s, where=r <= s) + c[i]",
+        "y[i, j] = max(u[i + 2 * r - 1, j + 3 * s - 2], r, s) - min(u[i + r, j], r)",
+    ],
+)
+def test_statements_of_every_form(prove, compute):
+    more = ""
+    indices = ", ".join(f"{name}: 3" for name in "rs" if f", {name}" in compute)
+    if "w[" in compute:
+        more = "w: {shape: [3, 3], dtype: float32, memory: shared}\nc: {shape: [H], dtype: float32}"
+    prove(image(21, 40, compute, more=more, indices=indices, schedule="rows: 4"))
+
+
+@pytest.mark.parametrize(
+    ("dtype", "to"),
+    [("uint8", "uint8"), ("int8", "int32"), ("bool", "int32"), ("bfloat16", "float32"), ("float16", "float64")],
+)
+def test_narrow_types_are_computed_in_their_own(prove, dtype, to):
+    compute = f"y[i, j] = cast(sum(u[i + r - 1, j + s - 1], r, s), {to})"
+    prove(image(21, 48, compute, dtype=dtype, to=to, indices="r: 3, s: 3", schedule="rows: 4"))
+
+
+@pytest.mark.parametrize("layout", [", pitch: {align: 128}", ", pitch: 43", ", layout: column"])
+def test_every_layout_is_read_along_its_rows(prove, layout):
+    prove(image(21, 40, FIVE, layout=layout, schedule="rows: 4"))
+
+
+@pytest.mark.parametrize("w", ["dynamic", "{range: [0, 4096], multiple_of: 4}"])
+@pytest.mark.parametrize(("h", "width"), [(0, 0), (1, 8), (37, 64), (8, 0)])
+def test_sizes_that_only_the_caller_knows(prove, w, h, width):
+    prove(image("dynamic", w, FIVE, boundary="wrap", schedule="rows: 4"), {"H": h, "W": width})
+
+
+@pytest.mark.parametrize(
+    ("outside", "stride", "window", "subscripts"),
+    [
+        ("", 2, 2, ("2 * i + r", "2 * j + s")),
+        (", boundary: {value: -inf}", 2, 3, ("2 * i + r - 1", "2 * j + s - 1")),
+        (", boundary: clamp", 2, 5, ("3 * i + r - 1", "4 * j + 2 * s - 5")),
+    ],
+)
+def test_pooling_with_strides_and_dilation(prove, outside, stride, window, subscripts):
+    prove(
+        f"params: {{H: 12, W: 24}}\narrays:\n  x: {{shape: [3, H, W], dtype: float32{outside}}}\n"
+        f"  y: {{shape: [3, H // {stride}, W // {stride}], dtype: float32}}\nindices: {{r: {window}, s: {window}}}\n"
+        f"schedule: {{family: stencil, rows: 2}}\n"
+        f"compute: y[b, i, j] = max(x[b, {subscripts[0]}, {subscripts[1]}], r, s)\n"
+    )
+
+
+@pytest.mark.parametrize("boundary", ["zero", "wrap"])
+@pytest.mark.parametrize("shape", [(5, 6, 8), (9, 3, 12), (1, 1, 1)])
+def test_three_dimensions(prove, boundary, shape):
+    x, y, z = shape
+    prove(
+        f"arrays:\n  u: {{shape: [{x}, {y}, {z}], dtype: float32, boundary: {boundary}}}\n"
+        f"  v: {{shape: [{x}, {y}, {z}], dtype: float32}}\nschedule: {{family: stencil, rows: 2}}\n"
+        "compute: v[x, y, z] = u[x - 1, y, z] + u[x + 1, y, z] + u[x, y - 1, z] + u[x, y + 1, z] + u[x, y, z - 1]\n"
+    )
+
+
+@pytest.mark.parametrize(
+    ("order", "taps"), [("b, c, i + r - 1, j + s - 1", "c, r, s"), ("b, i + r - 1, j + s - 1, c", "r, s, c")]
+)
+def test_filters_of_their_own_for_each_channel(prove, order, taps):
+    plain = order.replace(" + r - 1", "").replace(" + s - 1", "")
+    sizes = {"b": 2, "c": 4, "i": 10, "j": 16, "r": 3, "s": 3}
+    shape = ", ".join(str(sizes[name.strip()]) for name in plain.split(","))
+    of_taps = ", ".join(str(sizes[name.strip()]) for name in taps.split(","))
+    prove(
+        f"arrays:\n  x: {{shape: [{shape}], dtype: float32, boundary: zero}}\n"
+        f"  w: {{shape: [{of_taps}], dtype: float32}}\n  y: {{shape: [{shape}], dtype: float32}}\n"
+        f"schedule: {{family: stencil, rows: 2}}\ncompute: y[{plain}] = sum(x[{order}] * w[{taps}], r, s)\n"
+    )
+
+
+def test_one_dimension_whose_last_vector_is_not_full(prove):
+    prove(
+        "arrays:\n  x: {shape: [101], dtype: float32, boundary: wrap}\n  y: {shape: [101], dtype: float32}\n"
+        "  w: {shape: [5], dtype: float32, values: [1, 2, 3, 2, 1]}\ncompute: y[i] = sum(x[i + r - 2] * w[r], r)\n",
+        sanitize=True,
+    )
+
+
+@st.composite
+def stencils(draw) -> str:
+    h, w = draw(st.integers(1, 40)), draw(st.sampled_from([1, 3, 4, 8, 20, 33, 64, 72]))
+    dtype = draw(st.sampled_from(["float32", "float64", "float16", "int32", "uint8"]))
+    terms = []
+    for _ in range(draw(st.integers(1, 5))):
+        i, j = draw(st.integers(-5, 5)), draw(st.integers(-9, 9))
+        terms.append(f"u[i + {i}, j + {j}]".replace("+ -", "- "))
+    r, s = draw(st.integers(1, 5)), draw(st.integers(1, 6))
+    a, b = draw(st.integers(1, 2)), draw(st.integers(1, 3))
+    if draw(st.booleans()):
+        terms.append(f"sum(u[i + {a} * r - {draw(st.integers(0, 4))}, j + {b} * s - {draw(st.integers(0, 7))}], r, s)")
+    vectors = {"float64": [1, 2], "float32": [1, 2, 4], "int32": [1, 2, 4], "float16": [1, 2, 4, 8]}
+    own = [v for v in vectors.get(dtype, [1, 2, 4, 8, 16]) if w % v == 0]
+    return image(
+        h,
+        w,
+        f"y[i, j] = cast({' + '.join(terms)} + u[i, j - 1], {dtype})",
+        dtype=dtype,
+        boundary=draw(st.sampled_from(MODES)).replace("-7", "7"),
+        indices=f"i: H, j: W, r: {r}, s: {s}" if "r" in terms[-1] else "i: H, j: W",
+        schedule=f"rows: {draw(st.sampled_from([1, 2, 4, 8]))}, vector: {draw(st.sampled_from(own))}",
+    )
+
+
+@pytest.mark.slow
+@settings(max_examples=60, deadline=None)
+@given(text=stencils())
+def test_drawn_stencils_agree_with_the_reference(prove, text):
+    prove(text)
