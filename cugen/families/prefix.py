@@ -7,6 +7,7 @@ a thread, lanes by doubling distances, then warps one after another.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from cugen.plan.ir import Array, Assign, For, Index, Let, Loop, Node, Shuffled
@@ -68,19 +69,20 @@ def joined(names: Names, earlier: Expr, later: Expr) -> Expr:
     return combine(names.scan.kind, earlier, later)
 
 
-def scan_lanes(names: Names, lane: str, lanes: int, apart: int, lowering: Lowering) -> tuple[Node, ...]:
-    """Lets `own` hold what the own and all lanes below combine to, in each segment of so many lanes, and `lower` what
-    those below do (the first has its own value); `apart` is from one lane to the next that counts."""
+def scan_lanes(scans: Sequence[Names], lane: str, lanes: int, apart: int, lowering: Lowering) -> tuple[Node, ...]:
+    """Lets `own` of each scan hold what the own and all lanes below combine to, in each segment of so many lanes, and
+    `lower` what those below do (the first has its own value); `apart` is from one lane to the next that counts."""
     trips = (lanes // apart - 1).bit_length()
     reach = Index(lowering.names.allocate("reach"), integer(0), (0, lanes - 1))
     lowering.ranges[reach.symbol] = reach.range
     far_enough = Op("ge", (Local(lane, INT64), Local(reach.name, INT64)), BOOL)
-    step = (
-        _lower(names, reach.symbol, lanes),
-        Assign(names.own, Select(far_enough, joined(names, names.lower, names.own), names.own, names.own.dtype)),
-    )
+    steps: list[Node] = []
+    for names in scans:
+        taken = Select(far_enough, joined(names, names.lower, names.own), names.own, names.own.dtype)
+        steps += [_lower(names, reach.symbol, lanes), Assign(names.own, taken)]
     loop = Loop(reach, integer(0), integer(trips), unroll=True, doubles=apart)
-    return (Let(names.lower, None, mutable=True), For(loop, step), _lower(names, apart, lanes))
+    declared = tuple(Let(names.lower, None, mutable=True) for names in scans)
+    return (*declared, For(loop, tuple(steps)), *(_lower(names, apart, lanes) for names in scans))
 
 
 def whole(names: Names, lanes: int) -> Shuffled:

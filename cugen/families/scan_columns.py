@@ -11,13 +11,14 @@ from cugen.families.blocks import define, lay_blocks, limit, thread
 from cugen.families.grid import divides
 from cugen.families.prefix import WARP, Names, above, joined, scan_lanes
 from cugen.families.scan_elements import Elements
-from cugen.families.scan_form import Work, segment_ends
+from cugen.families.scan_form import Work, ends_with_step, segment_ends
 from cugen.families.scan_registers import Registers, guarded
 from cugen.plan.ir import (
     Access,
     Array,
     Assign,
     Barrier,
+    Comment,
     Comparison,
     Declare,
     Define,
@@ -193,6 +194,8 @@ class ColumnScan:
         slot = Scope(body, frozenset((self.work.along.name,)), certain=not inside.terms)
         stored = elements.store_results(slot, self._columns(0), Guard(()))
         result = elements.each_vector(own, guarded(inside, (*slot.nodes, *stored)))
+        if strips.strips > 1:
+            result = (Comment("The running values, element by element."), *result)
         carried = self._start_at_nothing(1 if strips.strips > 1 else 0)
         registers = self.registers.declare(zeroed=False)
         walk: tuple[Node, ...] = (*body.nodes, *registers, *load, *across, *result)
@@ -228,9 +231,7 @@ class ColumnScan:
         else:
             own = define(name, begin + ahead, self.lowering)
             guard = Guard((Comparison(own.index.symbol, "<", self.extent),))
-        if divides(self.strips.step, self.walked, self.work.request.context) and divides(
-            int(self.walked) if self.work.segments else 1, self.extent, self.work.request.context
-        ):
+        if ends_with_step(self.work, self.extent, self.strips.step, self.lowering):
             guard = Guard(())
         return own, self.lowering.needed(guard)
 
@@ -275,31 +276,30 @@ class ColumnScan:
             for n, value, own in zip(elements.names, self._columns(0), self._columns(2), strict=True)
         ]
         return (
+            Comment("What each strip combines to, and what the strips in front of it do."),
             *self._start_at_nothing(2),
             *elements.each_vector(own, guarded(inside, (*slot.nodes, *partial))),
-            *self._each_column(
-                [node for n in range(len(elements.names)) for node in self._tell_group(n, group, start)]
-            ),
+            *self._each_column(tuple(self._tell_groups(group, start))),
             Barrier(),
             *(Let(values[0], None, mutable=True) for values in self.running.values()),
             For(Loop(other, integer(0), integer(strips.groups), unroll=True), (reached, *self._each_column(take))),
             *(self._each_column(join) if strips.in_a_warp > 1 else ()),
         )
 
-    def _tell_group(self, number: int, group: Integer, start: Integer) -> Iterator[Node]:
+    def _tell_groups(self, group: Integer, start: Integer) -> Iterator[Node]:
         """Strips of a warp combine by shuffles; the last one tells the other groups. Afterwards a strip's own value is
         what those before it in the warp combine to."""
-        strips, names = self.strips, self.elements.names[number]
-        own = self._columns(2)[number]
-        result = self._result_of(names, group, "store", start)
+        strips, names, own = self.strips, self.elements.names, self._columns(2)
+        results = [self._result_of(n, group, "store", start) for n in names]
         if strips.in_a_warp == 1:
-            yield Store(result, own)
+            yield from (Store(result, value) for result, value in zip(results, own, strict=True))
             return
         apart, lanes = strips.threads, strips.threads * strips.in_a_warp
-        local = replace(names, own=Local(names.before, own.dtype))
-        yield Let(local.own, own, mutable=True)
-        yield from scan_lanes(local, self.lane.name, lanes, apart, self.lowering)
-        nothing = identity(names.scan.kind, names.scan.dtype)
-        yield Assign(own, above(self.lane.name, apart, names.lower, nothing))
+        scans = [replace(n, own=Local(n.before, n.scan.dtype)) for n in names]
+        yield from (Let(scan.own, value, mutable=True) for scan, value in zip(scans, own, strict=True))
+        yield from scan_lanes(scans, self.lane.name, lanes, apart, self.lowering)
+        for scan, value in zip(scans, own, strict=True):
+            nothing = identity(scan.scan.kind, scan.scan.dtype)
+            yield Assign(value, above(self.lane.name, apart, scan.lower, nothing))
         last = Guard((Comparison(self.lane.symbol, ">=", integer(lanes - apart)),))
-        yield If(last, (Store(result, local.own),))
+        yield If(last, tuple(Store(result, scan.own) for result, scan in zip(results, scans, strict=True)))

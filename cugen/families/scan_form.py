@@ -13,7 +13,7 @@ from cugen.families.scans import Walk, recognise
 from cugen.families.vectors import Width, divisor, is_contiguous, widest
 from cugen.plan.lowering import Lowering
 from cugen.plan.subscripts import to_integer
-from cugen.plan.symbols import Integer, Minimum, integer
+from cugen.plan.symbols import Integer, Minimum, bounds, integer
 from cugen.spec import expressions as spec
 from cugen.spec.expressions import Const, Expr, IndexValue, Read, Reduce, Scan, free_indices, walk
 from cugen.spec.model import Statement
@@ -108,6 +108,14 @@ def segment_ends(work: Work, extent: Integer, lowering: Lowering) -> tuple[Integ
     begin = lowering.symbols[work.segments.index] * work.segments.length
     end = begin + work.segments.length
     return begin, end if divides(work.segments.length, extent, work.request.context) else Minimum(end, extent)
+
+
+def ends_with_step(work: Work, extent: Integer, step: int, lowering: Lowering) -> bool:
+    """Whether what is walked surely is whole steps, and at least one where no loop asks."""
+    context = work.request.context
+    if work.segments is not None:
+        return work.segments.length % step == 0 and divides(work.segments.length, extent, context)
+    return bounds(extent, lowering.ranges)[1] > step and divides(step, extent, context)
 
 
 def _is_stored(request: Request, statement: Statement) -> bool:

@@ -9,13 +9,14 @@ from cugen.families.blocks import Blocks, define, lay_blocks, limit, thread
 from cugen.families.grid import divides
 from cugen.families.prefix import WARP, Names, above, joined, scan_lanes, warp_results, whole
 from cugen.families.scan_elements import Elements
-from cugen.families.scan_form import Work, segment_ends
+from cugen.families.scan_form import Work, ends_with_step, segment_ends
 from cugen.families.scan_registers import Registers
 from cugen.plan.ir import (
     Access,
     Array,
     Assign,
     Barrier,
+    Comment,
     Comparison,
     Declare,
     Define,
@@ -201,9 +202,7 @@ class RowScan:
         else:
             first = define(name, begin + ahead, lowering)
             guard = Guard((Comparison(first.index.symbol, "<", self.extent),))
-        if divides(team.step, self.walked, self.work.request.context) and divides(
-            int(self.walked) if self.work.segments else 1, self.extent, self.work.request.context
-        ):
+        if ends_with_step(self.work, self.extent, team.step, lowering):
             guard = Guard(())
         return first, lowering.needed(guard)
 
@@ -221,11 +220,12 @@ class RowScan:
         names, lanes = self.elements.names, self.team.lanes
         nodes: list[Node] = [Let(n.own, identity(n.scan.kind, n.scan.dtype), mutable=True) for n in names]
         nodes += self.elements.combine(body, [n.own for n in names])
+        if lanes > 1:
+            nodes += scan_lanes(names, self.lane.name, lanes, 1, self.lowering)
         for n in names:
             if lanes == 1:
                 nodes += [self._set_before(n, n.warp), Assign(n.warp, joined(n, n.warp, n.own))]
                 continue
-            nodes += scan_lanes(n, self.lane.name, lanes, 1, self.lowering)
             nodes.append(self._set_before(n, above(self.lane.name, 1, joined(n, n.warp, n.lower), n.warp)))
             nodes.append(Assign(n.warp, joined(n, n.warp, whole(n, lanes))))
         declared: list[Node] = []
@@ -236,7 +236,12 @@ class RowScan:
                 declared.append(Let(Local(n.before, n.scan.dtype), None, mutable=True))
             if self.warp is not None:
                 declared.append(Let(n.warp, identity(n.scan.kind, n.scan.dtype), mutable=True))
-        return (*declared, *self.elements.each_vector(first, nodes))
+        what = (
+            "What comes before each vector in the stretch of its warp."
+            if self.warp
+            else "What comes before each vector."
+        )
+        return (Comment(f"What comes before each vector{where}."), *declared, *self.elements.each_vector(first, nodes))
 
     def _before(self, names: Names) -> Array:
         shape = (integer(self.team.vectors),)
@@ -273,6 +278,7 @@ class RowScan:
             for n in names
         )
         return (
+            Comment("What the warps in front combine to."),
             If(Guard((Comparison(self.lane.symbol, "==", integer(0)),)), mine),
             Barrier(),
             *before,
@@ -291,4 +297,5 @@ class RowScan:
         )
         inside = Guard((*self.rows_inside, *inside.terms))
         stored = self.elements.store_results(body, [n.running for n in self.elements.names], inside)
-        return self.elements.each_vector(first, (*start, *stored))
+        nodes = self.elements.each_vector(first, (*start, *stored))
+        return (Comment("The running values, element by element."), *nodes)
