@@ -236,11 +236,7 @@ class RowScan:
                 declared.append(Let(Local(n.before, n.scan.dtype), None, mutable=True))
             if self.warp is not None:
                 declared.append(Let(n.warp, identity(n.scan.kind, n.scan.dtype), mutable=True))
-        what = (
-            "What comes before each vector in the stretch of its warp."
-            if self.warp
-            else "What comes before each vector."
-        )
+        where = "" if self.warp is None else " in the stretch of its warp"
         return (Comment(f"What comes before each vector{where}."), *declared, *self.elements.each_vector(first, nodes))
 
     def _before(self, names: Names) -> Array:
