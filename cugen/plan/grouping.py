@@ -40,8 +40,9 @@ Takes = Callable[[tuple[Statement, ...], tuple[str, ...]], bool]
 def group_statements(spec: Spec, takes: Takes | None = None) -> Grouping:
     """The statements in order, cut into kernels.
 
-    `takes` says whether statements over unlike indices, such as rows and the elements of rows, make one kernel where
-    the temporaries named beside them are stored; the longest run of those that do becomes a group."""
+    `takes` says whether statements over unlike indices, such as rows and the elements of rows, or of which one reads
+    neighbours of what another makes, are one kernel where the temporaries named beside them are stored; the longest run
+    of those that are becomes a group."""
     statements, notes = _recompute(spec)
     groups: list[list[Statement]] = []
     mixed: dict[int, None] = {}  # the groups that nothing joins
@@ -85,7 +86,7 @@ def _longest_run(spec: Spec, statements: list[Statement], first: int, takes: Tak
         run, later = tuple(statements[first : first + count]), statements[first + count :]
         if not any(isinstance(node, Reduce) for s in run for node in walk(s.value)):
             return 0
-        if all(_aligned(s, run[0]) for s in run[1:]):
+        if _join(run):
             continue
         stored = tuple(
             array.name
@@ -96,6 +97,17 @@ def _longest_run(spec: Spec, statements: list[Statement], first: int, takes: Tak
         if takes(run, stored):
             return count
     return 0
+
+
+def _join(run: tuple[Statement, ...]) -> bool:
+    """Whether all of the statements share a kernel as they are, over the indices of the first."""
+    group = [run[0]]
+    for statement in run[1:]:
+        aligned = _aligned(statement, run[0])
+        if aligned is None or not _may_join(aligned, group):
+            return False
+        group.append(aligned)
+    return True
 
 
 def _is_related(statements: list[Statement], first: int, last: int) -> bool:
