@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib
 import linecache
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from types import ModuleType
 from typing import Any, Protocol
 
@@ -124,15 +125,27 @@ class TorchLibrary:
         return getattr(self._torch, {"float8_e4m3": "float8_e4m3fn"}.get(name, name))
 
 
+@dataclass(frozen=True)
+class _Stream:
+    """A stream by its handle, as the protocol of CUDA's Python libraries has it."""
+
+    handle: int
+
+    def __cuda_stream__(self) -> tuple[int, int]:
+        return 0, self.handle
+
+
 class CupyLibrary:
     name = "cupy"
 
     def __init__(self, stream: int) -> None:
         self._cupy = cupy = _imported("cupy")
+        if not hasattr(cupy.cuda.Stream, "from_external"):
+            raise Absent(f"CuPy {cupy.__version__} can't use the stream of others; 14 and later can")
         _imported("cupyx.scipy.special")
         self.version = str(cupy.__version__)
         self.dialect: Dialect = NumPy("cupy")
-        self._stream = cupy.cuda.ExternalStream(stream)
+        self._stream = cupy.cuda.Stream.from_external(_Stream(stream))
 
     def array(self, given: DeviceArray) -> Any:
         if given.dtype.startswith(("bfloat", "float8")):

@@ -166,3 +166,20 @@ def test_what_the_gpu_does_not_hold_twice_is_refused(fake: Any) -> None:
     (spec,) = load_text(UPDATE.replace("N: 40", "N: 400000"))
     with pytest.raises(MemoryError, match="two sets of update's arrays"):
         sets_of(spec, fake)
+
+
+def test_where_one_element_costs_much_the_last_is_looked_at(fake: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    text = """\
+cugen: 1
+kernel: running
+params: {N: 5000}
+arrays:
+  x: {shape: [N], dtype: int32}
+  y: {shape: [N], dtype: int32}
+compute: y[i] = cumsum(x[i], i)
+"""
+    monkeypatch.setattr("cugen.bench.check._OPERATIONS", 1000)
+    bench = Bench(fake, text)
+    assert bench.check().checked == "sample of 1"
+    bench.view("y")[-1] += 1
+    assert not bench.check().passed

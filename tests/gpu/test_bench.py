@@ -73,7 +73,7 @@ def test_random_contents_lie_in_their_span_and_differ(opened: Session) -> None:
 def test_counts_on_the_device_are_right(opened: Session) -> None:
     address = opened.allocate(10_000)
     opened.set_bytes(address, 5, 10_000)
-    opened.set_bytes(address + 77, 6, 3)
+    opened.set_bytes(address + 78, 6, 3)
     assert opened.count_equal(address, 10_000, 1, 6) == 3
     assert opened.count_equal(address, 2500, 4, 0x05050505) == 2500 - 2
     assert opened.count_different(address, address + 5000, 5000) == 3
