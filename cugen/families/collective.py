@@ -26,16 +26,19 @@ from cugen.plan.ir import (
     Comparison,
     Declare,
     Element,
+    For,
     Guard,
     If,
+    Index,
     Let,
+    Loop,
     Node,
     Shuffled,
     Store,
 )
 from cugen.plan.lowering import Lowering
 from cugen.plan.reductions import combine, identity
-from cugen.plan.symbols import FloorDiv, Integer, Mod, integer
+from cugen.plan.symbols import FloorDiv, Integer, Mod, integer, symbol
 from cugen.spec.expressions import Const, Expr, Local, Op
 from cugen.spec.types import BOOL, INT64
 
@@ -63,7 +66,7 @@ class Team:
 @dataclass(frozen=True, slots=True)
 class Running:
     """A thread's share of a reduction: the mutable local `value`, and for argmax and argmin, where `value` is the place
-    (-1 for none), the element there as `extreme`."""
+    (-1 for none), the element there as `extreme`: what max and min would yield."""
 
     kind: str
     value: Local
@@ -79,6 +82,11 @@ def first_values(run: Running) -> tuple[Node, ...]:
     return tuple(Let(local, start, mutable=True) for local, start in zip(run.locals, _identities(run), strict=True))
 
 
+def start_again(run: Running) -> tuple[Node, ...]:
+    """The same for locals that are declared."""
+    return tuple(Assign(local, start) for local, start in zip(run.locals, _identities(run), strict=True))
+
+
 def combine_team(
     team: Team, runs: Sequence[Running], lowering: Lowering, *, everywhere: bool, again: bool = False
 ) -> tuple[Node, ...]:
@@ -88,10 +96,9 @@ def combine_team(
     before any other barrier of the block, so one closes them.
     """
     others = [_others(run, lowering) for run in runs]
-    declared = tuple(Let(local, None, mutable=True) for pair in others for local in pair)
-    lanes = tuple(_butterfly(min(team.threads, WARP), runs, others))
+    lanes = _butterfly(min(team.threads, WARP), runs, others, lowering)
     if team.warps == 1:
-        return (*declared, *lanes)
+        return lanes
     shared = [[_results(local, team, lowering) for local in run.locals] for run in runs]
     lane, warp = Mod(team.lane, integer(WARP)), FloorDiv(team.lane, integer(WARP))
     mine = tuple(
@@ -101,11 +108,10 @@ def combine_team(
     )
     gathered = (
         *(node for run, arrays in zip(runs, shared, strict=True) for node in _gather(run, arrays, team, lane)),
-        *_butterfly(1 << (team.warps - 1).bit_length(), runs, others),
+        *_butterfly(1 << (team.warps - 1).bit_length(), runs, others, lowering),
     )
     in_first = Guard((Comparison(team.lane, "<", integer(WARP)),))
     return (
-        *declared,
         *lanes,
         *(Declare(array) for arrays in shared for array in arrays),
         If(Guard((Comparison(lane, "==", integer(0)),)), mine),
@@ -127,7 +133,7 @@ def merge(run: Running, others: Sequence[Expr]) -> tuple[Node, ...]:
 def _identities(run: Running) -> tuple[Const, ...]:
     if run.extreme is None:
         return (identity(run.kind, run.value.dtype),)
-    return Const(-1, INT64), Const(0, run.extreme.dtype)
+    return Const(-1, INT64), identity(run.kind.removeprefix("arg"), run.extreme.dtype)
 
 
 def _others(run: Running, lowering: Lowering) -> tuple[Local, ...]:
@@ -137,18 +143,33 @@ def _others(run: Running, lowering: Lowering) -> tuple[Local, ...]:
     return tuple(Local(lowering.names.allocate(f"other_{local.name}"), local.dtype) for local in run.locals)
 
 
-def _butterfly(lanes: int, runs: Sequence[Running], others: Sequence[tuple[Local, ...]]) -> Iterator[Node]:
-    distance = lanes // 2
-    while distance:
-        for run, names in zip(runs, others, strict=True):
-            shuffled = [Shuffled(local.name, local.dtype, distance) for local in run.locals]
-            yield from (Assign(name, value) for name, value in zip(names, shuffled, strict=False))
-            if run.kind in ("any", "all"):
-                # C may skip the right side of `||` and `&&`; all lanes take part in a shuffle.
-                yield Assign(run.value, combine(run.kind, shuffled[0], run.value))
-            else:
-                yield from merge(run, names or shuffled)
-        distance //= 2
+def _butterfly(
+    lanes: int, runs: Sequence[Running], others: Sequence[tuple[Local, ...]], lowering: Lowering
+) -> tuple[Node, ...]:
+    """Lanes exchange values with ever nearer ones: afterwards each has taken in all others."""
+    if lanes == 1:
+        return ()
+    distance = _lanes_index(lowering)
+    body: list[Node] = []
+    for run, names in zip(runs, others, strict=True):
+        shuffled = [Shuffled(local.name, local.dtype, distance.symbol) for local in run.locals]
+        body += [Let(name, value) for name, value in zip(names, shuffled, strict=False)]
+        if run.kind in ("any", "all"):
+            # C may skip the right side of `||` and `&&`; all lanes take part in a shuffle.
+            body.append(Assign(run.value, combine(run.kind, shuffled[0], run.value)))
+        else:
+            body += merge(run, names or shuffled)
+    trips = integer(lanes.bit_length() - 1)
+    return (For(Loop(distance, integer(0), trips, unroll=True, halves=lanes // 2), tuple(body)),)
+
+
+def _lanes_index(lowering: Lowering) -> Index:
+    """How far apart lanes are that exchange values; loops side by side share the name."""
+    values = (0, WARP - 1)
+    name = lowering.loops.get(("lanes", values)) or lowering.names.allocate("lanes")
+    lowering.loops["lanes", values] = name
+    lowering.ranges[symbol(name)] = values
+    return Index(name, integer(0), values)
 
 
 def _results(local: Local, team: Team, lowering: Lowering) -> Array:

@@ -1,169 +1,217 @@
-"""Recognises out[rows] = f(one reduction of elements that lie side by side) and names the parts of it."""
+"""Recognises reductions whose elements go into one result each, in their plainest form."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 
-import sympy
-
 from cugen.families.base import Refusal, Request
-from cugen.families.grid import fastest_first
-from cugen.families.vectors import is_contiguous
+from cugen.families.merging import Plain, merged
+from cugen.families.rebuilding import NotInStages, collected, with_common_indices
+from cugen.families.vectors import divisor
 from cugen.plan.ir import Array
-from cugen.plan.subscripts import to_integer
-from cugen.plan.substitution import substitute
-from cugen.plan.symbols import Integer, integer
+from cugen.plan.subscripts import NotAnInteger, to_integer
+from cugen.plan.symbols import Integer, bounds, symbol
 from cugen.spec import expressions as spec
-from cugen.spec.expressions import Const, Expr, IndexValue, Op, Read, Reduce, Scan, free_indices, walk
-from cugen.spec.types import INT64
+from cugen.spec.expressions import Const, Expr, IndexValue, Read, Reduce, free_indices, walk
+from cugen.spec.model import Statement
 
-_KINDS = ("sum", "prod", "max", "min", "any", "all")
-_IN_MEMORY = ("global", "readonly")  # where it matters that lanes read neighbours
+IN_MEMORY = ("global", "readonly")  # where it matters that lanes read neighbours
+
+
+@dataclass(frozen=True, slots=True)
+class Stage:
+    """Reductions over the same indices, the fastest last; `reads` are those that move with them."""
+
+    indices: tuple[spec.Index, ...]
+    reductions: tuple[Reduce, ...]
+    reads: tuple[Read, ...]
+
+    @property
+    def fastest(self) -> spec.Index:
+        return self.indices[-1]
 
 
 @dataclass(frozen=True, slots=True)
 class Reduction:
-    """`walked` is the one index that threads step along: the body of `whole` and `arrays` are over it, also where the
-    spec reduces over several indices that are one range of memory. `rows` are the output's indices, fastest first."""
+    """What a group computes over as few indices as memory allows: `kept` are the output's, the fastest first, `stages`
+    the reductions, in an order in which each needs only results of those before it.
 
-    request: Request  # its statements hold `whole`
-    whole: Reduce
-    walked: spec.Index
+    `along` is the index whose neighbours are neighbours in memory where that one is kept: then threads take columns.
+    Where it is empty, each stage's fastest index is that."""
+
+    request: Request  # its statements hold the reductions of the stages
     arrays: Mapping[str, Array]
-    rows: tuple[spec.Index, ...]
+    origins: Mapping[str, tuple[spec.Index, ...]]  # what each index that stands for several was merged from
+    kept: tuple[spec.Index, ...]
+    stages: tuple[Stage, ...]
+    along: str
+
+    def extent(self, index: spec.Index) -> Integer:
+        return to_integer(index.extent, self.request.context.symbols)
+
+    def most(self, index: spec.Index) -> int:
+        """The greatest extent that the index can have."""
+        return bounds(self.extent(index), dict(self.request.context.ranges))[1]
 
 
 def recognise(request: Request) -> Reduction | Refusal:
-    """The reduction that the group's statements share, or why it can't be spread over threads."""
+    """The reductions that the group's statements hold, or why they can't be spread over threads."""
     statements = request.group.statements
-    found = {n: None for s in statements for n in walk(s.value) if isinstance(n, Reduce | Scan)}
-    if len(found) != 1 or not any(node in found for node in walk(statements[0].value)):
-        return Refusal(f"takes one reduction, in the first statement; there are {len(found)}")
-    (reduction,) = found
-    if not isinstance(reduction, Reduce) or reduction.kind not in _KINDS:
-        return Refusal(f"takes {', '.join(_KINDS)}, and this is {_article(reduction)}")
+    try:
+        if not collected(statements):
+            return Refusal("takes reductions, and there are none")
+    except NotInStages as error:
+        return Refusal(str(error))
+    refusal = _form_refusal(statements)
+    if refusal is not None:
+        return refusal
+    return _oriented(request, merged(with_common_indices(statements, request.context), request.context))
+
+
+def _form_refusal(statements: tuple[Statement, ...]) -> Refusal | None:
+    written = [statement.target for statement in statements]
     for statement in statements:
         if not all(isinstance(sub, IndexValue | Const) for sub in statement.subscripts):
             return Refusal(f"writes {statement.target} at bare indices only")
-    written = [statement.target for statement in statements]
-    inside = dict.fromkeys(_reads(reduction))
-    names = {index.name for index in reduction.indices}
-    for read in inside:
+    for read in _reads_inside(statements):
         if read.array in written:
             return Refusal(f"{read.array} is read inside the reduction and written: threads would see both")
-        if read.boundary is not None or not all(_is_plain(sub) for sub in read.subscripts):
+    return None
+
+
+def _reads_inside(statements: tuple[Statement, ...]) -> Iterator[Read]:
+    for statement in statements:
+        for reduction in (node for node in walk(statement.value) if isinstance(node, Reduce)):
+            yield from (node for node in walk(reduction) if isinstance(node, Read))
+
+
+def _oriented(request: Request, plain: Plain) -> Reduction | Refusal:
+    """The stages with their indices in the order of memory, all in rows or all in columns."""
+    kept = _fastest_first(plain)
+    names = [index.name for index in kept]
+    stages: list[Stage] = []
+    columns: list[str] = []
+    for reductions in collected(plain.statements):
+        stage = _stage(request, plain, names, reductions)
+        if isinstance(stage, Refusal):
+            return stage
+        stages.append(stage[0])
+        columns.append(stage[1])
+    if len(set(columns)) > 1:
+        return Refusal("takes reductions along rows or along columns, not both in one launch")
+    along = columns[0]
+    if along:
+        kept = (*(i for i in kept if i.name == along), *(i for i in kept if i.name != along))
+    group = replace(request.group, statements=plain.statements)
+    return Reduction(replace(request, group=group), plain.arrays, plain.origins, kept, tuple(stages), along)
+
+
+def _stage(
+    request: Request, plain: Plain, kept: list[str], reductions: tuple[Reduce, ...]
+) -> tuple[Stage, str] | Refusal:
+    """One stage, and the kept index along which its elements are neighbours, empty where it's a reduced one."""
+    indices = reductions[0].indices
+    own = {index.name for index in indices}
+    inside = {node: None for r in reductions for node in _own_nodes(r) if isinstance(node, Read)}
+    moving = tuple(read for read in inside if free_indices(read) & own)
+    for read in moving:
+        if not _is_plain(read, own, indices, kept, request):
             return Refusal(f"reads at bare indices only; {read.array} is read beside them")
-    moving = tuple(read for read in inside if free_indices(read) & names)
-    rows = fastest_first(request)
-    own = {index.name for index in rows}
-    if not any(own <= free_indices(read) for read in moving):
+    if not moving:
+        return Refusal("reduces elements of memory; here all come from indices")
+    largest = max(moving, key=lambda read: len(free_indices(read) & {*own, *kept}))
+    if not set(kept) <= free_indices(largest):
         return Refusal("reads each element for one result; here several results share all that they read")
-    outside = [n for s in statements for n in _outside(s.value, reduction) if isinstance(n, Read)]
-    if len(reduction.indices) > 1:
-        return _flattened(request, reduction, moving, rows, {read.array for read in outside})
-    (walked,) = reduction.indices
+    steps = _steps(largest, plain, {*own, *kept})
+    fastest = _smallest(steps, request)
+    if fastest is None:
+        return Refusal(f"which elements of {largest.array} are neighbours depends on params")
+    size = len(free_indices(largest) & {*own, *kept})
     for read in moving:
-        array = request.context.arrays[read.array]
-        if array.space in _IN_MEMORY and not is_contiguous(array, read.subscripts, walked.name):
-            return Refusal(f"neighbours along {walked.name} are no neighbours in {read.array}")
-    return Reduction(request, reduction, walked, request.context.arrays, rows)
+        if len(free_indices(read) & {*own, *kept}) < size or plain.arrays[read.array].space not in IN_MEMORY:
+            continue
+        if _smallest(_steps(read, plain, {*own, *kept}), request) != fastest:
+            return Refusal(f"neighbours along {fastest} are no neighbours in {read.array}")
+    order = tuple(sorted(indices, key=lambda index: _slowness(index, steps, fastest, request)))
+    return Stage(order, reductions, moving), "" if fastest in own else fastest
 
 
-def _flattened(
-    request: Request, reduction: Reduce, moving: tuple[Read, ...], rows: tuple[spec.Index, ...], kept: set[str]
-) -> Reduction | Refusal:
-    """The reduction over one index that counts the elements of all its indices."""
-    names = [index.name for index in reduction.indices]
-    several = f"walks along one range of memory; {', '.join(names)} are several in"
-    taken = {index.name for index in (*rows, *reduction.indices)}
-    flat = "element" if "element" not in taken else "element_"
-    arrays = dict(request.context.arrays)
-    order: list[str] = []
-    chains: dict[str, list[int]] = {}
-    for read in moving:
-        array = request.context.arrays[read.array]
-        chain = _dense_dimensions(request, array, read, reduction)
-        if chain is None or read.array in kept:
-            return Refusal(f"{several} {read.array}")
-        ours = [sub.name for sub in (read.subscripts[d] for d in chain) if isinstance(sub, IndexValue)]
-        order = order or ours
-        if ours != order or chains.setdefault(read.array, chain) != chain:
-            return Refusal(f"{several} {read.array}")
-        count = sympy.Mul(*(array.shape[d] for d in chain))
-        arrays[read.array] = replace(
-            array,
-            shape=(*_rest(array.shape, chain), count),
-            strides=(*_rest(array.strides, chain), integer(1)),
-        )
-
-    def on_read(read: Read) -> Expr | None:
-        if read not in moving:
-            return None
-        rest = tuple(sub for sub in read.subscripts if not (isinstance(sub, IndexValue) and sub.name in names))
-        return replace(read, subscripts=(*rest, IndexValue(flat)))
-
-    def over_elements(expr: Expr) -> Expr:
-        return substitute(expr, {}, on_read)
-
-    body = over_elements(reduction.body)
-    where = None if reduction.where is None else over_elements(reduction.where)
-    used = free_indices(body) | (free_indices(where) if where is not None else frozenset())
-    if used & set(names):
-        return Refusal(f"counts elements, and the reduction asks where they are along {', '.join(names)}")
-    total: Expr = reduction.indices[0].extent
-    for index in reduction.indices[1:]:
-        total = Op("mul", (total, index.extent), INT64)
-    statements = tuple(replace(s, value=over_elements(s.value)) for s in request.group.statements)
-    flat_request = replace(request, group=replace(request.group, statements=statements))
-    whole = replace(reduction, body=body, where=where)
-    return Reduction(flat_request, whole, spec.Index(flat, total), arrays, rows)
+def _own_nodes(reduction: Reduce) -> Iterator[Expr]:
+    """All nodes of the terms and conditions, those of reductions inside left out."""
+    open_: list[Expr] = list(spec.children(reduction))
+    while open_:
+        expr = open_.pop(0)
+        if not isinstance(expr, Reduce):
+            yield expr
+            open_ += spec.children(expr)
 
 
-def _dense_dimensions(request: Request, array: Array, read: Read, reduction: Reduce) -> list[int] | None:
-    """The dimensions of the reduction's indices, fastest first, where together they are one range of memory."""
-    extents = {index.name: to_integer(index.extent, request.context.symbols) for index in reduction.indices}
-    found = {
-        dimension: extents[sub.name]
-        for dimension, sub in enumerate(read.subscripts)
-        if isinstance(sub, IndexValue) and sub.name in extents
-    }
-    if not array.flat or len(found) != len(extents) or not extents.keys() <= free_indices(read):
-        return None
-    chain: list[int] = []
-    expected: Integer = integer(1)
-    while len(chain) < len(found):
-        fitting = [d for d in found if d not in chain and (array.strides[d] - expected).expand() == 0]
-        if not fitting or (array.shape[fitting[0]] - found[fitting[0]]).expand() != 0:
-            return None
-        chain.append(fitting[0])
-        expected = expected * array.shape[fitting[0]]
-    return chain
+def _is_plain(read: Read, own: set[str], indices: tuple[spec.Index, ...], kept: list[str], request: Request) -> bool:
+    """Whether the reduced indices occur bare, or next to what moves whole stretches of them; the others anyhow."""
+    if read.boundary is not None:
+        return False
+    symbols = {**request.context.symbols, **{name: symbol(name) for name in (*own, *kept)}}
+    for sub in read.subscripts:
+        used = free_indices(sub) & own
+        if not used or isinstance(sub, IndexValue):
+            continue
+        if len(used) != 1 or any(isinstance(node, Read) for node in walk(sub)):
+            return False
+        (name,) = used
+        try:
+            whole = to_integer(sub, symbols)
+        except NotAnInteger:
+            return False
+        rest = (whole - symbol(name)).expand()
+        (index,) = (index for index in indices if index.name == name)
+        extent = to_integer(index.extent, request.context.symbols)
+        moved = [other for other in kept if symbol(other) in rest.free_symbols]
+        if symbol(name) in rest.free_symbols or len(moved) != 1:
+            return False
+        stride = rest.coeff(symbol(moved[0]))
+        if symbol(moved[0]) in (rest - stride * symbol(moved[0])).free_symbols or (stride - extent).expand() != 0:
+            return False
+    return True
 
 
-def _rest(items: tuple[Integer, ...], left_out: list[int]) -> tuple[Integer, ...]:
-    return tuple(item for position, item in enumerate(items) if position not in left_out)
+def _steps(read: Read, plain: Plain, names: set[str]) -> dict[str, Integer]:
+    """How far apart neighbours along each index are in memory."""
+    array = plain.arrays[read.array]
+    found: dict[str, Integer] = {}
+    for sub, stride in zip(read.subscripts, array.strides, strict=True):
+        for name in sorted(free_indices(sub) & names):
+            if isinstance(sub, IndexValue) or name not in found:
+                found[name] = stride
+    return found
 
 
-def _reads(reduction: Reduce) -> Iterator[Read]:
-    for expr in (reduction.body, *(() if reduction.where is None else (reduction.where,))):
-        yield from (node for node in walk(expr) if isinstance(node, Read))
+def _smallest(steps: Mapping[str, Integer], request: Request) -> str | None:
+    """The index with the least stride, where that is sure."""
+    ones = [name for name, stride in steps.items() if stride == 1]
+    if ones:
+        return ones[-1]
+    known = {name: request.context.static(stride) for name, stride in steps.items()}
+    fixed = {name: value for name, value in known.items() if value is not None}
+    return min(fixed, key=lambda name: fixed[name]) if fixed and len(fixed) == len(steps) else None
 
 
-def _outside(expr: Expr, reduction: Reduce) -> Iterator[Expr]:
-    """All nodes but those inside the reduction."""
-    if expr == reduction:
-        return
-    yield expr
-    for child in spec.children(expr):
-        yield from _outside(child, reduction)
+def _slowness(index: spec.Index, steps: Mapping[str, Integer], fastest: str, request: Request) -> tuple[int, int]:
+    """Sorts the fastest index last, and those that memory doesn't order before it as they are written."""
+    if index.name == fastest:
+        return (1, 0)
+    stride = steps.get(index.name)
+    if stride is None:
+        return (0, 0)
+    return (0, -max(bounds(stride, dict(request.context.ranges))[1], divisor(stride, request.context)))
 
 
-def _is_plain(sub: Expr) -> bool:
-    """A bare index, or a place that is the same for all."""
-    reads = any(isinstance(node, Read) for node in walk(sub))
-    return isinstance(sub, IndexValue) or not (free_indices(sub) or reads)
-
-
-def _article(node: Reduce | Scan) -> str:
-    return "a scan" if isinstance(node, Scan) else f"an {node.kind}"
+def _fastest_first(plain: Plain) -> tuple[spec.Index, ...]:
+    """The output's indices, the one that walks it contiguously first, then from the right to the left."""
+    statement = plain.statements[0]
+    target = plain.arrays[statement.target]
+    order = list(reversed(statement.indices))
+    for sub, stride in zip(statement.subscripts, target.strides, strict=True):
+        if stride == 1 and isinstance(sub, IndexValue):
+            order.sort(key=lambda index: index.name != sub.name)
+    return tuple(order)

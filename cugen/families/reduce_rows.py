@@ -1,0 +1,239 @@
+"""Reductions of neighbours in memory: the threads of a team share each row, several of them in flight at once."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from cugen.families.base import Request
+from cugen.families.blocks import define, lay_blocks, limit, thread
+from cugen.families.collective import WARP, Running, Team, combine_team, first_values
+from cugen.families.grid import divides
+from cugen.families.kernels import new_lowering
+from cugen.families.reduce_terms import (
+    Neighbours,
+    Terms,
+    needs_place,
+    ranged,
+    side_by_side,
+    take,
+    take_neighbours,
+    wide_reads,
+    widest,
+)
+from cugen.families.reduction import Reduction, Stage
+from cugen.families.statements import lower_statements
+from cugen.families.vectors import Width, divisor
+from cugen.plan.ir import Comment, Comparison, For, Guard, If, Index, Loop, Node, ReturnUnless, Vector
+from cugen.plan.lowering import Lowering
+from cugen.plan.reductions import ACCUMULATORS
+from cugen.plan.scopes import Scope
+from cugen.plan.symbols import INT32_MAX, FloorDiv, Integer, Maximum, bounds, ceil_div, integer
+from cugen.spec import expressions as spec
+from cugen.spec.expressions import Expr, Local, Read, Reduce
+
+Parts = tuple[tuple[str, tuple[Node, ...]], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class RowShape:
+    """`threads` along the row times `across` along the next slower reduced index share a result; `teams` of them make a
+    block. A thread has `unroll` loads of `width` elements in flight."""
+
+    threads: int
+    across: int
+    teams: int
+    width: int
+    unroll: int
+
+
+@dataclass(frozen=True, slots=True)
+class Built:
+    """The pieces of a kernel."""
+
+    parts: Parts
+    grid: tuple[Integer, Integer, Integer]
+    block: tuple[int, int, int]
+
+
+def row_width(found: Reduction, stage: Stage) -> Width:
+    """How many neighbours of a row one access may move."""
+    along = stage.fastest.name
+    widths = [widest(found, read, along) for read in wide_reads(found, stage, along)]
+    narrow = Width(1, f"neighbours along {along} are no neighbours in memory")
+    return min(widths, key=lambda width: width.count) if widths else narrow
+
+
+def build_rows(found: Reduction, lowering: Lowering, shape: RowShape) -> Built:
+    return _Rows(found, lowering, shape).built()
+
+
+class _Rows:
+    """The kernel of one group: every thread reduces its share of the row, then the team combines."""
+
+    def __init__(self, found: Reduction, lowering: Lowering, shape: RowShape) -> None:
+        self.request: Request = found.request
+        self.found, self.lowering, self.shape = found, lowering, shape
+        self.x = thread("x", shape.threads, lowering)
+        self.y = thread("y", shape.across * shape.teams, lowering)
+        lane = self.x + self.y * shape.threads if shape.across > 1 else self.x
+        number = self.y if shape.across == 1 else integer(0)
+        self.team = Team(shape.threads * shape.across, lane, shape.teams, number)
+        self.vectors: dict[Read, Vector] = {}
+        self.beyond: tuple[Comparison, ...] = ()  # fails for teams without a row
+
+    def built(self) -> Built:
+        lowering, shape = self.lowering, self.shape
+        counts = [self.found.extent(index) for index in self.found.kept]
+        blocks = lay_blocks(
+            [ceil_div(count, shape.teams if axis == 0 else 1) for axis, count in enumerate(counts)],
+            lowering,
+            self.request.target,
+        )
+        indices: list[Node] = []
+        for axis, (row, extent, place) in enumerate(zip(self.found.kept, counts, blocks.places, strict=False)):
+            teams = shape.teams if axis == 0 else 1
+            own = self.team.number if axis == 0 else integer(0)
+            node = define(row.name, place * teams + own, lowering, below=ceil_div(extent, teams) * teams)
+            lowering.symbols[row.name] = node.index.symbol
+            if not divides(teams, extent, self.request.context):
+                self.beyond = (Comparison(node.index.symbol, "<", extent),)
+            limit(node.index, extent, lowering)
+            indices.insert(0, node)
+        if self.beyond and self.team.threads >= WARP:
+            indices.append(ReturnUnless(Guard(self.beyond)))
+            self.beyond = ()
+        lowering.prepare(tuple(statement.value for statement in self.request.group.statements))
+        scope = Scope()
+        parts: list[tuple[str, tuple[Node, ...]]] = [("indices", tuple(indices))]
+        for position, stage in enumerate(self.found.stages):
+            is_last = position == len(self.found.stages) - 1
+            runs = tuple(running(reduction, lowering) for reduction in stage.reductions)
+            walk = self._walk(stage, runs, scope)
+            combined = combine_team(self.team, runs, lowering, everywhere=not is_last)
+            parts.append((f"walk {position}", walk))
+            parts.append((f"team {position}", (*self._remark(position), *combined)))
+            for reduction, run in zip(stage.reductions, runs, strict=True):
+                scope.remember(reduction, run.value)
+        first = Guard((*self.beyond, Comparison(self.team.lane, "==", integer(0))))
+        if self.shape.across > 1:
+            first = Guard((Comparison(self.x, "==", integer(0)), Comparison(self.y, "==", integer(0))))
+        lower_statements(self.request, lowering, scope)
+        parts.append(("result", (ReturnUnless(first), *scope.nodes)))
+        block = (shape.threads, shape.across * shape.teams, 1)
+        return Built(tuple(parts), blocks.grid, block)
+
+    def _remark(self, position: int) -> tuple[Node, ...]:
+        if position or self.team.threads == 1:
+            return ()
+        if self.team.warps > 1:
+            return (Comment("A butterfly of shuffles in each warp; then the warps meet in shared memory."),)
+        return (Comment("A butterfly of shuffles: after it every lane holds the result of its team."),)
+
+    # A thread's share
+
+    def _walk(self, stage: Stage, runs: Sequence[Running], scope: Scope) -> tuple[Node, ...]:
+        start = len(scope.nodes)
+        inner = Scope(scope, certain=False) if self.beyond else scope
+        own = len(inner.nodes)
+        self._outer(stage, tuple(runs), (), inner)
+        if self.beyond:
+            scope.nodes.append(If(Guard(self.beyond), tuple(inner.nodes)))
+            own = start
+        hoisted, loops = scope.nodes[start:own], scope.nodes[own:]
+        nodes = (*hoisted, *(node for run in runs for node in first_values(run)), *loops)
+        scope.nodes.clear()
+        return nodes
+
+    def _outer(self, stage: Stage, runs: tuple[Running, ...], dropped: tuple[Expr, ...], scope: Scope) -> None:
+        """The loops over the slower indices of the reduction, the last of which several rows of threads share."""
+        lowering = self.lowering
+        index = next(index for index in stage.indices if index.name not in lowering.symbols)
+        if index == stage.fastest:
+            self._along(stage, runs, dropped, scope)
+            return
+        shared = index == stage.indices[-2] and self.shape.across > 1
+        terms = ranged(self.found, stage, runs, index, lowering)
+        first, step = (terms.start + self.y, self.shape.across) if shared else (terms.start, 1)
+        own = loop_index(self.found, lowering, index, first, terms.stop, step)
+        inner = Scope(scope, frozenset((index.name,)), certain=False)
+        self._outer(stage, runs, (*dropped, *terms.upper, *terms.lower), inner)
+        scope.nodes.append(For(Loop(own, first, terms.stop, step), tuple(inner.nodes)))
+        del lowering.symbols[index.name]
+
+    def _along(self, stage: Stage, runs: tuple[Running, ...], dropped: tuple[Expr, ...], scope: Scope) -> None:
+        """The loops along the row: over vectors, then over the elements that fill none."""
+        found, lowering, width = self.found, self.lowering, self.shape.width
+        context, index = self.request.context, stage.fastest
+        terms = ranged(found, stage, runs, index, lowering)
+        if not (terms.stop.is_Symbol or terms.stop.free_symbols <= context.ranges.keys()):
+            terms = replace(terms, stop=lowering.define("stop", terms.stop, scope))
+        wide = wide_reads(found, stage, index.name) if width > 1 else ()
+        dropped += terms.upper
+        if not wide:
+            self._elements(terms, terms.start, (*dropped, *terms.lower), scope)
+            return
+        start = terms.start
+        if divisor(start, context) % width:
+            # The first vector may begin before the range does: what is before is left out.
+            start = FloorDiv(start, integer(width)) * width
+        else:
+            dropped += terms.lower
+        is_whole = divisor(terms.stop, context) % width == 0
+        stop = terms.stop if is_whole else terms.stop - (width - 1)
+        first, step = start + self.x * width, self.shape.threads * width
+        placed = needs_place(stage, index.name, wide, dropped)
+        wish = f"first_{index.name}" if placed else ""
+        own = loop_index(found, lowering, index, first, terms.stop, step, wish)
+        inner = Scope(scope, frozenset((index.name,)), certain=False)
+        neighbours = Neighbours(index.name, width, wide, self.vectors)
+        take_neighbours(terms, neighbours, lowering, inner, dropped, lambda _, __: runs)
+        scope.nodes.append(For(Loop(own, first, stop, step, unroll_by=self.shape.unroll), tuple(inner.nodes)))
+        del lowering.symbols[index.name]
+        if not is_whole:
+            rest = FloorDiv(terms.stop, integer(width)) * width
+            if bounds(terms.stop - start, lowering.ranges)[0] < 0:
+                rest = Maximum(rest, start)
+            self._elements(terms, rest, dropped, scope, wish="tail")
+
+    def _elements(
+        self, terms: Terms, start: Integer, dropped: tuple[Expr, ...], scope: Scope, *, wish: str = ""
+    ) -> None:
+        """A loop over single elements."""
+        lowering, threads, index = self.lowering, self.shape.threads, terms.stage.fastest
+        first = start + self.x
+        own = loop_index(self.found, lowering, index, first, terms.stop, threads, wish)
+        low = bounds(terms.stop - first, lowering.ranges)[0]
+        inner = Scope(scope, frozenset((index.name,)), certain=low >= 1)
+        take(terms, lowering, inner, dropped)
+        unroll = 0 if wish else self.shape.unroll
+        scope.nodes.append(For(Loop(own, first, terms.stop, threads, unroll_by=unroll), tuple(inner.nodes)))
+        del lowering.symbols[index.name]
+
+
+def loop_index(
+    found: Reduction, lowering: Lowering, index: spec.Index, first: Integer, stop: Integer, step: int, wish: str = ""
+) -> Index:
+    """A loop's variable, wide where the step beyond the end could overflow an int; loops side by side share names."""
+    high = bounds(stop, lowering.ranges)[1]
+    last = max(high - 1, 0) if high + step <= INT32_MAX else high + step
+    own = replace(side_by_side(wish or index.name, (0, last), lowering), definition=first)
+    lowering.limits[own.symbol] = found.extent(index)
+    lowering.symbols[index.name] = own.symbol
+    return own
+
+
+def running(reduction: Reduce, lowering: Lowering) -> Running:
+    """Names for its running values."""
+    kind = reduction.kind
+    value = Local(lowering.names.allocate(ACCUMULATORS[kind]), reduction.dtype)
+    if kind not in ("argmax", "argmin"):
+        return Running(kind, value)
+    name = "largest" if kind == "argmax" else "smallest"
+    return Running(kind, value, Local(lowering.names.allocate(name), reduction.body.dtype))
+
+
+def rows_lowering(found: Reduction) -> Lowering:
+    lowering = new_lowering(found.request)
+    lowering.arrays = found.arrays
+    return lowering

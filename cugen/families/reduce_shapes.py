@@ -1,0 +1,131 @@
+"""How many threads share a result of a reduction, and how much each has in flight: the schedule's, or by size."""
+
+from __future__ import annotations
+
+from cugen.families.base import Tunable
+from cugen.families.reduce_columns import ColumnShape, column_width
+from cugen.families.reduce_rows import RowShape, row_width
+from cugen.families.reduce_terms import wide_reads
+from cugen.families.reduction import Reduction
+from cugen.spec.expressions import Index
+
+WARP = 32
+_FEW_ROWS = 1024  # below, a block for each row leaves threads without work unless it is as large as it gets
+_COLUMN_THREADS = 256
+_THREADS = Tunable(
+    "threads",
+    (1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024),
+    "by length",
+    "threads that share a row, by default up to 32 with two loads each, then eight; threads of a block along columns",
+)
+_ROWS = Tunable(
+    "rows",
+    (1, 2, 4, 8, 16, 32, 64, 128),
+    "as fit",
+    "rows of a block where a warp or less has each; the threads that share a column",
+)
+_VECTOR = Tunable(
+    "vector", (1, 2, 4, 8, 16), "widest", "elements that a thread loads at once; by default as many as alignment allows"
+)
+_UNROLL = Tunable("unroll", (1, 2, 4, 8, 16), 4, "loads that a thread has in flight")
+TUNABLES = (_THREADS, _ROWS, _VECTOR, _UNROLL)
+
+Shape = RowShape | ColumnShape
+
+
+def shape_of(found: Reduction) -> Shape:
+    return _column_shape(found) if found.along else _row_shape(found)
+
+
+def shortest(found: Reduction) -> int:
+    """Elements of the longest walk, as many as there can be."""
+    return max(_count(found, stage.indices) for stage in found.stages)
+
+
+def _count(found: Reduction, indices: tuple[Index, ...]) -> int:
+    count = 1
+    for index in indices:
+        count *= found.most(index)
+    return count
+
+
+def _row_shape(found: Reduction) -> RowShape:
+    asked = dict(found.request.schedule.tunables)
+    width = min(row_width(found, stage).count for stage in found.stages)
+    width = min(width, int(asked.get("vector", width)))
+    longest = max(found.most(stage.fastest) for stage in found.stages)
+    while width > 1 and width > longest:
+        width //= 2
+    rows = _count(found, found.kept)
+    across = 1
+    if "threads" in asked:
+        threads = int(asked["threads"])
+    elif int(asked.get("rows", 1)) > 1:
+        threads = WARP
+    else:
+        vectors = -(-longest // width)
+        threads = min(_power_of_two(-(-vectors // 2)), WARP) if vectors <= 8 * WARP else _power_of_two(vectors // 8)
+        threads = min(threads, 512)
+        if rows < _FEW_ROWS and threads >= WARP:
+            threads = min(_power_of_two(max(vectors, WARP)), 1024)
+        outer = max((found.most(index) for stage in found.stages for index in stage.indices[:-1]), default=1)
+        if outer > 1:
+            across = min(_power_of_two(outer), max(256 // threads, 1))
+    teams = 1
+    if threads <= WARP and across == 1 and found.kept:
+        teams = min(256 // threads, _power_of_two(found.most(found.kept[0])))
+        teams = int(asked.get("rows", teams))
+    return RowShape(threads, across, teams, width, int(asked.get("unroll", 4)))
+
+
+def _column_shape(found: Reduction) -> ColumnShape:
+    asked = dict(found.request.schedule.tunables)
+    (columns,) = (found.most(index) for index in found.kept if index.name == found.along)
+    longest = max(_count(found, stage.indices) for stage in found.stages)
+    width = column_width(found).count
+    if longest < 64:
+        width = min(width, max(16 // _result_bytes(found), 1))
+    width = min(width, int(asked.get("vector", width)))
+    slots = -(-columns // width)
+    threads = int(asked.get("threads", min(WARP, _power_of_two(slots))))
+    results = _count(found, found.kept) // width
+    across = 1
+    while across < 32 and longest >= 16 * across and results * across < 132 * 2048:
+        across *= 2
+    while threads * across < _COLUMN_THREADS and longest < 16 * across and threads < slots:
+        threads *= 2
+    if threads * across < _COLUMN_THREADS and longest >= _COLUMN_THREADS // threads:
+        across = _COLUMN_THREADS // threads
+    across = min(across, 1024 // threads)
+    return ColumnShape(threads, int(asked.get("rows", across)), width, int(asked.get("unroll", 4)))
+
+
+def _result_bytes(found: Reduction) -> int:
+    return max(found.arrays[statement.target].dtype.bytes for statement in found.request.group.statements)
+
+
+def aligned(found: Reduction, shape: Shape) -> tuple[tuple[str, int], ...]:
+    """The bytes by which arrays must be aligned for wide accesses."""
+    if shape.width == 1:
+        return ()
+    wide = {
+        read.array for stage in found.stages for read in wide_reads(found, stage, found.along or stage.fastest.name)
+    }
+    arrays = found.request.context.spec.arrays
+    return tuple((a.name, shape.width * a.dtype.bytes) for a in arrays if a.name in wide and not a.is_temporary)
+
+
+def reasons(found: Reduction, shape: Shape) -> tuple[str, ...]:
+    if isinstance(shape, ColumnShape):
+        share = f"{shape.across} threads share each column" if shape.across > 1 else "a thread has whole columns"
+        return (f"{share}, {shape.width} neighbours along {found.along} in each", column_width(found).reason)
+    along = found.stages[0].fastest.name
+    threads = shape.threads * shape.across
+    who = f"{threads} threads share each result" if threads > 1 else "a thread has each result"
+    text = f"{who} and read {shape.width} neighbours along {along} at a time"
+    return (text, row_width(found, found.stages[0]).reason)
+
+
+def _power_of_two(count: int) -> int:
+    """The least power of two that covers `count`."""
+    return 1 << max(count - 1, 0).bit_length()

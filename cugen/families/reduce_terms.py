@@ -1,0 +1,208 @@
+"""What the threads of a reduction do at each step: elements loaded, several at once where they can be, and taken in."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+
+from cugen.families.blocks import define, limit
+from cugen.families.collective import Running
+from cugen.families.reduction import IN_MEMORY, Reduction, Stage
+from cugen.families.vectors import WIDEST, Width, divisor
+from cugen.plan.ir import Access, Component, For, Index, Let, Load, Loop, Vector
+from cugen.plan.lowering import Lowering
+from cugen.plan.reductions import accumulate, conjuncts, loop_bound
+from cugen.plan.scopes import Scope
+from cugen.plan.subscripts import NotAnInteger, to_integer
+from cugen.plan.symbols import Integer, Maximum, Minimum, Range, integer, symbol
+from cugen.spec import expressions as spec
+from cugen.spec.expressions import Expr, IndexValue, Local, Op, Read, Reduce, Scan, free_indices, walk
+from cugen.spec.types import BOOL
+
+
+@dataclass(frozen=True, slots=True)
+class Terms:
+    """A stage's reductions, and the range of one of their indices within which all their conditions may hold."""
+
+    stage: Stage
+    runs: tuple[Running, ...]
+    start: Integer
+    stop: Integer
+    upper: tuple[Expr, ...]  # the conditions that end the range, and need no test within
+    lower: tuple[Expr, ...]  # those that begin it
+
+
+def wide_reads(found: Reduction, stage: Stage, along: str) -> tuple[Read, ...]:
+    """The reads of which neighbours along an index are neighbours in memory."""
+    return tuple(read for read in stage.reads if _stride(found, read, along) == 1)
+
+
+def _stride(found: Reduction, read: Read, along: str) -> Integer | None:
+    array = found.arrays[read.array]
+    steps = [stride for sub, stride in zip(read.subscripts, array.strides, strict=True) if along in free_indices(sub)]
+    return steps[0] if len(steps) == 1 and array.space in IN_MEMORY else None
+
+
+def widest(found: Reduction, read: Read, along: str) -> Width:
+    """The widest access to neighbours along an index, the first of them at a multiple of the width."""
+    array, context = found.arrays[read.array], found.request.context
+    most = WIDEST // array.dtype.bytes
+    if array.space == "readonly":
+        return Width(1, f"{array.name} is read through __ldg, element by element")
+    width = Width(most, f"{most} elements of {array.name} are {WIDEST} bytes, the most that one access moves")
+    names = {name for sub in read.subscripts for name in free_indices(sub)}
+    symbols = {**context.symbols, **{name: symbol(name) for name in names}}
+    for dimension, (sub, stride) in enumerate(zip(read.subscripts, array.strides, strict=True)):
+        try:
+            place = to_integer(sub, symbols) - (symbol(along) if along in free_indices(sub) else 0)
+        except NotAnInteger:
+            place = symbol("")
+        count = math.gcd(divisor((stride * place).expand(), context), most)
+        if count < width.count:
+            sure = f"the offset of dimension {dimension} in {array.name} is surely a multiple of {count}, not of more"
+            width = Width(count, sure)
+    return width
+
+
+def ranged(found: Reduction, stage: Stage, runs: tuple[Running, ...], index: spec.Index, lowering: Lowering) -> Terms:
+    """The range of `index` that conditions on places leave; those on the indices round it are known to `lowering`."""
+    own = symbol(index.name)
+    symbols = {**lowering.symbols, index.name: own}
+    start: Integer = integer(0)
+    stop = found.extent(index)
+    upper: list[Expr] = []
+    lower: list[Expr] = []
+    others = {other.name for other in stage.indices} - lowering.symbols.keys() - {index.name}
+    for condition in _common(stage.reductions):
+        if free_indices(condition) & others or index.name not in free_indices(condition):
+            continue
+        bound = loop_bound(replace(lowering, symbols=symbols), condition, own)
+        if bound is None:
+            continue
+        if bound.operator == "<":
+            stop = bound.right if lowering.is_below(bound.right, stop + 1) else Minimum(stop, bound.right)
+            upper.append(condition)
+        else:
+            start = bound.right if lowering.is_below(start, bound.right + 1) else Maximum(start, bound.right)
+            lower.append(condition)
+    return Terms(stage, runs, start, stop, tuple(upper), tuple(lower))
+
+
+def _common(reductions: Sequence[Reduce]) -> tuple[Expr, ...]:
+    """The conditions that all of the reductions have."""
+    first, *rest = (conjuncts(reduction.where) for reduction in reductions)
+    return tuple(condition for condition in first if all(condition in other for other in rest))
+
+
+def take(terms: Terms, lowering: Lowering, scope: Scope, dropped: Sequence[Expr] = ()) -> None:
+    """Takes the terms at the place that `scope` stands for into the running values; `dropped` conditions hold there."""
+    for reduction, run in zip(terms.stage.reductions, terms.runs, strict=True):
+        left = [condition for condition in conjuncts(reduction.where) if condition not in dropped]
+        where = _all_of(left)
+        accumulate(lowering, replace(reduction, where=where), run.value, scope, run.extreme)
+
+
+def _all_of(conditions: Sequence[Expr]) -> Expr | None:
+    if not conditions:
+        return None
+    result = conditions[0]
+    for condition in conditions[1:]:
+        result = Op("and", (result, condition), BOOL)
+    return result
+
+
+def needs_place(stage: Stage, along: str, wide: Sequence[Read], dropped: Sequence[Expr]) -> bool:
+    """Whether a term depends on its own place along the index, other than through what was loaded for it."""
+
+    def depends(expr: Expr) -> bool:
+        match expr:
+            case Read() if expr in wide or along not in free_indices(expr):
+                return False
+            case IndexValue(name=name):
+                return name == along
+            case Reduce() | Scan():
+                return False
+        return any(map(depends, spec.children(expr)))
+
+    for reduction in stage.reductions:
+        left = [condition for condition in conjuncts(reduction.where) if condition not in dropped]
+        if reduction.kind in ("argmax", "argmin") and reduction.indices[0].name == along:
+            return True
+        if any(map(depends, (reduction.body, *left))):
+            return True
+    return False
+
+
+@dataclass(frozen=True, slots=True)
+class Neighbours:
+    """What a thread loads and takes at once: `width` elements of each wide read, which lie along one index."""
+
+    along: str
+    width: int
+    wide: tuple[Read, ...]
+    vectors: dict[Read, Vector] = field(default_factory=dict)  # by what they hold, for loops side by side
+
+    def vector(self, read: Read, lowering: Lowering) -> Vector:
+        """`x4` for four elements of x."""
+        if read not in self.vectors:
+            name = read.array.lower()
+            separator = "_" if name[-1].isdigit() else ""
+            dtype = lowering.arrays[read.array].dtype
+            name = lowering.names.allocate(f"{name}{separator}{self.width}")
+            self.vectors[read] = Vector(name, dtype.compute, dtype, self.width)
+        return self.vectors[read]
+
+
+def take_neighbours(
+    terms: Terms,
+    neighbours: Neighbours,
+    lowering: Lowering,
+    scope: Scope,
+    dropped: Sequence[Expr],
+    enter: Callable[[Scope, Integer], tuple[Running, ...]],
+) -> None:
+    """Loads one vector for each wide read, the first element where `lowering` has the index, and takes the terms of its
+    elements one after another. `enter` says what is known in the scope of one element, and what takes its terms."""
+    along, width = neighbours.along, neighbours.width
+    first = lowering.symbols[along]
+    number = element_index(width, lowering)
+    inner = Scope(scope, frozenset((along,)))
+    for read in neighbours.wide:
+        vector = neighbours.vector(read, lowering)
+        subscripts = tuple(to_integer(sub, lowering.symbols) for sub in read.subscripts)
+        scope.nodes.append(Load(vector, Access(lowering.arrays[read.array], subscripts, "load", width)))
+    if needs_place(terms.stage, along, neighbours.wide, dropped):
+        own = define(along, first + number.symbol, lowering)
+        limit(own.index, lowering.limits[first], lowering)
+        lowering.symbols[along] = own.index.symbol
+        inner.nodes.append(own)
+    for read in neighbours.wide:
+        component = neighbours.vector(read, lowering).component(number.symbol)
+        inner.remember(read, _named(read, component, terms.stage, lowering, inner))
+    take(replace(terms, runs=enter(inner, number.symbol)), lowering, inner, dropped)
+    lowering.symbols[along] = first
+    scope.nodes.append(For(Loop(number, integer(0), integer(width), unroll=True), tuple(inner.nodes)))
+
+
+def element_index(width: int, lowering: Lowering) -> Index:
+    """The number of an element in its vector; loops side by side share the name."""
+    return side_by_side("v", (0, width - 1), lowering)
+
+
+def side_by_side(wish: str, values: Range, lowering: Lowering) -> Index:
+    """The variable of a loop; loops side by side over equal ranges share theirs."""
+    name = lowering.loops.get((wish, values)) or lowering.names.allocate(wish)
+    lowering.loops[wish, values] = name
+    lowering.ranges[symbol(name)] = values
+    return Index(name, integer(0), values)
+
+
+def _named(read: Read, component: Component, stage: Stage, lowering: Lowering, scope: Scope) -> Local:
+    """A component that several terms mention gets a name of its own."""
+    mentions = sum(1 for reduction in stage.reductions for node in walk(reduction) if node == read)
+    if mentions == 1:
+        return component
+    local = Local(lowering.name_for(read, lowering.read_names[read], scope), read.dtype)
+    scope.nodes.append(Let(local, component))
+    return local
