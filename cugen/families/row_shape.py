@@ -14,10 +14,11 @@ from cugen.plan.subscripts import to_integer
 from cugen.plan.symbols import bounds
 from cugen.spec.expressions import Expr, Read, children, free_indices
 
-WARP = 32
 _BLOCK = 128  # threads of a block where several rows share one
-_SHORT = 4  # accesses of a thread to a row of a warp or less
-_EACH = 16  # elements of a thread, until a row takes 256 threads
+_ACCESSES = 2  # of a thread to a row, at least, until a row takes 256 threads
+_EACH = 8  # elements of a thread, at least
+_NEIGHBOURS = 32  # rows side by side in a block
+_DEEP = 16  # elements of a thread whose neighbours have neighbouring rows
 _MOST = 32  # elements of a thread beyond that; 1024 threads have 64 registers each
 _IN_MEMORY = ("global", "readonly")
 
@@ -25,7 +26,7 @@ THREADS = Tunable(
     "threads",
     (1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024),
     "by length",
-    "threads that share a row; by default as many as leave each 16 elements, or 32 of a long row",
+    "threads that share a row; by default as many as leave each 8 or 16 elements, or 32 of a long row",
 )
 ROWS = Tunable(
     "rows", (1, 2, 4, 8, 16, 32, 64, 128), "as fit", "rows of a block; by default as many as give 128 threads"
@@ -35,12 +36,14 @@ ROWS = Tunable(
 @dataclass(frozen=True, slots=True)
 class Shape:
     """`threads` share each of a block's `rows`, with `width` neighbours an access. `slots` accesses make up a row
-    that waits in registers; 0 where it is read anew in each sweep."""
+    that waits in registers; 0 where it is read anew in each sweep. `across` names the index of the rows that are
+    neighbours in memory, where elements of a row aren't."""
 
     threads: int
     rows: int
     width: Width
     slots: int
+    across: str = ""
 
     @property
     def stride(self) -> int:
@@ -55,24 +58,49 @@ def choose_shape(request: Request, work: RowWork) -> tuple[Shape, tuple[Sweep, .
     extent = to_integer(column.extent, context.symbols)
     longest = max(bounds(extent, dict(context.ranges))[1], 1)
     width = _width(request, work)
+    across = _across(work)
     asked = dict(request.schedule.tunables)
     sweeps = plan_sweeps(outputs, frozenset((column.name,)), keep=True)
     kept = max(live(sweeps), 1)
-    threads = int(asked["threads"]) if "threads" in asked else _threads(longest, width.count)
-    rows = int(asked["rows"]) if "rows" in asked else max(1, _BLOCK // threads)
+    rows = int(asked["rows"]) if "rows" in asked else _NEIGHBOURS if across else 0
+    if "threads" in asked:
+        threads = int(asked["threads"])
+    elif across:
+        threads = min(_power_of_two(-(-longest // _DEEP)), 1024 // rows)
+    else:
+        threads = _threads(longest, width.count)
+    rows = rows or max(1, _BLOCK // threads)
+    if across and "rows" not in asked:
+        rows = max(rows, _BLOCK // threads)
     slots = -(-longest // (threads * width.count))
     registers = slots * width.count * kept
-    if registers > (_MOST + 8 if threads > 512 else 2 * _MOST):
-        return Shape(threads, rows, width, 0), plan_sweeps(outputs, frozenset((column.name,)), keep=False)
-    return Shape(threads, rows, width, slots), sweeps
+    if registers > (_MOST + 8 if threads * rows > 512 else 2 * _MOST):
+        return Shape(threads, rows, width, 0, across), plan_sweeps(outputs, frozenset((column.name,)), keep=False)
+    return Shape(threads, rows, width, slots, across), sweeps
+
+
+def _across(work: RowWork) -> str:
+    """The index of rows along which more of what moves is contiguous than along the rows themselves."""
+    (column,) = work.domain.columns
+    places = [(o.target, o.subscripts) for o in work.outputs if o.wide]
+    places += [(read.array, read.subscripts) for o in work.outputs for read in _reads(o.value)]
+    counts = {}
+    for index in (column, *reversed(work.domain.rows)):
+        moving = [(array, subs) for array, subs in places if any(column.name in free_indices(sub) for sub in subs)]
+        counts[index.name] = sum(is_contiguous(work.arrays[array], subs, index.name) for array, subs in moving)
+    best = max(counts, key=lambda name: counts[name])
+    return best if best != column.name else ""
 
 
 def _threads(longest: int, width: int) -> int:
-    if longest <= WARP * width * _SHORT:
-        return _power_of_two(-(-longest // (width * _SHORT)))
-    if longest <= 256 * _EACH:
-        return max(WARP, _power_of_two(-(-longest // _EACH)))
-    return min(1024, max(256, _power_of_two(-(-longest // _MOST))))
+    """As many as leave each a few elements; of a long row, the most that registers hold. Where half as many leave
+    fewer of them idle, these."""
+    each = max(_EACH, width * _ACCESSES)
+    if longest > 256 * each:
+        return min(1024, max(256, _power_of_two(-(-longest // _MOST))))
+    threads = _power_of_two(-(-longest // each))
+    padded = [-(-longest // (count * width)) * count * width for count in (threads, threads // 2) if count]
+    return threads if min(padded) == padded[0] else threads // 2
 
 
 def _width(request: Request, work: RowWork) -> Width:

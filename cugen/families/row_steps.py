@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 
 from cugen.families.base import Request
-from cugen.families.collective import Running, Team, combine_team, first_values
+from cugen.families.collective import Running, first_values
 from cugen.families.row_kept import Kept
 from cugen.families.row_shape import Shape, is_vector
 from cugen.families.row_sweeps import Sweep, mentions, moving_reads, shows_place
+from cugen.families.row_team import RowTeam
 from cugen.families.rows import Output, RowWork, rebuilt
 from cugen.plan import usage
 from cugen.plan.ir import (
@@ -35,6 +37,19 @@ from cugen.plan.symbols import INT32_MAX, Integer, bounds, integer
 from cugen.spec.expressions import Cast, Expr, Local, Op, Read, Reduce, Select, children, free_indices, walk
 
 
+@dataclass(frozen=True, slots=True)
+class Segment:
+    """The slots from `start` on, below `stop`; some of what `is_guarded` may lie beyond the row's end."""
+
+    start: int
+    stop: int
+    is_guarded: bool
+
+    @property
+    def count(self) -> int:
+        return self.stop - self.start
+
+
 class RowSteps:
     """Builds the nodes of one row, in order, in `root`.
 
@@ -47,7 +62,7 @@ class RowSteps:
         lowering: Lowering,
         shape: Shape,
         sweeps: tuple[Sweep, ...],
-        team: Team,
+        team: RowTeam,
         inside: Guard,
     ) -> None:
         self.request, self.work, self.lowering, self.shape = request, work, lowering, shape
@@ -61,10 +76,12 @@ class RowSteps:
         self.extent = to_integer(self.column.extent, lowering.symbols)
         low, self.longest = bounds(self.extent, lowering.ranges)
         self.never_empty = low >= 1
-        self.slot = self._counter("s", shape.slots)
+        self.slots = self._counter("s", shape.slots)
+        self.slot = self.slots  # where the walk is
         self.part = self._counter("v", shape.width.count)
         self.first = self._first_index(sweeps)
         self.at = self._fixed_place() if shape.slots == 1 else self.first.symbol
+        self.own = self._own_index()
 
     def _counter(self, wish: str, count: int) -> Integer:
         """A number below `count`, which a loop counts."""
@@ -82,13 +99,21 @@ class RowSteps:
         wish = f"first_{name}" if apart else name
         last = max(self.longest - 1, 0)
         if shape.slots:
-            start = start + self.slot * shape.stride
+            start = start + self.slots * shape.stride
         elif self.longest + shape.stride > INT32_MAX:
             last = self.longest + shape.stride  # the step beyond the last element must not overflow
         index = Index(lowering.names.allocate(wish), start, (0, max(last, bounds(start, lowering.ranges)[1])))
         lowering.ranges[index.symbol] = (0, last)
         lowering.limits[index.symbol] = self.extent
         return index
+
+    def _own_index(self) -> Index:
+        """The place of one of a vector's elements."""
+        lowering = self.lowering
+        own = Index(lowering.names.allocate(self.column.name), self.at + self.part, (0, max(self.longest - 1, 0)))
+        lowering.ranges[own.symbol] = own.range
+        lowering.limits[own.symbol] = self.extent
+        return own
 
     def _fixed_place(self) -> Integer:
         """The place of a thread's only vector, which holds in all sweeps."""
@@ -111,9 +136,9 @@ class RowSteps:
             root.nodes += first_values(runs[reduction])
         for expr in sweep.computed:
             self._keep(expr)
-        root.nodes += self._loops(sweep, runs)
-        if runs and self.team.threads > 1:
-            root.nodes += combine_team(self.team, tuple(runs.values()), lowering, everywhere=everywhere)
+        for segment in self._segments():
+            root.nodes += self._walk(sweep, runs, segment)
+        root.nodes += self.team.combine(tuple(runs.values()), lowering, everywhere=everywhere)
         self.results.update({reduction: run.value for reduction, run in runs.items()})
 
     def _running(self, reduction: Reduce) -> Running:
@@ -181,21 +206,35 @@ class RowSteps:
         along = self.column.name
         return shows_place(sweep, along) or not all(map(self._is_vector, moving_reads(sweep, along)))
 
-    def _loops(self, sweep: Sweep, runs: dict[Reduce, Running]) -> Iterator[Node]:
-        """The sweep over the thread's elements: vector by vector, and element by element in each."""
+    def _segments(self) -> Iterator[Segment]:
+        """The row cut where the thread's elements may begin to lie beyond its end."""
+        shape = self.shape
+        if shape.slots <= 1:
+            sure = self.request.context.static(self.extent) == shape.stride
+            yield Segment(0, 1, is_guarded=bool(shape.slots) and not sure)
+            return
+        full = min(bounds(self.extent, self.lowering.ranges)[0] // shape.stride, shape.slots)
+        if full < 2:
+            yield Segment(0, shape.slots, is_guarded=True)
+            return
+        yield Segment(0, full, is_guarded=False)
+        if full < shape.slots:
+            yield Segment(full, shape.slots, is_guarded=True)
+
+    def _walk(self, sweep: Sweep, runs: dict[Reduce, Running], segment: Segment) -> tuple[Node, ...]:
+        """The sweep over one segment: vector by vector, and element by element in each."""
         lowering, along, width = self.lowering, self.column.name, self.shape.width.count
+        self.slot = integer(segment.start) if segment.count == 1 else self.slots
         around = Scope(self.root, frozenset((along,)), certain=self.never_empty)
+        if self.shape.slots == 1 and not segment.is_guarded:
+            around = self.root  # what is loaded there is known from then on
         inner = Scope(around, frozenset((along,))) if width > 1 else around
         lowering.symbols[along] = self.at
-        reads = moving_reads(sweep, along)
         if width > 1 and self._needs_own(sweep):
-            own = Index(lowering.names.allocate(along), self.at + self.part, (0, max(self.longest - 1, 0)))
-            lowering.ranges[own.symbol] = own.range
-            lowering.limits[own.symbol] = self.extent
-            lowering.symbols[along] = own.symbol
-            inner.nodes.append(Define(own))
+            lowering.symbols[along] = self.own.symbol
+            inner.nodes.append(Define(self.own))
         self._recall(sweep, inner)
-        self._load(sweep, reads, around, inner)
+        self._load(sweep, around, inner)
         self._compute(sweep, inner)
         for reduction, run in runs.items():
             settled = self.settled(reduction)
@@ -206,32 +245,30 @@ class RowSteps:
         if width > 1 and inner.nodes:
             each = Index(str(self.part), integer(0), (0, width - 1))
             around.nodes.append(For(Loop(each, integer(0), integer(width), unroll=True), tuple(inner.nodes)))
-        return self._around((*around.nodes, *stores), stores=bool(sweep.outputs))
+        terms = self.inside.terms if sweep.outputs else ()
+        if around is self.root:
+            return (If(Guard(terms), stores),) if terms else stores
+        return self._around(segment, (*around.nodes, *stores), terms)
 
-    def _around(self, body: tuple[Node, ...], *, stores: bool) -> Iterator[Node]:
-        """The loop over the row with what its last elements need."""
-        shape, first = self.shape, self.first
-        terms = self.inside.terms if stores else ()
+    def _around(self, segment: Segment, body: tuple[Node, ...], terms: tuple[Comparison, ...]) -> tuple[Node, ...]:
+        """The body with its loop, its place in the row, and what keeps it inside."""
+        shape, first, lowering = self.shape, self.first, self.lowering
         if not shape.slots:
             body = (If(Guard(terms), body),) if terms else body
-            loop_index = Index(first.name, first.symbol, self.lowering.ranges[first.symbol])
-            yield For(Loop(loop_index, first.definition, self.extent, shape.stride), body)
-            return
-        if self.extent != shape.slots * shape.stride and self._static() != shape.slots * shape.stride:
-            terms = (Comparison(self.at, "<", self.extent), *terms)
+            index = Index(first.name, first.symbol, lowering.ranges[first.symbol])
+            return (For(Loop(index, first.definition, self.extent, shape.stride), body),)
+        place = self.at
+        if segment.count == 1 and shape.slots > 1:
+            place = self.team.lane * shape.width.count + segment.start * shape.stride
+            body = (Define(Index(first.name, place, first.range)), *body) if _mentions(body, first) else body
+        if segment.is_guarded:
+            terms = (Comparison(place, "<", self.extent), *terms)
         body = (If(Guard(terms), body),) if terms else body
-        if shape.slots == 1:
-            yield from body
-            return
-        if first.symbol in usage.free_symbols(body) or any(
-            isinstance(leaf, Local) and leaf.name == first.name for value in usage.values(body) for leaf in walk(value)
-        ):
-            body = (Define(first), *body)
-        each = Index(str(self.slot), integer(0), (0, shape.slots - 1))
-        yield For(Loop(each, integer(0), integer(shape.slots), unroll=True), body)
-
-    def _static(self) -> int | None:
-        return self.request.context.static(self.extent)
+        if segment.count == 1:
+            return body
+        body = (Define(first), *body) if _mentions(body, first) else body
+        slots = Index(str(self.slots), integer(segment.start), (segment.start, segment.stop - 1))
+        return (For(Loop(slots, integer(segment.start), integer(segment.stop), unroll=True), body),)
 
     # What is done at each element
 
@@ -248,20 +285,20 @@ class RowSteps:
             return value
         wish = expr.array.lower() if isinstance(expr, Read) else _wish(expr)
         taken = isinstance(expr, Read) and wish == self.lowering.arrays[expr.array].symbol
-        local = Local(self.lowering.names.allocate(f"{wish}_value" if taken else wish), expr.dtype)
-        scope.nodes.append(Let(local, value))
-        return local
+        name = self.lowering.name_for(expr, f"{wish}_value" if taken else wish, scope)
+        scope.nodes.append(Let(Local(name, expr.dtype), value))
+        return Local(name, expr.dtype)
 
-    def _load(self, sweep: Sweep, reads: tuple[Read, ...], around: Scope, inner: Scope) -> None:
+    def _load(self, sweep: Sweep, around: Scope, inner: Scope) -> None:
         """Wide loads, into what is kept or into vectors of their own; the rest is loaded where it is used."""
         shown = mentions(sweep)
-        for read in filter(self._is_vector, reads):
+        for read in filter(self._is_vector, moving_reads(sweep, self.column.name)):
             if read in sweep.computed:
                 kept = self.kept[read].vector
                 assert kept is not None
                 vector = kept.one(self.slot)
             else:
-                vector = self._vector(read.array)
+                vector = self._vector(read, around)
             around.nodes.append(Load(vector, self._access(read.array, read.subscripts, "load")))
             if shown.get(read, 0):
                 inner.remember(read, self._named(read, vector.component(self.part), shown[read], inner))
@@ -285,7 +322,7 @@ class RowSteps:
             if self.shape.width.count > 1 and is_vector(
                 self.work.arrays[output.target], output.subscripts, self.column.name
             ):
-                vector = self._vector(output.target)
+                vector = self._vector(Read(output.target, output.subscripts, output.value.dtype), around)
                 around.nodes.append(Let(vector, None, mutable=True))
                 inner.nodes.append(Assign(vector.component(self.part), value))
                 wide.append(Store(self._access(output.target, output.subscripts, "store"), vector))
@@ -294,11 +331,11 @@ class RowSteps:
                 inner.nodes.append(Store(Access(self.lowering.arrays[output.target], subscripts, "store"), value))
         return tuple(wide)
 
-    def _vector(self, array: str) -> Vector:
+    def _vector(self, read: Read, scope: Scope) -> Vector:
         """`x4` for four elements of x."""
-        name, dtype = array.lower(), self.lowering.arrays[array].dtype
+        name, dtype = read.array.lower(), self.lowering.arrays[read.array].dtype
         name = f"{name}{'_' if name[-1].isdigit() else ''}{self.shape.width.count}"
-        return Vector(self.lowering.names.allocate(name), dtype.compute, dtype, self.shape.width.count)
+        return Vector(self.lowering.name_for(read, name, scope), dtype.compute, dtype, self.shape.width.count)
 
     def _access(self, array: str, subscripts: tuple[Expr, ...], kind: str) -> Access:
         self.aligned[array] = None
@@ -332,6 +369,13 @@ class RowSteps:
         return tuple(
             (a.name, width * a.dtype.bytes) for a in spec.arrays if a.name in self.aligned and not a.is_temporary
         )
+
+
+def _mentions(nodes: tuple[Node, ...], index: Index) -> bool:
+    leaves = (leaf for value in usage.values(nodes) for leaf in walk(value))
+    return index.symbol in usage.free_symbols(nodes) or any(
+        isinstance(leaf, Local) and leaf.name == index.name for leaf in leaves
+    )
 
 
 def _fixed(expr: Expr, along: str) -> Iterator[Expr]:

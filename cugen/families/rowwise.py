@@ -7,13 +7,13 @@ from dataclasses import replace
 
 from cugen.families.base import Family, Refusal, Request, refuse_tunables
 from cugen.families.blocks import Blocks, define, lay_blocks, limit, thread
-from cugen.families.collective import Team
 from cugen.families.elementwise import placement_refusals
 from cugen.families.grid import divides
 from cugen.families.kernels import assemble, new_lowering
 from cugen.families.row_shape import ROWS, THREADS, Shape, choose_shape
 from cugen.families.row_steps import RowSteps
 from cugen.families.row_sweeps import Sweep
+from cugen.families.row_team import RowTeam
 from cugen.families.row_views import merge_columns
 from cugen.families.rows import NotRows, RowWork, find_row_work
 from cugen.plan.ir import Comparison, Define, Guard, Index, Kernel, Node, ReturnUnless
@@ -23,8 +23,6 @@ from cugen.plan.symbols import FloorDiv, Integer, Minimum, Mod, bounds, ceil_div
 from cugen.spec import expressions as spec
 from cugen.spec.expressions import Read, free_indices, walk
 
-_WARP = 32
-
 
 def refusals(request: Request) -> tuple[Refusal, ...]:
     found = [*refuse_tunables(request, (THREADS, ROWS)), *placement_refusals(request, {})]
@@ -33,7 +31,8 @@ def refusals(request: Request) -> tuple[Refusal, ...]:
             found.append(Refusal("has `threads` and `rows` in place of a block and a step", f"schedule.{key}"))
     try:
         work = _work(request)
-        found += found or _size_refusals(request, work)
+        if not found:
+            found += _size_refusals(request, work)
     except NotRows as error:
         found.append(Refusal(str(error)))
     return tuple(found)
@@ -72,8 +71,9 @@ class _Builder:
         self.request, self.work, self.shape, self.sweeps = request, work, shape, sweeps
         self.lowering: Lowering = new_lowering(request)
         self.lowering.arrays = work.arrays
-        lane, number = (thread(axis, n, self.lowering) for axis, n in (("x", shape.threads), ("y", shape.rows)))
-        self.team = Team(shape.threads, lane, shape.rows, number)
+        along, beside = "yx" if shape.across else "xy"
+        lane, number = thread(along, shape.threads, self.lowering), thread(beside, shape.rows, self.lowering)
+        self.team = RowTeam(shape.threads, lane, shape.rows, number, bool(shape.across))
         self.inside = Guard(())
 
     def kernel(self) -> Kernel:
@@ -83,14 +83,16 @@ class _Builder:
             steps.sweep(sweep, everywhere=number < len(self.sweeps) - 1)
         steps.store_results(tuple(output for output in self.work.outputs if not output.wide))
         parts = (("indices", indices), ("row", tuple(steps.root.nodes)))
-        block = (self.shape.threads, self.shape.rows, 1)
-        kernel = assemble(self.request, self.lowering, "rowwise", parts, grid, block, alignments=steps.alignments())
+        kernel = assemble(
+            self.request, self.lowering, "rowwise", parts, grid, self.team.block, alignments=steps.alignments()
+        )
         return replace(kernel, reasons=self._reasons())
 
     def _rows(self) -> tuple[tuple[Integer, Integer, Integer], tuple[Node, ...]]:
         """The grid, and the indices of the team's row."""
         lowering, size = self.lowering, self.shape.rows
-        order = tuple(reversed(self.work.domain.rows))
+        rows = [index for index in self.work.domain.rows if index.name != self.shape.across]
+        order = [index for index in self.work.domain.rows if index not in rows] + rows[::-1]
         counts = [to_integer(index.extent, lowering.symbols) for index in order]
         if not order:
             return (integer(1), integer(1), integer(1)), ()
@@ -116,7 +118,7 @@ class _Builder:
             nodes += self._digits(order, counts, row)
         return blocks.grid, tuple(nodes)
 
-    def _digits(self, order: tuple[spec.Index, ...], counts: list[Integer], row: Integer) -> list[Node]:
+    def _digits(self, order: list[spec.Index], counts: list[Integer], row: Integer) -> list[Node]:
         """The indices that the number of a row stands for; `order` has the fastest first."""
         nodes: list[Node] = []
         scale: Integer = integer(1)
@@ -135,7 +137,7 @@ class _Builder:
         shuffles, and store nothing."""
         lowering, size = self.lowering, self.shape.rows
         place = blocks.places[0] * size + self.team.number
-        if divides(size, total, self.request.context) or self.shape.threads == _WARP:
+        if divides(size, total, self.request.context) or self.team.may_return:
             node = define(name, place, lowering, below=ceil_div(total, size) * size)
             self.row = node.index.symbol
             yield node

@@ -1,0 +1,115 @@
+"""The threads that share a row: side by side along x, or down y where neighbouring threads have neighbouring rows."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from cugen.families.collective import Running, Team, combine_team, merge
+from cugen.plan.ir import (
+    Access,
+    Array,
+    Assign,
+    Barrier,
+    Comparison,
+    Declare,
+    Element,
+    For,
+    Guard,
+    If,
+    Index,
+    Let,
+    Loop,
+    Node,
+    Shuffled,
+    Store,
+)
+from cugen.plan.lowering import Lowering
+from cugen.plan.symbols import FloorDiv, Integer, Mod, integer
+from cugen.spec.expressions import Local
+
+WARP = 32
+
+
+@dataclass(frozen=True, slots=True)
+class RowTeam:
+    """`threads` share each of a block's `rows`; this thread is `lane` of the team that has row `number`.
+
+    Where they lie `across`, the rows count along x and the threads of a team along y."""
+
+    threads: int
+    lane: Integer
+    rows: int
+    number: Integer
+    across: bool
+
+    @property
+    def block(self) -> tuple[int, int, int]:
+        return (self.rows, self.threads, 1) if self.across else (self.threads, self.rows, 1)
+
+    @property
+    def may_return(self) -> bool:
+        """Whether a team without a row may leave: neither shuffles of others nor a barrier wait for it."""
+        return self.threads == 1 or (self.threads == WARP and not self.across)
+
+    def combine(self, runs: Sequence[Running], lowering: Lowering, *, everywhere: bool) -> tuple[Node, ...]:
+        """The results of all of the team's threads, with one barrier for however many."""
+        if self.threads == 1 or not runs:
+            return ()
+        if self.across:
+            return tuple(self._down(runs, lowering))
+        return combine_team(
+            Team(self.threads, self.lane, self.rows, self.number), runs, lowering, everywhere=everywhere
+        )
+
+    def _down(self, runs: Sequence[Running], lowering: Lowering) -> Iterator[Node]:
+        """Shuffles between the lanes of a warp that share a row, then shared memory between the rows of warps."""
+        together = min(max(WARP // self.rows, 1), self.threads)
+        yield from self._in_a_warp(runs, lowering)
+        groups = self.threads // together
+        if groups <= 1:
+            return
+        group = FloorDiv(self.lane, integer(together))
+        shared = [[_results(local, groups, self.rows, lowering) for local in run.locals] for run in runs]
+        yield from (Declare(array) for arrays in shared for array in arrays)
+        mine = tuple(
+            Store(Access(array, (group, self.number), "store"), local)
+            for run, arrays in zip(runs, shared, strict=True)
+            for local, array in zip(run.locals, arrays, strict=True)
+        )
+        one = Guard((Comparison(Mod(self.lane, integer(together)), "==", integer(0)),))
+        yield from mine if together == 1 else (If(one, mine),)
+        yield Barrier()
+        index = Index(lowering.names.allocate("group"), integer(1), (1, groups - 1))
+        lowering.ranges[index.symbol] = index.range
+        steps: list[Node] = []
+        for run, arrays in zip(runs, shared, strict=True):
+            for local, array in zip(run.locals, arrays, strict=True):
+                yield Assign(local, Element.of(Access(array, (integer(0), self.number), "load")))
+            elements = [Element.of(Access(array, (index.symbol, self.number), "load")) for array in arrays]
+            steps += _merged(run, elements, lowering)
+        yield For(Loop(index, integer(1), integer(groups)), tuple(steps))
+
+    def _in_a_warp(self, runs: Sequence[Running], lowering: Lowering) -> Iterator[Node]:
+        distance = min(WARP, self.rows * self.threads) // 2
+        while distance >= self.rows:
+            for run in runs:
+                yield from _merged(run, [Shuffled(n.name, n.dtype, distance) for n in run.locals], lowering)
+            distance //= 2
+
+
+def _merged(run: Running, others: Sequence[Local], lowering: Lowering) -> Iterator[Node]:
+    """Another thread's share taken in. A choice mentions it more than once, and `||` may skip it: it gets a name."""
+    if run.extreme is not None or run.kind in ("any", "all"):
+        names = [Local(lowering.names.allocate(f"other_{local.name}"), local.dtype) for local in run.locals]
+        yield from (Let(name, other) for name, other in zip(names, others, strict=True))
+        others = names
+    yield from merge(run, others)
+
+
+def _results(local: Local, groups: int, rows: int, lowering: Lowering) -> Array:
+    """A place for each row's result of each group of lanes."""
+    name = lowering.names.allocate(f"group_{local.name}")
+    return Array(
+        "", name, local.dtype, (integer(groups), integer(rows)), (integer(rows), integer(1)), "shared", flat=False
+    )

@@ -1,0 +1,437 @@
+"""Rows reduced and mapped in one launch: which statements share a kernel, what is refused, and right results."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from cugen.plan import ir
+
+SOFTMAX = ("y[i, j] = softmax(x[i, j], j)",)
+BY_HAND = (
+    "m[i] = max(x[i, j], j)",
+    "e[i, j] = exp(x[i, j] - m[i])",
+    "s[i] = sum(e[i, j], j)",
+    "y[i, j] = e[i, j] / s[i]",
+)
+LAYER_NORM = (
+    "mu[i] = mean(x[i, j], j)",
+    "scale[i] = rsqrt(var(x[i, j], j) + 1e-5)",
+    "y[i, j] = (x[i, j] - mu[i]) * scale[i]",
+)
+NORM = ("y[i, j] = x[i, j] / norm(x[i, k], k)",)
+
+
+def spec(params: str, arrays: dict[str, tuple[str, str]], statements: tuple[str, ...], more: str = "") -> str:
+    declared = "".join(f"  {name}: {{shape: [{s}], dtype: {d}}}\n" for name, (s, d) in arrays.items())
+    text = "".join(f"  {statement}\n" for statement in statements)
+    return f"params: {{{params}}}\narrays:\n{declared}compute: |\n{text}{more}"
+
+
+def rows(m, n, statements=SOFTMAX, dtype="float32", out=None, schedule=""):
+    more = f"schedule: {{{schedule}}}\n" if schedule else ""
+    return spec(f"M: {m}, N: {n}", {"x": ("M, N", dtype), "y": ("M, N", out or dtype)}, statements, more)
+
+
+# Which statements share a kernel
+
+
+@pytest.mark.parametrize("statements", [SOFTMAX, BY_HAND, LAYER_NORM, NORM])
+def test_however_it_is_written_a_norm_is_one_launch(made, statements):
+    kernel = made(rows(100, 256, statements))
+    assert [k.family for k in kernel.plan.kernels] == ["rowwise"]
+    assert kernel.plan.workspace == ()
+
+
+def test_both_ways_of_writing_softmax_make_the_same_loads(made):
+    counts = [[a.kind for a in ir.accesses(made(rows(100, 256, s)).plan.kernels[0].body)] for s in (SOFTMAX, BY_HAND)]
+    assert counts[0] == counts[1] == ["load", "store"]
+
+
+def test_results_of_rows_are_stored_beside_their_elements(planned):
+    arrays = {"x": ("M, N", "float32"), "mean": ("M", "float32"), "rstd": ("M", "float32"), "y": ("M, N", "float32")}
+    text = spec(
+        "M: 64, N: 128",
+        arrays,
+        (
+            "mean[i] = mean(x[i, j], j)",
+            "rstd[i] = rsqrt(var(x[i, j], j) + 1e-5)",
+            "y[i, j] = (x[i, j] - mean[i]) * rstd[i]",
+        ),
+    )
+    assert sorted(planned(text).arguments) == ["mean", "rstd", "x", "y"]
+
+
+def test_what_follows_in_another_order_is_a_launch_of_its_own(made):
+    arrays = {"x": ("M, N", "float32"), "y": ("M, N", "float32"), "z": ("N, M", "float32")}
+    kernel = made(
+        spec("M: 64, N: 96", arrays, ("m[i] = max(x[i, j], j)", "y[i, j] = x[i, j] - m[i]", "z[j, i] = y[i, j]"))
+    )
+    assert [k.family for k in kernel.plan.kernels] == ["rowwise", "transpose"]
+
+
+def test_a_row_result_that_others_need_is_stored_in_the_workspace(made):
+    arrays = {"x": ("M, N", "float32"), "y": ("M, N", "float32"), "z": ("M, M", "float32")}
+    kernel = made(
+        spec("M: 64, N: 96", arrays, ("m[i] = max(x[i, j], j)", "y[i, j] = x[i, j] - m[i]", "z[p, q] = m[p] + m[q]"))
+    )
+    assert [k.family for k in kernel.plan.kernels] == ["rowwise", "map"]
+    assert [array.name for array in kernel.plan.workspace] == ["m"]
+
+
+def test_a_plain_sum_of_rows_is_left_to_reduce(planned):
+    text = spec("M: 300, N: 513", {"x": ("M, N", "float32"), "y": ("M", "float32")}, ("y[i] = sum(x[i, j], j)",))
+    assert planned(text).family == "reduce"
+
+
+# How a row is laid over threads
+
+
+@pytest.mark.parametrize(
+    ("n", "dtype", "block"),
+    [
+        (4, "float32", (1, 128, 1)),
+        (64, "float32", (8, 16, 1)),
+        (256, "float32", (32, 4, 1)),
+        (257, "float32", (32, 4, 1)),
+        (1024, "float32", (128, 1, 1)),
+        (4096, "float32", (256, 1, 1)),
+        (32768, "float32", (1024, 1, 1)),
+        (1024, "bfloat16", (64, 2, 1)),
+    ],
+)
+def test_long_rows_have_more_threads(planned, n, dtype, block):
+    assert planned(rows(2048, n, dtype=dtype)).block == block
+
+
+def test_threads_and_rows_are_what_the_schedule_says(planned):
+    assert planned(rows(300, 512, schedule="threads: 64, rows: 4")).block == (64, 4, 1)
+    assert planned(rows(300, 512, schedule="threads: 512")).block == (512, 1, 1)
+
+
+def test_each_element_is_loaded_once_where_a_row_fits_registers(made):
+    for n in (64, 1000, 4096, 32768):
+        kernel = made(rows(64, n)).plan.kernels[0]
+        loads = {a.array.name for a in ir.accesses(kernel.body) if a.kind == "load" and a.array.space == "global"}
+        sites = [a for a in ir.accesses(kernel.body) if a.kind == "load" and a.array.space == "global"]
+        assert loads == {"x"}
+        assert len({id(a) for a in sites}) <= 2  # whole vectors, and what is left
+
+
+def test_wide_accesses_where_alignment_is_sure(made):
+    assert "Vector<float, 4> x4" in made(rows(64, 256)).source
+    assert "Vector<float, 2> x2" in made(rows(64, 254)).source
+    assert "Vector" not in made(rows(64, 255)).source
+    assert "Vector<float, 4> x4" in made(rows(64, "{range: [64, 1024], multiple_of: 64}")).source
+    assert "Vector" not in made(rows(64, "{range: [64, 1024]}")).source
+
+
+def test_only_the_last_elements_are_guarded(made):
+    source = made(rows(64, 257)).source
+    assert "if (threadIdx.x + 256 < N)" in source
+    assert "if (j < N)" not in source
+
+
+def test_an_exponential_is_computed_once_for_each_element(made):
+    assert made(rows(64, 256)).source.count("expf(") == 1
+    assert made(rows(64, 256, BY_HAND)).source.count("expf(") == 1
+
+
+def test_rows_that_are_neighbours_are_read_side_by_side(planned):
+    kernel = planned(rows(100, 320, ("y[i, j] = softmax(x[i, j], i)",)))
+    assert kernel.block == (32, 8, 1)
+    assert {str(a.subscripts[1]) for a in ir.accesses(kernel.body) if a.array.name == "y"} == {"j"}
+
+
+# What is refused
+
+
+@pytest.mark.parametrize(
+    ("statement", "reason"),
+    [
+        ("y[i, j] = cumsum(x[i, j], j) / sum(x[i, k], k)", "keeps no running values"),
+        ("y[i, j] = 2 * x[i, j]", "there are none"),
+        ("y[i, j] = sum(x[i, k] * x[k, j], k)", "several results share"),
+        ("y[i, j] = sum(x[i, k], k) + sum(x[k, j], k)", "walks a row along"),
+    ],
+)
+def test_what_it_does_not_take_has_a_reason(reasons, statement, reason):
+    found = reasons("rowwise", rows(64, 64, (statement,)))
+    assert any(reason in refusal.reason for refusal in found), found
+
+
+@pytest.mark.parametrize(
+    ("schedule", "key"),
+    [
+        ("block: {i: 8}", "schedule.block"),
+        ("step: {j: 8}", "schedule.step"),
+        ("thread: {i: 2}", "schedule.thread"),
+        ("threads: 48", "schedule.threads"),
+        ("threads: 512, rows: 4", "schedule.rows"),
+    ],
+)
+def test_a_schedule_is_honoured_or_refused(reasons, schedule, key):
+    assert [refusal.key for refusal in reasons("rowwise", rows(100, 100, schedule=schedule))] == [key]
+
+
+def test_elements_that_other_threads_computed_are_refused(made):
+    arrays = {"x": ("M, N", "float32"), "y": ("M, N", "float32"), "z": ("M, N", "float32")}
+    statements = ("y[i, j] = x[i, j] - max(x[i, k], k)", "z[i, j] = y[i, N - 1 - j]")
+    assert len(made(spec("M: 9, N: 33", arrays, statements)).plan.kernels) == 2
+
+
+# Right results
+
+
+@pytest.mark.parametrize("statements", [SOFTMAX, BY_HAND, LAYER_NORM])
+@pytest.mark.parametrize("n", [1, 2, 3, 4, 7, 31, 32, 33, 100, 256, 257, 1000, 1025, 2048])
+def test_rows_of_any_length(prove, n, statements):
+    prove(rows(13 if n < 300 else 3, n, statements))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("n", [4096, 4100, 8192, 16384, 32768, 32771, 50000])
+def test_long_rows(prove, n):
+    for statements in (SOFTMAX, LAYER_NORM):
+        prove(rows(2, n, statements))
+
+
+@pytest.mark.parametrize("threads", [1, 2, 4, 8, 16, 32, 64, 256, 1024])
+def test_rows_by_any_number_of_threads(prove, threads):
+    prove(rows(7, 100, schedule=f"threads: {threads}"))
+    prove(rows(7, 37, LAYER_NORM, schedule=f"threads: {threads}"))
+
+
+@pytest.mark.parametrize(("threads", "count"), [(8, 4), (32, 4), (64, 2), (128, 8), (1, 16)])
+def test_blocks_of_several_rows(prove, threads, count):
+    for m in (1, count, count + 1):
+        prove(rows(m, 100, schedule=f"threads: {threads}, rows: {count}"))
+
+
+@pytest.mark.parametrize("dtype", ["float64", "float16", "bfloat16", "float8_e4m3", "float8_e5m2"])
+def test_all_types(prove, dtype):
+    for statements in (SOFTMAX, LAYER_NORM):
+        for n in (7, 200, 1024):
+            prove(rows(5, n, statements, dtype))
+
+
+@pytest.mark.parametrize("length", ["{range: [0, 5000]}", "dynamic"])
+def test_every_size_of_a_dynamic_kernel(prove, length):
+    text = rows("dynamic", length, BY_HAND)
+    for m, n in ((0, 5), (3, 0), (1, 1), (9, 31), (8, 33), (3, 1025)):
+        prove(text, {"M": m, "N": n})
+
+
+def test_a_dynamic_length_that_is_a_multiple(prove):
+    text = rows("dynamic", "{range: [64, 1024], multiple_of: 64}")
+    for m, n in ((5, 64), (1, 1024), (3, 192)):
+        prove(text, {"M": m, "N": n})
+
+
+F = "float32"
+MORE = {
+    "of several indices": (
+        "A: 5, C: 3, H: 7, W: 8",
+        {"x": ("A, C, H, W", F), "g": ("C, H, W", F), "y": ("A, C, H, W", F)},
+        (
+            "mu[n] = mean(x[n, c, h, w], c, h, w)",
+            "v[n] = var(x[n, c, h, w], c, h, w)",
+            "y[n, c, h, w] = (x[n, c, h, w] - mu[n]) * rsqrt(v[n] + 1e-5) * g[c, h, w]",
+        ),
+    ),
+    "of several indices with a weight for some": (
+        "A: 5, C: 3, H: 7, W: 9",
+        {"x": ("A, C, H, W", F), "g": ("C", F), "y": ("A, C, H, W", F)},
+        ("mu[n] = mean(x[n, c, h, w], c, h, w)", "y[n, c, h, w] = (x[n, c, h, w] - mu[n]) * g[c] + h"),
+    ),
+    "of an instance": (
+        "A: 5, C: 3, H: 7, W: 9",
+        {"x": ("A, C, H, W", F), "g": ("C", F), "y": ("A, C, H, W", F)},
+        ("mu[n, c] = mean(x[n, c, h, w], h, w)", "y[n, c, h, w] = (x[n, c, h, w] - mu[n, c]) * g[c]"),
+    ),
+    "in one expression": (
+        "A: 5, C: 3, H: 4, W: 9",
+        {"x": ("A, C, H, W", F), "y": ("A, C, H, W", F)},
+        ("y[n, c, h, w] = exp(x[n, c, h, w]) / sum(exp(x[n, c, a, b]), a, b)",),
+    ),
+    "with narrow results": (
+        "M: 9, N: 100",
+        {"x": ("M, N", "float16"), "mean": ("M", "float16"), "rstd": ("M", "bfloat16"), "y": ("M, N", "float16")},
+        (
+            "mean[i] = mean(x[i, j], j)",
+            "rstd[i] = rsqrt(var(x[i, j], j) + 1e-5)",
+            "y[i, j] = (x[i, j] - mean[i]) * rstd[i]",
+        ),
+    ),
+    "cross entropy": (
+        "M: 50, N: 100",
+        {"x": ("M, N", F), "label": ("M", "int64"), "loss": ("M", F)},
+        (
+            "m[i] = max(x[i, j], j)",
+            "s[i] = sum(exp(x[i, j] - m[i]), j)",
+            "loss[i] = log(s[i]) + m[i] - x[i, label[i]]",
+        ),
+    ),
+    "log of a sum of exponentials": (
+        "M: 50, N: 10",
+        {"x": ("M, N", F), "y": ("M", F)},
+        ("y[i] = log(sum(exp(x[i, j] - max(x[i, k], k)), j)) + max(x[i, j], j)",),
+    ),
+    "masked by infinity": (
+        "B: 2, T: 40",
+        {"x": ("B, T, T", F), "y": ("B, T, T", F)},
+        ("y[b, i, j] = softmax(where(j <= i, x[b, i, j], -inf), j)",),
+    ),
+    "masked by conditions": (
+        "B: 2, T: 40",
+        {"x": ("B, T, T", F), "y": ("B, T, T", F)},
+        (
+            "m[b, i] = max(x[b, i, j], j, where=j <= i)",
+            "s[b, i] = sum(exp(x[b, i, j] - m[b, i]), j, where=j <= i)",
+            "y[b, i, j] = exp(x[b, i, j] - m[b, i]) / s[b, i] if j <= i else 0",
+        ),
+    ),
+    "with a residual": (
+        "M: 9, N: 200",
+        {
+            "x": ("M, N", "bfloat16"),
+            "r": ("M, N", "bfloat16"),
+            "h": ("M, N", "bfloat16"),
+            "g": ("N", F),
+            "y": ("M, N", F),
+        },
+        (
+            "h[i, j] = x[i, j] + r[i, j]",
+            "s[i] = rsqrt(mean(h[i, j] * h[i, j], j) + 1e-5)",
+            "y[i, j] = h[i, j] * s[i] * g[j]",
+        ),
+    ),
+    "in place": ("M: 9, N: 200", {"x": ("M, N", F)}, ("m[i] = max(x[i, j], j)", "x[i, j] = x[i, j] - m[i]")),
+    "added to what is there": (
+        "M: 9, N: 200",
+        {"x": ("M, N", F), "r": ("M", F), "y": ("M, N", F)},
+        ("mu[i] = mean(x[i, j], j)", "r[i] += mu[i] * 0.1", "y[i, j] += x[i, j] - mu[i]"),
+    ),
+    "argmax": (
+        "M: 9, N: 200",
+        {"x": ("M, N", F), "b": ("M", "int64"), "y": ("M, N", F)},
+        ("b[i] = argmax(x[i, j], j)", "y[i, j] = softmax(x[i, j], j)"),
+    ),
+    "argmin of bytes": (
+        "M: 9, N: 40",
+        {"x": ("M, N", "int8"), "y": ("M, N", "int64")},
+        ("y[i, j] = argmin(x[i, k], k) - j",),
+    ),
+    "integers": (
+        "M: 9, N: 33",
+        {"x": ("M, N", "int32"), "y": ("M, N", "int32")},
+        ("y[i, j] = x[i, j] - max(x[i, k], k) + sum(x[i, k], k)",),
+    ),
+    "quantised": (
+        "M: 9, N: 64",
+        {"x": ("M, N", F), "s": ("M", F), "q": ("M, N", "int8")},
+        ("s[i] = max(abs(x[i, j]), j) / 127", "q[i, j] = cast(round(x[i, j] / s[i]), int8)"),
+    ),
+    "products and any": (
+        "M: 9, N: 37",
+        {"x": ("M, N", F), "y": ("M, N", F)},
+        ("y[i, j] = x[i, j] * prod(x[i, k], k) if any(x[i, k] > 0.5, k) else 0",),
+    ),
+    "outputs of another order": (
+        "M: 9, K: 3, N: 37",
+        {"x": ("M, K, N", F), "y": ("K, M, N", F)},
+        ("m[i, k] = max(x[i, k, j], j)", "y[k, i, j] = x[i, k, j] - m[i, k]"),
+    ),
+    "one row": ("N: 1000", {"x": ("N", F), "y": ("N", F)}, ("y[j] = softmax(x[j], j)",)),
+    "with places": (
+        "M: 9, N: 64",
+        {"x": ("M, N", F), "y": ("M, N", F)},
+        ("m[i] = sum(x[i, j] * j, j)", "y[i, j] = x[i, j] * j + m[i] + (x[i, j - 1] if j > 0 else 0)"),
+    ),
+    "gathered": (
+        "M: 9, N: 64, V: 10",
+        {"x": ("M, N", "int32"), "t": ("V", F), "y": ("M, N", F)},
+        ("m[i] = sum(t[x[i, j]], j)", "y[i, j] = t[x[i, j]] - m[i]"),
+    ),
+    "of two arrays": (
+        "M: 9, N: 64",
+        {"x": ("M, N", F), "z": ("M, N", F), "y": ("M, N", F)},
+        ("y[i, j] = softmax(x[i, j], j) * sum(z[i, k], k) + max(z[i, k] * x[i, k], k)",),
+    ),
+    "with a vector's norm": (
+        "M: 9, N: 64",
+        {"x": ("M, N", F), "w": ("N", F), "y": ("M, N", F)},
+        ("y[i, j] = (x[i, j] - max(x[i, k], k)) / norm(w[k], k)",),
+    ),
+    "of columns": (
+        "M: 45, N: 30",
+        {"x": ("M, N", F), "b": ("N", "int64"), "y": ("M, N", F)},
+        ("b[j] = argmax(x[i, j], i)", "y[i, j] = softmax(x[i, j], i) if any(x[k, j] > 0, k) else 0"),
+    ),
+    "of channels": (
+        "A: 3, C: 20, H: 5, W: 7",
+        {"x": ("A, C, H, W", F), "y": ("A, C, H, W", F)},
+        ("y[n, c, h, w] = softmax(x[n, c, h, w], c)",),
+    ),
+    "of a batch": (
+        "A: 5, C: 3, H: 4, W: 8",
+        {"x": ("A, C, H, W", F), "y": ("A, C, H, W", F)},
+        ("mu[c] = mean(x[n, c, h, w], n, h, w)", "y[n, c, h, w] = x[n, c, h, w] - mu[c]"),
+    ),
+}
+
+
+@pytest.mark.parametrize("name", list(MORE))
+def test_norms_of_all_kinds(made, prove, name):
+    text = spec(*MORE[name])
+    assert [kernel.family for kernel in made(text).plan.kernels] == ["rowwise"]
+    prove(text)
+
+
+@pytest.mark.parametrize("count", [1, 8, 16, 32])
+def test_columns_by_any_number_of_neighbours(prove, count):
+    statements = ("y[i, j] = softmax(x[i, j], i)",)
+    for threads in (1, 4, 32):
+        prove(rows(45, 37, statements, schedule=f"threads: {threads}, rows: {count}"))
+
+
+@pytest.mark.parametrize("layout", ["pitch: 48", "layout: column"])
+def test_rows_with_gaps_and_columns(prove, layout):
+    prove(rows(9, 30).replace("dtype: float32}", f"dtype: float32, {layout}}}"))
+
+
+def test_what_is_infinite_or_not_a_number_goes_through(prove):
+    prove(rows(9, 30, ("y[i, j] = softmax(log(x[i, j]) / 0, j)",)))
+    prove(rows(9, 30, ("y[i, j] = softmax(where(x[i, j] > 0, x[i, j], -inf), j)",)))
+
+
+@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(
+    m=st.integers(1, 20),
+    n=st.integers(1, 700),
+    statements=st.sampled_from([SOFTMAX, BY_HAND, LAYER_NORM, NORM]),
+    dtype=st.sampled_from(["float32", "float16", "float64"]),
+    axis=st.booleans(),
+)
+def test_any_size(prove, m, n, statements, dtype, axis):
+    turned = tuple(
+        s.replace("x[i, j]", "x[j, i]").replace("x[i, k]", "x[k, i]").replace("y[i, j]", "y[j, i]") for s in statements
+    )
+    if not axis:
+        prove(rows(m, n, statements, dtype))
+    elif statements is not SOFTMAX:
+        prove(rows(n, m, turned, dtype))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", list(MORE))
+def test_no_address_outside_and_no_race(prove, name):
+    prove(spec(*MORE[name]), sanitize=True)
+    prove(spec(*MORE[name]), races=True)
+
+
+@pytest.mark.parametrize("statements", [SOFTMAX, LAYER_NORM])
+def test_the_compiler_has_nothing_to_say(compiled, statements):
+    for n in (1000, 257, "dynamic"):
+        compiled(rows(64, n, statements))
