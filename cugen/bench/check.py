@@ -4,7 +4,7 @@ a sample of the outputs' elements against the reference, and on the device every
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -74,6 +74,23 @@ def check(
     total = sum(math.prod(buffers.place(name).shape) for name in expected)
     said = "all" if compared == total else f"sample of {compared}"
     return Check(not messages, said, worst, tolerance, tuple(messages))
+
+
+def reruns(session: Session, buffers: Buffers, run: Callable[[int], None], times: int) -> tuple[str, ...]:
+    """What differs, to the bit, between a run on set 0 and `times` others on the other sets: nothing should. Updates
+    in place aren't compared, since each run continues the last."""
+    if any(place.argument.role == "inout" for place in buffers.places):
+        return ()
+    outputs = [place for place in buffers.places if place.argument.role == "output"]
+    run(0)
+    for number in range(times):
+        other = 1 + number % (buffers.count - 1)
+        run(other)
+        for place in outputs:
+            name = place.argument.name
+            if session.count_different(buffers.address(name, 0), buffers.address(name, other), place.bytes):
+                return (f"{name}: run {number + 2} gave other bits than the first",)
+    return ()
 
 
 def _given(buffers: Buffers) -> Iterator[Place]:

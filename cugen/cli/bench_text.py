@@ -16,7 +16,7 @@ def text(content: Content, *, quiet: bool) -> str:
     """What was measured; where the kernel is wrong, what is wrong with it."""
     name = content["kernel"]
     if not content["passed"]:
-        failed = f"{name}: {paint('FAILED', 'red', sys.stdout)}, so it wasn't timed ({content['checked']} checked)"
+        failed = f"{name}: {paint('FAILED', 'red', sys.stdout)} ({content['checked']} of its elements checked)"
         return "\n".join([failed, *(f"  {message}" for message in content["messages"])])
     lines = [f"{name}: {', '.join(content['families'])} on {content['device']}"]
     if not quiet:
@@ -28,6 +28,8 @@ def text(content: Content, *, quiet: bool) -> str:
 
 def _facts(content: Content) -> Iterator[str]:
     yield f"checked    {content['checked']} of the outputs' elements; off by {content['max_abs_error']:.3g} at most"
+    if content["reruns"]:
+        yield f"repeated   {content['reruns']} times with the same bits"
     work = f", {content['flop']:,} FLOP" if content["flop"] else ""
     ceiling = content["ceiling"]
     said = f"a device {ceiling} of as many bytes" if ceiling in ("copy", "read") else f"the time of {ceiling}"

@@ -94,20 +94,24 @@ class HostLibrary:
 
 @pytest.fixture
 def run(fake: Any, monkeypatch: pytest.MonkeyPatch) -> Callable[..., dict[str, Any]]:
-    """Benchmarks a text on the tests' device; `wrong` is added to every result."""
+    """Benchmarks a text on the tests' device; `wrong` is added to every result, and
+    an `unsteady` one changes by a bit after some runs."""
 
-    def go(content: str, options: Options = FEW, wrong: float = 0.0) -> dict[str, Any]:
+    def go(content: str, options: Options = FEW, wrong: float = 0.0, unsteady: bool = False) -> dict[str, Any]:
         (spec,) = load_text(content)
         library = HostLibrary(fake)
 
         class Reference:
-            def __init__(self, source: str, manifest: Any) -> None: ...
+            def __init__(self, source: str, manifest: Any) -> None:
+                self.calls = 0
 
             def __call__(self, *, stream: Any, **given: Any) -> None:
                 arrays = {n: host(fake, a) for n, a in given.items() if isinstance(a, DeviceArray)}
                 scalars = {n: a for n, a in given.items() if not isinstance(a, DeviceArray)}
+                self.calls += 1
+                last_bit = 1 + 1e-7 * (unsteady and self.calls > 50)
                 for name, result in _evaluated(spec, arrays, scalars).items():
-                    arrays[name][...] = result + wrong
+                    arrays[name][...] = result * last_bit + wrong
 
         def known(name: str, stream: int) -> Any:
             if name != "cupy":
@@ -162,7 +166,14 @@ def test_a_wrong_kernel_is_not_timed(run: Any) -> None:
     assert not found["passed"]
     assert found["regimes"] == {}
     assert "elements differ" in found["messages"][0]
-    assert text(found, quiet=False).startswith("scale: FAILED, so it wasn't timed")
+    assert text(found, quiet=False).startswith("scale: FAILED (all of its elements checked)")
+
+
+def test_results_that_change_from_run_to_run_are_no_pass(run: Any) -> None:
+    assert run(SCALE)["reruns"] == 100
+    found = run(SCALE, unsteady=True)
+    assert not found["passed"]
+    assert "gave other bits than the first" in found["messages"][0]
 
 
 def test_peers_take_part_or_say_why_not(run: Any) -> None:

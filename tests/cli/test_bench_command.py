@@ -50,6 +50,7 @@ def gpu(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
             "compile_ms": 2.0,
             "compile_cached": True,
             "late_batches": 0,
+            "reruns": 100,
             "peers": [],
             "regimes": {} if spec.kernel.startswith("bad") else {"cold": [row, {**row, "name": "copy"}]},
         }
