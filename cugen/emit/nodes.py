@@ -148,10 +148,7 @@ class NodePrinter(ValuePrinter):
             target = f"const auto {node.local.name}"
             if isinstance(node.local, Vector) and node.local.place is not None:
                 target = self.vector(node.local)
-            value = f"*reinterpret_cast<const {kind}*>(&{self.place(node.access)})"
-            if node.guard is not None and node.otherwise is not None:
-                value = f"{self.integers.guard(node.guard)} ? {value} : {kind}{{}}"
-            return f"{target} = {value}"
+            return f"{target} = *reinterpret_cast<const {kind}*>(&{self.place(node.access)})"
         value = widened(self._stored(node.access), dtype)
         if node.guard is not None and node.otherwise is not None:
             value = f"{self.integers.guard(node.guard)} ? {value} : {self.branch(node.otherwise)}"
@@ -182,6 +179,10 @@ class NodePrinter(ValuePrinter):
         return f"{self.place(node.target)} = {source}"
 
     def assign(self, node: Assign) -> str:
+        if isinstance(node.local, Vector) and isinstance(node.value, Element):
+            kind = self._vector_type(node.local.element, node.local.width)
+            place = self.place(node.value.access)
+            return f"{self.vector(node.local)} = *reinterpret_cast<const {kind}*>(&{place})"
         if isinstance(node.local, Component):
             element = node.local.vector.element
             if isinstance(node.value, Component) and node.value.vector.element == element:

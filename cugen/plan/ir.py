@@ -200,7 +200,7 @@ class Let:
 @dataclass(frozen=True, slots=True, eq=False)
 class Load:
     """Introduces a local with an element of memory, or with `otherwise` where the guard fails; a `Vector` with all that
-    a wide access reads, or zeros. One of a row of vectors was introduced before, and is assigned."""
+    a wide access reads. One of a row of vectors was introduced before, and is assigned."""
 
     local: Local
     access: Access
@@ -235,7 +235,7 @@ class Copy:
 
 @dataclass(frozen=True, slots=True)
 class Assign:
-    """`local = value`."""
+    """`local = value`; a vector may be assigned all that the wide access of an `Element` reads."""
 
     local: Local
     value: Expr

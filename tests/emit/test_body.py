@@ -85,8 +85,8 @@ def at(array, *subscripts, kind="load", width=1):
             "const auto x4 = *reinterpret_cast<const Vector<float, 4>*>(&A[row]);",
         ),
         (
-            Load(Vector("x4", FLOAT32, FLOAT32, 4), at(A, ROW, width=4), GUARD, Const(0, FLOAT32)),
-            "const auto x4 = row < M ? *reinterpret_cast<const Vector<float, 4>*>(&A[row]) : Vector<float, 4>{};",
+            Assign(Vector("x4", FLOAT32, FLOAT32, 4), Element.of(at(A, ROW, width=4))),
+            "x4 = *reinterpret_cast<const Vector<float, 4>*>(&A[row]);",
         ),
         (Load(X, at(array("R", space="readonly"), ROW)), "const float x = __ldg(&R[row]);"),
         (Store(at(A, ROW), X), "A[row] = x;"),
