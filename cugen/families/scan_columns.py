@@ -197,7 +197,7 @@ class ColumnScan:
         if strips.strips > 1:
             result = (Comment("The running values, element by element."), *result)
         carried = self._start_at_nothing(1 if strips.strips > 1 else 0)
-        registers = self.registers.declare(zeroed=False)
+        registers = self.registers.declare(inside, zeroed=False)
         walk: tuple[Node, ...] = (*body.nodes, *registers, *load, *across, *result)
         if self.longest > strips.step:
             index = Index(str(start), start, lowering.ranges[start])

@@ -74,9 +74,9 @@ class Registers:
         symbol = self.lowering.names.allocate(f"{name}_values")
         return Array("", symbol, dtype, shape, (integer(1),), "register", flat=False)
 
-    def declare(self, *, zeroed: bool) -> tuple[Node, ...]:
-        """The registers that loads don't introduce; `zeroed` where not all of them are loaded."""
-        if self.vectors == 1:
+    def declare(self, inside: Guard, *, zeroed: bool) -> tuple[Node, ...]:
+        """The registers that loads don't introduce; `zeroed` where values are taken that aren't loaded."""
+        if self._introduces(inside):
             return ()
         return tuple(
             Declare(held, zeroed=zeroed)
@@ -84,6 +84,10 @@ class Registers:
             else Let(held, Const(0, held.dtype) if zeroed else None, mutable=True)
             for held in self.held.values()
         )
+
+    def _introduces(self, inside: Guard) -> bool:
+        """Whether a load is where its vector begins to be: there is but one, and it is always made."""
+        return self.vectors == 1 and not inside.terms and self.end is None
 
     def each_element(self, nodes: Sequence[Node], *, backward: bool = False) -> tuple[Node, ...]:
         """The nodes once for each element of a vector."""
@@ -100,20 +104,22 @@ class Registers:
 
     def load(self, inside: Guard) -> tuple[Node, ...]:
         """Loads one vector of each read, where it is `inside`."""
+        introduces = self._introduces(inside)
         whole: list[Node] = []
         rest: list[Node] = []
         for read, held in self.held.items():
             access = self.access(read.array, read.subscripts, "load")
             if isinstance(held, Array):
                 whole.append(Copy(Access(held, (self.place,), "store"), access))
-            elif self.vectors == 1:
-                whole.append(Load(held, access, inside, Const(0, held.dtype)) if inside.terms else Load(held, access))
-            elif isinstance(held, Vector):
+            elif introduces:
+                whole.append(Load(held, access))
+            elif not isinstance(held, Vector) or not held.count:
+                whole.append(Assign(held, Element.of(access)))
+            else:
                 whole.append(Load(self._present(held), access))
+            if isinstance(held, Vector):
                 element = Element.of(self.access(read.array, read.subscripts, "load", narrow=True))
                 rest.append(Assign(self._present(held).component(self.number.symbol), element))
-        if self.vectors == 1:
-            return tuple(whole)
         return guarded(inside, self._whole_or_not(whole, rest))
 
     def store(self, stores: Sequence[tuple[str, tuple[Expr, ...], Vector]]) -> tuple[Node, ...]:

@@ -160,7 +160,7 @@ class RowScan:
         partial = self._partial(body, first)
         across = self._across(shared, start)
         result = self._result(body, first, inside)
-        registers = self.registers.declare(zeroed=bool(inside.terms) or self.registers.end is not None)
+        registers = self.registers.declare(inside, zeroed=bool(inside.terms) or self.registers.end is not None)
         walk: tuple[Node, ...] = (*body.nodes, *load, *partial, *across, *result)
         carried = tuple(self._carried())
         if self.is_one_step:

@@ -6,7 +6,6 @@ import math
 from collections.abc import Iterator
 
 from cugen.families.base import Refusal, Request, Tunable
-from cugen.families.grid import divides
 from cugen.families.scan_columns import Strips
 from cugen.families.scan_form import Work
 from cugen.families.scan_rows import Team
@@ -48,9 +47,6 @@ def size_refusals(work: Work) -> Iterator[Refusal]:
         yield Refusal(f"{work.along.name} runs along columns: it has strips, no rows", "schedule.rows")
     if work.is_row:
         team = team_of(work)
-        if team.vectors == 1 and not is_whole(work, team.width):
-            reason = f"rows end amid a vector of {team.width}, and then a thread has at least 2"
-            yield Refusal(reason, "schedule.vectors")
         if work.segments is not None and work.segments.length % team.step:
             yield Refusal(f"steps of {team.step} don't divide a segment of {work.segments.length}", "schedule.threads")
         if team.threads > _WARP and team.rows > 1:
@@ -91,8 +87,6 @@ def team_of(work: Work) -> Team:
         threads = min(_power_of_two(-(-slots // vectors)), _BLOCK // 2)
     else:
         threads, vectors = _BLOCK, min(2 * narrow, 8) if narrow > 1 else 1
-    if vectors == 1 and not is_whole(work, width):
-        vectors, threads = 2, max(threads // 2, 1)
     vectors = int(asked.get("vectors", _power_of_two(vectors)))
     threads = int(asked.get("threads", threads))
     rows = 1
@@ -127,12 +121,6 @@ def segment_length(work: Work) -> int | None:
     columns = others(work) * max(-(-most(work.request, work.fast) // strips.width), 1)
     length = strips.step * -(-_LONG_COLUMN // strips.step)
     return length if columns * strips.strips < _ENOUGH // 2 and longest >= 4 * length else None
-
-
-def is_whole(work: Work, width: int) -> bool:
-    """Whether vectors of so many elements surely make up a row."""
-    context = work.request.context
-    return divides(width, to_integer(work.along.extent, context.symbols), context)
 
 
 def others(work: Work) -> int:
