@@ -180,6 +180,22 @@ def running_sums(x: Array) -> Array:
     return np.cumsum(x, axis=1)
 
 
+@meaning_of("prefix_sum")
+def running_sum_of_a_vector(x: Array) -> Array:
+    return np.cumsum(x)
+
+
+@meaning_of("drawdown")
+def falls(price: Array) -> Array:
+    return np.maximum.accumulate(price, axis=0) - price
+
+
+@meaning_of("suffix_sums")
+def sums_to_the_right(x: Array) -> Array:
+    positive = np.where(x > 0, x, 0)
+    return np.cumsum(positive[:, ::-1], axis=1)[:, ::-1] - positive
+
+
 @meaning_of("gather")
 def picked_rows(table: Array, ids: Array) -> Array:
     return table[ids]

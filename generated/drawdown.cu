@@ -1,0 +1,137 @@
+// drawdown: How far prices fell below their highest so far
+//
+// computes  fall[t, k] = cummax(price[t, k], t) - price[t, k]
+// params    T = 730, K = 300
+// price     input, float32 [730, 300], aligned to 16 bytes
+// fall      output, float32 [730, 300], aligned to 16 bytes
+// launch    grid (10, 1, 1), block (8, 32, 1), 2048 bytes of shared memory; family scan
+// analysis  sm_90: 4 accesses, 2 ideal, 2 costly
+//           worst: price[t * K + first], 20 sectors, ideal 16; 16.86 on average (512 bytes in 4 runs)
+//
+// Made by cugen 0.1.0 from drawdown.yaml (hash b63fad2d30b6963d) for sm_90. Edit the spec, not this file.
+
+#include <math_constants.h>
+
+constexpr int T = 730;
+constexpr int K = 300;
+
+// The larger of two, or the one that is not a number.
+__device__ __forceinline__ float maximum(float a, float b)
+{
+    return a > b || a != a ? a : b;
+}
+
+// `count` elements that one access moves.
+template <typename T, int count>
+struct alignas(count * sizeof(T)) Vector {
+    T at[count];
+};
+
+extern "C" __global__ void __launch_bounds__(256) drawdown(
+    const float* __restrict__ price,
+    float* __restrict__ fall)
+{
+    const int first = blockIdx.x * 32 + threadIdx.x * 4;
+    const int lane = threadIdx.x + threadIdx.y % 4 * 8;
+
+    __shared__ float warp_largests[2][4][8][8];
+
+    Vector<float, 4> largest_so_far;
+    #pragma unroll
+    for (int v = 0; v < 4; ++v) {
+        largest_so_far.at[v] = -CUDART_INF_F;
+    }
+    for (int start = 0; start < T; start += 128) {
+        Vector<float, 4> price4[4];
+        #pragma unroll
+        for (int u = 0; u < 4; ++u) {
+            const int t = start + threadIdx.y * 4 + u;
+            if (first < K && t < T) {
+                // price[t * K + first]: 20 sectors, ideal 16; 16.86 on average (512 bytes in 4 runs)
+                price4[u] = *reinterpret_cast<const Vector<float, 4>*>(&price[t * K + first]);
+            }
+        }
+        // What each strip combines to, and what the strips in front of it do.
+        Vector<float, 4> own_largest;
+        #pragma unroll
+        for (int v = 0; v < 4; ++v) {
+            own_largest.at[v] = -CUDART_INF_F;
+        }
+        #pragma unroll
+        for (int u = 0; u < 4; ++u) {
+            const int t = start + threadIdx.y * 4 + u;
+            if (first < K && t < T) {
+                #pragma unroll
+                for (int v = 0; v < 4; ++v) {
+                    const float price_t_k = price4[u].at[v];
+                    own_largest.at[v] = maximum(own_largest.at[v], price_t_k);
+                }
+            }
+        }
+        #pragma unroll
+        for (int v = 0; v < 4; ++v) {
+            float largest_before = own_largest.at[v];
+            float lower_largest;
+            #pragma unroll
+            for (int reach = 8; reach < 32; reach *= 2) {
+                lower_largest = __shfl_up_sync(0xffffffff, largest_before, reach);
+                largest_before = lane >= reach ? maximum(lower_largest, largest_before) : largest_before;
+            }
+            lower_largest = __shfl_up_sync(0xffffffff, largest_before, 8);
+            own_largest.at[v] = lane >= 8 ? lower_largest : -CUDART_INF_F;
+            if (lane >= 24) {
+                // warp_largests[start / 128 % 2][v][threadIdx.y / 4][threadIdx.x]: 1 wavefront, ideal 1 (8 words, in different banks)
+                warp_largests[start / 128 % 2][v][threadIdx.y / 4][threadIdx.x] = largest_before;
+            }
+        }
+        __syncthreads();
+        Vector<float, 4> largest;
+        #pragma unroll
+        for (int group = 0; group < 8; ++group) {
+            if (group == threadIdx.y / 4) {
+                largest = largest_so_far;
+            }
+            #pragma unroll
+            for (int v = 0; v < 4; ++v) {
+                // warp_largests[start / 128 % 2][v][group][threadIdx.x]: 1 wavefront, ideal 1 (8 words, in different banks)
+                largest_so_far.at[v] = maximum(largest_so_far.at[v],
+                    warp_largests[start / 128 % 2][v][group][threadIdx.x]);
+            }
+        }
+        #pragma unroll
+        for (int v = 0; v < 4; ++v) {
+            largest.at[v] = maximum(largest.at[v], own_largest.at[v]);
+        }
+        // The running values, element by element.
+        #pragma unroll
+        for (int u = 0; u < 4; ++u) {
+            const int t = start + threadIdx.y * 4 + u;
+            if (first < K && t < T) {
+                Vector<float, 4> fall4;
+                #pragma unroll
+                for (int v = 0; v < 4; ++v) {
+                    const float price_t_k = price4[u].at[v];
+                    largest.at[v] = maximum(largest.at[v], price_t_k);
+                    fall4.at[v] = largest.at[v] - price_t_k;
+                }
+                // fall[t * K + first]: 20 sectors, ideal 16; 16.86 on average (512 bytes in 4 runs)
+                *reinterpret_cast<Vector<float, 4>*>(&fall[t * K + first]) = fall4;
+            }
+        }
+    }
+}
+
+#if defined(__CUDACC__) && !defined(__CUDACC_RTC__)
+
+#include <cuda_runtime.h>
+
+extern "C" cudaError_t drawdown_launch(
+    const float* price,
+    float* fall,
+    cudaStream_t stream)
+{
+    drawdown<<<dim3((K + 31) / 32), dim3(8, 32), 0, stream>>>(price, fall);
+    return cudaGetLastError();
+}
+
+#endif

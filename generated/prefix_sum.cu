@@ -1,0 +1,247 @@
+// prefix_sum: The running sum of one long vector
+//
+// computes                 y[i] = cumsum(x[i], i)
+// params                   N = 200003
+// x                        input, float32 [200003], aligned to 16 bytes
+// y                        output, float32 [200003], aligned to 16 bytes
+// prefix_sum_y_sum         grid (1, 1, 1), block (32, 32, 1), 4096 bytes of shared memory; family reduce
+// prefix_sum_y_sum_before  grid (1, 1, 1), block (8, 1, 1); family scan
+// prefix_sum_y             grid (25, 1, 1), block (512, 1, 1), 64 bytes of shared memory; family scan
+// analysis                 sm_90: 15 accesses, 14 ideal, 1 costly
+//                          worst: x[8192 * segment + i_in_segment], 24 sectors, ideal 3; 24.41 on average (lanes
+//                          32768 bytes apart)
+//
+// Made by cugen 0.1.0 from prefix_sum.yaml (hash c389108206c1fd0c) for sm_90. Edit the spec, not this file.
+
+constexpr int N = 200003;
+
+// `count` elements that one access moves.
+template <typename T, int count>
+struct alignas(count * sizeof(T)) Vector {
+    T at[count];
+};
+
+extern "C" __global__ void __launch_bounds__(1024) prefix_sum_y_sum(
+    const float* __restrict__ x,
+    float* __restrict__ y_sum)
+{
+    const int segment = blockIdx.x * 32 + threadIdx.x;
+
+    float sum = 0.0f;
+    if (segment < (N + 8191) / 8192) {
+        #pragma unroll 4
+        for (int i_in_segment = threadIdx.y; i_in_segment < min(8192, N - 8192 * segment); i_in_segment += 32) {
+            // x[8192 * segment + i_in_segment]: 24 sectors, ideal 3; 24.41 on average (lanes 32768 bytes apart)
+            const float x_value = x[8192 * segment + i_in_segment];
+            sum += x_value;
+        }
+    }
+
+    // The threads of a column meet in shared memory; their results are combined in order.
+    __shared__ float sum_shares[32][32];
+    // sum_shares[threadIdx.y][threadIdx.x]: 1 wavefront, ideal 1 (32 words, in different banks)
+    sum_shares[threadIdx.y][threadIdx.x] = sum;
+    __syncthreads();
+    if (threadIdx.y != 0 || segment >= (N + 8191) / 8192)
+        return;
+    for (int row = 1; row < 32; ++row) {
+        // sum_shares[row][threadIdx.x]: 1 wavefront, ideal 1 (25 words, in different banks)
+        sum += sum_shares[row][threadIdx.x];
+    }
+
+    // y_sum[segment]: 4 sectors, ideal 4 (100 bytes side by side)
+    y_sum[segment] = sum;
+}
+
+extern "C" __global__ void __launch_bounds__(8) prefix_sum_y_sum_before(
+    const float* __restrict__ y_sum,
+    float* __restrict__ y_sum_before)
+{
+    const int lane = threadIdx.x;
+
+    Vector<float, 4> y_sum4 = {};
+    float warp_sum = 0.0f;
+    const int first = 4 * lane;
+    if (first < (N + 8191) / 8192) {
+        if (first + 3 < (N + 8191) / 8192) {
+            // y_sum[first]: 3 sectors, ideal 3 (96 bytes side by side)
+            y_sum4 = *reinterpret_cast<const Vector<float, 4>*>(&y_sum[first]);
+        } else {
+            #pragma unroll
+            for (int v = 0; v < 4; ++v) {
+                if (first + v < (N + 8191) / 8192) {
+                    // y_sum[first + v]: 1 sector, ideal 1 (one address for all lanes)
+                    y_sum4.at[v] = y_sum[first + v];
+                }
+            }
+        }
+    }
+    // What comes before each vector.
+    float sum_before;
+    float own_sum = 0.0f;
+    #pragma unroll
+    for (int v = 0; v < 4; ++v) {
+        own_sum += y_sum4.at[v];
+    }
+    float lower_sum;
+    #pragma unroll
+    for (int reach = 1; reach < 8; reach *= 2) {
+        lower_sum = __shfl_up_sync(0xffffffff, own_sum, reach, 8);
+        own_sum = lane >= reach ? lower_sum + own_sum : own_sum;
+    }
+    lower_sum = __shfl_up_sync(0xffffffff, own_sum, 1, 8);
+    sum_before = lane >= 1 ? warp_sum + lower_sum : warp_sum;
+    warp_sum += __shfl_sync(0xffffffff, own_sum, 7, 8);
+    // The running values, element by element.
+    float sum = sum_before;
+    if (first < (N + 8191) / 8192) {
+        Vector<float, 4> y_sum_before4;
+        #pragma unroll
+        for (int v = 0; v < 4; ++v) {
+            y_sum_before4.at[v] = sum;
+            sum += y_sum4.at[v];
+        }
+        if (first + 3 < (N + 8191) / 8192) {
+            // y_sum_before[first]: 3 sectors, ideal 3 (96 bytes side by side)
+            *reinterpret_cast<Vector<float, 4>*>(&y_sum_before[first]) = y_sum_before4;
+        } else {
+            #pragma unroll
+            for (int v = 0; v < 4; ++v) {
+                if (first + v < (N + 8191) / 8192) {
+                    // y_sum_before[first + v]: 1 sector, ideal 1 (one address for all lanes)
+                    y_sum_before[first + v] = y_sum_before4.at[v];
+                }
+            }
+        }
+    }
+}
+
+extern "C" __global__ void __launch_bounds__(512) prefix_sum_y(
+    const float* __restrict__ x,
+    float* __restrict__ y,
+    const float* __restrict__ y_sum_before)
+{
+    const int segment = blockIdx.x;
+    const int lane = threadIdx.x % 32;
+    const int warp = threadIdx.x / 32;
+
+    __shared__ float warp_sums[16];
+
+    // y_sum_before[segment]: 1 sector, ideal 1 (one address for all lanes)
+    const float y_sum_before_segment = y_sum_before[segment];
+    Vector<float, 4> x4[4] = {};
+    #pragma unroll
+    for (int u = 0; u < 4; ++u) {
+        const int first = 8192 * segment + 4 * lane + 512 * warp + 128 * u;
+        if (first < N) {
+            if (first + 3 < N) {
+                // x[first]: 16 sectors, ideal 16 (512 bytes side by side)
+                x4[u] = *reinterpret_cast<const Vector<float, 4>*>(&x[first]);
+            } else {
+                #pragma unroll
+                for (int v = 0; v < 4; ++v) {
+                    if (first + v < N) {
+                        // x[first + v]: 1 sector, ideal 1 (one address for all lanes)
+                        x4[u].at[v] = x[first + v];
+                    }
+                }
+            }
+        }
+    }
+    // What comes before each vector in the stretch of its warp.
+    float sum_before[4];
+    float warp_sum = 0.0f;
+    #pragma unroll
+    for (int u = 0; u < 4; ++u) {
+        float own_sum = 0.0f;
+        #pragma unroll
+        for (int v = 0; v < 4; ++v) {
+            own_sum += x4[u].at[v];
+        }
+        float lower_sum;
+        #pragma unroll
+        for (int reach = 1; reach < 32; reach *= 2) {
+            lower_sum = __shfl_up_sync(0xffffffff, own_sum, reach);
+            own_sum = lane >= reach ? lower_sum + own_sum : own_sum;
+        }
+        lower_sum = __shfl_up_sync(0xffffffff, own_sum, 1);
+        sum_before[u] = lane >= 1 ? warp_sum + lower_sum : warp_sum;
+        warp_sum += __shfl_sync(0xffffffff, own_sum, 31);
+    }
+    // What the warps in front combine to.
+    if (lane == 0) {
+        // warp_sums[warp]: 1 wavefront, ideal 1 (all lanes in one word: a broadcast)
+        warp_sums[warp] = warp_sum;
+    }
+    __syncthreads();
+    float sum_in_front = 0.0f;
+    float sum_so_far = 0.0f;
+    #pragma unroll
+    for (int w = 0; w < 16; ++w) {
+        if (w == warp) {
+            sum_in_front = sum_so_far;
+        }
+        // warp_sums[w]: 1 wavefront, ideal 1 (all lanes in one word: a broadcast)
+        sum_so_far += warp_sums[w];
+    }
+    // The running values, element by element.
+    #pragma unroll
+    for (int u = 0; u < 4; ++u) {
+        const int first = 8192 * segment + 4 * lane + 512 * warp + 128 * u;
+        float sum = sum_in_front + sum_before[u];
+        if (first < N) {
+            Vector<float, 4> y4;
+            #pragma unroll
+            for (int v = 0; v < 4; ++v) {
+                sum += x4[u].at[v];
+                y4.at[v] = y_sum_before_segment + sum;
+            }
+            if (first + 3 < N) {
+                // y[first]: 16 sectors, ideal 16 (512 bytes side by side)
+                *reinterpret_cast<Vector<float, 4>*>(&y[first]) = y4;
+            } else {
+                #pragma unroll
+                for (int v = 0; v < 4; ++v) {
+                    if (first + v < N) {
+                        // y[first + v]: 1 sector, ideal 1 (one address for all lanes)
+                        y[first + v] = y4.at[v];
+                    }
+                }
+            }
+        }
+    }
+}
+
+#if defined(__CUDACC__) && !defined(__CUDACC_RTC__)
+
+#include <cuda_runtime.h>
+
+extern "C" size_t prefix_sum_workspace_bytes(void)
+{
+    return 512LL * ((4 * ((N + 8191) / 8192) + 255) / 256);
+}
+
+extern "C" cudaError_t prefix_sum_launch(
+    const float* x,
+    float* y,
+    void* workspace,
+    cudaStream_t stream)
+{
+    cudaError_t status = cudaSuccess;
+    void* const memory = workspace;
+    if (memory == nullptr)
+        status = cudaMallocAsync(&workspace, prefix_sum_workspace_bytes(), stream);
+    if (status != cudaSuccess)
+        return status;
+    float* const y_sum = reinterpret_cast<float*>(static_cast<char*>(workspace) + 0);
+    float* const y_sum_before = reinterpret_cast<float*>(static_cast<char*>(workspace)
+        + 256LL * ((4 * ((N + 8191) / 8192) + 255) / 256));
+    prefix_sum_y_sum<<<dim3(((N + 8191) / 8192 + 31) / 32), dim3(32, 32), 0, stream>>>(x, y_sum);
+    prefix_sum_y_sum_before<<<dim3(1), dim3(8), 0, stream>>>(y_sum, y_sum_before);
+    prefix_sum_y<<<dim3((N + 8191) / 8192), dim3(512), 0, stream>>>(x, y, y_sum_before);
+    if (memory == nullptr)
+        cudaFreeAsync(workspace, stream);
+    return cudaGetLastError();
+}
+
+#endif

@@ -1,0 +1,33 @@
+// suffix_sums: The sum of all positive elements to the right of each, in rows of any length
+//
+// computes  y[i, j] = cumsum(x[i, j], j, reverse=true, exclusive=true, where=x[i, j] > 0)
+// params    M, N
+// x         input, float16 [M, N], aligned to 8 bytes
+// y         output, float32 [M, N], aligned to 16 bytes
+// launch    grid (M, 1, 1), block (256, 1, 1), 64 bytes of shared memory; family scan
+//
+// Made by cugen 0.1.0 from suffix_sums.yaml (hash d992f0f76e89793d) for sm_90. Edit the spec, not this file.
+#pragma once
+
+#include <cuda_runtime_api.h>
+#include <cuda_fp16.h>
+
+#ifdef __cplusplus
+extern "C" {
+#else
+typedef __half_raw __half;
+#endif
+
+// Launches on `stream` and returns without waiting. All pointers are to device memory.
+// x must be aligned to 8 bytes.
+// y must be aligned to 16 bytes.
+cudaError_t suffix_sums_launch(
+    const __half* x,
+    float* y,
+    int M,
+    int N,
+    cudaStream_t stream);
+
+#ifdef __cplusplus
+}
+#endif
