@@ -95,10 +95,20 @@ def main() -> int:
             rows[case.name] = run(opened, case, options.samples)
             print(_line(rows[case.name]), flush=True)
             listed = [rows[case.name] for case in cases() if case.name in rows]
-            write_atomically(options.output, (json.dumps({**content, "cases": listed}, indent=1) + "\n").encode())
+            text = json.dumps(_rounded({**content, "cases": listed}), indent=1, ensure_ascii=False)
+            write_atomically(options.output, (text + "\n").encode())
     if left:
         print(f"{len(left)} cases were not begun, from {left[0]} on: --resume")
     return 0 if all(row["passed"] for row in rows.values()) else 1
+
+
+def _rounded(value: Any) -> Any:
+    """Floats to six digits, which is more than any of them holds."""
+    if isinstance(value, float):
+        return float(f"{value:.6g}")
+    if isinstance(value, dict):
+        return {key: _rounded(item) for key, item in value.items()}
+    return [_rounded(item) for item in value] if isinstance(value, list | tuple) else value
 
 
 def _line(row: dict[str, Any]) -> str:

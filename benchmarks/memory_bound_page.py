@@ -95,7 +95,7 @@ def _mean_and_worst(rows: Iterable[Row], figure: Callable[[dict[str, Row]], floa
         return ["–", "–"]
     mean = math.exp(statistics.fmean(math.log(value) for value, _ in known))
     worst, name = min(known)
-    return [f"{mean:.3f}", f"{worst:.3f} ({name})"]
+    return [_share(mean), f"{_share(worst)} ({name})"]
 
 
 def _table(rows: Sequence[Row]) -> Iterator[str]:
@@ -114,7 +114,7 @@ def _table(rows: Sequence[Row]) -> Iterator[str]:
             f"{_us(ours['median_us'])} ({_us(ours['p10_us'])}–{_us(ours['p90_us'])})",
             _us(warm["cugen"]["median_us"]),
             f"{ours['gb_per_s']:.0f}",
-            f"{ours['share_of_ceiling']:.3f} of {row['ceiling']}",
+            f"{_share(ours['share_of_ceiling'])} of {row['ceiling']}",
         ]
         cells += [f"{cold[p]['ratio']:.2f} ({warm[p]['ratio']:.2f})" if p in cold else _absent(row, p) for p in peers]
         cells.append("; ".join(_goal(row, goal) for goal in row["goals"]) or "–")
@@ -154,6 +154,11 @@ def _versions(rows: Sequence[Row]) -> list[str]:
 
 def _driver(version: int) -> str:
     return f"for CUDA {version // 1000}.{version % 1000 // 10}"
+
+
+def _share(value: float) -> str:
+    """Never rounded up: 0.9799 isn't 0.98."""
+    return f"{math.floor(value * 1000) / 1000:.3f}"
 
 
 def _us(value: float) -> str:
