@@ -37,12 +37,20 @@ def merged(statements: tuple[Statement, ...], context: Context) -> Plain:
 def digits(number: Expr, extents: tuple[Expr, ...]) -> tuple[Expr, ...]:
     """The places along several dimensions of the element that has this number among all, row by row."""
     found: list[Expr] = []
-    below: Expr | None = None
-    for position in reversed(range(len(extents))):
-        quotient = number if below is None else Op("floordiv", (number, below), INT64)
-        found.insert(0, quotient if position == 0 else Op("mod", (quotient, extents[position]), INT64))
-        below = extents[position] if below is None else Op("mul", (extents[position], below), INT64)
+    for position, extent in enumerate(extents):
+        below = extents[position + 1 :]
+        quotient = Op("floordiv", (number, product(below)), INT64) if below else number
+        found.append(Op("mod", (quotient, extent), INT64) if position else quotient)
     return tuple(found)
+
+
+def product(factors: tuple[Expr, ...]) -> Expr:
+    if not factors:
+        return Const(1, INT64)
+    result = factors[0]
+    for factor in factors[1:]:
+        result = Op("mul", (result, factor), INT64)
+    return result
 
 
 # Extents of 1

@@ -10,7 +10,8 @@ from cugen.families.elementwise import placement_refusals
 from cugen.families.kernels import assemble, new_lowering
 from cugen.families.reduce_columns import ColumnShape, build_columns
 from cugen.families.reduce_rows import RowShape, build_rows
-from cugen.families.reduce_shapes import TUNABLES, aligned, reasons, shape_of, shortest
+from cugen.families.reduce_shapes import TUNABLES, aligned, reasons, shape_of
+from cugen.families.reduce_split import split
 from cugen.families.reduction import Reduction, recognise
 from cugen.plan.ir import Kernel
 
@@ -30,8 +31,8 @@ def refusals(request: Request) -> tuple[Refusal, ...]:
 
 def _size_refusals(request: Request, found: Reduction) -> Iterator[Refusal]:
     asked = dict(request.schedule.tunables)
-    if not found.along and shortest(found) < 8 and request.schedule.family != "reduce":
-        yield Refusal(f"{shortest(found)} elements are too few for several threads")
+    if len(found.stages) > 1 and not found.along and request.schedule.family != "reduce":
+        yield Refusal("walks along a row once; with a result of it in the terms of another, the row is better kept")
     if int(asked.get("threads", 0)) > 32 and int(asked.get("rows", 1)) > 1 and not found.along:
         yield Refusal("a block has several rows only where a warp has each: 32 threads", "schedule.rows")
 
@@ -60,4 +61,5 @@ FAMILY = Family(
     refusals=refusals,
     build=build,
     tunables=TUNABLES,
+    split=split,
 )

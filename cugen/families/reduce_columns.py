@@ -15,12 +15,16 @@ from cugen.families.reduce_terms import (
     Neighbours,
     Terms,
     element_index,
+    kept_reads,
+    named_stop,
     ranged,
+    results_of,
     side_by_side,
     take,
     take_neighbours,
     wide_reads,
     widest,
+    with_starts,
 )
 from cugen.families.reduction import Reduction, Stage
 from cugen.families.statements import lower_statements
@@ -99,17 +103,19 @@ class _Columns:
         self.results: dict[Reduce, Local] = {}  # of the stages so far
 
     def built(self) -> Built:
-        lowering, stages = self.lowering, self.found.stages
+        lowering = self.lowering
         indices, grid = self._indices()
+        self.found, starts = with_starts(self.found, lowering)
+        self.request = self.found.request
         lowering.prepare(tuple(statement.value for statement in self.request.group.statements))
-        parts = [("indices", indices)]
-        for position, stage in enumerate(stages):
+        parts: list[tuple[str, tuple[Node, ...]]] = [("indices", (*indices, *starts))]
+        for position, stage in enumerate(self.found.stages):
             runs = tuple(self._running(reduction) for reduction in stage.reductions)
             parts.append((f"walk {position}", self._walk(stage, runs)))
             if self.shape.across > 1:
-                is_last = position == len(stages) - 1
+                is_last = position == len(self.found.stages) - 1
                 parts.append((f"across {position}", tuple(self._combine(runs, everywhere=not is_last))))
-            self.results.update(zip(stage.reductions, (run.value for run in runs), strict=True))
+            self.results |= results_of(stage, runs)
         parts.append(("result", self._result()))
         return Built(tuple(parts), grid, (self.shape.threads, self.shape.across, 1))
 
@@ -169,6 +175,8 @@ class _Columns:
     def _walk(self, stage: Stage, runs: tuple[Running, ...]) -> tuple[Node, ...]:
         scope = Scope()
         inner = Scope(scope, certain=False) if self.inside else scope
+        for read in kept_reads(stage, self.along):
+            self.lowering.lower(read, inner)
         self._down(stage, runs, (), inner)
         if self.inside:
             scope.nodes.append(If(Guard(self.inside), tuple(inner.nodes)))
@@ -186,6 +194,7 @@ class _Columns:
         shared = index == max(reversed(stage.indices), key=self.found.most) and self.shape.across > 1
         terms = ranged(self.found, stage, runs, index, lowering)
         dropped += (*terms.upper, *terms.lower)
+        terms = named_stop(self.found, terms, lowering, scope)
         first, step = (terms.start + self.y, self.shape.across) if shared else (terms.start, 1)
         own = loop_index(self.found, lowering, index, first, terms.stop, step)
         inner = Scope(scope, frozenset((index.name,)), certain=False)

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
+import sympy
+
 from cugen.families.base import Request
 from cugen.families.blocks import define, lay_blocks, limit, thread
 from cugen.families.collective import WARP, Running, Team, combine_team, first_values
@@ -13,13 +15,17 @@ from cugen.families.kernels import new_lowering
 from cugen.families.reduce_terms import (
     Neighbours,
     Terms,
+    kept_reads,
+    named_stop,
     needs_place,
     ranged,
+    results_of,
     side_by_side,
     take,
     take_neighbours,
     wide_reads,
     widest,
+    with_starts,
 )
 from cugen.families.reduction import Reduction, Stage
 from cugen.families.statements import lower_statements
@@ -79,6 +85,7 @@ class _Rows:
         lane = self.x + self.y * shape.threads if shape.across > 1 else self.x
         number = self.y if shape.across == 1 else integer(0)
         self.team = Team(shape.threads * shape.across, lane, shape.teams, number)
+        self.starts: dict[sympy.Symbol, Integer] = {}  # by name, as defined
         self.vectors: dict[Read, Vector] = {}
         self.beyond: tuple[Comparison, ...] = ()  # fails for teams without a row
 
@@ -103,6 +110,10 @@ class _Rows:
         if self.beyond and self.team.threads >= WARP:
             indices.append(ReturnUnless(Guard(self.beyond)))
             self.beyond = ()
+        self.found, starts = with_starts(self.found, lowering)
+        self.starts = {node.index.symbol: node.index.definition for node in starts}
+        self.request = self.found.request
+        indices += starts
         lowering.prepare(tuple(statement.value for statement in self.request.group.statements))
         scope = Scope()
         parts: list[tuple[str, tuple[Node, ...]]] = [("indices", tuple(indices))]
@@ -113,13 +124,16 @@ class _Rows:
             combined = combine_team(self.team, runs, lowering, everywhere=not is_last)
             parts.append((f"walk {position}", walk))
             parts.append((f"team {position}", (*self._remark(position), *combined)))
-            for reduction, run in zip(stage.reductions, runs, strict=True):
-                scope.remember(reduction, run.value)
-        first = Guard((*self.beyond, Comparison(self.team.lane, "==", integer(0))))
-        if self.shape.across > 1:
-            first = Guard((Comparison(self.x, "==", integer(0)), Comparison(self.y, "==", integer(0))))
+            for reduction, value in results_of(stage, runs).items():
+                scope.remember(reduction, value)
         lower_statements(self.request, lowering, scope)
-        parts.append(("result", (ReturnUnless(first), *scope.nodes)))
+        first = [*self.beyond]
+        if shape.threads > 1:
+            first.append(Comparison(self.x, "==", integer(0)))
+        if shape.across > 1:
+            first.append(Comparison(self.y, "==", integer(0)))
+        ends = (ReturnUnless(Guard(tuple(first))),) if first else ()
+        parts.append(("result", (*ends, *scope.nodes)))
         block = (shape.threads, shape.across * shape.teams, 1)
         return Built(tuple(parts), blocks.grid, block)
 
@@ -136,6 +150,8 @@ class _Rows:
         start = len(scope.nodes)
         inner = Scope(scope, certain=False) if self.beyond else scope
         own = len(inner.nodes)
+        for read in kept_reads(stage, ""):
+            self.lowering.lower(read, inner)
         self._outer(stage, tuple(runs), (), inner)
         if self.beyond:
             scope.nodes.append(If(Guard(self.beyond), tuple(inner.nodes)))
@@ -166,8 +182,8 @@ class _Rows:
         found, lowering, width = self.found, self.lowering, self.shape.width
         context, index = self.request.context, stage.fastest
         terms = ranged(found, stage, runs, index, lowering)
-        if not (terms.stop.is_Symbol or terms.stop.free_symbols <= context.ranges.keys()):
-            terms = replace(terms, stop=lowering.define("stop", terms.stop, scope))
+        is_whole = divisor(terms.stop.xreplace(self.starts), context) % width == 0
+        terms = named_stop(found, terms, lowering, scope)
         wide = wide_reads(found, stage, index.name) if width > 1 else ()
         dropped += terms.upper
         if not wide:
@@ -179,7 +195,6 @@ class _Rows:
             start = FloorDiv(start, integer(width)) * width
         else:
             dropped += terms.lower
-        is_whole = divisor(terms.stop, context) % width == 0
         stop = terms.stop if is_whole else terms.stop - (width - 1)
         first, step = start + self.x * width, self.shape.threads * width
         placed = needs_place(stage, index.name, wide, dropped)
@@ -188,13 +203,20 @@ class _Rows:
         inner = Scope(scope, frozenset((index.name,)), certain=False)
         neighbours = Neighbours(index.name, width, wide, self.vectors)
         take_neighbours(terms, neighbours, lowering, inner, dropped, lambda _, __: runs)
-        scope.nodes.append(For(Loop(own, first, stop, step, unroll_by=self.shape.unroll), tuple(inner.nodes)))
+        scope.nodes.append(
+            For(Loop(own, first, stop, step, unroll_by=self._unroll(first, stop, step)), tuple(inner.nodes))
+        )
         del lowering.symbols[index.name]
         if not is_whole:
             rest = FloorDiv(terms.stop, integer(width)) * width
             if bounds(terms.stop - start, lowering.ranges)[0] < 0:
                 rest = Maximum(rest, start)
             self._elements(terms, rest, dropped, scope, wish="tail")
+
+    def _unroll(self, first: Integer, stop: Integer, step: int) -> int:
+        """How many rounds of a loop stand side by side."""
+        rounds = -(-bounds(stop - first, self.lowering.ranges)[1] // step)
+        return self.shape.unroll if rounds > 1 else 0
 
     def _elements(
         self, terms: Terms, start: Integer, dropped: tuple[Expr, ...], scope: Scope, *, wish: str = ""
@@ -206,7 +228,7 @@ class _Rows:
         low = bounds(terms.stop - first, lowering.ranges)[0]
         inner = Scope(scope, frozenset((index.name,)), certain=low >= 1)
         take(terms, lowering, inner, dropped)
-        unroll = 0 if wish else self.shape.unroll
+        unroll = 0 if wish else self._unroll(first, terms.stop, threads)
         scope.nodes.append(For(Loop(own, first, terms.stop, threads, unroll_by=unroll), tuple(inner.nodes)))
         del lowering.symbols[index.name]
 

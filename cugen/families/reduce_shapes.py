@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 from cugen.families.base import Tunable
 from cugen.families.reduce_columns import ColumnShape, column_width
 from cugen.families.reduce_rows import RowShape, row_width
@@ -12,6 +14,9 @@ from cugen.spec.expressions import Index
 WARP = 32
 _FEW_ROWS = 1024  # below, a block for each row leaves threads without work unless it is as large as it gets
 _COLUMN_THREADS = 256
+_THREADS_OF_A_DEVICE = 132 * 2048
+_NARROW = 8  # threads along few columns: a line of memory
+_SHARED_BYTES = 48 << 10  # of a block, for what the threads of a column hand on
 _THREADS = Tunable(
     "threads",
     (1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024),
@@ -27,8 +32,14 @@ _ROWS = Tunable(
 _VECTOR = Tunable(
     "vector", (1, 2, 4, 8, 16), "widest", "elements that a thread loads at once; by default as many as alignment allows"
 )
-_UNROLL = Tunable("unroll", (1, 2, 4, 8, 16), 4, "loads that a thread has in flight")
-TUNABLES = (_THREADS, _ROWS, _VECTOR, _UNROLL)
+_UNROLL = Tunable("unroll", (1, 2, 4, 8, 16), "by width", "loads that a thread has in flight; by default 64 bytes")
+_PARTS = Tunable(
+    "parts",
+    (1, *(1 << n for n in range(1, 13))),
+    "as fill the device",
+    "parts of each result, which a second launch combines; by default 1 where the results fill the device",
+)
+TUNABLES = (_THREADS, _ROWS, _VECTOR, _UNROLL, _PARTS)
 
 Shape = RowShape | ColumnShape
 
@@ -37,16 +48,9 @@ def shape_of(found: Reduction) -> Shape:
     return _column_shape(found) if found.along else _row_shape(found)
 
 
-def shortest(found: Reduction) -> int:
-    """Elements of the longest walk, as many as there can be."""
-    return max(_count(found, stage.indices) for stage in found.stages)
-
-
-def _count(found: Reduction, indices: tuple[Index, ...]) -> int:
-    count = 1
-    for index in indices:
-        count *= found.most(index)
-    return count
+def count(found: Reduction, indices: tuple[Index, ...]) -> int:
+    """The points of an index space, as many as there can be."""
+    return math.prod(found.most(index) for index in indices)
 
 
 def _row_shape(found: Reduction) -> RowShape:
@@ -56,7 +60,7 @@ def _row_shape(found: Reduction) -> RowShape:
     longest = max(found.most(stage.fastest) for stage in found.stages)
     while width > 1 and width > longest:
         width //= 2
-    rows = _count(found, found.kept)
+    rows = count(found, found.kept)
     across = 1
     if "threads" in asked:
         threads = int(asked["threads"])
@@ -75,29 +79,56 @@ def _row_shape(found: Reduction) -> RowShape:
     if threads <= WARP and across == 1 and found.kept:
         teams = min(256 // threads, _power_of_two(found.most(found.kept[0])))
         teams = int(asked.get("rows", teams))
-    return RowShape(threads, across, teams, width, int(asked.get("unroll", 4)))
+    return RowShape(threads, across, teams, width, int(asked.get("unroll", _unroll(found, width))))
 
 
 def _column_shape(found: Reduction) -> ColumnShape:
     asked = dict(found.request.schedule.tunables)
     (columns,) = (found.most(index) for index in found.kept if index.name == found.along)
-    longest = max(_count(found, stage.indices) for stage in found.stages)
+    longest = max(count(found, stage.indices) for stage in found.stages)
     width = column_width(found).count
     if longest < 64:
         width = min(width, max(16 // _result_bytes(found), 1))
     width = min(width, int(asked.get("vector", width)))
     slots = -(-columns // width)
-    threads = int(asked.get("threads", min(WARP, _power_of_two(slots))))
-    results = _count(found, found.kept) // width
-    across = 1
-    while across < 32 and longest >= 16 * across and results * across < 132 * 2048:
+    results = count(found, found.kept) // width
+    few = results < 132 * WARP and longest >= 256
+    threads = int(asked.get("threads", min(_columns_of_a_block(slots), _NARROW if few else WARP)))
+    whole = WARP // math.gcd(threads, WARP)  # rows of threads that make up warps
+    across = whole
+    while across < (4 if few else 1) * WARP and longest >= 16 * across and results * across < _THREADS_OF_A_DEVICE:
         across *= 2
-    while threads * across < _COLUMN_THREADS and longest < 16 * across and threads < slots:
-        threads *= 2
-    if threads * across < _COLUMN_THREADS and longest >= _COLUMN_THREADS // threads:
-        across = _COLUMN_THREADS // threads
-    across = min(across, 1024 // threads)
-    return ColumnShape(threads, int(asked.get("rows", across)), width, int(asked.get("unroll", 4)))
+    if threads * across < _COLUMN_THREADS and longest < 16 * across:
+        threads = min(_power_of_two(slots), _COLUMN_THREADS // across) if "threads" not in asked else threads
+    while threads * across < _COLUMN_THREADS and longest >= 2 * across:
+        across *= 2
+    most = min(1024 // threads, _SHARED_BYTES // (threads * width * _running_bytes(found)))
+    while across > most:
+        across //= 2
+    return ColumnShape(
+        threads, int(asked.get("rows", max(across, 1))), width, int(asked.get("unroll", _unroll(found, width)))
+    )
+
+
+def _columns_of_a_block(slots: int) -> int:
+    """Threads along the columns: all of few, a warp of many, so that none is left without work."""
+    if slots <= 64 and WARP // math.gcd(slots, WARP) * slots <= 256:
+        return max(slots, 1)
+    return WARP
+
+
+def _unroll(found: Reduction, width: int) -> int:
+    """Loads of a thread that are in flight together: 64 bytes."""
+    least = min(found.arrays[read.array].dtype.bytes for stage in found.stages for read in stage.reads)
+    return min(max(64 // (width * least), 4), 16)
+
+
+def _running_bytes(found: Reduction) -> int:
+    """What one thread hands to others for each of its columns."""
+    return max(
+        sum(r.dtype.bytes + (r.body.dtype.bytes if r.kind in ("argmax", "argmin") else 0) for r in stage.reductions)
+        for stage in found.stages
+    )
 
 
 def _result_bytes(found: Reduction) -> int:

@@ -5,12 +5,14 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
+from typing import TypeVar
 
 from cugen.families.blocks import define, limit
 from cugen.families.collective import Running
-from cugen.families.reduction import IN_MEMORY, Reduction, Stage
+from cugen.families.rebuilding import rebuilt
+from cugen.families.reduction import IN_MEMORY, Reduction, Stage, own_nodes
 from cugen.families.vectors import WIDEST, Width, divisor
-from cugen.plan.ir import Access, Component, For, Index, Let, Load, Loop, Vector
+from cugen.plan.ir import Access, Component, Define, For, Index, Let, Load, Loop, Vector
 from cugen.plan.lowering import Lowering
 from cugen.plan.reductions import accumulate, conjuncts, loop_bound
 from cugen.plan.scopes import Scope
@@ -95,15 +97,82 @@ def _common(reductions: Sequence[Reduce]) -> tuple[Expr, ...]:
     return tuple(condition for condition in first if all(condition in other for other in rest))
 
 
+ExprT = TypeVar("ExprT", Read, Reduce, Expr)
+
+
+def with_starts(found: Reduction, lowering: Lowering) -> tuple[Reduction, tuple[Define, ...]]:
+    """The reduction with a name for where each stretch begins, and what that is: `start` for `part * chunk`."""
+    starts: dict[Expr, Expr] = {}
+    nodes: list[Define] = []
+    for read in (read for stage in found.stages for read in stage.reads):
+        for sub in read.subscripts:
+            match sub:
+                case Op(name="add", args=(Op(name="mul") as first, IndexValue())) if first not in starts:
+                    node = define("start", to_integer(first, lowering.symbols), lowering)
+                    lowering.symbols[node.index.name] = node.index.symbol
+                    starts[first] = IndexValue(node.index.name)
+                    nodes.append(node)
+    if not starts:
+        return found, ()
+
+    def named(expr: ExprT) -> ExprT:
+        result = rebuilt(expr, starts.get)
+        assert isinstance(result, type(expr))
+        return result
+
+    stages = tuple(
+        replace(
+            stage,
+            reductions=tuple(map(named, stage.reductions)),
+            reads=tuple(map(named, stage.reads)),
+            extremes=tuple((named(extreme), named(place)) for extreme, place in stage.extremes),
+        )
+        for stage in found.stages
+    )
+    statements = tuple(replace(s, value=named(s.value)) for s in found.request.group.statements)
+    request = replace(found.request, group=replace(found.request.group, statements=statements))
+    return replace(found, request=request, stages=stages), tuple(nodes)
+
+
+def named_stop(found: Reduction, terms: Terms, lowering: Lowering, scope: Scope) -> Terms:
+    """The terms with a name for the end of their range, where that is more than params say."""
+    if terms.stop.is_Symbol or terms.stop.free_symbols <= found.request.context.ranges.keys():
+        return terms
+    return replace(terms, stop=lowering.define("stop", terms.stop, scope))
+
+
+def kept_reads(stage: Stage, along: str) -> tuple[Read, ...]:
+    """The reads that are the same for all terms of a result, and safe also where there are none."""
+    if any(reduction.where is not None for reduction in stage.reductions):
+        return ()
+    moving = {index.name for index in stage.indices} | {along}
+    found = {n: None for r in stage.reductions for n in own_nodes(r) if isinstance(n, Read)}
+    return tuple(
+        read
+        for read in found
+        if not free_indices(read) & moving
+        and not any(isinstance(n, Read) for sub in read.subscripts for n in walk(sub))
+    )
+
+
+def results_of(stage: Stage, runs: Sequence[Running]) -> dict[Reduce, Local]:
+    """What each reduction of a stage yields, from the running values of those that are taken."""
+    own = dict(zip(stage.reductions, runs, strict=True))
+    results = {reduction: run.value for reduction, run in own.items()}
+    results.update({extreme: own[place].locals[-1] for extreme, place in stage.extremes})
+    return results
+
+
 def take(terms: Terms, lowering: Lowering, scope: Scope, dropped: Sequence[Expr] = ()) -> None:
     """Takes the terms at the place that `scope` stands for into the running values; `dropped` conditions hold there."""
     for reduction, run in zip(terms.stage.reductions, terms.runs, strict=True):
         left = [condition for condition in conjuncts(reduction.where) if condition not in dropped]
-        where = _all_of(left)
+        where = all_of(left)
         accumulate(lowering, replace(reduction, where=where), run.value, scope, run.extreme)
 
 
-def _all_of(conditions: Sequence[Expr]) -> Expr | None:
+def all_of(conditions: Sequence[Expr]) -> Expr | None:
+    """The conditions as one; None for none."""
     if not conditions:
         return None
     result = conditions[0]

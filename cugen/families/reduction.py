@@ -11,7 +11,7 @@ from cugen.families.rebuilding import NotInStages, collected, with_common_indice
 from cugen.families.vectors import divisor
 from cugen.plan.ir import Array
 from cugen.plan.subscripts import NotAnInteger, to_integer
-from cugen.plan.symbols import Integer, bounds, symbol
+from cugen.plan.symbols import Integer, bounds, integer, symbol
 from cugen.spec import expressions as spec
 from cugen.spec.expressions import Const, Expr, IndexValue, Read, Reduce, free_indices, walk
 from cugen.spec.model import Statement
@@ -21,11 +21,14 @@ IN_MEMORY = ("global", "readonly")  # where it matters that lanes read neighbour
 
 @dataclass(frozen=True, slots=True)
 class Stage:
-    """Reductions over the same indices, the fastest last; `reads` are those that move with them."""
+    """Reductions over the same indices, the fastest last; `reads` are those that move with them.
+
+    `extremes` holds each max and min whose result an argmax or argmin among the reductions has anyway."""
 
     indices: tuple[spec.Index, ...]
     reductions: tuple[Reduce, ...]
     reads: tuple[Read, ...]
+    extremes: tuple[tuple[Reduce, Reduce], ...] = ()
 
     @property
     def fastest(self) -> spec.Index:
@@ -41,6 +44,7 @@ class Reduction:
     Where it is empty, each stage's fastest index is that."""
 
     request: Request  # its statements hold the reductions of the stages
+    unified: tuple[Statement, ...]  # the statements before indices were merged
     arrays: Mapping[str, Array]
     origins: Mapping[str, tuple[spec.Index, ...]]  # what each index that stands for several was merged from
     kept: tuple[spec.Index, ...]
@@ -66,7 +70,8 @@ def recognise(request: Request) -> Reduction | Refusal:
     refusal = _form_refusal(statements)
     if refusal is not None:
         return refusal
-    return _oriented(request, merged(with_common_indices(statements, request.context), request.context))
+    unified = with_common_indices(statements, request.context)
+    return _oriented(request, unified, merged(unified, request.context))
 
 
 def _form_refusal(statements: tuple[Statement, ...]) -> Refusal | None:
@@ -86,7 +91,7 @@ def _reads_inside(statements: tuple[Statement, ...]) -> Iterator[Read]:
             yield from (node for node in walk(reduction) if isinstance(node, Read))
 
 
-def _oriented(request: Request, plain: Plain) -> Reduction | Refusal:
+def _oriented(request: Request, unified: tuple[Statement, ...], plain: Plain) -> Reduction | Refusal:
     """The stages with their indices in the order of memory, all in rows or all in columns."""
     kept = _fastest_first(plain)
     names = [index.name for index in kept]
@@ -104,7 +109,7 @@ def _oriented(request: Request, plain: Plain) -> Reduction | Refusal:
     if along:
         kept = (*(i for i in kept if i.name == along), *(i for i in kept if i.name != along))
     group = replace(request.group, statements=plain.statements)
-    return Reduction(replace(request, group=group), plain.arrays, plain.origins, kept, tuple(stages), along)
+    return Reduction(replace(request, group=group), unified, plain.arrays, plain.origins, kept, tuple(stages), along)
 
 
 def _stage(
@@ -113,7 +118,7 @@ def _stage(
     """One stage, and the kept index along which its elements are neighbours, empty where it's a reduced one."""
     indices = reductions[0].indices
     own = {index.name for index in indices}
-    inside = {node: None for r in reductions for node in _own_nodes(r) if isinstance(node, Read)}
+    inside = {node: None for r in reductions for node in own_nodes(r) if isinstance(node, Read)}
     moving = tuple(read for read in inside if free_indices(read) & own)
     for read in moving:
         if not _is_plain(read, own, indices, kept, request):
@@ -123,7 +128,7 @@ def _stage(
     largest = max(moving, key=lambda read: len(free_indices(read) & {*own, *kept}))
     if not set(kept) <= free_indices(largest):
         return Refusal("reads each element for one result; here several results share all that they read")
-    steps = _steps(largest, plain, {*own, *kept})
+    steps = _steps(largest, plain, {*own, *kept}, request)
     fastest = _smallest(steps, request)
     if fastest is None:
         return Refusal(f"which elements of {largest.array} are neighbours depends on params")
@@ -131,13 +136,22 @@ def _stage(
     for read in moving:
         if len(free_indices(read) & {*own, *kept}) < size or plain.arrays[read.array].space not in IN_MEMORY:
             continue
-        if _smallest(_steps(read, plain, {*own, *kept}), request) != fastest:
+        if _smallest(_steps(read, plain, {*own, *kept}, request), request) != fastest:
             return Refusal(f"neighbours along {fastest} are no neighbours in {read.array}")
     order = tuple(sorted(indices, key=lambda index: _slowness(index, steps, fastest, request)))
-    return Stage(order, reductions, moving), "" if fastest in own else fastest
+    extremes = tuple((r, place) for r in reductions if (place := _place_of(r, reductions)) is not None)
+    taken = tuple(r for r in reductions if all(r != extreme for extreme, _ in extremes))
+    return Stage(order, taken, moving, extremes), "" if fastest in own else fastest
 
 
-def _own_nodes(reduction: Reduce) -> Iterator[Expr]:
+def _place_of(reduction: Reduce, others: tuple[Reduce, ...]) -> Reduce | None:
+    """The argmax or argmin that finds where the greatest or least value is."""
+    same = (reduction.body, reduction.where, reduction.dtype)
+    found = (o for o in others if o.kind == f"arg{reduction.kind}" and (o.body, o.where, o.body.dtype) == same)
+    return next(found, None)
+
+
+def own_nodes(reduction: Reduce) -> Iterator[Expr]:
     """All nodes of the terms and conditions, those of reductions inside left out."""
     open_: list[Expr] = list(spec.children(reduction))
     while open_:
@@ -175,14 +189,20 @@ def _is_plain(read: Read, own: set[str], indices: tuple[spec.Index, ...], kept: 
     return True
 
 
-def _steps(read: Read, plain: Plain, names: set[str]) -> dict[str, Integer]:
-    """How far apart neighbours along each index are in memory."""
+def _steps(read: Read, plain: Plain, names: set[str], request: Request) -> dict[str, Integer]:
+    """How far apart neighbours along each index are in memory, as far as they are equally far everywhere."""
     array = plain.arrays[read.array]
+    symbols = {**request.context.symbols, **{name: symbol(name) for name in names}}
     found: dict[str, Integer] = {}
     for sub, stride in zip(read.subscripts, array.strides, strict=True):
         for name in sorted(free_indices(sub) & names):
-            if isinstance(sub, IndexValue) or name not in found:
-                found[name] = stride
+            try:
+                place = to_integer(sub, symbols).expand()
+            except NotAnInteger:
+                continue
+            step = place.coeff(symbol(name))
+            if symbol(name) not in (place - step * symbol(name)).free_symbols:
+                found[name] = found.get(name, integer(0)) + stride * step
     return found
 
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from cugen.plan.context import Context
 from cugen.plan.ir import Array
 from cugen.plan.subscripts import to_integer
-from cugen.plan.symbols import FloorDiv, Integer
+from cugen.plan.symbols import FloorDiv, Integer, Maximum, Minimum
 from cugen.spec.expressions import Expr, IndexValue, free_indices
 
 WIDEST = 16  # bytes that one thread moves with one access
@@ -39,6 +39,8 @@ def divisor(expr: Integer, context: Context) -> int:
     if isinstance(expr, FloorDiv) and expr.args[1].is_Integer:
         dividend, by = divisor(expr.args[0], context), int(expr.args[1])
         return dividend // by if dividend % by == 0 else 1
+    if isinstance(expr, Minimum | Maximum):
+        return math.gcd(*(divisor(choice, context) for choice in expr.args))
     return 1
 
 

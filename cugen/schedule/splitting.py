@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 
 from cugen.families.base import Single
 from cugen.families.registry import families
 from cugen.plan.context import Context, make_context
 from cugen.schedule.asked import schedule_of
+from cugen.spec.expressions import Read, walk
 from cugen.spec.model import Array, Schedule, Spec, Statement
 from cugen.targets import target
 
@@ -37,6 +39,26 @@ def split_statements(spec: Spec) -> Spec:
             statements.append(statement)
     if not temporaries:
         return spec
+    statements = _side_by_side(statements, {array.name: None for array in temporaries})
     # What the user fixed is about the statement, not about the steps before it.
     schedules = (*spec.schedules, *((array.name, Schedule()) for array in temporaries))
     return replace(spec, statements=tuple(statements), arrays=(*spec.arrays, *temporaries), schedules=schedules)
+
+
+def _side_by_side(statements: list[Statement], steps: Mapping[str, None]) -> list[Statement]:
+    """The statements with each step moved up to an earlier one over equal indices, where it needs nothing of what is
+    written between: they may then share a launch."""
+    ordered: list[Statement] = []
+    for statement in statements:
+        position = len(ordered)
+        if statement.target in steps:
+            reads = {node.array for node in walk(statement.value) if isinstance(node, Read)}
+            extents = [index.extent for index in statement.indices]
+            for place in reversed(range(len(ordered))):
+                earlier = ordered[place]
+                if earlier.target in steps and [index.extent for index in earlier.indices] == extents:
+                    position = place + 1
+                if earlier.target in reads:
+                    break
+        ordered.insert(position, statement)
+    return ordered
