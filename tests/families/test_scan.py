@@ -1,0 +1,366 @@
+"""Scans shared by threads: what is taken, what is refused and why, how the work is laid out, and right results."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from cugen.families.base import Request
+from cugen.families.scans import recognise
+from cugen.plan import ir
+from cugen.plan.context import make_context
+from cugen.plan.grouping import group_statements
+from cugen.run.cpu import CpuDevice
+from cugen.run.honesty import check_honesty
+from cugen.run.inputs import Inputs
+from cugen.run.verify import make_job, outputs_of
+from cugen.spec.model import Schedule
+from cugen.targets import target
+
+MATRIX = """
+params: {M: %s, N: %s}
+arrays:
+  x: {shape: [M, N], dtype: %s%s}
+  y: {shape: [M, N], dtype: %s%s}
+compute: y[i, j] = %s
+schedule: {family: scan%s}
+"""
+
+
+def matrix(m, n, value="cumsum(x[i, j], j)", dtype="float32", out="", layout="", schedule=""):
+    return MATRIX % (m, n, dtype, layout, out or dtype, layout, value, schedule)
+
+
+def automatic(text: str) -> str:
+    """The spec without its word on the family."""
+    return text.replace("schedule: {family: scan}", "")
+
+
+# Which kernel
+
+
+def test_scans_along_rows_and_columns_are_taken_without_asking(planned):
+    assert planned(automatic(matrix(500, 300))).family == "scan"
+    assert planned(automatic(matrix(500, 300, "cumsum(x[i, j], i)"))).family == "scan"
+
+
+@pytest.mark.parametrize(
+    ("n", "dtype", "block"),
+    [
+        (64, "float32", (16, 8, 1)),
+        (64, "bfloat16", (8, 16, 1)),
+        (256, "float32", (32, 4, 1)),
+        (255, "float32", (32, 4, 1)),
+        (1024, "float32", (128, 1, 1)),
+        (1023, "float32", (128, 1, 1)),
+        (100_000, "float32", (256, 1, 1)),
+    ],
+)
+def test_long_rows_have_more_threads(planned, n, dtype, block):
+    assert planned(matrix(4096, n, dtype=dtype)).block == block
+
+
+def test_a_warp_alone_needs_neither_shared_memory_nor_a_barrier(planned):
+    kernel = planned(matrix(4096, 256))
+    assert kernel.shared_bytes == 0
+    assert not any(isinstance(node, ir.Barrier) for node in ir.walk_nodes(kernel.body))
+
+
+def test_a_step_of_a_block_takes_one_barrier(planned):
+    kernel = planned(matrix(4096, 100_000))
+    assert sum(isinstance(node, ir.Barrier) for node in ir.walk_nodes(kernel.body)) == 1
+    assert kernel.shared_bytes == 2 * 8 * 4
+
+
+def test_threads_rows_and_vectors_are_what_the_schedule_says(planned, made):
+    assert planned(matrix(300, 5000, schedule=", threads: 64")).block == (64, 1, 1)
+    assert planned(matrix(300, 5000, schedule=", threads: 8, rows: 4")).block == (8, 4, 1)
+    assert "Vector<float, 4> x4[8]" in made(matrix(300, 5000, schedule=", threads: 64, vectors: 8")).source
+
+
+def test_few_columns_are_shared_by_strips(planned):
+    few = planned(matrix(5000, 20_000, "cumsum(x[i, j], i)"))
+    assert few.block[1] > 1
+    assert planned(matrix(50, 4_000_000, "cumsum(x[i, j], i)")).block[1] == 1
+    asked = matrix(50, 4_000_000, "cumsum(x[i, j], i)", schedule=", threads: 16, strips: 4")
+    assert planned(asked).block == (16, 4, 1)
+
+
+@pytest.mark.parametrize("layout", ["", ", layout: column"])
+def test_all_accesses_to_global_memory_are_wide(planned, layout):
+    for along in "ij":
+        kernel = planned(matrix(32_768, 32_768, f"cumsum(x[i, j], {along})", layout=layout))
+        widths = {a.width for a in ir.accesses(kernel.body) if a.array.space == "global"}
+        assert widths == {4}
+
+
+def test_rows_that_end_amid_a_vector_keep_vectors_where_lines_are_aligned(planned):
+    kernel = planned(matrix(300, 1003, layout=", pitch: 1024"))
+    assert {a.width for a in ir.accesses(kernel.body) if a.array.space == "global"} == {1, 4}
+    dense = planned(matrix(300, 1003))
+    assert {a.width for a in ir.accesses(dense.body) if a.array.space == "global"} == {1}
+
+
+def test_whole_steps_need_no_guards(made):
+    assert "if (first" not in made(matrix(4096, 4096)).source
+    assert "if (first < N)" in made(matrix(4096, 4100)).source
+
+
+def test_several_scans_share_loads_shuffles_and_the_barrier(made):
+    kernel = made(matrix(100, 4096, "cumsum(x[i, j], j) / (j + 1) - cummin(x[i, j], j)"))
+    source = kernel.source
+    assert source.count("&x[") == 1
+    assert source.count("__syncthreads") == 1
+    assert source.count("reach *= 2") == 1
+
+
+def test_statements_with_like_scans_share_a_kernel(planned):
+    kernel = planned(
+        "params: {M: 64, N: 512}\n"
+        "arrays:\n"
+        "  x: {shape: [M, N], dtype: float32}\n"
+        "  y: {shape: [M, N], dtype: float32}\n"
+        "  z: {shape: [M, N], dtype: float64}\n"
+        "compute: |\n"
+        "  y[i, j] = cumsum(x[i, j], j)\n"
+        "  z[i, j] = y[i, j] * cummax(x[i, j], j)\n"
+    )
+    assert kernel.family == "scan"
+    assert {a.array.name for a in ir.accesses(kernel.body) if a.kind == "store" and a.array.name} == {"y", "z"}
+
+
+def test_an_index_that_could_step_beyond_32_bits_counts_in_64(made):
+    assert "for (long long start = 0; start < N; " in made(matrix(1000, "dynamic")).source
+    assert "for (int start = 0; start < N; " in made(matrix(1000, "{range: [0, 1000000]}")).source
+
+
+def test_arrays_beyond_32_bits_have_offsets_of_64(made):
+    assert "x[(long long)i * N + first]" in made(matrix(65_536, 65_536)).source
+    assert "(long long)" not in made(matrix(4096, 4096)).source
+
+
+# Segments
+
+
+def test_one_long_row_is_cut_into_segments(made):
+    kernel = made(automatic(matrix(1, 1_000_003)).replace("i, j] = cumsum(x[i, j", "i, j] = cumsum(x[i, j"))
+    families = [launch.family for launch in kernel.plan.kernels]
+    assert families[1:] == ["scan", "scan"]
+    assert [a.name for a in kernel.plan.workspace] == ["y_sum", "y_sum_before"]
+
+
+def test_many_rows_are_not(planned):
+    assert planned(matrix(1000, 1_000_000)).family == "scan"
+
+
+def test_what_a_schedule_asks_of_a_scan_is_not_asked_of_its_steps(made):
+    kernel = made(matrix(1, 1_000_003, schedule=", threads: 256, vectors: 2"))
+    assert [launch.family for launch in kernel.plan.kernels][1:] == ["scan", "scan"]
+    assert kernel.plan.kernels[2].block == (256, 1, 1)
+
+
+def test_few_columns_are_cut_too_and_stay_side_by_side(made):
+    kernel = made(automatic(matrix(100_000, 16, "cumsum(x[i, j], i)")))
+    assert len(kernel.plan.kernels) == 3
+    assert kernel.plan.kernels[2].family == "scan"
+    before = kernel.context.arrays["y_sum_before"]
+    assert [int(stride) if stride.is_Integer else str(stride) for stride in before.strides] == ["N", 1]
+
+
+def test_direct_walks_no_scans_that_begin_anew(made):
+    spec = made(matrix(1, 140_000, "cumsum(x[i, j], j)")).context.spec
+    last = group_statements(spec).groups[-1]
+    assert recognise(Request("k", last, make_context(spec), Schedule(), target("sm_90"))) is None
+
+
+@pytest.mark.parametrize(
+    ("m", "n", "value", "dtype"),
+    [
+        (1, 131_075, "cumsum(x[i, j], j)", "float32"),
+        (1, 70_001, "cummax(x[i, j], j, exclusive=true) + cumsum(x[i, j] * j, j, where=j % 3 == 1)", "int64"),
+        (5003, 12, "cumsum(x[i, j], i, reverse=true, exclusive=true)", "float32"),
+    ],
+)
+def test_segments_agree_with_the_reference(prove, m, n, value, dtype):
+    prove(automatic(matrix(m, n, value, dtype)))
+
+
+@pytest.mark.parametrize("n", [0, 8193])
+def test_segments_of_a_vector_of_any_length(prove, n):
+    text = """
+params: {N: dynamic}
+arrays:
+  x: {shape: [N], dtype: float32}
+  y: {shape: [N], dtype: float32}
+compute: y[i] = cumsum(x[i], i)
+"""
+    prove(text, {"N": n})
+
+
+# What is refused
+
+
+@pytest.mark.parametrize(
+    ("value", "schedule", "reason"),
+    [
+        ("x[i, j]", "", "takes scans, and there are none"),
+        ("cumsum(x[i, j], j) + cumsum(x[i, j], i)", "", "along one index in one direction"),
+        ("cumsum(x[i, j], j) + cumsum(x[i, j], j, reverse=true)", "", "along one index in one direction"),
+        ("where(x[i, j] > 0, cumsum(x[i, j], j), 0)", "", "in every element"),
+        ("cumsum(x[i, j], j) + sum(x[i, k], k)", "", "has no loops beside the scan's"),
+        ("cumsum(x[i, 0] + x[j % 3, j], j)", "", "reads at bare indices only; x is read beside them"),
+        ("cumsum(x[i, j], j)", ", block: {i: 4}", "in place of a block and a step"),
+        ("cumsum(x[i, j], j)", ", strips: 4", "strips are of columns"),
+        ("cumsum(x[i, j], i)", ", rows: 4", "has strips, no rows"),
+        ("cumsum(x[i, j], j)", ", threads: 128, rows: 4", "only where a warp or less has each"),
+        ("cumsum(x[i, j], i)", ", threads: 128, strips: 16", "a block of 128 x 16 threads; sm_90 allows 1024"),
+        ("cumsum(x[i, j], j)", ", threads: 48", "threads may be 1, 2, 4"),
+    ],
+)
+def test_what_it_does_not_take_has_a_reason(reasons, value, schedule, reason):
+    found = [refusal.reason for refusal in reasons("scan", matrix(64, 64, value, schedule=schedule))]
+    assert any(reason in text for text in found), found
+
+
+def test_a_transposing_scan_is_left_to_others(reasons):
+    text = """
+params: {M: 64, N: 64}
+arrays:
+  x: {shape: [M, N], dtype: float32}
+  y: {shape: [N, M], dtype: float32}
+compute: y[j, i] = cumsum(x[i, j], j)
+"""
+    assert any("are no neighbours in x" in refusal.reason for refusal in reasons("scan", text))
+
+
+# Results
+
+
+@pytest.mark.parametrize(("threads", "n"), [(1, 31), (4, 64), (32, 1), (32, 129), (256, 2050)])
+def test_rows_by_teams_of_every_size(prove, threads, n):
+    value = "cumsum(x[i, j] * j, j, exclusive=true, reverse=true, where=x[i, j] > 0) + cummax(x[i, j], j, reverse=true)"
+    prove(matrix(19, n, value, schedule=f", threads: {threads}"))
+
+
+@pytest.mark.parametrize(("threads", "strips", "n"), [(1, 1, 3), (8, 1, 40), (8, 4, 40), (4, 16, 3), (64, 4, 40)])
+def test_columns_by_strips_of_every_kind(prove, threads, strips, n):
+    value = "cumsum(x[i, j], i) - cummin(x[i, j] * i, i, exclusive=true, where=j > 1)"
+    prove(matrix(131, n, value, schedule=f", threads: {threads}, strips: {strips}"))
+
+
+@pytest.mark.parametrize(
+    ("dtype", "out", "value"),
+    [
+        ("float64", "float64", "cumsum(x[i, j], j)"),
+        ("float16", "float16", "cumsum(x[i, j], j)"),
+        ("bfloat16", "float32", "cumprod(1 + x[i, j] / 64, j)"),
+        ("float8_e4m3", "float8_e4m3", "cummax(x[i, j], j)"),
+        ("int8", "int32", "cumsum(x[i, j], j)"),
+        ("int64", "int64", "cumprod(x[i, j], j, exclusive=true)"),
+        ("uint8", "uint8", "cummin(x[i, j], j)"),
+        ("uint64", "uint64", "cumsum(x[i, j], j, reverse=true)"),
+        ("bool", "int32", "cumsum(x[i, j], j)"),
+    ],
+)
+@pytest.mark.slow
+def test_every_type(prove, dtype, out, value):
+    prove(matrix(5, 200, value, dtype, out))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("layout", [", pitch: {align: 128}", ", layout: column", ", pitch: 77"])
+@pytest.mark.parametrize("along", ["i", "j"])
+def test_layouts(prove, layout, along):
+    prove(matrix(70, 75, f"cumsum(x[i, j], {along}, reverse=true)", layout=layout))
+
+
+@pytest.mark.parametrize("sizes", [(0, 8), (3, 0), (5, 1033)])
+@pytest.mark.parametrize("along", ["i", "j"])
+def test_sizes_given_at_run_time(prove, sizes, along):
+    text = matrix("{range: [0, 5000]}", "{range: [0, 5000]}", f"cumsum(x[i, j], {along})")
+    prove(text, dict(zip("MN", sizes, strict=True)))
+
+
+def test_a_scan_that_adds_to_what_is_there(prove):
+    text = matrix(9, 100, "0").replace("y[i, j] = 0", "y[i, j] += cumsum(x[i, j], j) * 2")
+    prove(text)
+
+
+def test_a_nan_spreads_to_all_extremes_after_it(made):
+    kernel = made(matrix(1, 300, "cummax(x[i, j], j)", schedule=", threads: 64"))
+    x = np.zeros((1, 300), np.float32)
+    x[0, 150], x[0, 10] = np.nan, 5
+    job = make_job(kernel.source, kernel.manifest, Inputs({"x": x}, {}), {})
+    y = outputs_of(job, CpuDevice().run(job))["y"][0]
+    assert (y[:10] == 0).all()
+    assert (y[10:150] == 5).all()
+    assert np.isnan(y[150:]).all()
+
+
+@st.composite
+def drawn(draw):
+    along = draw(st.sampled_from("ij"))
+    dtype = draw(st.sampled_from(["float32", "float64", "float16", "int32", "int16", "uint8"]))
+    kind = draw(st.sampled_from(["cumsum", "cumprod", "cummax", "cummin"]))
+    options = draw(st.sampled_from(["", ", exclusive=true", ", where=x[i, j] > 0", ", where=i < j"]))
+    options += draw(st.sampled_from(["", ", reverse=true"]))
+    body = draw(st.sampled_from(["x[i, j]", "x[i, j] * x[i, j]", "x[i, j] + j"]))
+    value = f"cast({kind}({body}, {along}{options}) * (i + 1), {dtype})"
+    m, n = draw(st.integers(1, 140)), draw(st.sampled_from([1, 2, 7, 16, 33, 64, 127, 128, 260, 1030]))
+    layout = draw(st.sampled_from(["", "", ", pitch: {align: 64}", ", layout: column"]))
+    vectors = draw(st.sampled_from(["", ", vectors: 1", ", vectors: 2", ", vectors: 8"]))
+    return matrix(m, n, value, dtype, layout=layout, schedule=vectors)
+
+
+@settings(max_examples=4, deadline=None, suppress_health_check=list(HealthCheck))
+@given(drawn())
+def test_drawn_scans_agree_with_the_reference(prove, text):
+    prove(text)
+
+
+@pytest.mark.slow
+@settings(max_examples=150, deadline=None, suppress_health_check=list(HealthCheck))
+@given(drawn())
+def test_many_drawn_scans_agree_with_the_reference(prove, text):
+    prove(text)
+
+
+@pytest.mark.slow
+@settings(max_examples=25, deadline=None, suppress_health_check=list(HealthCheck))
+@given(drawn(), st.booleans())
+def test_drawn_scans_neither_race_nor_leave_their_memory(prove, text, races):
+    prove(text, races=races, sanitize=not races)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("text", [matrix(3, 300, schedule=", threads: 64"), matrix(90, 37, "cumsum(x[i, j], i)")])
+def test_no_races_and_nothing_outside_memory(prove, text):
+    prove(text, races=True)
+    prove(text, sanitize=True)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("along", ["i", "j"])
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16", "int8", "bool"])
+def test_compilers_take_it_without_a_word(compiled, along, dtype):
+    compiled(matrix("dynamic", "dynamic", f"cast(cumsum(x[i, j], {along}, exclusive=true), {dtype})", dtype))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "text",
+    [
+        matrix(5, 300, schedule=", threads: 64"),
+        matrix(5, 301, "cumsum(x[i, j], j, reverse=true)", layout=", pitch: 304", schedule=", threads: 32"),
+        matrix(70, 37, "cummax(x[i, j], i)", schedule=", threads: 8, strips: 4"),
+        automatic(matrix(1, 70_000, "cumsum(x[i, j], j, exclusive=true)", "float64")),
+    ],
+)
+def test_what_runs_touches_what_the_plan_says(made, text):
+    kernel = made(text)
+    found = check_honesty(kernel.spec, kernel.plan, kernel.source, kernel.manifest, kernel.access_lines(), {})
+    assert found.compared > 0
+    assert not found.mismatches
+    assert found.unknown == 0
