@@ -1,0 +1,24 @@
+"""The page about families lists what the registry holds."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from cugen.families.registry import families
+
+PAGE = Path(__file__).parents[2] / "docs" / "families.md"
+
+
+def test_the_page_lists_every_family_with_its_tunables(golden_part):
+    rows = ["| family | rank | what it takes | tunable | values | default | meaning |", "| --- " * 7 + "|"]
+    for family in families():
+        own = f"| `{family.name}` | {family.rank} | {family.doc} |"
+        for tunable in family.tunables:
+            values = ", ".join(map(str, tunable.values))
+            rows.append(f"{own} `{tunable.name}` | {values} | {tunable.default} | {tunable.doc} |")
+            own = "| | | |"
+        if not family.tunables:
+            rows.append(f"{own} | | | |")
+    golden_part(PAGE, "families", "\n".join(rows) + "\n")
+    missing = [family.name for family in families() if f"- **{family.name}**" not in PAGE.read_text()]
+    assert not missing
