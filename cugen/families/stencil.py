@@ -14,17 +14,17 @@ from cugen.families.windows import Window, find_windows
 from cugen.plan.ir import Kernel
 from cugen.spec.expressions import Const, IndexValue, Read, Scan, walk
 
-_MOST_TAPS = 225  # of a window: its loops are unrolled whole
+MOST_TAPS = 225  # of a window: its loops are unrolled whole
 TUNABLES = (VECTOR, ROWS)
 
 
 def refusals(request: Request) -> tuple[Refusal, ...]:
-    found = [*_form_refusals(request)]
+    found = [*form_refusals(request)]
     if found:
         return tuple(found)
     along = fastest_first(request)[0].name
     windows, others = find_windows(request, along)
-    found += [*_window_refusals(along, windows, others), *_memory_refusals(request, windows)]
+    found += [*window_refusals(along, windows, others), *_memory_refusals(request, windows)]
     found += [*placement_refusals(request), *refuse_tunables(request, TUNABLES)]
     if found:
         return tuple(found)
@@ -32,7 +32,7 @@ def refusals(request: Request) -> tuple[Refusal, ...]:
     return shape if not isinstance(shape, Shape) else ()
 
 
-def _form_refusals(request: Request) -> Iterator[Refusal]:
+def form_refusals(request: Request) -> Iterator[Refusal]:
     arrays = request.context.arrays
     for statement in request.group.statements:
         if not statement.indices:
@@ -51,14 +51,14 @@ def _form_refusals(request: Request) -> Iterator[Refusal]:
             yield Refusal(f"neighbours along {along} are no neighbours in {statement.target}")
 
 
-def _window_refusals(along: str, windows: dict[str, Window], others: tuple[Read, ...]) -> Iterator[Refusal]:
+def window_refusals(along: str, windows: dict[str, Window], others: tuple[Read, ...]) -> Iterator[Refusal]:
     for read in others:
         yield Refusal(f"what is read of {read.array} moves with {along}, but is no window along its rows")
     if not any(window.reaches for window in windows.values()):
         yield Refusal("reads nothing that neighbours of the output share")
     for window in windows.values():
-        if len(window.points) > _MOST_TAPS:
-            yield Refusal(f"the window in {window.array} has {len(window.points)} points, {_MOST_TAPS} are unrolled")
+        if len(window.points) > MOST_TAPS:
+            yield Refusal(f"the window in {window.array} has {len(window.points)} points, {MOST_TAPS} are unrolled")
 
 
 def _memory_refusals(request: Request, windows: dict[str, Window]) -> Iterator[Refusal]:

@@ -16,9 +16,9 @@ from cugen.families.window_registers import Held, hold, load_window
 from cugen.families.windows import Window, explicit
 from cugen.plan.ir import (
     Access,
+    Array,
     Assign,
     Comparison,
-    Declare,
     Element,
     For,
     Guard,
@@ -69,34 +69,30 @@ class Builder:
         self.extents = [to_integer(index.extent, base.symbols) for index in shape.order]
         self.windows = windows
         self.statements = tuple(map(explicit, request.group.statements))
+        self.counters: dict[tuple[str, int], Index] = {}
 
     def kernel(self) -> Kernel:
-        blocks = self._blocks()
+        blocks = self.blocks()
         across, down, *_ = (*(self.shape.threads.get(index.name, 1) for index in self.shape.order[:2]), 1)
         block = (across, down, 1)
         staged, prologue = place(self.request, self.lowering, block)
         self.lowering.arrays = {**self.lowering.arrays, **staged}
-        indices = self._indices(blocks)
-        held = self._hold()
+        indices = self.indices(blocks)
+        held = self.hold()
         origins = dict(self.lowering.symbols)
-        loads: list[Node] = []
-        for one in held:
-            loads += [
-                Declare(one.array, zeroed=one.is_zeroed),
-                *load_window(self.lowering, one, origins, self.shape.outputs),
-            ]
+        loads = tuple(node for one in held for node in load_window(self.lowering, one, origins, self.shape.outputs))
         parts = (
             ("staging", prologue),
             ("indices", indices),
-            ("windows", tuple(loads)),
-            ("outputs", self._outputs(origins)),
+            ("windows", loads),
+            ("outputs", self.outputs(origins)),
         )
         kernel = assemble(
-            self.request, self.lowering, "stencil", parts, blocks.grid, block, alignments=self._alignments(held)
+            self.request, self.lowering, "stencil", parts, blocks.grid, block, alignments=self.alignments(held)
         )
         return replace(kernel, reasons=self._reasons())
 
-    def _blocks(self) -> Blocks:
+    def blocks(self) -> Blocks:
         counts = [
             ceil_div(extent, self._per_block(index.name))
             for index, extent in zip(self.shape.order, self.extents, strict=True)
@@ -106,7 +102,7 @@ class Builder:
     def _per_block(self, name: str) -> int:
         return self.shape.outputs.get(name, 1) * self.shape.threads.get(name, 1)
 
-    def _indices(self, blocks: Blocks) -> tuple[Node, ...]:
+    def indices(self, blocks: Blocks) -> tuple[Node, ...]:
         """Where the thread's outputs begin; threads without any end here."""
         lowering, nodes, terms = self.lowering, list[Node](), list[Comparison]()
         for axis, (index, extent, at) in enumerate(zip(self.shape.order, self.extents, blocks.places, strict=True)):
@@ -123,21 +119,21 @@ class Builder:
             nodes.insert(0, node)
         return (*nodes, *((ReturnUnless(Guard(tuple(reversed(terms)))),) if terms else ()))
 
-    def _hold(self) -> list[Held]:
-        held = []
-        for name, window in self.windows.items():
-            source = self.lowering.arrays[name]
-            scale = window.axes[window.axis_along(self.shape.along)].scale
-            chunk = min(load_width(self.request, source, window, self.shape.along), scale * self.shape.width)
-            symbol = self.lowering.names.allocate(f"{name.lower()}_window")
-            one = hold(window, source, self.shape.along, self.shape.outputs, chunk, symbol)
-            held.append(one)
-            self.lowering.held.update(dict.fromkeys(window.reads, one))
+    def hold(self) -> list[Held]:
+        """The windows that come from memory."""
+        return [self.hold_one(window, self.lowering.arrays[name]) for name, window in self.windows.items()]
+
+    def hold_one(self, window: Window, source: Array) -> Held:
+        scale = window.axes[window.axis_along(self.shape.along)].scale
+        chunk = min(load_width(self.request, source, window, self.shape.along), scale * self.shape.width)
+        symbol = self.lowering.names.allocate(f"{window.array.lower()}_window")
+        held = hold(window, source, self.shape.along, self.shape.outputs, chunk, symbol)
+        self.lowering.held.update(dict.fromkeys(window.reads, held))
         return held
 
     # The outputs of a thread
 
-    def _outputs(self, origins: Mapping[str, Integer]) -> tuple[Node, ...]:
+    def outputs(self, origins: Mapping[str, Integer]) -> tuple[Node, ...]:
         outer = Scope()
         self._loops(list(reversed(self.shape.order[1:])), outer, origins)
         return tuple(outer.nodes)
@@ -172,11 +168,17 @@ class Builder:
         lowering.symbols[index.name] = origins[index.name]
 
     def _number(self, name: str, count: int) -> Index:
+        """The number of an output among the thread's own along an index."""
         position = [one.name for one in self.shape.order].index(name)
-        wish = "v" if position == 0 else "row" if position == 1 else "plane"
-        index = Index(self.lowering.names.allocate(wish), integer(0), (0, count - 1))
-        self.lowering.ranges[index.symbol] = index.range
-        return index
+        return self.counter("v" if position == 0 else "row" if position == 1 else "plane", count)
+
+    def counter(self, wish: str, count: int) -> Index:
+        """The variable of a loop of so many steps; loops side by side share it."""
+        key = (wish, count)
+        if key not in self.counters:
+            self.counters[key] = Index(self.lowering.names.allocate(wish), integer(0), (0, count - 1))
+            self.lowering.ranges[self.counters[key].symbol] = 0, count - 1
+        return self.counters[key]
 
     def _row(self, scope: Scope, first: Integer) -> None:
         """The outputs side by side: computed one by one, stored at once where they are all inside."""
@@ -189,7 +191,7 @@ class Builder:
         v = self._number(along, width)
         lowering.places[along] = v.symbol
         inner = Scope(scope, frozenset((along,)))
-        if any(along in _places(statement.value) for statement in self.statements):
+        if any(along in index_values(statement.value) for statement in self.statements):
             below = ceil_div(self.extents[0], width) * width
             own = define(along, first + v.symbol, lowering, below=below)
             limit(own.index, self.extents[0], lowering)
@@ -197,13 +199,13 @@ class Builder:
             inner.nodes.append(own)
         lower_statements(request, lowering, inner)
         lowering.symbols[along] = first
-        stored = [s for s in self.statements if self._is_stored(s)]
+        stored = [s for s in self.statements if self.is_stored(s)]
         results: list[tuple[Vector, Statement]] = []
         body: list[Node] = []
         for node in inner.nodes:
             if isinstance(node, Store) and node.access.array.space != "register":
                 statement = stored[len(results)]
-                vector = self._vector(statement.target)
+                vector = self.vector(statement.target)
                 scope.nodes.append(Let(vector, None, mutable=True))
                 body.append(Assign(vector.component(v.symbol), node.value))
                 results.append((vector, statement))
@@ -213,11 +215,11 @@ class Builder:
         for vector, statement in results:
             scope.nodes += self._store(vector, statement, first, v)
 
-    def _is_stored(self, statement: Statement) -> bool:
+    def is_stored(self, statement: Statement) -> bool:
         role = self.context.spec.array(statement.target).role
         return role != "temporary" or statement.target in self.request.stored
 
-    def _vector(self, target: str) -> Vector:
+    def vector(self, target: str) -> Vector:
         width, dtype = self.shape.width, self.lowering.arrays[target].dtype
         name = target.lower()
         wish = f"{name}_{width}" if name[-1].isdigit() else f"{name}{width}"
@@ -240,13 +242,13 @@ class Builder:
 
     # What the caller must know
 
-    def _alignments(self, held: list[Held]) -> tuple[tuple[str, int], ...]:
+    def alignments(self, held: list[Held]) -> tuple[tuple[str, int], ...]:
         bytes_: dict[str, int] = {}
         for one in held:
             if one.chunk > 1:
                 bytes_[one.window.array] = one.chunk * one.source.dtype.bytes
         if self.shape.width > 1:
-            for statement in filter(self._is_stored, self.statements):
+            for statement in filter(self.is_stored, self.statements):
                 size = self.shape.width * self.lowering.arrays[statement.target].dtype.bytes
                 bytes_[statement.target] = max(size, bytes_.get(statement.target, 0))
         arrays = self.context.spec.arrays
@@ -258,10 +260,10 @@ class Builder:
         return (f"windows of {names}: a thread keeps those of {counts} outputs in registers", self.shape.reason)
 
 
-def _places(expr: Expr) -> frozenset[str]:
+def index_values(expr: Expr) -> frozenset[str]:
     """The indices whose value `expr` uses other than in subscripts."""
     if isinstance(expr, Read):
         return frozenset()
     if isinstance(expr, IndexValue):
         return frozenset((expr.name,))
-    return frozenset[str]().union(*map(_places, children(expr)))
+    return frozenset[str]().union(*map(index_values, children(expr)))

@@ -46,7 +46,7 @@ class Shape:
 
 
 def choose_shape(request: Request, windows: dict[str, Window]) -> Shape | tuple[Refusal, ...]:
-    order = _order(request, windows)
+    order = output_order(request, windows)
     refused = tuple(_schedule_refusals(request, order))
     if refused:
         return refused
@@ -67,7 +67,7 @@ def choose_shape(request: Request, windows: dict[str, Window]) -> Shape | tuple[
     return Shape(order, outputs, _threads(request, order, outputs), reason)
 
 
-def _order(request: Request, windows: dict[str, Window]) -> tuple[spec.Index, ...]:
+def output_order(request: Request, windows: dict[str, Window]) -> tuple[spec.Index, ...]:
     """The output's indices, the one along its rows first, then the fastest along which windows reach."""
     first, *rest = fastest_first(request)
     reaching = [index for index in rest if _reach(windows, index.name)]
@@ -119,8 +119,6 @@ def _widest(request: Request, windows: dict[str, Window], order: tuple[spec.Inde
 
 def store_width(request: Request, array: Array, subscripts: tuple[Expr, ...], along: str) -> int:
     """The most neighbours along an index that one access stores."""
-    if array.space == "readonly":
-        return 1
     steps = [
         stride if isinstance(sub, IndexValue) else stride * to_integer(sub, request.context.symbols)
         for sub, stride in zip(subscripts, array.strides, strict=True)
@@ -131,8 +129,6 @@ def store_width(request: Request, array: Array, subscripts: tuple[Expr, ...], al
 
 def load_width(request: Request, array: Array, window: Window, along: str) -> int:
     """The most elements along an index that one access loads, from any row of the window."""
-    if array.space == "readonly":
-        return 1
     steps = [s for axis, s in zip(window.axes, array.strides, strict=True) if axis.index != along]
     return math.gcd(WIDEST // array.dtype.bytes, *(divisor(step, request.context) for step in steps))
 

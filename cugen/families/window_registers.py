@@ -8,12 +8,15 @@ from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field, replace
 from typing import cast
 
+import sympy
+
 from cugen.families.blocks import define
 from cugen.families.windows import Window
 from cugen.plan.ir import (
     Access,
     Array,
     Comparison,
+    Declare,
     Define,
     Element,
     For,
@@ -31,7 +34,7 @@ from cugen.plan.lowering import Lowering
 from cugen.plan.names import Names
 from cugen.plan.reads import within
 from cugen.plan.scopes import Scope
-from cugen.plan.symbols import Integer, integer
+from cugen.plan.symbols import Integer, Range, integer
 from cugen.spec.expressions import Boundary, Expr, Local, Read
 
 Columns = tuple[int, int]  # from the first to the last that is read
@@ -56,7 +59,11 @@ class Held:
     @property
     def is_zeroed(self) -> bool:
         """Whether cells that nothing fills are to be zero."""
-        return self.chunk > 1 and (self.window.boundary is None or self.window.boundary.mode == "zero")
+        return (
+            self.source.space != "shared"
+            and self.chunk > 1
+            and (self.window.boundary is None or self.window.boundary.mode == "zero")
+        )
 
     def cell(self, places: tuple[Integer, ...]) -> tuple[Integer, ...]:
         """The subscripts in registers of a place in the box."""
@@ -78,6 +85,24 @@ def hold(window: Window, source: Array, along: str, outputs: Mapping[str, int], 
         strides = (*strides[:position], strides[position + 1] * shape[position + 1], *strides[position + 1 :])
     array = Array(window.array, symbol, source.dtype.compute, shape, strides, "register", flat=False)
     return Held(window, source, array, tuple(first), tuple(counts), window.axis_along(along), chunk)
+
+
+def restricted(held: Held, dimensions: tuple[int, ...], source: Array) -> Held:
+    """The same cells over some of the dimensions, from a source that has only these; none of them is outside."""
+    window = held.window
+    return replace(
+        held,
+        window=replace(
+            window,
+            axes=tuple(window.axes[d] for d in dimensions),
+            points=tuple(sorted({tuple(point[d] for d in dimensions) for point in window.points})),
+            boundary=None,
+        ),
+        source=source,
+        first=tuple(held.first[d] for d in dimensions),
+        counts=tuple(held.counts[d] for d in dimensions),
+        along=dimensions.index(held.along),
+    )
 
 
 def needed(held: Held, outputs: Mapping[str, int]) -> dict[tuple[int, ...], Columns]:
@@ -113,15 +138,20 @@ def _tree(rows: Mapping[tuple[int, ...], Columns]) -> Tree | Columns:
 def load_window(
     lowering: Lowering, held: Held, origins: Mapping[str, Integer], outputs: Mapping[str, int]
 ) -> tuple[Node, ...]:
-    """The nodes that fill a window: wide loads where all columns lie inside, else each cell by itself. `origins` says
-    where the thread's outputs begin along each index."""
+    """The array of a window, and the nodes that fill it: wide loads where all columns lie inside, else each cell by
+    itself. `origins` says where the thread's outputs begin along each index."""
     filled = _filled(lowering, held, origins, _tree(needed(held, outputs)))
-    for node in walk_nodes(filled):
-        if isinstance(node, Define):
-            # Blocks side by side give their names again: each may have other values.
-            old, new = lowering.ranges[node.index.symbol], node.index.range
-            lowering.ranges[node.index.symbol] = min(old[0], new[0]), max(old[1], new[1])
-    return filled
+    widen_ranges(filled, lowering.ranges)
+    return (Declare(held.array, zeroed=held.is_zeroed), *filled)
+
+
+def widen_ranges(nodes: tuple[Node, ...], ranges: dict[sympy.Symbol, Range]) -> None:
+    """Blocks side by side give the same names to indices of other values: each name has the values of all."""
+    for node in walk_nodes(nodes):
+        if isinstance(node, Define | For):
+            index = node.index if isinstance(node, Define) else node.loop.index
+            old = ranges.get(index.symbol, index.range)
+            ranges[index.symbol] = min(old[0], index.range[0]), max(old[1], index.range[1])
 
 
 def _filled(lowering: Lowering, held: Held, origins: Mapping[str, Integer], tree: Tree | Columns) -> tuple[Node, ...]:
@@ -129,13 +159,18 @@ def _filled(lowering: Lowering, held: Held, origins: Mapping[str, Integer], tree
     start = axis.scale * origins[axis.index or ""] + held.first[held.along]
     if held.chunk == 1:
         return _Filling(lowering, held, origins, start).cells(tree)
+    count, extent = held.counts[held.along], held.source.shape[held.along]
+
+    def inside_of(start: Integer) -> Guard:
+        terms = (Comparison(start, ">=", integer(0)), Comparison(start + count, "<=", extent))
+        return lowering.needed(Guard(terms))
+
     nodes: list[Node] = []
-    if not start.is_Symbol:
+    inside = inside_of(start)
+    if not start.is_Symbol and (inside.terms or count > held.chunk):
         left = define(f"{axis.index}_left", start, lowering)
         nodes.append(left)
-        start = left.index.symbol
-    end, extent = start + held.counts[held.along], held.source.shape[held.along]
-    inside = lowering.needed(Guard((Comparison(start, ">=", integer(0)), Comparison(end, "<=", extent))))
+        start, inside = left.index.symbol, inside_of(left.index.symbol)
     chunks = _Filling(lowering, held, origins, start).chunks(tree)
     if not inside.terms:
         return (*nodes, *chunks)

@@ -71,7 +71,8 @@ def group_statements(spec: Spec, takes: Takes | None = None) -> Grouping:
             stored.append(array.name)
             notes.append(f"{array.name} is stored in the workspace: a later kernel needs all of it")
         elif writers:
-            notes.append(f"{array.name} stays in registers")
+            beside = any(_is_read_beside(s, array.name) for n in readers for s in groups[n])
+            notes.append(f"{array.name} stays in {'shared memory' if beside else 'registers'}")
     return Grouping(
         tuple(Group(tuple(group), n in mixed) for n, group in enumerate(groups)), tuple(stored), tuple(notes)
     )
@@ -111,10 +112,13 @@ def _join(run: tuple[Statement, ...]) -> bool:
 
 
 def _is_related(statements: list[Statement], first: int, last: int) -> bool:
-    """Whether the extents of the last statement's indices are among those of a longer one, or the other way round."""
+    """Whether the extents of the last statement's indices are among those of a longer one, or the other way round; or
+    whether it reads what a statement over as many indices makes."""
     own = [index.extent for index in statements[last].indices]
     for other in statements[first:last]:
         theirs = [index.extent for index in other.indices]
+        if len(own) == len(theirs) and _reads(statements[last], other.target):
+            continue
         if not all(extent in theirs for extent in own) and not all(extent in own for extent in theirs):
             return False
     return True
@@ -175,6 +179,12 @@ def _is_read_elsewhere(statement: Statement, later: tuple[Statement, ...]) -> bo
         if any(read.subscripts != statement.subscripts for read in own):
             return True
     return False
+
+
+def _is_read_beside(statement: Statement, array: str) -> bool:
+    """Whether elements of the array are read that aren't at bare indices."""
+    reads = [read for read in _array_reads(statement) if read.array == array]
+    return any(not isinstance(sub, IndexValue) for read in reads for sub in read.subscripts)
 
 
 def _reads_what_changes(statement: Statement, later: tuple[Statement, ...]) -> bool:
