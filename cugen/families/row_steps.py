@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from cugen.families.base import Request
 from cugen.families.collective import Running, first_values
@@ -11,7 +11,7 @@ from cugen.families.row_kept import Kept
 from cugen.families.row_shape import Shape, is_vector
 from cugen.families.row_sweeps import Sweep, mentions, moving_reads, shows_place
 from cugen.families.row_team import RowTeam
-from cugen.families.rows import Output, RowWork, rebuilt
+from cugen.families.rows import Output, RowWork
 from cugen.plan import usage
 from cugen.plan.ir import (
     Access,
@@ -33,8 +33,10 @@ from cugen.plan.lowering import Lowering
 from cugen.plan.reductions import ACCUMULATORS, accumulate
 from cugen.plan.scopes import Scope
 from cugen.plan.subscripts import to_integer
+from cugen.plan.substitution import rebuilt
 from cugen.plan.symbols import INT32_MAX, Integer, bounds, integer
 from cugen.spec.expressions import Cast, Expr, Local, Op, Read, Reduce, Select, children, free_indices, walk
+from cugen.spec.types import FLOAT32
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,7 +129,8 @@ class RowSteps:
     def sweep(self, sweep: Sweep, *, everywhere: bool) -> None:
         """The loop over the thread's elements, and the team's results of its reductions."""
         lowering, root = self.lowering, self.root
-        values = tuple(map(self.settled, sweep.values))
+        inner = tuple(map(self.settled, sweep.values[: len(sweep.values) - len(sweep.outputs)]))
+        values = (*inner, *map(self._stored_value, sweep.outputs))
         lowering.prepare(values)
         self._hoist(values)
         runs: dict[Reduce, Running] = {}
@@ -151,6 +154,26 @@ class RowSteps:
     def settled(self, expr: Expr) -> Expr:
         """The expression with the results of reductions in their places."""
         return self.results[expr] if expr in self.results else rebuilt(expr, self.settled)
+
+    def _stored_value(self, output: Output) -> Expr:
+        """What is stored. Where that is rounded to fewer bits, quotients by what is the same for the row are computed
+        from its reciprocal: a division of each element takes longer than memory does for so few bytes."""
+        value = self.settled(output.value)
+        is_narrow = self.lowering.arrays[output.target].dtype.bits <= 16
+        return self._with_reciprocals(value) if is_narrow else value
+
+    def _with_reciprocals(self, expr: Expr) -> Expr:
+        if expr in self.kept or self.column.name not in free_indices(expr):
+            return expr
+        match rebuilt(expr, self._with_reciprocals):
+            case Op(name="div", args=(_, divisor)) as quotient if self._is_result(divisor) and expr.dtype == FLOAT32:
+                return replace(quotient, name="quotient")
+            case changed:
+                return changed
+
+    def _is_result(self, expr: Expr) -> bool:
+        """Whether it comes from the row's reductions alone."""
+        return self.column.name not in free_indices(expr) and any(isinstance(part, Local) for part in walk(expr))
 
     def _hoist(self, values: tuple[Expr, ...]) -> None:
         """Names for what is the same all along the row, computed from the results of reductions."""
@@ -318,7 +341,7 @@ class RowSteps:
         """Stores of what the row becomes; wide ones follow the loop over a vector's elements."""
         wide: list[Node] = []
         for output in sweep.outputs:
-            value = self.lowering.lower(self.settled(output.value), inner)
+            value = self.lowering.lower(self._stored_value(output), inner)
             if self.shape.width.count > 1 and is_vector(
                 self.work.arrays[output.target], output.subscripts, self.column.name
             ):

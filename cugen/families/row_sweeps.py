@@ -93,11 +93,11 @@ def _kept(sweeps: list[Sweep], columns: frozenset[str]) -> dict[Expr, int]:
     kept: dict[Expr, int] = {}
     for sweep in sweeps:
         for value in sweep.values:
-            _choose(value, places, kept)
+            _choose(value, columns, places, kept)
     return _needed(sweeps, kept)
 
 
-def _choose(expr: Expr, places: dict[Expr, set[int]], kept: dict[Expr, int]) -> None:
+def _choose(expr: Expr, columns: frozenset[str], places: dict[Expr, set[int]], kept: dict[Expr, int]) -> None:
     """Keeps the largest parts that other sweeps need as well: all that is read before any reduction, and what costs."""
     if isinstance(expr, Reduce) or expr in kept:
         return
@@ -107,10 +107,10 @@ def _choose(expr: Expr, places: dict[Expr, set[int]], kept: dict[Expr, int]) -> 
         if before_all:
             kept[expr] = 0
             return
-        if _is_costly(expr):
+        if _is_costly(expr, columns):
             kept[expr] = min(sweeps)
     for child in children(expr):
-        _choose(child, places, kept)
+        _choose(child, columns, places, kept)
 
 
 def _needed(sweeps: list[Sweep], kept: dict[Expr, int]) -> dict[Expr, int]:
@@ -139,8 +139,9 @@ def _moves(expr: Expr, columns: frozenset[str]) -> bool:
     return reads and bool(free_indices(expr) & columns) and isinstance(expr, Read | Op | Select)
 
 
-def _is_costly(expr: Expr) -> bool:
-    return any(isinstance(node, Op) and node.name in _COSTLY for node in reached(expr, frozenset()))
+def _is_costly(expr: Expr, columns: frozenset[str]) -> bool:
+    found = (node for node in reached(expr, frozenset()) if isinstance(node, Op) and node.name in _COSTLY)
+    return any(free_indices(node) & columns for node in found)
 
 
 def mentions(sweep: Sweep) -> dict[Expr, int]:

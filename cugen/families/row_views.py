@@ -7,9 +7,10 @@ from dataclasses import dataclass, field, replace
 
 import sympy
 
-from cugen.families.rows import Domain, NotRows, Output, RowWork, rebuilt
+from cugen.families.rows import Domain, NotRows, Output, RowWork
 from cugen.plan.ir import Array
 from cugen.plan.subscripts import to_integer
+from cugen.plan.substitution import rebuilt
 from cugen.plan.symbols import Integer, integer
 from cugen.spec.expressions import (
     Const,

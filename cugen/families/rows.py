@@ -7,13 +7,14 @@ computed. What is left are outputs, each a tree of elementwise code and nested r
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from itertools import permutations
 
 from cugen.families.base import Request
+from cugen.families.row_groups import cut_groups
 from cugen.plan.ir import Array
-from cugen.plan.substitution import substitute
+from cugen.plan.substitution import rebuilt, substitute
 from cugen.spec.expressions import (
     Cast,
     Const,
@@ -24,7 +25,6 @@ from cugen.spec.expressions import (
     Read,
     Reduce,
     Scan,
-    Select,
     children,
     free_indices,
     walk,
@@ -73,7 +73,7 @@ class RowWork:
 
 def find_row_work(request: Request) -> RowWork:
     """The group's outputs over one domain. NotRows where it is no such group."""
-    statements = request.group.statements
+    statements, arrays = cut_groups(request.group.statements, request.context)
     for statement in statements:
         if not all(isinstance(sub, IndexValue | Const) for sub in statement.subscripts):
             raise NotRows(f"writes {statement.target} at bare indices only")
@@ -88,23 +88,7 @@ def find_row_work(request: Request) -> RowWork:
         raise NotRows("put together, the statements are too long")
     _check_hazards(outputs)
     names = {value: target for (target, _), value in inliner.computed.items()}
-    return RowWork(domain, outputs, names, request.context.arrays)
-
-
-def rebuilt(expr: Expr, change: Callable[[Expr], Expr]) -> Expr:
-    """The expression with its parts changed; what has no parts, and reads, stay as they are."""
-    match expr:
-        case Op():
-            return replace(expr, args=tuple(map(change, expr.args)))
-        case Select():
-            condition, then, orelse = map(change, (expr.condition, expr.then, expr.orelse))
-            return replace(expr, condition=condition, then=then, orelse=orelse)
-        case Cast():
-            return replace(expr, arg=change(expr.arg))
-        case Reduce():
-            where = None if expr.where is None else change(expr.where)
-            return replace(expr, body=change(expr.body), where=where)
-    return expr
+    return RowWork(domain, outputs, names, arrays)
 
 
 # One domain for all statements

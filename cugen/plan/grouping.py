@@ -112,16 +112,13 @@ def _join(run: tuple[Statement, ...]) -> bool:
 
 
 def _is_related(statements: list[Statement], first: int, last: int) -> bool:
-    """Whether the extents of the last statement's indices are among those of a longer one, or the other way round; or
-    whether it reads what a statement over as many indices makes."""
-    own = [index.extent for index in statements[last].indices]
-    for other in statements[first:last]:
-        theirs = [index.extent for index in other.indices]
-        if len(own) == len(theirs) and _reads(statements[last], other.target):
-            continue
-        if not all(extent in theirs for extent in own) and not all(extent in own for extent in theirs):
-            return False
-    return True
+    """Whether the last statement reads or writes an array that an earlier one touches as well."""
+    own = _touched(statements[last])
+    return any(own & _touched(statement) for statement in statements[first:last])
+
+
+def _touched(statement: Statement) -> set[str]:
+    return {statement.target, *(read.array for read in _array_reads(statement))}
 
 
 def _recompute(spec: Spec) -> tuple[list[Statement], list[str]]:

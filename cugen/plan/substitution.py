@@ -74,6 +74,22 @@ def substitute(expr: Expr, indices: Mapping[str, Expr], on_read: ReadRule | None
             return expr
 
 
+def rebuilt(expr: Expr, change: Callable[[Expr], Expr]) -> Expr:
+    """The expression with its parts changed; what has no parts, and reads, stay as they are."""
+    match expr:
+        case Op():
+            return replace(expr, args=tuple(map(change, expr.args)))
+        case Select():
+            condition, then, orelse = map(change, (expr.condition, expr.then, expr.orelse))
+            return replace(expr, condition=condition, then=then, orelse=orelse)
+        case Cast():
+            return replace(expr, arg=change(expr.arg))
+        case Reduce():
+            where = None if expr.where is None else change(expr.where)
+            return replace(expr, body=change(expr.body), where=where)
+    return expr
+
+
 def as_reduction(scan: Scan) -> Reduce:
     """The reduction over the elements before (or after) the outer index that one value of a scan is."""
     inner, outer = IndexValue(scan.inner.name), IndexValue(scan.outer)

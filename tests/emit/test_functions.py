@@ -27,6 +27,7 @@ FUNCTIONS = {
     "integer_power": (2, INTEGERS),
     "maximum": (2, FLOATS),
     "minimum": (2, FLOATS),
+    "quotient": (2, (FLOAT32,)),
     "shift_left": (2, INTEGERS),
     "shift_right": (2, INTEGERS),
     "sign_of": (1, (*INTEGERS, *FLOATS)),
@@ -84,6 +85,8 @@ def wanted(name, dtype, a, b):
             return np.maximum(a, b)
         case "minimum":
             return np.minimum(a, b)
+        case "quotient":
+            return np.divide(a, b)
         case "shift_left":
             return wrap(a << b, dtype) if 0 <= b < dtype.bits else 0
         case "shift_right":

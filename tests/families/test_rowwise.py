@@ -382,10 +382,34 @@ MORE = {
 }
 
 
+GROUP_NORM = """
+params: {A: 5, C: 12, H: 4, W: %s, K: 3, G: 4}
+arrays:
+  x: {shape: [A, C, H, W], dtype: float32}
+  gamma: {shape: [C], dtype: float32}
+  y: {shape: [A, C, H, W], dtype: float32}
+indices: {g: G, k: K}
+compute: |
+  mu[n, g] = mean(x[n, g * K + k, h, w], k, h, w)
+  v[n, g] = var(x[n, g * K + k, h, w], k, h, w)
+  y[n, c, h, w] = (x[n, c, h, w] - mu[n, c // K]) * rsqrt(v[n, c // K] + 1e-5) * gamma[c] + c %% K
+"""
+
+
+@pytest.mark.parametrize("width", [7, 8])
+def test_a_norm_of_groups_is_one_launch(made, prove, width):
+    assert [kernel.family for kernel in made(GROUP_NORM % width).plan.kernels] == ["rowwise"]
+    prove(GROUP_NORM % width)
+
+
+def test_groups_that_do_not_divide_are_not_cut(prove):
+    prove((GROUP_NORM % 8).replace("C: 12", "C: 14").replace("G: 4", "G: 5").replace("g * K + k", "g * 2 + k"))
+
+
 @pytest.mark.parametrize("name", list(MORE))
 def test_norms_of_all_kinds(made, prove, name):
     text = spec(*MORE[name])
-    assert [kernel.family for kernel in made(text).plan.kernels] == ["rowwise"]
+    assert len(made(text).plan.kernels) == 1
     prove(text)
 
 
