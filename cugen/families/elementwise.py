@@ -5,8 +5,26 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 from cugen.families.base import Refusal, Request
-from cugen.spec.expressions import Const, Expr, IndexValue, ParamValue, Read, Reduce, Scan, free_indices, walk
+from cugen.plan.ir import Array
+from cugen.plan.subscripts import to_integer
+from cugen.plan.symbols import bounds
+from cugen.spec.expressions import (
+    Const,
+    Expr,
+    IndexValue,
+    Op,
+    ParamValue,
+    Read,
+    Reduce,
+    Scan,
+    Select,
+    children,
+    free_indices,
+    walk,
+)
 from cugen.spec.model import Statement
+
+IN_MEMORY = ("global", "readonly")  # what threads of a warp load side by side; constants are loaded one by one
 
 
 def form_refusals(request: Request) -> Iterator[Refusal]:
@@ -51,6 +69,39 @@ def loaded_reads(statements: tuple[Statement, ...]) -> tuple[Read, ...]:
         found.update({read: None for read in reads if (read.array, read.subscripts) not in written})
         written[statement.target, statement.subscripts] = None
     return tuple(found)
+
+
+def certain_reads(request: Request, arrays: Mapping[str, Array]) -> tuple[Read, ...]:
+    """The loaded reads of elements that surely exist, also where a condition keeps them from being read."""
+    statements = request.group.statements
+    always = {read: None for s in statements for read in _always_read(s.value)}
+    always |= {Read(s.target, s.subscripts, s.value.dtype): None for s in statements if s.accumulate}
+    reads = loaded_reads(statements)
+    return tuple(read for read in reads if read in always or _is_inside(request, arrays[read.array], read))
+
+
+def _always_read(expr: Expr) -> Iterator[Read]:
+    """The reads that no condition keeps from being made."""
+    match expr:
+        case Read():
+            yield expr
+        case Select(condition=condition):
+            yield from _always_read(condition)
+        case Op(name="and" | "or", args=(first, *_)):
+            yield from _always_read(first)
+        case _:
+            for child in children(expr):
+                yield from _always_read(child)
+
+
+def _is_inside(request: Request, array: Array, read: Read) -> bool:
+    context = request.context
+    for sub, extent in zip(read.subscripts, array.shape, strict=True):
+        if not isinstance(sub, IndexValue):
+            low, high = bounds(to_integer(sub, context.symbols), context.ranges)
+            if low < 0 or high >= bounds(extent, context.ranges)[0]:
+                return False
+    return True
 
 
 def _is_plain(sub: Expr) -> bool:

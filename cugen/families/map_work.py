@@ -2,21 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from cugen.families.base import Request
 from cugen.families.canonical import canonical, walking_order
-from cugen.families.elementwise import loaded_reads
+from cugen.families.elementwise import IN_MEMORY, certain_reads
 from cugen.families.vectors import WIDEST, Width, widest
 from cugen.plan.ir import Array
-from cugen.plan.subscripts import to_integer
-from cugen.plan.symbols import bounds
 from cugen.spec import expressions as spec
-from cugen.spec.expressions import Expr, IndexValue, Op, Read, Select, children
+from cugen.spec.expressions import IndexValue, Read
 from cugen.spec.model import Statement
-
-_IN_MEMORY = ("global", "readonly")  # what threads of a warp load side by side; constants are loaded one by one
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,26 +36,11 @@ class Work:
     @property
     def wide_reads(self) -> tuple[Read, ...]:
         """The reads from global memory that move along with the vector's elements."""
-        always = {read: None for s in self.statements for read in _always_read(s.value)}
-        always |= {Read(s.target, s.subscripts, s.value.dtype): None for s in self.statements if s.accumulate}
-        return tuple(
-            read
-            for read in loaded_reads(self.statements)
-            if self._moves(read) and (read in always or self._is_inside(read))
-        )
+        reads = certain_reads(self.request, self.arrays)
+        return tuple(read for read in reads if self._moves(read))
 
     def _moves(self, read: Read) -> bool:
-        return IndexValue(self.along) in read.subscripts and self.arrays[read.array].space in _IN_MEMORY
-
-    def _is_inside(self, read: Read) -> bool:
-        """Whether the element exists also where a condition keeps it from being read."""
-        context, array = self.request.context, self.arrays[read.array]
-        for sub, extent in zip(read.subscripts, array.shape, strict=True):
-            if not isinstance(sub, IndexValue):
-                low, high = bounds(to_integer(sub, context.symbols), context.ranges)
-                if low < 0 or high >= bounds(extent, context.ranges)[0]:
-                    return False
-        return True
+        return IndexValue(self.along) in read.subscripts and self.arrays[read.array].space in IN_MEMORY
 
     def is_stored(self, statement: Statement) -> bool:
         role = self.request.context.spec.array(statement.target).role
@@ -89,17 +70,3 @@ def recognise(request: Request) -> Work:
     places += [(s.target, s.subscripts) for s in work.statements if work.is_stored(s)]
     widths = [widest(work.arrays[array], subscripts, work.along, request.context) for array, subscripts in places]
     return replace(work, most=min(widths, key=lambda width: width.count))
-
-
-def _always_read(expr: Expr) -> Iterator[Read]:
-    """The reads that no condition keeps from being made."""
-    match expr:
-        case Read():
-            yield expr
-        case Select(condition=condition):
-            yield from _always_read(condition)
-        case Op(name="and" | "or", args=(first, *_)):
-            yield from _always_read(first)
-        case _:
-            for child in children(expr):
-                yield from _always_read(child)
