@@ -8,8 +8,8 @@ from dataclasses import dataclass, replace
 from cugen.families.base import Family, Refusal, Request, Tunable, refuse_tunables
 from cugen.families.cascade_kernel import CascadeBuilder
 from cugen.families.cascade_tile import Cascade
-from cugen.families.elementwise import placement_refusals
 from cugen.families.grid import fastest_first
+from cugen.families.placement import placement_refusals
 from cugen.families.stencil import MOST_TAPS, form_refusals, window_refusals
 from cugen.families.stencil_shape import Shape, load_width, output_order, store_width
 from cugen.families.vectors import WIDEST
@@ -85,7 +85,12 @@ def _window_refusals(request: Request, parts: Parts) -> Iterator[Refusal]:
         yield Refusal(f"what is read of {read.array} moves with {before}, but is no window along its rows")
     if any(len(window.points) > MOST_TAPS for window in windows.values()):
         yield Refusal(f"windows of more than {MOST_TAPS} points aren't unrolled")
-    yield from placement_refusals(request, {temporary: None})
+    moved = {f"arrays.{name}.memory" for name in {*windows, *find_windows(parts.second, along)[0]}}
+    for array in request.touched():
+        key = f"arrays.{array.name}.memory"
+        if key in moved and array.name != temporary and array.memory.space in ("shared", "register"):
+            yield Refusal(f"keeps windows of {array.name}, not all of it", key)
+    yield from (refusal for refusal in placement_refusals(request) if refusal.key != f"arrays.{temporary}.memory")
     cascade = _choose(request, parts)
     reaching = [a.index for a in parts.window.axes if a.index not in cascade.shape.threads and a.high > a.low]
     if reaching:

@@ -8,6 +8,7 @@ from cugen.families.base import Request
 from cugen.families.blocks import thread
 from cugen.families.cascade_tile import Cascade, Tile
 from cugen.families.kernels import assemble
+from cugen.families.placement import place
 from cugen.families.stencil_kernel import Builder
 from cugen.families.window_registers import Held, hold, load_window, restricted, widen_ranges
 from cugen.plan.ir import Barrier, Declare, Kernel, Node
@@ -27,6 +28,9 @@ class CascadeBuilder:
     def kernel(self) -> Kernel:
         builder, shape, tile = self.builder, self.shape, self.tile
         blocks = builder.blocks()
+        across, down, *_ = (*(shape.threads[index.name] for index in shape.order[:2]), 1)
+        staged, prologue = place(self.request, self.lowering, (across, down, 1))
+        self.lowering.arrays = {**self.lowering.arrays, **staged}
         starts = tile.starts(dict(zip((index.name for index in shape.order), blocks.places, strict=True)))
         fill = tile.fill()
         indices = builder.indices(blocks)
@@ -36,6 +40,7 @@ class CascadeBuilder:
         loads += self._from_tile()
         outputs = builder.outputs(origins)
         parts = (
+            ("staging", prologue),
             ("tile", (Declare(tile.array), *starts)),
             ("filling", (*fill, Barrier())),
             ("indices", indices),
@@ -44,7 +49,6 @@ class CascadeBuilder:
         )
         self._join_ranges()
         widen_ranges(tuple(node for _, nodes in parts for node in nodes), self.lowering.ranges)
-        across, down, *_ = (*(shape.threads[index.name] for index in shape.order[:2]), 1)
         kernel = assemble(
             self.request,
             self.lowering,

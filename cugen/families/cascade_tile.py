@@ -237,6 +237,8 @@ class Tile:
         around = self.lowering
         subscripts, guard, otherwise = within(around, self._read(), places, self.source, scope)
         lowering = Lowering(Names(around.names), around.arrays, dict(around.symbols), around.ranges, around.limits)
+        if any(array.space == "register" for array in around.arrays.values()):
+            lowering.unroll = around.unroll
         work = Scope()
         for name, place in zip(self.names, subscripts, strict=True):
             lowering.symbols[name] = place if place.is_Symbol else lowering.define(name, place, work)

@@ -85,7 +85,8 @@ def _longest_run(spec: Spec, statements: list[Statement], first: int, takes: Tak
         most += 1
     for count in range(most, 1, -1):
         run, later = tuple(statements[first : first + count]), statements[first + count :]
-        if not any(isinstance(node, Reduce) for s in run for node in walk(s.value)):
+        shares = any(spec.array(s.target).memory.space == "shared" for s in run)
+        if not shares and not any(isinstance(node, Reduce) for s in run for node in walk(s.value)):
             return 0
         if _join(run):
             continue
