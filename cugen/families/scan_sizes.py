@@ -16,7 +16,8 @@ from cugen.spec import expressions as spec
 
 _WARP = 32
 _BLOCK = 256
-_ENOUGH = 131_072  # so many threads keep the memory of a device busy
+_ENOUGH = 65_536  # so many threads with several vectors each keep the memory of a device busy
+_MOST_STRIPS = 64
 _FEW_STEPS = 1024  # vectors of a row up to which a block takes few steps
 _MANY_ROWS = 96  # so many blocks keep a device busy
 _LONG_ROW = 16  # segments; for fewer, two more launches take longer
@@ -96,14 +97,16 @@ def team_of(work: Work) -> Team:
 
 
 def strips_of(work: Work) -> Strips:
-    """As many strips as it takes to keep a device busy, and as are of use."""
+    """As many strips as it takes to keep a device busy, and as are of use; blocks as narrow as a line of 128 bytes, so
+    that there are many."""
     asked = dict(work.request.schedule.tunables)
     longest, width = most(work.request, work.along), _width(work)
+    if work.segments is not None:
+        longest = work.segments.length
     slots = max(-(-most(work.request, work.fast) // width), 1)
-    columns = slots * others(work)
-    vectors = int(asked.get("vectors", 4))
+    vectors = int(asked.get("vectors", 8))
     strips = 1
-    while strips < 32 and columns * strips < _ENOUGH and strips * vectors < longest:
+    while strips < _MOST_STRIPS and slots * others(work) * strips < _ENOUGH and strips * vectors < longest:
         strips *= 2
     strips = int(asked.get("strips", strips))
     threads = min(max(_BLOCK // strips, _LINE), _power_of_two(slots))
@@ -120,7 +123,7 @@ def segment_length(work: Work) -> int | None:
     strips = strips_of(work)
     columns = others(work) * max(-(-most(work.request, work.fast) // strips.width), 1)
     length = strips.step * -(-_LONG_COLUMN // strips.step)
-    return length if columns * strips.strips < _ENOUGH // 2 and longest >= 4 * length else None
+    return length if columns * _MOST_STRIPS < _ENOUGH and longest >= 4 * length else None
 
 
 def others(work: Work) -> int:
