@@ -58,6 +58,8 @@ def _parts(request: Request) -> Parts | Refusal:
     array = request.context.spec.array(maker.target)
     if array.role != "temporary" or maker.target in request.stored or array.memory.space not in (None, "shared"):
         return Refusal(f"keeps {maker.target} in shared memory, and it must be stored")
+    if not statements[1].indices or not maker.indices:
+        return Refusal(f"{maker.target} and what is computed from it must have rows")
     if maker.accumulate or not all(isinstance(sub, IndexValue) for sub in maker.subscripts):
         return Refusal(f"{maker.target} is no temporary over bare indices")
     if array.memory.pad or array.memory.swizzle or array.memory.dynamic or array.memory.stages > 1:
