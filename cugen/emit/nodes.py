@@ -183,6 +183,8 @@ class NodePrinter(ValuePrinter):
             kind = self._vector_type(node.local.element, node.local.width)
             place = self.place(node.value.access)
             return f"{self.vector(node.local)} = *reinterpret_cast<const {kind}*>(&{place})"
+        if isinstance(node.local, Vector):
+            return f"{self.vector(node.local)} = {self.print(node.value)}"
         if isinstance(node.local, Component):
             element = node.local.vector.element
             if isinstance(node.value, Component) and node.value.vector.element == element:

@@ -204,6 +204,7 @@ def test_rows_of_vectors(text):
     load = Load(row.one(K), at(A, ROW, width=4))
     assert text(load) == ["x4[k] = *reinterpret_cast<const Vector<float, 4>*>(&A[row]);"]
     assert text(Assign(X, row.one(K).component(integer(3)))) == ["x = x4[k].at[3];"]
+    assert text(Assign(row.one(K), Vector("y4", FLOAT32, FLOAT32, 4))) == ["x4[k] = y4;"]
     store = Store(at(A, ROW, kind="store", width=4), row.one(K))
     assert text(store) == ["*reinterpret_cast<Vector<float, 4>*>(&A[row]) = x4[k];"]
 
