@@ -49,12 +49,12 @@ class Elements:
         self.own: Define | None = None  # where an element stands
         self.named: list[Let] = []  # the reads of an element that have a name
 
-    def each_vector(self, first: Define, nodes: Sequence[Node]) -> tuple[Node, ...]:
+    def each_vector(self, first: Define | None, nodes: Sequence[Node]) -> tuple[Node, ...]:
         """The nodes once for each vector of the thread; where it begins is known before, where there is only one."""
         registers = self.registers
         if registers.vectors == 1:
             return tuple(nodes)
-        if mentions(nodes, first.index):
+        if first is not None and mentions(nodes, first.index):
             nodes = (first, *nodes)
         return (For(Loop(registers.slot, integer(0), integer(registers.vectors), unroll=True), tuple(nodes)),)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from copy import copy
 
 from cugen.families.scan_form import Work
 from cugen.plan.ir import (
@@ -42,6 +43,22 @@ class Registers:
         lowering.ranges[self.slot.symbol] = self.slot.range
         self.held: dict[Read, Vector | Array | Local] = {read: self._hold(read.array) for read in work.wide_reads}
 
+    def ahead(self) -> Registers:
+        """As many registers for what comes next."""
+        other = copy(self)
+        other.held = {read: self._hold(read.array, "next_") for read in self.work.wide_reads}
+        return other
+
+    def take(self, other: Registers) -> tuple[Node, ...]:
+        """Moves one vector of each read from other registers."""
+        nodes: list[Node] = []
+        for held, source in zip(self.held.values(), other.held.values(), strict=True):
+            if isinstance(held, Array) and isinstance(source, Array):
+                nodes.append(Copy(Access(held, (self.place,), "store"), Access(source, (self.place,), "load")))
+            elif isinstance(held, Vector) and isinstance(source, Vector):
+                nodes.append(Assign(self._present(held), self._present(source)))
+        return tuple(nodes)
+
     def begin_at(self, first: Integer) -> None:
         """From now on vectors begin at `first`, in the symbols of the lowering too."""
         self.first = self.lowering.symbols[self.work.fast.name] = first
@@ -62,8 +79,8 @@ class Registers:
         """Whether the present element is."""
         return Guard(() if self.end is None else (Comparison(self.element, "<", self.end),))
 
-    def _hold(self, array: str) -> Vector | Array | Local:
-        dtype, name = self.lowering.arrays[array].dtype, array.lower()
+    def _hold(self, array: str, prefix: str = "") -> Vector | Array | Local:
+        dtype, name = self.lowering.arrays[array].dtype, f"{prefix}{array.lower()}"
         if self.width > 1:
             separator = "_" if name[-1].isdigit() else ""
             symbol = self.lowering.names.allocate(f"{name}{separator}{self.width}")

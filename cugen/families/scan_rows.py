@@ -42,12 +42,14 @@ Parts = tuple[tuple[str, tuple[Node, ...]], ...]
 
 @dataclass(frozen=True, slots=True)
 class Team:
-    """`threads` walk a row together, each with `vectors` of `width` elements a step; `rows` such teams are a block."""
+    """`threads` walk a row together, each with `vectors` of `width` elements a step; `rows` such teams are a block.
+    `ahead`: while they scan a step, they load the next one."""
 
     threads: int
     rows: int
     vectors: int
     width: int
+    ahead: bool = False
 
     @property
     def lanes(self) -> int:
@@ -152,15 +154,19 @@ class RowScan:
         if self.warp is not None:
             buffers = 1 if self.is_one_step else 2
             shared = {n.shared: warp_results(n, self.team.warps, buffers) for n in names}
+        loads_ahead = self.team.ahead and not self.is_one_step and self.team.vectors > 1
         first, inside = self._position(start)
+        before, load = self._load_ahead() if loads_ahead else ((), ())
         self.registers.begin_at(first.index.symbol)
-        load = self.elements.each_vector(first, self.registers.load(inside))
+        if not loads_ahead:
+            load = self.elements.each_vector(first, self.registers.load(inside))
         if self.team.vectors == 1:
             load = (first, *load)
         partial = self._partial(body, first)
         across = self._across(shared, start)
         result = self._result(body, first, inside)
-        registers = self.registers.declare(inside, zeroed=bool(inside.terms) or self.registers.end is not None)
+        zeroed = bool(inside.terms) or self.registers.end is not None
+        registers = () if loads_ahead else self.registers.declare(inside, zeroed=zeroed)
         walk: tuple[Node, ...] = (*body.nodes, *load, *partial, *across, *result)
         carried = tuple(self._carried())
         if self.is_one_step:
@@ -168,12 +174,26 @@ class RowScan:
         else:
             index = Index(str(start), start, lowering.ranges[start])
             loop = Loop(index, integer(0), self.walked, self.team.step)
-            walk = (*registers, *carried, For(loop, walk))
+            walk = (*before, *registers, *carried, For(loop, walk))
         return (
             ("indices", self.indices),
             ("shared", tuple(Declare(array) for array in shared.values())),
             ("rows", (*top.nodes, *walk)),
         )
+
+    def _load_ahead(self) -> tuple[tuple[Node, ...], tuple[Node, ...]]:
+        """The loads of the first step, and in each step those of the next one: they are under way while the threads
+        scan what they have."""
+        ahead = self.registers.ahead()
+        declared = (*self.registers.declare(Guard(()), zeroed=False), *ahead.declare(Guard(()), zeroed=True))
+        loads = []
+        for name, start in (("initial_", integer(0)), ("next_", self.start + self.team.step)):
+            first, inside = self._position(start, name, certain=False)
+            ahead.begin_at(first.index.symbol)
+            loads.append(self.elements.each_vector(first, ahead.load(inside)))
+        here, following = loads
+        take = self.elements.each_vector(None, self.registers.take(ahead))
+        return (*declared, *here), (*take, *following)
 
     def _start(self) -> Integer:
         """Where a step begins, counted in the direction of the scan."""
@@ -188,13 +208,13 @@ class RowScan:
         lowering.ranges[index.symbol] = index.range
         return index.symbol
 
-    def _position(self, start: Integer) -> tuple[Define, Guard]:
-        """Where the thread's present vector begins, and when it is inside."""
+    def _position(self, start: Integer, prefix: str = "", *, certain: bool = True) -> tuple[Define, Guard]:
+        """Where the thread's present vector begins, and when it is inside; `certain` where there is such a step."""
         team, lowering = self.team, self.lowering
         ahead = start + self.lane.symbol * team.width + self.registers.place * (team.lanes * team.width)
         if self.warp is not None:
             ahead += self.warp.symbol * (team.vectors * team.lanes * team.width)
-        name = self.work.along.name if team.width == 1 else "first"
+        name = prefix + (self.work.along.name if team.width == 1 else "first")
         begin, end = segment_ends(self.work, self.padded, lowering)
         if self.work.walk.reverse:
             first = define(name, end - team.width - ahead, lowering)
@@ -202,7 +222,7 @@ class RowScan:
         else:
             first = define(name, begin + ahead, lowering)
             guard = Guard((Comparison(first.index.symbol, "<", self.extent),))
-        if ends_with_step(self.work, self.extent, team.step, lowering):
+        if certain and ends_with_step(self.work, self.extent, team.step, lowering):
             guard = Guard(())
         return first, lowering.needed(guard)
 

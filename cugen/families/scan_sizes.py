@@ -19,6 +19,7 @@ _BLOCK = 256
 _ENOUGH = 65_536  # so many threads with several vectors each keep the memory of a device busy
 _MOST_STRIPS = 64
 _FEW_STEPS = 1024  # vectors of a row up to which a block takes few steps
+_FULL = 270_336  # threads that a device of 132 processors has at a time
 _MANY_ROWS = 96  # so many blocks keep a device busy
 _LONG_ROW = 16  # segments; for fewer, two more launches take longer
 _SEGMENT = 32_768  # bytes of a row's segment
@@ -80,20 +81,25 @@ def team_of(work: Work) -> Team:
         threads, vectors = _power_of_two(slots), 1
     elif slots <= _WARP * 2 * narrow:
         threads, vectors = _WARP, min(-(-slots // _WARP), 4)
-    elif work.segments is not None or others(work) < _MANY_ROWS:
+    elif work.segments is not None:
         vectors = min(4 * narrow, 8)
-        threads = min(_power_of_two(-(-slots // vectors)), 2 * _BLOCK if work.segments is not None else 4 * _BLOCK)
-    elif slots <= _FEW_STEPS * narrow:
+        threads = min(_power_of_two(-(-slots // vectors)), 2 * _BLOCK)
+    elif slots <= _FEW_STEPS * narrow and others(work) >= _MANY_ROWS:
         vectors = min(2 * narrow, 8)
         threads = min(_power_of_two(-(-slots // vectors)), _BLOCK // 2)
+    elif others(work) < _FULL // _BLOCK:
+        # A block for each row leaves room: they are larger, and load ahead.
+        vectors = min(4 * narrow, 8)
+        threads = min(_power_of_two(-(-slots // vectors)), max(_power_of_two(_FULL // others(work) // 2), _BLOCK), 1024)
     else:
         threads, vectors = _BLOCK, min(2 * narrow, 8) if narrow > 1 else 1
+    ahead = work.segments is None and others(work) < _FULL // _BLOCK
     vectors = int(asked.get("vectors", _power_of_two(vectors)))
     threads = int(asked.get("threads", threads))
     rows = 1
     if work.rest and threads <= _WARP and work.segments is None:
         rows = min(_BLOCK // 2 // threads, _power_of_two(most(work.request, work.rest[0])))
-    return Team(threads, int(asked.get("rows", rows)), vectors, width)
+    return Team(threads, int(asked.get("rows", rows)), vectors, width, ahead)
 
 
 def strips_of(work: Work) -> Strips:

@@ -109,7 +109,7 @@ def test_whole_steps_need_no_guards(made):
 
 
 def test_several_scans_share_loads_shuffles_and_the_barrier(made):
-    kernel = made(matrix(100, 4096, "cumsum(x[i, j], j) / (j + 1) - cummin(x[i, j], j)"))
+    kernel = made(matrix(4000, 4096, "cumsum(x[i, j], j) / (j + 1) - cummin(x[i, j], j)"))
     source = kernel.source
     assert source.count("&x[") == 1
     assert source.count("__syncthreads") == 1
