@@ -7,9 +7,9 @@ from dataclasses import dataclass, replace
 
 from cugen.families.base import Request
 from cugen.families.blocks import define, thread
-from cugen.families.stencil_kernel import WindowLowering, index_values
 from cugen.families.stencil_shape import Shape, load_width
 from cugen.families.window_registers import Held, hold, load_window
+from cugen.families.window_values import WindowLowering, index_values
 from cugen.families.windows import Axis, Window
 from cugen.plan.ir import (
     Access,

@@ -10,7 +10,7 @@ from cugen.families.placement import placement_refusals
 from cugen.families.stencil_kernel import Builder
 from cugen.families.stencil_shape import ROWS, VECTOR, Shape, choose_shape
 from cugen.families.vectors import is_contiguous
-from cugen.families.windows import Window, find_windows
+from cugen.families.windows import Window, find_walks, find_windows
 from cugen.plan.ir import Kernel
 from cugen.spec.expressions import Const, IndexValue, Read, Scan, walk
 
@@ -24,11 +24,14 @@ def refusals(request: Request) -> tuple[Refusal, ...]:
         return tuple(found)
     along = fastest_first(request)[0].name
     windows, others = find_windows(request, along)
+    walks = find_walks(request, along)
+    if len(walks) > 1 or any(walk.reduction.kind in ("argmax", "argmin") for walk in walks):
+        found.append(Refusal("moves windows along one sum, or the like, and not along several or an argmax"))
     found += [*window_refusals(along, windows, others), *_memory_refusals(request, windows)]
     found += [*placement_refusals(request), *refuse_tunables(request, TUNABLES)]
     if found:
         return tuple(found)
-    shape = choose_shape(request, windows)
+    shape = choose_shape(request, windows, walks)
     return shape if not isinstance(shape, Shape) else ()
 
 
@@ -69,10 +72,12 @@ def _memory_refusals(request: Request, windows: dict[str, Window]) -> Iterator[R
 
 
 def build(request: Request) -> Kernel:
-    windows, _ = find_windows(request, fastest_first(request)[0].name)
-    shape = choose_shape(request, windows)
+    along = fastest_first(request)[0].name
+    windows, _ = find_windows(request, along)
+    walks = find_walks(request, along)
+    shape = choose_shape(request, windows, walks)
     assert isinstance(shape, Shape)
-    return Builder(request, windows, shape).kernel()
+    return Builder(request, windows, shape, walks[0] if walks else None).kernel()
 
 
 FAMILY = Family(

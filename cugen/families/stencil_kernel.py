@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Mapping
+from dataclasses import replace
 
 from cugen.families.base import Request
 from cugen.families.blocks import Blocks, define, lay_blocks, limit, thread
@@ -11,15 +11,16 @@ from cugen.families.kernels import assemble, new_lowering
 from cugen.families.placement import place
 from cugen.families.statements import lower_statements
 from cugen.families.stencil_shape import Shape, load_width
+from cugen.families.stencil_walk import Sums
 from cugen.families.vectors import divisor
-from cugen.families.window_registers import Held, hold, load_window
-from cugen.families.windows import Window, explicit
+from cugen.families.window_registers import Held, hold, load_window, widen_ranges
+from cugen.families.window_values import WindowLowering, index_values
+from cugen.families.windows import Walk, Window, explicit
 from cugen.plan.ir import (
     Access,
     Array,
     Assign,
     Comparison,
-    Element,
     For,
     Guard,
     If,
@@ -32,43 +33,27 @@ from cugen.plan.ir import (
     Store,
     Vector,
 )
-from cugen.plan.lowering import Lowering
 from cugen.plan.scopes import Scope
 from cugen.plan.subscripts import to_integer
 from cugen.plan.symbols import Integer, ceil_div, integer
 from cugen.spec import expressions as spec
-from cugen.spec.expressions import Expr, IndexValue, Read, children
+from cugen.spec.expressions import Expr
 from cugen.spec.model import Statement
 
 _UNROLL = 64  # windows are arrays in registers, so the loops over them must be unrolled
 
 
-@dataclass
-class WindowLowering(Lowering):
-    """Takes what windows hold from registers. `places` are the thread's outputs as offsets from its first, by index."""
-
-    held: dict[Read, Held] = field(default_factory=dict)
-    places: dict[str, Integer] = field(default_factory=dict)
-
-    def lower(self, expr: Expr, scope: Scope) -> Expr:
-        held = self.held.get(expr) if isinstance(expr, Read) else None
-        if held is None or not isinstance(expr, Read) or scope.recall(expr) is not None:
-            return super().lower(expr, scope)
-        symbols = {**self.symbols, **self.places}
-        places = tuple(to_integer(sub, symbols) - first for sub, first in zip(expr.subscripts, held.first, strict=True))
-        return Element.of(Access(held.array, held.cell(places), "load"))
-
-
 class Builder:
     """The kernel of one group."""
 
-    def __init__(self, request: Request, windows: Mapping[str, Window], shape: Shape) -> None:
+    def __init__(self, request: Request, windows: Mapping[str, Window], shape: Shape, walk: Walk | None = None) -> None:
         self.request, self.shape, self.context = request, shape, request.context
         base = new_lowering(request)
         self.lowering = WindowLowering(base.names, base.arrays, base.symbols, base.ranges, unroll=_UNROLL)
         self.extents = [to_integer(index.extent, base.symbols) for index in shape.order]
         self.windows = windows
         self.statements = tuple(map(explicit, request.group.statements))
+        self.sums = None if walk is None else Sums(self, walk)
         self.counters: dict[tuple[str, int], Index] = {}
 
     def kernel(self) -> Kernel:
@@ -80,13 +65,17 @@ class Builder:
         indices = self.indices(blocks)
         held = self.hold()
         origins = dict(self.lowering.symbols)
-        loads = tuple(node for one in held for node in load_window(self.lowering, one, origins, self.shape.outputs))
+        moving = () if self.sums is None else self.sums.windows(held)
+        loads = tuple(node for one in held if one not in moving for node in self.load(one, origins))
+        walk = () if self.sums is None else self.sums.walk(moving, origins)
         parts = (
             ("staging", prologue),
             ("indices", indices),
             ("windows", loads),
+            ("walk", walk),
             ("outputs", self.outputs(origins)),
         )
+        widen_ranges(tuple(node for _, nodes in parts for node in nodes), self.lowering.ranges)
         kernel = assemble(
             self.request, self.lowering, "stencil", parts, blocks.grid, block, alignments=self.alignments(held)
         )
@@ -123,6 +112,9 @@ class Builder:
         """The windows that come from memory."""
         return [self.hold_one(window, self.lowering.arrays[name]) for name, window in self.windows.items()]
 
+    def load(self, held: Held, origins: Mapping[str, Integer]) -> tuple[Node, ...]:
+        return load_window(self.lowering, held, origins, self.shape.outputs)
+
     def hold_one(self, window: Window, source: Array) -> Held:
         scale = window.axes[window.axis_along(self.shape.along)].scale
         chunk = min(load_width(self.request, source, window, self.shape.along), scale * self.shape.width)
@@ -134,20 +126,30 @@ class Builder:
     # The outputs of a thread
 
     def outputs(self, origins: Mapping[str, Integer]) -> tuple[Node, ...]:
+        return self.each_row(origins, self._row)
+
+    def each_row(self, origins: Mapping[str, Integer], fill: Callable[[Scope, Integer], None]) -> tuple[Node, ...]:
+        """What `fill` puts into the scope of each row of outputs, where the first of them is inside."""
         outer = Scope()
-        self._loops(list(reversed(self.shape.order[1:])), outer, origins)
+        self._loops(list(reversed(self.shape.order[1:])), outer, origins, fill)
         return tuple(outer.nodes)
 
-    def _loops(self, indices: list[spec.Index], scope: Scope, origins: Mapping[str, Integer]) -> None:
+    def _loops(
+        self,
+        indices: list[spec.Index],
+        scope: Scope,
+        origins: Mapping[str, Integer],
+        fill: Callable[[Scope, Integer], None],
+    ) -> None:
         """A loop for each index along which the thread has several outputs, the slowest outermost."""
         if not indices:
-            self._row(scope, origins[self.shape.along])
+            fill(scope, origins[self.shape.along])
             return
         index, *rest = indices
         count = self.shape.outputs.get(index.name, 1)
         if count == 1:
             self.lowering.places[index.name] = integer(0)
-            self._loops(rest, scope, origins)
+            self._loops(rest, scope, origins, fill)
             return
         lowering = self.lowering
         extent = self.extents[[one.name for one in self.shape.order].index(index.name)]
@@ -159,7 +161,7 @@ class Builder:
         inner = Scope(scope, frozenset((index.name,)), certain=False)
         may_end = divisor(extent, self.context) % count != 0
         limit(own.index, extent, lowering)
-        self._loops(rest, inner, origins)
+        self._loops(rest, inner, origins, fill)
         body = tuple(inner.nodes)
         if may_end:
             body = (If(Guard((Comparison(own.index.symbol, "<", extent),)), body),)
@@ -170,7 +172,10 @@ class Builder:
     def _number(self, name: str, count: int) -> Index:
         """The number of an output among the thread's own along an index."""
         position = [one.name for one in self.shape.order].index(name)
-        return self.counter("v" if position == 0 else "row" if position == 1 else "plane", count)
+        if position < 2:
+            return self.counter("v" if position == 0 else "row", count)
+        moves = any(axis.index == name for window in self.windows.values() for axis in window.axes)
+        return self.counter("plane" if moves else "channel", count)
 
     def counter(self, wish: str, count: int) -> Index:
         """The variable of a loop of so many steps; loops side by side share it."""
@@ -180,25 +185,49 @@ class Builder:
             self.lowering.ranges[self.counters[key].symbol] = 0, count - 1
         return self.counters[key]
 
-    def _row(self, scope: Scope, first: Integer) -> None:
-        """The outputs side by side: computed one by one, stored at once where they are all inside."""
-        lowering, along, width = self.lowering, self.shape.along, self.shape.width
-        request = replace(self.request, group=replace(self.request.group, statements=self.statements))
-        if width == 1:
-            lowering.places[along] = integer(0)
-            lower_statements(request, lowering, scope)
+    def each_output(
+        self, scope: Scope, first: Integer, fill: Callable[[Scope], None], values: tuple[Expr, ...] = ()
+    ) -> None:
+        """What `fill` puts into the scope of each output of a row; `values` are those that may mention its place."""
+        if self.shape.width == 1:
+            self.lowering.places[self.shape.along] = integer(0)
+            fill(scope)
             return
+        inner = self._side_by_side(scope, first, values)
+        fill(inner)
+        self.lowering.symbols[self.shape.along] = first
+        loop = Loop(
+            self._number(self.shape.along, self.shape.width), integer(0), integer(self.shape.width), unroll=True
+        )
+        scope.nodes.append(For(loop, tuple(inner.nodes)))
+
+    def _side_by_side(self, scope: Scope, first: Integer, values: tuple[Expr, ...]) -> Scope:
+        """The scope of the loop over the outputs of a row."""
+        lowering, along, width = self.lowering, self.shape.along, self.shape.width
         v = self._number(along, width)
         lowering.places[along] = v.symbol
         inner = Scope(scope, frozenset((along,)))
-        if any(along in index_values(statement.value) for statement in self.statements):
+        if any(along in index_values(value) for value in values):
             below = ceil_div(self.extents[0], width) * width
             own = define(along, first + v.symbol, lowering, below=below)
             limit(own.index, self.extents[0], lowering)
             lowering.symbols[along] = own.index.symbol
             inner.nodes.append(own)
+        return inner
+
+    def _row(self, scope: Scope, first: Integer) -> None:
+        """The outputs side by side: computed one by one, stored at once where they are all inside."""
+        lowering, along, width = self.lowering, self.shape.along, self.shape.width
+        request = replace(self.request, group=replace(self.request.group, statements=self.statements))
+        lowering.places[along] = integer(0)
+        inner = scope if width == 1 else self._side_by_side(scope, first, tuple(s.value for s in self.statements))
+        if self.sums is not None:
+            self.sums.recall(inner)
         lower_statements(request, lowering, inner)
+        if width == 1:
+            return
         lowering.symbols[along] = first
+        v = self._number(along, width)
         stored = [s for s in self.statements if self.is_stored(s)]
         results: list[tuple[Vector, Statement]] = []
         body: list[Node] = []
@@ -258,12 +287,3 @@ class Builder:
         counts = " x ".join(str(count) for count in reversed(self.shape.outputs.values()))
         names = ", ".join(self.windows)
         return (f"windows of {names}: a thread keeps those of {counts} outputs in registers", self.shape.reason)
-
-
-def index_values(expr: Expr) -> frozenset[str]:
-    """The indices whose value `expr` uses other than in subscripts."""
-    if isinstance(expr, Read):
-        return frozenset()
-    if isinstance(expr, IndexValue):
-        return frozenset((expr.name,))
-    return frozenset[str]().union(*map(index_values, children(expr)))

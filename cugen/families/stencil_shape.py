@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from cugen.families.base import Refusal, Request, Tunable
 from cugen.families.grid import fastest_first
 from cugen.families.vectors import WIDEST, divisor
-from cugen.families.windows import Window
+from cugen.families.windows import Walk, Window
 from cugen.plan.ir import Array
 from cugen.plan.subscripts import to_integer
 from cugen.plan.symbols import bounds
@@ -19,6 +19,7 @@ from cugen.spec.expressions import Expr, IndexValue
 _SIZES = (1, 2, 4, 8, 16)
 VECTOR = Tunable("vector", _SIZES, "by alignment", "neighbours in a row that a thread computes")
 ROWS = Tunable("rows", _SIZES, "by window", "rows of neighbours that a thread computes")
+_CHANNELS = 4  # of the output that share a window in registers, where it moves along a sum
 _THREADS = 128
 _WARP = 32
 _REGISTERS = 128  # of a thread, for its windows
@@ -45,7 +46,9 @@ class Shape:
         return self.outputs.get(self.along, 1)
 
 
-def choose_shape(request: Request, windows: dict[str, Window]) -> Shape | tuple[Refusal, ...]:
+def choose_shape(
+    request: Request, windows: dict[str, Window], walks: tuple[Walk, ...] = ()
+) -> Shape | tuple[Refusal, ...]:
     order = output_order(request, windows)
     refused = tuple(_schedule_refusals(request, order))
     if refused:
@@ -64,6 +67,12 @@ def choose_shape(request: Request, windows: dict[str, Window]) -> Shape | tuple[
         outputs[second] = int(tunables.get("rows", asked.get(second, _rows(request, windows, order, outputs))))
     if deep:
         outputs[deep[0]] = asked.get(deep[0], 4)
+    if walks:
+        still = [
+            index for index in order[2:] if not any(a.index == index.name for w in windows.values() for a in w.axes)
+        ]
+        for index in still[:1]:
+            outputs[index.name] = _CHANNELS
     return Shape(order, outputs, _threads(request, order, outputs), reason)
 
 

@@ -14,16 +14,18 @@ from cugen.plan.context import Context
 from cugen.plan.subscripts import NotAnInteger, to_integer
 from cugen.plan.symbols import Integer
 from cugen.spec import expressions as spec
-from cugen.spec.expressions import Boundary, Expr, Op, Read, Reduce, walk
+from cugen.spec.expressions import Boundary, Expr, IndexValue, Op, Read, Reduce, walk
 from cugen.spec.model import Statement
 
 MOST_POINTS = 1024  # of a window; beyond, what it reads isn't listed point by point
+_MOST_HELD = 64  # points of a reduction beyond which windows move along its bare indices
 _IN_MEMORY = ("global", "readonly")
 
 
 @dataclass(frozen=True, slots=True)
 class Axis:
-    """One dimension of a window: `scale` times the output's `index` (or the same for all) and low … high beyond it."""
+    """One dimension of a window: low … high beyond `scale` times the `index` of the output or of a walk (or the same
+    for all)."""
 
     index: str | None
     scale: int
@@ -74,15 +76,47 @@ def memory_reads(request: Request) -> Iterator[tuple[Statement, Read]]:
         written[statement.target, statement.subscripts] = None
 
 
+@dataclass(frozen=True, slots=True)
+class Walk:
+    """A reduction that is too long for windows to hold all of it: they move along its indices `walked`, one step after
+    another, and hold what it reads over the `rest` of them."""
+
+    reduction: Reduce
+    walked: tuple[spec.Index, ...]
+    rest: tuple[spec.Index, ...]
+
+
+def find_walks(request: Request, along: str) -> tuple[Walk, ...]:
+    """The reductions over channels and the like: indices that are bare subscripts in all that moves along `along`."""
+    found: dict[Reduce, Walk] = {}
+    for statement, read in memory_reads(request):
+        for node in walk(statement.value):
+            if isinstance(node, Reduce) and read in walk(node.body) and along in spec.free_indices(read):
+                moving = [r for r in walk(node.body) if isinstance(r, Read) and along in spec.free_indices(r)]
+                walked = tuple(index for index in node.indices if _is_bare(index.name, moving))
+                extents = [request.context.static(to_integer(i.extent, request.context.symbols)) for i in node.indices]
+                known = [extent for extent in extents if extent is not None]
+                if walked and (len(known) < len(extents) or math.prod(known) > _MOST_HELD):
+                    rest = tuple(index for index in node.indices if index not in walked)
+                    found[node] = Walk(node, walked, rest)
+    return tuple(found.values())
+
+
+def _is_bare(name: str, reads: list[Read]) -> bool:
+    subscripts = [sub for read in reads for sub in read.subscripts if name in spec.free_indices(sub)]
+    return bool(subscripts) and all(sub == IndexValue(name) for sub in subscripts)
+
+
 def find_windows(request: Request, along: str) -> tuple[dict[str, Window], tuple[Read, ...]]:
     """The windows, by array, of the reads that move along the index `along`; and the reads that move with it in
     another way."""
+    walked = frozenset(index.name for found in find_walks(request, along) for index in found.walked)
     found: dict[str, list[tuple[Read, _Place]]] = {}
     others: dict[Read, None] = {}
     for statement, read in memory_reads(request):
         if along not in spec.free_indices(read):
             continue
-        place = _place(request, statement, read, along)
+        place = _place(request, statement, read, along, walked)
         if place is None or (read.array in found and found[read.array][0][1].axes != place.axes):
             others[read] = None
         else:
@@ -101,12 +135,12 @@ def _window(array: str, found: list[tuple[Read, _Place]]) -> Window:
     return Window(array, axes, points, reads, boundary)
 
 
-def _place(request: Request, statement: Statement, read: Read, along: str) -> _Place | None:
+def _place(request: Request, statement: Statement, read: Read, along: str, walked: frozenset[str]) -> _Place | None:
     """Where a read lies, where all its subscripts are affine; None otherwise, and where it isn't in rows along the
     index."""
     context = request.context
     array = context.arrays[read.array]
-    own = {index.name for index in statement.indices}
+    own = walked | {index.name for index in statement.indices}
     extents = _window_extents(statement, context)
     if read.exact or array.space not in _IN_MEMORY:
         return None
