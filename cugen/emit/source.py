@@ -141,7 +141,7 @@ def _check_accesses(kernel: Kernel, printer: NodePrinter, text: str) -> None:
     for array in usage.arrays(kernel.body):
         declarations = 1 if array.space in ("shared", "register") and not array.dynamic else 0
         expected = sum(1 for a in planned if a.array.symbol == array.symbol) + declarations
-        found = len(re.findall(rf"\b{re.escape(array.symbol)}\[", code))
+        found = len(re.findall(rf"(?<![\w.]){re.escape(array.symbol)}\[", code))  # `x4.at[v]` is no array `at`
         if found != expected and array.shape:
             raise EmissionError(f"{kernel.name}: {array.symbol} is subscripted {found} times, planned {expected}")
 
