@@ -9,7 +9,7 @@ from cugen.families.kernels import assemble, new_lowering
 from cugen.families.map_shape import Shape, choose_shape
 from cugen.families.map_work import Work
 from cugen.families.statements import lower_statements
-from cugen.families.vector_body import Neighbours, vector_body
+from cugen.families.vector_body import Neighbours, vector_body, wide_reads
 from cugen.families.vectors import divisor
 from cugen.plan.ir import (
     Comparison,
@@ -40,9 +40,8 @@ class MapKernel:
         self.extents = [to_integer(index.extent, self.lowering.symbols) for index in work.order]
         self.shape: Shape = choose_shape(work, self.extents)
         self.width = self.shape.width
-        self.neighbours = Neighbours(
-            work.request, work.arrays, work.along, self.extents[0], self.width, work.wide_reads
-        )
+        wide = wide_reads(work.request, work.arrays, work.along, self.width)
+        self.neighbours = Neighbours(work.request, work.arrays, work.along, self.extents[0], self.width, wide)
 
     def kernel(self) -> Kernel:
         counts = [ceil_div(extent, self.shape.span(axis)) for axis, extent in enumerate(self.extents)]

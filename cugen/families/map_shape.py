@@ -78,8 +78,7 @@ def _vectors(work: Work, width: int, slots: int) -> tuple[int, str]:
     asked = work.asked_vectors()
     if asked is not None:
         return asked, ""
-    stored = [statement.target for statement in work.statements if work.is_stored(statement)]
-    own = max(work.arrays[name].dtype.bytes for name in (*stored, *(read.array for read in work.wide_reads))) * width
+    own = max(work.arrays[array].dtype.bytes for array, _ in work.places()) * width
     vectors = 1
     while 2 * vectors * own <= WIDEST and vectors < _MOST and slots >= 2 * vectors * _MANY:
         vectors *= 2

@@ -11,7 +11,7 @@ from cugen.families.elementwise import IN_MEMORY, certain_reads
 from cugen.families.vectors import WIDEST, Width, widest
 from cugen.plan.ir import Array
 from cugen.spec import expressions as spec
-from cugen.spec.expressions import IndexValue, Read
+from cugen.spec.expressions import Expr, free_indices
 from cugen.spec.model import Statement
 
 
@@ -33,14 +33,15 @@ class Work:
     def statements(self) -> tuple[Statement, ...]:
         return self.request.group.statements
 
-    @property
-    def wide_reads(self) -> tuple[Read, ...]:
-        """The reads from global memory that move along with the vector's elements."""
-        reads = certain_reads(self.request, self.arrays)
-        return tuple(read for read in reads if self._moves(read))
-
-    def _moves(self, read: Read) -> bool:
-        return IndexValue(self.along) in read.subscripts and self.arrays[read.array].space in IN_MEMORY
+    def places(self) -> list[tuple[str, tuple[Expr, ...]]]:
+        """What is written, and the reads that are as large; smaller ones stay in a cache, or in registers."""
+        names = {index.name for index in self.order}
+        found = [
+            (read.array, read.subscripts)
+            for read in certain_reads(self.request, self.arrays)
+            if self.arrays[read.array].space in IN_MEMORY and names <= free_indices(read)
+        ]
+        return [*found, *((s.target, s.subscripts) for s in self.statements if self.is_stored(s))]
 
     def is_stored(self, statement: Statement) -> bool:
         role = self.request.context.spec.array(statement.target).role
@@ -66,7 +67,5 @@ def recognise(request: Request) -> Work:
     form = canonical(request)
     request = replace(request, group=replace(request.group, statements=form.statements))
     work = Work(request, form.arrays, walking_order(request, form), Width(WIDEST, ""))
-    places = [(read.array, read.subscripts) for read in work.wide_reads]
-    places += [(s.target, s.subscripts) for s in work.statements if work.is_stored(s)]
-    widths = [widest(work.arrays[array], subscripts, work.along, request.context) for array, subscripts in places]
+    widths = [widest(work.arrays[array], subs, work.along, request.context) for array, subs in work.places()]
     return replace(work, most=min(widths, key=lambda width: width.count))

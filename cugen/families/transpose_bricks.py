@@ -6,12 +6,11 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from cugen.families.blocks import Blocks, define, lay_blocks, limit, thread
-from cugen.families.elementwise import IN_MEMORY, certain_reads
 from cugen.families.kernels import assemble, new_lowering
 from cugen.families.statements import lower_statements
 from cugen.families.transpose_shape import Brick, Side, Turn
-from cugen.families.vector_body import Neighbours, depends_on_place, vector_body, vector_of
-from cugen.families.vectors import divisor, widest
+from cugen.families.vector_body import Neighbours, depends_on_place, load_vectors, vector_body, vector_of, wide_reads
+from cugen.families.vectors import divisor
 from cugen.plan.ir import (
     Access,
     Array,
@@ -37,7 +36,7 @@ from cugen.plan.names import Names
 from cugen.plan.scopes import Scope
 from cugen.plan.subscripts import to_integer
 from cugen.plan.symbols import FloorDiv, Integer, Minimum, Mod, ceil_div, integer
-from cugen.spec.expressions import Expr, IndexValue, Local, Read, walk
+from cugen.spec.expressions import Expr, Local, Read, walk
 
 _WORD = 4  # bytes
 
@@ -104,17 +103,9 @@ class BrickKernel:
 
     def _neighbours(self) -> Neighbours:
         """The output's side: operands that stand ready for wide loads are loaded so, others one by one."""
-        turn, width = self.turn, self.brick.store.width
-        name = turn.across.name
-        wide = tuple(
-            read
-            for read in certain_reads(self.request, turn.arrays)
-            if read not in turn.reads
-            and IndexValue(name) in read.subscripts
-            and turn.arrays[read.array].space in IN_MEMORY
-            and widest(turn.arrays[read.array], read.subscripts, name, self.context).count >= width
-        )
-        return Neighbours(self.request, turn.arrays, name, self.extents[0], width, wide if width > 1 else ())
+        turn, width, name = self.turn, self.brick.store.width, self.turn.across.name
+        wide = wide_reads(self.request, turn.arrays, name, width, turn.reads)
+        return Neighbours(self.request, turn.arrays, name, self.extents[0], width, wide)
 
     def _indices(self, blocks: Blocks) -> tuple[Node, ...]:
         lowering = self.lowering
@@ -228,7 +219,7 @@ class BrickKernel:
         if width == 1:
             filled = self._unrolled(each, pack, 1, (Assign(word.component(p), Element.of(access)),))
             return (Let(word, None, mutable=True), *filled, Store(place, word))
-        vectors = vector_of(array, read.array, width, self.lowering, count=pack)
+        vectors = vector_of(array, read.array, width, self.lowering, pack)
         filled = self._unrolled(each, pack, 1, (Load(vectors.one(p), access),))
         moved = Assign(word.component(p), vectors.one(p).component(v))
         body = (Let(word, None, mutable=True), *self._unrolled(each, pack, 1, (moved,)), Store(place, word))
@@ -286,16 +277,12 @@ class BrickKernel:
         """Loads the words of a thread's column."""
         pack, count = self.brick.pack, self.brick.store.width // self.brick.pack
         row = FloorDiv(c, integer(pack)) + self.tx * count
-        if count == 1:
-            word = vector_of(tile, tile.name, pack, self.lowering)
-            scope.nodes.append(Load(word, Access(tile, (row, column * pack), "load", pack)))
-            return word.component
-        words = vector_of(tile, tile.name, pack, self.lowering, count=count)
-        w, each = self._index("w", count)
-        access = Access(tile, (row + w, column * pack), "load", pack)
-        scope.nodes.append(Let(words, None, mutable=True))
-        scope.nodes += self._unrolled(each, count, 1, (Load(words.one(w), access),))
-        return lambda v: words.one(FloorDiv(v, integer(pack))).component(Mod(v, integer(pack)))
+        words = vector_of(tile, tile.name, pack, self.lowering, count)
+
+        def part(w: Integer) -> Access:
+            return Access(tile, (row + w, column * pack), "load", pack)
+
+        return load_vectors(words, part, self.lowering, scope)
 
     def _named(self, read: Read, access: Access, scope: Scope) -> Expr:
         """The element where it is used, or a name for what is used at several places."""

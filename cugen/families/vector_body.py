@@ -2,34 +2,36 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import math
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from cugen.families.base import Request
 from cugen.families.blocks import define, limit
 from cugen.families.canonical import index_values
-from cugen.families.elementwise import loaded_reads
+from cugen.families.elementwise import IN_MEMORY, certain_reads, loaded_reads
 from cugen.families.statements import lower_statements
+from cugen.families.vectors import widest
 from cugen.plan.ir import Access, Array, Assign, Element, For, Index, Let, Load, Loop, Node, Store, Vector
 from cugen.plan.lowering import Lowering
 from cugen.plan.scopes import Scope
 from cugen.plan.subscripts import to_integer
-from cugen.plan.symbols import Integer, integer
+from cugen.plan.symbols import FloorDiv, Integer, Mod, integer
 from cugen.spec.expressions import Expr, IndexValue, Local, Read, free_indices, walk
 from cugen.spec.model import Statement
 
 
 @dataclass(frozen=True)
 class Neighbours:
-    """`width` neighbours along an index, all of them inside. `wide` are the reads that one access loads for all of
-    them; `staged` says where each of them finds what was loaded before."""
+    """`width` neighbours along an index, all of them inside. `wide` are the reads that come in vectors, of all the
+    neighbours or of so many; `staged` says where each of them finds what was loaded before."""
 
     request: Request
     arrays: Mapping[str, Array]
     along: str
     extent: Integer
     width: int
-    wide: tuple[Read, ...]
+    wide: Mapping[Read, int]
     staged: Mapping[Read, Callable[[Integer], Expr]] = field(default_factory=dict)
 
     @property
@@ -48,9 +50,27 @@ class Neighbours:
         """What wide accesses ask of the arguments."""
         if self.width == 1:
             return ()
-        names = {read.array for read in self.wide} | {s.target for s in self.statements if self.is_stored(s)}
+        widths = {s.target: self.width for s in self.statements if self.is_stored(s)}
+        for read, width in self.wide.items():
+            widths[read.array] = max(widths.get(read.array, 1), width)
         arrays = self.request.context.spec.arrays
-        return tuple((a.name, self.width * a.dtype.bytes) for a in arrays if a.name in names and not a.is_temporary)
+        return tuple(
+            (a.name, widths[a.name] * a.dtype.bytes) for a in arrays if a.name in widths and not a.is_temporary
+        )
+
+
+def wide_reads(
+    request: Request, arrays: Mapping[str, Array], along: str, width: int, beside: Sequence[Read] = ()
+) -> dict[Read, int]:
+    """The reads that move along with `width` neighbours, and how many of these one access loads; not those `beside`."""
+    found = {}
+    for read in certain_reads(request, arrays):
+        array = arrays[read.array]
+        if read not in beside and IndexValue(along) in read.subscripts and array.space in IN_MEMORY:
+            count = math.gcd(widest(array, read.subscripts, along, request.context).count, width)
+            if count > 1:
+                found[read] = count
+    return found
 
 
 def depends_on_place(statements: tuple[Statement, ...], along: str, ready: tuple[Read, ...]) -> bool:
@@ -74,17 +94,22 @@ def vector_body(work: Neighbours, lowering: Lowering, scope: Scope) -> tuple[Nod
         lowering.symbols[work.along] = own.index.symbol
         inner.nodes.append(own)
 
-    def access(array: str, subscripts: tuple[Expr, ...], kind: str) -> Access:
-        return Access(work.arrays[array], tuple(to_integer(s, places) for s in subscripts), kind, work.width)
+    def access(array: str, subscripts: tuple[Expr, ...], kind: str, width: int, ahead: Integer) -> Access:
+        symbols = {**places, work.along: places[work.along] + ahead}
+        return Access(work.arrays[array], tuple(to_integer(s, symbols) for s in subscripts), kind, width)
 
     for read, value in work.staged.items():
         _remember(work, read, value(number.symbol), inner, lowering)
-    for read in work.wide:
+    for read, width in work.wide.items():
         written = any(statement.target == read.array for statement in work.statements)
         wish = f"{read.array}_old" if written else read.array
-        vector = vector_of(work.arrays[read.array], wish, work.width, lowering)
-        scope.home(free_indices(read)).nodes.append(Load(vector, access(read.array, read.subscripts, "load")))
-        _remember(work, read, vector.component(number.symbol), inner, lowering)
+        vector = vector_of(work.arrays[read.array], wish, width, lowering, work.width // width)
+
+        def part(u: Integer, read: Read = read, width: int = width) -> Access:
+            return access(read.array, read.subscripts, "load", width, u * width)
+
+        element = load_vectors(vector, part, lowering, scope.home(free_indices(read)))
+        _remember(work, read, element(number.symbol), inner, lowering)
     lower_statements(work.request, lowering, inner)
     results: list[Node] = []
     body: list[Node] = []
@@ -95,19 +120,36 @@ def vector_body(work: Neighbours, lowering: Lowering, scope: Scope) -> tuple[Nod
             vector = vector_of(work.arrays[statement.target], statement.target, work.width, lowering)
             scope.nodes.append(Let(vector, None, mutable=True))
             body.append(Assign(vector.component(number.symbol), node.value))
-            results.append(Store(access(statement.target, statement.subscripts, "store"), vector))
+            target = access(statement.target, statement.subscripts, "store", work.width, integer(0))
+            results.append(Store(target, vector))
         else:
             body.append(node)
     loop = For(Loop(number, integer(0), integer(work.width), unroll=True), tuple(body))
     return (*scope.nodes, loop, *results)
 
 
-def vector_of(array: Array, wish: str, width: int, lowering: Lowering, count: int = 0) -> Vector:
-    """`x4` for four elements of x."""
+def vector_of(array: Array, wish: str, width: int, lowering: Lowering, count: int = 1) -> Vector:
+    """`x4` for four elements of x; or a row of `count` such vectors."""
     name = wish.lower()
     separator = "_" if name[-1].isdigit() else ""
     name = lowering.names.allocate(f"{name}{separator}{width}")
-    return Vector(name, array.dtype.compute, array.dtype, width, count)
+    return Vector(name, array.dtype.compute, array.dtype, width, count if count > 1 else 0)
+
+
+def load_vectors(
+    vector: Vector, access: Callable[[Integer], Access], lowering: Lowering, scope: Scope
+) -> Callable[[Integer], Expr]:
+    """Loads a vector, or all of a row; what comes back says where each of their elements is."""
+    if not vector.count:
+        scope.nodes.append(Load(vector, access(integer(0))))
+        return vector.component
+    index = Index(lowering.names.allocate("u"), integer(0), (0, vector.count - 1))
+    lowering.ranges[index.symbol] = index.range
+    load = Load(vector.one(index.symbol), access(index.symbol))
+    loop = Loop(index, integer(0), integer(vector.count), unroll=True)
+    scope.nodes += [Let(vector, None, mutable=True), For(loop, (load,))]
+    width = integer(vector.width)
+    return lambda place: vector.one(FloorDiv(place, width)).component(Mod(place, width))
 
 
 def _remember(work: Neighbours, read: Read, value: Expr, scope: Scope, lowering: Lowering) -> None:

@@ -128,6 +128,15 @@ def test_an_element_that_may_not_exist_is_read_under_its_condition(prove, planne
     prove(text, params={"N": 6}, sanitize=True)
 
 
+def test_a_broadcast_operand_of_a_wider_type_comes_in_several_vectors(planned, prove):
+    text = (
+        "params: {M: 5, N: 48}\narrays:\n  X: {shape: [M, N], dtype: int8}\n  b: {shape: [N], dtype: float64}\n"
+        "  Y: {shape: [M, N], dtype: int8}\ncompute: Y[m, n] = cast(X[m, n] + b[n], int8)\n"
+    )
+    assert widths(planned(text)) == {"X": 16, "b": 2, "Y": 16}
+    prove(text, sanitize=True)
+
+
 def test_a_tail_is_a_loop_of_its_own(made):
     text = made(SAXPY % (1001, "")).source
     assert "if (i + 3 < N) {" in text
@@ -152,6 +161,44 @@ def test_an_index_that_may_pass_32_bits_is_wide(made):
         "  Y: {shape: [M, N], dtype: int8}\ncompute: Y[m, n] = X[m, n]\n"
     ).source
     assert "const long long i = (long long)blockIdx.x * 4096 + threadIdx.x * 16;" in text
+
+
+def test_indices_that_arrays_walk_as_one_are_one(made, planned, prove):
+    text = (
+        "params: {B: 3, H: 5, T: 7, D: 8}\narrays:\n  x: {shape: [B, H, T, D], dtype: float32}\n"
+        "  w: {shape: [T, D], dtype: float32}\n  s: {shape: [B, H], dtype: float32}\n"
+        "  y: {shape: [B, 1, H, T, D], dtype: float32}\n"
+        "compute: y[b, z, h, t, d] = x[b, h, t, d] * w[t, d] + s[b, h]\n"
+    )
+    kernel = planned(text)
+    assert {a.array.name: len(a.subscripts) for a in ir.accesses(kernel.body)} == {"x": 2, "w": 1, "s": 1, "y": 3}
+    assert "y[bh * (D * T) + td]" in made(text).source
+    prove(text)
+
+
+def test_indices_whose_value_counts_stay(planned):
+    kernel = planned(
+        "arrays:\n  x: {shape: [6, 8], dtype: float32}\n  y: {shape: [6, 8], dtype: float32}\n"
+        "compute: y[i, j] = x[i, j] + j\n"
+    )
+    assert {len(a.subscripts) for a in ir.accesses(kernel.body)} == {2}
+
+
+def test_narrow_accesses_come_in_groups_of_16_bytes(planned, made):
+    text = MATRIX % (4096, 4097, "", "", "")
+    kernel = planned(text)
+    assert (kernel.block, widths(kernel)["X"]) == ((256, 1, 1), 1)
+    source = made(text).source
+    assert "if (m0 + 3 < M) {" not in source
+    assert "for (int m = m0; m < m0 + 4; ++m) {" in source
+
+
+@pytest.mark.parametrize("vectors", [2, 8])
+@pytest.mark.parametrize("size", [1, 33, 8192, 8195, 20000])
+def test_any_number_of_vectors_in_a_thread_is_right(prove, made, vectors, size):
+    prove(SAXPY % (size, f"vectors: {vectors}"))
+    prove(MATRIX % (13, 24, "", "", f"vectors: {vectors}"))
+    prove(SAXPY % ("dynamic", f"vectors: {vectors}"), params={"N": size})
 
 
 @pytest.mark.parametrize("vector", [1, 2, 4])

@@ -46,6 +46,26 @@ def product(A: Array, B: Array) -> Array:
     return np.matmul(A, B)
 
 
+@meaning_of("permute_heads")
+def heads_turned(K: Array) -> Array:
+    return K.transpose(0, 2, 3, 1)
+
+
+@meaning_of("transpose_f16")
+def scaled_and_turned(A: Array, scale: Array) -> Array:
+    return (A * scale[:, None]).T
+
+
+@meaning_of("bias_relu")
+def bias_activation_and_gate(x: Array, bias: Array, gate: Array) -> Array:
+    return np.maximum(x + bias, 0) * gate[:, None]
+
+
+@meaning_of("outer_product")
+def outer_product(a: Array, b: Array) -> Array:
+    return np.outer(a, b)
+
+
 @meaning_of("matmul_int8")
 def product_of_integers(A: Array, B: Array) -> Array:
     return np.matmul(A.astype(np.int32), B.astype(np.int32))

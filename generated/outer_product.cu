@@ -1,0 +1,59 @@
+// outer_product: C = a·bᵀ, every element of a times every element of b; all traffic is what is written
+//
+// computes  C[i, j] = a[i] * b[j]
+// params    M = 500, N = 384
+// a         input, float32 [500]
+// b         input, float32 [384], aligned to 16 bytes
+// C         output, float32 [500, 384], aligned to 16 bytes
+// launch    grid (3, 63, 1), block (32, 8, 1); family map
+// analysis  sm_90: 3 accesses, 3 ideal
+//
+// Made by cugen 0.1.0 from outer_product.yaml (hash 0c40cd82ad777aad) for sm_90. Edit the spec, not this file.
+
+constexpr int M = 500;
+constexpr int N = 384;
+
+// `count` elements that one access moves.
+template <typename T, int count>
+struct alignas(count * sizeof(T)) Vector {
+    T at[count];
+};
+
+extern "C" __global__ void __launch_bounds__(256) outer_product(
+    const float* __restrict__ a,
+    const float* __restrict__ b,
+    float* __restrict__ C)
+{
+    const int i = blockIdx.y * 8 + threadIdx.y;
+    const int j = blockIdx.x * 128 + threadIdx.x * 4;
+    if (i >= M)
+        return;
+
+    // b[j]: 16 sectors, ideal 16 (512 bytes side by side)
+    const auto b4 = *reinterpret_cast<const Vector<float, 4>*>(&b[j]);
+    // a[i]: 1 sector, ideal 1 (one address for all lanes)
+    const float a_i = a[i];
+    Vector<float, 4> c4;
+    #pragma unroll
+    for (int v = 0; v < 4; ++v) {
+        c4.at[v] = a_i * b4.at[v];
+    }
+    // C[i * N + j]: 16 sectors, ideal 16 (512 bytes side by side)
+    *reinterpret_cast<Vector<float, 4>*>(&C[i * N + j]) = c4;
+}
+
+#if defined(__CUDACC__) && !defined(__CUDACC_RTC__)
+
+#include <cuda_runtime.h>
+
+extern "C" cudaError_t outer_product_launch(
+    const float* a,
+    const float* b,
+    float* C,
+    cudaStream_t stream)
+{
+    outer_product<<<dim3((N + 127) / 128, (M + 7) / 8), dim3(32, 8), 0, stream>>>(a, b, C);
+    return cudaGetLastError();
+}
+
+#endif

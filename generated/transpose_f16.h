@@ -1,0 +1,34 @@
+// transpose_f16: B = Aᵀ of 16-bit floats, scaled row by row; a word of the tile holds two neighbours of the output
+//
+// computes  B[n, m] = A[m, n] * scale[m]
+// params    M = 320, N = 264
+// A         input, float16 [320, 264], aligned to 16 bytes
+// scale     input, float32 [320], aligned to 16 bytes
+// B         output, float16 [264, 320], aligned to 16 bytes
+// launch    grid (5, 5, 1), block (8, 32, 1), 8832 bytes of shared memory; family transpose
+//
+// Made by cugen 0.1.0 from transpose_f16.yaml (hash be5c801b6df55f3a) for sm_90. Edit the spec, not this file.
+#pragma once
+
+#include <cuda_runtime_api.h>
+#include <cuda_fp16.h>
+
+#ifdef __cplusplus
+extern "C" {
+#else
+typedef __half_raw __half;
+#endif
+
+// Launches on `stream` and returns without waiting. All pointers are to device memory.
+// A must be aligned to 16 bytes.
+// scale must be aligned to 16 bytes.
+// B must be aligned to 16 bytes.
+cudaError_t transpose_f16_launch(
+    const __half* A,
+    const float* scale,
+    __half* B,
+    cudaStream_t stream);
+
+#ifdef __cplusplus
+}
+#endif
