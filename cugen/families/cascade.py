@@ -41,12 +41,23 @@ def refusals(request: Request) -> tuple[Refusal, ...]:
     if isinstance(parts, Refusal):
         return (parts,)
     found = [*form_refusals(parts.first), *form_refusals(parts.second), *refuse_tunables(request, (_ROWS,))]
-    for key in ("block", "thread", "step"):
+    for key in ("thread", "step"):
         if getattr(request.schedule, key):
-            found.append(Refusal("has `rows` in place of a block and a step", f"schedule.{key}"))
+            found.append(Refusal("has `rows`, and stages nothing step by step", f"schedule.{key}"))
     if found:
         return tuple(found)
-    return tuple(_window_refusals(request, parts))
+    sides = [index.name for index in output_order(parts.second, find_windows(parts.second, _along(parts))[0])[:2]]
+    for name, _ in request.schedule.block:
+        if name not in sides:
+            found.append(
+                Refusal(f"block sizes are for {' and '.join(sides)}, not for {name}", f"schedule.block.{name}")
+            )
+    return (*found, *_window_refusals(request, parts))
+
+
+def _along(parts: Parts) -> str:
+    """The index along the rows of what the second statement stores."""
+    return fastest_first(parts.second)[0].name
 
 
 def _parts(request: Request) -> Parts | Refusal:
@@ -72,7 +83,7 @@ def _parts(request: Request) -> Parts | Refusal:
 
 
 def _window_refusals(request: Request, parts: Parts) -> Iterator[Refusal]:
-    temporary, along = parts.window.array, fastest_first(parts.second)[0].name
+    temporary, along = parts.window.array, _along(parts)
     if any(axis.index is None or axis.scale != 1 for axis in parts.window.axes):
         yield Refusal(f"a tile of {temporary} has a cell for each output beside its halo")
         return
@@ -116,8 +127,7 @@ def _first_along(parts: Parts, along: str) -> str:
 
 def _choose(request: Request, parts: Parts) -> Cascade:
     context = request.context
-    second = parts.second
-    along = fastest_first(second)[0].name
+    second, along = parts.second, _along(parts)
     windows, _ = find_windows(second, along)
     before, _ = find_windows(parts.first, _first_along(parts, along))
     order = output_order(second, windows)
@@ -136,6 +146,9 @@ def _choose(request: Request, parts: Parts) -> Cascade:
     height = max((a.high - a.low for a in parts.window.axes if a.index != along), default=0)
     rows = int(dict(request.schedule.tunables).get("rows", 4 if height <= 8 else 8)) if len(order) > 1 else 1
     across, down = _THREADS if len(order) > 1 else (_THREADS[0] * _THREADS[1], 1)
+    if block := dict(request.schedule.block):
+        across = max(1, block.get(along, width * across) // width)
+        down = max(1, block.get(order[1].name, rows * down) // rows) if len(order) > 1 else 1
     extents = [bounds(to_integer(index.extent, context.symbols), context.ranges)[1] for index in order]
     while down > 1 and down * rows >= 2 * max(extents[1], 1):
         down, rows = (down, rows // 2) if rows > 1 else (down // 2, rows)

@@ -10,7 +10,7 @@ from cugen.families.cascade_tile import Cascade, Tile
 from cugen.families.kernels import assemble
 from cugen.families.placement import place
 from cugen.families.stencil_kernel import Builder
-from cugen.families.window_registers import Held, hold, load_window, restricted, widen_ranges
+from cugen.families.window_registers import Held, hold, join_ranges, load_window, restricted, widen_ranges
 from cugen.plan.ir import Barrier, Declare, Kernel, Node
 from cugen.plan.symbols import Integer
 
@@ -47,7 +47,7 @@ class CascadeBuilder:
             ("windows", tuple(loads)),
             ("outputs", outputs),
         )
-        self._join_ranges()
+        join_ranges(self.lowering.ranges, tile.lowering.ranges)
         widen_ranges(tuple(node for _, nodes in parts for node in nodes), self.lowering.ranges)
         kernel = assemble(
             self.request,
@@ -59,13 +59,6 @@ class CascadeBuilder:
             alignments=self._alignments([*held, *tile.held]),
         )
         return replace(kernel, reasons=self._reasons())
-
-    def _join_ranges(self) -> None:
-        """Names that both halves of the kernel give have the values of both."""
-        ranges = self.lowering.ranges
-        for name, values in self.tile.lowering.ranges.items():
-            old = ranges.get(name, values)
-            ranges[name] = min(old[0], values[0]), max(old[1], values[1])
 
     def _from_tile(self) -> tuple[Node, ...]:
         window, shape, lowering = self.cascade.window, self.shape, self.lowering

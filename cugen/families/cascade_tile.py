@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from cugen.families.base import Request
 from cugen.families.blocks import define, thread
 from cugen.families.stencil_shape import Shape, load_width
-from cugen.families.window_registers import Held, hold, load_window
+from cugen.families.window_registers import Held, hold, join_ranges, load_window
 from cugen.families.window_values import WindowLowering, index_values
 from cugen.families.windows import Axis, Window
 from cugen.plan.ir import (
@@ -30,7 +30,8 @@ from cugen.plan.lowering import Lowering
 from cugen.plan.names import Names
 from cugen.plan.reads import within
 from cugen.plan.scopes import Scope
-from cugen.plan.symbols import Integer, integer
+from cugen.plan.subscripts import to_integer
+from cugen.plan.symbols import FloorDiv, Integer, Mod, integer
 from cugen.spec.expressions import Boundary, IndexValue, Read
 
 
@@ -139,26 +140,55 @@ class Tile:
             around.unroll,
         )
         across = self.shape.threads[self.shape.along]
-        cell = {along: thread("x", across, self.lowering) * self.width}
-        loops: list[Loop] = []
+        rows = next((d for d in self.cascade.kept if d != along), None)
+        # The dimension of the rows that a thread computes at once, and their number.
+        self.several = None if rows is None or self.together == 1 else (rows, self._counter("r", self.together))
         if counts[along] > across * self.width:
-            loops.append(self._loop("column", cell[along], counts[along], across * self.width))
-            cell[along] = loops[-1].index.symbol
-        for dimension in self.cascade.kept:
-            if dimension == along:
-                continue
-            down = self.shape.threads[self.shape.order[1].name]
-            cell[dimension] = thread("y", down, self.lowering)
-            if counts[dimension] > down:
-                loops.append(self._loop("row", cell[dimension], counts[dimension], down))
-                cell[dimension] = loops[-1].index.symbol
-        nodes = self._neighbours(cell)
-        for loop in loops:
-            nodes = (For(loop, nodes),)
-        return nodes
+            return self._item_by_item(rows)
+        cell = {along: thread("x", across, self.lowering) * self.width}
+        if rows is None:
+            return self._neighbours(cell)
+        step = self.shape.threads[self.shape.order[1].name] * self.together
+        cell[rows] = thread("y", step // self.together, self.lowering) * self.together
+        if counts[rows] <= step:
+            return self._neighbours(cell)
+        loop = Loop(self._counter("row", counts[rows], cell[rows]), cell[rows], integer(counts[rows]), step)
+        return (For(loop, self._neighbours({**cell, rows: loop.index.symbol})),)
 
-    def _loop(self, wish: str, start: Integer, count: int, step: int) -> Loop:
-        return Loop(self._counter(wish, count, start), start, integer(count), step)
+    def _item_by_item(self, rows: int | None) -> tuple[Node, ...]:
+        """The tile is wider than a row of threads: they take its cells in the order of memory."""
+        along, counts = self.cascade.along, self.cascade.counts
+        across, columns = self.shape.threads[self.shape.along], counts[along] // self.width
+        place: Integer = thread("x", across, self.lowering)
+        threads, groups = across, 1
+        if rows is not None:
+            down = self.shape.threads[self.shape.order[1].name]
+            place, threads = place + thread("y", down, self.lowering) * across, across * down
+            groups = counts[rows] // self.together
+        item = self._counter("item", columns * groups, place)
+        loop = Loop(item, place, integer(columns * groups), threads)
+        if rows is None:
+            return (For(loop, self._neighbours({along: item.symbol * self.width})),)
+        row = define("row", FloorDiv(item.symbol, integer(columns)) * self.together, self.lowering)
+        column = define("column", Mod(item.symbol, integer(columns)) * self.width, self.lowering)
+        cell = {rows: row.index.symbol, along: column.index.symbol}
+        return (For(loop, (row, column, *self._neighbours(cell))),)
+
+    @property
+    def together(self) -> int:
+        """Rows whose windows a thread holds at once: those of its outputs where windows overlap, and the tile has the
+        rows of the block and no others."""
+        order, window = self.shape.order, self.cascade.window
+        if self.width == 1 or len(order) < 2:
+            return 1
+        dimension = window.axis_along(order[1].name)
+        name = self.names[dimension]
+        overlap = any(a.index == name and a.low < a.high for w in self.cascade.before.values() for a in w.axes)
+        extent = to_integer(order[1].extent, self.around.symbols)
+        alike = (extent - self.source.shape[dimension]).expand() == 0
+        own = self.cascade.counts[dimension] == self.cascade.per_block(order[1].name)
+        is_own = own and window.axes[dimension].low == 0
+        return self.shape.outputs[order[1].name] if overlap and alike and is_own else 1
 
     def _counter(self, wish: str, count: int, start: Integer | None = None) -> Index:
         index = Index(self.lowering.names.allocate(wish), integer(0) if start is None else start, (0, count - 1))
@@ -169,47 +199,109 @@ class Tile:
         """Neighbours in a row of the tile: together where all are elements of the array, else one by one."""
         scope, along = Scope(), self.cascade.along
         places = tuple(begin + cell.get(dimension, integer(0)) for dimension, begin in enumerate(self.begin))
-        tile_cell = tuple(cell[d] for d in self.cascade.kept)
         if self.width == 1:
-            self._one(places, tile_cell, scope)
+            self._one(places, self._of_tile(cell), scope)
             return tuple(scope.nodes)
         first = self.lowering.define(f"{self.along}_first", places[along], scope)
         narrow = replace(self.source, shape=_with(self.source.shape, along, integer(1)))
-        rows, guard, _ = within(self.lowering, self._read(), _with(places, along, integer(0)), narrow, scope)
+        rows, guard = _with(places, along, integer(0)), None
+        if self.together == 1:
+            rows, guard, _ = within(self.lowering, self._read(), rows, narrow, scope)
         extent = self.source.shape[along]
         inside = Guard((Comparison(first, ">=", integer(0)), Comparison(first + self.width, "<=", extent)))
         terms = (*(guard.terms if guard else ()), *self.lowering.needed(inside).terms)
         v = self._counter("v", self.width)
-        together = self._together(_with(rows, along, first), tile_cell, v)
+        at_once = self._at_once(_with(rows, along, first), cell, v)
         if not terms:
-            return (*scope.nodes, *together)
-        inner = Scope(scope, frozenset((v.name,)), certain=False)
-        self.lowering.symbols[v.name] = v.symbol
-        single = tuple(cell[d] + (v.symbol if d == along else 0) for d in self.cascade.kept)
-        self._one(_with(places, along, first + v.symbol), single, inner)
-        one_by_one = For(Loop(v, integer(0), integer(self.width), rolled=True), tuple(inner.nodes))
-        return (*scope.nodes, If(Guard(terms), together, (one_by_one,)))
+            return (*scope.nodes, *at_once)
+        one_by_one = self._one_by_one(_with(places, along, first), cell, v, scope)
+        return (*scope.nodes, If(Guard(terms), at_once, one_by_one))
 
-    def _together(self, at: tuple[Integer, ...], cell: tuple[Integer, ...], v: Index) -> tuple[Node, ...]:
-        """The results for neighbours in a row, from windows in registers."""
-        around = self.lowering
+    def _of_tile(self, cell: Mapping[int, Integer]) -> tuple[Integer, ...]:
+        return tuple(cell[d] for d in self.cascade.kept)
+
+    def _one_by_one(
+        self, places: tuple[Integer, ...], cell: Mapping[int, Integer], v: Index, scope: Scope
+    ) -> tuple[Node, ...]:
+        along, loops, cell = self.cascade.along, [v], dict(cell)
+        places, cell[along] = _with(places, along, places[along] + v.symbol), cell[along] + v.symbol
+        if self.several is not None:
+            dimension, row = self.several
+            loops.append(row)
+            places = _with(places, dimension, places[dimension] + row.symbol)
+            cell[dimension] = cell[dimension] + row.symbol
+        for index in loops:
+            self.lowering.symbols[index.name] = index.symbol
+        inner = Scope(scope, frozenset(index.name for index in loops), certain=False)
+        self._one(places, self._of_tile(cell), inner)
+        nodes = tuple(inner.nodes)
+        for index in loops:
+            nodes = (For(Loop(index, integer(0), integer(index.range[1] + 1), rolled=True), nodes),)
+        return nodes
+
+    def _at_once(self, at: tuple[Integer, ...], cell: Mapping[int, Integer], v: Index) -> tuple[Node, ...]:
+        """The results for neighbours in a row, or in several, from windows in registers. All of them are elements."""
+        around, first, scope = self.lowering, at[self.cascade.along], Scope()
+        ranges, last = dict(around.ranges), self.source.shape[self.cascade.along] - self.width
+        limits = {**around.limits, first: last + 1}
+        ranges[first] = max(ranges[first][0], 0), ranges[first][1]
         lowering = WindowLowering(
-            Names(around.names), around.arrays, dict(around.symbols), around.ranges, around.limits, around.unroll
+            Names(around.names), around.arrays, dict(around.symbols), ranges, limits, around.unroll
         )
-        scope = Scope()
+        nodes = self._computed(lowering, at, cell, v, scope)
+        del ranges[first]
+        join_ranges(around.ranges, ranges)
+        return nodes
+
+    def _computed(
+        self,
+        lowering: WindowLowering,
+        at: tuple[Integer, ...],
+        cell: Mapping[int, Integer],
+        v: Index,
+        scope: Scope,
+    ) -> tuple[Node, ...]:
         for name, place in zip(self.names, at, strict=True):
             lowering.symbols[name] = place if place.is_Symbol else lowering.define(name, place, scope)
             lowering.places[name] = integer(0)
-        origins = dict(lowering.symbols)
+        origins, outputs, cell = dict(lowering.symbols), {self.along: self.width}, dict(cell)
         lowering.places[self.along] = v.symbol
+        several = self.several
+        if several is not None:
+            name = self.names[several[0]]
+            outputs[name], lowering.places[name] = self.together, several[1].symbol
         for window in self.cascade.before.values():
             source = lowering.arrays[window.array]
-            chunk = self._chunk(window)
-            name = self.around.names.allocate(f"{window.array.lower()}_window")
-            held = hold(window, source, self.along, {self.along: self.width}, chunk, name)
+            symbol = self.around.names.allocate(f"{window.array.lower()}_window")
+            held = hold(window, source, self.along, outputs, self._chunk(window), symbol)
             self.held.append(held)
             lowering.held.update(dict.fromkeys(window.reads, held))
-            scope.nodes += load_window(lowering, held, origins, {self.along: self.width})
+            scope.nodes += load_window(lowering, held, origins, outputs)
+        if several is None:
+            self._row(lowering, origins, self._of_tile(cell), v, scope)
+            return tuple(scope.nodes)
+        dimension, row = several
+        inner = Scope(scope, frozenset((self.names[dimension],)), certain=False)
+        name, extent = self.names[dimension], self.source.shape[dimension]
+        own = lowering.define(name, origins[name] + row.symbol, inner)
+        (definition,) = inner.nodes
+        inner.nodes.clear()
+        lowering.symbols[name], lowering.limits[own] = own, extent
+        cell[dimension] = cell[dimension] + row.symbol
+        self._row(lowering, origins, self._of_tile(cell), v, inner)
+        inside = If(Guard((Comparison(own, "<", extent),)), tuple(inner.nodes))
+        loop = Loop(row, integer(0), integer(self.together), unroll=True)
+        return (*scope.nodes, For(loop, (definition, inside)))
+
+    def _row(
+        self,
+        lowering: WindowLowering,
+        origins: Mapping[str, Integer],
+        cell: tuple[Integer, ...],
+        v: Index,
+        scope: Scope,
+    ) -> None:
+        """The results for neighbours in one row, stored at once."""
         inner = Scope(scope, frozenset((self.along,)))
         if self.along in index_values(self.maker.value):
             lowering.symbols[self.along] = lowering.define(self.along, origins[self.along] + v.symbol, inner)
@@ -220,12 +312,11 @@ class Tile:
         dtype = self.source.dtype
         result = Vector(lowering.names.allocate(wish), dtype.compute, dtype, self.width)
         body = (*inner.nodes, Assign(result.component(v.symbol), value))
-        return (
-            *scope.nodes,
+        scope.nodes += [
             Let(result, None, mutable=True),
             For(Loop(v, integer(0), integer(self.width), unroll=True), body),
             Store(Access(self.array, cell, "store", self.width), result),
-        )
+        ]
 
     def _chunk(self, window: Window) -> int:
         scale = window.axes[window.axis_along(self.along)].scale

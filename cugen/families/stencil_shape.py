@@ -19,6 +19,7 @@ from cugen.spec.expressions import Expr, IndexValue
 _SIZES = (1, 2, 4, 8, 16)
 VECTOR = Tunable("vector", _SIZES, "by alignment", "neighbours in a row that a thread computes")
 ROWS = Tunable("rows", _SIZES, "by window", "rows of neighbours that a thread computes")
+_NEIGHBOURS = 8  # at most, unless a schedule says more: bytes are many to a vector, and each takes a register
 _CHANNELS = 4  # of the output that share a window in registers, where it moves along a sum
 _THREADS = 128
 _WARP = 32
@@ -57,7 +58,7 @@ def choose_shape(
     asked = dict(request.schedule.thread)
     tunables = dict(request.schedule.tunables)
     widest, reason = _widest(request, windows, order)
-    width = int(tunables.get("vector", asked.get(along, widest)))
+    width = int(tunables.get("vector", asked.get(along, min(widest, _NEIGHBOURS))))
     if width > widest:
         return (Refusal(f"{width} neighbours along {along} are too many: {reason}", "schedule.vector"),)
     outputs = {along: width}
@@ -152,7 +153,8 @@ def _rows(request: Request, windows: dict[str, Window], order: tuple[spec.Index,
     if not height:
         return 1
     if _reach(windows, along) or others:
-        rows = 2 if others else 4 if outputs[along] > 1 else 8
+        bytes_ = all(context.arrays[window.array].dtype.bits == 8 for window in windows.values())
+        rows = 2 if others else 8 if outputs[along] == 1 or bytes_ else 4
     else:
         rows = 16 if height >= 24 else 8 if height >= 8 else 4
     taken = sum(_registers(request, window, {**outputs, second: rows}) for window in windows.values())

@@ -145,13 +145,19 @@ def load_window(
     return (Declare(held.array, zeroed=held.is_zeroed), *filled)
 
 
+def join_ranges(ranges: dict[sympy.Symbol, Range], others: Mapping[sympy.Symbol, Range]) -> None:
+    """Each name has the values that it has on both sides."""
+    for name, (low, high) in others.items():
+        old = ranges.get(name, (low, high))
+        ranges[name] = min(old[0], low), max(old[1], high)
+
+
 def widen_ranges(nodes: tuple[Node, ...], ranges: dict[sympy.Symbol, Range]) -> None:
     """Blocks side by side give the same names to indices of other values: each name has the values of all."""
     for node in walk_nodes(nodes):
         if isinstance(node, Define | For):
             index = node.index if isinstance(node, Define) else node.loop.index
-            old = ranges.get(index.symbol, index.range)
-            ranges[index.symbol] = min(old[0], index.range[0]), max(old[1], index.range[1])
+            join_ranges(ranges, {index.symbol: index.range})
 
 
 def _filled(lowering: Lowering, held: Held, origins: Mapping[str, Integer], tree: Tree | Columns) -> tuple[Node, ...]:
