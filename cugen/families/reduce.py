@@ -10,7 +10,7 @@ from cugen.families.elementwise import placement_refusals
 from cugen.families.kernels import assemble, new_lowering
 from cugen.families.reduce_columns import ColumnShape, build_columns
 from cugen.families.reduce_rows import RowShape, build_rows
-from cugen.families.reduce_shapes import TUNABLES, aligned, reasons, shape_of
+from cugen.families.reduce_shapes import TUNABLES, aligned, count, reasons, shape_of
 from cugen.families.reduce_split import split
 from cugen.families.reduction import Reduction, recognise
 from cugen.plan.ir import Kernel
@@ -33,8 +33,21 @@ def _size_refusals(request: Request, found: Reduction) -> Iterator[Refusal]:
     asked = dict(request.schedule.tunables)
     if len(found.stages) > 1 and not found.along and request.schedule.family != "reduce":
         yield Refusal("walks along a row once; with a result of it in the terms of another, the row is better kept")
-    if int(asked.get("threads", 0)) > 32 and int(asked.get("rows", 1)) > 1 and not found.along:
-        yield Refusal("a block has several rows only where a warp has each: 32 threads", "schedule.rows")
+    shape = shape_of(found)
+    if int(asked.get("vector", 1)) > shape.width:
+        (why,) = reasons(found, shape)[1:]
+        yield Refusal(f"a thread loads at most {shape.width} elements at once: {why}", "schedule.vector")
+    if isinstance(shape, ColumnShape):
+        threads = shape.threads * shape.across
+        if threads < 32 and count(found, found.kept) > 32 and request.schedule.family != "reduce":
+            yield Refusal(f"so few neighbours along {found.along} leave lanes of a warp without work")
+    else:
+        threads = shape.threads * shape.across * shape.teams
+        if shape.threads > 32 and int(asked.get("rows", 1)) > 1:
+            yield Refusal("a block has several rows only where a warp or less has each", "schedule.rows")
+            return
+    if threads > request.target.threads_per_block:
+        yield Refusal(f"a block of {threads} threads is too large", "schedule.rows")
 
 
 def build(request: Request) -> Kernel:

@@ -50,6 +50,7 @@ from cugen.plan.ir import (
     Vector,
 )
 from cugen.plan.lowering import Lowering
+from cugen.plan.reductions import ACCUMULATORS
 from cugen.plan.scopes import Scope
 from cugen.plan.subscripts import to_integer
 from cugen.plan.symbols import Integer, ceil_div, integer
@@ -192,7 +193,7 @@ class _Columns:
         left = [index for index in stage.indices if index.name not in lowering.symbols]
         index = left[0]
         shared = index == max(reversed(stage.indices), key=self.found.most) and self.shape.across > 1
-        terms = ranged(self.found, stage, runs, index, lowering)
+        terms = ranged(self.found, stage, runs, index, lowering, (self.along, self.shape.width))
         dropped += (*terms.upper, *terms.lower)
         terms = named_stop(self.found, terms, lowering, scope)
         first, step = (terms.start + self.y, self.shape.across) if shared else (terms.start, 1)
@@ -288,6 +289,7 @@ class _Columns:
             limit(own.index, lowering.limits[first], lowering)
             lowering.symbols[self.along] = own.index.symbol
             self._enter((), inner, v)
+            self._name_places(inner, v)
             lower_statements(self.request, lowering, inner)
             lowering.symbols[self.along] = first
             stored = iter([s for s in self.request.group.statements if self._is_stored(s)])
@@ -306,6 +308,15 @@ class _Columns:
 
         loop = self._each(fill)
         return (*scope.nodes, *loop, *stores)
+
+    def _name_places(self, scope: Scope, number: Integer) -> None:
+        """A place may be a subscript, which has to have a name."""
+        for reduction, value in self.results.items():
+            if reduction.kind in ("argmax", "argmin"):
+                wish = ACCUMULATORS[reduction.kind]
+                local = Local(self.lowering.name_for(reduction, wish, scope), reduction.dtype)
+                scope.nodes.append(Let(local, _at(value, number)))
+                scope.remember(reduction, local)
 
     def _is_stored(self, statement: Statement) -> bool:
         role = self.request.context.spec.array(statement.target).role

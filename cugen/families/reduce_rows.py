@@ -174,8 +174,20 @@ class _Rows:
         own = loop_index(self.found, lowering, index, first, terms.stop, step)
         inner = Scope(scope, frozenset((index.name,)), certain=False)
         self._outer(stage, runs, (*dropped, *terms.upper, *terms.lower), inner)
-        scope.nodes.append(For(Loop(own, first, terms.stop, step), tuple(inner.nodes)))
+        together = self.shape.unroll // self._rounds(stage) if index == stage.indices[-2] else 0
+        scope.nodes.append(For(Loop(own, first, terms.stop, step, unroll_by=together), tuple(inner.nodes)))
         del lowering.symbols[index.name]
+
+    def _rounds(self, stage: Stage) -> int:
+        """How often a thread goes on along the row, at most."""
+        return -(-self.found.most(stage.fastest) // (self.shape.threads * self.shape.width))
+
+    def _loop(self, stage: Stage, own: Index, first: Integer, stop: Integer, step: int) -> Loop:
+        """A loop along the row with several rounds side by side: all of them where rows follow each other in a loop."""
+        rounds = self._rounds(stage)
+        if len(stage.indices) > 1 and 1 < rounds <= 4:
+            return Loop(own, first, stop, step, unroll=True)
+        return Loop(own, first, stop, step, unroll_by=min(self.shape.unroll, rounds) if rounds > 1 else 0)
 
     def _along(self, stage: Stage, runs: tuple[Running, ...], dropped: tuple[Expr, ...], scope: Scope) -> None:
         """The loops along the row: over vectors, then over the elements that fill none."""
@@ -203,20 +215,13 @@ class _Rows:
         inner = Scope(scope, frozenset((index.name,)), certain=False)
         neighbours = Neighbours(index.name, width, wide, self.vectors)
         take_neighbours(terms, neighbours, lowering, inner, dropped, lambda _, __: runs)
-        scope.nodes.append(
-            For(Loop(own, first, stop, step, unroll_by=self._unroll(first, stop, step)), tuple(inner.nodes))
-        )
+        scope.nodes.append(For(self._loop(stage, own, first, stop, step), tuple(inner.nodes)))
         del lowering.symbols[index.name]
         if not is_whole:
             rest = FloorDiv(terms.stop, integer(width)) * width
             if bounds(terms.stop - start, lowering.ranges)[0] < 0:
                 rest = Maximum(rest, start)
             self._elements(terms, rest, dropped, scope, wish="tail")
-
-    def _unroll(self, first: Integer, stop: Integer, step: int) -> int:
-        """How many rounds of a loop stand side by side."""
-        rounds = -(-bounds(stop - first, self.lowering.ranges)[1] // step)
-        return self.shape.unroll if rounds > 1 else 0
 
     def _elements(
         self, terms: Terms, start: Integer, dropped: tuple[Expr, ...], scope: Scope, *, wish: str = ""
@@ -228,8 +233,10 @@ class _Rows:
         low = bounds(terms.stop - first, lowering.ranges)[0]
         inner = Scope(scope, frozenset((index.name,)), certain=low >= 1)
         take(terms, lowering, inner, dropped)
-        unroll = 0 if wish else self._unroll(first, terms.stop, threads)
-        scope.nodes.append(For(Loop(own, first, terms.stop, threads, unroll_by=unroll), tuple(inner.nodes)))
+        loop = self._loop(terms.stage, own, first, terms.stop, threads)
+        if wish:
+            loop = Loop(own, first, terms.stop, threads)
+        scope.nodes.append(For(loop, tuple(inner.nodes)))
         del lowering.symbols[index.name]
 
 

@@ -14,8 +14,10 @@ from cugen.spec.expressions import Index
 WARP = 32
 _FEW_ROWS = 1024  # below, a block for each row leaves threads without work unless it is as large as it gets
 _COLUMN_THREADS = 256
-_THREADS_OF_A_DEVICE = 132 * 2048
+_THREADS_OF_A_DEVICE = 4 * 132 * 2048  # several waves
+_SHORT_COLUMN = 64  # elements; what is stored for them then matters beside what is read
 _NARROW = 8  # threads along few columns: a line of memory
+_MOST_ACROSS = 128
 _SHARED_BYTES = 48 << 10  # of a block, for what the threads of a column hand on
 _THREADS = Tunable(
     "threads",
@@ -87,40 +89,58 @@ def _column_shape(found: Reduction) -> ColumnShape:
     (columns,) = (found.most(index) for index in found.kept if index.name == found.along)
     longest = max(count(found, stage.indices) for stage in found.stages)
     width = column_width(found).count
-    if longest < 64:
+    if longest < _SHORT_COLUMN:
         width = min(width, max(16 // _result_bytes(found), 1))
     width = min(width, int(asked.get("vector", width)))
-    slots = -(-columns // width)
-    results = count(found, found.kept) // width
-    few = results < 132 * WARP and longest >= 256
-    threads = int(asked.get("threads", min(_columns_of_a_block(slots), _NARROW if few else WARP)))
-    whole = WARP // math.gcd(threads, WARP)  # rows of threads that make up warps
-    across = whole
-    while across < (4 if few else 1) * WARP and longest >= 16 * across and results * across < _THREADS_OF_A_DEVICE:
-        across *= 2
-    if threads * across < _COLUMN_THREADS and longest < 16 * across:
-        threads = min(_power_of_two(slots), _COLUMN_THREADS // across) if "threads" not in asked else threads
-    while threads * across < _COLUMN_THREADS and longest >= 2 * across:
-        across *= 2
-    most = min(1024 // threads, _SHARED_BYTES // (threads * width * _running_bytes(found)))
-    while across > most:
-        across //= 2
-    return ColumnShape(
-        threads, int(asked.get("rows", max(across, 1))), width, int(asked.get("unroll", _unroll(found, width)))
-    )
+    slots, results = -(-columns // width), -(-count(found, found.kept) // width)
+    threads = _columns_of_a_block(slots, results, longest, width * _least_bytes(found))
+    threads = int(asked.get("threads", threads))
+    across = int(asked.get("rows", _threads_of_a_column(found, threads, results, longest, width)))
+    if across == 1 and "threads" not in asked:
+        threads = max(threads, min(_power_of_two(slots), _COLUMN_THREADS))
+    return ColumnShape(threads, across, width, int(asked.get("unroll", _unroll(found, width))))
 
 
-def _columns_of_a_block(slots: int) -> int:
-    """Threads along the columns: all of few, a warp of many, so that none is left without work."""
-    if slots <= 64 and WARP // math.gcd(slots, WARP) * slots <= 256:
-        return max(slots, 1)
-    return WARP
+def _columns_of_a_block(slots: int, results: int, longest: int, bytes_: int) -> int:
+    """Threads along the columns: all of few columns, so that none is left without work. Of many, as many as read 512
+    neighbouring bytes, narrow ones 1024, since what lies beside them is read by others, at other times."""
+    if slots <= 64 and slots * _whole_warps(slots) <= _COLUMN_THREADS:
+        threads = max(slots, 1)
+    else:
+        threads = (512 if bytes_ > 4 else 1024) // bytes_
+    return min(threads, _NARROW) if _is_narrow(results, longest) else threads
+
+
+def _is_narrow(results: int, longest: int) -> bool:
+    """Whether blocks are better narrow than few."""
+    return results < 132 * WARP and longest >= 2 * _MOST_ACROSS
+
+
+def _threads_of_a_column(found: Reduction, threads: int, results: int, longest: int, width: int) -> int:
+    """As many as fill the device, with several loads for each."""
+    most = min(_MOST_ACROSS if _is_narrow(results, longest) else WARP, 1024 // threads)
+    most = min(most, _SHARED_BYTES // (threads * width * _running_bytes(found)))
+    across = _whole_warps(threads)
+    while 2 * across <= most and (
+        (longest >= 16 * across and results * across < _THREADS_OF_A_DEVICE)
+        or (longest >= 2 * across and threads * across < _COLUMN_THREADS)
+    ):
+        across *= 2
+    return across if longest >= 2 * across or across > most else 1
+
+
+def _whole_warps(threads: int) -> int:
+    """Rows of so many threads that make up whole warps."""
+    return WARP // math.gcd(threads, WARP)
 
 
 def _unroll(found: Reduction, width: int) -> int:
     """Loads of a thread that are in flight together: 64 bytes."""
-    least = min(found.arrays[read.array].dtype.bytes for stage in found.stages for read in stage.reads)
-    return min(max(64 // (width * least), 4), 16)
+    return min(max(64 // (width * _least_bytes(found)), 4), 16)
+
+
+def _least_bytes(found: Reduction) -> int:
+    return min(found.arrays[read.array].dtype.bytes for stage in found.stages for read in stage.reads)
 
 
 def _running_bytes(found: Reduction) -> int:

@@ -23,9 +23,10 @@ from cugen.spec.linear import text_of
 from cugen.spec.model import Array, Statement
 from cugen.spec.types import BOOL, INT64
 
-_BLOCKS = 2112  # of 256 threads: two waves of a large device
-_FEW_COLUMN_BLOCKS = 1056  # one wave, where few blocks of the second launch read all that these write
-_ENOUGH = 264  # results that keep a large device busy, each by a block
+_MULTIPROCESSORS = 132  # of a large device
+_ENOUGH = 2 * _MULTIPROCESSORS  # results that keep it busy, each by a block
+_ENOUGH_COLUMNS = 100  # blocks of up to 1024 threads along columns
+_WAVES = 4  # of blocks: what is left of the last one costs little
 _BYTES = 1 << 18  # that one block reads in about the time of another launch
 _PART_BYTES = 1 << 14  # the least that a part is worth
 _GRANULE = 4096  # elements of which a part along a row has a multiple, so that no thread is left out
@@ -54,15 +55,19 @@ def _wanted(found: Reduction) -> int:
     longest = max(count(found, stage.indices) for stage in found.stages)
     size = max(found.arrays[read.array].dtype.bytes for stage in found.stages for read in stage.reads)
     if isinstance(shape, RowShape):
-        blocks, enough, most = -(-results // shape.teams), _ENOUGH, _BLOCKS
-        parts = longest * size // _PART_BYTES
+        blocks, enough = -(-results // shape.teams), _ENOUGH
+        wanted, parts = _WAVES * _resident(512) // max(blocks, 1), longest * size // _PART_BYTES
     else:
-        blocks, enough = -(-results // (max(shape.threads, 32) * shape.width)), 4 * _ENOUGH
-        most = _BLOCKS if blocks >= 64 else _FEW_COLUMN_BLOCKS
-        parts = longest // 64
-    if blocks >= enough or results * longest * size // max(min(blocks, 132), 1) < _BYTES:
+        blocks, enough = -(-results // (32 * shape.width)), _ENOUGH_COLUMNS
+        wanted, parts = _WAVES * _resident(shape.threads * shape.across) // max(blocks, 1), longest // 64
+    if blocks >= enough or results * longest * size // max(min(blocks, _MULTIPROCESSORS), 1) < _BYTES:
         return 1
-    return min(-(-most // max(blocks, 1)), max(parts, 1))
+    return max(min(wanted, parts), 1)
+
+
+def _resident(threads: int) -> int:
+    """Blocks of so many threads that run at once."""
+    return _MULTIPROCESSORS * (2048 // threads)
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,7 +137,9 @@ class _Splitter:
 
     def _cut(self, reduction: Reduce) -> _Cut:
         found = self.found
-        stage = next(s for s in found.stages if self._names(s.indices) == {index.name for index in reduction.indices})
+        names = {index.name for index in reduction.indices}
+        fitting = [stage for stage in found.stages if self._names(stage.indices) <= names]
+        stage = max(fitting, key=lambda stage: len(self._names(stage.indices)))
         long = [index for index in stage.indices if found.most(index) >= 2 * self.wanted]
         index = long[0] if long else max(stage.indices, key=found.most)
         origins = found.origins.get(index.name, (index,))

@@ -67,27 +67,44 @@ def widest(found: Reduction, read: Read, along: str) -> Width:
     return width
 
 
-def ranged(found: Reduction, stage: Stage, runs: tuple[Running, ...], index: spec.Index, lowering: Lowering) -> Terms:
-    """The range of `index` that conditions on places leave; those on the indices round it are known to `lowering`."""
-    own = symbol(index.name)
+def ranged(
+    found: Reduction,
+    stage: Stage,
+    runs: tuple[Running, ...],
+    index: spec.Index,
+    lowering: Lowering,
+    beside: tuple[str, int] = ("", 1),
+) -> Terms:
+    """The range of `index` that conditions on places leave; those on the indices round it are known to `lowering`.
+
+    `beside` is an index that has so many values at once, from the one that `lowering` knows: the range is then that of
+    all of them, and their conditions are left to be tested."""
+    own, (other, count) = symbol(index.name), beside
     symbols = {**lowering.symbols, index.name: own}
     start: Integer = integer(0)
     stop = found.extent(index)
     upper: list[Expr] = []
     lower: list[Expr] = []
-    others = {other.name for other in stage.indices} - lowering.symbols.keys() - {index.name}
+    hidden = {i.name for i in stage.indices} - lowering.symbols.keys() - {index.name}
     for condition in _common(stage.reductions):
-        if free_indices(condition) & others or index.name not in free_indices(condition):
+        if free_indices(condition) & hidden or index.name not in free_indices(condition):
             continue
         bound = loop_bound(replace(lowering, symbols=symbols), condition, own)
         if bound is None:
             continue
-        if bound.operator == "<":
-            stop = bound.right if lowering.is_below(bound.right, stop + 1) else Minimum(stop, bound.right)
-            upper.append(condition)
+        limit, is_last = bound.right, bound.operator == "<"
+        if count > 1 and other in free_indices(condition):
+            step = limit.coeff(lowering.symbols[other])
+            if not step.is_Integer or lowering.symbols[other] in (limit - step * lowering.symbols[other]).free_symbols:
+                continue
+            if (step > 0) == is_last:
+                limit += step * (count - 1)
         else:
-            start = bound.right if lowering.is_below(start, bound.right + 1) else Maximum(start, bound.right)
-            lower.append(condition)
+            (upper if is_last else lower).append(condition)
+        if is_last:
+            stop = limit if lowering.is_below(limit, stop + 1) else Minimum(stop, limit)
+        else:
+            start = limit if lowering.is_below(start, limit + 1) else Maximum(start, limit)
     return Terms(stage, runs, start, stop, tuple(upper), tuple(lower))
 
 

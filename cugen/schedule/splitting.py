@@ -24,6 +24,7 @@ def split_statements(spec: Spec) -> Spec:
     context = make_context(spec)
     statements: list[Statement] = []
     temporaries: list[Array] = []
+    owners: list[tuple[str, Schedule]] = []
     for statement in spec.statements:
         schedule = schedule_of(spec, (statement,))
         single = Single(statement, context, schedule, target(spec.target))
@@ -34,14 +35,15 @@ def split_statements(spec: Spec) -> Spec:
             if steps is not None:
                 statements += steps.statements
                 temporaries += steps.temporaries
+                owners += [(array.name, Schedule(family.name)) for array in steps.temporaries]
                 break
         else:
             statements.append(statement)
     if not temporaries:
         return spec
     statements = _side_by_side(statements, {array.name: None for array in temporaries})
-    # What the user fixed is about the statement, not about the steps before it.
-    schedules = (*spec.schedules, *((array.name, Schedule()) for array in temporaries))
+    # What the user fixed is about the statement; the steps before it are for the family that made them.
+    schedules = (*spec.schedules, *owners)
     return replace(spec, statements=tuple(statements), arrays=(*spec.arrays, *temporaries), schedules=schedules)
 
 

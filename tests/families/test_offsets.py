@@ -96,6 +96,7 @@ arrays:
   x: {shape: [4, 3000000000], dtype: int8}
   y: {shape: [4], dtype: int64}
 compute: y[i] = sum(x[i, k], k) + argmax(x[i, k], k)
+schedule: {family: direct}
 """)
     )
     assert re.search(r"for \(long long (\w+) = 0; \1 < 3000000000LL; \+\+\1\)", text)
