@@ -259,7 +259,7 @@ class ColumnScan:
         """What the strips in front combine to, and the carry of the step."""
         strips, elements = self.strips, self.elements
         slot = Scope(body, frozenset((self.work.along.name,)), certain=not inside.terms)
-        partial = elements.combine(slot, self._columns(2))
+        partial = elements.combine(slot, self._columns(2), Guard(()))
         other = Index(self.lowering.names.allocate("group"), integer(0), (0, strips.groups - 1))
         self.lowering.ranges[other.symbol] = other.range
         group = FloorDiv(thread("y", strips.strips, self.lowering), integer(strips.in_a_warp))

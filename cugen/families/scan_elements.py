@@ -18,7 +18,6 @@ from cugen.plan.ir import (
     For,
     Guard,
     If,
-    Index,
     Let,
     Loop,
     Node,
@@ -54,16 +53,18 @@ class Elements:
         registers = self.registers
         if registers.vectors == 1:
             return tuple(nodes)
-        if first is not None and mentions(nodes, first.index):
+        if first is not None and mentions(nodes, first.index.name):
             nodes = (first, *nodes)
         return (For(Loop(registers.slot, integer(0), integer(registers.vectors), unroll=True), tuple(nodes)),)
 
-    def combine(self, outer: Scope, running: Sequence[Local]) -> tuple[Node, ...]:
-        """Takes the elements of a vector into one running value for each scan."""
+    def combine(self, outer: Scope, running: Sequence[Local], inside: Guard) -> tuple[Node, ...]:
+        """Takes the elements of a vector into one running value for each scan; those that aren't `inside` too, where it
+        does no harm."""
         inner = self._element(outer)
         for names, local in zip(self.names, running, strict=True):
             inner.nodes += self._take(names, local, inner)
-        return self._each_element(inner, ())
+        nodes = self._each_element(inner, ())
+        return guarded(inside, nodes) if self.work.reads_elsewhere else nodes
 
     def store_results(self, outer: Scope, running: Sequence[Local], inside: Guard) -> tuple[Node, ...]:
         """The statements for each element of a vector, with the running values as they are there."""
@@ -119,9 +120,9 @@ class Elements:
 
     def _each_element(self, inner: Scope, after: Sequence[Node]) -> tuple[Node, ...]:
         nodes = (*inner.nodes, *after)
-        nodes = (*(let for let in self.named if uses(nodes, let.local.name)), *nodes)
+        nodes = (*(let for let in self.named if mentions(nodes, let.local.name)), *nodes)
         self.lowering.symbols[self.work.fast.name] = self.registers.first
-        if self.own is not None and mentions(nodes, self.own.index):
+        if self.own is not None and mentions(nodes, self.own.index.name):
             nodes = (self.own, *nodes)
         return self.registers.each_element(nodes, backward=self.is_backward)
 
@@ -149,12 +150,9 @@ class Elements:
                 self.lowering.ranges[symbol(name)] = total
 
 
-def mentions(nodes: Sequence[Node], index: Index) -> bool:
-    """Whether the nodes use the index."""
-    return uses(nodes, index.name) or any(index.symbol in expr.free_symbols for expr in integers(tuple(nodes)))
-
-
-def uses(nodes: Sequence[Node], name: str) -> bool:
-    """Whether a value of the nodes mentions the local."""
+def mentions(nodes: Sequence[Node], name: str) -> bool:
+    """Whether the nodes use an index or a local."""
+    if any(symbol(name) in expr.free_symbols for expr in integers(tuple(nodes))):
+        return True
     values = [value for node in walk_nodes(tuple(nodes)) for value in values_of(node)]
     return any(isinstance(leaf, Local) and leaf.name == name for value in values for leaf in walk(value))

@@ -33,6 +33,7 @@ class Work:
     wide_reads: tuple[Read, ...]
     most: Width
     segments: Segments | None = None
+    reads_elsewhere: bool = False  # what can't be loaded with the vectors, nor for an element that isn't there
 
     @property
     def request(self) -> Request:
@@ -71,17 +72,16 @@ def find_work(request: Request) -> Work | Refusal:
             return Refusal(f"writes {statement.target} at bare indices only")
         if any(isinstance(node, Reduce) for node in walk(statement.value)):
             return Refusal(f"has no loops beside the scan's, and {statement.target} needs one")
-    for read in loaded_reads(statements):
-        if any(isinstance(node, Read) for sub in read.subscripts for node in walk(sub)):
-            return Refusal(f"reads at bare indices only; {read.array} is read where other elements say")
-        if read.boundary is not None or not all(map(_is_plain, read.subscripts)):
-            return Refusal(f"reads at bare indices only; {read.array} is read beside them")
+    reads = loaded_reads(statements)
+    elsewhere = tuple(read for read in reads if read.boundary is not None or not all(map(_is_plain, read.subscripts)))
     order = fastest_first(request)
     fast = order[0]
     moving = tuple(
         read
-        for read in loaded_reads(statements)
-        if IndexValue(fast.name) in read.subscripts and request.context.arrays[read.array].space in _IN_MEMORY
+        for read in reads
+        if read not in elsewhere
+        and IndexValue(fast.name) in read.subscripts
+        and request.context.arrays[read.array].space in _IN_MEMORY
     )
     places = [(read.array, read.subscripts) for read in moving]
     places += [(s.target, s.subscripts) for s in statements if _is_stored(request, s)]
@@ -96,9 +96,11 @@ def find_work(request: Request) -> Work | Refusal:
     if count < most.count and fast != walked.index:
         most = Width(count, f"the extent of {fast.name} is surely a multiple of {count}, not of more")
     rest = tuple(index for index in order if index not in (fast, walked.index))
+    if elsewhere:
+        most = Width(1, f"{elsewhere[0].array} is read elsewhere than at bare indices, element by element")
     if segments is not None:
         rest = (spec.Index(segments.index, count_of(walked.index.extent, segments.length)), *rest)
-    return Work(walked, fast, rest, moving, most, segments)
+    return Work(walked, fast, rest, moving, most, segments, bool(elsewhere))
 
 
 def segment_ends(work: Work, extent: Integer, lowering: Lowering) -> tuple[Integer, Integer]:
@@ -124,4 +126,5 @@ def _is_stored(request: Request, statement: Statement) -> bool:
 
 
 def _is_plain(sub: Expr) -> bool:
+    """A bare index, or a place that is the same for all."""
     return isinstance(sub, IndexValue) or not free_indices(sub)

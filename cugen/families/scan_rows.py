@@ -162,7 +162,7 @@ class RowScan:
             load = self.elements.each_vector(first, self.registers.load(inside))
         if self.team.vectors == 1:
             load = (first, *load)
-        partial = self._partial(body, first)
+        partial = self._partial(body, first, inside)
         across = self._across(shared, start)
         result = self._result(body, first, inside)
         zeroed = bool(inside.terms) or self.registers.end is not None
@@ -235,11 +235,11 @@ class RowScan:
             elif not self.is_one_step:
                 yield Let(names.so_far, nothing, mutable=True)
 
-    def _partial(self, body: Scope, first: Define) -> tuple[Node, ...]:
+    def _partial(self, body: Scope, first: Define, inside: Guard) -> tuple[Node, ...]:
         """What comes before each of the thread's vectors in its warp's stretch of the step."""
         names, lanes = self.elements.names, self.team.lanes
         nodes: list[Node] = [Let(n.own, identity(n.scan.kind, n.scan.dtype), mutable=True) for n in names]
-        nodes += self.elements.combine(body, [n.own for n in names])
+        nodes += self.elements.combine(body, [n.own for n in names], inside)
         if lanes > 1:
             nodes += scan_lanes(names, self.lane.name, lanes, 1, self.lowering)
         for n in names:

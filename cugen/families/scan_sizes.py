@@ -19,12 +19,12 @@ _BLOCK = 256
 _ENOUGH = 65_536  # so many threads with several vectors each keep the memory of a device busy
 _MOST_STRIPS = 64
 _FEW_STEPS = 1024  # vectors of a row up to which a block takes few steps
-_FULL = 270_336  # threads that a device of 132 processors has at a time
-_MANY_ROWS = 96  # so many blocks keep a device busy
+_MANY_ROWS = 80  # so many blocks keep a device busier than three launches would
 _LONG_ROW = 16  # segments; for fewer, two more launches take longer
 _SEGMENT = 32_768  # bytes of a row's segment
 _LONG_COLUMN = 1024  # elements of a column's segment
-_LINE = 8  # threads side by side, whose vectors are a line of 128 bytes
+_LINE = 128  # bytes of a line in memory
+_MANY_COLUMNS = 4096  # so many vectors side by side may hold as many elements as they like
 
 THREADS = Tunable(
     "threads",
@@ -69,32 +69,28 @@ def block_of(work: Work) -> tuple[int, int]:
 
 
 def team_of(work: Work) -> Team:
-    """A warp or less for short rows, else a block. The more steps a row takes, the less of it is in flight at a time:
-    other rows are then."""
+    """A warp or less for short rows, else a block; where that takes many steps, it loads the next one while it scans
+    one."""
     asked = dict(work.request.schedule.tunables)
     longest, width = most(work.request, work.along), _width(work)
     if work.segments is not None:
         longest = work.segments.length
     slots = max(-(-longest // width), 1)
     narrow = max(WIDEST // (width * _widest_element(work)), 1)  # accesses that move as much as the widest one
+    is_few = others(work) < _MANY_ROWS
+    ahead = False
     if slots <= _WARP:
         threads, vectors = _power_of_two(slots), 1
     elif slots <= _WARP * 2 * narrow:
         threads, vectors = _WARP, min(-(-slots // _WARP), 4)
-    elif work.segments is not None:
-        vectors = min(4 * narrow, 8)
-        threads = min(_power_of_two(-(-slots // vectors)), 2 * _BLOCK)
-    elif slots <= _FEW_STEPS * narrow and others(work) >= _MANY_ROWS:
+    elif slots <= _FEW_STEPS * narrow and not is_few and work.segments is None:
         vectors = min(2 * narrow, 8)
         threads = min(_power_of_two(-(-slots // vectors)), _BLOCK // 2)
-    elif others(work) < _FULL // _BLOCK:
-        # A block for each row leaves room: they are larger, and load ahead.
-        vectors = min(4 * narrow, 8)
-        threads = min(_power_of_two(-(-slots // vectors)), max(_power_of_two(_FULL // others(work) // 2), _BLOCK), 1024)
     else:
-        threads, vectors = _BLOCK, min(2 * narrow, 8) if narrow > 1 else 1
-    ahead = work.segments is None and others(work) < _FULL // _BLOCK
-    vectors = int(asked.get("vectors", _power_of_two(vectors)))
+        vectors = min(4 * narrow, 8)
+        threads = min(_power_of_two(-(-slots // vectors)), 4 * _BLOCK if is_few else 2 * _BLOCK)
+        ahead = True
+    vectors = int(asked.get("vectors", vectors))
     threads = int(asked.get("threads", threads))
     rows = 1
     if work.rest and threads <= _WARP and work.segments is None:
@@ -109,13 +105,16 @@ def strips_of(work: Work) -> Strips:
     longest, width = most(work.request, work.along), _width(work)
     if work.segments is not None:
         longest = work.segments.length
+    while width > 4 and most(work.request, work.fast) * others(work) < _MANY_COLUMNS * width:
+        width //= 2
     slots = max(-(-most(work.request, work.fast) // width), 1)
     vectors = int(asked.get("vectors", 8))
+    line = max(_LINE // (width * _widest_element(work)), 8)
     strips = 1
     while strips < _MOST_STRIPS and slots * others(work) * strips < _ENOUGH and strips * vectors < longest:
         strips *= 2
     strips = int(asked.get("strips", strips))
-    threads = min(max(_BLOCK // strips, _LINE), _power_of_two(slots))
+    threads = min(max(_BLOCK // strips, line), _power_of_two(slots))
     return Strips(int(asked.get("threads", threads)), strips, vectors, width)
 
 
