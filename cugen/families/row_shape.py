@@ -6,13 +6,14 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from cugen.families.base import Request, Tunable
-from cugen.families.row_sweeps import Sweep, live, plan_sweeps
+from cugen.families.row_sweeps import Keep, live, plan_sweeps
+from cugen.families.row_tiers import MEMORY, REGISTERS, SHARED, Tier
 from cugen.families.rows import RowWork
 from cugen.families.vectors import Width, divisor, is_contiguous, widest
 from cugen.plan.ir import Array
 from cugen.plan.subscripts import to_integer
 from cugen.plan.symbols import bounds
-from cugen.spec.expressions import Expr, Read, children, free_indices
+from cugen.spec.expressions import Expr, Read, children, free_indices, walk
 
 _BLOCK = 128  # threads of a block where several rows share one
 _ACCESSES = 2  # of a thread to a row, at least, until a row takes 256 threads
@@ -20,6 +21,8 @@ _EACH = 8  # elements of a thread, at least
 _NEIGHBOURS = 32  # rows side by side in a block
 _DEEP = 16  # elements of a thread whose neighbours have neighbouring rows
 _MOST = 32  # elements of a thread beyond that; 1024 threads have 64 registers each
+_BESIDE = 24  # elements of a thread in registers where it has others in shared memory
+_RESULTS = 4096  # bytes of shared memory that a team's results take
 _IN_MEMORY = ("global", "readonly")
 
 THREADS = Tunable(
@@ -31,18 +34,24 @@ THREADS = Tunable(
 ROWS = Tunable(
     "rows", (1, 2, 4, 8, 16, 32, 64, 128), "as fit", "rows of a block; by default as many as give 128 threads"
 )
+REGISTER_ELEMENTS = Tunable(
+    "registers",
+    (0, 8, 16, 24, 32, 40, 48, 64),
+    "as fit",
+    "values of a row that a thread keeps in registers, the rest waits in shared memory; by default up to 64, or 24",
+)
 
 
 @dataclass(frozen=True, slots=True)
 class Shape:
-    """`threads` share each of a block's `rows`, with `width` neighbours an access. `slots` accesses make up a row
-    that waits in registers; 0 where it is read anew in each sweep. `across` names the index of the rows that are
-    neighbours in memory, where elements of a row aren't."""
+    """`threads` share each of a block's `rows`, with `width` neighbours an access. `tiers` are the parts of a row by
+    where they wait. `across` names the index of the rows that are neighbours in memory, where elements of a row
+    aren't."""
 
     threads: int
     rows: int
     width: Width
-    slots: int
+    tiers: tuple[Tier, ...]
     across: str = ""
 
     @property
@@ -51,32 +60,47 @@ class Shape:
         return self.threads * self.width.count
 
 
-def choose_shape(request: Request, work: RowWork) -> tuple[Shape, tuple[Sweep, ...]]:
-    """The shape that the schedule asks for, or else by the length of the rows; and the sweeps that go with it."""
-    context, outputs = request.context, work.outputs
+def choose_shape(request: Request, work: RowWork) -> Shape:
+    """The shape that the schedule asks for, or else by the length of the rows."""
+    context = request.context
     (column,) = work.domain.columns
-    extent = to_integer(column.extent, context.symbols)
-    longest = max(bounds(extent, dict(context.ranges))[1], 1)
+    longest = max(bounds(to_integer(column.extent, context.symbols), dict(context.ranges))[1], 1)
     width = _width(request, work)
     across = _across(work)
-    asked = dict(request.schedule.tunables)
-    sweeps = plan_sweeps(outputs, frozenset((column.name,)), keep=True)
-    kept = max(live(sweeps), 1)
-    rows = int(asked["rows"]) if "rows" in asked else _NEIGHBOURS if across else 0
-    if "threads" in asked:
-        threads = int(asked["threads"])
-    elif across:
-        threads = min(_power_of_two(-(-longest // _DEEP)), 1024 // rows)
-    else:
-        threads = _threads(longest, width.count)
-    rows = rows or max(1, _BLOCK // threads)
-    if across and "rows" not in asked:
-        rows = max(rows, _BLOCK // threads)
+    asked = {name: int(value) for name, value in request.schedule.tunables}
+    rows = asked.get("rows", _NEIGHBOURS if across else 0)
+    threads = min(_power_of_two(-(-longest // _DEEP)), 1024 // rows) if across else _threads(longest, width.count)
+    threads = asked.get("threads", threads)
+    if "rows" not in asked:
+        rows = max(rows, 1, _BLOCK // threads)
     slots = -(-longest // (threads * width.count))
-    registers = slots * width.count * kept
-    if registers > (_MOST + 8 if threads * rows > 512 else 2 * _MOST):
-        return Shape(threads, rows, width, 0, across), plan_sweeps(outputs, frozenset((column.name,)), keep=False)
-    return Shape(threads, rows, width, slots, across), sweeps
+    return Shape(threads, rows, width, _tiers(request, work, threads * rows, width.count, slots), across)
+
+
+def _tiers(request: Request, work: RowWork, threads: int, width: int, slots: int) -> tuple[Tier, ...]:
+    """Registers first, then shared memory, as far as a block has them; what is left is read anew in each sweep."""
+    (column,) = work.domain.columns
+    sweeps = {keep: plan_sweeps(work.outputs, frozenset((column.name,)), keep) for keep in Keep}
+    asked = {name: int(value) for name, value in request.schedule.tunables}
+    budget = asked.get("registers", 2 * _MOST if threads <= 512 else _MOST + 8)
+    each = max(live(sweeps[Keep.ALL]), 1) * width
+    if slots * each <= budget:
+        return (Tier(REGISTERS, 0, slots, sweeps[Keep.ALL]),)
+    if not live(sweeps[Keep.LOADED]):
+        return (Tier(MEMORY, 0, 0, sweeps[Keep.NOTHING]),)
+    held = min(asked.get("registers", _BESIDE) // each, slots)
+    bytes_of_slot = threads * width * sum(_stored_bytes(expr, work) for expr in sweeps[Keep.LOADED][0].computed)
+    room = request.target.shared_opt_in - _RESULTS
+    shared = min(room // bytes_of_slot, slots - held)
+    tiers = [Tier(REGISTERS, 0, held, sweeps[Keep.ALL]), Tier(SHARED, held, shared, sweeps[Keep.LOADED])]
+    if held + shared < slots:
+        tiers.append(Tier(MEMORY, held + shared, 0, sweeps[Keep.NOTHING]))
+    return tuple(tier for tier in tiers if tier.slots or not tier.is_kept)
+
+
+def _stored_bytes(expr: Expr, work: RowWork) -> int:
+    """The bytes of one kept value in shared memory: as stored where it is only read, else as computed."""
+    return work.arrays[expr.array].dtype.bytes if isinstance(expr, Read) else expr.dtype.bytes
 
 
 def _across(work: RowWork) -> str:
@@ -126,7 +150,7 @@ def _width(request: Request, work: RowWork) -> Width:
 
 def is_vector(array: Array, subscripts: tuple[Expr, ...], along: str) -> bool:
     """Whether neighbours along the row are neighbours in memory, at places that indices alone say."""
-    if array.space not in _IN_MEMORY or any(isinstance(n, Read) for sub in subscripts for n in children(sub)):
+    if array.space not in _IN_MEMORY or any(isinstance(n, Read) for sub in subscripts for n in walk(sub)):
         return False
     return is_contiguous(array, subscripts, along) and sum(along in free_indices(sub) for sub in subscripts) == 1
 

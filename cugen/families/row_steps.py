@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from cugen.families.base import Request
 from cugen.families.collective import Running, first_values
 from cugen.families.row_kept import Kept
+from cugen.families.row_online import Online, online_pairs, step_online
 from cugen.families.row_shape import Shape, is_vector
 from cugen.families.row_sweeps import Sweep, mentions, moving_reads, shows_place
 from cugen.families.row_team import RowTeam
+from cugen.families.row_tiers import REGISTERS, Places, Segment, Tier, segments
 from cugen.families.rows import Output, RowWork
-from cugen.plan import usage
 from cugen.plan.ir import (
     Access,
+    Array,
     Assign,
     Comparison,
     Define,
@@ -30,26 +32,23 @@ from cugen.plan.ir import (
     Vector,
 )
 from cugen.plan.lowering import Lowering
-from cugen.plan.reductions import ACCUMULATORS, accumulate
+from cugen.plan.reductions import ACCUMULATORS, accumulate, combine
 from cugen.plan.scopes import Scope
 from cugen.plan.subscripts import to_integer
 from cugen.plan.substitution import rebuilt
 from cugen.plan.symbols import INT32_MAX, Integer, bounds, integer
 from cugen.spec.expressions import Cast, Expr, Local, Op, Read, Reduce, Select, children, free_indices, walk
-from cugen.spec.types import FLOAT32
+from cugen.spec.types import FLOAT32, DType
 
 
-@dataclass(frozen=True, slots=True)
-class Segment:
-    """The slots from `start` on, below `stop`; some of what `is_guarded` may lie beyond the row's end."""
+@dataclass
+class Spot:
+    """Where a walk is: the slot in a tier, the first element there, and what follows the vector's elements."""
 
-    start: int
-    stop: int
-    is_guarded: bool
-
-    @property
-    def count(self) -> int:
-        return self.stop - self.start
+    place: str
+    slot: Integer
+    at: Integer
+    after: list[Node] = field(default_factory=list)
 
 
 class RowSteps:
@@ -63,7 +62,6 @@ class RowSteps:
         work: RowWork,
         lowering: Lowering,
         shape: Shape,
-        sweeps: tuple[Sweep, ...],
         team: RowTeam,
         inside: Guard,
     ) -> None:
@@ -72,18 +70,21 @@ class RowSteps:
         self.column = work.domain.columns[0]
         self.root = Scope()
         self.results: dict[Expr, Local] = {}
-        self.kept: dict[Expr, Kept] = {}
+        self.kept: dict[tuple[str, Expr], Kept] = {}
         self.aligned: dict[str, None] = {}
         self.taken: dict[str, None] = {}  # temporaries whose name a local has
+        self.shared_bytes = 0
+        self.own = ""
         self.extent = to_integer(self.column.extent, lowering.symbols)
-        low, self.longest = bounds(self.extent, lowering.ranges)
-        self.never_empty = low >= 1
-        self.slots = self._counter("s", shape.slots)
-        self.slot = self.slots  # where the walk is
-        self.part = self._counter("v", shape.width.count)
-        self.first = self._first_index(sweeps)
-        self.at = self._fixed_place() if shape.slots == 1 else self.first.symbol
-        self.own = self._own_index()
+        self.shortest, self.longest = bounds(self.extent, lowering.ranges)
+        width = shape.width.count
+        self.part = self._counter("v", width)
+        slot = self._counter("s", max((tier.slots for tier in shape.tiers), default=0))
+        self.places = Places(self._first_index(), slot, team.lane * width, shape.stride, self.extent)
+        is_long = any(not tier.is_kept for tier in shape.tiers) and self.shortest >= 1
+        self.pairs = online_pairs(shape.tiers[0].sweeps) if is_long else {}
+        self.done: dict[Reduce, Online] = {}  # sums that a sweep of maxima computed for what is read anew
+        self.straight: dict[str, Integer] = {}  # the place of a tier's only vector
 
     def _counter(self, wish: str, count: int) -> Integer:
         """A number below `count`, which a loop counts."""
@@ -93,56 +94,78 @@ class RowSteps:
         self.lowering.ranges[index.symbol] = index.range
         return index.symbol
 
-    def _first_index(self, sweeps: tuple[Sweep, ...]) -> Index:
+    def _first_index(self) -> Index:
         """The first of the thread's elements side by side."""
         lowering, shape, name = self.lowering, self.shape, self.column.name
-        start = self.team.lane * shape.width.count
+        sweeps = (sweep for tier in shape.tiers for sweep in tier.sweeps)
         apart = shape.width.count > 1 and any(self._needs_own(sweep) for sweep in sweeps)
-        wish = f"first_{name}" if apart else name
         last = max(self.longest - 1, 0)
-        if shape.slots:
-            start = start + self.slots * shape.stride
-        elif self.longest + shape.stride > INT32_MAX:
+        if self.longest + shape.stride > INT32_MAX:
             last = self.longest + shape.stride  # the step beyond the last element must not overflow
-        index = Index(lowering.names.allocate(wish), start, (0, max(last, bounds(start, lowering.ranges)[1])))
+        beyond = max((tier.start + tier.slots for tier in shape.tiers), default=0) * shape.stride
+        name = lowering.names.allocate(f"first_{name}" if apart else name)
+        index = Index(name, integer(0), (0, max(last, beyond - 1)))
         lowering.ranges[index.symbol] = (0, last)
         lowering.limits[index.symbol] = self.extent
         return index
 
-    def _own_index(self) -> Index:
+    def _own_index(self, at: Integer) -> Index:
         """The place of one of a vector's elements."""
         lowering = self.lowering
-        own = Index(lowering.names.allocate(self.column.name), self.at + self.part, (0, max(self.longest - 1, 0)))
+        if not self.own:
+            self.own = lowering.names.allocate(self.column.name)
+        own = Index(self.own, at + self.part, (0, max(self.longest - 1, 0)))
         lowering.ranges[own.symbol] = own.range
         lowering.limits[own.symbol] = self.extent
         return own
 
-    def _fixed_place(self) -> Integer:
-        """The place of a thread's only vector, which holds in all sweeps."""
-        if self.first.definition == 0 and self.shape.width.count > 1:
-            return integer(0)
-        self.root.nodes.append(Define(self.first))
-        return self.first.symbol
-
     # One sweep
 
-    def sweep(self, sweep: Sweep, *, everywhere: bool) -> None:
-        """The loop over the thread's elements, and the team's results of its reductions."""
-        lowering, root = self.lowering, self.root
-        inner = tuple(map(self.settled, sweep.values[: len(sweep.values) - len(sweep.outputs)]))
-        values = (*inner, *map(self._stored_value, sweep.outputs))
-        lowering.prepare(values)
-        self._hoist(values)
-        runs: dict[Reduce, Running] = {}
-        for reduction in sweep.reductions:
-            runs[reduction] = self._running(reduction)
-            root.nodes += first_values(runs[reduction])
-        for expr in sweep.computed:
-            self._keep(expr)
-        for segment in self._segments():
-            root.nodes += self._walk(sweep, runs, segment)
+    def sweep(self, number: int, *, everywhere: bool) -> None:
+        """The loops over the thread's elements, and the team's results of its reductions."""
+        lowering, root, tiers = self.lowering, self.root, self.shape.tiers
+        # What is read anew was read last before this sweep: it may still be near. Shared memory is filled first, while
+        # registers are free.
+        order = sorted(tiers, key=lambda tier: (tier.is_kept, tier.place == REGISTERS))
+        for tier in order:
+            values = self._values(tier.sweeps[number])
+            lowering.prepare(values)
+            self._hoist(values)
+        runs = {reduction: self._running(reduction) for reduction in tiers[0].sweeps[number].reductions}
+        for reduction, run in runs.items():
+            root.nodes += self._first_values(reduction, run)
+        for tier in order:
+            for expr in tier.sweeps[number].computed:
+                self._keep(tier, expr)
+            if self._has_work(tier, number):
+                lowering.prepare(self._values(tier.sweeps[number]))
+                for segment in segments(tier, self.shape.stride, self.shortest, self.longest):
+                    own = {r: run for r, run in runs.items() if tier.is_kept or r not in self.done}
+                    root.nodes += self._walk(tier.sweeps[number], own, segment)
         root.nodes += self.team.combine(tuple(runs.values()), lowering, everywhere=everywhere)
         self.results.update({reduction: run.value for reduction, run in runs.items()})
+
+    def _has_work(self, tier: Tier, number: int) -> bool:
+        sweep = tier.sweeps[number]
+        left = tier.is_kept or any(reduction not in self.done for reduction in sweep.reductions)
+        return bool(sweep.computed or sweep.outputs or (sweep.reductions and left))
+
+    def _first_values(self, reduction: Reduce, run: Running) -> tuple[Node, ...]:
+        """Where the running values start, and those that stand for two reductions of what is read anew."""
+        if reduction in self.done:
+            online = self.done[reduction]
+            return (Let(run.value, online.at(self.results[online.peak]), mutable=True),)
+        if reduction not in self.pairs:
+            return first_values(run)
+        names, total = self.lowering.names, self.pairs[reduction]
+        greatest = Local(names.allocate("greatest"), reduction.dtype)
+        online = Online(reduction, total, greatest, Local(names.allocate("share"), total.dtype))
+        self.done[total] = online
+        return (*first_values(run), *online.first_values())
+
+    def _values(self, sweep: Sweep) -> tuple[Expr, ...]:
+        inner = map(self.settled, sweep.values[: len(sweep.values) - len(sweep.outputs)])
+        return (*inner, *map(self._stored_value, sweep.outputs))
 
     def _running(self, reduction: Reduce) -> Running:
         local = Local(self._name(reduction, ACCUMULATORS[reduction.kind]), reduction.dtype)
@@ -163,7 +186,7 @@ class RowSteps:
         return self._with_reciprocals(value) if is_narrow else value
 
     def _with_reciprocals(self, expr: Expr) -> Expr:
-        if expr in self.kept or self.column.name not in free_indices(expr):
+        if any(expr == known for _, known in self.kept) or self.column.name not in free_indices(expr):
             return expr
         match rebuilt(expr, self._with_reciprocals):
             case Op(name="div", args=(_, divisor)) as quotient if self._is_result(divisor) and expr.dtype == FLOAT32:
@@ -203,17 +226,36 @@ class RowSteps:
             otherwise += "_"
         return self.lowering.names.allocate(otherwise + suffix)
 
-    def _keep(self, expr: Expr) -> None:
-        """Registers for a value of each of the thread's elements."""
-        shape = self.shape
-        wish = expr.array.lower() if isinstance(expr, Read) else _wish(expr)
+    def _keep(self, tier: Tier, expr: Expr) -> None:
+        """Room for a value of each of the thread's elements."""
+        width, wish = self.shape.width.count, expr.array.lower() if isinstance(expr, Read) else _wish(expr)
         element = expr.dtype
-        if isinstance(expr, Read) and self._is_vector(expr):
+        if isinstance(expr, Read) and (self._is_vector(expr) or tier.place != REGISTERS):
             element = self.lowering.arrays[expr.array].dtype
-        name = self._name(expr, wish, str(shape.width.count) if shape.width.count > 1 else "_row")
-        kept = Kept.make(name, expr.dtype, element, shape.width.count, shape.slots)
-        self.kept[self.settled(expr)] = kept
+        if tier.place == REGISTERS:
+            name = self._name(expr, wish, str(width) if width > 1 else "_row")
+            kept = Kept.in_registers(name, expr.dtype, element, width, tier.slots)
+        else:
+            kept = self._in_shared_memory(self._name(expr, wish, "_rest"), element, tier)
+        self.kept[tier.place, self.settled(expr)] = kept
         self.root.nodes.append(kept.declaration())
+
+    def _in_shared_memory(self, name: str, element: DType, tier: Tier) -> Kept:
+        width, team = self.shape.width.count, self.team
+        threads = team.threads * team.rows
+        count = tier.slots * threads * width
+        array = Array(
+            "",
+            name,
+            element,
+            (integer(count),),
+            (integer(1),),
+            "shared",
+            dynamic=True,
+            dynamic_offset=self.shared_bytes,
+        )
+        self.shared_bytes += -(-count * element.bytes // 16) * 16
+        return Kept(width, None, array, threads, team.thread)
 
     def _is_vector(self, expr: Expr) -> bool:
         """Whether one access reads the thread's neighbours at once."""
@@ -229,77 +271,72 @@ class RowSteps:
         along = self.column.name
         return shows_place(sweep, along) or not all(map(self._is_vector, moving_reads(sweep, along)))
 
-    def _segments(self) -> Iterator[Segment]:
-        """The row cut where the thread's elements may begin to lie beyond its end."""
-        shape = self.shape
-        if shape.slots <= 1:
-            sure = self.request.context.static(self.extent) == shape.stride
-            yield Segment(0, 1, is_guarded=bool(shape.slots) and not sure)
-            return
-        full = min(bounds(self.extent, self.lowering.ranges)[0] // shape.stride, shape.slots)
-        if full < 2:
-            yield Segment(0, shape.slots, is_guarded=True)
-            return
-        yield Segment(0, full, is_guarded=False)
-        if full < shape.slots:
-            yield Segment(full, shape.slots, is_guarded=True)
-
     def _walk(self, sweep: Sweep, runs: dict[Reduce, Running], segment: Segment) -> tuple[Node, ...]:
         """The sweep over one segment: vector by vector, and element by element in each."""
         lowering, along, width = self.lowering, self.column.name, self.shape.width.count
-        self.slot = integer(segment.start) if segment.count == 1 else self.slots
-        around = Scope(self.root, frozenset((along,)), certain=self.never_empty)
-        if self.shape.slots == 1 and not segment.is_guarded:
-            around = self.root  # what is loaded there is known from then on
-        inner = Scope(around, frozenset((along,))) if width > 1 else around
-        lowering.symbols[along] = self.at
+        spot = self._spot(segment)
+        around = self.root if segment.is_straight else self._inside(self.root)
+        inner = self._inside(around) if width > 1 else around
+        lowering.symbols[along] = spot.at
         if width > 1 and self._needs_own(sweep):
-            lowering.symbols[along] = self.own.symbol
-            inner.nodes.append(Define(self.own))
-        self._recall(sweep, inner)
-        self._load(sweep, around, inner)
-        self._compute(sweep, inner)
+            own = self._own_index(spot.at)
+            lowering.symbols[along] = own.symbol
+            inner.nodes.append(Define(own))
+        self._recall(sweep, spot, around, inner)
+        self._load(sweep, spot, around, inner)
+        self._compute(sweep, spot, around, inner)
         for reduction, run in runs.items():
             settled = self.settled(reduction)
             assert isinstance(settled, Reduce)
-            accumulate(lowering, settled, run.value, inner, run.extreme)
-        stores = self._outputs(sweep, around, inner)
+            if reduction in self.pairs and not segment.tier.is_kept:
+                online = self.done[self.pairs[reduction]]
+                value = lowering.lower(settled.body, inner)
+                spot.after += step_online(online, value, lowering, (around, inner), self.part, width)
+            else:
+                accumulate(lowering, settled, run.value, inner, run.extreme)
+        self._outputs(sweep, spot, around, inner)
         del lowering.symbols[along]
         if width > 1 and inner.nodes:
             each = Index(str(self.part), integer(0), (0, width - 1))
             around.nodes.append(For(Loop(each, integer(0), integer(width), unroll=True), tuple(inner.nodes)))
         terms = self.inside.terms if sweep.outputs else ()
-        if around is self.root:
-            return (If(Guard(terms), stores),) if terms else stores
-        return self._around(segment, (*around.nodes, *stores), terms)
+        if segment.is_straight:
+            return (If(Guard(terms), tuple(spot.after)),) if terms and spot.after else tuple(spot.after)
+        nodes = self.places.around(segment, (*around.nodes, *spot.after), terms)
+        if segment.tier.is_kept:
+            return nodes
+        seen = ((runs[peak].value, self.done[total].greatest) for peak, total in self.pairs.items() if peak in runs)
+        return (*nodes, *(Assign(local, combine("max", local, greatest)) for local, greatest in seen))
 
-    def _around(self, segment: Segment, body: tuple[Node, ...], terms: tuple[Comparison, ...]) -> tuple[Node, ...]:
-        """The body with its loop, its place in the row, and what keeps it inside."""
-        shape, first, lowering = self.shape, self.first, self.lowering
-        if not shape.slots:
-            body = (If(Guard(terms), body),) if terms else body
-            index = Index(first.name, first.symbol, lowering.ranges[first.symbol])
-            return (For(Loop(index, first.definition, self.extent, shape.stride), body),)
-        place = self.at
-        if segment.count == 1 and shape.slots > 1:
-            place = self.team.lane * shape.width.count + segment.start * shape.stride
-            body = (Define(Index(first.name, place, first.range)), *body) if _mentions(body, first) else body
-        if segment.is_guarded:
-            terms = (Comparison(place, "<", self.extent), *terms)
-        body = (If(Guard(terms), body),) if terms else body
-        if segment.count == 1:
-            return body
-        body = (Define(first), *body) if _mentions(body, first) else body
-        slots = Index(str(self.slots), integer(segment.start), (segment.start, segment.stop - 1))
-        return (For(Loop(slots, integer(segment.start), integer(segment.stop), unroll=True), body),)
+    def _inside(self, scope: Scope) -> Scope:
+        return Scope(scope, frozenset((self.column.name,)), certain=self.shortest >= 1 or scope is not self.root)
+
+    def _spot(self, segment: Segment) -> Spot:
+        """Where the walk over a segment is."""
+        slot, first = self.places.slot_of(segment), self.places.first
+        if not segment.is_straight:
+            return Spot(segment.tier.place, slot, first.symbol)
+        place, start = segment.tier.place, self.places.start_of(segment)
+        if self.shape.width.count == 1 and place not in self.straight:
+            index = Index(self.lowering.names.allocate(self.column.name), start, first.range)
+            self.lowering.ranges[index.symbol] = (0, max(self.longest - 1, 0))
+            self.root.nodes.append(Define(index))
+            self.straight[place] = index.symbol
+        return Spot(place, slot, self.straight.get(place, start))
 
     # What is done at each element
 
-    def _recall(self, sweep: Sweep, inner: Scope) -> None:
+    def _recall(self, sweep: Sweep, spot: Spot, around: Scope, inner: Scope) -> None:
         shown = mentions(sweep)
         for expr in sweep.known:
             settled = self.settled(expr)
-            value = self.kept[settled].get(self.slot, self.part)
+            kept = self.kept[spot.place, settled]
+            if kept.is_shared and kept.width > 1:
+                vector = self._vector(expr, kept.element, around)
+                around.nodes.append(Load(vector, kept.access(spot.slot, "load")))
+                value: Expr = vector.component(self.part)
+            else:
+                value = kept.get(spot.slot, self.part)
             inner.remember(settled, self._named(expr, value, shown.get(expr, 0), inner))
 
     def _named(self, expr: Expr, value: Expr, count: int, scope: Scope) -> Expr:
@@ -312,57 +349,66 @@ class RowSteps:
         scope.nodes.append(Let(Local(name, expr.dtype), value))
         return Local(name, expr.dtype)
 
-    def _load(self, sweep: Sweep, around: Scope, inner: Scope) -> None:
+    def _load(self, sweep: Sweep, spot: Spot, around: Scope, inner: Scope) -> None:
         """Wide loads, into what is kept or into vectors of their own; the rest is loaded where it is used."""
         shown = mentions(sweep)
         for read in filter(self._is_vector, moving_reads(sweep, self.column.name)):
-            if read in sweep.computed:
-                kept = self.kept[read].vector
-                assert kept is not None
-                vector = kept.one(self.slot)
+            vector = self._vector(read, self.lowering.arrays[read.array].dtype, around)
+            source = self._access(read.array, read.subscripts, "load", spot)
+            if read not in sweep.computed:
+                around.nodes.append(Load(vector, source))
             else:
-                vector = self._vector(read, around)
-            around.nodes.append(Load(vector, self._access(read.array, read.subscripts, "load")))
+                kept = self.kept[spot.place, read]
+                around.nodes += kept.fill(spot.slot, vector, source)
+                vector = kept.vector.one(spot.slot) if kept.vector is not None else vector
             if shown.get(read, 0):
                 inner.remember(read, self._named(read, vector.component(self.part), shown[read], inner))
 
-    def _compute(self, sweep: Sweep, inner: Scope) -> None:
+    def _compute(self, sweep: Sweep, spot: Spot, around: Scope, inner: Scope) -> None:
         shown = mentions(sweep)
         for expr in sorted(sweep.computed, key=lambda e: sum(1 for _ in walk(e))):
             if self._is_vector(expr):
                 continue
             settled = self.settled(expr)
+            kept = self.kept[spot.place, settled]
             value = self.lowering.lower(settled, inner)
             value = self._named(expr, value, 2 if shown.get(expr, 0) else 1, inner)
             inner.remember(settled, value)
-            inner.nodes.append(self.kept[settled].put(self.slot, self.part, value))
+            if kept.is_shared and kept.width > 1:
+                self._collect(expr, kept.access(spot.slot, "store"), value, spot, around, inner)
+            else:
+                inner.nodes.append(kept.put(spot.slot, self.part, value))
 
-    def _outputs(self, sweep: Sweep, around: Scope, inner: Scope) -> tuple[Node, ...]:
+    def _outputs(self, sweep: Sweep, spot: Spot, around: Scope, inner: Scope) -> None:
         """Stores of what the row becomes; wide ones follow the loop over a vector's elements."""
-        wide: list[Node] = []
         for output in sweep.outputs:
             value = self.lowering.lower(self._stored_value(output), inner)
-            if self.shape.width.count > 1 and is_vector(
-                self.work.arrays[output.target], output.subscripts, self.column.name
-            ):
-                vector = self._vector(Read(output.target, output.subscripts, output.value.dtype), around)
-                around.nodes.append(Let(vector, None, mutable=True))
-                inner.nodes.append(Assign(vector.component(self.part), value))
-                wide.append(Store(self._access(output.target, output.subscripts, "store"), vector))
+            array = self.work.arrays[output.target]
+            if self.shape.width.count > 1 and is_vector(array, output.subscripts, self.column.name):
+                target = self._access(output.target, output.subscripts, "store", spot)
+                name = Read(output.target, output.subscripts, output.value.dtype)
+                self._collect(name, target, value, spot, around, inner)
             else:
                 subscripts = tuple(to_integer(sub, self.lowering.symbols) for sub in output.subscripts)
                 inner.nodes.append(Store(Access(self.lowering.arrays[output.target], subscripts, "store"), value))
-        return tuple(wide)
 
-    def _vector(self, read: Read, scope: Scope) -> Vector:
+    def _collect(self, name: Expr, target: Access, value: Expr, spot: Spot, around: Scope, inner: Scope) -> None:
+        """A vector of one value of each neighbour, stored at once."""
+        vector = self._vector(name, target.array.dtype, around)
+        around.nodes.append(Let(vector, None, mutable=True))
+        inner.nodes.append(Assign(vector.component(self.part), value))
+        spot.after.append(Store(target, vector))
+
+    def _vector(self, expr: Expr, element: DType, scope: Scope) -> Vector:
         """`x4` for four elements of x."""
-        name, dtype = read.array.lower(), self.lowering.arrays[read.array].dtype
-        name = f"{name}{'_' if name[-1].isdigit() else ''}{self.shape.width.count}"
-        return Vector(self.lowering.name_for(read, name, scope), dtype.compute, dtype, self.shape.width.count)
+        name, width = expr.array.lower() if isinstance(expr, Read) else _wish(expr), self.shape.width.count
+        name = f"{name}{'_' if name[-1].isdigit() else ''}{width}"
+        key = Op("vector", (expr,), expr.dtype)
+        return Vector(self.lowering.name_for(key, name, scope), element.compute, element, width)
 
-    def _access(self, array: str, subscripts: tuple[Expr, ...], kind: str) -> Access:
+    def _access(self, array: str, subscripts: tuple[Expr, ...], kind: str, spot: Spot) -> Access:
         self.aligned[array] = None
-        symbols = {**self.lowering.symbols, self.column.name: self.at}
+        symbols = {**self.lowering.symbols, self.column.name: spot.at}
         places = tuple(to_integer(sub, symbols) for sub in subscripts)
         return Access(self.lowering.arrays[array], places, kind, self.shape.width.count)
 
@@ -392,13 +438,6 @@ class RowSteps:
         return tuple(
             (a.name, width * a.dtype.bytes) for a in spec.arrays if a.name in self.aligned and not a.is_temporary
         )
-
-
-def _mentions(nodes: tuple[Node, ...], index: Index) -> bool:
-    leaves = (leaf for value in usage.values(nodes) for leaf in walk(value))
-    return index.symbol in usage.free_symbols(nodes) or any(
-        isinstance(leaf, Local) and leaf.name == index.name for leaf in leaves
-    )
 
 
 def _fixed(expr: Expr, along: str) -> Iterator[Expr]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from enum import Enum
 
 from cugen.families.rows import Output
 from cugen.spec.expressions import Expr, IndexValue, Op, Read, Reduce, Select, children, free_indices, walk
@@ -14,6 +15,14 @@ _COSTLY: tuple[str, ...] = (
     *("exp", "exp2", "expm1", "log", "log2", "log10", "log1p", "sin", "cos", "tan", "asin", "acos", "atan"),
     *("sinh", "cosh", "tanh", "asinh", "acosh", "atanh"),
 )
+
+
+class Keep(Enum):
+    """What stays with a thread: nothing, what is computed before any reduction, or also what costs later on."""
+
+    NOTHING = 0
+    LOADED = 1
+    ALL = 2
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,17 +43,13 @@ class Sweep:
         return (*found, *(output.value for output in self.outputs))
 
 
-def plan_sweeps(outputs: tuple[Output, ...], columns: frozenset[str], *, keep: bool) -> tuple[Sweep, ...]:
-    """The sweeps in order. With `keep`, what several need is loaded or computed once, in a sweep of its own at the
-    start or where it comes up first."""
-    levels = reduction_levels(outputs)
+def plan_sweeps(outputs: tuple[Output, ...], columns: frozenset[str], keep: Keep) -> tuple[Sweep, ...]:
+    """The sweeps in order; the first only loads and computes what is kept from the start."""
     wide = tuple(output for output in outputs if output.wide)
-    plain = [Sweep((), (), (), ()), *(Sweep(level, (), (), ()) for level in levels)]
+    plain = [Sweep((), (), (), ()), *(Sweep(level, (), (), ()) for level in reduction_levels(outputs))]
     if wide:
         plain.append(Sweep((), wide, (), ()))
-    if not keep:
-        return tuple(plain[1:])
-    kept = _kept(plain, columns)
+    kept = {} if keep is Keep.NOTHING else _kept(plain, columns, costly=keep is Keep.ALL)
     sweeps = []
     for number, sweep in enumerate(plain):
         computed = tuple(expr for expr, at in kept.items() if at == number)
@@ -52,7 +57,7 @@ def plan_sweeps(outputs: tuple[Output, ...], columns: frozenset[str], *, keep: b
         roots = replace(sweep, computed=computed)
         known = tuple(dict.fromkeys(n for v in roots.values for n in reached(v, earlier) if n in earlier))
         sweeps.append(replace(roots, known=known))
-    return tuple(sweep for sweep in sweeps if sweep.values)
+    return tuple(sweeps)
 
 
 def reduction_levels(outputs: tuple[Output, ...]) -> tuple[tuple[Reduce, ...], ...]:
@@ -82,7 +87,7 @@ def reached(expr: Expr, known: set[Expr] | frozenset[Expr]) -> Iterator[Expr]:
             yield from reached(child, known)
 
 
-def _kept(sweeps: list[Sweep], columns: frozenset[str]) -> dict[Expr, int]:
+def _kept(sweeps: list[Sweep], columns: frozenset[str], *, costly: bool) -> dict[Expr, int]:
     """The values that stay with the threads, each with the number of the sweep that computes it."""
     places: dict[Expr, set[int]] = {}
     for number, sweep in enumerate(sweeps):
@@ -93,11 +98,13 @@ def _kept(sweeps: list[Sweep], columns: frozenset[str]) -> dict[Expr, int]:
     kept: dict[Expr, int] = {}
     for sweep in sweeps:
         for value in sweep.values:
-            _choose(value, columns, places, kept)
+            _choose(value, columns, places, kept, costly=costly)
     return _needed(sweeps, kept)
 
 
-def _choose(expr: Expr, columns: frozenset[str], places: dict[Expr, set[int]], kept: dict[Expr, int]) -> None:
+def _choose(
+    expr: Expr, columns: frozenset[str], places: dict[Expr, set[int]], kept: dict[Expr, int], *, costly: bool
+) -> None:
     """Keeps the largest parts that other sweeps need as well: all that is read before any reduction, and what costs."""
     if isinstance(expr, Reduce) or expr in kept:
         return
@@ -107,10 +114,10 @@ def _choose(expr: Expr, columns: frozenset[str], places: dict[Expr, set[int]], k
         if before_all:
             kept[expr] = 0
             return
-        if _is_costly(expr, columns):
+        if costly and _is_costly(expr, columns):
             kept[expr] = min(sweeps)
     for child in children(expr):
-        _choose(child, columns, places, kept)
+        _choose(child, columns, places, kept, costly=costly)
 
 
 def _needed(sweeps: list[Sweep], kept: dict[Expr, int]) -> dict[Expr, int]:

@@ -48,6 +48,13 @@ class RowTeam:
         return (self.rows, self.threads, 1) if self.across else (self.threads, self.rows, 1)
 
     @property
+    def thread(self) -> Integer:
+        """The thread's number in its block."""
+        if self.across:
+            return self.number + self.lane * self.rows
+        return self.lane + self.number * self.threads
+
+    @property
     def may_return(self) -> bool:
         """Whether a team without a row may leave: neither shuffles of others nor a barrier wait for it."""
         return self.threads == 1 or (self.threads == WARP and not self.across)

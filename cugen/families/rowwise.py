@@ -10,9 +10,8 @@ from cugen.families.blocks import Blocks, define, lay_blocks, limit, thread
 from cugen.families.elementwise import placement_refusals
 from cugen.families.grid import divides
 from cugen.families.kernels import assemble, new_lowering
-from cugen.families.row_shape import ROWS, THREADS, Shape, choose_shape
+from cugen.families.row_shape import REGISTER_ELEMENTS, ROWS, THREADS, Shape, choose_shape
 from cugen.families.row_steps import RowSteps
-from cugen.families.row_sweeps import Sweep
 from cugen.families.row_team import RowTeam
 from cugen.families.row_views import merge_columns
 from cugen.families.rows import NotRows, RowWork, find_row_work
@@ -23,9 +22,11 @@ from cugen.plan.symbols import FloorDiv, Integer, Minimum, Mod, bounds, ceil_div
 from cugen.spec import expressions as spec
 from cugen.spec.expressions import Read, free_indices, walk
 
+_TUNABLES = (THREADS, ROWS, REGISTER_ELEMENTS)
+
 
 def refusals(request: Request) -> tuple[Refusal, ...]:
-    found = [*refuse_tunables(request, (THREADS, ROWS)), *placement_refusals(request, {})]
+    found = [*refuse_tunables(request, _TUNABLES), *placement_refusals(request, {})]
     for key in ("block", "thread", "step"):
         if getattr(request.schedule, key):
             found.append(Refusal("has `threads` and `rows` in place of a block and a step", f"schedule.{key}"))
@@ -46,7 +47,7 @@ def _size_refusals(request: Request, work: RowWork) -> Iterator[Refusal]:
     if not _has_own_rows(work):
         yield Refusal("reads each row for one result; here several results share all that they read")
         return
-    shape, _ = choose_shape(request, work)
+    shape = choose_shape(request, work)
     if shape.threads * shape.rows > 1024:
         yield Refusal(f"{shape.rows} rows of {shape.threads} threads are more than a block has", "schedule.rows")
 
@@ -60,15 +61,14 @@ def _has_own_rows(work: RowWork) -> bool:
 
 def build(request: Request) -> Kernel:
     work = _work(request)
-    shape, sweeps = choose_shape(request, work)
-    return _Builder(request, work, shape, sweeps).kernel()
+    return _Builder(request, work, choose_shape(request, work)).kernel()
 
 
 class _Builder:
     """The kernel of one group: sweep by sweep, with the team's results between."""
 
-    def __init__(self, request: Request, work: RowWork, shape: Shape, sweeps: tuple[Sweep, ...]) -> None:
-        self.request, self.work, self.shape, self.sweeps = request, work, shape, sweeps
+    def __init__(self, request: Request, work: RowWork, shape: Shape) -> None:
+        self.request, self.work, self.shape = request, work, shape
         self.lowering: Lowering = new_lowering(request)
         self.lowering.arrays = work.arrays
         along, beside = "yx" if shape.across else "xy"
@@ -78,9 +78,10 @@ class _Builder:
 
     def kernel(self) -> Kernel:
         grid, indices = self._rows()
-        steps = RowSteps(self.request, self.work, self.lowering, self.shape, self.sweeps, self.team, self.inside)
-        for number, sweep in enumerate(self.sweeps):
-            steps.sweep(sweep, everywhere=number < len(self.sweeps) - 1)
+        steps = RowSteps(self.request, self.work, self.lowering, self.shape, self.team, self.inside)
+        count = len(self.shape.tiers[0].sweeps)
+        for number in range(count):
+            steps.sweep(number, everywhere=number < count - 1)
         steps.store_results(tuple(output for output in self.work.outputs if not output.wide))
         parts = (("indices", indices), ("row", tuple(steps.root.nodes)))
         kernel = assemble(
@@ -158,12 +159,13 @@ class _Builder:
     def _reasons(self) -> tuple[str, ...]:
         shape, along = self.shape, self.work.domain.columns[0].name
         who = "a thread has each row" if shape.threads == 1 else f"{shape.threads} threads share each row"
-        where = (
-            f"which stays with them, {shape.slots * shape.width.count} elements in each thread"
-            if shape.slots
-            else "which is read anew in each sweep"
-        )
-        return (f"{who} along {along}, {where}", shape.width.reason)
+        parts = []
+        for tier in shape.tiers:
+            count = tier.slots * shape.width.count
+            parts.append(
+                f"{count} elements stay with each in {tier.place}" if tier.is_kept else "the rest is read anew"
+            )
+        return (f"{who} along {along}; {', '.join(parts)}", shape.width.reason)
 
 
 FAMILY = Family(
@@ -172,6 +174,6 @@ FAMILY = Family(
     doc="rows that are reduced and mapped in one launch: softmax, norms; a team of threads for each",
     refusals=refusals,
     build=build,
-    tunables=(THREADS, ROWS),
+    tunables=_TUNABLES,
     mixes=True,
 )

@@ -194,7 +194,7 @@ def test_rows_of_any_length(prove, n, statements):
 @pytest.mark.parametrize("n", [4096, 4100, 8192, 16384, 32768, 32771, 50000])
 def test_long_rows(prove, n):
     for statements in (SOFTMAX, LAYER_NORM):
-        prove(rows(2, n, statements))
+        prove(rows(2, n, statements, schedule="family: rowwise"))
 
 
 @pytest.mark.parametrize("threads", [1, 2, 4, 8, 16, 32, 64, 256, 1024])
@@ -459,3 +459,48 @@ def test_no_address_outside_and_no_race(prove, name):
 def test_the_compiler_has_nothing_to_say(compiled, statements):
     for n in (1000, 257, "dynamic"):
         compiled(rows(64, n, statements))
+
+
+# Rows too long for registers
+
+
+def test_what_registers_do_not_hold_waits_in_shared_memory(planned):
+    kernel = planned(rows(2048, 65536, LAYER_NORM))
+    assert kernel.dynamic_shared_bytes > 100_000
+    assert kernel.dynamic_shared_bytes + kernel.shared_bytes <= 227 * 1024
+    assert sum(a.kind == "load" and a.array.name == "x" for a in ir.accesses(kernel.body)) == 2
+
+
+def test_what_shared_memory_does_not_hold_is_read_again(planned):
+    kernel = planned(rows(2048, 131072, LAYER_NORM))
+    assert sum(a.kind == "load" and a.array.name == "x" for a in ir.accesses(kernel.body)) == 5
+    assert any("the rest is read anew" in reason for reason in kernel.reasons)
+
+
+def test_a_maximum_and_its_exponentials_take_one_sweep_where_elements_are_read_again(planned):
+    kernel = planned(rows(2048, 131072))
+    assert sum(a.kind == "load" and a.array.name == "x" for a in ir.accesses(kernel.body)) == 4
+
+
+SHORT_REGISTERS = "threads: 8, rows: 1, registers: %d"
+
+
+@pytest.mark.parametrize("statements", [SOFTMAX, BY_HAND, LAYER_NORM])
+@pytest.mark.parametrize("held", [0, 8, 16])
+def test_rows_in_registers_and_in_shared_memory(prove, statements, held):
+    for n in (256, 255, 100):
+        prove(rows(3, n, statements, schedule=SHORT_REGISTERS % held))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16", "float64"])
+@pytest.mark.parametrize("statements", [SOFTMAX, LAYER_NORM])
+@pytest.mark.parametrize("n", [65536, 131072, 100001, 300000])
+def test_the_longest_rows(prove, statements, n, dtype):
+    prove(rows(2, n, statements, dtype, schedule="family: rowwise"))
+
+
+def test_infinities_in_one_sweep(prove):
+    masked = ("m[i] = max(z[i, j], j)", "s[i] = sum(exp(z[i, j] - m[i]), j)", "y[i, j] = exp(z[i, j] - m[i]) / s[i]")
+    for first in ("z[i, j] = where(j % 7 < 3, x[i, j], -inf)", "z[i, j] = where(j < 60000, -inf, x[i, j])"):
+        prove(rows(2, 70000, (first, *masked), "float64", schedule="family: rowwise"))
