@@ -70,10 +70,12 @@ class Single:
 class Steps:
     """Statements in place of one, in order, and the temporaries through which they hand on their results.
 
-    The steps that the user didn't write carry a text of their own, which the kernel's head shows."""
+    The steps that the user didn't write carry a text of their own, which the kernel's head shows. They are for the
+    family that made them, but for those whose temporaries are in `open`: these are for whichever fits best."""
 
     statements: tuple[Statement, ...]
     temporaries: tuple[Array, ...]
+    open: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -68,7 +68,7 @@ class _Splitting:
             self.statement.text,
             self.statement.span,
         )
-        return Steps((*statements, kept), tuple(temporaries))
+        return Steps((*statements, kept), tuple(temporaries), tuple(array.name for array in temporaries))
 
     def _indices(self) -> tuple[Index, ...]:
         """The indices of what is known of each segment: neighbours in memory stay neighbours."""

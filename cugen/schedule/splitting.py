@@ -35,14 +35,17 @@ def split_statements(spec: Spec) -> Spec:
             if steps is not None:
                 statements += steps.statements
                 temporaries += steps.temporaries
-                owners += [(array.name, Schedule(family.name)) for array in steps.temporaries]
+                owners += [
+                    (array.name, Schedule(None if array.name in steps.open else family.name))
+                    for array in steps.temporaries
+                ]
                 break
         else:
             statements.append(statement)
     if not temporaries:
         return spec
     statements = _side_by_side(statements, {array.name: None for array in temporaries})
-    # What the user fixed is about the statement; the steps before it are for the family that made them.
+    # What the user fixed is about the statement; the steps before it are mostly for the family that made them.
     schedules = (*spec.schedules, *owners)
     return replace(spec, statements=tuple(statements), arrays=(*spec.arrays, *temporaries), schedules=schedules)
 
