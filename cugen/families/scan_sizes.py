@@ -110,8 +110,8 @@ def strips_of(work: Work) -> Strips:
     slots = max(-(-most(work.request, work.fast) // width), 1)
     vectors = int(asked.get("vectors", 8))
     line = max(_LINE // (width * _widest_element(work)), 8)
-    strips = 1
-    while strips < _MOST_STRIPS and slots * others(work) * strips < _ENOUGH and strips * vectors < longest:
+    strips, most_strips = 1, min(_MOST_STRIPS, work.request.target.threads_per_block // min(line, _power_of_two(slots)))
+    while strips < most_strips and slots * others(work) * strips < _ENOUGH and strips * vectors < longest:
         strips *= 2
     strips = int(asked.get("strips", strips))
     threads = min(max(_BLOCK // strips, line), _power_of_two(slots))
