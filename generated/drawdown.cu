@@ -4,7 +4,7 @@
 // params    T = 730, K = 300
 // price     input, float32 [730, 300], aligned to 16 bytes
 // fall      output, float32 [730, 300], aligned to 16 bytes
-// launch    grid (10, 1, 1), block (8, 32, 1), 2048 bytes of shared memory; family scan
+// launch    grid (10, 1, 1), block (8, 64, 1), 4096 bytes of shared memory; family scan
 // analysis  sm_90: 4 accesses, 2 ideal, 2 costly
 //           worst: price[t * K + first], 20 sectors, ideal 16; 16.86 on average (512 bytes in 4 runs)
 //
@@ -27,25 +27,25 @@ struct alignas(count * sizeof(T)) Vector {
     T at[count];
 };
 
-extern "C" __global__ void __launch_bounds__(256) drawdown(
+extern "C" __global__ void __launch_bounds__(512) drawdown(
     const float* __restrict__ price,
     float* __restrict__ fall)
 {
     const int first = blockIdx.x * 32 + threadIdx.x * 4;
     const int lane = threadIdx.x + threadIdx.y % 4 * 8;
 
-    __shared__ float warp_largests[2][4][8][8];
+    __shared__ float warp_largests[2][4][16][8];
 
     Vector<float, 4> largest_so_far;
     #pragma unroll
     for (int v = 0; v < 4; ++v) {
         largest_so_far.at[v] = -CUDART_INF_F;
     }
-    for (int start = 0; start < T; start += 128) {
-        Vector<float, 4> price4[4];
+    for (int start = 0; start < T; start += 512) {
+        Vector<float, 4> price4[8];
         #pragma unroll
-        for (int u = 0; u < 4; ++u) {
-            const int t = start + threadIdx.y * 4 + u;
+        for (int u = 0; u < 8; ++u) {
+            const int t = start + threadIdx.y * 8 + u;
             if (first < K && t < T) {
                 // price[t * K + first]: 20 sectors, ideal 16; 16.86 on average (512 bytes in 4 runs)
                 price4[u] = *reinterpret_cast<const Vector<float, 4>*>(&price[t * K + first]);
@@ -58,8 +58,8 @@ extern "C" __global__ void __launch_bounds__(256) drawdown(
             own_largest.at[v] = -CUDART_INF_F;
         }
         #pragma unroll
-        for (int u = 0; u < 4; ++u) {
-            const int t = start + threadIdx.y * 4 + u;
+        for (int u = 0; u < 8; ++u) {
+            const int t = start + threadIdx.y * 8 + u;
             if (first < K && t < T) {
                 #pragma unroll
                 for (int v = 0; v < 4; ++v) {
@@ -80,22 +80,22 @@ extern "C" __global__ void __launch_bounds__(256) drawdown(
             lower_largest = __shfl_up_sync(0xffffffff, largest_before, 8);
             own_largest.at[v] = lane >= 8 ? lower_largest : -CUDART_INF_F;
             if (lane >= 24) {
-                // warp_largests[start / 128 % 2][v][threadIdx.y / 4][threadIdx.x]: 1 wavefront, ideal 1 (8 words, in different banks)
-                warp_largests[start / 128 % 2][v][threadIdx.y / 4][threadIdx.x] = largest_before;
+                // warp_largests[start / 512][v][threadIdx.y / 4][threadIdx.x]: 1 wavefront, ideal 1 (8 words, in different banks)
+                warp_largests[start / 512][v][threadIdx.y / 4][threadIdx.x] = largest_before;
             }
         }
         __syncthreads();
         Vector<float, 4> largest;
         #pragma unroll
-        for (int group = 0; group < 8; ++group) {
+        for (int group = 0; group < 16; ++group) {
             if (group == threadIdx.y / 4) {
                 largest = largest_so_far;
             }
             #pragma unroll
             for (int v = 0; v < 4; ++v) {
-                // warp_largests[start / 128 % 2][v][group][threadIdx.x]: 1 wavefront, ideal 1 (8 words, in different banks)
+                // warp_largests[start / 512][v][group][threadIdx.x]: 1 wavefront, ideal 1 (8 words, in different banks)
                 largest_so_far.at[v] = maximum(largest_so_far.at[v],
-                    warp_largests[start / 128 % 2][v][group][threadIdx.x]);
+                    warp_largests[start / 512][v][group][threadIdx.x]);
             }
         }
         #pragma unroll
@@ -104,8 +104,8 @@ extern "C" __global__ void __launch_bounds__(256) drawdown(
         }
         // The running values, element by element.
         #pragma unroll
-        for (int u = 0; u < 4; ++u) {
-            const int t = start + threadIdx.y * 4 + u;
+        for (int u = 0; u < 8; ++u) {
+            const int t = start + threadIdx.y * 8 + u;
             if (first < K && t < T) {
                 Vector<float, 4> fall4;
                 #pragma unroll
@@ -130,7 +130,7 @@ extern "C" cudaError_t drawdown_launch(
     float* fall,
     cudaStream_t stream)
 {
-    drawdown<<<dim3((K + 31) / 32), dim3(8, 32), 0, stream>>>(price, fall);
+    drawdown<<<dim3((K + 31) / 32), dim3(8, 64), 0, stream>>>(price, fall);
     return cudaGetLastError();
 }
 

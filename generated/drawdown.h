@@ -4,7 +4,7 @@
 // params    T = 730, K = 300
 // price     input, float32 [730, 300], aligned to 16 bytes
 // fall      output, float32 [730, 300], aligned to 16 bytes
-// launch    grid (10, 1, 1), block (8, 32, 1), 2048 bytes of shared memory; family scan
+// launch    grid (10, 1, 1), block (8, 64, 1), 4096 bytes of shared memory; family scan
 //
 // Made by cugen 0.1.0 from drawdown.yaml (hash b63fad2d30b6963d) for sm_90. Edit the spec, not this file.
 #pragma once

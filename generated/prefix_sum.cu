@@ -4,12 +4,10 @@
 // params                   N = 200003
 // x                        input, float32 [200003], aligned to 16 bytes
 // y                        output, float32 [200003], aligned to 16 bytes
-// prefix_sum_y_sum         grid (1, 1, 1), block (32, 32, 1), 4096 bytes of shared memory; family reduce
+// prefix_sum_y_sum         grid (25, 1, 1), block (1024, 1, 1), 128 bytes of shared memory; family reduce
 // prefix_sum_y_sum_before  grid (1, 1, 1), block (8, 1, 1); family scan
 // prefix_sum_y             grid (25, 1, 1), block (512, 1, 1), 64 bytes of shared memory; family scan
-// analysis                 sm_90: 15 accesses, 14 ideal, 1 costly
-//                          worst: x[8192 * segment + i_in_segment], 24 sectors, ideal 3; 24.41 on average (lanes
-//                          32768 bytes apart)
+// analysis                 sm_90: 16 accesses, 16 ideal
 //
 // Made by cugen 0.1.0 from prefix_sum.yaml (hash c389108206c1fd0c) for sm_90. Edit the spec, not this file.
 
@@ -25,31 +23,49 @@ extern "C" __global__ void __launch_bounds__(1024) prefix_sum_y_sum(
     const float* __restrict__ x,
     float* __restrict__ y_sum)
 {
-    const int segment = blockIdx.x * 32 + threadIdx.x;
+    const int segment = blockIdx.x;
+    const int start = 8192 * segment;
 
     float sum = 0.0f;
-    if (segment < (N + 8191) / 8192) {
-        #pragma unroll 4
-        for (int i_in_segment = threadIdx.y; i_in_segment < min(8192, N - 8192 * segment); i_in_segment += 32) {
-            // x[8192 * segment + i_in_segment]: 24 sectors, ideal 3; 24.41 on average (lanes 32768 bytes apart)
-            const float x_value = x[8192 * segment + i_in_segment];
-            sum += x_value;
+    const int stop = min(8192, N - start);
+    #pragma unroll 2
+    for (int i_in_segment = threadIdx.x * 4; i_in_segment < stop - 3; i_in_segment += 4096) {
+        // x[start + i_in_segment]: 16 sectors, ideal 16 (512 bytes side by side)
+        const auto x4 = *reinterpret_cast<const Vector<float, 4>*>(&x[start + i_in_segment]);
+        #pragma unroll
+        for (int v = 0; v < 4; ++v) {
+            sum += x4.at[v];
+        }
+    }
+    for (int tail = threadIdx.x + 4 * (stop / 4); tail < stop; tail += 1024) {
+        // x[start + tail]: 1 sector, ideal 1 (12 bytes side by side)
+        const float x_value = x[start + tail];
+        sum += x_value;
+    }
+
+    // A butterfly of shuffles in each warp; then the warps meet in shared memory.
+    #pragma unroll
+    for (int lanes = 16; lanes > 0; lanes /= 2) {
+        sum += __shfl_xor_sync(0xffffffff, sum, lanes);
+    }
+    __shared__ float warp_sum[32];
+    if (threadIdx.x % 32 == 0) {
+        // warp_sum[threadIdx.x / 32]: 1 wavefront, ideal 1 (all lanes in one word: a broadcast)
+        warp_sum[threadIdx.x / 32] = sum;
+    }
+    __syncthreads();
+    if (threadIdx.x < 32) {
+        // warp_sum[threadIdx.x % 32]: 1 wavefront, ideal 1 (32 words, in different banks)
+        sum = warp_sum[threadIdx.x % 32];
+        #pragma unroll
+        for (int lanes = 16; lanes > 0; lanes /= 2) {
+            sum += __shfl_xor_sync(0xffffffff, sum, lanes);
         }
     }
 
-    // The threads of a column meet in shared memory; their results are combined in order.
-    __shared__ float sum_shares[32][32];
-    // sum_shares[threadIdx.y][threadIdx.x]: 1 wavefront, ideal 1 (32 words, in different banks)
-    sum_shares[threadIdx.y][threadIdx.x] = sum;
-    __syncthreads();
-    if (threadIdx.y != 0 || segment >= (N + 8191) / 8192)
+    if (threadIdx.x != 0)
         return;
-    for (int row = 1; row < 32; ++row) {
-        // sum_shares[row][threadIdx.x]: 1 wavefront, ideal 1 (25 words, in different banks)
-        sum += sum_shares[row][threadIdx.x];
-    }
-
-    // y_sum[segment]: 4 sectors, ideal 4 (100 bytes side by side)
+    // y_sum[segment]: 1 sector, ideal 1 (one address for all lanes)
     y_sum[segment] = sum;
 }
 
@@ -236,7 +252,7 @@ extern "C" cudaError_t prefix_sum_launch(
     float* const y_sum = reinterpret_cast<float*>(static_cast<char*>(workspace) + 0);
     float* const y_sum_before = reinterpret_cast<float*>(static_cast<char*>(workspace)
         + 256LL * ((4 * ((N + 8191) / 8192) + 255) / 256));
-    prefix_sum_y_sum<<<dim3(((N + 8191) / 8192 + 31) / 32), dim3(32, 32), 0, stream>>>(x, y_sum);
+    prefix_sum_y_sum<<<dim3((N + 8191) / 8192), dim3(1024), 0, stream>>>(x, y_sum);
     prefix_sum_y_sum_before<<<dim3(1), dim3(8), 0, stream>>>(y_sum, y_sum_before);
     prefix_sum_y<<<dim3((N + 8191) / 8192), dim3(512), 0, stream>>>(x, y, y_sum_before);
     if (memory == nullptr)

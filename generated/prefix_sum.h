@@ -4,7 +4,7 @@
 // params                   N = 200003
 // x                        input, float32 [200003], aligned to 16 bytes
 // y                        output, float32 [200003], aligned to 16 bytes
-// prefix_sum_y_sum         grid (1, 1, 1), block (32, 32, 1), 4096 bytes of shared memory; family reduce
+// prefix_sum_y_sum         grid (25, 1, 1), block (1024, 1, 1), 128 bytes of shared memory; family reduce
 // prefix_sum_y_sum_before  grid (1, 1, 1), block (8, 1, 1); family scan
 // prefix_sum_y             grid (25, 1, 1), block (512, 1, 1), 64 bytes of shared memory; family scan
 //
