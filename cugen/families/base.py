@@ -71,11 +71,13 @@ class Steps:
     """Statements in place of one, in order, and the temporaries through which they hand on their results.
 
     The steps that the user didn't write carry a text of their own, which the kernel's head shows. They are for the
-    family that made them, but for those whose temporaries are in `open`: these are for whichever fits best."""
+    family that made them, but for those whose temporaries are in `open`: these are for whichever fits best. What the
+    user's schedule says is for the steps that make the `tuned` temporaries; where there are none, for the last."""
 
     statements: tuple[Statement, ...]
     temporaries: tuple[Array, ...]
     open: tuple[str, ...] = ()
+    tuned: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

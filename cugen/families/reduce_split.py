@@ -93,6 +93,7 @@ class _Splitter:
         self.taken |= {index.name for index in (*self.statement.indices, *found.kept)}
         self.part = self._name("part")
         self.steps_before: list[Statement] = []
+        self.tuned: list[str] = []
         self.temporaries: list[Array] = []
 
     def steps(self) -> Steps:
@@ -105,7 +106,8 @@ class _Splitter:
             kept = {reduction: self._stored(result, reduction) for reduction, result in self.results.items()}
             value = self._with(value, kept)
         last = replace(statement, value=self._with(value, self.results))
-        return Steps((*self.steps_before, last), tuple(self.temporaries))
+        others = (array.name for array in self.temporaries if array.name not in self.tuned)
+        return Steps((*self.steps_before, last), tuple(self.temporaries), tuple(others), tuple(self.tuned))
 
     def _with(self, value: Expr, results: Mapping[Reduce, Expr]) -> Expr:
         return rebuilt(value, lambda node: results.get(node) if isinstance(node, Reduce) else None)
@@ -120,13 +122,13 @@ class _Splitter:
         part = replace(reduction, body=body, where=all_of(conditions), indices=(*rest, cut.element))
         places = (cut.number, *self.statement.indices)
         if reduction.kind not in ("argmax", "argmin"):
-            stored = self._step(part, places, "parts", self._text(reduction, cut))
+            stored = self._part(part, places, "parts", self._text(reduction, cut))
             return replace(reduction, body=stored, where=None, indices=(cut.number,))
         # The part that has the best element, then where in it that is.
         kind = reduction.kind.removeprefix("arg")
         best = replace(part, kind=kind, dtype=reduction.body.dtype)
-        place = self._step(part, places, "places", self._text(reduction, cut))
-        value = self._step(best, places, "parts", self._text(replace(reduction, kind=kind), cut))
+        place = self._part(part, places, "places", self._text(reduction, cut))
+        value = self._part(best, places, "parts", self._text(replace(reduction, kind=kind), cut))
         is_one: Expr | None = None
         if reduction.where is not None:
             is_one = Op("ge", (place, Const(0, INT64)), BOOL)
@@ -174,6 +176,11 @@ class _Splitter:
         chunk_of = Op("floordiv", (filled, Const(step, INT64)), INT64)
         scaled = chunk_of if granule == 1 else Op("mul", (chunk_of, Const(granule, INT64)), INT64)
         return scaled, self.wanted, False
+
+    def _part(self, reduction: Reduce, places: tuple[Index, ...], wish: str, text: str) -> Read:
+        stored = self._step(reduction, places, wish, text)
+        self.tuned.append(stored.array)
+        return stored
 
     def _step(self, reduction: Reduce, places: tuple[Index, ...], wish: str, text: str) -> Read:
         """The statement that stores a reduction, and how it is read."""

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
-from cugen.families.base import Single
+from cugen.families.base import Family, Single, Steps
 from cugen.families.registry import families
 from cugen.plan.context import Context, make_context
 from cugen.schedule.asked import schedule_of
@@ -35,19 +35,26 @@ def split_statements(spec: Spec) -> Spec:
             if steps is not None:
                 statements += steps.statements
                 temporaries += steps.temporaries
-                owners += [
-                    (array.name, Schedule(None if array.name in steps.open else family.name))
-                    for array in steps.temporaries
-                ]
+                owners += _schedules(schedule, family, statement, steps)
                 break
         else:
             statements.append(statement)
     if not temporaries:
         return spec
     statements = _side_by_side(statements, {array.name: None for array in temporaries})
-    # What the user fixed is about the statement; the steps before it are mostly for the family that made them.
     schedules = (*spec.schedules, *owners)
     return replace(spec, statements=tuple(statements), arrays=(*spec.arrays, *temporaries), schedules=schedules)
+
+
+def _schedules(
+    schedule: Schedule, family: Family, statement: Statement, steps: Steps
+) -> Iterator[tuple[str, Schedule]]:
+    """What is fixed about each step: most are for the family that made them, some of those as the user says."""
+    for array in steps.temporaries:
+        tunables = schedule.tunables if array.name in steps.tuned else ()
+        yield array.name, Schedule(None if array.name in steps.open else family.name, tunables=tunables)
+    if steps.tuned:
+        yield statement.target, replace(schedule, tunables=())
 
 
 def _side_by_side(statements: list[Statement], steps: Mapping[str, None]) -> list[Statement]:
