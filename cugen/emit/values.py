@@ -50,7 +50,7 @@ _FLOAT_HELPERS = {
     "sign": "sign_of",
     "maximum": "maximum",
     "minimum": "minimum",
-    "quotient": "quotient",  # a plan's own: a division by what many are divided by
+    "divided_by": "divided_by",  # a plan's own: a division by what many are divided by
 }
 _FROM_FLOAT = {"int32": "int", "uint32": "uint"}
 

@@ -190,7 +190,7 @@ class RowSteps:
             return expr
         match rebuilt(expr, self._with_reciprocals):
             case Op(name="div", args=(_, divisor)) as quotient if self._is_result(divisor) and expr.dtype == FLOAT32:
-                return replace(quotient, name="quotient")
+                return replace(quotient, name="divided_by")
             case changed:
                 return changed
 
@@ -268,8 +268,10 @@ class RowSteps:
 
     def _needs_own(self, sweep: Sweep) -> bool:
         """Whether an element's own place matters, not only the vector's."""
-        along = self.column.name
-        return shows_place(sweep, along) or not all(map(self._is_vector, moving_reads(sweep, along)))
+        along, arrays = self.column.name, self.work.arrays
+        if shows_place(sweep, along) or not all(map(self._is_vector, moving_reads(sweep, along))):
+            return True
+        return not all(is_vector(arrays[o.target], o.subscripts, along) for o in sweep.outputs)
 
     def _walk(self, sweep: Sweep, runs: dict[Reduce, Running], segment: Segment) -> tuple[Node, ...]:
         """The sweep over one segment: vector by vector, and element by element in each."""

@@ -15,6 +15,7 @@ from cugen.families.row_steps import RowSteps
 from cugen.families.row_team import RowTeam
 from cugen.families.row_views import merge_columns
 from cugen.families.rows import NotRows, RowWork, find_row_work
+from cugen.families.vectors import is_contiguous
 from cugen.plan.ir import Comparison, Define, Guard, Index, Kernel, Node, ReturnUnless
 from cugen.plan.lowering import Lowering
 from cugen.plan.subscripts import to_integer
@@ -47,6 +48,9 @@ def _size_refusals(request: Request, work: RowWork) -> Iterator[Refusal]:
     if not _has_own_rows(work):
         yield Refusal("reads each row for one result; here several results share all that they read")
         return
+    if request.group.mixed and not _lie_alike(work):
+        yield Refusal("stores elements of a row side by side; one of the outputs has them apart")
+        return
     shape = choose_shape(request, work)
     if shape.threads * shape.rows > 1024:
         yield Refusal(f"{shape.rows} rows of {shape.threads} threads are more than a block has", "schedule.rows")
@@ -57,6 +61,16 @@ def _has_own_rows(work: RowWork) -> bool:
     names = {index.name for index in (*work.domain.rows, *work.domain.columns)}
     reads = (node for output in work.outputs for node in walk(output.value) if isinstance(node, Read))
     return any(output.wide for output in work.outputs) or any(names <= free_indices(read) for read in reads)
+
+
+def _lie_alike(work: RowWork) -> bool:
+    """Whether all that is stored for each element is contiguous along the same index."""
+    names = [index.name for index in (*work.domain.columns, *work.domain.rows)]
+    wide = [output for output in work.outputs if output.wide]
+    found = {
+        tuple(is_contiguous(work.arrays[output.target], output.subscripts, name) for name in names) for output in wide
+    }
+    return len(found) <= 1
 
 
 def build(request: Request) -> Kernel:

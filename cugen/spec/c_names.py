@@ -17,8 +17,8 @@ _KEYWORDS = """
 # What a generated file declares itself: its helper functions (templates/functions), the tile in dynamic shared memory,
 # and the launcher's own variables.
 _GENERATED = """
-    absolute floor_div floor_divide floor_mod floor_modulo integer_power maximum minimum shift_left shift_right sign_of
-    wrapping_add wrapping_multiply wrapping_negate wrapping_subtract Vector load_byte
+    absolute divided_by floor_div floor_divide floor_mod floor_modulo integer_power maximum minimum shift_left
+    shift_right sign_of wrapping_add wrapping_multiply wrapping_negate wrapping_subtract Vector load_byte
     to_int32 to_uint32 to_int64 to_uint64
     shared_memory stream status workspace memory
 """

@@ -20,6 +20,7 @@ FLOATS = (FLOAT32, FLOAT64)
 # Name -> number of operands and the types in which it exists.
 FUNCTIONS = {
     "absolute": (1, SIGNED),
+    "divided_by": (2, (FLOAT32,)),
     "floor_div": (2, (INT32, INT64)),
     "floor_divide": (2, (*INTEGERS, *FLOATS)),
     "floor_mod": (2, (INT32, INT64)),
@@ -27,7 +28,6 @@ FUNCTIONS = {
     "integer_power": (2, INTEGERS),
     "maximum": (2, FLOATS),
     "minimum": (2, FLOATS),
-    "quotient": (2, (FLOAT32,)),
     "shift_left": (2, INTEGERS),
     "shift_right": (2, INTEGERS),
     "sign_of": (1, (*INTEGERS, *FLOATS)),
@@ -85,7 +85,7 @@ def wanted(name, dtype, a, b):
             return np.maximum(a, b)
         case "minimum":
             return np.minimum(a, b)
-        case "quotient":
+        case "divided_by":
             return np.divide(a, b)
         case "shift_left":
             return wrap(a << b, dtype) if 0 <= b < dtype.bits else 0

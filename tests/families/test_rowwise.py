@@ -71,6 +71,16 @@ def test_what_follows_in_another_order_is_a_launch_of_its_own(made):
     assert [k.family for k in kernel.plan.kernels] == ["rowwise", "transpose"]
 
 
+def test_an_output_that_lies_the_other_way_is_turned_by_itself(made, prove):
+    arrays = {"x": ("M, N", "float32"), "y": ("M, N", "float32"), "z": ("M, N", "float16")}
+    text = spec("M: 40, N: 36", arrays, (*BY_HAND, "z[i, j] = y[i, j] * 2")).replace(
+        "float16}", "float16, layout: column}"
+    )
+    assert [k.family for k in made(text).plan.kernels] == ["rowwise", "transpose"]
+    prove(text)
+    prove(rows(9, 64, BY_HAND).replace("y: {shape: [M, N],", "y: {shape: [M, N], layout: column,"))
+
+
 def test_a_row_result_that_others_need_is_stored_in_the_workspace(made):
     arrays = {"x": ("M, N", "float32"), "y": ("M, N", "float32"), "z": ("M, M", "float32")}
     kernel = made(
