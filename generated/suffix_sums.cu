@@ -4,9 +4,9 @@
 // params    M, N
 // x         input, float16 [M, N], aligned to 8 bytes
 // y         output, float32 [M, N], aligned to 16 bytes
-// launch    grid (M, 1, 1), block (512, 1, 1), 128 bytes of shared memory; family scan
-// analysis  sm_90: 5 accesses, 3 ideal, 2 costly
-//           worst: x[i * N + initial_first], 9 sectors, ideal 8; 8.5 on average (worst at N mod 16 = 8)
+// launch    grid (M, 1, 1), block (128, 1, 1), 32 bytes of shared memory; family scan
+// analysis  sm_90: 4 accesses, 3 ideal, 1 costly
+//           worst: x[i * N + first], 9 sectors, ideal 8; 8.5 on average (worst at N mod 16 = 8)
 //
 // Made by cugen 0.1.0 from suffix_sums.yaml (hash d992f0f76e89793d) for sm_90. Edit the spec, not this file.
 
@@ -18,7 +18,7 @@ struct alignas(count * sizeof(T)) Vector {
     T at[count];
 };
 
-extern "C" __global__ void __launch_bounds__(512) suffix_sums(
+extern "C" __global__ void __launch_bounds__(128) suffix_sums(
     const __half* __restrict__ x,
     float* __restrict__ y,
     int N)
@@ -27,37 +27,24 @@ extern "C" __global__ void __launch_bounds__(512) suffix_sums(
     const int lane = threadIdx.x % 32;
     const int warp = threadIdx.x / 32;
 
-    __shared__ float warp_sums[2][16];
+    __shared__ float warp_sums[2][4];
 
-    Vector<__half, 4> x4[4];
-    Vector<__half, 4> next_x4[4] = {};
-    #pragma unroll
-    for (int u = 0; u < 4; ++u) {
-        const int initial_first = N - 4 * lane - 512 * warp - 128 * u - 4;
-        if (initial_first >= 0) {
-            // x[(long long)i * N + initial_first]: 9 sectors, ideal 8; 8.5 on average (worst at N mod 16 = 8)
-            next_x4[u] = *reinterpret_cast<const Vector<__half, 4>*>(&x[(long long)i * N + initial_first]);
-        }
-    }
+    Vector<__half, 4> x4[2] = {};
     float sum_so_far = 0.0f;
-    for (int start = 0; start < N; start += 8192) {
+    for (int start = 0; start < N; start += 1024) {
         #pragma unroll
-        for (int u = 0; u < 4; ++u) {
-            x4[u] = next_x4[u];
-        }
-        #pragma unroll
-        for (int u = 0; u < 4; ++u) {
-            const int next_first = N - start - 4 * lane - 512 * warp - 128 * u - 8196;
-            if (next_first >= 0) {
-                // x[(long long)i * N + next_first]: 9 sectors, ideal 8; 8.5 on average (worst at N mod 16 = 8)
-                next_x4[u] = *reinterpret_cast<const Vector<__half, 4>*>(&x[(long long)i * N + next_first]);
+        for (int u = 0; u < 2; ++u) {
+            const int first = N - start - 4 * lane - 256 * warp - 128 * u - 4;
+            if (first >= 0) {
+                // x[(long long)i * N + first]: 9 sectors, ideal 8; 8.5 on average (worst at N mod 16 = 8)
+                x4[u] = *reinterpret_cast<const Vector<__half, 4>*>(&x[(long long)i * N + first]);
             }
         }
         // What comes before each vector in the stretch of its warp.
-        float sum_before[4];
+        float sum_before[2];
         float warp_sum = 0.0f;
         #pragma unroll
-        for (int u = 0; u < 4; ++u) {
+        for (int u = 0; u < 2; ++u) {
             float own_sum = 0.0f;
             #pragma unroll
             for (int v = 3; v >= 0; --v) {
@@ -78,23 +65,23 @@ extern "C" __global__ void __launch_bounds__(512) suffix_sums(
         }
         // What the warps in front combine to.
         if (lane == 0) {
-            // warp_sums[start / 8192 % 2][warp]: 1 wavefront, ideal 1 (at any M, N)
-            warp_sums[start / 8192 % 2][warp] = warp_sum;
+            // warp_sums[start / 1024 % 2][warp]: 1 wavefront, ideal 1 (at any M, N)
+            warp_sums[start / 1024 % 2][warp] = warp_sum;
         }
         __syncthreads();
         float sum_in_front = 0.0f;
         #pragma unroll
-        for (int w = 0; w < 16; ++w) {
+        for (int w = 0; w < 4; ++w) {
             if (w == warp) {
                 sum_in_front = sum_so_far;
             }
-            // warp_sums[start / 8192 % 2][w]: 1 wavefront, ideal 1 (at any M, N)
-            sum_so_far += warp_sums[start / 8192 % 2][w];
+            // warp_sums[start / 1024 % 2][w]: 1 wavefront, ideal 1 (at any M, N)
+            sum_so_far += warp_sums[start / 1024 % 2][w];
         }
         // The running values, element by element.
         #pragma unroll
-        for (int u = 0; u < 4; ++u) {
-            const int first = N - start - 4 * lane - 512 * warp - 128 * u - 4;
+        for (int u = 0; u < 2; ++u) {
+            const int first = N - start - 4 * lane - 256 * warp - 128 * u - 4;
             float sum = sum_in_front + sum_before[u];
             if (first >= 0) {
                 Vector<float, 4> y4;
@@ -129,7 +116,7 @@ extern "C" cudaError_t suffix_sums_launch(
     if (N < 0 || N > 1048576 || N % 8 != 0)
         return cudaErrorInvalidValue;
     if (M > 0)
-        suffix_sums<<<dim3(M), dim3(512), 0, stream>>>(x, y, N);
+        suffix_sums<<<dim3(M), dim3(128), 0, stream>>>(x, y, N);
     return cudaGetLastError();
 }
 

@@ -4,7 +4,7 @@
 // params    M, N
 // x         input, float16 [M, N], aligned to 8 bytes
 // y         output, float32 [M, N], aligned to 16 bytes
-// launch    grid (M, 1, 1), block (512, 1, 1), 128 bytes of shared memory; family scan
+// launch    grid (M, 1, 1), block (128, 1, 1), 32 bytes of shared memory; family scan
 //
 // Made by cugen 0.1.0 from suffix_sums.yaml (hash d992f0f76e89793d) for sm_90. Edit the spec, not this file.
 #pragma once

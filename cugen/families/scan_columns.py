@@ -4,15 +4,16 @@ have the next stretch of the same columns."""
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 from cugen.families.blocks import define, lay_blocks, limit, thread
 from cugen.families.grid import divides
 from cugen.families.prefix import WARP, Names, above, joined, scan_lanes
 from cugen.families.scan_elements import Elements
-from cugen.families.scan_form import Work, ends_with_step, segment_ends
+from cugen.families.scan_form import Work
 from cugen.families.scan_registers import Registers, guarded
+from cugen.families.scan_steps import steps_of
 from cugen.plan.ir import (
     Access,
     Array,
@@ -38,7 +39,7 @@ from cugen.plan.lowering import Lowering
 from cugen.plan.reductions import identity
 from cugen.plan.scopes import Scope
 from cugen.plan.subscripts import to_integer
-from cugen.plan.symbols import INT32_MAX, FloorDiv, Integer, Mod, bounds, ceil_div, integer
+from cugen.plan.symbols import FloorDiv, Integer, Mod, bounds, ceil_div, integer
 from cugen.spec.expressions import Local
 
 Parts = tuple[tuple[str, tuple[Node, ...]], ...]
@@ -74,17 +75,17 @@ class ColumnScan:
 
     def __init__(self, work: Work, lowering: Lowering, strips: Strips) -> None:
         self.work, self.lowering, self.strips = work, lowering, strips
-        self.extent = to_integer(work.along.extent, lowering.symbols)
-        # What threads walk: all of a column, or a segment.
-        self.walked = self.extent if work.segments is None else integer(work.segments.length)
-        self.longest = bounds(self.walked, lowering.ranges)[1]
         self.columns_inside: tuple[Comparison, ...] = ()
-        self.start = self._start()
+        self.steps = steps_of(work, lowering, strips.step)
         self.indices = self._indices()
         self.registers = Registers(work, lowering, strips.width, strips.vectors, None)
-        self.elements = Elements(work, lowering, self.registers, max(self.longest, 1))
+        self.elements = Elements(work, lowering, self.registers, max(self.steps.longest, 1))
         self.registers.begin_at(self.first)
-        self.running = {n.running.name: self._values(n) for n in self.elements.names}
+        names = self.elements.names
+        self.running = tuple(self._values(n.running) for n in names)
+        self.so_far = tuple(self._values(n.so_far) for n in names)
+        self.own = tuple(self._values(n.own) for n in names)
+        self.shared: dict[str, Array] = {}
 
     @property
     def width(self) -> int:
@@ -141,38 +142,27 @@ class ColumnScan:
 
     # Running values, one for each column of the thread
 
-    def _values(self, names: Names) -> tuple[Local, Local, Local]:
-        """The running value, what all steps before combine to, and what the thread's own elements do."""
+    def _values(self, local: Local) -> Local:
         if self.strips.width == 1:
-            return names.running, names.so_far, names.own
-        dtype, width = names.scan.dtype, self.strips.width
+            return local
+        return Vector(local.name, local.dtype, local.dtype, self.strips.width)
 
-        def vector(local: Local) -> Vector:
-            return Vector(local.name, dtype, dtype, width)
-
-        return vector(names.running), vector(names.so_far), vector(names.own)
-
-    def _columns(self, which: int) -> list[Local]:
+    def _present(self, values: tuple[Local, ...]) -> list[Local]:
         """The value of each scan in the present column."""
-        found = [values[which] for values in self.running.values()]
-        return [v.component(self.registers.number.symbol) if isinstance(v, Vector) else v for v in found]
+        number = self.registers.number.symbol
+        return [value.component(number) if isinstance(value, Vector) else value for value in values]
 
-    def _start_at_nothing(self, which: int) -> tuple[Node, ...]:
+    def _start_at_nothing(self, values: tuple[Local, ...]) -> tuple[Node, ...]:
         nodes: list[Node] = []
         inner: list[Node] = []
-        for names, values, present in zip(
-            self.elements.names, self.running.values(), self._columns(which), strict=True
-        ):
+        for names, value, present in zip(self.elements.names, values, self._present(values), strict=True):
             nothing = identity(names.scan.kind, names.scan.dtype)
-            if not isinstance(values[which], Vector) or names.scan.kind == "sum":
-                nodes.append(Let(values[which], nothing, mutable=True))
+            if not isinstance(value, Vector) or names.scan.kind == "sum":
+                nodes.append(Let(value, nothing, mutable=True))
             else:
-                nodes.append(Let(values[which], None, mutable=True))
+                nodes.append(Let(value, None, mutable=True))
                 inner.append(Assign(present, nothing))
-        return (*nodes, *self._each_column(inner))
-
-    def _each_column(self, nodes: Sequence[Node]) -> tuple[Node, ...]:
-        return self.registers.each_element(nodes)
+        return (*nodes, *self.registers.each_element(inner))
 
     # The walk
 
@@ -180,117 +170,87 @@ class ColumnScan:
         lowering, elements, strips = self.lowering, self.elements, self.strips
         lowering.prepare(tuple(s.value for s in self.work.request.group.statements))
         top = Scope()
-        low = bounds(self.extent, lowering.ranges)[0]
-        body = Scope(top, certain=low >= 1)
-        start = self.start
-        own, inside = self._position(start)
-        lowering.symbols[self.work.along.name] = own.index.symbol
+        body = Scope(top, certain=bounds(self.steps.extent, lowering.ranges)[0] >= 1)
+        strip = thread("y", strips.strips, lowering)
+        ahead = self.steps.start + strip * strips.vectors + self.registers.place
+        place, inside = self.steps.place(self.work.along.name, ahead)
+        lowering.symbols[self.work.along.name] = place.index.symbol
         inside = Guard((*self.columns_inside, *inside.terms))
-        load = elements.each_vector(own, self.registers.load(inside))
+        load = (
+            *self.registers.declare(inside, zeroed=False),
+            *elements.each_vector(place, self.registers.load(inside)),
+        )
         if strips.vectors == 1:
-            load = (own, *load)
-        self.shared = {n.shared: self._group_results(n) for n in elements.names} if strips.strips > 1 else {}
-        across = self._across(body, own, inside, start) if strips.strips > 1 else ()
+            load = (place, *load)
+        across: tuple[Node, ...] = ()
+        if strips.strips > 1:
+            self.shared = {n.shared: self._group_results(n) for n in elements.names}
+            across = self._across(body, place, inside)
         slot = Scope(body, frozenset((self.work.along.name,)), certain=not inside.terms)
-        stored = elements.store_results(slot, self._columns(0), Guard(()))
-        result = elements.each_vector(own, guarded(inside, (*slot.nodes, *stored)))
+        stored = elements.store_results(slot, self._present(self.running), Guard(()))
+        result = elements.each_vector(place, guarded(inside, (*slot.nodes, *stored)))
         if strips.strips > 1:
             result = (Comment("The running values, element by element."), *result)
-        carried = self._start_at_nothing(1 if strips.strips > 1 else 0)
-        registers = self.registers.declare(inside, zeroed=False)
-        walk: tuple[Node, ...] = (*body.nodes, *registers, *load, *across, *result)
-        if self.longest > strips.step:
-            index = Index(str(start), start, lowering.ranges[start])
-            walk = (For(Loop(index, integer(0), self.walked, strips.step), walk),)
+        carried = self._start_at_nothing(self.so_far if strips.strips > 1 else self.running)
+        walk = self.steps.loop((*body.nodes, *load, *across, *result))
         return (
             ("indices", self.indices),
             ("shared", tuple(Declare(array) for array in self.shared.values())),
             ("rows", (*top.nodes, *carried, *walk)),
         )
 
-    def _start(self) -> Integer:
-        if self.longest <= self.strips.step:
-            return integer(0)
-        lowering, step = self.lowering, self.strips.step
-        whole_steps = divides(step, self.walked, self.work.request.context)
-        last = self.longest - (step if whole_steps else 1)
-        # The step beyond the last element must not overflow the loop's index.
-        most = last if last + step <= INT32_MAX else last + step
-        index = Index(lowering.names.allocate("start"), integer(0), (0, most))
-        lowering.ranges[index.symbol] = index.range
-        return index.symbol
-
-    def _position(self, start: Integer) -> tuple[Define, Guard]:
-        """The thread's present element of each column, and when there is one."""
-        ahead = start + thread("y", self.strips.strips, self.lowering) * self.strips.vectors + self.registers.place
-        name = self.work.along.name
-        begin, end = segment_ends(self.work, self.extent, self.lowering)
-        if self.work.walk.reverse:
-            own = define(name, end - 1 - ahead, self.lowering)
-            guard = Guard((Comparison(own.index.symbol, ">=", begin),))
-        else:
-            own = define(name, begin + ahead, self.lowering)
-            guard = Guard((Comparison(own.index.symbol, "<", self.extent),))
-        if ends_with_step(self.work, self.extent, self.strips.step, self.lowering):
-            guard = Guard(())
-        return own, self.lowering.needed(guard)
-
     def _group_results(self, names: Names) -> Array:
         """A place in shared memory for what each group of strips combines to, in each of its columns."""
         strips = self.strips
-        sizes = [strips.width, strips.groups, strips.threads]
-        if self.longest > strips.step:
-            sizes.insert(0, 2)
-        if strips.width == 1:
-            sizes.remove(1)
+        buffers = [] if self.steps.is_one else [2]
+        columns = [] if strips.width == 1 else [strips.width]
+        sizes = [*buffers, *columns, strips.groups, strips.threads]
         shape = tuple(map(integer, sizes))
         strides = tuple(integer(math.prod(sizes[n + 1 :])) for n in range(len(sizes)))
         return Array("", names.shared, names.scan.dtype, shape, strides, "shared", flat=False)
 
-    def _result_of(self, names: Names, group: Integer, kind: str, start: Integer) -> Access:
+    def _result_of(self, names: Names, group: Integer, kind: str) -> Access:
         """The present column of a group of strips."""
-        strips = self.strips
-        buffer = () if self.longest <= strips.step else (Mod(FloorDiv(start, integer(strips.step)), integer(2)),)
-        column = () if strips.width == 1 else (self.registers.number.symbol,)
-        place = (*buffer, *column, group, thread("x", strips.threads, self.lowering))
+        column = () if self.strips.width == 1 else (self.registers.number.symbol,)
+        place = (*self.steps.buffer, *column, group, thread("x", self.strips.threads, self.lowering))
         return Access(self.shared[names.shared], place, kind)
 
-    def _across(self, body: Scope, own: Define, inside: Guard, start: Integer) -> tuple[Node, ...]:
+    def _across(self, body: Scope, place: Define, inside: Guard) -> tuple[Node, ...]:
         """What the strips in front combine to, and the carry of the step."""
-        strips, elements = self.strips, self.elements
+        strips, elements, registers = self.strips, self.elements, self.registers
         slot = Scope(body, frozenset((self.work.along.name,)), certain=not inside.terms)
-        partial = elements.combine(slot, self._columns(2), Guard(()))
+        partial = elements.combine(slot, self._present(self.own), Guard(()))
         other = Index(self.lowering.names.allocate("group"), integer(0), (0, strips.groups - 1))
         self.lowering.ranges[other.symbol] = other.range
         group = FloorDiv(thread("y", strips.strips, self.lowering), integer(strips.in_a_warp))
         reached = If(
             Guard((Comparison(other.symbol, "==", group),)),
-            tuple(Assign(values[0], values[1]) for values in self.running.values()),
+            tuple(Assign(value, so_far) for value, so_far in zip(self.running, self.so_far, strict=True)),
         )
         take = [
-            Assign(value, joined(n, value, Element.of(self._result_of(n, other.symbol, "load", start))))
-            for n, value in zip(elements.names, self._columns(1), strict=True)
+            Assign(value, joined(n, value, Element.of(self._result_of(n, other.symbol, "load"))))
+            for n, value in zip(elements.names, self._present(self.so_far), strict=True)
         ]
         join = [
             Assign(value, joined(n, value, own))
-            for n, value, own in zip(elements.names, self._columns(0), self._columns(2), strict=True)
+            for n, value, own in zip(elements.names, self._present(self.running), self._present(self.own), strict=True)
         ]
         return (
             Comment("What each strip combines to, and what the strips in front of it do."),
-            *self._start_at_nothing(2),
-            *elements.each_vector(own, guarded(inside, (*slot.nodes, *partial))),
-            *self._each_column(tuple(self._tell_groups(group, start))),
+            *self._start_at_nothing(self.own),
+            *elements.each_vector(place, guarded(inside, (*slot.nodes, *partial))),
+            *registers.each_element(tuple(self._tell_groups(group))),
             Barrier(),
-            *(Let(values[0], None, mutable=True) for values in self.running.values()),
-            For(Loop(other, integer(0), integer(strips.groups), unroll=True), (reached, *self._each_column(take))),
-            *(self._each_column(join) if strips.in_a_warp > 1 else ()),
+            *(Let(value, None, mutable=True) for value in self.running),
+            For(Loop(other, integer(0), integer(strips.groups), unroll=True), (reached, *registers.each_element(take))),
+            *(registers.each_element(join) if strips.in_a_warp > 1 else ()),
         )
 
-    def _tell_groups(self, group: Integer, start: Integer) -> Iterator[Node]:
+    def _tell_groups(self, group: Integer) -> Iterator[Node]:
         """Strips of a warp combine by shuffles; the last one tells the other groups. Afterwards a strip's own value is
         what those before it in the warp combine to."""
-        strips, names, own = self.strips, self.elements.names, self._columns(2)
-        results = [self._result_of(n, group, "store", start) for n in names]
+        strips, names, own = self.strips, self.elements.names, self._present(self.own)
+        results = [self._result_of(n, group, "store") for n in names]
         if strips.in_a_warp == 1:
             yield from (Store(result, value) for result, value in zip(results, own, strict=True))
             return

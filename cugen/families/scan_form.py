@@ -7,13 +7,11 @@ from dataclasses import dataclass
 
 from cugen.families.base import Refusal, Request
 from cugen.families.elementwise import loaded_reads
-from cugen.families.grid import divides, fastest_first
+from cugen.families.grid import fastest_first
 from cugen.families.scan_segments import Segments, count_of, without_segments
 from cugen.families.scans import Walk, recognise
 from cugen.families.vectors import Width, divisor, is_contiguous, widest
-from cugen.plan.lowering import Lowering
 from cugen.plan.subscripts import to_integer
-from cugen.plan.symbols import Integer, Minimum, bounds, integer
 from cugen.spec import expressions as spec
 from cugen.spec.expressions import Const, Expr, IndexValue, Read, Reduce, Scan, free_indices, walk
 from cugen.spec.model import Statement
@@ -101,23 +99,6 @@ def find_work(request: Request) -> Work | Refusal:
     if segments is not None:
         rest = (spec.Index(segments.index, count_of(walked.index.extent, segments.length)), *rest)
     return Work(walked, fast, rest, moving, most, segments, bool(elsewhere))
-
-
-def segment_ends(work: Work, extent: Integer, lowering: Lowering) -> tuple[Integer, Integer]:
-    """The first element of what is walked, and the one behind the last: of the present segment, or of all."""
-    if work.segments is None:
-        return integer(0), extent
-    begin = lowering.symbols[work.segments.index] * work.segments.length
-    end = begin + work.segments.length
-    return begin, end if divides(work.segments.length, extent, work.request.context) else Minimum(end, extent)
-
-
-def ends_with_step(work: Work, extent: Integer, step: int, lowering: Lowering) -> bool:
-    """Whether what is walked surely is whole steps, and at least one where no loop asks."""
-    context = work.request.context
-    if work.segments is not None:
-        return work.segments.length % step == 0 and divides(work.segments.length, extent, context)
-    return bounds(extent, lowering.ranges)[1] > step and divides(step, extent, context)
 
 
 def _is_stored(request: Request, statement: Statement) -> bool:

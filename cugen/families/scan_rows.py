@@ -9,8 +9,9 @@ from cugen.families.blocks import Blocks, define, lay_blocks, limit, thread
 from cugen.families.grid import divides
 from cugen.families.prefix import WARP, Names, above, joined, scan_lanes, warp_results, whole
 from cugen.families.scan_elements import Elements
-from cugen.families.scan_form import Work, ends_with_step, segment_ends
+from cugen.families.scan_form import Work
 from cugen.families.scan_registers import Registers
+from cugen.families.scan_steps import steps_of
 from cugen.plan.ir import (
     Access,
     Array,
@@ -34,7 +35,7 @@ from cugen.plan.lowering import Lowering
 from cugen.plan.reductions import identity
 from cugen.plan.scopes import Scope
 from cugen.plan.subscripts import to_integer
-from cugen.plan.symbols import INT32_MAX, FloorDiv, Integer, Minimum, Mod, bounds, ceil_div, integer
+from cugen.plan.symbols import FloorDiv, Integer, Minimum, Mod, bounds, ceil_div, integer
 from cugen.spec.expressions import Expr, Local
 
 Parts = tuple[tuple[str, tuple[Node, ...]], ...]
@@ -69,18 +70,14 @@ class RowScan:
 
     def __init__(self, work: Work, lowering: Lowering, team: Team) -> None:
         self.work, self.lowering, self.team = work, lowering, team
-        self.extent = to_integer(work.along.extent, lowering.symbols)
-        # What a team walks: all of a row, or a segment.
-        self.walked = self.extent if work.segments is None else integer(work.segments.length)
-        self.longest = bounds(self.walked, lowering.ranges)[1]
-        self.is_one_step = self.longest <= team.step
         self.blocks = self._blocks()
         self.rows_inside: tuple[Comparison, ...] = ()
-        self.start = self._start()
+        self.steps = steps_of(work, lowering, team.step)
         self.indices = self._indices()
-        padded = -(-self.longest // team.step) * team.step
-        is_whole = divides(team.width, self.extent, work.request.context)
-        self.registers = Registers(work, lowering, team.width, team.vectors, None if is_whole else self.extent)
+        extent = self.steps.extent
+        end = None if divides(team.width, extent, work.request.context) else extent
+        self.registers = Registers(work, lowering, team.width, team.vectors, end)
+        padded = -(-self.steps.longest // team.step) * team.step
         self.elements = Elements(work, lowering, self.registers, padded)
 
     def _blocks(self) -> Blocks:
@@ -136,49 +133,35 @@ class RowScan:
             nodes.append(warp)
         return tuple(nodes)
 
-    @property
-    def padded(self) -> Integer:
-        """The extent, rounded up to whole vectors."""
-        return self.extent if self.registers.end is None else ceil_div(self.extent, self.team.width) * self.team.width
-
     # The walk
 
     def parts(self) -> Parts:
-        lowering, names = self.lowering, self.elements.names
+        lowering, names, registers = self.lowering, self.elements.names, self.registers
         lowering.prepare(tuple(s.value for s in self.work.request.group.statements))
         top = Scope()
-        low = bounds(self.extent, lowering.ranges)[0]
-        body = Scope(top, certain=low >= 1)
-        start = self.start
+        body = Scope(top, certain=bounds(self.steps.extent, lowering.ranges)[0] >= 1)
         shared: dict[str, Array] = {}
         if self.warp is not None:
-            buffers = 1 if self.is_one_step else 2
+            buffers = 1 if self.steps.is_one else 2
             shared = {n.shared: warp_results(n, self.team.warps, buffers) for n in names}
-        loads_ahead = self.team.ahead and not self.is_one_step and self.team.vectors > 1
-        first, inside = self._position(start)
-        before, load = self._load_ahead() if loads_ahead else ((), ())
-        self.registers.begin_at(first.index.symbol)
-        if not loads_ahead:
-            load = self.elements.each_vector(first, self.registers.load(inside))
+        first, inside = self._place("", self.steps.start)
+        if self.team.ahead and not self.steps.is_one and self.team.vectors > 1:
+            before, load = self._load_ahead()
+            registers.begin_at(first.index.symbol)
+        else:
+            registers.begin_at(first.index.symbol)
+            before = registers.declare(inside, zeroed=bool(inside.terms) or registers.end is not None)
+            load = self.elements.each_vector(first, registers.load(inside))
         if self.team.vectors == 1:
             load = (first, *load)
         partial = self._partial(body, first, inside)
-        across = self._across(shared, start)
+        across = self._across(shared)
         result = self._result(body, first, inside)
-        zeroed = bool(inside.terms) or self.registers.end is not None
-        registers = () if loads_ahead else self.registers.declare(inside, zeroed=zeroed)
-        walk: tuple[Node, ...] = (*body.nodes, *load, *partial, *across, *result)
-        carried = tuple(self._carried())
-        if self.is_one_step:
-            walk = (*registers, *carried, *walk)
-        else:
-            index = Index(str(start), start, lowering.ranges[start])
-            loop = Loop(index, integer(0), self.walked, self.team.step)
-            walk = (*before, *registers, *carried, For(loop, walk))
+        walk = self.steps.loop((*body.nodes, *load, *partial, *across, *result))
         return (
             ("indices", self.indices),
             ("shared", tuple(Declare(array) for array in shared.values())),
-            ("rows", (*top.nodes, *walk)),
+            ("rows", (*top.nodes, *before, *self._carried(), *walk)),
         )
 
     def _load_ahead(self) -> tuple[tuple[Node, ...], tuple[Node, ...]]:
@@ -187,44 +170,22 @@ class RowScan:
         ahead = self.registers.ahead()
         declared = (*self.registers.declare(Guard(()), zeroed=False), *ahead.declare(Guard(()), zeroed=True))
         loads = []
-        for name, start in (("initial_", integer(0)), ("next_", self.start + self.team.step)):
-            first, inside = self._position(start, name, certain=False)
+        for prefix, start in (("initial_", integer(0)), ("next_", self.steps.start + self.team.step)):
+            first, inside = self._place(prefix, start, certain=False)
             ahead.begin_at(first.index.symbol)
             loads.append(self.elements.each_vector(first, ahead.load(inside)))
         here, following = loads
         take = self.elements.each_vector(None, self.registers.take(ahead))
         return (*declared, *here), (*take, *following)
 
-    def _start(self) -> Integer:
-        """Where a step begins, counted in the direction of the scan."""
-        if self.is_one_step:
-            return integer(0)
-        lowering, step = self.lowering, self.team.step
-        whole_steps = divides(step, self.walked, self.work.request.context)
-        last = self.longest - (step if whole_steps else 1)
-        # The step beyond the last element must not overflow the loop's index.
-        most = last if last + step <= INT32_MAX else last + step
-        index = Index(lowering.names.allocate("start"), integer(0), (0, most))
-        lowering.ranges[index.symbol] = index.range
-        return index.symbol
-
-    def _position(self, start: Integer, prefix: str = "", *, certain: bool = True) -> tuple[Define, Guard]:
-        """Where the thread's present vector begins, and when it is inside; `certain` where there is such a step."""
-        team, lowering = self.team, self.lowering
+    def _place(self, prefix: str, start: Integer, *, certain: bool = True) -> tuple[Define, Guard]:
+        """Where the thread's present vector begins in the step from `start`, and when it is inside."""
+        team = self.team
         ahead = start + self.lane.symbol * team.width + self.registers.place * (team.lanes * team.width)
         if self.warp is not None:
             ahead += self.warp.symbol * (team.vectors * team.lanes * team.width)
-        name = prefix + (self.work.along.name if team.width == 1 else "first")
-        begin, end = segment_ends(self.work, self.padded, lowering)
-        if self.work.walk.reverse:
-            first = define(name, end - team.width - ahead, lowering)
-            guard = Guard((Comparison(first.index.symbol, ">=", begin),))
-        else:
-            first = define(name, begin + ahead, lowering)
-            guard = Guard((Comparison(first.index.symbol, "<", self.extent),))
-        if certain and ends_with_step(self.work, self.extent, team.step, lowering):
-            guard = Guard(())
-        return first, lowering.needed(guard)
+        name = self.work.along.name if team.width == 1 else "first"
+        return self.steps.place(f"{prefix}{name}", ahead, team.width, certain=certain)
 
     def _carried(self) -> Iterator[Node]:
         """What all steps before combine to."""
@@ -232,7 +193,7 @@ class RowScan:
             nothing = identity(names.scan.kind, names.scan.dtype)
             if self.warp is None:
                 yield Let(names.warp, nothing, mutable=True)
-            elif not self.is_one_step:
+            elif not self.steps.is_one:
                 yield Let(names.so_far, nothing, mutable=True)
 
     def _partial(self, body: Scope, first: Define, inside: Guard) -> tuple[Node, ...]:
@@ -273,15 +234,14 @@ class RowScan:
             return Element.of(Access(self._before(names), (self.registers.place,), "load"))
         return Local(names.before, names.scan.dtype)
 
-    def _across(self, shared: dict[str, Array], start: Integer) -> tuple[Node, ...]:
+    def _across(self, shared: dict[str, Array]) -> tuple[Node, ...]:
         """What the warps in front combine to, and the carry of the step."""
         if self.warp is None:
             return ()
-        buffer = () if self.is_one_step else (Mod(FloorDiv(start, integer(self.team.step)), integer(2)),)
-        names, warps = self.elements.names, self.team.warps
+        names, warps, buffer = self.elements.names, self.team.warps, self.steps.buffer
         mine = tuple(Store(Access(shared[n.shared], (*buffer, self.warp.symbol), "store"), n.warp) for n in names)
         before = tuple(Let(n.in_front, identity(n.scan.kind, n.scan.dtype), mutable=True) for n in names)
-        if self.is_one_step:
+        if self.steps.is_one:
             before += tuple(Let(n.so_far, identity(n.scan.kind, n.scan.dtype), mutable=True) for n in names)
         other = Index(self.lowering.names.allocate("w"), integer(0), (0, warps - 1))
         self.lowering.ranges[other.symbol] = other.range

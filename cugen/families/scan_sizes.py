@@ -83,7 +83,7 @@ def team_of(work: Work) -> Team:
         threads, vectors = _power_of_two(slots), 1
     elif slots <= _WARP * 2 * narrow:
         threads, vectors = _WARP, min(-(-slots // _WARP), 4)
-    elif slots <= _FEW_STEPS * narrow and not is_few and work.segments is None:
+    elif (slots <= _FEW_STEPS * narrow or _may_be_short(work)) and not is_few and work.segments is None:
         vectors = min(2 * narrow, 8)
         threads = min(_power_of_two(-(-slots // vectors)), _BLOCK // 2)
     else:
@@ -139,6 +139,12 @@ def others(work: Work) -> int:
 def most(request: Request, index: spec.Index) -> int:
     """The largest extent that the index may have."""
     return bounds(to_integer(index.extent, request.context.symbols), dict(request.context.ranges))[1]
+
+
+def _may_be_short(work: Work) -> bool:
+    """Whether rows get their length at run time, perhaps a small one."""
+    context = work.request.context
+    return context.static(to_integer(work.along.extent, context.symbols)) is None
 
 
 def _widest_element(work: Work) -> int:
