@@ -16,29 +16,35 @@ from cugen.families.reduce_terms import (
     Neighbours,
     Terms,
     kept_reads,
+    main_read,
     named_stop,
     needs_place,
+    offset,
     ranged,
     results_of,
     side_by_side,
     take,
     take_neighbours,
+    together,
     wide_reads,
     widest,
     with_starts,
 )
 from cugen.families.reduction import Reduction, Stage
 from cugen.families.statements import lower_statements
-from cugen.families.vectors import Width, divisor
+from cugen.families.vectors import WIDEST, Width, divisor
 from cugen.plan.ir import Comment, Comparison, For, Guard, If, Index, Loop, Node, ReturnUnless, Vector
 from cugen.plan.lowering import Lowering
 from cugen.plan.reductions import ACCUMULATORS
 from cugen.plan.scopes import Scope
-from cugen.plan.symbols import INT32_MAX, FloorDiv, Integer, Maximum, bounds, ceil_div, integer
+from cugen.plan.symbols import INT32_MAX, FloorDiv, Integer, Maximum, Minimum, Mod, bounds, ceil_div, integer
 from cugen.spec import expressions as spec
-from cugen.spec.expressions import Expr, Local, Read, Reduce
+from cugen.spec.expressions import Expr, Local, Read, Reduce, walk
 
 Parts = tuple[tuple[str, tuple[Node, ...]], ...]
+
+
+_LONG_ENOUGH = 256  # elements of a row, for what is before and after its vectors to be few
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,11 +69,21 @@ class Built:
 
 
 def row_width(found: Reduction, stage: Stage) -> Width:
-    """How many neighbours of a row one access may move."""
+    """How many neighbours of a row one access may move; the first of them may lie amid the row where otherwise each
+    access would move less than four bytes."""
     along = stage.fastest.name
-    widths = [widest(found, read, along) for read in wide_reads(found, stage, along)]
-    narrow = Width(1, f"neighbours along {along} are no neighbours in memory")
-    return min(widths, key=lambda width: width.count) if widths else narrow
+    reads = wide_reads(found, stage, along)
+    if not reads:
+        return Width(1, f"neighbours along {along} are no neighbours in memory")
+    width = min((widest(found, read, along) for read in reads), key=lambda width: width.count)
+    main = main_read(found, stage)
+    array = found.arrays[main.array]
+    if any(isinstance(node, Read) for sub in main.subscripts for node in walk(sub)):
+        return width
+    if width.count * array.dtype.bytes >= 4 or array.space == "readonly" or found.most(stage.fastest) < _LONG_ENOUGH:
+        return width
+    most = WIDEST // array.dtype.bytes
+    return Width(most, f"a row of {array.name} may begin amid {most} elements: the first few are loaded one by one")
 
 
 def build_rows(found: Reduction, lowering: Lowering, shape: RowShape) -> Built:
@@ -190,38 +206,44 @@ class _Rows:
         return Loop(own, first, stop, step, unroll_by=min(self.shape.unroll, rounds) if rounds > 1 else 0)
 
     def _along(self, stage: Stage, runs: tuple[Running, ...], dropped: tuple[Expr, ...], scope: Scope) -> None:
-        """The loops along the row: over vectors, then over the elements that fill none."""
+        """The loops along the row: over vectors, and before and after them over the elements that fill none."""
         found, lowering, width = self.found, self.lowering, self.shape.width
-        context, index = self.request.context, stage.fastest
+        index = stage.fastest
         terms = ranged(found, stage, runs, index, lowering)
-        is_whole = divisor(terms.stop.xreplace(self.starts), context) % width == 0
-        terms = named_stop(found, terms, lowering, scope)
-        wide = wide_reads(found, stage, index.name) if width > 1 else ()
-        dropped += terms.upper
+        dropped += (*terms.upper, *terms.lower)
+        wide = together(found, stage, width) if width > 1 else ()
         if not wide:
-            self._elements(terms, terms.start, (*dropped, *terms.lower), scope)
+            self._elements(named_stop(found, terms, lowering, scope), terms.start, dropped, scope)
             return
+        # In bytes from an aligned address, the first element stands as far as the row begins, and the range in it.
+        place = offset(found, wide[0], lowering.symbols, index.name) + terms.start
+        is_aligned = self._is_multiple(place)
+        is_whole = is_aligned and self._is_multiple(terms.stop - terms.start)
+        terms = named_stop(found, terms, lowering, scope)
         start = terms.start
-        if divisor(start, context) % width:
-            # The first vector may begin before the range does: what is before is left out.
-            start = FloorDiv(start, integer(width)) * width
-        else:
-            dropped += terms.lower
+        if not is_aligned:
+            ahead = Mod(width - Mod(place, integer(width)), integer(width))
+            start = lowering.define("first", terms.start + ahead, scope)
+            self._elements(replace(terms, stop=Minimum(start, terms.stop)), terms.start, dropped, scope, wish="head")
         stop = terms.stop if is_whole else terms.stop - (width - 1)
         first, step = start + self.x * width, self.shape.threads * width
-        placed = needs_place(stage, index.name, wide, dropped)
-        wish = f"first_{index.name}" if placed else ""
+        wish = f"first_{index.name}" if needs_place(stage, index.name, wide, dropped) else ""
         own = loop_index(found, lowering, index, first, terms.stop, step, wish)
         inner = Scope(scope, frozenset((index.name,)), certain=False)
-        neighbours = Neighbours(index.name, width, wide, self.vectors)
-        take_neighbours(terms, neighbours, lowering, inner, dropped, lambda _, __: runs)
+        take_neighbours(
+            terms, Neighbours(index.name, width, wide, self.vectors), lowering, inner, dropped, lambda _, __: runs
+        )
         scope.nodes.append(For(self._loop(stage, own, first, stop, step), tuple(inner.nodes)))
         del lowering.symbols[index.name]
         if not is_whole:
-            rest = FloorDiv(terms.stop, integer(width)) * width
+            rest = start + FloorDiv(terms.stop - start, integer(width)) * width
             if bounds(terms.stop - start, lowering.ranges)[0] < 0:
                 rest = Maximum(rest, start)
             self._elements(terms, rest, dropped, scope, wish="tail")
+
+    def _is_multiple(self, expr: Integer) -> bool:
+        """Whether the width surely divides it."""
+        return divisor(expr.xreplace(self.starts).expand(), self.request.context) % self.shape.width == 0
 
     def _elements(
         self, terms: Terms, start: Integer, dropped: tuple[Expr, ...], scope: Scope, *, wish: str = ""

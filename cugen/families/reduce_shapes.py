@@ -7,9 +7,9 @@ import math
 from cugen.families.base import Tunable
 from cugen.families.reduce_columns import ColumnShape, column_width
 from cugen.families.reduce_rows import RowShape, row_width
-from cugen.families.reduce_terms import wide_reads
-from cugen.families.reduction import Reduction
-from cugen.spec.expressions import Index
+from cugen.families.reduce_terms import together, wide_reads
+from cugen.families.reduction import Reduction, Stage
+from cugen.spec.expressions import Index, Read
 
 WARP = 32
 _FEW_ROWS = 1024  # below, a block for each row leaves threads without work unless it is as large as it gets
@@ -159,11 +159,13 @@ def aligned(found: Reduction, shape: Shape) -> tuple[tuple[str, int], ...]:
     """The bytes by which arrays must be aligned for wide accesses."""
     if shape.width == 1:
         return ()
-    wide = {
-        read.array for stage in found.stages for read in wide_reads(found, stage, found.along or stage.fastest.name)
-    }
+    wide = {read.array for stage in found.stages for read in _loaded_wide(found, stage, shape.width)}
     arrays = found.request.context.spec.arrays
     return tuple((a.name, shape.width * a.dtype.bytes) for a in arrays if a.name in wide and not a.is_temporary)
+
+
+def _loaded_wide(found: Reduction, stage: Stage, width: int) -> tuple[Read, ...]:
+    return wide_reads(found, stage, found.along) if found.along else together(found, stage, width)
 
 
 def reasons(found: Reduction, shape: Shape) -> tuple[str, ...]:

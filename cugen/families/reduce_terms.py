@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TypeVar
 
@@ -14,9 +14,10 @@ from cugen.families.reduction import IN_MEMORY, Reduction, Stage, own_nodes
 from cugen.families.vectors import WIDEST, Width, divisor
 from cugen.plan.ir import Access, Component, Define, For, Index, Let, Load, Loop, Vector
 from cugen.plan.lowering import Lowering
+from cugen.plan.reads import lower_subscript
 from cugen.plan.reductions import accumulate, conjuncts, loop_bound
 from cugen.plan.scopes import Scope
-from cugen.plan.subscripts import NotAnInteger, to_integer
+from cugen.plan.subscripts import to_integer
 from cugen.plan.symbols import Integer, Maximum, Minimum, Range, integer, symbol
 from cugen.spec import expressions as spec
 from cugen.spec.expressions import Expr, IndexValue, Local, Op, Read, Reduce, Scan, free_indices, walk
@@ -46,6 +47,40 @@ def _stride(found: Reduction, read: Read, along: str) -> Integer | None:
     return steps[0] if len(steps) == 1 and array.space in IN_MEMORY else None
 
 
+def main_read(found: Reduction, stage: Stage) -> Read:
+    """The read that goes through most of memory, of those whose neighbours are loaded together."""
+    reads = wide_reads(found, stage, stage.fastest.name)
+    return max(reads, key=lambda read: (len(free_indices(read)), found.arrays[read.array].dtype.bytes))
+
+
+def together(found: Reduction, stage: Stage, width: int) -> tuple[Read, ...]:
+    """The reads that vectors of so many elements fill at the same places along the row, the main one first."""
+    along, main = stage.fastest.name, main_read(found, stage)
+    names = {name for read in stage.reads for name in free_indices(read)}
+    symbols = {**found.request.context.symbols, **{name: symbol(name) for name in names}}
+
+    def is_alike(read: Read) -> bool:
+        array = found.arrays[read.array]
+        if array.space == "readonly" or array.dtype.bytes * width > WIDEST:
+            return False
+        apart = offset(found, read, symbols, along) - offset(found, main, symbols, along)
+        return divisor(apart.expand(), found.request.context) % width == 0
+
+    others = [read for read in wide_reads(found, stage, along) if read != main and is_alike(read)]
+    return (main, *others)
+
+
+def offset(found: Reduction, read: Read, symbols: Mapping[str, Integer], along: str) -> Integer:
+    """The place in memory, in elements, of the row's first element; what other elements say has a name of its own."""
+    there = {**symbols, along: integer(0)}
+    array = found.arrays[read.array]
+    total: Integer = integer(0)
+    for dimension, (sub, stride) in enumerate(zip(read.subscripts, array.strides, strict=True)):
+        gathered = any(isinstance(node, Read) for node in walk(sub))
+        total += stride * (symbol(f"{array.name} {dimension}") if gathered else to_integer(sub, there))
+    return total
+
+
 def widest(found: Reduction, read: Read, along: str) -> Width:
     """The widest access to neighbours along an index, the first of them at a multiple of the width."""
     array, context = found.arrays[read.array], found.request.context
@@ -56,10 +91,10 @@ def widest(found: Reduction, read: Read, along: str) -> Width:
     names = {name for sub in read.subscripts for name in free_indices(sub)}
     symbols = {**context.symbols, **{name: symbol(name) for name in names}}
     for dimension, (sub, stride) in enumerate(zip(read.subscripts, array.strides, strict=True)):
-        try:
+        if any(isinstance(node, Read) for node in walk(sub)):
+            place: Integer = symbol("")
+        else:
             place = to_integer(sub, symbols) - (symbol(along) if along in free_indices(sub) else 0)
-        except NotAnInteger:
-            place = symbol("")
         count = math.gcd(divisor((stride * place).expand(), context), most)
         if count < width.count:
             sure = f"the offset of dimension {dimension} in {array.name} is surely a multiple of {count}, not of more"
@@ -256,7 +291,7 @@ def take_neighbours(
     inner = Scope(scope, frozenset((along,)))
     for read in neighbours.wide:
         vector = neighbours.vector(read, lowering)
-        subscripts = tuple(to_integer(sub, lowering.symbols) for sub in read.subscripts)
+        subscripts = tuple(lower_subscript(lowering, sub, scope) for sub in read.subscripts)
         scope.nodes.append(Load(vector, Access(lowering.arrays[read.array], subscripts, "load", width)))
     if needs_place(terms.stage, along, neighbours.wide, dropped):
         own = define(along, first + number.symbol, lowering)

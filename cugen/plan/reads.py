@@ -35,7 +35,7 @@ def name_reads(expressions: tuple[Expr, ...], arrays: Mapping[str, Array]) -> di
 def load_read(lowering: Lowering, read: Read, scope: Scope) -> Expr:
     """The local that holds the element, loaded in the outermost scope where that is safe."""
     home = scope.home(free_indices(read))
-    subscripts = tuple(_subscript(lowering, sub, home) for sub in read.subscripts)
+    subscripts = tuple(lower_subscript(lowering, sub, home) for sub in read.subscripts)
     array = lowering.arrays[read.array]
     subscripts, guard, otherwise = within(lowering, read, subscripts, array, home)
     wish = lowering.read_names.get(read, read.array.lower())
@@ -72,7 +72,7 @@ def within(
     return subscripts, None, None
 
 
-def _subscript(lowering: Lowering, expr: Expr, home: Scope) -> Integer:
+def lower_subscript(lowering: Lowering, expr: Expr, home: Scope) -> Integer:
     """A subscript as an integer expression; the elements that a gather reads become named loads first."""
     for node in walk(expr):
         if isinstance(node, Read):

@@ -40,10 +40,6 @@ def automatic(text: str) -> str:
     return text.replace("schedule: {family: reduce}", "")
 
 
-def flat(source: str) -> str:
-    return " ".join(source.split())
-
-
 # Which kernel
 
 
@@ -170,10 +166,17 @@ def test_a_condition_on_places_ends_the_loop(made):
     assert "if (j <= i)" not in source
 
 
-def test_a_condition_that_begins_amid_a_vector_is_tested_in_it(made):
+def test_a_range_that_begins_amid_a_vector_has_a_head(made):
     source = made(rows(64, 512, "sum(x[i, j], j, where=j >= i)", schedule=", threads: 32")).source
-    assert "first_j = threadIdx.x * 4 + 4 * (i / 4)" in flat(source) or "4 * (i / 4)" in source
-    assert "if (j >= i)" in source
+    assert "const int first = (4 - i % 4) % 4 + i;" in source
+    assert "for (int head = threadIdx.x + i; head < min(first, N);" in source
+    assert "if (j >= i)" not in source
+
+
+def test_rows_of_narrow_elements_that_begin_amid_a_vector_are_loaded_wide(made, planned):
+    text = rows(64, 1031, dtype="float16")
+    assert [a.width for a in ir.accesses(planned(text).body) if a.array.name == "x"] == [1, 8, 1]
+    assert "const int first = (8 - N * i % 8) % 8;" in made(text).source
 
 
 def test_conditions_on_places_are_tested_before_data_is_read(made):
@@ -371,6 +374,18 @@ def test_bodies_and_conditions(prove, value):
 def test_bodies_conditions_and_what_follows(prove, value):
     for n, schedule in ((139, ""), (140, ", threads: 8"), (140, ", threads: 64")):
         prove(rows(11, n, value, schedule=schedule))
+
+
+@pytest.mark.parametrize("n", [263, pytest.param(1031, marks=pytest.mark.slow)])
+def test_rows_that_begin_anywhere(prove, n):
+    prove(rows(11, n, dtype="float16", schedule=", threads: 8"), races=True)
+    prove(rows(11, n, "sum(x[i, j] * j, j, where=j >= i and j < i * 40)", "int8", "int64", ", threads: 8"))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("n", [0, 1, 7, 8, 9, 257, 1031])
+def test_narrow_rows_of_any_dynamic_length(prove, n):
+    prove(rows(DYNAMIC, DYNAMIC, dtype="float16"), {"M": 5, "N": n})
 
 
 @pytest.mark.slow
