@@ -18,12 +18,10 @@ from cugen.plan.grouping import Group
 from cugen.plan.ir import Kernel
 from cugen.plan.subscripts import to_integer
 from cugen.plan.symbols import bounds
-from cugen.spec import expressions as spec
 from cugen.spec.expressions import IndexValue
 
 _ROWS = Tunable("rows", (1, 2, 4, 8), "by window", "rows of neighbours that a thread computes")
 _TILE_BYTES = 48 * 1024
-_THREADS = (32, 8)
 _MOST_AGAIN = 2.5  # times that a tile may hold of the first statement's results what its block stores
 
 
@@ -108,6 +106,8 @@ def _window_refusals(request: Request, parts: Parts) -> Iterator[Refusal]:
     reaching = [a.index for a in parts.window.axes if a.index not in cascade.shape.threads and a.high > a.low]
     if reaching:
         yield Refusal(f"a tile of {temporary} has no planes along {reaching[0]}")
+    elif 2 * cascade.shape.idle >= cascade.shape.threads[along]:
+        yield Refusal(f"most of a row of the tile of {temporary} would be halo")
     elif cascade.tile_bytes > _TILE_BYTES:
         yield Refusal(f"the tile of {temporary} would take {cascade.tile_bytes} bytes of shared memory")
     elif cascade.again > _MOST_AGAIN and request.schedule.family is None and not _is_asked(request, temporary):
@@ -126,46 +126,51 @@ def _first_along(parts: Parts, along: str) -> str:
 
 
 def _choose(request: Request, parts: Parts) -> Cascade:
-    context = request.context
-    second, along = parts.second, _along(parts)
+    """The schedule's block, or 8 rows of 32 threads: wider where much of a row is halo, lower where the tile would be
+    too large or the output is."""
+    context, second, along = request.context, parts.second, _along(parts)
     windows, _ = find_windows(second, along)
     before, _ = find_windows(parts.first, _first_along(parts, along))
     order = output_order(second, windows)
-    statement = second.group.statements[0]
-    temporary = context.arrays[parts.window.array]
-    width = min(
-        WIDEST // temporary.dtype.bytes,
-        store_width(second, context.arrays[statement.target], statement.subscripts, along),
-    )
-    for window in before.values():
-        axis = window.axes[window.axis_along(_first_along(parts, along))]
-        loaded = load_width(second, context.arrays[window.array], window, axis.index or "")
-        width = min(
-            width, max(1, WIDEST // (context.arrays[window.array].dtype.bytes * axis.scale)) if loaded > 1 else 1
-        )
-    height = max((a.high - a.low for a in parts.window.axes if a.index != along), default=0)
-    rows = int(dict(request.schedule.tunables).get("rows", 4 if height <= 8 else 8)) if len(order) > 1 else 1
-    across, down = _THREADS if len(order) > 1 else (_THREADS[0] * _THREADS[1], 1)
-    if block := dict(request.schedule.block):
-        across = max(1, block.get(along, width * across) // width)
-        down = max(1, block.get(order[1].name, rows * down) // rows) if len(order) > 1 else 1
-    extents = [bounds(to_integer(index.extent, context.symbols), context.ranges)[1] for index in order]
-    while down > 1 and down * rows >= 2 * max(extents[1], 1):
-        down, rows = (down, rows // 2) if rows > 1 else (down // 2, rows)
-    while across > 32 and across * width >= 2 * max(extents[0], 1):
-        across //= 2
-    cascade = Cascade(parts.first, second, parts.window, before, windows, _shape(order, width, rows, across, down))
-    while cascade.tile_bytes > _TILE_BYTES and rows > 1 and "rows" not in dict(request.schedule.tunables):
+    width = _width(parts, before, along)
+    height = max((axis.high - axis.low for axis in parts.window.axes if axis.index != along), default=0)
+    tunables, block = dict(request.schedule.tunables), dict(request.schedule.block)
+    rows = int(tunables.get("rows", 4 if height <= 8 else 8)) if len(order) > 1 else 1
+    across, down = (32, 8) if len(order) > 1 else (256, 1)
+    axis = parts.window.axes[parts.window.axis_along(along)]
+    idle = -(axis.low // width) - (-axis.high // width)
+    while across < 4 * idle and across < 256:
+        across, down = across * 2, max(down // 2, 1)
+    if block:
+        across = max(1, block.get(along, 1) // width) + idle
+        down = max(1, block.get(order[1].name, 1) // rows) if len(order) > 1 else 1
+    last = bounds(to_integer(order[-1 if len(order) < 2 else 1].extent, context.symbols), context.ranges)[1]
+    while down > 1 and down * rows >= 2 * max(last, 1) and not block:
+        down, rows = (down, rows // 2) if rows > 1 and "rows" not in tunables else (down // 2, rows)
+
+    def of(rows: int) -> Cascade:
+        outputs, threads = {order[0].name: width}, {order[0].name: across}
+        if len(order) > 1:
+            outputs[order[1].name], threads[order[1].name] = rows, down
+        shape = Shape(order, outputs, threads, "", idle)
+        return Cascade(parts.first, second, parts.window, before, windows, shape)
+
+    while of(rows).tile_bytes > _TILE_BYTES and rows > 1 and "rows" not in tunables:
         rows //= 2
-        cascade = replace(cascade, shape=_shape(order, width, rows, across, down))
-    return cascade
+    return of(rows)
 
 
-def _shape(order: tuple[spec.Index, ...], width: int, rows: int, across: int, down: int) -> Shape:
-    outputs, threads = {order[0].name: width}, {order[0].name: across}
-    if len(order) > 1:
-        outputs[order[1].name], threads[order[1].name] = rows, down
-    return Shape(order, outputs, threads, "")
+def _width(parts: Parts, before: dict[str, Window], along: str) -> int:
+    """The neighbours that one access stores, to the tile as to the output, and whose windows wide accesses load."""
+    arrays = parts.second.context.arrays
+    statement = parts.second.group.statements[0]
+    stored = store_width(parts.second, arrays[statement.target], statement.subscripts, along)
+    widths = [WIDEST // arrays[parts.window.array].dtype.bytes, stored]
+    for window in before.values():
+        axis, array = window.axes[window.axis_along(_first_along(parts, along))], arrays[window.array]
+        is_wide = load_width(parts.first, array, window, axis.index or "") > 1
+        widths.append(max(1, WIDEST // (array.dtype.bytes * axis.scale)) if is_wide else 1)
+    return min(widths)
 
 
 def build(request: Request) -> Kernel:

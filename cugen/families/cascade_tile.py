@@ -31,7 +31,7 @@ from cugen.plan.names import Names
 from cugen.plan.reads import within
 from cugen.plan.scopes import Scope
 from cugen.plan.subscripts import to_integer
-from cugen.plan.symbols import FloorDiv, Integer, Mod, integer
+from cugen.plan.symbols import Integer, integer
 from cugen.spec.expressions import Boundary, IndexValue, Read
 
 
@@ -58,16 +58,13 @@ class Cascade:
         found = []
         for axis in self.window.axes:
             size = self.shape.width if axis.index == self.shape.along else 1
-            found.append(-(-(axis.high - self.first_of(axis) + self.per_block(axis.index)) // size) * size)
+            found.append(-(-(axis.high - self.first_of(axis) + self.shape.per_block(axis.index or "")) // size) * size)
         return tuple(found)
 
     def first_of(self, axis: Axis) -> int:
         """The tile's first cell, from the block's first output."""
         size = self.shape.width if axis.index == self.shape.along else 1
         return axis.low // size * size
-
-    def per_block(self, index: str | None) -> int:
-        return self.shape.outputs.get(index or "", 1) * self.shape.threads.get(index or "", 1)
 
     @property
     def kept(self) -> tuple[int, ...]:
@@ -86,7 +83,7 @@ class Cascade:
         """How many cells a block fills for each of its outputs."""
         ratio = 1.0
         for axis, count in zip(self.window.axes, self.counts, strict=True):
-            ratio *= count / self.per_block(axis.index)
+            ratio *= count / self.shape.per_block(axis.index or "")
         return ratio
 
 
@@ -121,7 +118,7 @@ class Tile:
         self.begin: list[Integer] = []
         nodes: list[Node] = []
         for dimension, axis in enumerate(self.cascade.window.axes):
-            place = places[axis.index or ""] * self.cascade.per_block(axis.index) + self.cascade.first_of(axis)
+            place = places[axis.index or ""] * self.shape.per_block(axis.index or "") + self.cascade.first_of(axis)
             wish = f"{axis.index}_tile" if dimension in self.cascade.kept else f"{axis.index}_block"
             node = define(wish, place, self.around)
             self.begin.append(node.index.symbol)
@@ -129,50 +126,25 @@ class Tile:
         return tuple(nodes)
 
     def fill(self) -> tuple[Node, ...]:
-        """Every cell: the block's threads take as many rows and vectors as they are, then the next."""
+        """Every cell, a vector of each row for a thread: the block's threads take the first rows, then the next."""
         around, counts, along = self.around, self.cascade.counts, self.cascade.along
-        self.lowering = WindowLowering(
-            Names(around.names),
-            around.arrays,
-            dict(around.symbols),
-            dict(around.ranges),
-            dict(around.limits),
-            around.unroll,
-        )
-        across = self.shape.threads[self.shape.along]
         rows = next((d for d in self.cascade.kept if d != along), None)
+        step = self.shape.threads[self.shape.order[1].name] * self.together if rows is not None else 1
+        is_loop = rows is not None and counts[rows] > step
+        # The names of a loop's body end with it.
+        names = Names(around.names) if is_loop else around.names
+        symbols, ranges, limits = dict(around.symbols), dict(around.ranges), dict(around.limits)
+        self.lowering = WindowLowering(names, around.arrays, symbols, ranges, limits, around.unroll)
         # The dimension of the rows that a thread computes at once, and their number.
         self.several = None if rows is None or self.together == 1 else (rows, self._counter("r", self.together))
-        if counts[along] > across * self.width:
-            return self._item_by_item(rows)
-        cell = {along: thread("x", across, self.lowering) * self.width}
+        cell = {along: thread("x", self.shape.threads[self.shape.along], self.lowering) * self.width}
         if rows is None:
             return self._neighbours(cell)
-        step = self.shape.threads[self.shape.order[1].name] * self.together
         cell[rows] = thread("y", step // self.together, self.lowering) * self.together
-        if counts[rows] <= step:
+        if not is_loop:
             return self._neighbours(cell)
         loop = Loop(self._counter("row", counts[rows], cell[rows]), cell[rows], integer(counts[rows]), step)
         return (For(loop, self._neighbours({**cell, rows: loop.index.symbol})),)
-
-    def _item_by_item(self, rows: int | None) -> tuple[Node, ...]:
-        """The tile is wider than a row of threads: they take its cells in the order of memory."""
-        along, counts = self.cascade.along, self.cascade.counts
-        across, columns = self.shape.threads[self.shape.along], counts[along] // self.width
-        place: Integer = thread("x", across, self.lowering)
-        threads, groups = across, 1
-        if rows is not None:
-            down = self.shape.threads[self.shape.order[1].name]
-            place, threads = place + thread("y", down, self.lowering) * across, across * down
-            groups = counts[rows] // self.together
-        item = self._counter("item", columns * groups, place)
-        loop = Loop(item, place, integer(columns * groups), threads)
-        if rows is None:
-            return (For(loop, self._neighbours({along: item.symbol * self.width})),)
-        row = define("row", FloorDiv(item.symbol, integer(columns)) * self.together, self.lowering)
-        column = define("column", Mod(item.symbol, integer(columns)) * self.width, self.lowering)
-        cell = {rows: row.index.symbol, along: column.index.symbol}
-        return (For(loop, (row, column, *self._neighbours(cell))),)
 
     @property
     def together(self) -> int:
@@ -186,7 +158,7 @@ class Tile:
         overlap = any(a.index == name and a.low < a.high for w in self.cascade.before.values() for a in w.axes)
         extent = to_integer(order[1].extent, self.around.symbols)
         alike = (extent - self.source.shape[dimension]).expand() == 0
-        own = self.cascade.counts[dimension] == self.cascade.per_block(order[1].name)
+        own = self.cascade.counts[dimension] == self.shape.per_block(order[1].name)
         is_own = own and window.axes[dimension].low == 0
         return self.shape.outputs[order[1].name] if overlap and alike and is_own else 1
 

@@ -83,13 +83,10 @@ class Builder:
 
     def blocks(self) -> Blocks:
         counts = [
-            ceil_div(extent, self._per_block(index.name))
+            ceil_div(extent, self.shape.per_block(index.name))
             for index, extent in zip(self.shape.order, self.extents, strict=True)
         ]
         return lay_blocks(counts, self.lowering, self.request.target)
-
-    def _per_block(self, name: str) -> int:
-        return self.shape.outputs.get(name, 1) * self.shape.threads.get(name, 1)
 
     def indices(self, blocks: Blocks) -> tuple[Node, ...]:
         """Where the thread's outputs begin; threads without any end here."""
@@ -98,12 +95,14 @@ class Builder:
             outputs, threads = self.shape.outputs.get(index.name, 1), self.shape.threads.get(index.name, 1)
             own = thread("xy"[axis], threads, lowering) if axis < 2 else integer(0)
             wish = f"{index.name}0" if outputs > 1 else index.name
-            per_block = self._per_block(index.name)
-            below = ceil_div(extent, per_block) * per_block
-            node = define(wish, (at * threads + own) * outputs, lowering, below=below)
+            per_block = self.shape.per_block(index.name)
+            below = ceil_div(extent, per_block) * per_block + (outputs * threads - per_block)
+            node = define(wish, at * per_block + own * outputs, lowering, below=below)
             lowering.symbols[index.name] = node.index.symbol
-            if divisor(extent, self.context) % (outputs * threads):
+            if divisor(extent, self.context) % per_block:
                 terms.append(Comparison(node.index.symbol, "<", extent))
+            if per_block < outputs * threads:
+                terms.append(Comparison(own, "<", integer(per_block // outputs)))
             limit(node.index, extent, lowering)
             nodes.insert(0, node)
         return (*nodes, *((ReturnUnless(Guard(tuple(reversed(terms)))),) if terms else ()))

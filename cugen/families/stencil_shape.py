@@ -31,12 +31,14 @@ _UNROLLED = 4096  # steps of all the loops that a thread runs through
 @dataclass(frozen=True, slots=True)
 class Shape:
     """`order` are the output's indices, the one along its rows first; `outputs` says how many elements along each a
-    thread computes, `threads` how many threads a block has along it; both are 1 for those left out."""
+    thread computes, `threads` how many threads a block has along it; both are 1 for those left out. The last `idle`
+    threads of a row have no output."""
 
     order: tuple[spec.Index, ...]
     outputs: dict[str, int]
     threads: dict[str, int]
     reason: str
+    idle: int = 0
 
     @property
     def along(self) -> str:
@@ -45,6 +47,11 @@ class Shape:
     @property
     def width(self) -> int:
         return self.outputs.get(self.along, 1)
+
+    def per_block(self, name: str) -> int:
+        """The outputs of a block along an index."""
+        busy = self.threads.get(name, 1) - (self.idle if name == self.along else 0)
+        return self.outputs.get(name, 1) * busy
 
 
 def choose_shape(

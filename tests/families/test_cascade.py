@@ -1,0 +1,139 @@
+"""Cascades: windows of what windows make, in one kernel; what is taken, refused, and right."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from cugen.plan import ir
+
+ROWS_FIRST = ("sum(w[s] * x[i, j + s - 2], s)", "sum(w[r] * t[i + r - 2, j], r)")
+COLUMNS_FIRST = ("sum(w[s] * x[i + s - 2, j], s)", "sum(w[r] * t[i, j + r - 2], r)")
+MODES = ("zero", "clamp", "wrap", "reflect", "{value: 2}")
+
+
+def filters(
+    h: int | str,
+    w: int | str,
+    statements: tuple[str, str] = ROWS_FIRST,
+    *,
+    boundary: str = "clamp",
+    between: str = "clamp",
+    taps: int = 5,
+    dtype: str = "float32",
+    kept: str = "memory: shared",
+    schedule: str = "",
+) -> str:
+    """The spec of two filters of an image x, the first of which makes t."""
+    return (
+        f"params: {{H: {h}, W: {w}}}\narrays:\n"
+        f"  x: {{shape: [H, W], dtype: {dtype}, boundary: {boundary}}}\n  w: {{shape: [{taps}], dtype: float32}}\n"
+        f"  t: {{shape: [H, W], dtype: float32, {kept}, boundary: {between}}}\n"
+        f"  y: {{shape: [H, W], dtype: {dtype}}}\n"
+        + (f"schedule: {{family: cascade, {schedule}}}\n" if schedule else "")
+        + f"compute: |\n  t[i, j] = {statements[0]}\n  y[i, j] = {statements[1]}\n"
+    )
+
+
+def shared(kernel: ir.Kernel) -> tuple[int, ...]:
+    (tile,) = {a.array.symbol: a.array for a in ir.accesses(kernel.body) if a.array.space == "shared"}.values()
+    return tuple(int(extent) for extent in tile.shape)
+
+
+# What is taken, and how
+
+
+def test_two_filters_share_a_tile_and_a_launch(planned):
+    kernel = planned(filters(1024, 1024))
+    assert kernel.family == "cascade"
+    assert shared(kernel) == (36, 128)
+    assert max(a.width for a in ir.accesses(kernel.body) if a.array.space == "shared") == 4
+
+
+def test_threads_whose_columns_are_halo_store_nothing(planned):
+    kernel = planned(filters(1024, 1024, COLUMNS_FIRST))
+    assert shared(kernel) == (32, 128)
+
+
+def test_a_temporary_that_nothing_declares_is_shared_too(made):
+    kernel = made(
+        "params: {H: 640, W: 640}\narrays:\n  x: {shape: [H + 4, W + 4], dtype: float32}\n"
+        "  w: {shape: [5], dtype: float32}\n  y: {shape: [H, W], dtype: float32}\nindices: {a: H + 4}\n"
+        "compute: |\n  t[a, j] = sum(w[s] * x[a, j + s], s)\n  y[i, j] = sum(w[r] * t[i + r, j], r)\n"
+    )
+    assert [one.family for one in kernel.plan.kernels] == ["cascade"]
+    assert "t stays in shared memory" in kernel.plan.notes
+
+
+def test_scratch_stays_in_memory_between_two_launches(made):
+    kernel = made(filters(640, 640, kept="memory: scratch"))
+    assert [one.family for one in kernel.plan.kernels] == ["stencil", "stencil"]
+
+
+def test_a_single_result_is_no_cascade(made):
+    kernel = made(
+        "arrays:\n  x: {shape: [64], dtype: float32}\n  y: {shape: [], dtype: float32}\n"
+        "compute: |\n  m = max(x[i], i)\n  y = log(sum(exp(x[j] - m), j)) + m\n"
+    )
+    assert all(one.family != "cascade" for one in kernel.plan.kernels)
+
+
+# Results
+
+
+@pytest.mark.parametrize("boundary", MODES)
+@pytest.mark.parametrize(("h", "w"), [(1, 4), (37, 64), (66, 132)])
+def test_what_lies_outside_the_temporary_is_what_its_boundary_says(prove, boundary, h, w):
+    prove(filters(h, w, boundary=boundary, between=boundary), sanitize=(h, w) == (37, 64))
+
+
+@pytest.mark.parametrize("statements", [ROWS_FIRST, COLUMNS_FIRST])
+@pytest.mark.parametrize(("h", "w"), [(1, 1), (33, 260), (40, 37)])
+def test_either_order_at_any_size(prove, statements, h, w):
+    prove(filters(h, w, statements, boundary="zero", between="reflect"), races=(h, w) == (33, 260))
+
+
+@pytest.mark.parametrize("schedule", ["rows: 1", "rows: 8", "block: {j: 64, i: 16}"])
+def test_every_block_gives_the_same(prove, schedule):
+    prove(filters(70, 136, COLUMNS_FIRST, schedule=schedule))
+
+
+def test_more_taps_than_the_image_has_rows(prove):
+    statements = ("sum(w[s] * x[i, j + s - 15], s)", "sum(w[r] * t[i + r - 15, j], r)")
+    prove(filters(9, 20, statements, boundary="reflect", taps=31))
+
+
+def test_windows_in_both_directions_and_places(prove):
+    first = "sum(x[i, j + s] * w[s], s) + x[i - 1, j - 1] + j"
+    second = "t[i - 1, j - 1] + t[i + 1, j + 1] * i - x[i, j] + sum(t[i, j + q] * w[q], q)"
+    prove(filters(40, 72, (first, second), between="wrap", taps=3))
+
+
+@pytest.mark.parametrize("size", [(0, 0), (1, 8), (37, 64), (8, 0)])
+def test_sizes_that_only_the_caller_knows(prove, size):
+    text = filters("dynamic", "{range: [0, 4096], multiple_of: 4}", COLUMNS_FIRST)
+    prove(text, {"H": size[0], "W": size[1]})
+
+
+def test_batches_of_bytes_in_whole_numbers(prove):
+    prove(
+        "params: {B: 3, H: 40, W: 64}\narrays:\n  x: {shape: [B, H, W], dtype: uint8, boundary: clamp}\n"
+        "  t: {shape: [B, H, W], dtype: int32, memory: shared, boundary: clamp}\n"
+        "  y: {shape: [B, H, W], dtype: uint8}\nindices: {s: 5, r: 5}\ncompute: |\n"
+        "  t[b, i, j] = sum(x[b, i, j + s - 2], s)\n  y[b, i, j] = cast(sum(t[b, i + r - 2, j], r) // 25, uint8)\n"
+    )
+
+
+@pytest.mark.slow
+@settings(max_examples=40, deadline=None)
+@given(
+    h=st.integers(1, 70),
+    w=st.sampled_from([1, 4, 7, 36, 128, 136, 140]),
+    order=st.sampled_from([ROWS_FIRST, COLUMNS_FIRST]),
+    boundary=st.sampled_from(MODES),
+    between=st.sampled_from(MODES),
+    dtype=st.sampled_from(["float32", "float64"]),
+)
+def test_drawn_cascades_agree_with_the_reference(prove, h, w, order, boundary, between, dtype):
+    prove(filters(h, w, order, boundary=boundary, between=between, dtype=dtype))
