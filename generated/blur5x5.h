@@ -5,7 +5,7 @@
 // image     input, float32 [150, 201], outside: clamp
 // taps      baked, float32 [5, 5], constant
 // blurred   output, float32 [150, 201]
-// launch    grid (7, 19, 1), block (32, 8, 1); family direct
+// launch    grid (7, 38, 1), block (32, 4, 1); family stencil
 //
 // Made by cugen 0.1.0 from blur5x5.yaml (hash 18f02c6c85637456) for sm_90. Edit the spec, not this file.
 #pragma once

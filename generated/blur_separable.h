@@ -7,8 +7,8 @@
 // taps                    baked, float32 [5], constant
 // rows                    temporary, float32 [150, 201], scratch, outside: clamp
 // blurred                 output, float32 [150, 201]
-// blur_separable_rows     grid (7, 19, 1), block (32, 8, 1); family direct
-// blur_separable_blurred  grid (7, 19, 1), block (32, 8, 1); family direct
+// blur_separable_rows     grid (7, 38, 1), block (32, 4, 1); family stencil
+// blur_separable_blurred  grid (7, 38, 1), block (32, 4, 1); family stencil
 //
 // Made by cugen 0.1.0 from blur_separable.yaml (hash d1c1f1439342fce1) for sm_90. Edit the spec, not this file.
 #pragma once

@@ -4,9 +4,9 @@
 //           + u[x, y, z + 1])
 //           next[x, y, z] = u[x, y, z] + alpha * (around[x, y, z] - 6 * u[x, y, z])
 // params    X = 40, Y = 36, Z = 50
-// u         input, float32 [40, 36, 50], outside: zero
-// next      output, float32 [40, 36, 50]
-// launch    grid (2, 5, 40), block (32, 8, 1); family direct
+// u         input, float32 [40, 36, 50], outside: zero, aligned to 8 bytes
+// next      output, float32 [40, 36, 50], aligned to 8 bytes
+// launch    grid (1, 9, 10), block (32, 4, 1); family stencil
 //
 // Made by cugen 0.1.0 from heat3d.yaml (hash a73dabdf51a984a6) for sm_90. Edit the spec, not this file.
 #pragma once
@@ -18,6 +18,8 @@ extern "C" {
 #endif
 
 // Launches on `stream` and returns without waiting. All pointers are to device memory.
+// u must be aligned to 8 bytes.
+// next must be aligned to 8 bytes.
 cudaError_t heat3d_launch(
     const float* u,
     float* next,

@@ -3,9 +3,9 @@
 // computes  next[i, j] = where(0 < i and i < H - 1 and 0 < j and j < W - 1, 0.25 * (u[i - 1, j] + u[i + 1, j] +
 //           u[i, j - 1] + u[i, j + 1]), u[i, j])
 // params    H = 130, W = 170
-// u         input, float32 [130, 170]
-// next      output, float32 [130, 170]
-// launch    grid (6, 17, 1), block (32, 8, 1); family direct
+// u         input, float32 [130, 170], aligned to 8 bytes
+// next      output, float32 [130, 170], aligned to 8 bytes
+// launch    grid (3, 33, 1), block (32, 4, 1); family stencil
 //
 // Made by cugen 0.1.0 from jacobi2d.yaml (hash d670d56827bffe08) for sm_90. Edit the spec, not this file.
 #pragma once
@@ -17,6 +17,8 @@ extern "C" {
 #endif
 
 // Launches on `stream` and returns without waiting. All pointers are to device memory.
+// u must be aligned to 8 bytes.
+// next must be aligned to 8 bytes.
 cudaError_t jacobi2d_launch(
     const float* u,
     float* next,

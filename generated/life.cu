@@ -3,11 +3,11 @@
 // computes  n[i, j] = sum(before[i + r - 1, j + s - 1] & 1, r, s) - (before[i, j] & 1)
 //           after[i, j] = where(n[i, j] == 3 or (n[i, j] == 2 and before[i, j] & 1), 1, 0)
 // params    H = 61, W = 100
-// before    input, uint8 [61, 100], outside: wrap
-// after     output, uint8 [61, 100]
-// launch    grid (4, 8, 1), block (32, 8, 1); family direct
-// analysis  sm_90: 3 accesses, 3 costly
-//           worst: before[h * W + w], 3 sectors, ideal 1; 1.88 on average (32 bytes in 2 runs)
+// before    input, uint8 [61, 100], outside: wrap, aligned to 4 bytes
+// after     output, uint8 [61, 100], aligned to 4 bytes
+// launch    grid (1, 16, 1), block (32, 4, 1); family stencil
+// analysis  sm_90: 3 accesses, 1 ideal, 2 costly
+//           worst: before[h * W + w], 2 sectors, ideal 1; 1.71 on average (lanes 4 bytes apart)
 //
 // Made by cugen 0.1.0 from life.yaml (hash 28da8769c6753fe2) for sm_90. Edit the spec, not this file.
 
@@ -21,6 +21,12 @@ __device__ __forceinline__ int floor_mod(int a, int b)
     return remainder < 0 ? remainder + b : remainder;
 }
 
+// `count` elements that one access moves.
+template <typename T, int count>
+struct alignas(count * sizeof(T)) Vector {
+    T at[count];
+};
+
 // a + b modulo 2^32: C++ leaves the overflow of signed integers undefined.
 __device__ __forceinline__ int wrapping_add(int a, int b)
 {
@@ -33,31 +39,63 @@ __device__ __forceinline__ int wrapping_subtract(int a, int b)
     return (int)((unsigned int)a - (unsigned int)b);
 }
 
-extern "C" __global__ void __launch_bounds__(256) life(
+extern "C" __global__ void __launch_bounds__(128) life(
     const unsigned char* __restrict__ before,
     unsigned char* __restrict__ after)
 {
-    const int i = blockIdx.y * 8 + threadIdx.y;
-    const int j = blockIdx.x * 32 + threadIdx.x;
-    if (i >= H || j >= W)
+    const int i = blockIdx.y * 4 + threadIdx.y;
+    const int j0_ = blockIdx.x * 128 + threadIdx.x * 4;
+    if (i >= H || j0_ >= W)
         return;
 
-    int sum = 0;
-    for (int r = 0; r < 3; ++r) {
-        const int h = floor_mod(i + r - 1, H);
-        for (int s = 0; s < 3; ++s) {
-            const int w = floor_mod(j + s - 1, W);
-            // before[h * W + w]: 3 sectors, ideal 1; 1.88 on average (32 bytes in 2 runs)
-            const unsigned char before_value = before[h * W + w];
-            sum = wrapping_add(sum, before_value & 1);
+    // What the outputs of this thread are computed from, and what lies outside.
+    unsigned char before_window[3][12];
+    const int j_left = j0_ - 4;
+    if (j_left >= 0 && j_left + 12 <= W) {
+        #pragma unroll
+        for (int row = 0; row < 3; ++row) {
+            const int h = floor_mod(i + row - 1, H);
+            #pragma unroll
+            for (int column = 0; column < 12; column += 4) {
+                // before[h * W + j_left + column]: 4 sectors, ideal 3; 3.75 on average (starts 16 bytes into a sector)
+                const auto before4 = *reinterpret_cast<const Vector<unsigned char, 4>*>(&before[h * W + j_left
+                    + column]);
+                #pragma unroll
+                for (int v = 0; v < 4; ++v) {
+                    before_window[row][v + column] = before4.at[v];
+                }
+            }
+        }
+    } else {
+        #pragma unroll
+        for (int row = 0; row < 3; ++row) {
+            const int h = floor_mod(i + row - 1, H);
+            #pragma unroll
+            for (int column = 3; column < 9; ++column) {
+                const int w = floor_mod(j_left + column, W);
+                // before[h * W + w]: 2 sectors, ideal 1; 1.71 on average (lanes 4 bytes apart)
+                before_window[row][column] = before[h * W + w];
+            }
         }
     }
-    // before[i * W + j]: 2 sectors, ideal 1; 1.65 on average (starts 4 bytes into a sector)
-    const unsigned char before_i_j = before[i * W + j];
-    const unsigned char bitand_value = before_i_j & 1;
-    const int n = wrapping_subtract(sum, (int)bitand_value);
-    // after[i * W + j]: 2 sectors, ideal 1; 1.65 on average (starts 4 bytes into a sector)
-    after[i * W + j] = (unsigned char)((n == 3 ? true : (n == 2 ? bitand_value != 0 : false)) ? 1 : 0);
+
+    Vector<unsigned char, 4> after4;
+    #pragma unroll
+    for (int v = 0; v < 4; ++v) {
+        int sum = 0;
+        #pragma unroll
+        for (int r = 0; r < 3; ++r) {
+            #pragma unroll
+            for (int s = 0; s < 3; ++s) {
+                sum = wrapping_add(sum, before_window[r][v + s + 3] & 1);
+            }
+        }
+        const unsigned char bitand_value = before_window[1][v + 4] & 1;
+        const int n = wrapping_subtract(sum, (int)bitand_value);
+        after4.at[v] = (unsigned char)((n == 3 ? true : (n == 2 ? bitand_value != 0 : false)) ? 1 : 0);
+    }
+    // after[i * W + j0_]: 4 sectors, ideal 4 (100 bytes side by side)
+    *reinterpret_cast<Vector<unsigned char, 4>*>(&after[i * W + j0_]) = after4;
 }
 
 #if defined(__CUDACC__) && !defined(__CUDACC_RTC__)
@@ -69,7 +107,7 @@ extern "C" cudaError_t life_launch(
     unsigned char* after,
     cudaStream_t stream)
 {
-    life<<<dim3((W + 31) / 32, (H + 7) / 8), dim3(32, 8), 0, stream>>>(before, after);
+    life<<<dim3((W + 127) / 128, (H + 3) / 4), dim3(32, 4), 0, stream>>>(before, after);
     return cudaGetLastError();
 }
 

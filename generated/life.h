@@ -3,9 +3,9 @@
 // computes  n[i, j] = sum(before[i + r - 1, j + s - 1] & 1, r, s) - (before[i, j] & 1)
 //           after[i, j] = where(n[i, j] == 3 or (n[i, j] == 2 and before[i, j] & 1), 1, 0)
 // params    H = 61, W = 100
-// before    input, uint8 [61, 100], outside: wrap
-// after     output, uint8 [61, 100]
-// launch    grid (4, 8, 1), block (32, 8, 1); family direct
+// before    input, uint8 [61, 100], outside: wrap, aligned to 4 bytes
+// after     output, uint8 [61, 100], aligned to 4 bytes
+// launch    grid (1, 16, 1), block (32, 4, 1); family stencil
 //
 // Made by cugen 0.1.0 from life.yaml (hash 28da8769c6753fe2) for sm_90. Edit the spec, not this file.
 #pragma once
@@ -17,6 +17,8 @@ extern "C" {
 #endif
 
 // Launches on `stream` and returns without waiting. All pointers are to device memory.
+// before must be aligned to 4 bytes.
+// after must be aligned to 4 bytes.
 cudaError_t life_launch(
     const unsigned char* before,
     unsigned char* after,

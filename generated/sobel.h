@@ -8,7 +8,7 @@
 // params     H = 150, W = 201
 // image      input, float32 [150, 201], outside: clamp
 // magnitude  output, float32 [150, 201]
-// launch     grid (7, 19, 1), block (32, 8, 1); family direct
+// launch     grid (7, 38, 1), block (32, 4, 1); family stencil
 //
 // Made by cugen 0.1.0 from sobel.yaml (hash c8d75bd4541c3531) for sm_90. Edit the spec, not this file.
 #pragma once

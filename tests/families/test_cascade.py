@@ -13,6 +13,11 @@ COLUMNS_FIRST = ("sum(w[s] * x[i + s - 2, j], s)", "sum(w[r] * t[i, j + r - 2], 
 MODES = ("zero", "clamp", "wrap", "reflect", "{value: 2}")
 
 
+def slow(*values):
+    """Parameters of which others like them are tested at once."""
+    return pytest.param(*values, marks=pytest.mark.slow)
+
+
 def filters(
     h: int | str,
     w: int | str,
@@ -83,13 +88,13 @@ def test_a_single_result_is_no_cascade(made):
 
 
 @pytest.mark.parametrize("boundary", MODES)
-@pytest.mark.parametrize(("h", "w"), [(1, 4), (37, 64), (66, 132)])
+@pytest.mark.parametrize(("h", "w"), [(37, 64), slow(1, 4), slow(66, 132)])
 def test_what_lies_outside_the_temporary_is_what_its_boundary_says(prove, boundary, h, w):
     prove(filters(h, w, boundary=boundary, between=boundary), sanitize=(h, w) == (37, 64))
 
 
 @pytest.mark.parametrize("statements", [ROWS_FIRST, COLUMNS_FIRST])
-@pytest.mark.parametrize(("h", "w"), [(1, 1), (33, 260), (40, 37)])
+@pytest.mark.parametrize(("h", "w"), [(33, 260), slow(1, 1), slow(40, 37)])
 def test_either_order_at_any_size(prove, statements, h, w):
     prove(filters(h, w, statements, boundary="zero", between="reflect"), races=(h, w) == (33, 260))
 

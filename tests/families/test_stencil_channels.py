@@ -53,7 +53,7 @@ def test_windows_move_along_one_reduction(reasons):
     assert any("along one sum" in refusal.reason for refusal in reasons("stencil", text))
 
 
-@pytest.mark.parametrize(("channels", "outputs", "h", "w"), [(8, 5, 9, 64), (40, 10, 30, 33), (17, 4, 1, 4)])
+@pytest.mark.parametrize(("channels", "outputs", "h", "w"), [(40, 10, 30, 33), (17, 4, 1, 4)])
 @pytest.mark.parametrize("rows", [1, 4])
 def test_convolutions_of_any_size(prove, channels, outputs, h, w, rows):
     prove(convolution(channels, outputs, h, w, rows=rows), sanitize=w == 33)

@@ -116,7 +116,7 @@ def transposed(A: Array) -> Array:
     return A.T
 
 
-@meaning_of("blur5x5", "blur_separable")
+@meaning_of("blur5x5", "blur_separable", "blur_fused")
 def blurred(image: Array) -> Array:
     row = np.array([1, 4, 6, 4, 1]) / 16
     height, width = image.shape
@@ -224,6 +224,25 @@ def picked_rows(table: Array, ids: Array) -> Array:
 @meaning_of("pitched_copy")
 def copied(dense: Array) -> Array:
     return dense
+
+
+@meaning_of("max_pool")
+def largest_of_windows(x: Array) -> Array:
+    padded = np.pad(x, ((0, 0), (1, 1), (1, 1)), constant_values=-np.inf)
+    windows = np.lib.stride_tricks.sliding_window_view(padded, (3, 3), axis=(1, 2))
+    return windows[:, ::2, ::2].max(axis=(3, 4))
+
+
+@meaning_of("depthwise")
+def filtered_by_channel(x: Array, w: Array) -> Array:
+    windows = np.lib.stride_tricks.sliding_window_view(np.pad(x, ((0, 0), (0, 0), (1, 1), (1, 1))), (3, 3), axis=(2, 3))
+    return np.einsum("ncijrs,crs->ncij", windows, w)
+
+
+@meaning_of("conv_channels")
+def convolved_with_bias(x: Array, w: Array, bias: Array) -> Array:
+    windows = np.lib.stride_tricks.sliding_window_view(np.pad(x, ((0, 0), (0, 0), (1, 1), (1, 1))), (3, 3), axis=(2, 3))
+    return np.maximum(np.einsum("ncijrs,kcrs->nkij", windows, w) + bias[:, None, None], 0)
 
 
 @meaning_of("conv_strided_dilated")

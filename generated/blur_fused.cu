@@ -1,0 +1,148 @@
+// blur_fused: Both passes of `blur_separable` in one launch; what lies between them stays in shared memory, pixel by pixel
+//
+// computes  rows[y, x] = sum(taps[s] * image[y, x + s - 2], s)
+//           blurred[y, x] = sum(taps[r] * rows[y + r - 2, x], r)
+// params    H = 150, W = 204
+// image     input, float32 [150, 204], outside: clamp, aligned to 16 bytes
+// taps      baked, float32 [5], constant
+// rows      temporary, float32 [150, 204], shared, outside: clamp
+// blurred   output, float32 [150, 204], aligned to 16 bytes
+// launch    grid (2, 5, 1), block (32, 8, 1), 18432 bytes of shared memory; family cascade
+// analysis  sm_90: 10 accesses, 7 ideal, 3 costly
+//           worst: rows_tile[row][threadIdx.x * 4 + v], 2 wavefronts, ideal 1 (lanes 19 and 27: words 76 and 108,
+//           bank 12)
+//
+// Made by cugen 0.1.0 from blur_fused.yaml (hash 982872f887b2361c) for sm_90. Edit the spec, not this file.
+
+constexpr int H = 150;
+constexpr int W = 204;
+
+__constant__ float taps[5] = {0.0625f, 0.25f, 0.375f, 0.25f, 0.0625f};
+
+// `count` elements that one access moves.
+template <typename T, int count>
+struct alignas(count * sizeof(T)) Vector {
+    T at[count];
+};
+
+extern "C" __global__ void __launch_bounds__(256) blur_fused(
+    const float* __restrict__ image,
+    float* __restrict__ blurred)
+{
+    __shared__ __align__(16) float rows_tile[36][128];
+    const int y_tile = blockIdx.y * 32 - 2;
+    const int x_tile = blockIdx.x * 128;
+
+    for (int row = threadIdx.y; row < 36; row += 8) {
+        const int x_first = x_tile + threadIdx.x * 4;
+        const int h = min(max(y_tile + row, 0), H - 1);
+        if (x_first + 4 <= W) {
+            float image_window[12];
+            const int x_left = x_first - 4;
+            if (x_left >= 0 && x_left + 12 <= W) {
+                #pragma unroll
+                for (int column = 0; column < 12; column += 4) {
+                    // image[h * W + x_left + column]: 10 sectors, ideal 9; 12.75 on average (starts 16 bytes into a sector)
+                    const auto image4 = *reinterpret_cast<const Vector<float, 4>*>(&image[h * W + x_left
+                        + column]);
+                    #pragma unroll
+                    for (int v_ = 0; v_ < 4; ++v_) {
+                        image_window[v_ + column] = image4.at[v_];
+                    }
+                }
+            } else {
+                #pragma unroll
+                for (int column = 2; column < 10; ++column) {
+                    const int w = min(max(x_left + column, 0), W - 1);
+                    // image[h * W + w]: 1 sector, ideal 1 (one address for all lanes)
+                    image_window[column] = image[h * W + w];
+                }
+            }
+            Vector<float, 4> rows4;
+            #pragma unroll
+            for (int v = 0; v < 4; ++v) {
+                float sum = 0.0f;
+                #pragma unroll
+                for (int s = 0; s < 5; ++s) {
+                    // taps[s]: 1 request, ideal 1 (one address for all lanes)
+                    const float taps_s = taps[s];
+                    sum += taps_s * image_window[v + s + 2];
+                }
+                rows4.at[v] = sum;
+            }
+            // rows_tile[row][threadIdx.x * 4]: 4 wavefronts, ideal 4 (128 words over 32 banks)
+            *reinterpret_cast<Vector<float, 4>*>(&rows_tile[row][threadIdx.x * 4]) = rows4;
+        } else {
+            #pragma unroll 1
+            for (int v = 0; v < 4; ++v) {
+                const int w = min(v + x_first, W - 1);
+                float sum = 0.0f;
+                for (int s = 0; s < 5; ++s) {
+                    // taps[s]: 1 request, ideal 1 (one address for all lanes)
+                    const float taps_s = taps[s];
+                    const int w_ = min(max(w + s - 2, 0), W - 1);
+                    // image[h * W + w_]: 1 sector, ideal 1 (one address for all lanes)
+                    const float image_value = image[h * W + w_];
+                    sum += taps_s * image_value;
+                }
+                // rows_tile[row][threadIdx.x * 4 + v]: 2 wavefronts, ideal 1 (lanes 19 and 27: words 76 and 108, bank 12)
+                rows_tile[row][threadIdx.x * 4 + v] = sum;
+            }
+        }
+    }
+    __syncthreads();
+
+    const int y0_ = blockIdx.y * 32 + threadIdx.y * 4;
+    const int x0 = blockIdx.x * 128 + threadIdx.x * 4;
+    if (y0_ >= H || x0 >= W)
+        return;
+
+    // What the outputs of this thread are computed from.
+    float rows_window[8][4];
+    #pragma unroll
+    for (int row = 0; row < 8; ++row) {
+        // rows_tile[threadIdx.y * 4 + row][threadIdx.x * 4]: 4 wavefronts, ideal 4 (128 words over 32 banks)
+        const auto rows4 = *reinterpret_cast<const Vector<float, 4>*>(&rows_tile[threadIdx.y * 4
+            + row][threadIdx.x * 4]);
+        #pragma unroll
+        for (int v = 0; v < 4; ++v) {
+            rows_window[row][v] = rows4.at[v];
+        }
+    }
+
+    #pragma unroll
+    for (int row = 0; row < 4; ++row) {
+        const int y = y0_ + row;
+        if (y < H) {
+            Vector<float, 4> blurred4;
+            #pragma unroll
+            for (int v = 0; v < 4; ++v) {
+                float sum = 0.0f;
+                #pragma unroll
+                for (int r = 0; r < 5; ++r) {
+                    // taps[r]: 1 request, ideal 1 (one address for all lanes)
+                    const float taps_r = taps[r];
+                    sum += taps_r * rows_window[row + r][v];
+                }
+                blurred4.at[v] = sum;
+            }
+            // blurred[y * W + x0]: 17 sectors, ideal 16; 13.25 on average (starts 16 bytes into a sector)
+            *reinterpret_cast<Vector<float, 4>*>(&blurred[y * W + x0]) = blurred4;
+        }
+    }
+}
+
+#if defined(__CUDACC__) && !defined(__CUDACC_RTC__)
+
+#include <cuda_runtime.h>
+
+extern "C" cudaError_t blur_fused_launch(
+    const float* image,
+    float* blurred,
+    cudaStream_t stream)
+{
+    blur_fused<<<dim3((W + 127) / 128, (H + 31) / 32), dim3(32, 8), 0, stream>>>(image, blurred);
+    return cudaGetLastError();
+}
+
+#endif

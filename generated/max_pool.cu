@@ -1,0 +1,111 @@
+// max_pool: The largest value in windows of 3 × 3 that overlap by one, as between the layers of a neural network
+//
+// computes  y[c, i, j] = max(x[c, 2 * i + r - 1, 2 * j + s - 1], r, s)
+// params    C = 3, H = 61, W = 88
+// x         input, float32 [3, 61, 88], outside: -inf, aligned to 16 bytes
+// y         output, float32 [3, 31, 44], aligned to 8 bytes
+// launch    grid (1, 8, 3), block (32, 4, 1); family stencil
+// analysis  sm_90: 3 accesses, 3 ideal
+//
+// Made by cugen 0.1.0 from max_pool.yaml (hash 0fc060bc6f9aa5f1) for sm_90. Edit the spec, not this file.
+
+#include <math_constants.h>
+
+constexpr int H = 61;
+constexpr int W = 88;
+
+// The larger of two, or the one that is not a number.
+__device__ __forceinline__ float maximum(float a, float b)
+{
+    return a > b || a != a ? a : b;
+}
+
+// `count` elements that one access moves.
+template <typename T, int count>
+struct alignas(count * sizeof(T)) Vector {
+    T at[count];
+};
+
+extern "C" __global__ void __launch_bounds__(128) max_pool(
+    const float* __restrict__ x,
+    float* __restrict__ y)
+{
+    const int c = blockIdx.z;
+    const int i = blockIdx.y * 4 + threadIdx.y;
+    const int j0_ = blockIdx.x * 64 + threadIdx.x * 2;
+    if (i >= (H + 1) / 2 || j0_ >= W / 2)
+        return;
+
+    // What the outputs of this thread are computed from, and what lies outside.
+    float x_window[3][8];
+    const int j_left = 2 * j0_ - 4;
+    if (j_left >= 0 && j_left + 8 <= W) {
+        #pragma unroll
+        for (int row = 0; row < 3; ++row) {
+            const int h = 2 * i + row - 1;
+            if (h >= 0 && h < H) {
+                #pragma unroll
+                for (int column = 0; column < 8; column += 4) {
+                    // x[(c * H + h) * W + j_left + column]: 11 sectors, ideal 11 (336 bytes side by side)
+                    const auto x4 = *reinterpret_cast<const Vector<float, 4>*>(&x[(c * H + h) * W + j_left
+                        + column]);
+                    #pragma unroll
+                    for (int v = 0; v < 4; ++v) {
+                        x_window[row][v + column] = x4.at[v];
+                    }
+                }
+            } else {
+                #pragma unroll
+                for (int column = 3; column < 8; ++column) {
+                    x_window[row][column] = -CUDART_INF_F;
+                }
+            }
+        }
+    } else {
+        #pragma unroll
+        for (int row = 0; row < 3; ++row) {
+            const int h = 2 * i + row - 1;
+            #pragma unroll
+            for (int column = 3; column < 8; ++column) {
+                const int w = j_left + column;
+                // x[(c * H + h) * W + w]: 1 sector, ideal 1 (one address for all lanes)
+                const float x_value = h >= 0 && h < H && w >= 0 && w < W ? x[(c * H + h) * W + w]
+                    : -CUDART_INF_F;
+                x_window[row][column] = x_value;
+            }
+        }
+    }
+
+    Vector<float, 2> y2;
+    #pragma unroll
+    for (int v = 0; v < 2; ++v) {
+        float largest = -CUDART_INF_F;
+        #pragma unroll
+        for (int r = 0; r < 3; ++r) {
+            #pragma unroll
+            for (int s = 0; s < 3; ++s) {
+                largest = maximum(largest, x_window[r][2 * v + s + 3]);
+            }
+        }
+        y2.at[v] = largest;
+    }
+    // y[(c * ((H + 1) / 2) + i) * (W / 2) + j0_]: 6 sectors, ideal 6 (176 bytes side by side)
+    *reinterpret_cast<Vector<float, 2>*>(&y[(c * ((H + 1) / 2) + i) * (W / 2) + j0_]) = y2;
+}
+
+#if defined(__CUDACC__) && !defined(__CUDACC_RTC__)
+
+#include <cuda_runtime.h>
+
+constexpr int C = 3;
+
+extern "C" cudaError_t max_pool_launch(
+    const float* x,
+    float* y,
+    cudaStream_t stream)
+{
+    max_pool<<<dim3((W / 2 + 63) / 64, ((H + 1) / 2 + 3) / 4, C), dim3(32, 4), 0, stream>>>(x, y);
+    return cudaGetLastError();
+}
+
+#endif
