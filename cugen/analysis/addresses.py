@@ -91,23 +91,11 @@ class _Flow:
                 if instruction.space:
                     found[instruction.address] = self._address(instruction, state)
                 self._step(instruction, state)
-            for goal in self._next(start):
+            for goal in self.program.next_blocks(start):
                 if self._merge(goal, state) and goal not in waiting:
                     waiting.append(goal)
             waiting.sort()
         return found
-
-    def _next(self, start: int) -> list[int]:
-        """Blocks that may follow a block."""
-        last = self.blocks[start][-1]
-        goals = [] if last.target is None else [last.target]
-        leaves = not last.predicate and last.name in ("BRA", "EXIT", "RET", "BRX")
-        # `BRA P1, target` is conditional without a predicate of its own
-        conditional = last.name == "BRA" and len(last.operands) > 1
-        if not leaves or conditional:
-            behind = [other for other in self.blocks if other > start]
-            goals += [min(behind)] if behind else []
-        return [goal for goal in goals if goal in self.blocks]
 
     def _merge(self, goal: int, state: State) -> bool:
         """Lets `state` flow into a block; whether that changed what is known there."""

@@ -12,7 +12,7 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from cugen.analysis.addresses import address_forms
+from cugen.analysis.addresses import Form, address_forms
 from cugen.analysis.differences import Code, code_of, made_of
 from cugen.analysis.matching import SPACES, Matches, Placed, match
 from cugen.analysis.report import site_totals
@@ -99,7 +99,7 @@ def compiled_kernels(
         placed = _placed(kernel, own_lines, params)
         matches = match(program, forms, placed, pointers)
         constants = _constant_uses(program, elf.constants(image))
-        found.append(_compiled(kernel, program, placed, matches, constants, params, row))
+        found.append(_compiled(kernel, program, forms, placed, matches, constants, params, row))
     return tuple(found)
 
 
@@ -142,6 +142,7 @@ def _constant_uses(program: Program, symbols: Mapping[str, tuple[int, int]]) -> 
 def _compiled(
     kernel: Kernel,
     program: Program,
+    forms: Mapping[int, Form],
     placed: Sequence[Placed],
     matches: Matches,
     constants: Mapping[str, tuple[Instruction, ...]],
@@ -149,7 +150,7 @@ def _compiled(
     target: Target,
 ) -> CompiledKernel:
     results = []
-    code = code_of(kernel, params, program, placed, matches)
+    code = code_of(kernel, params, program, forms, placed, matches)
     for place, instructions in zip(placed, matches.instructions, strict=True):
         if place.space == "constant":
             uses = constants.get(place.site.access.array.symbol, ())

@@ -1,8 +1,8 @@
 """What the compiler made of one access: the sites that its instructions carry out, and how they differ from the plan's.
 
-Differences are named by their first word: merged, split, unrolled, chunked, hoisted, reused,
-repeated, joined, moved, predicated. What
-has no name is `unexplained`. Where no exact sites can be told, the reason stands in their place.
+Differences are named by their first word: merged, split, unrolled, chunked, hoisted, reused, repeated, joined, moved,
+trimmed, predicated. What has no name is `unexplained`. Where no exact sites can be told, the reason stands in their
+place.
 """
 
 from __future__ import annotations
@@ -13,9 +13,11 @@ from itertools import product
 
 import sympy
 
-from cugen.analysis import reshaping
+from cugen.analysis import contradictions, placing, reshaping
+from cugen.analysis.addresses import Form
 from cugen.analysis.matching import Matches, Placed
 from cugen.analysis.sites import HIDDEN, Counter, Site
+from cugen.analysis.windows import Windows, used, windows
 from cugen.plan.ir import For, Kernel, walk_nodes
 from cugen.plan.symbols import FloorDiv, bounds, integer, symbol
 from cugen.toolchain.sass import Instruction, Program
@@ -31,7 +33,8 @@ class Code:
 
     uneven: the counters, as `sites` names them, of the loops whose number of trips isn't a constant of the launch.
     joined: the instructions that serve several accesses. pinned: by basic block, a store that runs wherever the block
-    does. most: how many elements the instructions of one access move at most, by the counters round the access.
+    does. most: how many elements the instructions of one access move at most, by the counters round the access. forms:
+    the addresses. windows: where the elements of an access go that are all kept in arrays in registers.
     """
 
     program: Program
@@ -40,10 +43,17 @@ class Code:
     joined: tuple[Instruction, ...]
     pinned: Mapping[int, Site]
     most: Mapping[tuple[Counter, ...], int]
+    forms: Mapping[int, Form]
+    windows: Windows
 
 
 def code_of(
-    kernel: Kernel, params: Mapping[str, int], program: Program, placed: Sequence[Placed], matches: Matches
+    kernel: Kernel,
+    params: Mapping[str, int],
+    program: Program,
+    forms: Mapping[int, Form],
+    placed: Sequence[Placed],
+    matches: Matches,
 ) -> Code:
     """The code of a kernel whose instructions have been matched."""
     pinned: dict[int, Site] = {}
@@ -54,7 +64,8 @@ def code_of(
         once = len(instructions) == 1 and not any(map(reshaping.is_loop, site.counters))
         if once and site.access.kind == "store" and not instructions[0].predicate and not site.opaque:
             pinned.setdefault(program.block_of(instructions[0]), site)
-    return Code(program, kernel.block, _uneven_loops(kernel, params), matches.joined, pinned, most)
+    uneven = _uneven_loops(kernel, params)
+    return Code(program, kernel.block, uneven, matches.joined, pinned, most, forms, windows(kernel, params))
 
 
 def _uneven_loops(kernel: Kernel, params: Mapping[str, int]) -> tuple[str, ...]:
@@ -76,6 +87,9 @@ def made_of(code: Code, site: Site, instructions: tuple[Instruction, ...]) -> Ma
     straight = all(program.loop_of(i) is None for i in instructions)
     moved = _moved(code, site, instructions) if straight else None
     site = moved or site
+    live = _live(site) if straight else None
+    if live is not None and (trimmed := _trimmed(code, site, live, instructions)) is not None:
+        return trimmed
     changes, shaped, why = _widths(site, instructions)
     if shaped is None:
         return changes, None, why
@@ -86,7 +100,7 @@ def made_of(code: Code, site: Site, instructions: tuple[Instruction, ...]) -> Ma
         changes.append(f"unrolled: {len(instructions)} instructions stand for {copies} trips")
     if guarded := sum(1 for i in instructions if i.predicate):
         changes.append(f"predicated: {guarded} of {len(instructions)}")
-    live = _live(site) if straight else None
+    live = _possible(site, live, copies) if live is not None else None
     if live is not None and shaped != (site,) and len(instructions) != sum(reshaping.trips(part) for part in shaped):
         why = f"merged: {len(instructions)} instructions for {len(live)} trips, in a way that isn't told"
         return changes, None, why
@@ -189,6 +203,38 @@ def _live(site: Site) -> list[dict[sympy.Symbol, int]] | None:
         if all(reshaping.holds(predicate, at) for predicate in fixed):
             found.append(at)
     return found
+
+
+def _possible(site: Site, live: list[dict[sympy.Symbol, int]], copies: int) -> list[dict[sympy.Symbol, int]]:
+    """The trips without those whose guards exclude each other, where there are instructions for just the others: what
+    never runs counts nothing either way."""
+    if copies >= len(live):
+        return live
+    left = [at for at in live if not contradictions.excluded(reshaping.fixed(site, at).predicates)]
+    return left if len(left) == copies else live
+
+
+def _trimmed(
+    code: Code, site: Site, live: Sequence[Mapping[sympy.Symbol, int]], instructions: Sequence[Instruction]
+) -> Made | None:
+    """What is made of an access some of whose elements nothing reads; None where all are read, or it can't be told
+    which of them its instructions move."""
+    kept = code.windows.get(id(site.access))
+    if kept is None or site.opaque or site.access.kind != "load":
+        return None
+    wanted = [used(site, at, kept) for at in live]
+    total, count = len(live) * site.access.width, sum(map(len, wanted))
+    if count == total:
+        return None
+    shaped = placing.whole_trips(site, live, wanted, instructions)
+    if shaped is None:
+        shaped = placing.addressed(site, live, wanted, instructions, code.forms, code.threads)
+    if shaped is None:
+        return None
+    changes = [f"trimmed: {count} of {total} elements are used"]
+    if guarded := sum(1 for i in instructions if i.predicate):
+        changes.append(f"predicated: {guarded} of {len(instructions)}")
+    return changes, shaped, ""
 
 
 def _beyond(shaped: tuple[Site, ...], copies: int, live: Sequence[Mapping[sympy.Symbol, int]]) -> bool:

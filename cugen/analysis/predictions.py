@@ -103,23 +103,26 @@ def _known_loads(kernel: CompiledKernel) -> tuple[int, tuple[int, ...]]:
     for which they aren't derived. Each costs one request, whatever its width, where some lane's predicate holds."""
     total = 0
     besides: list[int] = []
-    held: dict[int, tuple[CompiledAccess, list[Instruction]]] = {}
+    held: dict[int, tuple[CompiledAccess, list[tuple[int, int]]]] = {}
     for instruction in kernel.program.instructions:
         if instruction.name != "LDC" or re.search(r"\[[^\]]*R\d", instruction.operands[-1]):
             continue
         executions = None if instruction.predicate else _executions(kernel, instruction)
         if executions is not None:
             total += executions
-        elif access := _user(kernel, instruction):
-            held.setdefault(id(access), (access, []))[1].append(instruction)
+        elif user := _user(kernel, instruction):
+            access, place = user
+            held.setdefault(id(access), (access, []))[1].append((instruction.address, place))
         else:
             besides.append(instruction.address)
-    for access, loads in held.values():
-        if access.executions is None or len(loads) != len(access.instructions):
-            besides += [load.address for load in loads]
+    for access, pairs in held.values():
+        users = [place for _, place in pairs]
+        times = {users.count(i.address) for i in access.instructions}
+        if access.executions is None or len(times) > 1:
+            besides += [load for load, _ in pairs]
         else:
-            total += access.executions
-    return total, tuple(besides)
+            total += access.executions * times.pop()
+    return total, tuple(sorted(besides))
 
 
 def _executions(kernel: CompiledKernel, instruction: Instruction) -> int | None:
@@ -136,8 +139,9 @@ def _executions(kernel: CompiledKernel, instruction: Instruction) -> int | None:
     return None
 
 
-def _user(kernel: CompiledKernel, instruction: Instruction) -> CompiledAccess | None:
-    """The access whose instruction is the next one under the same predicate in the block: who needs the pointer."""
+def _user(kernel: CompiledKernel, instruction: Instruction) -> tuple[CompiledAccess, int] | None:
+    """The access whose instruction is the next one under the same predicate in the block, and where that stands: who
+    needs the pointer. The predicate must not change in between."""
     program = kernel.program
     block = program.block_of(instruction)
     behind = [
@@ -146,4 +150,11 @@ def _user(kernel: CompiledKernel, instruction: Instruction) -> CompiledAccess | 
         for i in access.instructions
         if i.address > instruction.address and i.predicate == instruction.predicate and program.block_of(i) == block
     ]
-    return kernel.accesses[min(behind)[1]] if behind and instruction.predicate else None
+    if not behind:
+        return None
+    place, number = min(behind)
+    register = instruction.predicate.lstrip("!")
+    between = [i for i in program.instructions if instruction.address < i.address < place]
+    if register and any(register in i.operands[:2] or i.name == "R2P" for i in between):
+        return None
+    return kernel.accesses[number], place

@@ -8,6 +8,7 @@ Opcodes carry the width as a suffix (none is 32 bits). A label that a later bran
 from __future__ import annotations
 
 import re
+from bisect import bisect_right
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -92,14 +93,64 @@ class Program:
 
     @cached_property
     def loops(self) -> tuple[tuple[int, int], ...]:
-        """First and last address of each loop, innermost (shortest) first."""
+        """First and last address of each loop, innermost (shortest) first.
+
+        A branch back closes a loop only where the code can come to it again: what is seldom needed stands behind the
+        rest and returns to it by such a branch too."""
         back = [i for i in self.instructions if i.name == "BRA" and i.target is not None and i.target < i.address]
         found = {(i.target, i.address) for i in back if i.target is not None}  # the trap behind the code is no loop
-        return tuple(sorted(found, key=lambda span: (span[1] - span[0], span)))
+        closed = (span for span in found if self.block_at(span[1]) in self._reached[self.block_at(span[0])])
+        return tuple(sorted(closed, key=lambda span: (span[1] - span[0], span)))
 
     def loop_of(self, instruction: Instruction) -> tuple[int, int] | None:
-        """The innermost loop round an instruction."""
-        return next((span for span in self.loops if span[0] <= instruction.address <= span[1]), None)
+        """The innermost loop round an instruction, None where it runs at most once."""
+        block = self.block_of(instruction)
+        if block not in self._repeated:
+            return None
+        spans = [s for s in self.loops if {block, self.block_at(s[1])} <= self._reached[self.block_at(s[0])]]
+        inside = [span for span in spans if span[0] <= instruction.address <= span[1]]
+        return next(iter(inside or spans[-1:]), None)
+
+    def next_blocks(self, start: int) -> tuple[int, ...]:
+        """The blocks that may follow a block."""
+        place = bisect_right(self.block_starts, start)
+        behind = self.block_starts[place : place + 1]
+        last = self._last[start]
+        goals = () if last.target is None else (last.target,)
+        # `BRA P1, target` is conditional without a predicate of its own
+        conditional = last.predicate or (last.name == "BRA" and len(last.operands) > 1)
+        return goals if last.name in ("BRA", "EXIT", "RET", "BRX") and not conditional else (*goals, *behind)
+
+    @cached_property
+    def _last(self) -> Mapping[int, Instruction]:
+        return {self.block_of(instruction): instruction for instruction in self.instructions}
+
+    @cached_property
+    def _reached(self) -> Mapping[int, frozenset[int]]:
+        """The blocks that can come after each block, itself included. Where a branch goes to an address in a register,
+        any can."""
+        if any(i.name == "BRX" for i in self.instructions):
+            return dict.fromkeys(self.block_starts, frozenset(self.block_starts))
+        return {start: frozenset({start}) | self._behind(start) for start in self.block_starts}
+
+    def _behind(self, start: int) -> frozenset[int]:
+        found: set[int] = set()
+        waiting = [*self.next_blocks(start)]
+        while waiting:
+            block = waiting.pop()
+            if block not in found:
+                found.add(block)
+                waiting += self.next_blocks(block)
+        return frozenset(found)
+
+    @cached_property
+    def _repeated(self) -> frozenset[int]:
+        """The blocks that can come after themselves."""
+        return frozenset(
+            start
+            for start in self.block_starts
+            if any(start in self._reached[goal] for goal in self.next_blocks(start))
+        )
 
     @cached_property
     def block_starts(self) -> tuple[int, ...]:
@@ -114,7 +165,11 @@ class Program:
 
     def block_of(self, instruction: Instruction) -> int:
         """The address at which the instruction's basic block begins."""
-        return max(start for start in self.block_starts if start <= instruction.address)
+        return self.block_at(instruction.address)
+
+    def block_at(self, address: int) -> int:
+        """The address at which the basic block round another address begins."""
+        return self.block_starts[bisect_right(self.block_starts, address) - 1]
 
 
 def parse(text: str) -> Mapping[str, Program]:

@@ -23,6 +23,7 @@ NAMES = {
     "repeated",
     "joined",
     "moved",
+    "trimmed",
     "predicated",
     "folded",
     "dropped",
@@ -192,6 +193,7 @@ compute: |
   a[i] = x[i - 1] + x[i + 1]
   b[i] = where(i > 0, a[i - 1], 0) + a[i]
   y[i] = where(i < N - 1, b[i + 1], 1) * b[i] - a[i]
+schedule: {family: direct}
 """)
     reads = [a for a in found.accesses if a.access.kind == "load"]
     moved = [a for a in reads if "moved" in names(a)]
@@ -218,8 +220,17 @@ def test_a_triangular_loop_runs_in_chunks():
 
 def test_trips_whose_values_are_in_registers_are_named_where_the_loop_does_not_make_them_all():
     """45 trips of two loops over one row: the second makes 2 rounds of 20 and has the last 5 from the first."""
-    weight = compiled(generate(gallery()["attention_causal"]), "sm_90")[1]
-    reads = [a for a in weight.accesses if a.access.array.symbol == "score" and len(a.instructions) > 1]
+    found = one("""
+cugen: 1
+kernel: weights
+params: {M: 30, N: 45}
+arrays:
+  x: {shape: [M, N], dtype: float32}
+  y: {shape: [M, N], dtype: float32}
+compute: "y[i, j] = softmax(x[i, j], j)"
+schedule: {family: direct}
+""")
+    reads = [a for a in found.accesses if a.access.kind == "load" and len(a.instructions) > 1]
     assert [len(a.instructions) for a in reads] == [45, 20]
     assert [a.reason.partition(":")[0] for a in reads] == ["", "reused"]
 
@@ -230,3 +241,28 @@ def test_what_depends_on_data_says_so():
     assert read.compiled is None
     assert "read from memory" in read.reason
     assert read.executions == 600  # whether it runs is known all the same
+
+
+def test_a_store_behind_shuffles_that_lanes_may_come_to_apart_is_in_no_loop():
+    """The shuffles stand a second time behind the code, and a branch leads back from there."""
+    found = compiled(generate(gallery()["row_sum"]), "sm_90")[0]
+    store = access(found, "y", "store")
+    assert store.compiled == (store.written,)
+
+
+def test_elements_that_never_come_last_are_no_trips():
+    """Where a vector doesn't fit, its last element never does: 4 elements of which 3 are written out."""
+    for found in compiled(generate(gallery()["prefix_sum"]), "sm_90"):
+        assert all(a.compiled is not None for a in found.accesses), [a.reason for a in found.accesses]
+
+
+@pytest.mark.parametrize("name", ["sobel", "jacobi2d", "heat3d", "conv_strided_dilated"])
+def test_what_nothing_reads_of_a_window_is_not_loaded(name):
+    (found,) = compiled(generate(gallery()[name]), "sm_90")
+    trimmed = [a for a in found.accesses if "trimmed" in names(a)]
+    assert trimmed
+    assert all(a.compiled is not None for a in found.accesses)
+    for a in trimmed:
+        assert sum(t.lanes for t in a.compiled) <= a.written.lanes
+        moved = sum(t.lanes * i.bytes for t, i in zip(a.compiled, a.instructions, strict=True))
+        assert moved < a.written.lanes * a.written_bytes

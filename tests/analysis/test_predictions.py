@@ -8,20 +8,22 @@ from types import ModuleType
 
 import pytest
 
-from cugen.analysis.predictions import CONSTANT_REQUESTS, METRICS
+from cugen.analysis.predictions import CONSTANT_REQUESTS, METRICS, predictions
 from cugen.emit.resources import data_folder
 from cugen.toolchain.cuda import compile_cubin, compilers
 
 ROOT = Path(__file__).parents[2]
 MEASURED = (ROOT / "tests" / "data" / "sm90_launches.csv").read_text()
 KERNELS = (
+    "argmax",
     "blur5x5",
-    "full_sum",
+    "jacobi2d",
     "matmul_f64",
     "matmul_lower_triangular",
     "matmul_tiled",
     "matmul_tiled_even",
     "polynomial",
+    "row_sum",
     "saxpy",
     "transpose_padded",
     "transpose_swizzled",
@@ -83,3 +85,15 @@ def test_predictions_equal_the_counters(counters, name):
     if "of these the compiler's own, as measured" in row["counters"][CONSTANT_REQUESTS]:
         del different[CONSTANT_REQUESTS]  # needs the figures of single instructions
     assert different == {}
+
+
+def test_pointers_that_are_loaded_where_their_stores_run_are_counted(counters):
+    """Each store of the unrolled loop has its own load of the pointer, under its own predicate or in its own block."""
+    (kernel,) = counters.kernels(data_folder("specs"), ("cumulative_sum",))
+    image = compile_cubin(kernel.source, kernel.name, "sm_90").image
+    (launch,) = counters.as_compiled(kernel, image, kernel.access_lines(), "sm_90")
+    assert any(i.name == "LDC" and i.predicate for i in launch.program.instructions)
+    found = predictions(launch)[CONSTANT_REQUESTS]
+    (store,) = (a for a in launch.accesses if a.access.kind == "store")
+    assert found.value is not None
+    assert found.value >= launch.warps + store.executions

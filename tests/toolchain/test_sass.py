@@ -130,3 +130,40 @@ def test_a_fresh_disassembly_is_read_whole(target):
     assert found["first"].loop_of(load) is not None
     (store,) = (i for i in found["second"].instructions if i.name == "STG")
     assert (store.bytes, store.line) == (16, 13)
+
+
+RETURNING = """
+//--------------------- .text.sum             --------------------------
+        /*0000*/                   LDC R1, c[0x0][0x28] ;
+.L_x_0:
+        /*0010*/                   LDG.E R2, desc[UR4][R4.64] ;
+        /*0020*/               @P0 BRA `(.L_x_0) ;
+        /*0030*/                   BRA.DIV UR4, `(.L_x_2) ;
+.L_x_1:
+        /*0040*/                   STG.E desc[UR4][R2.64], R18 ;
+        /*0050*/                   EXIT ;
+.L_x_2:
+        /*0060*/                   IADD3 R2, R2, R3, RZ ;
+        /*0070*/                   BRA `(.L_x_1) ;
+//--------------------- .nv.info             --------------------------
+"""
+
+
+def test_code_behind_the_rest_that_returns_to_it_makes_no_loop():
+    found = sass.parse(RETURNING)["sum"]
+    assert found.loops == ((0x10, 0x20),)
+    assert found.loop_of(at(found, 0x10)) == (0x10, 0x20)
+    assert found.loop_of(at(found, 0x40)) is None
+    assert found.next_blocks(0x30) == (0x60, 0x40)
+
+
+def test_a_block_of_a_loop_that_stands_outside_its_addresses_is_in_the_loop():
+    found = sass.parse(RETURNING.replace("@P0 EXIT", "EXIT").replace("BRA `(.L_x_1)", "BRA `(.L_x_0)"))["sum"]
+    assert (0x10, 0x70) in found.loops
+    assert found.loop_of(at(found, 0x40)) is None  # between the loop's ends, but nothing leads back from it
+    assert found.loop_of(at(found, 0x60)) == (0x10, 0x70)
+
+
+def test_where_a_branch_goes_to_an_address_in_a_register_every_branch_back_is_a_loop():
+    found = sass.parse(RETURNING.replace("EXIT ;", "BRX R6 ;"))["sum"]
+    assert (0x40, 0x70) in found.loops

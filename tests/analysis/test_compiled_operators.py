@@ -1,0 +1,22 @@
+"""The memory instructions of every operator belong to its accesses, where sizes divide and where none does."""
+
+from __future__ import annotations
+
+import pytest
+
+from cugen.analysis.compiled import compiled_kernels
+from cugen.kernel import generate
+from cugen.toolchain.cuda import compile_cubin
+
+pytestmark = pytest.mark.slow
+
+
+@pytest.mark.parametrize("target", ["sm_80", "sm_90"])
+def test_every_memory_instruction_of_an_operator_is_explained(operator_case, target):
+    if operator_case.shape not in ("even", "prime"):
+        pytest.skip("its sizes are like those of the others")
+    kernel = generate(operator_case.spec())
+    params = {kernel.context.symbols[p.name].name: p.value for p in kernel.spec.params}
+    image = compile_cubin(kernel.source, kernel.name, target).image
+    for found in compiled_kernels(kernel.plan, kernel.spec, kernel.access_lines(), image, target, params):
+        assert not found.unexplained, [(hex(i.address), i.opcode, i.line) for i in found.unexplained]

@@ -1,0 +1,136 @@
+"""Accesses some of whose elements nothing reads: which of them are left in the machine code."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from cugen.analysis import placing
+from cugen.analysis.addresses import Form
+from cugen.analysis.sites import sites
+from cugen.analysis.windows import used, windows
+from cugen.emit.resources import data_folder
+from cugen.kernel import generate
+from cugen.spec.load import load_all, load_text
+from cugen.toolchain.sass import Instruction
+
+
+def stencil(compute: str, boundary: str = "clamp", columns: int = 201):
+    (spec,) = load_text(f"""
+cugen: 1
+kernel: stencil
+params: {{H: 50, W: {columns}}}
+indices: {{i: H, j: W}}
+arrays:
+  x: {{shape: [H, W], dtype: float32, boundary: {boundary}}}
+  y: {{shape: [H, W], dtype: float32}}
+compute: "{compute}"
+schedule: {{family: stencil}}
+""")
+    return generate(spec)
+
+
+def params(kernel):
+    return {kernel.context.symbols[p.name].name: p.value for p in kernel.spec.params}
+
+
+def loads(kernel, name="x"):
+    (plan,) = kernel.plan.kernels
+    found = [s for s in sites(plan, params(kernel)) if s.access.array.symbol == name and s.access.kind == "load"]
+    return windows(plan, params(kernel)), found
+
+
+def test_of_a_window_the_places_that_are_read_are_used():
+    (spec,) = load_all(data_folder("specs") / "sobel.yaml")
+    kept, (site,) = loads(generate(spec), "image")
+    row, column = (c.symbol for c in site.counters if str(c.symbol).startswith("loop"))
+    found = [[bool(used(site, {row: r, column: c}, kept[id(site.access)])) for c in range(3)] for r in range(3)]
+    assert found == [[True, True, True], [True, False, True], [True, True, True]]
+
+
+def test_what_is_computed_with_at_once_is_in_no_window():
+    (spec,) = load_text("""
+cugen: 1
+kernel: plain
+params: {N: 100}
+arrays: {x: {shape: [N], dtype: float32}, y: {shape: [N], dtype: float32}}
+compute: "y[i] = x[i] + 1"
+""")
+    assert loads(generate(spec))[0] == {}
+
+
+@pytest.fixture(scope="module")
+def vectors():
+    """The access that moves two elements at once in each of three trips, and what of it is used."""
+    kernel = stencil("y[i, j] = 0.25 * (x[i, j - 1] + x[i, j + 1] + x[i - 1, j] + x[i + 1, j])", "zero", columns=170)
+    kept, found = loads(kernel)
+    (site,) = (s for s in found if s.access.width == 2 and any("loop" in str(c.symbol) for c in s.counters))
+    (loop,) = (c for c in site.counters if "loop" in str(c.symbol))
+    trips = [{loop.symbol: n} for n in range(loop.count)]
+    return site, trips, [used(site, at, kept[id(site.access)]) for at in trips], kernel.plan.kernels[0].block
+
+
+def test_of_the_vectors_at_the_ends_one_element_is_used(vectors):
+    _, _, wanted, _ = vectors
+    assert wanted == [frozenset({1}), frozenset({0, 1}), frozenset({0})]
+
+
+def test_vectors_of_which_a_part_is_used_are_no_whole_trips(vectors):
+    site, trips, wanted, _ = vectors
+    assert placing.whole_trips(site, trips, wanted, [instruction(0, 8)] * 3) is None
+
+
+def instruction(address: int, width: int) -> Instruction:
+    return Instruction(address, "", {4: "LDG.E", 8: "LDG.E.64"}[width], ("R0", "desc[UR4][R2.64]"), 1)
+
+
+def at(constant: int, **steps: int) -> Form:
+    names = {"bx": "SR_CTAID.X", "by": "SR_CTAID.Y", "tx": "SR_TID.X", "ty": "SR_TID.Y", "p": "c[0x0][0x210]"}
+    return Form(constant % (1 << 32), tuple(sorted((names[name], step) for name, step in steps.items())))
+
+
+STEPS = {"bx": 256, "by": 2720, "tx": 8, "ty": 680, "p": 1}
+
+
+def addressed(vectors, *moves, **changed):
+    site, trips, wanted, threads = vectors
+    instructions = [instruction(16 * n, width) for n, (_, width) in enumerate(moves)]
+    forms = {16 * n: at(place, **{**STEPS, **changed}) for n, (place, _) in enumerate(moves)}
+    return placing.addressed(site, trips, wanted, instructions, forms, threads)
+
+
+def test_addresses_tell_which_elements_are_moved(vectors):
+    found = addressed(vectors, (-4, 4), (8, 4), (0, 8))
+    assert [(s.access.width, s.offset - vectors[0].offset.subs(vectors[1][0])) for s in found] == [
+        (1, 1),
+        (1, 4),
+        (2, 2),
+    ]
+
+
+@pytest.mark.parametrize(
+    "moves",
+    [
+        ((-4, 4), (0, 8)),  # the last element is used, too
+        ((-4, 4), (0, 8), (8, 4), (8, 4)),  # one twice
+        ((-4, 4), (0, 8), (16, 4)),  # outside
+        ((-4, 4), (2, 8), (8, 4)),  # between elements
+    ],
+)
+def test_where_addresses_do_not_fit_nothing_is_told(vectors, moves):
+    assert addressed(vectors, *moves) is None
+
+
+@pytest.mark.parametrize("changed", [{"tx": 4}, {"p": 2}, {"by": 680}])
+def test_an_address_that_moves_otherwise_tells_nothing(vectors, changed):
+    assert addressed(vectors, (-4, 4), (8, 4), (0, 8), **changed) is None
+
+
+def test_trips_at_one_place_are_not_told_apart(vectors):
+    site, trips, _, _ = vectors
+    (loop,) = trips[0]
+    still = replace(site, offset=site.offset.subs({loop: 0}))
+    every = [frozenset({0, 1})] * 2 + [frozenset()]
+    assert placing.whole_trips(still, trips, every, [instruction(0, 8), instruction(16, 8)]) is None
+    assert len(placing.whole_trips(site, trips, every, [instruction(0, 8), instruction(16, 8)])) == 2
