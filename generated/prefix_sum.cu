@@ -1,13 +1,12 @@
 // prefix_sum: The running sum of one long vector
 //
-// computes                 y[i] = cumsum(x[i], i)
-// params                   N = 200003
-// x                        input, float32 [200003], aligned to 16 bytes
-// y                        output, float32 [200003], aligned to 16 bytes
-// prefix_sum_y_sum         grid (25, 1, 1), block (1024, 1, 1), 128 bytes of shared memory; family reduce
-// prefix_sum_y_sum_before  grid (1, 1, 1), block (8, 1, 1); family scan
-// prefix_sum_y             grid (25, 1, 1), block (512, 1, 1), 64 bytes of shared memory; family scan
-// analysis                 sm_90: 16 accesses, 16 ideal
+// computes          y[i] = cumsum(x[i], i)
+// params            N = 200003
+// x                 input, float32 [200003], aligned to 16 bytes
+// y                 output, float32 [200003], aligned to 16 bytes
+// prefix_sum_y_sum  grid (98, 1, 1), block (512, 1, 1), 64 bytes of shared memory; family reduce
+// prefix_sum_y      grid (98, 1, 1), block (128, 1, 1), 16 bytes of shared memory; family scan
+// analysis          sm_90: 12 accesses, 12 ideal
 //
 // Made by cugen 0.1.0 from prefix_sum.yaml (hash c389108206c1fd0c) for sm_90. Edit the spec, not this file.
 
@@ -19,17 +18,16 @@ struct alignas(count * sizeof(T)) Vector {
     T at[count];
 };
 
-extern "C" __global__ void __launch_bounds__(1024) prefix_sum_y_sum(
+extern "C" __global__ void __launch_bounds__(512) prefix_sum_y_sum(
     const float* __restrict__ x,
     float* __restrict__ y_sum)
 {
     const int segment = blockIdx.x;
-    const int start = 8192 * segment;
+    const int start = 2048 * segment;
 
     float sum = 0.0f;
-    const int stop = min(8192, N - start);
-    #pragma unroll 2
-    for (int i_in_segment = threadIdx.x * 4; i_in_segment < stop - 3; i_in_segment += 4096) {
+    const int stop = min(2048, N - start);
+    for (int i_in_segment = threadIdx.x * 4; i_in_segment < stop - 3; i_in_segment += 2048) {
         // x[start + i_in_segment]: 16 sectors, ideal 16 (512 bytes side by side)
         const auto x4 = *reinterpret_cast<const Vector<float, 4>*>(&x[start + i_in_segment]);
         #pragma unroll
@@ -37,7 +35,7 @@ extern "C" __global__ void __launch_bounds__(1024) prefix_sum_y_sum(
             sum += x4.at[v];
         }
     }
-    for (int tail = threadIdx.x + 4 * (stop / 4); tail < stop; tail += 1024) {
+    for (int tail = threadIdx.x + 4 * (stop / 4); tail < stop; tail += 512) {
         // x[start + tail]: 1 sector, ideal 1 (12 bytes side by side)
         const float x_value = x[start + tail];
         sum += x_value;
@@ -48,17 +46,17 @@ extern "C" __global__ void __launch_bounds__(1024) prefix_sum_y_sum(
     for (int lanes = 16; lanes > 0; lanes /= 2) {
         sum += __shfl_xor_sync(0xffffffff, sum, lanes);
     }
-    __shared__ float warp_sum[32];
+    __shared__ float warp_sum[16];
     if (threadIdx.x % 32 == 0) {
         // warp_sum[threadIdx.x / 32]: 1 wavefront, ideal 1 (all lanes in one word: a broadcast)
         warp_sum[threadIdx.x / 32] = sum;
     }
     __syncthreads();
     if (threadIdx.x < 32) {
-        // warp_sum[threadIdx.x % 32]: 1 wavefront, ideal 1 (32 words, in different banks)
-        sum = warp_sum[threadIdx.x % 32];
+        // warp_sum[threadIdx.x % 16]: 1 wavefront, ideal 1 (16 words, in different banks)
+        sum = warp_sum[threadIdx.x % 16];
         #pragma unroll
-        for (int lanes = 16; lanes > 0; lanes /= 2) {
+        for (int lanes = 8; lanes > 0; lanes /= 2) {
             sum += __shfl_xor_sync(0xffffffff, sum, lanes);
         }
     }
@@ -69,86 +67,35 @@ extern "C" __global__ void __launch_bounds__(1024) prefix_sum_y_sum(
     y_sum[segment] = sum;
 }
 
-extern "C" __global__ void __launch_bounds__(8) prefix_sum_y_sum_before(
-    const float* __restrict__ y_sum,
-    float* __restrict__ y_sum_before)
-{
-    const int lane = threadIdx.x;
-
-    Vector<float, 4> y_sum4 = {};
-    float warp_sum = 0.0f;
-    const int first = 4 * lane;
-    if (first < (N + 8191) / 8192) {
-        if (first + 3 < (N + 8191) / 8192) {
-            // y_sum[first]: 3 sectors, ideal 3 (96 bytes side by side)
-            y_sum4 = *reinterpret_cast<const Vector<float, 4>*>(&y_sum[first]);
-        } else {
-            #pragma unroll
-            for (int v = 0; v < 4; ++v) {
-                if (first + v < (N + 8191) / 8192) {
-                    // y_sum[first + v]: 1 sector, ideal 1 (one address for all lanes)
-                    y_sum4.at[v] = y_sum[first + v];
-                }
-            }
-        }
-    }
-    // What comes before each vector.
-    float sum_before;
-    float own_sum = 0.0f;
-    #pragma unroll
-    for (int v = 0; v < 4; ++v) {
-        own_sum += y_sum4.at[v];
-    }
-    float lower_sum;
-    #pragma unroll
-    for (int reach = 1; reach < 8; reach *= 2) {
-        lower_sum = __shfl_up_sync(0xffffffff, own_sum, reach, 8);
-        own_sum = lane >= reach ? lower_sum + own_sum : own_sum;
-    }
-    lower_sum = __shfl_up_sync(0xffffffff, own_sum, 1, 8);
-    sum_before = lane >= 1 ? warp_sum + lower_sum : warp_sum;
-    warp_sum += __shfl_sync(0xffffffff, own_sum, 7, 8);
-    // The running values, element by element.
-    float sum = sum_before;
-    if (first < (N + 8191) / 8192) {
-        Vector<float, 4> y_sum_before4;
-        #pragma unroll
-        for (int v = 0; v < 4; ++v) {
-            y_sum_before4.at[v] = sum;
-            sum += y_sum4.at[v];
-        }
-        if (first + 3 < (N + 8191) / 8192) {
-            // y_sum_before[first]: 3 sectors, ideal 3 (96 bytes side by side)
-            *reinterpret_cast<Vector<float, 4>*>(&y_sum_before[first]) = y_sum_before4;
-        } else {
-            #pragma unroll
-            for (int v = 0; v < 4; ++v) {
-                if (first + v < (N + 8191) / 8192) {
-                    // y_sum_before[first + v]: 1 sector, ideal 1 (one address for all lanes)
-                    y_sum_before[first + v] = y_sum_before4.at[v];
-                }
-            }
-        }
-    }
-}
-
-extern "C" __global__ void __launch_bounds__(512) prefix_sum_y(
+extern "C" __global__ void __launch_bounds__(128) prefix_sum_y(
     const float* __restrict__ x,
     float* __restrict__ y,
-    const float* __restrict__ y_sum_before)
+    const float* __restrict__ y_sum)
 {
     const int segment = blockIdx.x;
     const int lane = threadIdx.x % 32;
     const int warp = threadIdx.x / 32;
 
-    __shared__ float warp_sums[16];
+    __shared__ float warp_sums[4];
 
-    // y_sum_before[segment]: 1 sector, ideal 1 (one address for all lanes)
-    const float y_sum_before_segment = y_sum_before[segment];
+    // What the segments in front combine to; every warp does it for itself.
+    float sum_of_segments = 0.0f;
+    #pragma unroll 8
+    for (int earlier = lane; earlier < (N + 2047) / 2048; earlier += 32) {
+        if (earlier < segment) {
+            // y_sum[earlier]: 4 sectors, ideal 4 (128 bytes side by side)
+            const float y_sum_segment_ = y_sum[earlier];
+            sum_of_segments += y_sum_segment_;
+        }
+    }
+    #pragma unroll
+    for (int lanes = 16; lanes > 0; lanes /= 2) {
+        sum_of_segments += __shfl_xor_sync(0xffffffff, sum_of_segments, lanes);
+    }
     Vector<float, 4> x4[4] = {};
     #pragma unroll
     for (int u = 0; u < 4; ++u) {
-        const int first = 8192 * segment + 4 * lane + 512 * warp + 128 * u;
+        const int first = 2048 * segment + 4 * lane + 512 * warp + 128 * u;
         if (first < N) {
             if (first + 3 < N) {
                 // x[first]: 16 sectors, ideal 16 (512 bytes side by side)
@@ -193,7 +140,7 @@ extern "C" __global__ void __launch_bounds__(512) prefix_sum_y(
     float sum_in_front = 0.0f;
     float sum_so_far = 0.0f;
     #pragma unroll
-    for (int w = 0; w < 16; ++w) {
+    for (int w = 0; w < 4; ++w) {
         if (w == warp) {
             sum_in_front = sum_so_far;
         }
@@ -203,14 +150,14 @@ extern "C" __global__ void __launch_bounds__(512) prefix_sum_y(
     // The running values, element by element.
     #pragma unroll
     for (int u = 0; u < 4; ++u) {
-        const int first = 8192 * segment + 4 * lane + 512 * warp + 128 * u;
+        const int first = 2048 * segment + 4 * lane + 512 * warp + 128 * u;
         float sum = sum_in_front + sum_before[u];
         if (first < N) {
             Vector<float, 4> y4;
             #pragma unroll
             for (int v = 0; v < 4; ++v) {
                 sum += x4[u].at[v];
-                y4.at[v] = y_sum_before_segment + sum;
+                y4.at[v] = sum_of_segments + sum;
             }
             if (first + 3 < N) {
                 // y[first]: 16 sectors, ideal 16 (512 bytes side by side)
@@ -234,7 +181,7 @@ extern "C" __global__ void __launch_bounds__(512) prefix_sum_y(
 
 extern "C" size_t prefix_sum_workspace_bytes(void)
 {
-    return 512LL * ((4 * ((N + 8191) / 8192) + 255) / 256);
+    return 256LL * ((4 * ((N + 2047) / 2048) + 255) / 256);
 }
 
 extern "C" cudaError_t prefix_sum_launch(
@@ -250,11 +197,8 @@ extern "C" cudaError_t prefix_sum_launch(
     if (status != cudaSuccess)
         return status;
     float* const y_sum = reinterpret_cast<float*>(static_cast<char*>(workspace) + 0);
-    float* const y_sum_before = reinterpret_cast<float*>(static_cast<char*>(workspace)
-        + 256LL * ((4 * ((N + 8191) / 8192) + 255) / 256));
-    prefix_sum_y_sum<<<dim3((N + 8191) / 8192), dim3(1024), 0, stream>>>(x, y_sum);
-    prefix_sum_y_sum_before<<<dim3(1), dim3(8), 0, stream>>>(y_sum, y_sum_before);
-    prefix_sum_y<<<dim3((N + 8191) / 8192), dim3(512), 0, stream>>>(x, y, y_sum_before);
+    prefix_sum_y_sum<<<dim3((N + 2047) / 2048), dim3(512), 0, stream>>>(x, y_sum);
+    prefix_sum_y<<<dim3((N + 2047) / 2048), dim3(128), 0, stream>>>(x, y, y_sum);
     if (memory == nullptr)
         cudaFreeAsync(workspace, stream);
     return cudaGetLastError();

@@ -31,6 +31,7 @@ class Work:
     wide_reads: tuple[Read, ...]
     most: Width
     segments: Segments | None = None
+    fronts: tuple[Reduce, ...] = ()  # what the segments in front of each combine to
     reads_elsewhere: bool = False  # what can't be loaded with the vectors, nor for an element that isn't there
 
     @property
@@ -65,10 +66,11 @@ def find_work(request: Request) -> Work | Refusal:
     if walked is None:
         return Refusal("takes scans that run along one index in one direction, in every element")
     statements = walked.request.group.statements
+    fronts = () if segments is None else _fronts(walked, segments)
     for statement in statements:
         if not all(isinstance(sub, IndexValue | Const) for sub in statement.subscripts):
             return Refusal(f"writes {statement.target} at bare indices only")
-        if any(isinstance(node, Reduce) for node in walk(statement.value)):
+        if any(isinstance(node, Reduce) and node not in fronts for node in walk(statement.value)):
             return Refusal(f"has no loops beside the scan's, and {statement.target} needs one")
     reads = loaded_reads(statements)
     elsewhere = tuple(read for read in reads if read.boundary is not None or not all(map(_is_plain, read.subscripts)))
@@ -94,11 +96,27 @@ def find_work(request: Request) -> Work | Refusal:
     if count < most.count and fast != walked.index:
         most = Width(count, f"the extent of {fast.name} is surely a multiple of {count}, not of more")
     rest = tuple(index for index in order if index not in (fast, walked.index))
+    if fronts and fast != walked.index:
+        return Refusal("combines what is in front of segments of rows, not of columns")
     if elsewhere:
         most = Width(1, f"{elsewhere[0].array} is read elsewhere than at bare indices, element by element")
     if segments is not None:
         rest = (spec.Index(segments.index, count_of(walked.index.extent, segments.length)), *rest)
-    return Work(walked, fast, rest, moving, most, segments, bool(elsewhere))
+    return Work(walked, fast, rest, moving, most, segments, fronts, bool(elsewhere))
+
+
+def _fronts(walked: Walk, segments: Segments) -> tuple[Reduce, ...]:
+    """Reductions over the segments in front of the present one, alike for all of its elements."""
+    values = [statement.value for statement in walked.request.group.statements]
+    found = {node: None for value in values for node in walk(value) if isinstance(node, Reduce)}
+    return tuple(
+        front
+        for front in found
+        if len(front.indices) == 1
+        and isinstance(front.body, Read)
+        and segments.index in free_indices(front)
+        and walked.index.name not in free_indices(front)
+    )
 
 
 def _is_stored(request: Request, statement: Statement) -> bool:

@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from cugen.families import collective
 from cugen.families.blocks import Blocks, define, lay_blocks, limit, thread
+from cugen.families.collective import Running, combine_team
 from cugen.families.grid import divides
 from cugen.families.prefix import WARP, Names, above, joined, scan_lanes, warp_results, whole
 from cugen.families.scan_elements import Elements
@@ -32,11 +34,11 @@ from cugen.plan.ir import (
     Store,
 )
 from cugen.plan.lowering import Lowering
-from cugen.plan.reductions import identity
+from cugen.plan.reductions import ACCUMULATORS, accumulate, identity
 from cugen.plan.scopes import Scope
 from cugen.plan.subscripts import to_integer
 from cugen.plan.symbols import FloorDiv, Integer, Minimum, Mod, bounds, ceil_div, integer
-from cugen.spec.expressions import Expr, Local
+from cugen.spec.expressions import Expr, Local, Reduce
 
 Parts = tuple[tuple[str, tuple[Node, ...]], ...]
 
@@ -144,6 +146,7 @@ class RowScan:
         if self.warp is not None:
             buffers = 1 if self.steps.is_one else 2
             shared = {n.shared: warp_results(n, self.team.warps, buffers) for n in names}
+        fronts = tuple(node for front in self.work.fronts for node in self._look_back(front, top))
         first, inside = self._place("", self.steps.start)
         if self.team.ahead and not self.steps.is_one and self.team.vectors > 1:
             before, load = self._load_ahead()
@@ -161,7 +164,31 @@ class RowScan:
         return (
             ("indices", self.indices),
             ("shared", tuple(Declare(array) for array in shared.values())),
-            ("rows", (*top.nodes, *before, *self._carried(), *walk)),
+            ("rows", (*fronts, *top.nodes, *before, *self._carried(), *walk)),
+        )
+
+    def _look_back(self, front: Reduce, top: Scope) -> tuple[Node, ...]:
+        """Lanes share what the segments in front of the present one combine to; every warp does it for itself."""
+        lowering = self.lowering
+        (bound,) = front.indices
+        count = to_integer(bound.extent, lowering.symbols)
+        high = bounds(count, lowering.ranges)[1]
+        running = Local(lowering.names.allocate(f"{ACCUMULATORS[front.kind]}_of_segments"), front.dtype)
+        index = Index(lowering.names.allocate("earlier"), self.lane.symbol, (0, max(high - 1, 0)))
+        lowering.ranges[index.symbol] = index.range
+        lowering.limits[index.symbol] = count
+        lowering.symbols[bound.name] = index.symbol
+        inner = Scope(top, frozenset((bound.name,)), certain=False)
+        accumulate(lowering, front, running, inner)
+        del lowering.symbols[bound.name]
+        top.remember(front, running)
+        return (
+            Comment("What the segments in front combine to; every warp does it for itself."),
+            Let(running, identity(front.kind, front.dtype), mutable=True),
+            For(Loop(index, self.lane.symbol, count, WARP, unroll_by=8), tuple(inner.nodes)),
+            *combine_team(
+                collective.Team(WARP, self.lane.symbol), (Running(front.kind, running),), lowering, everywhere=True
+            ),
         )
 
     def _load_ahead(self) -> tuple[tuple[Node, ...], tuple[Node, ...]]:

@@ -8,8 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from cugen.families.base import Request
-from cugen.plan.substitution import substitute
-from cugen.spec.expressions import Cast, Const, Expr, IndexValue, Op, Read, Scan, Select, walk
+from cugen.spec.expressions import Cast, Const, Expr, IndexValue, Op, Read, Reduce, Scan, Select, walk
 from cugen.spec.types import BOOL, INT64
 
 
@@ -41,27 +40,19 @@ def within(scan: Scan, length: int) -> Scan:
 
 
 def without_segments(request: Request) -> tuple[Request, Segments | None]:
-    """The group with scans that don't ask for their segment, and subscripts that name it, where all scans have equal
+    """The group with scans that don't ask for their segment, and its number under a name, where all scans have equal
     ones; else the group as it is."""
     statements = request.group.statements
     scans = {node: None for s in statements for node in walk(s.value) if isinstance(node, Scan)}
-    lengths = {_length(scan): None for scan in scans}
-    (length,) = lengths if len(lengths) == 1 else (None,)
+    found = {(_length(scan), scan.outer): None for scan in scans}
+    (length, outer) = next(iter(found)) if len(found) == 1 else (None, "")
     if length is None:
         return request, None
-    (outer,) = {scan.outer: None for scan in scans} if len({scan.outer for scan in scans}) == 1 else ("",)
     taken = {index.name for index in statements[0].indices}
     name = "segment" if "segment" not in taken else "segment_"
     number = segment_of(IndexValue(outer), length)
-
-    def on_read(read: Read) -> Expr | None:
-        return replace(read, subscripts=tuple(IndexValue(name) if sub == number else sub for sub in read.subscripts))
-
-    values = [substitute(_whole(s.value, length), {}, on_read) for s in statements]
-    group = replace(
-        request.group, statements=tuple(replace(s, value=v) for s, v in zip(statements, values, strict=True))
-    )
-    return replace(request, group=group), Segments(length, name)
+    whole = tuple(replace(statement, value=_whole(statement.value, number, name)) for statement in statements)
+    return replace(request, group=replace(request.group, statements=whole)), Segments(length, name)
 
 
 def _length(scan: Scan) -> int | None:
@@ -71,24 +62,35 @@ def _length(scan: Scan) -> int | None:
         where = where.args[0]
     match where:
         case Op(name="eq", args=(Op(name="floordiv", args=(IndexValue(name=name), Const(value=int(length)))), _)):
-            return (
-                length if name == scan.inner.name and within(replace(scan, where=None), length).where == where else None
-            )
+            is_own = name == scan.inner.name and within(replace(scan, where=None), length).where == where
+            return length if is_own else None
     return None
 
 
-def _whole(expr: Expr, length: int) -> Expr:
-    """The expression with scans that don't ask for the segment of their terms."""
+def _whole(expr: Expr, number: Expr, name: str) -> Expr:
+    """The expression with scans that don't ask for the segment of their terms, and its number under a name."""
+
+    def rewrite(part: Expr) -> Expr:
+        return _whole(part, number, name)
+
     match expr:
         case Scan(where=Op(name="and", args=(_, rest))):
             return replace(expr, where=rest)
         case Scan():
             return replace(expr, where=None)
+        case Op() if expr == number:
+            return IndexValue(name)
         case Op():
-            return replace(expr, args=tuple(_whole(arg, length) for arg in expr.args))
+            return replace(expr, args=tuple(map(rewrite, expr.args)))
         case Cast():
-            return replace(expr, arg=_whole(expr.arg, length))
+            return replace(expr, arg=rewrite(expr.arg))
+        case Read():
+            return replace(expr, subscripts=tuple(map(rewrite, expr.subscripts)))
+        case Reduce():
+            where = None if expr.where is None else rewrite(expr.where)
+            return replace(expr, body=rewrite(expr.body), where=where)
         case Select():
-            condition, then, orelse = (_whole(part, length) for part in (expr.condition, expr.then, expr.orelse))
-            return replace(expr, condition=condition, then=then, orelse=orelse)
+            return replace(
+                expr, condition=rewrite(expr.condition), then=rewrite(expr.then), orelse=rewrite(expr.orelse)
+            )
     return expr

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
+from dataclasses import replace
 
 from cugen.families.base import Refusal, Request, Tunable
 from cugen.families.scan_columns import Strips
 from cugen.families.scan_form import Work
 from cugen.families.scan_rows import Team
+from cugen.families.scan_segments import Segments
 from cugen.families.vectors import WIDEST
 from cugen.plan.subscripts import to_integer
 from cugen.plan.symbols import bounds
@@ -19,12 +21,13 @@ _BLOCK = 256
 _ENOUGH = 65_536  # so many threads with several vectors each keep the memory of a device busy
 _MOST_STRIPS = 64
 _FEW_STEPS = 1024  # vectors of a row up to which a block takes few steps
+_ELEMENTS = 16  # of a thread that loads ahead
 _MANY_ROWS = 80  # so many blocks keep a device busier than three launches would
-_LONG_ROW = 16  # segments; for fewer, two more launches take longer
-_SEGMENT = 32_768  # bytes of a row's segment
+_LONG_ROW = 131_072  # bytes of a row; for fewer, another launch takes longer
+_SEGMENTS = 256  # of a row, where that makes them neither short nor long
+_SHORTEST_SEGMENT, _SEGMENT, _LONGEST_SEGMENT = 8_192, 32_768, 131_072  # bytes
 _LONG_COLUMN = 1024  # elements of a column's segment
 _LINE = 128  # bytes of a line in memory
-_MANY_COLUMNS = 4096  # so many vectors side by side may hold as many elements as they like
 
 THREADS = Tunable(
     "threads",
@@ -88,8 +91,11 @@ def team_of(work: Work) -> Team:
         threads = min(_power_of_two(-(-slots // vectors)), _BLOCK // 2)
     else:
         vectors = min(4 * narrow, 8)
-        threads = min(_power_of_two(-(-slots // vectors)), 4 * _BLOCK if is_few else 2 * _BLOCK)
-        ahead = True
+        threads = 4 * _BLOCK if is_few else 2 * _BLOCK
+        ahead = slots > threads * vectors
+        if ahead:  # what is computed of each vector takes registers too
+            vectors = min(vectors, max(_ELEMENTS // width, 1))
+        threads = min(_power_of_two(-(-slots // vectors)), threads)
     vectors = int(asked.get("vectors", vectors))
     threads = int(asked.get("threads", threads))
     rows = 1
@@ -105,8 +111,6 @@ def strips_of(work: Work) -> Strips:
     longest, width = most(work.request, work.along), _width(work)
     if work.segments is not None:
         longest = work.segments.length
-    while width > 4 and most(work.request, work.fast) * others(work) < _MANY_COLUMNS * width:
-        width //= 2
     slots = max(-(-most(work.request, work.fast) // width), 1)
     vectors = int(asked.get("vectors", 8))
     line = max(_LINE // (width * _widest_element(work)), 8)
@@ -123,12 +127,24 @@ def segment_length(work: Work) -> int | None:
     None where each is walked whole."""
     longest = most(work.request, work.along)
     if work.is_row:
-        length = _SEGMENT // _widest_element(work)
-        return length if others(work) < _MANY_ROWS and longest >= _LONG_ROW * length else None
+        size = _widest_element(work)
+        if others(work) >= _MANY_ROWS or longest * size < _LONG_ROW:
+            return None
+        length = _power_of_two(-(-longest // _SEGMENTS))
+        length = min(max(length, _SHORTEST_SEGMENT // size), _LONGEST_SEGMENT // size)
+        if not may_look_back(work, length):
+            length = _SEGMENT // size
+        step = team_of(replace(work, segments=Segments(length, ""))).step
+        return -(-length // step) * step
     strips = strips_of(work)
     columns = others(work) * max(-(-most(work.request, work.fast) // strips.width), 1)
     length = strips.step * -(-_LONG_COLUMN // strips.step)
     return length if columns * _MOST_STRIPS < _ENOUGH and longest >= 4 * length else None
+
+
+def may_look_back(work: Work, length: int) -> bool:
+    """Whether there are so few segments of a row that each can combine all those in front of it."""
+    return work.is_row and not _may_be_short(work) and -(-most(work.request, work.along) // length) <= 2 * _SEGMENTS
 
 
 def others(work: Work) -> int:

@@ -1,4 +1,5 @@
-"""A few long scans as three launches: what each segment combines to, what comes before each, and the scan of each."""
+"""A few long scans as three launches: what each segment combines to, what comes before each, and the scan of each; or
+as two, where each segment can look back over those before it."""
 
 from __future__ import annotations
 
@@ -6,7 +7,7 @@ from cugen.families.base import Refusal, Request, Single, Steps
 from cugen.families.grid import divides
 from cugen.families.scan_form import Work, find_work
 from cugen.families.scan_segments import count_of, segment_of, within
-from cugen.families.scan_sizes import segment_length
+from cugen.families.scan_sizes import may_look_back, segment_length
 from cugen.plan.grouping import Group
 from cugen.plan.reductions import ACCUMULATORS, combine
 from cugen.plan.subscripts import to_integer
@@ -43,6 +44,7 @@ class _Splitting:
         self.term = _fresh(f"{self.along.name}_in_segment", names)
         extent = to_integer(work.along.extent, single.context.symbols)
         self.whole = divides(length, extent, single.context)
+        self.looks_back = may_look_back(work, length)
 
     def steps(self) -> Steps:
         statements: list[Statement] = []
@@ -52,11 +54,15 @@ class _Splitting:
         for scan in scans:
             kind = ACCUMULATORS[scan.kind]
             whole = self._temporary(f"{self.statement.target}_{kind}", scan)
-            before = self._temporary(f"{self.statement.target}_{kind}_before", scan)
-            temporaries += [whole, before]
-            statements += [self._combine(scan, whole), self._before(scan, whole, before)]
+            temporaries.append(whole)
+            statements.append(self._combine(scan, whole))
             here = segment_of(IndexValue(self.along.name), self.length)
-            in_front = Read(before.name, self._place(here), scan.dtype)
+            in_front = self._in_front(scan, whole, here)
+            if not self.looks_back:
+                before = self._temporary(f"{self.statement.target}_{kind}_before", scan)
+                temporaries.append(before)
+                statements.append(self._before(scan, whole, before))
+                in_front = Read(before.name, self._place(here), scan.dtype)
             pieces[scan] = combine(scan.kind, in_front, within(scan, self.length))
         value = _replaced(self.statement.value, pieces)
         kept = Statement(
@@ -100,6 +106,14 @@ class _Splitting:
         value = Reduce(scan.kind, substitute(scan.body, there), terms, scan.dtype, where, scan.span)
         text = f"{target.name}: the {_NOUNS[scan.kind]} of each {self.length} elements along {self.along.name}"
         return self._step(target, value, text)
+
+    def _in_front(self, scan: Scan, whole: Array, here: Expr) -> Expr:
+        """What the segments in front of one combine to, where there are few enough to look back over."""
+        inner = Index(f"{self.segment}_", count_of(self.along.extent, self.length))
+        other = IndexValue(inner.name)
+        is_in_front: Expr = Op("gt" if scan.reverse else "lt", (other, here), BOOL)
+        read = Read(whole.name, self._place(other), scan.dtype)
+        return Reduce(scan.kind, read, (inner,), scan.dtype, is_in_front, scan.span)
 
     def _before(self, scan: Scan, whole: Array, target: Array) -> Statement:
         """What the segments before each one combine to."""

@@ -150,11 +150,21 @@ def test_arrays_beyond_32_bits_have_offsets_of_64(made):
 # Segments
 
 
-def test_one_long_row_is_cut_into_segments(made):
-    kernel = made(automatic(matrix(1, 1_000_003)).replace("i, j] = cumsum(x[i, j", "i, j] = cumsum(x[i, j"))
-    families = [launch.family for launch in kernel.plan.kernels]
-    assert families[1:] == ["scan", "scan"]
-    assert [a.name for a in kernel.plan.workspace] == ["y_sum", "y_sum_before"]
+def test_a_long_row_is_cut_into_segments_that_look_back(made):
+    kernel = made(automatic(matrix(1, 1_000_003)))
+    first, last = kernel.plan.kernels
+    assert (first.family, last.family) == ("reduce", "scan")
+    assert [array.name for array in kernel.plan.workspace] == ["y_sum"]
+    assert "if (earlier < segment)" in kernel.source
+    backward = made(automatic(matrix(1, 1_000_003, "cumsum(x[i, j], j, reverse=true)")))
+    assert "if (earlier > segment)" in backward.source
+
+
+@pytest.mark.parametrize("n", [100_000_000, "dynamic"])
+def test_many_segments_are_scanned_themselves(made, n):
+    kernel = made(automatic(matrix(1, n)))
+    assert [launch.family for launch in kernel.plan.kernels] == ["reduce", "scan", "scan"]
+    assert [array.name for array in kernel.plan.workspace] == ["y_sum", "y_sum_before"]
 
 
 def test_many_rows_are_not(planned):
@@ -163,8 +173,8 @@ def test_many_rows_are_not(planned):
 
 def test_what_a_schedule_asks_of_a_scan_is_not_asked_of_its_steps(made):
     kernel = made(matrix(1, 1_000_003, schedule=", threads: 256, vectors: 2"))
-    assert [launch.family for launch in kernel.plan.kernels][1:] == ["scan", "scan"]
-    assert kernel.plan.kernels[2].block == (256, 1, 1)
+    assert [launch.family for launch in kernel.plan.kernels] == ["reduce", "scan"]
+    assert kernel.plan.kernels[1].block == (256, 1, 1)
 
 
 def test_few_columns_are_cut_too_and_stay_side_by_side(made):
