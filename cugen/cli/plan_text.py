@@ -11,7 +11,8 @@ from cugen.families.base import Family, Refusal
 from cugen.kernel import Kernel
 from cugen.plan import ir
 from cugen.plan.manifest import LaunchEntry
-from cugen.schedule.planner import fits, group, requests
+from cugen.schedule.planner import fits, requests
+from cugen.schedule.runs import group
 from cugen.schedule.splitting import plan_context
 from cugen.spec.model import Spec
 

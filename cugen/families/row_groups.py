@@ -84,6 +84,10 @@ class _Cutter:
             cut = dimension in dimensions
             shape += [groups, size] if cut else [extent]
             strides += [size * stride, stride] if cut else [stride]
+        # Strides over the index that is cut count its groups, so that the dimensions are seen to be dense.
+        whole = to_integer(self.cut.whole, self.context.symbols)
+        if dimensions and whole.is_Symbol:
+            strides = [stride.xreplace({whole: groups * size}) for stride in strides]
         return replace(array, shape=tuple(shape), strides=tuple(strides))
 
     def statement(self, statement: Statement) -> Statement:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 
@@ -22,6 +23,8 @@ _NEIGHBOURS = 32  # rows side by side in a block
 _DEEP = 16  # elements of a thread whose neighbours have neighbouring rows
 _MOST = 32  # elements of a thread beyond that; 1024 threads have 64 registers each
 _BESIDE = 24  # elements of a thread in registers where it has others in shared memory
+_FEW = 32  # blocks that leave most of a device idle
+_LONG = 1 << 16  # elements of a row for which that matters
 _RESULTS = 4096  # bytes of shared memory that a team's results take
 _IN_MEMORY = ("global", "readonly")
 
@@ -75,6 +78,16 @@ def choose_shape(request: Request, work: RowWork) -> Shape:
         rows = max(rows, 1, _BLOCK // threads)
     slots = -(-longest // (threads * width.count))
     return Shape(threads, rows, width, _tiers(request, work, threads * rows, width.count, slots), across)
+
+
+def is_few(request: Request, work: RowWork) -> bool:
+    """Whether most of the device would idle for long, were each row for one block."""
+    ranges, symbols = dict(request.context.ranges), request.context.symbols
+    rows = math.prod(bounds(to_integer(index.extent, symbols), ranges)[1] for index in work.domain.rows)
+    (column,) = work.domain.columns
+    longest = bounds(to_integer(column.extent, symbols), ranges)[1]
+    blocks = -(-rows // choose_shape(request, work).rows)
+    return blocks <= _FEW and longest >= _LONG and request.schedule.family != "rowwise"
 
 
 def _tiers(request: Request, work: RowWork, threads: int, width: int, slots: int) -> tuple[Tier, ...]:

@@ -20,6 +20,7 @@ from cugen.plan.ir import (
     Assign,
     Comparison,
     Define,
+    Element,
     For,
     Guard,
     If,
@@ -69,6 +70,7 @@ class RowSteps:
         self.team, self.inside = team, inside
         self.column = work.domain.columns[0]
         self.root = Scope()
+        self.parts: list[int] = []  # where among the root's nodes each sweep begins
         self.results: dict[Expr, Local] = {}
         self.kept: dict[tuple[str, Expr], Kept] = {}
         self.aligned: dict[str, None] = {}
@@ -124,6 +126,7 @@ class RowSteps:
     def sweep(self, number: int, *, everywhere: bool) -> None:
         """The loops over the thread's elements, and the team's results of its reductions."""
         lowering, root, tiers = self.lowering, self.root, self.shape.tiers
+        self.parts.append(len(root.nodes))
         # What is read anew was read last before this sweep: it may still be near. Shared memory is filled first, while
         # registers are free.
         order = sorted(tiers, key=lambda tier: (tier.is_kept, tier.place == REGISTERS))
@@ -374,8 +377,11 @@ class RowSteps:
             settled = self.settled(expr)
             kept = self.kept[spot.place, settled]
             value = self.lowering.lower(settled, inner)
-            value = self._named(expr, value, 2 if shown.get(expr, 0) else 1, inner)
-            inner.remember(settled, value)
+            if shown.get(expr, 0):
+                value = self._named(expr, value, 2, inner)
+                inner.remember(settled, value)
+            else:
+                value = _unnamed(value, inner)
             if kept.is_shared and kept.width > 1:
                 self._collect(expr, kept.access(spot.slot, "store"), value, spot, around, inner)
             else:
@@ -434,12 +440,28 @@ class RowSteps:
         if terms:
             self.root.nodes.append(If(Guard(terms), tuple(scope.nodes)))
 
+    def sweeps(self) -> Iterator[tuple[str, tuple[Node, ...]]]:
+        """The nodes of each sweep that has any, those of what follows with the last."""
+        ends = [*self.parts[1:], len(self.root.nodes)]
+        for number, (start, end) in enumerate(zip(self.parts, ends, strict=True)):
+            if start < end:
+                yield f"sweep{number}", tuple(self.root.nodes[start:end])
+
     def alignments(self) -> tuple[tuple[str, int], ...]:
         """What wide accesses ask of the arguments."""
         spec, width = self.request.context.spec, self.shape.width.count
         return tuple(
             (a.name, width * a.dtype.bytes) for a in spec.arrays if a.name in self.aligned and not a.is_temporary
         )
+
+
+def _unnamed(value: Expr, scope: Scope) -> Expr:
+    """The element itself in place of a name that it was just given for one use."""
+    match scope.nodes[-1:]:
+        case [Load(local=local, access=access, guard=None)] if local == value:
+            scope.nodes.pop()
+            return Element.of(access)
+    return value
 
 
 def _fixed(expr: Expr, along: str) -> Iterator[Expr]:

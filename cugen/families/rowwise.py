@@ -10,7 +10,8 @@ from cugen.families.blocks import Blocks, define, lay_blocks, limit, thread
 from cugen.families.elementwise import placement_refusals
 from cugen.families.grid import divides
 from cugen.families.kernels import assemble, new_lowering
-from cugen.families.row_shape import REGISTER_ELEMENTS, ROWS, THREADS, Shape, choose_shape
+from cugen.families.row_shape import REGISTER_ELEMENTS, ROWS, THREADS, Shape, choose_shape, is_few
+from cugen.families.row_split import split
 from cugen.families.row_steps import RowSteps
 from cugen.families.row_team import RowTeam
 from cugen.families.row_views import merge_columns
@@ -50,6 +51,9 @@ def _size_refusals(request: Request, work: RowWork) -> Iterator[Refusal]:
         return
     if request.group.mixed and not _lie_alike(work):
         yield Refusal("stores elements of a row side by side; one of the outputs has them apart")
+        return
+    if is_few(request, work):
+        yield Refusal("has a block for each row; these are few and long")
         return
     shape = choose_shape(request, work)
     if shape.threads * shape.rows > 1024:
@@ -97,7 +101,7 @@ class _Builder:
         for number in range(count):
             steps.sweep(number, everywhere=number < count - 1)
         steps.store_results(tuple(output for output in self.work.outputs if not output.wide))
-        parts = (("indices", indices), ("row", tuple(steps.root.nodes)))
+        parts = (("indices", indices), *steps.sweeps())
         kernel = assemble(
             self.request, self.lowering, "rowwise", parts, grid, self.team.block, alignments=steps.alignments()
         )
@@ -189,5 +193,6 @@ FAMILY = Family(
     refusals=refusals,
     build=build,
     tunables=_TUNABLES,
+    split=split,
     mixes=True,
 )

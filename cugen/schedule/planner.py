@@ -7,14 +7,15 @@ from collections.abc import Iterator
 from cugen.families.base import Family, Refusal, Request
 from cugen.families.registry import families
 from cugen.plan.context import Context
-from cugen.plan.grouping import Group, Grouping, group_statements
+from cugen.plan.grouping import Grouping
 from cugen.plan.ir import Kernel, Plan
 from cugen.schedule.asked import schedule_of
+from cugen.schedule.runs import group
 from cugen.schedule.splitting import plan_context
 from cugen.spec.diagnostics import Reporter
 from cugen.spec.expressions import Span
 from cugen.spec.keys import SCHEDULE_KEYS
-from cugen.spec.model import Spec, Statement
+from cugen.spec.model import Spec
 from cugen.spec.nearest import did_you_mean
 from cugen.spec.reading import shorten
 from cugen.targets import target
@@ -44,27 +45,14 @@ def make_plan(spec: Spec) -> Plan:
     )
 
 
-def group(context: Context) -> Grouping:
-    """The statements in order, cut into kernels; those that a family takes together over unlike indices are one."""
-    mixing = [family for family in families() if family.mixes]
-
-    def takes(statements: tuple[Statement, ...], stored: tuple[str, ...]) -> bool:
-        schedule = schedule_of(context.spec, statements)
-        request = Request("", Group(statements, mixed=True), context, schedule, target(context.spec.target), stored)
-        wanted = [family for family in mixing if schedule.family in (None, family.name)]
-        return any(not family.refusals(request) for family in wanted)
-
-    return group_statements(context.spec, takes)
-
-
 def requests(context: Context, grouping: Grouping) -> Iterator[Request]:
     """One request for each kernel of the plan; `context` is used up, since it gives each kernel its name."""
     spec = context.spec
-    for group in grouping.groups:
-        name = spec.kernel
+    for planned in grouping.groups:
+        name, statements = spec.kernel, planned.statements
         if len(grouping.groups) > 1:
-            name = context.names.allocate(f"{spec.kernel}_{group.statements[0].target}")
-        yield Request(name, group, context, schedule_of(spec, group.statements), target(spec.target), grouping.stored)
+            name = context.names.allocate(f"{spec.kernel}_{statements[0].target}")
+        yield Request(name, planned, context, schedule_of(spec, statements), target(spec.target), grouping.stored)
 
 
 def fits(request: Request) -> tuple[tuple[Family, tuple[Refusal, ...]], ...]:

@@ -9,7 +9,8 @@ from cugen.families.base import Family, Single, Steps
 from cugen.families.registry import families
 from cugen.plan.context import Context, make_context
 from cugen.schedule.asked import schedule_of
-from cugen.spec.expressions import Read, walk
+from cugen.schedule.runs import group
+from cugen.spec.expressions import Expr, Read, walk
 from cugen.spec.model import Array, Schedule, Spec, Statement
 from cugen.targets import target
 
@@ -25,25 +26,46 @@ def split_statements(spec: Spec) -> Spec:
     statements: list[Statement] = []
     temporaries: list[Array] = []
     owners: list[tuple[str, Schedule]] = []
-    for statement in spec.statements:
+    together = _together(context)
+    waiting = list(spec.statements)
+    final: dict[str, None] = {}
+    while waiting:
+        statement = waiting.pop(0)
         schedule = schedule_of(spec, (statement,))
-        single = Single(statement, context, schedule, target(spec.target))
-        for family in families():
-            if family.split is None or schedule.family not in (None, family.name):
-                continue
-            steps = family.split(single)
-            if steps is not None:
-                statements += steps.statements
-                temporaries += steps.temporaries
-                owners += _schedules(schedule, family, statement, steps)
-                break
-        else:
+        is_whole = statement.target in final or (statement.target, statement.subscripts) in together
+        found = None if is_whole else _steps(Single(statement, context, schedule, target(spec.target)))
+        if found is None:
             statements.append(statement)
+            continue
+        family, steps = found
+        temporaries += steps.temporaries
+        owners += _schedules(schedule, family, statement, steps)
+        context = make_context(replace(spec, arrays=(*spec.arrays, *temporaries)))
+        final.update({step.target: None for step in steps.statements if step.target not in steps.again})
+        waiting = [*steps.statements, *waiting]
     if not temporaries:
         return spec
     statements = _side_by_side(statements, {array.name: None for array in temporaries})
     schedules = (*spec.schedules, *owners)
     return replace(spec, statements=tuple(statements), arrays=(*spec.arrays, *temporaries), schedules=schedules)
+
+
+def _steps(single: Single) -> tuple[Family, Steps] | None:
+    """What the first family that splits the statement makes of it."""
+    for family in families():
+        if family.split is not None and single.schedule.family in (None, family.name):
+            steps = family.split(single)
+            if steps is not None:
+                return family, steps
+    return None
+
+
+def _together(context: Context) -> dict[tuple[str, tuple[Expr, ...]], None]:
+    """The places of statements that one launch does best with others over unlike indices: they stay whole."""
+    if len(context.spec.statements) < 2:
+        return {}
+    groups = group(context).groups
+    return {(s.target, s.subscripts): None for found in groups if found.mixed for s in found.statements}
 
 
 def _schedules(

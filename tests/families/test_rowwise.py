@@ -514,3 +514,24 @@ def test_infinities_in_one_sweep(prove):
     masked = ("m[i] = max(z[i, j], j)", "s[i] = sum(exp(z[i, j] - m[i]), j)", "y[i, j] = exp(z[i, j] - m[i]) / s[i]")
     for first in ("z[i, j] = where(j % 7 < 3, x[i, j], -inf)", "z[i, j] = where(j < 60000, -inf, x[i, j])"):
         prove(rows(2, 70000, (first, *masked), "float64", schedule="family: rowwise"))
+
+
+# Few rows
+
+
+def test_few_long_rows_take_several_launches_that_fill_the_device(made):
+    text = spec("N: 10000000", {"x": ("N", F), "y": ("N", F)}, ("y[j] = softmax(x[j], j)",))
+    kernels = made(text).plan.kernels
+    assert [kernel.family for kernel in kernels] == ["reduce"] * 4 + ["map"]
+    assert [kernel.family for kernel in made(rows(4, 1000000, BY_HAND)).plan.kernels][-1] == "map"
+
+
+def test_rows_that_fill_the_device_stay_one_launch(made):
+    assert [kernel.family for kernel in made(rows(200, 100000, BY_HAND)).plan.kernels] == ["rowwise"]
+
+
+@pytest.mark.parametrize("statement", ["y[j] = softmax(x[j], j)", "y[j] = (x[j] - mean(x[k], k)) / sqrt(var(x[k], k))"])
+def test_few_long_rows_are_right(prove, statement):
+    prove(spec("N: 300000", {"x": ("N", F), "y": ("N", F)}, (statement,)))
+    text = spec("M: 3, N: 70000", {"x": ("M, N", F), "y": ("M, N", F)}, (statement,))
+    prove(text.replace("y[j]", "y[i, j]").replace("x[j]", "x[i, j]").replace("x[k]", "x[i, k]"))
