@@ -9,6 +9,7 @@ from cugen.families.base import Family, Single, Steps
 from cugen.families.registry import families
 from cugen.plan.context import Context, make_context
 from cugen.schedule.asked import schedule_of
+from cugen.schedule.hoisting import hoisted
 from cugen.schedule.runs import group
 from cugen.spec.expressions import Expr, Read, walk
 from cugen.spec.model import Array, Schedule, Spec, Statement
@@ -22,6 +23,7 @@ def plan_context(spec: Spec) -> Context:
 
 def split_statements(spec: Spec) -> Spec:
     """The spec with every statement that some family splits replaced by its steps; the spec itself where none does."""
+    spec = hoisted(spec)
     context = make_context(spec)
     statements: list[Statement] = []
     temporaries: list[Array] = []

@@ -1,0 +1,82 @@
+"""Reductions inside others become temporaries where that is safe and saves something."""
+
+from __future__ import annotations
+
+import pytest
+
+from cugen.kernel import generate
+from cugen.run.cpu import CpuDevice
+from cugen.run.verify import verify
+from cugen.schedule.hoisting import hoisted
+from cugen.spec.load import load_text
+
+ATTENTION = """
+cugen: 1
+kernel: attention
+params: {N: 37, D: 20}
+scalars: {scale: {dtype: float32, value: 0.25}}
+arrays:
+  q: {shape: [N, D], dtype: float32}
+  k: {shape: [N, D], dtype: float32}
+  p: {shape: [N, N], dtype: float32}
+compute: p[i, j] = softmax(where(j <= i, scale * sum(q[i, d] * k[j, d], d), -inf), j)
+"""
+
+
+def spec_of(compute: str, arrays: str, params: str = "{M: 30, N: 33, K: 40}", more: str = ""):
+    lines = ["cugen: 1", "kernel: nested", f"params: {params}", "arrays:"]
+    for array in arrays.split("; "):
+        name, shape = array.split(" ", 1)
+        lines.append(f"  {name}: {{shape: {shape}, dtype: float32}}")
+    (spec,) = load_text("\n".join([*lines, f"compute: {compute}", more]))
+    return spec
+
+
+def temporaries(spec) -> dict[str, tuple[str, ...]]:
+    """The temporaries that hoisting adds, with the names of their indices."""
+    made = {array.name for array in spec.arrays}
+    return {s.target: tuple(i.name for i in s.indices) for s in hoisted(spec).statements if s.target not in made}
+
+
+def passes(spec) -> bool:
+    kernel = generate(spec, analysis=False)
+    return verify(spec, kernel.source, kernel.manifest, CpuDevice()).verification.passed
+
+
+def test_the_scores_of_an_attention_are_computed_once_for_all_three_places_that_mention_them():
+    (spec,) = load_text(ATTENTION)
+    assert temporaries(spec) == {"p_sum": ("i", "j")}
+    assert [kernel.family for kernel in generate(spec, analysis=False).plan.kernels] == ["tiled", "rowwise"]
+    assert passes(spec)
+
+
+def test_norms_inside_a_mean_have_threads_of_their_own():
+    spec = spec_of("y = mean(relu(norm(a[i, k] - b[i, k], k) - norm(a[i, k], k)), i)", "a [M, K]; b [M, K]; y []")
+    assert len(temporaries(spec)) == 2
+    assert passes(spec)
+
+
+def test_rows_of_the_temporary_are_those_of_the_statement():
+    spec = spec_of("y[j, i] = max(sum(a[l, k] * b[j, k], k) + a[i, 0], l)", "a [M, K]; b [N, K]; y [N, M]")
+    assert temporaries(spec) == {"y_sum": ("j", "l")}
+    assert passes(spec)
+
+
+@pytest.mark.parametrize(
+    ("compute", "arrays"),
+    [
+        ("y[i] = sum(sum(a[i, k], k) * b[i, j], j)", "a [M, K]; b [M, N]; y [M]"),  # the same in every step
+        ("y[i] = sum(exp(sum(a[j, d] * b[i, d], d)), j)", "a [N, 16]; b [M, 16]; y [M]"),  # short, and used once
+        ("y[i] = sum(where(j > 0, sum(a[i, j - 1 + k], k), 0), j)", "a [M, 80]; y [M]"),  # outside unless guarded
+    ],
+)
+def test_what_is_short_or_the_same_or_guarded_stays_where_it_is(compute, arrays):
+    spec = spec_of(compute, arrays, more="indices: {j: 33, k: 40}" if "j - 1" in compute else "")
+    assert hoisted(spec) is spec
+
+
+def test_a_schedule_that_the_user_fixed_is_for_the_statement_as_it_is_written():
+    spec = spec_of(
+        "y[i] = sum(exp(sum(a[j, k] * b[i, k], k)), j)", "a [N, K]; b [M, K]; y [M]", more="schedule: {family: direct}"
+    )
+    assert hoisted(spec) is spec
