@@ -43,7 +43,7 @@ class Residues:
 
     name: sympy.Symbol
     modulus: int
-    values: range
+    values: tuple[int, ...]
 
 
 @dataclass(frozen=True)
@@ -93,7 +93,7 @@ def _worst(kernel: Kernel, site: Site, setting: Setting, wording: Wording, dynam
     try:
         if site.opaque:
             raise Unknown(site.opaque)
-        interior = _interior(kernel, site, sizes)
+        interior = _settled(_interior(kernel, site, sizes), setting, sizes)
         residues = _residues(kernel, interior, setting, dynamic)
         cases = [
             _case(kernel, interior, setting, wording, residues, values)
@@ -182,18 +182,49 @@ def _without_bounds(expr: Integer, sizes: frozenset[sympy.Symbol], quotients: di
     return expr.func(*parts)
 
 
+def _settled(site: Site, setting: Setting, sizes: frozenset[sympy.Symbol]) -> Site:
+    """The site without what a size moves by whole periods, all lanes of a warp alike."""
+    elements = _elements(site, setting)
+    offset = sympy.expand(site.offset.replace(FloorDiv, _quotient))
+    moved = [
+        term
+        for term in sympy.Add.make_args(offset)
+        if term.free_symbols & sizes
+        and not term.free_symbols & set(THREAD)
+        and int(term.as_coeff_Mul()[0]) % elements == 0
+    ]
+    return replace(site, offset=sympy.expand(offset - sympy.Add(*moved)))
+
+
+def _quotient(dividend: Integer, divisor: Integer) -> Integer:
+    """`(a + 4·b) // 4` as `a // 4 + b`: what leaves no remainder stands outside."""
+    if not divisor.is_Integer:
+        return FloorDiv(dividend, divisor)
+    terms = sympy.Add.make_args(sympy.expand(dividend))
+    whole = [term for term in terms if int(term.as_coeff_Mul()[0]) % int(divisor) == 0]
+    rest = sympy.Add(*(term for term in terms if term not in whole))
+    return FloorDiv(rest, divisor) + sympy.Add(*(term / divisor for term in whole))
+
+
+def _elements(site: Site, setting: Setting) -> int:
+    """Shifting a warp's addresses by so many elements changes no cost."""
+    array = site.access.array
+    period = period_of(SPACES[array.space], array.dtype.bytes * site.access.width, setting.target)
+    return period // gcd(period, array.dtype.bytes)
+
+
 def _residues(kernel: Kernel, site: Site, setting: Setting, dynamic: Mapping[str, int]) -> tuple[Residues, ...]:
     """For each size in the subscript the values to try; a divisor of it multiplies the period."""
-    array = site.access.array
-    width = array.dtype.bytes * site.access.width
-    period = period_of(SPACES[array.space], width, setting.target)
-    elements = period // gcd(period, array.dtype.bytes)
+    elements = _elements(site, setting)
     ranges = dict(kernel.ranges)
     found = []
     for name in sorted(site.offset.free_symbols & set(map(symbol, dynamic)), key=str):
-        divided = {part for part in site.offset.atoms(FloorDiv, Mod) if name in part.free_symbols}
-        modulus = elements * prod(int(part.args[1]) for part in divided)
-        found.append(_values(name, modulus, dynamic[str(name)], ranges[name]))
+        divisors = [
+            int(part.args[1])
+            for part in sympy.preorder_traversal(site.offset)
+            if isinstance(part, FloorDiv | Mod) and name in part.free_symbols
+        ]
+        found.append(_values(name, elements * prod(divisors), dynamic[str(name)], ranges[name]))
     if prod(len(each.values) for each in found) > _COMBINATIONS:
         names = " and ".join(str(each.name) for each in found)
         raise Unknown(f"its cost depends on too many residues of {names}")
@@ -205,5 +236,7 @@ def _values(name: sympy.Symbol, modulus: int, multiple: int, allowed: Range) -> 
     a warp whose guards are taken to hold."""
     low, high = (-(-allowed[0] // multiple), allowed[1] // multiple)  # in multiples
     count = min(modulus // gcd(multiple, modulus), max(high - low + 1, 1))
+    if count > _COMBINATIONS:
+        raise Unknown(f"its cost depends on too many residues of {name}")
     first = max(low, min(-(-_LARGE // multiple), high - count + 1))
-    return Residues(name, modulus, range(multiple * first, multiple * (first + count), multiple))
+    return Residues(name, modulus, tuple(multiple * (first + n) for n in range(count)))

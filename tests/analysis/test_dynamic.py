@@ -161,3 +161,19 @@ compute: C[i, j] = table[ids[i], j]
         for r in analyze_any_size(launch, "sm_90", {"D": 64, "V": 100}, dynamic).accesses
     }
     assert verdicts == {"ids": "ideal", "table": "unknown", "C": "ideal"}
+
+
+def test_what_moves_by_whole_periods_needs_no_residue():
+    launch, dynamic = launch_of("""
+cugen: 1
+kernel: full_sum
+params: {N: dynamic}
+arrays:
+  x: {shape: [N], dtype: float32}
+  y: {shape: [], dtype: float32}
+compute: y = sum(x[i], i)
+schedule: {family: reduce, parts: 64}
+""")
+    wide, tail, *_ = analyze_any_size(launch, "sm_90", {}, dynamic).accesses
+    assert wide.claim == "16 sectors, ideal 16 (at any N)"
+    assert "N mod 32" in tail.claim
