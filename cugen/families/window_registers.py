@@ -35,6 +35,7 @@ from cugen.plan.names import Names
 from cugen.plan.reads import within
 from cugen.plan.scopes import Scope
 from cugen.plan.symbols import Integer, Range, integer
+from cugen.plan.usage import free_symbols
 from cugen.spec.expressions import Boundary, Expr, Local, Read
 
 Columns = tuple[int, int]  # from the first to the last that is read
@@ -163,8 +164,6 @@ def widen_ranges(nodes: tuple[Node, ...], ranges: dict[sympy.Symbol, Range]) -> 
 def _filled(lowering: Lowering, held: Held, origins: Mapping[str, Integer], tree: Tree | Columns) -> tuple[Node, ...]:
     axis = held.window.axes[held.along]
     start = axis.scale * origins[axis.index or ""] + held.first[held.along]
-    if held.chunk == 1:
-        return _Filling(lowering, held, origins, start).cells(tree)
     count, extent = held.counts[held.along], held.source.shape[held.along]
 
     def inside_of(start: Integer) -> Guard:
@@ -177,11 +176,13 @@ def _filled(lowering: Lowering, held: Held, origins: Mapping[str, Integer], tree
         left = define(f"{axis.index}_left", start, lowering)
         nodes.append(left)
         start, inside = left.index.symbol, inside_of(left.index.symbol)
-    chunks = _Filling(lowering, held, origins, start).chunks(tree)
-    if not inside.terms:
-        return (*nodes, *chunks)
-    cells = _Filling(lowering, held, origins, start).cells(tree)
-    return (*nodes, If(inside, chunks, cells))
+    is_choice = bool(inside.terms)
+    filled = _Filling(lowering, held, origins, start, is_choice).chunks(tree)
+    if is_choice:
+        cells = _Filling(lowering, held, origins, start, is_choice).cells(tree)
+        filled = (If(inside, filled, cells),)
+    used = free_symbols(filled)
+    return (*(node for node in nodes if not isinstance(node, Define) or node.index.symbol in used), *filled)
 
 
 @dataclass
@@ -200,8 +201,10 @@ class _BlockLowering(Lowering):
 class _Filling:
     """One way through all rows of a box, with names of its own."""
 
-    def __init__(self, lowering: Lowering, held: Held, origins: Mapping[str, Integer], start: Integer) -> None:
-        own = Names(lowering.names)
+    def __init__(
+        self, lowering: Lowering, held: Held, origins: Mapping[str, Integer], start: Integer, is_block: bool
+    ) -> None:
+        own = Names(lowering.names) if is_block else lowering.names
         self.lowering = _BlockLowering(own, lowering.arrays, dict(lowering.symbols), lowering.ranges, lowering.limits)
         self.scope = Scope()
         self.lowering.names_of[self.scope] = own
@@ -239,15 +242,20 @@ class _Filling:
         row_places = self._places(row, integer(0))
         narrow = replace(held.source, shape=_with(held.source.shape, held.along, integer(1)))
         subscripts, guard, otherwise = within(self.lowering, self._read(), row_places, narrow, scope)
-        v = self._loop("v", 0, size)
         column = self._loop("column", low, high) if high - low > size else None
         place = integer(low) if column is None else column.symbol
-        with nullcontext() if column is None and guard is None else self._block(scope):
-            vector = self._vector()
         first = self._begin() + place if column is None else self.start + place
         source = Access(held.source, _with(subscripts, held.along, first), "load", size)
-        put = self._put(row, place + v.symbol, vector.component(v.symbol))
-        body: tuple[Node, ...] = (Load(vector, source), For(Loop(v, integer(0), integer(size), unroll=True), (put,)))
+        body: tuple[Node, ...]
+        if size == 1:
+            body = (self._put(row, place, Element.of(source)),)
+        else:
+            v = self._loop("v", 0, size)
+            with nullcontext() if column is None and guard is None else self._block(scope):
+                vector = self._vector()
+            put = self._put(row, place + v.symbol, vector.component(v.symbol))
+            each = For(Loop(v, integer(0), integer(size), unroll=True), (put,))
+            body = (Load(vector, source), each)
         if column is not None:
             body = (For(Loop(column, integer(low), integer(high), size, unroll=True), body),)
         if guard is None or otherwise is None:

@@ -84,8 +84,11 @@ def _loop(
     symbol = _loop_symbol(lowering, index.name, extent)
     lowering.symbols[index.name] = symbol
     remaining: list[Expr] = []
+    # A loop that must be unrolled runs from 0 to a number.
+    is_unrolled = bounds(extent, lowering.ranges)[1] <= lowering.unroll
     for condition in conditions:
-        bound = None if free_indices(condition) & later else loop_bound(lowering, condition, symbol)
+        stays = is_unrolled or free_indices(condition) & later
+        bound = None if stays else loop_bound(lowering, condition, symbol)
         if bound is None:
             remaining.append(condition)
         elif bound.operator == "<":
