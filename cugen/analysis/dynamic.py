@@ -43,7 +43,7 @@ class Residues:
 
     name: sympy.Symbol
     modulus: int
-    values: tuple[int, ...]
+    values: range
 
 
 @dataclass(frozen=True)
@@ -219,12 +219,9 @@ def _residues(kernel: Kernel, site: Site, setting: Setting, dynamic: Mapping[str
     ranges = dict(kernel.ranges)
     found = []
     for name in sorted(site.offset.free_symbols & set(map(symbol, dynamic)), key=str):
-        divisors = [
-            int(part.args[1])
-            for part in sympy.preorder_traversal(site.offset)
-            if isinstance(part, FloorDiv | Mod) and name in part.free_symbols
-        ]
-        found.append(_values(name, elements * prod(divisors), dynamic[str(name)], ranges[name]))
+        divided = {part for part in site.offset.atoms(FloorDiv, Mod) if name in part.free_symbols}
+        modulus = elements * prod(int(part.args[1]) for part in divided)
+        found.append(_values(name, modulus, dynamic[str(name)], ranges[name]))
     if prod(len(each.values) for each in found) > _COMBINATIONS:
         names = " and ".join(str(each.name) for each in found)
         raise Unknown(f"its cost depends on too many residues of {names}")
@@ -236,7 +233,5 @@ def _values(name: sympy.Symbol, modulus: int, multiple: int, allowed: Range) -> 
     a warp whose guards are taken to hold."""
     low, high = (-(-allowed[0] // multiple), allowed[1] // multiple)  # in multiples
     count = min(modulus // gcd(multiple, modulus), max(high - low + 1, 1))
-    if count > _COMBINATIONS:
-        raise Unknown(f"its cost depends on too many residues of {name}")
     first = max(low, min(-(-_LARGE // multiple), high - count + 1))
-    return Residues(name, modulus, tuple(multiple * (first + n) for n in range(count)))
+    return Residues(name, modulus, range(multiple * first, multiple * (first + count), multiple))
