@@ -20,8 +20,9 @@ _WARP = 32
 _BLOCK = 256
 _ENOUGH = 65_536  # so many threads with several vectors each keep the memory of a device busy
 _MOST_STRIPS = 64
+_FEW_BLOCKS = 512  # so few that loading and computing don't overlap by themselves
 _FEW_STEPS = 1024  # vectors of a row up to which a block takes few steps
-_ELEMENTS = 16  # of a thread that loads ahead
+_ELEMENTS = 16  # of a thread that loads ahead; twice as many where it has columns
 _MANY_ROWS = 80  # so many blocks keep a device busier than three launches would
 _LONG_ROW = 131_072  # bytes of a row; for fewer, another launch takes longer
 _SEGMENTS = 256  # of a row, where that makes them neither short nor long
@@ -112,14 +113,16 @@ def strips_of(work: Work) -> Strips:
     if work.segments is not None:
         longest = work.segments.length
     slots = max(-(-most(work.request, work.fast) // width), 1)
-    vectors = int(asked.get("vectors", 8))
+    vectors = int(asked.get("vectors", max(min(8, 2 * _ELEMENTS // width), 1)))
     line = max(_LINE // (width * _widest_element(work)), 8)
     strips, most_strips = 1, min(_MOST_STRIPS, work.request.target.threads_per_block // min(line, _power_of_two(slots)))
     while strips < most_strips and slots * others(work) * strips < _ENOUGH and strips * vectors < longest:
         strips *= 2
     strips = int(asked.get("strips", strips))
-    threads = min(max(_BLOCK // strips, line), _power_of_two(slots))
-    return Strips(int(asked.get("threads", threads)), strips, vectors, width)
+    threads = int(asked.get("threads", min(max(_BLOCK // strips, line), _power_of_two(slots))))
+    blocks = -(-slots // threads) * others(work)
+    ahead = blocks < _FEW_BLOCKS and threads * strips <= 2 * _BLOCK
+    return Strips(threads, strips, vectors, width, ahead)
 
 
 def segment_length(work: Work) -> int | None:
