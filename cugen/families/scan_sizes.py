@@ -22,11 +22,12 @@ _ENOUGH = 65_536  # so many threads with several vectors each keep the memory of
 _MOST_STRIPS = 64
 _FEW_BLOCKS = 512  # so few that loading and computing don't overlap by themselves
 _FEW_STEPS = 1024  # vectors of a row up to which a block takes few steps
-_ELEMENTS = 16  # of a thread that loads ahead; twice as many where it has columns
+_ELEMENTS = 32  # of a thread that has columns
+_FULL = 1024  # so many blocks fill a device several times
 _MANY_ROWS = 80  # so many blocks keep a device busier than three launches would
 _LONG_ROW = 131_072  # bytes of a row; for fewer, another launch takes longer
 _SEGMENTS = 256  # of a row, where that makes them neither short nor long
-_SHORTEST_SEGMENT, _SEGMENT, _LONGEST_SEGMENT = 8_192, 32_768, 131_072  # bytes
+_SHORTEST_SEGMENT, _SEGMENT, _LONGEST_SEGMENT = 8_192, 32_768, 65_536  # bytes
 _LONG_COLUMN = 1024  # elements of a column's segment
 _LINE = 128  # bytes of a line in memory
 
@@ -94,8 +95,9 @@ def team_of(work: Work) -> Team:
         vectors = min(4 * narrow, 8)
         threads = 4 * _BLOCK if is_few else 2 * _BLOCK
         ahead = slots > threads * vectors
-        if ahead:  # what is computed of each vector takes registers too
-            vectors = min(vectors, max(_ELEMENTS // width, 1))
+        if ahead and width > 4:  # narrow elements take registers to compute with
+            fills = others(work) >= _FULL
+            threads, vectors, ahead = (_BLOCK, 1, False) if fills else (threads, min(vectors, 2), True)
         threads = min(_power_of_two(-(-slots // vectors)), threads)
     vectors = int(asked.get("vectors", vectors))
     threads = int(asked.get("threads", threads))
@@ -113,7 +115,7 @@ def strips_of(work: Work) -> Strips:
     if work.segments is not None:
         longest = work.segments.length
     slots = max(-(-most(work.request, work.fast) // width), 1)
-    vectors = int(asked.get("vectors", max(min(8, 2 * _ELEMENTS // width), 1)))
+    vectors = int(asked.get("vectors", max(min(8, _ELEMENTS // width), 1)))
     line = max(_LINE // (width * _widest_element(work)), 8)
     strips, most_strips = 1, min(_MOST_STRIPS, work.request.target.threads_per_block // min(line, _power_of_two(slots)))
     while strips < most_strips and slots * others(work) * strips < _ENOUGH and strips * vectors < longest:
