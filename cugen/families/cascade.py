@@ -22,6 +22,7 @@ from cugen.spec.expressions import IndexValue
 
 _ROWS = Tunable("rows", (1, 2, 4, 8), "by window", "rows of neighbours that a thread computes")
 _TILE_BYTES = 48 * 1024
+_TALL = 24  # rows of a window from which a block of more rows and fewer columns computes less again
 _MOST_AGAIN = 2.5  # times that a tile may hold of the first statement's results what its block stores
 
 
@@ -92,8 +93,7 @@ def _window_refusals(request: Request, parts: Parts) -> Iterator[Refusal]:
     yield from window_refusals(along, windows, others)
     before = _first_along(parts, along)
     windows, others = find_windows(parts.first, before)
-    for read in others:
-        yield Refusal(f"what is read of {read.array} moves with {before}, but is no window along its rows")
+    yield from map(Refusal, others)
     if any(len(window.points) > MOST_TAPS for window in windows.values()):
         yield Refusal(f"windows of more than {MOST_TAPS} points aren't unrolled")
     moved = {f"arrays.{name}.memory" for name in {*windows, *find_windows(parts.second, along)[0]}}
@@ -136,7 +136,7 @@ def _choose(request: Request, parts: Parts) -> Cascade:
     height = max((axis.high - axis.low for axis in parts.window.axes if axis.index != along), default=0)
     tunables, block = dict(request.schedule.tunables), dict(request.schedule.block)
     rows = int(tunables.get("rows", 4 if height <= 8 else 8)) if len(order) > 1 else 1
-    across, down = (32, 8) if len(order) > 1 else (256, 1)
+    across, down = ((32, 8) if height < _TALL else (16, 16)) if len(order) > 1 else (256, 1)
     axis = parts.window.axes[parts.window.axis_along(along)]
     idle = -(axis.low // width) - (-axis.high // width)
     while across < 4 * idle and across < 256:

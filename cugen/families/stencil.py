@@ -54,12 +54,13 @@ def form_refusals(request: Request) -> Iterator[Refusal]:
             yield Refusal(f"neighbours along {along} are no neighbours in {statement.target}")
 
 
-def window_refusals(along: str, windows: dict[str, Window], others: tuple[Read, ...]) -> Iterator[Refusal]:
-    for read in others:
-        yield Refusal(f"what is read of {read.array} moves with {along}, but is no window along its rows")
-    if not any(window.reaches for window in windows.values()):
-        yield Refusal("reads nothing that neighbours of the output share")
+def window_refusals(along: str, windows: dict[str, Window], others: tuple[str, ...]) -> Iterator[Refusal]:
+    yield from map(Refusal, others)
+    if not others and not any(window.reaches for window in windows.values()):
+        yield Refusal(f"of what moves with {along}, neighbours of the output share nothing")
     for window in windows.values():
+        if window.is_scattered(along):
+            yield Refusal(f"the reads of {window.array} lie far apart: most of a window would never be used")
         if len(window.points) > MOST_TAPS:
             yield Refusal(f"the window in {window.array} has {len(window.points)} points, {MOST_TAPS} are unrolled")
 

@@ -18,6 +18,7 @@ from cugen.spec.expressions import Boundary, Expr, IndexValue, Op, Read, Reduce,
 from cugen.spec.model import Statement
 
 MOST_POINTS = 1024  # of a window; beyond, what it reads isn't listed point by point
+_GAPS = 8  # columns of a row for each point in it, beyond which reads are no window
 _MOST_HELD = 64  # points of a reduction beyond which windows move along its bare indices
 _IN_MEMORY = ("global", "readonly")
 
@@ -51,6 +52,14 @@ class Window:
     @property
     def is_one_point(self) -> bool:
         return len(self.points) == 1
+
+    def is_scattered(self, along: str) -> bool:
+        """Whether most of what lies between the points of a row is never read."""
+        dimension = self.axis_along(along)
+        rows: dict[tuple[int, ...], list[int]] = {}
+        for point in self.points:
+            rows.setdefault((*point[:dimension], *point[dimension + 1 :]), []).append(point[dimension])
+        return any(max(row) - min(row) > _GAPS * len(row) for row in rows.values())
 
     @property
     def reaches(self) -> bool:
@@ -107,18 +116,20 @@ def _is_bare(name: str, reads: list[Read]) -> bool:
     return bool(subscripts) and all(sub == IndexValue(name) for sub in subscripts)
 
 
-def find_windows(request: Request, along: str) -> tuple[dict[str, Window], tuple[Read, ...]]:
-    """The windows, by array, of the reads that move along the index `along`; and the reads that move with it in
-    another way."""
+def find_windows(request: Request, along: str) -> tuple[dict[str, Window], tuple[str, ...]]:
+    """The windows, by array, of the reads that move along the index `along`; and why others that move with it are
+    none."""
     walked = frozenset(index.name for found in find_walks(request, along) for index in found.walked)
     found: dict[str, list[tuple[Read, _Place]]] = {}
-    others: dict[Read, None] = {}
+    others: dict[str, None] = {}
     for statement, read in memory_reads(request):
         if along not in spec.free_indices(read):
             continue
         place = _place(request, statement, read, along, walked)
-        if place is None or (read.array in found and found[read.array][0][1].axes != place.axes):
-            others[read] = None
+        if isinstance(place, str):
+            others[place] = None
+        elif read.array in found and found[read.array][0][1].axes != place.axes:
+            others[f"{read.array} is read at places that move in different ways"] = None
         else:
             found.setdefault(read.array, []).append((read, place))
     return {array: _window(array, reads) for array, reads in found.items()}, tuple(others)
@@ -135,37 +146,40 @@ def _window(array: str, found: list[tuple[Read, _Place]]) -> Window:
     return Window(array, axes, points, reads, boundary)
 
 
-def _place(request: Request, statement: Statement, read: Read, along: str, walked: frozenset[str]) -> _Place | None:
-    """Where a read lies, where all its subscripts are affine; None otherwise, and where it isn't in rows along the
-    index."""
+def _place(request: Request, statement: Statement, read: Read, along: str, walked: frozenset[str]) -> _Place | str:
+    """Where a read lies, or why it is in no window along the index."""
     context = request.context
     array = context.arrays[read.array]
     own = walked | {index.name for index in statement.indices}
     extents = _window_extents(statement, context)
     if read.exact or array.space not in _IN_MEMORY:
-        return None
+        return f"{read.array} is read where a division leaves nothing, or is no array in global memory"
     axes: list[tuple[str | None, int]] = []
     terms: list[tuple[Mapping[str, int], int]] = []
     for sub, stride in zip(read.subscripts, array.strides, strict=True):
         linear = _linear(sub, context)
         if linear is None:
-            return None
+            return f"a subscript of {read.array} is more than indices times numbers and their sum"
         coefficients, constant = linear
         moved = [name for name in coefficients if name in own]
         window = {name: c for name, c in coefficients.items() if name not in own}
-        if len(moved) > 1 or any(extents.get(name) is None for name in window):
-            return None
+        if len(moved) > 1:
+            return f"{' and '.join(moved)} move the same dimension of {read.array}"
+        if any(extents.get(name) is None for name in window):
+            return f"windows in {read.array} have no fixed size"
         index = moved[0] if moved else None
         scale = coefficients[index] if index is not None else 0
         if scale < 0 or (index == along and stride != 1):
-            return None
+            return f"what is read of {read.array} moves with {along}, but not along its rows"
         axes.append((index, scale))
         terms.append((window, constant))
     indices = [index for index, _ in axes if index is not None]
     names = sorted({name for window, _ in terms for name in window})
     sizes = [extents[name] or 0 for name in names]
-    if len(set(indices)) < len(indices) or not 0 < math.prod(sizes) <= MOST_POINTS:
-        return None
+    if len(set(indices)) < len(indices):
+        return f"{read.array} is read along a diagonal"
+    if not 0 < math.prod(sizes) <= MOST_POINTS:
+        return f"a window in {read.array} has {math.prod(sizes)} points, {MOST_POINTS} are looked at"
     points = []
     for values in itertools.product(*map(range, sizes)):
         at = dict(zip(names, values, strict=True))

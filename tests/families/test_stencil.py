@@ -112,10 +112,12 @@ def test_few_elements_are_spread_over_more_threads(planned):
 @pytest.mark.parametrize(
     ("text", "reason"),
     [
-        (image(64, 64, "y[i, j] = 2 * u[i, j]"), "reads nothing that neighbours of the output share"),
-        (image(64, 64, "y[i, j] = u[j, i - 1]"), "what is read of u moves with j, but is no window along its rows"),
-        (image(64, 64, "y[i, j] = u[i - 1, W - 1 - j]"), "what is read of u moves with j, but is no window"),
+        (image(64, 64, "y[i, j] = 2 * u[i, j]"), "of what moves with j, neighbours of the output share nothing"),
+        (image(64, 64, "y[i, j] = u[j, i - 1]"), "what is read of u moves with j, but not along its rows"),
+        (image(64, 64, "y[i, j] = u[i - 1, W - 1 - j]"), "what is read of u moves with j, but not along its rows"),
         (image(64, 64, "y[i, j] = sum(u[i + r, j + s], r, s)", indices="r: 16, s: 16"), "has 256 points"),
+        (image(64, 64, "y[i, j] = u[i, j] + u[i, j + 32]"), "the reads of u lie far apart"),
+        (image(64, 64, "y[i, j] = u[i // 3 + i, j + 1]"), "a subscript of u is more than indices times numbers"),
         (image(64, 64, "y[i, j] = cumsum(u[i, j], j) + u[i, j - 1]"), "has windows, not scans"),
         (
             image(64, 64, "y[i, j] = u[i - 1, k[j]]", more="k: {shape: [W], dtype: int32}"),
@@ -149,6 +151,20 @@ def test_all_of_an_array_that_a_window_moves_over_is_not_staged(reasons):
 
 
 # Results
+
+
+@pytest.mark.parametrize("boundary", ["wrap", "reflect"])
+def test_two_arrays_under_one_cross(prove, boundary):
+    more = f"v: {{shape: [H, W], dtype: float32, boundary: {boundary}}}"
+    compute = f"{FIVE} + v[i - 1, j] * v[i + 1, j] - v[i, j - 1] - v[i, j + 1]"
+    prove(image(13, 21, compute, boundary=boundary, more=more))
+
+
+def test_conditions_on_a_window_leave_its_loops_whole(compiled):
+    compute = "y[i, j] = sum(u[i + r - 1, j], r, where=0 <= i + r - 1 and i + r - 1 < H)"
+    kernel = compiled(image(64, 64, compute, boundary="", indices="r: 3"))
+    loops = [n.loop for n in ir.walk_nodes(kernel.plan.kernels[0].body) if isinstance(n, ir.For)]
+    assert all(loop.unroll and loop.start.is_Integer and loop.stop.is_Integer for loop in loops)
 
 
 @pytest.mark.parametrize("boundary", MODES)
