@@ -10,6 +10,7 @@ from cugen.families.cascade_tile import Cascade, Tile
 from cugen.families.kernels import assemble
 from cugen.families.placement import place
 from cugen.families.stencil_kernel import Builder
+from cugen.families.stencil_taps import literal_taps
 from cugen.families.window_registers import Held, hold, join_ranges, load_window, restricted, widen_ranges
 from cugen.plan.ir import Barrier, Declare, Kernel, Node
 from cugen.plan.symbols import Integer
@@ -30,7 +31,8 @@ class CascadeBuilder:
         blocks = builder.blocks()
         across, down, *_ = (*(shape.threads[index.name] for index in shape.order[:2]), 1)
         staged, prologue = place(self.request, self.lowering, (across, down, 1))
-        self.lowering.arrays = {**self.lowering.arrays, **staged}
+        taps, declared = literal_taps(self.request, self.lowering)
+        self.lowering.arrays = {**self.lowering.arrays, **staged, **taps}
         starts = tile.starts(dict(zip((index.name for index in shape.order), blocks.places, strict=True)))
         fill = tile.fill()
         indices = builder.indices(blocks)
@@ -40,7 +42,7 @@ class CascadeBuilder:
         loads += self._from_tile()
         outputs = builder.outputs(origins)
         parts = (
-            ("staging", prologue),
+            ("staging", (*prologue, *declared)),
             ("tile", (Declare(tile.array), *starts)),
             ("filling", (*fill, Barrier())),
             ("indices", indices),

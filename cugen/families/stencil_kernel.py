@@ -11,6 +11,7 @@ from cugen.families.kernels import assemble, new_lowering
 from cugen.families.placement import place
 from cugen.families.statements import lower_statements
 from cugen.families.stencil_shape import Shape, load_width
+from cugen.families.stencil_taps import literal_taps
 from cugen.families.stencil_walk import Sums
 from cugen.families.vectors import divisor
 from cugen.families.window_registers import Held, hold, load_window, widen_ranges
@@ -61,7 +62,8 @@ class Builder:
         across, down, *_ = (*(self.shape.threads.get(index.name, 1) for index in self.shape.order[:2]), 1)
         block = (across, down, 1)
         staged, prologue = place(self.request, self.lowering, block)
-        self.lowering.arrays = {**self.lowering.arrays, **staged}
+        taps, declared = literal_taps(self.request, self.lowering)
+        self.lowering.arrays = {**self.lowering.arrays, **staged, **taps}
         indices = self.indices(blocks)
         held = self.hold()
         origins = dict(self.lowering.symbols)
@@ -69,7 +71,7 @@ class Builder:
         loads = tuple(node for one in held if one not in moving for node in self.load(one, origins))
         walk = () if self.sums is None else self.sums.walk(moving, origins)
         parts = (
-            ("staging", prologue),
+            ("staging", (*prologue, *declared)),
             ("indices", indices),
             ("windows", loads),
             ("walk", walk),

@@ -1,0 +1,32 @@
+"""Taps that the spec bakes in without saying where: literals, which loops that are unrolled find in the code."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import sympy
+
+from cugen.families.base import Request
+from cugen.families.placement import REGISTER_ELEMENTS
+from cugen.plan.ir import Array, Declare, Node
+from cugen.plan.lowering import Lowering
+from cugen.spec.expressions import free_indices
+
+
+def literal_taps(request: Request, lowering: Lowering) -> tuple[dict[str, Array], tuple[Node, ...]]:
+    """The arrays of few numbers that are read at indices of reductions alone, as constants of each thread."""
+    outer = {index.name for statement in request.group.statements for index in statement.indices}
+    placed: dict[str, Array] = {}
+    for declared in request.touched():
+        source = request.context.arrays[declared.name]
+        reads = [read for read in request.reads() if read.array == declared.name]
+        is_moved = any(free_indices(read) & outer or read.boundary is not None for read in reads)
+        if source.space != "table" or declared.memory.space is not None or is_moved:
+            continue
+        count = request.context.static(sympy.Mul(*source.shape))
+        if count is None or count > REGISTER_ELEMENTS:
+            continue
+        strides = tuple(sympy.Mul(*source.shape[dimension + 1 :]) for dimension in range(len(source.shape)))
+        symbol = lowering.names.allocate(f"{source.symbol}_values")
+        placed[declared.name] = replace(source, symbol=symbol, space="register", flat=False, strides=strides)
+    return placed, tuple(Declare(array) for array in placed.values())
