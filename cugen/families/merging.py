@@ -116,7 +116,7 @@ def _merger(plain: Plain, slow: Index, fast: Index, context: Context) -> _Merger
     accesses = tuple(_subscripted(plain.statements))
     settled = False
     while not settled:
-        settled = True
+        settled, known = True, len(places)
         for array, subscripts in accesses:
             bare = {sub.name: d for d, sub in enumerate(subscripts) if isinstance(sub, IndexValue)}
             for a, b in tuple(pairs):
@@ -132,6 +132,8 @@ def _merger(plain: Plain, slow: Index, fast: Index, context: Context) -> _Merger
             if found not in pairs:
                 pairs[found[0], found[1]] = partners[found]
                 settled = False
+        # An access that came before the one that gave the array its place is looked at again.
+        settled = settled and len(places) == known
     names = {name for pair in pairs for name in pair}
     if not places or len(names) < 2 * len(pairs) or any(_mentions(statement, names) for statement in plain.statements):
         return None

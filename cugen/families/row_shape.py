@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from cugen.families.base import Request, Tunable
-from cugen.families.row_sweeps import Keep, live, plan_sweeps
+from cugen.families.row_sweeps import Keep, live, plan_sweeps, reduction_levels
 from cugen.families.row_tiers import MEMORY, REGISTERS, SHARED, Tier
 from cugen.families.rows import RowWork
 from cugen.families.vectors import Width, divisor, is_contiguous, widest
@@ -23,9 +23,10 @@ _NEIGHBOURS = 32  # rows side by side in a block
 _DEEP = 16  # elements of a thread whose neighbours have neighbouring rows
 _MOST = 32  # elements of a thread beyond that; 1024 threads have 64 registers each
 _BESIDE = 24  # elements of a thread in registers where it has others in shared memory
+_LIKELY = 4096  # elements of a row of any length that get a place; beyond, they are read anew
 _FEW = 32  # blocks that leave most of a device idle
 _LONG = 1 << 16  # elements of a row for which that matters
-_RESULTS = 4096  # bytes of shared memory that a team's results take
+_PLACES = ("argmax", "argmin")
 _IN_MEMORY = ("global", "readonly")
 
 THREADS = Tunable(
@@ -67,17 +68,23 @@ def choose_shape(request: Request, work: RowWork) -> Shape:
     """The shape that the schedule asks for, or else by the length of the rows."""
     context = request.context
     (column,) = work.domain.columns
-    longest = max(bounds(to_integer(column.extent, context.symbols), dict(context.ranges))[1], 1)
+    shortest, longest = bounds(to_integer(column.extent, context.symbols), dict(context.ranges))
+    is_known = longest <= max(_LONG, 4 * shortest)
+    likely = max(longest if is_known else _LIKELY, 1)
     width = _width(request, work)
     across = _across(work)
     asked = {name: int(value) for name, value in request.schedule.tunables}
     rows = asked.get("rows", _NEIGHBOURS if across else 0)
-    threads = min(_power_of_two(-(-longest // _DEEP)), 1024 // rows) if across else _threads(longest, width.count)
+    threads = min(_power_of_two(-(-likely // _DEEP)), 1024 // rows) if across else _threads(likely, width.count)
     threads = asked.get("threads", threads)
     if "rows" not in asked:
         rows = max(rows, 1, _BLOCK // threads)
-    slots = -(-longest // (threads * width.count))
-    return Shape(threads, rows, width, _tiers(request, work, threads * rows, width.count, slots), across)
+    slots = -(-likely // (threads * width.count))
+    tiers = _tiers(request, work, threads * rows, width.count, slots)
+    if not is_known and tiers[-1].is_kept:
+        sweeps = plan_sweeps(work.outputs, frozenset((column.name,)), Keep.NOTHING)
+        tiers = (*tiers, Tier(MEMORY, tiers[-1].start + tiers[-1].slots, 0, sweeps))
+    return Shape(threads, rows, width, tiers, across)
 
 
 def is_few(request: Request, work: RowWork) -> bool:
@@ -103,12 +110,18 @@ def _tiers(request: Request, work: RowWork, threads: int, width: int, slots: int
         return (Tier(MEMORY, 0, 0, sweeps[Keep.NOTHING]),)
     held = min(asked.get("registers", _BESIDE) // each, slots)
     bytes_of_slot = threads * width * sum(_stored_bytes(expr, work) for expr in sweeps[Keep.LOADED][0].computed)
-    room = request.target.shared_opt_in - _RESULTS
+    room = request.target.shared_opt_in - _result_bytes(work, threads)
     shared = min(room // bytes_of_slot, slots - held)
     tiers = [Tier(REGISTERS, 0, held, sweeps[Keep.ALL]), Tier(SHARED, held, shared, sweeps[Keep.LOADED])]
     if held + shared < slots:
         tiers.append(Tier(MEMORY, held + shared, 0, sweeps[Keep.NOTHING]))
     return tuple(tier for tier in tiers if tier.slots or not tier.is_kept)
+
+
+def _result_bytes(work: RowWork, threads: int) -> int:
+    """The most shared memory in which the threads of a block combine all that rows are reduced to."""
+    reductions = [reduction for level in reduction_levels(work.outputs) for reduction in level]
+    return sum(threads * (r.dtype.bytes + r.body.dtype.bytes * (r.kind in _PLACES)) for r in reductions)
 
 
 def _stored_bytes(expr: Expr, work: RowWork) -> int:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
 from cugen.families.base import Request
@@ -342,7 +342,11 @@ class RowSteps:
                 value: Expr = vector.component(self.part)
             else:
                 value = kept.get(spot.slot, self.part)
-            inner.remember(settled, self._named(expr, value, shown.get(expr, 0), inner))
+            inner.remember(settled, self._named(expr, value, self._uses(expr, shown), inner))
+
+    def _uses(self, expr: Expr, shown: Mapping[Expr, int]) -> int:
+        """How often the text shows a value; what is a subscript needs a name in any case."""
+        return shown.get(expr, 0) + 2 * (expr in self.lowering.subscripts)
 
     def _named(self, expr: Expr, value: Expr, count: int, scope: Scope) -> Expr:
         """The value, under a name where the text shows it more than once."""
@@ -366,8 +370,8 @@ class RowSteps:
                 kept = self.kept[spot.place, read]
                 around.nodes += kept.fill(spot.slot, vector, source)
                 vector = kept.vector.one(spot.slot) if kept.vector is not None else vector
-            if shown.get(read, 0):
-                inner.remember(read, self._named(read, vector.component(self.part), shown[read], inner))
+            if uses := self._uses(read, shown):
+                inner.remember(read, self._named(read, vector.component(self.part), uses, inner))
 
     def _compute(self, sweep: Sweep, spot: Spot, around: Scope, inner: Scope) -> None:
         shown = mentions(sweep)

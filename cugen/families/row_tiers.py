@@ -86,21 +86,25 @@ class Places:
         """The body with its loop and its place in the row, where the `terms` hold."""
         start = self.start_of(segment)
         if not segment.tier.is_kept:
-            body = (If(Guard(terms), body),) if terms else body
-            return (For(Loop(self.first, start, self.extent, self.stride), body),)
+            return _where(terms, (For(Loop(self.first, start, self.extent, self.stride), body),))
         define = (Define(Index(self.first.name, start, self.first.range)),) if _mentions(body, self.first) else ()
         if segment.count == 1:
             terms = (Comparison(start, "<", self.extent), *terms) if segment.is_guarded else terms
-            return (If(Guard(terms), (*define, *body)),) if terms else (*define, *body)
+            return _where(terms, (*define, *body))
         if segment.is_guarded:
             define = (Define(Index(self.first.name, start, self.first.range)),)
-            terms = (Comparison(self.first.symbol, "<", self.extent), *terms)
-        body = (If(Guard(terms), body),) if terms else body
+            body = _where((Comparison(self.first.symbol, "<", self.extent),), body)
         slots = Index(str(self.slot), integer(segment.start), (segment.start, segment.stop - 1))
         start_, stop = integer(segment.start), integer(segment.stop)
         if segment.tier.place == REGISTERS:
-            return (For(Loop(slots, start_, stop, unroll=True), (*define, *body)),)
-        return (For(Loop(slots, start_, stop, unroll_by=_SIDE_BY_SIDE), (*define, *body)),)
+            loop = Loop(slots, start_, stop, unroll=True)
+        else:
+            loop = Loop(slots, start_, stop, unroll_by=_SIDE_BY_SIDE)
+        return _where(terms, (For(loop, (*define, *body)),))
+
+
+def _where(terms: tuple[Comparison, ...], nodes: tuple[Node, ...]) -> tuple[Node, ...]:
+    return (If(Guard(terms), nodes),) if terms else nodes
 
 
 def _mentions(nodes: tuple[Node, ...], index: Index) -> bool:

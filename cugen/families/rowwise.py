@@ -63,8 +63,11 @@ def _size_refusals(request: Request, work: RowWork) -> Iterator[Refusal]:
 def _has_own_rows(work: RowWork) -> bool:
     """Whether something is stored for each element, or read for each element of each row."""
     names = {index.name for index in (*work.domain.rows, *work.domain.columns)}
-    reads = (node for output in work.outputs for node in walk(output.value) if isinstance(node, Read))
-    return any(output.wide for output in work.outputs) or any(names <= free_indices(read) for read in reads)
+    reads = [node for output in work.outputs for node in walk(output.value) if isinstance(node, Read)]
+    own = [read for read in reads if names <= free_indices(read)]
+    if any(output.wide for output in work.outputs):
+        return True
+    return any(is_contiguous(work.arrays[read.array], read.subscripts, name) for read in own for name in names)
 
 
 def _lie_alike(work: RowWork) -> bool:

@@ -233,6 +233,20 @@ def test_every_size_of_a_dynamic_kernel(prove, length):
         prove(text, {"M": m, "N": n})
 
 
+@pytest.mark.parametrize("statement", ["y[i, j] = softmax(x[i, j], i)", "y[i, j] = x[i, j] / norm(x[k, j], k)"])
+def test_columns_of_any_size(prove, statement):
+    text = rows("dynamic", "dynamic", (statement,))
+    for m, n in ((0, 5), (5, 0), (1, 1), (40, 37), (300, 33)):
+        prove(text, {"M": m, "N": n})
+
+
+def test_rows_of_any_length_are_shared_as_most_are_long(planned):
+    kernel = planned(rows("dynamic", "dynamic"))
+    assert kernel.block == (256, 1, 1)
+    assert kernel.dynamic_shared_bytes == 0
+    assert any("the rest is read anew" in reason for reason in kernel.reasons)
+
+
 def test_a_dynamic_length_that_is_a_multiple(prove):
     text = rows("dynamic", "{range: [64, 1024], multiple_of: 64}")
     for m, n in ((5, 64), (1, 1024), (3, 192)):
@@ -363,6 +377,16 @@ MORE = {
         "M: 9, N: 64, V: 10",
         {"x": ("M, N", "int32"), "t": ("V", F), "y": ("M, N", F)},
         ("m[i] = sum(t[x[i, j]], j)", "y[i, j] = t[x[i, j]] - m[i]"),
+    ),
+    "of a sparse matrix": (
+        "M: 37, K: 8, N: 100",
+        {"val": ("M, K", F), "col": ("M, K", "int32"), "x": ("N", F), "y": ("M", F)},
+        ("y[i] = sum(val[i, k] * x[col[i, k]], k, where=col[i, k] >= 0)",),
+    ),
+    "of several indices in one expression with a weight for some": (
+        "M: 5, C: 4, S: 37",
+        {"x": ("M, C, S", F), "g": ("C", F), "y": ("M, C, S", F)},
+        ("y[b, c, s] = x[b, c, s] / sum(x[b, d, t], d, t) * g[c]",),
     ),
     "of two arrays": (
         "M: 9, N: 64",
