@@ -7,13 +7,15 @@ from dataclasses import dataclass, replace
 
 from cugen.spec.counterexample import Point, find_outside
 from cugen.spec.diagnostics import Reporter
-from cugen.spec.expressions import Expr, Index, IndexValue, Op, Read, Reduce, Scan, Select, Span, walk
+from cugen.spec.expressions import Expr, Index, IndexValue, Op, ParamValue, Read, Reduce, Scan, Select, Span, walk
 from cugen.spec.guards import Case, alternatives, conjunction
 from cugen.spec.linear import Form, Variable, atom_form, floor_quotient, linear_form, text_of
 from cugen.spec.model import Array, Param, Statement
 from cugen.spec.proof import never_negative
 from cugen.spec.rewriting import rebuild
 from cugen.spec.types import BOOL
+
+_MANY = 65536  # the end of a range that is shown as an example
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,9 +131,28 @@ class Bounds:
             read.span,
             label=label,
             notes=notes,
-            help=f"give `{read.array}` a `boundary`, such as `boundary: zero`, or guard the read: "
-            f"`where(inside({text}), {text}, 0)`",
+            help=f"{self._boundary_cure(read)}, or guard the read: `where(inside({text}), {text}, 0)`"
+            + self._range_cure(read),
         )
+
+    def _boundary_cure(self, read: Read) -> str:
+        array = self._arrays[read.array]
+        if not array.is_temporary:
+            return f"give `{array.name}` a `boundary`, such as `boundary: zero`"
+        shape = ", ".join(map(text_of, array.shape))
+        entry = f"{array.name}: {{shape: [{shape}], dtype: {array.dtype.name}, memory: scratch, boundary: zero}}"
+        return f"declare `{array.name}` under `arrays` with a `boundary`: `{entry}`"
+
+    def _range_cure(self, read: Read) -> str:
+        """What to say of a remainder by a param that may be 0: it is inside for any other value."""
+        divisors = [
+            node.args[1].name
+            for subscript in read.subscripts
+            for node in walk(subscript)
+            if isinstance(node, Op) and node.name == "mod" and isinstance(node.args[1], ParamValue)
+        ]
+        empty = [name for name in divisors if self._params[name].value is None and self._params[name].minimum < 1]
+        return f"; or let `{empty[0]}` start at 1: `{{range: [1, {_MANY}]}}`" if empty else ""
 
     def _check_target(self, statement: Statement, context: Context) -> None:
         array = self._arrays[statement.target]

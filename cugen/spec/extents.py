@@ -117,7 +117,8 @@ class Extents:
                 f"dimension {first.dimension} of `{first.array}` has {self._said(first.extent)} "
                 f"(line {first.span.line}, column {first.span.column})",
             ),
-            help=f"make the shapes agree, use two indices, or say `indices: {{{index}: ...}}` for a shorter run",
+            help=f"make the shapes agree, use two indices, say `indices: {{{index}: {self._shorter(first, other)}}}` for "
+            f"the shorter run, or write `{index} + 0` where a guard keeps the read inside",
         )
         return False
 
@@ -134,6 +135,14 @@ class Extents:
             help="shorten it, or subscript the array with a compound expression and a guard",
         )
         return False
+
+    def _shorter(self, first: Evidence, other: Evidence) -> str:
+        """The smaller of two extents, where it can be told."""
+        if never_negative(self._form(first.extent) - self._form(other.extent), (), self._params):
+            return text_of(other.extent)
+        if never_negative(self._form(other.extent) - self._form(first.extent), (), self._params):
+            return text_of(first.extent)
+        return "..."
 
     def _form(self, extent: Expr) -> Form:
         return linear_form(extent, self._params)
