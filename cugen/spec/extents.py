@@ -117,8 +117,8 @@ class Extents:
                 f"dimension {first.dimension} of `{first.array}` has {self._said(first.extent)} "
                 f"(line {first.span.line}, column {first.span.column})",
             ),
-            help=f"make the shapes agree, use two indices, say `indices: {{{index}: {self._shorter(first, other)}}}` for "
-            f"the shorter run, or write `{index} + 0` where a guard keeps the read inside",
+            help="make the shapes agree, use two indices, say "
+            f"`indices: {{{index}: {self._shorter(first, other)}}}` for the shorter run, or write `{index} + 0` where a guard keeps the read inside",
         )
         return False
 
