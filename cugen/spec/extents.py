@@ -118,7 +118,8 @@ class Extents:
                 f"(line {first.span.line}, column {first.span.column})",
             ),
             help="make the shapes agree, use two indices, say "
-            f"`indices: {{{index}: {self._shorter(first, other)}}}` for the shorter run, or write `{index} + 0` where a guard keeps the read inside",
+            f"`indices: {{{index}: {self._shorter(first, other)}}}` for the shorter run, "
+            f"or write `{index} + 0` where a guard keeps the read inside",
         )
         return False
 
