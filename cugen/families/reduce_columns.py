@@ -147,7 +147,7 @@ class _Columns:
     # What a thread has of its columns: one value, or a vector of them
 
     def _running(self, reduction: Reduce) -> Running:
-        plain = running(reduction, self.lowering)
+        plain = running(self.found, reduction, self.lowering)
         if self.shape.width == 1:
             return plain
         vectors = [self._vector(local.name, local.dtype) for local in plain.locals]

@@ -11,7 +11,6 @@ from cugen.families.base import Request
 from cugen.families.blocks import define, lay_blocks, limit, thread
 from cugen.families.collective import WARP, Running, Team, combine_team, first_values
 from cugen.families.grid import divides
-from cugen.families.kernels import new_lowering
 from cugen.families.reduce_terms import (
     Neighbours,
     Terms,
@@ -39,7 +38,7 @@ from cugen.plan.reductions import ACCUMULATORS
 from cugen.plan.scopes import Scope
 from cugen.plan.symbols import INT32_MAX, FloorDiv, Integer, Maximum, Minimum, Mod, bounds, ceil_div, integer
 from cugen.spec import expressions as spec
-from cugen.spec.expressions import Expr, Local, Read, Reduce, walk
+from cugen.spec.expressions import Const, Expr, Local, Op, Read, Reduce, walk
 
 Parts = tuple[tuple[str, tuple[Node, ...]], ...]
 
@@ -135,7 +134,7 @@ class _Rows:
         parts: list[tuple[str, tuple[Node, ...]]] = [("indices", tuple(indices))]
         for position, stage in enumerate(self.found.stages):
             is_last = position == len(self.found.stages) - 1
-            runs = tuple(running(reduction, lowering) for reduction in stage.reductions)
+            runs = tuple(running(self.found, reduction, lowering) for reduction in stage.reductions)
             walk = self._walk(stage, runs, scope)
             combined = combine_team(self.team, runs, lowering, everywhere=not is_last)
             parts.append((f"walk {position}", walk))
@@ -215,9 +214,9 @@ class _Rows:
         if not wide:
             self._elements(named_stop(found, terms, lowering, scope), terms.start, dropped, scope)
             return
-        # In bytes from an aligned address, the first element stands as far as the row begins, and the range in it.
-        place = offset(found, wide[0], lowering.symbols, index.name) + terms.start
-        is_aligned = self._is_multiple(place)
+        place = (offset(found, wide[0], lowering.symbols, index.name) + terms.start).expand()
+        place = sympy.Add(*(term for term in sympy.Add.make_args(place) if not self._is_multiple(term)))
+        is_aligned = place == 0
         is_whole = is_aligned and self._is_multiple(terms.stop - terms.start)
         terms = named_stop(found, terms, lowering, scope)
         start = terms.start
@@ -274,17 +273,33 @@ def loop_index(
     return own
 
 
-def running(reduction: Reduce, lowering: Lowering) -> Running:
+def running(found: Reduction, reduction: Reduce, lowering: Lowering) -> Running:
     """Names for its running values."""
-    kind = reduction.kind
-    value = Local(lowering.names.allocate(ACCUMULATORS[kind]), reduction.dtype)
-    if kind not in ("argmax", "argmin"):
-        return Running(kind, value)
-    name = "largest" if kind == "argmax" else "smallest"
-    return Running(kind, value, Local(lowering.names.allocate(name), reduction.body.dtype))
+    value = Local(lowering.names.allocate(_wishes(found)[reduction]), reduction.dtype)
+    if reduction.kind not in ("argmax", "argmin"):
+        return Running(reduction.kind, value)
+    name = "largest" if reduction.kind == "argmax" else "smallest"
+    return Running(reduction.kind, value, Local(lowering.names.allocate(name), reduction.body.dtype))
 
 
-def rows_lowering(found: Reduction) -> Lowering:
-    lowering = new_lowering(found.request)
-    lowering.arrays = found.arrays
-    return lowering
+def _wishes(found: Reduction) -> dict[Reduce, str]:
+    """What the reductions are called: by their kind, and where there are several of one kind by what they take."""
+    wishes: dict[Reduce, str] = {}
+    for stage in found.stages:
+        for reduction in stage.reductions:
+            word = ACCUMULATORS[reduction.kind]
+            own = ["sum_of_squares"] if reduction.kind == "sum" and _is_square(reduction.body) else []
+            own += [f"{word}_of_{read.array.lower()}" for read in stage.reads if read in walk(reduction)]
+            targets = [s.target.lower() for s in found.request.group.statements if reduction in walk(s.value)]
+            candidates = [word, *own, *(f"{word}_for_{target}" for target in targets)]
+            wishes[reduction] = next((c for c in candidates if c not in wishes.values()), word)
+    return wishes
+
+
+def _is_square(body: Expr) -> bool:
+    match body:
+        case Op(name="mul", args=(first, second)):
+            return first == second
+        case Op(name="pow", args=(_, Const(value=2))):
+            return True
+    return False

@@ -91,6 +91,8 @@ def _column_shape(found: Reduction) -> ColumnShape:
     width = column_width(found).count
     if longest < _SHORT_COLUMN:
         width = min(width, max(16 // _result_bytes(found), 1))
+    elif _least_bytes(found) == 1:
+        width = min(width, 4)  # more running values would leave room for fewer threads
     width = min(width, int(asked.get("vector", width)))
     slots, results = -(-columns // width), -(-count(found, found.kept) // width)
     threads = _columns_of_a_block(slots, results, longest, width * _least_bytes(found))
@@ -98,7 +100,7 @@ def _column_shape(found: Reduction) -> ColumnShape:
     across = int(asked.get("rows", _threads_of_a_column(found, threads, results, longest, width)))
     if across == 1 and "threads" not in asked:
         threads = max(threads, min(_power_of_two(slots), _COLUMN_THREADS))
-    return ColumnShape(threads, across, width, int(asked.get("unroll", _unroll(found, width))))
+    return ColumnShape(threads, across, width, int(asked.get("unroll", min(_unroll(found, width), 8))))
 
 
 def _columns_of_a_block(slots: int, results: int, longest: int, bytes_: int) -> int:
@@ -107,7 +109,7 @@ def _columns_of_a_block(slots: int, results: int, longest: int, bytes_: int) -> 
     if slots <= 64 and slots * _whole_warps(slots) <= _COLUMN_THREADS:
         threads = max(slots, 1)
     else:
-        threads = (512 if bytes_ > 4 else 1024) // bytes_
+        threads = min((512 if bytes_ > 4 else 1024) // bytes_, 256)
     return min(threads, _NARROW) if _is_narrow(results, longest) else threads
 
 

@@ -27,7 +27,7 @@ _MULTIPROCESSORS = 132  # of a large device
 _ENOUGH = 2 * _MULTIPROCESSORS  # results that keep it busy, each by a block
 _ENOUGH_COLUMNS = 100  # blocks of up to 1024 threads along columns
 _WAVES = 4  # of blocks: what is left of the last one costs little
-_BYTES = 1 << 18  # that one block reads in about the time of another launch
+_BYTES = 3 << 17  # that one block reads in about the time of another launch
 _PART_BYTES = 1 << 14  # the least that a part is worth
 _GRANULE = 4096  # elements of which a part along a row has a multiple, so that no thread is left out
 
@@ -58,8 +58,9 @@ def _wanted(found: Reduction) -> int:
         blocks, enough = -(-results // shape.teams), _ENOUGH
         wanted, parts = _WAVES * _resident(512) // max(blocks, 1), longest * size // _PART_BYTES
     else:
-        blocks, enough = -(-results // (32 * shape.width)), _ENOUGH_COLUMNS
-        wanted, parts = _WAVES * _resident(shape.threads * shape.across) // max(blocks, 1), longest // 64
+        blocks, enough = -(-results // (shape.threads * shape.width)), _ENOUGH_COLUMNS
+        wide = -(-results // (max(shape.threads, 32) * shape.width))
+        wanted, parts = _WAVES * _resident(shape.threads * shape.across) // max(wide, 1), longest // 64
     if blocks >= enough or results * longest * size // max(min(blocks, _MULTIPROCESSORS), 1) < _BYTES:
         return 1
     return max(min(wanted, parts), 1)

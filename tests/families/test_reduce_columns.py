@@ -1,0 +1,223 @@
+"""Reductions whose threads take columns: their shapes, their loads and stores, and right results."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from cugen.analysis.report import analyze_kernel
+from cugen.plan import ir
+
+COLUMNS = """
+params: {M: %s, N: %s}
+arrays:
+  x: {shape: [M, N], dtype: %s}
+  y: {shape: [N], dtype: %s}
+compute: y[j] = %s
+schedule: {family: reduce, parts: 1%s}
+"""
+DYNAMIC = "{range: [0, 3000]}"
+
+
+def columns(m, n, value="sum(x[i, j], i)", dtype="float32", out="float32", schedule=""):
+    return COLUMNS % (m, n, dtype, out, value, schedule)
+
+
+def automatic(text: str) -> str:
+    return text.replace("schedule: {family: reduce, parts: 1}", "")
+
+
+# Which kernel
+
+
+@pytest.mark.parametrize(
+    ("m", "n", "dtype", "block"),
+    [
+        (32768, 32768, "float32", (32, 32, 1)),
+        (4, 1 << 20, "float32", (256, 1, 1)),
+        (40, 1 << 20, "float32", (32, 8, 1)),
+        (100_000, 3, "float32", (3, 128, 1)),
+        (100_000, 24, "float32", (6, 128, 1)),
+        (100_000, 128, "float32", (8, 128, 1)),
+        (32768, 32767, "float32", (256, 4, 1)),
+    ],
+)
+def test_blocks_follow_the_columns_and_their_length(planned, m, n, dtype, block):
+    assert planned(columns(m, n, dtype=dtype)).block == block
+
+
+def test_threads_and_rows_are_what_the_schedule_says(planned):
+    kernel = planned(columns(300, 512, schedule=", threads: 16, rows: 4, vector: 2"))
+    assert kernel.block == (16, 4, 1)
+    assert [a.width for a in ir.accesses(kernel.body) if a.array.name == "x"] == [2]
+
+
+def test_what_threads_hand_on_fits_the_shared_memory_of_a_block(planned):
+    kernel = planned(columns(4096, 4096, "sum(x[i, j], i) + prod(x[i, j], i)", "int8", "int64"))
+    assert 0 < kernel.shared_bytes <= 48 << 10
+
+
+def test_vectors_are_stored_where_their_results_are_neighbours(planned):
+    def stored(text):
+        return [(a.width, a.kind) for a in ir.accesses(planned(text).body) if a.array.name == "y"]
+
+    assert stored(columns(300, 512)) == [(4, "store")]
+    assert stored(columns(300, 513)) == [(1, "store")]
+    assert stored(columns(300, 512, "argmax(x[i, j], i)", out="int64")) == [(1, "store")]
+
+
+def test_lanes_meet_no_bank_conflict_where_they_hand_on(planned):
+    report = analyze_kernel(planned(columns(3000, 512)), "sm_90", {"M": 3000, "N": 512})
+    shared = [access for access in report.accesses if access.space == "shared"]
+    assert shared
+    assert all(access.cost == access.ideal for access in shared)
+
+
+def test_few_columns_of_many_matrices_are_left_to_others(reasons):
+    text = """
+params: {A: 1000, B: 20, C: 3}
+arrays:
+  x: {shape: [A, B, C], dtype: float32}
+  y: {shape: [A, C], dtype: float32}
+compute: y[a, c] = sum(x[a, b, c], b)
+"""
+    assert any("so few neighbours along c" in refusal.reason for refusal in reasons("reduce", text))
+
+
+def test_the_kept_indices_between_are_blocks_of_their_own(planned):
+    text = """
+params: {A: 40, B: 500, C: 256}
+arrays:
+  x: {shape: [A, B, C], dtype: float32}
+  y: {shape: [A, C], dtype: float32}
+compute: y[a, c] = sum(x[a, b, c], b)
+"""
+    kernel = planned(text)
+    assert [str(extent) for extent in kernel.grid[1:]] == ["A", "1"]
+
+
+def test_all_leading_indices_are_walked_as_one(made):
+    text = """
+params: {B: 8, H: 30, W: 31, C: 64}
+arrays:
+  x: {shape: [B, H, W, C], dtype: float32}
+  y: {shape: [C], dtype: float32}
+compute: y[c] = sum(x[b, h, w, c], b, h, w)
+schedule: {parts: 1}
+"""
+    assert "bhw < B * H * W" in made(text).source
+
+
+def test_a_condition_between_row_and_column_ends_the_walk_of_a_vector(made):
+    source = made(columns(512, 512, "sum(x[i, j], i, where=i <= j)", schedule=", threads: 32, rows: 1")).source
+    assert "first_j + 4" in source
+    assert "if (i <= j)" in source
+
+
+# Right results
+
+
+@pytest.mark.parametrize(("m", "n"), [(1, 5), (37, 128), (300, 33)])
+def test_columns_of_any_size(prove, m, n):
+    prove(columns(m, n))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("m", [1, 2, 31, 33, 1000])
+@pytest.mark.parametrize("n", [1, 3, 7, 24, 31, 32, 33, 127, 130, 1028])
+def test_columns_of_any_other_size(prove, m, n):
+    prove(columns(m, n))
+
+
+@pytest.mark.slow
+def test_every_size_of_a_dynamic_kernel(prove):
+    for text in (columns(DYNAMIC, DYNAMIC), columns(DYNAMIC, "{range: [0, 3000], multiple_of: 4}")):
+        for m, n in ((0, 8), (3, 0), (1, 4), (90, 36), (65, 1028)):
+            prove(text, {"M": m, "N": n})
+
+
+KINDS = [
+    ("sum(x[i, j], i)", "float16", "float16"),
+    ("sum(x[i, j], i)", "int8", "int32"),
+    ("prod(x[i, j], i)", "float64", "float64"),
+    ("max(x[i, j], i)", "bfloat16", "bfloat16"),
+    ("min(x[i, j], i)", "uint8", "uint8"),
+    ("max(x[i, j], i)", "int64", "int64"),
+    ("any(x[i, j], i)", "bool", "bool"),
+    ("all(x[i, j] > 0, i)", "float32", "bool"),
+    ("argmax(x[i, j], i)", "float32", "int64"),
+    ("argmin(x[i, j], i)", "int16", "int64"),
+    ("var(x[i, j], i)", "float32", "float32"),
+    ("mean(x[i, j], i) / norm(x[i, j], i)", "float64", "float64"),
+    ("sum(x[i, j], i, where=i >= j)", "float32", "float32"),
+    ("sum(x[i, j] * i, i, where=j < 2 * i and i < j + 20)", "int32", "int32"),
+    ("max(x[i, j], i, where=x[i, j] > 0 and i > 3)", "float32", "float32"),
+    ("sum(x[i, j], i) + x[0, j]", "float32", "float32"),
+]
+
+
+@pytest.mark.parametrize(("value", "dtype", "out"), KINDS[::5])
+def test_kinds_and_types(prove, value, dtype, out):
+    prove(columns(61, 136, value, dtype, out))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("value", "dtype", "out"), KINDS)
+def test_all_kinds_and_types(prove, value, dtype, out):
+    for n, schedule in ((136, ""), (136, ", threads: 4, rows: 1"), (45, ", threads: 32, rows: 4")):
+        prove(columns(61, n, value, dtype, out, schedule))
+
+
+def test_a_vector_along_the_rows_is_read_by_all_columns(prove, planned):
+    text = """
+params: {K: 130, N: 136}
+arrays:
+  A: {shape: [K, N], dtype: float32}
+  x: {shape: [K], dtype: float32}
+  b: {shape: [N], dtype: float32}
+  y: {shape: [N], dtype: float32}
+compute: y[n] = sum(A[k, n] * x[k] + b[n], k)
+"""
+    assert planned(text).family == "reduce"
+    prove(text)
+
+
+def test_statistics_of_channels_between(prove):
+    text = """
+params: {B: 6, C: 5, H: 7, W: 9}
+arrays:
+  x: {shape: [B, C, H, W], dtype: float32}
+  s: {shape: [C], dtype: float32}
+  q: {shape: [C], dtype: float32}
+compute:
+  - s[c] = mean(x[b, c, h, w], b, h, w)
+  - q[c] = sum(x[b, c, h, w] * x[b, c, h, w], b, h, w)
+"""
+    prove(text)
+
+
+def test_no_races_and_nothing_outside_memory(prove):
+    text = columns(61, 140, "var(x[i, j], i)", schedule=", threads: 8, rows: 8")
+    prove(text, races=True)
+    prove(text, sanitize=True)
+
+
+@pytest.mark.slow
+@settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck))
+@given(
+    st.integers(1, 80),
+    st.integers(1, 150),
+    st.sampled_from([1, 4, 32]),
+    st.sampled_from([1, 2, 8]),
+    st.sampled_from(["sum(x[i, j], i)", "min(x[i, j], i, where=i <= j)", "argmax(x[i, j], i)"]),
+)
+def test_random_shapes(prove, m, n, threads, rows, value):
+    out = "int64" if "arg" in value else "float32"
+    prove(columns(m, n, value, out=out, schedule=f", threads: {threads}, rows: {rows}"))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("value", "dtype", "out"), KINDS)
+def test_compilers_take_every_kind_without_a_word(compiled, value, dtype, out):
+    compiled(columns(DYNAMIC, "{range: [8, 4000], multiple_of: 8}", value, dtype, out))

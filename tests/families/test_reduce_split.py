@@ -1,0 +1,207 @@
+"""Few results of long reductions: when they are computed in parts, in which, and that this changes no result."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+FORCED = """
+params: {%s}
+arrays:
+  x: {shape: [%s], dtype: %s}
+  y: {shape: [%s], dtype: %s}
+compute: y%s = %s
+schedule: {family: reduce, parts: 4}
+"""
+
+
+def split(params, shape, value, kept="", dtype="float32", out="float32"):
+    left = f"[{kept.lower()}]" if kept else ""
+    return FORCED % (params, shape, dtype, kept, out, left, value)
+
+
+def automatic(text: str) -> str:
+    return text.replace("schedule: {family: reduce, parts: 4}\n", "")
+
+
+FULL = split("N: 10_003", "N", "sum(x[i], i)")
+
+
+# When
+
+
+@pytest.mark.parametrize(
+    ("text", "launches"),
+    [
+        (split("N: 50_000", "N", "sum(x[i], i)"), 1),
+        (split("N: 10_000_000", "N", "sum(x[i], i)"), 2),
+        (split("M: 100_000, N: 100_000", "M, N", "sum(x[i, j], i, j)"), 2),
+        (split("M: 100_000, N: 10", "M, N", "sum(x[m, j], j)", "M"), 1),
+        (split("M: 4, N: 1_000_000", "M, N", "sum(x[m, j], j)", "M"), 2),
+        (split("M: 1_000_000, N: 4", "M, N", "sum(x[i, n], i)", "N"), 2),
+        (split("M: 32_768, N: 32_768", "M, N", "sum(x[i, n], i)", "N"), 1),
+        (split("N: dynamic", "N", "max(x[i], i)"), 2),
+        (split("M: dynamic, N: dynamic", "M, N", "max(x[m, j], j)", "M"), 1),
+    ],
+)
+def test_a_second_launch_is_for_few_results_of_long_reductions(made, text, launches):
+    assert len(made(automatic(text)).plan.kernels) == launches
+
+
+def test_as_many_parts_as_the_schedule_says(made):
+    kernel = made(FULL)
+    assert [array.name for array in kernel.plan.workspace] == ["y_parts"]
+    assert [str(extent) for extent in kernel.plan.kernels[0].grid] == ["4", "1", "1"]
+    assert len(made(FULL.replace("parts: 4", "parts: 1")).plan.kernels) == 1
+
+
+def test_the_schedule_is_for_the_parts(made):
+    first, second = made(FULL.replace("parts: 4", "parts: 4, threads: 64")).plan.kernels
+    assert first.block == (64, 1, 1)
+    assert second.block == (1, 1, 1)
+
+
+def test_parts_are_full_of_whole_vectors_but_for_the_last(made):
+    source = made(split("N: 100_003", "N", "sum(x[i], i)")).source
+    assert "const int start = 25600 * part;" in source
+    assert "const int stop = min(25600, N - start);" in source
+
+
+def test_parts_of_several_dense_indices_are_stretches_of_memory(made):
+    source = made(split("M: 301, N: 333", "M, N", "sum(x[i, j], i, j)")).source
+    assert "x[start + ij]" in source
+    assert "M * N - start" in source
+
+
+def test_statements_over_the_same_elements_share_their_launches(made):
+    text = """
+params: {N: 10_000_000}
+arrays:
+  x: {shape: [N], dtype: float32}
+  s: {shape: [], dtype: float32}
+  q: {shape: [], dtype: float32}
+compute:
+  - s = sum(x[i], i)
+  - q = sum(x[i] * x[i], i)
+"""
+    kernel = made(text)
+    assert [k.name for k in kernel.plan.kernels] == ["k_s_parts", "k_s"]
+
+
+def test_each_step_says_what_it_is(made):
+    first, second = made(FULL).plan.kernels
+    assert first.computes == ("y_parts[part] = sum over i < 2560 at part * 2560 + i, of: y = sum(x[i], i)",)
+    assert second.computes == ("y = sum(x[i], i)",)
+
+
+def test_a_step_finds_the_greatest_element_and_its_place_at_once(made):
+    first, second = made(split("N: 10_003", "N", "argmax(x[i], i)", out="int64")).plan.kernels
+    assert len(first.computes) == 2
+    assert len(second.computes) == 2
+
+
+# Right results
+
+VALUES = [
+    ("sum(x[i], i)", "float32", "float32"),
+    ("argmax(x[i], i)", "float32", "int64"),
+    ("var(x[i], i)", "float32", "float32"),
+    ("sum(x[i], i, where=x[i] > 0)", "float16", "float32"),
+    ("argmin(x[i], i, where=x[i] > 0)", "int8", "int64"),
+    ("max(x[i], i) - min(x[i], i)", "int32", "int32"),
+    ("prod(x[i], i)", "float64", "float64"),
+    ("any(x[i], i)", "bool", "bool"),
+    ("all(x[i] > -5, i)", "float32", "bool"),
+    ("sum(x[i] * i, i, where=i > 700)", "int64", "int64"),
+    ("norm(x[i], i) + mean(x[i], i)", "float32", "float32"),
+    ("sum(x[i], i)", "float32", "float32"),
+]
+
+
+@pytest.mark.parametrize(("value", "dtype", "out"), VALUES[:3])
+def test_full_reductions_in_parts(prove, value, dtype, out):
+    prove(split("N: 10_003", "N", value, dtype=dtype, out=out))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("value", "dtype", "out"), VALUES)
+@pytest.mark.parametrize("n", [5, 64, 1000, 10_003, 16_384])
+def test_full_reductions_of_any_length_in_parts(prove, value, dtype, out, n):
+    if n > 10 or "where=i" not in value:
+        prove(split(f"N: {n}", "N", value, dtype=dtype, out=out))
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        split("M: 61, N: 77", "M, N", "sum(x[i, j], i, j)"),
+        split("M: 5, N: 1001", "M, N", "max(x[m, j], j)", "M"),
+        split("M: 1001, N: 12", "M, N", "var(x[i, n], i)", "N"),
+        pytest.param(split("M: 1001, N: 13", "M, N", "argmin(x[i, n], i)", "N", out="int64"), marks=pytest.mark.slow),
+        pytest.param(split("M: 1001, N: 13", "M, N", "sum(x[i, n] * n, i, where=i > n)", "N"), marks=pytest.mark.slow),
+        pytest.param(
+            split("A: 9, B: 10, C: 11, D: 12", "A, B, C, D", "sum(x[a, b, c, d], b, d, a, c)"), marks=pytest.mark.slow
+        ),
+        pytest.param(split("A: 9, B: 10, C: 11", "A, B, C", "sum(x[a, b, c], a, c)", "B"), marks=pytest.mark.slow),
+        pytest.param(split("A: 9, B: 1, C: 110", "A, B, C", "min(x[a, b, c], b, c)", "A"), marks=pytest.mark.slow),
+    ],
+)
+def test_rows_columns_and_all_between_in_parts(prove, text):
+    prove(text)
+
+
+def test_parts_without_an_element_are_harmless(prove):
+    text = split("N: {range: [1, 100000]}", "N", "argmax(x[i], i)", out="int64")
+    for n in (1, 700, 20_000):
+        prove(text, {"N": n})
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("n", [0, 1, 3, 16_383, 16_384, 16_385, 40_001])
+def test_dynamic_lengths_in_parts(prove, n):
+    prove(split("N: dynamic", "N", "sum(x[i], i)"), {"N": n})
+    prove(split("N: dynamic", "N, N", "sum(x[i, j], i, j)"), {"N": n // 100})
+
+
+@pytest.mark.slow
+def test_a_result_is_added_to_what_is_there(prove):
+    prove(FULL.replace("y = sum", "y += sum"))
+
+
+@pytest.mark.slow
+def test_results_that_later_statements_need(prove):
+    text = """
+params: {N: 9_001}
+arrays:
+  x: {shape: [N], dtype: float32}
+  s: {shape: [], dtype: float32}
+  y: {shape: [N], dtype: float32}
+compute:
+  - s = max(x[i], i)
+  - t = sum(exp(x[i] - s), i)
+  - y[i] = exp(x[i] - s) / t
+schedule:
+  s: {family: reduce, parts: 4}
+  t: {family: reduce, parts: 4}
+"""
+    prove(text)
+
+
+def test_no_races_and_nothing_outside_memory(prove):
+    prove(FULL, races=True)
+    prove(FULL, sanitize=True)
+
+
+@pytest.mark.slow
+@settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck))
+@given(
+    st.integers(1, 40),
+    st.integers(1, 40),
+    st.integers(1, 40),
+    st.sampled_from(["", "A", "B", "C", "A, B", "C, A", "B, C"]),
+    st.sampled_from(["sum", "max", "min", "prod"]),
+)
+def test_random_shapes(prove, a, b, c, kept, kind):
+    reduced = ", ".join(name for name in "abc" if name.upper() not in kept)
+    prove(split(f"A: {a}, B: {b}, C: {c}", "A, B, C", f"{kind}(x[a, b, c], {reduced})", kept))
