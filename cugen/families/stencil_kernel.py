@@ -14,7 +14,7 @@ from cugen.families.stencil_shape import Shape, load_width
 from cugen.families.stencil_taps import literal_taps
 from cugen.families.stencil_walk import Sums
 from cugen.families.vectors import divisor
-from cugen.families.window_registers import Held, hold, load_window, widen_ranges
+from cugen.families.window_registers import Held, counter_name, hold, join_ranges, load_window, widen_ranges
 from cugen.families.window_values import WindowLowering, index_values
 from cugen.families.windows import Walk, Window, explicit
 from cugen.plan.ir import (
@@ -105,7 +105,9 @@ class Builder:
                 terms.append(Comparison(node.index.symbol, "<", extent))
             if per_block < outputs * threads:
                 terms.append(Comparison(own, "<", integer(per_block // outputs)))
-            limit(node.index, extent, lowering)
+            # Where its outputs divide the extent, all of a thread's are inside if the first is.
+            beyond = outputs - 1 if divisor(extent, self.context) % outputs == 0 else 0
+            limit(node.index, extent - beyond, lowering)
             nodes.insert(0, node)
         return (*nodes, *((ReturnUnless(Guard(tuple(reversed(terms)))),) if terms else ()))
 
@@ -182,8 +184,9 @@ class Builder:
         """The variable of a loop of so many steps; loops side by side share it."""
         key = (wish, count)
         if key not in self.counters:
-            self.counters[key] = Index(self.lowering.names.allocate(wish), integer(0), (0, count - 1))
-            self.lowering.ranges[self.counters[key].symbol] = 0, count - 1
+            name = counter_name(self.lowering.loops, self.lowering.names, wish)
+            self.counters[key] = Index(name, integer(0), (0, count - 1))
+            join_ranges(self.lowering.ranges, {self.counters[key].symbol: (0, count - 1)})
         return self.counters[key]
 
     def each_output(

@@ -41,6 +41,7 @@ from cugen.spec.expressions import Boundary, Expr, Local, Read
 Columns = tuple[int, int]  # from the first to the last that is read
 Tree = tuple[tuple[int, int, "Tree | Columns"], ...]  # stretches of coordinates that go on alike
 _Fill = Callable[[tuple[Integer, ...], Columns, Scope], None]
+_BESIDE = 2  # cells of a row that are loaded one by one rather than with all that an access moves
 _NAMES = ("row", "plane", "slab", "layer")  # of loops over a window's dimensions, the fastest first
 
 
@@ -141,9 +142,17 @@ def load_window(
 ) -> tuple[Node, ...]:
     """The array of a window, and the nodes that fill it: wide loads where all columns lie inside, else each cell by
     itself. `origins` says where the thread's outputs begin along each index."""
-    filled = _filled(lowering, held, origins, _tree(needed(held, outputs)))
+    filled = _filled(lowering, held, origins, outputs)
     widen_ranges(filled, lowering.ranges)
     return (Declare(held.array, zeroed=held.is_zeroed), *filled)
+
+
+def counter_name(given: dict[tuple[str, Range], str], names: Names, wish: str) -> str:
+    """The name of a loop's variable, which loops side by side share."""
+    key = (f"{wish} of windows", (0, 0))
+    if key not in given:
+        given[key] = names.allocate(wish)
+    return given[key]
 
 
 def join_ranges(ranges: dict[sympy.Symbol, Range], others: Mapping[sympy.Symbol, Range]) -> None:
@@ -161,7 +170,33 @@ def widen_ranges(nodes: tuple[Node, ...], ranges: dict[sympy.Symbol, Range]) -> 
             join_ranges(ranges, {index.symbol: index.range})
 
 
-def _filled(lowering: Lowering, held: Held, origins: Mapping[str, Integer], tree: Tree | Columns) -> tuple[Node, ...]:
+def _own_columns(held: Held, outputs: Mapping[str, int]) -> Columns:
+    """The box's columns that neighbours of the thread's outputs have no part in: from the first to beyond the last."""
+    axis = held.window.axes[held.along]
+    first = -held.first[held.along]
+    return first, first + axis.scale * outputs.get(axis.index or "", 1)
+
+
+def _is_narrow(rows: Mapping[tuple[int, ...], Columns], own: Columns) -> bool:
+    """Whether few cells of each row lie beside the thread's own columns, which are whole accesses."""
+    beside = max(max(own[0] - low, 0) + max(high + 1 - own[1], 0) for low, high in rows.values())
+    return beside <= _BESIDE and own[0] >= 0
+
+
+def _may_leave(lowering: Lowering, held: Held, start: Integer, own: Columns) -> bool:
+    if own[0] % held.chunk or own[1] % held.chunk:
+        return True
+    terms = (
+        Comparison(start + own[0], ">=", integer(0)),
+        Comparison(start + own[1], "<=", held.source.shape[held.along]),
+    )
+    return bool(lowering.needed(Guard(terms)).terms)
+
+
+def _filled(
+    lowering: Lowering, held: Held, origins: Mapping[str, Integer], outputs: Mapping[str, int]
+) -> tuple[Node, ...]:
+    tree = _tree(needed(held, outputs))
     axis = held.window.axes[held.along]
     start = axis.scale * origins[axis.index or ""] + held.first[held.along]
     count, extent = held.counts[held.along], held.source.shape[held.along]
@@ -172,6 +207,9 @@ def _filled(lowering: Lowering, held: Held, origins: Mapping[str, Integer], tree
 
     nodes: list[Node] = []
     inside = inside_of(start)
+    own = _own_columns(held, outputs)
+    if inside.terms and _is_narrow(needed(held, outputs), own) and not _may_leave(lowering, held, start, own):
+        return _Filling(lowering, held, origins, start, is_block=False).arms(tree, own)
     if not start.is_Symbol and (inside.terms or count > held.chunk):
         left = define(f"{axis.index}_left", start, lowering)
         nodes.append(left)
@@ -210,6 +248,7 @@ class _Filling:
         self.lowering.names_of[self.scope] = own
         self.held, self.origins, self.start = held, origins, start
         self.loops: dict[str, Index] = {}
+        self.given = {} if is_block else lowering.loops
 
     def chunks(self, tree: Tree | Columns) -> tuple[Node, ...]:
         """All columns are inside, and rows come in wide accesses."""
@@ -219,6 +258,21 @@ class _Filling:
     def cells(self, tree: Tree | Columns) -> tuple[Node, ...]:
         """Each cell by itself, with what lies outside."""
         self._rows(tree, (), self.scope, self._cells_of_row)
+        return tuple(self.scope.nodes)
+
+    def arms(self, tree: Tree | Columns, own: Columns) -> tuple[Node, ...]:
+        """The thread's own columns in wide accesses, and the few cells beside them one by one."""
+
+        def fill(row: tuple[Integer, ...], columns: Columns, scope: Scope) -> None:
+            low, high = columns
+            if low < own[1] and high >= own[0]:
+                self._chunks_of_row(row, (max(low, own[0]), min(high, own[1] - 1)), scope)
+            if low < own[0]:
+                self._cells_of_row(row, (low, min(high, own[0] - 1)), scope)
+            if high >= own[1]:
+                self._cells_of_row(row, (max(low, own[1]), high), scope)
+
+        self._rows(tree, (), self.scope, fill)
         return tuple(self.scope.nodes)
 
     def _rows(self, tree: Tree | Columns, row: tuple[Integer, ...], scope: Scope, fill: _Fill) -> None:
@@ -307,7 +361,7 @@ class _Filling:
     def _loop(self, wish: str, first: int, end: int) -> Index:
         """The variable of a loop; loops of one name share it."""
         known = self.loops.get(wish)
-        name = known.name if known else self.lowering.names.allocate(wish)
+        name = known.name if known else counter_name(self.given, self.lowering.names, wish)
         low, high = known.range if known else (first, end - 1)
         index = Index(name, integer(first), (min(low, first), max(high, end - 1)))
         self.loops[wish] = index
