@@ -47,7 +47,7 @@ extern "C" __global__ void __launch_bounds__(256) blur_fused(
                         + column]);
                     #pragma unroll
                     for (int v_ = 0; v_ < 4; ++v_) {
-                        image_window[v_ + column] = image4.at[v_];
+                        image_window[column + v_] = image4.at[v_];
                     }
                 }
             } else {

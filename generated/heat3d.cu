@@ -7,8 +7,9 @@
 // u         input, float32 [40, 36, 50], outside: zero, aligned to 8 bytes
 // next      output, float32 [40, 36, 50], aligned to 8 bytes
 // launch    grid (1, 9, 10), block (32, 4, 1); family stencil
-// analysis  sm_90: 11 accesses, 1 ideal, 10 costly
-//           worst: u[((x0 - 1) * Y + y) * Z + z], 2 sectors, ideal 1 (lanes 192 bytes apart)
+// analysis  sm_90: 8 accesses, 6 ideal, 2 costly
+//           worst: u[((x0 + plane - 1) * Y + y) * Z + z0 - 1], 7 sectors, ideal 3; 6.75 on average (lanes 8 bytes
+//           apart)
 //
 // Made by cugen 0.1.0 from heat3d.yaml (hash a73dabdf51a984a6) for sm_90. Edit the spec, not this file.
 
@@ -35,95 +36,53 @@ extern "C" __global__ void __launch_bounds__(128) heat3d(
 
     // What the outputs of this thread are computed from, and what lies outside.
     float u_window[6][3][6] = {};
-    const int z_left = z0 - 2;
-    if (z_left >= 0 && z_left + 6 <= Z) {
-        if (x0 - 1 >= 0) {
-            // u[((x0 - 1) * Y + y) * Z + z0]: 7 sectors, ideal 6; 6.5 on average (starts 16 bytes into a sector)
-            const auto u2 = *reinterpret_cast<const Vector<float, 2>*>(&u[((x0 - 1) * Y + y) * Z + z0]);
+    if (x0 - 1 >= 0) {
+        // u[((x0 - 1) * Y + y) * Z + z0]: 7 sectors, ideal 7 (200 bytes side by side)
+        const auto u2 = *reinterpret_cast<const Vector<float, 2>*>(&u[((x0 - 1) * Y + y) * Z + z0]);
+        #pragma unroll
+        for (int v = 0; v < 2; ++v) {
+            u_window[0][1][v + 2] = u2.at[v];
+        }
+    }
+    #pragma unroll
+    for (int plane = 1; plane < 5; ++plane) {
+        if (y - 1 >= 0) {
+            // u[((x0 + plane - 1) * Y + y - 1) * Z + z0]: 7 sectors, ideal 7 (200 bytes side by side)
+            const auto u2 = *reinterpret_cast<const Vector<float, 2>*>(&u[((x0 + plane - 1) * Y + y - 1) * Z
+                + z0]);
             #pragma unroll
             for (int v = 0; v < 2; ++v) {
-                u_window[0][1][v + 2] = u2.at[v];
+                u_window[plane][0][v + 2] = u2.at[v];
             }
         }
+        // u[((x0 + plane - 1) * Y + y) * Z + z0]: 7 sectors, ideal 7 (200 bytes side by side)
+        const auto u2 = *reinterpret_cast<const Vector<float, 2>*>(&u[((x0 + plane - 1) * Y + y) * Z + z0]);
         #pragma unroll
-        for (int plane = 1; plane < 5; ++plane) {
-            if (y - 1 >= 0) {
-                // u[((x0 + plane - 1) * Y + y - 1) * Z + z0]: 7 sectors, ideal 6; 6.51 on average (starts 16 bytes into a sector)
-                const auto u2 = *reinterpret_cast<const Vector<float, 2>*>(&u[((x0 + plane - 1) * Y + y - 1) * Z
-                    + z0]);
-                #pragma unroll
-                for (int v = 0; v < 2; ++v) {
-                    u_window[plane][0][v + 2] = u2.at[v];
-                }
-            }
-            #pragma unroll
-            for (int column = 0; column < 6; column += 2) {
-                // u[((x0 + plane - 1) * Y + y) * Z + z_left + column]: 7 sectors, ideal 6; 6.5 on average (starts 16 bytes into a sector)
-                const auto u2 = *reinterpret_cast<const Vector<float, 2>*>(&u[((x0 + plane - 1) * Y + y) * Z
-                    + z_left + column]);
-                #pragma unroll
-                for (int v = 0; v < 2; ++v) {
-                    u_window[plane][1][v + column] = u2.at[v];
-                }
-            }
-            if (y + 1 < Y) {
-                // u[((x0 + plane - 1) * Y + y + 1) * Z + z0]: 7 sectors, ideal 6; 6.51 on average (starts 16 bytes into a sector)
-                const auto u2 = *reinterpret_cast<const Vector<float, 2>*>(&u[((x0 + plane - 1) * Y + y + 1) * Z
-                    + z0]);
-                #pragma unroll
-                for (int v = 0; v < 2; ++v) {
-                    u_window[plane][2][v + 2] = u2.at[v];
-                }
-            }
+        for (int v = 0; v < 2; ++v) {
+            u_window[plane][1][v + 2] = u2.at[v];
         }
-        if (x0 + 4 < X) {
-            // u[((x0 + 4) * Y + y) * Z + z0]: 7 sectors, ideal 6; 6.5 on average (starts 16 bytes into a sector)
-            const auto u2 = *reinterpret_cast<const Vector<float, 2>*>(&u[((x0 + 4) * Y + y) * Z + z0]);
+        // u[((x0 + plane - 1) * Y + y) * Z + z0 - 1]: 7 sectors, ideal 3; 6.75 on average (lanes 8 bytes apart)
+        const float u_value = z0 - 1 >= 0 ? u[((x0 + plane - 1) * Y + y) * Z + z0 - 1] : 0.0f;
+        u_window[plane][1][1] = u_value;
+        // u[((x0 + plane - 1) * Y + y) * Z + z0 + 2]: 7 sectors, ideal 3; 6.75 on average (lanes 8 bytes apart)
+        const float u_value_ = z0 + 2 < Z ? u[((x0 + plane - 1) * Y + y) * Z + z0 + 2] : 0.0f;
+        u_window[plane][1][4] = u_value_;
+        if (y + 1 < Y) {
+            // u[((x0 + plane - 1) * Y + y + 1) * Z + z0]: 7 sectors, ideal 7 (200 bytes side by side)
+            const auto u2_ = *reinterpret_cast<const Vector<float, 2>*>(&u[((x0 + plane - 1) * Y + y + 1) * Z
+                + z0]);
             #pragma unroll
             for (int v = 0; v < 2; ++v) {
-                u_window[5][1][v + 2] = u2.at[v];
+                u_window[plane][2][v + 2] = u2_.at[v];
             }
         }
-    } else {
+    }
+    if (x0 + 4 < X) {
+        // u[((x0 + 4) * Y + y) * Z + z0]: 7 sectors, ideal 7 (200 bytes side by side)
+        const auto u2 = *reinterpret_cast<const Vector<float, 2>*>(&u[((x0 + 4) * Y + y) * Z + z0]);
         #pragma unroll
-        for (int column = 2; column < 4; ++column) {
-            const int z = z_left + column;
-            // u[((x0 - 1) * Y + y) * Z + z]: 2 sectors, ideal 1 (lanes 192 bytes apart)
-            const float u_value = x0 - 1 >= 0 && z >= 0 && z < Z ? u[((x0 - 1) * Y + y) * Z + z] : 0.0f;
-            u_window[0][1][column] = u_value;
-        }
-        #pragma unroll
-        for (int plane = 1; plane < 5; ++plane) {
-            #pragma unroll
-            for (int column = 2; column < 4; ++column) {
-                const int z = z_left + column;
-                // u[((x0 + plane - 1) * Y + y - 1) * Z + z]: 2 sectors, ideal 1 (lanes 192 bytes apart)
-                const float u_value = y - 1 >= 0 && z >= 0 && z < Z ? u[((x0 + plane - 1) * Y + y - 1) * Z + z]
-                    : 0.0f;
-                u_window[plane][0][column] = u_value;
-            }
-            #pragma unroll
-            for (int column = 1; column < 5; ++column) {
-                const int z = z_left + column;
-                // u[((x0 + plane - 1) * Y + y) * Z + z]: 2 sectors, ideal 1; 1.5 on average (lanes 192 bytes apart)
-                const float u_value = z >= 0 && z < Z ? u[((x0 + plane - 1) * Y + y) * Z + z] : 0.0f;
-                u_window[plane][1][column] = u_value;
-            }
-            #pragma unroll
-            for (int column = 2; column < 4; ++column) {
-                const int z = z_left + column;
-                // u[((x0 + plane - 1) * Y + y + 1) * Z + z]: 2 sectors, ideal 1 (lanes 192 bytes apart)
-                const float u_value = y + 1 < Y && z >= 0 && z < Z ? u[((x0 + plane - 1) * Y + y + 1) * Z + z]
-                    : 0.0f;
-                u_window[plane][2][column] = u_value;
-            }
-        }
-        #pragma unroll
-        for (int column = 2; column < 4; ++column) {
-            const int z = z_left + column;
-            // u[((x0 + 4) * Y + y) * Z + z]: 2 sectors, ideal 1 (lanes 192 bytes apart)
-            const float u_value = x0 + 4 < X && z >= 0 && z < Z ? u[((x0 + 4) * Y + y) * Z + z] : 0.0f;
-            u_window[5][1][column] = u_value;
+        for (int v = 0; v < 2; ++v) {
+            u_window[5][1][v + 2] = u2.at[v];
         }
     }
 

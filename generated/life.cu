@@ -6,8 +6,8 @@
 // before    input, uint8 [61, 100], outside: wrap, aligned to 4 bytes
 // after     output, uint8 [61, 100], aligned to 4 bytes
 // launch    grid (1, 16, 1), block (32, 4, 1); family stencil
-// analysis  sm_90: 3 accesses, 1 ideal, 2 costly
-//           worst: before[h * W + w], 2 sectors, ideal 1; 1.71 on average (lanes 4 bytes apart)
+// analysis  sm_90: 4 accesses, 2 ideal, 2 costly
+//           worst: before[h * W + j0_m1], 4 sectors, ideal 1 (lanes 4 bytes apart)
 //
 // Made by cugen 0.1.0 from life.yaml (hash 28da8769c6753fe2) for sm_90. Edit the spec, not this file.
 
@@ -50,33 +50,21 @@ extern "C" __global__ void __launch_bounds__(128) life(
 
     // What the outputs of this thread are computed from, and what lies outside.
     unsigned char before_window[3][12];
-    const int j_left = j0_ - 4;
-    if (j_left >= 0 && j_left + 12 <= W) {
+    const int j0_m1 = floor_mod(j0_ - 1, W);
+    const int j0_p4 = (j0_ + 4) % W;
+    #pragma unroll
+    for (int row = 0; row < 3; ++row) {
+        const int h = floor_mod(i + row - 1, H);
+        // before[h * W + j0_]: 4 sectors, ideal 4 (100 bytes side by side)
+        const auto before4 = *reinterpret_cast<const Vector<unsigned char, 4>*>(&before[h * W + j0_]);
         #pragma unroll
-        for (int row = 0; row < 3; ++row) {
-            const int h = floor_mod(i + row - 1, H);
-            #pragma unroll
-            for (int column = 0; column < 12; column += 4) {
-                // before[h * W + j_left + column]: 4 sectors, ideal 3; 3.75 on average (starts 16 bytes into a sector)
-                const auto before4 = *reinterpret_cast<const Vector<unsigned char, 4>*>(&before[h * W + j_left
-                    + column]);
-                #pragma unroll
-                for (int v = 0; v < 4; ++v) {
-                    before_window[row][v + column] = before4.at[v];
-                }
-            }
+        for (int v = 0; v < 4; ++v) {
+            before_window[row][v + 4] = before4.at[v];
         }
-    } else {
-        #pragma unroll
-        for (int row = 0; row < 3; ++row) {
-            const int h = floor_mod(i + row - 1, H);
-            #pragma unroll
-            for (int column = 3; column < 9; ++column) {
-                const int w = floor_mod(j_left + column, W);
-                // before[h * W + w]: 2 sectors, ideal 1; 1.71 on average (lanes 4 bytes apart)
-                before_window[row][column] = before[h * W + w];
-            }
-        }
+        // before[h * W + j0_m1]: 4 sectors, ideal 1 (lanes 4 bytes apart)
+        before_window[row][3] = before[h * W + j0_m1];
+        // before[h * W + j0_p4]: 4 sectors, ideal 1 (lanes 4 bytes apart)
+        before_window[row][8] = before[h * W + j0_p4];
     }
 
     Vector<unsigned char, 4> after4;
