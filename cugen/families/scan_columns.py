@@ -48,13 +48,12 @@ Parts = tuple[tuple[str, tuple[Node, ...]], ...]
 @dataclass(frozen=True, slots=True)
 class Strips:
     """`threads` beside each other, each with `width` columns; `strips` of them follow each other along the scan, and
-    take `vectors` elements of each column in a step. `ahead`: while they scan a step, they load the next one."""
+    take `vectors` elements of each column in a step."""
 
     threads: int
     strips: int
     vectors: int
     width: int
-    ahead: bool = False
 
     @property
     def step(self) -> int:
@@ -172,14 +171,15 @@ class ColumnScan:
         lowering.prepare(tuple(s.value for s in self.work.request.group.statements))
         top = Scope()
         body = Scope(top, certain=bounds(self.steps.extent, lowering.ranges)[0] >= 1)
-        place, inside = self._place("", self.steps.start)
-        before: tuple[Node, ...] = ()
-        if strips.ahead and not self.steps.is_one and strips.vectors > 1:
-            before, load = self._load_ahead()
-            lowering.symbols[self.work.along.name] = place.index.symbol
-        else:
-            load = elements.each_vector(place, self.registers.load(inside))
-            load = (*self.registers.declare(inside, zeroed=False), *load)
+        strip = thread("y", strips.strips, lowering)
+        ahead = self.steps.start + strip * strips.vectors + self.registers.place
+        place, inside = self.steps.place(self.work.along.name, ahead)
+        lowering.symbols[self.work.along.name] = place.index.symbol
+        inside = Guard((*self.columns_inside, *inside.terms))
+        load = (
+            *self.registers.declare(inside, zeroed=False),
+            *elements.each_vector(place, self.registers.load(inside)),
+        )
         if strips.vectors == 1:
             load = (place, *load)
         across: tuple[Node, ...] = ()
@@ -196,29 +196,8 @@ class ColumnScan:
         return (
             ("indices", self.indices),
             ("shared", tuple(Declare(array) for array in self.shared.values())),
-            ("rows", (*top.nodes, *before, *carried, *walk)),
+            ("rows", (*top.nodes, *carried, *walk)),
         )
-
-    def _load_ahead(self) -> tuple[tuple[Node, ...], tuple[Node, ...]]:
-        """The loads of the first step, and in each step those of the next one: they are under way while the threads
-        scan what they have."""
-        ahead = self.registers.ahead()
-        declared = [node for held in (self.registers, ahead) for node in held.declare(Guard(()), zeroed=False)]
-        loads = []
-        for prefix, start in (("initial_", integer(0)), ("next_", self.steps.start + self.strips.step)):
-            place, inside = self._place(prefix, start, certain=False)
-            loads.append(self.elements.each_vector(place, ahead.load(inside)))
-        here, following = loads
-        take = self.elements.each_vector(None, self.registers.take(ahead))
-        return (*declared, *here), (*take, *following)
-
-    def _place(self, prefix: str, start: Integer, *, certain: bool = True) -> tuple[Define, Guard]:
-        """Where the thread's present element of each column stands in the step from `start`, and when there is one."""
-        ahead = start + thread("y", self.strips.strips, self.lowering) * self.strips.vectors + self.registers.place
-        name = self.work.along.name
-        place, inside = self.steps.place(f"{prefix}{name}", ahead, certain=certain)
-        self.lowering.symbols[name] = place.index.symbol
-        return place, Guard((*self.columns_inside, *inside.terms))
 
     def _group_results(self, names: Names) -> Array:
         """A place in shared memory for what each group of strips combines to, in each of its columns."""

@@ -20,11 +20,11 @@ _WARP = 32
 _BLOCK = 256
 _ENOUGH = 65_536  # so many threads with several vectors each keep the memory of a device busy
 _MOST_STRIPS = 64
-_FEW_BLOCKS = 512  # so few that loading and computing don't overlap by themselves
 _FEW_STEPS = 1024  # vectors of a row up to which a block takes few steps
-_ELEMENTS = 32  # of a thread that has columns
+_ELEMENTS = 64  # of a thread that has columns
 _FULL = 1024  # so many blocks fill a device several times
 _MANY_ROWS = 80  # so many blocks keep a device busier than three launches would
+_MANY_NARROW_ROWS = 200  # the same of elements that take more computing for their bytes
 _LONG_ROW = 131_072  # bytes of a row; for fewer, another launch takes longer
 _SEGMENTS = 256  # of a row, where that makes them neither short nor long
 _SHORTEST_SEGMENT, _SEGMENT, _LONGEST_SEGMENT = 8_192, 32_768, 65_536  # bytes
@@ -82,7 +82,7 @@ def team_of(work: Work) -> Team:
         longest = work.segments.length
     slots = max(-(-longest // width), 1)
     narrow = max(WIDEST // (width * _widest_element(work)), 1)  # accesses that move as much as the widest one
-    is_few = others(work) < _MANY_ROWS
+    is_few = others(work) < _many_rows(work)
     ahead = False
     if slots <= _WARP:
         threads, vectors = _power_of_two(slots), 1
@@ -122,9 +122,7 @@ def strips_of(work: Work) -> Strips:
         strips *= 2
     strips = int(asked.get("strips", strips))
     threads = int(asked.get("threads", min(max(_BLOCK // strips, line), _power_of_two(slots))))
-    blocks = -(-slots // threads) * others(work)
-    ahead = blocks < _FEW_BLOCKS and threads * strips <= 2 * _BLOCK
-    return Strips(threads, strips, vectors, width, ahead)
+    return Strips(threads, strips, vectors, width)
 
 
 def segment_length(work: Work) -> int | None:
@@ -133,7 +131,7 @@ def segment_length(work: Work) -> int | None:
     longest = most(work.request, work.along)
     if work.is_row:
         size = _widest_element(work)
-        if others(work) >= _MANY_ROWS or longest * size < _LONG_ROW:
+        if others(work) >= _many_rows(work) or longest * size < _LONG_ROW:
             return None
         length = _power_of_two(-(-longest // _SEGMENTS))
         length = min(max(length, _SHORTEST_SEGMENT // size), _LONGEST_SEGMENT // size)
@@ -150,6 +148,10 @@ def segment_length(work: Work) -> int | None:
 def may_look_back(work: Work, length: int) -> bool:
     """Whether there are so few segments of a row that each can combine all those in front of it."""
     return work.is_row and not _may_be_short(work) and -(-most(work.request, work.along) // length) <= 2 * _SEGMENTS
+
+
+def _many_rows(work: Work) -> int:
+    return _MANY_ROWS if _width(work) <= 4 else _MANY_NARROW_ROWS
 
 
 def others(work: Work) -> int:
