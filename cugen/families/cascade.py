@@ -22,7 +22,8 @@ from cugen.spec.expressions import IndexValue
 
 _ROWS = Tunable("rows", (1, 2, 4, 8), "by window", "rows of neighbours that a thread computes")
 _TILE_BYTES = 48 * 1024
-_TALL = 24  # rows of a window from which a block of more rows and fewer columns computes less again
+# Threads of a block by the rows of a window beyond one: the taller it is, the less a block of more rows computes again.
+_BLOCKS = ((24, (8, 32)), (12, (16, 16)), (0, (32, 8)))
 _MOST_AGAIN = 2.5  # times that a tile may hold of the first statement's results what its block stores
 
 
@@ -126,8 +127,8 @@ def _first_along(parts: Parts, along: str) -> str:
 
 
 def _choose(request: Request, parts: Parts) -> Cascade:
-    """The schedule's block, or 8 rows of 32 threads: wider where much of a row is halo, lower where the tile would be
-    too large or the output is."""
+    """The schedule's block, or 256 threads: the taller the windows are, the more rows of them; wider where much of a row
+    is halo, lower where the tile would be too large or the output is."""
     context, second, along = request.context, parts.second, _along(parts)
     windows, _ = find_windows(second, along)
     before, _ = find_windows(parts.first, _first_along(parts, along))
@@ -136,7 +137,7 @@ def _choose(request: Request, parts: Parts) -> Cascade:
     height = max((axis.high - axis.low for axis in parts.window.axes if axis.index != along), default=0)
     tunables, block = dict(request.schedule.tunables), dict(request.schedule.block)
     rows = int(tunables.get("rows", 4 if height <= 8 else 8)) if len(order) > 1 else 1
-    across, down = ((32, 8) if height < _TALL else (16, 16)) if len(order) > 1 else (256, 1)
+    across, down = next(block for least, block in _BLOCKS if height >= least) if len(order) > 1 else (256, 1)
     axis = parts.window.axes[parts.window.axis_along(along)]
     idle = -(axis.low // width) - (-axis.high // width)
     while across < 4 * idle and across < 256:

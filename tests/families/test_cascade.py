@@ -90,7 +90,7 @@ def test_a_single_result_is_no_cascade(made):
 @pytest.mark.parametrize("boundary", MODES)
 @pytest.mark.parametrize(("h", "w"), [(37, 64), slow(1, 4), slow(66, 132)])
 def test_what_lies_outside_the_temporary_is_what_its_boundary_says(prove, boundary, h, w):
-    prove(filters(h, w, boundary=boundary, between=boundary), sanitize=(h, w) == (37, 64))
+    prove(filters(h, w, boundary=boundary, between=boundary), sanitize=boundary == "clamp")
 
 
 @pytest.mark.parametrize("statements", [ROWS_FIRST, COLUMNS_FIRST])
@@ -99,7 +99,7 @@ def test_either_order_at_any_size(prove, statements, h, w):
     prove(filters(h, w, statements, boundary="zero", between="reflect"), races=(h, w) == (33, 260))
 
 
-@pytest.mark.parametrize("schedule", ["rows: 1", "rows: 8", "block: {j: 64, i: 16}"])
+@pytest.mark.parametrize("schedule", ["block: {j: 64, i: 16}", slow("rows: 1"), slow("rows: 8")])
 def test_every_block_gives_the_same(prove, schedule):
     prove(filters(70, 136, COLUMNS_FIRST, schedule=schedule))
 
@@ -115,7 +115,7 @@ def test_windows_in_both_directions_and_places(prove):
     prove(filters(40, 72, (first, second), between="wrap", taps=3))
 
 
-@pytest.mark.parametrize("size", [(0, 0), (1, 8), (37, 64), (8, 0)])
+@pytest.mark.parametrize("size", [(37, 64), slow((0, 0)), slow((1, 8)), slow((8, 0))])
 def test_sizes_that_only_the_caller_knows(prove, size):
     text = filters("dynamic", "{range: [0, 4096], multiple_of: 4}", COLUMNS_FIRST)
     prove(text, {"H": size[0], "W": size[1]})

@@ -170,7 +170,7 @@ def test_conditions_on_a_window_leave_its_loops_whole(compiled):
 @pytest.mark.parametrize("boundary", MODES)
 @pytest.mark.parametrize(("h", "w"), [(13, 64), slow(1, 4), slow(66, 20)])
 def test_neighbours_beyond_the_edge_are_what_the_boundary_says(prove, boundary, h, w):
-    prove(image(h, w, FIVE, boundary=boundary, schedule="rows: 4"), sanitize=(h, w) == (13, 64))
+    prove(image(h, w, FIVE, boundary=boundary, schedule="rows: 4"), sanitize=boundary == "wrap")
 
 
 @pytest.mark.parametrize("schedule", ["rows: 2, vector: 4", "vector: 1, rows: 16", "block: {j: 64, i: 4}, rows: 2"])
@@ -182,7 +182,7 @@ def test_every_shape_of_a_thread_gives_the_same(prove, schedule):
 def test_reads_that_a_condition_keeps_inside_leave_no_array(prove, h, w):
     inner = "0 < i and i < H - 1 and 0 < j and j < W - 1"
     compute = f"y[i, j] = where({inner}, u[i - 1, j] + u[i + 1, j] + u[i, j - 1] + u[i, j + 1], u[i, j])"
-    prove(image(h, w, compute, boundary="", schedule="rows: 4"), sanitize=True)
+    prove(image(h, w, compute, boundary="", schedule="rows: 4"), sanitize=h > 30)
 
 
 @pytest.mark.parametrize(
@@ -225,7 +225,7 @@ def test_every_layout_is_read_along_its_rows(prove, layout):
 
 
 @pytest.mark.parametrize("w", ["dynamic", "{range: [0, 4096], multiple_of: 4}"])
-@pytest.mark.parametrize(("h", "width"), [(0, 0), (1, 8), (37, 64), (8, 0)])
+@pytest.mark.parametrize(("h", "width"), [(37, 64), (0, 0), slow(1, 8), slow(8, 0)])
 def test_sizes_that_only_the_caller_knows(prove, w, h, width):
     prove(image("dynamic", w, FIVE, boundary="wrap", schedule="rows: 4"), {"H": h, "W": width})
 

@@ -54,7 +54,7 @@ def test_windows_move_along_one_reduction(reasons):
 
 
 @pytest.mark.parametrize(("channels", "outputs", "h", "w"), [(40, 10, 30, 33), (17, 4, 1, 4)])
-@pytest.mark.parametrize("rows", [1, 4])
+@pytest.mark.parametrize("rows", [4, pytest.param(1, marks=pytest.mark.slow)])
 def test_convolutions_of_any_size(prove, channels, outputs, h, w, rows):
     prove(convolution(channels, outputs, h, w, rows=rows), sanitize=w == 33)
 
