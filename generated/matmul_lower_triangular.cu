@@ -9,7 +9,7 @@
 // analysis  sm_90: 3 accesses, 1 ideal, 2 costly
 //           worst: C[m * N + n], 5 sectors, ideal 4; 4 on average (starts 12 bytes into a sector)
 //
-// Made by cugen 0.1.0 from matmul_lower_triangular.yaml (hash 9a80c9fbdbbe228c) for sm_90. Edit the spec, not this file.
+// Made by cugen 0.1.0 from matmul_lower_triangular.yaml (hash b4dcaf8f6cdfe25a) for sm_90. Edit the spec, not this file.
 
 constexpr int M = 120;
 constexpr int N = 75;

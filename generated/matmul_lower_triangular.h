@@ -7,7 +7,7 @@
 // C         output, float32 [120, 75]
 // launch    grid (3, 15, 1), block (32, 8, 1); family direct
 //
-// Made by cugen 0.1.0 from matmul_lower_triangular.yaml (hash 9a80c9fbdbbe228c) for sm_90. Edit the spec, not this file.
+// Made by cugen 0.1.0 from matmul_lower_triangular.yaml (hash b4dcaf8f6cdfe25a) for sm_90. Edit the spec, not this file.
 #pragma once
 
 #include <cuda_runtime_api.h>

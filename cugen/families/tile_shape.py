@@ -44,8 +44,8 @@ def refusals(request: Request) -> tuple[Refusal, ...]:
         return (found,)
     reasons = [*_shape_refusals(request, found), *_placement_refusals(request, found)]
     if not reasons:
-        shape = choose_shape(request, found)
-        for operand in staged(request, found):
+        shape = choose_shape(found)
+        for operand in staged(found):
             memory = request.context.spec.array(operand.read.array).memory
             width = tile_extent(operand, shape, operand.fast, found)
             if memory.swizzle and width & (width - 1):
@@ -67,7 +67,7 @@ def _shape_refusals(request: Request, found: Contraction) -> list[Refusal]:
         if name != found.depth.name:
             reasons.append(Refusal(f"steps along {found.depth.name}, not along {name}", f"schedule.step.{name}"))
     if not reasons:
-        shape = choose_shape(request, found)
+        shape = choose_shape(found)
         for name, block, thread in (
             (found.row.name, shape.rows, shape.thread_rows),
             (found.column.name, shape.columns, shape.thread_columns),
@@ -88,20 +88,20 @@ def _placement_refusals(request: Request, found: Contraction) -> list[Refusal]:
                 reasons.append(Refusal(f"has one buffer of {array.name} in flight, not {memory.stages}", key))
         elif memory.space == "shared" or (memory.space == "register" and array.role != "temporary"):
             reasons.append(Refusal(f"stages its two operands only; {array.name} is not one of them", key))
-    if not staged(request, found):
+    if not staged(found):
         reasons.append(Refusal("stages at least one operand; the spec keeps both out of shared memory", "arrays"))
     return reasons
 
 
-def staged(request: Request, found: Contraction) -> list[Operand]:
+def staged(found: Contraction) -> list[Operand]:
     """The operands that go through a tile: those asked for, and those of which nothing is said."""
-    spec = request.context.spec
+    spec = found.request.context.spec
     return [o for o in (found.left, found.right) if spec.array(o.read.array).memory.space in (None, "shared")]
 
 
-def choose_shape(request: Request, found: Contraction) -> Shape:
+def choose_shape(found: Contraction) -> Shape:
     """The schedule's sizes, completed: 64 x 64 with 4 x 4 a thread where the matrix is large enough, else 16 x 16."""
-    schedule = request.schedule
+    request, schedule = found.request, found.request.schedule
     block, thread, step = dict(schedule.block), dict(schedule.thread), dict(schedule.step)
     extents = [bounds(_extent(request, i.extent), dict(request.context.ranges))[1] for i in (found.row, found.column)]
     large = not block and not thread and min(extents) >= _SMALL

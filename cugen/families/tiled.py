@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 from cugen.families.base import Family, Request
 from cugen.families.blocks import Blocks, define, lay_blocks, limit
 from cugen.families.contraction import Contraction, Operand, recognise
+from cugen.families.depth_range import depth_range
 from cugen.families.grid import divides
-from cugen.families.kernels import assemble, new_lowering, tile_bytes
+from cugen.families.kernels import assemble, new_lowering
 from cugen.families.statements import lower_statements
-from cugen.families.tile_shape import Shape, choose_shape, refusals, staged, tile_extent
+from cugen.families.tile_memory import declare_tiles
+from cugen.families.tile_shape import Shape, choose_shape, refusals, staged
 from cugen.plan.intervals import fits, interval
 from cugen.plan.ir import (
     Access,
@@ -37,31 +40,31 @@ from cugen.plan.ir import (
 )
 from cugen.plan.lowering import Lowering
 from cugen.plan.scopes import Scope
-from cugen.plan.subscripts import to_integer
+from cugen.plan.subscripts import to_guard, to_integer
 from cugen.plan.substitution import substitute
 from cugen.plan.symbols import FloorDiv, Integer, Mod, bounds, ceil_div, integer, symbol
-from cugen.spec.expressions import Const, Expr, Local, Op, Read
+from cugen.spec.expressions import Const, Expr, IndexValue, Local, Op, Read, free_indices
 from cugen.spec.types import INT32
 
 
 def build(request: Request) -> Kernel:
     found = recognise(request)
     assert isinstance(found, Contraction)
-    return _Builder(request, found, choose_shape(request, found)).kernel()
+    return _Builder(found, choose_shape(found)).kernel()
 
 
 class _Builder:
     """The kernel of one contraction, part by part."""
 
-    def __init__(self, request: Request, found: Contraction, shape: Shape) -> None:
-        self.request, self.found, self.shape = request, found, shape
-        self.lowering: Lowering = new_lowering(request)
+    def __init__(self, found: Contraction, shape: Shape) -> None:
+        self.request, self.found, self.shape = found.request, found, shape
+        self.lowering: Lowering = new_lowering(found.request)
         self.extents = {
             index.name: to_integer(index.extent, self.lowering.symbols)
             for index in (found.row, found.column, found.depth, *found.batch)
         }
         sizes = {found.row.name: shape.rows, found.column.name: shape.columns, found.depth.name: shape.step}
-        self.exact = {name: divides(size, self.extents[name], request.context) for name, size in sizes.items()}
+        self.exact = {name: divides(size, self.extents[name], found.request.context) for name, size in sizes.items()}
         self.tiles: dict[Read, Array] = {}
         self.loops: dict[str, Index] = {}
 
@@ -74,7 +77,8 @@ class _Builder:
         ]
         blocks = lay_blocks(counts, self.lowering, self.request.target)
         indices = self._indices(blocks)
-        declarations = self._declarations()
+        self.tiles = declare_tiles(found, shape, self.lowering)
+        declarations = tuple(Declare(tile) for tile in self.tiles.values())
         sums, running = self._sums()
         walk = self._walk(running)
         results = self._results(running)
@@ -126,45 +130,6 @@ class _Builder:
         nodes.append(Define(index))
         return index.symbol
 
-    # Tiles
-
-    def _own_pad(self, operand: Operand, width: int) -> int:
-        """The padding of a tile of which the spec says nothing.
-
-        Where neighbouring threads read down a column of it, rows of an odd number of 32-bit words put them into
-        different banks."""
-        if operand.slow != self.found.column.name:
-            return 0
-        element = self.request.context.arrays[operand.read.array].dtype.bytes
-        words = -(-width * element // 4)
-        return ((words | 1) * 4 - width * element) // element if element <= 4 else 1
-
-    def _declarations(self) -> tuple[Node, ...]:
-        offset = 0
-        for operand in staged(self.request, self.found):
-            source = self.request.context.arrays[operand.read.array]
-            memory = self.request.context.spec.array(operand.read.array).memory
-            height = tile_extent(operand, self.shape, operand.slow, self.found)
-            width = tile_extent(operand, self.shape, operand.fast, self.found)
-            pad = memory.pad if memory.space is not None else self._own_pad(operand, width)
-            tile = Array(
-                operand.read.array,
-                self.lowering.names.allocate(f"{source.symbol}s"),
-                source.dtype,
-                (integer(height), integer(width)),
-                (integer(width + pad), integer(1)),
-                "shared",
-                flat=False,
-                pad=pad,
-                swizzle=width if memory.swizzle else 0,
-                dynamic=memory.dynamic,
-                dynamic_offset=offset if memory.dynamic else 0,
-            )
-            if memory.dynamic:
-                offset += (tile_bytes(tile, self.lowering.ranges) + 15) // 16 * 16
-            self.tiles[operand.read] = tile
-        return tuple(Declare(tile) for tile in self.tiles.values())
-
     # Running sums: one local, or an array in registers
 
     def _sums(self) -> tuple[tuple[Node, ...], Local | Array]:
@@ -194,17 +159,23 @@ class _Builder:
         found, shape, lowering = self.found, self.shape, self.lowering
         depth = self.extents[found.depth.name]
         steps = bounds(ceil_div(depth, shape.step), lowering.ranges)[1]
-        start = Index(lowering.names.allocate(f"{found.depth.name}0"), integer(0), (0, max(steps - 1, 0) * shape.step))
-        lowering.ranges[start.symbol] = start.range
-        self.origin[found.depth.name] = start.symbol
+        # The index counts past the last step before it stops.
+        past = Index(lowering.names.allocate(f"{found.depth.name}0"), integer(0), (0, steps * shape.step))
+        lowering.ranges[past.symbol] = (0, max(steps - 1, 0) * shape.step)
+        self.origin[found.depth.name] = past.symbol
+        sides = {
+            found.row.name: (self.origin[found.row.name], shape.rows),
+            found.column.name: (self.origin[found.column.name], shape.columns),
+        }
+        start, stop = depth_range(lowering, found.conditions, (found.depth.name, depth), sides, shape.step)
         inner = Index(lowering.names.allocate(found.depth.name), integer(0), (0, shape.step - 1))
         lowering.ranges[inner.symbol] = inner.range
         stage: list[Node] = []
-        for operand in staged(self.request, found):
+        for operand in staged(found):
             stage += self._stage(operand)
         products = For(Loop(inner, integer(0), integer(shape.step), unroll=True), self._multiply(inner.symbol, running))
         body = (*stage, Barrier(), products, Barrier())
-        return For(Loop(start, integer(0), depth, shape.step), body)
+        return For(Loop(past, start, stop, shape.step), body)
 
     def _stage(self, operand: Operand) -> tuple[Node, ...]:
         """All threads of the block fill the operand's tile, neighbours along the dimension that is dense in memory."""
@@ -258,14 +229,11 @@ class _Builder:
         return self.origin[name] + offset
 
     def _global(self, operand: Operand, at: dict[str, Integer]) -> Access:
-        subscripts = tuple(
-            at[name] if name in at else self.lowering.symbols[name]
-            for name in (getattr(sub, "name", "") for sub in operand.read.subscripts)
-        )
+        subscripts = tuple(to_integer(sub, {**self.lowering.symbols, **at}) for sub in operand.read.subscripts)
         return Access(self.request.context.arrays[operand.read.array], subscripts, "load")
 
     def _guard(self, operand: Operand, at: dict[str, Integer]) -> Guard:
-        names = [sub.name for sub in operand.read.subscripts if hasattr(sub, "name") and sub.name in at]
+        names = [sub.name for sub in operand.read.subscripts if isinstance(sub, IndexValue) and sub.name in at]
         return Guard(tuple(Comparison(at[n], "<", self.extents[n]) for n in names if not self.exact[n]))
 
     def _multiply(self, k: Integer, running: Local | Array) -> tuple[Node, ...]:
@@ -276,8 +244,8 @@ class _Builder:
                 for operand, thread in ((self.found.left, self.ty), (self.found.right, self.tx))
             }
             product = substitute(self.found.reduction.body, {}, values.get)
-            nodes.append(Assign(running, Op("add", (running, product), running.dtype)))
-            return tuple(nodes)
+            add = Assign(running, Op("add", (running, product), running.dtype))
+            return (*nodes, *self._counted(self.found.conditions, k, {}, add))
         return self._multiply_tile(k, running)
 
     def _factor(self, operand: Operand, k: Integer, place: Integer, nodes: list[Node]) -> Expr:
@@ -322,9 +290,29 @@ class _Builder:
         else:
             old = Element.of(Access(sums, at, "load"))
             add = Store(Access(sums, at, "store"), Op("add", (old, product), sums.dtype))
-        inner = For(Loop(j, integer(0), integer(shape.thread_columns), unroll=True), (add,))
-        nodes.append(For(Loop(i, integer(0), integer(shape.thread_rows), unroll=True), (inner,)))
+        row, column = self.found.row.name, self.found.column.name
+        places = {
+            row: self.origin[row] + self.ty + i.symbol * shape.threads_y,
+            column: self.origin[column] + self.tx + j.symbol * shape.threads_x,
+        }
+        across = [c for c in self.found.conditions if column in free_indices(c)]
+        down = [c for c in self.found.conditions if column not in free_indices(c)]
+        one = self._counted(across, k, places, add)
+        inner = For(Loop(j, integer(0), integer(shape.thread_columns), unroll=True), one)
+        rows = self._counted(down, k, places, inner)
+        nodes.append(For(Loop(i, integer(0), integer(shape.thread_rows), unroll=True), rows))
         return tuple(nodes)
+
+    def _counted(self, conditions: Sequence[Expr], k: Integer, places: dict[str, Integer], node: Node) -> tuple[Node]:
+        """The node where the conditions hold. What they leave out may be infinite, so no zero would do for it."""
+        depth = self.found.depth.name
+        symbols = {**self.lowering.symbols, **places, depth: self.origin[depth] + k}
+        terms: list[Comparison] = []
+        for condition in conditions:
+            guard = to_guard(condition, symbols)
+            assert guard is not None
+            terms += self.lowering.needed(guard).terms
+        return (If(Guard(tuple(terms)), (node,)),) if terms else (node,)
 
     def _thread_indices(self) -> tuple[Index, Index]:
         return self._loop_index("i", self.shape.thread_rows), self._loop_index("j", self.shape.thread_columns)

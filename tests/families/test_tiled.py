@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from cugen.plan.ir import Declare, walk_nodes
+from cugen.run.cpu import CpuDevice
 
 PRODUCT = """
 params: {{M: {m}, K: {k}, N: {n}}}
@@ -85,3 +86,84 @@ def test_a_schedule_that_a_tile_cannot_follow_is_refused_by_name(reasons, schedu
 def test_edge_sizes_are_right(prove, sizes, schedule):
     m, k, n = sizes
     prove(product(m, k, n, a=", memory: {space: shared, pad: 1}", b=", memory: shared", schedule=schedule), races=True)
+
+
+CONDITIONS = [
+    "k <= m",
+    "k < m",
+    "k >= n",
+    "n > k",
+    "m >= k and k >= n",
+    "m - 3 <= k <= m + 5",
+    "m - 40 <= k and k <= n + 3",
+    "2 * m - 60 <= k and k < 3 * n - m",
+    "k < 50 - m",
+    "k > 16 and k < 30",
+]
+
+
+@pytest.mark.parametrize("condition", CONDITIONS)
+@pytest.mark.parametrize(
+    "schedule",
+    [
+        pytest.param("block: {m: 16, n: 16}", marks=pytest.mark.slow),
+        "block: {m: 24, n: 32}, thread: {m: 3, n: 2}, step: {k: 7}",
+    ],
+)
+def test_a_sum_over_a_triangle_or_a_band_is_right(made, check, condition, schedule):
+    text = product(50, 41, 37, schedule=schedule).replace("n], k)", f"n], k, where={condition})")
+    kernel = made(text)
+    assert [k.family for k in kernel.plan.kernels] == ["tiled"]
+    check(kernel, CpuDevice())
+
+
+@pytest.mark.parametrize(
+    ("condition", "header"),
+    [
+        ("k <= m", "for (int k0 = 0; k0 < m0 + 16; k0 += 16)"),
+        ("k >= n", "for (int k0 = n0; k0 < K; k0 += 16)"),
+        ("k > n", "for (int k0 = 16 * ((n0 + 1) / 16); k0 < K; k0 += 16)"),
+        ("k >= m - 16", "for (int k0 = max(0, m0 - 16); k0 < K; k0 += 16)"),
+    ],
+)
+def test_a_block_steps_over_what_its_rows_and_columns_leave_of_the_sum(made, condition, header):
+    text = product(64, 64, 64).replace("n], k)", f"n], k, where={condition})")
+    assert header in made(text).source
+
+
+def test_the_index_of_the_steps_is_wide_where_it_could_count_past_32_bits(made):
+    assert "for (long long k0 = 0;" in made(product(k="dynamic")).source
+    assert "for (int k0 = 0;" in made(product(k="{range: [1, 2147483632]}")).source
+
+
+def test_rows_that_are_neighbours_across_batches_are_one_index(made):
+    text = """
+params: {{B: 5, M: 7, K: 20, N: 33}}
+arrays:
+  A: {{shape: [B, M, K], dtype: float32{pitch}}}
+  W: {{shape: [K, N], dtype: float32}}
+  C: {{shape: [B, M, N], dtype: float32}}
+compute: C[b, m, n] = sum(A[b, m, k] * W[k, n], k)
+schedule: {{{schedule}}}
+"""
+    assert "const int bm0 = blockIdx.y * 16;" in made(text.format(pitch="", schedule="family: tiled")).source
+    apart = made(text.format(pitch=", layout: {strides: [200, 20, 1]}", schedule="family: tiled")).source
+    assert "const int b = blockIdx.z;" in apart
+    assert "const int b = blockIdx.z;" in made(text.format(pitch="", schedule="block: {m: 8, n: 16}")).source
+
+
+@pytest.mark.parametrize("condition", ["k % 2 == 0", "k * k <= m", "A[m, k] > 0", "m <= n", "k <= m * m", "k == m"])
+def test_a_condition_that_does_not_bound_the_sum_is_refused(reasons, condition):
+    text = product(schedule="").replace("n], k)", f"n], k, where={condition})")
+    assert any("bound" in refusal.reason for refusal in reasons("tiled", text))
+
+
+def test_a_computed_batch_that_only_a_condition_keeps_inside_is_refused(reasons):
+    text = """
+params: {B: 5, M: 7}
+arrays:
+  A: {shape: [B, M, M], dtype: float32}
+  C: {shape: [B, M, M], dtype: float32}
+compute: C[b, m, n] = where(b > 0, sum(A[b - 1, m, k] * A[b, k, n], k), 0)
+"""
+    assert any("under a condition" in refusal.reason for refusal in reasons("tiled", text))
