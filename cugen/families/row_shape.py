@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from cugen.families.base import Request, Tunable
-from cugen.families.row_sweeps import Keep, live, plan_sweeps, reduction_levels
+from cugen.families.row_sweeps import Keep, live, plan_sweeps, reduction_levels, successors
 from cugen.families.row_tiers import MEMORY, REGISTERS, SHARED, Tier
 from cugen.families.rows import RowWork
 from cugen.families.vectors import Width, divisor, is_contiguous, widest
@@ -15,14 +15,17 @@ from cugen.plan.ir import Array
 from cugen.plan.subscripts import to_integer
 from cugen.plan.symbols import bounds
 from cugen.spec.expressions import Expr, Read, children, free_indices, walk
+from cugen.spec.types import DType
 
 _BLOCK = 128  # threads of a block where several rows share one
 _ACCESSES = 2  # of a thread to a row, at least, until a row takes 256 threads
+_NARROW = 8  # elements that one access moves, from which their types are narrow
 _EACH = 8  # elements of a thread, at least
 _NEIGHBOURS = 32  # rows side by side in a block
 _DEEP = 16  # elements of a thread whose neighbours have neighbouring rows
 _MOST = 32  # elements of a thread beyond that; 1024 threads have 64 registers each
 _BESIDE = 24  # elements of a thread in registers where it has others in shared memory
+_BESIDE_MORE = 16  # and where it reads more anew
 _LIKELY = 4096  # elements of a row of any length that get a place; beyond, they are read anew
 _FEW = 32  # blocks that leave most of a device idle
 _LONG = 1 << 16  # elements of a row for which that matters
@@ -102,17 +105,21 @@ def _tiers(request: Request, work: RowWork, threads: int, width: int, slots: int
     (column,) = work.domain.columns
     sweeps = {keep: plan_sweeps(work.outputs, frozenset((column.name,)), keep) for keep in Keep}
     asked = {name: int(value) for name, value in request.schedule.tunables}
-    budget = asked.get("registers", 2 * _MOST if threads <= 512 else _MOST + 8)
+    budget = asked.get("registers", 2 * _MOST if threads < 512 else _MOST + 8)
     each = max(live(sweeps[Keep.ALL]), 1) * width
     if slots * each <= budget:
         return (Tier(REGISTERS, 0, slots, sweeps[Keep.ALL]),)
     if not live(sweeps[Keep.LOADED]):
         return (Tier(MEMORY, 0, 0, sweeps[Keep.NOTHING]),)
+    bytes_of_slot = threads * width * sum(stored_type(expr, work).bytes for expr in sweeps[Keep.LOADED][0].computed)
+    room = (request.target.shared_opt_in - _result_bytes(work, threads)) // bytes_of_slot
     held = min(asked.get("registers", _BESIDE) // each, slots)
-    bytes_of_slot = threads * width * sum(_stored_bytes(expr, work) for expr in sweeps[Keep.LOADED][0].computed)
-    room = request.target.shared_opt_in - _result_bytes(work, threads)
-    shared = min(room // bytes_of_slot, slots - held)
-    tiers = [Tier(REGISTERS, 0, held, sweeps[Keep.ALL]), Tier(SHARED, held, shared, sweeps[Keep.LOADED])]
+    if held + room < slots and "registers" not in asked:
+        held = min(_BESIDE_MORE // each, slots)  # loops over the rest need registers
+    shared = min(room, slots - held)
+    reused = successors(sweeps[Keep.ALL], lambda expr: stored_type(expr, work))
+    in_shared = sweeps[Keep.LOADED if reused is None else Keep.ALL]
+    tiers = [Tier(REGISTERS, 0, held, sweeps[Keep.ALL]), Tier(SHARED, held, shared, in_shared)]
     if held + shared < slots:
         tiers.append(Tier(MEMORY, held + shared, 0, sweeps[Keep.NOTHING]))
     return tuple(tier for tier in tiers if tier.slots or not tier.is_kept)
@@ -124,9 +131,9 @@ def _result_bytes(work: RowWork, threads: int) -> int:
     return sum(threads * (r.dtype.bytes + r.body.dtype.bytes * (r.kind in _PLACES)) for r in reductions)
 
 
-def _stored_bytes(expr: Expr, work: RowWork) -> int:
-    """The bytes of one kept value in shared memory: as stored where it is only read, else as computed."""
-    return work.arrays[expr.array].dtype.bytes if isinstance(expr, Read) else expr.dtype.bytes
+def stored_type(expr: Expr, work: RowWork) -> DType:
+    """The type of a kept value in shared memory: as stored where it is only read, else as computed."""
+    return work.arrays[expr.array].dtype if isinstance(expr, Read) else expr.dtype
 
 
 def _across(work: RowWork) -> str:
@@ -145,9 +152,12 @@ def _across(work: RowWork) -> str:
 def _threads(longest: int, width: int) -> int:
     """As many as leave each a few elements; of a long row, the most that registers hold. Where half as many leave
     fewer of them idle, these."""
-    each = max(_EACH, width * _ACCESSES)
+    # So many elements in so few bytes keep a block computing: several blocks have to take turns.
+    is_narrow = width >= _NARROW
+    each = max(_EACH, width * _ACCESSES * (2 if is_narrow else 1))
     if longest > 256 * each:
-        return min(1024, max(256, _power_of_two(-(-longest // _MOST))))
+        most = 512 if is_narrow and longest <= _LONG else 1024
+        return min(most, max(256, _power_of_two(-(-longest // _MOST))))
     threads = _power_of_two(-(-longest // each))
     padded = [-(-longest // (count * width)) * count * width for count in (threads, threads // 2) if count]
     return threads if min(padded) == padded[0] else threads // 2

@@ -9,8 +9,8 @@ from cugen.families.base import Request
 from cugen.families.collective import Running, first_values
 from cugen.families.row_kept import Kept
 from cugen.families.row_online import Online, online_pairs, step_online
-from cugen.families.row_shape import Shape, is_vector
-from cugen.families.row_sweeps import Sweep, mentions, moving_reads, shows_place
+from cugen.families.row_shape import Shape, is_vector, stored_type
+from cugen.families.row_sweeps import Sweep, mentions, moving_reads, shows_place, successors
 from cugen.families.row_team import RowTeam
 from cugen.families.row_tiers import REGISTERS, Places, Segment, Tier, segments
 from cugen.families.rows import Output, RowWork
@@ -235,6 +235,10 @@ class RowSteps:
         element = expr.dtype
         if isinstance(expr, Read) and (self._is_vector(expr) or tier.place != REGISTERS):
             element = self.lowering.arrays[expr.array].dtype
+        heirs = successors(tier.sweeps, lambda kept: stored_type(kept, self.work)) or {}
+        if tier.place != REGISTERS and expr in heirs:
+            self.kept[tier.place, self.settled(expr)] = self.kept[tier.place, self.settled(heirs[expr])]
+            return
         if tier.place == REGISTERS:
             name = self._name(expr, wish, str(width) if width > 1 else "_row")
             kept = Kept.in_registers(name, expr.dtype, element, width, tier.slots)

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from enum import Enum
 
 from cugen.families.rows import Output
 from cugen.spec.expressions import Expr, IndexValue, Op, Read, Reduce, Select, children, free_indices, walk
+from cugen.spec.types import DType
 
 # What is worth a register rather than computing it again.
 _COSTLY: tuple[str, ...] = (
@@ -138,6 +139,21 @@ def live(sweeps: tuple[Sweep, ...]) -> int:
     first = {expr: n for n, sweep in enumerate(sweeps) for expr in sweep.computed}
     last = {expr: n for n, sweep in enumerate(sweeps) for expr in sweep.known}
     return max((sum(first[e] <= n < last[e] for e in last) for n in range(len(sweeps))), default=0)
+
+
+def successors(sweeps: tuple[Sweep, ...], stored: Callable[[Expr], DType]) -> dict[Expr, Expr] | None:
+    """For each value that is kept from a later sweep on, one of the same type that isn't needed from then on: it takes
+    its place. None where there isn't one for each. `stored` tells in which type a value waits."""
+    last = {expr: number for number, sweep in enumerate(sweeps) for expr in sweep.known}
+    found: dict[Expr, Expr] = {}
+    for number, sweep in enumerate(sweeps[1:], 1):
+        for expr in sweep.computed:
+            free = (old for old in sweep.known if last[old] == number and old not in found.values())
+            heir = next((old for old in free if stored(old) == stored(expr)), None)
+            if heir is None:
+                return None
+            found[expr] = heir
+    return found
 
 
 def _moves(expr: Expr, columns: frozenset[str]) -> bool:

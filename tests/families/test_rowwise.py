@@ -108,7 +108,8 @@ def test_a_plain_sum_of_rows_is_left_to_reduce(planned):
         (1024, "float32", (128, 1, 1)),
         (4096, "float32", (256, 1, 1)),
         (32768, "float32", (1024, 1, 1)),
-        (1024, "bfloat16", (64, 2, 1)),
+        (1024, "bfloat16", (32, 4, 1)),
+        (32768, "bfloat16", (512, 1, 1)),
     ],
 )
 def test_long_rows_have_more_threads(planned, n, dtype, block):
@@ -503,6 +504,13 @@ def test_what_registers_do_not_hold_waits_in_shared_memory(planned):
     assert kernel.dynamic_shared_bytes > 100_000
     assert kernel.dynamic_shared_bytes + kernel.shared_bytes <= 227 * 1024
     assert sum(a.kind == "load" and a.array.name == "x" for a in ir.accesses(kernel.body)) == 2
+
+
+def test_exponentials_take_the_place_of_what_they_are_computed_from(made):
+    wide = made(rows(2048, 65536)).source
+    assert wide.count("expf(") == 2  # in shared memory, and in registers
+    narrow = made(rows(2048, 65536, dtype="bfloat16")).source
+    assert narrow.count("expf(") == 3  # bytes of bfloat16 have no room for them
 
 
 def test_what_shared_memory_does_not_hold_is_read_again(planned):
