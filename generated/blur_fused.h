@@ -4,12 +4,12 @@
 //           blurred[y, x] = sum(taps[r] * rows[y + r - 2, x], r)
 // params    H = 150, W = 204
 // image     input, float32 [150, 204], outside: clamp, aligned to 16 bytes
-// taps      baked, float32 [5], constant
+// taps      baked, float32 [5]
 // rows      temporary, float32 [150, 204], shared, outside: clamp
 // blurred   output, float32 [150, 204], aligned to 16 bytes
 // launch    grid (2, 5, 1), block (32, 8, 1), 18432 bytes of shared memory; family cascade
 //
-// Made by cugen 0.1.0 from blur_fused.yaml (hash 982872f887b2361c) for sm_90. Edit the spec, not this file.
+// Made by cugen 0.1.0 from blur_fused.yaml (hash 1e9471f4f9028c74) for sm_90. Edit the spec, not this file.
 #pragma once
 
 #include <cuda_runtime_api.h>

@@ -127,8 +127,8 @@ def _first_along(parts: Parts, along: str) -> str:
 
 
 def _choose(request: Request, parts: Parts) -> Cascade:
-    """The schedule's block, or 256 threads: the taller the windows are, the more rows of them; wider where much of a row
-    is halo, lower where the tile would be too large or the output is."""
+    """The schedule's block, or 256 threads: more rows of them the taller the windows are, wider where much of a row is
+    halo, lower where the tile would be too large or the output is."""
     context, second, along = request.context, parts.second, _along(parts)
     windows, _ = find_windows(second, along)
     before, _ = find_windows(parts.first, _first_along(parts, along))
