@@ -9,7 +9,7 @@ import sympy
 
 from cugen.plan.ir import Define, Index
 from cugen.plan.lowering import Lowering
-from cugen.plan.symbols import FloorDiv, Integer, Mod, bounds, integer, symbol
+from cugen.plan.symbols import FloorDiv, Integer, Minimum, Mod, Ranges, bounds, ceil_div, integer, symbol
 from cugen.targets import Target
 
 
@@ -37,6 +37,12 @@ def lay_blocks(counts: Sequence[Integer], lowering: Lowering, target: Target) ->
     if len(counts) > 2:
         places += _digits(_builtin("blockIdx.z", rest, target.grid_yz, lowering), counts[2:])
     return Blocks((first, second, rest), tuple(places))
+
+
+def reaching(extent: Integer, span: int, shift: int, ranges: Ranges) -> Integer:
+    """How many blocks of `span` cover an extent though each begins up to `shift - 1` before its place; 0 for none."""
+    count = ceil_div(extent + (shift - 1), span)
+    return count if bounds(extent, ranges)[0] > 0 else Minimum(extent, count)
 
 
 def thread(axis: str, size: int, lowering: Lowering) -> Integer:

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from cugen.families.blocks import Blocks, define, lay_blocks, limit, thread
+from cugen.families.blocks import Blocks, define, lay_blocks, limit, reaching, thread
+from cugen.families.elementwise import certain_reads
 from cugen.families.kernels import assemble, new_lowering
 from cugen.families.map_shape import Shape, choose_shape
 from cugen.families.map_work import Work
 from cugen.families.statements import lower_statements
 from cugen.families.vector_body import Neighbours, vector_body, wide_reads
-from cugen.families.vectors import divisor
+from cugen.families.vectors import divisor, offset_of
 from cugen.plan.ir import (
     Comparison,
     Define,
@@ -27,7 +28,7 @@ from cugen.plan.lowering import Lowering
 from cugen.plan.names import Names
 from cugen.plan.scopes import Scope
 from cugen.plan.subscripts import to_integer
-from cugen.plan.symbols import Integer, bounds, ceil_div, integer
+from cugen.plan.symbols import Integer, Mod, bounds, ceil_div, integer
 
 
 class MapKernel:
@@ -41,10 +42,16 @@ class MapKernel:
         self.shape: Shape = choose_shape(work, self.extents)
         self.width = self.shape.width
         wide = wide_reads(work.request, work.arrays, work.along, self.width)
+        if self.shape.shift:
+            places = dict.fromkeys(work.places())
+            reads = certain_reads(work.request, work.arrays)
+            wide = {read: self.width for read in reads if (read.array, read.subscripts) in places}
         self.neighbours = Neighbours(work.request, work.arrays, work.along, self.extents[0], self.width, wide)
 
     def kernel(self) -> Kernel:
         counts = [ceil_div(extent, self.shape.span(axis)) for axis, extent in enumerate(self.extents)]
+        if self.shape.shift:
+            counts[0] = reaching(self.extents[0], self.shape.span(0), self.shape.shift, self.lowering.ranges)
         blocks = lay_blocks(counts, self.lowering, self.work.request.target)
         parts = (("indices", self._indices(blocks)), ("elements", self._elements()))
         kernel = assemble(
@@ -66,9 +73,13 @@ class MapKernel:
         for axis, (index, extent, place) in enumerate(zip(self.work.order, self.extents, blocks.places, strict=True)):
             steps = shape.vectors > 1 and axis == shape.axis
             own = thread("xy"[axis], shape.threads[axis], lowering) if axis < 2 else integer(0)
+            definition = place * shape.span(axis) + own * shape.unit(axis)
+            if axis == 0 and shape.shift:
+                first = definition
+                continue
             wish = f"{index.name}0" if axis == 0 and self.neighbours.needs_own_index() else index.name
             wish = (f"{index.name}0" if axis else "first") if steps else wish
-            node = define(wish, place * shape.span(axis) + own * shape.unit(axis), lowering)
+            node = define(wish, definition, lowering)
             nodes.append(node)
             lowering.symbols[index.name] = node.index.symbol
             if steps or (axis == 0 and self._has_tail()):
@@ -77,7 +88,17 @@ class MapKernel:
                 terms.append(Comparison(node.index.symbol, "<", extent))
             limit(node.index, extent, lowering)
         guard = (ReturnUnless(Guard(tuple(reversed(terms)))),) if terms else ()
-        return (*reversed(nodes), *guard)
+        return (*reversed(nodes), *guard, *(self._shifted(first) if shape.shift else ()))
+
+    def _shifted(self, first: Integer) -> tuple[Node, ...]:
+        """The thread's place in a row, as far back as the row's first sector begins before the row."""
+        work, lowering = self.work, self.lowering
+        start = offset_of(work.arrays, work.places()[0], lowering.symbols, work.along)
+        back = define("back", Mod(start, integer(self.shape.shift)), lowering)
+        wish = f"{work.along}0" if self.neighbours.needs_own_index() else work.along
+        place = define(wish, first - back.index.symbol, lowering)
+        lowering.symbols[work.along] = place.index.symbol
+        return back, place
 
     def _has_tail(self) -> bool:
         """Whether the last elements may fill no vector."""
@@ -88,7 +109,7 @@ class MapKernel:
     def _elements(self) -> tuple[Node, ...]:
         shape = self.shape
         if shape.vectors == 1:
-            return self._piece(self.lowering, Scope(), ragged=self._has_tail())
+            return self._piece(self.lowering, Scope(), ragged=self._has_tail() or shape.shift > 0)
         first = self.lowering.symbols[self.work.order[shape.axis].name]
         extent = self.extents[shape.axis]
         full = self._steps(first, first + shape.span(shape.axis), certain=True)
@@ -122,9 +143,11 @@ class MapKernel:
         if not ragged:
             return vector_body(self.neighbours, lowering, scope)
         first = lowering.symbols[self.work.along]
-        guard = Guard((Comparison(first + (self.width - 1), "<", self.extents[0]),))
+        inside = (Comparison(first + (self.width - 1), "<", self.extents[0]),)
+        guard = Guard((Comparison(first, ">=", integer(0)), *inside) if self.shape.shift else inside)
         whole = vector_body(self.neighbours, self._branch(lowering), Scope(scope, certain=False))
-        return (If(guard, whole, self._tail(self._branch(lowering), Scope(scope, certain=False))),)
+        rest = self._ends if self.shape.shift else self._tail
+        return (If(guard, whole, rest(self._branch(lowering), Scope(scope, certain=False))),)
 
     def _branch(self, parent: Lowering | None = None) -> Lowering:
         """A lowering whose names end with its branch."""
@@ -141,6 +164,20 @@ class MapKernel:
         inner = Scope(scope, frozenset((self.work.along,)), certain=False)
         lower_statements(self.work.request, lowering, inner)
         return (*scope.nodes, For(Loop(index, first, extent, rolled=True), tuple(inner.nodes)))
+
+    def _ends(self, lowering: Lowering, scope: Scope) -> tuple[Node, ...]:
+        """What is left of the first and the last vector of a row that begins anywhere."""
+        number = Index(lowering.names.allocate("v"), integer(0), (0, self.width - 1))
+        lowering.ranges[number.symbol] = number.range
+        element = define("edge", lowering.symbols[self.work.along] + number.symbol, lowering)
+        place, extent = element.index.symbol, self.extents[0]
+        limit(element.index, extent, lowering)
+        lowering.symbols[self.work.along] = place
+        inner = Scope(scope, frozenset((self.work.along,)), certain=False)
+        lower_statements(self.work.request, lowering, inner)
+        guard = Guard((Comparison(place, ">=", integer(0)), Comparison(place, "<", extent)))
+        loop = Loop(number, integer(0), integer(self.width), rolled=True)
+        return (*scope.nodes, For(loop, (element, If(guard, tuple(inner.nodes)))))
 
     def _reasons(self) -> tuple[str, ...]:
         work, shape = self.work, self.shape

@@ -6,25 +6,27 @@ import math
 from dataclasses import dataclass
 
 from cugen.families.map_work import Work
-from cugen.families.vectors import WIDEST, divisor
+from cugen.families.vectors import SECTOR, WIDEST, divisor, is_contiguous, run_alike
 from cugen.plan.symbols import Integer, bounds, ceil_div
 
 _THREADS = 256
 _MOST = 8  # vectors in a thread
 _MANY = 1 << 18  # threads that fill a large device
+_LONG = 32  # vectors in a row that outweigh what is left at its ends
 _WASTE = 8  # at most one in so many threads of a wide block may have nothing to do
 
 
 @dataclass(frozen=True, slots=True)
 class Shape:
     """`width` elements an access, `vectors` of them in a thread, a block's width apart along `axis` (0 is the one that
-    vectors lie along)."""
+    vectors lie along). With a `shift`, rows begin anywhere, and vectors where sectors do, so many elements before."""
 
     width: int
     vectors: int
     axis: int
     threads: tuple[int, int]
     reason: str = ""
+    shift: int = 0
 
     def unit(self, axis: int) -> int:
         """What a thread has side by side along an axis."""
@@ -53,12 +55,33 @@ def choose_shape(work: Work, extents: list[Integer]) -> Shape:
         vectors = work.asked_vectors() or 1
         sizes = [asked.get(index.name, 1) for index in work.order[:2]]
         return Shape(width, vectors, 0, (max(sizes[0] // (width * vectors), 1), sizes[1] if len(sizes) > 1 else 1))
+    shift = 0 if work.asked_width() or work.asked_vectors() else _shift(work, most[0])
+    if shift:
+        width = work.full_width
+        threads = _balanced(bounds(ceil_div(extents[0], width), ranges)[1], most[1], aligned=True)
+        reason = "rows begin anywhere: vectors begin where sectors do, and what is left at both ends goes one by one"
+        return Shape(width, 1, 0, threads, reason, shift)
     slots = bounds(ceil_div(extents[0], width), ranges)[1]
     threads = (_THREADS, 1) if len(extents) == 1 else _balanced(slots, most[1], aligned=width > 1)
     vectors, reason = _vectors(work, width, math.prod(most) // width)
     has_tail = divisor(extents[0], work.request.context) % width != 0
     axis = 1 if len(extents) > 1 and most[1] >= vectors * threads[1] and not has_tail else 0
     return Shape(width, vectors, axis, threads, reason)
+
+
+def _shift(work: Work, longest: int) -> int:
+    """The elements of a sector, where all rows are long and begin alike, but not as vectors do; else 0."""
+    if work.most.count >= work.full_width or len(work.order) < 2 or longest < _LONG * work.full_width:
+        return 0
+    places, context = work.places(), work.request.context
+    sector = SECTOR // min(work.arrays[array].dtype.bytes for array, _ in places)
+    for place in places:
+        array, subscripts = place
+        if not is_contiguous(work.arrays[array], subscripts, work.along):
+            return 0
+        if not run_alike(work.arrays, work.order, context, (place, places[0]), sector):
+            return 0
+    return sector
 
 
 def _width(work: Work, longest: int) -> int:

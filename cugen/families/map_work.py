@@ -8,10 +8,10 @@ from dataclasses import dataclass, replace
 from cugen.families.base import Request
 from cugen.families.canonical import canonical, walking_order
 from cugen.families.elementwise import IN_MEMORY, certain_reads
-from cugen.families.vectors import WIDEST, Width, widest
+from cugen.families.vectors import WIDEST, Place, Width, widest
 from cugen.plan.ir import Array
 from cugen.spec import expressions as spec
-from cugen.spec.expressions import Expr, free_indices
+from cugen.spec.expressions import free_indices
 from cugen.spec.model import Statement
 
 
@@ -33,7 +33,12 @@ class Work:
     def statements(self) -> tuple[Statement, ...]:
         return self.request.group.statements
 
-    def places(self) -> list[tuple[str, tuple[Expr, ...]]]:
+    @property
+    def full_width(self) -> int:
+        """Neighbours that one access moves where nothing but the types says how many."""
+        return WIDEST // max(self.arrays[array].dtype.bytes for array, _ in self.places())
+
+    def places(self) -> list[Place]:
         """What is written, and the reads that are as large; smaller ones stay in a cache, or in registers."""
         names = {index.name for index in self.order}
         found = [

@@ -10,6 +10,7 @@ from cugen.families.canonical import Form, canonical, walking_order
 from cugen.families.elementwise import IN_MEMORY, certain_reads, form_refusals, placement_refusals
 from cugen.families.transpose_bricks import BrickKernel
 from cugen.families.transpose_shape import STATIC, Turn, choose_brick, shared_bytes
+from cugen.families.transpose_shifted import ShiftedKernel
 from cugen.families.transpose_square import SquareKernel, choose_square
 from cugen.families.vectors import is_contiguous
 from cugen.plan.ir import Kernel
@@ -140,7 +141,8 @@ def build(request: Request) -> Kernel:
     assert isinstance(turn, Turn)
     if _is_laid_out(turn):
         return SquareKernel(turn, choose_square(turn)).kernel()
-    return BrickKernel(turn, choose_brick(turn)).kernel()
+    brick = choose_brick(turn)
+    return (ShiftedKernel if brick.shift else BrickKernel)(turn, brick).kernel()
 
 
 FAMILY = Family(

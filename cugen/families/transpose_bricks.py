@@ -50,13 +50,12 @@ class BrickKernel:
         self.lowering: Lowering = new_lowering(turn.request)
         self.lowering.arrays = turn.arrays
         self.extents = [to_integer(index.extent, self.lowering.symbols) for index in turn.order]
-        self.sizes = (brick.across, brick.down)
+        self.sizes = (brick.own, brick.down)
         self.is_flat = brick.load.lanes != brick.store.lanes  # whether the two sides number the threads differently
 
     def kernel(self) -> Kernel:
         brick = self.brick
-        counts = [ceil_div(extent, size) for extent, size in zip(self.extents, self.sizes, strict=False)]
-        blocks = lay_blocks([*counts, *self.extents[2:]], self.lowering, self.request.target)
+        blocks = lay_blocks([*self._counts(), *self.extents[2:]], self.lowering, self.request.target)
         self.tiles = self._tiles()
         indices = self._indices(blocks)
         self.neighbours = self._neighbours()
@@ -75,6 +74,9 @@ class BrickKernel:
             self.request, self.lowering, "transpose", parts, blocks.grid, block, alignments=self._alignments()
         )
         return replace(kernel, reasons=self._reasons())
+
+    def _counts(self) -> list[Integer]:
+        return [ceil_div(extent, size) for extent, size in zip(self.extents, self.sizes, strict=False)]
 
     def _tiles(self) -> dict[Read, Array]:
         brick = self.brick
@@ -180,12 +182,15 @@ class BrickKernel:
         column = self._column(across, outer)
         row = self.ty + r
         inner: list[Node] = []
-        m_in = self._inside(0, f"{turn.across.name}_in", row * brick.pack, brick.pack, inner)
+        m_in = self._row_inside(row, inner)
         for read, tile in self.tiles.items():
             inner += self._fill(read, tile, (m_in, n_in), (row, column))
         step = brick.threads // brick.load.lanes
         body = (*outer, *self._unrolled(rows, brick.rows, step, tuple(inner)))
         return (*nodes, *self._unrolled(columns, brick.down, brick.load.run, body))
+
+    def _row_inside(self, row: Integer, scope: list[Node]) -> Integer:
+        return self._inside(0, f"{self.turn.across.name}_in", row * self.brick.pack, self.brick.pack, scope)
 
     def _inside(self, axis: int, wish: str, place: Integer, width: int, scope: list[Node]) -> Integer:
         """The place in the array, moved inside where tiles may reach over the edge."""
@@ -267,16 +272,19 @@ class BrickKernel:
             for read, tile in self.tiles.items():
                 scope.remember(read, self._named(read, Access(tile, (along, column), "load"), scope))
             lower_statements(self.request, self.lowering, scope)
-            return tuple(_moved(node) for node in scope.nodes)
+            return tuple(moved(node) for node in scope.nodes)
         staged: dict[Read, Callable[[Integer], Expr]] = {}
         for read, tile in self.tiles.items():
-            staged[read] = self._words(tile, c, column, scope) if pack > 1 else _element(tile, along, column)
+            staged[read] = (
+                self._words(tile, FloorDiv(c, integer(pack)) + self.tx * (width // pack), column, scope)
+                if pack > 1
+                else element_of(tile, along, column)
+            )
         return vector_body(replace(self.neighbours, staged=staged), self.lowering, scope)
 
-    def _words(self, tile: Array, c: Integer, column: Integer, scope: Scope) -> Callable[[Integer], Expr]:
+    def _words(self, tile: Array, row: Integer, column: Integer, scope: Scope) -> Callable[[Integer], Expr]:
         """Loads the words of a thread's column."""
         pack, count = self.brick.pack, self.brick.store.width // self.brick.pack
-        row = FloorDiv(c, integer(pack)) + self.tx * count
         words = vector_of(tile, tile.name, pack, self.lowering, count)
 
         def part(w: Integer) -> Access:
@@ -323,11 +331,11 @@ class BrickKernel:
         return tuple(reasons)
 
 
-def _element(tile: Array, along: Integer, column: Integer) -> Callable[[Integer], Expr]:
+def element_of(tile: Array, along: Integer, column: Integer) -> Callable[[Integer], Expr]:
     return lambda v: Element.of(Access(tile, (along + v, column), "load"))
 
 
-def _moved(node: Node) -> Node:
+def moved(node: Node) -> Node:
     """A store of what was loaded, as a copy: the element isn't converted on its way."""
     match node:
         case Store(access=target, value=Element(access=source)) if source.array.dtype == target.array.dtype:

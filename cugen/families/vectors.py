@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+
+import sympy
 
 from cugen.plan.context import Context
 from cugen.plan.ir import Array
 from cugen.plan.subscripts import to_integer
-from cugen.plan.symbols import FloorDiv, Integer, Maximum, Minimum
-from cugen.spec.expressions import Expr, IndexValue, free_indices
+from cugen.plan.symbols import FloorDiv, Integer, Maximum, Minimum, symbol
+from cugen.spec.expressions import Expr, Index, IndexValue, free_indices
 
 WIDEST = 16  # bytes that one thread moves with one access
+SECTOR = 32  # bytes of memory that come and go together
+
+Place = tuple[str, tuple[Expr, ...]]  # an array, and where in it
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,3 +75,33 @@ def widest(array: Array, subscripts: Sequence[Expr], along: str, context: Contex
             sure = f"the offset of dimension {dimension} in {array.name} is surely a multiple of {count}, not of more"
             found = Width(count, sure)
     return found
+
+
+def run_alike(
+    arrays: Mapping[str, Array],
+    indices: Sequence[Index],
+    context: Context,
+    places: tuple[Place, Place],
+    modulus: int,
+) -> bool:
+    """Whether two places always lie equally many elements behind a multiple of `modulus`."""
+    names = {index.name: symbol(f"index {index.name}") for index in indices}
+    apart = offset_of(arrays, places[0], {**context.symbols, **names})
+    apart = (apart - offset_of(arrays, places[1], {**context.symbols, **names})).expand()
+    steps = [apart.coeff(name) for name in names.values()]
+    rest = apart.subs(dict.fromkeys(names.values(), 0))
+    return all(divisor(step, context) % modulus == 0 for step in (*steps, rest))
+
+
+def offset_of(
+    arrays: Mapping[str, Array], place: Place, symbols: Mapping[str, Integer], without: str | None = None
+) -> Integer:
+    """Where in memory a place is, in elements; or where its row begins, `without` the index that runs along it."""
+    array, subscripts = place
+    return sympy.Add(
+        *(
+            to_integer(sub, symbols) * stride
+            for sub, stride in zip(subscripts, arrays[array].strides, strict=True)
+            if without is None or sub != IndexValue(without)
+        )
+    )

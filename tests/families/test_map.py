@@ -86,10 +86,43 @@ def test_matrices_of_different_layout_are_not_flattened(planned):
     assert widths(kernel) == {"X": 1, "Y": 1}
 
 
-def test_a_row_that_begins_off_alignment_is_read_element_by_element(planned):
-    kernel = planned(MATRIX % (10, 777, "", "", ""))
+def test_short_rows_that_begin_off_alignment_are_read_element_by_element(planned):
+    kernel = planned(MATRIX % (10, 77, "", "", ""))
     assert widths(kernel) == {"X": 1, "b": 1, "Y": 1}
     assert any("multiple of 1" in reason for reason in kernel.reasons)
+
+
+def test_vectors_of_long_rows_begin_where_sectors_do(planned, made):
+    text = MATRIX % (10, 777, "", "", "")
+    assert widths(planned(text)) == {"X": 4, "b": 1, "Y": 4}
+    source = made(text).source
+    assert "const int back = N * m % 8;" in source
+    assert "if (n0 >= 0 && n0 + 3 < N) {" in source
+
+
+def test_rows_that_do_not_begin_alike_are_not_shifted(planned):
+    assert widths(planned(MATRIX % (10, 777, ", pitch: 778", "", ""))) == {"X": 1, "b": 1, "Y": 1}
+    assert widths(planned(MATRIX % (10, 777, ", pitch: 785", "", ""))) == {"X": 4, "b": 1, "Y": 4}
+
+
+@settings(max_examples=6)
+@given(
+    rows=st.integers(1, 40),
+    columns=st.integers(129, 700),
+    dtype=st.sampled_from(["float32", "float16", "int8", "float64"]),
+)
+def test_long_rows_of_any_length_are_right(prove, rows, columns, dtype):
+    text = (
+        f"params: {{M: {rows}, N: {columns}}}\narrays:\n  X: {{shape: [2, M, N], dtype: {dtype}}}\n"
+        f"  b: {{shape: [N], dtype: {dtype}}}\n  Y: {{shape: [2, M, N], dtype: {dtype}}}\n"
+        "compute: Y[k, m, n] += X[k, m, n] + b[n]\n"
+    )
+    prove(text, sanitize=True)
+
+
+@pytest.mark.parametrize(("rows", "columns"), [(0, 5), (5, 0), (1, 1), (3, 64), (7, 301)])
+def test_dynamic_rows_are_right(prove, rows, columns):
+    prove(MATRIX % ("dynamic", "dynamic", "", "", ""), params={"M": rows, "N": columns})
 
 
 def test_an_aligned_pitch_makes_odd_rows_wide(planned):
@@ -98,13 +131,14 @@ def test_an_aligned_pitch_makes_odd_rows_wide(planned):
 
 
 def test_half_an_alignment_gives_half_a_vector(planned):
-    assert widths(planned(MATRIX % (10, 778, "", "", "")))["X"] == 2
+    assert widths(planned(MATRIX % (10, 78, "", "", "")))["X"] == 2
 
 
 def test_a_dynamic_extent_is_as_wide_as_its_multiple_proves(planned):
     assert widths(planned(MATRIX % (10, "{multiple_of: 8}", "", "", "")))["Y"] == 4
-    assert widths(planned(MATRIX % (10, "{multiple_of: 2}", "", "", "")))["Y"] == 2
-    assert widths(planned(MATRIX % (10, "dynamic", "", "", "")))["Y"] == 1
+    assert widths(planned(MATRIX % (10, "{range: [0, 64], multiple_of: 2}", "", "", "")))["Y"] == 2
+    assert widths(planned(MATRIX % (10, "{range: [0, 64]}", "", "", "")))["Y"] == 1
+    assert widths(planned(MATRIX % (10, "dynamic", "", "", "")))["Y"] == 4
     assert widths(planned(MATRIX % ("dynamic", 64, "", "", "")))["Y"] == 4
 
 
@@ -185,7 +219,7 @@ def test_indices_whose_value_counts_stay(planned):
 
 
 def test_narrow_accesses_come_in_groups_of_16_bytes(planned, made):
-    text = MATRIX % (4096, 4097, "", "", "")
+    text = MATRIX % (4096, 4097, ", pitch: 4098", "", "")
     kernel = planned(text)
     assert (kernel.block, widths(kernel)["X"]) == ((256, 1, 1), 1)
     source = made(text).source
