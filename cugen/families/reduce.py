@@ -11,6 +11,7 @@ from cugen.families.kernels import assemble, new_lowering
 from cugen.families.reduce_columns import ColumnShape, build_columns
 from cugen.families.reduce_rows import RowShape, build_rows
 from cugen.families.reduce_shapes import TUNABLES, aligned, count, reasons, shape_of
+from cugen.families.reduce_short import ShortShape, build_short
 from cugen.families.reduce_split import split
 from cugen.families.reduction import Reduction, recognise
 from cugen.plan.ir import Kernel
@@ -37,6 +38,8 @@ def _size_refusals(request: Request, found: Reduction) -> Iterator[Refusal]:
     if int(asked.get("vector", 1)) > shape.width:
         (why,) = reasons(found, shape)[1:]
         yield Refusal(f"a thread loads at most {shape.width} elements at once: {why}", "schedule.vector")
+    if isinstance(shape, ShortShape):
+        return
     if isinstance(shape, ColumnShape):
         threads = shape.threads * shape.across
         if threads < 32 and count(found, found.kept) > 32 and request.schedule.family != "reduce":
@@ -56,11 +59,13 @@ def build(request: Request) -> Kernel:
     lowering = new_lowering(request)
     lowering.arrays = found.arrays
     shape = shape_of(found)
-    if isinstance(shape, RowShape):
-        built = build_rows(found, lowering, shape)
-    else:
-        assert isinstance(shape, ColumnShape)
-        built = build_columns(found, lowering, shape)
+    match shape:
+        case RowShape():
+            built = build_rows(found, lowering, shape)
+        case ColumnShape():
+            built = build_columns(found, lowering, shape)
+        case ShortShape():
+            built = build_short(found, lowering, shape)
     kernel = assemble(
         request, lowering, "reduce", built.parts, built.grid, built.block, alignments=aligned(found, shape)
     )

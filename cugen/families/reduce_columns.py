@@ -16,6 +16,7 @@ from cugen.families.reduce_terms import (
     Terms,
     element_index,
     kept_reads,
+    mentions,
     named_stop,
     ranged,
     results_of,
@@ -41,7 +42,6 @@ from cugen.plan.ir import (
     For,
     Guard,
     If,
-    Index,
     Let,
     Loop,
     Node,
@@ -54,8 +54,7 @@ from cugen.plan.reductions import ACCUMULATORS
 from cugen.plan.scopes import Scope
 from cugen.plan.subscripts import to_integer
 from cugen.plan.symbols import Integer, ceil_div, integer
-from cugen.plan.usage import free_symbols, values
-from cugen.spec.expressions import Expr, Local, Read, Reduce, walk
+from cugen.spec.expressions import Expr, Local, Read, Reduce
 from cugen.spec.model import Statement
 from cugen.spec.types import DType
 
@@ -326,12 +325,6 @@ class _Columns:
         """Whether one access stores the results of all the thread's columns."""
         target = Read(statement.target, statement.subscripts, statement.value.dtype)
         return widest(self.found, target, self.along).count % self.shape.width == 0
-
-
-def mentions(nodes: tuple[Node, ...], index: Index) -> bool:
-    """Whether an index occurs in subscripts, or as a value."""
-    named = any(isinstance(leaf, Local) and leaf.name == index.name for value in values(nodes) for leaf in walk(value))
-    return named or index.symbol in free_symbols(nodes)
 
 
 def _at(local: Local, number: Integer) -> Local:

@@ -7,6 +7,7 @@ import math
 from cugen.families.base import Tunable
 from cugen.families.reduce_columns import ColumnShape, column_width
 from cugen.families.reduce_rows import RowShape, row_width
+from cugen.families.reduce_short import ShortShape, is_stored_wide, short_shape
 from cugen.families.reduce_terms import together, wide_reads
 from cugen.families.reduction import Reduction, Stage
 from cugen.spec.expressions import Index, Read
@@ -43,11 +44,14 @@ _PARTS = Tunable(
 )
 TUNABLES = (_THREADS, _ROWS, _VECTOR, _UNROLL, _PARTS)
 
-Shape = RowShape | ColumnShape
+Shape = RowShape | ColumnShape | ShortShape
 
 
 def shape_of(found: Reduction) -> Shape:
-    return _column_shape(found) if found.along else _row_shape(found)
+    if found.along:
+        return _column_shape(found)
+    short = None if found.request.schedule.tunables else short_shape(found)
+    return short or _row_shape(found)
 
 
 def count(found: Reduction, indices: tuple[Index, ...]) -> int:
@@ -70,7 +74,7 @@ def _row_shape(found: Reduction) -> RowShape:
         threads = WARP
     else:
         vectors = -(-longest // width)
-        threads = min(_power_of_two(-(-vectors // 2)), WARP) if vectors <= 8 * WARP else _power_of_two(vectors // 8)
+        threads = _lanes(vectors) if vectors <= 8 * WARP else _power_of_two(vectors // 8)
         threads = min(threads, 512)
         if rows < _FEW_ROWS and threads >= WARP:
             threads = min(_power_of_two(max(vectors, WARP)), 1024)
@@ -82,6 +86,12 @@ def _row_shape(found: Reduction) -> RowShape:
         teams = min(256 // threads, _power_of_two(found.most(found.kept[0])))
         teams = int(asked.get("rows", teams))
     return RowShape(threads, across, teams, width, int(asked.get("unroll", _unroll(found, width))))
+
+
+def _lanes(vectors: int) -> int:
+    """Lanes for a short row: each has two vectors where that leaves no lane without work, else three."""
+    each = 2 if vectors == _power_of_two(vectors) else 3
+    return min(max(_power_of_two(vectors // each + 1) // 2, 1), WARP)
 
 
 def _column_shape(found: Reduction) -> ColumnShape:
@@ -100,7 +110,10 @@ def _column_shape(found: Reduction) -> ColumnShape:
     across = int(asked.get("rows", _threads_of_a_column(found, threads, results, longest, width)))
     if across == 1 and "threads" not in asked:
         threads = max(threads, min(_power_of_two(slots), _COLUMN_THREADS))
-    return ColumnShape(threads, across, width, int(asked.get("unroll", min(_unroll(found, width), 8))))
+    unroll = min(
+        _unroll(found, width), 4 if threads == slots else 8
+    )  # more loads from more rows at once slow memory down
+    return ColumnShape(threads, across, width, int(asked.get("unroll", unroll)))
 
 
 def _columns_of_a_block(slots: int, results: int, longest: int, bytes_: int) -> int:
@@ -161,9 +174,15 @@ def aligned(found: Reduction, shape: Shape) -> tuple[tuple[str, int], ...]:
     """The bytes by which arrays must be aligned for wide accesses."""
     if shape.width == 1:
         return ()
-    wide = {read.array for stage in found.stages for read in _loaded_wide(found, stage, shape.width)}
+    bytes_: dict[str, int] = {}
+    for stage in found.stages:
+        reads = stage.reads if isinstance(shape, ShortShape) else _loaded_wide(found, stage, shape.width)
+        bytes_.update({read.array: shape.width * found.arrays[read.array].dtype.bytes for read in reads})
+    if isinstance(shape, ShortShape):
+        targets = [found.arrays[statement.target] for statement in found.request.group.statements]
+        bytes_.update({t.name: shape.rows * t.dtype.bytes for t in targets if is_stored_wide(t, shape)})
     arrays = found.request.context.spec.arrays
-    return tuple((a.name, shape.width * a.dtype.bytes) for a in arrays if a.name in wide and not a.is_temporary)
+    return tuple((a.name, bytes_[a.name]) for a in arrays if a.name in bytes_ and not a.is_temporary)
 
 
 def _loaded_wide(found: Reduction, stage: Stage, width: int) -> tuple[Read, ...]:
@@ -175,6 +194,9 @@ def reasons(found: Reduction, shape: Shape) -> tuple[str, ...]:
         share = f"{shape.across} threads share each column" if shape.across > 1 else "a thread has whole columns"
         return (f"{share}, {shape.width} neighbours along {found.along} in each", column_width(found).reason)
     along = found.stages[0].fastest.name
+    if isinstance(shape, ShortShape):
+        loads = f"{shape.rows} rows of {shape.length} elements in each thread, loaded as {shape.vectors} vectors"
+        return (loads, f"a row along {along} alone would fill no vector")
     threads = shape.threads * shape.across
     who = f"{threads} threads share each result" if threads > 1 else "a thread has each result"
     text = f"{who} and read {shape.width} neighbours along {along} at a time"

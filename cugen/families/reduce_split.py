@@ -13,6 +13,7 @@ from cugen.families.merging import digits, product
 from cugen.families.rebuilding import collected, rebuilt
 from cugen.families.reduce_rows import RowShape
 from cugen.families.reduce_shapes import count, shape_of
+from cugen.families.reduce_short import ShortShape
 from cugen.families.reduce_terms import all_of
 from cugen.families.reduction import Reduction, recognise
 from cugen.plan.grouping import Group
@@ -25,7 +26,7 @@ from cugen.spec.types import BOOL, INT64
 
 _MULTIPROCESSORS = 132  # of a large device
 _ENOUGH = 2 * _MULTIPROCESSORS  # results that keep it busy, each by a block
-_ENOUGH_COLUMNS = 100  # blocks of up to 1024 threads along columns
+_ENOUGH_COLUMNS = 200  # blocks of up to 1024 threads along columns
 _WAVES = 4  # of blocks: what is left of the last one costs little
 _BYTES = 3 << 17  # that one block reads in about the time of another launch
 _PART_BYTES = 1 << 14  # the least that a part is worth
@@ -51,6 +52,8 @@ def _wanted(found: Reduction) -> int:
     if asked is not None:
         return int(asked)
     shape = shape_of(found)
+    if isinstance(shape, ShortShape):
+        return 1
     results = count(found, found.kept)
     longest = max(count(found, stage.indices) for stage in found.stages)
     size = max(found.arrays[read.array].dtype.bytes for stage in found.stages for read in stage.reads)

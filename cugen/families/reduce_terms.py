@@ -12,13 +12,14 @@ from cugen.families.collective import Running
 from cugen.families.rebuilding import rebuilt
 from cugen.families.reduction import IN_MEMORY, Reduction, Stage, own_nodes
 from cugen.families.vectors import WIDEST, Width, divisor
-from cugen.plan.ir import Access, Component, Define, For, Index, Let, Load, Loop, Vector
+from cugen.plan.ir import Access, Component, Define, For, Index, Let, Load, Loop, Node, Vector
 from cugen.plan.lowering import Lowering
 from cugen.plan.reads import lower_subscript
 from cugen.plan.reductions import accumulate, conjuncts, loop_bound
 from cugen.plan.scopes import Scope
 from cugen.plan.subscripts import to_integer
 from cugen.plan.symbols import Integer, Maximum, Minimum, Range, integer, symbol
+from cugen.plan.usage import free_symbols, values
 from cugen.spec import expressions as spec
 from cugen.spec.expressions import Expr, IndexValue, Local, Op, Read, Reduce, Scan, free_indices, walk
 from cugen.spec.types import BOOL
@@ -300,7 +301,7 @@ def take_neighbours(
         inner.nodes.append(own)
     for read in neighbours.wide:
         component = neighbours.vector(read, lowering).component(number.symbol)
-        inner.remember(read, _named(read, component, terms.stage, lowering, inner))
+        inner.remember(read, named(read, component, terms.stage, lowering, inner))
     take(replace(terms, runs=enter(inner, number.symbol)), lowering, inner, dropped)
     lowering.symbols[along] = first
     scope.nodes.append(For(Loop(number, integer(0), integer(width), unroll=True), tuple(inner.nodes)))
@@ -319,7 +320,7 @@ def side_by_side(wish: str, values: Range, lowering: Lowering) -> Index:
     return Index(name, integer(0), values)
 
 
-def _named(read: Read, component: Component, stage: Stage, lowering: Lowering, scope: Scope) -> Local:
+def named(read: Read, component: Component, stage: Stage, lowering: Lowering, scope: Scope) -> Local:
     """A component that several terms mention gets a name of its own."""
     mentions = sum(1 for reduction in stage.reductions for node in walk(reduction) if node == read)
     if mentions == 1:
@@ -327,3 +328,9 @@ def _named(read: Read, component: Component, stage: Stage, lowering: Lowering, s
     local = Local(lowering.name_for(read, lowering.read_names[read], scope), read.dtype)
     scope.nodes.append(Let(local, component))
     return local
+
+
+def mentions(nodes: tuple[Node, ...], index: Index) -> bool:
+    """Whether an index occurs in subscripts, or as a value."""
+    leaves = (leaf for value in values(nodes) for leaf in walk(value))
+    return index.symbol in free_symbols(nodes) or any(isinstance(n, Local) and n.name == index.name for n in leaves)

@@ -52,7 +52,6 @@ def test_reductions_are_taken_without_asking(planned):
 @pytest.mark.parametrize(
     ("m", "n", "dtype", "block"),
     [
-        (100_000, 4, "float32", (1, 256, 1)),
         (100_000, 16, "float32", (2, 128, 1)),
         (100_000, 256, "float32", (32, 8, 1)),
         (100_000, 1024, "float32", (32, 8, 1)),
@@ -60,7 +59,7 @@ def test_reductions_are_taken_without_asking(planned):
         (100_000, 4096, "float16", (64, 1, 1)),
         (100_000, 131072, "int8", (512, 1, 1)),
         (3, 513, "float32", (1024, 1, 1)),
-        (1, 100, "float32", (16, 1, 1)),
+        (1, 100, "float32", (8, 1, 1)),
         (3, 16, "float32", (2, 4, 1)),
     ],
 )
@@ -143,7 +142,7 @@ arrays:
   y: {shape: [C], dtype: float32}
 compute: y[c] = sum(x[b, c, w], b, w)
 """
-    assert planned(text).block == (32, 8, 1)
+    assert planned(text).block == (16, 16, 1)
 
 
 def test_a_loop_that_could_step_beyond_32_bits_counts_in_64(made):
@@ -268,13 +267,13 @@ def test_a_reduction_of_what_the_group_writes_is_refused(reasons):
 # Right results
 
 
-@pytest.mark.parametrize("n", [1, 2, 33, 1023])
+@pytest.mark.parametrize("n", [1, 1023])
 def test_full_sums_of_any_length(prove, n):
     prove(whole(n))
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("n", [31, 32, 127, 1024, 1025, 100_000])
+@pytest.mark.parametrize("n", [2, 31, 32, 33, 127, 1024, 1025, 100_000])
 def test_full_sums_of_any_other_length(prove, n):
     prove(whole(n))
 
@@ -291,6 +290,7 @@ def test_rows_by_any_other_number_of_threads(prove, threads, n):
     prove(rows(37, n, schedule=f", threads: {threads}"))
 
 
+@pytest.mark.slow
 def test_sizes_of_a_dynamic_kernel(prove):
     text = rows(DYNAMIC, "{range: [0, 5000], multiple_of: 4}")
     for m, n in ((0, 8), (3, 0), (9, 36)):
@@ -337,7 +337,7 @@ def kind_text(value, dtype, out, m, n, schedule=""):
     return rows(m, n, value, dtype, out, schedule)
 
 
-@pytest.mark.parametrize(("value", "dtype", "out"), KINDS[::5])
+@pytest.mark.parametrize(("value", "dtype", "out"), KINDS[::8])
 def test_kinds_and_types(prove, value, dtype, out):
     prove(kind_text(value, dtype, out, 11, 144, ", threads: 64"))
 
@@ -364,7 +364,7 @@ VALUES = [
 ]
 
 
-@pytest.mark.parametrize("value", VALUES[:3])
+@pytest.mark.parametrize("value", VALUES[:2])
 def test_bodies_and_conditions(prove, value):
     prove(rows(11, 140, value, schedule=", threads: 8"))
 
@@ -376,7 +376,8 @@ def test_bodies_conditions_and_what_follows(prove, value):
         prove(rows(11, n, value, schedule=schedule))
 
 
-@pytest.mark.parametrize("n", [263, pytest.param(1031, marks=pytest.mark.slow)])
+@pytest.mark.slow
+@pytest.mark.parametrize("n", [263, 1031])
 def test_rows_that_begin_anywhere(prove, n):
     prove(rows(11, n, dtype="float16", schedule=", threads: 8"), races=True)
     prove(rows(11, n, "sum(x[i, j] * j, j, where=j >= i and j < i * 40)", "int8", "int64", ", threads: 8"))
@@ -395,6 +396,7 @@ def test_a_result_is_added_to_what_is_there(prove):
     prove(whole(1000).replace("y = sum", "y += sum"))
 
 
+@pytest.mark.slow
 def test_a_vector_shared_by_all_rows(prove):
     text = """
 params: {M: 13, N: 77}

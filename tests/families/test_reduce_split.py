@@ -40,7 +40,7 @@ FULL = split("N: 10_003", "N", "sum(x[i], i)")
         (split("M: 100_000, N: 10", "M, N", "sum(x[m, j], j)", "M"), 1),
         (split("M: 4, N: 1_000_000", "M, N", "sum(x[m, j], j)", "M"), 2),
         (split("M: 1_000_000, N: 4", "M, N", "sum(x[i, n], i)", "N"), 2),
-        (split("M: 32_768, N: 32_768", "M, N", "sum(x[i, n], i)", "N"), 1),
+        (split("M: 32_768, N: 65_536", "M, N", "sum(x[i, n], i)", "N"), 1),
         (split("N: dynamic", "N", "max(x[i], i)"), 2),
         (split("M: dynamic, N: dynamic", "M, N", "max(x[m, j], j)", "M"), 1),
     ],
@@ -119,7 +119,7 @@ VALUES = [
 ]
 
 
-@pytest.mark.parametrize(("value", "dtype", "out"), VALUES[:3])
+@pytest.mark.parametrize(("value", "dtype", "out"), VALUES[:2])
 def test_full_reductions_in_parts(prove, value, dtype, out):
     prove(split("N: 10_003", "N", value, dtype=dtype, out=out))
 
@@ -136,7 +136,7 @@ def test_full_reductions_of_any_length_in_parts(prove, value, dtype, out, n):
     "text",
     [
         split("M: 61, N: 77", "M, N", "sum(x[i, j], i, j)"),
-        split("M: 5, N: 1001", "M, N", "max(x[m, j], j)", "M"),
+        pytest.param(split("M: 5, N: 1001", "M, N", "max(x[m, j], j)", "M"), marks=pytest.mark.slow),
         split("M: 1001, N: 12", "M, N", "var(x[i, n], i)", "N"),
         pytest.param(split("M: 1001, N: 13", "M, N", "argmin(x[i, n], i)", "N", out="int64"), marks=pytest.mark.slow),
         pytest.param(split("M: 1001, N: 13", "M, N", "sum(x[i, n] * n, i, where=i > n)", "N"), marks=pytest.mark.slow),
@@ -151,6 +151,7 @@ def test_rows_columns_and_all_between_in_parts(prove, text):
     prove(text)
 
 
+@pytest.mark.slow
 def test_parts_without_an_element_are_harmless(prove):
     text = split("N: {range: [1, 100000]}", "N", "argmax(x[i], i)", out="int64")
     for n in (1, 700, 20_000):
@@ -188,6 +189,7 @@ schedule:
     prove(text)
 
 
+@pytest.mark.slow
 def test_no_races_and_nothing_outside_memory(prove):
     prove(FULL, races=True)
     prove(FULL, sanitize=True)
