@@ -10,6 +10,7 @@ from cugen.families.depth_range import bounds_depth
 from cugen.families.grid import fastest_first
 from cugen.families.kernels import new_lowering
 from cugen.families.merging import merged
+from cugen.families.rebuilding import NotInStages
 from cugen.plan.reductions import conjuncts
 from cugen.plan.subscripts import NotAnInteger, to_integer
 from cugen.plan.symbols import bounds, symbol
@@ -69,7 +70,10 @@ def recognise(request: Request) -> Contraction | Refusal:
     found = _recognise(request)
     if isinstance(found, Contraction) and not _has_own_batch(found):
         return found
-    plain = merged(request.group.statements, request.context)
+    try:
+        plain = merged(request.group.statements, request.context)
+    except NotInStages:
+        return found
     kept = {index.name for index in plain.statements[0].indices}
     schedule = request.schedule
     asked = {name for sizes in (schedule.block, schedule.thread, schedule.step) for name, _ in sizes}
