@@ -4,7 +4,7 @@
 // params    M = 200, N = 333
 // x         input, float32 [200, 333]
 // best      output, int64 [200]
-// launch    grid (1, 1, 1), block (256, 1, 1); family direct
+// launch    grid (200, 1, 1), block (512, 1, 1), 192 bytes of shared memory; family reduce
 //
 // Made by cugen 0.1.0 from argmax.yaml (hash fc56195d3d6c3d61) for sm_90. Edit the spec, not this file.
 #pragma once

@@ -1,48 +1,101 @@
 // full_sum: The sum of all elements
 //
-// computes  total = sum(x[i], i)
-// params    N = 100003
-// x         input, float32 [100003]
-// total     output, float32 []
-// launch    grid (1, 1, 1), block (1024, 1, 1), 256 bytes of shared memory; family reduce
-// analysis  sm_90: 4 accesses, 4 ideal
+// computes              total = sum(x[i], i)
+// params                N = 100003
+// x                     input, float32 [100003], aligned to 16 bytes
+// total                 output, float32 []
+// full_sum_total_parts  grid (23, 1, 1), block (1024, 1, 1), 256 bytes of shared memory; family reduce
+// full_sum_total        grid (1, 1, 1), block (4, 1, 1); family reduce
+// analysis              sm_90: 8 accesses, 8 ideal
 //
 // Made by cugen 0.1.0 from full_sum.yaml (hash 64b8169916d00d7e) for sm_90. Edit the spec, not this file.
 
 constexpr int N = 100003;
 
-extern "C" __global__ void __launch_bounds__(1024) full_sum(
+// `count` elements that one access moves.
+template <typename T, int count>
+struct alignas(count * sizeof(T)) Vector {
+    T at[count];
+};
+
+extern "C" __global__ void __launch_bounds__(1024) full_sum_total_parts(
     const float* __restrict__ x,
-    float* __restrict__ total)
+    double* __restrict__ total_parts)
 {
+    const int part = blockIdx.x;
+    const int start = 4352 * part;
+
     double sum = 0.0;
-    for (int i = threadIdx.x; i < N; i += 1024) {
-        // x[i]: 4 sectors, ideal 4 (128 bytes side by side)
-        const float x_i = x[i];
-        sum += (double)x_i;
+    const int stop = min(4352, N - start);
+    #pragma unroll 2
+    for (int i = threadIdx.x * 4; i < stop - 3; i += 4096) {
+        // x[start + i]: 16 sectors, ideal 16 (512 bytes side by side)
+        const auto x4 = *reinterpret_cast<const Vector<float, 4>*>(&x[start + i]);
+        #pragma unroll
+        for (int v = 0; v < 4; ++v) {
+            sum += (double)x4.at[v];
+        }
+    }
+    for (int tail = threadIdx.x + 4 * (stop / 4); tail < stop; tail += 1024) {
+        // x[start + tail]: 1 sector, ideal 1 (12 bytes side by side)
+        const float x_value = x[start + tail];
+        sum += (double)x_value;
     }
 
-    // A butterfly of shuffles: after it every lane holds the result of its warp.
-    sum += __shfl_xor_sync(0xffffffff, sum, 16);
-    sum += __shfl_xor_sync(0xffffffff, sum, 8);
-    sum += __shfl_xor_sync(0xffffffff, sum, 4);
-    sum += __shfl_xor_sync(0xffffffff, sum, 2);
-    sum += __shfl_xor_sync(0xffffffff, sum, 1);
-
-    // The warps meet in shared memory, where the first thread combines their results in order.
-    __shared__ double warp_results[32];
+    // A butterfly of shuffles in each warp; then the warps meet in shared memory.
+    #pragma unroll
+    for (int lanes = 16; lanes > 0; lanes /= 2) {
+        sum += __shfl_xor_sync(0xffffffff, sum, lanes);
+    }
+    __shared__ double warp_sum[32];
     if (threadIdx.x % 32 == 0) {
-        // warp_results[threadIdx.x / 32]: 1 wavefront, ideal 1 (2 words, in different banks)
-        warp_results[threadIdx.x / 32] = sum;
+        // warp_sum[threadIdx.x / 32]: 1 wavefront, ideal 1 (2 words, in different banks)
+        warp_sum[threadIdx.x / 32] = sum;
     }
     __syncthreads();
-    if (threadIdx.x != 0)
-        return;
-    for (int warp = 1; warp < 32; ++warp) {
-        // warp_results[warp]: 1 wavefront, ideal 1 (2 words, in different banks)
-        sum += warp_results[warp];
+    if (threadIdx.x < 32) {
+        // warp_sum[threadIdx.x % 32]: 2 wavefronts, ideal 2 (64 words over 32 banks)
+        sum = warp_sum[threadIdx.x % 32];
+        #pragma unroll
+        for (int lanes = 16; lanes > 0; lanes /= 2) {
+            sum += __shfl_xor_sync(0xffffffff, sum, lanes);
+        }
     }
 
+    if (threadIdx.x != 0)
+        return;
+    // total_parts[part]: 1 sector, ideal 1 (one address for all lanes)
+    total_parts[part] = sum;
+}
+
+extern "C" __global__ void __launch_bounds__(4) full_sum_total(
+    float* __restrict__ total,
+    const double* __restrict__ total_parts)
+{
+    double sum = 0.0;
+    #pragma unroll 3
+    for (int part = threadIdx.x * 2; part < 22; part += 8) {
+        // total_parts[part]: 2 sectors, ideal 2 (64 bytes side by side)
+        const auto total_parts2 = *reinterpret_cast<const Vector<double, 2>*>(&total_parts[part]);
+        #pragma unroll
+        for (int v = 0; v < 2; ++v) {
+            sum += total_parts2.at[v];
+        }
+    }
+    for (int tail = threadIdx.x + 22; tail < 23; tail += 4) {
+        // total_parts[tail]: 1 sector, ideal 1 (one address for all lanes)
+        const double total_parts_part = total_parts[tail];
+        sum += total_parts_part;
+    }
+
+    // A butterfly of shuffles: after it every lane holds the result of its team.
+    #pragma unroll
+    for (int lanes = 2; lanes > 0; lanes /= 2) {
+        sum += __shfl_xor_sync(0xffffffff, sum, lanes);
+    }
+
+    if (threadIdx.x != 0)
+        return;
     // total[0]: 1 sector, ideal 1 (one address for all lanes)
     total[0] = (float)sum;
 }
@@ -51,12 +104,28 @@ extern "C" __global__ void __launch_bounds__(1024) full_sum(
 
 #include <cuda_runtime.h>
 
+extern "C" size_t full_sum_workspace_bytes(void)
+{
+    return 256LL;
+}
+
 extern "C" cudaError_t full_sum_launch(
     const float* x,
     float* total,
+    void* workspace,
     cudaStream_t stream)
 {
-    full_sum<<<dim3(1), dim3(1024), 0, stream>>>(x, total);
+    cudaError_t status = cudaSuccess;
+    void* const memory = workspace;
+    if (memory == nullptr)
+        status = cudaMallocAsync(&workspace, full_sum_workspace_bytes(), stream);
+    if (status != cudaSuccess)
+        return status;
+    double* const total_parts = reinterpret_cast<double*>(static_cast<char*>(workspace) + 0);
+    full_sum_total_parts<<<dim3(23), dim3(1024), 0, stream>>>(x, total_parts);
+    full_sum_total<<<dim3(1), dim3(4), 0, stream>>>(total, total_parts);
+    if (memory == nullptr)
+        cudaFreeAsync(workspace, stream);
     return cudaGetLastError();
 }
 

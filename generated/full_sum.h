@@ -1,10 +1,11 @@
 // full_sum: The sum of all elements
 //
-// computes  total = sum(x[i], i)
-// params    N = 100003
-// x         input, float32 [100003]
-// total     output, float32 []
-// launch    grid (1, 1, 1), block (1024, 1, 1), 256 bytes of shared memory; family reduce
+// computes              total = sum(x[i], i)
+// params                N = 100003
+// x                     input, float32 [100003], aligned to 16 bytes
+// total                 output, float32 []
+// full_sum_total_parts  grid (23, 1, 1), block (1024, 1, 1), 256 bytes of shared memory; family reduce
+// full_sum_total        grid (1, 1, 1), block (4, 1, 1); family reduce
 //
 // Made by cugen 0.1.0 from full_sum.yaml (hash 64b8169916d00d7e) for sm_90. Edit the spec, not this file.
 #pragma once
@@ -15,10 +16,16 @@
 extern "C" {
 #endif
 
+// Bytes that `workspace` must hold.
+size_t full_sum_workspace_bytes(void);
+
 // Launches on `stream` and returns without waiting. All pointers are to device memory.
+// x must be aligned to 16 bytes.
+// `workspace` may be null: the launch then allocates and frees its own, in the stream's order.
 cudaError_t full_sum_launch(
     const float* x,
     float* total,
+    void* workspace,
     cudaStream_t stream);
 
 #ifdef __cplusplus

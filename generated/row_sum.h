@@ -4,7 +4,7 @@
 // params    M = 300, N = 513
 // x         input, float32 [300, 513]
 // y         output, float32 [300]
-// launch    grid (38, 1, 1), block (32, 8, 1); family reduce
+// launch    grid (300, 1, 1), block (1024, 1, 1), 128 bytes of shared memory; family reduce
 //
 // Made by cugen 0.1.0 from row_sum.yaml (hash c40e7c72b7405143) for sm_90. Edit the spec, not this file.
 #pragma once
