@@ -86,6 +86,7 @@ class ColumnScan:
         self.so_far = tuple(self._values(n.so_far) for n in names)
         self.own = tuple(self._values(n.own) for n in names)
         self.shared: dict[str, Array] = {}
+        self.slot: Scope | None = None
 
     @property
     def width(self) -> int:
@@ -186,7 +187,7 @@ class ColumnScan:
         if strips.strips > 1:
             self.shared = {n.shared: self._group_results(n) for n in elements.names}
             across = self._across(body, place, inside)
-        slot = Scope(body, frozenset((self.work.along.name,)), certain=not inside.terms)
+        slot = self._slot(body, inside)
         stored = elements.store_results(slot, self._present(self.running), Guard(()))
         result = elements.each_vector(place, guarded(inside, (*slot.nodes, *stored)))
         if strips.strips > 1:
@@ -198,6 +199,13 @@ class ColumnScan:
             ("shared", tuple(Declare(array) for array in self.shared.values())),
             ("rows", (*top.nodes, *carried, *walk)),
         )
+
+    def _slot(self, body: Scope, inside: Guard) -> Scope:
+        """The scope of one element of each column: the same for both walks where they aren't in blocks of their own."""
+        own_block = self.strips.vectors > 1 or inside.terms
+        if own_block or self.slot is None:
+            self.slot = Scope(body, frozenset((self.work.along.name,)), certain=not inside.terms)
+        return self.slot
 
     def _group_results(self, names: Names) -> Array:
         """A place in shared memory for what each group of strips combines to, in each of its columns."""
@@ -218,8 +226,9 @@ class ColumnScan:
     def _across(self, body: Scope, place: Define, inside: Guard) -> tuple[Node, ...]:
         """What the strips in front combine to, and the carry of the step."""
         strips, elements, registers = self.strips, self.elements, self.registers
-        slot = Scope(body, frozenset((self.work.along.name,)), certain=not inside.terms)
-        partial = elements.combine(slot, self._present(self.own), Guard(()))
+        slot = self._slot(body, inside)
+        partial = elements.combine(slot, self._present(self.own), inside)
+        taken, slot.nodes = tuple(slot.nodes), []
         other = Index(self.lowering.names.allocate("group"), integer(0), (0, strips.groups - 1))
         self.lowering.ranges[other.symbol] = other.range
         group = FloorDiv(thread("y", strips.strips, self.lowering), integer(strips.in_a_warp))
@@ -238,7 +247,7 @@ class ColumnScan:
         return (
             Comment("What each strip combines to, and what the strips in front of it do."),
             *self._start_at_nothing(self.own),
-            *elements.each_vector(place, guarded(inside, (*slot.nodes, *partial))),
+            *elements.each_vector(place, guarded(inside, (*taken, *partial))),
             *registers.each_element(tuple(self._tell_groups(group))),
             Barrier(),
             *(Let(value, None, mutable=True) for value in self.running),

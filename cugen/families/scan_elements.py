@@ -47,6 +47,7 @@ class Elements:
         self.is_backward = work.walk.reverse and work.is_row
         self.own: Define | None = None  # where an element stands
         self.named: list[Let] = []  # the reads of an element that have a name
+        self.known: Scope | None = None  # what the first walk left in sight of the second one
 
     def each_vector(self, first: Define | None, nodes: Sequence[Node]) -> tuple[Node, ...]:
         """The nodes once for each vector of the thread; where it begins is known before, where there is only one."""
@@ -64,11 +65,17 @@ class Elements:
         for names, local in zip(self.names, running, strict=True):
             inner.nodes += self._take(names, local, inner)
         nodes = self._each_element(inner, ())
-        return guarded(inside, nodes) if self.work.reads_elsewhere else nodes
+        if inside.terms and not self.work.is_row:
+            return nodes
+        if self.work.reads_elsewhere and inside.terms:
+            return guarded(inside, nodes)
+        if self.registers.width == 1 and self.registers.vectors == 1:
+            self.known = inner
+        return nodes
 
     def store_results(self, outer: Scope, running: Sequence[Local], inside: Guard) -> tuple[Node, ...]:
         """The statements for each element of a vector, with the running values as they are there."""
-        inner = self._element(outer)
+        inner = self._element(self.known or outer)
         after: list[Node] = []
         for names, local in zip(self.names, running, strict=True):
             update = self._take(names, local, inner)

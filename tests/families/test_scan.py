@@ -315,6 +315,22 @@ schedule: {{family: scan, threads: 8}}
     prove(text, sanitize=True)
 
 
+@pytest.mark.parametrize(("m", "n"), [(64, 128), (64, 127), (61, 127)])
+@pytest.mark.parametrize("along", ["i", "j"])
+def test_one_vector_of_each_thread_names_what_it_reads_once(prove, m, n, along):
+    text = f"""
+params: {{M: {m}, N: {n}}}
+arrays:
+  x: {{shape: [M, N], dtype: float32}}
+  r: {{shape: [M], dtype: float32}}
+  w: {{shape: [N], dtype: float32}}
+  y: {{shape: [M, N], dtype: float32}}
+compute: y[i, j] = cumsum(x[i, j] * r[i] * w[j], {along}) + cummax(exp(x[i, j]) * r[i] + w[(j + 1) % N], {along})
+schedule: {{family: scan, threads: 4, vectors: 1{", strips: 16" if along == "i" else ""}}}
+"""
+    prove(text)
+
+
 def test_a_scan_that_adds_to_what_is_there(prove):
     text = matrix(9, 100, "0").replace("y[i, j] = 0", "y[i, j] += cumsum(x[i, j], j) * 2")
     prove(text)
