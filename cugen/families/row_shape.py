@@ -10,7 +10,7 @@ from cugen.families.base import Request, Tunable
 from cugen.families.row_sweeps import Keep, live, plan_sweeps, reduction_levels, successors
 from cugen.families.row_tiers import MEMORY, REGISTERS, SHARED, Tier
 from cugen.families.rows import RowWork
-from cugen.families.vectors import Width, divisor, is_contiguous, widest
+from cugen.families.vectors import WIDEST, Width, divisor, is_contiguous, widest
 from cugen.plan.ir import Array
 from cugen.plan.subscripts import to_integer
 from cugen.plan.symbols import bounds
@@ -23,6 +23,7 @@ _NARROW = 8  # elements that one access moves, from which their types are narrow
 _EACH = 8  # elements of a thread, at least
 _NEIGHBOURS = 32  # rows side by side in a block
 _DEEP = 16  # elements of a thread whose neighbours have neighbouring rows
+_FLOATS = 4  # values of 32 bits that one access moves
 _MOST = 32  # elements of a thread beyond that; 1024 threads have 64 registers each
 _BESIDE = 24  # elements of a thread in registers where it has others in shared memory
 _BESIDE_MORE = 16  # and where it reads more anew
@@ -84,6 +85,15 @@ def choose_shape(request: Request, work: RowWork) -> Shape:
         rows = max(rows, 1, _BLOCK // threads)
     slots = -(-likely // (threads * width.count))
     tiers = _tiers(request, work, threads * rows, width.count, slots)
+    if width.count > _FLOATS and tiers[-1].place == SHARED and _takes_places(work, as_computed=True):
+        # Values as computed spare a second computation, and two blocks a multiprocessor if that leaves room.
+        waiting = (likely - threads * _BESIDE) * WIDEST // _FLOATS
+        wider = threads if "threads" in asked or 2 * waiting <= request.target.shared_opt_in else 1024
+        slots = -(-likely // (wider * _FLOATS))
+        found = _tiers(request, work, wider * rows, _FLOATS, slots)
+        if found[-1].as_computed:
+            threads, tiers = wider, found
+            width = Width(_FLOATS, f"{_FLOATS} elements as computed are {WIDEST} bytes in shared memory")
     if not is_known and tiers[-1].is_kept:
         sweeps = plan_sweeps(work.outputs, frozenset((column.name,)), Keep.NOTHING)
         tiers = (*tiers, Tier(MEMORY, tiers[-1].start + tiers[-1].slots, 0, sweeps))
@@ -111,15 +121,18 @@ def _tiers(request: Request, work: RowWork, threads: int, width: int, slots: int
         return (Tier(REGISTERS, 0, slots, sweeps[Keep.ALL]),)
     if not live(sweeps[Keep.LOADED]):
         return (Tier(MEMORY, 0, 0, sweeps[Keep.NOTHING]),)
-    bytes_of_slot = threads * width * sum(stored_type(expr, work).bytes for expr in sweeps[Keep.LOADED][0].computed)
-    room = (request.target.shared_opt_in - _result_bytes(work, threads)) // bytes_of_slot
     held = min(asked.get("registers", _BESIDE) // each, slots)
+    free, kept = request.target.shared_opt_in - _result_bytes(work, threads), sweeps[Keep.LOADED][0].computed
+    room = free // (threads * width * sum(expr.dtype.bytes for expr in kept))
+    as_computed = held + room >= slots and _takes_places(work, as_computed=True)
+    as_computed = as_computed and all(width * expr.dtype.bytes <= WIDEST for expr in kept)
+    if not as_computed:
+        room = free // (threads * width * sum(stored_type(expr, work).bytes for expr in kept))
     if held + room < slots and "registers" not in asked:
         held = min(_BESIDE_MORE // each, slots)  # loops over the rest need registers
     shared = min(room, slots - held)
-    reused = successors(sweeps[Keep.ALL], lambda expr: stored_type(expr, work))
-    in_shared = sweeps[Keep.LOADED if reused is None else Keep.ALL]
-    tiers = [Tier(REGISTERS, 0, held, sweeps[Keep.ALL]), Tier(SHARED, held, shared, in_shared)]
+    in_shared = sweeps[Keep.ALL if _takes_places(work, as_computed=as_computed) else Keep.LOADED]
+    tiers = [Tier(REGISTERS, 0, held, sweeps[Keep.ALL]), Tier(SHARED, held, shared, in_shared, as_computed)]
     if held + shared < slots:
         tiers.append(Tier(MEMORY, held + shared, 0, sweeps[Keep.NOTHING]))
     return tuple(tier for tier in tiers if tier.slots or not tier.is_kept)
@@ -129,6 +142,15 @@ def _result_bytes(work: RowWork, threads: int) -> int:
     """The most shared memory in which the threads of a block combine all that rows are reduced to."""
     reductions = [reduction for level in reduction_levels(work.outputs) for reduction in level]
     return sum(threads * (r.dtype.bytes + r.body.dtype.bytes * (r.kind in _PLACES)) for r in reductions)
+
+
+def _takes_places(work: RowWork, *, as_computed: bool) -> bool:
+    """Whether in shared memory each costly value can take the place of one that isn't needed any more."""
+    (column,) = work.domain.columns
+    sweeps = plan_sweeps(work.outputs, frozenset((column.name,)), Keep.ALL)
+    later = any(sweep.computed for sweep in sweeps[1:])
+    heirs = successors(sweeps, lambda expr: expr.dtype if as_computed else stored_type(expr, work))
+    return bool(later and heirs)
 
 
 def stored_type(expr: Expr, work: RowWork) -> DType:

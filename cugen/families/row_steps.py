@@ -232,10 +232,8 @@ class RowSteps:
     def _keep(self, tier: Tier, expr: Expr) -> None:
         """Room for a value of each of the thread's elements."""
         width, wish = self.shape.width.count, expr.array.lower() if isinstance(expr, Read) else _wish(expr)
-        element = expr.dtype
-        if isinstance(expr, Read) and (self._is_vector(expr) or tier.place != REGISTERS):
-            element = self.lowering.arrays[expr.array].dtype
-        heirs = successors(tier.sweeps, lambda kept: stored_type(kept, self.work)) or {}
+        element = self._waiting_type(expr, tier)
+        heirs = successors(tier.sweeps, lambda kept: self._waiting_type(kept, tier)) or {}
         if tier.place != REGISTERS and expr in heirs:
             self.kept[tier.place, self.settled(expr)] = self.kept[tier.place, self.settled(heirs[expr])]
             return
@@ -246,6 +244,11 @@ class RowSteps:
             kept = self._in_shared_memory(self._name(expr, wish, "_rest"), element, tier)
         self.kept[tier.place, self.settled(expr)] = kept
         self.root.nodes.append(kept.declaration())
+
+    def _waiting_type(self, expr: Expr, tier: Tier) -> DType:
+        """The type in which a value waits: where it's only read as it is stored, if that spares a conversion."""
+        is_raw = self._is_vector(expr) or tier.place != REGISTERS
+        return stored_type(expr, self.work) if is_raw and not tier.as_computed else expr.dtype
 
     def _in_shared_memory(self, name: str, element: DType, tier: Tier) -> Kept:
         width, team = self.shape.width.count, self.team
@@ -368,10 +371,12 @@ class RowSteps:
         for read in filter(self._is_vector, moving_reads(sweep, self.column.name)):
             vector = self._vector(read, self.lowering.arrays[read.array].dtype, around)
             source = self._access(read.array, read.subscripts, "load", spot)
-            if read not in sweep.computed:
+            kept = self.kept[spot.place, read] if read in sweep.computed else None
+            if kept is None or kept.element != vector.element:
                 around.nodes.append(Load(vector, source))
+                if kept is not None:
+                    inner.remember(read, vector.component(self.part))
             else:
-                kept = self.kept[spot.place, read]
                 around.nodes += kept.fill(spot.slot, vector, source)
                 vector = kept.vector.one(spot.slot) if kept.vector is not None else vector
             if uses := self._uses(read, shown):
@@ -380,10 +385,10 @@ class RowSteps:
     def _compute(self, sweep: Sweep, spot: Spot, around: Scope, inner: Scope) -> None:
         shown = mentions(sweep)
         for expr in sorted(sweep.computed, key=lambda e: sum(1 for _ in walk(e))):
-            if self._is_vector(expr):
-                continue
             settled = self.settled(expr)
             kept = self.kept[spot.place, settled]
+            if self._is_vector(expr) and kept.element == stored_type(expr, self.work):
+                continue  # filled as it was loaded
             value = self.lowering.lower(settled, inner)
             if shown.get(expr, 0):
                 value = self._named(expr, value, 2, inner)

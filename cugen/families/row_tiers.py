@@ -19,12 +19,14 @@ REGISTERS, SHARED, MEMORY = "registers", "shared memory", "memory"
 class Tier:
     """The accesses of each thread from number `start` on: `slots` of them, or in memory all up to the row's end.
 
-    `sweeps` are those of this part: what is at hand, and what is kept, depends on where it waits."""
+    `sweeps` are those of this part: what is at hand, and what is kept, depends on where it waits. What waits
+    `as_computed` has its compute type, also where it is only read."""
 
     place: str
     start: int
     slots: int
     sweeps: tuple[Sweep, ...]
+    as_computed: bool = False
 
     @property
     def is_kept(self) -> bool:
