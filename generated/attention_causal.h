@@ -9,7 +9,7 @@
 // v                        input, float32 [2, 3, 45, 24]
 // o                        output, float32 [2, 3, 45, 24]
 // attention_causal_score   grid (3, 3, 6), block (16, 16, 1), 2048 bytes of shared memory; family tiled
-// attention_causal_weight  grid (2, 6, 6), block (32, 8, 1); family direct
+// attention_causal_weight  grid (17, 1, 1), block (8, 16, 1); family rowwise
 // attention_causal_o       grid (2, 3, 6), block (16, 16, 1), 2048 bytes of shared memory; family tiled
 //
 // Made by cugen 0.1.0 from attention_causal.yaml (hash 77c3ab256dbd225d) for sm_90. Edit the spec, not this file.

@@ -1,15 +1,14 @@
 // layer_norm: Each row brought to mean 0 and variance 1, then scaled and shifted
 //
-// computes       mu[i] = mean(x[i, j], j)
-//                scale[i] = rsqrt(var(x[i, j], j) + eps)
-//                y[i, j] = (x[i, j] - mu[i]) * scale[i] * gamma[j] + beta[j]
-// params         M = 96, N = 200
-// x              input, float32 [96, 200], aligned to 16 bytes
-// gamma          input, float32 [200], aligned to 16 bytes
-// beta           input, float32 [200], aligned to 16 bytes
-// y              output, float32 [96, 200], aligned to 16 bytes
-// layer_norm_mu  grid (1, 1, 1), block (256, 1, 1); family direct
-// layer_norm_y   grid (2, 12, 1), block (32, 8, 1); family map
+// computes  mu[i] = mean(x[i, j], j)
+//           scale[i] = rsqrt(var(x[i, j], j) + eps)
+//           y[i, j] = (x[i, j] - mu[i]) * scale[i] * gamma[j] + beta[j]
+// params    M = 96, N = 200
+// x         input, float32 [96, 200], aligned to 16 bytes
+// gamma     input, float32 [200], aligned to 16 bytes
+// beta      input, float32 [200], aligned to 16 bytes
+// y         output, float32 [96, 200], aligned to 16 bytes
+// launch    grid (24, 1, 1), block (32, 4, 1); family rowwise
 //
 // Made by cugen 0.1.0 from layer_norm.yaml (hash 01977706383a6c00) for sm_90. Edit the spec, not this file.
 #pragma once
@@ -20,21 +19,16 @@
 extern "C" {
 #endif
 
-// Bytes that `workspace` must hold.
-size_t layer_norm_workspace_bytes(void);
-
 // Launches on `stream` and returns without waiting. All pointers are to device memory.
 // x must be aligned to 16 bytes.
 // gamma_ must be aligned to 16 bytes.
 // beta must be aligned to 16 bytes.
 // y must be aligned to 16 bytes.
-// `workspace` may be null: the launch then allocates and frees its own, in the stream's order.
 cudaError_t layer_norm_launch(
     const float* x,
     const float* gamma_,
     const float* beta,
     float* y,
-    void* workspace,
     cudaStream_t stream);
 
 #ifdef __cplusplus

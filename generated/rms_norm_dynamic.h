@@ -1,13 +1,12 @@
 // rms_norm_dynamic: Each row scaled to root mean square 1, for any number of rows; `cugen run` needs `--set M=100 --set N=256`
 //
-// computes                scale[i] = rsqrt(mean(x[i, j] * x[i, j], j) + eps)
-//                         y[i, j] = x[i, j] * scale[i] * weight[j]
-// params                  M, N
-// x                       input, float32 [M, N], aligned to 16 bytes
-// weight                  input, float32 [N], aligned to 16 bytes
-// y                       output, float32 [M, N], aligned to 16 bytes
-// rms_norm_dynamic_scale  grid (M, 1, 1), block (256, 1, 1), 32 bytes of shared memory; family reduce
-// rms_norm_dynamic_y      grid (((M + 7) // 8) * ((N + 127) // 128), 1, 1), block (32, 8, 1); family map
+// computes  scale[i] = rsqrt(mean(x[i, j] * x[i, j], j) + eps)
+//           y[i, j] = x[i, j] * scale[i] * weight[j]
+// params    M, N
+// x         input, float32 [M, N], aligned to 16 bytes
+// weight    input, float32 [N], aligned to 16 bytes
+// y         output, float32 [M, N], aligned to 16 bytes
+// launch    grid (M, 1, 1), block (256, 1, 1), 32 bytes of shared memory; family rowwise
 //
 // Made by cugen 0.1.0 from rms_norm_dynamic.yaml (hash 3230bb9065250842) for sm_90. Edit the spec, not this file.
 #pragma once
@@ -18,14 +17,10 @@
 extern "C" {
 #endif
 
-// Bytes that `workspace` must hold.
-size_t rms_norm_dynamic_workspace_bytes(int M, int N);
-
 // Launches on `stream` and returns without waiting. All pointers are to device memory.
 // x must be aligned to 16 bytes.
 // weight must be aligned to 16 bytes.
 // y must be aligned to 16 bytes.
-// `workspace` may be null: the launch then allocates and frees its own, in the stream's order.
 cudaError_t rms_norm_dynamic_launch(
     const float* x,
     const float* weight,
@@ -33,7 +28,6 @@ cudaError_t rms_norm_dynamic_launch(
     float eps,
     int M,
     int N,
-    void* workspace,
     cudaStream_t stream);
 
 #ifdef __cplusplus

@@ -4,7 +4,7 @@
 // params    M = 100, N = 257
 // x         input, float32 [100, 257]
 // y         output, float32 [100, 257]
-// launch    grid (9, 13, 1), block (32, 8, 1); family direct
+// launch    grid (25, 1, 1), block (32, 4, 1); family rowwise
 //
 // Made by cugen 0.1.0 from softmax.yaml (hash 14abdfa67b01bcfc) for sm_90. Edit the spec, not this file.
 #pragma once
