@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from cugen.families.base import Request, Tunable
-from cugen.families.row_sweeps import Keep, live, plan_sweeps, reduction_levels, successors
+from cugen.families.row_sweeps import Keep, costs, live, plan_sweeps, reduction_levels, successors
 from cugen.families.row_tiers import MEMORY, REGISTERS, SHARED, Tier
 from cugen.families.rows import RowWork
 from cugen.families.vectors import WIDEST, Width, divisor, is_contiguous, widest
@@ -79,7 +79,11 @@ def choose_shape(request: Request, work: RowWork) -> Shape:
     across = _across(work)
     asked = {name: int(value) for name, value in request.schedule.tunables}
     rows = asked.get("rows", _NEIGHBOURS if across else 0)
-    threads = min(_power_of_two(-(-likely // _DEEP)), 1024 // rows) if across else _threads(likely, width.count)
+    threads = (
+        min(_power_of_two(-(-likely // _DEEP)), 1024 // rows)
+        if across
+        else _threads(likely, width.count, costs=costs(work.outputs, column.name))
+    )
     threads = asked.get("threads", threads)
     if "rows" not in asked:
         rows = max(rows, 1, _BLOCK // threads)
@@ -171,14 +175,14 @@ def _across(work: RowWork) -> str:
     return best if best != column.name else ""
 
 
-def _threads(longest: int, width: int) -> int:
+def _threads(longest: int, width: int, *, costs: bool) -> int:
     """As many as leave each a few elements; of a long row, the most that registers hold. Where half as many leave
     fewer of them idle, these."""
     # So many elements in so few bytes keep a block computing: several blocks have to take turns.
     is_narrow = width >= _NARROW
     each = max(_EACH, width * _ACCESSES * (2 if is_narrow else 1))
     if longest > 256 * each:
-        most = 512 if is_narrow and longest <= _LONG else 1024
+        most = 512 if is_narrow and longest <= (_LONG if costs else _LONG // 2) else 1024
         return min(most, max(256, _power_of_two(-(-longest // _MOST))))
     threads = _power_of_two(-(-longest // each))
     padded = [-(-longest // (count * width)) * count * width for count in (threads, threads // 2) if count]

@@ -167,6 +167,12 @@ def _is_costly(expr: Expr, columns: frozenset[str]) -> bool:
     return any(free_indices(node) & columns for node in found)
 
 
+def costs(outputs: tuple[Output, ...], column: str) -> bool:
+    """Whether something that takes long is computed for each element."""
+    values = [reduction.body for level in reduction_levels(outputs) for reduction in level]
+    return any(_is_costly(value, frozenset((column,))) for value in (*values, *(o.value for o in outputs)))
+
+
 def mentions(sweep: Sweep) -> dict[Expr, int]:
     """How often the text of a sweep shows each value; what is kept counts where it is used, not where it is made."""
     leaves = frozenset((*sweep.known, *sweep.computed))

@@ -465,6 +465,7 @@ def test_what_is_infinite_or_not_a_number_goes_through(prove):
     prove(rows(9, 30, ("y[i, j] = softmax(where(x[i, j] > 0, x[i, j], -inf), j)",)))
 
 
+@pytest.mark.slow
 @settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     m=st.integers(1, 20),
@@ -490,6 +491,7 @@ def test_no_address_outside_and_no_race(prove, name):
     prove(spec(*MORE[name]), races=True)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("statements", [SOFTMAX, LAYER_NORM])
 def test_the_compiler_has_nothing_to_say(compiled, statements):
     for n in (1000, 257, "dynamic"):
@@ -542,6 +544,7 @@ def test_the_longest_rows(prove, statements, n, dtype):
     prove(rows(2, n, statements, dtype, schedule="family: rowwise"))
 
 
+@pytest.mark.slow
 def test_infinities_in_one_sweep(prove):
     masked = ("m[i] = max(z[i, j], j)", "s[i] = sum(exp(z[i, j] - m[i]), j)", "y[i, j] = exp(z[i, j] - m[i]) / s[i]")
     for first in ("z[i, j] = where(j % 7 < 3, x[i, j], -inf)", "z[i, j] = where(j < 60000, -inf, x[i, j])"):
