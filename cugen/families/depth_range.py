@@ -6,8 +6,10 @@ from collections.abc import Mapping, Sequence
 
 from cugen.families.base import Refusal, Request
 from cugen.families.kernels import new_lowering
+from cugen.plan.ir import Comparison, Guard, If, Node
 from cugen.plan.lowering import Lowering
 from cugen.plan.reductions import conjuncts, loop_bound
+from cugen.plan.subscripts import to_guard
 from cugen.plan.symbols import FloorDiv, Integer, Maximum, Minimum, integer, symbol
 from cugen.spec.expressions import Expr, Reduce
 
@@ -61,6 +63,18 @@ def depth_range(
             least = limit if lowering.is_below(start, limit + 1) else Maximum(start, limit)
             start = least if _is_multiple(limit, sides, step) else FloorDiv(least, integer(step)) * step
     return start, stop
+
+
+def where_they_hold(
+    lowering: Lowering, conditions: Sequence[Expr], symbols: Mapping[str, Integer], nodes: list[Node]
+) -> tuple[Node, ...]:
+    """The nodes where the conditions hold. What they leave out may be infinite, so no zero would do for it."""
+    terms: list[Comparison] = []
+    for condition in conditions:
+        guard = to_guard(condition, symbols)
+        assert guard is not None
+        terms += lowering.needed(guard).terms
+    return (If(Guard(tuple(terms)), tuple(nodes)),) if terms else tuple(nodes)
 
 
 def _is_multiple(limit: Integer, sides: Mapping[str, Side], step: int) -> bool:

@@ -11,6 +11,7 @@ from cugen.plan.symbols import Integer, bounds
 from cugen.spec.expressions import Expr
 
 _SMALL = 64  # below this extent a block of 16 x 16 leaves fewer threads idle than one of 64 x 64
+_WIDE = 2  # more sums than these leave a thread no registers for 4 x 4 of each
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,14 +81,14 @@ def _shape_refusals(request: Request, found: Contraction) -> list[Refusal]:
 
 def _placement_refusals(request: Request, found: Contraction) -> list[Refusal]:
     reasons = []
-    operands = {found.left.read.array, found.right.read.array}
+    operands = {operand.read.array for operand in found.operands}
     for array in request.touched():
         key, memory = f"arrays.{array.name}.memory", array.memory
         if array.name in operands and memory.space == "shared":
             if memory.stages > 1:
                 reasons.append(Refusal(f"has one buffer of {array.name} in flight, not {memory.stages}", key))
         elif memory.space == "shared" or (memory.space == "register" and array.role != "temporary"):
-            reasons.append(Refusal(f"stages its two operands only; {array.name} is not one of them", key))
+            reasons.append(Refusal(f"stages its operands only; {array.name} is not one of them", key))
     if not staged(found):
         reasons.append(Refusal("stages at least one operand; the spec keeps both out of shared memory", "arrays"))
     return reasons
@@ -96,7 +97,7 @@ def _placement_refusals(request: Request, found: Contraction) -> list[Refusal]:
 def staged(found: Contraction) -> list[Operand]:
     """The operands that go through a tile: those asked for, and those of which nothing is said."""
     spec = found.request.context.spec
-    return [o for o in (found.left, found.right) if spec.array(o.read.array).memory.space in (None, "shared")]
+    return [o for o in found.operands if spec.array(o.read.array).memory.space in (None, "shared")]
 
 
 def choose_shape(found: Contraction) -> Shape:
@@ -104,7 +105,7 @@ def choose_shape(found: Contraction) -> Shape:
     request, schedule = found.request, found.request.schedule
     block, thread, step = dict(schedule.block), dict(schedule.thread), dict(schedule.step)
     extents = [bounds(_extent(request, i.extent), dict(request.context.ranges))[1] for i in (found.row, found.column)]
-    large = not block and not thread and min(extents) >= _SMALL
+    large = not block and not thread and min(extents) >= _SMALL and len(found.sums) <= _WIDE
     size, own = (64, 4) if large else (16, 1)
     rows = block.get(found.row.name, size * thread.get(found.row.name, 1))
     columns = block.get(found.column.name, size * thread.get(found.column.name, 1))

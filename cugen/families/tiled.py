@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from cugen.families.base import Family, Request
 from cugen.families.blocks import Blocks, define, lay_blocks, limit
 from cugen.families.contraction import Contraction, Operand, recognise
-from cugen.families.depth_range import depth_range
+from cugen.families.depth_range import depth_range, where_they_hold
 from cugen.families.grid import divides
 from cugen.families.kernels import assemble, new_lowering
 from cugen.families.statements import lower_statements
@@ -40,10 +40,10 @@ from cugen.plan.ir import (
 )
 from cugen.plan.lowering import Lowering
 from cugen.plan.scopes import Scope
-from cugen.plan.subscripts import to_guard, to_integer
+from cugen.plan.subscripts import to_integer
 from cugen.plan.substitution import substitute
 from cugen.plan.symbols import FloorDiv, Integer, Mod, bounds, ceil_div, integer, symbol
-from cugen.spec.expressions import Const, Expr, IndexValue, Local, Op, Read, free_indices
+from cugen.spec.expressions import Const, Expr, IndexValue, Local, Op, Read, Reduce, free_indices, walk
 from cugen.spec.types import INT32
 
 
@@ -92,8 +92,9 @@ class _Builder:
         kernel = assemble(
             self.request, self.lowering, "tiled", parts, blocks.grid, (shape.threads_x, shape.threads_y, 1)
         )
+        what = "a sum of products" if len(found.sums) == 1 else f"{len(found.sums)} sums of products"
         reason = (
-            f"a sum of products over {found.depth.name}: {shape.rows} x {shape.columns} of the output in each block, "
+            f"{what} over {found.depth.name}: {shape.rows} x {shape.columns} of the output in each block, "
             f"{shape.thread_rows} x {shape.thread_columns} in each thread, {shape.step} of {found.depth.name} staged"
         )
         return replace(kernel, reasons=(reason,))
@@ -130,24 +131,31 @@ class _Builder:
         nodes.append(Define(index))
         return index.symbol
 
-    # Running sums: one local, or an array in registers
+    # Running sums: a local each, or an array in registers
 
-    def _sums(self) -> tuple[tuple[Node, ...], Local | Array]:
-        dtype, shape = self.found.reduction.dtype, self.shape
-        name = self.lowering.names.allocate("sum")
-        if shape.is_single:
-            local = Local(name, dtype)
-            self._bound_sum(local)
-            return (Let(local, Const(0, dtype), mutable=True),), local
-        extents = (integer(shape.thread_rows), integer(shape.thread_columns))
-        sums = Array("", name, dtype, extents, (extents[1], integer(1)), "register", flat=False)
-        return (Declare(sums, zeroed=True),), sums
+    def _sums(self) -> tuple[tuple[Node, ...], dict[Reduce, Local | Array]]:
+        shape = self.shape
+        nodes: list[Node] = []
+        running: dict[Reduce, Local | Array] = {}
+        for reduction in self.found.sums:
+            name, dtype = self.lowering.names.allocate("sum"), reduction.dtype
+            if shape.is_single:
+                local = Local(name, dtype)
+                self._bound_sum(local, reduction)
+                nodes.append(Let(local, Const(0, dtype), mutable=True))
+                running[reduction] = local
+            else:
+                extents = (integer(shape.thread_rows), integer(shape.thread_columns))
+                sums = Array("", name, dtype, extents, (extents[1], integer(1)), "register", flat=False)
+                nodes.append(Declare(sums, zeroed=True))
+                running[reduction] = sums
+        return tuple(nodes), running
 
-    def _bound_sum(self, local: Local) -> None:
+    def _bound_sum(self, local: Local, reduction: Reduce) -> None:
         """Where no sum of the operands' products can leave 32 bits, plain `+=` is right and need not wrap."""
         if local.dtype != INT32:
             return
-        low, high = interval(self.found.reduction.body, {})
+        low, high = interval(reduction.body, {})
         steps = bounds(self.extents[self.found.depth.name], self.lowering.ranges)[1]
         total = (min(low, 0) * steps, max(high, 0) * steps)
         if fits(total, INT32):
@@ -155,7 +163,7 @@ class _Builder:
 
     # The walk along k
 
-    def _walk(self, running: Local | Array) -> Node:
+    def _walk(self, running: dict[Reduce, Local | Array]) -> Node:
         found, shape, lowering = self.found, self.shape, self.lowering
         depth = self.extents[found.depth.name]
         steps = bounds(ceil_div(depth, shape.step), lowering.ranges)[1]
@@ -236,17 +244,33 @@ class _Builder:
         names = [sub.name for sub in operand.read.subscripts if isinstance(sub, IndexValue) and sub.name in at]
         return Guard(tuple(Comparison(at[n], "<", self.extents[n]) for n in names if not self.exact[n]))
 
-    def _multiply(self, k: Integer, running: Local | Array) -> tuple[Node, ...]:
-        if isinstance(running, Local):
-            nodes: list[Node] = []
-            values = {
-                operand.read: self._factor(operand, k, thread, nodes)
-                for operand, thread in ((self.found.left, self.ty), (self.found.right, self.tx))
-            }
-            product = substitute(self.found.reduction.body, {}, values.get)
-            add = Assign(running, Op("add", (running, product), running.dtype))
-            return (*nodes, *self._counted(self.found.conditions, k, {}, add))
-        return self._multiply_tile(k, running)
+    def _multiply(self, k: Integer, running: dict[Reduce, Local | Array]) -> tuple[Node, ...]:
+        if not self.shape.is_single:
+            return self._multiply_tile(k, running)
+        nodes: list[Node] = []
+        values = {o.read: self._factor(o, k, self.ty, nodes) for o in self.found.lefts}
+        values |= {o.read: self._factor(o, k, self.tx, nodes) for o in self.found.rights}
+        for read, value in values.items():
+            if isinstance(value, Element) and self._mentions(read) > 1:
+                local = Local(self.lowering.names.allocate(read.array.lower()), value.dtype)
+                nodes.append(Load(local, value.access))
+                values[read] = local
+        adds: list[Node] = []
+        for reduction, total in running.items():
+            assert isinstance(total, Local)
+            term = self._term(reduction, values.get, adds)
+            adds.append(Assign(total, Op("add", (total, term), total.dtype)))
+        return (*nodes, *self._counted(self.found.conditions, k, {}, adds))
+
+    def _mentions(self, read: Read) -> int:
+        return sum(node == read for reduction in self.found.sums for node in walk(reduction.body))
+
+    def _term(self, reduction: Reduce, on_read: Callable[[Read], Expr | None], nodes: list[Node]) -> Expr:
+        """The term of a sum over what stands for its operands."""
+        scope = Scope()
+        value = self.lowering.lower(substitute(reduction.body, {}, on_read), scope)
+        nodes += scope.nodes
+        return value
 
     def _factor(self, operand: Operand, k: Integer, place: Integer, nodes: list[Node]) -> Expr:
         """One operand's value at k: from its tile, or from memory with zero outside."""
@@ -262,34 +286,37 @@ class _Builder:
         nodes.append(Load(local, self._global(operand, at), guard if guard.terms else None, zero))
         return local
 
-    def _multiply_tile(self, k: Integer, sums: Array) -> tuple[Node, ...]:
+    def _multiply_tile(self, k: Integer, running: dict[Reduce, Local | Array]) -> tuple[Node, ...]:
         """A column of the left tile and a row of the right one go to registers; their outer product is added."""
         shape, lowering = self.shape, self.lowering
         nodes: list[Node] = []
-        parts: dict[Read, Array] = {}
+        parts: dict[Read, tuple[Array, Integer]] = {}
         i, j = self._thread_indices()
-        for operand, thread, count, stride, index in (
-            (self.found.left, self.ty, shape.thread_rows, shape.threads_y, i),
-            (self.found.right, self.tx, shape.thread_columns, shape.threads_x, j),
-        ):
+        lefts = [(o, self.ty, shape.thread_rows, shape.threads_y, i) for o in self.found.lefts]
+        rights = [(o, self.tx, shape.thread_columns, shape.threads_x, j) for o in self.found.rights]
+        for operand, thread, count, stride, index in (*lefts, *rights):
             name = lowering.names.allocate(operand.read.array.lower())
             part = Array("", name, operand.read.dtype, (integer(count),), (integer(1),), "register", flat=False)
-            parts[operand.read] = part
+            parts[operand.read] = part, index.symbol
             body: list[Node] = []
             value = self._factor(operand, k, thread + index.symbol * stride, body)
             body.append(Store(Access(part, (index.symbol,), "store"), value))
             nodes += [Declare(part), For(Loop(index, integer(0), integer(count), unroll=True), tuple(body))]
-        values: dict[Expr, Expr] = {
-            self.found.left.read: Element.of(Access(parts[self.found.left.read], (i.symbol,), "load")),
-            self.found.right.read: Element.of(Access(parts[self.found.right.read], (j.symbol,), "load")),
-        }
-        product = substitute(self.found.reduction.body, {}, values.get)
+
+        def on_read(read: Read) -> Expr:
+            part, place = parts[read]
+            return Element.of(Access(part, (place,), "load"))
+
+        adds: list[Node] = []
         at = (i.symbol, j.symbol)
-        if sums.dtype.is_float:
-            add: Node = Accumulate(Access(sums, at, "store"), product)
-        else:
-            old = Element.of(Access(sums, at, "load"))
-            add = Store(Access(sums, at, "store"), Op("add", (old, product), sums.dtype))
+        for reduction, sums in running.items():
+            assert isinstance(sums, Array)
+            term = self._term(reduction, on_read, adds)
+            if sums.dtype.is_float:
+                adds.append(Accumulate(Access(sums, at, "store"), term))
+            else:
+                old = Element.of(Access(sums, at, "load"))
+                adds.append(Store(Access(sums, at, "store"), Op("add", (old, term), sums.dtype)))
         row, column = self.found.row.name, self.found.column.name
         places = {
             row: self.origin[row] + self.ty + i.symbol * shape.threads_y,
@@ -297,37 +324,35 @@ class _Builder:
         }
         across = [c for c in self.found.conditions if column in free_indices(c)]
         down = [c for c in self.found.conditions if column not in free_indices(c)]
-        one = self._counted(across, k, places, add)
+        one = self._counted(across, k, places, adds)
         inner = For(Loop(j, integer(0), integer(shape.thread_columns), unroll=True), one)
-        rows = self._counted(down, k, places, inner)
+        rows = self._counted(down, k, places, [inner])
         nodes.append(For(Loop(i, integer(0), integer(shape.thread_rows), unroll=True), rows))
         return tuple(nodes)
 
-    def _counted(self, conditions: Sequence[Expr], k: Integer, places: dict[str, Integer], node: Node) -> tuple[Node]:
-        """The node where the conditions hold. What they leave out may be infinite, so no zero would do for it."""
+    def _counted(
+        self, conditions: Sequence[Expr], k: Integer, places: dict[str, Integer], nodes: list[Node]
+    ) -> tuple[Node, ...]:
         depth = self.found.depth.name
         symbols = {**self.lowering.symbols, **places, depth: self.origin[depth] + k}
-        terms: list[Comparison] = []
-        for condition in conditions:
-            guard = to_guard(condition, symbols)
-            assert guard is not None
-            terms += self.lowering.needed(guard).terms
-        return (If(Guard(tuple(terms)), (node,)),) if terms else (node,)
+        return where_they_hold(self.lowering, conditions, symbols, nodes)
 
     def _thread_indices(self) -> tuple[Index, Index]:
         return self._loop_index("i", self.shape.thread_rows), self._loop_index("j", self.shape.thread_columns)
 
     # Results
 
-    def _results(self, running: Local | Array) -> tuple[Node, ...]:
+    def _results(self, running: dict[Reduce, Local | Array]) -> tuple[Node, ...]:
         found, shape, lowering = self.found, self.shape, self.lowering
         open_names = [index.name for index in (found.row, found.column) if not self.exact[index.name]]
         scope = Scope()
-        if isinstance(running, Local):
+        if shape.is_single:
             guard = self._result_guard(open_names)
             if guard.terms:
                 scope.nodes.append(ReturnUnless(guard))
-            scope.remember(found.reduction, running)
+            for reduction, local in running.items():
+                assert isinstance(local, Local)
+                scope.remember(reduction, local)
             self._narrow()
             lower_statements(self.request, lowering, scope)
             return tuple(scope.nodes)
@@ -341,9 +366,11 @@ class _Builder:
         lowering.symbols[found.row.name], lowering.symbols[found.column.name] = row, column
         guard = self._result_guard(open_names)
         self._narrow()
-        total = Local(lowering.names.allocate("total"), found.reduction.dtype)
-        scope.nodes.append(Load(total, Access(running, (i.symbol, j.symbol), "load")))
-        scope.remember(found.reduction, total)
+        for reduction, sums in running.items():
+            assert isinstance(sums, Array)
+            total = Local(lowering.names.allocate("total"), reduction.dtype)
+            scope.nodes.append(Load(total, Access(sums, (i.symbol, j.symbol), "load")))
+            scope.remember(reduction, total)
         lower_statements(self.request, lowering, scope)
         body = (If(guard, tuple(scope.nodes)),) if guard.terms else tuple(scope.nodes)
         inner = For(Loop(j, integer(0), integer(shape.thread_columns), unroll=True), (*columns, *body))
@@ -357,13 +384,6 @@ class _Builder:
         for index in (self.found.row, self.found.column):
             name = self.lowering.symbols[index.name]
             self.lowering.limits[name] = self.extents[index.name]
-
-
-def _product(factors: list[Integer]) -> Integer:
-    result = integer(1)
-    for factor in factors:
-        result = result * factor
-    return result
 
 
 FAMILY = Family(

@@ -167,3 +167,37 @@ arrays:
 compute: C[b, m, n] = where(b > 0, sum(A[b - 1, m, k] * A[b, k, n], k), 0)
 """
     assert any("under a condition" in refusal.reason for refusal in reasons("tiled", text))
+
+
+@pytest.mark.parametrize(
+    ("value", "word"),
+    [
+        ("sum(exp(A[m, k] * B[k, n]), k)", "0 where these are"),
+        ("sum(A[m, k] * B[k, n] + 1, k)", "0 where these are"),
+        ("sum(A[m, k] * B[k, n], k) + sum(A[m, k] * A[m, k], k)", "with rows and with columns"),
+        ("sum(A[m, k] * B[k, n], k) + sum(A[m, k] * B[k, n], k, where=k <= m)", "same condition"),
+        ("sum(A[m, k] * B[k, n], k) * max(A[m, k] * B[k, n], k)", "takes sums"),
+        ("sum(A[m, k] * B[k, n] * n, k)", "0 where these are"),
+    ],
+)
+def test_what_zeros_in_tiles_would_spoil_or_no_walk_could_share_is_refused(reasons, value, word):
+    text = product(schedule="").replace("sum(A[m, k] * B[k, n], k)", value)
+    found = reasons("tiled", text)
+    assert any(word in refusal.reason for refusal in found), found
+
+
+def test_an_operand_of_two_sums_is_staged_once(planned):
+    text = product(schedule="").replace("B[k, n], k)", "B[k, n], k) * sum(A[m, k] * abs(B[k, n]), k)")
+    assert len(tiles(planned(text))) == 2
+
+
+def test_a_sum_over_several_indices_is_one_where_memory_is_dense(prove):
+    text = """
+params: {B: 20, H: 5, W: 7}
+arrays:
+  f: {shape: [B, H, W], dtype: float32}
+  g: {shape: [B, B], dtype: float32}
+compute: g[b, c] = sum(f[b, y, x] * f[c, y, x], y, x) / 35
+schedule: {family: tiled}
+"""
+    prove(text)
