@@ -50,4 +50,4 @@ inline cudaError_t matmul_tile_variants_launch(
     return cudaErrorInvalidConfiguration;
 }
 
-// Input 6a7ff374689f4f73, text 24b9023b4089113c.
+// Input c51115e7ca40d725, text 4cd5c2c4a0174017.
