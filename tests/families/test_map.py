@@ -117,7 +117,16 @@ def test_long_rows_of_any_length_are_right(prove, rows, columns, dtype):
         f"  b: {{shape: [N], dtype: {dtype}}}\n  Y: {{shape: [2, M, N], dtype: {dtype}}}\n"
         "compute: Y[k, m, n] += X[k, m, n] + b[n]\n"
     )
-    prove(text, sanitize=True)
+    prove(text)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("dtype", ["float32", "float16", "int8", "float64"])
+def test_no_access_of_a_shifted_row_is_outside(prove, dtype):
+    arrays = f"  X: {{shape: [7, 517], dtype: {dtype}}}\n  Y: {{shape: [7, 517], dtype: {dtype}}}\n"
+    prove(
+        f"arrays:\n{arrays}  b: {{shape: [517], dtype: {dtype}}}\ncompute: Y[m, n] += X[m, n] + b[n]\n", sanitize=True
+    )
 
 
 @pytest.mark.parametrize(("rows", "columns"), [(0, 5), (5, 0), (1, 1), (3, 64), (7, 301)])
@@ -228,7 +237,7 @@ def test_narrow_accesses_come_in_groups_of_16_bytes(planned, made):
 
 
 @pytest.mark.parametrize("vectors", [2, 8])
-@pytest.mark.parametrize("size", [1, 33, 8192, 8195, 20000])
+@pytest.mark.parametrize("size", [33, 8195])
 def test_any_number_of_vectors_in_a_thread_is_right(prove, made, vectors, size):
     prove(SAXPY % (size, f"vectors: {vectors}"))
     prove(MATRIX % (13, 24, "", "", f"vectors: {vectors}"))

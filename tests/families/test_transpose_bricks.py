@@ -161,7 +161,7 @@ def test_no_access_is_outside_or_races(prove):
     prove(text, races=True)
 
 
-@settings(max_examples=8)
+@settings(max_examples=4)
 @given(
     sides=st.tuples(st.integers(2, 140), st.integers(2, 140)),
     multiple=st.sampled_from([1, 2, 8, 16]),

@@ -68,7 +68,8 @@ def test_outputs_of_different_pitch_are_not_shifted(made):
 # Execution
 
 
-@settings(max_examples=6)
+@pytest.mark.slow
+@settings(max_examples=12)
 @given(
     sides=st.tuples(st.integers(2, 300), st.integers(2, 140)),
     types=st.sampled_from(
@@ -79,6 +80,12 @@ def test_any_sides_are_right(prove, sides, types):
     prove(TURN % (*sides, *types) + "schedule: {family: transpose}\n")
 
 
+def test_every_type_is_right(prove):
+    for dtype in ("float32", "float16", "float64"):
+        prove(TURN % (133, 67, dtype, dtype))
+
+
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("rows", "columns", "dtype"),
     [(301, 203, "float32"), (300, 204, "float32"), (300, 136, "float16"), (122, 70, "bfloat16"), (129, 65, "float64")],
@@ -111,6 +118,7 @@ def test_dynamic_sides_are_right(prove, rows, columns):
 # Compilation
 
 
+@pytest.mark.slow
 def test_shifted_tiles_compile_without_warnings(compiled):
     for dtype in ("float32", "float16", "float64"):
         compiled(TURN % (301, 203, dtype, dtype))
