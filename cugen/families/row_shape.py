@@ -217,6 +217,16 @@ def is_vector(array: Array, subscripts: tuple[Expr, ...], along: str) -> bool:
     return is_contiguous(array, subscripts, along) and sum(along in free_indices(sub) for sub in subscripts) == 1
 
 
+def reads_vector(expr: Expr, work: RowWork, width: int) -> bool:
+    """Whether one access reads the thread's `width` neighbours at once."""
+    return (
+        width > 1
+        and isinstance(expr, Read)
+        and expr.boundary is None
+        and is_vector(work.arrays[expr.array], expr.subscripts, work.domain.columns[0].name)
+    )
+
+
 def _reads(expr: Expr) -> Iterator[Read]:
     if isinstance(expr, Read):
         if expr.boundary is None:

@@ -3,20 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 from cugen.families.base import Request
 from cugen.families.collective import Running, first_values
-from cugen.families.row_kept import Kept
+from cugen.families.row_names import RowNames, wish
 from cugen.families.row_online import Online, online_pairs, step_online
-from cugen.families.row_shape import Shape, is_vector, stored_type
-from cugen.families.row_sweeps import Sweep, mentions, moving_reads, shows_place, successors
+from cugen.families.row_results import Results, with_reciprocals
+from cugen.families.row_room import Room
+from cugen.families.row_shape import Shape, is_vector, reads_vector, stored_type
+from cugen.families.row_sweeps import Sweep, mentions, moving_reads, shows_place
 from cugen.families.row_team import RowTeam
 from cugen.families.row_tiers import REGISTERS, Places, Segment, Tier, segments
 from cugen.families.rows import Output, RowWork
 from cugen.plan.ir import (
     Access,
-    Array,
     Assign,
     Comparison,
     Define,
@@ -36,10 +37,9 @@ from cugen.plan.lowering import Lowering
 from cugen.plan.reductions import ACCUMULATORS, accumulate, combine
 from cugen.plan.scopes import Scope
 from cugen.plan.subscripts import to_integer
-from cugen.plan.substitution import rebuilt
 from cugen.plan.symbols import INT32_MAX, Integer, bounds, integer
-from cugen.spec.expressions import Cast, Expr, Local, Op, Read, Reduce, Select, children, free_indices, walk
-from cugen.spec.types import FLOAT32, DType
+from cugen.spec.expressions import Expr, Local, Op, Read, Reduce, walk
+from cugen.spec.types import DType
 
 
 @dataclass
@@ -71,11 +71,10 @@ class RowSteps:
         self.column = work.domain.columns[0]
         self.root = Scope()
         self.parts: list[int] = []  # where among the root's nodes each sweep begins
-        self.results: dict[Expr, Local] = {}
-        self.kept: dict[tuple[str, Expr], Kept] = {}
+        self.results = Results()
+        self.names = RowNames(work, lowering, self.results)
+        self.room = Room(work, shape, team, self.names)
         self.aligned: dict[str, None] = {}
-        self.taken: dict[str, None] = {}  # temporaries whose name a local has
-        self.shared_bytes = 0
         self.own = ""
         self.extent = to_integer(self.column.extent, lowering.symbols)
         self.shortest, self.longest = bounds(self.extent, lowering.ranges)
@@ -88,11 +87,11 @@ class RowSteps:
         self.done: dict[Reduce, Online] = {}  # sums that a sweep of maxima computed for what is read anew
         self.straight: dict[str, Integer] = {}  # the place of a tier's only vector
 
-    def _counter(self, wish: str, count: int) -> Integer:
+    def _counter(self, name: str, count: int) -> Integer:
         """A number below `count`, which a loop counts."""
         if count <= 1:
             return integer(0)
-        index = Index(self.lowering.names.allocate(wish), integer(0), (0, count - 1))
+        index = Index(self.lowering.names.allocate(name), integer(0), (0, count - 1))
         self.lowering.ranges[index.symbol] = index.range
         return index.symbol
 
@@ -133,20 +132,20 @@ class RowSteps:
         for tier in order:
             values = self._values(tier.sweeps[number])
             lowering.prepare(values)
-            self._hoist(values)
+            self.names.hoist(values, self.column.name, root)
         runs = {reduction: self._running(reduction) for reduction in tiers[0].sweeps[number].reductions}
         for reduction, run in runs.items():
             root.nodes += self._first_values(reduction, run)
         for tier in order:
             for expr in tier.sweeps[number].computed:
-                self._keep(tier, expr)
+                root.nodes += self.room.keep(tier, expr)
             if self._has_work(tier, number):
                 lowering.prepare(self._values(tier.sweeps[number]))
                 for segment in segments(tier, self.shape.stride, self.shortest, self.longest):
                     own = {r: run for r, run in runs.items() if tier.is_kept or r not in self.done}
                     root.nodes += self._walk(tier.sweeps[number], own, segment)
         root.nodes += self.team.combine(tuple(runs.values()), lowering, everywhere=everywhere)
-        self.results.update({reduction: run.value for reduction, run in runs.items()})
+        self.results.locals.update({reduction: run.value for reduction, run in runs.items()})
 
     def _has_work(self, tier: Tier, number: int) -> bool:
         sweep = tier.sweeps[number]
@@ -157,7 +156,7 @@ class RowSteps:
         """Where the running values start, and those that stand for two reductions of what is read anew."""
         if reduction in self.done:
             online = self.done[reduction]
-            return (Let(run.value, online.at(self.results[online.peak]), mutable=True),)
+            return (Let(run.value, online.at(self.results.locals[online.peak]), mutable=True),)
         if reduction not in self.pairs:
             return first_values(run)
         names, total = self.lowering.names, self.pairs[reduction]
@@ -167,114 +166,25 @@ class RowSteps:
         return (*first_values(run), *online.first_values())
 
     def _values(self, sweep: Sweep) -> tuple[Expr, ...]:
-        inner = map(self.settled, sweep.values[: len(sweep.values) - len(sweep.outputs)])
+        inner = map(self.results.settled, sweep.values[: len(sweep.values) - len(sweep.outputs)])
         return (*inner, *map(self._stored_value, sweep.outputs))
 
     def _running(self, reduction: Reduce) -> Running:
-        local = Local(self._name(reduction, ACCUMULATORS[reduction.kind]), reduction.dtype)
+        local = Local(self.names.give(reduction, ACCUMULATORS[reduction.kind]), reduction.dtype)
         if reduction.kind not in ("argmax", "argmin"):
             return Running(reduction.kind, local)
         name = "largest" if reduction.kind == "argmax" else "smallest"
         return Running(reduction.kind, local, Local(self.lowering.names.allocate(name), reduction.body.dtype))
 
-    def settled(self, expr: Expr) -> Expr:
-        """The expression with the results of reductions in their places."""
-        return self.results[expr] if expr in self.results else rebuilt(expr, self.settled)
-
     def _stored_value(self, output: Output) -> Expr:
         """What is stored. Where that is rounded to fewer bits, quotients by what is the same for the row are computed
         from its reciprocal: a division of each element takes longer than memory does for so few bytes."""
-        value = self.settled(output.value)
+        value = self.results.settled(output.value)
         is_narrow = self.lowering.arrays[output.target].dtype.bits <= 16
-        return self._with_reciprocals(value) if is_narrow else value
-
-    def _with_reciprocals(self, expr: Expr) -> Expr:
-        if any(expr == known for _, known in self.kept) or self.column.name not in free_indices(expr):
-            return expr
-        match rebuilt(expr, self._with_reciprocals):
-            case Op(name="div", args=(_, divisor)) as quotient if self._is_result(divisor) and expr.dtype == FLOAT32:
-                return replace(quotient, name="divided_by")
-            case changed:
-                return changed
-
-    def _is_result(self, expr: Expr) -> bool:
-        """Whether it comes from the row's reductions alone."""
-        return self.column.name not in free_indices(expr) and any(isinstance(part, Local) for part in walk(expr))
-
-    def _hoist(self, values: tuple[Expr, ...]) -> None:
-        """Names for what is the same all along the row, computed from the results of reductions."""
-        for value in values:
-            for expr in _fixed(value, self.column.name):
-                if self.root.recall(expr) is None:
-                    result = self.lowering.lower(expr, self.root)
-                    if not isinstance(result, Local):
-                        local = Local(self._name(expr, _wish(expr)), expr.dtype)
-                        self.root.nodes.append(Let(local, result))
-                        result = local
-                    self.root.remember(expr, result)
-
-    def _name(self, expr: Expr, otherwise: str, suffix: str = "") -> str:
-        """A name for a value: what the spec calls it, where it does."""
-        for known, target in self.work.names.items():
-            if expr not in (known, self.settled(known)):
-                continue
-            if any(output.target == target for output in self.work.outputs):
-                otherwise = f"{target.lower()}_value"
-            elif suffix or target in self.taken:
-                otherwise = target
-            else:
-                self.taken[target] = None
-                return self.lowering.arrays[target].symbol
-        if suffix and otherwise[-1].isdigit():
-            otherwise += "_"
-        return self.lowering.names.allocate(otherwise + suffix)
-
-    def _keep(self, tier: Tier, expr: Expr) -> None:
-        """Room for a value of each of the thread's elements."""
-        width, wish = self.shape.width.count, expr.array.lower() if isinstance(expr, Read) else _wish(expr)
-        element = self._waiting_type(expr, tier)
-        heirs = successors(tier.sweeps, lambda kept: self._waiting_type(kept, tier)) or {}
-        if tier.place != REGISTERS and expr in heirs:
-            self.kept[tier.place, self.settled(expr)] = self.kept[tier.place, self.settled(heirs[expr])]
-            return
-        if tier.place == REGISTERS:
-            name = self._name(expr, wish, str(width) if width > 1 else "_row")
-            kept = Kept.in_registers(name, expr.dtype, element, width, tier.slots)
-        else:
-            kept = self._in_shared_memory(self._name(expr, wish, "_rest"), element, tier)
-        self.kept[tier.place, self.settled(expr)] = kept
-        self.root.nodes.append(kept.declaration())
-
-    def _waiting_type(self, expr: Expr, tier: Tier) -> DType:
-        """The type in which a value waits: where it's only read as it is stored, if that spares a conversion."""
-        is_raw = self._is_vector(expr) or tier.place != REGISTERS
-        return stored_type(expr, self.work) if is_raw and not tier.as_computed else expr.dtype
-
-    def _in_shared_memory(self, name: str, element: DType, tier: Tier) -> Kept:
-        width, team = self.shape.width.count, self.team
-        threads = team.threads * team.rows
-        count = tier.slots * threads * width
-        array = Array(
-            "",
-            name,
-            element,
-            (integer(count),),
-            (integer(1),),
-            "shared",
-            dynamic=True,
-            dynamic_offset=self.shared_bytes,
-        )
-        self.shared_bytes += -(-count * element.bytes // 16) * 16
-        return Kept(width, None, array, threads, team.thread)
+        return with_reciprocals(value, self.column.name, self.room.holds) if is_narrow else value
 
     def _is_vector(self, expr: Expr) -> bool:
-        """Whether one access reads the thread's neighbours at once."""
-        return (
-            self.shape.width.count > 1
-            and isinstance(expr, Read)
-            and expr.boundary is None
-            and is_vector(self.work.arrays[expr.array], expr.subscripts, self.column.name)
-        )
+        return reads_vector(expr, self.work, self.shape.width.count)
 
     def _needs_own(self, sweep: Sweep) -> bool:
         """Whether an element's own place matters, not only the vector's."""
@@ -298,7 +208,7 @@ class RowSteps:
         self._load(sweep, spot, around, inner)
         self._compute(sweep, spot, around, inner)
         for reduction, run in runs.items():
-            settled = self.settled(reduction)
+            settled = self.results.settled(reduction)
             assert isinstance(settled, Reduce)
             if reduction in self.pairs and not segment.tier.is_kept:
                 online = self.done[self.pairs[reduction]]
@@ -341,8 +251,8 @@ class RowSteps:
     def _recall(self, sweep: Sweep, spot: Spot, around: Scope, inner: Scope) -> None:
         shown = mentions(sweep)
         for expr in sweep.known:
-            settled = self.settled(expr)
-            kept = self.kept[spot.place, settled]
+            settled = self.results.settled(expr)
+            kept = self.room.kept[spot.place, settled]
             if kept.is_shared and kept.width > 1:
                 vector = self._vector(expr, kept.element, around)
                 around.nodes.append(Load(vector, kept.access(spot.slot, "load")))
@@ -359,9 +269,9 @@ class RowSteps:
         """The value, under a name where the text shows it more than once."""
         if count < 2 or (isinstance(value, Local) and type(value) is Local):
             return value
-        wish = expr.array.lower() if isinstance(expr, Read) else _wish(expr)
-        taken = isinstance(expr, Read) and wish == self.lowering.arrays[expr.array].symbol
-        name = self.lowering.name_for(expr, f"{wish}_value" if taken else wish, scope)
+        name = wish(expr)
+        taken = isinstance(expr, Read) and name == self.lowering.arrays[expr.array].symbol
+        name = self.lowering.name_for(expr, f"{name}_value" if taken else name, scope)
         scope.nodes.append(Let(Local(name, expr.dtype), value))
         return Local(name, expr.dtype)
 
@@ -371,7 +281,7 @@ class RowSteps:
         for read in filter(self._is_vector, moving_reads(sweep, self.column.name)):
             vector = self._vector(read, self.lowering.arrays[read.array].dtype, around)
             source = self._access(read.array, read.subscripts, "load", spot)
-            kept = self.kept[spot.place, read] if read in sweep.computed else None
+            kept = self.room.kept[spot.place, read] if read in sweep.computed else None
             if kept is None or kept.element != vector.element:
                 around.nodes.append(Load(vector, source))
                 if kept is not None:
@@ -385,8 +295,8 @@ class RowSteps:
     def _compute(self, sweep: Sweep, spot: Spot, around: Scope, inner: Scope) -> None:
         shown = mentions(sweep)
         for expr in sorted(sweep.computed, key=lambda e: sum(1 for _ in walk(e))):
-            settled = self.settled(expr)
-            kept = self.kept[spot.place, settled]
+            settled = self.results.settled(expr)
+            kept = self.room.kept[spot.place, settled]
             if self._is_vector(expr) and kept.element == stored_type(expr, self.work):
                 continue  # filled as it was loaded
             value = self.lowering.lower(settled, inner)
@@ -422,7 +332,7 @@ class RowSteps:
 
     def _vector(self, expr: Expr, element: DType, scope: Scope) -> Vector:
         """`x4` for four elements of x."""
-        name, width = expr.array.lower() if isinstance(expr, Read) else _wish(expr), self.shape.width.count
+        name, width = wish(expr), self.shape.width.count
         name = f"{name}{'_' if name[-1].isdigit() else ''}{width}"
         key = Op("vector", (expr,), expr.dtype)
         return Vector(self.lowering.name_for(key, name, scope), element.compute, element, width)
@@ -444,7 +354,7 @@ class RowSteps:
         if self.team.threads > 1:
             terms = (Comparison(self.team.lane, "==", integer(0)), *terms)
         scope = Scope(self.root, certain=False) if terms else self.root
-        values = tuple(self.settled(output.value) for output in outputs)
+        values = tuple(self.results.settled(output.value) for output in outputs)
         lowering.prepare(values)
         for output, value in zip(outputs, values, strict=True):
             result = lowering.lower(value, scope)
@@ -475,30 +385,3 @@ def _unnamed(value: Expr, scope: Scope) -> Expr:
             scope.nodes.pop()
             return Element.of(access)
     return value
-
-
-def _fixed(expr: Expr, along: str) -> Iterator[Expr]:
-    """The largest parts that are the same all along the row and are computed from results, not from memory."""
-    if isinstance(expr, Reduce):
-        for part in (expr.body, *(() if expr.where is None else (expr.where,))):
-            yield from _fixed(part, along)
-        return
-    if isinstance(expr, Op | Select | Cast) and along not in free_indices(expr):
-        nodes = list(walk(expr))
-        if any(isinstance(n, Local) for n in nodes) and not any(isinstance(n, Read | Reduce) for n in nodes):
-            yield expr
-            return
-    for child in children(expr):
-        yield from _fixed(child, along)
-
-
-def _wish(expr: Expr) -> str:
-    """A name for a value that the spec has none for."""
-    match expr:
-        case Op(name="div", args=(Local(), _)):
-            return "mean"
-        case Op(name="add"):
-            return "total"
-        case Op(name=name):
-            return {"sub": "difference", "mul": "product", "div": "quotient"}.get(name, f"{name}_value")
-    return "value"
