@@ -11,6 +11,7 @@ from typing import cast
 import sympy
 
 from cugen.families.blocks import define
+from cugen.families.window_rows import Columns, Tree, is_narrow, tree_of
 from cugen.families.windows import Window
 from cugen.plan.ir import (
     Access,
@@ -38,10 +39,7 @@ from cugen.plan.symbols import Integer, Range, integer
 from cugen.plan.usage import free_symbols
 from cugen.spec.expressions import Boundary, Expr, Local, Read
 
-Columns = tuple[int, int]  # from the first to the last that is read
-Tree = tuple[tuple[int, int, "Tree | Columns"], ...]  # stretches of coordinates that go on alike
 _Fill = Callable[[tuple[Integer, ...], Columns, Scope], None]
-_BESIDE = 2  # cells of a row that are loaded one by one rather than with all that an access moves
 _NAMES = ("row", "plane", "slab", "layer")  # of loops over a window's dimensions, the fastest first
 
 
@@ -120,23 +118,6 @@ def needed(held: Held, outputs: Mapping[str, int]) -> dict[tuple[int, ...], Colu
     return rows
 
 
-def _tree(rows: Mapping[tuple[int, ...], Columns]) -> Tree | Columns:
-    """The rows by their first coordinate, neighbours that go on alike together."""
-    if () in rows:
-        return rows[()]
-    below: dict[int, dict[tuple[int, ...], Columns]] = {}
-    for (first, *rest), columns in sorted(rows.items()):
-        below.setdefault(first, {})[tuple(rest)] = columns
-    found: list[tuple[int, int, Tree | Columns]] = []
-    for first, rest_rows in below.items():
-        tree = _tree(rest_rows)
-        if found and found[-1][1] == first and found[-1][2] == tree:
-            found[-1] = (found[-1][0], first + 1, tree)
-        else:
-            found.append((first, first + 1, tree))
-    return tuple(found)
-
-
 def load_window(
     lowering: Lowering, held: Held, origins: Mapping[str, Integer], outputs: Mapping[str, int]
 ) -> tuple[Node, ...]:
@@ -177,12 +158,6 @@ def _own_columns(held: Held, outputs: Mapping[str, int]) -> Columns:
     return first, first + axis.scale * outputs.get(axis.index or "", 1)
 
 
-def _is_narrow(rows: Mapping[tuple[int, ...], Columns], own: Columns) -> bool:
-    """Whether few cells of each row lie beside the thread's own columns, which are whole accesses."""
-    beside = max(max(own[0] - low, 0) + max(high + 1 - own[1], 0) for low, high in rows.values())
-    return beside <= _BESIDE and own[0] >= 0
-
-
 def _may_leave(lowering: Lowering, held: Held, start: Integer, own: Columns) -> bool:
     if own[0] % held.chunk or own[1] % held.chunk:
         return True
@@ -196,7 +171,7 @@ def _may_leave(lowering: Lowering, held: Held, start: Integer, own: Columns) -> 
 def _filled(
     lowering: Lowering, held: Held, origins: Mapping[str, Integer], outputs: Mapping[str, int]
 ) -> tuple[Node, ...]:
-    tree = _tree(needed(held, outputs))
+    tree = tree_of(needed(held, outputs))
     axis = held.window.axes[held.along]
     start = axis.scale * origins[axis.index or ""] + held.first[held.along]
     count, extent = held.counts[held.along], held.source.shape[held.along]
@@ -208,7 +183,7 @@ def _filled(
     nodes: list[Node] = []
     inside = inside_of(start)
     own = _own_columns(held, outputs)
-    if inside.terms and _is_narrow(needed(held, outputs), own) and not _may_leave(lowering, held, start, own):
+    if inside.terms and is_narrow(needed(held, outputs), own) and not _may_leave(lowering, held, start, own):
         return _Filling(lowering, held, origins, start, is_block=False).arms(tree, own)
     if not start.is_Symbol and (inside.terms or count > held.chunk):
         left = define(f"{axis.index}_left", start, lowering)
