@@ -93,7 +93,9 @@ class MapKernel:
     def _shifted(self, first: Integer) -> tuple[Node, ...]:
         """The thread's place in a row, as far back as the row's first sector begins before the row."""
         work, lowering = self.work, self.lowering
-        start = offset_of(work.arrays, work.places()[0], lowering.symbols, work.along)
+        # Blocks lie a multiple of a sector apart, so that the place inside of the block says how a row begins.
+        inside = {**lowering.symbols, work.order[1].name: thread("y", self.shape.threads[1], lowering)}
+        start = offset_of(work.arrays, work.places()[0], inside, work.along)
         back = define("back", Mod(start, integer(self.shape.shift)), lowering)
         wish = f"{work.along}0" if self.neighbours.needs_own_index() else work.along
         place = define(wish, first - back.index.symbol, lowering)

@@ -12,6 +12,7 @@ from cugen.plan.symbols import Integer, bounds, ceil_div
 _THREADS = 256
 _MOST = 8  # vectors in a thread
 _MANY = 1 << 18  # threads that fill a large device
+_ROWS = 8
 _LONG = 32  # vectors in a row that outweigh what is left at its ends
 _WASTE = 8  # at most one in so many threads of a wide block may have nothing to do
 
@@ -58,7 +59,8 @@ def choose_shape(work: Work, extents: list[Integer]) -> Shape:
     shift = 0 if work.asked_width() or work.asked_vectors() else _shift(work, most[0])
     if shift:
         width = work.full_width
-        threads = _balanced(bounds(ceil_div(extents[0], width), ranges)[1], most[1], aligned=True)
+        rows = max(shift, _ROWS)
+        threads = (_THREADS // rows, rows)
         reason = "rows begin anywhere: vectors begin where sectors do, and what is left at both ends goes one by one"
         return Shape(width, 1, 0, threads, reason, shift)
     slots = bounds(ceil_div(extents[0], width), ranges)[1]

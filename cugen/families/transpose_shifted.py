@@ -60,7 +60,9 @@ class ShiftedKernel(BrickKernel):
         lowering.symbols[self.turn.down.name] = n.index.symbol
         found: list[Node] = []
         column = self._column(self.ty + r, found)
-        start = offset_of(self.turn.arrays, self._output(), lowering.symbols, self.turn.across.name)
+        # Tiles lie a multiple of a sector apart, so that the place inside of the tile says how a row begins.
+        inside = {**lowering.symbols, self.turn.down.name: self.ty + r}
+        start = offset_of(self.turn.arrays, self._output(), inside, self.turn.across.name)
         back = define("back", Mod(start, integer(brick.shift)), lowering)
         outer = Scope()
         inner = Scope(outer, frozenset((self.turn.down.name,)))

@@ -96,7 +96,7 @@ def test_vectors_of_long_rows_begin_where_sectors_do(planned, made):
     text = MATRIX % (10, 777, "", "", "")
     assert widths(planned(text)) == {"X": 4, "b": 1, "Y": 4}
     source = made(text).source
-    assert "const int back = N * m % 8;" in source
+    assert "const int back = N * threadIdx.y % 8;" in source
     assert "if (n0 >= 0 && n0 + 3 < N) {" in source
 
 

@@ -31,7 +31,7 @@ def stores(kernel: ir.Kernel) -> list[ir.Access]:
 
 def test_vectors_begin_where_sectors_do(made):
     text = made((TURN % (301, 203, "float32", "float32")).replace(" * b[m]", "").replace("  b: {", "  # b: {")).source
-    assert "const int back = (M * N * z + M * n) % 8;" in text
+    assert "const int back = (M * N * z + M * ty) % 8;" in text
     assert "const int row = 4 * tx + c + 8 - back;" in text
     assert "const int m = m0 + row - 8;" in text
 
