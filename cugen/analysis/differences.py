@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import product
+from math import prod
 
 import sympy
 
@@ -32,6 +33,7 @@ class Code:
     """What of a kernel's code bears on more than one access.
 
     uneven: the counters, as `sites` names them, of the loops whose number of trips isn't a constant of the launch.
+    unrolled: those of the loops that the source asks to be unrolled whole.
     joined: the instructions that serve several accesses. pinned: by basic block, a store that runs wherever the block
     does. most: how many elements the instructions of one access move at most, by the counters round the access. forms:
     the addresses. windows: where the elements of an access go that are all kept in arrays in registers.
@@ -40,6 +42,7 @@ class Code:
     program: Program
     threads: tuple[int, int, int]
     uneven: tuple[str, ...]
+    unrolled: tuple[str, ...]
     joined: tuple[Instruction, ...]
     pinned: Mapping[int, Site]
     most: Mapping[tuple[Counter, ...], int]
@@ -65,7 +68,9 @@ def code_of(
         if once and site.access.kind == "store" and not instructions[0].predicate and not site.opaque:
             pinned.setdefault(program.block_of(instructions[0]), site)
     uneven = _uneven_loops(kernel, params)
-    return Code(program, kernel.block, uneven, matches.joined, pinned, most, forms, windows(kernel, params))
+    loops = [node.loop for node in walk_nodes(kernel.body) if isinstance(node, For)]
+    unrolled = tuple(f"loop {number} {loop.index.name}" for number, loop in enumerate(loops) if loop.unroll)
+    return Code(program, kernel.block, uneven, unrolled, matches.joined, pinned, most, forms, windows(kernel, params))
 
 
 def _uneven_loops(kernel: Kernel, params: Mapping[str, int]) -> tuple[str, ...]:
@@ -90,10 +95,14 @@ def made_of(code: Code, site: Site, instructions: tuple[Instruction, ...]) -> Ma
     live = _live(site) if straight else None
     if live is not None and (trimmed := _trimmed(code, site, live, instructions)) is not None:
         return trimmed
+    copies = _copies(site, instructions)
+    repeated: list[str] = []
+    if not straight:
+        site, repeated = _without_repeats(code, site, copies)
     changes, shaped, why = _widths(site, instructions)
+    changes = [*repeated, *changes]
     if shaped is None:
         return changes, None, why
-    copies = _copies(site, instructions)
     if moved:
         changes.append("moved: runs wherever the store behind it does, whatever the guards round it say")
     if copies > 1:
@@ -107,7 +116,7 @@ def made_of(code: Code, site: Site, instructions: tuple[Instruction, ...]) -> Ma
     if live is not None and len(live) != copies and not _beyond(shaped, copies, live):
         found, shaped, why = _other_trips(site, live, copies, code.uneven)
         return [*changes, *found], shaped, why
-    if not straight and copies < code.most[site.counters]:
+    if not straight and not repeated and copies < code.most[site.counters]:
         return (
             changes,
             None,
@@ -127,6 +136,20 @@ def made_of(code: Code, site: Site, instructions: tuple[Instruction, ...]) -> Ma
         listed = ", ".join(map(str, sizes))
         changes.append(f"chunked: {listed} trips at once, though lanes differ in how many they make")
     return changes, shaped, ""
+
+
+def _without_repeats(code: Code, site: Site, copies: int) -> tuple[Site, list[str]]:
+    """The site without the unrolled loops in whose every trip it moves the same element, where its instructions are
+    as many as those of the other loops: it is loaded once."""
+    unrolled = [counter for counter in site.counters if str(counter.symbol) in code.unrolled]
+    moving = site.offset.free_symbols | reshaping.symbols_of(site.predicates)
+    same = [counter for counter in unrolled if counter.symbol not in moving]
+    trips = prod(counter.count for counter in unrolled if counter not in same)
+    if not same or copies != trips:
+        return site, []
+    names = ", ".join(str(counter.symbol).rpartition(" ")[2] for counter in same)
+    kept = tuple(counter for counter in site.counters if counter not in same)
+    return replace(site, counters=kept), [f"reused: one element for every {names}"]
 
 
 def _copies(site: Site, instructions: Sequence[Instruction]) -> int:
