@@ -182,6 +182,16 @@ FORMS = {
         {"x": f"shape: [9], {F}", "y": "shape: [9], dtype: int8", "z": "shape: [9], dtype: float16"},
         "",
     ),
+    "a fused chain": (
+        "t[m, n] = x[m, n] + bias[n]\ny[m, n] = relu(t[m, n]) * gate[m]",
+        {
+            "x": "shape: [5, 9], dtype: float16",
+            "bias": f"shape: [9], {F}",
+            "gate": f"shape: [5], {F}",
+            "y": "shape: [5, 9], dtype: float16",
+        },
+        "",
+    ),
     "old contents": ("y[i] += 2 * x[i]", {"x": f"shape: [9], {F}", "y": f"shape: [9], {F}"}, ""),
     "names that Python has taken": (
         "lambda[i] = numpy[i] + 1",
@@ -209,6 +219,7 @@ def test_a_form_means_the_same_in_numpy(name: str) -> None:
 
 GALLERY = [pytest.param(path, id=path.stem) for path in sorted(SPECS.glob("*.yaml"))]
 WITHOUT = {
+    "bias_relu": "numpy has no bfloat16",
     "gather": "a gather",
     "conv_transposed": "`//`",
     "gelu_variants": "numpy has no erf",

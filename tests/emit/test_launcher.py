@@ -31,6 +31,7 @@ compute: |
   t = sum(A[k], k)
   u[i] = sum(A[k] * i, k)
   memory[i] = A[i] * t * s + W[3] + u[M - 1 - i] * v + N
+schedule: {family: direct}
 """
 LARGE_TILES = """
 cugen: 1

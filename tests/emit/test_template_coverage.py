@@ -29,7 +29,7 @@ ROOT = Path(__file__).parents[2]
 _BRANCH = re.compile(r"\s*\{%-? *(if|elif|else|for)\b.*%\}\s*")
 
 # What the gallery has no use for: small arrays in registers and staged whole, temporaries in a workspace, conditions
-# on data, uploads, tables, narrow types, and launches that may be empty.
+# on data, uploads, tables, narrow types, launches that may be empty, and windows of windows without taps.
 MORE = """
 cugen: 1
 kernel: staged
@@ -69,6 +69,18 @@ arrays:
   C: {shape: [N, N], dtype: float32}
 compute: C[i, j] = sum(A[i, k] * B[k, j], k)
 schedule: {block: {i: 128, j: 128}, thread: {i: 8, j: 8}, step: {k: 64}}
+---
+cugen: 1
+kernel: without_taps
+params: {H: 150, W: 204}
+arrays:
+  A: {shape: [H, W], dtype: float32, boundary: clamp}
+  T: {shape: [H, W], dtype: float32, memory: shared, boundary: clamp}
+  Y: {shape: [H, W], dtype: float32}
+indices: {r: 5, s: 5}
+compute: |
+  T[y, x] = sum(A[y, x + s - 2], s)
+  Y[y, x] = sum(T[y + r - 2, x], r)
 """
 VARIANTS = """
 cugen: 1

@@ -97,7 +97,7 @@ def loop_bounds(kernel: ir.Kernel) -> list[tuple[str, str]]:
 
 
 def test_a_scan_has_a_thread_for_each_line(planned: Callable[[str], ir.Kernel]) -> None:
-    kernel = planned(walk("compute: y[i, j] = cumsum(x[i, j], j)"))
+    kernel = planned(walk("compute: y[i, j] = cumsum(x[i, j], j)\nschedule: {family: direct}"))
     assert (tuple(map(int, kernel.grid)), kernel.block) == ((1, 1, 1), (256, 1, 1))
     assert loop_bounds(kernel) == [("0", "50")]
 
@@ -114,6 +114,7 @@ arrays: {x: {shape: [40], dtype: float32}, y: {shape: [40], dtype: float32}, z: 
 compute: |
   y[i] = cumsum(x[i], i)
   z[i] = cumsum(x[i], i, reverse=true)
+schedule: {family: direct}
 """)
     assert [loop_bounds(k) for k in kernel.plan.kernels] == [[("0", "40")], [("0", "40")]]
     assert "for (int i = 40 - 1; i >= 0; --i)" in kernel.source or "for (int i = 39; i >= 0; --i)" in kernel.source
