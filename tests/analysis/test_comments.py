@@ -73,6 +73,7 @@ indices: {i: H, j: W, r: 3, s: 3}
 compute: |
   n[i, j] = sum(a[i + r - 1, j + s - 1], r, s, where=r != 1 or s != 1)
   b[i, j] = where(n[i, j] == 3 or (n[i, j] == 2 and a[i, j] > 0), 1, 0)
+schedule: {family: direct}
 """
 
 

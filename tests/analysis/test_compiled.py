@@ -256,9 +256,48 @@ def test_elements_that_never_come_last_are_no_trips():
         assert all(a.compiled is not None for a in found.accesses), [a.reason for a in found.accesses]
 
 
-@pytest.mark.parametrize("name", ["sobel", "jacobi2d", "heat3d", "conv_strided_dilated"])
+PITCHED = "shape: [40, 45, 49], layout: {strides: [2250, 50, 1]}"  # a row ends within a vector
+WINDOWS = {
+    "box": (
+        "shape: [52, 203]",
+        "shape: [50, 201]",
+        "y[i, j] = x[i + 0, j + 0] + x[i + 0, j + 1] + x[i + 0, j + 2] + x[i + 1, j + 0] + x[i + 1, j + 2]"
+        " + x[i + 2, j + 0] + x[i + 2, j + 1] + x[i + 2, j + 2]",
+    ),
+    "wide": (
+        "shape: [130, 170]",
+        "shape: [130, 170]",
+        "y[i, j] = where(0 < i and i < 129 and 2 < j and j < 167,"
+        " x[i - 1, j] + x[i + 1, j] + x[i, j - 3] + x[i, j + 3], x[i, j])",
+    ),
+    "planes": (
+        f"{PITCHED}, boundary: zero",
+        PITCHED,
+        "y[i, j, k] = x[i - 1, j, k] + x[i + 1, j, k] + x[i, j - 1, k] + x[i, j + 1, k] + x[i, j, k - 1]"
+        " + x[i, j, k + 1] - 6 * x[i, j, k]",
+    ),
+    "strided": (
+        "shape: [4, 30, 37], boundary: zero",
+        "shape: [15, 19]",
+        "y[i, j] = sum("
+        + " + ".join(f"x[c, 2 * i + {r}, 2 * j + {s}]" for r in (-2, 0, 2) for s in (-2, 0, 2))
+        + ", c)",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", sorted(WINDOWS))
 def test_what_nothing_reads_of_a_window_is_not_loaded(name):
-    (found,) = compiled(generate(gallery()[name]), "sm_90")
+    x, y, compute = WINDOWS[name]
+    found = one(f"""
+cugen: 1
+kernel: window
+arrays:
+  x: {{dtype: float32, {x}}}
+  y: {{dtype: float32, {y}}}
+compute: "{compute}"
+schedule: {{family: stencil}}
+""")
     trimmed = [a for a in found.accesses if "trimmed" in names(a)]
     assert trimmed
     assert all(a.compiled is not None for a in found.accesses)
@@ -266,3 +305,9 @@ def test_what_nothing_reads_of_a_window_is_not_loaded(name):
         assert sum(t.lanes for t in a.compiled) <= a.written.lanes
         moved = sum(t.lanes * i.bytes for t, i in zip(a.compiled, a.instructions, strict=True))
         assert moved < a.written.lanes * a.written_bytes
+
+
+@pytest.mark.parametrize("name", ["sobel", "jacobi2d", "heat3d", "conv_strided_dilated"])
+def test_of_windows_of_gallery_kernels_it_is_known_what_is_loaded(name):
+    (found,) = compiled(generate(gallery()[name]), "sm_90")
+    assert all(a.compiled is not None for a in found.accesses), [a.reason for a in found.accesses]

@@ -17,6 +17,7 @@ MEASURED = (ROOT / "tests" / "data" / "sm90_launches.csv").read_text()
 KERNELS = (
     "argmax",
     "blur5x5",
+    "conv_channels",
     "jacobi2d",
     "matmul_f64",
     "matmul_lower_triangular",
@@ -85,6 +86,21 @@ def test_predictions_equal_the_counters(counters, name):
     if "of these the compiler's own, as measured" in row["counters"][CONSTANT_REQUESTS]:
         del different[CONSTANT_REQUESTS]  # needs the figures of single instructions
     assert different == {}
+
+
+def test_what_each_trip_of_an_unrolled_loop_moves_again_is_counted_once(counters):
+    """144 trips load of `w` what 36 trips move: the 4 outputs in a row of a thread take the same weight."""
+    if not any(c.name == "nvrtc" and c.version == "13.0" for c in compilers()):
+        pytest.skip("the figures are those of code that NVRTC 13.0 compiled")
+    (kernel,) = counters.kernels(data_folder("specs"), ("conv_channels",))
+    image = compile_cubin(kernel.source, kernel.name, "sm_90", prefer="nvrtc").image
+    (launch,) = counters.as_compiled(kernel, image, kernel.access_lines(), "sm_90")
+    (weights,) = (a for a in launch.accesses if a.access.array.symbol == "w")
+    assert len(weights.instructions) == 36
+    assert weights.changes == ("reused: one element for every v", "unrolled: 36 instructions stand for 36 trips")
+    assert weights.written.lanes == 4 * 449_280
+    assert sum(tally.lanes for tally in weights.compiled) == 449_280  # as Nsight Compute counted both on an H200
+    assert sum(tally.sectors for tally in weights.compiled) == 15_120
 
 
 def test_pointers_that_are_loaded_where_their_stores_run_are_counted(counters):

@@ -10,21 +10,20 @@ from cugen.analysis import placing
 from cugen.analysis.addresses import Form
 from cugen.analysis.sites import sites
 from cugen.analysis.windows import used, windows
-from cugen.emit.resources import data_folder
 from cugen.kernel import generate
-from cugen.spec.load import load_all, load_text
+from cugen.spec.load import load_text
 from cugen.toolchain.sass import Instruction
 
 
-def stencil(compute: str, boundary: str = "clamp", columns: int = 201):
+def stencil(x: str, y: str, compute: str):
     (spec,) = load_text(f"""
 cugen: 1
 kernel: stencil
-params: {{H: 50, W: {columns}}}
+params: {{H: 50, W: 169}}
 indices: {{i: H, j: W}}
 arrays:
-  x: {{shape: [H, W], dtype: float32, boundary: {boundary}}}
-  y: {{shape: [H, W], dtype: float32}}
+  x: {{dtype: float32, {x}}}
+  y: {{dtype: float32, {y}}}
 compute: "{compute}"
 schedule: {{family: stencil}}
 """)
@@ -42,8 +41,8 @@ def loads(kernel, name="x"):
 
 
 def test_of_a_window_the_places_that_are_read_are_used():
-    (spec,) = load_all(data_folder("specs") / "sobel.yaml")
-    kept, (site,) = loads(generate(spec), "image")
+    around = " + ".join(f"x[i + {r}, j + {c}]" for r in range(3) for c in range(3) if (r, c) != (1, 1))
+    kept, (site,) = loads(stencil("shape: [H + 2, W + 2]", "shape: [H, W]", f"y[i, j] = {around}"))
     row, column = (c.symbol for c in site.counters if str(c.symbol).startswith("loop"))
     found = [[bool(used(site, {row: r, column: c}, kept[id(site.access)])) for c in range(3)] for r in range(3)]
     assert found == [[True, True, True], [True, False, True], [True, True, True]]
@@ -63,7 +62,9 @@ compute: "y[i] = x[i] + 1"
 @pytest.fixture(scope="module")
 def vectors():
     """The access that moves two elements at once in each of three trips, and what of it is used."""
-    kernel = stencil("y[i, j] = 0.25 * (x[i, j - 1] + x[i, j + 1] + x[i - 1, j] + x[i + 1, j])", "zero", columns=170)
+    pitched = "shape: [H, W], layout: {strides: [170, 1]}"  # a row ends within a vector
+    compute = "y[i, j] = 0.25 * (x[i, j - 1] + x[i, j + 1] + x[i - 1, j] + x[i + 1, j])"
+    kernel = stencil(f"{pitched}, boundary: zero", pitched, compute)
     kept, found = loads(kernel)
     (site,) = (s for s in found if s.access.width == 2 and any("loop" in str(c.symbol) for c in s.counters))
     (loop,) = (c for c in site.counters if "loop" in str(c.symbol))
