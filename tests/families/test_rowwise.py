@@ -23,6 +23,11 @@ LAYER_NORM = (
 NORM = ("y[i, j] = x[i, j] / norm(x[i, k], k)",)
 
 
+def slow(value: object) -> object:
+    """A parameter for the slow tests: it repeats what another of the same test shows."""
+    return pytest.param(value, marks=pytest.mark.slow)
+
+
 def spec(params: str, arrays: dict[str, tuple[str, str]], statements: tuple[str, ...], more: str = "") -> str:
     declared = "".join(f"  {name}: {{shape: [{s}], dtype: {d}}}\n" for name, (s, d) in arrays.items())
     text = "".join(f"  {statement}\n" for statement in statements)
@@ -196,7 +201,7 @@ def test_elements_that_other_threads_computed_are_refused(made):
 
 
 @pytest.mark.parametrize("statements", [SOFTMAX, BY_HAND, LAYER_NORM])
-@pytest.mark.parametrize("n", [1, 2, 3, 4, 7, 31, 32, 33, 100, 256, 257, 1000, 1025, 2048])
+@pytest.mark.parametrize("n", [1, 7, 33, 257, 1025, *map(slow, [2, 3, 4, 31, 32, 100, 256, 1000, 2048])])
 def test_rows_of_any_length(prove, n, statements):
     prove(rows(13 if n < 300 else 3, n, statements))
 
@@ -208,7 +213,7 @@ def test_long_rows(prove, n):
         prove(rows(2, n, statements, schedule="family: rowwise"))
 
 
-@pytest.mark.parametrize("threads", [1, 2, 4, 8, 16, 32, 64, 256, 1024])
+@pytest.mark.parametrize("threads", [1, 16, 256, *map(slow, [2, 4, 8, 32, 64, 1024])])
 def test_rows_by_any_number_of_threads(prove, threads):
     prove(rows(7, 100, schedule=f"threads: {threads}"))
     prove(rows(7, 37, LAYER_NORM, schedule=f"threads: {threads}"))
@@ -220,7 +225,7 @@ def test_blocks_of_several_rows(prove, threads, count):
         prove(rows(m, 100, schedule=f"threads: {threads}, rows: {count}"))
 
 
-@pytest.mark.parametrize("dtype", ["float64", "float16", "bfloat16", "float8_e4m3", "float8_e5m2"])
+@pytest.mark.parametrize("dtype", ["bfloat16", *map(slow, ["float64", "float16", "float8_e4m3", "float8_e5m2"])])
 def test_all_types(prove, dtype):
     for statements in (SOFTMAX, LAYER_NORM):
         for n in (7, 200, 1024):
@@ -530,7 +535,7 @@ SHORT_REGISTERS = "threads: 8, rows: 1, registers: %d"
 
 
 @pytest.mark.parametrize("statements", [SOFTMAX, BY_HAND, LAYER_NORM])
-@pytest.mark.parametrize("held", [0, 8, 16])
+@pytest.mark.parametrize("held", [0, slow(8), slow(16)])
 def test_rows_in_registers_and_in_shared_memory(prove, statements, held):
     for n in (256, 255, 100):
         prove(rows(3, n, statements, schedule=SHORT_REGISTERS % held))

@@ -21,6 +21,7 @@ def test_each_kernel_agrees_with_the_reference(statement: Kernel, check: Check) 
     check(statement, CpuDevice())
 
 
+@pytest.mark.slow
 def test_each_source_compiles_without_a_warning(statement: Kernel) -> None:
     cubin = compile_cubin(statement.source, statement.name, "sm_90", prefer="nvrtc")
     assert [str(warning) for warning in cubin.warnings] == []

@@ -203,7 +203,7 @@ def test_operands_of_every_kind_stand_beside_what_is_turned(prove, planned):
     prove(text, sanitize=True)
 
 
-@pytest.mark.parametrize(("rows", "columns"), [(0, 5), (5, 0), (1, 1), (3, 64), (65, 32), (130, 97)])
+@pytest.mark.parametrize(("rows", "columns"), [(0, 5), (1, 1), (130, 97)])
 @pytest.mark.parametrize("dtype", ["float32", "int8"])
 def test_dynamic_sides_are_right(prove, rows, columns, dtype):
     prove(turn("dynamic", "dynamic", dtype), params={"M": rows, "N": columns})

@@ -110,7 +110,7 @@ def test_operands_that_begin_alike_come_in_vectors(prove, planned):
     prove(text, sanitize=True)
 
 
-@pytest.mark.parametrize(("rows", "columns"), [(0, 5), (5, 0), (1, 1), (3, 64), (121, 33), (250, 97)])
+@pytest.mark.parametrize(("rows", "columns"), [(0, 5), (1, 1), (250, 97)])
 def test_dynamic_sides_are_right(prove, rows, columns):
     prove(TURN % ("dynamic", "dynamic", "float32", "float32"), params={"M": rows, "N": columns})
 

@@ -23,6 +23,7 @@ def test_a_run_on_the_cpu_device_is_right(kernel: Kernel, dynamic_params: dict[s
     check(kernel, dynamic_params, CpuDevice())
 
 
+@pytest.mark.slow
 def test_a_run_with_shuffled_lanes_is_right(kernel: Kernel, dynamic_params: dict[str, int]) -> None:
     check(kernel, dynamic_params, CpuDevice(shuffle=1))
 
