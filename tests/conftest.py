@@ -161,7 +161,8 @@ def _pairs(cases: list[OperatorCase]) -> list[OperatorCase]:
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     """`operator_case`: on a GPU every case; else one for every pair of operator and type, of operator and shape, and of
-    type and shape, the last of them without the mark `slow`."""
+    type and shape, the last of them without the mark `slow`. `static_operator_case`: those of the pairs whose sizes are
+    known and divide, or are prime."""
     if "operator_case" in metafunc.fixturenames:
         cases = _operator_cases()
         quick = {str(case) for case in _covering(cases)}
@@ -172,3 +173,6 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
             pytest.param(case, id=str(case), marks=() if str(case) in quick else pytest.mark.slow) for case in cases
         ]
         metafunc.parametrize("operator_case", params)
+    if "static_operator_case" in metafunc.fixturenames:
+        cases = [case for case in _pairs(_operator_cases()) if case.shape in ("even", "prime")]
+        metafunc.parametrize("static_operator_case", cases, ids=str)

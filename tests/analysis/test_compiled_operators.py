@@ -12,10 +12,8 @@ pytestmark = pytest.mark.slow
 
 
 @pytest.mark.parametrize("target", ["sm_80", "sm_90"])
-def test_every_memory_instruction_of_an_operator_is_explained(operator_case, target):
-    if operator_case.shape not in ("even", "prime"):
-        pytest.skip("its sizes are like those of the others")
-    kernel = generate(operator_case.spec())
+def test_every_memory_instruction_of_an_operator_is_explained(static_operator_case, target):
+    kernel = generate(static_operator_case.spec())
     params = {kernel.context.symbols[p.name].name: p.value for p in kernel.spec.params}
     image = compile_cubin(kernel.source, kernel.name, target).image
     for found in compiled_kernels(kernel.plan, kernel.spec, kernel.access_lines(), image, target, params):
