@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 from cugen.plan.context import Context
@@ -21,6 +21,7 @@ class Tunable:
     values: tuple[int | str | bool, ...]
     default: int | str | bool
     doc: str
+    reorders: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,7 +88,9 @@ class Family:
     """One way of computing. Of the families that fit, the one with the highest rank is chosen.
 
     `split` takes apart a statement that one launch can't do well. A family that `mixes` also takes groups whose
-    statements have unlike indices: rows, and the elements of rows."""
+    statements have unlike indices: rows, and the elements of rows. `candidates` are the schedules that are worth
+    timing, the best guess first; without it they are the tunables' values round the defaults. A tunable that
+    `reorders` changes the order in which sums are taken, and so the last bits of results."""
 
     name: str
     rank: int
@@ -97,6 +100,7 @@ class Family:
     tunables: tuple[Tunable, ...] = ()
     split: Callable[[Single], Steps | None] | None = None
     mixes: bool = False
+    candidates: Callable[[Request], Iterable[Schedule]] | None = None
 
 
 def refuse_tunables(request: Request, tunables: tuple[Tunable, ...]) -> tuple[Refusal, ...]:
