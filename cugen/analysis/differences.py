@@ -102,6 +102,8 @@ def made_of(code: Code, site: Site, instructions: tuple[Instruction, ...]) -> Ma
     changes, shaped, why = _widths(site, instructions)
     changes = [*repeated, *changes]
     if shaped is None:
+        if _is_partly_used(code, site):
+            why = "trimmed: nothing reads some of its elements; which of the others each instruction moves isn't told"
         return changes, None, why
     if moved:
         changes.append("moved: runs wherever the store behind it does, whatever the guards round it say")
@@ -258,6 +260,17 @@ def _trimmed(
     if guarded := sum(1 for i in instructions if i.predicate):
         changes.append(f"predicated: {guarded} of {len(instructions)}")
     return changes, shaped, ""
+
+
+def _is_partly_used(code: Code, site: Site) -> bool:
+    """Whether nothing reads some of the elements of the access, in some of its trips through loops that are gone."""
+    kept = code.windows.get(id(site.access))
+    if kept is None:
+        return False
+    unrolled = [counter for counter in site.counters if str(counter.symbol) in code.unrolled]
+    trips = product(*(range(counter.count) for counter in unrolled))
+    names = [counter.symbol for counter in unrolled]
+    return any(len(used(site, dict(zip(names, at, strict=True)), kept)) < site.access.width for at in trips)
 
 
 def _beyond(shaped: tuple[Site, ...], copies: int, live: Sequence[Mapping[sympy.Symbol, int]]) -> bool:
