@@ -1,0 +1,124 @@
+"""What holds back the cases of the memory-bound list that miss a goal: how busy each part of the machine is.
+
+    python benchmarks/limits.py capture FIGURES OUTPUT   profiles every case of FIGURES that missed, with Nsight Compute
+    python benchmarks/limits.py play NAME [NAME ...]     launches the cases once; what `capture` profiles
+
+FIGURES is docs/results/memory_bound_h200.json, OUTPUT docs/results/limits_h200.json. Shares are percent of what the
+unit could do at most: of the memory's bandwidth, of the slots in which an instruction may be issued, of each kind of
+arithmetic unit, of the data path of shared memory and L1.
+"""
+
+from __future__ import annotations
+
+import argparse
+import csv
+import datetime
+import io
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+from memory_bound_cases import cases
+from memory_bound_page import verdict
+
+from cugen.bench.buffers import Buffers
+from cugen.bench.session import session
+from cugen.kernel import generate
+from cugen.run.callable import GpuFunction
+from cugen.spec.load import load_text
+
+METRICS = {
+    "gpu__time_duration.sum": "time_us",
+    "dram__bytes_read.sum": "dram_read_bytes",
+    "dram__bytes_write.sum": "dram_written_bytes",
+    "dram__throughput.avg.pct_of_peak_sustained_elapsed": "memory_percent",
+    "smsp__issue_active.avg.pct_of_peak_sustained_active": "issue_percent",
+    "sm__inst_executed_pipe_alu.avg.pct_of_peak_sustained_active": "alu_percent",
+    "sm__inst_executed_pipe_fma.avg.pct_of_peak_sustained_active": "fma_percent",
+    "sm__inst_executed_pipe_xu.avg.pct_of_peak_sustained_active": "special_function_percent",
+    "sm__inst_executed_pipe_lsu.avg.pct_of_peak_sustained_active": "load_store_percent",
+    "l1tex__data_pipe_lsu_wavefronts.avg.pct_of_peak_sustained_active": "l1_data_percent",
+    "sm__warps_active.avg.pct_of_peak_sustained_active": "warps_percent",
+    "smsp__inst_executed.sum": "warp_instructions",
+}
+_UNITS = {"nsecond": 1e-3, "usecond": 1.0, "msecond": 1e3, "second": 1e6, "ns": 1e-3, "us": 1.0, "ms": 1e3, "s": 1e6}
+_BYTES = {"byte": 1, "Kbyte": 1e3, "Mbyte": 1e6, "Gbyte": 1e9}
+
+
+def missed(figures: Path) -> list[str]:
+    """The cases that miss anything that they must reach."""
+    rows = json.loads(figures.read_text())["cases"]
+    return [row["name"] for row in rows if any(verdict(row, goal)[1] == "missed" for goal in row["goals"])]
+
+
+def play(names: list[str]) -> None:
+    """Each case once, on random inputs."""
+    chosen = {case.name: case for case in cases()}
+    with session() as opened:
+        for name in names:
+            (spec,) = load_text(chosen[name].spec, file=f"{name}.yaml")
+            kernel = generate(spec, analysis=False)
+            buffers = Buffers(opened, spec, kernel.manifest, {}, 1)
+            run = GpuFunction(kernel.source, kernel.manifest)
+            run(**buffers.arrays(0))
+            opened.synchronize()
+            buffers.release()
+
+
+def capture(figures: Path, output: Path) -> None:
+    """Profiles the cases one by one: kernels of several have the same names."""
+    version = subprocess.run(["ncu", "--version"], capture_output=True, text=True, check=True).stdout
+    chosen = {case.name: case for case in cases()}
+    rows: list[dict[str, Any]] = []
+    for name in missed(figures):
+        command = ["ncu", "--clock-control", "none", "--csv", "--page", "raw", "--metrics", ",".join(METRICS)]
+        (spec,) = load_text(chosen[name].spec)
+        command += ["--kernel-name", f"regex:^{spec.kernel}", sys.executable, __file__, "play", name]
+        done = subprocess.run(command, capture_output=True, text=True, timeout=120)
+        rows.append({"name": name, "launches": read(done.stdout)} if not done.returncode else {"name": name})
+        print(json.dumps(rows[-1]), flush=True)
+        content = {
+            "profiler": version.split("Version ")[-1].strip(),
+            "date": datetime.date.today().isoformat(),
+            "command": "python benchmarks/limits.py capture docs/results/memory_bound_h200.json "
+            "docs/results/limits_h200.json",
+            "cases": rows,
+        }
+        output.write_text(json.dumps(content, indent=1, ensure_ascii=False) + "\n")
+
+
+def read(text: str) -> list[dict[str, Any]]:
+    """A row for each launch from Nsight Compute's raw page, whose second line holds the units."""
+    lines = text.splitlines()
+    start = next(number for number, line in enumerate(lines) if line.startswith('"ID"'))
+    units, *launches = csv.DictReader(io.StringIO("\n".join(lines[start:])))
+    found = []
+    for launch in launches:
+        row: dict[str, Any] = {"kernel": launch["Kernel Name"].partition("(")[0]}
+        for metric, name in METRICS.items():
+            if launch.get(metric):
+                scale = _UNITS.get(units[metric], 1.0) if name == "time_us" else _BYTES.get(units[metric], 1)
+                row[name] = round(float(launch[metric].replace(",", "")) * scale, 2)
+        found.append(row)
+    return found
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    commands = parser.add_subparsers(dest="command", required=True)
+    capturing = commands.add_parser("capture")
+    capturing.add_argument("figures", type=Path)
+    capturing.add_argument("output", type=Path)
+    commands.add_parser("play").add_argument("names", nargs="+")
+    options = parser.parse_args()
+    if options.command == "play":
+        play(options.names)
+    else:
+        capture(options.figures, options.output)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

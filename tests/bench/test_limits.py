@@ -1,0 +1,57 @@
+"""What holds a kernel back: which cases are profiled, and how the profiler's table is read."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import sys
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+BENCHMARKS = Path(__file__).parents[2] / "benchmarks"
+ISSUED = "smsp__issue_active.avg.pct_of_peak_sustained_active"
+TABLE = f"""==PROF== Connected to process 7
+"ID","Process ID","Kernel Name","dram__bytes_read.sum","gpu__time_duration.sum","{ISSUED}"
+"","","","Mbyte","nsecond","%"
+"0","7","softmax(const float *, float *)","1,024.5","251,072","38.25"
+"1","7","softmax_rest(float *)","2","3,000","1"
+"""
+
+
+@pytest.fixture(scope="module")
+def limits() -> ModuleType:
+    sys.path.insert(0, str(BENCHMARKS))
+    spec = importlib.util.spec_from_file_location("limits", BENCHMARKS / "limits.py")
+    assert spec is not None
+    assert spec.loader is not None
+    found = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(found)
+    sys.path.remove(str(BENCHMARKS))
+    return found
+
+
+def test_the_profilers_units_become_ours(limits):
+    first, second = limits.read(TABLE)
+    assert first == {
+        "kernel": "softmax",
+        "time_us": 251.07,
+        "dram_read_bytes": 1024.5e6,
+        "issue_percent": 38.25,
+    }
+    assert second["kernel"] == "softmax_rest"
+
+
+def test_every_case_that_misses_a_goal_is_profiled(limits, tmp_path):
+    def row(name, share, must):
+        cold = [{"name": "cugen", "share_of_ceiling": share}, {"name": "torch", "ratio": 1.2}]
+        goals = [
+            {"against": "ceiling", "must": must, "moonshot": None},
+            {"against": "torch", "must": 1.1, "moonshot": 3},
+        ]
+        return {"name": name, "goals": goals, "regimes": {"cold": cold}}
+
+    figures = tmp_path / "figures.json"
+    figures.write_text(json.dumps({"cases": [row("good", 0.97, 0.92), row("bad", 0.9, 0.92)]}))
+    assert limits.missed(figures) == ["bad"]
