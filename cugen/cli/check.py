@@ -99,7 +99,7 @@ def _formatted(outcome: Outcome, args: argparse.Namespace) -> str:
             return sarif_text(outcome)
     from cugen.cli.check_text import check_text
 
-    return check_text(outcome, quiet=args.quiet)
+    return check_text(outcome, quiet=args.quiet, gnu=args.gnu)
 
 
 def _outcome(args: argparse.Namespace) -> Outcome:

@@ -13,13 +13,14 @@ _COLOURS = {"ideal": "green", "costly": "yellow"}
 _COLUMNS = ("", "access", "memory", "cost", "ideal", "ratio")
 
 
-def check_text(outcome: Outcome, *, quiet: bool) -> str:
-    """Tables, findings and a last line that counts them; with `quiet` only the findings."""
+def check_text(outcome: Outcome, *, quiet: bool, gnu: bool = False) -> str:
+    """Tables, findings (with `gnu` as compilers print them) and a last line that counts them; with `quiet` only the
+    findings."""
     parts: list[str] = []
     for checked in outcome.kernels:
         if not quiet:
             parts += [_table(launch, checked) for launch in checked.launches]
-        parts += [paint_findings(found.diagnostic.render(), sys.stdout) for found in checked.findings]
+        parts += [paint_findings(found.diagnostic.render(gnu=gnu), sys.stdout) for found in checked.findings]
     if not quiet:
         parts.append(_summary(outcome))
     return "\n\n".join(parts)

@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import errno
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from cugen.spec.diagnostics import Diagnostic
 
 DONE = 0
 NO = 1  # stale, over a limit, the result differs
@@ -18,12 +22,21 @@ _MACHINE_ERRORS = (errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOSPC, errno.E
 
 
 class Failure(Exception):
-    """Ends a command: `text` goes to standard error, `status` is the exit status."""
+    """Ends a command: `text` goes to standard error, `status` is the exit status. Where specs were refused, `findings`
+    say why."""
 
-    def __init__(self, text: str, status: int = WRONG_INPUT) -> None:
+    def __init__(self, text: str, status: int = WRONG_INPUT, findings: Sequence[Diagnostic] = ()) -> None:
         self.text = text
         self.status = status
+        self.findings = tuple(findings)
         super().__init__(text)
+
+
+def refused(findings: Sequence[Diagnostic], *, gnu: bool = False) -> Failure:
+    """Specs were refused for what the findings say."""
+    texts = [finding.render(gnu=gnu) for finding in findings]
+    text = "\n\n".join([*texts, f"{len(texts)} errors"] if len(texts) > 1 else texts)
+    return Failure(text, findings=findings)
 
 
 def wrong_call(message: str, help: str = "") -> Failure:
@@ -52,7 +65,7 @@ def failure_of(error: BaseException) -> Failure | None:
         case Failure():
             return error
         case SpecError():
-            return Failure(str(error))
+            return refused(error.diagnostics)
         case RunError(code=code):
             return Failure(str(error), {NO_GPU: CANNOT_HERE, DEVICE_FAULT: NO}.get(code, WRONG_INPUT))
         case ToolMissing():

@@ -18,6 +18,7 @@ from cugen.cli.failures import (
     WRONG_INPUT,
     Failure,
     failure_of,
+    refused,
     wrong_call,
 )
 from cugen.cli.terminal import paint_findings
@@ -76,7 +77,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return PIPE_CLOSED
     except Exception as error:
-        return _report(error, debug="--debug" in words)
+        return _report(error, debug="--debug" in words, gnu="--gnu" in words)
 
 
 def _dispatch(words: list[str]) -> int:
@@ -95,6 +96,7 @@ def _dispatch(words: list[str]) -> int:
     command.add_arguments(parser)
     parser.add_argument("-q", "--quiet", action="store_true", help="print nothing but the answer and errors")
     parser.add_argument("--debug", action="store_true", help="show the traceback of a fault of cugen's own")
+    parser.add_argument("--gnu", action="store_true", help="begin findings with file:line:column, as compilers do")
     return command.execute(parser.parse_args(words[1:]))
 
 
@@ -113,8 +115,10 @@ def _top_parser() -> argparse.ArgumentParser:
     return parser
 
 
-def _report(error: Exception, *, debug: bool) -> int:
+def _report(error: Exception, *, debug: bool, gnu: bool) -> int:
     failure = failure_of(error)
+    if failure is not None and failure.findings and gnu:
+        failure = refused(failure.findings, gnu=True)
     if failure is None:
         failure = Failure(
             f"error: a fault of cugen's own: {type(error).__name__}: {error}\n"

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from cugen.cli.failures import Failure, wrong_call
+from cugen.cli.failures import refused, wrong_call
 
 if TYPE_CHECKING:
     from cugen.spec.diagnostics import Diagnostic
@@ -95,8 +95,7 @@ def load_one_file(args: argparse.Namespace) -> tuple[Spec, ...]:
 def refuse(findings: Sequence[Diagnostic]) -> None:
     """Failure with all findings, where there are any."""
     if findings:
-        texts = [finding.render() for finding in findings]
-        raise Failure("\n\n".join([*texts, f"{len(texts)} errors"] if len(texts) > 1 else texts))
+        raise refused(findings)
 
 
 def _number(item: Assignment) -> Setting:

@@ -38,12 +38,16 @@ class Diagnostic:
     severity: str = "error"
     related: tuple[Related, ...] = ()
 
-    def render(self) -> str:
+    def render(self, *, gnu: bool = False) -> str:
         """The finding as text: a head line, the places with their quoted and underlined lines, notes, help, what to
-        read."""
+        read. With `gnu` the head is `file:line:column: error: …`, which build tools and editors know from compilers."""
         gutter = " " * max(len(str(place.line)) for place in (self.span, *(r.span for r in self.related)))
-        lines = [f"{self.severity}[{self.code}]: {self.message}"]
-        lines += _place("-->", gutter, self.file, self.span, self.source_line, self.label)
+        place = _place("-->", gutter, self.file, self.span, self.source_line, self.label)
+        if gnu:
+            at = f"{self.span.line}:{self.span.column}" if self.span.line else "1:1"
+            lines = [f"{self.file}:{at}: {self.severity}: {self.message} [{self.code}]", *place[1:]]
+        else:
+            lines = [f"{self.severity}[{self.code}]: {self.message}", *place]
         for other in self.related:
             lines += _place(":::", gutter, other.file, other.span, other.source_line, other.message)
         if self.key:
