@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import combinations
 from typing import Any
 
+from cugen.plan import wording
 from cugen.plan.manifest import ArrayArgument, Manifest, ParamArgument, ScalarArgument
 from cugen.run.codes import (
     MISALIGNED,
@@ -26,7 +27,6 @@ from cugen.spec.nearest import did_you_mean
 from cugen.spec.types import DTYPES
 
 Number = int | float | bool
-_NAME = re.compile(r"[^\W\d]\w*")
 
 
 @dataclass(frozen=True)
@@ -49,8 +49,8 @@ def check_call(manifest: Manifest, given: Mapping[str, Any], *, device: int) -> 
     params = {**manifest.params, **_dynamic(manifest, given, arrays)}
     for requirement in manifest.require:
         if not holds(requirement, params):
-            values = ", ".join(f"{name} = {params[name]}" for name in _NAME.findall(requirement) if name in params)
-            raise RunError(PARAM_REFUSED, f"`{requirement}` doesn't hold for {values}")
+            values = ", ".join(f"{name} = {params[name]}" for name in wording.mentioned(requirement, params))
+            raise RunError(PARAM_REFUSED, wording.REQUIREMENT.format(condition=requirement, values=values))
     for argument in manifest.arguments:
         if isinstance(argument, ArrayArgument):
             _check_array(argument, arrays[argument.name], params, device)
@@ -93,7 +93,12 @@ def _dynamic(manifest: Manifest, given: Mapping[str, Any], arrays: Mapping[str, 
         (first, value), *rest = sources
         for other, differing in rest:
             if differing != value:
-                raise RunError(PARAM_REFUSED, f"`{param.name}` is {value} in {first} and {differing} in {other}")
+                raise RunError(
+                    PARAM_REFUSED,
+                    wording.TWO_VALUES.format(
+                        name=param.name, value=value, place=first, other=differing, other_place=other
+                    ),
+                )
         _check_param(param, value)
         values[param.name] = value
     return values
@@ -108,19 +113,18 @@ def _implied(manifest: Manifest, arrays: Mapping[str, ArrayView]) -> dict[str, l
         extents = zip(argument.shape, arrays[argument.name].shape, strict=True)
         for position, (size, extent) in enumerate(extents):
             if isinstance(size, str):
-                found.setdefault(size, []).append((f"dimension {position} of `{argument.name}`", extent))
+                place = wording.DIMENSION.format(dimension=position, name=argument.name)
+                found.setdefault(size, []).append((place, extent))
     return found
 
 
 def _check_param(param: ParamArgument, value: int) -> None:
     if not param.minimum <= value <= param.maximum:
-        raise RunError(
-            PARAM_REFUSED, f"`{param.name}` is {value}; the kernel was made for {param.minimum} .. {param.maximum}"
-        )
+        text = wording.OUT_OF_RANGE.format(name=param.name, value=value, low=param.minimum, high=param.maximum)
+        raise RunError(PARAM_REFUSED, text)
     if value % param.multiple_of:
-        raise RunError(
-            PARAM_REFUSED, f"`{param.name}` is {value}; the kernel was made for multiples of {param.multiple_of}"
-        )
+        text = wording.NO_MULTIPLE.format(name=param.name, value=value, multiple=param.multiple_of)
+        raise RunError(PARAM_REFUSED, text)
 
 
 def _check_array(argument: ArrayArgument, view: ArrayView, params: Mapping[str, int], device: int) -> None:
@@ -132,20 +136,24 @@ def _check_array(argument: ArrayArgument, view: ArrayView, params: Mapping[str, 
         raise RunError(WRONG_DTYPE, f"`{name}` holds {view.dtype}; the kernel was made for {argument.dtype}")
     shape = evaluate_all(argument.shape, params)
     if view.shape != shape:
-        text = _list(argument.shape) + (f" = {_list(shape)}" if _list(shape) != _list(argument.shape) else "")
-        raise RunError(WRONG_SHAPE, f"`{name}` has shape {_list(view.shape)}; the kernel was made for {text}")
-    wanted = tuple(stride * dtype.bytes for stride in evaluate_all(argument.strides, params))
-    differing = [i for i, n in enumerate(shape) if n > 1 and view.strides[i] != wanted[i]]
-    if differing and 0 not in shape:
+        symbols, numbers = _list(argument.shape), _list(shape)
+        wanted = numbers if symbols == numbers else wording.EQUATION.format(symbols=symbols, numbers=numbers)
+        raise RunError(WRONG_SHAPE, wording.SHAPE.format(name=name, found=_list(view.shape), wanted=wanted))
+    if 0 in shape:
+        return
+    strides = tuple(stride * dtype.bytes for stride in evaluate_all(argument.strides, params))
+    if any(n > 1 and a != b for n, a, b in zip(shape, view.strides, strides, strict=True)):
         raise RunError(
             WRONG_STRIDES,
-            f"`{name}` has strides of {_list(view.strides)} bytes; the kernel was made for {_list(wanted)}",
+            wording.STRIDES.format(name=name, found=_list(view.strides), wanted=_list(strides)),
             "pass a contiguous copy, or say the array's layout in the spec",
         )
-    if view.address % argument.alignment and 0 not in shape:
+    if view.address == 0:
+        raise RunError(WRONG_DEVICE, wording.NULL.format(name=name))
+    if view.address % argument.alignment:
         raise RunError(
             MISALIGNED,
-            f"`{name}` begins at address {view.address:#x}; the kernel needs a multiple of {argument.alignment} bytes",
+            wording.ALIGNMENT.format(name=name, address=hex(view.address), alignment=argument.alignment),
             "pass an array that begins at its allocation, or a copy",
         )
 
@@ -165,14 +173,12 @@ def _check_place(argument: ArrayArgument, view: ArrayView, device: int) -> None:
 
 
 def _check_overlap(manifest: Manifest, arrays: Mapping[str, ArrayView]) -> None:
-    roles = {a.name: a.role for a in manifest.arguments if isinstance(a, ArrayArgument)}
-    spans = sorted((view.address, view.address + view.bytes, name) for name, view in arrays.items() if view.bytes)
-    for position, (_, end, name) in enumerate(spans):
-        for start, _, other in spans[position + 1 :]:
-            if start >= end:
-                break
-            if roles[name] != "input" or roles[other] != "input":
-                raise RunError(OVERLAP, f"`{name}` and `{other}` share memory, and one of them is written")
+    declared = [a for a in manifest.arguments if isinstance(a, ArrayArgument) and arrays[a.name].bytes]
+    for one, two in combinations(declared, 2):
+        a, b = arrays[one.name], arrays[two.name]
+        apart = a.address + a.bytes <= b.address or b.address + b.bytes <= a.address
+        if not apart and (one.role, two.role) != ("input", "input"):
+            raise RunError(OVERLAP, wording.OVERLAP.format(name=one.name, other=two.name))
 
 
 def _number(argument: ScalarArgument, given: Any) -> Number:
