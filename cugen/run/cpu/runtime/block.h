@@ -10,11 +10,13 @@
 #include <algorithm>
 #include <memory>
 #include <random>
+#include <thread>
 #include <vector>
 
 #include "fiber.h"
 #include "report.h"
 #include "watch.h"
+#include "waiting.h"
 
 namespace cugen {
 
@@ -40,6 +42,8 @@ struct Lane {
   uint64_t result;
   unsigned argument;
 };
+  uint64_t polled;  // the changes it knew of when it last looked at what it waits for
+  bool in_vain;     // it looked twice with no change between
 
 // Lanes that have come to one collective, and wait for the rest of their mask.
 struct Gathering {
@@ -105,26 +109,57 @@ class Block {
     return mask;
   }
 
+  // Between two looks at memory that another thread is to write: lets others go on.
+  void pause(int line) {
+    const uint64_t now = changes;
+    Lane& lane = lanes_[lane_];
+    lane.line = line;
+    lane.in_vain = lane.polled == now;
+    lane.polled = now;
+    const unsigned other = next([&](unsigned i) {
+      const bool is_idle = lanes_[i].in_vain && lanes_[i].polled == now;
+      return state_[i] == State::unstarted || (state_[i] == State::ready && !is_idle);
+    });
+    if (other != kNone) {
+      switch_to(other);
+    } else if (lane.in_vain) {
+      if (waiting.all_with(idle_since_, now))
+        fail("hang", line, "a thread waits in line %d for what no thread is left to write", line);
+      std::this_thread::yield();
+    }
+  }
+
  private:
   static constexpr unsigned kNone = ~0u;
 
-  // The next lane in the cyclic order that could run, as a position.
-  unsigned next() const {
+  // The next lane in the cyclic order that is of use, as a position.
+  template <class Use>
+  unsigned next(Use is_of_use) const {
     for (unsigned p = position_ + 1; p < count_; ++p)
-      if (state_[order_[p]] <= State::ready) return p;
+      if (is_of_use(order_[p])) return p;
     for (unsigned p = 0; p < position_; ++p)
-      if (state_[order_[p]] <= State::ready) return p;
+      if (is_of_use(order_[p])) return p;
     return kNone;
   }
 
   void wait(State state, int line) {
     const unsigned lane = lane_;
-    lanes_[lane].line = line;
-    state_[lane] = state;
-    position_ = next();
-    if (position_ == kNone) stuck();
+    position_ = position;
     const unsigned other = order_[position_];
+  // The next one that could run.
+  unsigned next() const {
+    return next([this](unsigned i) { return state_[i] <= State::ready; });
+  }
+
     switch_fiber(*lanes_[lane].fiber, state_[other] == State::unstarted ? free_fiber() : *lanes_[other].fiber);
+    lanes_[lane_].line = line;
+    state_[lane_] = state;
+    const unsigned position = next();
+    if (position == kNone) stuck();
+    switch_to(position);
+  }
+
+  void switch_to(unsigned position) {
     make_current(lane);
   }
 
@@ -159,6 +194,8 @@ class Block {
       state_[lane_] = State::returned;
       Fiber* to = &host_;
       if (++returned_ < count_) {
+      lanes_[lane].polled = 0;
+      lanes_[lane].in_vain = false;
         position_ = next();
         if (position_ == kNone) stuck();
         if (state_[order_[position_]] == State::unstarted) continue;
@@ -213,6 +250,7 @@ class Block {
   Fiber* entering_ = nullptr;
   std::vector<std::unique_ptr<Fiber>> fibers_;
   std::vector<Fiber*> free_;
+  uint64_t idle_since_ = 0;
   State state_[kMaximumThreads];
   uint16_t order_[kMaximumThreads];
   Lane lanes_[kMaximumThreads];
@@ -226,3 +264,4 @@ uint64_t warp_collective(Collective kind, unsigned mask, uint64_t value, unsigne
 }
 
 }  // namespace cugen
+void pause_thread(int line) { running_block->pause(line); }

@@ -60,6 +60,7 @@ void play_blocks(const Job& job, const PlannedLaunch& planned, const Launch& lau
     if (poison) poison_shared(job, planned);
     block.run(launch, order[i]);
   }
+  waiting.leave();
 }
 
 void play_launch(Job& job, const PlannedLaunch& planned, unsigned number, std::vector<std::unique_ptr<Block>>& blocks) {
@@ -72,6 +73,7 @@ void play_launch(Job& job, const PlannedLaunch& planned, unsigned number, std::v
   const size_t workers = std::min<uint64_t>(job.workers, count);
   while (blocks.size() < workers) blocks.push_back(std::make_unique<Block>());
 
+  waiting.begin(static_cast<unsigned>(workers));
   std::vector<std::thread> others;
   for (size_t i = 1; i < workers; ++i)
     others.emplace_back([&, i] {

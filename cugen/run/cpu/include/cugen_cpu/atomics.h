@@ -24,6 +24,7 @@ CUGEN_INLINE T modify(T* address, Change change) {
     const T changed = change(old);
     memcpy(&after, &changed, sizeof after);
   } while (!__atomic_compare_exchange_n(word, &before, after, false, __ATOMIC_RELAXED, __ATOMIC_RELAXED));
+  if (after != before) changed();
   return old;
 }
 

@@ -9,8 +9,14 @@ CUGEN_LOAD(__ldca)
 CUGEN_LOAD(__ldcg)
 CUGEN_LOAD(__ldcs)
 CUGEN_LOAD(__ldlu)
-CUGEN_LOAD(__ldcv)
 #undef CUGEN_LOAD
+
+// Reads memory each time it is asked.
+template <class T>
+CUGEN_INLINE T __ldcv(const T* address) {
+  if constexpr (std::is_arithmetic_v<T>) return *static_cast<const volatile T*>(address);
+  else return *address;
+}
 
 #define CUGEN_STORE(name) \
   template <class T>      \

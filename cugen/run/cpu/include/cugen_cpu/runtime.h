@@ -4,6 +4,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include <type_traits>
 #include <utility>
 
 namespace cugen {
@@ -15,6 +16,12 @@ enum class Vote { none, count, all, any };
 
 // A barrier of the whole block. Returns the vote over the lanes' predicates.
 int block_barrier(Vote vote, int predicate, int line);
+
+// Between two looks at memory that a thread polls, which another one is to change.
+void pause_thread(int line);
+
+// An atomic has changed memory.
+void changed();
 
 enum class Collective {
   sync,
