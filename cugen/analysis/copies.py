@@ -4,10 +4,16 @@ from __future__ import annotations
 
 from collections import defaultdict
 
+import numpy as np
+
+from cugen.analysis.affine import compiled, split
+from cugen.analysis.sites import THREAD
 from cugen.analysis.warp import SECTOR, WARP, Lanes, WarpRequest, active, busiest, parts, words
+from cugen.plan.symbols import Integer
 from cugen.targets import Target
 
 HALF = SECTOR // 2
+WIDE = HALF  # bytes per lane from which on a copy passes L1 by
 ROW_SECTORS = 4  # a row of 32 banks
 
 UNMEASURED = "asynchronous copies are documented for no target; measured on sm_90 only"
@@ -49,6 +55,18 @@ def request(width: int, lanes: Lanes, target: Target, sources: Sources | None) -
         ideal_sectors=ideal_sectors,
         assumption=assumption,
     )
+
+
+def side_by_side(source: Integer, block: tuple[int, int, int], element_bytes: int) -> bool:
+    """Whether lane i of every warp copies the 16 bytes at 16·i from where its first lane does. `source` is an offset in
+    elements over base variables."""
+    linear = np.arange(block[0] * block[1] * block[2])
+    places = (linear % block[0], linear // block[0] % block[1], linear // (block[0] * block[1]))
+    affine = split(source, tuple(source.free_symbols - set(THREAD)))
+    if affine.tangled:
+        return False
+    addresses = compiled(affine.rest)(dict(zip(THREAD, places, strict=True))) * element_bytes + 0 * linear
+    return bool((addresses - addresses[linear // WARP * WARP] == WIDE * (linear % WARP)).all())
 
 
 def _check_sources(sources: Sources, lanes: Lanes) -> str:

@@ -68,6 +68,10 @@ def match(
         found[candidates[turn % len(candidates)]].append(instruction)
         if len(candidates) > 1:
             dealt.append(instruction)
+    targets = {id(place.site.access): own for place, own in zip(placed, found, strict=True)}
+    for place, own in zip(placed, found, strict=True):
+        if place.site.copied_to is not None:  # one instruction reads and writes
+            own += targets.get(id(place.site.copied_to), [])
     return Matches(tuple(tuple(f) for f in found), tuple(joined), tuple(dealt), tuple(unexplained))
 
 
@@ -134,7 +138,7 @@ def _tile_starts(program: Program, forms: Mapping[int, Form], placed: Sequence[P
     starts: dict[str, int] = {}
     for instruction in program.instructions:
         stored = names.get(instruction.line, set())
-        if instruction.opcode.startswith("STS") and len(stored) == 1 and instruction.address in forms:
+        if instruction.opcode.startswith(("STS", "LDGSTS")) and len(stored) == 1 and instruction.address in forms:
             (name,) = stored
             constant = forms[instruction.address].constant
             starts[name] = min(constant, starts.get(name, constant))
@@ -156,7 +160,7 @@ def _table_pointers(program: Program, forms: Mapping[int, Form], placed: Sequenc
 
 
 def _stores(placed: Placed) -> bool:
-    return placed.space == "shared" and placed.site.access.kind == "store"
+    return placed.space == "shared" and placed.site.access.kind != "load"
 
 
 def linear_steps(form: Form) -> dict[str, int] | None:

@@ -70,6 +70,8 @@ def predictions(kernel: CompiledKernel) -> Mapping[str, Prediction]:
 def _sum(kernel: CompiledKernel, counter: _Counter) -> Prediction:
     total = 0
     for access in kernel.accesses:
+        if any(i.space != access.space for i in access.instructions):
+            continue  # the source of asynchronous copies, which have counters of their own
         if access.space == counter.space and access.access.kind == counter.kind:
             value = _value(access, counter)
             if value is None:

@@ -41,7 +41,7 @@ class Subject:
 
     @property
     def verb(self) -> str:
-        return "write" if self.site.access.kind == "store" else "read"
+        return "read" if self.site.access.kind == "load" else "write"
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from cugen.analysis import reasons
+from cugen.analysis import copies, reasons
 from cugen.analysis.requests import warp_request
 from cugen.analysis.sites import Site, sites
 from cugen.analysis.totals import Cost, Pattern, Totals, Unknown, totals
@@ -193,6 +193,12 @@ def site_totals(
             assumptions.setdefault(found.assumption)
         return found.requests, found.wavefronts, found.ideal_wavefronts, found.sectors, found.ideal_sectors
 
+    if (
+        site.copied_from is not None
+        and width == copies.WIDE
+        and not copies.side_by_side(site.copied_from, kernel.block, access.array.dtype.bytes)
+    ):
+        assumptions.setdefault(copies.OTHER_SOURCES)
     period = period_of(space, width, target)
     found = totals(site, kernel.block, access.array.dtype.bytes, period, measure, start)
     return found, tuple(assumptions)

@@ -61,7 +61,10 @@ class Counter:
 
 @dataclass(frozen=True, slots=True)
 class Site:
-    """One access with all that decides when it runs. `opaque` says what of that depends on data, empty if nothing."""
+    """One access with all that decides when it runs. `opaque` says what of that depends on data, empty if nothing.
+
+    The two sides of an asynchronous copy know each other: where the source is copied to, and the offset that the target
+    is copied from."""
 
     access: Access
     offset: Integer  # in elements, over base variables
@@ -70,6 +73,8 @@ class Site:
     names: Mapping[sympy.Symbol, Integer]  # what each name in sight stands for, over base variables
     spelled: Mapping[sympy.Symbol, Integer]  # its definition as the source has it, over other names
     opaque: str = ""
+    copied_to: Access | None = None
+    copied_from: Integer | None = None
 
     def offset_of(self, access: Access) -> Integer:
         """The offset of another access that could stand here, in elements, over base variables."""
@@ -221,7 +226,13 @@ def _sites_of(step: Step) -> Iterator[Site]:
     own = inline if isinstance(node, For | If) else accesses((node,))
     for access in own:
         always = (isinstance(node, Copy) and access is node.target) or any(access is i for i in inline)
-        yield _site(access, step.place if always else step.inside)
+        site = _site(access, step.place if always else step.inside)
+        if isinstance(node, Copy) and node.asynchronous:
+            if access is node.source:
+                site = replace(site, copied_to=node.target)
+            else:
+                site = replace(site, copied_from=node.source.offset().xreplace(step.place.definitions))
+        yield site
 
 
 def _site(access: Access, place: Place) -> Site:

@@ -112,6 +112,8 @@ def _node_lines(nodes: tuple[ir.Node, ...], printer: NodePrinter) -> Iterator[st
                 yield f"return if ({printer.negated(guard)})"
             case ir.Barrier():
                 yield "__syncthreads()"
+            case ir.AwaitCopies(pending=pending):
+                yield f"wait for all copies but the last {pending}" if pending else "wait for all copies"
             case ir.Define(index=index):
                 yield printer.definition(index)
             case ir.Declare():

@@ -17,6 +17,8 @@ _TESTS = {
     "store": ir.Store,
     "accumulate": ir.Accumulate,
     "copy": ir.Copy,
+    "commit_copies": ir.CommitCopies,
+    "await_copies": ir.AwaitCopies,
     "assign": ir.Assign,
     "loop": ir.For,
     "choice": ir.If,

@@ -171,12 +171,26 @@ class NodePrinter(ValuePrinter):
         return f"{self.place(node.access)} += {self.print(node.value)}"
 
     def copy(self, node: Copy) -> str:
-        """An element moved without a change; zero where the guard fails."""
-        source = self._stored(node.source)
-        if node.guard is not None and node.guard.terms:
-            zero = Const(0, node.target.array.dtype.compute)
-            source = f"{self.integers.guard(node.guard)} ? {source} : {self._zero(node.target.array, zero)}"
-        return f"{self.place(node.target)} = {source}"
+        """Elements moved without a change; zeros where the guard fails."""
+        guard = self.integers.guard(node.guard) if node.guard is not None and node.guard.terms else ""
+        if node.asynchronous:
+            return self._copied_later(node, guard)
+        dtype = node.target.array.dtype
+        if node.target.width > 1:
+            kind = self._vector_type(dtype, node.target.width)
+            source = f"*reinterpret_cast<const {kind}*>(&{self.place(node.source)})"
+            target, zero = f"*reinterpret_cast<{kind}*>(&{self.place(node.target)})", f"{kind}{{}}"
+        else:
+            source, target = self._stored(node.source), self.place(node.target)
+            zero = self._zero(node.target.array, Const(0, dtype.compute))
+        return f"{target} = {guard} ? {source} : {zero}" if guard else f"{target} = {source}"
+
+    def _copied_later(self, node: Copy, guard: str) -> str:
+        """`__pipeline_memcpy_async(&As[k][r], &A[m * K + k], 4)`; the last argument says how much of it is zeros."""
+        self.headers.setdefault("cuda_pipeline_primitives.h")
+        size = node.target.array.dtype.bytes * node.target.width
+        zeros = f", {guard} ? 0 : {size}" if guard else ""
+        return f"__pipeline_memcpy_async(&{self.place(node.target)}, &{self.place(node.source)}, {size}{zeros})"
 
     def assign(self, node: Assign) -> str:
         if isinstance(node.local, Vector) and isinstance(node.value, Element):

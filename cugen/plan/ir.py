@@ -54,7 +54,7 @@ class Access:
 
     array: Array
     subscripts: tuple[Integer, ...]
-    kind: str  # load or store
+    kind: str  # load, store, or async_copy: written by an asynchronous `Copy`
     width: int = 1
 
     def placed(self) -> tuple[Integer, ...]:
@@ -226,11 +226,30 @@ class Accumulate:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Copy:
-    """Moves an element (or `width` of them) from one array to another, or zero where the guard fails."""
+    """Moves an element (or `width` of them) from one array to another, or zero where the guard fails.
+
+    Where the target's kind is `async_copy` the threads go on at once: what was copied can be read after `CommitCopies`,
+    an `AwaitCopies` and a barrier. Such a copy moves 4, 8 or 16 bytes."""
 
     target: Access
     source: Access
     guard: Guard | None = None
+
+    @property
+    def asynchronous(self) -> bool:
+        return self.target.kind == "async_copy"
+
+
+@dataclass(frozen=True, slots=True)
+class CommitCopies:
+    """Ends a group of asynchronous copies, also of none: `__pipeline_commit()`."""
+
+
+@dataclass(frozen=True, slots=True)
+class AwaitCopies:
+    """Waits for all groups of the thread's own copies but the last `pending`: `__pipeline_wait_prior(1)`."""
+
+    pending: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -279,7 +298,23 @@ class Comment:
     text: str
 
 
-Node = Define | Let | Load | Store | Accumulate | Copy | Assign | For | If | ReturnUnless | Barrier | Declare | Comment
+Node = (
+    Define
+    | Let
+    | Load
+    | Store
+    | Accumulate
+    | Copy
+    | CommitCopies
+    | AwaitCopies
+    | Assign
+    | For
+    | If
+    | ReturnUnless
+    | Barrier
+    | Declare
+    | Comment
+)
 
 
 def walk_nodes(nodes: tuple[Node, ...]) -> Iterator[Node]:

@@ -14,8 +14,10 @@ from cugen.plan.ir import (
     Accumulate,
     Array,
     Assign,
+    AwaitCopies,
     Barrier,
     Comment,
+    CommitCopies,
     Comparison,
     Copy,
     Declare,
@@ -72,6 +74,20 @@ def at(array, *subscripts, kind="load", width=1):
     ("node", "line"),
     [
         (Define(Index("i", ROW + 1, (1, 1000))), "const int i = row + 1;"),
+        (CommitCopies(), "__pipeline_commit();"),
+        (AwaitCopies(2), "__pipeline_wait_prior(2);"),
+        (
+            Copy(at(TILE, K, ROW, kind="async_copy", width=4), at(A, ROW, width=4)),
+            "__pipeline_memcpy_async(&As[k][row], &A[row], 16);",
+        ),
+        (
+            Copy(at(TILE, K, ROW, kind="async_copy"), at(A, ROW), GUARD),
+            "__pipeline_memcpy_async(&As[k][row], &A[row], 4, row < M ? 0 : 4);",
+        ),
+        (
+            Copy(at(TILE, K, ROW, kind="store", width=2), at(A, ROW, width=2)),
+            "*reinterpret_cast<Vector<float, 2>*>(&As[k][row]) = *reinterpret_cast<const Vector<float, 2>*>(&A[row]);",
+        ),
         (Define(Index("i", ROW * 10**7, (0, 10**10))), "const long long i = 10000000LL * row;"),
         (Let(X, Const(1, FLOAT32)), "const float x = 1.0f;"),
         (Let(X, Const(0, FLOAT32), mutable=True), "float x = 0.0f;"),

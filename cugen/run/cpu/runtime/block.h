@@ -13,6 +13,7 @@
 #include <thread>
 #include <vector>
 
+#include "copies.h"
 #include "fiber.h"
 #include "report.h"
 #include "watch.h"
@@ -71,6 +72,7 @@ class Block {
       for (unsigned i = count_; i > 1; --i) std::swap(order_[i - 1], order_[random() % i]);
     }
     for (std::vector<Gathering>& warp : gatherings_) warp.clear();
+    for (unsigned i = 0; i < count_; ++i) copies_[i].clear();
     returned_ = waiting_ = position_ = 0;
     running_block = this;
     watch.begin_block(launch.number, linear);
@@ -79,6 +81,7 @@ class Block {
   }
 
   unsigned thread() const { return lane_; }
+  Copies& copies() { return copies_[lane_]; }
 
   int barrier(Vote vote, int predicate, int line) {
     if (waiting_ == 0) {
@@ -255,9 +258,15 @@ class Block {
   uint16_t order_[kMaximumThreads];
   Lane lanes_[kMaximumThreads];
   std::vector<Gathering> gatherings_[kMaximumThreads / 32];
+  Copies copies_[kMaximumThreads];
 };
 
 int block_barrier(Vote vote, int predicate, int line) { return running_block->barrier(vote, predicate, line); }
+void delay_copy(void* destination, const void* data, size_t bytes) {
+  running_block->copies().add(destination, data, bytes, __builtin_return_address(0));
+}
+void commit_copies() { running_block->copies().commit(); }
+void await_copies(size_t pending) { running_block->copies().await(pending); }
 unsigned live_lanes() { return running_block->live_lanes(); }
 uint64_t warp_collective(Collective kind, unsigned mask, uint64_t value, unsigned argument, unsigned width, int line) {
   return running_block->collective(kind, mask, value, argument, width, line);

@@ -1,4 +1,4 @@
-// Loads and stores with a cache hint, and asynchronous copies, which here are done at once.
+// Loads and stores with a cache hint, and asynchronous copies.
 #pragma once
 
 #define CUGEN_LOAD(name) \
@@ -29,9 +29,21 @@ CUGEN_STORE(__stwt)
 
 namespace cugen {
 
+// The source is read now and the target written when the thread awaits it: until then it holds all ones, a NaN in every
+// format, so that a missing wait shows up in the result.
 template <class T>
-CUGEN_INLINE void copy_as(void* destination, const void* source) {
-  *static_cast<T*>(destination) = *static_cast<const T*>(source);
+CUGEN_INLINE void copy_later(void* destination, const void* source, size_t bytes) {
+  char data[sizeof(T)] = {};
+  if (bytes == sizeof(T)) {
+    const T whole = *static_cast<const T*>(source);
+    memcpy(data, &whole, sizeof(T));
+  } else {
+    for (size_t i = 0; i < bytes; ++i) data[i] = static_cast<const char*>(source)[i];
+  }
+  T ones;
+  memset(&ones, 0xff, sizeof(T));
+  *static_cast<T*>(destination) = ones;
+  delay_copy(destination, data, sizeof(T));
 }
 
 }  // namespace cugen
@@ -42,17 +54,13 @@ CUGEN_INLINE void __pipeline_memcpy_async(void* destination, const void* source,
   const size_t skew = (reinterpret_cast<uintptr_t>(destination) | reinterpret_cast<uintptr_t>(source)) % bytes;
   if ((bytes != 4 && bytes != 8 && bytes != 16) || zero_fill > bytes || skew != 0)
     cugen::fail("misaligned", line, "__pipeline_memcpy_async copies 4, 8 or 16 bytes between addresses that are multiples");
-  if (zero_fill != 0) {
-    const char* const from = static_cast<const char*>(source);
-    char* const to = static_cast<char*>(destination);
-    for (size_t i = 0; i < bytes; ++i) to[i] = i < bytes - zero_fill ? from[i] : 0;
-  } else if (bytes == 4) {
-    cugen::copy_as<uint1>(destination, source);
+  if (bytes == 4) {
+    cugen::copy_later<uint1>(destination, source, bytes - zero_fill);
   } else if (bytes == 8) {
-    cugen::copy_as<uint2>(destination, source);
+    cugen::copy_later<uint2>(destination, source, bytes - zero_fill);
   } else {
-    cugen::copy_as<uint4>(destination, source);
+    cugen::copy_later<uint4>(destination, source, bytes - zero_fill);
   }
 }
-CUGEN_INLINE void __pipeline_commit() {}
-CUGEN_INLINE void __pipeline_wait_prior(size_t) {}
+CUGEN_INLINE void __pipeline_commit() { cugen::commit_copies(); }
+CUGEN_INLINE void __pipeline_wait_prior(size_t pending) { cugen::await_copies(pending); }

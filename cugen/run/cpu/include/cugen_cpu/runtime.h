@@ -47,6 +47,11 @@ enum class Collective {
 // A collective of the warp's lanes in `mask`. `argument` and `width` are those of a shuffle.
 uint64_t warp_collective(Collective kind, unsigned mask, uint64_t value, unsigned argument, unsigned width, int line);
 
+// Asynchronous copies of the calling thread: they arrive when it waits for their group, in the order of their making.
+void delay_copy(void* destination, const void* data, size_t bytes);
+void commit_copies();
+void await_copies(size_t pending);
+
 // The lanes of the calling thread's warp that have not returned.
 unsigned live_lanes();
 
