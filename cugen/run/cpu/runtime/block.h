@@ -16,8 +16,8 @@
 #include "copies.h"
 #include "fiber.h"
 #include "report.h"
-#include "watch.h"
 #include "waiting.h"
+#include "watch.h"
 
 namespace cugen {
 
@@ -42,9 +42,9 @@ struct Lane {
   uint64_t value;
   uint64_t result;
   unsigned argument;
-};
   uint64_t polled;  // the changes it knew of when it last looked at what it waits for
   bool in_vain;     // it looked twice with no change between
+};
 
 // Lanes that have come to one collective, and wait for the rest of their mask.
 struct Gathering {
@@ -105,13 +105,6 @@ class Block {
 
   uint64_t collective(Collective kind, unsigned mask, uint64_t value, unsigned argument, unsigned width, int line);
 
-  unsigned live_lanes() const {
-    unsigned mask = 0;
-    for (unsigned i = lane_ & ~31u; i < std::min(count_, (lane_ | 31u) + 1); ++i)
-      if (state_[i] != State::returned) mask |= 1u << (i & 31u);
-    return mask;
-  }
-
   // Between two looks at memory that another thread is to write: lets others go on.
   void pause(int line) {
     const uint64_t now = changes;
@@ -132,6 +125,13 @@ class Block {
     }
   }
 
+  unsigned live_lanes() const {
+    unsigned mask = 0;
+    for (unsigned i = lane_ & ~31u; i < std::min(count_, (lane_ | 31u) + 1); ++i)
+      if (state_[i] != State::returned) mask |= 1u << (i & 31u);
+    return mask;
+  }
+
  private:
   static constexpr unsigned kNone = ~0u;
 
@@ -145,16 +145,12 @@ class Block {
     return kNone;
   }
 
-  void wait(State state, int line) {
-    const unsigned lane = lane_;
-    position_ = position;
-    const unsigned other = order_[position_];
   // The next one that could run.
   unsigned next() const {
     return next([this](unsigned i) { return state_[i] <= State::ready; });
   }
 
-    switch_fiber(*lanes_[lane].fiber, state_[other] == State::unstarted ? free_fiber() : *lanes_[other].fiber);
+  void wait(State state, int line) {
     lanes_[lane_].line = line;
     state_[lane_] = state;
     const unsigned position = next();
@@ -163,6 +159,10 @@ class Block {
   }
 
   void switch_to(unsigned position) {
+    const unsigned lane = lane_;
+    position_ = position;
+    const unsigned other = order_[position_];
+    switch_fiber(*lanes_[lane].fiber, state_[other] == State::unstarted ? free_fiber() : *lanes_[other].fiber);
     make_current(lane);
   }
 
@@ -190,6 +190,8 @@ class Block {
       const unsigned lane = order_[position_];
       const unsigned x = launch_->block.x, y = launch_->block.y;
       lanes_[lane].fiber = &self;
+      lanes_[lane].polled = 0;
+      lanes_[lane].in_vain = false;
       lanes_[lane].index = {lane % x, lane / x % y, lane / (x * y)};
       state_[lane] = State::ready;
       make_current(lane);
@@ -197,8 +199,6 @@ class Block {
       state_[lane_] = State::returned;
       Fiber* to = &host_;
       if (++returned_ < count_) {
-      lanes_[lane].polled = 0;
-      lanes_[lane].in_vain = false;
         position_ = next();
         if (position_ == kNone) stuck();
         if (state_[order_[position_]] == State::unstarted) continue;
@@ -246,6 +246,7 @@ class Block {
   };
 
   const Launch* launch_ = nullptr;
+  uint64_t idle_since_ = 0;
   unsigned count_ = 0, returned_ = 0, waiting_ = 0, position_ = 0, lane_ = 0;
   int result_ = 0;
   Barrier barrier_{};
@@ -253,7 +254,6 @@ class Block {
   Fiber* entering_ = nullptr;
   std::vector<std::unique_ptr<Fiber>> fibers_;
   std::vector<Fiber*> free_;
-  uint64_t idle_since_ = 0;
   State state_[kMaximumThreads];
   uint16_t order_[kMaximumThreads];
   Lane lanes_[kMaximumThreads];
@@ -261,6 +261,7 @@ class Block {
   Copies copies_[kMaximumThreads];
 };
 
+void pause_thread(int line) { running_block->pause(line); }
 int block_barrier(Vote vote, int predicate, int line) { return running_block->barrier(vote, predicate, line); }
 void delay_copy(void* destination, const void* data, size_t bytes) {
   running_block->copies().add(destination, data, bytes, __builtin_return_address(0));
@@ -273,4 +274,3 @@ uint64_t warp_collective(Collective kind, unsigned mask, uint64_t value, unsigne
 }
 
 }  // namespace cugen
-void pause_thread(int line) { running_block->pause(line); }
