@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from cugen.emit.inputs import input_hash
@@ -15,6 +16,7 @@ from cugen.plan.ir import Plan
 from cugen.plan.manifest import Manifest
 from cugen.schedule.planner import make_plan
 from cugen.schedule.splitting import plan_context
+from cugen.spec.diagnostics import SpecError
 from cugen.spec.model import Spec
 
 if TYPE_CHECKING:
@@ -71,17 +73,33 @@ class Kernel:
         return compiled(self.source, self.manifest, CpuDevice() if device == "cpu" else None)
 
 
-def generate(spec: Spec, *, analysis: bool = True) -> Kernel:
+def generate(
+    spec: Spec, *, analysis: bool = True, lock: str | os.PathLike[str] | None = None, device_name: str = ""
+) -> Kernel:
     """Plans a spec and prints its files; with `analysis`, each access of the source has its cost beside it.
 
-    SpecError where the spec asks for what no family can do."""
+    `lock` is a file that `cugen tune` wrote: what it says for `device_name`, or for the first of the target's devices,
+    is the schedule where the spec is silent. One that no longer fits is left aside; the kernel's `spec.tuned` and the
+    source then say so. SpecError where the spec asks for what no family can do, or the lock file is broken."""
+    if lock is not None:
+        from cugen.schedule.lock import apply, read
+
+        spec = apply(spec, read(lock), device_name)
+    made_from = input_hash(spec, analysis=analysis)
+    try:
+        plan = make_plan(spec)
+    except SpecError as error:
+        if spec.tuned is None:
+            raise
+        refused = replace(spec.tuned, refused=error.diagnostics[0].message)
+        spec = replace(spec, schedules=spec.tuned.written, tuned=refused)
+        plan = make_plan(spec)
     context = plan_context(spec)
-    plan = make_plan(spec)
     remarks = Remarks()
     if analysis:
         from cugen.analysis.comments import remarks_on
 
         remarks = remarks_on(context, plan)
     sources = render(context, plan, remarks)
-    manifest = make_manifest(context, plan, sources.source, sources.header, input_hash(spec, analysis=analysis))
+    manifest = make_manifest(context, plan, sources.source, sources.header, made_from)
     return Kernel(spec, plan, sources.source, sources.header, manifest, remarks)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from cugen.cli.failures import DONE, NO, OWN_FAULT, Failure, files_of_the_user
 from cugen.cli.numbers import natural, positive
-from cugen.cli.specs import add_options, settings_of
+from cugen.cli.specs import add_lock_options, add_options, settings_of, with_locks
 from cugen.cli.terminal import note
 
 if TYPE_CHECKING:
@@ -26,6 +26,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("specs", metavar="SPEC", nargs="+", help="a spec's file")
     parser.add_argument("--kernel", metavar="NAME", help="the one of several kernels to time")
     add_options(parser)
+    add_lock_options(parser)
     parser.add_argument(
         "--against",
         metavar="LIBRARY,…",
@@ -45,7 +46,7 @@ def execute(args: argparse.Namespace) -> int:
     from cugen.cli.bench_text import text
     from cugen.run.gpu import GpuDevice
 
-    specs = _specs(args)
+    specs = with_locks(_specs(args), args)
     GpuDevice()  # refuses, with the way out, where there is none
     options = Options(samples=args.samples, against=args.against, seed=args.seed)
     found = []

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from cugen.cli.failures import CANNOT_HERE, DONE, NO, OWN_FAULT, WRONG_INPUT, Failure
 from cugen.cli.resources import Resources, resources_of
-from cugen.cli.specs import add_options, refuse, settings_of
+from cugen.cli.specs import add_lock_options, add_options, refuse, settings_of, with_locks
 from cugen.cli.terminal import note
 
 if TYPE_CHECKING:
@@ -60,6 +60,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("specs", metavar="SPEC", nargs="+", help="a spec's file")
     parser.add_argument("--kernel", metavar="NAME", help="the one of several kernels to check")
     add_options(parser)
+    add_lock_options(parser)
     parser.add_argument(
         "--format",
         choices=FORMATS,
@@ -110,7 +111,7 @@ def _outcome(args: argparse.Namespace) -> Outcome:
     refused: list[Diagnostic] = []
     for file in dict.fromkeys(args.specs):
         try:
-            for spec in _load(file, args):
+            for spec in with_locks(_load(file, args), args):
                 checked.append(_check(spec, file, args))
         except SpecError as error:
             refused += error.diagnostics

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from cugen.cli.failures import CANNOT_HERE, DONE, OWN_FAULT, Failure
 from cugen.cli.resources import resources_of
-from cugen.cli.specs import add_options, load_one_file, settings_of
+from cugen.cli.specs import add_lock_options, add_options, load_one_file, settings_of, with_locks
 
 if TYPE_CHECKING:
     from cugen.kernel import Kernel
@@ -20,6 +20,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--what", choices=(*_SECTIONS, "all"), default="plan", help="default: plan")
     parser.add_argument("--kernel", metavar="NAME", help="the one of several kernels to show")
     add_options(parser)
+    add_lock_options(parser)
 
 
 def execute(args: argparse.Namespace) -> int:
@@ -29,7 +30,7 @@ def execute(args: argparse.Namespace) -> int:
     from cugen.toolchain.failure import explain_failure
 
     whats = list(_SECTIONS) if args.what == "all" else [args.what]
-    specs = load_one_file(args)
+    specs = with_locks(load_one_file(args), args)
     first = True
     for spec in specs:
         kernel = generate(spec)

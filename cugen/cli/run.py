@@ -14,7 +14,15 @@ from cugen.cli import report
 from cugen.cli.failures import DONE, NO, OWN_FAULT, Failure, files_of_the_user, wrong_call
 from cugen.cli.numbers import natural, positive
 from cugen.cli.resources import resources_of
-from cugen.cli.specs import add_options, assignment, load_one_file, settings_of, unique
+from cugen.cli.specs import (
+    add_lock_options,
+    add_options,
+    assignment,
+    load_one_file,
+    settings_of,
+    unique,
+    with_locks,
+)
 from cugen.cli.terminal import note
 
 if TYPE_CHECKING:
@@ -31,6 +39,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--kernel", metavar="NAME", help="the one of several kernels to run")
     add_options(parser)
+    add_lock_options(parser)
     parser.add_argument(
         "--input",
         metavar="A=a.npy",
@@ -61,7 +70,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def execute(args: argparse.Namespace) -> int:
     if args.device == "gpu" and (args.sanitize or args.shuffle is not None):
         raise wrong_call("`--sanitize` and `--shuffle` are for the CPU device", "leave out `--device gpu`")
-    specs = load_one_file(args)
+    specs = with_locks(load_one_file(args), args)
     if len(specs) > 1 and (args.inputs or args.outputs):
         names = ", ".join(spec.kernel for spec in specs[:20])
         raise wrong_call("`--input` and `--output` are for one kernel", f"choose one with `--kernel`: {names}")

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import argparse
 import re
+import sys
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from cugen.cli.failures import refused, wrong_call
+from cugen.cli.terminal import note, paint_findings
 
 if TYPE_CHECKING:
     from cugen.spec.diagnostics import Diagnostic
@@ -45,6 +48,21 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         type=assignment,
         dest="settings",
         help="set a param or scalar, such as M=64; may be repeated",
+    )
+
+
+def add_lock_options(parser: argparse.ArgumentParser) -> None:
+    """`--lock` and `--device-name`."""
+    parser.add_argument(
+        "--lock",
+        metavar="FILE",
+        help="take the schedules that `cugen tune` found from this file (default: cugen.lock beside the spec)",
+    )
+    parser.add_argument(
+        "--device-name",
+        metavar="NAME",
+        default="",
+        help='whose schedules, such as "NVIDIA H200" (default: the first of the target\'s in the file)',
     )
 
 
@@ -90,6 +108,43 @@ def load_one_file(args: argparse.Namespace) -> tuple[Spec, ...]:
     if args.kernel:
         return (load(args.spec, settings_of(args), kernel=args.kernel, target=args.target),)
     return load_all(args.spec, settings_of(args), target=args.target)
+
+
+def lock_of(spec_file: str, args: argparse.Namespace) -> str | None:
+    """The lock file of a spec: the one that the call names, else the one beside it, where there is one."""
+    from cugen.schedule.lock import NAME
+
+    beside = Path(spec_file).parent / NAME
+    return args.lock or (str(beside) if beside.is_file() else None)
+
+
+def with_locks(specs: Sequence[Spec], args: argparse.Namespace) -> tuple[Spec, ...]:
+    """The specs with the schedules of their lock files where they are silent; says what somebody who expects that
+    should know. Failure where a lock file is broken."""
+    from cugen.schedule import lock
+    from cugen.spec.diagnostics import SpecError
+
+    files: dict[str, lock.Lock] = {}
+    found: list[Spec] = []
+    try:
+        for spec in specs:
+            name = lock_of(spec.dependencies[0], args)
+            if name is None:
+                found.append(spec)
+                continue
+            if name not in files:
+                files[name] = lock.read(name)
+            warn(lock.warnings(spec, files[name]), args)
+            found.append(lock.apply(spec, files[name], args.device_name))
+    except SpecError as error:
+        refuse(error.diagnostics)
+    return tuple(found)
+
+
+def warn(findings: Iterable[Diagnostic], args: argparse.Namespace) -> None:
+    """Findings that refuse nothing, to standard error."""
+    for finding in findings:
+        note(paint_findings(finding.render(gnu=args.gnu), sys.stderr), quiet=args.quiet)
 
 
 def refuse(findings: Sequence[Diagnostic]) -> None:

@@ -37,6 +37,8 @@ def header_lines(context: Context, plan: Plan, analysis: tuple[str, ...] = ()) -
         rows.append(
             ("params", ", ".join(f"{p.name} = {p.value}" if p.value is not None else p.name for p in spec.params))
         )
+    if context.asked.tuned is not None:
+        rows.append(("schedule", harmless(context.asked.tuned.text)))
     for declared in spec.arrays:
         if not declared.is_temporary:
             rows.append((declared.name, _array_line(declared, context, plan)))

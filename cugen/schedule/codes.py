@@ -7,6 +7,9 @@ CODES: dict[str, str] = {
     "CG2102": "A family that does not fit",
     "CG2103": "No family fits",
     "CG2104": "An unknown tunable",
+    "CG2105": "A schedule of the lock file that no longer fits",
+    "CG2106": "A lock file that can't be used",
+    "CG2107": "An entry of the lock file for another state of the spec",
     "CG3101": "More threads than a block may have",
     "CG3102": "More shared memory than a block may have",
 }

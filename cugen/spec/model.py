@@ -140,6 +140,26 @@ class Check:
     spans: tuple[tuple[str, Span], ...] = field(default=(), compare=False)
 
 
+@dataclass(frozen=True, slots=True)
+class Tuned:
+    """Where the schedules of a spec come from that the user didn't write: `file`'s entry for `device`, found by cugen
+    `version`. `written` are the user's own; `refused` says why these alone were used in the end."""
+
+    file: str
+    device: str
+    version: str
+    gain: str
+    written: tuple[tuple[str, Schedule], ...]
+    refused: str = ""
+
+    @property
+    def text(self) -> str:
+        """One line, for people."""
+        if self.refused:
+            return f"the generator's own: the one in {self.file} for {self.device} no longer fits ({self.refused})"
+        return f"from {self.file}: {self.device}, {self.gain}"
+
+
 @dataclass(frozen=True, slots=True, repr=False)
 class Spec:
     """One kernel. `schedules` maps an output's name, or "" for all of them, to what was fixed for it."""
@@ -158,6 +178,7 @@ class Spec:
     file: str = field(default="", compare=False)  # the file's name, without its folder
     text: str = field(default="", compare=False)  # the file's text, for quoting lines
     dependencies: tuple[str, ...] = field(default=(), compare=False)  # paths of the files that were read
+    tuned: Tuned | None = field(default=None, compare=False)
 
     def __repr__(self) -> str:
         return f"<Spec {self.kernel} for {self.target}: {'; '.join(s.text for s in self.statements)}>"

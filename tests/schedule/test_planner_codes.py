@@ -14,6 +14,7 @@ from cugen.spec.diagnostics import SpecError
 from cugen.spec.load import load_text
 
 ROOM = Path(cugen.__file__).parent
+LOCKS = ("CG2105", "CG2106", "CG2107")  # no text of a spec can show them: see test_lock.py
 
 
 def codes_of(text: str) -> list[str]:
@@ -25,7 +26,7 @@ def codes_of(text: str) -> list[str]:
     return []
 
 
-@pytest.mark.parametrize("code", CODES)
+@pytest.mark.parametrize("code", [code for code in CODES if code not in LOCKS])
 def test_a_page_shows_its_finding_and_the_cure(code: str) -> None:
     page = (ROOM / "explain" / f"{code}.md").read_text()
     assert page.startswith(f"# {code}: {CODES[code]}\n\n")
