@@ -16,7 +16,7 @@ from cugen.plan.ir import Accumulate, Load, values_of
 from cugen.spec.expressions import Expr, Op, Select, walk
 
 _FREE = ("neg", "abs", "not", "eq", "ne", "lt", "le", "gt", "ge", "and", "or")
-_ARITHMETIC = ("add", "sub", "mul", "div", "divided_by", "fma", "maximum", "minimum")
+_ARITHMETIC = ("add", "sub", "mul", "div", "divided_by", "fma", "maximum", "minimum", "fmax")
 _PLAIN = (*_ARITHMETIC, "floor", "ceil", "round", "trunc", "sign")
 
 

@@ -9,7 +9,7 @@ from cugen.families.rows import RowWork
 from cugen.plan.ir import Let
 from cugen.plan.lowering import Lowering
 from cugen.plan.scopes import Scope
-from cugen.spec.expressions import Expr, Local, Op, Read
+from cugen.spec.expressions import Const, Expr, Local, Op, Read
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,6 +57,8 @@ def wish(expr: Expr) -> str:
             return array.lower()
         case Op(name="div", args=(Local(), _)):
             return "mean"
+        case Op(name="div", args=(Const(value=1), _)):
+            return "inverse"
         case Op(name="add"):
             return "total"
         case Op(name=name):

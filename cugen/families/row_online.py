@@ -53,7 +53,7 @@ def online_pairs(sweeps: tuple[Sweep, ...]) -> dict[Reduce, Reduce]:
 
 
 def _is_peak(peak: Reduce, body: Expr) -> bool:
-    return peak.kind == "max" and peak.where is None and peak.body == body and peak.dtype.is_float
+    return peak.kind in ("max", "peak") and peak.where is None and peak.body == body and peak.dtype.is_float
 
 
 def step_online(
@@ -75,7 +75,7 @@ def step_online(
         named = Local(lowering.name_for(Op("value", (online.peak,), dtype), "value", around), dtype)
         around.nodes.append(Let(named, value))
         value = named
-    inner.nodes.append(Assign(most, combine("max", most, value)))
+    inner.nodes.append(Assign(most, combine(online.peak.kind, most, value)))
     shift = Local(lowering.name_for(Op("shift", (online.peak,), dtype), "shift", around), dtype)
     nothing = Op("eq", (most, Const(-math.inf, dtype)), BOOL)
     grown: Node = Assign(online.share, Op("add", (online.share, _exp(value, shift)), dtype))

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 
+from cugen.families.row_peaks import exponentials
 from cugen.plan.substitution import rebuilt
-from cugen.spec.expressions import Cast, Expr, Local, Op, Read, Reduce, Select, children, free_indices, walk
+from cugen.spec.expressions import Cast, Const, Expr, Local, Op, Read, Reduce, Select, children, free_indices, walk
 from cugen.spec.types import FLOAT32
 
 
@@ -19,6 +20,17 @@ class Results:
     def settled(self, expr: Expr) -> Expr:
         """The expression with the results of reductions in their places."""
         return self.locals[expr] if expr in self.locals else rebuilt(expr, self.settled)
+
+    def has_normal_inverse(self, expr: Expr) -> bool:
+        """Whether it is a rounded sum with an inverse that is as precise as any number is: that of exponentials, the
+        largest of which is 1, or a square root, whose exponent is far from the ends."""
+        sums = {local for value, local in self.locals.items() if isinstance(value, Reduce) and value.kind == "sum"}
+        match expr:
+            case Local():
+                return any(local == expr and exponentials(value) for value, local in self.locals.items())
+            case Op(name="sqrt"):
+                return any(part in sums for part in walk(expr))
+        return False
 
 
 def fixed(expr: Expr, along: str) -> Iterator[Expr]:
@@ -36,13 +48,18 @@ def fixed(expr: Expr, along: str) -> Iterator[Expr]:
         yield from fixed(child, along)
 
 
-def with_reciprocals(expr: Expr, along: str, is_kept: Callable[[Expr], bool]) -> Expr:
+def with_reciprocals(expr: Expr, along: str, results: Results, is_kept: Callable[[Expr], bool]) -> Expr:
     """Quotients by results of the row as products with their reciprocals, but for what is kept as it is."""
     if is_kept(expr) or along not in free_indices(expr):
         return expr
-    match rebuilt(expr, lambda part: with_reciprocals(part, along, is_kept)):
-        case Op(name="div", args=(_, divisor)) as quotient if _is_result(divisor, along) and expr.dtype == FLOAT32:
-            return replace(quotient, name="divided_by")
+    match rebuilt(expr, lambda part: with_reciprocals(part, along, results, is_kept)):
+        case Op(name="div", args=(dividend, divisor)) as quotient if (
+            _is_result(divisor, along) and expr.dtype == FLOAT32
+        ):
+            if not results.has_normal_inverse(divisor):
+                return replace(quotient, name="divided_by")
+            inverse = Op("div", (Const(1, FLOAT32), divisor), FLOAT32)
+            return Op("mul", (dividend, inverse), FLOAT32)
         case changed:
             return changed
 

@@ -181,7 +181,9 @@ class RowSteps:
         from its reciprocal: a division of each element takes longer than memory does for so few bytes."""
         value = self.results.settled(output.value)
         is_narrow = self.lowering.arrays[output.target].dtype.bits <= 16
-        return with_reciprocals(value, self.column.name, self.room.holds) if is_narrow else value
+        if not is_narrow:
+            return value
+        return with_reciprocals(value, self.column.name, self.results, self.room.holds)
 
     def _is_vector(self, expr: Expr) -> bool:
         return reads_vector(expr, self.work, self.shape.width.count)
@@ -227,8 +229,8 @@ class RowSteps:
         nodes = self.places.around(segment, (*around.nodes, *spot.after), terms)
         if segment.tier.is_kept:
             return nodes
-        seen = ((runs[peak].value, self.done[total].greatest) for peak, total in self.pairs.items() if peak in runs)
-        return (*nodes, *(Assign(local, combine("max", local, greatest)) for local, greatest in seen))
+        seen = ((runs[peak], self.done[total].greatest) for peak, total in self.pairs.items() if peak in runs)
+        return (*nodes, *(Assign(run.value, combine(run.kind, run.value, greatest)) for run, greatest in seen))
 
     def _inside(self, scope: Scope) -> Scope:
         return Scope(scope, frozenset((self.column.name,)), certain=self.shortest >= 1 or scope is not self.root)

@@ -10,6 +10,7 @@ from cugen.families.blocks import Blocks, define, lay_blocks, limit, thread
 from cugen.families.elementwise import placement_refusals
 from cugen.families.grid import divides
 from cugen.families.kernels import assemble, new_lowering
+from cugen.families.row_peaks import with_peaks
 from cugen.families.row_shape import REGISTER_ELEMENTS, ROWS, THREADS, Shape, choose_shape, is_few
 from cugen.families.row_split import split
 from cugen.families.row_steps import RowSteps
@@ -42,7 +43,7 @@ def refusals(request: Request) -> tuple[Refusal, ...]:
 
 
 def _work(request: Request) -> RowWork:
-    return merge_columns(find_row_work(request), request.context.symbols)
+    return with_peaks(merge_columns(find_row_work(request), request.context.symbols))
 
 
 def _size_refusals(request: Request, work: RowWork) -> Iterator[Refusal]:

@@ -24,11 +24,22 @@ ACCUMULATORS = {
     "sum": "sum",
     "prod": "product",
     "max": "largest",
+    "peak": "largest",  # a plan's own: the maximum of what isn't NaN
     "min": "smallest",
     "any": "any",
     "all": "all",
     "argmax": "argmax",
     "argmin": "argmin",
+}
+
+_OPERATORS = {
+    "sum": "add",
+    "prod": "mul",
+    "max": "maximum",
+    "peak": "fmax",
+    "min": "minimum",
+    "any": "or",
+    "all": "and",
 }
 
 
@@ -245,14 +256,13 @@ def identity(kind: str, dtype: DType) -> Const:
         case "any" | "all":
             return Const(kind == "all", BOOL)
     if dtype.is_float:
-        return Const(float("-inf") if kind == "max" else float("inf"), dtype)
-    return Const(dtype.lowest if kind == "max" else dtype.highest, dtype)
+        return Const(float("inf") if kind == "min" else float("-inf"), dtype)
+    return Const(dtype.highest if kind == "min" else dtype.lowest, dtype)
 
 
 def combine(kind: str, running: Expr, value: Expr) -> Expr:
     """One step of a reduction."""
-    name = {"sum": "add", "prod": "mul", "max": "maximum", "min": "minimum", "any": "or", "all": "and"}[kind]
-    return Op(name, (running, value), running.dtype)
+    return Op(_OPERATORS[kind], (running, value), running.dtype)
 
 
 def conjuncts(where: Expr | None) -> tuple[Expr, ...]:
