@@ -13,7 +13,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from cugen.cli.failures import DONE, NO, files_of_the_user, wrong_call
-from cugen.cli.specs import add_options, load_files, refuse
+from cugen.cli.outlines import Outline, OutlinedFile, OutlinedGroup, place, recall, remember
+from cugen.cli.specs import add_lock_options, add_options, load_files, refuse, warn, with_locks
 from cugen.cli.terminal import note, progress
 from cugen.emit import files
 from cugen.emit.inputs import input_files, input_hash, shared_input_hash
@@ -33,12 +34,14 @@ class _Made:
 
     texts: files.Texts
     entry: Entry | None
+    warnings: tuple[Diagnostic, ...] = ()
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("specs", metavar="SPEC", nargs="+", help="a spec's file")
     parser.add_argument("-o", "--output", metavar="DIR", default=".", type=Path, help="where to write (default: here)")
     add_options(parser)
+    add_lock_options(parser)
     parser.add_argument("--depfile", metavar="FILE", type=Path, help="write what the files depend on, as a Make rule")
     parser.add_argument(
         "--write",
@@ -56,39 +59,33 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def execute(args: argparse.Namespace) -> int:
-    from cugen.spec.siblings import siblings
-
-    specs = load_files(args.specs, args)
-    groups = siblings(specs)
-    _refuse_equal_stems(specs, groups)
-    outputs = [path for spec in specs for path in files.paths(args.output, spec.kernel)]
-    outputs += [files.header_path(args.output, group.name) for group in groups]
+    # A gate doesn't trust the hashes in the files that it checks.
+    every = args.check or args.write == "always"
+    current = {} if every else _recall_current(args)
+    specs, groups = _load([file for file in dict.fromkeys(args.specs) if file not in current], args)
+    kernels: list[Spec | Outline] = [*specs, *(kernel for found in current.values() for kernel in found.specs)]
+    shared: list[Siblings | OutlinedGroup] = [*groups, *(g for found in current.values() for g in found.groups)]
+    _refuse_equal_stems(kernels, shared)
+    order = {file: position for position, file in enumerate(args.specs)}
+    kernels.sort(key=lambda kernel: order[kernel.dependencies[0]])
+    shared.sort(key=lambda group: order[group.specs[0].dependencies[0]])
+    outputs = [path for kernel in kernels for path in files.paths(args.output, kernel.kernel)]
+    outputs += [files.header_path(args.output, group.name) for group in shared]
     if args.list:
         print("\n".join(map(str, outputs)))
         return DONE
-    # A gate doesn't trust the hashes in the files that it checks.
-    every = args.check or args.write == "always"
-    analysis = not args.no_analysis
-    stale = [
-        group
-        for group in groups
-        if every
-        or not files.is_current_header(args.output, group.name, shared_input_hash(group.specs, analysis=analysis))
-    ]
+    stale = [group for group in groups if every or not _is_current_header(group, args)]
     needed = {spec.kernel for group in stale for spec in group.specs}
-    wanted = [
-        spec
-        for spec in specs
-        if every
-        or spec.kernel in needed
-        or not files.is_current(args.output, spec.kernel, input_hash(spec, analysis=analysis))
-    ]
+    wanted = [spec for spec in specs if every or spec.kernel in needed or not _is_current(spec, args)]
     made = _generate_all(wanted, args)
     texts = [result.texts for result in made]
-    headers = _headers(analysis, stale, {result.texts.stem: result.entry for result in made if result.entry})
+    headers = _headers(
+        not args.no_analysis, stale, {result.texts.stem: result.entry for result in made if result.entry}
+    )
     if args.check:
         return _check(texts, headers, args)
     with files_of_the_user():
+        files.remove_abandoned(args.output)
         always = args.write == "always"
         written = chain(
             (path for text in texts for path in files.write(args.output, text, always=always)),
@@ -98,14 +95,54 @@ def execute(args: argparse.Namespace) -> int:
             if not args.quiet:
                 print(f"wrote {path}")
         if args.depfile:
-            _write_depfile(args.depfile, outputs, specs)
+            _write_depfile(args.depfile, outputs, kernels)
     if not wanted:
-        note(f"{len(specs)} kernel{'s' * (len(specs) > 1)} up to date", quiet=args.quiet)
+        note(f"{len(kernels)} kernel{'s' * (len(kernels) > 1)} up to date", quiet=args.quiet)
     return DONE
 
 
-def _refuse_equal_stems(specs: Sequence[Spec], groups: Sequence[Siblings]) -> None:
-    first: dict[str, Spec] = {}
+def _recall_current(args: argparse.Namespace) -> dict[str, OutlinedFile]:
+    """The specs' files that needn't be read: what they give is remembered and, unless it is only listed, on disk."""
+    found: dict[str, OutlinedFile] = {}
+    for file in dict.fromkeys(args.specs):
+        outlined = recall(place(file, args))
+        if outlined is None:
+            continue
+        on_disk = all(_is_current(kernel, args) for kernel in outlined.specs) and all(
+            _is_current_header(group, args) for group in outlined.groups
+        )
+        if args.list or on_disk:
+            found[file] = outlined
+    return found
+
+
+def _load(spec_files: Sequence[str], args: argparse.Namespace) -> tuple[tuple[Spec, ...], tuple[Siblings, ...]]:
+    """The kernels of the files, and which of them share a header. Failure where one is refused."""
+    if not spec_files:
+        return (), ()
+    from cugen.spec.siblings import siblings
+
+    before = {file: place(file, args) for file in spec_files}
+    specs = with_locks(load_files(spec_files, args), args)
+    groups = siblings(specs)
+    for file in spec_files:
+        if place(file, args) == before[file]:  # nobody changed it meanwhile
+            own = [spec for spec in specs if spec.dependencies[0] == file]
+            remember(before[file], own, [group for group in groups if group.specs[0].dependencies[0] == file])
+    return specs, groups
+
+
+def _is_current(kernel: Spec | Outline, args: argparse.Namespace) -> bool:
+    return files.is_current(args.output, kernel.kernel, input_hash(kernel, analysis=not args.no_analysis))
+
+
+def _is_current_header(group: Siblings | OutlinedGroup, args: argparse.Namespace) -> bool:
+    expected = shared_input_hash(group.specs, analysis=not args.no_analysis)
+    return files.is_current_header(args.output, group.name, expected)
+
+
+def _refuse_equal_stems(specs: Sequence[Spec | Outline], groups: Sequence[Siblings | OutlinedGroup]) -> None:
+    first: dict[str, Spec | Outline] = {}
     for spec in specs:
         if spec.kernel in first:
             one, other = first[spec.kernel].dependencies[0], spec.dependencies[0]
@@ -147,6 +184,7 @@ def _generate_all(specs: Sequence[Spec], args: argparse.Namespace) -> list[_Made
     ):
         if isinstance(result, _Made):
             made.append(result)
+            warn(result.warnings, args)
         else:
             findings += result
     refuse(findings)
@@ -169,6 +207,7 @@ def _generate(spec: Spec, *, analysis: bool) -> _Made | tuple[Diagnostic, ...]:
     """The files, or why there are none; an exception of ours wouldn't survive the way between processes."""
     from cugen.emit.variants import make_entry
     from cugen.kernel import generate
+    from cugen.schedule.lock import refused_warning
     from cugen.spec.diagnostics import SpecError
 
     try:
@@ -176,7 +215,8 @@ def _generate(spec: Spec, *, analysis: bool) -> _Made | tuple[Diagnostic, ...]:
     except SpecError as error:
         return error.diagnostics
     entry = make_entry(kernel.context, kernel.plan, kernel.manifest) if spec.variant else None
-    return _Made(files.Texts(spec.kernel, kernel.source, kernel.header, kernel.manifest.to_json()), entry)
+    texts = files.Texts(spec.kernel, kernel.source, kernel.header, kernel.manifest.to_json())
+    return _Made(texts, entry, refused_warning(kernel.spec))
 
 
 def _check(texts: Sequence[files.Texts], headers: Sequence[files.Header], args: argparse.Namespace) -> int:
@@ -192,7 +232,7 @@ def _check(texts: Sequence[files.Texts], headers: Sequence[files.Header], args: 
     return DONE
 
 
-def _write_depfile(path: Path, outputs: Sequence[Path], specs: Sequence[Spec]) -> None:
+def _write_depfile(path: Path, outputs: Sequence[Path], specs: Sequence[Spec | Outline]) -> None:
     try:
         rule = files.make_rule(outputs, (file for spec in specs for file in input_files(spec)))
     except ValueError as error:

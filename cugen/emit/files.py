@@ -13,13 +13,17 @@ import json
 import os
 import re
 import secrets
+import time
 from collections.abc import Iterable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
 from cugen.plan.manifest import is_untouched
 
 SUFFIXES = (".cu", ".h", ".json")
+_TEMPORARY = re.compile(r"\..+\.[0-9a-f]{16}\.cugen\.tmp")
+_ABANDONED_SECONDS = 600.0  # writing a file takes milliseconds
 _STAMP = re.compile(r"\n// Input ([0-9a-f]{16}), text ([0-9a-f]{16})\.\n\Z")
 
 
@@ -116,8 +120,12 @@ def write(folder: Path, texts: Texts, *, always: bool = False) -> tuple[Path, ..
 
 
 def write_atomically(path: Path, content: bytes) -> None:
-    """Puts `content` at `path` by one rename. A link at `path` is replaced, not followed."""
-    temporary = path.with_name(f".{path.name}.{secrets.token_hex(8)}.tmp")
+    """Puts `content` at `path` by one rename, so whoever is killed leaves the old bytes or the new ones. A link at
+    `path` is replaced, not followed.
+
+    Nothing waits for the disk: after a power cut a file may be empty, as a compiler's output may, and the hashes tell.
+    """
+    temporary = path.with_name(f".{path.name}.{secrets.token_hex(8)}.cugen.tmp")
     try:
         descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666)
         with os.fdopen(descriptor, "wb") as file:
@@ -125,6 +133,19 @@ def write_atomically(path: Path, content: bytes) -> None:
         os.replace(temporary, path)
     finally:
         temporary.unlink(missing_ok=True)
+
+
+def remove_abandoned(folder: Path) -> None:
+    """Removes the temporary files that killed processes left in the folder."""
+    if not folder.is_dir():
+        return
+    latest = time.time() - _ABANDONED_SECONDS
+    with os.scandir(folder) as entries:
+        abandoned = [entry for entry in entries if _TEMPORARY.fullmatch(entry.name)]
+    for entry in abandoned:
+        with suppress(OSError):  # another process was first
+            if entry.stat(follow_symlinks=False).st_mtime < latest:
+                os.unlink(entry)
 
 
 def differences(folder: Path, texts: Texts) -> Iterator[Difference]:

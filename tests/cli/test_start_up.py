@@ -38,12 +38,14 @@ def test_explaining_a_code_imports_nothing_heavy() -> None:
     assert loaded("explain", "CG1048") == (0, [])
 
 
-def test_generating_what_is_current_imports_no_more_than_yaml(spec: Path, tmp_path: Path) -> None:
+def test_generating_what_is_current_imports_nothing_heavy(spec: Path, tmp_path: Path) -> None:
     first, modules = loaded("generate", spec, "-o", tmp_path / "out")
     assert first == 0
     assert "sympy" in modules  # or this test couldn't fail
+    assert loaded("generate", spec, "-o", tmp_path / "out") == (0, [])
+    assert loaded("generate", spec, "-o", tmp_path / "out", "--list") == (0, [])
+    spec.write_text(spec.read_text() + "# a comment has to be read before it is known to be one\n")
     assert loaded("generate", spec, "-o", tmp_path / "out") == (0, ["yaml"])
-    assert loaded("generate", spec, "-o", tmp_path / "out", "--list") == (0, ["yaml"])
 
 
 def test_importing_the_package_imports_nothing() -> None:

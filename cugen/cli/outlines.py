@@ -1,0 +1,174 @@
+"""What a spec's file gives, as far as that decides whether generated files are current: remembered between calls, so
+that a file that nobody changed isn't parsed again.
+
+A record has its place by all that reading a spec depends on: the bytes of the file and of its lock file, their names,
+what the call sets, and the code that reads. Tables that the spec names are held against their hashes. So a record says
+what reading would say; where there is none, the file is read.
+"""
+
+from __future__ import annotations
+
+import argparse
+import hashlib
+import json
+import os
+import time
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import cugen
+from cugen.cli.specs import settings_of
+from cugen.emit.files import write_atomically
+from cugen.toolchain.cache import folder
+from cugen.version import __version__
+
+if TYPE_CHECKING:
+    from cugen.spec.model import Spec
+    from cugen.spec.siblings import Siblings
+
+_FORMAT = 1
+_LOCK = "cugen.lock"
+_DAY_SECONDS = 86400.0
+_UNUSED_SECONDS = 30 * _DAY_SECONDS
+
+
+@dataclass(frozen=True, slots=True)
+class OutlinedTuning:
+    """What a lock file says of a kernel."""
+
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Outline:
+    """What names and hashes need of a kernel's spec."""
+
+    kernel: str
+    hash: str
+    file: str
+    dependencies: tuple[str, ...]
+    tuned: OutlinedTuning | None
+
+
+@dataclass(frozen=True, slots=True)
+class OutlinedGroup:
+    """Variants that share a header of this name."""
+
+    name: str
+    specs: tuple[Outline, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class OutlinedFile:
+    """All that one spec's file gives."""
+
+    specs: tuple[Outline, ...]
+    groups: tuple[OutlinedGroup, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where the record of a spec's file belongs, as the file is now; `lock` is the lock file that counts for it."""
+
+    file: str
+    record: Path
+    lock: str
+
+
+def place(file: str, args: argparse.Namespace) -> Place | None:
+    """None for a file that can't be read, which reading it will explain."""
+    lock = args.lock or str(Path(file).parent / _LOCK)
+    try:
+        content = _sha256(Path(file).read_bytes())
+        locked = _sha256(Path(lock).read_bytes()) if Path(lock).is_file() else ""
+    except (OSError, ValueError):
+        return None
+    settings = sorted(settings_of(args).items())
+    parts = [_FORMAT, __version__, _reader(), file, content, settings, args.target, lock, locked, args.device_name]
+    key = _sha256(json.dumps(parts).encode())
+    return Place(file, folder() / "outlines" / key[:2] / f"{key[2:]}.json", lock)
+
+
+def recall(place: Place | None) -> OutlinedFile | None:
+    """What was remembered there; None where nothing was."""
+    if place is None:
+        return None
+    try:
+        record = json.loads(place.record.read_bytes())
+        if any(_sha256(Path(path).read_bytes()) != sha256 for path, sha256 in record["tables"]):
+            return None
+        outlined = _outlined(record, place.file)
+    except (OSError, ValueError, KeyError, TypeError):
+        return None
+    with suppress(OSError):
+        if time.time() - place.record.stat().st_mtime > _DAY_SECONDS:
+            os.utime(place.record)  # what is used is kept
+    return outlined
+
+
+def remember(place: Place | None, specs: Sequence[Spec], groups: Sequence[Siblings]) -> None:
+    """Keeps what was read from the file: all of its `specs`, and their `groups`. A cache that can't be written is no
+    failure."""
+    if place is None:
+        return
+    read = {path for spec in specs for path in spec.dependencies[1:]}
+    if place.lock in read and any(spec.tuned is None for spec in specs):
+        return  # somebody may have to be told that the lock file has no entry for it
+    tables = {values.sha256 for spec in specs for array in spec.arrays if (values := array.values) and values.sha256}
+    with suppress(OSError):
+        hashed = sorted((path, _sha256(Path(path).read_bytes())) for path in read - {place.lock})
+        if {sha256 for _, sha256 in hashed} != tables:
+            return  # changed since it was read
+        place.record.parent.mkdir(parents=True, exist_ok=True)
+        write_atomically(place.record, json.dumps(_record(specs, groups, hashed)).encode())
+        _evict(place.record.parent)
+
+
+def _record(specs: Sequence[Spec], groups: Sequence[Siblings], tables: Sequence[tuple[str, str]]) -> dict[str, Any]:
+    return {
+        "tables": tables,
+        "kernels": [
+            [spec.kernel, spec.hash, spec.dependencies[1:], spec.tuned.text if spec.tuned else None] for spec in specs
+        ],
+        "groups": [[group.name, [spec.kernel for spec in group.specs]] for group in groups],
+    }
+
+
+def _outlined(record: Any, file: str) -> OutlinedFile:
+    specs = {
+        kernel: Outline(kernel, hash, Path(file).name, (file, *read), None if tuned is None else OutlinedTuning(tuned))
+        for kernel, hash, read, tuned in record["kernels"]
+    }
+    groups = (OutlinedGroup(name, tuple(specs[kernel] for kernel in kernels)) for name, kernels in record["groups"])
+    return OutlinedFile(tuple(specs.values()), tuple(groups))
+
+
+@cache
+def _reader() -> str:
+    """Which code reads specs, so that a checkout that somebody works in doesn't recall what other code read."""
+    package = Path(cugen.__file__).parent
+    seen = []
+    for name in ("spec", "schedule", "targets"):
+        with os.scandir(package / name) as entries:
+            for entry in entries:
+                if entry.is_file():
+                    stat = entry.stat()
+                    seen.append((name, entry.name, stat.st_size, stat.st_mtime_ns))
+    return _sha256(repr(sorted(seen)).encode())
+
+
+def _evict(shard: Path) -> None:
+    """Removes what wasn't used for long from one part of the cache: each write pays for its own."""
+    oldest = time.time() - _UNUSED_SECONDS
+    for path in shard.iterdir():
+        with suppress(OSError):  # another process was first
+            if path.stat().st_mtime < oldest:
+                path.unlink()
+
+
+def _sha256(content: bytes) -> str:
+    return hashlib.sha256(content).hexdigest()
