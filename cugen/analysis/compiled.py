@@ -16,7 +16,7 @@ from cugen.analysis.addresses import Form, address_forms
 from cugen.analysis.differences import Code, code_of, made_of
 from cugen.analysis.matching import SPACES, Matches, Placed, match
 from cugen.analysis.report import site_totals
-from cugen.analysis.sites import HIDDEN, Site, sites
+from cugen.analysis.sites import HIDDEN, WAITS, Site, sites
 from cugen.analysis.totals import Totals, Unknown
 from cugen.plan.ir import Access, Kernel, Plan, accesses
 from cugen.plan.symbols import integer, symbol
@@ -226,7 +226,7 @@ def _access(
     compiled = written
     if shaped != (place.site,):
         compiled, reason = _total(kernel, shaped, target)
-    if compiled is None and all(site.opaque and site.opaque not in HIDDEN for site in shaped):
+    if compiled is None and all(site.opaque and site.opaque not in (*HIDDEN, WAITS) for site in shaped):
         # Which element is read is data, but not whether: at any one place it runs as often.
         runs, _ = _total(kernel, [replace(site, offset=integer(0), opaque="") for site in shaped], target)
         return _result(place, instructions, changes, written, None, reason, runs)

@@ -13,6 +13,7 @@ import sympy
 
 from cugen.plan.ir import (
     Access,
+    Await,
     Comparison,
     Condition,
     Copy,
@@ -25,6 +26,7 @@ from cugen.plan.ir import (
     Load,
     Node,
     ReturnUnless,
+    Ticket,
     accesses,
     values_of,
 )
@@ -34,6 +36,7 @@ from cugen.spec.expressions import Local, Read, ScalarValue, walk
 THREAD = tuple(symbol(f"threadIdx.{axis}") for axis in "xyz")
 BLOCK = tuple(symbol(f"blockIdx.{axis}") for axis in "xyz")
 DATA_DECIDES = "whether it runs depends on data"
+WAITS = "how often it asks depends on when another block answers"
 NO_CONJUNCTION = "its condition is no conjunction of comparisons"
 HIDDEN = (DATA_DECIDES, NO_CONJUNCTION)  # why it isn't known which lanes come to a place
 
@@ -137,7 +140,9 @@ class _Walk:
     def nodes(self, nodes: tuple[Node, ...], place: Place) -> Iterator[Step]:
         for node in nodes:
             match node:
-                case Define():
+                case Define() | Ticket():
+                    if isinstance(node, Ticket):
+                        yield Step(node, place, place)
                     value = node.index.definition.xreplace(place.definitions)
                     name, spelled = node.index.symbol, node.index.definition
                     place = replace(
@@ -232,7 +237,7 @@ def _sites_of(step: Step) -> Iterator[Site]:
                 site = replace(site, copied_to=node.target)
             else:
                 site = replace(site, copied_from=node.source.offset().xreplace(step.place.definitions))
-        yield site
+        yield replace(site, opaque=site.opaque or WAITS) if isinstance(node, Await) else site
 
 
 def _site(access: Access, place: Place) -> Site:

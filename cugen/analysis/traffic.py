@@ -9,7 +9,7 @@ from math import prod
 import sympy
 
 from cugen.analysis.report import AccessReport
-from cugen.analysis.sites import Site, Step
+from cugen.analysis.sites import WAITS, Site, Step
 from cugen.analysis.tally import Tallies
 from cugen.analysis.warp import SECTOR
 from cugen.plan.ir import Access, Array, Copy, Element, Load, Store
@@ -26,6 +26,8 @@ class Traffic:
     in bytes; None where a subscript depends on data. `compulsory`: each array once, or what is asked of it where that
     is less; no cache can do with fewer. `untiled`: what would be read if every operand came from global memory each
     time it is used, instead of from tiles and registers. Upper bounds where not `exact`.
+
+    Flags through which blocks wait for each other are left out: how often they are asked for is no matter of the plan.
     """
 
     read: int
@@ -75,6 +77,8 @@ def traffic(
     exact = True
     for site in found:
         access, array = site.access, site.access.array
+        if access.kind == "atomic" or site.opaque == WAITS:
+            continue
         source = staging.source_of(access)
         if array.space not in GLOBAL and source is None:
             continue

@@ -114,6 +114,8 @@ def _node_lines(nodes: tuple[ir.Node, ...], printer: NodePrinter) -> Iterator[st
                 yield "__syncthreads()"
             case ir.AwaitCopies(pending=pending):
                 yield f"wait for all copies but the last {pending}" if pending else "wait for all copies"
+            case ir.Await(access=access):
+                yield f"wait for {_access_text(access, printer)}"
             case ir.Define(index=index):
                 yield printer.definition(index)
             case ir.Declare():

@@ -19,6 +19,10 @@ _TESTS = {
     "copy": ir.Copy,
     "commit_copies": ir.CommitCopies,
     "await_copies": ir.AwaitCopies,
+    "take_ticket": ir.TakeTicket,
+    "ticket": ir.Ticket,
+    "publish": ir.Publish,
+    "await": ir.Await,
     "assign": ir.Assign,
     "loop": ir.For,
     "choice": ir.If,
@@ -53,6 +57,8 @@ def bind(env: jinja2.Environment, printer: NodePrinter) -> jinja2.Environment:
     bound = env.overlay()
     bound.filters = dict(env.filters)
     for name in ("definition", "let", "load", "store", "accumulate", "copy", "assign", "declare", "condition"):
+        bound.filters[name] = getattr(printer, name)
+    for name in ("take_ticket", "ticket", "publish", "awaited"):
         bound.filters[name] = getattr(printer, name)
     bound.filters["loop_header"] = printer.loop
     bound.filters["negated"] = printer.negated

@@ -14,6 +14,7 @@ from cugen.plan.ir import (
     Accumulate,
     Array,
     Assign,
+    Await,
     Component,
     Condition,
     Copy,
@@ -25,8 +26,11 @@ from cugen.plan.ir import (
     Load,
     Loop,
     Node,
+    Publish,
     Shuffled,
     Store,
+    TakeTicket,
+    Ticket,
     Vector,
 )
 from cugen.plan.symbols import Integer, Ranges, bounds
@@ -191,6 +195,19 @@ class NodePrinter(ValuePrinter):
         size = node.target.array.dtype.bytes * node.target.width
         zeros = f", {guard} ? 0 : {size}" if guard else ""
         return f"__pipeline_memcpy_async(&{self.place(node.target)}, &{self.place(node.source)}, {size}{zeros})"
+
+    def take_ticket(self, node: TakeTicket) -> str:
+        return f"{self.place(node.target)} = atomicAdd(&{self.place(node.counter)}, 1)"
+
+    def ticket(self, node: Ticket) -> str:
+        return f"const {self.integer_type(node.index)} {node.index.name} = {self.place(node.access)}"
+
+    def publish(self, node: Publish) -> str:
+        return f"atomicExch(&{self.place(node.access)}, {self.print(node.value)})"
+
+    def awaited(self, node: Await) -> str:
+        """The condition under which the thread has to ask once more."""
+        return f"__ldcv(&{self.place(node.access)}) != {self.print(node.value)}"
 
     def assign(self, node: Assign) -> str:
         if isinstance(node.local, Vector) and isinstance(node.value, Element):

@@ -148,7 +148,7 @@ def _check_accesses(kernel: Kernel, printer: NodePrinter, text: str) -> None:
 
 def _parameters(context: Context, kernel: Kernel) -> list[str]:
     """C parameters of the `__global__` function."""
-    stores = {a.array.symbol for a in accesses(kernel.body) if a.kind == "store"}
+    stores = {a.array.symbol for a in accesses(kernel.body) if a.kind != "load"}
     parameters = []
     for name in kernel.arguments:
         if name in context.arrays:

@@ -54,7 +54,7 @@ class Access:
 
     array: Array
     subscripts: tuple[Integer, ...]
-    kind: str  # load, store, or async_copy: written by an asynchronous `Copy`
+    kind: str  # load, store, async_copy (written by an asynchronous `Copy`), atomic
     width: int = 1
 
     def placed(self) -> tuple[Integer, ...]:
@@ -252,6 +252,45 @@ class AwaitCopies:
     pending: int
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class TakeTicket:
+    """One thread counts its block among those that have begun, and tells the others in shared memory:
+    `ticket_of_block = atomicAdd(&flags[0], 1)`."""
+
+    target: Access
+    counter: Access
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Ticket:
+    """Introduces the block's number in the order in which blocks begin, which `TakeTicket` left there before a barrier.
+
+    `index` is defined as `blockIdx.x`, and that is what a ticket is to all who count: each number of the grid belongs
+    to one block, only to another one than the hardware's."""
+
+    index: Index
+    access: Access
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Publish:
+    """Sets a flag in global memory once all is visible that its thread has written, and others of the block before a
+    barrier: `__threadfence(); atomicExch(&flags[block], 1);`."""
+
+    access: Access
+    value: Expr
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Await:
+    """The thread asks for a flag until it has the value; afterwards it sees what was written before the flag's
+    `Publish`, and so do others after a barrier. Only flags may be awaited that a block with a smaller ticket sets: it
+    has begun, so that it ends. What is handed over so must not be read through the read-only cache."""
+
+    access: Access
+    value: Expr
+
+
 @dataclass(frozen=True, slots=True)
 class Assign:
     """`local = value`; a vector may be assigned all that the wide access of an `Element` reads."""
@@ -307,6 +346,10 @@ Node = (
     | Copy
     | CommitCopies
     | AwaitCopies
+    | TakeTicket
+    | Ticket
+    | Publish
+    | Await
     | Assign
     | For
     | If
@@ -333,8 +376,11 @@ def accesses(nodes: tuple[Node, ...]) -> Iterator[Access]:
     """Every access below the nodes, in the order of the source."""
     for node in walk_nodes(nodes):
         match node:
-            case Load() | Store() | Accumulate():
+            case Load() | Store() | Accumulate() | Ticket() | Publish() | Await():
                 yield node.access
+            case TakeTicket():
+                yield node.target
+                yield node.counter
             case Copy():
                 yield node.source
                 yield node.target
@@ -348,6 +394,8 @@ def values_of(node: Node) -> tuple[Expr, ...]:
         case Let(value=value) | Load(otherwise=value):
             return () if value is None else (value,)
         case Store(value=value) | Assign(value=value) | Accumulate(value=value):
+            return (value,)
+        case Publish(value=value) | Await(value=value):
             return (value,)
         case If(condition=condition) if not isinstance(condition, Guard):
             return (condition,)

@@ -14,6 +14,7 @@ from cugen.plan.ir import (
     Accumulate,
     Array,
     Assign,
+    Await,
     AwaitCopies,
     Barrier,
     Comment,
@@ -30,14 +31,17 @@ from cugen.plan.ir import (
     Let,
     Load,
     Loop,
+    Publish,
     ReturnUnless,
     Shuffled,
     Store,
+    TakeTicket,
+    Ticket,
     Vector,
 )
 from cugen.plan.symbols import integer, symbol
 from cugen.spec.expressions import Const, Local, Op
-from cugen.spec.types import BOOL, FLOAT16, FLOAT32, INT8, INT64
+from cugen.spec.types import BOOL, FLOAT16, FLOAT32, INT8, INT32, INT64
 
 ROW, K, M = symbol("row"), symbol("k"), symbol("M")
 RANGES = {ROW: (0, 999), K: (0, 99), M: (1, 1000), symbol("lanes"): (0, 31)}
@@ -53,6 +57,8 @@ def array(name, dtype=FLOAT32, shape=(M,), space="global", **more):
 A, H = array("A"), array("H", FLOAT16)
 TILE = array("As", shape=(integer(16), integer(17)), space="shared", flat=False)
 SUMS = array("sums", shape=(integer(4),), space="register", flat=False)
+FLAGS = array("flags", INT32, writable=True)
+TICKET = array("ticket_of_block", INT32, shape=(), space="shared", flat=False)
 
 
 @pytest.fixture
@@ -76,6 +82,11 @@ def at(array, *subscripts, kind="load", width=1):
         (Define(Index("i", ROW + 1, (1, 1000))), "const int i = row + 1;"),
         (CommitCopies(), "__pipeline_commit();"),
         (AwaitCopies(2), "__pipeline_wait_prior(2);"),
+        (
+            TakeTicket(at(TICKET, kind="store"), at(FLAGS, integer(0), kind="atomic")),
+            "ticket_of_block = atomicAdd(&flags[0], 1);",
+        ),
+        (Ticket(Index("ticket", symbol("blockIdx.x"), (0, 99)), at(TICKET)), "const int ticket = ticket_of_block;"),
         (
             Copy(at(TILE, K, ROW, kind="async_copy", width=4), at(A, ROW, width=4)),
             "__pipeline_memcpy_async(&As[k][row], &A[row], 16);",
@@ -253,4 +264,14 @@ def test_what_is_said_of_an_access_stands_above_its_node(text):
         "__syncthreads();",
         "// A[row]: coalesced",
         "const float x = A[row];",
+    ]
+
+
+def test_a_flag_is_set_after_a_fence_and_awaited_before_one(text):
+    one = Const(1, INT32)
+    assert text(Publish(at(FLAGS, ROW, kind="atomic"), one)) == ["__threadfence();", "atomicExch(&flags[row], 1);"]
+    assert text(Await(at(FLAGS, ROW - 1), one)) == [
+        "while (__ldcv(&flags[row - 1]) != 1)",
+        "    __nanosleep(32);",
+        "__threadfence();",
     ]

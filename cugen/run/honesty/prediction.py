@@ -18,6 +18,7 @@ from cugen.plan.ir import (
     Accumulate,
     Array,
     Assign,
+    Await,
     Copy,
     Define,
     Element,
@@ -29,8 +30,11 @@ from cugen.plan.ir import (
     Load,
     Node,
     Plan,
+    Publish,
     ReturnUnless,
     Store,
+    TakeTicket,
+    Ticket,
     accesses,
     walk_nodes,
 )
@@ -63,7 +67,7 @@ class Place:
     kernel: str
     text: str  # `load As[ty, k]`
     array: str  # as traces call it
-    kind: str  # read or write
+    kind: str  # read, write or atomic
     bytes: int
     line: int
 
@@ -109,7 +113,7 @@ def predicted(plan: Plan, lines: Mapping[int, int], job: Job) -> Prediction:
 def _place(kernel: Kernel, access: Access, line: int) -> Place:
     array = access.array
     text = f"{access.kind} {array.symbol}[{', '.join(map(str, access.subscripts))}]"
-    kind = "read" if access.kind == "load" else "write"
+    kind = {"load": "read", "atomic": "atomic"}.get(access.kind, "write")
     return Place(kernel.name, text, traced_name(array), kind, access.width * array.dtype.bytes, line)
 
 
@@ -168,6 +172,15 @@ class _Walk:
         match node:
             case Define():
                 self._name(node.index.symbol, node.index.definition)
+            case Ticket():
+                self._access(node.access, on)
+                self._name(node.index.symbol, node.index.definition)
+            case TakeTicket():
+                self._access(node.counter, on)
+                self._access(node.target, on)
+            case Publish() | Await():
+                # Blocks run one after another where they are traced: an awaited flag is set when it is asked for.
+                self._access(node.access, on)
             case ReturnUnless():
                 on, open_question = self._guard(node.guard, on)
                 self._give_up(self.kernel.body, open_question)

@@ -133,7 +133,7 @@ class Memory:
 def memory_of(plan: Plan, job: Job) -> Memory:
     """What is known of a job's memory throughout its launches."""
     touched = [access for kernel in plan.kernels for access in accesses(kernel.body)]
-    written = {access.array.name for access in touched if access.kind == "store" and access.array.space == "global"}
+    written = {access.array.name for access in touched if access.kind != "load" and access.array.space == "global"}
     contents: dict[str, NDArray[Any]] = {}
     for array in (access.array for access in touched):
         if array.values is not None:
