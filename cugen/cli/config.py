@@ -6,12 +6,17 @@ import argparse
 from pathlib import Path
 
 from cugen.cli.failures import DONE, wrong_call
+from cugen.emit.cpu import COMPILER_FLAGS, INCLUDES, RUNTIME
 from cugen.emit.resources import data_folder
 from cugen.version import __version__
 
 _PACKAGE = Path(__file__).resolve().parent.parent
 _FACTS = {
-    "includes": (_PACKAGE / "run" / "cpu" / "include", "the headers that let a C++ compiler read a generated .cu"),
+    "cmakedir": (_PACKAGE / "cmake", "the folder of cugenConfig.cmake, for -Dcugen_DIR=…"),
+    "makefile": (_PACKAGE / "make" / "cugen.mk", "rules for GNU make, to be included"),
+    "includes": (INCLUDES, "the headers that let a C++ compiler read a generated .cu"),
+    "runtime": (RUNTIME, "the C++ source that plays launches on the CPU; one for a program"),
+    "cxxflags": (" ".join((*COMPILER_FLAGS, f"-I{INCLUDES}")), "how a C++ compiler is called for the CPU"),
     "templates": (data_folder("templates"), "the templates of the kernels"),
     "schema": (_PACKAGE / "spec" / "schema" / "cugen-spec-1.json", "the JSON Schema of specs, for editors"),
     "version": (__version__, "cugen's version"),

@@ -1,2 +1,6 @@
-// Stands in for the toolkit's header of this name; all that a kernel needs of it is there already.
+// Stands in for the toolkit's header of this name.
 #pragma once
+
+#include "cugen_cpu.h"
+
+#include "cuda_runtime_api.h"

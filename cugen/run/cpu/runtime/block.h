@@ -57,6 +57,10 @@ struct Gathering {
 
 class Block {
  public:
+  ~Block() {
+    for (const std::unique_ptr<Fiber>& fiber : fibers_) destroy_fiber(*fiber);
+  }
+
   void run(const Launch& launch, uint64_t linear) {
     launch_ = &launch;
     const uint3 block = launch.block;

@@ -92,6 +92,11 @@ inline void create_fiber(Fiber& fiber, size_t number, void (*entry)()) {
 #endif
 }
 
+inline void destroy_fiber(Fiber& fiber) {
+  const size_t page = static_cast<size_t>(sysconf(_SC_PAGESIZE));
+  munmap(const_cast<char*>(static_cast<const char*>(fiber.bottom)) - page, kStackBytes + page);
+}
+
 inline void switch_fiber(Fiber& from, Fiber& to) {
 #if defined(CUGEN_ADDRESS_SANITIZER)
   __sanitizer_start_switch_fiber(&from.sanitizer_state, to.bottom, to.size);

@@ -1,0 +1,227 @@
+# What find_package(cugen) brings:
+#
+#   cugen_generate(OUT_VAR <variable> SPECS <spec>... [TARGET sm_90] [DEFINES <NAME=VALUE>...] [EMIT cu|cubin|embed]
+#                  [OUTPUT_DIR <folder>])
+#       Writes the kernels of the specs at build time; <variable> gets the paths of all files.
+#
+#   cugen_add_library(<name> SPECS <spec>... [TARGET sm_90] [DEFINES <NAME=VALUE>...] [EMIT cu|cubin|embed]
+#                     [CHECK warn|error|off])
+#       A static library with the launchers of all kernels. CHECK holds them to the limits of their specs.
+#
+#   cugen_add_check(NAME <test> SPECS <spec>... GENERATED_DIR <folder> [TARGET sm_90] [DEFINES <NAME=VALUE>...])
+#       A test of CTest that fails where committed files aren't what the specs give.
+#
+# Each spec has its own build step, so that editing one rebuilds its kernels and what includes them, and nothing else.
+
+get_filename_component(_cugen_package "${CMAKE_CURRENT_LIST_DIR}" DIRECTORY)
+set(_cugen_cpu "${_cugen_package}/run/cpu" CACHE INTERNAL "")
+set(_cugen_scripts "${CMAKE_CURRENT_LIST_DIR}" CACHE INTERNAL "")
+file(SHA256 "${_cugen_package}/version.py" _cugen_version)
+set(_cugen_version "${_cugen_version}" CACHE INTERNAL "")
+unset(_cugen_package)
+
+function(cugen_generate)
+  cmake_parse_arguments(PARSE_ARGV 0 arg "" "OUT_VAR;TARGET;EMIT;OUTPUT_DIR" "SPECS;DEFINES")
+  _cugen_require(cugen_generate OUT_VAR SPECS)
+  _cugen_common_arguments()
+  _cugen_generate_all()
+  set(${arg_OUT_VAR} ${files} PARENT_SCOPE)
+endfunction()
+
+function(cugen_add_library name)
+  cmake_parse_arguments(PARSE_ARGV 1 arg "" "TARGET;EMIT;CHECK;OUTPUT_DIR" "SPECS;DEFINES")
+  _cugen_require(cugen_add_library SPECS)
+  if(NOT arg_OUTPUT_DIR)
+    set(arg_OUTPUT_DIR "${CMAKE_CURRENT_BINARY_DIR}/cugen/${name}")
+  endif()
+  _cugen_common_arguments()
+  if(NOT arg_CHECK)
+    set(arg_CHECK off)
+  elseif(NOT arg_CHECK MATCHES "^(warn|error|off)$")
+    message(FATAL_ERROR "cugen_add_library: CHECK is `${arg_CHECK}`; it may be warn, error or off")
+  endif()
+
+  _cugen_generate_all()
+  set(sources ${files})
+  if(arg_EMIT STREQUAL "cubin")
+    add_custom_target(${name} ALL DEPENDS ${files})
+  elseif(arg_EMIT STREQUAL "embed")
+    add_library(${name} STATIC ${sources})
+    find_package(CUDAToolkit REQUIRED)
+    target_link_libraries(${name} PUBLIC CUDA::cuda_driver)
+  elseif(cugen_DEVICE STREQUAL "cpu")
+    # The .cu are included by what is compiled in their place.
+    list(FILTER sources EXCLUDE REGEX "\\.cu$")
+    add_library(${name} STATIC ${sources})
+    target_link_libraries(${name} PUBLIC cugen::cpu)
+    # Integers wrap, nothing is contracted, and pointers alias, as the language of specs says.
+    target_compile_options(${name} PRIVATE -fwrapv -ffp-contract=off -fno-strict-aliasing -Wno-unknown-pragmas)
+  else()
+    add_library(${name} STATIC ${sources})
+    target_link_libraries(${name} PUBLIC CUDA::cudart)
+    target_compile_features(${name} PRIVATE cuda_std_17)
+    if(arg_TARGET MATCHES "^sm_([0-9]+a?)$")
+      set_target_properties(${name} PROPERTIES CUDA_ARCHITECTURES "${CMAKE_MATCH_1}")
+    endif()
+  endif()
+  if(NOT arg_EMIT STREQUAL "cubin")
+    target_include_directories(${name} PUBLIC "${arg_OUTPUT_DIR}")
+    set_target_properties(${name} PROPERTIES POSITION_INDEPENDENT_CODE ON)
+  endif()
+  if(NOT arg_CHECK STREQUAL "off")
+    _cugen_check_step(${name})
+  endif()
+endfunction()
+
+function(cugen_add_check)
+  cmake_parse_arguments(PARSE_ARGV 0 arg "" "NAME;GENERATED_DIR;TARGET" "SPECS;DEFINES")
+  _cugen_require(cugen_add_check NAME SPECS GENERATED_DIR)
+  _cugen_common_arguments()
+  cmake_path(ABSOLUTE_PATH arg_GENERATED_DIR BASE_DIRECTORY "${CMAKE_CURRENT_SOURCE_DIR}")
+  add_test(NAME ${arg_NAME}
+    COMMAND "${CUGEN_EXECUTABLE}" generate --check --gnu -o "${arg_GENERATED_DIR}" ${options} ${arg_SPECS})
+endfunction()
+
+# The rest is for the functions above; macros work on the caller's variables.
+
+macro(_cugen_require function)
+  if(arg_UNPARSED_ARGUMENTS)
+    message(FATAL_ERROR "${function}: `${arg_UNPARSED_ARGUMENTS}` is no argument of it")
+  endif()
+  foreach(needed ${ARGN})
+    if(NOT DEFINED arg_${needed})
+      message(FATAL_ERROR "${function}: ${needed} is missing")
+    endif()
+  endforeach()
+endmacro()
+
+# Absolute specs, the folder, and in `options` what cugen is told of target and values.
+macro(_cugen_common_arguments)
+  list(TRANSFORM arg_SPECS STRIP)
+  set(absolute "")
+  foreach(spec IN LISTS arg_SPECS)
+    cmake_path(ABSOLUTE_PATH spec BASE_DIRECTORY "${CMAKE_CURRENT_SOURCE_DIR}" NORMALIZE)
+    list(APPEND absolute "${spec}")
+  endforeach()
+  set(arg_SPECS ${absolute})
+  if(NOT arg_OUTPUT_DIR)
+    set(arg_OUTPUT_DIR "${CMAKE_CURRENT_BINARY_DIR}/cugen")
+  endif()
+  cmake_path(ABSOLUTE_PATH arg_OUTPUT_DIR BASE_DIRECTORY "${CMAKE_CURRENT_BINARY_DIR}" NORMALIZE)
+  if(NOT arg_EMIT)
+    set(arg_EMIT cu)
+  elseif(NOT arg_EMIT MATCHES "^(cu|cubin|embed)$")
+    message(FATAL_ERROR "EMIT is `${arg_EMIT}`; it may be cu, cubin or embed")
+  endif()
+  set(options "")
+  if(arg_TARGET)
+    list(APPEND options --target ${arg_TARGET})
+  endif()
+  foreach(define IN LISTS arg_DEFINES)
+    list(APPEND options --set "${define}")
+  endforeach()
+  if(NOT arg_EMIT STREQUAL "cu")
+    list(APPEND options --emit ${arg_EMIT})
+  endif()
+endmacro()
+
+# Sets `files` to those of all specs.
+macro(_cugen_generate_all)
+  if(cugen_DEVICE STREQUAL "cpu")
+    _cugen_cpu_runtime()
+  endif()
+  set(files "")
+  foreach(spec IN LISTS arg_SPECS)
+    _cugen_generate_one("${spec}")
+    list(APPEND files ${outputs})
+  endforeach()
+endmacro()
+
+# Sets `outputs` to the files of one spec, and adds the step that makes them. cugen is asked for their names only where
+# the spec or the options have changed since it was last.
+macro(_cugen_generate_one spec)
+  cmake_path(GET spec STEM LAST_ONLY stem)
+  set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS "${spec}")
+  string(SHA256 place "${spec};${arg_OUTPUT_DIR};${options}")
+  set(state "${_cugen_version}")
+  if(EXISTS "${spec}")
+    file(SHA256 "${spec}" state)
+    string(APPEND state ";${_cugen_version}")
+  endif()
+  if(NOT "${_cugen_state_${place}}" STREQUAL "${state}")
+    execute_process(
+      COMMAND "${CUGEN_EXECUTABLE}" generate --list --gnu -o "${arg_OUTPUT_DIR}" ${options} "${spec}"
+      OUTPUT_VARIABLE listed OUTPUT_STRIP_TRAILING_WHITESPACE ERROR_VARIABLE complaint RESULT_VARIABLE status)
+    if(status EQUAL 0)
+      string(REPLACE "\n" ";" listed "${listed}")
+      set(_cugen_outputs_${place} "${listed}" CACHE INTERNAL "")
+      set(_cugen_state_${place} "${state}" CACHE INTERNAL "")
+    elseif(NOT _cugen_outputs_${place})
+      # Nothing is known of the spec. Later the step itself says what is wrong, as errors of a build are said.
+      message(NOTICE "${complaint}")
+      message(FATAL_ERROR "cugen: ${spec} was refused; the reason stands above")
+    endif()
+  endif()
+  set(outputs ${_cugen_outputs_${place}})
+
+  # What the step is told belongs to what it depends on; not every generator compares commands.
+  set(told "${arg_OUTPUT_DIR}/${stem}.options")
+  file(CONFIGURE OUTPUT "${told}" CONTENT "${options};${outputs}\n" @ONLY)
+  # Ninja takes files that weren't written for unchanged, and rebuilds nothing behind them; others ask again for ever.
+  if(CMAKE_GENERATOR MATCHES "Ninja")
+    set(write if-changed)
+  else()
+    set(write always)
+  endif()
+  set(command "${CUGEN_EXECUTABLE}" generate --gnu --quiet -o "${arg_OUTPUT_DIR}" ${options} "${spec}")
+  set(more "")
+  if(cugen_DEVICE STREQUAL "cpu" AND arg_EMIT STREQUAL "cu")
+    set(kernels ${outputs})
+    list(FILTER kernels INCLUDE REGEX "\\.cu$")
+    set(more COMMAND "${CUGEN_EXECUTABLE}" cpu --quiet --write ${write} ${kernels})
+    list(TRANSFORM kernels REPLACE "\\.cu$" "_cpu.cpp")
+    list(APPEND outputs ${kernels})
+  endif()
+  add_custom_command(
+    OUTPUT ${outputs}
+    COMMAND ${command} --write ${write} --depfile "${arg_OUTPUT_DIR}/${stem}.d"
+    ${more}
+    DEPENDS "${spec}" "${told}"
+    DEPFILE "${arg_OUTPUT_DIR}/${stem}.d"
+    COMMENT "cugen: ${stem}"
+    VERBATIM)
+endmacro()
+
+# Holds the kernels to the limits of their specs before they are compiled.
+macro(_cugen_check_step name)
+  set(stamps "")
+  foreach(spec IN LISTS arg_SPECS)
+    cmake_path(GET spec STEM LAST_ONLY stem)
+    set(stamp "${arg_OUTPUT_DIR}/${stem}.checked")
+    set(check_options ${options})
+    add_custom_command(
+      OUTPUT "${stamp}"
+      COMMAND "${CMAKE_COMMAND}" "-DCUGEN=${CUGEN_EXECUTABLE}" "-DSPEC=${spec}" "-DOPTIONS=${check_options}"
+        "-DCHECK=${arg_CHECK}" "-DSTAMP=${stamp}" -P "${_cugen_scripts}/cugenCheck.cmake"
+      DEPENDS "${spec}" "${arg_OUTPUT_DIR}/${stem}.options" ${files}
+      COMMENT "cugen: checking ${stem}"
+      VERBATIM)
+    list(APPEND stamps "${stamp}")
+  endforeach()
+  add_custom_target(${name}_check DEPENDS ${stamps})
+  add_dependencies(${name} ${name}_check)
+endmacro()
+
+# cugen::cpu plays launches on the CPU: one library for a project, compiled where something links to it.
+function(_cugen_cpu_runtime)
+  if(TARGET cugen_cpu)
+    return()
+  endif()
+  add_library(cugen_cpu STATIC EXCLUDE_FROM_ALL "${_cugen_cpu}/runtime/launch.cpp")
+  target_include_directories(cugen_cpu SYSTEM PUBLIC "${_cugen_cpu}/include")
+  target_compile_features(cugen_cpu PUBLIC cxx_std_17)
+  target_compile_options(cugen_cpu PUBLIC -pthread PRIVATE -O2)
+  target_link_options(cugen_cpu PUBLIC -pthread)
+  set_target_properties(cugen_cpu PROPERTIES POSITION_INDEPENDENT_CODE ON CXX_VISIBILITY_PRESET hidden)
+  add_library(cugen::cpu ALIAS cugen_cpu)
+endfunction()

@@ -1,0 +1,143 @@
+/* Stands in for the toolkit's header of this name: what a program needs to prepare arrays and launch kernels that were
+   built for the CPU. Device memory is memory of the host, and all is done by the time that a call returns. */
+#pragma once
+
+#include <stddef.h>
+#include <stdlib.h>
+#include <string.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+typedef enum cudaError {
+  cudaSuccess = 0,
+  cudaErrorInvalidValue = 1,
+  cudaErrorMemoryAllocation = 2,
+  cudaErrorInvalidConfiguration = 9
+} cudaError_t;
+
+enum cudaMemcpyKind {
+  cudaMemcpyHostToHost = 0,
+  cudaMemcpyHostToDevice = 1,
+  cudaMemcpyDeviceToHost = 2,
+  cudaMemcpyDeviceToDevice = 3,
+  cudaMemcpyDefault = 4
+};
+
+/* Those whose answers the launchers of variants compare with what they need. */
+enum cudaDeviceAttr {
+  cudaDevAttrMaxThreadsPerBlock = 1,
+  cudaDevAttrMaxSharedMemoryPerBlock = 8,
+  cudaDevAttrMaxSharedMemoryPerBlockOptin = 97
+};
+
+enum cudaFuncAttribute { cudaFuncAttributeMaxDynamicSharedMemorySize = 8 };
+
+typedef struct cugen_stream* cudaStream_t;
+
+static inline cudaError_t cudaGetLastError(void) { return cudaSuccess; }
+static inline cudaError_t cudaPeekAtLastError(void) { return cudaSuccess; }
+static inline const char* cudaGetErrorName(cudaError_t error) {
+  switch (error) {
+    case cudaSuccess: return "cudaSuccess";
+    case cudaErrorInvalidValue: return "cudaErrorInvalidValue";
+    case cudaErrorMemoryAllocation: return "cudaErrorMemoryAllocation";
+    default: return "cudaErrorInvalidConfiguration";
+  }
+}
+static inline const char* cudaGetErrorString(cudaError_t error) {
+  switch (error) {
+    case cudaSuccess: return "no error";
+    case cudaErrorInvalidValue: return "invalid argument";
+    case cudaErrorMemoryAllocation: return "out of memory";
+    default: return "invalid configuration argument";
+  }
+}
+
+static inline cudaError_t cudaMalloc(void** pointer, size_t bytes) {
+  /* As aligned as what the toolkit gives. */
+  *pointer = bytes == 0 ? NULL : aligned_alloc(256, (bytes + 255) / 256 * 256);
+  return bytes != 0 && *pointer == NULL ? cudaErrorMemoryAllocation : cudaSuccess;
+}
+static inline cudaError_t cudaFree(void* pointer) {
+  free(pointer);
+  return cudaSuccess;
+}
+static inline cudaError_t cudaMallocAsync(void** pointer, size_t bytes, cudaStream_t stream) {
+  (void)stream;
+  return cudaMalloc(pointer, bytes);
+}
+static inline cudaError_t cudaFreeAsync(void* pointer, cudaStream_t stream) {
+  (void)stream;
+  return cudaFree(pointer);
+}
+static inline cudaError_t cudaMemcpy(void* to, const void* from, size_t bytes, enum cudaMemcpyKind kind) {
+  (void)kind;
+  if (bytes != 0) memmove(to, from, bytes);
+  return cudaSuccess;
+}
+static inline cudaError_t cudaMemcpyAsync(void* to, const void* from, size_t bytes, enum cudaMemcpyKind kind,
+                                          cudaStream_t stream) {
+  (void)stream;
+  return cudaMemcpy(to, from, bytes, kind);
+}
+static inline cudaError_t cudaMemset(void* to, int value, size_t bytes) {
+  if (bytes != 0) memset(to, value, bytes);
+  return cudaSuccess;
+}
+static inline cudaError_t cudaMemsetAsync(void* to, int value, size_t bytes, cudaStream_t stream) {
+  (void)stream;
+  return cudaMemset(to, value, bytes);
+}
+
+static inline cudaError_t cudaDeviceSynchronize(void) { return cudaSuccess; }
+static inline cudaError_t cudaStreamCreate(cudaStream_t* stream) {
+  *stream = NULL;
+  return cudaSuccess;
+}
+static inline cudaError_t cudaStreamDestroy(cudaStream_t stream) {
+  (void)stream;
+  return cudaSuccess;
+}
+static inline cudaError_t cudaStreamSynchronize(cudaStream_t stream) {
+  (void)stream;
+  return cudaSuccess;
+}
+static inline cudaError_t cudaGetDeviceCount(int* count) {
+  *count = 1;
+  return cudaSuccess;
+}
+static inline cudaError_t cudaGetDevice(int* device) {
+  *device = 0;
+  return cudaSuccess;
+}
+static inline cudaError_t cudaSetDevice(int device) { return device == 0 ? cudaSuccess : cudaErrorInvalidValue; }
+static inline cudaError_t cudaDeviceGetAttribute(int* value, enum cudaDeviceAttr attribute, int device) {
+  (void)device;
+  switch (attribute) {
+    case cudaDevAttrMaxThreadsPerBlock: *value = 1024; return cudaSuccess;
+    case cudaDevAttrMaxSharedMemoryPerBlock: *value = 48 * 1024; return cudaSuccess;
+    case cudaDevAttrMaxSharedMemoryPerBlockOptin: *value = 227 * 1024; return cudaSuccess;
+  }
+  return cudaErrorInvalidValue;
+}
+
+#ifdef __cplusplus
+}
+
+template <class T>
+inline cudaError_t cudaMalloc(T** pointer, size_t bytes) {
+  return cudaMalloc(reinterpret_cast<void**>(pointer), bytes);
+}
+template <class Function>
+inline cudaError_t cudaFuncSetAttribute(Function*, cudaFuncAttribute, int) {
+  return cudaSuccess;
+}
+template <class T>
+inline cudaError_t cudaMemcpyToSymbolAsync(T& symbol, const void* from, size_t bytes, size_t offset,
+                                           cudaMemcpyKind kind, cudaStream_t stream) {
+  char* const start = const_cast<char*>(reinterpret_cast<const volatile char*>(&symbol));
+  return cudaMemcpyAsync(start + offset, from, bytes, kind, stream);
+}
+#endif
