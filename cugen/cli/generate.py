@@ -25,8 +25,6 @@ if TYPE_CHECKING:
     from cugen.spec.model import Spec
     from cugen.spec.siblings import Siblings
 
-_CHUNKS_PER_JOB = 4
-
 
 @dataclass(frozen=True, slots=True)
 class _Made:
@@ -196,11 +194,9 @@ def _results(specs: Sequence[Spec], jobs: int, *, analysis: bool) -> Iterator[_M
     if jobs == 1 or len(specs) < 2:
         yield from map(make, specs)
         return
-    from concurrent.futures import ProcessPoolExecutor
+    from cugen.cli.workers import in_processes
 
-    chunk = max(1, len(specs) // (jobs * _CHUNKS_PER_JOB))
-    with ProcessPoolExecutor(min(jobs, len(specs))) as pool:
-        yield from pool.map(make, specs, chunksize=chunk)
+    yield from in_processes(make, specs, jobs)
 
 
 def _generate(spec: Spec, *, analysis: bool) -> _Made | tuple[Diagnostic, ...]:

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from cugen.cli.failures import refused, wrong_call
-from cugen.cli.terminal import note, paint_findings
+from cugen.cli.terminal import note, paint_findings, progress
 
 if TYPE_CHECKING:
     from cugen.spec.diagnostics import Diagnostic
@@ -92,7 +92,8 @@ def load_files(files: Iterable[str], args: argparse.Namespace) -> tuple[Spec, ..
     settings = settings_of(args)
     specs: list[Spec] = []
     findings: list[Diagnostic] = []
-    for file in dict.fromkeys(files):
+    unique_files = tuple(dict.fromkeys(files))
+    for file in progress(unique_files, len(unique_files), "reading", quiet=args.quiet):
         try:
             specs += load_all(file, settings, target=args.target)
         except SpecError as error:
