@@ -18,6 +18,7 @@ from cugen.cli.specs import add_lock_options, add_options, load_files, refuse, w
 from cugen.cli.terminal import note, progress
 from cugen.emit import files
 from cugen.emit.inputs import input_files, input_hash, shared_input_hash
+from cugen.emit.orphans import orphans
 
 if TYPE_CHECKING:
     from cugen.emit.variants import Entry
@@ -81,7 +82,7 @@ def execute(args: argparse.Namespace) -> int:
         not args.no_analysis, stale, {result.texts.stem: result.entry for result in made if result.entry}
     )
     if args.check:
-        return _check(texts, headers, args)
+        return _check(texts, headers, outputs, args)
     with files_of_the_user():
         files.remove_abandoned(args.output)
         always = args.write == "always"
@@ -215,14 +216,20 @@ def _generate(spec: Spec, *, analysis: bool) -> _Made | tuple[Diagnostic, ...]:
     return _Made(texts, entry, refused_warning(kernel.spec))
 
 
-def _check(texts: Sequence[files.Texts], headers: Sequence[files.Header], args: argparse.Namespace) -> int:
+def _check(
+    texts: Sequence[files.Texts], headers: Sequence[files.Header], outputs: Sequence[Path], args: argparse.Namespace
+) -> int:
     found = [difference for made in texts for difference in files.differences(args.output, made)]
     found += [difference for header in headers for difference in files.header_differences(args.output, header)]
-    for difference in found:
+    outlived = list(orphans(args.output, outputs, list(map(Path, args.specs))))
+    for difference in (*found, *outlived):
         sys.stdout.write(difference.diff)
         note(f"{difference.path}: {difference.state}", quiet=args.quiet)
     if found:
         note("`cugen generate` writes them anew", quiet=args.quiet)
+    if outlived:
+        note("delete what no spec makes", quiet=args.quiet)
+    if found or outlived:
         return NO
     note(f"{len(texts)} kernel{'s' * (len(texts) > 1)} up to date", quiet=args.quiet)
     return DONE

@@ -43,7 +43,7 @@ class Texts:
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """A file on disk that isn't what would be written; `state` is missing, stale, or edited by hand."""
+    """A file on disk that isn't what would be written; `state` is missing, stale, edited by hand, or why it is none."""
 
     path: Path
     state: str
@@ -170,6 +170,11 @@ def header_differences(folder: Path, header: Header) -> Iterator[Difference]:
         text = _decoded(found)
         state = "stale" if _input_of(text) else "edited by hand"
         yield Difference(path, state, _diff(str(path), str(path), text, header.text))
+
+
+def removal(path: Path, why: str) -> Difference:
+    """A file that nothing would write."""
+    return Difference(path, why, _diff(str(path), "/dev/null", _decoded(path.read_bytes()), ""))
 
 
 def make_rule(targets: Iterable[Path], dependencies: Iterable[str]) -> str:

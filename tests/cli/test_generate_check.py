@@ -1,0 +1,145 @@
+"""`cugen generate --check` as a gate in a repository: whatever isn't what the specs give is found and shown."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+Cli = Callable[..., Any]
+
+
+@pytest.fixture
+def gate(cli: Cli, spec: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[], Any]:
+    """A repository whose `specs/` are generated into `kernels/`; the check of all of them."""
+    (tmp_path / "specs").mkdir()
+    for name in ("scale", "other"):
+        (tmp_path / "specs" / f"{name}.yaml").write_text(spec.read_text().replace("scale", name))
+    monkeypatch.chdir(tmp_path)
+
+    def check() -> Any:
+        return cli("generate", *sorted(Path("specs").glob("*.yaml")), "-o", "kernels", "--check")
+
+    assert cli("generate", *sorted(Path("specs").glob("*.yaml")), "-o", "kernels").status == 0
+    assert check().status == 0
+    return check
+
+
+def applied(diff: str, folder: Path) -> None:
+    """What is printed is a patch, which makes of the files what the specs give."""
+    for patch in re.split(r"^(?=--- )", diff, flags=re.MULTILINE)[1:]:
+        (before, after), hunks = (line[4:] for line in patch.split("\n", 2)[:2]), patch.split("\n", 2)[2]
+        old = [] if before == "/dev/null" else (folder / before).read_text().splitlines(keepends=True)
+        new: list[str] = []
+        position = 0
+        for line in hunks.splitlines(keepends=True):
+            if found := re.match(r"@@ -(\d+)(?:,(\d+))? ", line):
+                start = int(found[1]) - (found[2] != "0")
+                new += old[position:start]
+                position = start
+                continue
+            if line[0] in " -":
+                assert old[position] == line[1:]
+                position += 1
+            if line[0] in " +":
+                new.append(line[1:])
+        text = "".join(new + old[position:])
+        if after == "/dev/null":
+            assert text == ""
+            (folder / before).unlink()
+        else:
+            (folder / after).write_text(text)
+
+
+def test_a_hand_edit_is_found_and_the_diff_undoes_it(gate: Callable[[], Any], tmp_path: Path) -> None:
+    source = tmp_path / "kernels" / "scale.cu"
+    good = source.read_text()
+    source.write_text(good.replace("2.0f", "2.5f"))
+    found = gate()
+    assert found.status == 1
+    assert "kernels/scale.cu: edited by hand" in found.err
+    applied(found.out, tmp_path)
+    assert source.read_text() == good
+
+
+def test_a_stale_file_is_found(gate: Callable[[], Any], tmp_path: Path) -> None:
+    spec = tmp_path / "specs" / "scale.yaml"
+    spec.write_text(spec.read_text().replace("2 *", "3 *"))
+    found = gate()
+    assert found.status == 1
+    assert {line for line in found.err.splitlines() if "stale" in line} == {
+        f"kernels/scale{suffix}: stale" for suffix in (".cu", ".h", ".json")
+    }
+    applied(found.out, tmp_path)
+    assert gate().status == 0
+
+
+def test_a_missing_file_is_found(gate: Callable[[], Any], tmp_path: Path) -> None:
+    header = tmp_path / "kernels" / "scale.h"
+    header.unlink()
+    found = gate()
+    assert (found.status, found.err.splitlines()[0]) == (1, "kernels/scale.h: missing")
+    applied(found.out, tmp_path)
+    assert gate().status == 0
+
+
+def test_what_a_spec_left_behind_when_it_went_is_found(gate: Callable[[], Any], tmp_path: Path) -> None:
+    (tmp_path / "specs" / "other.yaml").unlink()
+    found = gate()
+    assert found.status == 1
+    assert found.err.splitlines() == [
+        *(f"kernels/other{suffix}: no spec makes it (other.yaml is gone)" for suffix in (".cu", ".h", ".json")),
+        "delete what no spec makes",
+    ]
+    applied(found.out, tmp_path)
+    assert sorted(path.name for path in (tmp_path / "kernels").iterdir()) == ["scale.cu", "scale.h", "scale.json"]
+    assert gate().status == 0
+
+
+def test_what_a_kernel_left_behind_when_it_was_renamed_is_found(
+    gate: Callable[[], Any], cli: Cli, tmp_path: Path
+) -> None:
+    spec = tmp_path / "specs" / "scale.yaml"
+    spec.write_text(spec.read_text().replace("kernel: scale", "kernel: twice"))
+    cli("generate", spec, "-o", "kernels")
+    found = gate()
+    assert found.status == 1
+    assert "kernels/scale.cu: no spec makes it (scale.yaml has no such kernel)" in found.err
+
+
+def test_a_header_of_variants_that_share_none_any_more_is_found(
+    gate: Callable[[], Any], cli: Cli, tmp_path: Path
+) -> None:
+    spec = tmp_path / "specs" / "scale.yaml"
+    text = spec.read_text().replace("{family: direct}", "{block: {i: $b}}")
+    spec.write_text(text + "variants: {b: [64, 128]}\n")
+    cli("generate", spec, "-o", "kernels")
+    for suffix in (".cu", ".json"):
+        (tmp_path / "kernels" / f"scale{suffix}").unlink()
+    assert gate().status == 0
+    spec.write_text(text + "variants: {b: [64]}\n")
+    found = gate()
+    lines = [line for line in found.err.splitlines() if "no such kernel" in line]
+    assert [line.split(":")[0] for line in lines] == [
+        "kernels/scale.h",
+        *(f"kernels/scale__128{suffix}" for suffix in (".cu", ".h", ".json")),
+    ]
+
+
+def test_a_check_of_one_spec_leaves_the_others_files_alone(gate: Callable[[], Any], cli: Cli, tmp_path: Path) -> None:
+    assert cli("generate", "specs/scale.yaml", "-o", "kernels", "--check").status == 0
+
+
+def test_files_of_other_people_are_no_orphans(gate: Callable[[], Any], tmp_path: Path) -> None:
+    kernels = tmp_path / "kernels"
+    (kernels / "mine.cu").write_text("// Not made by cugen\n__global__ void mine() {}\n")
+    (kernels / "mine.json").write_text('{"spec_file": "gone.yaml"}')
+    (kernels / "list.json").write_text("[1, 2]")
+    (kernels / "broken.json").write_text("{")
+    (kernels / "folder.cu").mkdir()
+    (kernels / "notes.md").write_text((kernels / "scale.cu").read_text())
+    (kernels / "blob.h").write_bytes(b"\xff\xfe\x00")
+    assert gate().status == 0
