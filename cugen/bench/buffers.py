@@ -117,6 +117,10 @@ class Buffers:
     def release(self) -> None:
         self._session.release(self._start)
 
+    def renew(self) -> None:
+        """Every set as it was at first."""
+        self._draw(self._seed)
+
     def start(self, number: int) -> int:
         """The address of a set."""
         return self._start + number * self.set_bytes

@@ -49,6 +49,28 @@ def check_as_run(
     return Check(found.passed, found.checked, found.max_abs_error, found.tolerance, found.messages)
 
 
+@dataclass(frozen=True)
+class Expected:
+    """What outputs hold after one run, at `points`: row-major numbers of their elements."""
+
+    points: Mapping[str, NDArray[np.int64]]
+    results: Mapping[str, Result]
+
+
+def expected(
+    session: Session,
+    spec: Spec,
+    buffers: Buffers,
+    dynamic: Mapping[str, int],
+    scalars: Mapping[str, int | float | bool],
+    seed: int,
+) -> Expected:
+    """By the reference; set 1 holds what set 0 held before the run."""
+    points = _points(spec, buffers, seed)
+    inputs = {place.argument.name: _logical(session, buffers, place) for place in _given(buffers)}
+    return Expected(points, evaluate(spec, inputs, params=dynamic, scalars=scalars, points=points))
+
+
 def check(
     session: Session,
     spec: Spec,
@@ -58,20 +80,22 @@ def check(
     seed: int,
 ) -> Check:
     """After one run on set 0, whose contents were fresh."""
+    return check_against(expected(session, spec, buffers, dynamic, scalars, seed), session, buffers)
+
+
+def check_against(known: Expected, session: Session, buffers: Buffers) -> Check:
+    """As `check`, where the reference was asked before."""
     messages = [*_damage(session, buffers)]
-    points = _points(spec, buffers, seed)
-    inputs = {place.argument.name: _logical(session, buffers, place) for place in _given(buffers)}
-    expected = evaluate(spec, inputs, params=dynamic, scalars=scalars, points=points)
     worst, tolerance, compared = 0.0, 0.0, 0
-    for name, result in expected.items():
+    for name, result in known.results.items():
         place = buffers.place(name)
-        got = _elements(session, buffers, place, points[name])
+        got = _elements(session, buffers, place, known.points[name])
         compared += got.size
-        error, message = _error(name, got, result, points[name], place.shape)
+        error, message = _error(name, got, result, known.points[name], place.shape)
         worst = max(worst, error)
         tolerance = max(tolerance, float(np.max(result.bound, where=np.isfinite(result.bound), initial=0.0)))
         messages += [message] if message else []
-    total = sum(math.prod(buffers.place(name).shape) for name in expected)
+    total = sum(math.prod(buffers.place(name).shape) for name in known.results)
     said = "all" if compared == total else f"sample of {compared}"
     return Check(not messages, said, worst, tolerance, tuple(messages))
 

@@ -33,6 +33,7 @@ COMMANDS = {
     "inspect": "show everything known about one kernel",
     "explain": "say what a diagnostic means, with a spec that shows it and one that cures it",
     "bench": "time kernels on the GPU beside a device copy, and beside PyTorch and CuPy",
+    "tune": "find the fastest schedules on this machine's GPUs, and keep them in cugen.lock",
     "cpu": "write what lets a C++ compiler build generated kernels where there is no CUDA",
     "doctor": "say what this machine can do, and what mends each lack",
     "config": "print paths for build systems",

@@ -1,0 +1,168 @@
+"""Search for the fastest schedule of each kernel on this machine's GPUs. Every candidate is checked before it is timed;
+the best is written to cugen.lock, where `cugen generate` finds it."""
+
+from __future__ import annotations
+
+import argparse
+import re
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from cugen.cli.failures import DONE, NO, Failure, files_of_the_user, wrong_call
+from cugen.cli.numbers import natural, positive
+from cugen.cli.specs import add_options, load_files
+from cugen.cli.terminal import note
+
+if TYPE_CHECKING:
+    from cugen.spec.model import Spec
+    from cugen.tune.gpus import Gpu
+    from cugen.tune.search import Outcome
+    from cugen.tune.standings import Progress
+
+STRATEGIES = ("exhaustive", "random", "model")
+_DURATION = re.compile(r"([0-9]+(?:\.[0-9]+)?)(s|m|h|)")
+_SECONDS = {"": 1.0, "s": 1.0, "m": 60.0, "h": 3600.0}
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("specs", metavar="SPEC", nargs="+", help="a spec's file")
+    parser.add_argument("--kernel", metavar="NAME", help="the one of several kernels to tune")
+    add_options(parser)
+    parser.add_argument(
+        "--budget",
+        metavar="TIME",
+        type=_seconds,
+        default=60.0,
+        help="for the search of one kernel, such as 90s, 5m or 1h (default: 60s)",
+    )
+    parser.add_argument(
+        "--strategy",
+        choices=STRATEGIES,
+        default="exhaustive",
+        help="exhaustive: every candidate, the best guesses first (default); random: in random order; "
+        "model: as a model of what was timed proposes (needs optuna)",
+    )
+    parser.add_argument(
+        "--lock", metavar="FILE", type=Path, help="where the result is written (default: cugen.lock beside the spec)"
+    )
+    parser.add_argument("--device-name", metavar="NAME", help="the GPUs to use, where the machine has several kinds")
+    parser.add_argument(
+        "--resume",
+        action=argparse.BooleanOptionalAction,
+        default=True,
+        help="go on where an earlier search of the same kernel ended (default), or begin anew",
+    )
+    parser.add_argument("--jobs", metavar="N", type=positive, default=0, help="processes that plan and compile")
+    parser.add_argument("--seed", metavar="N", type=natural, default=0, help="of inputs and of random choices")
+
+
+def execute(args: argparse.Namespace) -> int:
+    from cugen.schedule.lock import NAME, read
+    from cugen.tune.lockfile import update
+    from cugen.tune.search import Options, TuneError, search
+
+    specs = [spec for spec in load_files(args.specs, args) if args.kernel in (None, spec.kernel)]
+    if not specs:
+        raise wrong_call(f"no spec has a kernel `{args.kernel}`")
+    options = Options(
+        args.budget, args.strategy, args.seed, args.jobs, resume=args.resume, gpus=_gpus(args.device_name)
+    )
+    for spec in specs:
+        path = args.lock or Path(spec.dependencies[0]).parent / NAME
+        if path.exists():
+            read(path)  # one that is broken is better found before the search
+        display = _Display(spec.kernel, quiet=args.quiet)
+        try:
+            outcome = search(spec, options, _dynamic(spec, args), display.show)
+        except TuneError as error:
+            raise Failure(f"error: {spec.kernel}: {error}", NO) from error
+        finally:
+            display.clear()
+        with files_of_the_user():
+            update(path, [outcome.entry])
+        print(_summary(outcome, path, quiet=args.quiet), flush=True)
+    return DONE
+
+
+def _gpus(name: str | None) -> tuple[Gpu, ...]:
+    from cugen.tune.gpus import gpus
+
+    found = gpus()
+    chosen = tuple(gpu for gpu in found if name in (None, gpu.name))
+    if not chosen:
+        raise wrong_call(
+            f"this machine has no GPU called {name}", f"it has {', '.join(sorted({gpu.name for gpu in found}))}"
+        )
+    return chosen
+
+
+def _dynamic(spec: Spec, args: argparse.Namespace) -> Mapping[str, int]:
+    from cugen.cli.run import dynamic_params
+
+    return dynamic_params(spec, args)
+
+
+class _Display:
+    """Progress on standard error: one line that changes on a terminal, elsewhere a line for each new best."""
+
+    def __init__(self, kernel: str, *, quiet: bool) -> None:
+        self._kernel, self._quiet, self._best = kernel, quiet, 0.0
+        self._is_live = sys.stderr.isatty() and not quiet
+
+    def show(self, progress: Progress) -> None:
+        text = (
+            f"{self._kernel}: {progress.timed + progress.resumed} timed, {progress.failed} failed, "
+            f"{progress.dropped} dropped of {progress.candidates}; best {progress.best_us:.4g} µs, "
+            f"untuned {progress.untuned_us:.4g} µs"
+        )
+        if self._is_live:
+            sys.stderr.write(f"\r\033[K{text}; {progress.left_s:.0f} s left")
+            sys.stderr.flush()
+        elif progress.best_us != self._best:
+            note(text, quiet=self._quiet)
+        self._best = progress.best_us
+
+    def clear(self) -> None:
+        if self._is_live:
+            sys.stderr.write("\r\033[K")
+            sys.stderr.flush()
+
+
+def _summary(outcome: Outcome, path: Path, *, quiet: bool) -> str:
+    from cugen.tune.lockfile import schedule_text
+
+    entry, progress = outcome.entry, outcome.progress
+    ratio = entry.untuned.cold / entry.time.cold
+    head = (
+        f"{entry.kernel}: {entry.time.cold:.4g} µs on {entry.device}, {ratio:.2f} times as fast as untuned"
+        if entry.schedules
+        else f"{entry.kernel}: the generator's own choice is the fastest on {entry.device}, {entry.time.cold:.4g} µs"
+    )
+    if quiet:
+        return head
+    lines = [head, *(f"  {output}: {schedule_text(schedule)}" for output, schedule in entry.schedules)]
+    if entry.reorders:
+        lines.append("  sums are taken in another order than untuned: the last bits of results differ")
+    if entry.runner_up:
+        lines.append(f"  the next best takes {entry.runner_up[1].cold:.4g} µs")
+    resumed = f", {progress.resumed} of them earlier" if progress.resumed else ""
+    lines.append(
+        f"  {progress.timed + progress.resumed} of {progress.candidates} candidates timed{resumed}; {progress.dropped} "
+        f"dropped unseen, {progress.failed} failed"
+    )
+    for schedules, reason in outcome.failures[:_SHOWN]:
+        texts = ", ".join(f"{output}: {schedule_text(schedule)}" for output, schedule in schedules)
+        lines.append(f"    failed: {texts or 'the generator’s own choice'}: {reason}")
+    return "\n".join([*lines, f"  wrote {path}"])
+
+
+_SHOWN = 5
+
+
+def _seconds(text: str) -> float:
+    found = _DURATION.fullmatch(text)
+    if not found or not float(found[1]):
+        raise argparse.ArgumentTypeError(f"expected a time such as 90s or 5m, not {text!r}")
+    return float(found[1]) * _SECONDS[found[2]]

@@ -1,0 +1,279 @@
+"""The search: candidates are prepared on the CPU cores, and timed on the GPUs as they get ready.
+
+Every time is taken beside the best candidate so far, and counts as a ratio to it, so that clocks and temperatures that
+drift don't decide. At the end the best few run side by side with the generator's own choice, and only that decides.
+"""
+
+from __future__ import annotations
+
+import base64
+import os
+import pickle
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import Executor, Future, ProcessPoolExecutor, ThreadPoolExecutor
+from contextlib import ExitStack
+from dataclasses import dataclass
+from functools import partial
+from multiprocessing import get_context
+from queue import Empty, SimpleQueue
+from time import monotonic
+
+from cugen.schedule.lock import Entry, Schedules, Time, spec_key
+from cugen.spec.model import Spec
+from cugen.tune.gpus import Gpu, gpus
+from cugen.tune.journal import Journal, Record, journal_path
+from cugen.tune.order import may_reorder
+from cugen.tune.prepare import Dropped, Prepared, prepare
+from cugen.tune.space import Candidate, candidates
+from cugen.tune.standings import Progress, Standings, Trial
+from cugen.tune.strategies import STRATEGIES
+from cugen.tune.workers import COMMAND, PATIENCE_S, Answer, Events, Message, Worker
+from cugen.version import __version__
+
+_SAMPLES, _FINAL_SAMPLES = 30, 100
+_BUDGET_US, _FINAL_BUDGET_US = 1e5, 1e6  # of one candidate's samples
+_HOPELESS, _NEVER = 1.3, 1e9  # times the best so far, by a few samples
+_FINALISTS = 4
+_WORTH = 1.01  # times as fast as the generator's own choice, or that stays
+_AHEAD = 2  # candidates that are ready or in preparation, for each core and each GPU
+_PAUSE_S = 0.5  # between two reports, where nothing happens
+
+
+class TuneError(Exception):
+    """The generator's own choice can't be timed, so nothing can be compared with it."""
+
+
+@dataclass(frozen=True)
+class Options:
+    """`budget_s` is for the search of one kernel; the comparison at the end comes on top. `jobs` are processes that
+    prepare candidates, 0 for as many as there are cores. `gpus` are by default all of this machine; those with the name
+    of the first are used. `command` starts a worker."""
+
+    budget_s: float = 60.0
+    strategy: str = "exhaustive"
+    seed: int = 0
+    jobs: int = 0
+    resume: bool = True
+    gpus: tuple[Gpu, ...] = ()
+    command: tuple[str, ...] = COMMAND
+    patience_s: float = PATIENCE_S
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """`entry` is for the lock file; `failures` are the reasons of what was wrong, hung or faulted."""
+
+    entry: Entry
+    progress: Progress
+    failures: tuple[tuple[Schedules, str], ...]
+
+
+def search(
+    spec: Spec,
+    options: Options | None = None,
+    params: Mapping[str, int] | None = None,
+    report: Callable[[Progress], None] = lambda progress: None,
+) -> Outcome:
+    """The best schedule of a spec on this machine's GPUs, with `params` for its dynamic params.
+
+    RunError (CG5011) without a GPU, SpecError for a spec that no family can do, ToolMissing without a compiler or the
+    strategy's library, TuneError where the generator's own choice is wrong or can't be timed."""
+    options = options or Options()
+    found = options.gpus or gpus()
+    places = [gpu for gpu in found if gpu.name == found[0].name]
+    return _Search(spec, options, params or {}, places, report).outcome()
+
+
+class _Search:
+    def __init__(
+        self,
+        spec: Spec,
+        options: Options,
+        params: Mapping[str, int],
+        places: Sequence[Gpu],
+        report: Callable[[Progress], None],
+    ) -> None:
+        self._spec, self._options, self._params, self._gpus, self._tell = spec, options, dict(params), places, report
+        space = candidates(spec)
+        self._strategy = STRATEGIES[options.strategy](space[1:], options.seed)
+        code = prepare(spec, (), places[0].capability, self._params)
+        if isinstance(code, Dropped):
+            raise TuneError(f"the generator's own choice can't be prepared: {code.reason}")
+        journal = Journal(journal_path(spec, places[0], params), resume=options.resume)
+        self._standings = Standings(Trial(space[0], code), journal, Progress(candidates=len(space)))
+        self._jobs = options.jobs or len(os.sched_getaffinity(0))
+        self._events: Events = SimpleQueue()
+        self._workers: list[Worker] = []
+        self._preparing: dict[Future[Prepared | Dropped], Candidate] = {}
+        self._ready: list[Trial] = []
+        self._met = {code.digest}
+        self._least_cost = code.cost
+        self._is_exhausted = False
+
+    def outcome(self) -> Outcome:
+        deadline = monotonic() + self._options.budget_s
+        with ExitStack() as stack:
+            for gpu in self._gpus:
+                options = self._options
+                worker = Worker(gpu, options.command, self._opening(), self._events, options.patience_s)
+                stack.callback(worker.close)
+                self._workers.append(worker)
+            self._time_untuned()
+            pool = stack.enter_context(self._pool())
+            stack.callback(pool.shutdown, wait=False, cancel_futures=True)
+            self._run(pool, deadline)
+            times = self._finals()
+        return Outcome(self._entry(times), self._standings.progress, tuple(self._standings.failures))
+
+    def _opening(self) -> Message:
+        return {
+            "open": base64.b64encode(pickle.dumps(self._spec)).decode(),
+            "dynamic": self._params,
+            "seed": self._options.seed,
+            "untuned": self._standings.untuned.message,
+        }
+
+    def _pool(self) -> Executor:
+        if self._jobs == 1:
+            return ThreadPoolExecutor(1)
+        return ProcessPoolExecutor(self._jobs, mp_context=get_context("spawn"))
+
+    def _time_untuned(self) -> None:
+        """The generator's own choice, on every GPU, so that each is open."""
+        untuned, faults = self._standings.untuned, list[str]()
+
+        def then(answer: Answer) -> None:
+            if isinstance(answer, str) or answer["failed"]:
+                faults.append(answer if isinstance(answer, str) else answer["failed"]["0"])
+            elif not untuned.is_timed:
+                self._standings.take(untuned, self._standings.record(untuned, untuned, answer))
+
+        for worker in self._workers:
+            worker.submit(_request([untuned]), then)
+        while any(worker.is_busy for worker in self._workers):
+            self._wait()
+        if not untuned.is_timed:
+            raise TuneError(f"the generator's own choice can't be timed: {faults[0]}")
+
+    def _run(self, pool: Executor, deadline: float) -> None:
+        """Until the budget is spent, nothing is left to try, or no GPU."""
+        while True:
+            left = deadline - monotonic()
+            if left > 0:
+                self._prepare_more(pool)
+                self._time_more()
+            is_timing = any(worker.is_busy for worker in self._workers)
+            if not is_timing and (left <= 0 or not (self._preparing or self._ready) or not self._idle()):
+                return
+            self._wait()
+            self._standings.progress.left_s = max(0.0, left)
+            self._tell(self._standings.progress)
+
+    def _prepare_more(self, pool: Executor) -> None:
+        while not self._is_exhausted and len(self._preparing) + len(self._ready) < _AHEAD * (
+            self._jobs + len(self._gpus)
+        ):
+            candidate = self._strategy.ask()
+            if candidate is None:
+                self._is_exhausted = True
+                return
+            capability, least = self._gpus[0].capability, self._least_cost
+            future = pool.submit(prepare, self._spec, candidate.schedules, capability, self._params, least)
+            self._preparing[future] = candidate
+            future.add_done_callback(lambda done: self._events.put(partial(self._prepared, done)))
+
+    def _prepared(self, future: Future[Prepared | Dropped]) -> None:
+        candidate = self._preparing.pop(future)
+        if future.cancelled():
+            return
+        code = future.result()
+        if isinstance(code, Dropped) or code.digest in self._met:
+            self._standings.progress.dropped += 1
+            self._strategy.tell(candidate, None)
+            return
+        self._met.add(code.digest)
+        if code.cost is not None:
+            self._least_cost = min(code.cost, self._least_cost or code.cost)
+        trial = Trial(candidate, code)
+        if (record := self._standings.known(trial)) is not None:
+            self._take(trial, record, is_new=False)
+        else:
+            self._ready.append(trial)
+
+    def _time_more(self) -> None:
+        """The cheapest of those that are ready, by the analysis."""
+        self._ready.sort(key=lambda trial: (trial.code.cost or 0.0, trial.candidate.number))
+        for worker in self._idle():
+            if self._ready:
+                trial, best = self._ready.pop(0), self._standings.best
+                worker.submit(_request([trial, best]), partial(self._timed, worker, trial, best))
+
+    def _timed(self, worker: Worker, trial: Trial, beside: Trial, answer: Answer) -> None:
+        if worker.is_lost:
+            self._ready.append(trial)  # for another GPU
+        elif isinstance(answer, str):
+            self._take(trial, Record(trial.code.digest, failed=answer))
+        elif answer["failed"]:
+            for failed in (trial, beside):
+                if reason := answer["failed"].get(str(failed.candidate.number)):
+                    self._take(failed, Record(failed.code.digest, failed=reason))
+        else:
+            self._take(trial, self._standings.record(trial, beside, answer))
+
+    def _take(self, trial: Trial, record: Record, *, is_new: bool = True) -> None:
+        self._standings.take(trial, record, is_new=is_new)
+        self._strategy.tell(trial.candidate, None if record.failed else record.cold)
+
+    def _idle(self) -> list[Worker]:
+        return [worker for worker in self._workers if not worker.is_busy and not worker.is_lost]
+
+    def _wait(self) -> None:
+        """For the next event, or a while."""
+        try:
+            event = self._events.get(timeout=_PAUSE_S)
+        except Empty:
+            return
+        event()
+
+    def _finals(self) -> dict[int, Time]:
+        """The times that decide, all of one run; those of the search where no GPU can take them any more."""
+        untuned = self._standings.untuned
+        others = [trial for trial in self._standings.fastest() if trial is not untuned][:_FINALISTS]
+        entrants = [*others, untuned]
+        answers: list[Answer] = []
+        if others and (idle := self._idle()):
+            idle[0].submit(_request(entrants, is_final=True), answers.append)
+            while not answers:
+                self._wait()
+        if not answers or isinstance(answers[0], str) or not answers[0]["times"]:
+            return {trial.candidate.number: Time(trial.cold, trial.warm) for trial in entrants}
+        return {int(number): Time(cold, warm) for number, (cold, warm) in answers[0]["times"].items()}
+
+    def _entry(self, times: Mapping[int, Time]) -> Entry:
+        trials = self._standings.trials
+        order = sorted(times, key=lambda number: (times[number].cold, number))
+        best = order[0] if times[order[0]].cold * _WORTH < times[0].cold else 0
+        rest = [number for number in order if number != best]
+        chosen = trials[best].candidate.schedules
+        return Entry(
+            self._spec.kernel,
+            spec_key(self._spec),
+            self._spec.target,
+            self._gpus[0].name,
+            chosen,
+            times[best],
+            times[0],
+            __version__,
+            not trials[best].same_bits or may_reorder(chosen),
+            (trials[rest[0]].candidate.schedules, times[rest[0]]) if rest else None,
+            tuple(sorted(self._params.items())),
+        )
+
+
+def _request(entrants: Sequence[Trial], *, is_final: bool = False) -> Message:
+    return {
+        "time": [trial.message for trial in entrants],
+        "samples": _FINAL_SAMPLES if is_final else _SAMPLES,
+        "budget_us": _FINAL_BUDGET_US if is_final else _BUDGET_US,
+        "hopeless": _NEVER if is_final else _HOPELESS,
+    }

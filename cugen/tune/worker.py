@@ -1,0 +1,147 @@
+"""`python -m cugen.tune.worker`: checks and times candidates on the GPU that it sees, in a process of its own.
+
+It reads a JSON object from each line of standard input and answers each with one line on standard output:
+
+- `{"open": SPEC, "dynamic": {…}, "seed": N, "untuned": CODE}` → `{"opened": true}`; SPEC is a pickle in base 64, CODE
+  is `{"number": N, "source": "…", "manifest": "…"}`.
+- `{"time": [CODE, …], "samples": N, "budget_us": N, "hopeless": RATIO}` → `{"times": {"N": [COLD, WARM]}, "same_bits":
+  {"N": true}, "failed": {"N": "why"}, "stopped": [N]}`. New candidates are checked first; the first one is `stopped`
+  after a few samples where it takes more than RATIO times as long as the last.
+- `{"fault": "why"}` stands for any answer, and the process ends.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+import os
+import pickle
+import sys
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+from cugen.bench.buffers import Buffers
+from cugen.bench.check import check_against, expected
+from cugen.bench.protocol import Contender, Plan, Times, measure
+from cugen.bench.session import Session, session
+from cugen.plan.manifest import Manifest, ScalarArgument
+from cugen.run.callable import GpuFunction
+from cugen.run.errors import RunError
+from cugen.run.inputs import draw, known_params
+from cugen.spec.model import Spec
+from cugen.toolchain.errors import CompileError
+
+Message = dict[str, Any]
+_FEW = 5  # samples that tell whether a candidate is hopeless
+
+
+class _Wrong(Exception):
+    """A candidate whose results aren't right."""
+
+
+class Bench:
+    """One spec on one GPU: buffers, what they should hold after a run, and the candidates met so far."""
+
+    def __init__(self, opened: Session, message: Message) -> None:
+        self._session = opened
+        spec: Spec = pickle.loads(base64.b64decode(message["open"]))
+        self._dynamic: Mapping[str, int] = message["dynamic"]
+        untuned = message["untuned"]
+        manifest = Manifest.from_json(untuned["manifest"])
+        params = known_params(spec, self._dynamic)
+        seed = message["seed"]
+        self._buffers = Buffers(opened, spec, manifest, params, seed)
+        drawn = draw(replace(spec, arrays=(), statements=()), params, seed).scalars
+        self._scalars = {a.name: drawn[a.name] for a in manifest.arguments if isinstance(a, ScalarArgument)}
+        self._expected = expected(opened, spec, self._buffers, self._dynamic, self._scalars, seed)
+        self._flushed = 0 if self._buffers.exceeds_the_cache else opened.allocate(3 * opened.l2_bytes)
+        self._outputs = [p for p in self._buffers.places if p.argument.role != "input"]
+        self._kept = {p.argument.name: opened.allocate(p.bytes) for p in self._outputs}
+        self._same_bits: dict[int, bool] = {}
+        self._contenders: dict[int, Contender] = {}
+        self._check(untuned)
+
+    def time(self, message: Message) -> Message:
+        """The answer to a request for times."""
+        failed: dict[str, str] = {}
+        contenders: list[Contender] = []
+        for code in message["time"]:
+            try:
+                if code["number"] not in self._contenders:
+                    self._check(code)
+                contenders.append(self._contenders[code["number"]])
+            except (_Wrong, CompileError) as error:
+                failed[str(code["number"])] = str(error).splitlines()[0]
+        answer: Message = {"failed": failed, "times": {}, "same_bits": {}, "stopped": []}
+        if failed or not contenders:
+            return answer
+        first, last = contenders[0].name, contenders[-1].name
+        found = self._measured(contenders, _FEW, message["budget_us"])
+        if found["cold"][first].median > message["hopeless"] * found["cold"][last].median:
+            answer["stopped"] = [int(first)]
+        elif message["samples"] > _FEW:
+            found = self._measured(contenders, message["samples"], message["budget_us"])
+        answer["times"] = {c.name: [found[regime][c.name].median for regime in ("cold", "warm")] for c in contenders}
+        answer["same_bits"] = {c.name: self._same_bits[int(c.name)] for c in contenders}
+        return answer
+
+    def _measured(
+        self, contenders: list[Contender], samples: int, budget_us: float
+    ) -> Mapping[str, Mapping[str, Times]]:
+        flush = (lambda: self._session.read(self._flushed, 3 * self._session.l2_bytes)) if self._flushed else None
+        plan = Plan(self._buffers.count, flush, samples, budget_us)
+        return {str(regime): times for regime, times in measure(contenders, self._session, plan).items()}
+
+    def _check(self, code: Message) -> None:
+        """Runs new code once on fresh buffers and compares what it wrote with the reference, and with what the first
+        one wrote."""
+        number = code["number"]
+        function = GpuFunction(code["source"], Manifest.from_json(code["manifest"]))
+        calls = [{**self._buffers.arrays(n), **self._scalars, **self._dynamic} for n in range(self._buffers.count)]
+        contender = Contender(str(number), lambda n: function(stream=self._session.stream, **calls[n]))
+        if self._contenders:
+            self._buffers.renew()
+        contender.run(0)
+        verdict = check_against(self._expected, self._session, self._buffers)
+        if not verdict.passed:
+            raise _Wrong(f"wrong results: {verdict.messages[0]}")
+        same = True
+        for place in self._outputs:
+            kept, address = self._kept[place.argument.name], self._buffers.address(place.argument.name)
+            if self._contenders:
+                same = same and not self._session.count_different(address, kept, place.bytes)
+            else:
+                self._session.copy(kept, address, place.bytes)
+        self._same_bits[number] = same
+        self._contenders[number] = contender
+
+
+def main() -> int:
+    """Answers until standard input ends. Standard output is for answers alone, whatever libraries print."""
+    answers = os.fdopen(os.dup(1), "w", buffering=1)
+    os.dup2(2, 1)
+
+    def answer(content: Message) -> None:
+        answers.write(json.dumps(content) + "\n")
+        answers.flush()
+
+    try:
+        with session() as opened:
+            bench: Bench | None = None
+            for line in sys.stdin:
+                message = json.loads(line)
+                if "open" in message:
+                    bench = Bench(opened, message)
+                    answer({"opened": True})
+                elif bench is not None:
+                    answer(bench.time(message))
+    except (RunError, MemoryError, _Wrong, CompileError) as error:
+        # After a fault the context is of no use: whatever follows needs a new process.
+        answer({"fault": (str(error) or type(error).__name__).splitlines()[0]})
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
