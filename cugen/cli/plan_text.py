@@ -30,6 +30,8 @@ def plan_text(kernel: Kernel, resources: Resources) -> str:
     if spec.params:
         values = ("dynamic" if p.value is None else str(p.value) for p in spec.params)
         lines += _row("params", ", ".join(f"{p.name} = {v}" for p, v in zip(spec.params, values, strict=True)))
+    if spec.tuned is not None:
+        lines += _row("schedule", f"{spec.tuned.text}; found by cugen {spec.tuned.version}")
     for declared in spec.arrays:
         if not declared.is_temporary:
             lines += _row("array", _array_text(kernel, declared.name))
