@@ -299,7 +299,9 @@ class Tile:
         """One cell, with what lies outside."""
         around = self.lowering
         subscripts, guard, otherwise = within(around, self._read(), places, self.source, scope)
-        lowering = Lowering(Names(around.names), around.arrays, dict(around.symbols), around.ranges, around.limits)
+        in_block = guard is not None or scope.parent is not None  # whose end is that of the names
+        names = Names(around.names) if in_block else around.names
+        lowering = Lowering(names, around.arrays, dict(around.symbols), around.ranges, around.limits)
         if any(array.space == "register" for array in around.arrays.values()):
             lowering.unroll = around.unroll
         work = Scope()

@@ -128,6 +128,8 @@ def find_windows(request: Request, along: str) -> tuple[dict[str, Window], tuple
         place = _place(request, statement, read, along, walked)
         if isinstance(place, str):
             others[place] = None
+        elif all(index != along for index, _ in place.axes):
+            others[f"{read.array} is read at places that don't move with {along}"] = None
         elif read.array in found and found[read.array][0][1].axes != place.axes:
             others[f"{read.array} is read at places that move in different ways"] = None
         else:
