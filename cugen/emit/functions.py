@@ -10,10 +10,13 @@ from cugen.spec.types import DTYPES
 
 def function_text(env: jinja2.Environment, name: str, kind: str, *, host: bool = False) -> str:
     """A helper for one element type, or a template over all of them where `kind` is empty. `host`: the launcher calls
-    it too."""
+    it too. The guard lets one program include several sources."""
     template = env.get_template(f"functions/{name}.cu.j2")
     text = template.render(_variables(kind) if kind else {})
-    return text.replace("__device__", "__host__ __device__", 1) if host else text
+    if host:
+        text = text.replace("__device__", "__host__ __device__", 1)
+    guard = "_".join(["CUGEN", name, *kind.split()]).upper()
+    return f"#ifndef {guard}\n#define {guard}\n{text.rstrip()}\n#endif\n"
 
 
 def _variables(kind: str) -> dict[str, str | int | bool]:

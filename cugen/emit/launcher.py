@@ -119,6 +119,14 @@ def make_launcher(context: Context, plan: Plan) -> Launcher:
     )
 
 
+def c_names(context: Context) -> dict[str, str]:
+    """What the launcher calls each argument, by the spec's names."""
+    spec = context.spec
+    found = {array.name: _parameter(context, array.name) for array in spec.arrays if array.name in context.arrays}
+    found |= {scalar.name: _parameter(context, scalar.name) for scalar in spec.scalars}
+    return found | {param.name: context.symbols[param.name].name for param in spec.params}
+
+
 def _alignment(plan: Plan, array: str) -> int:
     """The bytes to which some kernel asks that the array be aligned."""
     return max((dict(kernel.alignments).get(array, 0) for kernel in plan.kernels), default=0)

@@ -9,6 +9,7 @@ _LOOKAHEAD = 4  # characters of the longest operator
 _OPENING, _CLOSING = "([{", ")]}"
 # Where a line may break, the loosest operator first; the break stands before the operator, after a comma.
 _BREAKS = ((" ? ", " : "), (" || ",), (" && ",), (", ",), (" + ", " - "), (" * ", " / "))
+_QUOTE = re.compile(r'\\"')
 _TEMPLATE_ARGUMENT = re.compile(r" \d+>")  # no break before it: an access begins on the line of its statement
 
 
@@ -55,11 +56,16 @@ def _wrapped(line: str) -> list[str]:
 
 def _break(line: str, start: int) -> int | None:
     """The last place within the width at the least depth of brackets, among the loosest operators found there; none
-    in a comment."""
+    in a comment or a string."""
     best: tuple[int, int, int] | None = None
     depth = 0
+    quoted = False
     for position, character in enumerate(_code(line)[: _WIDTH + 1]):
-        if character in _OPENING:
+        if character == '"' and line[position - 1] != "\\":
+            quoted = not quoted
+        elif quoted:
+            continue
+        elif character in _OPENING:
             depth += 1
         elif character in _CLOSING:
             depth -= 1
@@ -76,4 +82,7 @@ def _break(line: str, start: int) -> int | None:
 
 def _code(line: str) -> str:
     """The line without its comment."""
-    return line.partition("//")[0].rstrip()
+    place = line.find("//")
+    while place >= 0 and _QUOTE.sub("", line[:place]).count('"') % 2:
+        place = line.find("//", place + 2)
+    return (line if place < 0 else line[:place]).rstrip()

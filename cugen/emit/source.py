@@ -13,10 +13,12 @@ from cugen.emit.describe import header_lines, heading
 from cugen.emit.environment import bind, environment
 from cugen.emit.file_scope import constants, param_constants, symbols
 from cugen.emit.functions import function_text
-from cugen.emit.launcher import make_launcher
+from cugen.emit.launcher import c_names, make_launcher
 from cugen.emit.layout import tidy
+from cugen.emit.manifests import make_manifest
 from cugen.emit.nodes import NodePrinter
 from cugen.emit.remarks import Remarks
+from cugen.emit.typed import make_typed
 from cugen.plan import usage
 from cugen.plan.context import Context
 from cugen.plan.ir import Kernel, Node, Plan, accesses
@@ -66,6 +68,7 @@ def render_raw(
     headers.update(symbol_headers)
     headers.update(_headers_of_types(context, bodies))
     launcher = make_launcher(context, plan)
+    typed = make_typed(make_manifest(context, plan, "", "", ""), c_names(context))
     fixed = constants(context, bodies)
     of_host = [c for c in param_constants(context, launcher.symbols) if c not in fixed]
     functions.update(dict.fromkeys(launcher.functions))
@@ -88,7 +91,11 @@ def render_raw(
         includes=sorted(launcher.includes),
         aliases=launcher.aliases,
         notes=launcher.notes,
+        status_type="cudaError_t",
+        stream_type="cudaStream_t",
+        invalid="cudaErrorInvalidValue",
         **launcher.variables(),
+        **typed.variables(workspace=bool(launcher.workspace)),
     )
     return Sources(source, header)
 

@@ -6,7 +6,7 @@ import re
 from collections.abc import Container
 
 SHAPE = "`{name}` has shape {found}; the kernel was made for {wanted}"
-EQUATION = "{symbols} = {numbers}"
+EQUATION = "{symbols} = {wanted}"
 STRIDES = "`{name}` has strides of {found} bytes; the kernel was made for {wanted}"
 NULL = "`{name}` is a null pointer"
 ALIGNMENT = "`{name}` begins at address {address}; the kernel needs a multiple of {alignment} bytes"
@@ -15,7 +15,9 @@ NO_MULTIPLE = "`{name}` is {value}; the kernel was made for multiples of {multip
 TWO_VALUES = "`{name}` is {value} in {place} and {other} in {other_place}"
 DIMENSION = "dimension {dimension} of `{name}`"
 REQUIREMENT = "`{condition}` doesn't hold for {values}"
-OVERLAP = "`{name}` and `{other}` share memory, and one of them is written"
+OVERLAP = "`{name}` and `{other_name}` share memory, and one of them is written"
+NO_VARIANT = "no variant of `{name}` was made for {values}; there are variants for {made}"
+OVER_A_LIMIT = "`{name}` needs {needed}; {device} allows {has}"
 
 _NAME = re.compile(r"[^\W\d]\w*")
 

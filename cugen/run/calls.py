@@ -137,7 +137,7 @@ def _check_array(argument: ArrayArgument, view: ArrayView, params: Mapping[str, 
     shape = evaluate_all(argument.shape, params)
     if view.shape != shape:
         symbols, numbers = _list(argument.shape), _list(shape)
-        wanted = numbers if symbols == numbers else wording.EQUATION.format(symbols=symbols, numbers=numbers)
+        wanted = numbers if symbols == numbers else wording.EQUATION.format(symbols=symbols, wanted=numbers)
         raise RunError(WRONG_SHAPE, wording.SHAPE.format(name=name, found=_list(view.shape), wanted=wanted))
     if 0 in shape:
         return
@@ -178,7 +178,7 @@ def _check_overlap(manifest: Manifest, arrays: Mapping[str, ArrayView]) -> None:
         a, b = arrays[one.name], arrays[two.name]
         apart = a.address + a.bytes <= b.address or b.address + b.bytes <= a.address
         if not apart and (one.role, two.role) != ("input", "input"):
-            raise RunError(OVERLAP, wording.OVERLAP.format(name=one.name, other=two.name))
+            raise RunError(OVERLAP, wording.OVERLAP.format(name=one.name, other_name=two.name))
 
 
 def _number(argument: ScalarArgument, given: Any) -> Number:

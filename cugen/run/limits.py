@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from math import prod
 from typing import TYPE_CHECKING
 
+from cugen.plan import wording
 from cugen.plan.demand import WORDS, demand
 from cugen.plan.manifest import LaunchEntry, Manifest
 from cugen.run.codes import OVER_A_LIMIT
@@ -81,7 +82,7 @@ def largest_that_fits(kernels: Sequence[Kernel], limits: Limits) -> Kernel:
     has = " and ".join(f"{allowed[key]} {WORDS[key]}" for key in needed.parts())
     raise RunError(
         OVER_A_LIMIT,
-        f"`{smallest.name}` needs {needed}; {limits.device} allows {has}",
+        wording.OVER_A_LIMIT.format(name=smallest.name, needed=needed, device=limits.device, has=has),
         "add a variant with smaller tiles",
     )
 

@@ -32,7 +32,7 @@ _MOST_POWER = 64
 def evaluate(size: Size, params: Mapping[str, int]) -> int:
     """The value of a size. `params` maps names to values; KeyError for one that is missing, ValueError for text that
     is not in the language of shapes."""
-    return size if isinstance(size, int) else int(_value(_parsed(size), params))
+    return size if isinstance(size, int) else int(_value(parsed(size), params))
 
 
 def evaluate_all(sizes: tuple[Size, ...], params: Mapping[str, int]) -> tuple[int, ...]:
@@ -41,11 +41,12 @@ def evaluate_all(sizes: tuple[Size, ...], params: Mapping[str, int]) -> tuple[in
 
 def holds(condition: str, params: Mapping[str, int]) -> bool:
     """Whether a requirement holds. Errors as for `evaluate`."""
-    return bool(_value(_parsed(condition), params))
+    return bool(_value(parsed(condition), params))
 
 
 @functools.lru_cache(maxsize=1024)
-def _parsed(text: str) -> Node:
+def parsed(text: str) -> Node:
+    """The tree of a size or a condition. ValueError for text that is not in the language of shapes."""
     report = Reporter("manifest", text)
     node = parse_expression(Text(text, tuple((1, column + 1) for column in range(len(text) + 1))), report)
     if node is None or report.failed:

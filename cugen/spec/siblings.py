@@ -1,11 +1,12 @@
-"""Variants of one document that mean the same and differ only in how it is computed: a caller may take any of them."""
+"""Variants of one document that mean the same and differ only in how it is computed, or in the sizes that they are made
+for: a caller may take any of them that is for the sizes at hand."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from cugen.spec.model import Check, Memory, Spec
+from cugen.spec.model import Check, Memory, Param, Spec
 from cugen.spec.variants import in_name
 
 
@@ -46,12 +47,13 @@ def _of_document(variants: Sequence[Spec]) -> tuple[Siblings, ...]:
 
 
 def _meaning(spec: Spec) -> str:
-    """A hash of what is computed, from which arguments and for which target; not of where tiles lie and how large
-    they are."""
+    """A hash of what is computed, from which arguments and for which target; not of the sizes, nor of where tiles lie
+    and how large they are."""
+    params = tuple(Param(param.name, None) for param in spec.params)
     arrays = tuple(replace(array, memory=Memory()) for array in spec.arrays)
     scalars = tuple(replace(scalar, constant=False) for scalar in spec.scalars)
     return replace(
-        spec, kernel="", doc="", arrays=arrays, scalars=scalars, schedules=(), check=Check(), variant=()
+        spec, kernel="", doc="", params=params, arrays=arrays, scalars=scalars, schedules=(), check=Check(), variant=()
     ).hash
 
 

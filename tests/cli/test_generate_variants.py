@@ -36,15 +36,25 @@ def test_variants_that_compute_the_same_share_a_header(cli: Cli, variants: Path,
 
 @pytest.mark.parametrize(
     ("old", "new"),
-    [("N: 40", "N: $size"), ("dtype: float32", "dtype: float$size"), ("2 * x[i]", "$size * x[i]")],
-    ids=["shapes", "types", "results"],
+    [("dtype: float32", "dtype: float$size"), ("2 * x[i]", "$size * x[i]")],
+    ids=["types", "results"],
 )
-def test_variants_that_differ_in_more_than_a_tile_share_none(
+def test_variants_that_differ_in_more_than_tiles_and_sizes_share_none(
     cli: Cli, variants: Path, tmp_path: Path, old: str, new: str
 ) -> None:
     variants.write_text(variants.read_text().replace(old, new))
     assert cli("generate", variants, "-o", tmp_path / "out").status == 0
     assert len(names(tmp_path / "out")) == 6
+
+
+def test_variants_for_different_sizes_share_a_header_that_chooses_by_size(
+    cli: Cli, variants: Path, tmp_path: Path
+) -> None:
+    variants.write_text(variants.read_text().replace("N: 40", "N: $size"))
+    assert cli("generate", variants, "-o", tmp_path / "out").status == 0
+    text = (tmp_path / "out" / "scale.h").read_text()
+    assert "if (N == 64) {" in text
+    assert "if (N == 32) {" in text
 
 
 def test_a_second_time_nothing_is_written(cli: Cli, variants: Path, tmp_path: Path) -> None:

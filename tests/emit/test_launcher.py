@@ -146,15 +146,16 @@ def test_a_launcher_without_needs_only_launches(host):
 
 
 @pytest.mark.parametrize("name", SPECS)
-@pytest.mark.parametrize(("compiler", "language"), [("gcc", "c"), ("g++", "c++")])
-def test_the_header_serves_c_and_cpp(kernels, name, compiler, language, tmp_path):
+@pytest.mark.parametrize(("compiler", "language", "standard"), [("gcc", "c", "c11"), ("g++", "c++", "c++17")])
+def test_the_header_serves_c_and_cpp(kernels, name, compiler, language, standard, tmp_path):
     folders = locations.include_folders()
     if not folders or shutil.which(compiler) is None:
         pytest.skip(f"NO CUDA HEADERS OR NO {compiler}, THE HEADER IS UNTESTED")
     (tmp_path / f"{name}.h").write_text(kernels[name].header)
-    use = f'#include "{name}.h"\n#include "{name}.h"\nvoid* take = (void*)&{name}_launch;\n'
+    use = f'#include "{name}.h"\n#include "{name}.h"\ntypedef int used;\n'
     includes = [part for folder in folders for part in ("-isystem", str(folder))]
-    command = [compiler, "-x", language, "-fsyntax-only", "-Wall", "-Wextra", "-Werror", *includes, "-I", ".", "-"]
+    warnings = ["-Wall", "-Wextra", "-Wpedantic", "-Werror"]
+    command = [compiler, "-x", language, f"-std={standard}", "-fsyntax-only", *warnings, *includes, "-I", ".", "-"]
     done = subprocess.run(command, input=use, cwd=tmp_path, text=True, capture_output=True, timeout=60)
     assert (done.returncode, done.stderr) == (0, "")
 

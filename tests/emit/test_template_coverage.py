@@ -104,6 +104,7 @@ arrays: {A: {shape: [512], dtype: float32}, Y: {shape: [512], dtype: float32}}
 compute: Y[i] = A[i]
 schedule: {family: direct, block: {i: $size}}
 """
+SIZE_VARIANTS = VARIANTS.replace("params: {", "params: {L: $size, ")
 
 
 class CountingLoader(jinja2.FileSystemLoader):
@@ -162,7 +163,7 @@ def counted():
             function_text(env, name, "" if generic else c_name(dtype))
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(cugen.emit.variants, "environment", lambda: env)
-        for text in (VARIANTS, PLAIN_VARIANTS):
+        for text in (VARIANTS, PLAIN_VARIANTS, SIZE_VARIANTS):
             found = load_text(text)
             (group,) = siblings(found)
             made = [(kernel.context, kernel.plan, kernel.manifest) for kernel in map(generate, found)]

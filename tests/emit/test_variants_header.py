@@ -45,6 +45,11 @@ compute: |
   device[i] = part[i] / sum(part[j], j)
 schedule: {family: direct, block: {i: $size}}
 """
+BY_SIZE = (
+    TWO_LAUNCHES.replace("M: {range: [1, 1000]}", "M: $size")
+    .replace("[64, 128]", "[64, 128, dynamic]")
+    .replace(", block: {i: $size}", "")
+)
 
 
 @dataclass(frozen=True)
@@ -69,12 +74,14 @@ def files(made: Family) -> dict[str, str]:
 
 
 def test_the_largest_is_tried_first_with_what_its_block_needs() -> None:
-    attempts = re.findall(r"if \((threads .*)\)\n +return (.*);", family().header)
+    attempts = re.findall(r"if \((threads .*)\) \{\n +\*variant = (.);", family().header)
     assert attempts == [
-        ("threads >= 1024 && shared >= 8192", "::product__32_launch(A, B, C, c, M, stream)"),
-        ("threads >= 256 && shared >= 2048", "::product__16_launch(A, B, C, c, M, stream)"),
-        ("threads >= 64 && shared >= 512", "::product__8_launch(A, B, C, c, M, stream)"),
+        ("threads >= 1024 && shared >= 8192", "0"),
+        ("threads >= 256 && shared >= 2048", "1"),
+        ("threads >= 64 && shared >= 512", "2"),
     ]
+    calls = re.findall(r"(\w+ ?\d?):\n +return ::product__(\d+)_launch\(A, B, C, c, M, stream\);", family().header)
+    assert calls == [("case 0", "32"), ("case 1", "16"), ("default", "8")]
 
 
 def test_the_parameters_are_those_of_the_variants_and_a_reason() -> None:
@@ -92,7 +99,7 @@ def test_the_parameters_are_those_of_the_variants_and_a_reason() -> None:
 
 def test_a_variant_that_asks_for_as_much_as_one_before_is_not_tried() -> None:
     made = family(SPEC.replace("{tile: [8, 32, 16]}", "{tile: [8, 16], spills: [1, 2]}\ncheck: {spills: $spills}"))
-    assert re.findall(r"return ::(\w+)_launch", made.header) == ["product__16__1", "product__8__1"]
+    assert set(re.findall(r"return ::(\w+)_launch", made.header)) == {"product__16__1", "product__8__1"}
     assert made.header.count('#include "product__') == 4
 
 
@@ -105,7 +112,7 @@ def test_dynamic_tiles_are_held_to_what_the_device_gives_on_request() -> None:
 def test_a_workspace_is_passed_on_and_holds_what_any_variant_needs() -> None:
     header = family(TWO_LAUNCHES).header
     assert "inline size_t share_workspace_bytes(int M)" in header
-    assert re.findall(r"(\w+)_workspace_bytes\(M\)", header) == ["share__64", "share__128"]
+    assert re.findall(r"::(\w+)_workspace_bytes\(M\)", header) == ["share__128", "share__64"]
     assert "::share__64_launch(reason, device, M, workspace, stream)" in header
 
 
@@ -119,7 +126,9 @@ def test_the_same_variants_give_the_same_text() -> None:
     assert family().header == family.__wrapped__().header
 
 
-@pytest.mark.parametrize("text", [SPEC, DYNAMIC, TWO_LAUNCHES], ids=["static", "dynamic", "workspace"])
+@pytest.mark.parametrize(
+    "text", [SPEC, DYNAMIC, TWO_LAUNCHES, BY_SIZE], ids=["static", "dynamic", "workspace", "sizes"]
+)
 def test_a_cxx_compiler_takes_it_with_the_headers_of_cuda(text: str, tmp_path: Path) -> None:
     folders = locations.include_folders()
     if not folders or not any((folder / "cuda_runtime_api.h").is_file() for folder in folders):
@@ -130,7 +139,7 @@ def test_a_cxx_compiler_takes_it_with_the_headers_of_cuda(text: str, tmp_path: P
     # Twice in one program, as headers are.
     (tmp_path / "use.cpp").write_text(f'#include "{made.name}.h"\n#include "{made.name}.h"\n')
     options = [f"-isystem{folder}" for folder in folders]
-    command = [*compiler(), "-std=c++11", "-Wall", "-Wextra", "-Wpedantic", "-Wshadow", "-Werror", "-fsyntax-only"]
+    command = [*compiler(), "-std=c++17", "-Wall", "-Wextra", "-Wpedantic", "-Wshadow", "-Werror", "-fsyntax-only"]
     finished = process.run([*command, *options, "use.cpp"], "use.cpp", tmp_path)
     assert (finished.status, finished.output) == (0, "")
 
@@ -142,12 +151,95 @@ def compiler() -> tuple[str, ...]:
         pytest.skip(f"NO C++ COMPILER, THE LAUNCHER OF VARIANTS IS UNTESTED: {error}")
 
 
+SIZES = """\
+cugen: 1
+kernel: product
+variants: {n: [dynamic, 64], k: [32, 64], tile: [8, 16]}
+params: {M: $n, K: $k, N: {range: [1, 100]}}
+arrays:
+  A: {shape: [M, K], dtype: float32, memory: shared}
+  B: {shape: [K, N], dtype: float32, memory: shared}
+  C: {shape: [M, N], dtype: float32}
+compute: C[m, n] = sum(A[m, k] * B[k, n], k)
+schedule: {block: {m: $tile, n: $tile}, step: {k: $tile}}
+"""
+USE_OF_SIZES = """\
+#include <cstdio>
+#include <cstdlib>
+#include "product.h"
+
+static int threads;
+
+cudaError_t cudaGetDevice(int* device) { *device = 0; return cudaSuccess; }
+
+cudaError_t cudaDeviceGetAttribute(int* value, cudaDeviceAttr attribute, int)
+{
+    *value = attribute == cudaDevAttrMaxThreadsPerBlock ? threads : 49152;
+    return cudaSuccess;
+}
+
+#define FIXED(name) \
+    extern "C" cudaError_t product__##name##_launch(const float*, const float*, float*, int N, cudaStream_t) \
+    { \
+        std::printf("%s N=%d", #name, N); \
+        return cudaSuccess; \
+    }
+#define OPEN(name) \
+    extern "C" cudaError_t product__##name##_launch(const float*, const float*, float*, int M, int N, cudaStream_t) \
+    { \
+        std::printf("%s M=%d N=%d", #name, M, N); \
+        return cudaSuccess; \
+    }
+FIXED(64__32__8) FIXED(64__32__16) FIXED(64__64__8) FIXED(64__64__16)
+OPEN(dynamic__32__8) OPEN(dynamic__32__16) OPEN(dynamic__64__8) OPEN(dynamic__64__16)
+
+static float a[4096], b[8000], c[8000];
+
+int main(int, char** numbers)
+{
+    threads = std::atoi(numbers[1]);
+    const int M = std::atoi(numbers[2]), K = std::atoi(numbers[3]), N = std::atoi(numbers[4]);
+    std::string reason;
+    const cudaError_t status = product_launch(a, b, c, M, K, N, nullptr, &reason);
+    std::printf("|%d|%s\\n", status, reason.c_str());
+    const auto error = product_launch({a, M, K}, {b, K, N}, {c, M, N}, nullptr);
+    std::printf("|%d|%s\\n", error.status, error.message.c_str());
+}
+"""
+NO_VARIANT = "no variant of `product` was made for M = 64, K = 63; there are variants for "
+
+
+@pytest.mark.parametrize(
+    ("threads", "sizes", "answer"),
+    [
+        (1024, (64, 64, 7), "64__64__16 N=7|0|"),
+        (1024, (64, 32, 7), "64__32__16 N=7|0|"),
+        (255, (64, 32, 7), "64__32__8 N=7|0|"),
+        (1024, (63, 32, 7), "dynamic__32__16 M=63 N=7|0|"),
+        (1024, (0, 64, 7), "dynamic__64__16 M=0 N=7|0|"),
+        (1024, (64, 63, 7), f"|1|{NO_VARIANT}M = 64, K = 32; M = 64, K = 64; any M, K = 32; any M, K = 64"),
+        (1, (64, 64, 7), "|9|`product__dynamic__64__8` needs 64 threads and 512 bytes of shared memory per block; "
+         "the device allows 1 threads and 49152 bytes of shared memory"),
+    ],
+)  # fmt: skip
+def test_a_variant_for_the_sizes_runs_and_one_for_any_where_there_is_none(
+    build_cache: None, threads: int, sizes: tuple[int, ...], answer: str
+) -> None:
+    compiler()
+    sources = files(family(SIZES)) | {"main.cpp": USE_OF_SIZES, "cuda_runtime_api.h": RUNTIME}
+    built = host.build(sources, "main.cpp", ("-std=c++17", "-Wall", "-Wextra", "-Werror", "-I."))
+    finished = process.run([str(built.path), *map(str, (threads, *sizes))], "main.cpp")
+    raw, spans = finished.output.splitlines()
+    assert (raw, spans) == (answer, answer)
+
+
 RUNTIME = """\
 #pragma once
 #include <cstddef>
 typedef struct stream* cudaStream_t;
 enum cudaError_t {
     cudaSuccess = 0,
+    cudaErrorInvalidValue = 1,
     cudaErrorInvalidConfiguration = 9,
     cudaErrorNoDevice = 100
 };
@@ -156,6 +248,7 @@ enum cudaDeviceAttr {
     cudaDevAttrMaxSharedMemoryPerBlock = 8,
     cudaDevAttrMaxSharedMemoryPerBlockOptin = 97
 };
+inline const char* cudaGetErrorString(cudaError_t) { return "refused"; }
 cudaError_t cudaGetDevice(int* device);
 cudaError_t cudaDeviceGetAttribute(int* value, cudaDeviceAttr attribute, int device);
 """
@@ -220,7 +313,7 @@ def launch(build_cache: None) -> Launch:
 
     def run(text: str = SPEC, *, device: int = 3, threads: int = 1024, shared: int = 49152, on_request: int = 0) -> str:
         sources = files(family(text)) | {"main.cpp": PROGRAM, "cuda_runtime_api.h": RUNTIME}
-        flags = ("-std=c++11", "-Wall", "-Wextra", "-Werror", "-I.")
+        flags = ("-std=c++17", "-Wall", "-Wextra", "-Werror", "-I.")
         built = host.build(sources, "main.cpp", flags)
         numbers = map(str, (device, threads, shared, on_request))
         finished = process.run([str(built.path), *numbers], "main.cpp")
@@ -243,7 +336,7 @@ def test_where_none_fits_nothing_runs_and_the_reason_has_both_numbers(
     launch: Launch, threads: int, shared: int
 ) -> None:
     assert launch(threads=threads, shared=shared) == (
-        "|9|product__8 needs 64 threads and 512 bytes of shared memory per block; "
+        "|9|`product__8` needs 64 threads and 512 bytes of shared memory per block; "
         f"the device allows {threads} threads and {shared} bytes of shared memory"
     )
 

@@ -1,0 +1,171 @@
+"""The C++ launcher that takes spans and says in words why a call can't be made: what its template needs."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from itertools import combinations
+from typing import Any
+
+from cugen.emit.c_sizes import Name, SizePrinter
+from cugen.emit.ctypes import c_name
+from cugen.emit.sentences import quoted, terms
+from cugen.plan import wording
+from cugen.plan.manifest import ArrayArgument, Manifest, ParamArgument, ScalarArgument
+from cugen.plan.names import Names
+from cugen.run import codes
+from cugen.spec.types import DTYPES
+
+# What templates/checks.h.j2 calls the values that sentences have places for.
+_EXPRESSIONS = {
+    **{word: word for word in ("name", "other_name", "place", "other_place", "condition", "symbols", "wanted")},
+    **{word: f"std::to_string({word})" for word in ("value", "other", "low", "high", "multiple", "alignment")},
+    "found": "found",
+    "values": "text",
+    "address": "hexadecimal(address)",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Typed:
+    """`sizes` are the params that the extents of spans tell, with the extent that is taken; `checks` are calls on an
+    object of the name `check`; `arguments` are those of the C interface without workspace and stream."""
+
+    parameters: tuple[str, ...]
+    sizes: tuple[tuple[str, str], ...]
+    check: str
+    checks: tuple[str, ...]
+    arguments: tuple[str, ...]
+    helpers: tuple[str, ...]  # functions of templates/sizes.h.j2 that the checks call
+
+    def variables(self, *, workspace: bool) -> dict[str, Any]:
+        """What templates/typed.h.j2 and templates/checks.h.j2 need beside the names of an API."""
+        arguments = [*self.arguments, *(["workspace"] if workspace else []), "stream"]
+        return {"typed": self, "arguments": ", ".join(arguments), "sentences": _sentences(), "codes": _codes()}
+
+
+def make_typed(manifest: Manifest, c_names: Mapping[str, str]) -> Typed:
+    """`c_names` says what the launcher calls each argument."""
+    names = Names()
+    for text in (*c_names.values(), "stream", "workspace"):
+        names.allocate(text)
+    check = names.allocate("check")
+    arrays = [a for a in manifest.arguments if isinstance(a, ArrayArgument)]
+    params = [a for a in manifest.arguments if isinstance(a, ParamArgument)]
+    extents = {param.name: _extents(param.name, arrays, c_names) for param in params}
+    printer = SizePrinter(size_names(manifest, c_names), wide=True)
+    checks = [line for param in params for line in _param_checks(param, c_names[param.name], extents[param.name])]
+    checks += [
+        _requirement(condition, manifest, printer) for condition in manifest.require if _is_open(condition, params)
+    ]
+    checks += [_array_check(array, c_names[array.name], printer) for array in arrays]
+    checks += _apart(arrays, c_names)
+    return Typed(
+        tuple(_parameter(a, c_names[a.name]) for a in manifest.arguments if not extents.get(a.name)),
+        tuple((c_names[param.name], extents[param.name][0][0]) for param in params if extents[param.name]),
+        check,
+        tuple(f"{check}.{line}" for line in checks),
+        tuple(_argument(a, c_names[a.name]) for a in manifest.arguments),
+        tuple(printer.helpers),
+    )
+
+
+def size_names(manifest: Manifest, c_names: Mapping[str, str]) -> dict[str, Name]:
+    """What stands for each param in the sizes of a manifest."""
+    found = {name: Name(str(value), value, value) for name, value in manifest.params.items()}
+    for argument in manifest.arguments:
+        if isinstance(argument, ParamArgument):
+            found[argument.name] = Name(c_names[argument.name], argument.minimum, argument.maximum)
+    return found
+
+
+def _sentences() -> dict[str, str]:
+    """The wording of refusals as C++ expressions over the arguments of the checks."""
+    texts = {
+        "shape": wording.SHAPE,
+        "equation": wording.EQUATION,
+        "strides": wording.STRIDES,
+        "null": wording.NULL,
+        "alignment": wording.ALIGNMENT,
+        "out_of_range": wording.OUT_OF_RANGE,
+        "no_multiple": wording.NO_MULTIPLE,
+        "two_values": wording.TWO_VALUES,
+        "requirement": wording.REQUIREMENT,
+        "overlap": wording.OVERLAP,
+    }
+    return {name: " + ".join(terms(text, _EXPRESSIONS)) for name, text in texts.items()}
+
+
+def _codes() -> dict[str, str]:
+    """The codes of refusals, by the names that the template uses."""
+    return {
+        "shape": codes.WRONG_SHAPE,
+        "strides": codes.WRONG_STRIDES,
+        "null": codes.WRONG_DEVICE,
+        "alignment": codes.MISALIGNED,
+        "param": codes.PARAM_REFUSED,
+        "overlap": codes.OVERLAP,
+    }
+
+
+def _extents(param: str, arrays: list[ArrayArgument], c_names: Mapping[str, str]) -> list[tuple[str, str]]:
+    """The extents of spans that are the param, each with its place in words."""
+    return [
+        (f"{c_names[array.name]}.extents[{dimension}]", wording.DIMENSION.format(dimension=dimension, name=array.name))
+        for array in arrays
+        for dimension, size in enumerate(array.shape)
+        if size == param
+    ]
+
+
+def _param_checks(param: ParamArgument, text: str, extents: list[tuple[str, str]]) -> list[str]:
+    lines = []
+    for extent, place in extents[1:]:
+        lines.append(f"same({quoted(param.name)}, {text}, {quoted(extents[0][1])}, {extent}, {quoted(place)})")
+    limits = f"{param.minimum}, {param.maximum}, {param.multiple_of}"
+    return [*lines, f"param({quoted(param.name)}, {text}, {limits})"]
+
+
+def _is_open(condition: str, params: list[ParamArgument]) -> bool:
+    return bool(wording.mentioned(condition, {param.name: None for param in params}))
+
+
+def _requirement(condition: str, manifest: Manifest, printer: SizePrinter) -> str:
+    named = wording.mentioned(condition, printer.names)
+    values = ", ".join(f"{{{quoted(name)}, {printer.names[name].text}}}" for name in named)
+    return f"requirement({printer.condition(condition)}, {quoted(condition)}, {{{values}}})"
+
+
+def _array_check(array: ArrayArgument, text: str, printer: SizePrinter) -> str:
+    shape, strides = (", ".join(map(printer.print, sizes)) for sizes in (array.shape, array.strides))
+    line = f"array({quoted(array.name)}, {text}, {{{shape}}}, {{{strides}}}, {array.alignment}"
+    if any(isinstance(size, str) for size in array.shape):
+        line += f", {quoted('[' + ', '.join(map(str, array.shape)) + ']')}"
+    return f"{line})"
+
+
+def _apart(arrays: list[ArrayArgument], c_names: Mapping[str, str]) -> list[str]:
+    return [
+        f"apart({quoted(one.name)}, {c_names[one.name]}, {quoted(two.name)}, {c_names[two.name]})"
+        for one, two in combinations(arrays, 2)
+        if (one.role, two.role) != ("input", "input")
+    ]
+
+
+def _parameter(argument: ArrayArgument | ScalarArgument | ParamArgument, text: str) -> str:
+    match argument:
+        case ArrayArgument(role=role, dtype=dtype, shape=shape):
+            constant = "const " if role == "input" else ""
+            return f"cugen::Span<{constant}{c_name(DTYPES[dtype])}, {len(shape)}> {text}"
+        case ScalarArgument(dtype=dtype):
+            return f"{c_name(DTYPES[dtype])} {text}"
+    return f"long long {text}"
+
+
+def _argument(argument: ArrayArgument | ScalarArgument | ParamArgument, text: str) -> str:
+    match argument:
+        case ArrayArgument():
+            return f"{text}.data"
+        case ParamArgument():
+            return f"static_cast<int>({text})"
+    return text
