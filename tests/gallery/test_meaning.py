@@ -41,9 +41,15 @@ def meaning_of(*kernels: str) -> Callable[[Callable[..., Array]], Callable[..., 
     "matmul_batched",
     "matmul_f64",
     "matmul_f16",
+    "gemm_slices",
 )
 def product(A: Array, B: Array) -> Array:
     return np.matmul(A, B)
+
+
+@meaning_of("gemm_f32")
+def scaled_product_and_bias(A: Array, B: Array, bias: Array, alpha: float) -> Array:
+    return alpha * (A @ B) + bias
 
 
 @meaning_of("permute_heads")

@@ -1,0 +1,134 @@
+"""Products on CUDA cores: warps compute outer products of operands that stream through a ring of stages."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from cugen.families.base import Family, Refusal, Request, refuse_tunables
+from cugen.families.contraction import Contraction, recognise
+from cugen.families.gemm_kernel import GemmKernel
+from cugen.families.gemm_shape import TUNABLES, Shape, misfit, most, with_lanes
+from cugen.plan.ir import Kernel
+
+_WORTHWHILE = 1 << 22  # products; fewer are over before a ring is full
+
+
+def refusals(request: Request) -> tuple[Refusal, ...]:
+    """Why the group is no product, or none of the kind, size and placement that this family computes."""
+    found = recognise(request)
+    if isinstance(found, Refusal):
+        return (found,)
+    reasons = [*_form_refusals(found), *_placement_refusals(found), *refuse_tunables(request, TUNABLES)]
+    if reasons:
+        return tuple(reasons)
+    return (*_schedule_refusals(found), *_size_refusals(found))
+
+
+def _form_refusals(found: Contraction) -> Iterator[Refusal]:
+    if len(found.sums) > 1 or len(found.operands) > 2:
+        yield Refusal("takes one sum of products of two arrays")
+    if found.conditions:
+        yield Refusal("takes sums over the whole of an index, without a condition")
+
+
+def _placement_refusals(found: Contraction) -> Iterator[Refusal]:
+    request = found.request
+    operands = {operand.read.array for operand in found.operands}
+    depths = {}
+    for array in request.touched():
+        key, memory = f"arrays.{array.name}.memory", array.memory
+        if array.name not in operands:
+            if memory.space == "shared" or (memory.space == "register" and array.role != "temporary"):
+                yield Refusal(f"stages its operands only; {array.name} is not one of them", key)
+        elif memory.space == "shared":
+            if memory.stages < 2:
+                yield Refusal(f"has several stages of {array.name} in flight, not one", key)
+            if memory.swizzle:
+                yield Refusal(f"reads neighbours of {array.name} at once, which a swizzle takes apart", key)
+            depths[array.name] = memory.stages
+        elif memory.space is not None:
+            yield Refusal(f"stages its operands; {array.name} is kept out of shared memory", key)
+    if len(set(depths.values())) > 1:
+        yield Refusal("has as many stages of one operand as of the other", f"arrays.{next(iter(depths))}.memory")
+
+
+def _schedule_refusals(found: Contraction) -> Iterator[Refusal]:
+    schedule = found.request.schedule
+    tiles = {found.row.name, found.column.name}
+    for key, sizes, allowed in (
+        ("block", schedule.block, tiles),
+        ("thread", schedule.thread, tiles),
+        ("step", schedule.step, {found.depth.name}),
+    ):
+        for name, size in sizes:
+            if name not in allowed and size != 1:
+                known = " and ".join(sorted(allowed))
+                yield Refusal(f"{key} sizes are for {known}, not for {name}", f"schedule.{key}.{name}")
+    if schedule.block and not schedule.thread:
+        yield Refusal("takes a block together with what each thread owns of it", "schedule.block")
+        return
+    shape = choose_shape(found)
+    if isinstance(shape, str):
+        yield Refusal(shape, "schedule.block" if schedule.block else "")
+
+
+def _size_refusals(found: Contraction) -> Iterator[Refusal]:
+    """Small products are over before several stages pay; unless the spec asks for what only this family has."""
+    request = found.request
+    spec, schedule = request.context.spec, request.schedule
+    staged = any(spec.array(operand.read.array).memory.stages > 1 for operand in found.operands)
+    if staged or schedule.family == "gemm" or schedule.tunables:
+        return
+    count = 1
+    for index in (found.row, found.column, found.depth, *found.batch):
+        count *= most(found, index.name)
+    if count < _WORTHWHILE:
+        yield Refusal(f"pays from {_WORTHWHILE:,} products on, and these are {count:,}")
+
+
+def build(request: Request) -> Kernel:
+    found = recognise(request)
+    assert isinstance(found, Contraction)
+    shape = choose_shape(found)
+    assert isinstance(shape, Shape)
+    return GemmKernel(found, shape).kernel()
+
+
+def choose_shape(found: Contraction) -> Shape | str:
+    """The schedule's sizes, completed; or why they can't be had."""
+    schedule = found.request.schedule
+    block, thread, step = dict(schedule.block), dict(schedule.thread), dict(schedule.step)
+    tunables = dict(schedule.tunables)
+    row, column, depth = found.row.name, found.column.name, found.depth.name
+    spec = found.request.context.spec
+    stages = max(spec.array(operand.read.array).memory.stages for operand in found.operands)
+    shape = Shape(
+        block.get(row, 128),
+        block.get(column, 128),
+        thread.get(row, 8),
+        thread.get(column, 8),
+        step.get(depth, 8),
+        int(tunables.get("stages", stages if stages > 1 else 4)),
+        int(tunables.get("slices", 1)),
+        order=str(tunables.get("order", "serpentine")),
+        raster=int(tunables.get("raster", 1)),
+        blocks=int(tunables.get("blocks", 0)),
+    )
+    if shape.rows % shape.thread_rows or shape.columns % shape.thread_columns:
+        return f"a thread's {shape.thread_rows} x {shape.thread_columns} must divide {shape.rows} x {shape.columns}"
+    placed = with_lanes(shape, int(tunables.get("lanes", 0)))
+    if placed is None:
+        return (
+            f"{shape.rows} x {shape.columns} with {shape.thread_rows} x {shape.thread_columns} a thread fill no warps"
+        )
+    return misfit(found, placed) or placed
+
+
+FAMILY = Family(
+    "gemm",
+    rank=35,
+    doc="large products on CUDA cores: a ring of stages in shared memory, outer products of what warps read from it",
+    refusals=refusals,
+    build=build,
+    tunables=TUNABLES,
+)

@@ -1,0 +1,277 @@
+"""The kernel of a product on CUDA cores: a ring of stages in shared memory, outer products in registers."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from cugen.families.blocks import Blocks, define, lay_blocks, limit
+from cugen.families.contraction import Contraction
+from cugen.families.gemm_place import Place
+from cugen.families.gemm_results import Results
+from cugen.families.gemm_shape import WARP, Shape, groups
+from cugen.families.gemm_stages import Ring, declare_tiles
+from cugen.families.grid import divides
+from cugen.families.kernels import assemble, new_lowering
+from cugen.plan.ir import (
+    Access,
+    Accumulate,
+    Array,
+    AwaitCopies,
+    Barrier,
+    Comment,
+    CommitCopies,
+    Comparison,
+    Declare,
+    Define,
+    Element,
+    For,
+    Guard,
+    If,
+    Index,
+    Kernel,
+    Let,
+    Load,
+    Loop,
+    Node,
+    Store,
+    Vector,
+)
+from cugen.plan.lowering import Lowering
+from cugen.plan.scopes import Scope
+from cugen.plan.subscripts import to_integer
+from cugen.plan.substitution import substitute
+from cugen.plan.symbols import FloorDiv, Integer, Mod, bounds, ceil_div, integer, symbol
+from cugen.spec.expressions import Expr, Op, Read
+
+
+class GemmKernel:
+    """The kernel of one product, part by part."""
+
+    def __init__(self, found: Contraction, shape: Shape) -> None:
+        self.found, self.shape = found, shape
+        self.request = found.request
+        self.lowering: Lowering = new_lowering(found.request)
+        symbols = self.lowering.symbols
+        indices = (found.row, found.column, found.depth, *found.batch)
+        self.extents = {index.name: to_integer(index.extent, symbols) for index in indices}
+        sizes = {found.row.name: shape.rows, found.column.name: shape.columns, found.depth.name: shape.step}
+        self.exact = {n: divides(size, self.extents[n], found.request.context) for n, size in sizes.items()}
+        self.groups = groups(found, shape)
+
+    def kernel(self) -> Kernel:
+        found, shape, lowering = self.found, self.shape, self.lowering
+        counts = [*self._grid_counts(), *(self.extents[index.name] for index in found.batch)]
+        blocks = lay_blocks(counts, lowering, self.request.target)
+        tiles = declare_tiles(found, shape, lowering)
+        results = Results(found, shape, lowering, self.extents, self.exact, self.groups)
+        indices, place = self._indices(blocks)
+        rings = [Ring(place, operand, tile) for operand, tile in zip(found.operands, tiles, strict=True)]
+        sums = self._declare_sums()
+        parts = (
+            ("tiles", (*self._declarations(tiles), *results.declarations())),
+            ("indices", (*indices, *(node for ring in rings for node in ring.places()))),
+            ("sums", (Declare(sums, zeroed=True),)),
+            ("first", self._first_stages(place, rings)),
+            ("walk", self._walk(place, rings, sums)),
+            ("results", results.nodes(sums, place)),
+        )
+        alignments: dict[str, int] = {}
+        for name, size in (*(a for ring in rings for a in ring.alignments()), *results.alignments()):
+            alignments[name] = max(alignments.get(name, 0), size)
+        arrays = self.request.context.spec.arrays
+        kernel = assemble(
+            self.request,
+            lowering,
+            "gemm",
+            parts,
+            blocks.grid,
+            (shape.threads, 1, 1),
+            minimum_blocks=shape.blocks,
+            alignments=tuple((a.name, alignments[a.name]) for a in arrays if a.name in alignments),
+        )
+        return replace(kernel, reasons=self._reasons())
+
+    def _declarations(self, tiles: tuple[Array, ...]) -> tuple[Node, ...]:
+        text = f"a ring of {self.shape.stages} stages, in which {self.found.depth.name} is slow: k-major"
+        return (Comment(text), *(Declare(tile) for tile in tiles))
+
+    def _grid_counts(self) -> tuple[Integer, Integer]:
+        across = ceil_div(self.extents[self.found.column.name], self.shape.columns)
+        down = ceil_div(self.extents[self.found.row.name], self.shape.rows)
+        raster = self.shape.raster
+        return (across * raster, FloorDiv(down, integer(raster))) if raster > 1 else (across, down)
+
+    def _reasons(self) -> tuple[str, ...]:
+        found, shape = self.found, self.shape
+        slices = f", in {shape.slices} slices of a step" if shape.slices > 1 else ""
+        return (
+            f"a product: {shape.rows} x {shape.columns} of the output in each block of {shape.threads} threads, "
+            f"{shape.thread_rows} x {shape.thread_columns} in each thread, {shape.stages} stages of {shape.step} of "
+            f"{found.depth.name}{slices}",
+        )
+
+    # Where the block and the thread stand
+
+    def _indices(self, blocks: Blocks) -> tuple[tuple[Node, ...], Place]:
+        found, shape, lowering = self.found, self.shape, self.lowering
+        nodes: list[Node] = []
+        lowering.ranges[symbol("threadIdx.x")] = (0, shape.threads - 1)
+
+        def name(wish: str, definition: Integer) -> Integer:
+            node = define(wish, definition, lowering)
+            nodes.append(node)
+            return node.index.symbol
+
+        x, y, *places = blocks.places
+        for index, place in zip(found.batch, places, strict=True):
+            node = define(index.name, place, lowering)
+            nodes.append(node)
+            limit(node.index, self.extents[index.name], lowering)
+            lowering.symbols[index.name] = node.index.symbol
+        if shape.raster > 1:
+            nodes.append(Comment(f"{shape.raster} rows of tiles are walked column by column"))
+            y, x = y * shape.raster + Mod(x, integer(shape.raster)), FloorDiv(x, integer(shape.raster))
+        row0 = name(f"{found.row.name}0", y * shape.rows)
+        column0 = name(f"{found.column.name}0", x * shape.columns)
+        origin = {found.row.name: row0, found.column.name: column0}
+        thread = name("thread", symbol("threadIdx.x"))
+        lane = name("lane", Mod(thread, integer(WARP)))
+        warp: Integer = FloorDiv(thread, integer(WARP))
+        part: Integer = integer(0)
+        if shape.slices > 1:
+            nodes.append(
+                Comment(f"each of {shape.slices} slices takes {shape.own_step} of every {shape.step} products")
+            )
+            part = name("slice", FloorDiv(thread, integer(WARP * shape.warps)))
+        if shape.warps > 1:
+            warp = name("warp", Mod(warp, integer(shape.warps)) if shape.slices > 1 else warp)
+        else:
+            warp = integer(0)
+        nodes.append(Comment(f"the warp's share is {shape.warp_rows} x {shape.warp_columns}"))
+        lane_row, lane_column = self._lane_places(lane)
+        down, across = FloorDiv(warp, integer(shape.warps_across)), Mod(warp, integer(shape.warps_across))
+        if shape.warps_down == 1:
+            down, across = integer(0), warp
+        nodes.append(
+            Comment(f"its lanes lie {shape.lanes} x {shape.lane_columns}, neighbours so that pairs read alike")
+        )
+        lane_row, lane_column = name("lane_row", lane_row), name("lane_column", lane_column)
+        row = name("row", down * shape.warp_rows + lane_row * self.groups[0])
+        column = name("column", across * shape.warp_columns + lane_column * self.groups[1])
+        place = Place(found, shape, lowering, self.extents, self.exact, thread, part, origin, row, column)
+        return tuple(nodes), place
+
+    def _lane_places(self, lane: Integer) -> tuple[Integer, Integer]:
+        """The lane's place in its warp's share. Lanes i and i ^ 1 differ along the shorter side, so that a wide read
+        of the longer one is the same for both, and one of the shorter is the same for i and i ^ 2."""
+        down, across = self.shape.lanes, self.shape.lane_columns
+        short, long = min(down, across), max(down, across)
+        along = Mod(FloorDiv(lane, integer(2)), integer(long))
+        other: Integer = Mod(lane, integer(2))
+        if short > 2:
+            other = other + FloorDiv(lane, integer(2 * long)) * 2
+        return (other, along) if down == short else (along, other)
+
+    # The sums
+
+    def _declare_sums(self) -> Array:
+        shape = self.shape
+        extents = (integer(shape.thread_rows), integer(shape.thread_columns))
+        name = self.lowering.names.allocate("sum")
+        dtype = self.found.sums[0].dtype
+        return Array("", name, dtype, extents, (extents[1], integer(1)), "register", flat=False)
+
+    # The walk along k
+
+    def _first_stages(self, place: Place, rings: list[Ring]) -> tuple[Node, ...]:
+        """What the ring holds before the first step is computed."""
+        shape = self.shape
+        stage = place.loop_index("stage", shape.stages - 1)
+        copies: list[Node] = []
+        for ring in rings:
+            copies += ring.copies(stage.symbol, stage.symbol * shape.step, certain=False)
+        if any(ring.asynchronous for ring in rings):
+            copies.append(CommitCopies())
+        return (For(Loop(stage, integer(0), integer(shape.stages - 1), unroll=True), tuple(copies)),)
+
+    def _walk(self, place: Place, rings: list[Ring], sums: Array) -> tuple[Node, ...]:
+        found, shape, lowering = self.found, self.shape, self.lowering
+        depth = self.extents[found.depth.name]
+        steps = bounds(ceil_div(depth, shape.step), lowering.ranges)[1]
+        name = lowering.names.allocate(f"{found.depth.name}0")
+        past = Index(name, integer(0), (0, steps * shape.step))
+        lowering.ranges[past.symbol] = (0, max(steps - 1, 0) * shape.step)
+        step = FloorDiv(past.symbol, integer(shape.step))
+        waits = any(ring.asynchronous for ring in rings)
+        body: list[Node] = [AwaitCopies(shape.stages - 2)] if waits else []
+        body.append(Barrier())
+        ahead = (shape.stages - 1) * shape.step
+        into = define("next", Mod(step + (shape.stages - 1), integer(shape.stages)), lowering)
+        copies: list[Node] = [into]
+        for ring in rings:
+            copies += ring.copies(into.index.symbol, past.symbol + ahead, certain=True)
+        body.append(If(Guard((Comparison(past.symbol + ahead, "<", depth),)), tuple(copies)))
+        if waits:
+            body.append(CommitCopies())
+        stage = define("current", Mod(step, integer(shape.stages)), lowering)
+        body.append(stage)
+        inner = place.loop_index(found.depth.name, shape.own_step)
+        products = self._multiply(place, rings, stage.index.symbol, place.slice * shape.own_step + inner.symbol, sums)
+        body.append(For(Loop(inner, integer(0), integer(shape.own_step), unroll=True), products))
+        return (For(Loop(past, integer(0), depth, shape.step), tuple(body)),)
+
+    def _multiply(self, place: Place, rings: list[Ring], stage: Integer, k: Integer, sums: Array) -> tuple[Node, ...]:
+        """A thread's part of a column of A and of a row of B goes to registers; their outer product is added."""
+        found, shape, lowering = self.found, self.shape, self.lowering
+        nodes: list[Node] = []
+        spans = (shape.lanes * self.groups[0], shape.lane_columns * self.groups[1])
+        counts = (shape.thread_rows, shape.thread_columns)
+        fragments: dict[Read, Expr] = {}
+        i, j = place.loop_index("i", counts[0]), place.loop_index("j", counts[1])
+        for ring, start, count, width, span in zip(
+            rings, (place.row, place.column), counts, self.groups, spans, strict=True
+        ):
+            dtype = ring.tile.dtype
+            label = lowering.names.allocate(f"{ring.operand.read.array.lower()}{width}")
+            vector = Vector(label, dtype.compute, dtype, width, count // width if count > width else 0)
+            if vector.count:
+                nodes.append(Let(vector, None, mutable=True))
+                turn = place.loop_index("u", vector.count)
+                part = Load(vector.one(turn.symbol), ring.read(stage, k, start + turn.symbol * span, width))
+                nodes.append(For(Loop(turn, integer(0), integer(vector.count), unroll=True), (part,)))
+            else:
+                nodes.append(Load(vector, ring.read(stage, k, start, width)))
+            which = i.symbol if ring.operand in found.lefts else j.symbol
+            one = vector.one(FloorDiv(which, integer(width))) if vector.count else vector
+            fragments[ring.operand.read] = one.component(Mod(which, integer(width)))
+        return (*nodes, *self._outer_product(place, fragments, sums))
+
+    def _outer_product(self, place: Place, fragments: dict[Read, Expr], sums: Array) -> tuple[Node, ...]:
+        i, j = place.loop_index("i", self.shape.thread_rows), place.loop_index("j", self.shape.thread_columns)
+        (reduction,) = self.found.sums
+        scope = Scope()
+        term = self.lowering.lower(substitute(reduction.body, {}, fragments.get), scope)
+        at = (i.symbol, j.symbol)
+        add: Node = Accumulate(Access(sums, at, "store"), term)
+        if not sums.dtype.is_float:
+            total = Op("add", (Element.of(Access(sums, at, "load")), term), sums.dtype)
+            add = Store(Access(sums, at, "store"), total)
+        body = (*scope.nodes, add)
+        shape = self.shape
+        outer, inner = (i, shape.thread_rows), (j, shape.thread_columns)
+        if shape.order == "columns" or (shape.order == "serpentine" and shape.thread_columns > shape.thread_rows):
+            outer, inner = inner, outer
+        if shape.order != "serpentine":
+            return (_unrolled(outer, (_unrolled(inner, body),)),)
+        (along, count) = inner
+        turn = place.loop_index("t", count)
+        back = Mod(outer[0].symbol, integer(2)) * (count - 1 - 2 * turn.symbol)
+        walked = Index(along.name, turn.symbol + back, along.range)
+        line = "row" if along == j else "column"
+        serpentine = (Comment(f"serpentine: every other {line} is walked backwards"), Define(walked), *body)
+        return (_unrolled(outer, (_unrolled((turn, count), serpentine),)),)
+
+
+def _unrolled(walk: tuple[Index, int], body: tuple[Node, ...]) -> Node:
+    index, count = walk
+    return For(Loop(index, integer(0), integer(count), unroll=True), body)

@@ -1,0 +1,252 @@
+"""The results of a product: from the sums in registers, or from those of several slices, to memory."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+
+from cugen.families.blocks import define
+from cugen.families.contraction import Contraction
+from cugen.families.gemm_place import Place
+from cugen.families.gemm_shape import Shape, parts_pad
+from cugen.families.rebuilding import rebuilt
+from cugen.families.statements import lower_statements
+from cugen.families.vector_body import Neighbours, vector_body, wide_reads
+from cugen.families.vectors import WIDEST, divisor, widest
+from cugen.plan.ir import (
+    Access,
+    Array,
+    Assign,
+    Barrier,
+    Comment,
+    Comparison,
+    Declare,
+    Define,
+    Element,
+    For,
+    Guard,
+    If,
+    Index,
+    Let,
+    Load,
+    Loop,
+    Node,
+    Store,
+    Vector,
+)
+from cugen.plan.lowering import Lowering
+from cugen.plan.scopes import Scope
+from cugen.plan.symbols import FloorDiv, Integer, Mod, integer
+from cugen.spec import expressions as spec
+from cugen.spec.expressions import Expr, IndexValue, Local, Op, Read
+
+
+class Results:
+    """What follows the sum: the group's statements, several neighbours at once where alignment allows it."""
+
+    def __init__(
+        self,
+        found: Contraction,
+        shape: Shape,
+        lowering: Lowering,
+        extents: Mapping[str, Integer],
+        exact: Mapping[str, bool],
+        groups: tuple[int, int],
+    ) -> None:
+        self.found, self.shape, self.lowering = found, shape, lowering
+        self.extents, self.exact, self.groups = extents, exact, groups
+        self.total = self._as_element()
+        self.width = self._width()
+        self.parts = self._declare_parts() if shape.slices > 1 else None
+
+    def _as_element(self) -> Read:
+        """What stands for the sum from here on: an element of an array of its own, so that what follows is elementwise
+        for all that looks at it."""
+        found, lowering = self.found, self.lowering
+        name = "total"
+        while name in lowering.arrays:
+            name += "_"
+        (reduction,) = found.sums
+        subscripts = (IndexValue(found.row.name), IndexValue(found.column.name))
+        read = Read(name, subscripts, reduction.dtype)
+        statements = tuple(
+            replace(s, value=rebuilt(s.value, lambda node: read if node == reduction else None))
+            for s in found.request.group.statements
+        )
+        self.request = replace(found.request, group=replace(found.request.group, statements=statements))
+        extents = tuple(self.extents[index.name] for index in (found.row, found.column))
+        symbol = lowering.names.allocate("total_of")
+        standing = Array(name, symbol, reduction.dtype, extents, (extents[1], integer(1)), "register")
+        self.arrays = {**lowering.arrays, name: standing}
+        lowering.arrays = self.arrays
+        return read
+
+    def _width(self) -> int:
+        """How many neighbours of a row are stored at once."""
+        context, column = self.request.context, self.found.column.name
+        width = self.groups[1]
+        if self.shape.slices > 1:
+            width = math.gcd(width, WIDEST // self.found.sums[0].dtype.bytes)
+        for statement in self.request.group.statements:
+            declared = context.spec.array(statement.target)
+            if declared.role != "temporary" or statement.target in self.request.stored:
+                array = context.arrays[statement.target]
+                width = math.gcd(width, widest(array, statement.subscripts, column, context).count)
+        whole = divisor(self.extents[column], context)
+        return math.gcd(width, whole) if whole else width
+
+    def alignments(self) -> tuple[tuple[str, int], ...]:
+        return self._neighbours({}).alignments()
+
+    def _neighbours(self, staged: Mapping[Read, Callable[[Integer], Expr]]) -> Neighbours:
+        column = self.found.column.name
+        wide = wide_reads(self.request, self.arrays, column, self.width, (self.total,)) if self.width > 1 else {}
+        return Neighbours(self.request, self.arrays, column, self.extents[column], self.width, wide, staged)
+
+    def declarations(self) -> tuple[Node, ...]:
+        return () if self.parts is None else (Declare(self.parts),)
+
+    def _declare_parts(self) -> Array:
+        """Where slices leave their sums, in the memory of the ring."""
+        shape, dtype = self.shape, self.found.sums[0].dtype
+        pad = parts_pad(self.found)
+        extents = (integer(shape.slices), integer(shape.rows), integer(shape.columns))
+        strides = (integer(shape.rows * (shape.columns + pad)), integer(shape.columns + pad), integer(1))
+        name = self.lowering.names.allocate("parts")
+        return Array(name, name, dtype, extents, strides, "shared", flat=False, pad=pad, dynamic=True)
+
+    def nodes(self, sums: Array, place: Place) -> tuple[Node, ...]:
+        if self.parts is None:
+            return self._from_registers(sums, place)
+        return (*self._leave(self.parts, sums, place), Barrier(), *self._collect(self.parts, place))
+
+    # Without slices: each thread stores what it has
+
+    def _from_registers(self, sums: Array, place: Place) -> tuple[Node, ...]:
+        shape, width = self.shape, self.width
+        i, row = self._own_row(place)
+        g = place.loop_index("g" if width > 1 else "j", shape.thread_columns // width)
+        first = g.symbol * width
+        column = place.origin[self.found.column.name] + self._own_column(place, g.symbol, width)
+
+        def total(v: Integer) -> Expr:
+            return Element.of(Access(sums, (i.symbol, first + v), "load"))
+
+        known = dict(self.lowering.symbols)
+        down = self._named(self.found.row, place.origin[self.found.row.name] + row)
+        across = self._named(self.found.column, column)
+        body = (across, *self._elements(total))
+        self._forget(known)
+        loop = For(Loop(g, integer(0), integer(shape.thread_columns // width), unroll=True), body)
+        return (For(Loop(i, integer(0), integer(shape.thread_rows), unroll=True), (down, loop)),)
+
+    def _own_row(self, place: Place) -> tuple[Index, Integer]:
+        """A loop's index over a thread's rows, and the row in the tile."""
+        width = self.groups[0]
+        i = place.loop_index("i", self.shape.thread_rows)
+        if self.shape.thread_rows == width:
+            return i, place.row + i.symbol
+        span = self.shape.lanes * width
+        return i, place.row + FloorDiv(i.symbol, integer(width)) * span + Mod(i.symbol, integer(width))
+
+    def _own_column(self, place: Place, number: Integer, width: int) -> Integer:
+        """The first of `width` neighbours of a thread, in the tile."""
+        per_group = integer(self.groups[1] // width)
+        span = self.shape.lane_columns * self.groups[1]
+        return place.column + FloorDiv(number, per_group) * span + Mod(number, per_group) * width
+
+    def _named(self, index: spec.Index, definition: Integer) -> Define:
+        """The index of an output, which the statements mention by its name from here on."""
+        node = define(index.name, definition, self.lowering)
+        self.lowering.symbols[index.name] = node.index.symbol
+        return node
+
+    def _forget(self, known: Mapping[str, Integer]) -> None:
+        self.lowering.symbols.clear()
+        self.lowering.symbols.update(known)
+
+    def _elements(self, total: Callable[[Integer], Expr], before: Sequence[Node] = ()) -> tuple[Node, ...]:
+        """The statements for neighbours whose indices are named, where they are inside of the output."""
+        lowering = self.lowering
+        terms: list[Comparison] = []
+        for index in (self.found.row, self.found.column):
+            place = lowering.symbols[index.name]
+            if not self.exact[index.name]:
+                terms.append(Comparison(place, "<", self.extents[index.name]))
+            lowering.limits[place] = self.extents[index.name]
+        scope = Scope()
+        scope.nodes += before
+        if self.width > 1:
+            body = vector_body(self._neighbours({self.total: total}), lowering, scope)
+        else:
+            local = Local(lowering.names.allocate("total"), self.total.dtype)
+            value = total(integer(0))
+            scope.nodes.append(Load(local, value.access) if isinstance(value, Element) else Let(local, value))
+            scope.remember(self.total, local)
+            lower_statements(self.request, lowering, scope)
+            body = tuple(scope.nodes)
+        return (If(Guard(tuple(terms)), body),) if terms else body
+
+    # With slices: each leaves its sums, then all threads walk over the tile and add them in the order of the slices
+
+    def _leave(self, parts: Array, sums: Array, place: Place) -> tuple[Node, ...]:
+        shape = self.shape
+        width = math.gcd(self.groups[1], WIDEST // sums.dtype.bytes)
+        i, row = self._own_row(place)
+        g = place.loop_index("g", shape.thread_columns // width)
+        v = place.loop_index("w", width)
+        column = self._own_column(place, g.symbol, width)
+        name = self.lowering.names.allocate("part")
+        vector = Vector(name, sums.dtype.compute, sums.dtype, width)
+        value = Element.of(Access(sums, (i.symbol, g.symbol * width + v.symbol), "load"))
+        body = (
+            Let(vector, None, mutable=True),
+            For(
+                Loop(v, integer(0), integer(width), unroll=True),
+                (Assign(vector.component(v.symbol), value),),
+            ),
+            Store(Access(parts, (place.slice, row, column), "store", width), vector),
+        )
+        columns = For(Loop(g, integer(0), integer(shape.thread_columns // width), unroll=True), body)
+        rows = For(Loop(i, integer(0), integer(shape.thread_rows), unroll=True), (columns,))
+        return Comment("the slices' sums, in the memory of the ring, which all have read"), Barrier(), rows
+
+    def _collect(self, parts: Array, place: Place) -> tuple[Node, ...]:
+        shape, width = self.shape, self.width
+        across = shape.columns // width
+        count = shape.rows * across
+        e = place.loop_index("e", count)
+        number = place.thread + e.symbol
+        row, column = FloorDiv(number, integer(across)), Mod(number, integer(across)) * width
+        before: list[Node] = []
+        if width > 1:
+            label = self.lowering.names.allocate(f"part{width}")
+            vector = Vector(label, parts.dtype.compute, parts.dtype, width, shape.slices)
+            s = place.loop_index("s", shape.slices)
+            load = Load(vector.one(s.symbol), Access(parts, (s.symbol, row, column), "load", width))
+            before = [
+                Let(vector, None, mutable=True),
+                For(Loop(s, integer(0), integer(shape.slices), unroll=True), (load,)),
+            ]
+
+        def total(v: Integer) -> Expr:
+            each: list[Expr] = []
+            for s in map(integer, range(shape.slices)):
+                if width > 1:
+                    each.append(vector.one(s).component(v))
+                else:
+                    each.append(Element.of(Access(parts, (s, row, column), "load")))
+            value = each[0]
+            for part in each[1:]:
+                value = Op("add", (value, part), self.total.dtype)
+            return value
+
+        known = dict(self.lowering.symbols)
+        places = ((self.found.row, row), (self.found.column, column))
+        names = [self._named(index, place.origin[index.name] + at) for index, at in places]
+        body = (*names, *self._elements(total, before))
+        self._forget(known)
+        if count % shape.threads:
+            body = (If(Guard((Comparison(number, "<", integer(count)),)), body),)
+        return (For(Loop(e, integer(0), integer(count), shape.threads, unroll=True), body),)

@@ -1,0 +1,155 @@
+"""The ring of stages of a product: how each operand gets from memory into its tile, and is read there."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property
+
+from cugen.families.blocks import define
+from cugen.families.contraction import Contraction, Operand
+from cugen.families.gemm_place import Place
+from cugen.families.gemm_shape import STATIC_SHARED, Shape, copy_width, pad_of, tile_bytes
+from cugen.plan.ir import Access, Array, Comparison, Copy, Define, For, Guard, If, Index, Loop, Node
+from cugen.plan.lowering import Lowering
+from cugen.plan.subscripts import to_integer
+from cugen.plan.symbols import FloorDiv, Integer, Mod, integer
+from cugen.spec.expressions import IndexValue
+
+_SECTOR = 32  # bytes of memory that come together
+_ASYNCHRONOUS = (4, 8, 16)  # bytes that a thread may copy without waiting
+
+
+def declare_tiles(found: Contraction, shape: Shape, lowering: Lowering) -> tuple[Array, ...]:
+    """`As[stages][step][rows + pad]`, and the same of the other operand: k is the slow index of both, so that a thread
+    reads neighbours at once."""
+    context = found.request.context
+    sizes = tile_bytes(found, shape)
+    asked = any(context.spec.array(operand.read.array).memory.dynamic for operand in found.operands)
+    dynamic = asked or shape.slices > 1 or sum(sizes) > min(STATIC_SHARED, found.request.target.shared_per_block)
+    tiles = []
+    for operand, extent, offset in zip(found.operands, (shape.rows, shape.columns), (0, sizes[0]), strict=True):
+        source = context.arrays[operand.read.array]
+        pad = pad_of(found, operand)
+        pitch = extent + pad
+        tiles.append(
+            Array(
+                operand.read.array,
+                lowering.names.allocate(f"{source.symbol}s"),
+                source.dtype,
+                (integer(shape.stages), integer(shape.step), integer(extent)),
+                (integer(shape.step * pitch), integer(pitch), integer(1)),
+                "shared",
+                flat=False,
+                pad=pad,
+                dynamic=dynamic,
+                dynamic_offset=offset if dynamic else 0,
+                align=0 if dynamic else 16,
+            )
+        )
+    return tuple(tiles)
+
+
+@dataclass(frozen=True)
+class Ring:
+    """The stages of one operand."""
+
+    place: Place
+    operand: Operand
+    tile: Array
+
+    @property
+    def extent(self) -> int:
+        return int(self.tile.shape[-1])
+
+    @property
+    def width(self) -> int:
+        return copy_width(self.place.found, self.operand, self.extent)
+
+    @property
+    def asynchronous(self) -> bool:
+        kinds = self.place.found.request.target.shared_kinds
+        return "async_copy" in kinds and self.width * self.tile.dtype.bytes in _ASYNCHRONOUS
+
+    def alignments(self) -> Iterator[tuple[str, int]]:
+        if self.width > 1:
+            yield self.operand.read.array, self.width * self.tile.dtype.bytes
+
+    def read(self, stage: Integer, k: Integer, place: Integer, width: int) -> Access:
+        """A thread's neighbours of one k."""
+        return Access(self.tile, (stage, k, place), "load", width)
+
+    def places(self) -> tuple[Define, ...]:
+        """Which elements of a stage the thread copies first."""
+        return self._first_k, self._first_column
+
+    @cached_property
+    def _along(self) -> int:
+        """Threads that copy different k side by side. Where memory holds neighbours along k, a few lanes copy a sector
+        of these and the others rows beside it, so that what they read and what they write lies close together."""
+        if self.operand.fast == self.operand.outer.name:
+            return 1
+        return math.gcd(self.place.shape.step, max(_SECTOR // self.tile.dtype.bytes, 1))
+
+    @cached_property
+    def _across(self) -> int:
+        """Threads that copy different places along the row or column at one k."""
+        if self._along > 1:
+            return self.place.shape.threads // self._along
+        return min(math.gcd(self.extent // self.width, self.place.shape.threads), self.place.shape.threads)
+
+    @cached_property
+    def _first_k(self) -> Define:
+        thread, name = self.place.thread, self.place.found.depth.name
+        k = Mod(thread, integer(self._along)) if self._along > 1 else FloorDiv(thread, integer(self._across))
+        return define(f"{self.operand.read.array.lower()}_{name}", k, self.place.lowering)
+
+    @cached_property
+    def _first_column(self) -> Define:
+        thread, name = self.place.thread, self.operand.outer.name
+        column: Integer = FloorDiv(thread, integer(self._along))
+        if self._along == 1:
+            column = Mod(thread, integer(self._across)) * self.width
+        return define(f"{self.operand.read.array.lower()}_{name}", column, self.place.lowering)
+
+    def copies(self, stage: Integer, first: Integer, *, certain: bool) -> tuple[Node, ...]:
+        """All threads fill a stage with the step that begins at `first`; `certain` says that there is such a step."""
+        place, step = self.place, self.place.shape.step
+        k, column = self._first_k.index.symbol, self._first_column.index.symbol
+        threads_down = self._along if self._along > 1 else place.shape.threads // self._across
+        loops: list[tuple[Index, int, int]] = []
+        terms: list[Comparison] = []
+        for wish, pace, extent in (("c", self._across * self.width, self.extent), ("r", threads_down, step)):
+            if pace < extent:
+                index = place.loop_index(wish, extent)
+                loops.append((index, extent, pace))
+                if wish == "c":
+                    column += index.symbol
+                else:
+                    k += index.symbol
+            if extent % pace:
+                terms.append(Comparison(column if wish == "c" else k, "<", integer(extent)))
+        node: Node = self._copy(stage, first, certain, k, column)
+        if terms:
+            node = If(Guard(tuple(terms)), (node,))
+        for index, extent, pace in loops:
+            node = For(Loop(index, integer(0), integer(extent), pace, unroll=True), (node,))
+        return (node,)
+
+    def _copy(self, stage: Integer, first: Integer, certain: bool, k: Integer, column: Integer) -> Copy:
+        place, operand = self.place, self.operand
+        outer, depth = operand.outer.name, place.found.depth.name
+        at = {outer: place.origin[outer] + column, depth: first + k}
+        array = place.found.request.context.arrays[operand.read.array]
+        subscripts = tuple(to_integer(sub, {**place.lowering.symbols, **at}) for sub in operand.read.subscripts)
+        source = Access(array, subscripts, "load", self.width)
+        terms = []
+        for sub in operand.read.subscripts:
+            if isinstance(sub, IndexValue) and sub.name in at:
+                inside = place.exact[sub.name] and (certain or sub.name != depth)
+                if not inside:
+                    terms.append(Comparison(at[sub.name], "<", place.extents[sub.name]))
+        guard = place.lowering.needed(Guard(tuple(terms)))
+        kind = "async_copy" if self.asynchronous else "store"
+        return Copy(Access(self.tile, (stage, k, column), kind, self.width), source, guard if guard.terms else None)

@@ -1,0 +1,169 @@
+// gemm_slices: C = A·B where blocks are few; groups of warps share out the sum of each, and add theirs in a fixed order
+//
+// computes  C[m, n] = sum(A[m, k] * B[k, n], k)
+// params    M = 96, K = 160, N = 128
+// A         input, float32 [96, 160]
+// B         input, float32 [160, 128], aligned to 16 bytes
+// C         output, float32 [96, 128], aligned to 16 bytes
+// launch    grid (2, 3, 1), block (256, 1, 1), 38400 bytes of dynamic shared memory; family gemm
+// analysis  sm_90: 13 accesses, 11 ideal, 2 assumed
+//
+// Made by cugen 0.1.0 from gemm_slices.yaml (hash a9b127e69217fdcd) for sm_90. Edit the spec, not this file.
+
+#include <cuda_pipeline_primitives.h>
+
+constexpr int K = 160;
+constexpr int N = 128;
+
+// `count` elements that one access moves.
+template <typename T, int count>
+struct alignas(count * sizeof(T)) Vector {
+    T at[count];
+};
+
+extern "C" __global__ void __launch_bounds__(256) gemm_slices(
+    const float* __restrict__ A,
+    const float* __restrict__ B,
+    float* __restrict__ C)
+{
+    extern __shared__ __align__(16) unsigned char shared_memory[];
+
+    // a ring of 3 stages, in which k is slow: k-major
+    float (*As)[32][36] = reinterpret_cast<float (*)[32][36]>(shared_memory);
+    float (*Bs)[32][64] = reinterpret_cast<float (*)[32][64]>(shared_memory + 13824);
+    float (*parts)[32][68] = reinterpret_cast<float (*)[32][68]>(shared_memory);
+
+    const int m0 = blockIdx.y * 32;
+    const int n0 = blockIdx.x * 64;
+    const int thread = threadIdx.x;
+    const int lane = thread % 32;
+    // each of 4 slices takes 8 of every 32 products
+    const int slice = thread / 64;
+    const int warp = thread / 32 % 2;
+    // the warp's share is 16 x 64
+    // its lanes lie 4 x 8, neighbours so that pairs read alike
+    const int lane_row = 2 * (lane / 16) + lane % 2;
+    const int lane_column = lane / 2 % 8;
+    const int row = 16 * warp + 4 * lane_row;
+    const int column = 4 * lane_column;
+    const int a_k = thread % 8;
+    const int a_m = thread / 8;
+    const int b_k = thread / 16;
+    const int b_n = 4 * (thread % 16);
+
+    float sum[4][8] = {};
+
+    #pragma unroll
+    for (int stage = 0; stage < 2; ++stage) {
+        #pragma unroll
+        for (int r = 0; r < 32; r += 8) {
+            // A[(m0 + a_m) * K + a_k + 32 * stage + r]: 4 sectors, ideal 4 (128 bytes in 4 runs)
+            // As[stage][a_k + r][a_m]: 1 wavefront, ideal 1 (32 words, in different banks)
+            __pipeline_memcpy_async(&As[stage][a_k + r][a_m], &A[(m0 + a_m) * K + a_k + 32 * stage + r], 4);
+        }
+        #pragma unroll
+        for (int r = 0; r < 32; r += 16) {
+            // B[(b_k + 32 * stage + r) * N + n0 + b_n]: 16 sectors, ideal 16 (512 bytes in 2 runs)
+            // Bs[stage][b_k + r][b_n]: 4 wavefronts, ideal 4 (128 words over 32 banks)
+            __pipeline_memcpy_async(&Bs[stage][b_k + r][b_n], &B[(b_k + 32 * stage + r) * N + n0 + b_n], 16);
+        }
+        __pipeline_commit();
+    }
+
+    for (int k0 = 0; k0 < K; k0 += 32) {
+        __pipeline_wait_prior(1);
+        __syncthreads();
+        if (k0 + 64 < K) {
+            const int next = (k0 / 32 + 2) % 3;
+            #pragma unroll
+            for (int r = 0; r < 32; r += 8) {
+                // A[(m0 + a_m) * K + k0 + a_k + r + 64]: 4 sectors, ideal 4 (128 bytes in 4 runs)
+                // As[next][a_k + r][a_m]: 1 wavefront, ideal 1 (32 words, in different banks)
+                __pipeline_memcpy_async(&As[next][a_k + r][a_m], &A[(m0 + a_m) * K + k0 + a_k + r + 64], 4);
+            }
+            #pragma unroll
+            for (int r = 0; r < 32; r += 16) {
+                // B[(k0 + b_k + r + 64) * N + n0 + b_n]: 16 sectors, ideal 16 (512 bytes in 2 runs)
+                // Bs[next][b_k + r][b_n]: 4 wavefronts, ideal 4 (128 words over 32 banks)
+                __pipeline_memcpy_async(&Bs[next][b_k + r][b_n], &B[(k0 + b_k + r + 64) * N + n0 + b_n], 16);
+            }
+        }
+        __pipeline_commit();
+        const int current = k0 / 32 % 3;
+        #pragma unroll
+        for (int k = 0; k < 8; ++k) {
+            // As[current][8 * slice + k][row]: 2 wavefronts, ideal 2 (16 words, in different banks)
+            const auto a4 = *reinterpret_cast<const Vector<float, 4>*>(&As[current][8 * slice + k][row]);
+            Vector<float, 4> b4[2];
+            #pragma unroll
+            for (int u = 0; u < 2; ++u) {
+                // Bs[current][8 * slice + k][column + 32 * u]: 2 wavefronts, ideal 2 (32 words, in different banks)
+                b4[u] = *reinterpret_cast<const Vector<float, 4>*>(&Bs[current][8 * slice + k][column
+                    + 32 * u]);
+            }
+            #pragma unroll
+            for (int j = 0; j < 8; ++j) {
+                #pragma unroll
+                for (int t = 0; t < 4; ++t) {
+                    // serpentine: every other column is walked backwards
+                    const int i = j % 2 * (3 - 2 * t) + t;
+                    sum[i][j] += a4.at[i] * b4[j / 4].at[j % 4];
+                }
+            }
+        }
+    }
+
+    // the slices' sums, in the memory of the ring, which all have read
+    __syncthreads();
+    #pragma unroll
+    for (int i = 0; i < 4; ++i) {
+        #pragma unroll
+        for (int g = 0; g < 2; ++g) {
+            Vector<float, 4> part;
+            #pragma unroll
+            for (int w = 0; w < 4; ++w) {
+                part.at[w] = sum[i][4 * g + w];
+            }
+            // parts[slice][row + i][column + 32 * g]: 4 wavefronts, ideal 4 (128 words over 32 banks)
+            *reinterpret_cast<Vector<float, 4>*>(&parts[slice][row + i][column + 32 * g]) = part;
+        }
+    }
+    __syncthreads();
+    #pragma unroll
+    for (int e = 0; e < 512; e += 256) {
+        const int m = m0 + (thread + e) / 16;
+        const int n = n0 + 4 * ((thread + e) % 16);
+        Vector<float, 4> part4[4];
+        #pragma unroll
+        for (int s = 0; s < 4; ++s) {
+            // parts[s][(thread + e) / 16][4 * ((thread + e) % 16)]: 4 wavefronts, ideal 4 (128 words over 32 banks)
+            part4[s] = *reinterpret_cast<const Vector<float, 4>*>(&parts[s][(thread + e) / 16][4
+                * ((thread + e) % 16)]);
+        }
+        Vector<float, 4> c4;
+        #pragma unroll
+        for (int v = 0; v < 4; ++v) {
+            c4.at[v] = part4[0].at[v] + part4[1].at[v] + part4[2].at[v] + part4[3].at[v];
+        }
+        // C[m * N + n]: 16 sectors, ideal 16 (512 bytes in 2 runs)
+        *reinterpret_cast<Vector<float, 4>*>(&C[m * N + n]) = c4;
+    }
+}
+
+#if defined(__CUDACC__) && !defined(__CUDACC_RTC__)
+
+#include <cuda_runtime.h>
+
+constexpr int M = 96;
+
+extern "C" cudaError_t gemm_slices_launch(
+    const float* A,
+    const float* B,
+    float* C,
+    cudaStream_t stream)
+{
+    gemm_slices<<<dim3((N + 63) / 64, (M + 31) / 32), dim3(256), 38400, stream>>>(A, B, C);
+    return cudaGetLastError();
+}
+
+#endif
