@@ -1,0 +1,83 @@
+# Rules for GNU make 4.3 and newer:
+#
+#   include $(shell cugen config --makefile)
+#   $(eval $(call cugen_kernels,NAME,SPECS,OPTIONS))
+#
+# makes the kernels of the specs in $(CUGEN_OUT)/NAME and sets NAME_objects (to be linked), NAME_headers (to be made
+# before what includes them is compiled) and NAME_flags (to compile that with). OPTIONS are those of `cugen generate`.
+# CUGEN_DEVICE is gpu or cpu; by default gpu where there is an nvcc.
+
+ifeq ($(filter grouped-target,$(.FEATURES)),)
+$(error cugen.mk needs GNU make 4.3 or newer)
+endif
+
+CUGEN ?= cugen
+CUGEN_OUT ?= build
+CUGEN_DEVICE ?= $(if $(shell command -v nvcc),gpu,cpu)
+CUGEN_NVCCFLAGS ?= -std=c++17 -O3 -arch=sm_90
+CUGEN_CXXFLAGS ?= -O2
+
+ifeq ($(CUGEN_DEVICE),cpu)
+cugen_config := $(shell $(CUGEN) config --runtime --cxxflags)
+cugen_runtime := $(CUGEN_OUT)/cugen_cpu.o
+cugen_flags := $(wordlist 2,$(words $(cugen_config)),$(cugen_config))
+# What a program with kernels is linked with.
+CUGEN_LINK = $(CXX) -pthread
+$(cugen_runtime): $(firstword $(cugen_config))
+	@mkdir -p $(@D)
+	$(CXX) $(CUGEN_CXXFLAGS) $(cugen_flags) -c $< -o $@
+else
+cugen_runtime :=
+CUGEN_LINK = nvcc
+cugen_flags := $(patsubst %,-I%,$(wildcard $(dir $(shell command -v nvcc))../include))
+endif
+
+# The files that a spec gives, by its name where it is refused, so that the rule below says why.
+# $(1) folder, $(2) spec, $(3) options
+cugen_files = $(or $(shell $(CUGEN) generate --list -o $(1) $(3) $(2) 2>/dev/null),\
+	$(addprefix $(1)/$(basename $(notdir $(2))),.cu .h .json))
+
+# Makes a file newer than the kernels when the options have changed or a kernel's file is gone. Make would notice a
+# missing one only after it has looked at others of the same rule.
+# $(1) file, $(2) options, $(3) files
+cugen_told = $(shell mkdir -p $(dir $(1)); \
+	$(if $(filter-out $(wildcard $(3)),$(3)),false,printf '%s\n' '$(strip $(2))' | cmp -s - $(1)) || \
+	printf '%s\n' '$(strip $(2))' > $(1))
+
+# Make believes what times say, so files are always written. A dependency that is gone must not stop it: each gets an
+# empty rule.
+# $(1) name, $(2) spec, $(3) options, $(4) the folder and the spec's stem, $(5) files
+define cugen_spec
+$(call cugen_told,$(4).options,$(3),$(5))
+$(5) &: $(2) $(4).options
+	$(CUGEN) generate --gnu --quiet --write always --depfile $(4).d -o $(CUGEN_OUT)/$(1) $(3) $(2)
+	@sed -n 's/^  \(.*[^\\ ]\)\( \\\)*$$$$/\1:/p' $(4).d > $(4).d.rules && cat $(4).d.rules >> $(4).d && rm $(4).d.rules
+-include $(4).d
+$(1)_headers += $(filter %.h,$(5))
+$(1)_objects += $(patsubst %.cu,%.o,$(filter %.cu,$(5)))
+$(foreach source,$(filter %.cu,$(5)),$(call cugen_compile_$(CUGEN_DEVICE),$(basename $(source)),$(1)))
+endef
+
+# $(1) path of the kernel without a suffix, $(2) name
+define cugen_compile_cpu
+
+$(1)_cpu.cpp: $(1).cu
+	$(CUGEN) cpu --quiet --write always $(1).cu
+$(1).o: $(1)_cpu.cpp $(1).cu $(1).h
+	$(CXX) $(CUGEN_CXXFLAGS) $(cugen_flags) -c $(1)_cpu.cpp -o $(1).o
+endef
+
+define cugen_compile_gpu
+
+$(1).o: $(1).cu $(1).h
+	nvcc $(CUGEN_NVCCFLAGS) -c $(1).cu -o $(1).o
+endef
+
+# $(1) name, $(2) specs, $(3) options
+define cugen_kernels
+$(1)_headers :=
+$(1)_objects := $(cugen_runtime)
+$(1)_flags := -I$(CUGEN_OUT)/$(1) $(cugen_flags)
+$(foreach spec,$(2),$(call cugen_spec,$(1),$(spec),$(3),$(CUGEN_OUT)/$(1)/$(basename $(notdir $(spec))),$(call cugen_files,$(CUGEN_OUT)/$(1),$(spec),$(3)))
+)
+endef

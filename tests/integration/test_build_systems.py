@@ -1,0 +1,217 @@
+"""`examples/cpp`, a C++ project, under each build system: what is built at first, and what again after each change."""
+
+from __future__ import annotations
+
+import re
+import shutil
+from abc import ABC, abstractmethod
+from pathlib import Path
+
+import pytest
+
+pytestmark = pytest.mark.slow
+
+EXAMPLE = Path(__file__).parents[2] / "examples" / "cpp"
+KERNELS = ("gemm", "axpy", "total")
+SUFFIXES = (".cu", ".h", ".json")
+ALL = {"gemm kernel", "axpy kernel", "total kernel", "gemm program", "vectors program"}
+
+
+class Project(ABC):
+    """A copy of the example and how one build system is called. `rewrites`: files are written though their bytes are
+    the same, which rebuilds what depends on them."""
+
+    rewrites = False
+    output = "build"
+
+    def __init__(self, folder, environment, device="cpu"):
+        self.folder = folder / "project"
+        self.environment = environment
+        self.device = device
+        shutil.copytree(EXAMPLE, self.folder)
+
+    @abstractmethod
+    def configure(self, rows):
+        """Once before the first build, and when the number of rows changes."""
+
+    @abstractmethod
+    def command(self):
+        """The words that build."""
+
+    def build(self):
+        """Builds, and sees what that wrote: the names of generated files, and what was compiled."""
+        before = self._times()
+        done = self.environment.run(self.command(), self.folder)
+        assert done.status == 0, done.text
+        changed = [path for path, time in self._times().items() if before.get(path) != time]
+        written = {path.name for path in changed if path.stem in KERNELS and path.suffix in SUFFIXES}
+        compiled = {label for path in changed if path.suffix == ".o" and (label := self._label(path))}
+        return written, compiled
+
+    def fails(self):
+        done = self.environment.run(self.command(), self.folder)
+        assert done.status != 0
+        return done.text
+
+    def spec(self, name):
+        return self.folder / "kernels" / f"{name}.yaml"
+
+    def generated(self, name):
+        (found,) = (self.folder / self.output).rglob(name)
+        return found
+
+    def run_programs(self):
+        return [
+            self.environment.must([self.folder / self.output / program], self.folder)
+            for program in ("gemm", "vectors")
+        ]
+
+    def _times(self):
+        return {path: path.stat().st_mtime_ns for path in (self.folder / self.output).rglob("*") if path.is_file()}
+
+    @staticmethod
+    def _label(path):
+        """`gemm kernel`, `gemm program`; nothing for what belongs to no kernel."""
+        name = re.search(r"(gemm|axpy|total|vectors)(_cpu)?(\.cpp|\.cu)?\.o$", path.name)
+        if name is None:
+            return None
+        kernel = name[2] or name[3] == ".cu" or path.parent.name.endswith("_kernels")
+        return f"{name[1]} {'kernel' if kernel else 'program'}"
+
+
+class CMake(Project):
+    generator = "Ninja"
+
+    def configure(self, rows):
+        words = ["-G", self.generator, f"-DROWS={rows}", f"-DCUGEN_DEVICE={self.device}"]
+        self.environment.must(
+            ["cmake", "-B", "build", *words, f"-DCMAKE_PREFIX_PATH={self.environment.packages}"], self.folder
+        )
+
+    def command(self):
+        return ["cmake", "--build", "build"]
+
+
+class CMakeMakefiles(CMake):
+    generator = "Unix Makefiles"
+    rewrites = True
+
+
+class Make(Project):
+    rewrites = True
+
+    def configure(self, rows):
+        self.rows = rows
+
+    def command(self):
+        return ["make", f"ROWS={self.rows}", f"CUGEN_DEVICE={self.device}"]
+
+
+class Meson(Project):
+    def configure(self, rows):
+        words = ["configure"] if (self.folder / "build").exists() else ["setup"]
+        self.environment.must(["meson", *words, "build", f"-Drows={rows}", f"-Ddevice={self.device}"], self.folder)
+
+    def command(self):
+        return ["meson", "compile", "-C", "build"]
+
+
+class Ninja(Project):
+    def configure(self, rows):
+        path = self.folder / "build.ninja"
+        path.write_text(re.sub(r"^rows = .*$", f"rows = {rows}", path.read_text(), flags=re.MULTILINE))
+
+    def command(self):
+        return ["ninja"]
+
+
+@pytest.fixture(params=[CMake, CMakeMakefiles, Make, Meson, Ninja], ids=lambda system: system.__name__)
+def project(request, tmp_path, own_environment):
+    """Built once."""
+    made = request.param(tmp_path, own_environment)
+    made.configure(96)
+    written, compiled = made.build()
+    assert written == {f"{name}{suffix}" for name in KERNELS for suffix in SUFFIXES}
+    assert compiled == ALL
+    assert made.run_programs() == [
+        "gemm of 96 x 64 x 128: 0 of 12288 elements differ\n",
+        "sum of 100003 elements: 500008, expected 500008\n",
+    ]
+    return made
+
+
+def files(name):
+    return {f"{name}{suffix}" for suffix in SUFFIXES}
+
+
+def settled(project):
+    """Another build does nothing."""
+    assert project.build() == (set(), set())
+
+
+def touch_a_spec(project):
+    project.spec("axpy").touch()
+    everything = (files("axpy"), {"axpy kernel", "vectors program"})
+    assert project.build() == (everything if project.rewrites else (set(), set()))
+
+
+def edit_a_spec(project):
+    spec = project.spec("axpy")
+    spec.write_text(spec.read_text().replace("doc: y = a·x + y", "doc: y grows by a·x"))
+    assert project.build() == (files("axpy"), {"axpy kernel", "vectors program"})
+    assert "y grows by a·x" in project.generated("axpy.cu").read_text()
+
+
+def delete_an_output(project):
+    for suffix in SUFFIXES:
+        project.generated(f"total{suffix}").unlink()
+        written, compiled = project.build()
+        assert f"total{suffix}" in written
+        assert written <= files("total")
+        assert compiled <= {"total kernel", "vectors program"}
+        settled(project)
+
+
+def give_a_param_another_value(project):
+    project.configure(128)
+    assert project.build() == (files("gemm"), {"gemm kernel", "gemm program"})
+    assert project.run_programs()[0] == "gemm of 128 x 64 x 128: 0 of 16384 elements differ\n"
+
+
+def break_a_spec_and_mend_it(project):
+    spec = project.spec("axpy")
+    good = spec.read_text()
+    spec.write_text(good.replace("y: {shape: [N], dtype: float32}", "y: {shape: [N], dtype: float33}"))
+    for _ in range(2):
+        text = project.fails()
+        (place,) = re.findall(r"^(.*axpy\.yaml):8:26: error: there is no dtype `float33` \[CG1028\]$", text, re.M)
+        assert spec in {(folder / place).resolve() for folder in (project.folder, project.folder / project.output)}
+        assert "8 |   y: {shape: [N], dtype: float33}" in text
+    spec.write_text(good)
+    written, compiled = project.build()
+    assert written <= files("axpy")
+    assert compiled <= {"axpy kernel", "vectors program"}
+
+
+def change_a_template(project):
+    template = project.environment.packages / "cugen" / "_data" / "templates" / "kernel.cu.j2"
+    text = template.read_text()
+    template.write_text(text.replace('extern "C" __global__', '// Made here.\nextern "C" __global__'))
+    written, compiled = project.build()
+    assert {"gemm.cu", "axpy.cu", "total.cu"} <= written
+    assert compiled == (ALL if project.rewrites else {"gemm kernel", "axpy kernel", "total kernel"})
+    assert "// Made here." in project.generated("axpy.cu").read_text()
+
+
+def test_each_change_rebuilds_what_depends_on_it_and_nothing_else(project):
+    settled(project)
+    for change in (
+        touch_a_spec,
+        edit_a_spec,
+        delete_an_output,
+        give_a_param_another_value,
+        break_a_spec_and_mend_it,
+        change_a_template,
+    ):
+        change(project)
+        settled(project)
