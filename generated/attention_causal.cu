@@ -25,12 +25,6 @@ constexpr int T = 45;
 constexpr int D = 24;
 constexpr float scale = 0.20412415f;
 
-// The larger of two, or the one that is not a number.
-__device__ __forceinline__ float maximum(float a, float b)
-{
-    return a > b || a != a ? a : b;
-}
-
 extern "C" __global__ void __launch_bounds__(256) attention_causal_score(
     const float* __restrict__ q,
     const float* __restrict__ k,
@@ -98,14 +92,14 @@ extern "C" __global__ void __launch_bounds__(128) attention_causal_weight(
     float largest = -CUDART_INF_F;
     #pragma unroll
     for (int s = 0; s < 5; ++s) {
-        largest = maximum(largest, score_row[s]);
+        largest = fmaxf(largest, score_row[s]);
     }
     if (threadIdx.x + 40 < T) {
-        largest = maximum(largest, score_row[5]);
+        largest = fmaxf(largest, score_row[5]);
     }
     #pragma unroll
     for (int lanes = 4; lanes > 0; lanes /= 2) {
-        largest = maximum(largest, __shfl_xor_sync(0xffffffff, largest, lanes));
+        largest = fmaxf(largest, __shfl_xor_sync(0xffffffff, largest, lanes));
     }
 
     float sum = 0.0f;

@@ -17,11 +17,14 @@
 constexpr int H = 150;
 constexpr int W = 204;
 
+#ifndef CUGEN_VECTOR
+#define CUGEN_VECTOR
 // `count` elements that one access moves.
 template <typename T, int count>
 struct alignas(count * sizeof(T)) Vector {
     T at[count];
 };
+#endif
 
 extern "C" __global__ void __launch_bounds__(256) blur_fused(
     const float* __restrict__ image,

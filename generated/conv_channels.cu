@@ -18,17 +18,23 @@ constexpr int K = 6;
 constexpr int H = 26;
 constexpr int W = 32;
 
+#ifndef CUGEN_MAXIMUM_FLOAT
+#define CUGEN_MAXIMUM_FLOAT
 // The larger of two, or the one that is not a number.
 __device__ __forceinline__ float maximum(float a, float b)
 {
     return a > b || a != a ? a : b;
 }
+#endif
 
+#ifndef CUGEN_VECTOR
+#define CUGEN_VECTOR
 // `count` elements that one access moves.
 template <typename T, int count>
 struct alignas(count * sizeof(T)) Vector {
     T at[count];
 };
+#endif
 
 extern "C" __global__ void __launch_bounds__(128) conv_channels(
     const float* __restrict__ x,

@@ -22,18 +22,24 @@ constexpr int pad = 1;
 constexpr int P = 34;
 constexpr int Q = 40;
 
+#ifndef CUGEN_FLOOR_DIV_INT
+#define CUGEN_FLOOR_DIV_INT
 // a / b rounded down, for a positive b.
 __device__ __forceinline__ int floor_div(int a, int b)
 {
     return a / b - (a % b < 0);
 }
+#endif
 
+#ifndef CUGEN_FLOOR_MOD_INT
+#define CUGEN_FLOOR_MOD_INT
 // a modulo a positive b: 0 .. b - 1.
 __device__ __forceinline__ int floor_mod(int a, int b)
 {
     const int remainder = a % b;
     return remainder < 0 ? remainder + b : remainder;
 }
+#endif
 
 extern "C" __global__ void __launch_bounds__(256) conv_transposed(
     const float* __restrict__ x,

@@ -13,11 +13,14 @@
 constexpr int M = 50;
 constexpr int N = 300;
 
+#ifndef CUGEN_VECTOR
+#define CUGEN_VECTOR
 // `count` elements that one access moves.
 template <typename T, int count>
 struct alignas(count * sizeof(T)) Vector {
     T at[count];
 };
+#endif
 
 extern "C" __global__ void __launch_bounds__(128) cumulative_sum(
     const float* __restrict__ x,

@@ -18,11 +18,14 @@ constexpr int C = 5;
 constexpr int H = 27;
 constexpr int W = 40;
 
+#ifndef CUGEN_VECTOR
+#define CUGEN_VECTOR
 // `count` elements that one access moves.
 template <typename T, int count>
 struct alignas(count * sizeof(T)) Vector {
     T at[count];
 };
+#endif
 
 extern "C" __global__ void __launch_bounds__(128) depthwise(
     const __half* __restrict__ x,

@@ -11,11 +11,14 @@
 
 constexpr int N = 20011;
 
+#ifndef CUGEN_VECTOR
+#define CUGEN_VECTOR
 // `count` elements that one access moves.
 template <typename T, int count>
 struct alignas(count * sizeof(T)) Vector {
     T at[count];
 };
+#endif
 
 extern "C" __global__ void __launch_bounds__(256) gelu__float32(
     const float* __restrict__ x,

@@ -18,11 +18,14 @@ constexpr int Y = 36;
 constexpr int Z = 50;
 constexpr float alpha = 0.1f;
 
+#ifndef CUGEN_VECTOR
+#define CUGEN_VECTOR
 // `count` elements that one access moves.
 template <typename T, int count>
 struct alignas(count * sizeof(T)) Vector {
     T at[count];
 };
+#endif
 
 extern "C" __global__ void __launch_bounds__(128) heat3d(
     const float* __restrict__ u,

@@ -14,11 +14,14 @@
 constexpr int H = 130;
 constexpr int W = 170;
 
+#ifndef CUGEN_VECTOR
+#define CUGEN_VECTOR
 // `count` elements that one access moves.
 template <typename T, int count>
 struct alignas(count * sizeof(T)) Vector {
     T at[count];
 };
+#endif
 
 extern "C" __global__ void __launch_bounds__(128) jacobi2d(
     const float* __restrict__ u,

@@ -16,11 +16,14 @@
 constexpr int N = 200;
 constexpr float eps = 1e-05f;
 
+#ifndef CUGEN_VECTOR
+#define CUGEN_VECTOR
 // `count` elements that one access moves.
 template <typename T, int count>
 struct alignas(count * sizeof(T)) Vector {
     T at[count];
 };
+#endif
 
 extern "C" __global__ void __launch_bounds__(128) layer_norm(
     const float* __restrict__ x,

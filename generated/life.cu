@@ -14,30 +14,42 @@
 constexpr int H = 61;
 constexpr int W = 100;
 
+#ifndef CUGEN_FLOOR_MOD_INT
+#define CUGEN_FLOOR_MOD_INT
 // a modulo a positive b: 0 .. b - 1.
 __device__ __forceinline__ int floor_mod(int a, int b)
 {
     const int remainder = a % b;
     return remainder < 0 ? remainder + b : remainder;
 }
+#endif
 
+#ifndef CUGEN_VECTOR
+#define CUGEN_VECTOR
 // `count` elements that one access moves.
 template <typename T, int count>
 struct alignas(count * sizeof(T)) Vector {
     T at[count];
 };
+#endif
 
+#ifndef CUGEN_WRAPPING_ADD_INT
+#define CUGEN_WRAPPING_ADD_INT
 // a + b modulo 2^32: C++ leaves the overflow of signed integers undefined.
 __device__ __forceinline__ int wrapping_add(int a, int b)
 {
     return (int)((unsigned int)a + (unsigned int)b);
 }
+#endif
 
+#ifndef CUGEN_WRAPPING_SUBTRACT_INT
+#define CUGEN_WRAPPING_SUBTRACT_INT
 // a - b modulo 2^32: C++ leaves the overflow of signed integers undefined.
 __device__ __forceinline__ int wrapping_subtract(int a, int b)
 {
     return (int)((unsigned int)a - (unsigned int)b);
 }
+#endif
 
 extern "C" __global__ void __launch_bounds__(128) life(
     const unsigned char* __restrict__ before,

@@ -17,11 +17,14 @@ constexpr int M = 70;
 constexpr int K = 96;
 constexpr int N = 100;
 
+#ifndef CUGEN_MAXIMUM_FLOAT
+#define CUGEN_MAXIMUM_FLOAT
 // The larger of two, or the one that is not a number.
 __device__ __forceinline__ float maximum(float a, float b)
 {
     return a > b || a != a ? a : b;
 }
+#endif
 
 extern "C" __global__ void __launch_bounds__(256) matmul_bias_relu(
     const float* __restrict__ A,

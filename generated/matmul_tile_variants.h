@@ -15,14 +15,11 @@
 #include "matmul_tile_variants__16.h"
 #include "matmul_tile_variants__32.h"
 
-// Launches on `stream` and returns without waiting. All pointers are to device memory. Where the device allows none of
-// the variants, cudaErrorInvalidConfiguration is returned, and `reason` says what the smallest lacks.
-inline cudaError_t matmul_tile_variants_launch(
-    const float* A,
-    const float* B,
-    float* C,
-    cudaStream_t stream,
-    std::string* reason = nullptr)
+// The number of the first of these variants that is for the sizes and that the device allows. Where there is none,
+// cudaErrorInvalidValue or cudaErrorInvalidConfiguration is returned, and `reason` says why.
+inline cudaError_t matmul_tile_variants_variant(
+    int* variant,
+    std::string* reason)
 {
     int device = 0;
     cudaError_t status = cudaGetDevice(&device);
@@ -35,19 +32,71 @@ inline cudaError_t matmul_tile_variants_launch(
     if (status != cudaSuccess)
         return status;
 
-    if (threads >= 1024 && shared >= 8192)
-        return ::matmul_tile_variants__32_launch(A, B, C, stream);
-    if (threads >= 256 && shared >= 2048)
-        return ::matmul_tile_variants__16_launch(A, B, C, stream);
-    if (threads >= 64 && shared >= 512)
-        return ::matmul_tile_variants__8_launch(A, B, C, stream);
-
+    if (threads >= 1024 && shared >= 8192) {
+        *variant = 0;
+        return cudaSuccess;
+    }
+    if (threads >= 256 && shared >= 2048) {
+        *variant = 1;
+        return cudaSuccess;
+    }
+    if (threads >= 64 && shared >= 512) {
+        *variant = 2;
+        return cudaSuccess;
+    }
     if (reason != nullptr)
-        *reason = "matmul_tile_variants__8 needs 64 threads and 512 bytes of shared memory per block"
-            "; the device allows "
-            + std::to_string(threads) + " threads and "
+        *reason = std::string("`matmul_tile_variants__8` needs 64 threads and 512 bytes of shared ")
+            + "memory per block; the device allows " + std::to_string(threads) + " threads and "
             + std::to_string(shared) + " bytes of shared memory";
     return cudaErrorInvalidConfiguration;
 }
 
-// Input c51115e7ca40d725, text 4cd5c2c4a0174017.
+// Launches on `stream` and returns without waiting. All pointers are to device memory.
+inline cudaError_t matmul_tile_variants_launch(
+    const float* A,
+    const float* B,
+    float* C,
+    cudaStream_t stream,
+    std::string* reason = nullptr)
+{
+    int variant = 0;
+    const cudaError_t status = matmul_tile_variants_variant(&variant, reason);
+    if (status != cudaSuccess)
+        return status;
+    switch (variant) {
+    case 0:
+        return ::matmul_tile_variants__32_launch(A, B, C, stream);
+    case 1:
+        return ::matmul_tile_variants__16_launch(A, B, C, stream);
+    default:
+        return ::matmul_tile_variants__8_launch(A, B, C, stream);
+    }
+}
+
+// The same with arrays that know their extents, as matmul_tile_variants__8.h explains.
+inline cugen::Error<cudaError_t> matmul_tile_variants_launch(
+    cugen::Span<const float, 2> A,
+    cugen::Span<const float, 2> B,
+    cugen::Span<float, 2> C,
+    cudaStream_t stream)
+{
+    int variant = 0;
+    std::string reason;
+    const cudaError_t status = matmul_tile_variants_variant(&variant, &reason);
+    if (status == cudaErrorInvalidValue)
+        return {status, "CG5009", reason};
+    if (status == cudaErrorInvalidConfiguration)
+        return {status, "CG5010", reason};
+    if (status != cudaSuccess)
+        return cugen::outcome(status);
+    switch (variant) {
+    case 0:
+        return ::matmul_tile_variants__32_launch(A, B, C, stream);
+    case 1:
+        return ::matmul_tile_variants__16_launch(A, B, C, stream);
+    default:
+        return ::matmul_tile_variants__8_launch(A, B, C, stream);
+    }
+}
+
+// Input 3f083f271d90dee6, text d1454b59a408a711.

@@ -16,11 +16,14 @@ constexpr int T = 200;
 constexpr int H = 3;
 constexpr int D = 40;
 
+#ifndef CUGEN_VECTOR
+#define CUGEN_VECTOR
 // `count` elements that one access moves.
 template <typename T, int count>
 struct alignas(count * sizeof(T)) Vector {
     T at[count];
 };
+#endif
 
 extern "C" __global__ void __launch_bounds__(256) permute_heads(
     const __half* __restrict__ K,

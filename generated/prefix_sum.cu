@@ -12,11 +12,14 @@
 
 constexpr int N = 200003;
 
+#ifndef CUGEN_VECTOR
+#define CUGEN_VECTOR
 // `count` elements that one access moves.
 template <typename T, int count>
 struct alignas(count * sizeof(T)) Vector {
     T at[count];
 };
+#endif
 
 extern "C" __global__ void __launch_bounds__(512) prefix_sum_y_sum(
     const float* __restrict__ x,

@@ -11,11 +11,14 @@
 //
 // Made by cugen 0.1.0 from rms_norm_dynamic.yaml (hash 3230bb9065250842) for sm_90. Edit the spec, not this file.
 
+#ifndef CUGEN_VECTOR
+#define CUGEN_VECTOR
 // `count` elements that one access moves.
 template <typename T, int count>
 struct alignas(count * sizeof(T)) Vector {
     T at[count];
 };
+#endif
 
 extern "C" __global__ void __launch_bounds__(256) rms_norm_dynamic(
     const float* __restrict__ x,

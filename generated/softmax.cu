@@ -14,12 +14,6 @@
 
 constexpr int N = 257;
 
-// The larger of two, or the one that is not a number.
-__device__ __forceinline__ float maximum(float a, float b)
-{
-    return a > b || a != a ? a : b;
-}
-
 extern "C" __global__ void __launch_bounds__(128) softmax(
     const float* __restrict__ x,
     float* __restrict__ y)
@@ -42,14 +36,14 @@ extern "C" __global__ void __launch_bounds__(128) softmax(
     float largest = -CUDART_INF_F;
     #pragma unroll
     for (int s = 0; s < 8; ++s) {
-        largest = maximum(largest, x_row[s]);
+        largest = fmaxf(largest, x_row[s]);
     }
     if (threadIdx.x + 256 < N) {
-        largest = maximum(largest, x_row[8]);
+        largest = fmaxf(largest, x_row[8]);
     }
     #pragma unroll
     for (int lanes = 16; lanes > 0; lanes /= 2) {
-        largest = maximum(largest, __shfl_xor_sync(0xffffffff, largest, lanes));
+        largest = fmaxf(largest, __shfl_xor_sync(0xffffffff, largest, lanes));
     }
 
     float sum = 0.0f;

@@ -12,11 +12,14 @@
 
 #include <cuda_fp16.h>
 
+#ifndef CUGEN_VECTOR
+#define CUGEN_VECTOR
 // `count` elements that one access moves.
 template <typename T, int count>
 struct alignas(count * sizeof(T)) Vector {
     T at[count];
 };
+#endif
 
 extern "C" __global__ void __launch_bounds__(128) suffix_sums(
     const __half* __restrict__ x,

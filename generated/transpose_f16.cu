@@ -16,11 +16,14 @@
 constexpr int M = 320;
 constexpr int N = 264;
 
+#ifndef CUGEN_VECTOR
+#define CUGEN_VECTOR
 // `count` elements that one access moves.
 template <typename T, int count>
 struct alignas(count * sizeof(T)) Vector {
     T at[count];
 };
+#endif
 
 extern "C" __global__ void __launch_bounds__(256) transpose_f16(
     const __half* __restrict__ A,
