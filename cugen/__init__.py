@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from cugen.kernel import generate as generate
     from cugen.kernel_report import Report as Report
     from cugen.kernel_report import analyze as analyze
+    from cugen.run.torch_op import torch_op as torch_op
     from cugen.spec.diagnostics import SpecError as SpecError
     from cugen.spec.load import load as load
     from cugen.spec.load import load_all as load_all
@@ -30,9 +31,22 @@ _HOMES = {
     "Kernel": "cugen.kernel",
     "Spec": "cugen.spec.model",
     "SpecError": "cugen.spec.diagnostics",
+    "torch_op": "cugen.run.torch_op",
 }
 
-__all__ = ["Kernel", "Report", "Spec", "SpecError", "__version__", "analyze", "generate", "load", "load_all", "run"]
+__all__ = [
+    "Kernel",
+    "Report",
+    "Spec",
+    "SpecError",
+    "__version__",
+    "analyze",
+    "generate",
+    "load",
+    "load_all",
+    "run",
+    "torch_op",
+]
 
 
 def __getattr__(name: str) -> Any:

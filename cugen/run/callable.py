@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -51,9 +51,13 @@ class GpuFunction:
     _workspaces: dict[tuple[int, int, str], tuple[int, int]] = field(default_factory=dict, repr=False)
     _lock: threading.Lock = field(default_factory=threading.Lock, repr=False)
 
-    def __call__(self, *, stream: Any = None, **arguments: Any) -> None:
+    def __call__(self, /, *, stream: Any = None, **arguments: Any) -> None:
+        self.queue(arguments, stream_handle(stream))
+
+    def queue(self, arguments: Mapping[str, Any], handle: int, allocate: Callable[[int], int] | None = None) -> None:
+        """As a call, on the stream of this handle; with `allocate`, which is given bytes and gives an address, the
+        workspaces are the caller's."""
         cuda = driver()
-        handle = stream_handle(stream)
         with cuda.context() as (context, ordinal):
             call = check_call(self.manifest, arguments, device=ordinal)
             self._check_ordinals(cuda, call, ordinal)
@@ -64,7 +68,10 @@ class GpuFunction:
                 grids = self._grids(call, loaded)
                 addresses = {name: array.address for name, array in call.arrays.items()}
                 for name, size in workspace_bytes(self.manifest, call.params).items():
-                    addresses[name] = self._workspace(cuda, context, handle, name, size)
+                    if allocate is None:
+                        addresses[name] = self._workspace(cuda, context, handle, name, size)
+                    else:
+                        addresses[name] = allocate(size)
                 self._queue(cuda, call, loaded, grids, addresses, handle)
 
     def _check_ordinals(self, cuda: Driver, call: Call, ordinal: int) -> None:
@@ -149,7 +156,7 @@ class CpuFunction:
     manifest: Manifest
     device: Device
 
-    def __call__(self, **arguments: Any) -> None:
+    def __call__(self, /, **arguments: Any) -> None:
         if arguments.pop("stream", None) is not None:
             raise RunError(UNKNOWN_ARGUMENT, "a kernel on the CPU has no stream", "leave `stream` out")
         call = check_call(self.manifest, arguments, device=CPU)

@@ -114,6 +114,16 @@ def call(function: GpuFunction, count: int = 8, **options: object) -> None:
     function(A=tensor(count, A), C=tensor(count, C), s=1.5, **options)
 
 
+def test_workspaces_may_be_the_callers(driver, manifest) -> None:
+    asked = []
+    function = GpuFunction("source", manifest)
+    arguments = {"A": tensor(8, A), "C": tensor(8, C), "s": 1.5}
+    function.queue(arguments, 55, lambda size: asked.append(size) or 1 << 31)
+    assert asked == [64]
+    assert "allocate" not in [entry[0] for entry in driver.log]
+    assert driver.log[-1][-1][-1] == (1 << 31).to_bytes(8, "little")
+
+
 def test_uploads_and_launches_are_queued_in_order_on_the_stream(driver, manifest) -> None:
     call(GpuFunction("source", manifest), stream=55)
     assert driver.log == [

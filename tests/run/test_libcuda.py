@@ -63,6 +63,23 @@ def test_addresses_above_four_gigabytes_stay_whole() -> None:
     assert [argument.value for argument in arguments] == [2**40, 2**41, 2**33, 5]
 
 
+@pytest.mark.parametrize(
+    ("content", "function", "filled"),
+    [
+        (b"\x81", "cuMemsetD8Async", [(0x300, 0x81)]),
+        (b"\x00\x3e", "cuMemsetD16Async", [(0x300, 0x3E00)]),
+        (b"\x04\x03\x02\x81", "cuMemsetD32Async", [(0x300, 0x81020304)]),
+        (b"\x01\0\0\0\x02\0\0\0", "cuMemsetD32Async", [(0x300, 1), (0x304, 2)]),
+    ],
+)
+def test_a_number_is_uploaded_by_value(content: bytes, function: str, filled: list[tuple[int, int]]) -> None:
+    """A copy from the host's memory would be captured in a CUDA graph with an address that is soon somebody else's."""
+    library = Recorder()
+    Driver(library).upload(0x300, content, stream=5)
+    calls = [[argument.value for argument in arguments] for arguments in library.called(function)]
+    assert calls == [[address, value, 1, 5] for address, value in filled]
+
+
 def test_the_current_context_is_left_as_it_is() -> None:
     library = Recorder(cuCtxGetCurrent=sets(0x55), cuCtxGetDevice=sets(3, ctypes.c_int))
     with Driver(library).context() as found:

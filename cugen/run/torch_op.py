@@ -1,0 +1,133 @@
+"""Kernels as operators of PyTorch, which `torch.compile`, `torch.export` and CUDA graphs take like its own."""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cugen.kernel import Kernel, generate
+from cugen.plan.manifest import ArrayArgument
+from cugen.reference.storage import numpy_dtype
+from cugen.run.callable import GpuFunction
+from cugen.run.codes import WRONG_DEVICE
+from cugen.run.errors import RunError
+from cugen.run.signature import Signature, extents, signature_of
+from cugen.spec.model import Spec
+from cugen.spec.types import DTYPES
+
+_TORCH_NAMES = {"float8_e4m3": "float8_e4m3fn"}
+_NAMES = {torch: ours for ours, torch in _TORCH_NAMES.items()}
+_HASH_DIGITS = 8
+_made: dict[str, Any] = {}
+
+
+def torch_op(kernel_or_spec: Kernel | Spec, /) -> Any:
+    """The kernel as an operator `cugen::<kernel>_<hash>`: `y = op(x)`.
+
+    It takes the arrays that aren't outputs in the order of the spec, then scalars without a value, then dynamic params
+    that are no dimension of an input; it returns new tensors, in the layout of the spec. What is `inout` is updated in
+    place. On tensors of a GPU it runs on the current stream, with workspaces from PyTorch's allocator: nothing waits,
+    and a call can be captured in a CUDA graph once an earlier one has compiled the kernel. On tensors of the CPU it
+    runs on the CPU device. Gradients are the caller's: `op.register_autograd(…)`.
+
+    SpecError where a spec can't be generated; calls raise RunError for tensors that don't fit (CG5002 to CG5009).
+    """
+    torch = importlib.import_module("torch")
+    kernel = generate(kernel_or_spec) if isinstance(kernel_or_spec, Spec) else kernel_or_spec
+    name = f"cugen::{kernel.name}_{kernel.manifest.source_hash[:_HASH_DIGITS]}"
+    if name not in _made:
+        operator = _Operator(torch, kernel)
+        signature = operator.signature
+        made = torch.library.custom_op(name, operator, mutates_args=signature.updated, schema=signature.schema)
+        made.register_fake(operator.outputs)
+        _made[name] = made
+    return _made[name]
+
+
+class _Operator:
+    """What PyTorch calls; `torch` is the module."""
+
+    __name__ = "cugen"
+
+    def __init__(self, torch: Any, kernel: Kernel) -> None:
+        self.signature: Signature = signature_of(kernel.manifest)
+        self._torch = torch
+        self._kernel = kernel
+        self._gpu = GpuFunction(kernel.source, kernel.manifest)
+
+    def __call__(self, *values: Any) -> Any:
+        outputs = self._outputs(values)
+        names = [array.name for array in self.signature.outputs]
+        arguments = {
+            **dict(zip(self.signature.names, values, strict=True)),
+            **dict(zip(names, outputs, strict=True)),
+        }
+        tensors = [value for value in arguments.values() if isinstance(value, self._torch.Tensor)]
+        device = tensors[0].device
+        for name, value in arguments.items():
+            if isinstance(value, self._torch.Tensor) and value.device != device:
+                message = f"`{name}` lies on {value.device}, and another array of the call on {device}"
+                raise RunError(WRONG_DEVICE, message, "move all of them to one device")
+        if device.type == "cuda":
+            self._on_gpu(device, arguments)
+        elif device.type == "cpu":
+            self._kernel.compile("cpu")(**{name: self._numpy(value) for name, value in arguments.items()})
+        else:
+            raise RunError(WRONG_DEVICE, f"a kernel runs on CUDA's GPUs and on the CPU; `{names[0]}` is on {device}")
+        return _returned(outputs)
+
+    def outputs(self, *values: Any) -> Any:
+        """New tensors of the outputs' shapes, types and layouts."""
+        return _returned(self._outputs(values))
+
+    def _outputs(self, values: Sequence[Any]) -> list[Any]:
+        given = dict(zip(self.signature.names, values, strict=True))
+        for array in self.signature.inputs:
+            name = str(given[array.name].dtype).removeprefix("torch.")
+            self.signature.check_dtype(array, _NAMES.get(name, name))
+        shapes = {array.name: tuple(given[array.name].shape) for array in self.signature.inputs}
+        params = self.signature.sizes(shapes, {param.name: given[param.name] for param in self.signature.params})
+        device = next((given[array.name].device for array in self.signature.inputs), None)
+        return [self._empty(array, params, device) for array in self.signature.outputs]
+
+    def _empty(self, array: ArrayArgument, params: Mapping[str, int], device: Any) -> Any:
+        dtype = getattr(self._torch, _TORCH_NAMES.get(array.dtype, array.dtype))
+        shape, strides = extents(array.shape, params), extents(array.strides, params)
+        return self._torch.empty_strided(shape, strides, dtype=dtype, device=device)
+
+    def _on_gpu(self, device: Any, arguments: Mapping[str, Any]) -> None:
+        torch = self._torch
+        held: list[Any] = []  # until all is queued; the allocator then keeps the order of the stream
+
+        def allocate(size: int) -> int:
+            held.append(torch.empty(size, dtype=torch.uint8, device=device))
+            return int(held[-1].data_ptr())
+
+        plain = {name: self._plain(value) for name, value in arguments.items()}
+        with torch.cuda.device(device):
+            self._gpu.queue(plain, torch.cuda.current_stream(device).cuda_stream, allocate)
+
+    def _plain(self, value: Any) -> Any:
+        """Without the part of a tensor that is autograd's, which would keep its memory from others."""
+        return value.detach() if isinstance(value, self._torch.Tensor) else value
+
+    def _numpy(self, value: Any) -> NDArray[Any] | Any:
+        """The same memory as an array of NumPy's, which lacks bfloat16 and float8."""
+        if not isinstance(value, self._torch.Tensor):
+            return value
+        tensor = value.detach()
+        name = str(tensor.dtype).removeprefix("torch.")
+        ours = DTYPES[_NAMES.get(name, name)]
+        if ours.name == "bfloat16" or ours.bytes == 1:
+            raw = tensor.view(self._torch.int16 if ours.bytes == 2 else self._torch.uint8).numpy()
+            return raw.view(np.dtype(numpy_dtype(ours)))
+        return tensor.numpy()
+
+
+def _returned(outputs: Sequence[Any]) -> Any:
+    """As operators return: nothing, a tensor, or several."""
+    return tuple(outputs) if len(outputs) > 1 else next(iter(outputs), None)
