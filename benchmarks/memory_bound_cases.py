@@ -2,34 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterator
+
+from cases import Case, Goal, spec_text
 
 F32, BF16, F16, I8, I32 = "float32", "bfloat16", "float16", "int8", "int32"
 _SHORT = {F32: "f32", BF16: "bf16", F16: "f16", I8: "int8", I32: "int32"}
-
-
-@dataclass(frozen=True)
-class Goal:
-    """What a figure must reach, and what would be outstanding; None where only the other is set. `against` is
-    `ceiling` (our share of what the device copies or reads in the same run), or a peer (its time over ours)."""
-
-    against: str
-    must: float | None
-    moonshot: float | None = None
-
-
-@dataclass(frozen=True)
-class Case:
-    """`peer` is the expression of PyTorch that its users would write, where it has a name for the whole; else the
-    spec is translated. `against` are libraries. Goals are about cold times; launch-bound cases have none."""
-
-    name: str
-    group: str
-    spec: str
-    goals: tuple[Goal, ...] = ()
-    peer: str = ""
-    against: tuple[str, ...] = ("torch", "triton")
 
 
 def cases() -> tuple[Case, ...]:
@@ -38,17 +16,6 @@ def cases() -> tuple[Case, ...]:
     found = tuple(case for part in parts for case in part)
     assert len({case.name for case in found}) == len(found)
     return found
-
-
-def _spec(kernel: str, params: Mapping[str, int], arrays: Mapping[str, str], compute: str, more: str = "") -> str:
-    """`arrays` maps names to `[shape] dtype`, with further keys behind it."""
-    sizes = ", ".join(f"{name}: {value}" for name, value in params.items())
-    lines = ["cugen: 1", f"kernel: {kernel}", f"params: {{{sizes}}}", "arrays:"]
-    for name, text in arrays.items():
-        shape, dtype, *rest = text.split(" | ")
-        lines.append(f"  {name}: {{shape: {shape}, dtype: {dtype}{''.join(f', {key}' for key in rest)}}}")
-    body = [f"  {line}" for line in compute.splitlines()]
-    return "\n".join([*lines, *filter(None, [more]), "compute: |", *body]) + "\n"
 
 
 def _size(count: int) -> str:
@@ -62,14 +29,14 @@ def _streams() -> Iterator[Case]:
     for count in (1 << 28, 1 << 22, 1 << 16):
         goals = count == 1 << 28
         arrays = {"x": "[N] | float32", "y": "[N] | float32"}
-        text = _spec("copy", {"N": count}, arrays, "y[i] = x[i]")
+        text = spec_text("copy", {"N": count}, arrays, "y[i] = x[i]")
         yield Case(f"copy f32 {_size(count)}", group, text, copied * goals, against=everybody)
     for dtype in (F32, BF16):
         arrays = dict.fromkeys(("a", "b", "c", "y"), f"[N] | {dtype}")
-        text = _spec("scale_add_relu", {"N": 1 << 28}, arrays, "y[i] = relu(a[i] * b[i] + 2 * c[i])")
+        text = spec_text("scale_add_relu", {"N": 1 << 28}, arrays, "y[i] = relu(a[i] * b[i] + 2 * c[i])")
         yield Case(f"relu(a·b + 2c) {_SHORT[dtype]} 2^28", group, text, fused)
         arrays = dict.fromkeys(("x", "y"), f"[N] | {dtype}")
-        text = _spec("gelu_tanh_chain", {"N": 1 << 28}, arrays, "y[i] = gelu_tanh(x[i])")
+        text = spec_text("gelu_tanh_chain", {"N": 1 << 28}, arrays, "y[i] = gelu_tanh(x[i])")
         peer = 'torch.nn.functional.gelu(x, approximate="tanh")'
         yield Case(f"gelu_tanh {_SHORT[dtype]} 2^28", group, text, fused, peer)
 
@@ -78,7 +45,7 @@ def _broadcasts() -> Iterator[Case]:
     goals = (Goal("torch.compile", 1.0), Goal("torch", None, 3.0))
     for rows, dtype in ((32768, F32), (32768, BF16), (64, F32)):
         arrays = {"x": f"[M, N] | {dtype}", "bias": f"[N] | {dtype}", "y": f"[M, N] | {dtype}"}
-        text = _spec(
+        text = spec_text(
             "bias_gelu", {"M": rows, "N": 8192 if rows > 64 else 1024}, arrays, "y[i, j] = gelu(x[i, j] + bias[j])"
         )
         size = f"{rows}×{8192 if rows > 64 else 1024}"
@@ -93,15 +60,17 @@ def _moves() -> Iterator[Case]:
             if rows == 256 and dtype != F32:
                 continue
             arrays = {"x": f"[M, N] | {dtype}", "y": f"[N, M] | {dtype}"}
-            text = _spec("transpose", {"M": rows, "N": columns}, arrays, "y[j, i] = x[i, j]")
+            text = spec_text("transpose", {"M": rows, "N": columns}, arrays, "y[j, i] = x[i, j]")
             against = ("torch", "cupy") if dtype == F32 else ("torch",)
             name = f"transpose {_SHORT[dtype]} {rows}×{columns}"
             yield Case(name, "transpose and permute", text, goals * (rows > 256), against=against)
     arrays = {"x": "[N, C, H, W] | float32", "y": "[N, H, W, C] | float32"}
-    text = _spec("to_channels_last", {"N": 32, "C": 64, "H": 256, "W": 512}, arrays, "y[n, h, w, c] = x[n, c, h, w]")
+    text = spec_text(
+        "to_channels_last", {"N": 32, "C": 64, "H": 256, "W": 512}, arrays, "y[n, h, w, c] = x[n, c, h, w]"
+    )
     yield Case("NCHW to NHWC f32 32×64×256×512", "transpose and permute", text, goals, against=("torch",))
     arrays = {"x": "[B, S, H, D] | float16", "y": "[B, H, S, D] | float16"}
-    text = _spec("swap_heads", {"B": 16, "S": 4096, "H": 32, "D": 128}, arrays, "y[b, h, s, d] = x[b, s, h, d]")
+    text = spec_text("swap_heads", {"B": 16, "S": 4096, "H": 32, "D": 128}, arrays, "y[b, h, s, d] = x[b, s, h, d]")
     yield Case("BSHD to BHSD f16 16×4096×32×128", "transpose and permute", text, goals, against=("torch",))
 
 
@@ -111,19 +80,23 @@ def _reductions() -> Iterator[Case]:
     for count in (1 << 30, 1 << 28, 1 << 24, 1 << 20, 1 << 16):
         own = goals * (count >= 1 << 28)
         side = 1 << (count.bit_length() - 1) // 2
-        text = _spec("full_sum", {"N": count}, {"x": "[N] | float32", "total": "[] | float32"}, "total = sum(x[i], i)")
+        text = spec_text(
+            "full_sum", {"N": count}, {"x": "[N] | float32", "total": "[] | float32"}, "total = sum(x[i], i)"
+        )
         yield Case(f"full sum f32 {_size(count)}", "reductions", text, own, against=everybody)
         arrays = {"x": "[M, N] | float32", "y": "[M] | float32"}
-        text = _spec("row_sum", {"M": count // side, "N": side}, arrays, "y[i] = sum(x[i, j], j)")
+        text = spec_text("row_sum", {"M": count // side, "N": side}, arrays, "y[i] = sum(x[i, j], j)")
         yield Case(f"row sum f32 {count // side}×{side}", "reductions", text, own, against=everybody)
         arrays = {"x": "[M, N] | float32", "y": "[N] | float32"}
-        text = _spec("column_sum", {"M": count // side, "N": side}, arrays, "y[j] = sum(x[i, j], i)")
+        text = spec_text("column_sum", {"M": count // side, "N": side}, arrays, "y[j] = sum(x[i, j], i)")
         yield Case(f"column sum f32 {count // side}×{side}", "reductions", text, own, against=everybody)
-    text = _spec("full_max", {"N": 1 << 28}, {"x": "[N] | bfloat16", "most": "[] | bfloat16"}, "most = max(x[i], i)")
+    text = spec_text(
+        "full_max", {"N": 1 << 28}, {"x": "[N] | bfloat16", "most": "[] | bfloat16"}, "most = max(x[i], i)"
+    )
     yield Case("full max bf16 2^28", "reductions", text, goals, against=("torch",))
     for rows, columns in ((8192, 32768), (262144, 1024), (64, 1024)):
         arrays = {"x": "[M, N] | float32", "best": "[M] | int64"}
-        text = _spec("row_argmax", {"M": rows, "N": columns}, arrays, "best[i] = argmax(x[i, j], j)")
+        text = spec_text("row_argmax", {"M": rows, "N": columns}, arrays, "best[i] = argmax(x[i, j], j)")
         yield Case(f"argmax f32 {rows}×{columns}", "reductions", text, goals * (rows > 64), against=("torch", "triton"))
 
 
@@ -157,7 +130,7 @@ def _row(name: str, compute: str, peer: str, dtype: str, rows: int, columns: int
         goals = (*goals, Goal("torch.compile", None, 1.6))
     vectors = [vector for vector in ("gamma", "beta") if vector in compute]
     arrays = {"x": f"[M, N] | {dtype}", **dict.fromkeys(vectors, f"[N] | {dtype}"), "y": f"[M, N] | {dtype}"}
-    text = _spec(name, {"M": rows, "N": columns}, arrays, compute)
+    text = spec_text(name, {"M": rows, "N": columns}, arrays, compute)
     return Case(f"{name} {_SHORT[dtype]} {rows}×{columns}", "softmax and norms", text, goals * has_goals, peer)
 
 
@@ -165,12 +138,12 @@ def _scans() -> Iterator[Case]:
     goals = (Goal("torch", 5.0, 12.0),)
     for rows, columns in ((8192, 32768), (262144, 1024), (64, 1024)):
         arrays = {"x": "[M, N] | float32", "y": "[M, N] | float32"}
-        text = _spec("row_scan", {"M": rows, "N": columns}, arrays, "y[i, j] = cumsum(x[i, j], j)")
+        text = spec_text("row_scan", {"M": rows, "N": columns}, arrays, "y[i, j] = cumsum(x[i, j], j)")
         yield Case(f"row cumsum f32 {rows}×{columns}", "row scan", text, goals * (rows > 64), against=("torch", "cupy"))
     for count in (1 << 28, 1 << 24, 1 << 20, 1 << 16):
         for dtype in (I32, F32):
             arrays = {"x": f"[N] | {dtype}", "y": f"[N] | {dtype}"}
-            text = _spec("device_scan", {"N": count}, arrays, "y[i] = cumsum(x[i], i)")
+            text = spec_text("device_scan", {"N": count}, arrays, "y[i] = cumsum(x[i], i)")
             own = (Goal("ceiling", 0.80, 0.92),) * (count == 1 << 28 and dtype == I32)
             yield Case(f"cumsum {_SHORT[dtype]} {_size(count)}", "device scan", text, own, against=("torch", "cupy"))
 
@@ -179,10 +152,10 @@ def _products() -> Iterator[Case]:
     goals = (Goal("ceiling", 0.88, 0.93),)
     for side, dtype in ((16384, F32), (16384, BF16), (4096, F32), (256, F32)):
         arrays = {"A": f"[M, K] | {dtype}", "x": f"[K] | {dtype}", "y": f"[M] | {dtype}"}
-        text = _spec("gemv", {"M": side, "K": side}, arrays, "y[i] = sum(A[i, k] * x[k], k)")
+        text = spec_text("gemv", {"M": side, "K": side}, arrays, "y[i] = sum(A[i, k] * x[k], k)")
         yield Case(f"A·x {_SHORT[dtype]} {side}²", "gemv", text, goals * (side == 16384), against=("torch",))
         arrays = {"A": f"[K, M] | {dtype}", "x": f"[K] | {dtype}", "y": f"[M] | {dtype}"}
-        text = _spec("gemv_transposed", {"M": side, "K": side}, arrays, "y[i] = sum(A[k, i] * x[k], k)")
+        text = spec_text("gemv_transposed", {"M": side, "K": side}, arrays, "y[i] = sum(A[k, i] * x[k], k)")
         yield Case(f"Aᵀ·x {_SHORT[dtype]} {side}²", "gemv", text, goals * (side == 16384), against=("torch",))
 
 
@@ -191,7 +164,7 @@ def _stencils() -> Iterator[Case]:
     for side in (16384, 256):
         arrays = {"u": "[H, W] | float32 | boundary: zero", "v": "[H, W] | float32"}
         compute = "v[y, x] = 0.25 * (u[y - 1, x] + u[y + 1, x] + u[y, x - 1] + u[y, x + 1])"
-        text = _spec("jacobi", {"H": side, "W": side}, arrays, compute)
+        text = spec_text("jacobi", {"H": side, "W": side}, arrays, compute)
         yield Case(f"5 points f32 {side}²", group, text, goals * (side > 256))
     binomial = [1, 4, 6, 4, 1]
     taps = [[a * b / 256 for b in binomial] for a in binomial]
@@ -202,7 +175,7 @@ def _stencils() -> Iterator[Case]:
             "blurred": "[H, W] | float32",
         }
         compute = "blurred[y, x] = sum(taps[r, s] * image[y + r - 2, x + s - 2], r, s)"
-        text = _spec("blur5x5", {"H": height, "W": width}, arrays, compute)
+        text = spec_text("blur5x5", {"H": height, "W": width}, arrays, compute)
         yield Case(f"blur 5×5 f32 {height}×{width}", group, text, goals)
     for side in (512, 64):
         arrays = {"u": "[X, Y, Z] | float32 | boundary: zero", "v": "[X, Y, Z] | float32"}
@@ -211,19 +184,19 @@ def _stencils() -> Iterator[Case]:
             " + u[x, y, z - 1] + u[x, y, z + 1])\n"
             "v[x, y, z] = u[x, y, z] + 0.1 * (around[x, y, z] - 6 * u[x, y, z])"
         )
-        text = _spec("heat", {"X": side, "Y": side, "Z": side}, arrays, compute)
+        text = spec_text("heat", {"X": side, "Y": side, "Z": side}, arrays, compute)
         yield Case(f"7 points f32 {side}³", group, text, goals * (side > 64))
     for count in (3, 7, 15, 31):
         yield Case(f"separable {count}+{count} taps f32 8×2160×3840", group, _separable(count), goals)
     arrays = {"x": "[N, C, H, W] | float32", "y": "[N, C, P, Q] | float32"}
     sizes = {"N": 32, "C": 64, "H": 256, "W": 256, "P": 128, "Q": 128}
     compute = "y[n, c, p, q] = max(x[n, c, 2 * p + r, 2 * q + s], r, s)"
-    text = _spec("max_pool", sizes, arrays, compute, "indices: {r: 2, s: 2}")
+    text = spec_text("max_pool", sizes, arrays, compute, "indices: {r: 2, s: 2}")
     yield Case("max-pool 2×2 f32 32×64×256²", group, text, goals)
     arrays = {"x": "[N, C, H, W] | float32 | boundary: -inf", "y": "[N, C, P, Q] | float32"}
     arrays["x"] = "[N, C, H, W] | float32 | boundary: {value: -inf}"
     compute = "y[n, c, p, q] = max(x[n, c, 2 * p + r - 1, 2 * q + s - 1], r, s)"
-    text = _spec("max_pool3", sizes, arrays, compute, "indices: {r: 3, s: 3}")
+    text = spec_text("max_pool3", sizes, arrays, compute, "indices: {r: 3, s: 3}")
     yield Case("max-pool 3×3 by 2 f32 32×64×256²", group, text, goals)
     for images, dtype in ((32, F32), (32, F16), (1, F32)):
         arrays = {
@@ -233,7 +206,9 @@ def _stencils() -> Iterator[Case]:
         }
         compute = "y[n, c, p, q] = sum(w[c, r, s] * x[n, c, p + r - 1, q + s - 1], r, s)"
         side = 128 if images > 1 else 32
-        text = _spec("depthwise", {"N": images, "C": 256 if images > 1 else 64, "H": side, "W": side}, arrays, compute)
+        text = spec_text(
+            "depthwise", {"N": images, "C": 256 if images > 1 else 64, "H": side, "W": side}, arrays, compute
+        )
         name = f"depthwise 3×3 {_SHORT[dtype]} {images}×{256 if images > 1 else 64}×{side}²"
         yield Case(name, group, text, goals * (images > 1))
 
@@ -250,4 +225,4 @@ def _separable(count: int) -> str:
         "rows[b, v, x] = sum(taps[s] * image[b, v, x + s], s)\nblurred[b, y, x] = sum(taps[r] * rows[b, y + r, x], r)"
     )
     sizes = {"B": 8, "H": 2160, "W": 3840, "T": count}
-    return _spec(f"separable{count}", sizes, arrays, compute, "indices: {x: W, v: H + T - 1}")
+    return spec_text(f"separable{count}", sizes, arrays, compute, "indices: {x: W, v: H + T - 1}")

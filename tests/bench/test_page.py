@@ -31,6 +31,7 @@ def module(name: str) -> ModuleType:
     return found
 
 
+module("cases")
 page, listed = module("memory_bound_page"), module("memory_bound_cases")
 
 
@@ -135,3 +136,9 @@ def test_every_case_generates_without_a_schedule_and_has_its_peer(case: Any) -> 
             translate(spec, known_params(spec, {}), {}, Torch())
         except NoPeer as reason:
             pytest.fail(f"no peer: {reason}")
+
+
+def test_a_goal_against_cublas_is_judged_by_the_fastest_that_calls_it():
+    goal = {"against": "cublas", "must": 1.1, "moonshot": None, "regime": "cold"}
+    peers = [timed("torch", None, 1.3), timed("cublasLt", None, 1.05), timed("triton", None, 0.5)]
+    assert page.verdict(row("a", [goal], timed("cugen", 1.0, 1.0), *peers), goal) == (1.05, "missed")

@@ -1,0 +1,128 @@
+"""Runs a list of cases on the GPU, each beside its peers, and keeps a row for each in a file.
+
+The file is written as soon as a row is there; a case that fails has its error. What one run's time doesn't hold, a
+second one with `--resume` adds.
+"""
+
+from __future__ import annotations
+
+import argparse
+import ctypes
+import datetime
+import json
+import platform
+import sys
+import time
+import traceback
+from collections.abc import Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from cases import Case
+
+import cugen
+from cugen.bench.measure import Options, bench
+from cugen.bench.peers import Called
+from cugen.bench.session import Session, session
+from cugen.emit.files import write_atomically
+from cugen.run.libcuda import driver
+from cugen.schedule import lock
+from cugen.spec.load import load_text
+
+
+def run(opened: Session, case: Case, options: argparse.Namespace, budget_us: float) -> dict[str, Any]:
+    """One row."""
+    started = time.perf_counter()
+    row: dict[str, Any] = {"name": case.name, "group": case.group, "goals": [asdict(goal) for goal in case.goals]}
+    try:
+        (spec,) = load_text(case.spec, file=f"{case.name}.yaml")
+        if options.lock:
+            spec = lock.apply(spec, lock.read(options.lock), opened.device)
+            row["tuned"] = spec.tuned is not None
+        called, against = case.called, case.against
+        if case.peer:
+            inputs = ", ".join(array.name for array in spec.arrays if array.role in ("input", "baked"))
+            text = f"def peer({inputs}):\n    return ({case.peer},)\n"
+            names = {"torch": "torch", "triton": "torch.compile"}
+            called += tuple(Called(name, names[name], text) for name in against if name in names)
+            against = tuple(name for name in against if name not in names)
+        chosen = Options(samples=options.samples, against=against, called=called, budget_us=budget_us)
+        row |= bench(opened, spec, {}, chosen)
+    except Exception as error:
+        traceback.print_exc()
+        row |= {"passed": False, "messages": [f"{type(error).__name__}: {error}"], "regimes": {}, "peers": []}
+    row["seconds"] = time.perf_counter() - started
+    return row
+
+
+def machine(opened: Session) -> dict[str, Any]:
+    """Where and how the figures came about."""
+    version = ctypes.c_int()
+    driver().call("cuDriverGetVersion", ctypes.byref(version))
+    return {
+        "device": opened.device,
+        "capability": opened.capability,
+        "driver": version.value,
+        "date": datetime.date.today().isoformat(),
+        "python": platform.python_version(),
+        "cugen": cugen.__version__,
+        "command": f"python benchmarks/{Path(sys.argv[0]).name} {' '.join(sys.argv[1:])}",
+    }
+
+
+def main(doc: str | None, cases: Sequence[Case], *, budget_us: float, tuned: bool = False) -> int:
+    """The command line of a list. `budget_us` limits one contender's samples in one regime; `tuned` lists may take
+    schedules from a lock file."""
+    parser = argparse.ArgumentParser(description=doc, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("output", type=Path)
+    parser.add_argument("--only", default="", metavar="TEXT", help="cases whose name or group has it")
+    parser.add_argument("--samples", type=int, default=100)
+    parser.add_argument("--seconds", type=float, default=float("inf"), help="begin no case after that time")
+    parser.add_argument("--resume", action="store_true", help="keep the rows of the file that passed")
+    parser.set_defaults(lock="")
+    if tuned:
+        parser.add_argument("--lock", metavar="FILE", help="take the schedules that `cugen tune` found")
+    options = parser.parse_args()
+    started = time.perf_counter()
+    kept: dict[str, dict[str, Any]] = {}
+    left: list[str] = []
+    if options.resume and options.output.exists():
+        kept = {row["name"]: row for row in json.loads(options.output.read_text())["cases"] if row["passed"]}
+    with session() as opened:
+        content = machine(opened)
+        rows = dict(kept)
+        for case in cases:
+            if case.name in kept or options.only not in f"{case.group} {case.name}":
+                continue
+            if time.perf_counter() - started > options.seconds:
+                left.append(case.name)
+                continue
+            rows[case.name] = run(opened, case, options, budget_us)
+            print(_line(rows[case.name]), flush=True)
+            listed = [rows[case.name] for case in cases if case.name in rows]
+            text = json.dumps(_rounded({**content, "cases": listed}), indent=1, ensure_ascii=False)
+            write_atomically(options.output, (text + "\n").encode())
+    if left:
+        print(f"{len(left)} cases were not begun, from {left[0]} on: --resume")
+    return 0 if all(row["passed"] for row in rows.values()) else 1
+
+
+def _rounded(value: Any) -> Any:
+    """Floats to six digits, which is more than any of them holds."""
+    if isinstance(value, float):
+        return float(f"{value:.6g}")
+    if isinstance(value, dict):
+        return {key: _rounded(item) for key, item in value.items()}
+    return [_rounded(item) for item in value] if isinstance(value, list | tuple) else value
+
+
+def _line(row: dict[str, Any]) -> str:
+    if not row["regimes"]:
+        return f"FAIL {row['name']}: {'; '.join(row['messages'])}"
+    timed = {timed["name"]: timed for timed in row["regimes"]["cold"]}
+    ours = timed["cugen"]
+    peers = " ".join(f"{name} ×{found['ratio']:.2f}" for name, found in timed.items() if name != "cugen")
+    absent = " ".join(f"[{peer['name']}: {peer['absent']}]" for peer in row["peers"] if peer["absent"])
+    share = f"{ours['share_of_ceiling']:.3f} of {row['ceiling']}"
+    return f"ok {row['name']:40} {ours['median_us']:10.1f} µs  {share}  {peers} {absent} {row['seconds']:.1f} s"

@@ -1,0 +1,45 @@
+"""The list of products: every shape is there once, and is what a user would write."""
+
+from __future__ import annotations
+
+import importlib.util
+import sys
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+from cugen.bench.dialects import Torch
+from cugen.bench.translate import translate
+from cugen.run.inputs import known_params
+from cugen.spec.load import load_text
+
+BENCHMARKS = Path(__file__).parents[2] / "benchmarks"
+
+
+def module(name: str) -> ModuleType:
+    spec = importlib.util.spec_from_file_location(name, BENCHMARKS / f"{name}.py")
+    assert spec is not None
+    assert spec.loader is not None
+    found = importlib.util.module_from_spec(spec)
+    sys.modules[name] = found  # dataclasses and each other's imports look there
+    spec.loader.exec_module(found)
+    return found
+
+
+module("cases")
+CASES = module("products_cases").cases()
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
+def test_pytorch_has_a_product_for_every_case(case):
+    (spec,) = load_text(case.spec)
+    assert "torch.matmul(" in translate(spec, known_params(spec, {}), {}, Torch()).source
+
+
+def test_every_case_is_held_against_cublas_at_its_best():
+    assert all(any(called.name == "cublasLt" for called in case.called) for case in CASES)
+
+
+def test_goals_name_a_peer_that_there_is():
+    assert {goal.against for case in CASES for goal in case.goals} == {"cublas"}
