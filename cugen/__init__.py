@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from cugen.kernel import generate as generate
     from cugen.kernel_report import Report as Report
     from cugen.kernel_report import analyze as analyze
+    from cugen.run.errors import RunError as RunError
     from cugen.run.torch_op import torch_op as torch_op
     from cugen.spec.diagnostics import SpecError as SpecError
     from cugen.spec.load import load as load
@@ -31,12 +32,14 @@ _HOMES = {
     "Kernel": "cugen.kernel",
     "Spec": "cugen.spec.model",
     "SpecError": "cugen.spec.diagnostics",
+    "RunError": "cugen.run.errors",
     "torch_op": "cugen.run.torch_op",
 }
 
 __all__ = [
     "Kernel",
     "Report",
+    "RunError",
     "Spec",
     "SpecError",
     "__version__",

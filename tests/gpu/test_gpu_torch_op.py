@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -103,3 +106,9 @@ def test_a_gradient_is_the_callers(torch: Any) -> None:
     x = torch.randn(8, 1000, device="cuda", requires_grad=True)
     with pytest.raises(RuntimeError, match="no autograd formula"):
         op(x).sum().backward()
+
+
+def test_the_example_runs(torch: Any) -> None:
+    example = Path(__file__).parents[2] / "examples" / "torch_op" / "norm.py"
+    done = subprocess.run([sys.executable, str(example)], check=True, capture_output=True, text=True)
+    assert "on cuda: forward, backward and compiled agree" in done.stdout
