@@ -14,22 +14,24 @@ endif
 CUGEN ?= cugen
 CUGEN_OUT ?= build
 CUGEN_DEVICE ?= $(if $(shell command -v nvcc),gpu,cpu)
-CUGEN_NVCCFLAGS ?= -std=c++17 -O3 -arch=sm_90
+CUGEN_NVCCFLAGS ?= -O3 -arch=sm_90
 CUGEN_CXXFLAGS ?= -O2
 
 ifeq ($(CUGEN_DEVICE),cpu)
 cugen_config := $(shell $(CUGEN) config --runtime --cxxflags)
 cugen_runtime := $(CUGEN_OUT)/cugen_cpu.o
 cugen_flags := $(wordlist 2,$(words $(cugen_config)),$(cugen_config))
-# What a program with kernels is linked with.
+# What a program with kernels is linked with, and what compiles those that launch them.
 CUGEN_LINK = $(CXX) -pthread
+CUGEN_CXX = $(CXX)
 $(cugen_runtime): $(firstword $(cugen_config))
 	@mkdir -p $(@D)
 	$(CXX) $(CUGEN_CXXFLAGS) $(cugen_flags) -c $< -o $@
 else
 cugen_runtime :=
+cugen_flags := -std=c++17
 CUGEN_LINK = nvcc
-cugen_flags := $(patsubst %,-I%,$(wildcard $(dir $(shell command -v nvcc))../include))
+CUGEN_CXX = nvcc
 endif
 
 # The files that a spec gives, by its name where it is refused, so that the rule below says why.
@@ -70,7 +72,7 @@ endef
 define cugen_compile_gpu
 
 $(1).o: $(1).cu $(1).h
-	nvcc $(CUGEN_NVCCFLAGS) -c $(1).cu -o $(1).o
+	nvcc $(cugen_flags) $(CUGEN_NVCCFLAGS) -c $(1).cu -o $(1).o
 endef
 
 # $(1) name, $(2) specs, $(3) options

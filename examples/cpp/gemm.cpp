@@ -1,5 +1,5 @@
 // C = A·B by a generated kernel, held against three loops. The same source is built for the GPU and for the CPU.
-#include <cuda_runtime_api.h>
+#include <cuda_runtime.h>
 
 #include <cmath>
 #include <cstdio>

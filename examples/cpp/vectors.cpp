@@ -1,5 +1,5 @@
 // y = a·x + y and then the sum of y, by two generated kernels whose size is known at run time.
-#include <cuda_runtime_api.h>
+#include <cuda_runtime.h>
 
 #include <cstdio>
 #include <vector>

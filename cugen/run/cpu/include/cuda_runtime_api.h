@@ -125,19 +125,4 @@ static inline cudaError_t cudaDeviceGetAttribute(int* value, enum cudaDeviceAttr
 
 #ifdef __cplusplus
 }
-
-template <class T>
-inline cudaError_t cudaMalloc(T** pointer, size_t bytes) {
-  return cudaMalloc(reinterpret_cast<void**>(pointer), bytes);
-}
-template <class Function>
-inline cudaError_t cudaFuncSetAttribute(Function*, cudaFuncAttribute, int) {
-  return cudaSuccess;
-}
-template <class T>
-inline cudaError_t cudaMemcpyToSymbolAsync(T& symbol, const void* from, size_t bytes, size_t offset,
-                                           cudaMemcpyKind kind, cudaStream_t stream) {
-  char* const start = const_cast<char*>(reinterpret_cast<const volatile char*>(&symbol));
-  return cudaMemcpyAsync(start + offset, from, bytes, kind, stream);
-}
 #endif

@@ -1,9 +1,7 @@
 // For the files that `cugen cpu` writes: launches of kernels that are part of the same program.
 #pragma once
 
-#include "cugen_cpu.h"
-
-#include "cuda_runtime_api.h"
+#include "cuda_runtime.h"
 
 namespace cugen {
 
