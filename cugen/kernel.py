@@ -91,7 +91,7 @@ def generate(
     except SpecError as error:
         if spec.tuned is None:
             raise
-        refused = replace(spec.tuned, refused=error.diagnostics[0].message)
+        refused = replace(spec.tuned, refused=error.summary)
         spec = replace(spec, schedules=spec.tuned.written, tuned=refused)
         plan = make_plan(spec)
     context = plan_context(spec)

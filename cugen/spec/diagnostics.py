@@ -83,6 +83,12 @@ class SpecError(Exception):
         self.diagnostics = tuple(sorted(diagnostics, key=lambda d: (d.file, d.span.line, d.span.column, d.code)))
         super().__init__("\n\n".join(d.render() for d in self.diagnostics))
 
+    @property
+    def summary(self) -> str:
+        """The first finding in one line."""
+        first = self.diagnostics[0]
+        return first.message + (f": {'; '.join(first.notes)}" if first.notes else "")
+
 
 class Reporter:
     """Collects the findings of one file; every check goes on after an error, so that all of them are seen at once."""

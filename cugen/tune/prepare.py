@@ -33,8 +33,8 @@ class Dropped:
 
 @dataclass(frozen=True, slots=True)
 class Prepared:
-    """A candidate's code, and a `digest` that is equal for equal code. `cost` is a guess of the seconds that it can't do
-    without; None where that can't be said."""
+    """A candidate's code, and a `digest` that is equal for equal code. `cost` is a guess of the seconds that it needs at
+    least; None where that can't be said."""
 
     source: str
     manifest: str
@@ -55,7 +55,7 @@ def prepare(
     try:
         kernel = generate(with_schedules(spec, schedules), analysis=False)
     except SpecError as error:
-        return Dropped(error.diagnostics[0].message)
+        return Dropped(error.summary)
     cost = _cost(kernel, params)
     if cost is not None and least_cost is not None and cost > _HOPELESS * least_cost:
         return Dropped(f"the analysis expects {cost / least_cost:.1f} times the cost of another")
@@ -67,9 +67,13 @@ def prepare(
         return Dropped(f"the compiler refused it: {str(error).splitlines()[0]}")
     if schedules and (reason := _unfit(kernel, cubin, capability)):
         return Dropped(reason)
-    # The head names the hash of the spec, of which the schedule is a part.
-    code = kernel.source.replace(kernel.manifest.spec_hash[:16], "")
-    return Prepared(kernel.source, kernel.manifest.to_json(), hashlib.sha256(code.encode()).hexdigest(), cost)
+    digest = hashlib.sha256(_without_comments(kernel.source).encode()).hexdigest()
+    return Prepared(kernel.source, kernel.manifest.to_json(), digest, cost)
+
+
+def _without_comments(source: str) -> str:
+    """The head of a source names the spec's file and the hash of its schedule."""
+    return "\n".join(line for line in source.split("\n") if not line.lstrip().startswith("//"))
 
 
 def _unfit(kernel: Kernel, cubin: Cubin, capability: str) -> str:

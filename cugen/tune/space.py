@@ -92,7 +92,7 @@ def _slots(spec: Spec) -> tuple[_Slot, ...]:
 def _levels(request: Request, base: Schedule) -> tuple[tuple[Schedule, ...], ...]:
     levels: dict[int, dict[Schedule, None]] = {}
     for family, refusals in fits(request):
-        if not refusals:
+        if not refusals and base.family in (None, family.name):
             for level, schedule in _of_family(family, request):
                 whole = replace(completed(base, replace(schedule, family=family.name)), spans=())
                 levels.setdefault(level, {})[whole] = None

@@ -1,0 +1,80 @@
+"""GPUs that aren't there, workers that make up times, and a spec with few candidates."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from cugen.spec.load import load_text
+from cugen.spec.model import Spec
+from cugen.tune.gpus import Gpu
+from cugen.tune.search import Options
+
+FAKE = Path(__file__).parent / "fake_worker.py"
+# Candidates: vectors of 4 (the generator's own choice), 2 and 1 elements.
+SCALE = """\
+cugen: 1
+kernel: scale
+params: {N: 4096}
+arrays:
+  x: {shape: [N], dtype: float32}
+  y: {shape: [N], dtype: float32}
+compute: y[i] = 2 * x[i]
+schedule: {family: map, vectors: 1}
+"""
+FOUR, TWO, ONE = "Vector<float, 4>", "Vector<float, 2>", "float x_i"
+H200 = Gpu("NVIDIA H200", "sm_90")
+
+
+@pytest.fixture(scope="session")
+def shared_builds(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("builds")
+
+
+@pytest.fixture(autouse=True)
+def own_builds(shared_builds: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("CUGEN_CACHE_DIR", os.fspath(shared_builds))
+
+
+@pytest.fixture
+def scale() -> Spec:
+    (spec,) = load_text(SCALE)
+    return spec
+
+
+@pytest.fixture
+def fake(tmp_path: Path) -> Callable[..., tuple[str, ...]]:
+    """The command of a worker that behaves as it is told."""
+
+    def command(**plan: Any) -> tuple[str, ...]:
+        file = tmp_path / "plan.json"
+        file.write_text(json.dumps(plan))
+        return (sys.executable, str(FAKE), str(file))
+
+    return command
+
+
+@pytest.fixture
+def options(fake: Callable[..., tuple[str, ...]]) -> Callable[..., Options]:
+    """Options of a search that begins anew on one GPU, by default; the rest is the worker's."""
+
+    def made(
+        *,
+        gpus: tuple[Gpu, ...] = (H200,),
+        patience_s: float = 20.0,
+        resume: bool = False,
+        strategy: str = "exhaustive",
+        jobs: int = 1,
+        budget_s: float = 60.0,
+        **plan: Any,
+    ) -> Options:
+        plan = {"times": [[TWO, 5.0], [ONE, 20.0], [FOUR, 10.0]], **plan}
+        return Options(budget_s, strategy, 0, jobs, resume, gpus, fake(**plan), patience_s)
+
+    return made

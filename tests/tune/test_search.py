@@ -1,0 +1,163 @@
+"""The whole search without a GPU: real candidates, really compiled, timed by workers of the tests."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import time
+from collections import Counter
+from collections.abc import Callable
+from itertools import pairwise
+from pathlib import Path
+
+import pytest
+
+from cugen.schedule.lock import Time
+from cugen.spec.load import load_text
+from cugen.spec.model import Schedule, Spec
+from cugen.tune.gpus import Gpu
+from cugen.tune.journal import journal_path
+from cugen.tune.lockfile import block
+from cugen.tune.search import Options, TuneError, search
+
+from .conftest import FOUR, H200, ONE, SCALE, TWO
+
+Made = Callable[..., Options]
+
+
+def vector(size: int) -> tuple[tuple[str, Schedule], ...]:
+    return (("y", Schedule("map", tunables=(("vector", size), ("vectors", 1)))),)
+
+
+def test_the_fastest_wins_and_the_runner_up_is_kept(scale: Spec, options: Made) -> None:
+    found = search(scale, options())
+    entry = found.entry
+    assert (entry.schedules, entry.time, entry.untuned) == (vector(2), Time(5.0, 2.5), Time(10.0, 5.0))
+    assert entry.runner_up == ((), Time(10.0, 5.0))
+    assert (entry.kernel, entry.device, entry.target) == ("scale", "NVIDIA H200", "sm_90")
+    assert found.failures == ()
+    assert (found.progress.timed, found.progress.best_us, found.progress.untuned_us) == (3, 5.0, 10.0)
+    assert found.progress.dropped == found.progress.candidates - 3  # the same code, or refused
+
+
+def test_equal_searches_give_equal_blocks(scale: Spec, options: Made) -> None:
+    assert block(search(scale, options()).entry) == block(search(scale, options(strategy="random")).entry)
+
+
+def test_the_generators_choice_stays_unless_another_is_worth_it(scale: Spec, options: Made) -> None:
+    found = search(scale, options(times=[[TWO, 9.95], [FOUR, 10.0], [ONE, 20.0]]))
+    assert found.entry.schedules == ()
+    assert found.entry.runner_up == (vector(2), Time(9.95, 4.975))
+    assert not found.entry.reorders
+
+
+def test_bits_that_differ_from_the_generators_choice_are_marked(scale: Spec, options: Made) -> None:
+    assert search(scale, options()).entry.reorders
+    assert not search(scale, options(same=[TWO])).entry.reorders
+
+
+def test_a_candidate_that_hangs_dies_or_is_wrong_costs_its_process_and_not_the_run(scale: Spec, options: Made) -> None:
+    for plan, reason in (
+        ({"hang": [ONE], "patience_s": 0.5}, "it hangs"),
+        ({"die": [ONE]}, "the process died: an illegal memory access"),
+        ({"wrong": [ONE]}, "3 of 9 elements differ"),
+        ({"garble": [ONE]}, "the process died"),
+    ):
+        found = search(scale, options(**plan))
+        ((schedules, said),) = found.failures
+        assert (schedules, found.entry.schedules) == (vector(1), vector(2))
+        assert reason in said
+
+
+def test_nothing_is_tuned_where_the_generators_choice_fails(scale: Spec, options: Made) -> None:
+    for plan in ({"wrong": [FOUR]}, {"die": [FOUR]}, {"refuses": [""]}):
+        with pytest.raises(TuneError, match="the generator's own choice can't be timed"):
+            search(scale, options(**plan))
+
+
+def test_several_gpus_work_at_once_and_one_that_is_full_is_left_out(scale: Spec, options: Made, tmp_path: Path) -> None:
+    places = (*(Gpu("NVIDIA H200", "sm_90", f"GPU-{n}") for n in range(3)), Gpu("NVIDIA A100", "sm_80", "GPU-3"))
+    log = tmp_path / "log"
+    found = search(scale, options(gpus=places, refuses=["GPU-1"], log=str(log)))
+    assert found.entry.schedules == vector(2)
+    assert Counter(line.split()[0] for line in log.read_text().splitlines()).keys() == {"GPU-0", "GPU-2"}
+
+
+def test_a_search_goes_on_where_it_ended(scale: Spec, options: Made, tmp_path: Path) -> None:
+    log = tmp_path / "log"
+    first = search(scale, options(die=[ONE]))
+    again = search(scale, options(resume=True, log=str(log)))
+    assert again.entry == first.entry
+    assert (again.progress.resumed, again.progress.timed) == (1, 1)
+    assert again.failures == first.failures  # what died isn't tried again
+    assert search(scale, options(resume=False)).progress.timed == 3
+
+
+def test_a_search_that_was_killed_in_mid_line_goes_on(scale: Spec, options: Made) -> None:
+    search(scale, options())
+    path = journal_path(scale, H200, {})
+    path.write_text(path.read_text()[:-20])
+    found = search(scale, options(resume=True))
+    assert (found.progress.resumed, found.progress.timed) == (1, 2)
+    assert len(path.read_text().splitlines()) == 3  # a broken one, and both
+
+
+def test_without_time_only_the_generators_choice_is_timed(scale: Spec, options: Made) -> None:
+    found = search(scale, options(budget_s=0.001))
+    assert (found.entry.schedules, found.progress.timed, found.entry.runner_up) == ((), 1, None)
+
+
+def test_a_hopeless_candidate_is_stopped_and_doesnt_reach_the_finals(
+    scale: Spec, options: Made, tmp_path: Path
+) -> None:
+    log = tmp_path / "log"
+    search(scale, options(log=str(log)))
+    *_, winner, untuned = (int(line.split()[-1]) for line in log.read_text().splitlines())
+    assert (winner, untuned) != (0, 0)
+    assert untuned == 0  # the candidate of 20 µs is not between them
+
+
+def test_progress_has_the_best_so_far(scale: Spec, options: Made) -> None:
+    seen = []
+    search(scale, options(), report=lambda progress: seen.append((progress.best_us, progress.untuned_us)))
+    assert seen[-1] == (5.0, 10.0)
+    assert all(earlier[0] >= later[0] for earlier, later in pairwise(seen))
+
+
+def test_dynamic_params_are_tuned_at_values_that_the_entry_names(options: Made) -> None:
+    (spec,) = load_text(SCALE.replace("{N: 4096}", "{N: {range: [0, 100000], multiple_of: 4}}"))
+    entry = search(spec, options(), {"N": 4096}).entry
+    assert entry.params == (("N", 4096),)
+    assert "  at: {N: 4096}\n" in block(entry)
+
+
+_KILLED = """
+import sys
+from cugen.spec.load import load
+from cugen.tune.gpus import Gpu
+from cugen.tune.search import Options, search
+search(load(sys.argv[1]), Options(jobs=1, gpus=(Gpu("NVIDIA H200", "sm_90"),), command=tuple(sys.argv[2:])))
+"""
+
+
+@pytest.mark.slow
+def test_a_search_whose_process_was_killed_goes_on(
+    scale: Spec, options: Made, fake: Callable[..., tuple[str, ...]], tmp_path: Path
+) -> None:
+    journal = journal_path(scale, H200, {})
+    journal.unlink(missing_ok=True)
+    (tmp_path / "scale.yaml").write_text(SCALE)
+    command = fake(times=[[ONE, 20.0], [FOUR, 10.0]], hang=[TWO])
+    words = [sys.executable, "-c", _KILLED, str(tmp_path / "scale.yaml"), *command]
+    with subprocess.Popen(words) as process:
+        deadline = time.monotonic() + 60
+        while not journal.exists() and time.monotonic() < deadline:
+            time.sleep(0.05)
+        process.kill()
+    found = search(scale, options(resume=True))
+    assert (found.progress.resumed, found.entry.schedules) == (1, vector(2))
+
+
+@pytest.mark.slow
+def test_processes_prepare_side_by_side(scale: Spec, options: Made) -> None:
+    assert search(scale, options(jobs=2)).entry.schedules == vector(2)

@@ -1,0 +1,109 @@
+"""What is tried: everything that the user left open, nothing else, and the best guesses first."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import replace
+
+import pytest
+
+from cugen.families.base import Request
+from cugen.families.registry import families
+from cugen.schedule import planner
+from cugen.spec.load import load_text
+from cugen.spec.model import Schedule, Spec
+from cugen.tune.space import Candidate, candidates
+
+SUM = """\
+cugen: 1
+kernel: total
+params: {M: 64, N: 4096}
+arrays:
+  x: {shape: [M, N], dtype: float32}
+  y: {shape: [M], dtype: float32}
+compute: y[i] = sum(x[i, j], j)
+"""
+TWO = """\
+cugen: 1
+kernel: two
+params: {M: 64, N: 48}
+arrays:
+  x: {shape: [M, N], dtype: float32}
+  y: {shape: [N, M], dtype: float32}
+  z: {shape: [M], dtype: float32}
+compute: |
+  y[j, i] = x[i, j]
+  z[i] = sum(x[i, j], j)
+"""
+
+
+def spec_of(text: str) -> Spec:
+    (spec,) = load_text(text)
+    return spec
+
+
+def tunables(candidate: Candidate) -> dict[str, int | str | bool]:
+    return dict(candidate.schedules[0][1].tunables)
+
+
+def test_the_first_is_the_generators_choice_and_the_nearest_follow() -> None:
+    found = candidates(spec_of(SUM))
+    assert found[0] == Candidate(0)
+    assert [candidate.number for candidate in found] == list(range(len(found)))
+    changed = [len(tunables(candidate)) for candidate in found[1:]]
+    assert changed == sorted(changed)
+    assert len(set(found)) == len(found)
+
+
+def test_what_the_user_fixed_is_in_every_candidate() -> None:
+    found = candidates(spec_of(SUM + "schedule: {family: reduce, threads: 128}\n"))
+    assert len(found) > 10
+    for candidate in found[1:]:
+        ((output, schedule),) = candidate.schedules
+        assert (output, schedule.family, tunables(candidate)["threads"]) == ("y", "reduce", 128)
+
+
+def test_launches_are_changed_one_at_a_time_then_two_together() -> None:
+    found = candidates(spec_of(TWO))[1:]
+    counts = [len(candidate.schedules) for candidate in found]
+    assert counts == sorted(counts)
+    assert set(counts) == {1, 2}
+    assert {output for candidate in found for output, _ in candidate.schedules} == {"y", "z"}
+
+
+def test_a_family_may_say_what_is_worth_trying(monkeypatch: pytest.MonkeyPatch) -> None:
+    def worth(request: Request) -> Iterable[Schedule]:
+        return (Schedule(tunables=(("threads", size),)) for size in (256, 64))
+
+    changed = tuple(replace(f, candidates=worth) if f.name == "reduce" else f for f in families())
+    monkeypatch.setattr(planner, "families", lambda: changed)
+    found = candidates(spec_of(SUM + "schedule: {family: reduce}\n"))
+    assert [tunables(candidate)["threads"] for candidate in found[1:]] == [256, 64]
+
+
+def test_features_name_every_choice() -> None:
+    schedule = Schedule("gemm", (("m", 8),), (("m", 2),), (("k", 4),), (("stages", 3),))
+    assert Candidate(1, (("C", schedule),)).features == (
+        ("C.family", "gemm"),
+        ("C.block.m", 8),
+        ("C.thread.m", 2),
+        ("C.step.k", 4),
+        ("C.stages", 3),
+    )
+
+
+def test_a_statement_that_the_generator_takes_apart_stays_as_it_is() -> None:
+    """A schedule for it would keep the inner sum where it is, computed again and again."""
+    spec = spec_of("""\
+cugen: 1
+kernel: scores
+params: {M: 64, N: 64, K: 32}
+arrays:
+  q: {shape: [M, K], dtype: float32}
+  k: {shape: [N, K], dtype: float32}
+  y: {shape: [M], dtype: float32}
+compute: y[i] = sum(exp(sum(q[i, l] * k[j, l], l)), j)
+""")
+    outputs = {output for candidate in candidates(spec) for output, _ in candidate.schedules}
+    assert outputs
+    assert "y" not in outputs
