@@ -51,9 +51,9 @@ class SizePrinter:
     def print(self, size: Size) -> str:
         return str(size) if isinstance(size, int) else self._text(size)
 
-    def argument(self, size: Size) -> str:
-        """The text where it stands as a factor."""
-        return str(size) if isinstance(size, int) else self._piece(size).within(_UNARY)
+    def sum(self, size: Size) -> str:
+        """The text where it stands in a comparison."""
+        return str(size) if isinstance(size, int) else self._piece(size).within(_SUM)
 
     def bounds(self, size: Size) -> tuple[int, int]:
         """The least and the greatest value."""

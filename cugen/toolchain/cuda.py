@@ -15,7 +15,7 @@ from cugen.toolchain.errors import CompileError, ToolMissing
 
 CompilerName = Literal["nvcc", "nvrtc"]
 
-_COMMON = ("-std=c++17", "-lineinfo")
+_COMMON = ("-std=c++17",)
 _UNKNOWN_TARGET = re.compile(r"[Uu]nsupported gpu architecture|invalid value for --gpu-architecture")
 _CURE = "pip install 'cuda-toolkit[nvrtc,cudart,cccl,crt]==13.0.*', or install CUDA's toolkit"
 
@@ -72,16 +72,24 @@ def compilers() -> tuple[Compiler, ...]:
 
 
 def compile_cubin(
-    source: str, name: str, target: str, *, prefer: CompilerName | None = None, flags: Sequence[str] = ()
+    source: str,
+    name: str,
+    target: str,
+    *,
+    prefer: CompilerName | None = None,
+    flags: Sequence[str] = (),
+    lines: bool = True,
 ) -> Cubin:
     """Compiles `source` for exactly `target` ("sm_90", "sm_90a").
 
-    `name` is the kernel's stem or file name: messages and line tables refer to `<stem>.cu`. `flags` are added as they
-    stand; both compilers know `--maxrregcount=N` and `-D NAME=VALUE`. `prefer` insists on one compiler.
+    `name` is the kernel's stem or file name: messages and line tables refer to `<stem>.cu`. Without `lines` there is no
+    line table, which names the folder of the compilation: the same source then gives the same bytes everywhere.
+    `flags` are added as they stand; both compilers know `--maxrregcount=N` and `-D NAME=VALUE`. `prefer` insists on
+    one compiler.
     Raises ToolMissing where there is none, CompileError where it refuses the source (CG4001) or the target (CG4003).
     """
     compiler = _chosen(prefer)
-    options = [f"-arch={target}", *_COMMON, *_verbose(compiler), *flags]
+    options = [f"-arch={target}", *_COMMON, *_lines(lines), *_verbose(compiler), *flags]
     image, log, entry = _through_cache(compiler, source, _file_name(name), options, target, ptx=False)
     spilled = messages.spills(log)
     nothing = messages.Spills(0, 0)
@@ -100,11 +108,17 @@ def compile_cubin(
 
 
 def compile_ptx(
-    source: str, name: str, target: str, *, prefer: CompilerName | None = None, flags: Sequence[str] = ()
+    source: str,
+    name: str,
+    target: str,
+    *,
+    prefer: CompilerName | None = None,
+    flags: Sequence[str] = (),
+    lines: bool = True,
 ) -> str:
     """The PTX of `source` for the virtual architecture of `target`. Arguments and errors as for `compile_cubin`."""
     compiler = _chosen(prefer)
-    options = [f"-arch={target.replace('sm_', 'compute_')}", *_COMMON, *flags]
+    options = [f"-arch={target.replace('sm_', 'compute_')}", *_COMMON, *_lines(lines), *flags]
     image, _, _ = _through_cache(compiler, source, _file_name(name), options, target, ptx=True)
     return image.decode()
 
@@ -154,6 +168,10 @@ def _run(compiler: Compiler, folder: Path) -> Callable[..., tuple[bytes, str]]:
     if compiler.name == "nvrtc":
         return nvrtc.compile
     return lambda source, name, options, ptx: nvcc.compile(source, name, options, folder, ptx=ptx)
+
+
+def _lines(wanted: bool) -> tuple[str, ...]:
+    return ("-lineinfo",) if wanted else ()
 
 
 def _verbose(compiler: Compiler) -> tuple[str, ...]:

@@ -9,8 +9,10 @@ from pathlib import Path
 import jinja2
 import pytest
 
+import cugen.emit.embed
 import cugen.emit.variants
 from cugen.emit.ctypes import c_name
+from cugen.emit.embed import Image
 from cugen.emit.environment import bind, environment, template_folder
 from cugen.emit.functions import function_text
 from cugen.emit.nodes import NodePrinter
@@ -49,6 +51,8 @@ schedule: {family: direct}
 ---
 cugen: 1
 kernel: one_number
+params: {P: {range: [0, 9]}, Q: {range: [0, 9]}}
+require: ["(P - Q) % 3 == 0"]
 arrays: {A: {shape: [8], dtype: float32}, y: {shape: [], dtype: float32}}
 compute: y = sum(A[k], k)
 schedule: {family: direct}
@@ -163,6 +167,10 @@ def counted():
             function_text(env, name, "" if generic else c_name(dtype))
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(cugen.emit.variants, "environment", lambda: env)
+        patch.setattr(cugen.emit.embed, "environment", lambda: env)
+        for kernel in map(generate, load_text(MORE)):
+            image = Image(b"code", (kernel.spec.target,), "nobody")
+            cugen.emit.embed.embed(kernel.context, kernel.plan, kernel.manifest, image)
         for text in (VARIANTS, PLAIN_VARIANTS, SIZE_VARIANTS):
             found = load_text(text)
             (group,) = siblings(found)

@@ -1,0 +1,180 @@
+"""`<stem>_embed.h` and `<stem>_embed.c`: the machine code as a C array, and a launcher that needs the driver alone."""
+
+from __future__ import annotations
+
+import re
+import struct
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from cugen.emit.c_sizes import SizePrinter
+from cugen.emit.describe import harmless, header_lines, heading
+from cugen.emit.environment import environment
+from cugen.emit.launcher import Launcher, c_names, make_launcher
+from cugen.emit.layout import tidy
+from cugen.emit.typed import make_typed, size_names
+from cugen.plan.context import Context
+from cugen.plan.ir import Plan
+from cugen.plan.manifest import LaunchEntry, Manifest, ParamArgument, Size, Workspace
+from cugen.plan.names import Names
+from cugen.run.limits import PLAIN_SHARED_BYTES
+from cugen.spec.types import DTYPES
+
+_WORDS_PER_LINE = 4
+_IMAGE = re.compile(r"^static const unsigned long long \w+_image\[\] = \{\n(.*?)^\};", re.MULTILINE | re.DOTALL)
+_COMPILER = re.compile(r"^// Machine code for (.+), by (.+), of ", re.MULTILINE)
+
+
+@dataclass(frozen=True, slots=True)
+class Image:
+    """Machine code. `targets` are the GPUs that it is for, `compiler` made it."""
+
+    content: bytes
+    targets: tuple[str, ...]
+    compiler: str
+
+
+@dataclass(frozen=True, slots=True)
+class Embedded:
+    """The texts of the two files."""
+
+    header: str
+    source: str
+
+
+@dataclass(frozen=True, slots=True)
+class _Launch:
+    """One launch: `condition` is empty where the grid can't be."""
+
+    kernel: str
+    condition: str
+    grid: str
+    block: str
+    shared: int
+    arguments: str
+
+
+def embed(context: Context, plan: Plan, manifest: Manifest, image: Image) -> Embedded:
+    """Both files; the same plan and image give the same bytes."""
+    launcher, names = make_launcher(context, plan), c_names(context)
+    typed = make_typed(manifest, names)
+    printer = SizePrinter(size_names(manifest, names))
+    local = Names()
+    for name in (*names.values(), *(array.symbol for array in plan.workspace)):
+        local.allocate(name)
+    own = {name: local.allocate(name) for name in ("library", "values", "allocated")}
+    pieces = {space.name: array.symbol for space, array in zip(manifest.workspace, plan.workspace, strict=True)}
+    total = printer.print(_total(manifest.workspace))
+    variables = {
+        "heading": heading(context),
+        "header": header_lines(context, plan),
+        "includes": sorted(launcher.includes),
+        "aliases": launcher.aliases,
+        "notes": launcher.notes,
+        "status_type": "CUresult",
+        "stream_type": "CUstream",
+        "invalid": "CUDA_ERROR_INVALID_VALUE",
+        **_of_launcher(launcher),
+        **typed.variables(workspace=bool(launcher.workspace)),
+    }
+    arguments = {**names, **pieces}
+    source = {
+        "checks": _checks(manifest, launcher, printer),
+        "pieces": _pieces(manifest, pieces, printer),
+        "total": total,
+        "unmentioned": [
+            text for text in launcher.size_arguments.split(", ") if text and text not in re.findall(r"\w+", total)
+        ],
+        "uploads": [
+            (upload.symbol, names[upload.argument], upload.bytes, upload.argument in context.arrays)
+            for upload in manifest.uploads
+        ],
+        "launches": [_launch(launch, arguments, printer) for launch in manifest.launches],
+        "attribute": any(_asks_for_more(launch) for launch in manifest.launches),
+        "targets": ", ".join(image.targets),
+        "compiler": harmless(image.compiler),
+        "source_hash": manifest.source_hash[:16],
+        "lines": _lines(image.content),
+        **own,
+    }
+    source["helpers"] = tuple(printer.helpers)
+    env = environment()
+    return Embedded(
+        tidy(env.get_template("embed.h.j2").render(variables)),
+        tidy(env.get_template("embed.c.j2").render(variables | source)),
+    )
+
+
+def image_of(text: str) -> Image | None:
+    """The machine code in a file that `embed` wrote; None where there is none to be found."""
+    image, compiler = _IMAGE.search(text), _COMPILER.search(text)
+    if image is None or compiler is None:
+        return None
+    words = [int(word, 16) for word in re.findall(r"0x([0-9a-f]{16})", image[1])]
+    return Image(struct.pack(f"<{len(words)}Q", *words), tuple(compiler[1].split(", ")), compiler[2])
+
+
+def _of_launcher(launcher: Launcher) -> dict[str, object]:
+    return {
+        "name": launcher.name,
+        "parameters": launcher.parameters,
+        "workspace": launcher.workspace,
+        "size_parameters": launcher.size_parameters,
+        "size_arguments": launcher.size_arguments,
+    }
+
+
+def _lines(content: bytes) -> Iterator[str]:
+    padded = content + bytes(-len(content) % 8)
+    words = [f"0x{word:016x}ULL," for (word,) in struct.iter_unpack("<Q", padded)]
+    for start in range(0, len(words), _WORDS_PER_LINE):
+        yield " ".join(words[start : start + _WORDS_PER_LINE])
+
+
+def _checks(manifest: Manifest, launcher: Launcher, printer: SizePrinter) -> list[str]:
+    """The conditions under which a call is refused: on each param, then the requirements that name one."""
+    params = {a.name for a in manifest.arguments if isinstance(a, ParamArgument)}
+    checks = list(launcher.checks[: len(params)])
+    for condition in manifest.require:
+        if any(name in params for name in re.findall(r"\w+", condition)):
+            checks.append(f"!({printer.condition(condition)})")
+    return checks
+
+
+def _asks_for_more(launch: LaunchEntry) -> bool:
+    """Whether it takes more shared memory than every kernel may have unasked."""
+    return launch.dynamic_shared_bytes > 0 and launch.shared_bytes + launch.dynamic_shared_bytes > PLAIN_SHARED_BYTES
+
+
+def _total(spaces: Sequence[Workspace]) -> Size:
+    """The bytes of these pieces of the workspace; each takes a multiple of 256, as allocations do."""
+    known, texts = 0, []
+    for space in spaces:
+        size = DTYPES[space.dtype].bytes
+        if isinstance(space.elements, int):
+            known += (space.elements * size + 255) // 256 * 256
+        else:
+            texts.append(f"(({space.elements}) * {size} + 255) // 256 * 256")
+    return " + ".join([*texts, *([str(known)] if known else [])]) if texts else known
+
+
+def _pieces(manifest: Manifest, symbols: Mapping[str, str], printer: SizePrinter) -> list[tuple[str, str]]:
+    """Where each temporary lies."""
+    found = []
+    for place, space in enumerate(manifest.workspace):
+        offset = _total(manifest.workspace[:place])
+        start = f"(char*)workspace + {printer.print(offset)}" if offset else "workspace"
+        found.append((symbols[space.name], start))
+    return found
+
+
+def _launch(launch: LaunchEntry, arguments: Mapping[str, str], printer: SizePrinter) -> _Launch:
+    may_be_empty = [extent for extent in launch.grid if printer.bounds(extent)[0] < 1]
+    return _Launch(
+        launch.kernel,
+        " && ".join(f"{printer.sum(extent)} > 0" for extent in may_be_empty),
+        ", ".join(map(printer.print, launch.grid)),
+        ", ".join(map(str, launch.block)),
+        launch.dynamic_shared_bytes,
+        "{" + ", ".join(f"(void*)&{arguments[name]}" for name in launch.arguments) + "}",
+    )

@@ -1,0 +1,389 @@
+"""Machine code in a C array and its launcher: compiled as C and as C++, and played against a driver that writes down
+each call."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+import zlib
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from cugen.emit.embed import Embedded, Image, embed, image_of
+from cugen.kernel import Kernel, generate
+from cugen.plan.manifest import ArrayArgument, ParamArgument, ScalarArgument
+from cugen.run.limits import dynamic_limits
+from cugen.run.sizes import evaluate, evaluate_all
+from cugen.spec.load import load_text
+from cugen.spec.types import DTYPES
+from cugen.toolchain import locations
+from cugen.toolchain.cuda import compile_cubin
+
+FULL = """
+cugen: 1
+kernel: full
+params: {M: {range: [4, 100000], multiple_of: 4}, N: dynamic, K: 8}
+require: ["(M - N) % 4 == 0", K > 3, M >= N]
+scalars:
+  s: {dtype: float16, memory: constant}
+  v: {dtype: int32}
+arrays:
+  A: {shape: [M], dtype: float32}
+  W: {shape: [K], dtype: float32, memory: constant}
+  memory: {shape: [M], dtype: bfloat16}
+  u: {shape: [M], dtype: float16, memory: scratch}
+compute: |
+  t = sum(A[k], k)
+  u[i] = sum(A[k] * i, k)
+  memory[i] = A[i] * t * s + W[3] + u[M - 1 - i] * v + N
+schedule: {family: direct}
+"""
+LARGE_TILES = """
+cugen: 1
+kernel: large_tiles
+params: {N: 256}
+arrays:
+  A: {shape: [N, N], dtype: float32, memory: {space: shared, dynamic: true}}
+  B: {shape: [N, N], dtype: float32, memory: {space: shared, dynamic: true}}
+  C: {shape: [N, N], dtype: float32}
+compute: C[i, j] = sum(A[i, k] * B[k, j], k)
+schedule: {block: {i: 128, j: 128}, thread: {i: 8, j: 8}, step: {k: 64}}
+"""
+OUTSIDE = """
+cugen: 1
+kernel: outside
+params: {M: dynamic}
+arrays: {library: {shape: [M - 400], dtype: int8}}
+compute: library[i] = 1
+"""
+SPECS = {"full": FULL, "large_tiles": LARGE_TILES, "outside": OUTSIDE}
+# The arguments of each call as C++ writes them, and the values of the params.
+CALLS = [
+    ("full", "at(1), at(2), bf(3), s, 7, 12, 8, nullptr, stream", {"M": 12, "N": 8}, False),
+    ("full", "at(1), at(2), bf(3), s, 7, 100000, 0, raw(9), stream", {"M": 100000, "N": 0}, True),
+    ("large_tiles", "at(1), at(2), at(3), stream", {}, False),
+    ("outside", "ch(1), 1000, stream", {"M": 1000}, False),
+    ("outside", "ch(1), 400, stream", {"M": 400}, False),
+    ("outside", "ch(1), 7, stream", {"M": 7}, False),
+]
+REFUSED = [
+    "full_launch(at(1), at(2), bf(3), s, 7, 0, 0, nullptr, stream)",
+    "full_launch(at(1), at(2), bf(3), s, 7, 6, 2, nullptr, stream)",
+    "full_launch(at(1), at(2), bf(3), s, 7, 8, -4, nullptr, stream)",
+    "full_launch(at(1), at(2), bf(3), s, 7, 8, 12, nullptr, stream)",
+    "full_launch(at(1), at(2), bf(3), s, 7, 8, 3, nullptr, stream)",
+    "outside_launch(ch(1), -1, stream)",
+]
+
+DRIVER = """
+#include <cuda.h>
+#include <atomic>
+#include <cstdio>
+#include <cstring>
+#include <string>
+#include <thread>
+
+static std::atomic<int> loaded{0};
+static unsigned long long next = 0x500000000000ULL;
+static CUresult failing = CUDA_SUCCESS;  // what the next allocation gives
+struct Known { const char* kernel; size_t sizes[12]; };
+static const Known known[] = {KNOWN};
+static const size_t image_bytes = IMAGE_BYTES;  // of the shortest
+
+static unsigned checksum(const unsigned char* bytes, size_t count)
+{
+    unsigned sum = ~0u;
+    for (size_t i = 0; i < count; ++i) {
+        sum ^= bytes[i];
+        for (int bit = 0; bit < 8; ++bit)
+            sum = (sum >> 1) ^ (0xedb88320u & (0u - (sum & 1)));
+    }
+    return ~sum;
+}
+
+extern "C" {
+
+CUresult cuLibraryLoadData(CUlibrary* library, const void* code, CUjit_option*, void**, unsigned, CUlibraryOption*,
+    void**, unsigned)
+{
+    std::this_thread::sleep_for(std::chrono::milliseconds(20));
+    const int number = ++loaded;
+    *library = reinterpret_cast<CUlibrary>(0x1000ULL * static_cast<unsigned long long>(number));
+    std::printf("load %u\\n", checksum(static_cast<const unsigned char*>(code), image_bytes));
+    return CUDA_SUCCESS;
+}
+
+CUresult cuLibraryUnload(CUlibrary)
+{
+    --loaded;
+    return CUDA_SUCCESS;
+}
+
+CUresult cuLibraryGetKernel(CUkernel* kernel, CUlibrary, const char* name)
+{
+    for (const Known& one : known)
+        if (std::strcmp(one.kernel, name) == 0) {
+            *kernel = reinterpret_cast<CUkernel>(const_cast<Known*>(&one));
+            return CUDA_SUCCESS;
+        }
+    return CUDA_ERROR_NOT_FOUND;
+}
+
+CUresult cuLibraryGetGlobal(CUdeviceptr* address, size_t*, CUlibrary, const char* name)
+{
+    std::printf("symbol %s\\n", name);
+    *address = 0x700;
+    return CUDA_SUCCESS;
+}
+
+CUresult cuCtxGetDevice(CUdevice* device)
+{
+    *device = 3;
+    return CUDA_SUCCESS;
+}
+
+CUresult cuKernelSetAttribute(CUfunction_attribute attribute, int value, CUkernel kernel, CUdevice device)
+{
+    const Known* one = reinterpret_cast<const Known*>(kernel);
+    std::printf("attribute %d of %s is %d on %d\\n", attribute, one->kernel, value, device);
+    return CUDA_SUCCESS;
+}
+
+CUresult cuMemAllocAsync(CUdeviceptr* address, size_t bytes, CUstream)
+{
+    std::printf("allocate %zu\\n", bytes);
+    if (failing != CUDA_SUCCESS)
+        return failing;
+    *address = next;
+    return CUDA_SUCCESS;
+}
+
+CUresult cuMemFreeAsync(CUdeviceptr address, CUstream)
+{
+    std::printf("free %llx\\n", address);
+    return CUDA_SUCCESS;
+}
+
+CUresult cuMemcpyHtoDAsync(CUdeviceptr to, const void* from, size_t bytes, CUstream)
+{
+    std::printf("from the host %llx:", to);
+    for (size_t i = 0; i < bytes; ++i)
+        std::printf("%02x", static_cast<const unsigned char*>(from)[i]);
+    std::printf("\\n");
+    return CUDA_SUCCESS;
+}
+
+CUresult cuMemcpyDtoDAsync(CUdeviceptr to, CUdeviceptr from, size_t bytes, CUstream)
+{
+    std::printf("on the device %llx %llx %zu\\n", to, from, bytes);
+    return CUDA_SUCCESS;
+}
+
+CUresult cuLaunchKernel(CUfunction function, unsigned gx, unsigned gy, unsigned gz, unsigned bx, unsigned by,
+    unsigned bz, unsigned shared, CUstream stream, void** arguments, void**)
+{
+    const Known* one = reinterpret_cast<const Known*>(function);
+    std::printf("launch %s (%u, %u, %u) (%u, %u, %u) %u %s", one->kernel, gx, gy, gz, bx, by, bz, shared,
+        stream == reinterpret_cast<CUstream>(0x77) ? "on the stream" : "elsewhere");
+    for (int i = 0; one->sizes[i] != 0; ++i) {
+        std::printf(" ");
+        for (size_t byte = 0; byte < one->sizes[i]; ++byte)
+            std::printf("%02x", static_cast<const unsigned char*>(arguments[i])[byte]);
+    }
+    std::printf("\\n");
+    return CUDA_SUCCESS;
+}
+
+CUresult cuGetErrorString(CUresult status, const char** text)
+{
+    *text = status == CUDA_ERROR_OUT_OF_MEMORY ? "out of memory" : nullptr;
+    return CUDA_SUCCESS;
+}
+
+}
+"""
+
+MAIN = """
+#include "driver.h"
+#include <chrono>
+#include <thread>
+#include <vector>
+#include "full_embed.h"
+#include "large_tiles_embed.h"
+#include "outside_embed.h"
+
+static float* at(unsigned long long place) { return reinterpret_cast<float*>(place << 32); }
+static __nv_bfloat16* bf(unsigned long long place) { return reinterpret_cast<__nv_bfloat16*>(place << 32); }
+static signed char* ch(unsigned long long place) { return reinterpret_cast<signed char*>(place << 32); }
+static void* raw(unsigned long long place) { return reinterpret_cast<void*>(place << 32); }
+
+int main()
+{
+    const CUstream stream = reinterpret_cast<CUstream>(0x77);
+    const __half s = __half_raw{0x3c01};
+    std::vector<std::thread> threads;
+    for (int i = 0; i < 8; ++i)
+        threads.emplace_back([] { full_load(); });
+    for (std::thread& thread : threads)
+        thread.join();
+    std::printf("%d library after 8 threads\\n", loaded.load());
+CALLS
+REFUSED
+    const auto error = full_launch({at(1), 6}, {at(2), 8}, {bf(3), 6}, s, 7, 2, nullptr, stream);
+    std::printf("%d %s %s\\n", error.status, error.code.c_str(), error.message.c_str());
+    failing = CUDA_ERROR_OUT_OF_MEMORY;
+    const auto late = full_launch({at(1), 12}, {at(2), 8}, {bf(3), 12}, s, 7, 8, nullptr, stream);
+    std::printf("%d|%s|%s\\n", late.status, late.code.c_str(), late.message.c_str());
+    return 0;
+}
+"""
+WORDS = "`M` is 6; the kernel was made for multiples of 4"
+WARNINGS = ("-Wall", "-Wextra", "-Wpedantic", "-Wshadow", "-Werror")
+
+
+@pytest.fixture(scope="module")
+def kernels() -> dict[str, Kernel]:
+    return {name: generate(load_text(text)[0], analysis=False) for name, text in SPECS.items()}
+
+
+@pytest.fixture(scope="module")
+def cubins(kernels: dict[str, Kernel], build_cache: None) -> dict[str, bytes]:
+    return {name: compile_cubin(kernel.source, name, "sm_90", lines=False).image for name, kernel in kernels.items()}
+
+
+@pytest.fixture(scope="module")
+def embedded(kernels: dict[str, Kernel], cubins: dict[str, bytes]) -> dict[str, Embedded]:
+    return {
+        name: embed(kernel.context, kernel.plan, kernel.manifest, Image(cubins[name], ("sm_90",), "nvrtc 13.0"))
+        for name, kernel in kernels.items()
+    }
+
+
+@pytest.fixture(scope="module")
+def folder(embedded: dict[str, Embedded], tmp_path_factory: pytest.TempPathFactory) -> Path:
+    if shutil.which("g++") is None or shutil.which("gcc") is None:
+        pytest.skip("NO gcc OR NO g++, THE DRIVER'S LAUNCHER IS UNTESTED")
+    found = tmp_path_factory.mktemp("embed")
+    for name, files in embedded.items():
+        (found / f"{name}_embed.h").write_text(files.header)
+        (found / f"{name}_embed.c").write_text(files.source)
+    return found
+
+
+def compiled(folder: Path, *words: str) -> None:
+    includes = [f"-isystem{path}" for path in locations.include_folders()]
+    done = subprocess.run([*words, *WARNINGS, *includes], cwd=folder, text=True, capture_output=True, timeout=120)
+    assert done.returncode == 0, done.stderr
+
+
+@pytest.fixture(scope="module")
+def played(kernels: dict[str, Kernel], cubins: dict[str, bytes], folder: Path) -> list[str]:
+    """What the driver was told, line by line."""
+    known = ", ".join(
+        f'{{"{launch.kernel}", {{{", ".join(map(str, [*sizes(kernel, launch.arguments), 0]))}}}}}'
+        for kernel in kernels.values()
+        for launch in kernel.manifest.launches
+    )
+    shortest = min(map(len, cubins.values()))
+    (folder / "driver.h").write_text(DRIVER.replace("{KNOWN}", f"{{{known}}}").replace("IMAGE_BYTES", str(shortest)))
+    calls = [f'std::printf("%d\\n", {name}_launch({arguments}));' for name, arguments, _, _ in CALLS]
+    refused = [f'std::printf("%d ", {call});' for call in REFUSED]
+    main = MAIN.replace("CALLS", "\n".join(f"    {call}" for call in calls))
+    (folder / "main.cpp").write_text(main.replace("REFUSED", "\n".join(f"    {call}" for call in refused)))
+    for name in kernels:
+        compiled(folder, "gcc", "-std=c11", "-c", f"{name}_embed.c")
+    objects = [f"{name}_embed.o" for name in kernels]
+    compiled(folder, "g++", "-std=c++17", "main.cpp", *objects, "-pthread", "-o", "program")
+    done = subprocess.run([str(folder / "program")], text=True, capture_output=True, timeout=60)
+    assert done.returncode == 0
+    return done.stdout.splitlines()
+
+
+def sizes(kernel: Kernel, arguments: tuple[str, ...]) -> Iterator[int]:
+    """Bytes of each argument of a launch."""
+    scalars = {a.name: DTYPES[a.dtype].bytes for a in kernel.manifest.arguments if not isinstance(a, ArrayArgument)}
+    return (scalars.get(name, 8) for name in arguments)
+
+
+def expected(kernel: Kernel, params: dict[str, int], *, given: bool) -> list[str]:
+    """The calls that a manifest asks for. Arrays are at 1 << 32, 2 << 32, … in their order, the workspace at 9 << 32
+    where it is given; the scalar `v` is 7."""
+    manifest = kernel.manifest
+    addresses = [a.name for a in manifest.arguments if isinstance(a, ArrayArgument)]
+    values = {name: ((place + 1) << 32).to_bytes(8, "little") for place, name in enumerate(addresses)}
+    start, total = (9 << 32 if given else 0x500000000000), 0
+    for space in manifest.workspace:
+        values[space.name] = (start + total).to_bytes(8, "little")
+        total += (evaluate(space.elements, params) * DTYPES[space.dtype].bytes + 255) // 256 * 256
+    for argument in manifest.arguments:
+        if isinstance(argument, ParamArgument):
+            values[argument.name] = params[argument.name].to_bytes(4, "little")
+        elif isinstance(argument, ScalarArgument):
+            values[argument.name] = {"s": b"\x01\x3c", "v": b"\7\0\0\0"}[argument.name]
+    lines = [f"allocate {total}"] if manifest.workspace and not given else []
+    for upload in manifest.uploads:
+        lines.append(f"symbol {upload.symbol}")
+        content = values[upload.argument]
+        if upload.argument in addresses:
+            lines.append(f"on the device 700 {int.from_bytes(content, 'little'):x} {upload.bytes}")
+        else:
+            lines.append(f"from the host 700:{content.hex()}")
+    for launch in manifest.launches:
+        grid = evaluate_all(launch.grid, params)
+        if 0 in grid:
+            continue
+        if launch.kernel in dynamic_limits(manifest):
+            lines.append(f"attribute 8 of {launch.kernel} is {launch.dynamic_shared_bytes} on 3")
+        arguments = "".join(f" {values[name].hex()}" for name in launch.arguments)
+        shared = launch.dynamic_shared_bytes
+        lines.append(f"launch {launch.kernel} {grid} {launch.block} {shared} on the stream{arguments}")
+    if manifest.workspace and not given:
+        lines.append(f"free {start:x}")
+    return [*lines, "0"]
+
+
+def test_the_driver_is_told_what_the_manifest_says(kernels, played) -> None:
+    wanted = [line for name, _, params, given in CALLS for line in expected(kernels[name], params, given=given)]
+    begin = played.index("1 library after 8 threads") + 1
+    told = [line for line in played[begin:] if not line.startswith("load ")]
+    assert told[: len(wanted)] == wanted
+
+
+def test_the_code_is_loaded_once_and_is_the_compilers(played, cubins) -> None:
+    shortest = min(map(len, cubins.values()))
+    sums = {f"load {zlib.crc32(image[:shortest])}": name for name, image in cubins.items()}
+    loads = [sums[line] for line in played if line in sums]
+    begin = played.index("1 library after 8 threads")
+    assert loads[:begin] == ["full"] * begin
+    assert loads[begin:] == ["large_tiles", "outside"]
+
+
+def test_bad_calls_are_refused_before_anything_is_asked_of_the_driver(played) -> None:
+    place = played.index("1 " * len(REFUSED) + f"1 CG5009 {WORDS}")
+    assert played[place - 1] == "0"  # of the last call that was right
+
+
+def test_what_the_driver_refuses_comes_back_in_its_words(played) -> None:
+    assert played[-1] == "2||out of memory"
+    assert played[-2].startswith("allocate ")
+
+
+@pytest.mark.parametrize("name", SPECS)
+def test_a_cpp_compiler_takes_the_c_file_too(folder, name) -> None:
+    compiled(folder, "g++", "-std=c++17", "-fsyntax-only", f"{name}_embed.c")
+
+
+def test_the_code_can_be_read_back(embedded, cubins) -> None:
+    for name, files in embedded.items():
+        found = image_of(files.source)
+        assert found is not None
+        assert found.content.rstrip(b"\0") == cubins[name].rstrip(b"\0")
+        assert (found.targets, found.compiler) == (("sm_90",), "nvrtc 13.0")
+    assert image_of(embedded["full"].header) is None
+
+
+def test_nothing_of_the_runtime_is_included(embedded) -> None:
+    for files in embedded.values():
+        assert "cuda_runtime" not in files.header + files.source
