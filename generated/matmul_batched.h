@@ -2,10 +2,10 @@
 //
 // computes  C[z, m, n] = sum(A[z, m, k] * B[z, k, n], k)
 // params    Z = 12, M = 33, K = 20, N = 40
-// A         input, float32 [12, 33, 20]
-// B         input, float32 [12, 20, 40]
-// C         output, float32 [12, 33, 40]
-// launch    grid (3, 3, 12), block (16, 16, 1), 2048 bytes of shared memory; family tiled
+// A         input, float32 [12, 33, 20], aligned to 16 bytes
+// B         input, float32 [12, 20, 40], aligned to 16 bytes
+// C         output, float32 [12, 33, 40], aligned to 8 bytes
+// launch    grid (12, 1, 1), block (50, 1, 1), 6000 bytes of shared memory; family batched
 //
 // Made by cugen 0.1.0 from matmul_batched.yaml (hash ef1d7450dc29b193) for sm_90. Edit the spec, not this file.
 #pragma once
@@ -17,6 +17,9 @@ extern "C" {
 #endif
 
 // Launches on `stream` and returns without waiting. All pointers are to device memory.
+// A must be aligned to 16 bytes.
+// B must be aligned to 16 bytes.
+// C must be aligned to 8 bytes.
 cudaError_t matmul_batched_launch(
     const float* A,
     const float* B,
@@ -254,9 +257,9 @@ inline cugen::Error<cudaError_t> matmul_batched_launch(
     cudaStream_t stream)
 {
     cugen::Checks check;
-    check.array("A", A, {12, 33, 20}, {660, 20, 1}, 4);
-    check.array("B", B, {12, 20, 40}, {800, 40, 1}, 4);
-    check.array("C", C, {12, 33, 40}, {1320, 40, 1}, 4);
+    check.array("A", A, {12, 33, 20}, {660, 20, 1}, 16);
+    check.array("B", B, {12, 20, 40}, {800, 40, 1}, 16);
+    check.array("C", C, {12, 33, 40}, {1320, 40, 1}, 8);
     check.apart("A", A, "C", C);
     check.apart("B", B, "C", C);
     if (check.failed())

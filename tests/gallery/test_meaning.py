@@ -92,6 +92,11 @@ def dense_layer(A: Array, B: Array, bias: Array) -> Array:
     return np.maximum(A @ B + bias, 0)
 
 
+@meaning_of("matmul_small")
+def products_and_bias(A: Array, B: Array, bias: Array) -> Array:
+    return np.matmul(A, B) + bias
+
+
 @meaning_of("matmul_lower_triangular")
 def product_with_lower_triangle(L: Array, B: Array) -> Array:
     return np.tril(L) @ B

@@ -1,0 +1,128 @@
+// matmul_small: Any number of products of matrices so small that a block holds several of each, with a bias
+//
+// computes  C[z, m, n] = sum(A[z, m, k] * B[z, k, n], k) + bias[n]
+// params    Z, M = 16, K = 12, N = 16
+// A         input, float32 [Z, 16, 12], aligned to 16 bytes
+// B         input, float32 [Z, 12, 16], aligned to 16 bytes
+// bias      input, float32 [16], aligned to 16 bytes
+// C         output, float32 [Z, 16, 16], aligned to 16 bytes
+// launch    grid ((Z + 7) // 8, 1, 1), block (16, 8, 1), 12288 bytes of shared memory; family batched
+// analysis  sm_90: 8 accesses, 8 ideal
+//
+// Made by cugen 0.1.0 from matmul_small.yaml (hash 44fb407a190d25aa) for sm_90. Edit the spec, not this file.
+
+constexpr int M = 16;
+constexpr int K = 12;
+constexpr int N = 16;
+
+#ifndef CUGEN_VECTOR
+#define CUGEN_VECTOR
+// `count` elements that one access moves.
+template <typename T, int count>
+struct alignas(count * sizeof(T)) Vector {
+    T at[count];
+};
+#endif
+
+extern "C" __global__ void __launch_bounds__(128) matmul_small(
+    const float* __restrict__ A,
+    const float* __restrict__ B,
+    const float* __restrict__ bias,
+    float* __restrict__ C,
+    int Z)
+{
+    __shared__ __align__(16) float As[8][16][12];
+    __shared__ __align__(16) float Bs[8][12][16];
+
+    const int ty = threadIdx.x / 4;
+    const int tx = threadIdx.x % 4;
+    const int z0 = blockIdx.x * 8;
+    const int z = z0 + threadIdx.y;
+
+    #pragma unroll
+    for (int u = 0; u < 3; ++u) {
+        const int part = threadIdx.x + threadIdx.y * 16 + 128 * u;
+        const int product = part / 48;
+        const int line = part / 3 % 16;
+        const int place = 4 * (part % 3);
+        if (z0 + product < Z) {
+            // A[((z0 + product) * M + line) * K + place]: 16 sectors, ideal 16 (at any Z)
+            // As[product][line][place]: 4 wavefronts, ideal 4 (at any Z)
+            *reinterpret_cast<Vector<float, 4>*>(&As[product][line][place]) = *reinterpret_cast<const Vector<float, 4>*>(&A[((z0 + product) * M + line) * K + place]);
+        }
+    }
+    #pragma unroll
+    for (int u = 0; u < 3; ++u) {
+        const int part = threadIdx.x + threadIdx.y * 16 + 128 * u;
+        const int product = part / 48;
+        const int line_ = part / 4 % 12;
+        const int place_ = 4 * (part % 4);
+        if (z0 + product < Z) {
+            // B[((z0 + product) * K + line_) * N + place_]: 16 sectors, ideal 16 (at any Z)
+            // Bs[product][line_][place_]: 4 wavefronts, ideal 4 (at any Z)
+            *reinterpret_cast<Vector<float, 4>*>(&Bs[product][line_][place_]) = *reinterpret_cast<const Vector<float, 4>*>(&B[((z0 + product) * K + line_) * N + place_]);
+        }
+    }
+    __syncthreads();
+
+    float sum[4][4] = {};
+    #pragma unroll
+    for (int k0 = 0; k0 < 12; k0 += 4) {
+        Vector<float, 4> a4[4];
+        #pragma unroll
+        for (int i = 0; i < 4; ++i) {
+            // As[threadIdx.y][ty + 4 * i][k0]: 2 wavefronts, ideal 2 (at any Z)
+            a4[i] = *reinterpret_cast<const Vector<float, 4>*>(&As[threadIdx.y][ty + 4 * i][k0]);
+        }
+        #pragma unroll
+        for (int d = 0; d < 4; ++d) {
+            // Bs[threadIdx.y][k0 + d][4 * tx]: 4 wavefronts, ideal 4 (at any Z)
+            const auto b4 = *reinterpret_cast<const Vector<float, 4>*>(&Bs[threadIdx.y][k0 + d][4 * tx]);
+            #pragma unroll
+            for (int i = 0; i < 4; ++i) {
+                #pragma unroll
+                for (int j = 0; j < 4; ++j) {
+                    sum[i][j] += a4[i].at[d] * b4.at[j];
+                }
+            }
+        }
+    }
+
+    #pragma unroll
+    for (int i = 0; i < 4; ++i) {
+        const int m = ty + 4 * i;
+        const int n = 4 * tx;
+        if (z < Z) {
+            // bias[n]: 2 sectors, ideal 2 (at any Z)
+            const auto bias4 = *reinterpret_cast<const Vector<float, 4>*>(&bias[n]);
+            Vector<float, 4> c4;
+            #pragma unroll
+            for (int v = 0; v < 4; ++v) {
+                c4.at[v] = sum[i][v] + bias4.at[v];
+            }
+            // C[(z * M + m) * N + n]: 16 sectors, ideal 16 (at any Z)
+            *reinterpret_cast<Vector<float, 4>*>(&C[(z * M + m) * N + n]) = c4;
+        }
+    }
+}
+
+#if defined(__CUDACC__) && !defined(__CUDACC_RTC__)
+
+#include <cuda_runtime.h>
+
+extern "C" cudaError_t matmul_small_launch(
+    const float* A,
+    const float* B,
+    const float* bias,
+    float* C,
+    int Z,
+    cudaStream_t stream)
+{
+    if (Z < 0 || Z > 1000000)
+        return cudaErrorInvalidValue;
+    if ((Z + 7) / 8 > 0)
+        matmul_small<<<dim3((Z + 7) / 8), dim3(16, 8), 0, stream>>>(A, B, bias, C, Z);
+    return cudaGetLastError();
+}
+
+#endif

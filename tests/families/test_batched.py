@@ -1,0 +1,213 @@
+"""Many small products: how matrices are laid out in shared memory, what is refused, and right results."""
+
+from __future__ import annotations
+
+import contextlib
+
+import pytest
+from hypothesis import HealthCheck, Phase, given, settings
+from hypothesis import strategies as st
+
+from cugen.kernel_report import analyze
+from cugen.plan import ir
+from cugen.spec.diagnostics import SpecError
+
+PRODUCTS = """
+params: {{Z: {z}, M: {m}, K: {k}, N: {n}}}
+arrays:
+  A: {{shape: [{a}], dtype: {dtype}}}
+  B: {{shape: [{b}], dtype: {dtype}}}
+  C: {{shape: [Z, M, N], dtype: {out}}}
+compute: C[z, m, n] = {value}
+schedule: {{family: batched{schedule}}}
+"""
+
+
+def products(z=37, m=16, k=16, n=16, turned="", dtype="float32", out="", value="", schedule=""):
+    a, a_at = ("Z, K, M", "z, k, m") if "a" in turned else ("Z, M, K", "z, m, k")
+    b, b_at = ("Z, N, K", "z, n, k") if "b" in turned else ("Z, K, N", "z, k, n")
+    value = value or f"sum(A[{a_at}] * B[{b_at}], k)"
+    return PRODUCTS.format(z=z, m=m, k=k, n=n, a=a, b=b, dtype=dtype, out=out or dtype, value=value, schedule=schedule)
+
+
+def automatic(text: str) -> str:
+    """The spec without its word on the family."""
+    return text.replace("schedule: {family: batched}", "")
+
+
+# Which kernel
+
+
+def test_many_small_products_are_taken_without_asking(planned):
+    assert planned(automatic(products())).family == "batched"
+    assert planned(automatic(products(z="dynamic"))).family == "batched"
+
+
+def test_a_block_has_as_many_products_as_give_it_128_threads(planned):
+    assert planned(products(10_000)).block == (16, 8, 1)
+    assert planned(products(10_000, 8, 8, 8)).block == (4, 32, 1)
+    assert planned(products(10_000, 4, 4, 4)).block == (1, 32, 1)
+    assert planned(products(10_000, 64, 64, 64)).block == (128, 1, 1)
+    assert planned(products(10_000, schedule=", products: 2")).block == (16, 2, 1)
+
+
+def test_few_products_are_spread_over_many_blocks(planned):
+    assert planned(products(300)).block == (16, 1, 1)
+
+
+def read_ratios(kernel) -> list[float]:
+    (launch,) = analyze(kernel).kernels
+    shared = [report for report in launch.accesses if report.space == "shared" and report.access.kind == "load"]
+    return [report.ratio for report in shared]
+
+
+@pytest.mark.parametrize("turned", ["", "ab"])
+def test_no_read_of_shared_memory_meets_another_in_a_bank(made, turned):
+    assert read_ratios(made(products(1000, turned=turned))) == [1, 1]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("turned", ["", "a", "b", "ab"])
+@pytest.mark.parametrize("dtype", ["float64", "float32", "float16", "int8"])
+@pytest.mark.parametrize("size", [4, 8, 16, 32])
+def test_no_read_of_shared_memory_meets_another_in_a_bank_whatever_the_size(made, size, dtype, turned):
+    assert read_ratios(made(products(1000, size, size, size, turned, dtype))) == [1, 1]
+
+
+def test_matrices_come_in_vectors_and_are_stored_in_vectors(planned):
+    def widths(text):
+        return {a.array.name: a.width for a in ir.accesses(planned(text).body) if a.array.space == "global"}
+
+    assert widths(products()) == {"A": 4, "B": 4, "C": 4}
+    assert widths(products(dtype="float64")) == {"A": 2, "B": 2, "C": 2}
+    assert widths(products(dtype="float16")) == {"A": 8, "B": 8, "C": 4}
+    assert widths(products(n=18)) == {"A": 4, "B": 2, "C": 2}
+    assert widths(products(k=15)) == {"A": 1, "B": 4, "C": 4}
+
+
+# What is refused
+
+
+@pytest.mark.parametrize(
+    ("text", "why"),
+    [
+        (products(m=65), "m has up to 64 values"),
+        (products(k="dynamic"), "must be fixed"),
+        (products(schedule=", block: {m: 16}"), "products"),
+        (products(schedule=", thread: {z: 2}"), "rows and columns, not z"),
+        (products(schedule=", products: 128"), "too large"),
+        (products(64, 64, 128, 64, dtype="float64"), "shared memory"),
+        (products(value="max(A[z, m, k] * B[z, k, n], k)"), "takes sums"),
+    ],
+)
+def test_what_is_no_batch_of_small_matrices_is_refused(reasons, text, why):
+    assert why in " ".join(refusal.reason for refusal in reasons("batched", text))
+
+
+# Results
+
+
+@pytest.mark.parametrize("turned", ["", "a", "b", "ab"])
+@pytest.mark.parametrize("sizes", [(7, 5, 3), (10, 12, 18)])
+def test_products_are_right_for_all_transposes(prove, sizes, turned):
+    prove(products(37, *sizes, turned))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("turned", ["", "a", "b", "ab"])
+@pytest.mark.parametrize("sizes", [(16, 16, 16), (33, 20, 40), (1, 4, 1), (4, 4, 4), (17, 31, 63), (64, 64, 64)])
+def test_products_of_all_sizes_are_right_for_all_transposes(prove, sizes, turned):
+    prove(products(5 if sizes[0] > 32 else 65, *sizes, turned), races=True)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("dtype", ["float64", "float16", "bfloat16", "float8_e4m3", "int8", "uint16", "int64", "uint8"])
+@pytest.mark.parametrize("turned", ["", "ab"])
+def test_products_of_all_types_are_right(prove, dtype, turned):
+    out = "float32" if dtype.startswith("float8") else ""
+    prove(products(300, 12, 16, 24, turned, dtype, out), sanitize=True)
+    prove(products(300, 9, 7, 11, turned, dtype, out))
+
+
+def test_a_dynamic_batch_of_any_length_is_right(prove):
+    for z in (0, 1, 31, 33):
+        prove(products("dynamic", 4, 4, 4), {"Z": z})
+
+
+@pytest.mark.slow
+def test_a_batch_of_several_indices_is_right(prove):
+    prove(SEVERAL.format(a="B, H, M, K", at="b, h, m, k"))
+    prove(SEVERAL.format(a="B, M, H, K", at="b, m, h, k"))
+    prove(SEVERAL.format(a="B, M, K", at="b, m, k"))
+    prove(SEVERAL.format(a="H, M, K", at="h, m, k"))
+
+
+SEVERAL = """
+params: {{B: 5, H: 67, M: 12, K: 8, N: 10}}
+arrays:
+  A: {{shape: [{a}], dtype: float32}}
+  W: {{shape: [B, H, K, N], dtype: float32}}
+  bias: {{shape: [H, N], dtype: float32}}
+  C: {{shape: [B, H, M, N], dtype: float32}}
+compute: C[b, h, m, n] = relu(sum(A[{at}] * W[b, h, k, n], k) + bias[h, n])
+schedule: {{family: batched}}
+"""
+
+EPILOGUE = """
+params: {Z: 33, M: 12, K: 9, N: 20}
+scalars: {alpha: {dtype: float32}}
+arrays:
+  A: {shape: [Z, M, K], dtype: float16, memory: shared}
+  B: {shape: [Z, K, N], dtype: float16}
+  bias: {shape: [N], dtype: float32}
+  C: {shape: [Z, M, N], dtype: float32}
+  D: {shape: [Z, M, N], dtype: bfloat16, layout: column}
+compute: |
+  t[z, m, n] = sum(A[z, m, k] * B[z, k, n], k, where=k <= m + 2)
+  C[z, m, n] += alpha * t[z, m, n] + sum(A[z, m, k] * abs(B[z, k, n]), k, where=k <= m + 2)
+  D[z, m, n] = t[z, m, n] + bias[n] * n
+schedule: {C: {family: batched}}
+"""
+
+
+@pytest.mark.slow
+def test_several_sums_with_conditions_and_whatever_stands_round_them(prove):
+    prove(EPILOGUE)
+    prove(EPILOGUE.replace(", layout: column", ", pitch: 24"))
+
+
+PITCHED = """
+params: {Z: 40, M: 9, K: 12, N: 20}
+arrays:
+  A: {shape: [Z, M, K], dtype: float32, pitch: 16}
+  B: {shape: [Z, K, N], dtype: float32, layout: {strides: [300, 1, 13]}}
+  C: {shape: [Z, M, N], dtype: float64, layout: {strides: [400, 21, 1]}}
+compute: C[z, m, n] = sum(A[z, m, k] * B[z, k, n], k)
+schedule: {family: batched, thread: {m: 8, n: 2}}
+"""
+
+
+@pytest.mark.slow
+def test_matrices_with_gaps_are_right(prove):
+    prove(PITCHED, sanitize=True)
+    prove(PITCHED.replace("float64", "float32"), races=True)
+
+
+@pytest.mark.slow
+@settings(deadline=None, max_examples=10, phases=[Phase.generate], suppress_health_check=list(HealthCheck))
+@given(data=st.data())
+def test_products_of_drawn_sizes_are_right(prove, data):
+    sizes = [data.draw(st.integers(1, 40), label=name) for name in "mkn"]
+    turned = data.draw(st.sampled_from(["", "a", "b", "ab"]))
+    dtype = data.draw(st.sampled_from(["float32", "float64", "float16", "int8"]))
+    own = data.draw(st.sampled_from(["", ", thread: {m: 2, n: 8}", ", thread: {m: 8, n: 1}", ", products: 4"]))
+    text = products(data.draw(st.integers(1, 700)), *sizes, turned, dtype, schedule=own)
+    with contextlib.suppress(SpecError):  # more threads than a block may have
+        prove(text)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16", "int8", "float64"])
+def test_every_kernel_compiles_for_old_and_new_targets(compiled, dtype):
+    compiled(products(dtype=dtype, turned="a"))
+    compiled(products(33, 20, 17, 5, dtype=dtype, turned="b"))
