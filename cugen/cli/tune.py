@@ -18,9 +18,10 @@ from cugen.cli.terminal import note
 if TYPE_CHECKING:
     from cugen.spec.model import Spec
     from cugen.tune.gpus import Gpu
-    from cugen.tune.search import Outcome
+    from cugen.tune.tuner import Outcome
     from cugen.tune.standings import Progress
 
+_SHOWN = 5  # reasons of candidates that failed
 STRATEGIES = ("exhaustive", "random", "model")
 _DURATION = re.compile(r"([0-9]+(?:\.[0-9]+)?)(s|m|h|)")
 _SECONDS = {"": 1.0, "s": 1.0, "m": 60.0, "h": 3600.0}
@@ -60,14 +61,21 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def execute(args: argparse.Namespace) -> int:
     from cugen.schedule.lock import NAME, read
+    from cugen.tune import workers
     from cugen.tune.lockfile import update
-    from cugen.tune.search import Options, TuneError, search
+    from cugen.tune.tuner import Options, TuneError, search
 
     specs = [spec for spec in load_files(args.specs, args) if args.kernel in (None, spec.kernel)]
     if not specs:
         raise wrong_call(f"no spec has a kernel `{args.kernel}`")
     options = Options(
-        args.budget, args.strategy, args.seed, args.jobs, resume=args.resume, gpus=_gpus(args.device_name)
+        args.budget,
+        args.strategy,
+        args.seed,
+        args.jobs,
+        resume=args.resume,
+        gpus=_gpus(args.device_name),
+        command=workers.COMMAND,
     )
     for spec in specs:
         path = args.lock or Path(spec.dependencies[0]).parent / NAME
@@ -156,9 +164,6 @@ def _summary(outcome: Outcome, path: Path, *, quiet: bool) -> str:
         texts = ", ".join(f"{output}: {schedule_text(schedule)}" for output, schedule in schedules)
         lines.append(f"    failed: {texts or 'the generator’s own choice'}: {reason}")
     return "\n".join([*lines, f"  wrote {path}"])
-
-
-_SHOWN = 5
 
 
 def _seconds(text: str) -> float:

@@ -1,0 +1,32 @@
+"""The search for schedules: `search` finds the best one of a spec, `update` writes it into a lock file.
+
+Nothing is imported until it is asked for: the worker and the reader of lock files need little of this.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from cugen.tune.lockfile import update as update
+    from cugen.tune.tuner import Options as Options
+    from cugen.tune.tuner import Outcome as Outcome
+    from cugen.tune.tuner import TuneError as TuneError
+    from cugen.tune.tuner import search as search
+
+_HOMES = {
+    "Options": "cugen.tune.tuner",
+    "Outcome": "cugen.tune.tuner",
+    "TuneError": "cugen.tune.tuner",
+    "search": "cugen.tune.tuner",
+    "update": "cugen.tune.lockfile",
+}
+
+__all__ = ["Options", "Outcome", "TuneError", "search", "update"]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOMES:
+        raise AttributeError(f"module 'cugen.tune' has no attribute {name!r}")
+    return getattr(importlib.import_module(_HOMES[name]), name)

@@ -33,8 +33,8 @@ class Dropped:
 
 @dataclass(frozen=True, slots=True)
 class Prepared:
-    """A candidate's code, and a `digest` that is equal for equal code. `cost` is a guess of the seconds that it needs at
-    least; None where that can't be said."""
+    """A candidate's code, and a `digest` that is equal for equal code. `cost` is a guess of the seconds that it needs
+    at least; None where that can't be said."""
 
     source: str
     manifest: str

@@ -6,9 +6,9 @@ from dataclasses import dataclass
 
 from cugen.schedule.lock import Schedules
 from cugen.tune.journal import Journal, Record
+from cugen.tune.messages import Message, code
 from cugen.tune.prepare import Prepared
 from cugen.tune.space import Candidate
-from cugen.tune.workers import Message
 
 
 @dataclass
@@ -26,7 +26,7 @@ class Trial:
     @property
     def message(self) -> Message:
         """The code, as a worker takes it."""
-        return {"number": self.candidate.number, "source": self.code.source, "manifest": self.code.manifest}
+        return code(self.candidate.number, self.code)
 
 
 @dataclass

@@ -31,6 +31,7 @@ from cugen.run.errors import RunError
 from cugen.run.inputs import draw, known_params
 from cugen.spec.model import Spec
 from cugen.toolchain.errors import CompileError
+from cugen.tune.orphans import end_with_parent
 
 Message = dict[str, Any]
 _FEW = 5  # samples that tell whether a candidate is hopeless
@@ -119,6 +120,7 @@ class Bench:
 
 def main() -> int:
     """Answers until standard input ends. Standard output is for answers alone, whatever libraries print."""
+    end_with_parent()
     answers = os.fdopen(os.dup(1), "w", buffering=1)
     os.dup2(2, 1)
 

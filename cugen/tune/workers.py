@@ -13,14 +13,13 @@ from contextlib import suppress
 from functools import partial
 from queue import SimpleQueue
 from threading import Event, Thread, Timer
-from typing import Any
 
 from cugen.tune.gpus import Gpu
+from cugen.tune.messages import Message
 
 COMMAND = (sys.executable, "-m", "cugen.tune.worker")
 PATIENCE_S = 60.0  # for one answer
 _LAST_BYTES = 4000
-Message = dict[str, Any]
 Answer = Message | str  # or why there is none
 Events = SimpleQueue[Callable[[], None]]
 
@@ -34,6 +33,7 @@ class Process:
 
     def __init__(self, command: Sequence[str], gpu: Gpu, patience_s: float) -> None:
         self._patience_s = patience_s
+        self._is_closed = False
         with tempfile.TemporaryFile() as errors:
             self._errors = os.dup(errors.fileno())
             self._process = subprocess.Popen(
@@ -80,6 +80,9 @@ class Process:
 
     def close(self) -> None:
         """Ends the process and gives back what was held for it."""
+        if self._is_closed:
+            return
+        self._is_closed = True
         self.kill()
         os.close(self._errors)
         with suppress(BrokenPipeError), self._process:  # of what the process never read

@@ -14,7 +14,7 @@ import pytest
 from cugen.spec.load import load_text
 from cugen.spec.model import Spec
 from cugen.tune.gpus import Gpu
-from cugen.tune.search import Options
+from cugen.tune.tuner import Options
 
 FAKE = Path(__file__).parent / "fake_worker.py"
 # Candidates: vectors of 4 (the generator's own choice), 2 and 1 elements.

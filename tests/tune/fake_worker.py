@@ -39,7 +39,7 @@ def main() -> None:
                 with open(plan["log"], "a") as log:
                     log.write(f"{gpu} {number}\n")
             if has(code, "hang"):
-                time.sleep(1000)
+                time.sleep(60)
             if has(code, "die"):
                 print("an illegal memory access", file=sys.stderr, flush=True)
                 os._exit(7)

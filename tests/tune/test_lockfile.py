@@ -6,7 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from cugen.schedule.lock import Entry, Lock, Time, read, read_text_of
@@ -110,11 +110,13 @@ entries = st.builds(
 )
 
 
+@settings(max_examples=30)
 @given(entries)
 def test_whatever_is_written_reads_back(entry: Entry) -> None:
     assert read_text_of(text(Lock("cugen.lock", (entry,)))).entries == (entry,)
 
 
+@settings(max_examples=30)
 @given(st.lists(entries, unique_by=lambda entry: entry.place, max_size=4), st.integers(0, 4))
 def test_the_union_of_two_files_has_the_blocks_of_both(found: list[Entry], cut: int) -> None:
     """So that a merge of branches that added different entries is the file that holds both."""

@@ -18,7 +18,7 @@ from cugen.spec.model import Schedule, Spec
 from cugen.tune.gpus import Gpu
 from cugen.tune.journal import journal_path
 from cugen.tune.lockfile import block
-from cugen.tune.search import Options, TuneError, search
+from cugen.tune.tuner import Options, TuneError, search
 
 from .conftest import FOUR, H200, ONE, SCALE, TWO
 
@@ -40,6 +40,7 @@ def test_the_fastest_wins_and_the_runner_up_is_kept(scale: Spec, options: Made) 
     assert found.progress.dropped == found.progress.candidates - 3  # the same code, or refused
 
 
+@pytest.mark.slow
 def test_equal_searches_give_equal_blocks(scale: Spec, options: Made) -> None:
     assert block(search(scale, options()).entry) == block(search(scale, options(strategy="random")).entry)
 
@@ -102,11 +103,13 @@ def test_a_search_that_was_killed_in_mid_line_goes_on(scale: Spec, options: Made
     assert len(path.read_text().splitlines()) == 3  # a broken one, and both
 
 
+@pytest.mark.slow
 def test_without_time_only_the_generators_choice_is_timed(scale: Spec, options: Made) -> None:
     found = search(scale, options(budget_s=0.001))
     assert (found.entry.schedules, found.progress.timed, found.entry.runner_up) == ((), 1, None)
 
 
+@pytest.mark.slow
 def test_a_hopeless_candidate_is_stopped_and_doesnt_reach_the_finals(
     scale: Spec, options: Made, tmp_path: Path
 ) -> None:
@@ -117,6 +120,7 @@ def test_a_hopeless_candidate_is_stopped_and_doesnt_reach_the_finals(
     assert untuned == 0  # the candidate of 20 µs is not between them
 
 
+@pytest.mark.slow
 def test_progress_has_the_best_so_far(scale: Spec, options: Made) -> None:
     seen = []
     search(scale, options(), report=lambda progress: seen.append((progress.best_us, progress.untuned_us)))
@@ -124,6 +128,7 @@ def test_progress_has_the_best_so_far(scale: Spec, options: Made) -> None:
     assert all(earlier[0] >= later[0] for earlier, later in pairwise(seen))
 
 
+@pytest.mark.slow
 def test_dynamic_params_are_tuned_at_values_that_the_entry_names(options: Made) -> None:
     (spec,) = load_text(SCALE.replace("{N: 4096}", "{N: {range: [0, 100000], multiple_of: 4}}"))
     entry = search(spec, options(), {"N": 4096}).entry
@@ -135,7 +140,7 @@ _KILLED = """
 import sys
 from cugen.spec.load import load
 from cugen.tune.gpus import Gpu
-from cugen.tune.search import Options, search
+from cugen.tune.tuner import Options, search
 search(load(sys.argv[1]), Options(jobs=1, gpus=(Gpu("NVIDIA H200", "sm_90"),), command=tuple(sys.argv[2:])))
 """
 

@@ -6,9 +6,7 @@ drift don't decide. At the end the best few run side by side with the generator'
 
 from __future__ import annotations
 
-import base64
 import os
-import pickle
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Executor, Future, ProcessPoolExecutor, ThreadPoolExecutor
 from contextlib import ExitStack
@@ -22,17 +20,19 @@ from cugen.schedule.lock import Entry, Schedules, Time, spec_key
 from cugen.spec.model import Spec
 from cugen.tune.gpus import Gpu, gpus
 from cugen.tune.journal import Journal, Record, journal_path
+from cugen.tune.messages import NEVER, Message, opening, request
 from cugen.tune.order import may_reorder
+from cugen.tune.orphans import end_with_parent
 from cugen.tune.prepare import Dropped, Prepared, prepare
 from cugen.tune.space import Candidate, candidates
 from cugen.tune.standings import Progress, Standings, Trial
 from cugen.tune.strategies import STRATEGIES
-from cugen.tune.workers import COMMAND, PATIENCE_S, Answer, Events, Message, Worker
+from cugen.tune.workers import COMMAND, PATIENCE_S, Answer, Events, Worker
 from cugen.version import __version__
 
 _SAMPLES, _FINAL_SAMPLES = 30, 100
 _BUDGET_US, _FINAL_BUDGET_US = 1e5, 1e6  # of one candidate's samples
-_HOPELESS, _NEVER = 1.3, 1e9  # times the best so far, by a few samples
+_HOPELESS = 1.3  # times the best so far, by a few samples
 _FINALISTS = 4
 _WORTH = 1.01  # times as fast as the generator's own choice, or that stays
 _AHEAD = 2  # candidates that are ready or in preparation, for each core and each GPU
@@ -112,10 +112,11 @@ class _Search:
 
     def outcome(self) -> Outcome:
         deadline = monotonic() + self._options.budget_s
+        options = self._options
+        first = opening(self._spec, self._params, options.seed, self._standings.untuned.message)
         with ExitStack() as stack:
             for gpu in self._gpus:
-                options = self._options
-                worker = Worker(gpu, options.command, self._opening(), self._events, options.patience_s)
+                worker = Worker(gpu, options.command, first, self._events, options.patience_s)
                 stack.callback(worker.close)
                 self._workers.append(worker)
             self._time_untuned()
@@ -125,18 +126,10 @@ class _Search:
             times = self._finals()
         return Outcome(self._entry(times), self._standings.progress, tuple(self._standings.failures))
 
-    def _opening(self) -> Message:
-        return {
-            "open": base64.b64encode(pickle.dumps(self._spec)).decode(),
-            "dynamic": self._params,
-            "seed": self._options.seed,
-            "untuned": self._standings.untuned.message,
-        }
-
     def _pool(self) -> Executor:
         if self._jobs == 1:
             return ThreadPoolExecutor(1)
-        return ProcessPoolExecutor(self._jobs, mp_context=get_context("spawn"))
+        return ProcessPoolExecutor(self._jobs, get_context("spawn"), initializer=end_with_parent)
 
     def _time_untuned(self) -> None:
         """The generator's own choice, on every GPU, so that each is open."""
@@ -271,9 +264,7 @@ class _Search:
 
 
 def _request(entrants: Sequence[Trial], *, is_final: bool = False) -> Message:
-    return {
-        "time": [trial.message for trial in entrants],
-        "samples": _FINAL_SAMPLES if is_final else _SAMPLES,
-        "budget_us": _FINAL_BUDGET_US if is_final else _BUDGET_US,
-        "hopeless": _NEVER if is_final else _HOPELESS,
-    }
+    codes = [trial.message for trial in entrants]
+    if is_final:
+        return request(codes, samples=_FINAL_SAMPLES, budget_us=_FINAL_BUDGET_US, hopeless=NEVER)
+    return request(codes, samples=_SAMPLES, budget_us=_BUDGET_US, hopeless=_HOPELESS)

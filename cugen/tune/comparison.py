@@ -1,0 +1,51 @@
+"""Some schedules of one spec side by side, in one run on one GPU."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from cugen.schedule.lock import Schedules, Time
+from cugen.spec.model import Spec
+from cugen.tune.gpus import Gpu, gpus
+from cugen.tune.messages import Message, code, opening, request
+from cugen.tune.prepare import Dropped, prepare
+from cugen.tune.workers import COMMAND, PATIENCE_S, Process, WorkerFault
+
+_SAMPLES, _BUDGET_US = 100, 1e6
+
+
+class CannotCompare(Exception):
+    """A schedule that doesn't fit, or a kernel that is wrong, faults or hangs."""
+
+
+def compare(
+    spec: Spec,
+    schedules: Sequence[Schedules],
+    params: Mapping[str, int] | None = None,
+    *,
+    gpu: Gpu | None = None,
+    command: Sequence[str] = COMMAND,
+    seed: int = 0,
+) -> tuple[Time, ...]:
+    """The time of each, checked first; `()` is the generator's own choice. RunError (CG5011) without a GPU,
+    CannotCompare where one can't be timed."""
+    place = gpu or gpus()[0]
+    codes = [_code(number, spec, chosen, place, params or {}) for number, chosen in enumerate(schedules)]
+    process = Process(command, place, PATIENCE_S)
+    try:
+        process.ask(opening(spec, params or {}, seed, codes[0]))
+        answer = process.ask(request(codes, samples=_SAMPLES, budget_us=_BUDGET_US))
+    except WorkerFault as fault:
+        raise CannotCompare(str(fault)) from fault
+    finally:
+        process.close()
+    if answer["failed"]:
+        raise CannotCompare("; ".join(answer["failed"].values()))
+    return tuple(Time(*answer["times"][str(number)]) for number in range(len(schedules)))
+
+
+def _code(number: int, spec: Spec, schedules: Schedules, gpu: Gpu, params: Mapping[str, int]) -> Message:
+    prepared = prepare(spec, schedules, gpu.capability, params)
+    if isinstance(prepared, Dropped):
+        raise CannotCompare(prepared.reason)
+    return code(number, prepared)
