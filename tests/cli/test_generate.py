@@ -148,7 +148,7 @@ def test_variants_are_generated_by_several_processes_as_by_one(cli: Cli, spec: P
     one, two = tmp_path / "one", tmp_path / "two"
     assert cli("generate", spec, "-o", one).status == 0
     assert cli("generate", spec, "-o", two, "--jobs", "2").status == 0
-    assert len(names(one)) == 9
+    assert len(names(one)) == 10
     assert [(two / name).read_bytes() for name in names(one)] == [(one / name).read_bytes() for name in names(one)]
 
 

@@ -123,7 +123,7 @@ class _Setting:
             _generate(path, "-o", folder / f"{name}_alone")
             self.whole[name] = _contents(folder / f"{name}_alone")
         assert self.whole["old"].keys() == self.whole["new"].keys()
-        assert len(self.whole["old"]) == 6
+        assert len(self.whole["old"]) == 7
 
     def play(self, what: str, count: int) -> dict[str, object]:
         expected = self.folder / "expected.json"
