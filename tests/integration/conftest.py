@@ -45,11 +45,12 @@ class Environment:
     def variables(self) -> dict[str, str]:
         # Build tools come as wheels beside the tests; a CUDA compiler may be where toolkits put it.
         own = [str(self.folder / "bin"), sysconfig.get_path("scripts"), os.environ["PATH"], "/usr/local/cuda/bin"]
-        hidden = ("PYTHONPATH", "VIRTUAL_ENV", "CUGEN_DEVICE", "CXX", "MAKEFLAGS")
+        hidden = ("PYTHONPATH", "VIRTUAL_ENV", "CXX", "MAKEFLAGS")
         inherited = {name: value for name, value in os.environ.items() if name not in hidden}
         return inherited | {
             "PATH": os.pathsep.join(own),
             "CUGEN_CACHE_DIR": str(self.cache),
+            "CUGEN_DEVICE": "cpu",
             "PIP_NO_INDEX": "1",
             "PIP_DISABLE_PIP_VERSION_CHECK": "1",
         }

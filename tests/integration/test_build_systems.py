@@ -62,8 +62,7 @@ class Project(ABC):
 
     def run_programs(self):
         return [
-            self.environment.must([self.folder / self.output / program], self.folder)
-            for program in ("gemm", "vectors")
+            self.environment.must([self.folder / self.output / program], self.folder) for program in ("gemm", "vectors")
         ]
 
     def _times(self):

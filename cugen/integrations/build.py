@@ -1,0 +1,81 @@
+"""What the hooks of Python build systems do: generate the kernels of `[tool.cugen]`, and compile its library."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import os
+from collections.abc import Sequence
+from pathlib import Path
+
+from cugen.cli.main import main
+from cugen.emit.cpu import COMPILER_FLAGS, INCLUDES, RUNTIME, cpu_path
+from cugen.integrations.config import Library, Project
+from cugen.integrations.objects import Compiler, up_to_date
+from cugen.toolchain import host, nvcc
+
+DEVICES = ("auto", "gpu", "cpu")
+_WORK = Path("build") / "cugen"  # of the project's folder: objects, and what only the compiler reads
+
+
+class BuildFailed(Exception):
+    """A step failed; what was wrong stands on standard error."""
+
+
+def build(project: Project) -> tuple[Path, ...]:
+    """Brings all files of the project up to date; their paths. BuildFailed, ToolMissing or CompileError where that
+    can't be."""
+    made = _generate(project)
+    if project.library is None:
+        return made
+    return (*made, _compile(project, project.library, [path for path in made if path.suffix == ".cu"]))
+
+
+def _generate(project: Project) -> tuple[Path, ...]:
+    """The kernels' files."""
+    words = ["generate", "--gnu", "--quiet", "-o", str(project.output), *project.options, *map(str, project.specs)]
+    _must(words)
+    listed = io.StringIO()
+    with contextlib.redirect_stdout(listed):
+        _must([*words, "--list"])
+    return tuple(map(Path, listed.getvalue().splitlines()))
+
+
+def _compile(project: Project, library: Library, kernels: Sequence[Path]) -> Path:
+    """The shared library, of which only what changed is compiled."""
+    work = project.folder / _WORK
+    work.mkdir(parents=True, exist_ok=True)
+    include = f"-I{project.output}"
+    if _device() == "gpu":
+        target = next(
+            (t for o, t in zip(project.options, project.options[1:], strict=False) if o == "--target"), "sm_90"
+        )
+        command = [str(nvcc.require().path), "-std=c++17", "-O3", f"-arch={target}", "-Xcompiler=-fPIC", include]
+        sources = [*library.sources, *kernels]
+        compiler = Compiler(tuple(command), work)
+    else:
+        _must(["cpu", "--quiet", "-o", str(work), *map(str, kernels)])
+        command = [*host.compiler().command, *COMPILER_FLAGS, "-O2", "-fPIC", f"-I{INCLUDES}", include]
+        sources = [*library.sources, RUNTIME, *(cpu_path(kernel, work) for kernel in kernels)]
+        compiler = Compiler(tuple(command), work)
+    objects = [compiler.compile(source) for source in sources]
+    path = library.path.with_name(f"{library.path.name}.so")
+    if not up_to_date(path, objects):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        compiler.link(objects, path)
+    return path
+
+
+def _device() -> str:
+    """`gpu` or `cpu`, as CUGEN_DEVICE says; by itself the GPU where there is an nvcc."""
+    asked = os.environ.get("CUGEN_DEVICE", "auto")
+    if asked not in DEVICES:
+        raise BuildFailed(f"CUGEN_DEVICE is `{asked}`; it may be {', '.join(DEVICES)}")
+    if asked == "auto":
+        return "gpu" if nvcc.find() else "cpu"
+    return asked
+
+
+def _must(words: Sequence[str]) -> None:
+    if main(words):
+        raise BuildFailed(f"`cugen {words[0]}` failed; the reason stands above")
