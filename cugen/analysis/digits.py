@@ -32,8 +32,7 @@ def unfolded(
         kept = [Predicate(tuple((_rewritten(d, *digits), op) for d, op in p.terms), p.negated) for p in kept]
         if counter.count % divisor:
             kept.append(Predicate(((divisor * high.symbol + low.symbol - counter.count, "<"),)))
-        waiting.insert(0, high)
-        done.append(low)
+        waiting[:0] = (high, low)
     return offset, tuple(done), tuple(kept)
 
 

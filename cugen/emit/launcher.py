@@ -35,6 +35,7 @@ class Launcher:
     uploads: tuple[str, ...]
     launches: tuple[LaunchText, ...]
     workspace: tuple[str, ...]
+    zeros: tuple[str, ...]  # what is set to zeros before the launches
     workspace_total: str
     size_parameters: str
     size_definition: str  # the same, without names for those that the size doesn't depend on
@@ -97,7 +98,7 @@ def make_launcher(context: Context, plan: Plan) -> Launcher:
     checks = [_check(param, context.symbols[param.name].name) for param in dynamic]
     conditions = [requirement.condition for requirement in spec.require]
     checks += [f"!({texts.condition(condition)})" for condition in conditions if _is_open(context, condition)]
-    pieces, total, needed = _workspace(context, plan, texts)
+    pieces, zeros, total, needed = _workspace(context, plan, texts)
     launches = tuple(_launch(context, kernel, texts) for kernel in plan.kernels)
     types = [*(array.dtype for array in arrays), *(scalar.dtype for scalar in scalars)]
     return Launcher(
@@ -107,6 +108,7 @@ def make_launcher(context: Context, plan: Plan) -> Launcher:
         tuple(_upload(context, upload) for upload in plan.uploads),
         launches,
         pieces,
+        zeros,
         total,
         ", ".join(f"int {size}" for size in sizes) or "void",
         ", ".join(f"int {size}" if size in needed else f"int /* {size} */" for size in sizes) or "void",
@@ -142,19 +144,24 @@ def _check(param: Param, name: str) -> str:
     return text
 
 
-def _workspace(context: Context, plan: Plan, texts: _Texts) -> tuple[tuple[str, ...], str, frozenset[str]]:
-    """The pieces of the workspace, one for each temporary, its size in bytes, and the params that the size names."""
-    pieces, total = [], integer(0)
+def _workspace(
+    context: Context, plan: Plan, texts: _Texts
+) -> tuple[tuple[str, ...], tuple[str, ...], str, frozenset[str]]:
+    """The pieces of the workspace, one for each array, what zeroes some of them, its size in bytes, and the params that
+    the size names."""
+    pieces, zeros, total = [], [], integer(0)
     for array in plan.workspace:
         kind = c_name(array.dtype)
         start = texts.size(total, wide=True) if total != 0 else "0"
         pieces.append(
             f"{kind}* const {array.symbol} = reinterpret_cast<{kind}*>(static_cast<char*>(workspace) + {start})"
         )
-        elements = context.elements(context.spec.array(array.name))
-        total = total + _aligned(elements * array.dtype.bytes)
+        size = context.elements_of(array) * array.dtype.bytes
+        if array.zeroed:
+            zeros.append(f"cudaMemsetAsync({array.symbol}, 0, {texts.size(size, wide=True)}, stream)")
+        total = total + _aligned(size)
     needed = frozenset(symbol.name for symbol in total.free_symbols)
-    return tuple(pieces), texts.size(total, wide=True) if plan.workspace else "", needed
+    return tuple(pieces), tuple(zeros), texts.size(total, wide=True) if plan.workspace else "", needed
 
 
 def _upload(context: Context, upload: Upload) -> str:
@@ -173,8 +180,11 @@ def _launch(context: Context, kernel: Kernel, texts: _Texts) -> LaunchText:
         block.pop()
     empty = [texts.size(extent) for extent in kernel.grid if bounds(extent, context.ranges)[0] < 1]
     arguments = []
+    own = {array.name: array.symbol for array in kernel.workspace}
     for name in kernel.arguments:
-        if name in context.arrays:
+        if name in own:
+            arguments.append(own[name])
+        elif name in context.arrays:
             arguments.append(_parameter(context, name))
         elif name in context.scalar_symbols:
             arguments.append(context.scalar_symbols[name])

@@ -17,7 +17,6 @@ from cugen.plan.manifest import (
     Upload,
     Workspace,
 )
-from cugen.plan.subscripts import to_integer
 from cugen.plan.symbols import Integer
 from cugen.spec.model import Array
 from cugen.version import __version__
@@ -59,8 +58,9 @@ def make_manifest(context: Context, plan: Plan, source: str, header: str, input_
         Workspace(
             array.name,
             array.dtype.name,
-            sized(context.elements(spec.array(array.name))),
-            tuple(sized(to_integer(extent, context.symbols)) for extent in spec.array(array.name).shape),
+            sized(context.elements_of(array)),
+            tuple(map(sized, array.shape)),
+            array.zeroed,
         )
         for array in plan.workspace
     )

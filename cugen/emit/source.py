@@ -157,8 +157,12 @@ def _parameters(context: Context, kernel: Kernel) -> list[str]:
     """C parameters of the `__global__` function."""
     stores = {a.array.symbol for a in accesses(kernel.body) if a.kind != "load"}
     parameters = []
+    # Other blocks write to it meanwhile, which `__restrict__` would let the compiler ignore.
+    own = {array.name: f"{c_name(array.dtype)}* {array.symbol}" for array in kernel.workspace}
     for name in kernel.arguments:
-        if name in context.arrays:
+        if name in own:
+            parameters.append(own[name])
+        elif name in context.arrays:
             array = context.arrays[name]
             constant = "" if array.symbol in stores else "const "
             parameters.append(f"{constant}{c_name(array.dtype)}* __restrict__ {array.symbol}")

@@ -30,12 +30,12 @@ def lay_blocks(counts: Sequence[Integer], lowering: Lowering, target: Target) ->
     if any(bounds(count, lowering.ranges)[1] > target.grid_yz for count in (second, rest)):
         total = sympy.Mul(*counts)
         block = _builtin("blockIdx.x", total, target.grid_x, lowering)
-        return Blocks((total, integer(1), integer(1)), _digits(block, counts))
+        return Blocks((total, integer(1), integer(1)), digits(block, counts))
     places = [_builtin("blockIdx.x", first, target.grid_x, lowering)]
     if len(counts) > 1:
         places.append(_builtin("blockIdx.y", second, target.grid_yz, lowering))
     if len(counts) > 2:
-        places += _digits(_builtin("blockIdx.z", rest, target.grid_yz, lowering), counts[2:])
+        places += digits(_builtin("blockIdx.z", rest, target.grid_yz, lowering), counts[2:])
     return Blocks((first, second, rest), tuple(places))
 
 
@@ -67,7 +67,7 @@ def limit(index: Index, extent: Integer, lowering: Lowering) -> None:
     lowering.ranges[index.symbol] = (low, max(low, min(high, bounds(extent, lowering.ranges)[1] - 1)))
 
 
-def _digits(number: Integer, counts: Sequence[Integer]) -> tuple[Integer, ...]:
+def digits(number: Integer, counts: Sequence[Integer]) -> tuple[Integer, ...]:
     """The number written with a digit for each axis, the fastest first."""
     digits = []
     divisor: Integer = integer(1)

@@ -28,8 +28,10 @@ def assemble(
     *,
     minimum_blocks: int = 0,
     alignments: tuple[tuple[str, int], ...] = (),
+    workspace: tuple[Array, ...] = (),
 ) -> Kernel:
-    """The kernel with exactly the parameters that its body mentions, in the order of the spec."""
+    """The kernel with exactly the parameters that its body mentions, in the order of the spec; its own workspace, all
+    of which it mentions, comes behind the spec's arrays."""
     context = request.context
     body = tuple(node for _, nodes in parts for node in nodes)
     touched = {array.symbol: array for array in usage.arrays(body)}
@@ -37,13 +39,14 @@ def assemble(
     params |= {context.symbols[name].name for name in usage.params(body)}
     scalars = usage.scalars(body)
     arguments = [a.name for a in context.arrays.values() if a.symbol in touched and a.space in ("global", "readonly")]
+    arguments += [array.name for array in workspace]
     arguments += [s.name for s in context.spec.scalars if s.name in scalars and s.value is None and not s.constant]
     arguments += [p.name for p in context.spec.params if p.is_dynamic and context.symbols[p.name].name in params]
     shared = [array for array in touched.values() if array.space == "shared"]
     return Kernel(
         request.name,
         family,
-        tuple(a for a in context.arrays.values() if a.symbol in touched),
+        (*(a for a in context.arrays.values() if a.symbol in touched), *workspace),
         tuple(arguments),
         tuple(parts),
         grid,
@@ -54,6 +57,7 @@ def assemble(
         sum(tile_bytes(a, lowering.ranges) for a in shared if not a.dynamic),
         max((a.dynamic_offset + tile_bytes(a, lowering.ranges) for a in shared if a.dynamic), default=0),
         alignments,
+        workspace=workspace,
     )
 
 

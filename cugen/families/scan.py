@@ -8,11 +8,21 @@ from cugen.families.base import Family, Refusal, Request, refuse_tunables
 from cugen.families.elementwise import placement_refusals
 from cugen.families.kernels import assemble, new_lowering
 from cugen.families.scan_columns import ColumnScan
-from cugen.families.scan_form import Work, find_work
+from cugen.families.scan_form import Work, find_work, in_segments
+from cugen.families.scan_look_back import LookBackScan
 from cugen.families.scan_rows import RowScan
-from cugen.families.scan_sizes import TUNABLES, size_refusals, strips_of, team_of
+from cugen.families.scan_sizes import (
+    TUNABLES,
+    look_back_team,
+    looks_back,
+    resident_blocks,
+    size_refusals,
+    strips_of,
+    team_of,
+)
 from cugen.families.scan_split import split
 from cugen.plan.ir import Kernel
+from cugen.plan.lowering import Lowering
 
 
 def refusals(request: Request) -> tuple[Refusal, ...]:
@@ -30,9 +40,28 @@ def build(request: Request) -> Kernel:
     work = find_work(request)
     assert not isinstance(work, Refusal)
     lowering = new_lowering(request)
+    if looks_back(work):
+        return _look_back(work, lowering)
     scan = RowScan(work, lowering, team_of(work)) if work.is_row else ColumnScan(work, lowering, strips_of(work))
     kernel = assemble(
         request, lowering, "scan", scan.parts(), scan.grid, scan.block, alignments=_alignments(work, scan.width)
+    )
+    return replace(kernel, reasons=(scan.reason, work.most.reason))
+
+
+def _look_back(work: Work, lowering: Lowering) -> Kernel:
+    team = look_back_team(work)
+    scan = LookBackScan(in_segments(work, team.step), lowering, team)
+    kernel = assemble(
+        work.request,
+        lowering,
+        "scan",
+        scan.parts(),
+        scan.grid,
+        scan.block,
+        minimum_blocks=resident_blocks(team),
+        alignments=_alignments(work, team.width),
+        workspace=scan.workspace,
     )
     return replace(kernel, reasons=(scan.reason, work.most.reason))
 

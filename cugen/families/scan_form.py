@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from cugen.families.base import Refusal, Request
 from cugen.families.elementwise import loaded_reads
@@ -103,6 +103,13 @@ def find_work(request: Request) -> Work | Refusal:
     if segments is not None:
         rest = (spec.Index(segments.index, count_of(walked.index.extent, segments.length)), *rest)
     return Work(walked, fast, rest, moving, most, segments, fronts, bool(elsewhere))
+
+
+def in_segments(work: Work, length: int) -> Work:
+    """The same scans with a number for each segment of so many elements, which go on from one to the next."""
+    name = "segment" if all(index.name != "segment" for index in (*work.rest, work.along)) else "segment_"
+    number = spec.Index(name, count_of(work.along.extent, length))
+    return replace(work, segments=Segments(length, name), rest=(number, *work.rest))
 
 
 def _fronts(walked: Walk, segments: Segments) -> tuple[Reduce, ...]:

@@ -30,6 +30,8 @@ _SEGMENTS = 256  # of a row, where that makes them neither short nor long
 _SHORTEST_SEGMENT, _SEGMENT, _LONGEST_SEGMENT = 8_192, 32_768, 65_536  # bytes
 _LONG_COLUMN = 1024  # elements of a column's segment
 _LINE = 128  # bytes of a line in memory
+_BYTES = 128  # of a thread that looks back
+_RESIDENT = 1024  # threads of a multiprocessor that have room for so many
 
 THREADS = Tunable(
     "threads",
@@ -42,7 +44,13 @@ STRIPS = Tunable(
     "strips", (1, 2, 4, 8, 16, 32, 64, 128), "as needed", "threads that follow each other along columns and share them"
 )
 VECTORS = Tunable("vectors", (1, 2, 4, 8, 16), "by length", "vectors that a thread has in flight at a time")
-TUNABLES = (THREADS, ROWS, STRIPS, VECTORS)
+HOW = Tunable(
+    "how",
+    ("passes", "look_back"),
+    "look_back",
+    "whether a few long rows take several launches, or one whose blocks wait for what those before them combine to",
+)
+TUNABLES = (THREADS, ROWS, STRIPS, VECTORS, HOW)
 
 
 def size_refusals(work: Work) -> Iterator[Refusal]:
@@ -52,7 +60,15 @@ def size_refusals(work: Work) -> Iterator[Refusal]:
         yield Refusal(f"{work.along.name} runs along rows, and strips are of columns", "schedule.strips")
     if not work.is_row and "rows" in asked:
         yield Refusal(f"{work.along.name} runs along columns: it has strips, no rows", "schedule.rows")
-    if work.is_row:
+    if asked.get("how") == "look_back" and (reason := _why_not_back(work)):
+        yield Refusal(reason, "schedule.how")
+    if looks_back(work):
+        team = look_back_team(work)
+        if team.threads <= _WARP:
+            yield Refusal("blocks that look back have several warps", "schedule.threads")
+        if "rows" in asked:
+            yield Refusal("blocks that look back have one row", "schedule.rows")
+    elif work.is_row:
         team = team_of(work)
         if work.segments is not None and work.segments.length % team.step:
             yield Refusal(f"steps of {team.step} don't divide a segment of {work.segments.length}", "schedule.threads")
@@ -67,7 +83,7 @@ def size_refusals(work: Work) -> Iterator[Refusal]:
 
 def block_of(work: Work) -> tuple[int, int]:
     if work.is_row:
-        team = team_of(work)
+        team = look_back_team(work) if looks_back(work) else team_of(work)
         return team.threads, team.rows
     strips = strips_of(work)
     return strips.threads, strips.strips
@@ -105,6 +121,50 @@ def team_of(work: Work) -> Team:
     if work.rest and threads <= _WARP and work.segments is None:
         rows = min(_BLOCK // 2 // threads, _power_of_two(most(work.request, work.rest[0])))
     return Team(threads, int(asked.get("rows", rows)), vectors, width, ahead)
+
+
+def looks_back(work: Work) -> bool:
+    """Whether rows are taken in segments by blocks that wait for each other."""
+    how = dict(work.request.schedule.tunables).get("how")
+    if how == "passes" or _why_not_back(work):
+        return False
+    return how == "look_back" or (segment_length(work) is not None and not _is_step(work))
+
+
+def _is_step(work: Work) -> bool:
+    """Whether the scan is one of those that passes are made of."""
+    asked = {array.name for array in work.request.context.asked.arrays}
+    return all(statement.target not in asked for statement in work.request.group.statements)
+
+
+def _why_not_back(work: Work) -> str:
+    if not work.is_row:
+        return f"{work.along.name} runs along columns: blocks look back along rows"
+    if work.segments is not None:
+        return "begins anew with every segment"
+    target = work.request.target
+    if target.capability < (7, 0):
+        return f"threads of {target.name} can't wait for each other one by one; sm_70 is the first where they can"
+    blocks = others(work) * -(-most(work.request, work.along) // look_back_team(work).step)
+    return "" if blocks <= target.grid_x else f"{blocks} blocks; {target.name} allows {target.grid_x}"
+
+
+def look_back_team(work: Work) -> Team:
+    """Blocks with as many bytes in flight as leave room for several side by side; fewer where blocks would be few."""
+    asked = dict(work.request.schedule.tunables)
+    width = _width(work)
+    own = _BYTES if _widest_element(work) >= 4 else _BYTES // 2  # narrow elements take registers to compute with
+    vectors = min(max(own // (width * max(_widest_element(work), 4)), 1), 16)
+    threads = int(asked.get("threads", _BLOCK))
+    longest = most(work.request, work.along)
+    while vectors > 1 and others(work) * -(-longest // (threads * vectors * width)) < _FULL // 2:
+        vectors //= 2
+    return Team(threads, 1, int(asked.get("vectors", vectors)), width)
+
+
+def resident_blocks(team: Team) -> int:
+    """How many blocks that look back a multiprocessor is to hold."""
+    return max(_RESIDENT // team.threads, 1)
 
 
 def strips_of(work: Work) -> Strips:

@@ -7,7 +7,7 @@ from cugen.families.base import Refusal, Request, Single, Steps
 from cugen.families.grid import divides
 from cugen.families.scan_form import Work, find_work
 from cugen.families.scan_segments import count_of, segment_of, within
-from cugen.families.scan_sizes import may_look_back, segment_length
+from cugen.families.scan_sizes import looks_back, may_look_back, segment_length
 from cugen.plan.grouping import Group
 from cugen.plan.reductions import ACCUMULATORS, combine
 from cugen.plan.subscripts import to_integer
@@ -27,7 +27,7 @@ def split(single: Single) -> Steps | None:
     work = find_work(request)
     if isinstance(work, Refusal) or work.segments is not None:
         return None
-    length = segment_length(work)
+    length = None if looks_back(work) else segment_length(work)
     return None if length is None else _Splitting(single, work, length).steps()
 
 

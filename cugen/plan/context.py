@@ -33,7 +33,11 @@ class Context:
 
     def elements(self, array: model.Array) -> Integer:
         """How many elements the buffer spans, gaps of a pitch included."""
-        count = _span(self.arrays[array.name])
+        return self.elements_of(self.arrays[array.name])
+
+    def elements_of(self, array: Array) -> Integer:
+        """The same of any array over the params."""
+        count = _span(array)
         return count if bounds(count, dict(self.ranges))[0] >= 0 else Maximum(count, integer(0))
 
     def static(self, expr: Integer) -> int | None:

@@ -39,6 +39,7 @@ class Array:
     values: tuple[int | float | bool, ...] | None = None
     writable: bool = False
     align: int = 0  # bytes, of a shared tile that is accessed wider than by its elements
+    zeroed: bool = False  # of a workspace: zeros before the launches
 
     @property
     def padded_shape(self) -> tuple[Integer, ...]:
@@ -426,6 +427,7 @@ class Kernel:
     dynamic_shared_bytes: int = 0
     alignments: tuple[tuple[str, int], ...] = ()  # bytes asked of an argument beyond its element's size
     reasons: tuple[str, ...] = ()  # why this family and these tunables
+    workspace: tuple[Array, ...] = ()  # through which its blocks hand something to each other
 
     @property
     def body(self) -> tuple[Node, ...]:
@@ -448,7 +450,8 @@ class Upload:
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """A sequence of kernels behind one entry point. Temporaries that cross kernels live in the workspace."""
+    """A sequence of kernels behind one entry point. Temporaries that cross kernels live in the workspace, and so does
+    what the blocks of one hand to each other."""
 
     kernels: tuple[Kernel, ...]
     workspace: tuple[Array, ...] = ()

@@ -50,12 +50,14 @@ class ParamArgument:
 
 @dataclass(frozen=True, slots=True)
 class Workspace:
-    """A buffer that the caller or the launcher owns between the launches of one call."""
+    """A buffer that the caller or the launcher owns between the launches of one call. A `zeroed` one is set to zeros
+    before the launches, in the order of their stream."""
 
     name: str
     dtype: str
     elements: Size
     shape: tuple[Size, ...] = ()
+    zeroed: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -125,6 +125,10 @@ class GpuFunction:
                 cuda.copy(symbol, addresses[upload.argument], upload.bytes, stream)
             else:
                 cuda.upload(symbol, values[upload.argument][: upload.bytes], stream)
+        sizes = workspace_bytes(self.manifest, call.params)
+        for space in self.manifest.workspace:
+            if space.zeroed and sizes[space.name]:
+                cuda.clear(addresses[space.name], sizes[space.name], stream)
         for launch, grid in zip(self.manifest.launches, grids, strict=True):
             if 0 not in grid:
                 cuda.launch(

@@ -186,6 +186,9 @@ class _Play:
             else:
                 raw = np.asarray(self._argument(upload.argument)).reshape(1).view(np.uint8)
                 self._driver.memcpy_htod(symbol, raw[: upload.bytes])
+        for space in self._manifest.workspace:
+            if space.zeroed and self._memory[space.name].bytes:
+                self._driver.memset_d8(self._memory[space.name].address, 0, self._memory[space.name].bytes)
         for launch in self._manifest.launches:
             grid = tuple(evaluate(extent, self._params) for extent in launch.grid)
             if 0 not in grid:

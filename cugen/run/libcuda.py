@@ -141,6 +141,16 @@ class Driver:
             value = kind(int.from_bytes(content[start : start + width], "little"))
             self.call(name, ctypes.c_uint64(target + start), value, ctypes.c_size_t(1), ctypes.c_void_p(stream))
 
+    def clear(self, address: int, size: int, stream: int) -> None:
+        """Zeros in place of what is there."""
+        self.call(
+            "cuMemsetD8Async",
+            ctypes.c_uint64(address),
+            ctypes.c_ubyte(0),
+            ctypes.c_size_t(size),
+            ctypes.c_void_p(stream),
+        )
+
     def launch(
         self,
         function: int,

@@ -36,7 +36,10 @@ def make_plan(spec: Spec) -> Plan:
     report.raise_if_failed()
     return Plan(
         tuple(kernels),
-        tuple(context.arrays[name] for name in grouping.stored),
+        (
+            *(context.arrays[name] for name in grouping.stored),
+            *(array for kernel in kernels for array in kernel.workspace),
+        ),
         context.constants,
         context.uploads,
         tuple(context.scalar_symbols.items()),

@@ -196,6 +196,18 @@ def test_the_launch_list_is_played_and_the_outputs_come_back(driver, manifest, s
     assert (outcome.compile_ms, outcome.registers, outcome.spill_bytes) == (500.0, {"scale": 40}, {"scale": 20})
 
 
+def test_flags_are_zeroed_before_each_play(driver, manifest) -> None:
+    seen = []
+
+    def kernel(a: int, c: int, s: np.uint16, m: np.int32, w: int) -> None:
+        seen.append(driver.at(w, 3, "uint16").tolist())
+        driver.at(w, 3, "uint16")[:] = 1
+
+    driver.kernels["scale"] = kernel
+    gpu.GpuDevice().run(job(replace(manifest, workspace=(Workspace("w", "int16", 3, (), True),)), repeat=2))
+    assert seen == [[0, 0, 0]] * 3
+
+
 def test_the_context_is_current_for_the_run_alone(driver, manifest, scale) -> None:
     gpu.GpuDevice().run(job(manifest))
     assert driver.contexts == ["push", "pop"]

@@ -64,6 +64,9 @@ class FakeDriver:
     def copy(self, target: int, source: int, size: int, stream: int) -> None:
         self.log.append(("copy", target, source, size, stream))
 
+    def clear(self, address: int, size: int, stream: int) -> None:
+        self.log.append(("clear", address, size, stream))
+
     def upload(self, target: int, content: bytes, stream: int) -> None:
         self.log.append(("upload", target, content, stream))
 
@@ -153,6 +156,15 @@ def test_a_workspace_is_kept_for_its_stream_and_grows(driver, manifest) -> None:
         call(function, count, stream=stream)
     taken = [entry for entry in driver.log if entry[0] in ("allocate", "free")]
     assert taken == [("allocate", 64, 1), ("allocate", 64, 2), ("free", 1 << 30, 1), ("allocate", 128, 1)]
+
+
+def test_flags_are_zeroed_in_the_stream_before_each_launch(driver, manifest) -> None:
+    function = GpuFunction("source", replace(manifest, workspace=(Workspace("w", "int32", "M + 1", (), True),)))
+    for _ in range(2):
+        call(function, 8, stream=3)
+    queued = [entry[0] for entry in driver.log]
+    assert queued == ["allocate", *["copy", "upload", "clear", "launch"] * 2]
+    assert ("clear", 1 << 30, 36, 3) in driver.log
 
 
 def test_a_module_is_loaded_once_for_each_context(driver, manifest) -> None:

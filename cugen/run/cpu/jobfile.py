@@ -66,7 +66,7 @@ def _lines(job: Job, settings: Settings, shared: Iterable[SharedArray]) -> Itera
             yield f"value {argument.name} {pack_number(value, DTYPES[argument.dtype]).tobytes().hex()}"
     for space in manifest.workspace:
         size = evaluate(space.elements, params) * DTYPES[space.dtype].bytes
-        yield f"buffer {space.name} workspace {size} {_WORKSPACE_ALIGNMENT}"
+        yield f"buffer {space.name} {'zeroed' if space.zeroed else 'workspace'} {size} {_WORKSPACE_ALIGNMENT}"
     for upload in manifest.uploads:
         yield f"upload {upload.symbol} {upload.argument} {upload.bytes}"
     for array in shared:

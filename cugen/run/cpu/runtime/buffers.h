@@ -34,7 +34,7 @@ constexpr size_t kGuardBytes = 16 << 20;  // unreadable addresses cost nothing
 constexpr unsigned char kCanary = 0xa5;
 constexpr unsigned char kPoison = 0xff;  // a NaN in every floating format
 
-enum class Role { input, output, inout, workspace };
+enum class Role { input, output, inout, workspace, zeroed };
 
 struct Buffer {
   std::string name;

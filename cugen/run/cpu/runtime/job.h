@@ -51,7 +51,11 @@ inline const Kernel& find_kernel(const std::string& name) {
 }
 
 inline Role role_of(const std::string& word) {
-  return word == "input" ? Role::input : word == "output" ? Role::output : word == "inout" ? Role::inout : Role::workspace;
+  return word == "input"    ? Role::input
+         : word == "output" ? Role::output
+         : word == "inout"  ? Role::inout
+         : word == "zeroed" ? Role::zeroed
+                            : Role::workspace;
 }
 
 inline void read_buffer(const std::string& folder, std::istringstream& line, Job& job) {
@@ -59,7 +63,7 @@ inline void read_buffer(const std::string& folder, std::istringstream& line, Job
   size_t bytes, alignment;
   line >> name >> role >> bytes >> alignment;
   Buffer& buffer = create_buffer(name, bytes, alignment, role_of(role));
-  if (buffer.role != Role::workspace) {
+  if (buffer.role != Role::workspace && buffer.role != Role::zeroed) {
     std::ifstream file(folder + "/" + name + ".in", std::ios::binary);
     if (!file.read(buffer.start, static_cast<std::streamsize>(bytes))) fail("job", 0, "cannot read %s", name.c_str());
   }

@@ -117,6 +117,7 @@ double play(Job& job, std::vector<std::unique_ptr<Block>>& blocks) {
   double milliseconds = 0;
   for (const Buffer& buffer : buffers) {
     if (buffer.role == Role::workspace) memset(buffer.start, kPoison, buffer.bytes);
+    if (buffer.role == Role::zeroed) memset(buffer.start, 0, buffer.bytes);
     if (buffer.role == Role::inout) memcpy(buffer.start, buffer.given.data(), buffer.bytes);
   }
   for (const Upload& item : job.uploads) upload(job, item);

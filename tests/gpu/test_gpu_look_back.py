@@ -1,0 +1,58 @@
+"""Blocks that wait for each other on a real device: right results, the same bits in each run, on any number of rows."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from cugen.kernel import generate
+from cugen.run.gpu import GpuDevice
+from cugen.run.inputs import Inputs
+from cugen.run.verify import make_job, outputs_of
+from cugen.spec.load import load_text
+
+pytestmark = pytest.mark.gpu
+
+SPEC = """
+cugen: 1
+kernel: scan
+params: {M: %d, N: %d}
+arrays:
+  x: {shape: [M, N], dtype: %s}
+  y: {shape: [M, N], dtype: %s}
+compute: y[i, j] = %s
+schedule: {how: look_back%s}
+"""
+
+
+def made(m: int, n: int, dtype: str, value: str, schedule: str = "") -> tuple:
+    (spec,) = load_text(SPEC % (m, n, dtype, dtype, value, schedule))
+    kernel = generate(spec, analysis=False)
+    assert len(kernel.plan.kernels) == 1
+    return kernel
+
+
+@pytest.mark.parametrize("schedule", ["", ", threads: 64, vectors: 1", ", threads: 128", ", threads: 512, vectors: 4"])
+@pytest.mark.parametrize(("m", "n"), [(1, 1 << 26), (1, 10_000_019), (3, 5_000_001), (1, 1)])
+def test_sums_of_integers_are_exact(device: GpuDevice, m: int, n: int, schedule: str) -> None:
+    kernel = made(m, n, "int64", "cumsum(x[i, j], j)", schedule)
+    x = np.random.default_rng(1).integers(-1000, 1000, (m, n))
+    job = make_job(kernel.source, kernel.manifest, Inputs({"x": x}, {}), {})
+    assert np.array_equal(outputs_of(job, device.run(job))["y"], np.cumsum(x, 1))
+
+
+def test_reversed_and_exclusive_extremes_are_exact(device: GpuDevice) -> None:
+    kernel = made(2, 9_000_001, "float32", "cummax(x[i, j], j, reverse=true)")
+    x = np.random.default_rng(2).standard_normal((2, 9_000_001)).astype(np.float32)
+    job = make_job(kernel.source, kernel.manifest, Inputs({"x": x}, {}), {})
+    expected = np.maximum.accumulate(x[:, ::-1], 1)[:, ::-1]
+    assert np.array_equal(outputs_of(job, device.run(job))["y"], expected)
+
+
+def test_a_hundred_runs_give_the_same_bits(device: GpuDevice) -> None:
+    kernel = made(1, 20_000_003, "float32", "cumsum(x[i, j], j)")
+    generator = np.random.default_rng(3)
+    x = (generator.standard_normal((1, 20_000_003)) * 10.0 ** generator.integers(-6, 6, (1, 20_000_003))).astype("f4")
+    job = make_job(kernel.source, kernel.manifest, Inputs({"x": x}, {}), {})
+    first = outputs_of(job, device.run(job))["y"].tobytes()
+    assert all(outputs_of(job, device.run(job))["y"].tobytes() == first for _ in range(99))
