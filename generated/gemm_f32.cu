@@ -7,9 +7,9 @@
 // bias      input, float32 [132], aligned to 16 bytes
 // C         output, float32 [150, 132], aligned to 16 bytes
 // launch    grid (2, 3, 1), block (128, 1, 1), 25088 bytes of shared memory; family gemm
-// analysis  sm_90: 12 accesses, 7 ideal, 5 costly
-//           worst: A[(m0 + a_m + c) * K + k0 + a_k + 24], 6 sectors, ideal 4; 5.72 on average (128 bytes in 4
-//           runs)
+// analysis  sm_90: 12 accesses, 4 ideal, 6 costly, 2 assumed
+//           worst: A[(m0 + a_m + c) * K + a_k + 8 * stage - 4], 6 sectors, ideal 4; 5.33 on average (128 bytes in
+//           4 runs)
 //
 // Made by cugen 0.1.0 from gemm_f32.yaml (hash 8dbf3d2cbcb5028e) for sm_90. Edit the spec, not this file.
 
@@ -19,11 +19,14 @@ constexpr int M = 150;
 constexpr int K = 100;
 constexpr int N = 132;
 
+#ifndef CUGEN_VECTOR
+#define CUGEN_VECTOR
 // `count` elements that one access moves.
 template <typename T, int count>
 struct alignas(count * sizeof(T)) Vector {
     T at[count];
 };
+#endif
 
 extern "C" __global__ void __launch_bounds__(128) gemm_f32(
     const float* __restrict__ A,
@@ -36,8 +39,8 @@ extern "C" __global__ void __launch_bounds__(128) gemm_f32(
     __shared__ __align__(16) float As[4][8][68];
     __shared__ __align__(16) float Bs[4][8][128];
 
-    const int m0 = blockIdx.y * 64;
-    const int n0 = blockIdx.x * 128;
+    const int m0 = min(blockIdx.y * 64, M - 64);
+    const int n0 = min(blockIdx.x * 128, N - 128);
     const int thread = threadIdx.x;
     const int lane = thread % 32;
     const int warp = thread / 32;
@@ -58,39 +61,37 @@ extern "C" __global__ void __launch_bounds__(128) gemm_f32(
     for (int stage = 0; stage < 3; ++stage) {
         #pragma unroll
         for (int c = 0; c < 64; c += 16) {
-            // A[(m0 + a_m + c) * K + a_k + 8 * stage]: 6 sectors, ideal 4; 5.92 on average (128 bytes in 4 runs)
+            // A[(m0 + a_m + c) * K + a_k + 8 * stage - 4]: 6 sectors, ideal 4; 5.33 on average (128 bytes in 4 runs)
             // As[stage][a_k][a_m + c]: 1 wavefront, ideal 1 (32 words, in different banks)
-            __pipeline_memcpy_async(&As[stage][a_k][a_m + c], &A[(m0 + a_m + c) * K + a_k + 8 * stage], 4,
-                m0 + a_m + c < M ? 0 : 4);
+            __pipeline_memcpy_async(&As[stage][a_k][a_m + c], &A[(m0 + a_m + c) * K + a_k + 8 * stage - 4], 4,
+                a_k + 8 * stage - 4 >= 0 ? 0 : 4);
         }
         #pragma unroll
         for (int r = 0; r < 8; r += 4) {
-            // B[(b_k + 8 * stage + r) * N + n0 + b_n]: 17 sectors, ideal 16; 8.75 on average (starts 16 bytes into a sector)
+            // B[(b_k + 8 * stage + r - 4) * N + n0 + b_n]: 17 sectors, ideal 16; 16.5 on average (starts 16 bytes into a sector)
             // Bs[stage][b_k + r][b_n]: 4 wavefronts, ideal 4 (128 words over 32 banks)
-            __pipeline_memcpy_async(&Bs[stage][b_k + r][b_n], &B[(b_k + 8 * stage + r) * N + n0 + b_n], 16,
-                n0 + b_n < N ? 0 : 16);
+            __pipeline_memcpy_async(&Bs[stage][b_k + r][b_n], &B[(b_k + 8 * stage + r - 4) * N + n0 + b_n], 16,
+                b_k + 8 * stage + r - 4 >= 0 ? 0 : 16);
         }
         __pipeline_commit();
     }
 
-    for (int k0 = 0; k0 < K; k0 += 8) {
+    for (int k0 = 0; k0 < K + 4; k0 += 8) {
         __pipeline_wait_prior(2);
         __syncthreads();
-        if (k0 + 24 < K) {
+        if (k0 + 24 < K + 4) {
             const int next = (k0 / 8 + 3) % 4;
             #pragma unroll
             for (int c = 0; c < 64; c += 16) {
-                // A[(m0 + a_m + c) * K + k0 + a_k + 24]: 6 sectors, ideal 4; 5.72 on average (128 bytes in 4 runs)
+                // A[(m0 + a_m + c) * K + k0 + a_k + 20]: 6 sectors, ideal 4 (128 bytes in 4 runs)
                 // As[next][a_k][a_m + c]: 1 wavefront, ideal 1 (32 words, in different banks)
-                __pipeline_memcpy_async(&As[next][a_k][a_m + c], &A[(m0 + a_m + c) * K + k0 + a_k + 24], 4,
-                    m0 + a_m + c < M && k0 + a_k + 24 < K ? 0 : 4);
+                __pipeline_memcpy_async(&As[next][a_k][a_m + c], &A[(m0 + a_m + c) * K + k0 + a_k + 20], 4);
             }
             #pragma unroll
             for (int r = 0; r < 8; r += 4) {
-                // B[(k0 + b_k + r + 24) * N + n0 + b_n]: 17 sectors, ideal 16; 8.75 on average (starts 16 bytes into a sector)
+                // B[(k0 + b_k + r + 20) * N + n0 + b_n]: 17 sectors, ideal 16; 16.5 on average (starts 16 bytes into a sector)
                 // Bs[next][b_k + r][b_n]: 4 wavefronts, ideal 4 (128 words over 32 banks)
-                __pipeline_memcpy_async(&Bs[next][b_k + r][b_n], &B[(k0 + b_k + r + 24) * N + n0 + b_n], 16,
-                    k0 + b_k + r + 24 < K && n0 + b_n < N ? 0 : 16);
+                __pipeline_memcpy_async(&Bs[next][b_k + r][b_n], &B[(k0 + b_k + r + 20) * N + n0 + b_n], 16);
             }
         }
         __pipeline_commit();
@@ -127,17 +128,15 @@ extern "C" __global__ void __launch_bounds__(128) gemm_f32(
         #pragma unroll
         for (int g = 0; g < 2; ++g) {
             const int n = n0 + column + 32 * g;
-            if (m < M && n < N) {
-                // bias[n]: 4 sectors, ideal 4 (128 bytes side by side)
-                const auto bias4 = *reinterpret_cast<const Vector<float, 4>*>(&bias[n]);
-                Vector<float, 4> c4;
-                #pragma unroll
-                for (int v = 0; v < 4; ++v) {
-                    c4.at[v] = alpha * sum[i][4 * g + v] + bias4.at[v];
-                }
-                // C[m * N + n]: 20 sectors, ideal 16; 14.25 on average (512 bytes in 4 runs)
-                *reinterpret_cast<Vector<float, 4>*>(&C[m * N + n]) = c4;
+            // bias[n]: 5 sectors, ideal 4; 4.5 on average (starts 16 bytes into a sector)
+            const auto bias4 = *reinterpret_cast<const Vector<float, 4>*>(&bias[n]);
+            Vector<float, 4> c4;
+            #pragma unroll
+            for (int v = 0; v < 4; ++v) {
+                c4.at[v] = alpha * sum[i][4 * g + v] + bias4.at[v];
             }
+            // C[m * N + n]: 20 sectors, ideal 16; 18 on average (512 bytes in 4 runs)
+            *reinterpret_cast<Vector<float, 4>*>(&C[m * N + n]) = c4;
         }
     }
 }

@@ -15,11 +15,14 @@
 constexpr int K = 160;
 constexpr int N = 128;
 
+#ifndef CUGEN_VECTOR
+#define CUGEN_VECTOR
 // `count` elements that one access moves.
 template <typename T, int count>
 struct alignas(count * sizeof(T)) Vector {
     T at[count];
 };
+#endif
 
 extern "C" __global__ void __launch_bounds__(256) gemm_slices(
     const float* __restrict__ A,

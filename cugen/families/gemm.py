@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from cugen.families.base import Family, Refusal, Request, refuse_tunables
 from cugen.families.contraction import Contraction, recognise
+from cugen.families.gemm_choice import candidates as schedules
+from cugen.families.gemm_choice import choose_shape, reason
 from cugen.families.gemm_kernel import GemmKernel
-from cugen.families.gemm_shape import TUNABLES, Shape, misfit, most, with_lanes
+from cugen.families.gemm_problem import most
+from cugen.families.gemm_shape import TUNABLES, Shape
 from cugen.plan.ir import Kernel
+from cugen.spec.model import Schedule
 
 _WORTHWHILE = 1 << 22  # products; fewer are over before a ring is full
 
@@ -91,37 +95,13 @@ def build(request: Request) -> Kernel:
     assert isinstance(found, Contraction)
     shape = choose_shape(found)
     assert isinstance(shape, Shape)
-    return GemmKernel(found, shape).kernel()
+    return GemmKernel(found, shape, reason(found, shape)).kernel()
 
 
-def choose_shape(found: Contraction) -> Shape | str:
-    """The schedule's sizes, completed; or why they can't be had."""
-    schedule = found.request.schedule
-    block, thread, step = dict(schedule.block), dict(schedule.thread), dict(schedule.step)
-    tunables = dict(schedule.tunables)
-    row, column, depth = found.row.name, found.column.name, found.depth.name
-    spec = found.request.context.spec
-    stages = max(spec.array(operand.read.array).memory.stages for operand in found.operands)
-    shape = Shape(
-        block.get(row, 128),
-        block.get(column, 128),
-        thread.get(row, 8),
-        thread.get(column, 8),
-        step.get(depth, 8),
-        int(tunables.get("stages", stages if stages > 1 else 4)),
-        int(tunables.get("slices", 1)),
-        order=str(tunables.get("order", "serpentine")),
-        raster=int(tunables.get("raster", 1)),
-        blocks=int(tunables.get("blocks", 0)),
-    )
-    if shape.rows % shape.thread_rows or shape.columns % shape.thread_columns:
-        return f"a thread's {shape.thread_rows} x {shape.thread_columns} must divide {shape.rows} x {shape.columns}"
-    placed = with_lanes(shape, int(tunables.get("lanes", 0)))
-    if placed is None:
-        return (
-            f"{shape.rows} x {shape.columns} with {shape.thread_rows} x {shape.thread_columns} a thread fill no warps"
-        )
-    return misfit(found, placed) or placed
+def candidates(request: Request) -> Iterable[Schedule]:
+    """The schedules that are worth timing, the best guess first."""
+    found = recognise(request)
+    return () if isinstance(found, Refusal) else schedules(request, found)
 
 
 FAMILY = Family(
@@ -131,4 +111,5 @@ FAMILY = Family(
     refusals=refusals,
     build=build,
     tunables=TUNABLES,
+    candidates=candidates,
 )

@@ -7,8 +7,9 @@ from dataclasses import replace
 from cugen.families.blocks import Blocks, define, lay_blocks, limit
 from cugen.families.contraction import Contraction
 from cugen.families.gemm_place import Place
+from cugen.families.gemm_problem import groups
 from cugen.families.gemm_results import Results
-from cugen.families.gemm_shape import WARP, Shape, groups
+from cugen.families.gemm_shape import WARP, Shape
 from cugen.families.gemm_stages import Ring, declare_tiles
 from cugen.families.grid import divides
 from cugen.families.kernels import assemble, new_lowering
@@ -40,15 +41,15 @@ from cugen.plan.lowering import Lowering
 from cugen.plan.scopes import Scope
 from cugen.plan.subscripts import to_integer
 from cugen.plan.substitution import substitute
-from cugen.plan.symbols import FloorDiv, Integer, Mod, bounds, ceil_div, integer, symbol
+from cugen.plan.symbols import FloorDiv, Integer, Minimum, Mod, bounds, ceil_div, integer, symbol
 from cugen.spec.expressions import Expr, Op, Read
 
 
 class GemmKernel:
     """The kernel of one product, part by part."""
 
-    def __init__(self, found: Contraction, shape: Shape) -> None:
-        self.found, self.shape = found, shape
+    def __init__(self, found: Contraction, shape: Shape, why: str = "") -> None:
+        self.found, self.shape, self.why = found, shape, why
         self.request = found.request
         self.lowering: Lowering = new_lowering(found.request)
         symbols = self.lowering.symbols
@@ -57,6 +58,12 @@ class GemmKernel:
         sizes = {found.row.name: shape.rows, found.column.name: shape.columns, found.depth.name: shape.step}
         self.exact = {n: divides(size, self.extents[n], found.request.context) for n, size in sizes.items()}
         self.groups = groups(found, shape)
+        # The last tile of a row or column reaches back over its neighbour, and no copy needs to ask where the edge is.
+        self.shifted = {
+            name: not self.exact[name] and bounds(self.extents[name], self.lowering.ranges)[0] >= sizes[name]
+            for name in ((found.row.name, found.column.name) if _may_repeat(found) else ())
+        }
+        self.exact.update({name: True for name, shifted in self.shifted.items() if shifted})
 
     def kernel(self) -> Kernel:
         found, shape, lowering = self.found, self.shape, self.lowering
@@ -108,6 +115,7 @@ class GemmKernel:
             f"a product: {shape.rows} x {shape.columns} of the output in each block of {shape.threads} threads, "
             f"{shape.thread_rows} x {shape.thread_columns} in each thread, {shape.stages} stages of {shape.step} of "
             f"{found.depth.name}{slices}",
+            *((self.why,) if self.why else ()),
         )
 
     # Where the block and the thread stand
@@ -131,8 +139,9 @@ class GemmKernel:
         if shape.raster > 1:
             nodes.append(Comment(f"{shape.raster} rows of tiles are walked column by column"))
             y, x = y * shape.raster + Mod(x, integer(shape.raster)), FloorDiv(x, integer(shape.raster))
-        row0 = name(f"{found.row.name}0", y * shape.rows)
-        column0 = name(f"{found.column.name}0", x * shape.columns)
+        row0 = name(f"{found.row.name}0", self._inward(found.row.name, y * shape.rows, shape.rows))
+        column0 = name(f"{found.column.name}0", self._inward(found.column.name, x * shape.columns, shape.columns))
+        lead = self._lead(nodes)
         origin = {found.row.name: row0, found.column.name: column0}
         thread = name("thread", symbol("threadIdx.x"))
         lane = name("lane", Mod(thread, integer(WARP)))
@@ -158,8 +167,25 @@ class GemmKernel:
         lane_row, lane_column = name("lane_row", lane_row), name("lane_column", lane_column)
         row = name("row", down * shape.warp_rows + lane_row * self.groups[0])
         column = name("column", across * shape.warp_columns + lane_column * self.groups[1])
-        place = Place(found, shape, lowering, self.extents, self.exact, thread, part, origin, row, column)
+        place = Place(found, shape, lowering, self.extents, self.exact, lead, thread, part, origin, row, column)
         return tuple(nodes), place
+
+    def _inward(self, name: str, first: Integer, size: int) -> Integer:
+        return Minimum(first, self.extents[name] - size) if self.shifted.get(name) else first
+
+    def _lead(self, nodes: list[Node]) -> Integer:
+        """How many products short of a step the first one is, which is filled up with zeros: so all others are full."""
+        name, step = self.found.depth.name, self.shape.step
+        extent = self.extents[name]
+        if self.exact[name]:
+            return integer(0)
+        known = self.request.context.static(extent)
+        if known is not None:
+            return integer(-known % step)
+        node = define("lead", ceil_div(extent, step) * step - extent, self.lowering, below=integer(step))
+        self.lowering.ranges[node.index.symbol] = (0, step - 1)
+        nodes.append(replace(node, index=replace(node.index, range=(0, step - 1))))
+        return node.index.symbol
 
     def _lane_places(self, lane: Integer) -> tuple[Integer, Integer]:
         """The lane's place in its warp's share. Lanes i and i ^ 1 differ along the shorter side, so that a wide read
@@ -196,8 +222,8 @@ class GemmKernel:
 
     def _walk(self, place: Place, rings: list[Ring], sums: Array) -> tuple[Node, ...]:
         found, shape, lowering = self.found, self.shape, self.lowering
-        depth = self.extents[found.depth.name]
-        steps = bounds(ceil_div(depth, shape.step), lowering.ranges)[1]
+        depth = self.extents[found.depth.name] + place.lead
+        steps = bounds(ceil_div(self.extents[found.depth.name], shape.step), lowering.ranges)[1]
         name = lowering.names.allocate(f"{found.depth.name}0")
         past = Index(name, integer(0), (0, steps * shape.step))
         lowering.ranges[past.symbol] = (0, max(steps - 1, 0) * shape.step)
@@ -270,6 +296,16 @@ class GemmKernel:
         line = "row" if along == j else "column"
         serpentine = (Comment(f"serpentine: every other {line} is walked backwards"), Define(walked), *body)
         return (_unrolled(outer, (_unrolled((turn, count), serpentine),)),)
+
+
+def _may_repeat(found: Contraction) -> bool:
+    """Whether two blocks may compute the same output: nothing that is stored is read."""
+    request = found.request
+    written = {s.target for s in request.group.statements}
+    written -= {a.name for a in request.context.spec.arrays if a.role == "temporary"} - set(request.stored)
+    return not any(s.accumulate for s in request.group.statements) and not any(
+        read.array in written for read in request.reads()
+    )
 
 
 def _unrolled(walk: tuple[Index, int], body: tuple[Node, ...]) -> Node:

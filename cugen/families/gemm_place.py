@@ -15,13 +15,15 @@ from cugen.plan.symbols import Integer, integer
 @dataclass(frozen=True)
 class Place:
     """`origin` is the block's first row and column, `row` and `column` the thread's first ones in the tile; `extents`
-    say how far each index goes, and `exact` whether tiles divide that."""
+    say how far each index goes, and `exact` whether tiles lie inside of that. The first step of the sum begins `lead`
+    before 0."""
 
     found: Contraction
     shape: Shape
     lowering: Lowering
     extents: Mapping[str, Integer]
     exact: Mapping[str, bool]
+    lead: Integer
     thread: Integer
     slice: Integer
     origin: Mapping[str, Integer]

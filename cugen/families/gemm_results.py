@@ -9,7 +9,8 @@ from dataclasses import replace
 from cugen.families.blocks import define
 from cugen.families.contraction import Contraction
 from cugen.families.gemm_place import Place
-from cugen.families.gemm_shape import Shape, parts_pad
+from cugen.families.gemm_problem import parts_pad
+from cugen.families.gemm_shape import Shape
 from cugen.families.rebuilding import rebuilt
 from cugen.families.statements import lower_statements
 from cugen.families.vector_body import Neighbours, vector_body, wide_reads
@@ -110,7 +111,7 @@ class Results:
     def _declare_parts(self) -> Array:
         """Where slices leave their sums, in the memory of the ring."""
         shape, dtype = self.shape, self.found.sums[0].dtype
-        pad = parts_pad(self.found)
+        pad = parts_pad(dtype.bytes)
         extents = (integer(shape.slices), integer(shape.rows), integer(shape.columns))
         strides = (integer(shape.rows * (shape.columns + pad)), integer(shape.columns + pad), integer(1))
         name = self.lowering.names.allocate("parts")

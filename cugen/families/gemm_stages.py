@@ -10,7 +10,8 @@ from functools import cached_property
 from cugen.families.blocks import define
 from cugen.families.contraction import Contraction, Operand
 from cugen.families.gemm_place import Place
-from cugen.families.gemm_shape import STATIC_SHARED, Shape, copy_width, pad_of, tile_bytes
+from cugen.families.gemm_problem import copy_width, problem_of, tile_bytes
+from cugen.families.gemm_shape import Shape
 from cugen.plan.ir import Access, Array, Comparison, Copy, Define, For, Guard, If, Index, Loop, Node
 from cugen.plan.lowering import Lowering
 from cugen.plan.subscripts import to_integer
@@ -25,13 +26,14 @@ def declare_tiles(found: Contraction, shape: Shape, lowering: Lowering) -> tuple
     """`As[stages][step][rows + pad]`, and the same of the other operand: k is the slow index of both, so that a thread
     reads neighbours at once."""
     context = found.request.context
-    sizes = tile_bytes(found, shape)
+    problem = problem_of(found)
+    sizes = tile_bytes(problem, shape)
     asked = any(context.spec.array(operand.read.array).memory.dynamic for operand in found.operands)
-    dynamic = asked or shape.slices > 1 or sum(sizes) > min(STATIC_SHARED, found.request.target.shared_per_block)
+    dynamic = asked or shape.slices > 1 or sum(sizes) > found.request.target.shared_per_block
     tiles = []
-    for operand, extent, offset in zip(found.operands, (shape.rows, shape.columns), (0, sizes[0]), strict=True):
+    extents, offsets = (shape.rows, shape.columns), (0, sizes[0])
+    for operand, extent, offset, pad in zip(found.operands, extents, offsets, problem.pads, strict=True):
         source = context.arrays[operand.read.array]
-        pad = pad_of(found, operand)
         pitch = extent + pad
         tiles.append(
             Array(
@@ -140,16 +142,17 @@ class Ring:
     def _copy(self, stage: Integer, first: Integer, certain: bool, k: Integer, column: Integer) -> Copy:
         place, operand = self.place, self.operand
         outer, depth = operand.outer.name, place.found.depth.name
-        at = {outer: place.origin[outer] + column, depth: first + k}
+        at = {outer: place.origin[outer] + column, depth: first + k - place.lead}
         array = place.found.request.context.arrays[operand.read.array]
         subscripts = tuple(to_integer(sub, {**place.lowering.symbols, **at}) for sub in operand.read.subscripts)
         source = Access(array, subscripts, "load", self.width)
         terms = []
         for sub in operand.read.subscripts:
-            if isinstance(sub, IndexValue) and sub.name in at:
-                inside = place.exact[sub.name] and (certain or sub.name != depth)
-                if not inside:
-                    terms.append(Comparison(at[sub.name], "<", place.extents[sub.name]))
+            if sub == IndexValue(outer) and not place.exact[outer]:
+                terms.append(Comparison(at[outer], "<", place.extents[outer]))
+            elif sub == IndexValue(depth) and not certain:
+                terms.append(Comparison(at[depth], ">=", integer(0)))
+                terms.append(Comparison(at[depth], "<", place.extents[depth]))
         guard = place.lowering.needed(Guard(tuple(terms)))
         kind = "async_copy" if self.asynchronous else "store"
         return Copy(Access(self.tile, (stage, k, column), kind, self.width), source, guard if guard.terms else None)

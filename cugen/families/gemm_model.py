@@ -1,0 +1,183 @@
+"""How long a product takes on a device, by what its shape asks of it; calibrated with measured kernels.
+
+A step of one block costs issue slots (multiply-adds, reads of tiles, copies, what counts and addresses) and passes
+through shared memory, whichever is more. Blocks that are on a multiprocessor together share it; without company a block
+waits at its barriers. What is left is the same for all: a launch, the first copies and the last stores.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from functools import lru_cache
+
+from cugen.families.gemm_problem import Problem, device_of, registers, shared_bytes
+from cugen.families.gemm_shape import WARP, Shape, with_lanes
+from cugen.targets import Target, device
+from cugen.targets.latency import memory_latency
+
+# Of the published rate; a loop of nothing but multiply-adds was seen to reach 0.95 of it on an H200.
+_SUSTAINED = 0.985
+_STEP = 45  # instructions of a step besides those that follow from its shape: counting, addresses, the barrier
+_COPY = 4  # instructions of one copy: its address in both memories, its guard, itself
+_BARRIER = 45  # cycles that a block without company waits in each step
+_FIXED = 3.0e-6  # seconds: a launch, the first copies, the last stores
+_LAUNCH = 2.5e-6  # of a second kernel behind the first
+_L2 = 5.5e12  # bytes a second from the second-level cache of an H200
+_MEMORY = 0.9  # share of the published bandwidth that is reached
+_ANSWER = 900  # cycles until a copy has come
+_ENDS = 12  # instructions of each wide store and of what computes it
+_ALONE = 1.08  # where a scheduler has one warp, nothing covers its reads of shared memory
+_CLASH = 0.12  # of what is done beside the rest is felt all the same
+_SHARED_CYCLES = 2  # of a 16-byte read of a warp whose lanes pairwise read alike
+
+
+@dataclass(frozen=True, slots=True)
+class Prediction:
+    """`seconds` in all; `share` of the issue slots that are multiply-adds; `waves` of blocks; what `limits` them."""
+
+    seconds: float
+    share: float
+    waves: float
+    resident: int
+    limits: str
+
+    @property
+    def text(self) -> str:
+        waves = f"{self.waves:.2f}".rstrip("0").rstrip(".")
+        return (
+            f"about {_duration(self.seconds)}: {waves} waves of blocks, {self.resident} at a time on each "
+            f"multiprocessor, {self.share:.0%} of the instructions are multiply-adds; {self.limits}"
+        )
+
+
+def resident(problem: Problem, shape: Shape, target: Target) -> int:
+    """Blocks that fit a multiprocessor at the same time."""
+    unit = target.register_unit
+    each = -(-min(registers(problem, shape), target.registers_per_thread) * WARP // unit) * unit
+    warps = shape.threads // WARP
+    return min(
+        target.registers_per_sm // each // warps,
+        target.shared_per_sm // (shared_bytes(problem, shape) + target.shared_reserved),
+        target.warps_per_sm // warps,
+        target.blocks_per_sm,
+    )
+
+
+@lru_cache(maxsize=4096)
+def predict(problem: Problem, shape: Shape, target: Target) -> Prediction | None:
+    """None where not even one block fits a multiprocessor."""
+    together = resident(problem, shape, target)
+    if together < 1:
+        return None
+    found = device_of(target)
+    units = memory_latency(found)
+    issue, schedulers = units.issue_cycles, units.schedulers
+    lanes = WARP * schedulers / issue
+    clock = _SUSTAINED * found.peak("float32") / (2 * found.sms * lanes)
+
+    depth = problem.depth // shape.split
+    steps = -(-depth // shape.step)
+    tiles = -(-problem.rows // shape.rows) * -(-problem.columns // shape.columns) * problem.batch * shape.split
+    multiplies = shape.thread_rows * shape.thread_columns * shape.own_step
+    groups = tuple(
+        own * size / 16 for own, size in zip((shape.thread_rows, shape.thread_columns), problem.bytes[:2], strict=True)
+    )
+    reads = sum(max(1.0, count) for count in groups) * shape.own_step
+    extents = (shape.rows, shape.columns)
+    copies = sum(e * shape.step / w / shape.threads for e, w in zip(extents, problem.widths, strict=True))
+    converted = problem.convert * (shape.thread_rows + shape.thread_columns) * shape.own_step
+    slots = multiplies * problem.multiply * issue + reads + converted + copies * _COPY + _STEP
+    # Warps of a scheduler take turns; the passes through shared memory are of the whole multiprocessor.
+    warps = shape.threads // WARP
+    busy = slots * -(-warps // schedulers)
+    passes = warps * reads * _SHARED_CYCLES
+    at_once = min(together, -(-tiles // found.sms))
+    work = (max(busy, passes) + _CLASH * min(busy, passes)) * (_ALONE if at_once * warps < 2 * schedulers else 1)
+
+    rounds = -(-tiles // (found.sms * at_once))
+    alone = work + _BARRIER
+    late = max(0.0, _ANSWER - (shape.stages - 1) * max(at_once * work, alone))
+    step = max(at_once * work, alone) + late
+    ends = shape.thread_rows * shape.thread_columns / 4 * _ENDS * (1 + shape.slices) / 2 + 150
+    # A block that is alone waits for its first copies and for its last stores.
+    per_sm = _L2 / (device("H200").sms * clock)
+    apart = (_ANSWER + shape.rows * shape.columns * problem.bytes[2] / per_sm) / at_once
+    cycles = rounds * (steps * step + at_once * ends * -(-warps // schedulers) + apart)
+    computing = cycles / clock
+
+    loaded = tiles * steps * shape.step * sum(e * b for e, b in zip(extents, problem.bytes[:2], strict=True))
+    a, b, c = problem.bytes
+    moved = problem.batch * (problem.rows * problem.depth * a + problem.depth * problem.columns * b)
+    moved += problem.batch * problem.rows * problem.columns * c
+    caching = loaded / (_L2 * found.peak("float32") / device("H200").peak("float32"))
+    moving = moved / (found.bandwidth * _MEMORY)
+    limits = {
+        "multiply-adds decide" if busy >= passes else "reads of shared memory decide": computing,
+        "the second-level cache decides": caching,
+        "memory decides": moving,
+    }
+    seconds = max(limits.values()) + _FIXED
+    if shape.split > 1:
+        parts = problem.batch * problem.rows * problem.columns * problem.sum_bytes * (shape.split + 1)
+        seconds += _LAUNCH + parts / (found.bandwidth * _MEMORY)
+    return Prediction(
+        seconds,
+        multiplies * problem.multiply * issue / slots,
+        tiles / (found.sms * together),
+        together,
+        max(limits, key=lambda name: limits[name]),
+    )
+
+
+# Tiles of a block, what a thread owns of them, the step, and how many slices share it out. First those that won on one
+# of the shapes that were measured, then others that NVIDIA's libraries have, and what fills gaps between them.
+_TILES = (
+    (128, 256, 16, 8, 8, (1,)),
+    (128, 256, 8, 16, 8, (1,)),
+    (64, 128, 16, 8, 16, (4,)),
+    (64, 128, 8, 16, 16, (4,)),
+    (32, 64, 4, 8, 32, (4,)),
+    (64, 128, 8, 8, 16, (1, 2)),
+    (128, 128, 8, 8, 8, (1,)),
+    (64, 256, 8, 8, 8, (1,)),
+    (256, 128, 16, 8, 8, (1,)),
+    (256, 128, 8, 16, 8, (1,)),
+    (128, 64, 16, 8, 16, (4, 2)),
+    (128, 64, 8, 8, 16, (1, 2)),
+    (128, 64, 8, 8, 8, (1,)),
+    (64, 128, 8, 8, 8, (1,)),
+    (256, 64, 8, 8, 8, (1,)),
+    (128, 128, 8, 8, 16, (1,)),
+    (128, 128, 16, 8, 8, (1, 2)),
+    (64, 128, 16, 8, 16, (2,)),
+    (64, 128, 8, 16, 16, (2,)),
+    (64, 64, 8, 8, 16, (4, 2, 1)),
+    (32, 128, 8, 8, 16, (4, 2, 1)),
+    (128, 32, 8, 8, 16, (4, 2, 1)),
+    (64, 32, 8, 4, 32, (4, 2)),
+    (32, 64, 4, 8, 32, (2,)),
+    (32, 64, 4, 8, 16, (2, 1)),
+    (32, 32, 4, 4, 32, (4, 2, 1)),
+)
+_STAGES = (4, 3, 2, 5)
+SPLITS = (1, 2, 3, 4, 6, 8, 12, 16)
+
+
+def shapes() -> Iterator[Shape]:
+    """The shapes worth thinking of, the ring's stages and what is split apart left as they are by default."""
+    for rows, columns, thread_rows, thread_columns, step, slices in _TILES:
+        for count in slices:
+            placed = with_lanes(Shape(rows, columns, thread_rows, thread_columns, step, slices=count))
+            assert placed is not None
+            yield placed
+
+
+def with_stages(shape: Shape) -> Iterator[Shape]:
+    """The shape with rings of other depths."""
+    for stages in _STAGES:
+        yield replace(shape, stages=stages)
+
+
+def _duration(seconds: float) -> str:
+    return f"{seconds * 1e3:.3g} ms" if seconds >= 1e-3 else f"{seconds * 1e6:.3g} µs"
