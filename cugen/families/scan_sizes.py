@@ -49,6 +49,7 @@ HOW = Tunable(
     ("passes", "look_back"),
     "look_back",
     "whether a few long rows take several launches, or one whose blocks wait for what those before them combine to",
+    reorders=True,
 )
 TUNABLES = (THREADS, ROWS, STRIPS, VECTORS, HOW)
 
