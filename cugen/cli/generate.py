@@ -1,18 +1,29 @@
-"""Write <stem>.cu, <stem>.h and <stem>.json for each kernel of the specs. Variants that compute the same also get a
-<name>.h, whose launcher takes the largest that the device allows. Files that are current are left alone."""
+"""Write <stem>.cu, <stem>.h and <stem>.json for each kernel of the specs, or machine code. Variants that compute the
+same also get a <name>.h, whose launcher chooses among them. Files that are current are left alone."""
 
 from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from cugen.cli.failures import DONE, NO, files_of_the_user, wrong_call
+from cugen.cli.emission import (
+    Emission,
+    compiled,
+    embed_paths,
+    embedded,
+    emission,
+    is_current_embed,
+    umbrella_paths,
+    umbrella_text,
+)
+from cugen.cli.emission import add_arguments as add_emission
+from cugen.cli.failures import DONE, NO, Failure, failure_of, files_of_the_user, wrong_call
 from cugen.cli.outlines import Outline, OutlinedFile, OutlinedGroup, place, recall, remember
 from cugen.cli.specs import add_lock_options, add_options, load_files, refuse, warn, with_locks
 from cugen.cli.terminal import note, progress
@@ -34,6 +45,18 @@ class _Made:
     texts: files.Texts
     entry: Entry | None
     warnings: tuple[Diagnostic, ...] = ()
+    compiled: tuple[files.File, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class _Failed:
+    """A compiler's refusal, on its way between processes, which exceptions of ours wouldn't survive."""
+
+    text: str
+    status: int
+
+
+_Result = _Made | _Failed | tuple["Diagnostic", ...]
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -41,6 +64,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("-o", "--output", metavar="DIR", default=".", type=Path, help="where to write (default: here)")
     add_options(parser)
     add_lock_options(parser)
+    add_emission(parser)
     parser.add_argument("--depfile", metavar="FILE", type=Path, help="write what the files depend on, as a Make rule")
     parser.add_argument(
         "--write",
@@ -58,9 +82,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def execute(args: argparse.Namespace) -> int:
-    # A gate doesn't trust the hashes in the files that it checks.
-    every = args.check or args.write == "always"
-    current = {} if every else _recall_current(args)
+    asked = emission(args)
+    # A gate doesn't trust the hashes in the files that it checks; and machine code has none.
+    every = args.check or args.write == "always" or (asked.compiles and not args.list)
+    current = {} if every else _recall_current(asked, args)
     specs, groups = _load([file for file in dict.fromkeys(args.specs) if file not in current], args)
     kernels: list[Spec | Outline] = [*specs, *(kernel for found in current.values() for kernel in found.specs)]
     shared: list[Siblings | OutlinedGroup] = [*groups, *(g for found in current.values() for g in found.groups)]
@@ -68,47 +93,59 @@ def execute(args: argparse.Namespace) -> int:
     order = {file: position for position, file in enumerate(args.specs)}
     kernels.sort(key=lambda kernel: order[kernel.dependencies[0]])
     shared.sort(key=lambda group: order[group.specs[0].dependencies[0]])
-    outputs = [path for kernel in kernels for path in files.paths(args.output, kernel.kernel)]
+    if "cu" not in asked.kinds:
+        groups, shared = (), []
+    outputs = [path for kernel in kernels for path in asked.paths(args.output, kernel.kernel)]
     outputs += [files.header_path(args.output, group.name) for group in shared]
+    outputs += umbrella_paths(args.umbrella, args.output, asked)
+    _refuse_equal_files(outputs)
     if args.list:
         print("\n".join(map(str, outputs)))
         return DONE
     stale = [group for group in groups if every or not _is_current_header(group, args)]
     needed = {spec.kernel for group in stale for spec in group.specs}
-    wanted = [spec for spec in specs if every or spec.kernel in needed or not _is_current(spec, args)]
-    made = _generate_all(wanted, args)
+    wanted = [spec for spec in specs if every or spec.kernel in needed or not _is_current(spec, asked, args)]
+    made = _generate_all(wanted, asked, args)
     texts = [result.texts for result in made]
     headers = _headers(
         not args.no_analysis, stale, {result.texts.stem: result.entry for result in made if result.entry}
     )
+    others = [file for result in made for file in result.compiled]
+    others += _umbrellas(
+        asked, [kernel.kernel for kernel in kernels], [group.name for group in shared], made, headers, args
+    )
     if args.check:
-        return _check(texts, headers, outputs, args)
+        possible = [path for kernel in kernels for path in embed_paths(args.output, kernel.kernel)]
+        return _check(texts, headers, others, [*outputs, *possible], asked, args)
     with files_of_the_user():
         files.remove_abandoned(args.output)
         always = args.write == "always"
         written = chain(
-            (path for text in texts for path in files.write(args.output, text, always=always)),
+            (path for t in texts for path in files.write(args.output, t, always=always, suffixes=asked.suffixes)),
             (path for header in headers for path in files.write_header(args.output, header, always=always)),
+            (path for file in others for path in files.write_file(file, always=always)),
         )
+        changed = False
         for path in written:
+            changed = True
             if not args.quiet:
                 print(f"wrote {path}")
         if args.depfile:
             _write_depfile(args.depfile, outputs, kernels)
-    if not wanted:
+    if not changed:
         note(f"{len(kernels)} kernel{'s' * (len(kernels) > 1)} up to date", quiet=args.quiet)
     return DONE
 
 
-def _recall_current(args: argparse.Namespace) -> dict[str, OutlinedFile]:
+def _recall_current(asked: Emission, args: argparse.Namespace) -> dict[str, OutlinedFile]:
     """The specs' files that needn't be read: what they give is remembered and, unless it is only listed, on disk."""
     found: dict[str, OutlinedFile] = {}
     for file in dict.fromkeys(args.specs):
         outlined = recall(place(file, args))
         if outlined is None:
             continue
-        on_disk = all(_is_current(kernel, args) for kernel in outlined.specs) and all(
-            _is_current_header(group, args) for group in outlined.groups
+        on_disk = all(_is_current(kernel, asked, args) for kernel in outlined.specs) and all(
+            "cu" not in asked.kinds or _is_current_header(group, args) for group in outlined.groups
         )
         if args.list or on_disk:
             found[file] = outlined
@@ -131,8 +168,12 @@ def _load(spec_files: Sequence[str], args: argparse.Namespace) -> tuple[tuple[Sp
     return specs, groups
 
 
-def _is_current(kernel: Spec | Outline, args: argparse.Namespace) -> bool:
-    return files.is_current(args.output, kernel.kernel, input_hash(kernel, analysis=not args.no_analysis))
+def _is_current(kernel: Spec | Outline, asked: Emission, args: argparse.Namespace) -> bool:
+    expected = input_hash(kernel, analysis=not args.no_analysis)
+    sources = files.is_current if "cu" in asked.kinds else files.is_current_manifest
+    return sources(args.output, kernel.kernel, expected) and (
+        "embed" not in asked.kinds or is_current_embed(args.output, kernel.kernel, expected, asked.targets)
+    )
 
 
 def _is_current_header(group: Siblings | OutlinedGroup, args: argparse.Namespace) -> bool:
@@ -161,6 +202,41 @@ def _refuse_equal_stems(specs: Sequence[Spec | Outline], groups: Sequence[Siblin
         first[group.name] = group.specs[0]
 
 
+def _refuse_equal_files(outputs: Sequence[Path]) -> None:
+    seen: dict[Path, None] = {}
+    for path in outputs:
+        if path in seen:
+            raise wrong_call(
+                f"two files are called `{path.name}`",
+                "give the kernel or the umbrella header another name, or generate them into different folders",
+            )
+        seen[path] = None
+
+
+def _umbrellas(
+    asked: Emission,
+    stems: Sequence[str],
+    groups: Sequence[str],
+    made: Sequence[_Made],
+    headers: Sequence[files.Header],
+    args: argparse.Namespace,
+) -> list[files.File]:
+    """The headers that include all others. What is said of each is its first line, which may be on disk already."""
+    texts = {f"{result.texts.stem}.h": result.texts.header for result in made}
+    texts |= {f"{header.stem}.h": header.text for header in headers}
+    found = []
+    for path in umbrella_paths(args.umbrella, args.output, asked):
+        embeds = path.stem != args.umbrella
+        names = [f"{stem}_embed.h" if embeds else f"{stem}.h" for stem in stems]
+        names += [] if embeds else [f"{group}.h" for group in groups]
+        lines = []
+        for name in names:
+            text = texts.get(name.replace("_embed.h", ".h") if embeds else name)
+            lines.append((name, (text or (args.output / name).read_text()).partition("\n")[0]))
+        found.append(files.File(path, umbrella_text(path.name, lines).encode()))
+    return found
+
+
 def _headers(analysis: bool, groups: Sequence[Siblings], entries: Mapping[str, Entry]) -> list[files.Header]:
     """What variants share; all of their kernels are among `entries`."""
     if not groups:
@@ -174,13 +250,14 @@ def _headers(analysis: bool, groups: Sequence[Siblings], entries: Mapping[str, E
     return headers
 
 
-def _generate_all(specs: Sequence[Spec], args: argparse.Namespace) -> list[_Made]:
+def _generate_all(specs: Sequence[Spec], asked: Emission, args: argparse.Namespace) -> list[_Made]:
     """What all kernels give; Failure with every finding where one is refused."""
     made: list[_Made] = []
     findings: list[Diagnostic] = []
-    for result in progress(
-        _results(specs, args.jobs, analysis=not args.no_analysis), len(specs), "generating", quiet=args.quiet
-    ):
+    make = partial(_generate, analysis=not args.no_analysis, asked=asked, folder=args.output, check=args.check)
+    for result in progress(_results(specs, args.jobs, make), len(specs), "generating", quiet=args.quiet):
+        if isinstance(result, _Failed):
+            raise Failure(result.text, result.status)
         if isinstance(result, _Made):
             made.append(result)
             warn(result.warnings, args)
@@ -190,8 +267,7 @@ def _generate_all(specs: Sequence[Spec], args: argparse.Namespace) -> list[_Made
     return made
 
 
-def _results(specs: Sequence[Spec], jobs: int, *, analysis: bool) -> Iterator[_Made | tuple[Diagnostic, ...]]:
-    make = partial(_generate, analysis=analysis)
+def _results(specs: Sequence[Spec], jobs: int, make: Callable[[Spec], _Result]) -> Iterator[_Result]:
     if jobs == 1 or len(specs) < 2:
         yield from map(make, specs)
         return
@@ -200,27 +276,42 @@ def _results(specs: Sequence[Spec], jobs: int, *, analysis: bool) -> Iterator[_M
     yield from in_processes(make, specs, jobs)
 
 
-def _generate(spec: Spec, *, analysis: bool) -> _Made | tuple[Diagnostic, ...]:
+def _generate(spec: Spec, *, analysis: bool, asked: Emission, folder: Path, check: bool) -> _Result:
     """The files, or why there are none; an exception of ours wouldn't survive the way between processes."""
     from cugen.emit.variants import make_entry
     from cugen.kernel import generate
     from cugen.schedule.lock import refused_warning
     from cugen.spec.diagnostics import SpecError
+    from cugen.toolchain.errors import CompileError, ToolMissing
 
     try:
         kernel = generate(spec, analysis=analysis)
+        others = list(compiled(kernel.name, kernel.source, spec.target, asked, folder))
+        if "embed" in asked.kinds:
+            others += embedded(kernel, input_hash(spec, analysis=analysis), asked, folder, check=check)
     except SpecError as error:
         return error.diagnostics
+    except (CompileError, ToolMissing) as error:
+        failure = failure_of(error)
+        if failure is None:
+            raise
+        return _Failed(failure.text, failure.status)
     entry = make_entry(kernel.context, kernel.plan, kernel.manifest) if spec.variant else None
     texts = files.Texts(spec.kernel, kernel.source, kernel.header, kernel.manifest.to_json())
-    return _Made(texts, entry, refused_warning(kernel.spec))
+    return _Made(texts, entry, refused_warning(kernel.spec), tuple(others))
 
 
 def _check(
-    texts: Sequence[files.Texts], headers: Sequence[files.Header], outputs: Sequence[Path], args: argparse.Namespace
+    texts: Sequence[files.Texts],
+    headers: Sequence[files.Header],
+    others: Sequence[files.File],
+    outputs: Sequence[Path],
+    asked: Emission,
+    args: argparse.Namespace,
 ) -> int:
-    found = [difference for made in texts for difference in files.differences(args.output, made)]
+    found = [difference for made in texts for difference in files.differences(args.output, made, asked.suffixes)]
     found += [difference for header in headers for difference in files.header_differences(args.output, header)]
+    found += [difference for file in others for difference in files.file_differences(file)]
     outlived = list(orphans(args.output, outputs, list(map(Path, args.specs))))
     for difference in (*found, *outlived):
         sys.stdout.write(difference.diff)

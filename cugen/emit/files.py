@@ -14,7 +14,7 @@ import os
 import re
 import secrets
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -51,6 +51,15 @@ class Difference:
 
 
 @dataclass(frozen=True, slots=True)
+class File:
+    """A file of its own. A stamped text tells by itself whether it is current; of other bytes, `compiler` made them."""
+
+    path: Path
+    content: bytes
+    compiler: str = ""
+
+
+@dataclass(frozen=True, slots=True)
 class Header:
     """`<stem>.h` by itself, for variants; `text` is stamped."""
 
@@ -64,6 +73,12 @@ def paths(folder: Path, stem: str) -> tuple[Path, Path, Path]:
         raise ValueError(f"not the stem of a file: {stem!r}")
     source, header, manifest = (folder / f"{stem}{suffix}" for suffix in SUFFIXES)
     return source, header, manifest
+
+
+def is_current_manifest(folder: Path, stem: str, input_hash: str) -> bool:
+    """Whether the manifest on disk was made from the same input and nobody has touched it since."""
+    text = _decoded(_content(paths(folder, stem)[2]) or b"")
+    return is_untouched(text) and json.loads(text).get("input_hash") == input_hash
 
 
 def is_current(folder: Path, stem: str, input_hash: str) -> bool:
@@ -93,27 +108,43 @@ def stamped(text: str, input_hash: str) -> str:
 
 def is_current_header(folder: Path, stem: str, input_hash: str) -> bool:
     """Whether the header on disk was made from the same input and nobody has touched it since."""
-    found = _content(header_path(folder, stem))
+    return is_current_text(header_path(folder, stem), input_hash)
+
+
+def is_current_text(path: Path, input_hash: str) -> bool:
+    """The same for any stamped text."""
+    found = _content(path)
     return found is not None and _input_of(_decoded(found)) == input_hash[:16]
+
+
+def is_stamped(text: str) -> bool:
+    """Whether it is as it was written, stamp and all."""
+    return bool(_input_of(text))
 
 
 def write_header(folder: Path, header: Header, *, always: bool = False) -> tuple[Path, ...]:
     """As `write`, for a header by itself."""
-    folder.mkdir(parents=True, exist_ok=True)
-    path = header_path(folder, header.stem)
-    if not always and _content(path) == header.text.encode():
+    return write_file(File(header_path(folder, header.stem), header.text.encode()), always=always)
+
+
+def write_file(file: File, *, always: bool = False) -> tuple[Path, ...]:
+    """As `write`, for one file."""
+    file.path.parent.mkdir(parents=True, exist_ok=True)
+    if not always and _content(file.path) == file.content:
         return ()
-    write_atomically(path, header.text.encode())
-    return (path,)
+    write_atomically(file.path, file.content)
+    return (file.path,)
 
 
-def write(folder: Path, texts: Texts, *, always: bool = False) -> tuple[Path, ...]:
+def write(
+    folder: Path, texts: Texts, *, always: bool = False, suffixes: Collection[str] = SUFFIXES
+) -> tuple[Path, ...]:
     """Writes the files whose bytes differ, or all of them with `always`; the ones that were written. OSError where
     the folder can't be made or written to."""
     folder.mkdir(parents=True, exist_ok=True)
     written = []
     for path, text in zip(paths(folder, texts.stem), texts.contents, strict=True):
-        if always or _content(path) != text.encode():
+        if path.suffix in suffixes and (always or _content(path) != text.encode()):
             write_atomically(path, text.encode())
             written.append(path)
     return tuple(written)
@@ -148,11 +179,13 @@ def remove_abandoned(folder: Path) -> None:
                 os.unlink(entry)
 
 
-def differences(folder: Path, texts: Texts) -> Iterator[Difference]:
+def differences(folder: Path, texts: Texts, suffixes: Collection[str] = SUFFIXES) -> Iterator[Difference]:
     """Every file that isn't what `write` would leave there."""
     recorded = _recorded_hashes(folder, texts.stem)
     for path, text, recorded_hash in zip(paths(folder, texts.stem), texts.contents, recorded, strict=True):
         found = _content(path)
+        if path.suffix not in suffixes:
+            continue
         if found is None:
             yield Difference(path, "missing", _diff("/dev/null", str(path), "", text))
         elif found != text.encode():
@@ -162,14 +195,18 @@ def differences(folder: Path, texts: Texts) -> Iterator[Difference]:
 
 def header_differences(folder: Path, header: Header) -> Iterator[Difference]:
     """As `differences`, for a header by itself."""
-    path = header_path(folder, header.stem)
-    found = _content(path)
+    return file_differences(File(header_path(folder, header.stem), header.text.encode()))
+
+
+def file_differences(file: File) -> Iterator[Difference]:
+    """As `differences`, for one file."""
+    path, found = file.path, _content(file.path)
     if found is None:
-        yield Difference(path, "missing", _diff("/dev/null", str(path), "", header.text))
-    elif found != header.text.encode():
-        text = _decoded(found)
-        state = "stale" if _input_of(text) else "edited by hand"
-        yield Difference(path, state, _diff(str(path), str(path), text, header.text))
+        yield Difference(path, "missing", _comparison("/dev/null", str(path), b"", file.content))
+    elif found != file.content:
+        stale = "stale" if _input_of(_decoded(found)) else "edited by hand"
+        state = f"not what {file.compiler} makes here" if file.compiler else stale
+        yield Difference(path, state, _comparison(str(path), str(path), found, file.content))
 
 
 def removal(path: Path, why: str) -> Difference:
@@ -219,6 +256,12 @@ def _diff(before_name: str, after_name: str, before: str, after: str) -> str:
         before.splitlines(keepends=True), after.splitlines(keepends=True), before_name, after_name
     )
     return "".join(line if line.endswith("\n") else f"{line}\n\\ No newline at end of file\n" for line in lines)
+
+
+def _comparison(before_name: str, after_name: str, before: bytes, after: bytes) -> str:
+    if b"\0" in before + after:
+        return f"Binary files {before_name} and {after_name} differ\n"
+    return _diff(before_name, after_name, _decoded(before), _decoded(after))
 
 
 def _content(path: Path) -> bytes | None:

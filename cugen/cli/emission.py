@@ -1,0 +1,205 @@
+"""What `--emit`, `--target` and `--umbrella` ask for beside or in place of the sources, and making it."""
+
+from __future__ import annotations
+
+import argparse
+import hashlib
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from cugen.cli.failures import wrong_call
+from cugen.emit import files
+
+if TYPE_CHECKING:
+    from cugen.emit.embed import Image
+    from cugen.kernel import Kernel
+    from cugen.toolchain.cuda import Cubin
+
+KINDS = ("cu", "cubin", "ptx", "fatbin", "embed")
+_FOR_SEVERAL = ("fatbin", "embed")
+_TARGET = re.compile(r"sm_(\d+)([af]?)")
+
+
+@dataclass(frozen=True, slots=True)
+class Emission:
+    """`kinds` are some of KINDS, in that order. `targets` are those that `--target` names, the lowest first, where it
+    names several; else each spec has its own."""
+
+    kinds: tuple[str, ...]
+    targets: tuple[str, ...]
+
+    @property
+    def suffixes(self) -> tuple[str, ...]:
+        """Of the sources and the manifest."""
+        return files.SUFFIXES if "cu" in self.kinds else (".json",)
+
+    def paths(self, folder: Path, stem: str) -> list[Path]:
+        """A kernel's files, sources and manifest first."""
+        own = [path for path in files.paths(folder, stem) if path.suffix in self.suffixes]
+        own += [folder / f"{stem}.{kind}" for kind in ("cubin", "ptx", "fatbin") if kind in self.kinds]
+        return own + (list(embed_paths(folder, stem)) if "embed" in self.kinds else [])
+
+    @property
+    def compiles(self) -> bool:
+        """Whether there are files whose bytes only a compiler knows."""
+        return any(kind in self.kinds for kind in ("cubin", "ptx", "fatbin"))
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--emit",
+        metavar="KIND[,KIND]",
+        type=_kinds,
+        default=("cu",),
+        help=f"what to write: {', '.join(KINDS)} (default: cu); fatbin and embed take several targets, such as "
+        "--target sm_80,sm_90",
+    )
+    parser.add_argument("--umbrella", metavar="NAME", help="write NAME.h, which includes the headers of all kernels")
+
+
+def emission(args: argparse.Namespace) -> Emission:
+    """What is asked for. Of several targets, `args.target` becomes the lowest: sources made for it suit the others."""
+    if args.umbrella is not None and not re.fullmatch(r"[A-Za-z0-9][\w.-]*", args.umbrella):
+        raise wrong_call(f"`--umbrella {args.umbrella}`: not the name of a file", "give its stem, such as `kernels`")
+    targets = tuple(dict.fromkeys((args.target or "").split(",")))
+    if len(targets) < 2:
+        return Emission(args.emit, ())
+    for target in targets:
+        if not _TARGET.fullmatch(target):
+            raise wrong_call(f"`--target {args.target}`: `{target}` is no target", "write each as `sm_90`")
+    if single := [kind for kind in args.emit if kind in ("cubin", "ptx")]:
+        raise wrong_call(
+            f"`--emit {single[0]}` is for one target, not for {len(targets)}", "`--emit fatbin` holds several"
+        )
+    if not any(kind in args.emit for kind in _FOR_SEVERAL):
+        raise wrong_call("sources are made for one target", "`--emit fatbin` and `--emit embed` hold several")
+    ordered = sorted(targets, key=_number)
+    args.target = ordered[0]
+    return Emission(args.emit, tuple(ordered))
+
+
+def embed_paths(folder: Path, stem: str) -> tuple[Path, Path]:
+    return folder / f"{stem}_embed.h", folder / f"{stem}_embed.c"
+
+
+def is_current_embed(folder: Path, stem: str, input_hash: str, targets: Sequence[str]) -> bool:
+    """Whether both files were made from the same input and nobody has touched them since. Another compiler alone
+    doesn't make them stale."""
+    expected = _embed_hash(input_hash, targets)
+    return all(files.is_current_text(path, expected) for path in embed_paths(folder, stem))
+
+
+def compiled(stem: str, source: str, target: str, wanted: Emission, folder: Path) -> Iterator[files.File]:
+    """The files that are a compiler's, from the source that was made for `target`. CompileError, ToolMissing."""
+    targets = wanted.targets or (target,)
+    if "cubin" in wanted.kinds:
+        cubin = _cubin(source, stem, targets[0])
+        yield files.File(folder / f"{stem}.cubin", cubin.image, cubin.compiler)
+    if "ptx" in wanted.kinds:
+        from cugen.toolchain.cuda import compile_ptx, compilers
+
+        text = compile_ptx(source, stem, targets[0], lines=False)
+        yield files.File(folder / f"{stem}.ptx", text.encode(), f"{compilers()[0].name} {compilers()[0].version}")
+    if "fatbin" in wanted.kinds:
+        found = _fat_image(source, stem, targets)
+        yield files.File(folder / f"{stem}.fatbin", found.content, found.compiler)
+
+
+def embedded(kernel: Kernel, input_hash: str, wanted: Emission, folder: Path, *, check: bool) -> Iterator[files.File]:
+    """The C array and its launcher, stamped. With `check`, machine code that another compiler made of the same source
+    is taken as it is on disk: there is nothing here to compare it with."""
+    from cugen.emit.embed import Image, embed
+
+    stem, targets = kernel.name, wanted.targets or (kernel.spec.target,)
+    header, source = embed_paths(folder, stem)
+    image = _foreign_image(source, kernel, targets) if check else None
+    if image is None and len(targets) == 1:
+        cubin = _cubin(kernel.source, stem, targets[0])
+        image = Image(cubin.image, targets, cubin.compiler)
+    elif image is None:
+        image = _fat_image(kernel.source, stem, targets)
+    texts = embed(kernel.context, kernel.plan, kernel.manifest, image)
+    stamp = _embed_hash(input_hash, wanted.targets)
+    yield files.File(header, files.stamped(texts.header, stamp).encode())
+    yield files.File(source, files.stamped(texts.source, stamp).encode())
+
+
+def umbrella_paths(name: str | None, folder: Path, wanted: Emission) -> list[Path]:
+    """The headers that include all others: of the sources, and of the C arrays."""
+    if name is None:
+        return []
+    found = [folder / f"{name}.h"] if "cu" in wanted.kinds else []
+    return found + ([folder / f"{name}_embed.h"] if "embed" in wanted.kinds else [])
+
+
+def umbrella_text(name: str, headers: Iterable[tuple[str, str]]) -> str:
+    """`headers` are names of files with their first lines, which say what they hold."""
+    from cugen.emit.environment import environment
+    from cugen.version import __version__
+
+    listed = list(headers)
+    text = (
+        environment()
+        .get_template("umbrella.h.j2")
+        .render(
+            name=name,
+            lines=[line.removeprefix("// ") for _, line in listed],
+            includes=[file for file, _ in listed],
+            version=__version__,
+        )
+    )
+    return files.stamped(text, hashlib.sha256(text.encode()).hexdigest())
+
+
+def _kinds(text: str) -> tuple[str, ...]:
+    given = text.split(",")
+    for kind in given:
+        if kind not in KINDS:
+            raise argparse.ArgumentTypeError(f"`{kind}` can't be emitted; there are {', '.join(KINDS)}")
+    return tuple(kind for kind in KINDS if kind in given)
+
+
+def _number(target: str) -> tuple[int, str]:
+    found = _TARGET.fullmatch(target)
+    return (int(found[1]), found[2]) if found else (0, "")
+
+
+def _embed_hash(input_hash: str, targets: Sequence[str]) -> str:
+    return hashlib.sha256("\0".join((input_hash, *targets)).encode()).hexdigest()
+
+
+def _cubin(source: str, stem: str, target: str) -> Cubin:
+    from cugen.toolchain.cuda import compile_cubin
+
+    return compile_cubin(source, stem, target, lines=False)
+
+
+def _fat_image(source: str, stem: str, targets: Sequence[str]) -> Image:
+    """Code for each target, and PTX of the highest for GPUs that come later."""
+    from cugen.emit.embed import Image
+    from cugen.toolchain.cuda import compile_ptx
+    from cugen.toolchain.fatbinary import pack
+
+    cubins = {target: _cubin(source, stem, target) for target in targets}
+    ptx = {targets[-1]: compile_ptx(source, stem, targets[-1], lines=False)}
+    packed = pack({target: cubin.image for target, cubin in cubins.items()}, ptx)
+    return Image(packed, tuple(targets), cubins[targets[0]].compiler)
+
+
+def _foreign_image(path: Path, kernel: Kernel, targets: Sequence[str]) -> Image | None:
+    from cugen.emit.embed import image_of
+    from cugen.toolchain.cuda import compilers
+
+    try:
+        text = path.read_text()
+    except (OSError, ValueError):
+        return None
+    image = image_of(text)
+    if image is None or image.targets != tuple(targets):
+        return None
+    if image.compiler in [f"{compiler.name} {compiler.version}" for compiler in compilers()[:1]]:
+        return None
+    return image if kernel.manifest.source_hash[:16] in text and files.is_stamped(text) else None

@@ -1,0 +1,212 @@
+"""`cugen generate --emit` and `--umbrella`: machine code, C arrays and one header for all; written, listed, checked."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from cugen.emit.files import stamped
+from cugen.toolchain import locations, nvcc, nvrtc
+
+Cli = Callable[..., Any]
+FAT = locations.program("fatbinary") is not None
+
+
+def names(folder: Path) -> list[str]:
+    return sorted(path.name for path in folder.iterdir()) if folder.exists() else []
+
+
+@pytest.fixture
+def second(spec: Path, tmp_path: Path) -> Path:
+    path = tmp_path / "second.yaml"
+    path.write_text(spec.read_text().replace("scale", "second").replace("twice", "again twice"))
+    return path
+
+
+@pytest.fixture
+def without_compiler(monkeypatch: pytest.MonkeyPatch) -> Callable[[], None]:
+    def remove() -> None:
+        monkeypatch.setattr(nvrtc, "find", lambda: None)
+        monkeypatch.setattr(nvcc, "find", lambda: None)
+
+    return remove
+
+
+@pytest.mark.parametrize(
+    ("kinds", "files"),
+    [
+        ("cu", [".cu", ".h", ".json"]),
+        ("cubin", [".json", ".cubin"]),
+        ("ptx,cu", [".cu", ".h", ".json", ".ptx"]),
+        ("embed", [".json", "_embed.h", "_embed.c"]),
+        ("embed,cubin,cubin", [".json", ".cubin", "_embed.h", "_embed.c"]),
+    ],
+)
+def test_what_is_asked_for_is_written_listed_and_current(
+    cli: Cli, spec: Path, tmp_path: Path, kinds: str, files: list[str]
+) -> None:
+    out = tmp_path / "out"
+    words = ("generate", spec, "-o", out, "--emit", kinds)
+    expected = [str(out / f"scale{suffix}") for suffix in files]
+    assert cli(*words, "--list").out.splitlines() == expected
+    assert cli(*words, "--check").status == 1
+    assert cli(*words, "--depfile", tmp_path / "d").out.splitlines() == [f"wrote {path}" for path in expected]
+    assert sorted(map(str, out.iterdir())) == sorted(expected)
+    assert (tmp_path / "d").read_text().partition(":")[0].split() == expected
+    again = cli(*words)
+    assert (again.status, again.out, again.err) == (0, "", "1 kernel up to date\n")
+    assert cli(*words, "--check").status == 0
+    assert cli("generate", spec, "-o", out, "--check").status == (0 if "cu" in kinds.split(",") else 1)
+    second = tmp_path / "second"
+    cli("generate", spec, "-o", second, "--emit", kinds, "--jobs", "2")
+    assert [(second / name).read_bytes() for name in names(out)] == [(out / name).read_bytes() for name in names(out)]
+
+
+def test_machine_code_is_for_the_target(cli: Cli, spec: Path, tmp_path: Path) -> None:
+    cli("generate", spec, "-o", tmp_path, "--emit", "ptx,cubin", "--target", "sm_80")
+    assert ".target sm_80" in (tmp_path / "scale.ptx").read_text()
+    assert (tmp_path / "scale.cubin").read_bytes().startswith(b"\x7fELF")
+
+
+@pytest.mark.parametrize("kinds", ["fatbin", "embed"])
+def test_several_targets_share_one_file(cli: Cli, spec: Path, tmp_path: Path, kinds: str) -> None:
+    if not FAT:
+        pytest.skip("NO fatbinary, SEVERAL TARGETS ARE UNTESTED")
+    answer = cli("generate", spec, "-o", tmp_path, "--emit", f"cu,{kinds}", "--target", "sm_90,sm_80")
+    assert answer.status == 0
+    assert "for sm_80. Edit" in (tmp_path / "scale.cu").read_text()
+    if kinds == "embed":
+        assert "Machine code for sm_80, sm_90, by " in (tmp_path / "scale_embed.c").read_text()
+    assert cli("generate", spec, "-o", tmp_path, "--emit", f"cu,{kinds}", "--target", "sm_80,sm_90").out == ""
+    assert cli("generate", spec, "-o", tmp_path, "--emit", f"cu,{kinds}", "--target", "sm_90").out != ""
+
+
+def test_without_the_packer_one_target_is_still_possible(
+    cli: Cli, spec: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(locations, "program", lambda name: None)
+    several = cli("generate", spec, "-o", tmp_path / "out", "--emit", "embed", "--target", "sm_80,sm_90")
+    assert (several.status, names(tmp_path / "out")) == (3, [])
+    assert "fatbinary" in several.err
+    assert "pip install" in several.err
+    assert cli("generate", spec, "-o", tmp_path / "out", "--emit", "embed", "--target", "sm_80").status == 0
+
+
+@pytest.mark.parametrize("jobs", [1, 2])
+@pytest.mark.parametrize("kind", ["cubin", "ptx", "embed"])
+def test_without_a_compiler_the_cure_is_said_and_nothing_written(
+    cli: Cli, spec: Path, second: Path, tmp_path: Path, without_compiler: Callable[[], None], kind: str, jobs: int
+) -> None:
+    without_compiler()
+    answer = cli("generate", spec, second, "-o", tmp_path / "out", "--emit", f"cu,{kind}", "--jobs", jobs)
+    assert (answer.status, names(tmp_path / "out")) == (3, [])
+    assert "pip install" in answer.err
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("--emit", "cubin", "--target", "sm_80,sm_90"), "`--emit cubin` is for one target"),
+        (("--target", "sm_80,sm_90"), "sources are made for one target"),
+        (("--emit", "fatbin", "--target", "sm_80,90"), "`90` is no target"),
+        (("--emit", "elf"), "`elf` can't be emitted"),
+        (("--umbrella", "../all"), "not the name of a file"),
+        (("--umbrella", "scale"), "two files are called `scale.h`"),
+    ],
+)
+def test_what_makes_no_sense_is_refused(cli: Cli, spec: Path, tmp_path: Path, words: Any, said: str) -> None:
+    answer = cli("generate", spec, "-o", tmp_path / "out", *words)
+    assert (answer.status, names(tmp_path / "out")) == (2, [])
+    assert said in answer.err
+
+
+def test_a_target_that_the_compiler_does_not_know_is_named(cli: Cli, spec: Path, tmp_path: Path) -> None:
+    answer = cli("generate", spec, "-o", tmp_path / "out", "--emit", "fatbin", "--target", "sm_11,sm_90")
+    assert (answer.status, names(tmp_path / "out")) == (3, [])
+    assert "sm_11" in answer.err
+
+
+def test_another_compilers_array_stays_as_long_as_its_source_does(cli: Cli, spec: Path, tmp_path: Path) -> None:
+    """A team commits the files; not everybody has the same compiler."""
+    words = ("generate", spec, "-o", tmp_path, "--emit", "embed")
+    cli(*words)
+    file = tmp_path / "scale_embed.c"
+    text, _, stamp = file.read_text().rpartition("\n// Input ")
+    by = re.search(r", by (\w+ [\d.]+),", text)
+    first = re.search(r"0x[0-9a-f]{8}464c457f", text)
+    assert by is not None
+    assert first is not None
+    text = text.replace(by[0], ", by nvcc 99.0,").replace(first[0], "0x0123456789abcdef")
+    whole = stamped(text, stamp[:16])
+    file.write_text(whole)
+    assert cli(*words, "--check").status == 0
+    assert cli(*words).err == "1 kernel up to date\n"
+    assert file.read_text() == whole
+    file.write_text(whole.replace("0x0123456789abcdef", "0x0123456789abcdee"))
+    answer = cli(*words, "--check")
+    assert (answer.status, f"{file}: edited by hand" in answer.err) == (1, True)
+    file.write_text(whole)
+    spec.write_text(spec.read_text().replace("2 * x[i]", "3 * x[i]"))
+    assert cli(*words, "--check").status == 1
+    cli(*words)
+    assert by[0] in file.read_text()
+    assert cli(*words, "--write", "always").out.count("wrote") == 3
+
+
+def test_code_that_was_touched_or_is_gone_is_made_anew(cli: Cli, spec: Path, tmp_path: Path) -> None:
+    words = ("generate", spec, "-o", tmp_path, "--emit", "cubin,embed")
+    cli(*words)
+    good = {path: path.read_bytes() for path in tmp_path.iterdir() if path.stem.startswith("scale") and path != spec}
+    for name in ("scale.cubin", "scale_embed.h", "scale_embed.c"):
+        for damage in (lambda p: p.unlink(), lambda p: p.write_bytes(p.read_bytes()[:-9] + b"something")):
+            damage(tmp_path / name)
+            assert cli(*words, "--check").status == 1
+            assert cli(*words).out == f"wrote {tmp_path / name}\n"
+    assert all(path.read_bytes() == content for path, content in good.items())
+
+
+def test_binary_files_are_not_printed_in_a_check(cli: Cli, spec: Path, tmp_path: Path) -> None:
+    answer = cli("generate", spec, "-o", tmp_path, "--emit", "cubin", "--check")
+    assert f"Binary files /dev/null and {tmp_path / 'scale.cubin'} differ" in answer.out
+    cli("generate", spec, "-o", tmp_path, "--emit", "cubin")
+    (tmp_path / "scale.cubin").write_bytes(b"\0")
+    answer = cli("generate", spec, "-o", tmp_path, "--emit", "cubin", "--check")
+    assert "scale.cubin: not what nvrtc" in answer.err or "scale.cubin: not what nvcc" in answer.err
+
+
+def test_one_header_includes_all_and_says_what_each_does(cli: Cli, spec: Path, second: Path, tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    words = ("generate", spec, second, "-o", out, "--umbrella", "all")
+    assert cli(*words, "--list").out.splitlines()[-1] == str(out / "all.h")
+    assert cli(*words).out.splitlines()[-1] == f"wrote {out / 'all.h'}"
+    text = (out / "all.h").read_text()
+    assert "// scale: y is twice x\n// second: y is again twice x\n" in text
+    assert '#include "scale.h"\n#include "second.h"\n' in text
+    assert cli(*words).out == ""
+    assert cli(*words, "--check").status == 0
+    second.write_text(second.read_text().replace("again twice", "once more twice"))
+    assert cli(*words).out.splitlines() == [
+        *(f"wrote {out / f'second{suffix}'}" for suffix in (".cu", ".h", ".json")),
+        f"wrote {out / 'all.h'}",
+    ]
+    (out / "all.h").write_text("// mine\n")
+    assert f"{out / 'all.h'}: edited by hand" in cli(*words, "--check").err
+
+
+def test_arrays_have_an_umbrella_of_their_own(cli: Cli, spec: Path, second: Path, tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    cli("generate", spec, second, "-o", out, "--umbrella", "all", "--emit", "embed")
+    assert "all.h" not in names(out)
+    assert '#include "scale_embed.h"\n#include "second_embed.h"\n' in (out / "all_embed.h").read_text()
+
+
+def test_arrays_beside_the_sources_are_nothing_that_outlived_its_spec(cli: Cli, spec: Path, tmp_path: Path) -> None:
+    cli("generate", spec, "-o", tmp_path, "--emit", "cu,embed", "--umbrella", "all")
+    assert cli("generate", spec, "-o", tmp_path, "--check").status == 0
+    spec.write_text(spec.read_text().replace("scale", "other"))
+    cli("generate", spec, "-o", tmp_path)
+    assert "scale_embed.h: no spec makes it" in cli("generate", spec, "-o", tmp_path, "--check").err
