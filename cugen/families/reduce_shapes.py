@@ -25,22 +25,31 @@ _THREADS = Tunable(
     (1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024),
     "by length",
     "threads that share a row, by default up to 32 with two loads each, then eight; threads of a block along columns",
+    reorders=True,
 )
 _ROWS = Tunable(
     "rows",
     (1, 2, 4, 8, 16, 32, 64, 128),
     "as fit",
     "rows of a block where a warp or less has each; the threads that share a column",
+    reorders=True,
 )
 _VECTOR = Tunable(
-    "vector", (1, 2, 4, 8, 16), "widest", "elements that a thread loads at once; by default as many as alignment allows"
+    "vector",
+    (1, 2, 4, 8, 16),
+    "widest",
+    "elements that a thread loads at once; by default as many as alignment allows",
+    reorders=True,
 )
-_UNROLL = Tunable("unroll", (1, 2, 4, 8, 16), "by width", "loads that a thread has in flight; by default 64 bytes")
+_UNROLL = Tunable(
+    "unroll", (1, 2, 4, 8, 16), "by width", "loads that a thread has in flight; by default 64 bytes", reorders=True
+)
 _PARTS = Tunable(
     "parts",
     (1, *(1 << n for n in range(1, 13))),
     "as fill the device",
     "parts of each result, which a second launch combines; by default 1 where the results fill the device",
+    reorders=True,
 )
 TUNABLES = (_THREADS, _ROWS, _VECTOR, _UNROLL, _PARTS)
 

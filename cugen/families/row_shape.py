@@ -38,6 +38,7 @@ THREADS = Tunable(
     (1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024),
     "by length",
     "threads that share a row; by default as many as leave each 8 or 16 elements, or 32 of a long row",
+    reorders=True,
 )
 ROWS = Tunable(
     "rows", (1, 2, 4, 8, 16, 32, 64, 128), "as fit", "rows of a block; by default as many as give 128 threads"

@@ -4,10 +4,23 @@ from __future__ import annotations
 
 from cugen.families.registry import families
 from cugen.schedule.lock import Schedules
+from cugen.spec.expressions import Reduce, Scan, walk
+from cugen.spec.model import Spec
+
+_ORDERED = ("sum", "prod")  # of floating-point numbers
 
 
-def may_reorder(schedules: Schedules) -> bool:
+def may_reorder(spec: Spec, schedules: Schedules) -> bool:
     """By what the families say of their tunables. What they don't say shows in the bits of results, which are compared
     while candidates are timed."""
     telling = {(family.name, t.name) for family in families() for t in family.tunables if t.reorders}
-    return any((schedule.family, name) in telling for _, schedule in schedules for name, _ in schedule.tunables)
+    chosen = {(schedule.family, name) for _, schedule in schedules for name, _ in schedule.tunables}
+    return _has_ordered_sums(spec) and bool(telling & chosen)
+
+
+def _has_ordered_sums(spec: Spec) -> bool:
+    return any(
+        isinstance(node, Reduce | Scan) and node.kind in _ORDERED and node.dtype.is_float
+        for statement in spec.statements
+        for node in walk(statement.value)
+    )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import threading
 import time
 
@@ -19,3 +20,9 @@ def end_with_parent() -> None:
         os._exit(1)
 
     threading.Thread(target=watch, name="watch the parent", daemon=True).start()
+
+
+def serve_parent() -> None:
+    """In a process of a pool: Ctrl-C is for the parent, which ends this one."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    end_with_parent()

@@ -32,6 +32,14 @@ class Dropped:
 
 
 @dataclass(frozen=True, slots=True)
+class Others:
+    """The candidates that were prepared before: the digests of their codes and the least of their costs."""
+
+    digests: frozenset[str] = frozenset()
+    least_cost: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class Prepared:
     """A candidate's code, and a `digest` that is equal for equal code. `cost` is a guess of the seconds that it needs
     at least; None where that can't be said."""
@@ -48,17 +56,21 @@ def with_schedules(spec: Spec, schedules: Schedules) -> Spec:
 
 
 def prepare(
-    spec: Spec, schedules: Schedules, capability: str, params: Mapping[str, int], least_cost: float | None = None
+    spec: Spec, schedules: Schedules, capability: str, params: Mapping[str, int], others: Others | None = None
 ) -> Prepared | Dropped:
-    """`least_cost` is that of the candidates so far: what costs several times as much isn't compiled. ToolMissing, and
-    CompileError for a target, as the compilers raise them."""
+    """What is no better than `others`, as far as can be told, isn't compiled. ToolMissing, and CompileError for a
+    target, as the compilers raise them."""
+    others = others or Others()
     try:
         kernel = generate(with_schedules(spec, schedules), analysis=False)
     except SpecError as error:
         return Dropped(error.summary)
-    cost = _cost(kernel, params)
-    if cost is not None and least_cost is not None and cost > _HOPELESS * least_cost:
-        return Dropped(f"the analysis expects {cost / least_cost:.1f} times the cost of another")
+    digest = hashlib.sha256(_without_comments(kernel.source).encode()).hexdigest()
+    if digest in others.digests:
+        return Dropped("it is the same code as another")
+    cost, least = _cost(kernel, params), others.least_cost
+    if cost is not None and least is not None and cost > _HOPELESS * least:
+        return Dropped(f"the analysis expects {cost / least:.1f} times the cost of another")
     try:
         cubin = compile_cubin(kernel.source, kernel.name, target_for(kernel.manifest, capability))
     except CompileError as error:
@@ -67,7 +79,6 @@ def prepare(
         return Dropped(f"the compiler refused it: {str(error).splitlines()[0]}")
     if schedules and (reason := _unfit(kernel, cubin, capability)):
         return Dropped(reason)
-    digest = hashlib.sha256(_without_comments(kernel.source).encode()).hexdigest()
     return Prepared(kernel.source, kernel.manifest.to_json(), digest, cost)
 
 

@@ -22,8 +22,8 @@ from cugen.tune.gpus import Gpu, gpus
 from cugen.tune.journal import Journal, Record, journal_path
 from cugen.tune.messages import NEVER, Message, opening, request
 from cugen.tune.order import may_reorder
-from cugen.tune.orphans import end_with_parent
-from cugen.tune.prepare import Dropped, Prepared, prepare
+from cugen.tune.orphans import serve_parent
+from cugen.tune.prepare import Dropped, Others, Prepared, prepare
 from cugen.tune.space import Candidate, candidates
 from cugen.tune.standings import Progress, Standings, Trial
 from cugen.tune.strategies import STRATEGIES
@@ -106,8 +106,7 @@ class _Search:
         self._workers: list[Worker] = []
         self._preparing: dict[Future[Prepared | Dropped], Candidate] = {}
         self._ready: list[Trial] = []
-        self._met = {code.digest}
-        self._least_cost = code.cost
+        self._met = Others(frozenset([code.digest]), code.cost)
         self._is_exhausted = False
 
     def outcome(self) -> Outcome:
@@ -129,7 +128,7 @@ class _Search:
     def _pool(self) -> Executor:
         if self._jobs == 1:
             return ThreadPoolExecutor(1)
-        return ProcessPoolExecutor(self._jobs, get_context("spawn"), initializer=end_with_parent)
+        return ProcessPoolExecutor(self._jobs, get_context("spawn"), initializer=serve_parent)
 
     def _time_untuned(self) -> None:
         """The generator's own choice, on every GPU, so that each is open."""
@@ -170,8 +169,8 @@ class _Search:
             if candidate is None:
                 self._is_exhausted = True
                 return
-            capability, least = self._gpus[0].capability, self._least_cost
-            future = pool.submit(prepare, self._spec, candidate.schedules, capability, self._params, least)
+            capability = self._gpus[0].capability
+            future = pool.submit(prepare, self._spec, candidate.schedules, capability, self._params, self._met)
             self._preparing[future] = candidate
             future.add_done_callback(lambda done: self._events.put(partial(self._prepared, done)))
 
@@ -180,13 +179,12 @@ class _Search:
         if future.cancelled():
             return
         code = future.result()
-        if isinstance(code, Dropped) or code.digest in self._met:
+        if isinstance(code, Dropped) or code.digest in self._met.digests:
             self._standings.progress.dropped += 1
             self._strategy.tell(candidate, None)
             return
-        self._met.add(code.digest)
-        if code.cost is not None:
-            self._least_cost = min(code.cost, self._least_cost or code.cost)
+        costs = [cost for cost in (code.cost, self._met.least_cost) if cost is not None]
+        self._met = Others(self._met.digests | {code.digest}, min(costs, default=None))
         trial = Trial(candidate, code)
         if (record := self._standings.known(trial)) is not None:
             self._take(trial, record, is_new=False)
@@ -257,7 +255,7 @@ class _Search:
             times[best],
             times[0],
             __version__,
-            not trials[best].same_bits or may_reorder(chosen),
+            not trials[best].same_bits or may_reorder(self._spec, chosen),
             (trials[rest[0]].candidate.schedules, times[rest[0]]) if rest else None,
             tuple(sorted(self._params.items())),
         )

@@ -19,6 +19,7 @@ from cugen.tune.messages import Message
 
 COMMAND = (sys.executable, "-m", "cugen.tune.worker")
 PATIENCE_S = 60.0  # for one answer
+_LIFETIME = 200  # requests to one process: the modules and workspaces of candidates stay on its GPU
 _LAST_BYTES = 4000
 Answer = Message | str  # or why there is none
 Events = SimpleQueue[Callable[[], None]]
@@ -108,6 +109,7 @@ class Worker:
         self._command, self._opening, self._events, self._patience_s = command, opening, events, patience_s
         self._requests: SimpleQueue[tuple[Message, Callable[[Answer], None]] | None] = SimpleQueue()
         self._process: Process | None = None
+        self._served = 0
         self._is_closing = False
         self._thread = Thread(target=self._work, name=f"tune {gpu.uuid or gpu.name}", daemon=True)
         self._thread.start()
@@ -145,9 +147,14 @@ class Worker:
         then(answer)
 
     def _opened(self) -> Process:
+        if self._process is not None and self._served == _LIFETIME:
+            self._process.close()
+            self._process = None
         if self._process is None:
+            self._served = 0
             self._process = Process(self._command, self.gpu, self._patience_s)
             if self._is_closing:
                 self._process.kill()
             self._process.ask(self._opening)
+        self._served += 1
         return self._process
