@@ -1,0 +1,140 @@
+"""What the functions of `find_package(cugen)` do beyond the example: limits, drift, bare sources, variants, and paths
+with blanks."""
+
+from __future__ import annotations
+
+import re
+import shutil
+from pathlib import Path
+
+import pytest
+
+pytestmark = pytest.mark.slow
+
+TURN = Path(__file__).parents[2] / "examples" / "pre-commit" / "kernels" / "turn.yaml"
+HEAD = """\
+cmake_minimum_required(VERSION 3.21)
+project(scratch LANGUAGES CXX)
+find_package(cugen CONFIG REQUIRED)
+"""
+
+
+@pytest.fixture
+def folder(tmp_path):
+    """With a kernel whose tile has no bank conflicts; without `pad` it has."""
+    made = tmp_path / "a project (1)"
+    made.mkdir()
+    shutil.copy(TURN, made)
+    return made
+
+
+def configure(environment, folder, text, generator="Ninja"):
+    (folder / "CMakeLists.txt").write_text(HEAD + text)
+    words = ["-G", generator, "-B", "build", f"-Dcugen_DIR={environment.packages / 'cugen' / 'cmake'}"]
+    return environment.run(["cmake", *words], folder)
+
+
+def build(environment, folder):
+    return environment.run(["cmake", "--build", "build"], folder)
+
+
+def conflicting(folder):
+    spec = folder / "turn.yaml"
+    spec.write_text(spec.read_text().replace(", pad: 1", ""))
+
+
+FINDING = re.compile(r"turn\.yaml:6:\d+: error: .*bank conflicts.* \[CG2201\]$", re.MULTILINE)
+
+
+@pytest.mark.parametrize(
+    ("level", "said", "passes"), [("error", True, False), ("warn", True, True), ("off", False, True)]
+)
+def test_limits_of_a_spec_fail_the_build_or_warn_or_are_left_alone(installed, folder, level, said, passes):
+    assert configure(installed, folder, f"cugen_add_library(turn SPECS turn.yaml CHECK {level})").status == 0
+    assert build(installed, folder).status == 0
+    conflicting(folder)
+    done = build(installed, folder)
+    assert ((done.status == 0), bool(FINDING.search(done.text))) == (passes, said)
+
+
+def test_a_test_of_ctest_fails_where_committed_files_are_stale(installed, folder):
+    text = "enable_testing()\ncugen_add_check(NAME drift SPECS turn.yaml GENERATED_DIR committed DEFINES N=96)\n"
+    installed.must(["cugen", "generate", "-o", "committed", "--set", "N=96", "turn.yaml"], folder)
+    assert configure(installed, folder, text).status == 0
+    ctest = ["ctest", "--test-dir", "build", "--output-on-failure"]
+    installed.must(ctest, folder)
+    (folder / "committed" / "turn.h").write_text("// mine\n")
+    done = installed.run(ctest, folder)
+    assert done.status != 0
+    assert "turn.h: edited by hand" in done.text
+
+
+@pytest.mark.parametrize("generator", ["Ninja", "Unix Makefiles"])
+def test_bare_sources_serve_a_target_of_ones_own_in_a_folder_with_blanks(installed, folder, generator):
+    text = (
+        "cugen_generate(OUT_VAR files SPECS turn.yaml DEFINES M=64 N=64)\n"
+        "list(FILTER files EXCLUDE REGEX [[\\.cu$]])\n"
+        "add_executable(own main.cpp ${files})\n"
+        "target_include_directories(own PRIVATE ${CMAKE_CURRENT_BINARY_DIR}/cugen)\n"
+        "target_link_libraries(own PRIVATE cugen::cpu)\n"
+    )
+    (folder / "main.cpp").write_text(
+        '#include "turn.h"\n'
+        "static float x[64][64], y[64][64];\n"
+        "int main() { x[1][2] = 3; turn_launch(x[0], y[0], nullptr); return y[2][1] != 3; }\n"
+    )
+    done = configure(installed, folder, text, generator)
+    assert done.status == 0, done.text
+    done = build(installed, folder)
+    assert done.status == 0, done.text
+    installed.must([folder / "build" / "own"], folder)
+    again = build(installed, folder)
+    assert "cugen: turn" not in again.text
+    (folder / "turn.yaml").touch()
+    assert "cugen: turn" in build(installed, folder).text
+
+
+def test_variants_give_a_library_with_the_header_that_chooses(installed, folder):
+    (folder / "turn.yaml").write_text(
+        "cugen: 1\nkernel: turn\nparams: {M: 64, N: 32}\nvariants: {tile: [16, 32]}\n"
+        "arrays:\n  x: {shape: [M, N], dtype: float32}\n  y: {shape: [N, M], dtype: float32}\n"
+        "compute: y[n, m] = x[m, n]\nschedule:\n  block: {m: $tile, n: $tile}\n"
+    )
+    (folder / "main.cpp").write_text(
+        '#include "turn.h"\n'
+        "static float x[64][32], y[32][64];\n"
+        "int main() { x[1][2] = 3; return turn_launch(x[0], y[0], nullptr) != cudaSuccess || y[2][1] != 3; }\n"
+    )
+    text = "cugen_add_library(k SPECS turn.yaml)\nadd_executable(own main.cpp)\ntarget_link_libraries(own PRIVATE k)\n"
+    done = configure(installed, folder, text)
+    assert done.status == 0, done.text
+    done = build(installed, folder)
+    assert done.status == 0, done.text
+    installed.must([folder / "build" / "own"], folder)
+
+
+@pytest.mark.parametrize(
+    ("call", "reason"),
+    [
+        ("cugen_add_library(k)", "SPECS is missing"),
+        ("cugen_add_library(k SPECS turn.yaml CHECK maybe)", "CHECK is `maybe`"),
+        ("cugen_add_library(k SPECS turn.yaml EMIT ptx)", "EMIT is `ptx`"),
+        ("cugen_generate(OUT_VAR v SPECS absent.yaml)", "absent.yaml:1:1: error: "),
+        ("cugen_generate(OUT_VAR v SPECS turn.yaml DEFINES Q=1)", "error: "),
+        ("cugen_add_check(NAME n SPECS turn.yaml)", "GENERATED_DIR is missing"),
+    ],
+)
+def test_a_wrong_call_is_refused_when_the_project_is_configured(installed, folder, call, reason):
+    done = configure(installed, folder, call)
+    assert done.status != 0
+    assert reason in done.text
+
+
+def test_other_versions_of_cugen_are_told_apart(installed, folder):
+    for version, found in (("0.1", True), ("0.1.0 EXACT", True), ("0.0.9", False), ("1", False), ("0.2", False)):
+        (folder / "CMakeLists.txt").write_text(
+            HEAD.replace("find_package(cugen CONFIG REQUIRED)", f"find_package(cugen {version} CONFIG REQUIRED)")
+        )
+        shutil.rmtree(folder / "build", ignore_errors=True)
+        words = ["-G", "Ninja", "-B", "build", f"-Dcugen_DIR={installed.packages / 'cugen' / 'cmake'}"]
+        assert (installed.run(["cmake", *words], folder).status == 0) == found, version
