@@ -81,6 +81,7 @@ def embed(context: Context, plan: Plan, manifest: Manifest, image: Image) -> Emb
     source = {
         "checks": _checks(manifest, launcher, printer),
         "pieces": _pieces(manifest, pieces, printer),
+        "zeros": [(pieces[space.name], _bytes_of(space, printer)) for space in manifest.workspace if space.zeroed],
         "total": total,
         "unmentioned": [
             text for text in launcher.size_arguments.split(", ") if text and text not in re.findall(r"\w+", total)
@@ -166,6 +167,11 @@ def _pieces(manifest: Manifest, symbols: Mapping[str, str], printer: SizePrinter
         start = f"(char*)workspace + {printer.print(offset)}" if offset else "workspace"
         found.append((symbols[space.name], start))
     return found
+
+
+def _bytes_of(space: Workspace, printer: SizePrinter) -> str:
+    size = DTYPES[space.dtype].bytes
+    return printer.print(space.elements * size if isinstance(space.elements, int) else f"({space.elements}) * {size}")
 
 
 def _launch(launch: LaunchEntry, arguments: Mapping[str, str], printer: SizePrinter) -> _Launch:

@@ -58,7 +58,15 @@ params: {M: dynamic}
 arrays: {library: {shape: [M - 400], dtype: int8}}
 compute: library[i] = 1
 """
-SPECS = {"full": FULL, "large_tiles": LARGE_TILES, "outside": OUTSIDE}
+WAITS = """
+cugen: 1
+kernel: waits
+params: {N: {range: [0, 10000000]}}
+arrays: {x: {shape: [N], dtype: float32}, y: {shape: [N], dtype: float32}}
+compute: y[i] = cumsum(x[i], i)
+schedule: {how: look_back}
+"""
+SPECS = {"full": FULL, "large_tiles": LARGE_TILES, "outside": OUTSIDE, "waits": WAITS}
 # The arguments of each call as C++ writes them, and the values of the params.
 CALLS = [
     ("full", "at(1), at(2), bf(3), s, 7, 12, 8, nullptr, stream", {"M": 12, "N": 8}, False),
@@ -67,6 +75,8 @@ CALLS = [
     ("outside", "ch(1), 1000, stream", {"M": 1000}, False),
     ("outside", "ch(1), 400, stream", {"M": 400}, False),
     ("outside", "ch(1), 7, stream", {"M": 7}, False),
+    ("waits", "at(1), at(2), 1000000, nullptr, stream", {"N": 1000000}, False),
+    ("waits", "at(1), at(2), 0, raw(9), stream", {"N": 0}, True),
 ]
 REFUSED = [
     "full_launch(at(1), at(2), bf(3), s, 7, 0, 0, nullptr, stream)",
@@ -166,6 +176,12 @@ CUresult cuMemFreeAsync(CUdeviceptr address, CUstream)
     return CUDA_SUCCESS;
 }
 
+CUresult cuMemsetD8Async(CUdeviceptr to, unsigned char value, size_t bytes, CUstream)
+{
+    std::printf("fill %llx with %d, %zu\\n", to, value, bytes);
+    return CUDA_SUCCESS;
+}
+
 CUresult cuMemcpyHtoDAsync(CUdeviceptr to, const void* from, size_t bytes, CUstream)
 {
     std::printf("from the host %llx:", to);
@@ -213,6 +229,7 @@ MAIN = """
 #include "full_embed.h"
 #include "large_tiles_embed.h"
 #include "outside_embed.h"
+#include "waits_embed.h"
 
 static float* at(unsigned long long place) { return reinterpret_cast<float*>(place << 32); }
 static __nv_bfloat16* bf(unsigned long long place) { return reinterpret_cast<__nv_bfloat16*>(place << 32); }
@@ -330,6 +347,10 @@ def expected(kernel: Kernel, params: dict[str, int], *, given: bool) -> list[str
             lines.append(f"on the device 700 {int.from_bytes(content, 'little'):x} {upload.bytes}")
         else:
             lines.append(f"from the host 700:{content.hex()}")
+    for space in manifest.workspace:
+        if space.zeroed:
+            size = evaluate(space.elements, params) * DTYPES[space.dtype].bytes
+            lines.append(f"fill {int.from_bytes(values[space.name], 'little'):x} with 0, {size}")
     for launch in manifest.launches:
         grid = evaluate_all(launch.grid, params)
         if 0 in grid:
@@ -357,7 +378,7 @@ def test_the_code_is_loaded_once_and_is_the_compilers(played, cubins) -> None:
     loads = [sums[line] for line in played if line in sums]
     begin = played.index("1 library after 8 threads")
     assert loads[:begin] == ["full"] * begin
-    assert loads[begin:] == ["large_tiles", "outside"]
+    assert loads[begin:] == ["large_tiles", "outside", "waits"]
 
 
 def test_bad_calls_are_refused_before_anything_is_asked_of_the_driver(played) -> None:
