@@ -49,6 +49,7 @@ class LaunchFacts:
     grid: tuple[int, int, int] | None
     blocks: int | None
     grid_limits: tuple[int, int, int]
+    cluster: int = 1  # blocks that start together
 
     @property
     def is_within_limits(self) -> bool:
@@ -100,6 +101,7 @@ def launch_facts(kernel: Kernel, target: Target, params: Mapping[str, int]) -> L
         grid=grid,
         blocks=None if grid is None else prod(grid),
         grid_limits=(target.grid_x, target.grid_yz, 1 if target.shared_rule == "half_warps" else target.grid_yz),
+        cluster=kernel.cluster,
     )
 
 

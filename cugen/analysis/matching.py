@@ -24,7 +24,7 @@ class Placed:
 
     @property
     def space(self) -> str:
-        return SPACES[self.site.access.array.space]
+        return "generic" if self.site.access.rank is not None else SPACES[self.site.access.array.space]
 
 
 @dataclass(frozen=True)
@@ -126,6 +126,8 @@ def _arrays(
     """The arrays that an address can lie in as far as its form tells, empty where it doesn't."""
     if instruction.space == "global":
         return tuple(pointers[word] for word in form.origins if word in pointers)
+    if instruction.space == "generic":
+        return ()
     below = [(start, name) for name, start in starts.items() if start <= form.constant]
     return (max(below)[1],) if below else ()
 

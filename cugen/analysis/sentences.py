@@ -82,6 +82,12 @@ def _occupancy(facts: Facts) -> Iterator[Sentence]:
         f"{found.fraction:.1%}: {_count(found.blocks_per_sm, 'block')}, {_count(found.warps_per_sm, 'warp')} an SM, "
         f"limited by {' and '.join(found.limited_by)} (blocks that each allows: {limits})",
     )
+    if facts.launch.cluster > 1:
+        yield (
+            "occupancy",
+            f"blocks start in clusters of {facts.launch.cluster}, where one cluster of SMs has room for all: which SMs "
+            "these are isn't published, so this is what an SM holds by itself, and clusters may lower it",
+        )
     if held.registers is None:
         yield "occupancy", "registers aren't known, so this is what the rest allows: they may lower it"
     yield "occupancy", _next_step(held)

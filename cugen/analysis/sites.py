@@ -37,6 +37,7 @@ THREAD = tuple(symbol(f"threadIdx.{axis}") for axis in "xyz")
 BLOCK = tuple(symbol(f"blockIdx.{axis}") for axis in "xyz")
 DATA_DECIDES = "whether it runs depends on data"
 WAITS = "how often it asks depends on when another block answers"
+DISTRIBUTED = "another block's shared memory isn't modelled"
 NO_CONJUNCTION = "its condition is no conjunction of comparisons"
 HIDDEN = (DATA_DECIDES, NO_CONJUNCTION)  # why it isn't known which lanes come to a place
 
@@ -237,7 +238,8 @@ def _sites_of(step: Step) -> Iterator[Site]:
                 site = replace(site, copied_to=node.target)
             else:
                 site = replace(site, copied_from=node.source.offset().xreplace(step.place.definitions))
-        yield replace(site, opaque=site.opaque or WAITS) if isinstance(node, Await) else site
+        why = WAITS if isinstance(node, Await) else DISTRIBUTED if access.rank is not None else ""
+        yield replace(site, opaque=site.opaque or why)
 
 
 def _site(access: Access, place: Place) -> Site:

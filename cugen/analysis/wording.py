@@ -50,9 +50,12 @@ class Wording:
     def access(self, access: Access) -> str:
         """`As[ty][k]`, or one subscript for an array that is printed flat: `A[m * K + k]`."""
         array = access.array
+        symbol = array.symbol
+        if access.rank is not None:
+            symbol = f"cluster.map_shared_rank({symbol}, {self.text(access.rank)})"
         if not array.flat:
-            return array.symbol + "".join(f"[{self.text(sub)}]" for sub in access.placed())
-        return f"{array.symbol}[{self._flat(access)}]"
+            return symbol + "".join(f"[{self.text(sub)}]" for sub in access.placed())
+        return f"{symbol}[{self._flat(access)}]"
 
     def _flat(self, access: Access) -> str:
         """The offset from the slowest dimension to the fastest; nested where the array has no gaps."""

@@ -28,6 +28,7 @@ _TESTS = {
     "choice": ir.If,
     "return_unless": ir.ReturnUnless,
     "barrier": ir.Barrier,
+    "cluster_barrier": ir.ClusterBarrier,
     "declare": ir.Declare,
     "comment": ir.Comment,
 }

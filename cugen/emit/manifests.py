@@ -73,6 +73,7 @@ def make_manifest(context: Context, plan: Plan, source: str, header: str, input_
             kernel.dynamic_shared_bytes,
             kernel.arguments,
             "; ".join(kernel.computes),
+            kernel.cluster,
         )
         for kernel in plan.kernels
     )

@@ -99,7 +99,10 @@ class NodePrinter(ValuePrinter):
         return self.text(access)
 
     def text(self, access: Access) -> str:
-        return f"{access.array.symbol}{self.integers.subscripts(access)}"
+        symbol = access.array.symbol
+        if access.rank is not None:
+            symbol = f"cluster.map_shared_rank({symbol}, {self.integer(access.rank)})"
+        return f"{symbol}{self.integers.subscripts(access)}"
 
     def remarks(self, node: Node) -> list[str]:
         """What the comments above a node say of its accesses."""

@@ -123,6 +123,8 @@ def _scalar_texts(context: Context) -> dict[str, str]:
 
 def _kernel_text(env: jinja2.Environment, context: Context, kernel: Kernel, printer: NodePrinter) -> str:
     template = bind(env, printer).get_template(f"{kernel.family}.cu.j2")
+    if kernel.cluster > 1:
+        printer.headers.setdefault("cooperative_groups.h")
     launch_bounds = str(kernel.threads)
     if kernel.minimum_blocks:
         launch_bounds += f", {kernel.minimum_blocks}"
@@ -148,7 +150,8 @@ def _check_accesses(kernel: Kernel, printer: NodePrinter, text: str) -> None:
     for array in usage.arrays(kernel.body):
         declarations = 1 if array.space in ("shared", "register") and not array.dynamic else 0
         expected = sum(1 for a in planned if a.array.symbol == array.symbol) + declarations
-        found = len(re.findall(rf"(?<![\w.]){re.escape(array.symbol)}\[", code))  # `x4.at[v]` is no array `at`
+        symbol = rf"(?<![\w.]){re.escape(array.symbol)}"  # `x4.at[v]` is no array `at`
+        found = len(re.findall(rf"{symbol}\[|\bmap_shared_rank\({symbol}, ", code))
         if found != expected and array.shape:
             raise EmissionError(f"{kernel.name}: {array.symbol} is subscripted {found} times, planned {expected}")
 

@@ -51,12 +51,17 @@ class Access:
     """One place in the source that reads or writes memory; printed exactly once.
 
     `subscripts` are over named indices, params and constants; `width` consecutive elements move at once.
+
+    With a `rank` it is the shared memory of that block of the cluster, in a kernel that has any:
+    `cluster.map_shared_rank(block_sum, rank)[0]`. That block must have come to a `ClusterBarrier` since it wrote, and
+    must come to another one before it ends.
     """
 
     array: Array
     subscripts: tuple[Integer, ...]
     kind: str  # load, store, async_copy (written by an asynchronous `Copy`), atomic
     width: int = 1
+    rank: Integer | None = None
 
     def placed(self) -> tuple[Integer, ...]:
         """The subscripts as they stand in memory: with the column permuted where the array is swizzled."""
@@ -326,6 +331,11 @@ class Barrier:
 
 
 @dataclass(frozen=True, slots=True)
+class ClusterBarrier:
+    """`cluster.sync()`: of all threads of all blocks of a cluster."""
+
+
+@dataclass(frozen=True, slots=True)
 class Declare:
     """A shared tile or an array in registers; `zeroed` where its elements start at zero."""
 
@@ -356,6 +366,7 @@ Node = (
     | If
     | ReturnUnless
     | Barrier
+    | ClusterBarrier
     | Declare
     | Comment
 )
@@ -427,6 +438,7 @@ class Kernel:
     dynamic_shared_bytes: int = 0
     alignments: tuple[tuple[str, int], ...] = ()  # bytes asked of an argument beyond its element's size
     reasons: tuple[str, ...] = ()  # why this family and these tunables
+    cluster: int = 1  # blocks side by side along x that run at once and share their shared memory; they divide the grid
     workspace: tuple[Array, ...] = ()  # through which its blocks hand something to each other
 
     @property

@@ -81,6 +81,7 @@ class LaunchEntry:
     dynamic_shared_bytes: int
     arguments: tuple[str, ...]
     computes: str  # the statements, as the user wrote them
+    cluster: int = 1  # blocks along x that run at once, as the kernel itself says; left out of the file where it is 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,6 +108,7 @@ class Manifest:
         kinds = {ArrayArgument: "array", ScalarArgument: "scalar", ParamArgument: "param"}
         content: dict[str, Any] = {"cugen": 1} | asdict(self)
         content["arguments"] = [{"kind": kinds[type(a)]} | asdict(a) for a in self.arguments]
+        content["launches"] = [_without_defaults(launch) for launch in self.launches]
         return _stamped(content)
 
     @staticmethod
@@ -132,6 +134,13 @@ def is_untouched(text: str) -> bool:
         return _stamped(content) == text
     except (ValueError, KeyError, TypeError):
         return False
+
+
+def _without_defaults(launch: LaunchEntry) -> dict[str, Any]:
+    content = asdict(launch)
+    if launch.cluster == 1:
+        del content["cluster"]
+    return content
 
 
 def _stamped(content: Mapping[str, Any]) -> str:

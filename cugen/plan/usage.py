@@ -30,6 +30,8 @@ def integers(nodes: tuple[Node, ...]) -> Iterator[Integer]:
     """Every integer expression that the source will show."""
     for access in accesses(nodes):
         yield from access.subscripts
+        if access.rank is not None:
+            yield access.rank
         if access.array.flat:
             yield from access.array.strides
     for node in walk_nodes(nodes):

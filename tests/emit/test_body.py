@@ -17,6 +17,7 @@ from cugen.plan.ir import (
     Await,
     AwaitCopies,
     Barrier,
+    ClusterBarrier,
     Comment,
     CommitCopies,
     Comparison,
@@ -57,6 +58,7 @@ def array(name, dtype=FLOAT32, shape=(M,), space="global", **more):
 A, H = array("A"), array("H", FLOAT16)
 TILE = array("As", shape=(integer(16), integer(17)), space="shared", flat=False)
 SUMS = array("sums", shape=(integer(4),), space="register", flat=False)
+SLOT = array("block_sum", shape=(integer(1),), space="shared", flat=False)
 FLAGS = array("flags", INT32, writable=True)
 TICKET = array("ticket_of_block", INT32, shape=(), space="shared", flat=False)
 
@@ -80,6 +82,11 @@ def at(array, *subscripts, kind="load", width=1):
     ("node", "line"),
     [
         (Define(Index("i", ROW + 1, (1, 1000))), "const int i = row + 1;"),
+        (ClusterBarrier(), "cluster.sync();"),
+        (
+            Assign(X, Element.of(Access(SLOT, (integer(0),), "load", rank=ROW + 1))),
+            "x = cluster.map_shared_rank(block_sum, row + 1)[0];",
+        ),
         (CommitCopies(), "__pipeline_commit();"),
         (AwaitCopies(2), "__pipeline_wait_prior(2);"),
         (

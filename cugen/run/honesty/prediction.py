@@ -334,6 +334,9 @@ class _Walk:
         array = access.array
         if array.space == "register" or not on.any():
             return
+        if access.rank is not None:  # a trace has only what a block does to its own
+            self._unknown(access, on)
+            return
         doubt = on & self._doubt(self.offsets[id(access)])
         self._unknown(access, doubt)
         threads = np.flatnonzero(on & ~doubt)
