@@ -70,7 +70,7 @@ def build(source: str, manifest: Manifest, found: Declarations, kind: Kind) -> P
     """The child for `source`. CompileError and ToolMissing come from the toolchain."""
     runtime = _runtime(kind)
     sources = {
-        HARNESS_NAME: harness(manifest, found, one_worker=kind is not Kind.FAST),
+        HARNESS_NAME: harness(manifest, found, one_worker=has_one_worker(manifest, kind)),
         f"{manifest.kernel}.cu": source,
     }
     flags = (*_COMMON, *_FLAGS[kind])
@@ -82,6 +82,11 @@ def build(source: str, manifest: Manifest, found: Declarations, kind: Kind) -> P
     objects = (str(kernels.path), str(runtime.path))
     linked = host.build({"program.cpp": ""}, "program.cpp", (*flags, *objects))
     return Program(linked.path, runtime.seconds + kernels.seconds + linked.seconds)
+
+
+def has_one_worker(manifest: Manifest, kind: Kind) -> bool:
+    """Whether shared memory is one for all blocks: so that it can be watched, or the blocks of a cluster take turns."""
+    return kind is not Kind.FAST or any(launch.cluster > 1 for launch in manifest.launches)
 
 
 def _runtime(kind: Kind) -> host.Built:

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from cugen.run.cpu import symbols
-from cugen.run.cpu.build import Kind, build
+from cugen.run.cpu.build import Kind, build, has_one_worker
 from cugen.run.cpu.jobfile import Settings, read_outputs, write_job
 from cugen.run.cpu.report import Report, fault_of, read_report
 from cugen.run.cpu.source import declarations
@@ -37,7 +37,8 @@ class CpuDevice:
     """`sanitize` runs under AddressSanitizer and UndefinedBehaviorSanitizer; `races` looks for two threads of a block
     that touch the same byte of shared memory with no barrier between. They exclude each other. `shuffle` seeds the
     order in which the threads of a block, and blocks, run. `workers` defaults to the processors of this process; a
-    sanitised or watched run has one. A run that takes longer than `limit_seconds` is a fault."""
+    sanitised or watched run has one, and so has one with clusters. Blocks of a cluster aren't watched for races with
+    each other. A run that takes longer than `limit_seconds` is a fault."""
 
     name = "cpu"
 
@@ -78,12 +79,13 @@ class CpuDevice:
     def _play(self, job: Job, kind: Kind, *, trace: bool) -> _Played:
         found = declarations(job.source)
         program = build(job.source, job.manifest, found, kind)
-        shared = () if kind is Kind.FAST else symbols.shared_arrays(program.path, found.static)
+        has_one = has_one_worker(job.manifest, kind)
+        shared = symbols.shared_arrays(program.path, found.static) if has_one else ()
         source_name = f"{job.manifest.kernel}.cu"
         lines = functools.partial(_lines, program.path, source_name)
         with tempfile.TemporaryDirectory(prefix="cugen-") as name:
             folder = Path(name)
-            write_job(folder, job, Settings(self._worker_count(kind), self._shuffle, trace), shared)
+            write_job(folder, job, Settings(1 if has_one else self._worker_count(), self._shuffle, trace), shared)
             status, errors, in_time = self._execute(program.path, folder)
             report = read_report(folder / "report.txt")
             fault = fault_of(status, report, errors, source_name, lines)
@@ -93,9 +95,7 @@ class CpuDevice:
             buffers = read_outputs(folder, job)
         return _Played(buffers, report, fault, program.seconds * 1e3, found_trace)
 
-    def _worker_count(self, kind: Kind) -> int:
-        if kind is not Kind.FAST:
-            return 1
+    def _worker_count(self) -> int:
         available = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
         return self._workers or available or 1
 

@@ -45,10 +45,10 @@ def _dynamic_arrays(manifest: Manifest, found: Declarations, one_worker: bool) -
 
 
 def _tables(manifest: Manifest, found: Declarations) -> Iterable[str]:
-    kernels = list(dict.fromkeys(launch.kernel for launch in manifest.launches))
+    kernels = {launch.kernel: launch.cluster for launch in manifest.launches}
     variables = list(dict.fromkeys([*(upload.symbol for upload in manifest.uploads), *found.globals]))
     yield "static const cugen::Kernel cugen_kernels[] = {"
-    yield from (f'    cugen::kernel<&{name}>("{name}"),' for name in kernels)
+    yield from (f'    cugen::kernel<&{name}>("{name}", {cluster}),' for name, cluster in kernels.items())
     yield "    {}};"
     yield "static const cugen::Symbol cugen_variables[] = {"
     yield from (

@@ -67,6 +67,7 @@ def make_job() -> MakeJob:
         launches: tuple[tuple[str, tuple[str, ...]], ...] = (),
         repeat: int = 1,
         alignment: int = 4,
+        cluster: int = 1,
     ) -> Job:
         def role(name: str) -> str:
             return "output" if name in outputs else "inout" if name in inouts else "input"
@@ -91,7 +92,8 @@ def make_job() -> MakeJob:
             workspace=tuple(Workspace(name, "float32", size) for name, size in workspace.items()),
             uploads=uploads,
             launches=tuple(
-                LaunchEntry(kernel, grid, block, 0, dynamic, takes, "") for kernel, takes in launches or (("k", names),)
+                LaunchEntry(kernel, grid, block, 0, dynamic, takes, "", cluster)
+                for kernel, takes in launches or (("k", names),)
             ),
         )
         values = {name: value for name, (_, value) in scalars.items()}

@@ -61,14 +61,11 @@ class Block {
     for (const std::unique_ptr<Fiber>& fiber : fibers_) destroy_fiber(*fiber);
   }
 
-  void run(const Launch& launch, uint64_t linear) {
+  void begin(const Launch& launch, uint64_t linear) {
     launch_ = &launch;
+    linear_ = linear;
     const uint3 block = launch.block;
     count_ = block.x * block.y * block.z;
-    blockIdx = {static_cast<unsigned>(linear % launch.grid.x), static_cast<unsigned>(linear / launch.grid.x % launch.grid.y),
-                static_cast<unsigned>(linear / launch.grid.x / launch.grid.y)};
-    blockDim = block;
-    gridDim = launch.grid;
     memset(state_, static_cast<int>(State::unstarted), count_);
     for (unsigned i = 0; i < count_; ++i) order_[i] = static_cast<uint16_t>(i);
     if (launch.shuffled) {
@@ -78,12 +75,29 @@ class Block {
     for (std::vector<Gathering>& warp : gatherings_) warp.clear();
     for (unsigned i = 0; i < count_; ++i) copies_[i].clear();
     returned_ = waiting_ = position_ = 0;
-    running_block = this;
-    watch.begin_block(launch.number, linear);
-    switch_fiber(host_, free_fiber());
-    running_block = nullptr;
+    interval_ = 0;
+    has_begun_ = false;
   }
 
+  // Runs the block's threads until all have ended, or all wait at the cluster's barrier. Says whether they wait.
+  bool resume() {
+    const uint3 grid = launch_->grid;
+    blockIdx = {static_cast<unsigned>(linear_ % grid.x), static_cast<unsigned>(linear_ / grid.x % grid.y),
+                static_cast<unsigned>(linear_ / grid.x / grid.y)};
+    blockDim = launch_->block;
+    gridDim = grid;
+    running_block = this;
+    watch.begin_block(launch_->number, linear_, interval_);
+    switch_fiber(host_, has_begun_ ? *lanes_[lane_].fiber : free_fiber());
+    interval_ = watch.end_block();
+    has_begun_ = true;
+    running_block = nullptr;
+    return returned_ < count_;
+  }
+
+  bool has_begun() const { return has_begun_; }
+  bool has_ended() const { return returned_ == count_; }
+  int line() const { return barrier_.line; }  // of the barrier that its threads came to last
   unsigned thread() const { return lane_; }
   Copies& copies() { return copies_[lane_]; }
 
@@ -101,6 +115,7 @@ class Block {
                                     : barrier_.votes != 0;
       memset(state_, static_cast<int>(State::ready), count_);
       watch.block_barrier();
+      if (vote == Vote::cluster) leave();
       return result_;
     }
     wait(State::at_barrier, line);
@@ -160,6 +175,13 @@ class Block {
     const unsigned position = next();
     if (position == kNone) stuck();
     switch_to(position);
+  }
+
+  // Lets the worker go on with the cluster's other blocks.
+  void leave() {
+    const unsigned lane = lane_;
+    switch_fiber(*lanes_[lane].fiber, host_);
+    make_current(lane);
   }
 
   void switch_to(unsigned position) {
@@ -250,7 +272,9 @@ class Block {
   };
 
   const Launch* launch_ = nullptr;
-  uint64_t idle_since_ = 0;
+  uint64_t linear_ = 0, idle_since_ = 0;
+  uint32_t interval_ = 0;
+  bool has_begun_ = false;
   unsigned count_ = 0, returned_ = 0, waiting_ = 0, position_ = 0, lane_ = 0;
   int result_ = 0;
   Barrier barrier_{};

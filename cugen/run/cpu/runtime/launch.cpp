@@ -6,11 +6,12 @@
 #include <thread>
 
 #include "block.h"
+#include "cluster.h"
 #include "collective.h"
 
 namespace cugen {
 
-void play(const Kernel& kernel, void* const* parameters, const Configuration& configuration) {
+void play(const Kernel& kernel, void* const* parameters, const Configuration& configuration, SharedMemory shared) {
   // Kernels keep `__constant__` and `__device__` variables, so that one launch ends before the next begins.
   static std::mutex one_at_a_time;
   const std::lock_guard<std::mutex> lock(one_at_a_time);
@@ -18,14 +19,16 @@ void play(const Kernel& kernel, void* const* parameters, const Configuration& co
 
   const dim3 grid = configuration.grid, block = configuration.block;
   const Launch launch = {&kernel, parameters, {grid.x, grid.y, grid.z}, {block.x, block.y, block.z}, 0, false, 0};
-  const uint64_t count = static_cast<uint64_t>(grid.x) * grid.y * grid.z;
+  const std::vector<Stretch> stretches(shared.bytes > 0, {shared.start, shared.bytes});
+  const uint64_t count = static_cast<uint64_t>(grid.x / kernel.cluster) * grid.y * grid.z;
   std::atomic<uint64_t> next{0};
   const auto work = [&] {
-    const auto own = std::make_unique<Block>();
-    for (uint64_t i; (i = next.fetch_add(1, std::memory_order_relaxed)) < count;) own->run(launch, i);
+    const auto own = std::make_unique<Cluster>();
+    for (uint64_t i; (i = next.fetch_add(1, std::memory_order_relaxed)) < count;) own->run(launch, i, stretches);
   };
 
-  const uint64_t workers = std::min<uint64_t>(std::max(1u, std::thread::hardware_concurrency()), count);
+  const unsigned most = shared.bytes > 0 ? 1 : std::max(1u, std::thread::hardware_concurrency());
+  const uint64_t workers = std::min<uint64_t>(most, count);
   std::vector<std::thread> others;
   for (uint64_t i = 1; i < workers; ++i) others.emplace_back(work);
   if (workers > 0) work();

@@ -11,6 +11,7 @@
 #include <thread>
 
 #include "block.h"
+#include "cluster.h"
 #include "collective.h"
 #include "job.h"
 #include "trace.h"
@@ -53,34 +54,47 @@ void poison_shared(const Job& job, const PlannedLaunch& launch) {
     memset(program.dynamic_shared(i).address, kPoison, launch.dynamic_bytes);
 }
 
+std::vector<Stretch> shared_memory(const Job& job, const PlannedLaunch& launch) {
+  std::vector<Stretch> found;
+  for (const SharedArray& array : job.shared) found.push_back({array.start, array.bytes});
+  for (size_t i = 0; i < program.dynamic_shared_count; ++i)
+    found.push_back({static_cast<char*>(program.dynamic_shared(i).address), launch.dynamic_bytes});
+  return found;
+}
+
 void play_blocks(const Job& job, const PlannedLaunch& planned, const Launch& launch, const BlockOrder& order,
-                 std::atomic<uint64_t>& next, Block& block) {
+                 std::atomic<uint64_t>& next, Cluster& cluster) {
+  const std::vector<Stretch> shared = shared_memory(job, planned);
   const bool poison = !job.shared.empty() || job.shuffled;
   for (uint64_t i; (i = next.fetch_add(1, std::memory_order_relaxed)) < order.count;) {
     if (poison) poison_shared(job, planned);
-    block.run(launch, order[i]);
+    cluster.run(launch, order[i], shared);
   }
   waiting.leave();
 }
 
-void play_launch(Job& job, const PlannedLaunch& planned, unsigned number, std::vector<std::unique_ptr<Block>>& blocks) {
+void play_launch(Job& job, const PlannedLaunch& planned, unsigned number,
+                 std::vector<std::unique_ptr<Cluster>>& clusters) {
   std::vector<void*> parameters;
   for (const std::string& name : planned.arguments) parameters.push_back(job.values[name].data());
   const Launch launch = {planned.kernel, parameters.data(), planned.grid, planned.block, number, job.shuffled, job.seed};
-  const uint64_t count = static_cast<uint64_t>(planned.grid.x) * planned.grid.y * planned.grid.z;
+  const unsigned size = planned.kernel->cluster;
+  if (planned.grid.x % size != 0)
+    fail("launch", 0, "%s has clusters of %u blocks, and a grid of %u along x", planned.kernel->name, size, planned.grid.x);
+  const uint64_t count = static_cast<uint64_t>(planned.grid.x / size) * planned.grid.y * planned.grid.z;
   const BlockOrder order(count, job);
   std::atomic<uint64_t> next{0};
   const size_t workers = std::min<uint64_t>(job.workers, count);
-  while (blocks.size() < workers) blocks.push_back(std::make_unique<Block>());
+  while (clusters.size() < workers) clusters.push_back(std::make_unique<Cluster>());
 
   waiting.begin(static_cast<unsigned>(workers));
   std::vector<std::thread> others;
   for (size_t i = 1; i < workers; ++i)
     others.emplace_back([&, i] {
       catch_faults_on_this_thread();
-      play_blocks(job, planned, launch, order, next, *blocks[i]);
+      play_blocks(job, planned, launch, order, next, *clusters[i]);
     });
-  if (workers > 0) play_blocks(job, planned, launch, order, next, *blocks[0]);
+  if (workers > 0) play_blocks(job, planned, launch, order, next, *clusters[0]);
   for (std::thread& other : others) other.join();
 }
 
@@ -113,7 +127,7 @@ void fence_dynamic_shared([[maybe_unused]] const PlannedLaunch& launch) {
 }
 
 // Milliseconds for one pass over the launch list. What it updates in place is first set back.
-double play(Job& job, std::vector<std::unique_ptr<Block>>& blocks) {
+double play(Job& job, std::vector<std::unique_ptr<Cluster>>& clusters) {
   double milliseconds = 0;
   for (const Buffer& buffer : buffers) {
     if (buffer.role == Role::workspace) memset(buffer.start, kPoison, buffer.bytes);
@@ -124,7 +138,7 @@ double play(Job& job, std::vector<std::unique_ptr<Block>>& blocks) {
   for (size_t i = 0; i < job.launches.size(); ++i) {
     fence_dynamic_shared(job.launches[i]);
     const auto start = std::chrono::steady_clock::now();
-    play_launch(job, job.launches[i], static_cast<unsigned>(i), blocks);
+    play_launch(job, job.launches[i], static_cast<unsigned>(i), clusters);
     milliseconds += std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - start).count();
     check_canaries(job.launches[i].kernel->name);
   }
@@ -161,9 +175,9 @@ int run(const std::string& folder) {
   catch_faults_on_this_thread();
   Job job = read_job(folder, offset);
   watch_arrays(folder, job);
-  std::vector<std::unique_ptr<Block>> blocks;
+  std::vector<std::unique_ptr<Cluster>> clusters;
   for (unsigned i = 0; i < job.repeat; ++i) {
-    const double milliseconds = play(job, blocks);
+    const double milliseconds = play(job, clusters);
     if (i == 0) write_outputs(folder);
     dprintf(report, "time %.6f\n", milliseconds);
   }

@@ -18,12 +18,13 @@ struct Watch {
   uint32_t step = 0;
   uint32_t synchronised[32][32][32] = {};  // by warp and two lanes: the step that last ordered them
 
-  void begin_block(unsigned number, uint64_t linear) {
+  void begin_block(unsigned number, uint64_t linear, uint32_t first_interval) {
     launch = number;
     block = static_cast<uint32_t>(linear);
-    interval = 0;
+    interval = first_interval;
     ++epoch;
   }
+  uint32_t end_block() const { return interval; }
   void block_barrier() { ++interval, ++epoch; }
   void warp_barrier(unsigned first_lane, unsigned mask) {
     ++step;
@@ -36,7 +37,8 @@ struct Watch {
 #else
 
 struct Watch {
-  void begin_block(unsigned, uint64_t) {}
+  void begin_block(unsigned, uint64_t, uint32_t) {}
+  uint32_t end_block() const { return 0; }
   void block_barrier() {}
   void warp_barrier(unsigned, unsigned) {}
 };

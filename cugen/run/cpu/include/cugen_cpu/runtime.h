@@ -12,10 +12,15 @@ namespace cugen {
 // One fault ends the process: the report names the thread, `line` is of the .cu, or 0.
 [[noreturn]] void fail(const char* kind, int line, const char* format, ...) __attribute__((format(printf, 3, 4)));
 
-enum class Vote { none, count, all, any };
+enum class Vote { none, count, all, any, cluster };
 
-// A barrier of the whole block. Returns the vote over the lanes' predicates.
+// A barrier of the whole block, or of all blocks of its cluster. Returns the vote over the lanes' predicates.
 int block_barrier(Vote vote, int predicate, int line);
+
+// The running block's place in its cluster, how many blocks that has, and where a variable of another one's is.
+unsigned cluster_rank();
+unsigned cluster_size();
+void* map_shared(void* address, int rank, int line);
 
 // Between two looks at memory that a thread polls, which another one is to change.
 void pause_thread(int line);
@@ -60,6 +65,7 @@ struct Kernel {
   void (*invoke)(void* const* parameters);
   size_t parameter_count;
   const size_t* parameter_bytes;
+  unsigned cluster;  // blocks along x that run at once
 };
 
 struct Symbol {
@@ -96,9 +102,9 @@ struct Invoker<function> {
 };
 
 template <auto function>
-constexpr Kernel kernel(const char* name) {
+constexpr Kernel kernel(const char* name, unsigned cluster = 1) {
   using Call = Invoker<function>;
-  return {name, Call::invoke, sizeof(Call::bytes) / sizeof(size_t) - 1, Call::bytes};
+  return {name, Call::invoke, sizeof(Call::bytes) / sizeof(size_t) - 1, Call::bytes, cluster};
 }
 
 }  // namespace cugen
