@@ -124,6 +124,11 @@ class Ninja(Project):
         return ["ninja"]
 
 
+# A machine needs no CUDA: where there is a compiler of it, kernels are built with that too.
+NVCC = shutil.which("nvcc") or shutil.which("nvcc", path="/usr/local/cuda/bin")
+DEVICES = [(Make, "cpu"), *((system, "gpu") for system in (CMake, Make, Meson) if NVCC)]
+
+
 @pytest.fixture(params=[CMake, CMakeMakefiles, Make, Meson, Ninja], ids=lambda system: system.__name__)
 def project(request, tmp_path, own_environment):
     """Built once."""
@@ -214,3 +219,15 @@ def test_each_change_rebuilds_what_depends_on_it_and_nothing_else(project):
     ):
         change(project)
         settled(project)
+
+
+@pytest.mark.parametrize(("system", "device"), DEVICES, ids=lambda value: getattr(value, "__name__", value))
+def test_programs_are_linked_for_every_device_that_there_is_a_compiler_for(system, device, tmp_path, installed):
+    project = system(tmp_path, installed, device)
+    project.configure(96)
+    _, compiled = project.build()
+    assert compiled == ALL
+    needed = installed.must(["nm", "--undefined-only", project.folder / project.output / "gemm"], project.folder)
+    defined = installed.must(["nm", "--defined-only", project.folder / project.output / "gemm"], project.folder)
+    assert ("cudaLaunchKernel" in needed + defined) == (device == "gpu")
+    settled(project)
