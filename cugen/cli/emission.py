@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from cugen.cli.failures import wrong_call
 from cugen.emit import files
+from cugen.emit.apis import DRIVER, RUNTIME, Api
 
 if TYPE_CHECKING:
     from cugen.emit.embed import Image
@@ -35,6 +36,12 @@ class Emission:
     def suffixes(self) -> tuple[str, ...]:
         """Of the sources and the manifest."""
         return files.SUFFIXES if "cu" in self.kinds else (".json",)
+
+    @property
+    def apis(self) -> tuple[Api, ...]:
+        """For which of CUDA's interfaces there are launchers."""
+        found = {"cu": RUNTIME, "embed": DRIVER}
+        return tuple(api for kind, api in found.items() if kind in self.kinds)
 
     def paths(self, folder: Path, stem: str) -> list[Path]:
         """A kernel's files, sources and manifest first."""
@@ -125,14 +132,6 @@ def embedded(kernel: Kernel, input_hash: str, wanted: Emission, folder: Path, *,
     stamp = _embed_hash(input_hash, wanted.targets)
     yield files.File(header, files.stamped(texts.header, stamp).encode())
     yield files.File(source, files.stamped(texts.source, stamp).encode())
-
-
-def umbrella_paths(name: str | None, folder: Path, wanted: Emission) -> list[Path]:
-    """The headers that include all others: of the sources, and of the C arrays."""
-    if name is None:
-        return []
-    found = [folder / f"{name}.h"] if "cu" in wanted.kinds else []
-    return found + ([folder / f"{name}_embed.h"] if "embed" in wanted.kinds else [])
 
 
 def umbrella_text(name: str, headers: Iterable[tuple[str, str]]) -> str:

@@ -19,7 +19,6 @@ from cugen.cli.emission import (
     embedded,
     emission,
     is_current_embed,
-    umbrella_paths,
     umbrella_text,
 )
 from cugen.cli.emission import add_arguments as add_emission
@@ -93,29 +92,26 @@ def execute(args: argparse.Namespace) -> int:
     order = {file: position for position, file in enumerate(args.specs)}
     kernels.sort(key=lambda kernel: order[kernel.dependencies[0]])
     shared.sort(key=lambda group: order[group.specs[0].dependencies[0]])
-    if "cu" not in asked.kinds:
-        groups, shared = (), []
     outputs = [path for kernel in kernels for path in asked.paths(args.output, kernel.kernel)]
-    outputs += [files.header_path(args.output, group.name) for group in shared]
-    outputs += umbrella_paths(args.umbrella, args.output, asked)
+    stems = [*(group.name for group in shared), *([args.umbrella] if args.umbrella else [])]
+    outputs += [files.header_path(args.output, f"{stem}{api.suffix}") for api in asked.apis for stem in stems]
     _refuse_equal_files(outputs)
     if args.list:
         print("\n".join(map(str, outputs)))
         return DONE
-    stale = [group for group in groups if every or not _is_current_header(group, args)]
+    stale = [group for group in groups if every or not _are_current_headers(group, asked, args)]
     needed = {spec.kernel for group in stale for spec in group.specs}
     wanted = [spec for spec in specs if every or spec.kernel in needed or not _is_current(spec, asked, args)]
     made = _generate_all(wanted, asked, args)
     texts = [result.texts for result in made]
-    headers = _headers(
-        not args.no_analysis, stale, {result.texts.stem: result.entry for result in made if result.entry}
-    )
+    entries = {result.texts.stem: result.entry for result in made if result.entry}
+    headers = _headers(not args.no_analysis, stale, entries, asked)
+    if args.umbrella:
+        headers += _umbrellas(asked, kernels, shared, made, headers, args)
     others = [file for result in made for file in result.compiled]
-    others += _umbrellas(
-        asked, [kernel.kernel for kernel in kernels], [group.name for group in shared], made, headers, args
-    )
     if args.check:
-        possible = [path for kernel in kernels for path in embed_paths(args.output, kernel.kernel)]
+        named = [*(kernel.kernel for kernel in kernels), *(group.name for group in shared)]
+        possible = [path for stem in named for path in embed_paths(args.output, stem)]
         return _check(texts, headers, others, [*outputs, *possible], asked, args)
     with files_of_the_user():
         files.remove_abandoned(args.output)
@@ -145,7 +141,7 @@ def _recall_current(asked: Emission, args: argparse.Namespace) -> dict[str, Outl
         if outlined is None:
             continue
         on_disk = all(_is_current(kernel, asked, args) for kernel in outlined.specs) and all(
-            "cu" not in asked.kinds or _is_current_header(group, args) for group in outlined.groups
+            _are_current_headers(group, asked, args) for group in outlined.groups
         )
         if args.list or on_disk:
             found[file] = outlined
@@ -176,9 +172,10 @@ def _is_current(kernel: Spec | Outline, asked: Emission, args: argparse.Namespac
     )
 
 
-def _is_current_header(group: Siblings | OutlinedGroup, args: argparse.Namespace) -> bool:
+def _are_current_headers(group: Siblings | OutlinedGroup, asked: Emission, args: argparse.Namespace) -> bool:
     expected = shared_input_hash(group.specs, analysis=not args.no_analysis)
-    return files.is_current_header(args.output, group.name, expected)
+    stems = [f"{group.name}{api.suffix}" for api in asked.apis]
+    return all(files.is_current_header(args.output, stem, expected) for stem in stems)
 
 
 def _refuse_equal_stems(specs: Sequence[Spec | Outline], groups: Sequence[Siblings | OutlinedGroup]) -> None:
@@ -215,29 +212,30 @@ def _refuse_equal_files(outputs: Sequence[Path]) -> None:
 
 def _umbrellas(
     asked: Emission,
-    stems: Sequence[str],
-    groups: Sequence[str],
+    kernels: Sequence[Spec | Outline],
+    groups: Sequence[Siblings | OutlinedGroup],
     made: Sequence[_Made],
     headers: Sequence[files.Header],
     args: argparse.Namespace,
-) -> list[files.File]:
+) -> list[files.Header]:
     """The headers that include all others. What is said of each is its first line, which may be on disk already."""
-    texts = {f"{result.texts.stem}.h": result.texts.header for result in made}
-    texts |= {f"{header.stem}.h": header.text for header in headers}
+    texts = {result.texts.stem: result.texts.header for result in made}
+    shared = {header.stem: header.text for header in headers}
     found = []
-    for path in umbrella_paths(args.umbrella, args.output, asked):
-        embeds = path.stem != args.umbrella
-        names = [f"{stem}_embed.h" if embeds else f"{stem}.h" for stem in stems]
-        names += [] if embeds else [f"{group}.h" for group in groups]
+    for api in asked.apis:
         lines = []
-        for name in names:
-            text = texts.get(name.replace("_embed.h", ".h") if embeds else name)
-            lines.append((name, (text or (args.output / name).read_text()).partition("\n")[0]))
-        found.append(files.File(path, umbrella_text(path.name, lines).encode()))
+        for stem in [*(kernel.kernel for kernel in kernels), *(group.name for group in groups)]:
+            name = f"{stem}{api.suffix}"
+            text = texts.get(stem) or shared.get(name) or files.header_path(args.output, name).read_text()
+            lines.append((f"{name}.h", text.partition("\n")[0]))
+        stem = f"{args.umbrella}{api.suffix}"
+        found.append(files.Header(stem, umbrella_text(f"{stem}.h", lines)))
     return found
 
 
-def _headers(analysis: bool, groups: Sequence[Siblings], entries: Mapping[str, Entry]) -> list[files.Header]:
+def _headers(
+    analysis: bool, groups: Sequence[Siblings], entries: Mapping[str, Entry], asked: Emission
+) -> list[files.Header]:
     """What variants share; all of their kernels are among `entries`."""
     if not groups:
         return []
@@ -245,8 +243,10 @@ def _headers(analysis: bool, groups: Sequence[Siblings], entries: Mapping[str, E
 
     headers = []
     for group in groups:
-        text = variants_header(group, [entries[spec.kernel] for spec in group.specs])
-        headers.append(files.Header(group.name, files.stamped(text, shared_input_hash(group.specs, analysis=analysis))))
+        stamp = shared_input_hash(group.specs, analysis=analysis)
+        for api in asked.apis:
+            text = variants_header(group, [entries[spec.kernel] for spec in group.specs], api)
+            headers.append(files.Header(f"{group.name}{api.suffix}", files.stamped(text, stamp)))
     return headers
 
 

@@ -7,6 +7,7 @@ import struct
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
+from cugen.emit.apis import DRIVER
 from cugen.emit.c_sizes import SizePrinter
 from cugen.emit.describe import harmless, header_lines, heading
 from cugen.emit.environment import environment
@@ -71,9 +72,7 @@ def embed(context: Context, plan: Plan, manifest: Manifest, image: Image) -> Emb
         "includes": sorted(launcher.includes),
         "aliases": launcher.aliases,
         "notes": launcher.notes,
-        "status_type": "CUresult",
-        "stream_type": "CUstream",
-        "invalid": "CUDA_ERROR_INVALID_VALUE",
+        "api": DRIVER,
         **_of_launcher(launcher),
         **typed.variables(workspace=bool(launcher.workspace)),
     }

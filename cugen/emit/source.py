@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 import jinja2
 
+from cugen.emit.apis import RUNTIME
 from cugen.emit.ctypes import c_name, header_of, literal, widened
 from cugen.emit.describe import header_lines, heading
 from cugen.emit.environment import bind, environment
@@ -91,9 +92,7 @@ def render_raw(
         includes=sorted(launcher.includes),
         aliases=launcher.aliases,
         notes=launcher.notes,
-        status_type="cudaError_t",
-        stream_type="cudaStream_t",
-        invalid="cudaErrorInvalidValue",
+        api=RUNTIME,
         **launcher.variables(),
         **typed.variables(workspace=bool(launcher.workspace)),
     )

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from math import prod
 
+from cugen.emit.apis import RUNTIME, Api
 from cugen.emit.describe import harmless
 from cugen.emit.environment import environment
 from cugen.emit.launcher import c_names, make_launcher
@@ -25,12 +26,8 @@ from cugen.spec.model import Param, Spec
 from cugen.spec.siblings import Siblings
 from cugen.version import __version__
 
-# For each part of a demand, the device's attribute and the variable that holds it.
-_ATTRIBUTES = {
-    "threads": ("cudaDevAttrMaxThreadsPerBlock", "threads"),
-    "static": ("cudaDevAttrMaxSharedMemoryPerBlock", "shared"),
-    "dynamic": ("cudaDevAttrMaxSharedMemoryPerBlockOptin", "shared_on_request"),
-}
+# The variables that hold what the device allows of each part of a demand.
+_VARIABLES = {"threads": "threads", "static": "shared", "dynamic": "shared_on_request"}
 _WORKSPACE = "void* workspace"
 _ANY = Param("", None)
 _RULE = "the largest of these variants that the current device allows, per block"
@@ -98,7 +95,7 @@ def _extents(spec: Spec, names: Mapping[str, str]) -> Iterator[tuple[str, str]]:
                     yield names[extent.name], f"{names[array.name]}.extents[{dimension}]"
 
 
-def variants_header(siblings: Siblings, entries: Sequence[Entry]) -> str:
+def variants_header(siblings: Siblings, entries: Sequence[Entry], api: Api = RUNTIME) -> str:
     """The text of the header. `entries` are those of the siblings, in their order. Those made for fewer sizes are
     tried first, then the larger ones; of equals there is only that which the document has first."""
     first, spec = entries[0], siblings.specs[0]
@@ -112,13 +109,14 @@ def variants_header(siblings: Siblings, entries: Sequence[Entry]) -> str:
         names.allocate(argument)
     own = {name: names.allocate(name) for name in ("device", "reason", "refused", "variant", "bytes")}
     asked = [key for key in WORDS if any(key in entry.demand.parts() for entry in ordered)]
-    limits = {key: names.allocate(_ATTRIBUTES[key][1]) for key in asked}
+    limits = {key: names.allocate(_VARIABLES[key]) for key in asked}
     chosen = [*choosing, f"&{own['variant']}"]
     sizes = [f"int {size}" for size in taken]
     text = (
         environment()
         .get_template("variants.h.j2")
         .render(
+            api=api,
             name=siblings.name,
             first=first.name,
             rule=_RULE_OF_SIZES if choosing else _RULE,
@@ -128,7 +126,7 @@ def variants_header(siblings: Siblings, entries: Sequence[Entry]) -> str:
             target=spec.target,
             includes=[entry.name for entry in entries],
             choosing=choosing,
-            queries=[(limits[key], _ATTRIBUTES[key][0]) for key in asked],
+            queries=[(limits[key], api.limits[key]) for key in asked],
             by_size=bool(choosing),
             cases=[_completed(case, ordered, limits) for case in cases],
             unmade=_unmade(siblings.name, choosing, [case.entries[0] for case in cases]) if choosing else "",

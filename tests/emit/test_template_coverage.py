@@ -50,6 +50,11 @@ compute: |
 schedule: {family: direct}
 ---
 cugen: 1
+kernel: from_constants
+arrays: {A: {shape: [8], dtype: float32, memory: constant}, Y: {shape: [8], dtype: float32}}
+compute: Y[i] = A[3] * i
+---
+cugen: 1
 kernel: one_number
 params: {P: {range: [0, 9]}, Q: {range: [0, 9]}}
 require: ["(P - Q) % 3 == 0"]
@@ -108,7 +113,7 @@ arrays: {A: {shape: [512], dtype: float32}, Y: {shape: [512], dtype: float32}}
 compute: Y[i] = A[i]
 schedule: {family: direct, block: {i: $size}}
 """
-SIZE_VARIANTS = VARIANTS.replace("params: {", "params: {L: $size, ")
+SIZE_VARIANTS = VARIANTS.replace("M: dynamic", "M: $size, L: $size")
 
 
 class CountingLoader(jinja2.FileSystemLoader):
@@ -165,6 +170,7 @@ def counted():
         generic = "template <" in path.read_text()
         for dtype in (FLOAT32, INT32, UINT32):
             function_text(env, name, "" if generic else c_name(dtype))
+    env.get_template("umbrella.h.j2").render(name="all.h", lines=["one"], includes=["one.h"], version="1")
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(cugen.emit.variants, "environment", lambda: env)
         patch.setattr(cugen.emit.embed, "environment", lambda: env)

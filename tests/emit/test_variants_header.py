@@ -10,6 +10,8 @@ from pathlib import Path
 
 import pytest
 
+from cugen.emit.apis import DRIVER
+from cugen.emit.embed import Image, embed
 from cugen.emit.variants import make_entry, variants_header
 from cugen.kernel import Kernel, generate
 from cugen.spec.load import load_text
@@ -124,6 +126,25 @@ def test_names_of_arrays_do_not_meet_those_of_the_launcher() -> None:
 
 def test_the_same_variants_give_the_same_text() -> None:
     assert family().header == family.__wrapped__().header
+
+
+def test_the_driver_has_the_same_launchers(tmp_path: Path) -> None:
+    made = family(BY_SIZE)
+    (group,) = siblings(load_text(BY_SIZE))
+    entries = [make_entry(kernel.context, kernel.plan, kernel.manifest) for kernel in made.kernels]
+    header = variants_header(group, entries, DRIVER)
+    assert "cuda_runtime" not in header
+    for kernel in made.kernels:
+        image = Image(b"code", ("sm_90",), "nobody")
+        (tmp_path / f"{kernel.name}_embed.h").write_text(
+            embed(kernel.context, kernel.plan, kernel.manifest, image).header
+        )
+    (tmp_path / "share_embed.h").write_text(header)
+    (tmp_path / "use.cpp").write_text('#include "share_embed.h"\n#include "share_embed.h"\n')
+    options = [f"-isystem{folder}" for folder in locations.include_folders()]
+    command = [*compiler(), "-std=c++17", "-Wall", "-Wextra", "-Wpedantic", "-Wshadow", "-Werror", "-fsyntax-only"]
+    finished = process.run([*command, *options, "use.cpp"], "use.cpp", tmp_path)
+    assert (finished.status, finished.output) == (0, "")
 
 
 @pytest.mark.parametrize(
