@@ -20,6 +20,7 @@ from cugen.toolchain.errors import CompileError
 
 _MOST_SPILLED = 32  # bytes a thread: what spills more loses to what doesn't
 _HOPELESS = 4.0  # times the least cost; the guess is a rough one
+_LAUNCH_S = 2e-6  # that even an empty kernel takes
 _CLOCK = 1.5e9  # Hz; near enough to compare two kernels on one device
 _CACHE_SPEED = 3  # times the bandwidth of memory
 
@@ -123,5 +124,6 @@ def _cost(kernel: Kernel, params: Mapping[str, int]) -> float | None:
             facts.work.all_flop / device.peak(),
         )
         share = facts.hiding.bandwidth_share if facts.hiding else 1.0
-        total += max(*limits[1:], limits[0] / share) * -(-blocks // device.sms) * device.sms / blocks
+        uneven = -(-blocks // device.sms) * device.sms / blocks
+        total += max(_LAUNCH_S, max(*limits[1:], limits[0] / share) * uneven)
     return total

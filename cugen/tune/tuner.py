@@ -17,6 +17,7 @@ from queue import Empty, SimpleQueue
 from time import monotonic
 
 from cugen.schedule.lock import Entry, Schedules, Time, spec_key
+from cugen.schedule.planner import make_plan
 from cugen.spec.model import Spec
 from cugen.tune.gpus import Gpu, gpus
 from cugen.tune.journal import Journal, Record, journal_path
@@ -94,11 +95,12 @@ class _Search:
         report: Callable[[Progress], None],
     ) -> None:
         self._spec, self._options, self._params, self._gpus, self._tell = spec, options, dict(params), places, report
-        space = candidates(spec)
-        self._strategy = STRATEGIES[options.strategy](space[1:], options.seed)
+        make_plan(spec)  # refuses what no schedule could mend
         code = prepare(spec, (), places[0].capability, self._params)
         if isinstance(code, Dropped):
             raise TuneError(f"the generator's own choice can't be prepared: {code.reason}")
+        space = candidates(spec)
+        self._strategy = STRATEGIES[options.strategy](space[1:], options.seed)
         journal = Journal(journal_path(spec, places[0], params), resume=options.resume)
         self._standings = Standings(Trial(space[0], code), journal, Progress(candidates=len(space)))
         self._jobs = options.jobs or len(os.sched_getaffinity(0))

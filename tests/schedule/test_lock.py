@@ -5,10 +5,13 @@ from __future__ import annotations
 import re
 import subprocess
 import sys
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 import cugen
 from cugen.kernel import generate
@@ -178,6 +181,16 @@ BLOCK = """\
 )
 def test_a_broken_file_is_a_finding_with_its_place(text: str, expected: list[tuple[str, int, int]]) -> None:
     assert findings(text) == expected
+
+
+@settings(max_examples=60)
+@given(st.lists(st.tuples(st.integers(0, 400), st.integers(0, 12), st.text(max_size=6)), min_size=1, max_size=4))
+def test_whatever_was_done_to_a_file_it_is_read_or_refused(edits: list[tuple[int, int, str]]) -> None:
+    text = HEAD + BLOCK
+    for place, length, new in edits:
+        text = text[:place] + new + text[place + length :]
+    with suppress(SpecError):
+        read_text_of(text)
 
 
 def test_a_file_without_entries_is_fine() -> None:

@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from cugen.schedule.lock import Time
+from cugen.spec.diagnostics import SpecError
 from cugen.spec.load import load_text
 from cugen.spec.model import Schedule, Spec
 from cugen.tune.gpus import Gpu
@@ -74,6 +75,12 @@ def test_nothing_is_tuned_where_the_generators_choice_fails(scale: Spec, options
     for plan in ({"wrong": [FOUR]}, {"die": [FOUR]}, {"refuses": [""]}):
         with pytest.raises(TuneError, match="the generator's own choice can't be timed"):
             search(scale, options(**plan))
+
+
+def test_a_spec_that_no_family_can_do_is_a_finding(options: Made) -> None:
+    (spec,) = load_text(SCALE.replace("family: map", "family: tiled"))
+    with pytest.raises(SpecError, match="CG21"):
+        search(spec, options())
 
 
 def test_several_gpus_work_at_once_and_one_that_is_full_is_left_out(scale: Spec, options: Made, tmp_path: Path) -> None:

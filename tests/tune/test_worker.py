@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import json
+import os
 import pickle
+import subprocess
+import sys
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -127,6 +130,15 @@ def test_a_hopeless_candidate_is_stopped(clock: Clock, code: Callable[[int, str]
 def test_a_wrong_first_kernel_is_a_fault(clock: Clock, code: Callable[[int, str], Message]) -> None:
     with pytest.raises(Exception, match="elements differ"):
         opened(clock, code(0, "10 µs wrong"))
+
+
+def test_without_a_gpu_the_process_says_so_and_ends() -> None:
+    words = [sys.executable, "-m", "cugen.tune.worker"]
+    done = subprocess.run(
+        words, env={**os.environ, "CUDA_VISIBLE_DEVICES": ""}, input="", capture_output=True, text=True, timeout=60
+    )
+    assert (done.returncode, list(json.loads(done.stdout))) == (1, ["fault"])
+    assert "CUDA" in done.stdout
 
 
 def test_specs_of_the_language_travel_to_workers(scale: Spec) -> None:
