@@ -1,0 +1,117 @@
+"""Rows too long for registers, and rows too few to fill a device."""
+
+from __future__ import annotations
+
+import pytest
+
+from cugen.plan import ir
+
+SOFTMAX = ("y[i, j] = softmax(x[i, j], j)",)
+
+
+BY_HAND = (
+    "m[i] = max(x[i, j], j)",
+    "e[i, j] = exp(x[i, j] - m[i])",
+    "s[i] = sum(e[i, j], j)",
+    "y[i, j] = e[i, j] / s[i]",
+)
+
+
+LAYER_NORM = (
+    "mu[i] = mean(x[i, j], j)",
+    "scale[i] = rsqrt(var(x[i, j], j) + 1e-5)",
+    "y[i, j] = (x[i, j] - mu[i]) * scale[i]",
+)
+
+
+def slow(value: object) -> object:
+    """A parameter for the slow tests: it repeats what another of the same test shows."""
+    return pytest.param(value, marks=pytest.mark.slow)
+
+
+def spec(params: str, arrays: dict[str, tuple[str, str]], statements: tuple[str, ...], more: str = "") -> str:
+    declared = "".join(f"  {name}: {{shape: [{s}], dtype: {d}}}\n" for name, (s, d) in arrays.items())
+    text = "".join(f"  {statement}\n" for statement in statements)
+    return f"params: {{{params}}}\narrays:\n{declared}compute: |\n{text}{more}"
+
+
+def rows(m, n, statements=SOFTMAX, dtype="float32", out=None, schedule=""):
+    more = f"schedule: {{{schedule}}}\n" if schedule else ""
+    return spec(f"M: {m}, N: {n}", {"x": ("M, N", dtype), "y": ("M, N", out or dtype)}, statements, more)
+
+
+F = "float32"
+
+
+# Rows too long for registers
+
+
+def test_what_registers_do_not_hold_waits_in_shared_memory(planned):
+    kernel = planned(rows(2048, 65536, LAYER_NORM))
+    assert kernel.dynamic_shared_bytes > 100_000
+    assert kernel.dynamic_shared_bytes + kernel.shared_bytes <= 227 * 1024
+    assert sum(a.kind == "load" and a.array.name == "x" for a in ir.accesses(kernel.body)) == 2
+
+
+def test_exponentials_take_the_place_of_what_they_are_computed_from(made):
+    wide = made(rows(2048, 65536)).source
+    assert wide.count("expf(") == 2  # in shared memory, and in registers
+    assert made(rows(2048, 65536, dtype="bfloat16")).source.count("expf(") == 2  # which waits as float
+    assert made(rows(2048, 131072, dtype="bfloat16")).source.count("expf(") == 3  # there is no room for that
+
+
+def test_what_shared_memory_does_not_hold_is_read_again(planned):
+    kernel = planned(rows(2048, 131072, LAYER_NORM))
+    assert sum(a.kind == "load" and a.array.name == "x" for a in ir.accesses(kernel.body)) == 5
+    assert any("the rest is read anew" in reason for reason in kernel.reasons)
+
+
+def test_a_maximum_and_its_exponentials_take_one_sweep_where_elements_are_read_again(planned):
+    kernel = planned(rows(2048, 131072))
+    assert sum(a.kind == "load" and a.array.name == "x" for a in ir.accesses(kernel.body)) == 4
+
+
+SHORT_REGISTERS = "threads: 8, rows: 1, registers: %d"
+
+
+@pytest.mark.parametrize("statements", [SOFTMAX, BY_HAND, LAYER_NORM])
+@pytest.mark.parametrize("held", [0, slow(8), slow(16)])
+def test_rows_in_registers_and_in_shared_memory(prove, statements, held):
+    for n in (256, 255, 100):
+        prove(rows(3, n, statements, schedule=SHORT_REGISTERS % held))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16", "float64"])
+@pytest.mark.parametrize("statements", [SOFTMAX, LAYER_NORM])
+@pytest.mark.parametrize("n", [65536, 131072, 100001, 300000])
+def test_the_longest_rows(prove, statements, n, dtype):
+    prove(rows(2, n, statements, dtype, schedule="family: rowwise"))
+
+
+@pytest.mark.slow
+def test_infinities_in_one_sweep(prove):
+    masked = ("m[i] = max(z[i, j], j)", "s[i] = sum(exp(z[i, j] - m[i]), j)", "y[i, j] = exp(z[i, j] - m[i]) / s[i]")
+    for first in ("z[i, j] = where(j % 7 < 3, x[i, j], -inf)", "z[i, j] = where(j < 60000, -inf, x[i, j])"):
+        prove(rows(2, 70000, (first, *masked), "float64", schedule="family: rowwise"))
+
+
+# Few rows
+
+
+def test_few_long_rows_take_several_launches_that_fill_the_device(made):
+    text = spec("N: 10000000", {"x": ("N", F), "y": ("N", F)}, ("y[j] = softmax(x[j], j)",))
+    kernels = made(text).plan.kernels
+    assert [kernel.family for kernel in kernels] == ["reduce"] * 4 + ["map"]
+    assert [kernel.family for kernel in made(rows(4, 1000000, BY_HAND)).plan.kernels][-1] == "map"
+
+
+def test_rows_that_fill_the_device_stay_one_launch(made):
+    assert [kernel.family for kernel in made(rows(200, 100000, BY_HAND)).plan.kernels] == ["rowwise"]
+
+
+@pytest.mark.parametrize("statement", ["y[j] = softmax(x[j], j)", "y[j] = (x[j] - mean(x[k], k)) / sqrt(var(x[k], k))"])
+def test_few_long_rows_are_right(prove, statement):
+    prove(spec("N: 300000", {"x": ("N", F), "y": ("N", F)}, (statement,)))
+    text = spec("M: 3, N: 70000", {"x": ("M, N", F), "y": ("M, N", F)}, (statement,))
+    prove(text.replace("y[j]", "y[i, j]").replace("x[j]", "x[i, j]").replace("x[k]", "x[i, k]"))
