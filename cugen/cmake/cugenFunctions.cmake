@@ -6,7 +6,9 @@
 #
 #   cugen_add_library(<name> SPECS <spec>... [TARGET sm_90] [DEFINES <NAME=VALUE>...] [EMIT cu|cubin|embed]
 #                     [CHECK warn|error|off])
-#       A static library with the launchers of all kernels. CHECK holds them to the limits of their specs.
+#       A static library with the launchers of all kernels. CHECK holds them to the limits of their specs. EMIT embed
+#       holds machine code and launchers for the driver's API; with EMIT cubin it is no library, and the target's
+#       property CUGEN_FILES names the files.
 #
 #   cugen_add_check(NAME <test> SPECS <spec>... GENERATED_DIR <folder> [TARGET sm_90] [DEFINES <NAME=VALUE>...])
 #       A test of CTest that fails where committed files aren't what the specs give.
@@ -45,10 +47,15 @@ function(cugen_add_library name)
   set(sources ${files})
   if(arg_EMIT STREQUAL "cubin")
     add_custom_target(${name} ALL DEPENDS ${files})
+    set_target_properties(${name} PROPERTIES CUGEN_FILES "${files}")
   elseif(arg_EMIT STREQUAL "embed")
-    add_library(${name} STATIC ${sources})
     find_package(CUDAToolkit REQUIRED)
+    # The .c are C++ as well, the language that is on for certain.
+    list(FILTER files INCLUDE REGEX "_embed\\.c$")
+    set_source_files_properties(${files} PROPERTIES LANGUAGE CXX)
+    add_library(${name} STATIC ${sources})
     target_link_libraries(${name} PUBLIC CUDA::cuda_driver)
+    target_compile_features(${name} PUBLIC cxx_std_17)
   elseif(cugen_DEVICE STREQUAL "cpu")
     # The .cu are included by what is compiled in their place.
     list(FILTER sources EXCLUDE REGEX "\\.cu$")
@@ -203,7 +210,7 @@ macro(_cugen_check_step name)
       OUTPUT "${stamp}"
       COMMAND "${CMAKE_COMMAND}" "-DCUGEN=${CUGEN_EXECUTABLE}" "-DSPEC=${spec}" "-DOPTIONS=${check_options}"
         "-DCHECK=${arg_CHECK}" "-DSTAMP=${stamp}" -P "${_cugen_scripts}/cugenCheck.cmake"
-      DEPENDS "${spec}" "${arg_OUTPUT_DIR}/${stem}.options" ${files}
+      DEPENDS "${spec}" "${arg_OUTPUT_DIR}/${stem}.options" ${sources}
       COMMENT "cugen: checking ${stem}"
       VERBATIM)
     list(APPEND stamps "${stamp}")

@@ -11,6 +11,9 @@ import pytest
 
 pytestmark = pytest.mark.slow
 
+# Embedding needs the driver's headers, which come with a toolkit; machine code by itself needs NVRTC alone.
+TOOLKIT = shutil.which("nvcc") or shutil.which("nvcc", path="/usr/local/cuda/bin")
+KINDS = ["cubin", *(["embed"] if TOOLKIT else [])]
 TURN = Path(__file__).parents[2] / "examples" / "pre-commit" / "kernels" / "turn.yaml"
 HEAD = """\
 cmake_minimum_required(VERSION 3.21)
@@ -111,6 +114,21 @@ def test_variants_give_a_library_with_the_header_that_chooses(installed, folder)
     done = build(installed, folder)
     assert done.status == 0, done.text
     installed.must([folder / "build" / "own"], folder)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_machine_code_is_made_and_embedded(installed, folder, kind):
+    (folder / "main.cpp").write_text('#include "turn_embed.h"\nint main() { return turn_load() != CUDA_SUCCESS; }\n')
+    text = f"cugen_add_library(k SPECS turn.yaml EMIT {kind})\n"
+    if kind == "embed":
+        text += "add_executable(own main.cpp)\ntarget_link_libraries(own PRIVATE k)\n"
+    done = configure(installed, folder, text)
+    assert done.status == 0, done.text
+    done = build(installed, folder)
+    assert done.status == 0, done.text
+    made = {path.name for path in (folder / "build" / "cugen" / "k").iterdir()}
+    assert made >= {"turn.json"} | ({"turn.cubin"} if kind == "cubin" else {"turn_embed.h", "turn_embed.c"})
+    assert "cugen: turn" not in build(installed, folder).text
 
 
 @pytest.mark.parametrize(
