@@ -11,6 +11,7 @@ from cugen.families.gemm_choice import choose_shape, reason
 from cugen.families.gemm_kernel import GemmKernel
 from cugen.families.gemm_problem import most
 from cugen.families.gemm_shape import TUNABLES, Shape
+from cugen.families.gemm_stream import StreamKernel
 from cugen.plan.ir import Kernel
 from cugen.spec.model import Schedule
 
@@ -71,7 +72,7 @@ def _schedule_refusals(found: Contraction) -> Iterator[Refusal]:
     if schedule.block and not schedule.thread:
         yield Refusal("takes a block together with what each thread owns of it", "schedule.block")
         return
-    shape = choose_shape(found)
+    shape = choose_shape(found, split=True)
     if isinstance(shape, str):
         yield Refusal(shape, "schedule.block" if schedule.block else "")
 
@@ -93,9 +94,10 @@ def _size_refusals(found: Contraction) -> Iterator[Refusal]:
 def build(request: Request) -> Kernel:
     found = recognise(request)
     assert isinstance(found, Contraction)
-    shape = choose_shape(found)
+    shape = choose_shape(found, split=True)
     assert isinstance(shape, Shape)
-    return GemmKernel(found, shape, reason(found, shape)).kernel()
+    kernel = GemmKernel if shape.split == 1 else StreamKernel
+    return kernel(found, shape, reason(found, shape)).kernel()
 
 
 def candidates(request: Request) -> Iterable[Schedule]:

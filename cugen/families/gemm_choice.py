@@ -102,16 +102,23 @@ def _open_shapes(found: Contraction, split: bool) -> Iterator[Shape]:
             continue
         for deep in (replace(shape, stages=stages),) if stages else with_stages(shape):
             for parts in splits:
-                yield replace(deep, split=parts)
+                if parts == 1 or _divides(found, parts * deep.step):
+                    yield replace(deep, split=parts)
 
 
 def _splits(found: Contraction) -> tuple[int, ...]:
     """Into how many parts of equal length the sum may go."""
+    asked = dict(found.request.schedule.tunables).get("split")
+    may_wait = found.request.target.capability >= (7, 0)
+    wanted = SPLITS if asked is None else (int(asked),)
+    return wanted if may_wait else (1,)
+
+
+def _divides(found: Contraction, size: int) -> bool:
+    """Whether the sum is surely made of so many products a time."""
     context = found.request.context
     depth = context.static(to_integer(found.depth.extent, context.symbols))
-    asked = dict(found.request.schedule.tunables).get("split")
-    wanted = SPLITS if asked is None else (int(asked),)
-    return tuple(parts for parts in wanted if parts == 1 or (depth is not None and depth % parts == 0))
+    return depth is not None and depth > 0 and depth % size == 0
 
 
 def _as_asked(found: Contraction, listed: Shape) -> Shape | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 from cugen.families.blocks import Blocks, define, lay_blocks, limit
@@ -64,11 +65,12 @@ class GemmKernel:
             for name in ((found.row.name, found.column.name) if _may_repeat(found) else ())
         }
         self.exact.update({name: True for name, shifted in self.shifted.items() if shifted})
+        self.depth = self.extents[found.depth.name]  # how much of the sum a block walks
 
     def kernel(self) -> Kernel:
         found, shape, lowering = self.found, self.shape, self.lowering
         counts = [*self._grid_counts(), *(self.extents[index.name] for index in found.batch)]
-        blocks = lay_blocks(counts, lowering, self.request.target)
+        blocks = self._lay(counts)
         tiles = declare_tiles(found, shape, lowering)
         results = Results(found, shape, lowering, self.extents, self.exact, self.groups)
         indices, place = self._indices(blocks)
@@ -80,7 +82,7 @@ class GemmKernel:
             ("sums", (Declare(sums, zeroed=True),)),
             ("first", self._first_stages(place, rings)),
             ("walk", self._walk(place, rings, sums)),
-            ("results", results.nodes(sums, place)),
+            ("results", self._results(results, sums, place)),
         )
         alignments: dict[str, int] = {}
         for name, size in (*(a for ring in rings for a in ring.alignments()), *results.alignments()):
@@ -95,8 +97,23 @@ class GemmKernel:
             (shape.threads, 1, 1),
             minimum_blocks=shape.blocks,
             alignments=tuple((a.name, alignments[a.name]) for a in arrays if a.name in alignments),
+            workspace=self.workspace,
         )
         return replace(kernel, reasons=self._reasons())
+
+    # What is different where several blocks share a tile
+
+    workspace: tuple[Array, ...] = ()
+
+    def _lay(self, counts: Sequence[Integer]) -> Blocks:
+        return lay_blocks(counts, self.lowering, self.request.target)
+
+    def _begin(self, nodes: list[Node]) -> Integer:
+        """Where the block's part of the sum begins; `nodes` take what must be known before all else."""
+        return integer(0)
+
+    def _results(self, results: Results, sums: Array, place: Place) -> tuple[Node, ...]:
+        return results.nodes(sums, place)
 
     def _declarations(self, tiles: tuple[Array, ...]) -> tuple[Node, ...]:
         text = f"a ring of {self.shape.stages} stages, in which {self.found.depth.name} is slow: k-major"
@@ -130,6 +147,7 @@ class GemmKernel:
             nodes.append(node)
             return node.index.symbol
 
+        begin = self._begin(nodes)
         x, y, *places = blocks.places
         for index, place in zip(found.batch, places, strict=True):
             node = define(index.name, place, lowering)
@@ -167,7 +185,7 @@ class GemmKernel:
         lane_row, lane_column = name("lane_row", lane_row), name("lane_column", lane_column)
         row = name("row", down * shape.warp_rows + lane_row * self.groups[0])
         column = name("column", across * shape.warp_columns + lane_column * self.groups[1])
-        place = Place(found, shape, lowering, self.extents, self.exact, lead, thread, part, origin, row, column)
+        place = Place(found, shape, lowering, self.extents, self.exact, lead, begin, thread, part, origin, row, column)
         return tuple(nodes), place
 
     def _inward(self, name: str, first: Integer, size: int) -> Integer:
@@ -222,8 +240,8 @@ class GemmKernel:
 
     def _walk(self, place: Place, rings: list[Ring], sums: Array) -> tuple[Node, ...]:
         found, shape, lowering = self.found, self.shape, self.lowering
-        depth = self.extents[found.depth.name] + place.lead
-        steps = bounds(ceil_div(self.extents[found.depth.name], shape.step), lowering.ranges)[1]
+        depth = self.depth + place.lead
+        steps = bounds(ceil_div(self.depth, shape.step), lowering.ranges)[1]
         name = lowering.names.allocate(f"{found.depth.name}0")
         past = Index(name, integer(0), (0, steps * shape.step))
         lowering.ranges[past.symbol] = (0, max(steps - 1, 0) * shape.step)

@@ -15,8 +15,8 @@ from cugen.plan.symbols import Integer, integer
 @dataclass(frozen=True)
 class Place:
     """`origin` is the block's first row and column, `row` and `column` the thread's first ones in the tile; `extents`
-    say how far each index goes, and `exact` whether tiles lie inside of that. The first step of the sum begins `lead`
-    before 0."""
+    say how far each index goes, and `exact` whether tiles lie inside of that. The block's part of the sum starts at
+    `begin`, its first step `lead` before that."""
 
     found: Contraction
     shape: Shape
@@ -24,6 +24,7 @@ class Place:
     extents: Mapping[str, Integer]
     exact: Mapping[str, bool]
     lead: Integer
+    begin: Integer
     thread: Integer
     slice: Integer
     origin: Mapping[str, Integer]

@@ -142,7 +142,7 @@ class Ring:
     def _copy(self, stage: Integer, first: Integer, certain: bool, k: Integer, column: Integer) -> Copy:
         place, operand = self.place, self.operand
         outer, depth = operand.outer.name, place.found.depth.name
-        at = {outer: place.origin[outer] + column, depth: first + k - place.lead}
+        at = {outer: place.origin[outer] + column, depth: place.begin + first + k - place.lead}
         array = place.found.request.context.arrays[operand.read.array]
         subscripts = tuple(to_integer(sub, {**place.lowering.symbols, **at}) for sub in operand.read.subscripts)
         source = Access(array, subscripts, "load", self.width)
