@@ -54,7 +54,9 @@ function(cugen_add_library name)
     list(FILTER files INCLUDE REGEX "_embed\\.c$")
     set_source_files_properties(${files} PROPERTIES LANGUAGE CXX)
     add_library(${name} STATIC ${sources})
-    target_link_libraries(${name} PUBLIC CUDA::cuda_driver)
+    target_include_directories(${name} SYSTEM PUBLIC ${CUDAToolkit_INCLUDE_DIRS})
+    # The driver's library isn't on every machine that builds.
+    target_link_libraries(${name} PUBLIC $<IF:$<TARGET_EXISTS:CUDA::cuda_driver>,CUDA::cuda_driver,cuda>)
     target_compile_features(${name} PUBLIC cxx_std_17)
   elseif(cugen_DEVICE STREQUAL "cpu")
     # The .cu are included by what is compiled in their place.

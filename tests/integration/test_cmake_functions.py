@@ -118,10 +118,10 @@ def test_variants_give_a_library_with_the_header_that_chooses(installed, folder)
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_machine_code_is_made_and_embedded(installed, folder, kind):
-    (folder / "main.cpp").write_text('#include "turn_embed.h"\nint main() { return turn_load() != CUDA_SUCCESS; }\n')
+    (folder / "main.cpp").write_text('#include "turn_embed.h"\nint start() { return turn_load() != CUDA_SUCCESS; }\n')
     text = f"cugen_add_library(k SPECS turn.yaml EMIT {kind})\n"
     if kind == "embed":
-        text += "add_executable(own main.cpp)\ntarget_link_libraries(own PRIVATE k)\n"
+        text += "add_library(own STATIC main.cpp)\ntarget_link_libraries(own PRIVATE k)\n"
     done = configure(installed, folder, text)
     assert done.status == 0, done.text
     done = build(installed, folder)
