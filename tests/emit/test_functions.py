@@ -10,6 +10,8 @@ import pytest
 from cugen.emit.ctypes import c_name
 from cugen.emit.environment import environment, template_folder
 from cugen.emit.functions import function_text
+from cugen.kernel import generate
+from cugen.spec.load import load_text
 from cugen.spec.types import DTYPES, FLOAT32, FLOAT64, INT32, INT64
 from cugen.toolchain import nvrtc
 from cugen.toolchain.cuda import compile_cubin
@@ -207,3 +209,18 @@ def _same(line, value, name):
     if name == "sign_of" and line.startswith("-0x0"):
         return False  # the sign of a negative zero is 0
     return float.fromhex(line) == float(value)
+
+
+def test_two_sources_that_need_the_same_helpers_may_stand_in_one_program():
+    text = """
+cugen: 1
+kernel: {name}
+params: {{N: {{range: [4, 100000], multiple_of: 4}}}}
+arrays: {{x: {{shape: [N], dtype: float32}}, y: {{shape: [N], dtype: float32}}}}
+compute: y[i] = maximum(x[i], {value})
+"""
+    sources = [
+        generate(load_text(text.format(name=name, value=value))[0]).source for name, value in (("one", 1), ("two", 2))
+    ]
+    assert all("struct alignas(count * sizeof(T)) Vector" in source for source in sources)
+    assert set(compile_cubin("\n".join(sources), "both", "sm_90").kernels) == {"one", "two"}

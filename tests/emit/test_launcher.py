@@ -57,7 +57,13 @@ kernel: plain
 arrays: {A: {shape: [8], dtype: float64}, Y: {shape: [8], dtype: float64}}
 compute: Y[i] = A[i]
 """
-SPECS = {"full": FULL, "large_tiles": LARGE_TILES, "outside": OUTSIDE, "plain": PLAIN}
+NUMBER = """
+cugen: 1
+kernel: number
+arrays: {A: {shape: [8], dtype: float64}, y: {shape: [], dtype: float64}}
+compute: y = sum(A[i], i)
+"""
+SPECS = {"number": NUMBER, "full": FULL, "large_tiles": LARGE_TILES, "outside": OUTSIDE, "plain": PLAIN}
 
 
 @pytest.fixture(scope="module")
@@ -164,6 +170,8 @@ MAIN = """
 #include <cstdio>
 #include "full.cu"
 #include "outside.cu"
+#include "number.cu"
+#include "number.h"
 #include "full.h"
 #include "outside.h"
 static int full(int m, int n) { return full_launch(nullptr, nullptr, nullptr, __half(), 0, m, n, nullptr, nullptr); }
@@ -172,6 +180,7 @@ int main()
     printf("%zu %zu\\n", full_workspace_bytes(128, 0), full_workspace_bytes(132, 0));
     printf("%d %d %d %d %d\\n", full(0, 0), full(6, 2), full(100004, 0), full(8, -4), full(8, 3));
     printf("%d %d\\n", full(8, 12), outside_launch(nullptr, -1, nullptr));
+    printf("%d\\n", number_launch({static_cast<double*>(nullptr), 8}, {static_cast<double*>(nullptr)}, nullptr).status);
 }
 """
 
@@ -180,7 +189,7 @@ def test_the_whole_file_compiles_and_refuses_bad_calls(kernels, tmp_path):
     """The checks come before the first call of CUDA, so they run where there is no GPU."""
     if nvcc.find() is None:
         pytest.skip("NO NVCC, HOST CODE OF KERNELS IS UNTESTED")
-    for name in ("full", "outside"):
+    for name in ("full", "outside", "number"):
         (tmp_path / f"{name}.cu").write_text(kernels[name].source)
         (tmp_path / f"{name}.h").write_text(kernels[name].header)
     (tmp_path / "main.cu").write_text(MAIN)
@@ -190,4 +199,4 @@ def test_the_whole_file_compiles_and_refuses_bad_calls(kernels, tmp_path):
     assert built.returncode == 0, built.stderr
     done = subprocess.run([str(tmp_path / "program")], text=True, capture_output=True, timeout=60)
     invalid = "1"  # cudaErrorInvalidValue
-    assert done.stdout.split() == ["512", "768", *[invalid] * 7]
+    assert done.stdout.split() == ["512", "768", *[invalid] * 8]

@@ -8,8 +8,12 @@ from pathlib import Path
 
 import pytest
 
+from cugen.emit.embed import Image, embed
 from cugen.kernel import generate
+from cugen.run.libcuda import driver
 from cugen.spec.load import load_text
+from cugen.toolchain import locations
+from cugen.toolchain.cuda import compile_cubin
 
 pytestmark = pytest.mark.gpu
 
@@ -98,3 +102,140 @@ def test_a_launcher_with_a_workspace_can_be_captured_and_gives_the_same_bits_eac
     assert done.returncode == 0, done.stdout + done.stderr
     numbers = [i % 7 - 3 for i in range(3000001)]
     assert float(done.stdout) == pytest.approx(sum(numbers) / sum(n * n for n in numbers), rel=1e-5, abs=1e-9)
+
+
+SPANS = """
+#include <cstdio>
+#include <vector>
+#include "steps.h"
+
+int main()
+{
+    const int N = 100003;
+    std::vector<float> x(N, 2.0f), y(N);
+    float *dx, *dy, *ds;
+    cudaMalloc(&dx, N * sizeof(float));
+    cudaMalloc(&dy, N * sizeof(float));
+    cudaMalloc(&ds, sizeof(float));
+    cudaMemcpy(dx, x.data(), N * sizeof(float), cudaMemcpyHostToDevice);
+    if (auto error = steps_launch({dx, N}, {dy, N}, {ds}, nullptr, nullptr)) {
+        std::printf("%s\\n", error.message.c_str());
+        return 1;
+    }
+    cudaMemcpy(y.data(), dy, N * sizeof(float), cudaMemcpyDeviceToHost);
+    const auto wrong = steps_launch({dx, N}, {dy, N - 1}, {ds}, nullptr, nullptr);
+    std::printf("%.6g|%s|%s", y[N - 1], wrong.code.c_str(), wrong.message.c_str());
+    return 0;
+}
+"""
+
+
+def test_a_launcher_for_spans_runs_and_says_what_is_wrong(device, tmp_path: Path):
+    nvcc = shutil.which("nvcc")
+    if nvcc is None:
+        pytest.skip("NO GPU, NOT TESTED: nvcc is not on the PATH")
+    (spec,) = load_text(SPEC)
+    kernel = generate(spec)
+    (tmp_path / "steps.cu").write_text(kernel.source)
+    (tmp_path / "steps.h").write_text(kernel.header)
+    (tmp_path / "main.cu").write_text(SPANS)
+    command = [nvcc, "-arch=native", "-std=c++17", "-o", "steps", "steps.cu", "main.cu"]
+    subprocess.run(command, cwd=tmp_path, check=True, timeout=200)
+    done = subprocess.run([tmp_path / "steps"], capture_output=True, text=True, timeout=60)
+    assert done.returncode == 0, done.stdout + done.stderr
+    total, code, words = done.stdout.split("|")
+    assert float(total) == pytest.approx(0.5, rel=1e-5)
+    assert (code, words) == ("CG5009", "`N` is 100003 in dimension 0 of `x` and 100002 in dimension 0 of `y`")
+
+
+EMBED = """
+cugen: 1
+kernel: shifted
+params: {N: dynamic}
+scalars: {c: {dtype: float32, memory: constant}, d: {dtype: float16}}
+arrays:
+  x: {shape: [N], dtype: float32}
+  w: {shape: [4], dtype: float32, memory: constant}
+  y: {shape: [N], dtype: float32}
+  s: {shape: [], dtype: float32}
+compute: |
+  s = sum(x[i], i)
+  y[i] = x[i] * c + w[2] + d + s
+"""
+EMBED_MAIN = """
+#include <cmath>
+#include <cstdio>
+#include <thread>
+#include <vector>
+#include "shifted_embed.h"
+
+#define CHECK(call) do { CUresult status = (call); if (status != CUDA_SUCCESS) { \\
+    std::printf("%s: %d\\n", #call, status); std::exit(1); } } while (0)
+
+static void work(CUcontext context, float scale)
+{
+    const int N = 100000;
+    CHECK(cuCtxSetCurrent(context));
+    std::vector<float> x(N, 0.001f), y(N);
+    const float w[4] = {1, 2, 3, 4};
+    CUdeviceptr dx, dw, dy, ds;
+    CHECK(cuMemAlloc(&dx, N * sizeof(float)));
+    CHECK(cuMemAlloc(&dw, sizeof w));
+    CHECK(cuMemAlloc(&dy, N * sizeof(float)));
+    CHECK(cuMemAlloc(&ds, sizeof(float)));
+    CHECK(cuMemcpyHtoD(dx, x.data(), N * sizeof(float)));
+    CHECK(cuMemcpyHtoD(dw, w, sizeof w));
+    const __half half = __half_raw{0x3800};
+    const auto error = shifted_launch({reinterpret_cast<const float*>(dx), N}, {reinterpret_cast<const float*>(dw), 4},
+        {reinterpret_cast<float*>(dy), N}, {reinterpret_cast<float*>(ds)}, scale, half, WORKSPACE nullptr);
+    if (error)
+        std::printf("%s\\n", error.message.c_str());
+    CHECK(cuMemcpyDtoH(y.data(), dy, N * sizeof(float)));
+    for (const float value : y)
+        if (std::fabs(value - (0.001f * scale + 3 + 0.5f + 100)) > 0.01f) {
+            std::printf("%g\\n", value);
+            std::exit(1);
+        }
+}
+
+int main()
+{
+    CHECK(cuInit(0));
+    CUcontext context;
+    CHECK(cuDevicePrimaryCtxRetain(&context, 0));
+    std::thread first(work, context, 2.0f);
+    first.join();
+    std::thread second(work, context, 3.0f);
+    second.join();
+    std::printf("done\\n");
+    return 0;
+}
+"""
+
+
+@pytest.mark.parametrize("compiler", ["gcc -std=c11", "g++ -std=c++17"])
+def test_machine_code_in_a_c_array_runs_without_a_cuda_compiler(device, tmp_path: Path, compiler: str):
+    (spec,) = load_text(EMBED)
+    kernel = generate(spec)
+    target = driver().capability(0)
+    cubin = compile_cubin(kernel.source, kernel.name, target, lines=False)
+    files = embed(kernel.context, kernel.plan, kernel.manifest, Image(cubin.image, (target,), cubin.compiler))
+    (tmp_path / "shifted_embed.h").write_text(files.header)
+    (tmp_path / "shifted_embed.c").write_text(files.source)
+    (tmp_path / "main.cpp").write_text(EMBED_MAIN.replace("WORKSPACE", "nullptr," if kernel.plan.workspace else ""))
+    includes = [f"-isystem{folder}" for folder in locations.include_folders()]
+    subprocess.run([*compiler.split(), "-c", "shifted_embed.c", *includes], cwd=tmp_path, check=True, timeout=100)
+    command = [
+        "g++",
+        "-std=c++17",
+        "main.cpp",
+        "shifted_embed.o",
+        *includes,
+        "-l:libcuda.so.1",
+        "-pthread",
+        "-o",
+        "run",
+    ]
+    subprocess.run(command, cwd=tmp_path, check=True, timeout=100)
+    done = subprocess.run([tmp_path / "run"], capture_output=True, text=True, timeout=60)
+    assert (done.returncode, done.stdout) == (0, "done\n")
