@@ -6,11 +6,11 @@
 // params                   B = 2, H = 3, T = 45, D = 24
 // q                        input, float32 [2, 3, 45, 24]
 // k                        input, float32 [2, 3, 45, 24], shared
-// v                        input, float32 [2, 3, 45, 24]
-// o                        output, float32 [2, 3, 45, 24]
+// v                        input, float32 [2, 3, 45, 24], aligned to 16 bytes
+// o                        output, float32 [2, 3, 45, 24], aligned to 16 bytes
 // attention_causal_score   grid (3, 3, 6), block (16, 16, 1), 2048 bytes of shared memory; family tiled
 // attention_causal_weight  grid (17, 1, 1), block (8, 16, 1); family rowwise
-// attention_causal_o       grid (2, 3, 6), block (16, 16, 1), 2048 bytes of shared memory; family tiled
+// attention_causal_o       grid (6, 1, 1), block (72, 1, 1), 12960 bytes of shared memory; family batched
 //
 // Made by cugen 0.1.0 from attention_causal.yaml (hash 77c3ab256dbd225d) for sm_90. Edit the spec, not this file.
 #pragma once
@@ -25,6 +25,8 @@ extern "C" {
 size_t attention_causal_workspace_bytes(void);
 
 // Launches on `stream` and returns without waiting. All pointers are to device memory.
+// v must be aligned to 16 bytes.
+// o must be aligned to 16 bytes.
 // `workspace` may be null: the launch then allocates and frees its own, in the stream's order.
 cudaError_t attention_causal_launch(
     const float* q,
@@ -163,8 +165,11 @@ class Checks {
         if (empty(given))
             return;
         bool differ = false;
-        for (std::size_t dimension = 0; dimension < rank; ++dimension)
-            differ = differ || (shape[dimension] > 1 && given.strides[dimension] != strides[dimension]);
+        std::size_t dimension = 0;
+        for (const long long stride : strides) {
+            differ = differ || (shape[dimension] > 1 && given.strides[dimension] != stride);
+            ++dimension;
+        }
         if (differ) {
             const std::string found = list(given.strides, sizeof(T));
             const std::string wanted = list(strides, sizeof(T));
@@ -216,8 +221,9 @@ class Checks {
     static std::uintptr_t bytes(const Span<T, rank>& span)
     {
         std::uintptr_t elements = 1;
-        for (std::size_t dimension = 0; dimension < rank; ++dimension)
-            elements += static_cast<std::uintptr_t>((span.extents[dimension] - 1) * span.strides[dimension]);
+        std::size_t dimension = 0;
+        for (const long long stride : span.strides)
+            elements += static_cast<std::uintptr_t>((span.extents[dimension++] - 1) * stride);
         return elements * sizeof(T);
     }
 
@@ -269,8 +275,8 @@ inline cugen::Error<cudaError_t> attention_causal_launch(
     cugen::Checks check;
     check.array("q", q, {2, 3, 45, 24}, {3240, 1080, 24, 1}, 4);
     check.array("k", k, {2, 3, 45, 24}, {3240, 1080, 24, 1}, 4);
-    check.array("v", v, {2, 3, 45, 24}, {3240, 1080, 24, 1}, 4);
-    check.array("o", o, {2, 3, 45, 24}, {3240, 1080, 24, 1}, 4);
+    check.array("v", v, {2, 3, 45, 24}, {3240, 1080, 24, 1}, 16);
+    check.array("o", o, {2, 3, 45, 24}, {3240, 1080, 24, 1}, 16);
     check.apart("q", q, "o", o);
     check.apart("k", k, "o", o);
     check.apart("v", v, "o", o);

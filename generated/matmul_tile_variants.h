@@ -99,4 +99,4 @@ inline cugen::Error<cudaError_t> matmul_tile_variants_launch(
     }
 }
 
-// Input 3f083f271d90dee6, text d1454b59a408a711.
+// Input abd2925cafed5b08, text bc7dabe5615953a1.

@@ -158,8 +158,11 @@ class Checks {
         if (empty(given))
             return;
         bool differ = false;
-        for (std::size_t dimension = 0; dimension < rank; ++dimension)
-            differ = differ || (shape[dimension] > 1 && given.strides[dimension] != strides[dimension]);
+        std::size_t dimension = 0;
+        for (const long long stride : strides) {
+            differ = differ || (shape[dimension] > 1 && given.strides[dimension] != stride);
+            ++dimension;
+        }
         if (differ) {
             const std::string found = list(given.strides, sizeof(T));
             const std::string wanted = list(strides, sizeof(T));
@@ -211,8 +214,9 @@ class Checks {
     static std::uintptr_t bytes(const Span<T, rank>& span)
     {
         std::uintptr_t elements = 1;
-        for (std::size_t dimension = 0; dimension < rank; ++dimension)
-            elements += static_cast<std::uintptr_t>((span.extents[dimension] - 1) * span.strides[dimension]);
+        std::size_t dimension = 0;
+        for (const long long stride : span.strides)
+            elements += static_cast<std::uintptr_t>((span.extents[dimension++] - 1) * stride);
         return elements * sizeof(T);
     }
 
