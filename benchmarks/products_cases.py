@@ -10,7 +10,7 @@ from cugen.bench.peers import Called
 
 F32, F64 = "float32", "float64"
 _SHORT = {F32: "f32", F64: "f64"}
-_CUBLASLT = Called("torch", "cublasLt", "import cublaslt\n\n\ndef peer(A, B):\n    return (cublaslt.matmul(A, B),)\n")
+CUBLASLT = Called("torch", "cublasLt", "import cublaslt\n\n\ndef peer(A, B):\n    return (cublaslt.matmul(A, B),)\n")
 _TRITON = Called(
     "torch", "triton", "import triton_matmul\n\n\ndef peer(A, B):\n    return (triton_matmul.matmul(A, B),)\n"
 )
@@ -37,7 +37,7 @@ def _product(
     text = spec_text("product", {"M": m, "N": n, "K": k}, arrays, "C[m, n] = sum(A[m, k] * B[k, n], k)")
     size = f"{m}³" if m == n == k else f"{m}×{n}×{k}"
     against = ("torch", "cupy") if everybody else ("torch",)
-    called = (_CUBLASLT, _TRITON) if everybody and dtype == F32 else (_CUBLASLT,)
+    called = (CUBLASLT, _TRITON) if everybody and dtype == F32 else (CUBLASLT,)
     return Case(f"{_SHORT[dtype]} {size}", group, text, goals, against=against, called=called)
 
 

@@ -28,6 +28,14 @@ def meaning_of(*kernels: str) -> Callable[[Callable[..., Array]], Callable[..., 
 
 
 @meaning_of(
+    "ladder_1_naive",
+    "ladder_2_coalesced",
+    "ladder_3_shared",
+    "ladder_4_columns",
+    "ladder_5_squares",
+    "ladder_6_stages",
+    "ladder_7_serpentine",
+    "ladder_8_wide",
     "matmul_naive",
     "matmul_tiled",
     "matmul_tiled_even",

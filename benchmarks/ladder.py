@@ -1,0 +1,39 @@
+"""Times each step of the ladder of products at 4096³, beside cuBLAS.
+
+    python benchmarks/ladder.py docs/results/ladder_h200.json
+    python benchmarks/ladder_page.py
+
+The second line renders docs/ladder.md from the file, and from the analysis of each step.
+"""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+from case_list import main
+from cases import Case
+from products_cases import CUBLASLT
+
+SIDE = 4096
+SPECS = Path(__file__).parents[1] / "specs" / "product_ladder.yaml"
+
+
+def steps() -> tuple[str, ...]:
+    """The spec of each step, at the size that is timed."""
+    sizes, timed = "{M: 256, N: 256, K: 256}", f"{{M: {SIDE}, N: {SIDE}, K: {SIDE}}}"
+    return tuple(text.replace(sizes, timed) for text in SPECS.read_text().split("---\n"))
+
+
+def cases() -> tuple[Case, ...]:
+    """A case for each step."""
+    return tuple(Case(_name(text), "ladder", text, against=("torch",), called=(CUBLASLT,)) for text in steps())
+
+
+def _name(text: str) -> str:
+    (line,) = (line for line in text.splitlines() if line.startswith("kernel: "))
+    return line.removeprefix("kernel: ")
+
+
+if __name__ == "__main__":
+    sys.exit(main(__doc__, cases(), budget_us=2e5))

@@ -1,0 +1,90 @@
+"""Renders the table of `docs/ladder.md`: what the analysis says of each step, and what was measured where it was."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from ladder import SIDE, steps
+
+from cugen import analyze, generate
+from cugen.spec.load import load_text
+
+ROOT = Path(__file__).parents[1]
+RESULTS = ROOT / "docs" / "results" / "ladder_h200.json"
+PAGE = ROOT / "docs" / "ladder.md"
+_WARP, _SECTOR_BYTES = 32, 32
+
+
+@dataclass(frozen=True)
+class Step:
+    """A kernel's traffic: wavefronts of shared memory for each multiply-add of a warp, and multiply-adds
+    for each byte that sectors of global memory move."""
+
+    kernel: str
+    family: str
+    shared: float
+    intensity: float
+
+
+def analysed(text: str) -> Step:
+    """A step by its spec."""
+    (spec,) = load_text(text)
+    kernel = generate(spec, analysis=False)
+    (launch,), (planned,) = analyze(kernel).kernels, kernel.plan.kernels
+    adds = SIDE**3
+    wavefronts = sum(a.totals.wavefronts for a in launch.accesses if a.totals and a.space == "shared")
+    sectors = sum(a.totals.sectors for a in launch.accesses if a.totals and a.space in ("global", "readonly"))
+    return Step(spec.kernel, planned.family, wavefronts * _WARP / adds, adds / (sectors * _SECTOR_BYTES))
+
+
+def table(found: Sequence[Step], content: Mapping[str, Any] | None) -> str:
+    """What stands between the page's marks; `content` is what `ladder.py` wrote."""
+    lines = list(_rows(found, {row["name"]: row for row in content["cases"]} if content else {}))
+    if content:
+        lines = [
+            f"{content['device']}; {content['date']}; cugen {content['cugen']}; `{content['command']}`",
+            "",
+            *lines,
+        ]
+    return "\n".join(lines) + "\n"
+
+
+def _rows(found: Sequence[Step], timed: Mapping[str, Any]) -> Iterator[str]:
+    head = "| step | family | shared wavefronts ÷ warp's multiply-adds | multiply-adds ÷ byte of global memory |"
+    yield head + (" TFLOP/s, cold | of cuBLAS |" if timed else "")
+    yield "|---|---|---|---|" + ("---|---|" if timed else "")
+    for step in found:
+        name = f"[{step.kernel}](../generated/{step.kernel}.cu)"
+        line = f"| {name} | {step.family} | {step.shared:.3f} | {step.intensity:.2f} |"
+        yield line + (_speed(timed[step.kernel]) if step.kernel in timed else "")
+
+
+def _speed(row: Mapping[str, Any]) -> str:
+    contenders = {contender["name"]: contender for contender in row["regimes"]["cold"]}
+    ours = contenders.pop("cugen")
+    best = min(contender["ratio"] for name, contender in contenders.items() if name in ("torch", "cublasLt"))
+    return f" {2e-6 * SIDE**3 / ours['median_us']:.1f} | {best:.3f} |"
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--check", action="store_true", help="write nothing; exit 1 where the page is stale")
+    options = parser.parse_args()
+    content = json.loads(RESULTS.read_text()) if RESULTS.exists() else None
+    before, mark, rest = PAGE.read_text().partition("<!-- steps -->\n")
+    _, end, after = rest.partition("<!-- end -->")
+    text = f"{before}{mark}{table([analysed(step) for step in steps()], content)}{end}{after}"
+    stale = text != PAGE.read_text()
+    if stale and not options.check:
+        PAGE.write_text(text)
+    return 1 if options.check and stale else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,69 @@
+// ladder_3_shared: step 3: a block stages a tile of A and one of B in shared memory, and each number is read 32 times from there
+//
+// computes  C[m, n] = sum(A[m, k] * B[k, n], k)
+// params    M = 256, N = 256, K = 256
+// A         input, float32 [256, 256], shared
+// B         input, float32 [256, 256], shared
+// C         output, float32 [256, 256]
+// launch    grid (8, 8, 1), block (32, 32, 1), 8192 bytes of shared memory; family tiled
+// analysis  sm_90: 7 accesses, 7 ideal
+//
+// Made by cugen 0.1.0 from product_ladder.yaml (hash 533878d23806180b) for sm_90. Edit the spec, not this file.
+
+constexpr int N = 256;
+constexpr int K = 256;
+
+extern "C" __global__ void __launch_bounds__(1024) ladder_3_shared(
+    const float* __restrict__ A,
+    const float* __restrict__ B,
+    float* __restrict__ C)
+{
+    __shared__ float As[32][32];
+    __shared__ float Bs[32][32];
+
+    const int tx = threadIdx.x;
+    const int ty = threadIdx.y;
+    const int m0 = blockIdx.y * 32;
+    const int n0 = blockIdx.x * 32;
+    const int m = m0 + ty;
+    const int n = n0 + tx;
+
+    float sum = 0.0f;
+    for (int k0 = 0; k0 < K; k0 += 32) {
+        // A[m * K + k0 + tx]: 4 sectors, ideal 4 (128 bytes side by side)
+        // As[ty][tx]: 1 wavefront, ideal 1 (32 words, in different banks)
+        As[ty][tx] = A[m * K + k0 + tx];
+        // B[(k0 + ty) * N + n]: 4 sectors, ideal 4 (128 bytes side by side)
+        // Bs[ty][tx]: 1 wavefront, ideal 1 (32 words, in different banks)
+        Bs[ty][tx] = B[(k0 + ty) * N + n];
+        __syncthreads();
+        #pragma unroll
+        for (int k = 0; k < 32; ++k) {
+            // As[ty][k]: 1 wavefront, ideal 1 (all lanes in one word: a broadcast)
+            // Bs[k][tx]: 1 wavefront, ideal 1 (32 words, in different banks)
+            sum += As[ty][k] * Bs[k][tx];
+        }
+        __syncthreads();
+    }
+
+    // C[m * N + n]: 4 sectors, ideal 4 (128 bytes side by side)
+    C[m * N + n] = sum;
+}
+
+#if defined(__CUDACC__) && !defined(__CUDACC_RTC__)
+
+#include <cuda_runtime.h>
+
+constexpr int M = 256;
+
+extern "C" cudaError_t ladder_3_shared_launch(
+    const float* A,
+    const float* B,
+    float* C,
+    cudaStream_t stream)
+{
+    ladder_3_shared<<<dim3((N + 31) / 32, (M + 31) / 32), dim3(32, 32), 0, stream>>>(A, B, C);
+    return cudaGetLastError();
+}
+
+#endif

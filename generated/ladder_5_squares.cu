@@ -1,0 +1,100 @@
+// ladder_5_squares: step 5: a thread owns 8 × 8 outputs, so that 16 numbers from shared memory feed 64 multiply-adds
+//
+// computes  C[m, n] = sum(A[m, k] * B[k, n], k)
+// params    M = 256, N = 256, K = 256
+// A         input, float32 [256, 256], shared
+// B         input, float32 [256, 256], shared
+// C         output, float32 [256, 256]
+// launch    grid (2, 2, 1), block (16, 16, 1), 8192 bytes of shared memory; family tiled
+// analysis  sm_90: 7 accesses, 7 ideal
+//
+// Made by cugen 0.1.0 from product_ladder.yaml (hash 8e23f58cd1af9ad0) for sm_90. Edit the spec, not this file.
+
+constexpr int N = 256;
+constexpr int K = 256;
+
+extern "C" __global__ void __launch_bounds__(256) ladder_5_squares(
+    const float* __restrict__ A,
+    const float* __restrict__ B,
+    float* __restrict__ C)
+{
+    __shared__ float As[128][8];
+    __shared__ float Bs[8][128];
+
+    const int tx = threadIdx.x;
+    const int ty = threadIdx.y;
+    const int m0 = blockIdx.y * 128;
+    const int n0 = blockIdx.x * 128;
+
+    float sum[8][8] = {};
+    for (int k0 = 0; k0 < K; k0 += 8) {
+        for (int element = tx + 16 * ty; element < 1024; element += 256) {
+            const int r = element / 8;
+            const int c = element % 8;
+            // A[(m0 + r) * K + k0 + c]: 4 sectors, ideal 4 (128 bytes in 4 runs)
+            // As[r][c]: 1 wavefront, ideal 1 (32 words, in different banks)
+            As[r][c] = A[(m0 + r) * K + k0 + c];
+        }
+        for (int element = tx + 16 * ty; element < 1024; element += 256) {
+            const int r = element / 128;
+            const int c = element % 128;
+            // B[(k0 + r) * N + n0 + c]: 4 sectors, ideal 4 (128 bytes side by side)
+            // Bs[r][c]: 1 wavefront, ideal 1 (32 words, in different banks)
+            Bs[r][c] = B[(k0 + r) * N + n0 + c];
+        }
+        __syncthreads();
+        #pragma unroll
+        for (int k = 0; k < 8; ++k) {
+            float a[8];
+            #pragma unroll
+            for (int i = 0; i < 8; ++i) {
+                // As[ty + 16 * i][k]: 1 wavefront, ideal 1 (2 words, in different banks)
+                a[i] = As[ty + 16 * i][k];
+            }
+            float b[8];
+            #pragma unroll
+            for (int j = 0; j < 8; ++j) {
+                // Bs[k][tx + 16 * j]: 1 wavefront, ideal 1 (16 words, in different banks)
+                b[j] = Bs[k][tx + 16 * j];
+            }
+            #pragma unroll
+            for (int i = 0; i < 8; ++i) {
+                #pragma unroll
+                for (int j = 0; j < 8; ++j) {
+                    sum[i][j] += a[i] * b[j];
+                }
+            }
+        }
+        __syncthreads();
+    }
+
+    #pragma unroll
+    for (int i = 0; i < 8; ++i) {
+        const int m = m0 + ty + 16 * i;
+        #pragma unroll
+        for (int j = 0; j < 8; ++j) {
+            const int n = n0 + tx + 16 * j;
+            const float total = sum[i][j];
+            // C[m * N + n]: 4 sectors, ideal 4 (128 bytes in 2 runs)
+            C[m * N + n] = total;
+        }
+    }
+}
+
+#if defined(__CUDACC__) && !defined(__CUDACC_RTC__)
+
+#include <cuda_runtime.h>
+
+constexpr int M = 256;
+
+extern "C" cudaError_t ladder_5_squares_launch(
+    const float* A,
+    const float* B,
+    float* C,
+    cudaStream_t stream)
+{
+    ladder_5_squares<<<dim3((N + 127) / 128, (M + 127) / 128), dim3(16, 16), 0, stream>>>(A, B, C);
+    return cudaGetLastError();
+}
+
+#endif

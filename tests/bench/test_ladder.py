@@ -1,0 +1,55 @@
+"""The ladder of products: its page is that of today's kernels, and its steps lead up."""
+
+from __future__ import annotations
+
+import importlib.util
+import sys
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+BENCHMARKS = Path(__file__).parents[2] / "benchmarks"
+
+
+@pytest.fixture(scope="module")
+def page(monkeypatch_module) -> ModuleType:
+    spec = importlib.util.spec_from_file_location("ladder_page", BENCHMARKS / "ladder_page.py")
+    assert spec is not None
+    assert spec.loader is not None
+    found = importlib.util.module_from_spec(spec)
+    sys.modules["ladder_page"] = found  # dataclasses look there
+    spec.loader.exec_module(found)
+    return found
+
+
+@pytest.fixture(scope="module")
+def monkeypatch_module():
+    with pytest.MonkeyPatch.context() as patch:
+        patch.syspath_prepend(str(BENCHMARKS))
+        yield patch
+
+
+def test_the_page_is_current_and_each_step_asks_less_of_memory(page):
+    found = [page.analysed(step) for step in page.steps()]
+    assert page.table(found, None) in page.PAGE.read_text() or page.RESULTS.exists()
+    assert [step.intensity for step in found] == sorted(step.intensity for step in found)
+    shared = [step.shared for step in found[2:]]
+    assert shared == sorted(shared, reverse=True)
+
+
+def test_measured_steps_show_their_speed(page):
+    step = page.Step("ladder_1_naive", "direct", 0.0, 0.2)
+    cold = [
+        {"name": "cugen", "median_us": 2**37 * 1e-6, "ratio": 1.0},
+        {"name": "torch", "ratio": 0.5},
+        {"name": "cublasLt", "ratio": 0.25},
+    ]
+    content = {
+        "device": "a GPU",
+        "date": "2026-01-01",
+        "cugen": "1",
+        "command": "python x",
+        "cases": [{"name": step.kernel, "regimes": {"cold": cold}}],
+    }
+    assert "| 1.0 | 0.250 |" in page.table([step], content)
