@@ -116,6 +116,11 @@ def test_a_misspelt_code_is_told_the_nearest(cli: Cli) -> None:
 def test_config_prints_paths_that_exist_in_the_order_asked_for(cli: Cli) -> None:
     lines = cli("config", "--schema", "--templates", "--includes", "--version").out.splitlines()
     schema, templates, includes, version = lines
+    cmake, make, runtime, flags = cli("config", "--cmakedir", "--makefile", "--runtime", "--cxxflags").out.splitlines()
+    assert (Path(cmake) / "cugenConfig.cmake").is_file()
+    assert Path(make).is_file()
+    assert Path(runtime).is_file()
+    assert f"-I{includes}" in flags.split()
     assert json.loads(Path(schema).read_text())["$schema"]
     assert (Path(templates) / "kernel.h.j2").is_file()
     assert (Path(includes) / "cugen_cpu.h").is_file()
