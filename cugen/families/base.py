@@ -74,13 +74,14 @@ class Steps:
     The steps that the user didn't write carry a text of their own, which the kernel's head shows. They are for the
     family that made them, but for those whose temporaries are in `open`: these are for whichever fits best. What the
     user's schedule says is for the steps that make the `tuned` temporaries; where there are none, for the last. Those
-    that make temporaries of `again` may be split once more."""
+    that make temporaries of `again` may be split once more. With `opens_last` the last is for whichever fits best."""
 
     statements: tuple[Statement, ...]
     temporaries: tuple[Array, ...]
     open: tuple[str, ...] = ()
     tuned: tuple[str, ...] = ()
     again: tuple[str, ...] = ()
+    opens_last: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -78,7 +78,7 @@ def _schedules(
         tunables = schedule.tunables if array.name in steps.tuned else ()
         yield array.name, Schedule(None if array.name in steps.open else family.name, tunables=tunables)
     if steps.tuned:
-        yield statement.target, replace(schedule, tunables=())
+        yield statement.target, replace(schedule, family=None if steps.opens_last else schedule.family, tunables=())
 
 
 def _side_by_side(statements: list[Statement], steps: Mapping[str, None]) -> list[Statement]:
