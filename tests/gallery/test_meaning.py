@@ -47,6 +47,7 @@ def meaning_of(*kernels: str) -> Callable[[Callable[..., Array]], Callable[..., 
     "matmul_column_major",
     "matmul_register_tiles",
     "matmul_batched",
+    "matmul_few_rows_down",
     "matmul_f64",
     "matmul_f16",
     "gemm_slices",
@@ -98,6 +99,11 @@ def product_with_second_transposed(A: Array, B: Array) -> Array:
 @meaning_of("matmul_bias_relu")
 def dense_layer(A: Array, B: Array, bias: Array) -> Array:
     return np.maximum(A @ B + bias, 0)
+
+
+@meaning_of("matmul_few_rows")
+def layer_of_few_rows(x: Array, w: Array, bias: Array) -> Array:
+    return np.maximum(x @ w.T + bias, 0)
 
 
 @meaning_of("matmul_small")
