@@ -12,6 +12,7 @@ class Api:
 
     header: str
     suffix: str  # of the files' stems
+    outcome: str  # the template that puts a status into words
     status_type: str
     stream_type: str
     success: str
@@ -26,6 +27,7 @@ class Api:
 RUNTIME = Api(
     "cuda_runtime_api.h",
     "",
+    "outcome_runtime.h.j2",
     "cudaError_t",
     "cudaStream_t",
     "cudaSuccess",
@@ -43,6 +45,7 @@ RUNTIME = Api(
 DRIVER = Api(
     "cuda.h",
     "_embed",
+    "outcome_driver.h.j2",
     "CUresult",
     "CUstream",
     "CUDA_SUCCESS",
