@@ -148,6 +148,8 @@ class _Search:
             self._wait()
         if not untuned.is_timed:
             raise TuneError(f"the generator's own choice can't be timed: {faults[0]}")
+        if not untuned.cold:
+            raise TuneError("nothing runs at these sizes")
 
     def _run(self, pool: Executor, deadline: float) -> None:
         """Until the budget is spent, nothing is left to try, or no GPU."""

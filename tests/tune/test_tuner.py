@@ -77,6 +77,11 @@ def test_nothing_is_tuned_where_the_generators_choice_fails(scale: Spec, options
             search(scale, options(**plan))
 
 
+def test_a_kernel_that_takes_no_time_is_not_tuned(scale: Spec, options: Made) -> None:
+    with pytest.raises(TuneError, match="nothing runs at these sizes"):
+        search(scale, options(times=[["", 0.0]]))
+
+
 def test_a_spec_that_no_family_can_do_is_a_finding(options: Made) -> None:
     (spec,) = load_text(SCALE.replace("family: map", "family: tiled"))
     with pytest.raises(SpecError, match="CG21"):
