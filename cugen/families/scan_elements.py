@@ -45,6 +45,7 @@ class Elements:
         self.work, self.lowering, self.registers, self.most = work, lowering, registers, most
         self.names = tuple(Names.of(scan, lowering) for scan in work.scans)
         self.is_backward = work.walk.reverse and work.is_row
+        self.all_count = False  # whether what a team combines is asked for though it holds less than it could
         self.own: Define | None = None  # where an element stands
         self.named: list[Let] = []  # the reads of an element that have a name
         self.known: Scope | None = None  # what the first walk left in sight of the second one
@@ -67,7 +68,7 @@ class Elements:
         nodes = self._each_element(inner, ())
         if inside.terms and not self.work.is_row:
             return nodes
-        if self.work.reads_elsewhere and inside.terms:
+        if (self.work.reads_elsewhere or self.all_count) and inside.terms:
             return guarded(inside, nodes)
         if self.registers.width == 1 and self.registers.vectors == 1:
             self.known = inner

@@ -64,6 +64,8 @@ class LookBackScan(RowScan):
         super().__init__(work, lowering, team)
         longest = bounds(self.steps.extent, lowering.ranges)[1]
         self.elements.most = -(-longest // team.step) * team.step
+        # Forward the last segment alone may be short, and nobody asks for what it combines to.
+        self.elements.all_count = work.walk.reverse
         self.handed = tuple(self._handed(names) for names in self.elements.names)
 
     @property
