@@ -6,6 +6,7 @@ drift don't decide. At the end the best few run side by side with the generator'
 
 from __future__ import annotations
 
+import math
 import os
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Executor, Future, ProcessPoolExecutor, ThreadPoolExecutor
@@ -37,6 +38,7 @@ _HOPELESS = 1.3  # times the best so far, by a few samples
 _FINALISTS = 4
 _WORTH = 1.01  # times as fast as the generator's own choice, or that stays
 _AHEAD = 2  # candidates that are ready or in preparation, for each core and each GPU
+_ABOUT = 1.25  # a ratio of costs that a guess can't tell apart
 _PAUSE_S = 0.5  # between two reports, where nothing happens
 
 
@@ -196,8 +198,8 @@ class _Search:
             self._ready.append(trial)
 
     def _time_more(self) -> None:
-        """The cheapest of those that are ready, by the analysis."""
-        self._ready.sort(key=lambda trial: (trial.code.cost or 0.0, trial.candidate.number))
+        """Of those that are ready what the analysis expects to be clearly faster; else the families' order counts."""
+        self._ready.sort(key=lambda trial: (_class(trial.code.cost), trial.candidate.number))
         for worker in self._idle():
             if self._ready:
                 trial, best = self._ready.pop(0), self._standings.best
@@ -263,6 +265,11 @@ class _Search:
             (trials[rest[0]].candidate.schedules, times[rest[0]]) if rest else None,
             tuple(sorted(self._params.items())),
         )
+
+
+def _class(cost: float | None) -> int:
+    """Equal for costs that are about equal, and less for smaller ones; what has none comes first."""
+    return -1_000_000 if not cost else round(math.log(cost, _ABOUT))
 
 
 def _request(entrants: Sequence[Trial], *, is_final: bool = False) -> Message:
