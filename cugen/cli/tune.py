@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from cugen.cli.failures import DONE, NO, Failure, files_of_the_user, wrong_call
+from cugen.cli.failures import DONE, NO, files_of_the_user, wrong_call
 from cugen.cli.numbers import natural, positive
 from cugen.cli.specs import add_options, load_files
 from cugen.cli.terminal import note
@@ -18,8 +18,8 @@ from cugen.cli.terminal import note
 if TYPE_CHECKING:
     from cugen.spec.model import Spec
     from cugen.tune.gpus import Gpu
-    from cugen.tune.tuner import Outcome
     from cugen.tune.standings import Progress
+    from cugen.tune.tuner import Outcome
 
 _SHOWN = 5  # reasons of candidates that failed
 STRATEGIES = ("exhaustive", "random", "model")
@@ -77,21 +77,25 @@ def execute(args: argparse.Namespace) -> int:
         gpus=_gpus(args.device_name),
         command=workers.COMMAND,
     )
-    for spec in specs:
-        path = args.lock or Path(spec.dependencies[0]).parent / NAME
+    work = [(spec, _dynamic(spec, args), args.lock or Path(spec.dependencies[0]).parent / NAME) for spec in specs]
+    for _, _, path in work:
         if path.exists():
             read(path)  # one that is broken is better found before the search
+    status = DONE
+    for spec, params, path in work:
         display = _Display(spec.kernel, quiet=args.quiet)
         try:
-            outcome = search(spec, options, _dynamic(spec, args), display.show)
+            outcome = search(spec, options, params, display.show)
         except TuneError as error:
-            raise Failure(f"error: {spec.kernel}: {error}", NO) from error
+            note(f"error: {spec.kernel}: {error}")
+            status = NO
+            continue
         finally:
             display.clear()
         with files_of_the_user():
             update(path, [outcome.entry])
         print(_summary(outcome, path, quiet=args.quiet), flush=True)
-    return DONE
+    return status
 
 
 def _gpus(name: str | None) -> tuple[Gpu, ...]:

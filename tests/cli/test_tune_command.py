@@ -117,6 +117,15 @@ def test_a_generators_choice_that_is_wrong_ends_with_1(cli: Cli, spec: Path, mac
     assert not (tmp_path / "cugen.lock").exists()
 
 
+def test_the_other_kernels_are_tuned_where_one_cannot_be(cli: Cli, spec: Path, machine: Path, tmp_path: Path) -> None:
+    machine.write_text(json.dumps({"times": [["Vector<float, 2>", 5.0]], "die": [") wild("]}))
+    spec.write_text(SPEC.replace("kernel: scale", "kernel: wild") + "---\n" + SPEC)
+    answer = tuned(cli, spec)
+    assert answer.status == 1
+    assert "error: wild: the generator's own choice can't be timed: the process died" in answer.err
+    assert (tmp_path / "cugen.lock").read_text().count("- kernel:") == 1
+
+
 def test_a_broken_lock_is_found_before_the_search(cli: Cli, spec: Path, machine: Path, tmp_path: Path) -> None:
     (tmp_path / "cugen.lock").write_text("cugen_lock: 1\nkernels:\n<<<<<<< HEAD\n")
     for answer in (tuned(cli, spec), cli("generate", spec, "--check"), cli("inspect", spec)):
