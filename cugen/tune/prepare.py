@@ -17,6 +17,7 @@ from cugen.targets import default_device, target
 from cugen.toolchain.codes import COMPILE_FAILED
 from cugen.toolchain.cuda import Cubin, compile_cubin
 from cugen.toolchain.errors import CompileError
+from cugen.tune.limits import passed_limit
 
 _MOST_SPILLED = 32  # bytes a thread: what spills more loses to what doesn't
 _HOPELESS = 4.0  # times the least cost; the guess is a rough one
@@ -78,7 +79,7 @@ def prepare(
         if error.code != COMPILE_FAILED:
             raise
         return Dropped(f"the compiler refused it: {str(error).splitlines()[0]}")
-    if schedules and (reason := _unfit(kernel, cubin, capability)):
+    if schedules and (reason := _unfit(kernel, cubin, capability) or passed_limit(kernel, params, cubin)):
         return Dropped(reason)
     return Prepared(kernel.source, kernel.manifest.to_json(), digest, cost)
 

@@ -106,6 +106,7 @@ def test_a_search_goes_on_where_it_ended(scale: Spec, options: Made, tmp_path: P
     assert search(scale, options(resume=False)).progress.timed == 3
 
 
+@pytest.mark.slow
 def test_a_search_that_was_killed_in_mid_line_goes_on(scale: Spec, options: Made) -> None:
     search(scale, options())
     path = journal_path(scale, H200, {})

@@ -132,6 +132,7 @@ def test_a_wrong_first_kernel_is_a_fault(clock: Clock, code: Callable[[int, str]
         opened(clock, code(0, "10 µs wrong"))
 
 
+@pytest.mark.slow
 def test_without_a_gpu_the_process_says_so_and_ends() -> None:
     words = [sys.executable, "-m", "cugen.tune.worker"]
     done = subprocess.run(

@@ -1,0 +1,83 @@
+"""What becomes of a candidate before it reaches a GPU."""
+
+from __future__ import annotations
+
+import pytest
+
+from cugen.spec.load import load_text
+from cugen.spec.model import Schedule, Spec
+from cugen.tune.prepare import Dropped, Others, Prepared, prepare
+
+SUM = """\
+cugen: 1
+kernel: total
+params: {M: 4096, N: 4096}
+arrays:
+  x: {shape: [M, N], dtype: float32}
+  y: {shape: [M], dtype: float32}
+compute: y[i] = sum(x[i, j], j)
+"""
+TRANSPOSE = """\
+cugen: 1
+kernel: turned
+params: {M: 1024, N: 1024}
+arrays:
+  x: {shape: [M, N], dtype: float32}
+  y: {shape: [N, M], dtype: float32}
+compute: y[j, i] = x[i, j]
+check: {sectors: 1}
+"""
+
+
+def spec_of(text: str) -> Spec:
+    (spec,) = load_text(text)
+    return spec
+
+
+def prepared(text: str, family: str | None = None, others: Others | None = None, **tunables: int) -> Prepared | Dropped:
+    spec = spec_of(text)
+    chosen = (
+        () if family is None else ((spec.statements[0].target, Schedule(family, tunables=tuple(tunables.items()))),)
+    )
+    return prepare(spec, chosen, "sm_90", {}, others)
+
+
+def reason(found: Prepared | Dropped) -> str:
+    assert isinstance(found, Dropped)
+    return found.reason
+
+
+def test_code_that_was_met_is_not_compiled_again() -> None:
+    first = prepared(SUM)
+    assert isinstance(first, Prepared)
+    again = prepared(SUM, "reduce", Others(frozenset([first.digest])))
+    assert reason(again) == "it is the same code as another"
+
+
+def test_equal_code_of_specs_with_other_names_has_one_digest() -> None:
+    one, other = prepare(spec_of(SUM), (), "sm_90", {}), prepare(load_text(SUM, file="other.yaml")[0], (), "sm_90", {})
+    assert isinstance(one, Prepared)
+    assert isinstance(other, Prepared)
+    assert one.digest == other.digest
+    assert one.source != other.source
+
+
+def test_what_a_family_refuses_says_why() -> None:
+    assert "threads may be" in reason(prepared(SUM, "reduce", threads=3))
+
+
+def test_what_the_analysis_expects_to_be_slow_is_not_compiled() -> None:
+    fast = prepared(SUM)
+    assert isinstance(fast, Prepared)
+    assert fast.cost is not None
+    slow = prepared(SUM, "direct", Others(least_cost=fast.cost))
+    assert "times the cost of another" in reason(slow)
+
+
+@pytest.mark.parametrize(("limit", "is_dropped"), [("check: {sectors: 1}", True), ("check: {sectors: 40}", False)])
+def test_what_passes_a_limit_of_the_spec_is_dropped(limit: str, is_dropped: bool) -> None:
+    found = prepared(TRANSPOSE.replace("check: {sectors: 1}", limit), "direct")
+    assert isinstance(found, Dropped) is is_dropped
+    if is_dropped:
+        assert "sectors a warp" in reason(found)
+    assert isinstance(prepared(TRANSPOSE), Prepared)
