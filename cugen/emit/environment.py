@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from pathlib import Path
+from types import CodeType
 
 import jinja2
+import jinja2.bccache
 
 from cugen.emit.nodes import NodePrinter
 from cugen.emit.resources import data_folder
@@ -34,6 +36,23 @@ _TESTS = {
 }
 
 
+class _Compiled(jinja2.BytecodeCache):
+    """The templates' code, by their text: each kernel has an environment of its own, and most of the time that making a
+    kernel takes would go into compiling the same templates again."""
+
+    def __init__(self) -> None:
+        self._code: dict[tuple[str, str], CodeType | None] = {}
+
+    def load_bytecode(self, bucket: jinja2.bccache.Bucket) -> None:
+        bucket.code = self._code.get((bucket.key, bucket.checksum))
+
+    def dump_bytecode(self, bucket: jinja2.bccache.Bucket) -> None:
+        self._code[bucket.key, bucket.checksum] = bucket.code
+
+
+_COMPILED = _Compiled()
+
+
 def template_folder() -> Path:
     return data_folder("templates")
 
@@ -47,6 +66,7 @@ def environment() -> jinja2.Environment:
         lstrip_blocks=True,
         keep_trailing_newline=True,
         autoescape=False,
+        bytecode_cache=_COMPILED,
     )
     for name, kind in _TESTS.items():
         found.tests[name] = lambda node, kind=kind: isinstance(node, kind)
