@@ -69,6 +69,7 @@ def cpu_text(source: Path) -> str:
         *_INCLUDE.findall(before),
         *_shared_macros(before, storage),
         "",
+        '#pragma GCC diagnostic ignored "-Wsign-compare"',
         '#pragma GCC diagnostic ignored "-Wunused-function"',
         '#pragma GCC diagnostic ignored "-Wunused-variable"',
         "",

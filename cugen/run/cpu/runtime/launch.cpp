@@ -25,10 +25,12 @@ void play(const Kernel& kernel, void* const* parameters, const Configuration& co
   const auto work = [&] {
     const auto own = std::make_unique<Cluster>();
     for (uint64_t i; (i = next.fetch_add(1, std::memory_order_relaxed)) < count;) own->run(launch, i, stretches);
+    waiting.leave();
   };
 
   const unsigned most = shared.bytes > 0 ? 1 : std::max(1u, std::thread::hardware_concurrency());
   const uint64_t workers = std::min<uint64_t>(most, count);
+  waiting.begin(static_cast<unsigned>(workers));
   std::vector<std::thread> others;
   for (uint64_t i = 1; i < workers; ++i) others.emplace_back(work);
   if (workers > 0) work();

@@ -1,0 +1,78 @@
+"""Kernels with their launchers as C++ of `cugen cpu`: in one program they give what the CPU device gives."""
+
+from __future__ import annotations
+
+import ctypes
+import subprocess
+
+import ml_dtypes
+import numpy as np
+import pytest
+
+import cugen
+from cugen.emit.cpu import COMPILER_FLAGS, INCLUDES, RUNTIME, cpu_text
+from cugen.emit.resources import data_folder
+from cugen.plan.manifest import ArrayArgument, ScalarArgument
+from cugen.toolchain import host
+
+pytestmark = pytest.mark.slow
+
+# One for each thing that a launcher does: flags between blocks, dynamic shared memory, symbols, workspaces, half, none.
+NAMES = ("prefix_sum", "matmul_dynamic_shared", "polynomial", "saxpy", "full_sum", "matmul_f16", "softmax")
+SCALAR = {"float32": ctypes.c_float, "int32": ctypes.c_int}
+
+
+@pytest.fixture(scope="module")
+def kernels():
+    specs = data_folder("specs")
+    return {name: cugen.generate(cugen.load(specs / f"{name}.yaml")) for name in NAMES}
+
+
+@pytest.fixture(scope="module")
+def library(kernels, tmp_path_factory):
+    """One shared library with all of them, so that what they name alike must not meet."""
+    folder = tmp_path_factory.mktemp("library")
+    for name, kernel in kernels.items():
+        (folder / f"{name}.cu").write_text(kernel.source)
+        (folder / f"{name}.h").write_text(kernel.header)
+        (folder / f"{name}.json").write_text(kernel.manifest.to_json())
+        (folder / f"{name}_cpu.cpp").write_text(cpu_text(folder / f"{name}.cu"))
+    sources = [*(f"{name}_cpu.cpp" for name in kernels), RUNTIME]
+    flags = [*COMPILER_FLAGS, "-O1", "-fPIC", "-shared", "-Wall", "-Wextra", "-Werror", f"-I{INCLUDES}"]
+    command = [*host.compiler().command, *flags, *sources, "-o", "library.so"]
+    done = subprocess.run(list(map(str, command)), cwd=folder, capture_output=True, text=True, timeout=300, check=False)
+    assert done.returncode == 0, done.stderr
+    return ctypes.CDLL(str(folder / "library.so"))
+
+
+def aligned(shape, dtype):
+    """An array whose first element lies as cudaMalloc would put it."""
+    dtype = np.dtype(dtype)
+    count = int(np.prod(shape, dtype=int)) * dtype.itemsize
+    memory = np.zeros(count + 256, np.uint8)
+    start = -memory.ctypes.data % 256
+    return memory[start : start + count].view(dtype).reshape(shape)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_launcher_gives_what_the_cpu_device_gives(kernels, library, name):
+    kernel = kernels[name]
+    random = np.random.default_rng(7)
+    arrays, values, words = {}, {}, []
+    for argument in kernel.manifest.arguments:
+        if isinstance(argument, ArrayArgument):
+            array = aligned(argument.shape, getattr(ml_dtypes, argument.dtype, argument.dtype))
+            if argument.role != "output":
+                array[...] = random.standard_normal(argument.shape)
+                values[argument.name] = array.copy()
+            arrays[argument.name] = array
+            words.append(ctypes.c_void_p(array.ctypes.data))
+        elif isinstance(argument, ScalarArgument):
+            values[argument.name] = 1.5
+            words.append(SCALAR[argument.dtype](1.5))
+    if kernel.manifest.workspace:
+        words.append(None)
+    expected = cugen.run(kernel, device="cpu", **values)
+    assert getattr(library, f"{name}_launch")(*words, None) == 0
+    for output, value in expected.items():
+        np.testing.assert_array_equal(arrays[output], value)
