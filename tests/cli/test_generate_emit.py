@@ -39,10 +39,10 @@ def without_compiler(monkeypatch: pytest.MonkeyPatch) -> Callable[[], None]:
 @pytest.mark.parametrize(
     ("kinds", "files"),
     [
-        ("cu", [".cu", ".h", ".json"]),
-        ("cubin", [".json", ".cubin"]),
+        pytest.param("cu", [".cu", ".h", ".json"], marks=pytest.mark.slow),
+        pytest.param("cubin", [".json", ".cubin"], marks=pytest.mark.slow),
         ("ptx,cu", [".cu", ".h", ".json", ".ptx"]),
-        ("embed", [".json", "_embed.h", "_embed.c"]),
+        pytest.param("embed", [".json", "_embed.h", "_embed.c"], marks=pytest.mark.slow),
         ("embed,cubin,cubin", [".json", ".cubin", "_embed.h", "_embed.c"]),
     ],
 )
@@ -61,9 +61,15 @@ def test_what_is_asked_for_is_written_listed_and_current(
     assert (again.status, again.out, again.err) == (0, "", "1 kernel up to date\n")
     assert cli(*words, "--check").status == 0
     assert cli("generate", spec, "-o", out, "--check").status == (0 if "cu" in kinds.split(",") else 1)
-    second = tmp_path / "second"
-    cli("generate", spec, "-o", second, "--emit", kinds, "--jobs", "2")
-    assert [(second / name).read_bytes() for name in names(out)] == [(out / name).read_bytes() for name in names(out)]
+
+
+@pytest.mark.slow
+def test_several_processes_make_the_same_code(cli: Cli, spec: Path, second: Path, tmp_path: Path) -> None:
+    one, two = tmp_path / "one", tmp_path / "two"
+    cli("generate", spec, second, "-o", one, "--emit", "cubin,embed")
+    cli("generate", spec, second, "-o", two, "--emit", "cubin,embed", "--jobs", "2")
+    assert len(names(one)) == 8
+    assert [(two / name).read_bytes() for name in names(one)] == [(one / name).read_bytes() for name in names(one)]
 
 
 def test_machine_code_is_for_the_target(cli: Cli, spec: Path, tmp_path: Path) -> None:
@@ -96,8 +102,9 @@ def test_without_the_packer_one_target_is_still_possible(
     assert cli("generate", spec, "-o", tmp_path / "out", "--emit", "embed", "--target", "sm_80").status == 0
 
 
-@pytest.mark.parametrize("jobs", [1, 2])
-@pytest.mark.parametrize("kind", ["cubin", "ptx", "embed"])
+@pytest.mark.parametrize(
+    ("kind", "jobs"), [("cubin", 1), ("ptx", 1), ("embed", 1), pytest.param("embed", 2, marks=pytest.mark.slow)]
+)
 def test_without_a_compiler_the_cure_is_said_and_nothing_written(
     cli: Cli, spec: Path, second: Path, tmp_path: Path, without_compiler: Callable[[], None], kind: str, jobs: int
 ) -> None:
@@ -157,6 +164,7 @@ def test_another_compilers_array_stays_as_long_as_its_source_does(cli: Cli, spec
     assert cli(*words, "--write", "always").out.count("wrote") == 3
 
 
+@pytest.mark.slow
 def test_code_that_was_touched_or_is_gone_is_made_anew(cli: Cli, spec: Path, tmp_path: Path) -> None:
     words = ("generate", spec, "-o", tmp_path, "--emit", "cubin,embed")
     cli(*words)

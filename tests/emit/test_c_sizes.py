@@ -50,7 +50,7 @@ def values(chance: random.Random) -> dict[str, int]:
     }
 
 
-@pytest.mark.parametrize("wide", [False, True])
+@pytest.mark.parametrize("wide", [False, pytest.param(True, marks=pytest.mark.slow)])
 def test_c_computes_what_python_does(batch: Callable[..., list[str]], wide: bool) -> None:
     chance = random.Random(1)
     lines, expected = [], []

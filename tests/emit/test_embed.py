@@ -391,7 +391,7 @@ def test_what_the_driver_refuses_comes_back_in_its_words(played) -> None:
     assert played[-2].startswith("allocate ")
 
 
-@pytest.mark.parametrize("name", SPECS)
+@pytest.mark.parametrize("name", [pytest.param(n, marks=() if n == "full" else pytest.mark.slow) for n in SPECS])
 def test_a_cpp_compiler_takes_the_c_file_too(folder, name) -> None:
     compiled(folder, "g++", "-std=c++17", "-fsyntax-only", f"{name}_embed.c")
 
