@@ -16,6 +16,7 @@ from cugen.plan.subscripts import to_integer
 from cugen.plan.symbols import bounds
 from cugen.spec.expressions import Expr, Read, children, free_indices, walk
 from cugen.spec.types import DType
+from cugen.targets import Target
 
 _BLOCK = 128  # threads of a block where several rows share one
 _ACCESSES = 2  # of a thread to a row, at least, until a row takes 256 threads
@@ -30,6 +31,9 @@ _BESIDE_MORE = 16  # and where it reads more anew
 _LIKELY = 4096  # elements of a row of any length that get a place; beyond, they are read anew
 _FEW = 32  # blocks that leave most of a device idle
 _LONG = 1 << 16  # elements of a row for which that matters
+_ALONE = 1 << 15  # registers for a row that one block has; beyond, the blocks of a cluster share it where there are any
+_SHARE = 1 << 14  # of these in each block then: two blocks of 512 threads with 64 registers fill a multiprocessor
+_CLUSTERS = (2, 4, 8)
 _PLACES = ("argmax", "argmin")
 _IN_MEMORY = ("global", "readonly")
 
@@ -49,24 +53,33 @@ REGISTER_ELEMENTS = Tunable(
     "as fit",
     "values of a row that a thread keeps in registers, the rest waits in shared memory; by default up to 64, or 24",
 )
+CLUSTER = Tunable(
+    "cluster",
+    (1, *_CLUSTERS),
+    "by length",
+    "blocks that share a row, from sm_90 on; by default as many as leave each 16384 values of a row of more than 32768",
+    reorders=True,
+)
 
 
 @dataclass(frozen=True, slots=True)
 class Shape:
     """`threads` share each of a block's `rows`, with `width` neighbours an access. `tiers` are the parts of a row by
     where they wait. `across` names the index of the rows that are neighbours in memory, where elements of a row
-    aren't."""
+    aren't. `cluster` blocks share each row."""
 
     threads: int
     rows: int
     width: Width
     tiers: tuple[Tier, ...]
     across: str = ""
+    cluster: int = 1
+    minimum_blocks: int = 0  # that a multiprocessor must have registers for
 
     @property
     def stride(self) -> int:
-        """Elements that the team takes side by side."""
-        return self.threads * self.width.count
+        """Elements that all who share a row take side by side."""
+        return self.threads * self.width.count * self.cluster
 
 
 def choose_shape(request: Request, work: RowWork) -> Shape:
@@ -80,6 +93,8 @@ def choose_shape(request: Request, work: RowWork) -> Shape:
     across = _across(work)
     asked = {name: int(value) for name, value in request.schedule.tunables}
     rows = asked.get("rows", _NEIGHBOURS if across else 0)
+    cluster = asked.get("cluster", 1 if across or rows > 1 else _cluster(request, work, shortest, likely))
+    likely = -(-likely // cluster)
     threads = (
         min(_power_of_two(-(-likely // _DEEP)), 1024 // rows)
         if across
@@ -87,7 +102,7 @@ def choose_shape(request: Request, work: RowWork) -> Shape:
     )
     threads = asked.get("threads", threads)
     if "rows" not in asked:
-        rows = max(rows, 1, _BLOCK // threads)
+        rows = max(rows, 1, 1 if cluster > 1 else _BLOCK // threads)
     slots = -(-likely // (threads * width.count))
     tiers = _tiers(request, work, threads * rows, width.count, slots)
     if width.count > _FLOATS and tiers[-1].place == SHARED and _takes_places(work, as_computed=True):
@@ -102,7 +117,31 @@ def choose_shape(request: Request, work: RowWork) -> Shape:
     if not is_known and tiers[-1].is_kept:
         sweeps = plan_sweeps(work.outputs, frozenset((column.name,)), Keep.NOTHING)
         tiers = (*tiers, Tier(MEMORY, tiers[-1].start + tiers[-1].slots, 0, sweeps))
-    return Shape(threads, rows, width, tiers, across)
+    minimum = 0
+    if cluster > 1 and threads < 1024 and len(tiers) == 1 and tiers[0].slots * width.count * _words(work) <= _MOST:
+        minimum = 1024 // threads
+    return Shape(threads, rows, width, tiers, across, cluster, minimum)
+
+
+def _cluster(request: Request, work: RowWork, shortest: int, likely: int) -> int:
+    """How many blocks share a row: one that held a long row would be alone on its multiprocessor, where its loads
+    wait for its stores."""
+    words = _words(work)
+    if not has_clusters(request.target) or shortest * words <= _ALONE:
+        return 1
+    return next((count for count in _CLUSTERS if likely * words <= count * _SHARE), _CLUSTERS[-1])
+
+
+def _words(work: RowWork) -> int:
+    """The registers that what is kept of an element takes."""
+    (column,) = work.domain.columns
+    sweeps = plan_sweeps(work.outputs, frozenset((column.name,)), Keep.ALL)
+    bits = max((expr.dtype.compute.bits for sweep in sweeps for expr in sweep.computed), default=0)
+    return live(sweeps) * -(-bits // 32)
+
+
+def has_clusters(target: Target) -> bool:
+    return target.capability >= (9, 0)
 
 
 def is_few(request: Request, work: RowWork) -> bool:
@@ -111,7 +150,8 @@ def is_few(request: Request, work: RowWork) -> bool:
     rows = math.prod(bounds(to_integer(index.extent, symbols), ranges)[1] for index in work.domain.rows)
     (column,) = work.domain.columns
     longest = bounds(to_integer(column.extent, symbols), ranges)[1]
-    blocks = -(-rows // choose_shape(request, work).rows)
+    shape = choose_shape(request, work)
+    blocks = -(-rows // shape.rows) * (shape.cluster if shape.tiers[-1].is_kept else 1)
     return blocks <= _FEW and longest >= _LONG and request.schedule.family != "rowwise"
 
 

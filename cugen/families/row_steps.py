@@ -19,6 +19,7 @@ from cugen.families.rows import Output, RowWork
 from cugen.plan.ir import (
     Access,
     Assign,
+    ClusterBarrier,
     Comparison,
     Define,
     Element,
@@ -81,7 +82,7 @@ class RowSteps:
         width = shape.width.count
         self.part = self._counter("v", width)
         slot = self._counter("s", max((tier.slots for tier in shape.tiers), default=0))
-        self.places = Places(self._first_index(), slot, team.lane * width, shape.stride, self.extent)
+        self.places = Places(self._first_index(), slot, team.place * width, shape.stride, self.extent)
         is_long = any(not tier.is_kept for tier in shape.tiers) and self.shortest >= 1
         self.pairs = online_pairs(shape.tiers[0].sweeps) if is_long else {}
         self.done: dict[Reduce, Online] = {}  # sums that a sweep of maxima computed for what is read anew
@@ -145,6 +146,8 @@ class RowSteps:
                     own = {r: run for r, run in runs.items() if tier.is_kept or r not in self.done}
                     root.nodes += self._walk(tier.sweeps[number], own, segment)
         root.nodes += self.team.combine(tuple(runs.values()), lowering, everywhere=everywhere)
+        if self.team.cluster > 1 and number == max(n for n, sweep in enumerate(tiers[0].sweeps) if sweep.reductions):
+            root.nodes.append(ClusterBarrier())
         self.results.locals.update({reduction: run.value for reduction, run in runs.items()})
 
     def _has_work(self, tier: Tier, number: int) -> bool:
@@ -354,7 +357,7 @@ class RowSteps:
         lowering = self.lowering
         terms = self.inside.terms
         if self.team.threads > 1:
-            terms = (Comparison(self.team.lane, "==", integer(0)), *terms)
+            terms = (Comparison(self.team.place, "==", integer(0)), *terms)
         scope = Scope(self.root, certain=False) if terms else self.root
         values = tuple(self.results.settled(output.value) for output in outputs)
         lowering.prepare(values)

@@ -5,12 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
+import sympy
+
 from cugen.families.collective import Running, Team, combine_team, merge
 from cugen.plan.ir import (
     Access,
     Array,
     Assign,
     Barrier,
+    ClusterBarrier,
     Comparison,
     Declare,
     Element,
@@ -25,7 +28,7 @@ from cugen.plan.ir import (
     Store,
 )
 from cugen.plan.lowering import Lowering
-from cugen.plan.symbols import FloorDiv, Integer, Mod, integer
+from cugen.plan.symbols import FloorDiv, Integer, Mod, integer, symbol
 from cugen.spec.expressions import Local
 
 WARP = 32
@@ -35,13 +38,17 @@ WARP = 32
 class RowTeam:
     """`threads` share each of a block's `rows`; this thread is `lane` of the team that has row `number`.
 
-    Where they lie `across`, the rows count along x and the threads of a team along y."""
+    Where they lie `across`, the rows count along x and the threads of a team along y. Where a `cluster` of several
+    blocks shares a row, this block is the one of that `rank`, and the thread is the one of number `place` in all."""
 
     threads: int
     lane: Integer
     rows: int
     number: Integer
     across: bool
+    place: Integer
+    cluster: int = 1
+    rank: Integer = sympy.S.Zero
 
     @property
     def block(self) -> tuple[int, int, int]:
@@ -60,14 +67,43 @@ class RowTeam:
         return self.threads == 1 or (self.threads == WARP and not self.across)
 
     def combine(self, runs: Sequence[Running], lowering: Lowering, *, everywhere: bool) -> tuple[Node, ...]:
-        """The results of all of the team's threads, with one barrier for however many."""
+        """The results of all of the team's threads, with one barrier for however many; of a cluster's in each."""
         if self.threads == 1 or not runs:
             return ()
         if self.across:
             return tuple(self._down(runs, lowering))
-        return combine_team(
-            Team(self.threads, self.lane, self.rows, self.number), runs, lowering, everywhere=everywhere
+        team = Team(self.threads, self.lane, self.rows, self.number)
+        if self.cluster == 1:
+            return combine_team(team, runs, lowering, everywhere=everywhere)
+        return (*combine_team(team, runs, lowering, everywhere=False), *self._over_cluster(runs, lowering))
+
+    def _over_cluster(self, runs: Sequence[Running], lowering: Lowering) -> Iterator[Node]:
+        """Each block shows its results to the others, and takes those of all in the order of the ranks. No block may
+        end before all have, which a barrier of the cluster after the last such exchange is for."""
+        shared = [[_result(local, lowering) for local in run.locals] for run in runs]
+        yield from (Declare(array) for arrays in shared for array in arrays)
+        mine = tuple(
+            Store(Access(array, (integer(0),), "store"), local)
+            for run, arrays in zip(runs, shared, strict=True)
+            for local, array in zip(run.locals, arrays, strict=True)
         )
+        yield If(Guard((Comparison(self.lane, "==", integer(0)),)), mine)
+        yield ClusterBarrier()
+        other = self._other_rank(lowering)
+        steps: list[Node] = []
+        for run, arrays in zip(runs, shared, strict=True):
+            for local, array in zip(run.locals, arrays, strict=True):
+                yield Assign(local, _of_block(array, integer(0)))
+            steps += _merged(run, [_of_block(array, other.symbol) for array in arrays], lowering)
+        yield For(Loop(other, integer(1), integer(self.cluster), unroll=True), tuple(steps))
+
+    def _other_rank(self, lowering: Lowering) -> Index:
+        """The number of a block; loops side by side share the name."""
+        values = (1, self.cluster - 1)
+        name = lowering.loops.get(("ranks", values)) or lowering.names.allocate("other")
+        lowering.loops["ranks", values] = name
+        lowering.ranges[symbol(name)] = values
+        return Index(name, integer(1), values)
 
     def _down(self, runs: Sequence[Running], lowering: Lowering) -> Iterator[Node]:
         """Shuffles between the lanes of a warp that share a row, then shared memory between the rows of warps."""
@@ -112,6 +148,16 @@ def _merged(run: Running, others: Sequence[Local], lowering: Lowering) -> Iterat
         yield from (Let(name, other) for name, other in zip(names, others, strict=True))
         others = names
     yield from merge(run, others)
+
+
+def _result(local: Local, lowering: Lowering) -> Array:
+    """A place for the block's result."""
+    name = lowering.names.allocate(f"block_{local.name}")
+    return Array("", name, local.dtype, (integer(1),), (integer(1),), "shared", flat=False)
+
+
+def _of_block(array: Array, rank: Integer) -> Element:
+    return Element.of(Access(array, (integer(0),), "load", rank=rank))
 
 
 def _results(local: Local, groups: int, rows: int, lowering: Lowering) -> Array:

@@ -11,21 +11,31 @@ from cugen.families.elementwise import placement_refusals
 from cugen.families.grid import divides
 from cugen.families.kernels import assemble, new_lowering
 from cugen.families.row_peaks import with_peaks
-from cugen.families.row_shape import REGISTER_ELEMENTS, ROWS, THREADS, Shape, choose_shape, is_few
+from cugen.families.row_shape import (
+    CLUSTER,
+    REGISTER_ELEMENTS,
+    ROWS,
+    THREADS,
+    Shape,
+    choose_shape,
+    has_clusters,
+    is_few,
+)
 from cugen.families.row_split import split
 from cugen.families.row_steps import RowSteps
-from cugen.families.row_team import RowTeam
+from cugen.families.row_team import WARP, RowTeam
 from cugen.families.row_views import merge_columns
 from cugen.families.rows import NotRows, RowWork, find_row_work
 from cugen.families.vectors import is_contiguous
 from cugen.plan.ir import Comparison, Define, Guard, Index, Kernel, Node, ReturnUnless
 from cugen.plan.lowering import Lowering
 from cugen.plan.subscripts import to_integer
-from cugen.plan.symbols import FloorDiv, Integer, Minimum, Mod, bounds, ceil_div, integer
+from cugen.plan.symbols import FloorDiv, Integer, Minimum, Mod, bounds, ceil_div, integer, symbol
 from cugen.spec import expressions as spec
 from cugen.spec.expressions import Read, free_indices, walk
 
-_TUNABLES = (THREADS, ROWS, REGISTER_ELEMENTS)
+_CLUSTER_KEY = "schedule.cluster"
+_TUNABLES = (THREADS, ROWS, REGISTER_ELEMENTS, CLUSTER)
 
 
 def refusals(request: Request) -> tuple[Refusal, ...]:
@@ -59,6 +69,17 @@ def _size_refusals(request: Request, work: RowWork) -> Iterator[Refusal]:
     shape = choose_shape(request, work)
     if shape.threads * shape.rows > 1024:
         yield Refusal(f"{shape.rows} rows of {shape.threads} threads are more than a block has", "schedule.rows")
+    if shape.cluster > 1:
+        yield from _cluster_refusals(request, shape)
+
+
+def _cluster_refusals(request: Request, shape: Shape) -> Iterator[Refusal]:
+    if not has_clusters(request.target):
+        yield Refusal(f"shares a row between blocks from sm_90 on; {request.target.name} has no clusters", _CLUSTER_KEY)
+    if shape.across:
+        yield Refusal("shares a row between blocks where its elements lie side by side only", _CLUSTER_KEY)
+    elif shape.rows > 1 or shape.threads < WARP:
+        yield Refusal(f"shares a row between blocks that have no other and {WARP} threads at least", _CLUSTER_KEY)
 
 
 def _has_own_rows(work: RowWork) -> bool:
@@ -95,11 +116,13 @@ class _Builder:
         self.lowering.arrays = work.arrays
         along, beside = "yx" if shape.across else "xy"
         lane, number = thread(along, shape.threads, self.lowering), thread(beside, shape.rows, self.lowering)
-        self.team = RowTeam(shape.threads, lane, shape.rows, number, bool(shape.across))
+        self.team = RowTeam(shape.threads, lane, shape.rows, number, bool(shape.across), lane)
         self.inside = Guard(())
 
     def kernel(self) -> Kernel:
         grid, indices = self._rows()
+        if self.shape.cluster > 1:
+            indices = (*indices, *self._place_in_cluster())
         steps = RowSteps(self.request, self.work, self.lowering, self.shape, self.team, self.inside)
         count = len(self.shape.tiers[0].sweeps)
         for number in range(count):
@@ -107,22 +130,38 @@ class _Builder:
         steps.store_results(tuple(output for output in self.work.outputs if not output.wide))
         parts = (("indices", indices), *steps.sweeps())
         kernel = assemble(
-            self.request, self.lowering, "rowwise", parts, grid, self.team.block, alignments=steps.alignments()
+            self.request,
+            self.lowering,
+            "rowwise",
+            parts,
+            grid,
+            self.team.block,
+            minimum_blocks=self.shape.minimum_blocks,
+            alignments=steps.alignments(),
         )
-        return replace(kernel, reasons=self._reasons())
+        return replace(kernel, reasons=self._reasons(), cluster=self.shape.cluster)
+
+    def _place_in_cluster(self) -> Iterator[Node]:
+        """The block's rank, and the thread's number among all that share the row."""
+        size, team = self.shape.cluster, self.team
+        rank = define("rank", Mod(symbol("blockIdx.x"), integer(size)), self.lowering)
+        place = define("thread", rank.index.symbol * team.threads + team.lane, self.lowering)
+        self.team = replace(team, place=place.index.symbol, cluster=size, rank=rank.index.symbol)
+        return iter((rank, place))
 
     def _rows(self) -> tuple[tuple[Integer, Integer, Integer], tuple[Node, ...]]:
         """The grid, and the indices of the team's row."""
-        lowering, size = self.lowering, self.shape.rows
+        lowering, size, cluster = self.lowering, self.shape.rows, self.shape.cluster
         rows = [index for index in self.work.domain.rows if index.name != self.shape.across]
         order = [index for index in self.work.domain.rows if index not in rows] + rows[::-1]
         counts = [to_integer(index.extent, lowering.symbols) for index in order]
         if not order:
-            return (integer(1), integer(1), integer(1)), ()
+            return lay_blocks([integer(cluster)], lowering, self.request.target).grid, ()
         if size == 1:
-            blocks = lay_blocks(counts, lowering, self.request.target)
+            blocks = lay_blocks([counts[0] * cluster, *counts[1:]], lowering, self.request.target)
+            places = (FloorDiv(blocks.places[0], integer(cluster)), *blocks.places[1:])
             nodes: list[Node] = []
-            for index, extent, place in zip(order, counts, blocks.places, strict=True):
+            for index, extent, place in zip(order, counts, places, strict=True):
                 node = define(index.name, place, lowering, below=extent)
                 lowering.symbols[index.name] = node.index.symbol
                 limit(node.index, extent, lowering)
@@ -181,6 +220,8 @@ class _Builder:
     def _reasons(self) -> tuple[str, ...]:
         shape, along = self.shape, self.work.domain.columns[0].name
         who = "a thread has each row" if shape.threads == 1 else f"{shape.threads} threads share each row"
+        if shape.cluster > 1:
+            who = f"a cluster of {shape.cluster} blocks of {shape.threads} threads shares each row"
         parts = []
         for tier in shape.tiers:
             count = tier.slots * shape.width.count

@@ -1,0 +1,238 @@
+"""Long rows that the blocks of a cluster share: when they do, what the kernel says, and right results."""
+
+from __future__ import annotations
+
+import pytest
+
+from cugen.analysis.report import analyze_kernel
+from cugen.plan import ir
+from cugen.run.cpu import CpuDevice
+from cugen.run.verify import verify
+from cugen.toolchain.cuda import compile_cubin, compilers
+
+SOFTMAX = ("y[i, j] = softmax(x[i, j], j)",)
+LAYER_NORM = (
+    "mu[i] = mean(x[i, j], j)",
+    "scale[i] = rsqrt(var(x[i, j], j) + 1e-5)",
+    "y[i, j] = (x[i, j] - mu[i]) * scale[i]",
+)
+
+
+def slow(*values: object) -> object:
+    return pytest.param(*values, marks=pytest.mark.slow)
+
+
+def rows(m, n, statements=SOFTMAX, dtype="float32", *, schedule="", more="", target="sm_90"):
+    text = "".join(f"  {statement}\n" for statement in statements)
+    asked = f"schedule: {{{schedule}}}\n" if schedule else ""
+    return (
+        f"params: {{M: {m}, N: {n}}}\ntarget: {target}\n"
+        f"arrays:\n  x: {{shape: [M, N], dtype: {dtype}}}\n  y: {{shape: [M, N], dtype: {dtype}}}\n{more}"
+        f"compute: |\n{text}{asked}"
+    )
+
+
+SMALL = "family: rowwise, cluster: %d, threads: %d"
+
+
+# When blocks share a row
+
+
+@pytest.mark.parametrize(
+    ("n", "dtype", "cluster", "threads"),
+    [
+        (32768, "float32", 1, 1024),
+        (32769, "float32", 4, 512),
+        (65536, "float32", 4, 512),
+        (65536, "bfloat16", 4, 512),
+        (65537, "float32", 8, 512),
+        (131072, "float32", 8, 512),
+        (131072, "bfloat16", 8, 512),
+        (262144, "float32", 8, 1024),
+        ("{range: [40000, 60000]}", "float32", 4, 512),
+        ("{range: [400, 60000]}", "float32", 1, 1024),
+        ("dynamic", "float32", 1, 256),
+    ],
+)
+def test_as_many_blocks_share_a_row_as_hold_it_in_half_the_registers(planned, n, dtype, cluster, threads):
+    kernel = planned(rows(2048, n, dtype=dtype))
+    assert (kernel.cluster, kernel.threads) == (cluster, threads)
+    assert ("a cluster of" in kernel.reasons[0]) == (cluster > 1)
+
+
+def test_a_target_without_clusters_has_a_block_for_each_row(planned, reasons):
+    assert planned(rows(2048, 65536, target="sm_80")).cluster == 1
+    (refusal,) = reasons("rowwise", rows(2048, 65536, schedule="cluster: 4", target="sm_80"))
+    assert refusal.key == "schedule.cluster"
+    assert "sm_80 has no clusters" in refusal.reason
+
+
+@pytest.mark.parametrize("schedule", ["cluster: 2, rows: 2", "cluster: 2, threads: 16", "cluster: 3"])
+def test_a_cluster_that_cant_be_is_refused(reasons, schedule):
+    keys = {refusal.key for refusal in reasons("rowwise", rows(100, 4096, schedule=schedule))}
+    assert keys == {"schedule.cluster"}
+
+
+def test_rows_that_are_neighbours_in_memory_have_no_clusters(reasons):
+    text = rows(4096, 100, ("y[i, j] = softmax(x[i, j], i)",), schedule="cluster: 2")
+    assert [refusal.key for refusal in reasons("rowwise", text)] == ["schedule.cluster"]
+
+
+def test_few_rows_that_clusters_spread_over_the_device_take_one_launch(made):
+    assert [kernel.family for kernel in made(rows(16, 131072)).plan.kernels] == ["rowwise"]
+    assert len(made(rows(2, 131072)).plan.kernels) > 1
+
+
+# What the kernel says
+
+
+def test_each_element_is_loaded_once_by_one_of_the_blocks(made):
+    kernel = made(rows(40, 131072))
+    (plan,) = kernel.plan.kernels
+    assert sum(a.kind == "load" and a.array.name == "x" for a in ir.accesses(plan.body)) == 1
+    assert "__cluster_dims__(8, 1, 1) __launch_bounds__(512, 2)" in kernel.source
+    assert "const auto cluster = cooperative_groups::this_cluster();" in kernel.source
+    assert kernel.source.count("cluster.sync();") == 3
+    (launch,) = kernel.manifest.launches
+    assert (launch.grid, launch.cluster) == ((320, 1, 1), 8)
+
+
+def test_what_another_blocks_memory_costs_is_unknown_and_all_else_is_exact(planned):
+    report = analyze_kernel(planned(rows(40, 65536)), "sm_90", {"M": 40, "N": 65536})
+    found = {access.text: access.verdict for access in report.accesses}
+    far = {text for text in found if "map_shared_rank" in text}
+    assert {found[text] for text in far} == {"unknown"}
+    assert {found[text] for text in found.keys() - far} == {"ideal"}
+    assert len(far) == 4
+
+
+def test_an_array_may_be_called_cluster(prove):
+    text = rows(2, 300, ("y[i, j] = softmax(cluster[i, j], j)",), schedule=SMALL % (2, 32))
+    prove(text.replace("  x:", "  cluster:"))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
+@pytest.mark.parametrize("n", [32769, 65536, 131072])
+def test_two_blocks_fit_the_registers_of_a_multiprocessor(made, n, dtype):
+    for statements in (SOFTMAX, LAYER_NORM, ("y[i, j] = log_softmax(x[i, j], j)",)):
+        source = made(rows(256, n, statements, dtype)).source
+        for compiler in compilers():
+            cubin = compile_cubin(source, "k", "sm_90", prefer=compiler.name)
+            found = cubin.kernels["k"]
+            assert not cubin.warnings
+            assert found.registers <= 64
+            assert found.spill_stores == found.spill_loads == 0
+
+
+# Right results
+
+
+@pytest.mark.parametrize("cluster", [2, slow(4), 8])
+@pytest.mark.parametrize("n", [1, 257, 1025, *map(slow, [2, 31, 32, 63, 64, 65, 512, 1023, 1024, 2048, 4099])])
+def test_rows_of_any_length(prove, n, cluster):
+    prove(rows(3, n, schedule=SMALL % (cluster, 32)))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("statements", [SOFTMAX, LAYER_NORM])
+@pytest.mark.parametrize("dtype", ["float64", "float16", "bfloat16", "float8_e4m3", "float8_e5m2"])
+def test_all_types(prove, dtype, statements):
+    for n in (520, 777):
+        prove(rows(3, n, statements, dtype, schedule=SMALL % (4, 32)))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("n", [32769, 40000, 50257, 65536, 131072])
+def test_long_rows(prove, n):
+    prove(rows(2, n, schedule="family: rowwise"))
+
+
+KINDS = {
+    "sum": "float32",
+    "prod": "float32",
+    "max": "float32",
+    "min": "float32",
+    "argmax": "int64",
+    "argmin": "int64",
+    "any": "bool",
+    "all": "bool",
+}
+
+
+@pytest.mark.parametrize("kind", ["argmax", *map(slow, KINDS.keys() - {"argmax"})])
+def test_reductions_of_every_kind(prove, kind):
+    body = "x[i, j] > 0" if kind in ("any", "all") else "x[i, j]"
+    statements = ("y[i, j] = x[i, j] - max(x[i, k], k)", f"z[i] = {kind}({body}, j)")
+    more = f"  z: {{shape: [M], dtype: {KINDS[kind]}}}\n"
+    for cluster in (2, 8):
+        prove(rows(3, 700, statements, more=more, schedule=SMALL % (cluster, 32)))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("dtype", ["int8", "uint8", "int32", "int64"])
+def test_integers(prove, dtype):
+    statements = ("y[i, j] = x[i, j] - min(x[i, k], k)",)
+    prove(rows(3, 700, statements, dtype, schedule=SMALL % (4, 32)))
+
+
+def test_what_is_stored_once_for_a_row(prove):
+    statements = (
+        "m[i] = max(x[i, j], j)",
+        "s[i] = sum(exp(x[i, j] - m[i]), j)",
+        "loss[i] = log(s[i]) + m[i] - x[i, label[i]]",
+    )
+    arrays = "  label: {shape: [M], dtype: int64}\n  loss: {shape: [M], dtype: float32}\n"
+    text = rows(5, 600, statements, more=arrays, schedule=SMALL % (4, 64))
+    prove(text.replace("  y: {shape: [M, N], dtype: float32}\n", ""))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("registers", [0, 8, 16])
+def test_what_registers_do_not_hold(prove, registers):
+    for n in (1000, 9001):
+        prove(rows(2, n, schedule=f"{SMALL % (4, 32)}, registers: {registers}"))
+
+
+def test_every_size_of_a_dynamic_kernel(prove):
+    text = rows("dynamic", "{range: [0, 5000]}", schedule=SMALL % (4, 32))
+    for m, n in ((0, 5), (3, 0), (1, 1), (3, 1025)):
+        prove(text, {"M": m, "N": n})
+
+
+@pytest.mark.slow
+def test_rows_of_several_indices(prove):
+    text = (
+        "params: {A: 3, B: 2, C: 2, D: 2, N: 300}\n"
+        "arrays:\n  x: {shape: [A, B, C, D, N], dtype: float32}\n  y: {shape: [A, B, C, D, N], dtype: float32}\n"
+        f"compute: y[a, b, c, d, j] = softmax(x[a, b, c, d, j], j)\nschedule: {{{SMALL % (2, 32)}}}\n"
+    )
+    prove(text)
+    prove(text.replace("A, B, C, D, N]", "N]").replace("A: 3, B: 2, C: 2, D: 2, ", "").replace("a, b, c, d, j", "j"))
+
+
+@pytest.mark.slow
+def test_nan_and_infinities_are_seen_by_all_blocks(prove):
+    odd = "(log(x[i, {0}]) / where(i == 1, 0, 1))"
+    for cluster in (2, 8):
+        statement = f"y[i, j] = exp({odd.format('j')} - max({odd.format('k')}, k))"
+        prove(rows(3, 2000, (statement,), schedule=SMALL % (cluster, 32)))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("settings", [{"sanitize": True}, {"races": True}, {"races": True, "shuffle": 2}], ids=str)
+@pytest.mark.parametrize("statements", [SOFTMAX, LAYER_NORM])
+def test_clean_under_sanitizers_and_the_watch_for_races(made, check, statements, settings):
+    for schedule in (SMALL % (4, 64), f"{SMALL % (4, 64)}, registers: 8"):
+        for n in (1000, 1023):
+            check(made(rows(3, n, statements, schedule=schedule)), CpuDevice(**settings))
+
+
+@pytest.mark.slow
+def test_the_same_bits_in_every_run(made):
+    kernel = made(rows(6, 3001, schedule=SMALL % (8, 64)))
+    results = set()
+    for seed in range(20):
+        run = verify(kernel.spec, kernel.source, kernel.manifest, CpuDevice(shuffle=seed))
+        results.add(run.outcome.buffers["y"].tobytes())
+    assert len(results) == 1
