@@ -175,7 +175,12 @@ macro(_cugen_generate_one spec)
 
   # What the step is told belongs to what it depends on; not every generator compares commands.
   set(told "${arg_OUTPUT_DIR}/${stem}.options")
-  file(CONFIGURE OUTPUT "${told}" CONTENT "${options};${outputs}\n" @ONLY)
+  cmake_path(GET spec PARENT_PATH place)
+  set(lock "")
+  if(EXISTS "${place}/cugen.lock")
+    set(lock "${place}/cugen.lock")
+  endif()
+  file(CONFIGURE OUTPUT "${told}" CONTENT "${options};${outputs};${lock}\n" @ONLY)
   # Ninja takes files that weren't written for unchanged, and rebuilds nothing behind them; others ask again for ever.
   if(CMAKE_GENERATOR MATCHES "Ninja")
     set(write if-changed)

@@ -51,7 +51,7 @@ cugen_told = $(shell mkdir -p $(dir $(1)); \
 # $(1) name, $(2) spec, $(3) options, $(4) the folder and the spec's stem, $(5) files
 define cugen_spec
 $(call cugen_told,$(4).options,$(3),$(5))
-$(5) &: $(2) $(4).options
+$(5) &: $(2) $(4).options $(wildcard $(dir $(2))cugen.lock)
 	$(CUGEN) generate --gnu --quiet --write always --depfile $(4).d -o $(CUGEN_OUT)/$(1) $(3) $(2)
 	@sed -n 's/^  \(.*[^\\ ]\)\( \\\)*$$$$/\1:/p' $(4).d > $(4).d.rules && cat $(4).d.rules >> $(4).d && rm $(4).d.rules
 -include $(4).d

@@ -197,6 +197,21 @@ def break_a_spec_and_mend_it(project):
     assert compiled <= {"axpy kernel", "vectors program"}
 
 
+def keep_a_lock_beside_the_specs(project):
+    lock = project.folder / "kernels" / "cugen.lock"
+    lock.write_text("cugen_lock: 1\nkernels: []\n")
+    project.configure(128)
+    for name in KERNELS:
+        project.spec(name).touch()
+    written, _ = project.build()
+    assert written == ({f"{name}{suffix}" for name in KERNELS for suffix in SUFFIXES} if project.rewrites else set())
+    settled(project)
+    lock.write_text("cugen_lock: 1\nkernels: 3\n")
+    assert re.search(r"cugen\.lock:2:10: error: ", project.fails())
+    lock.unlink()
+    project.build()
+
+
 def change_a_template(project):
     template = project.environment.packages / "cugen" / "_data" / "templates" / "kernel.cu.j2"
     text = template.read_text()
@@ -215,6 +230,7 @@ def test_each_change_rebuilds_what_depends_on_it_and_nothing_else(project):
         delete_an_output,
         give_a_param_another_value,
         break_a_spec_and_mend_it,
+        keep_a_lock_beside_the_specs,
         change_a_template,
     ):
         change(project)
