@@ -81,7 +81,7 @@ def _launch_lines(
         yield from _row("", reason)
     for family, refusals in answers:
         if family.name != made.family:
-            reasons = "; ".join(refusal.reason for refusal in refusals)
+            reasons = "; ".join(dict.fromkeys(refusal.reason for refusal in refusals))
             yield from _row("not", f"{family.name}: {reasons or f'fits too, and {made.family} comes before it'}")
     yield from _row("grid", " × ".join(map(str, launch.grid)))
     yield from _row("block", f"{' × '.join(map(str, launch.block))} = {made.threads} threads")

@@ -110,3 +110,11 @@ def test_several_kernels_and_sections_have_headings(cli: Cli, spec: Path) -> Non
     text = cli("inspect", spec, "--what", "source").out
     headings = [line for line in text.splitlines() if line.startswith("====")]
     assert headings == ["==== scale__10: source ====", "==== scale__20: source ===="]
+
+
+def test_a_reason_stands_once_though_two_keys_have_it(cli: Cli, spec: Path) -> None:
+    spec.write_text(spec.read_text().replace("family: direct", "block: {i: 64}, thread: {i: 1}"))
+    lines = cli("inspect", spec).out.split("  not  ")
+    for line in lines[1:]:
+        reasons = " ".join(line.split()).partition(": ")[2].split("; ")
+        assert len(reasons) == len(set(reasons))
