@@ -1,22 +1,22 @@
 // gemm_f32: C = alpha·A·B + bias, the product of a dense layer; sizes are small here, and any others do
 //
 // computes  C[m, n] = alpha * sum(A[m, k] * B[k, n], k) + bias[n]
-// params    M = 150, K = 100, N = 132
-// A         input, float32 [150, 100], shared
-// B         input, float32 [100, 132], shared, aligned to 16 bytes
+// params    M = 100, K = 60, N = 132
+// A         input, float32 [100, 60], shared
+// B         input, float32 [60, 132], shared, aligned to 16 bytes
 // bias      input, float32 [132], aligned to 16 bytes
-// C         output, float32 [150, 132], aligned to 16 bytes
-// launch    grid (2, 3, 1), block (128, 1, 1), 25088 bytes of shared memory; family gemm
+// C         output, float32 [100, 132], aligned to 16 bytes
+// launch    grid (3, 4, 1), block (64, 1, 1), 12800 bytes of shared memory; family gemm
 // analysis  sm_90: 12 accesses, 4 ideal, 6 costly, 2 assumed
 //           worst: A[(m0 + a_m + c) * K + a_k + 8 * stage - 4], 6 sectors, ideal 4; 5.33 on average (128 bytes in
 //           4 runs)
 //
-// Made by cugen 0.1.0 from gemm_f32.yaml (hash 8dbf3d2cbcb5028e) for sm_90. Edit the spec, not this file.
+// Made by cugen 0.1.0 from gemm_f32.yaml (hash 8ea528310423ab20) for sm_90. Edit the spec, not this file.
 
 #include <cuda_pipeline_primitives.h>
 
-constexpr int M = 150;
-constexpr int K = 100;
+constexpr int M = 100;
+constexpr int K = 60;
 constexpr int N = 132;
 
 #ifndef CUGEN_VECTOR
@@ -28,7 +28,7 @@ struct alignas(count * sizeof(T)) Vector {
 };
 #endif
 
-extern "C" __global__ void __launch_bounds__(128) gemm_f32(
+extern "C" __global__ void __launch_bounds__(64) gemm_f32(
     const float* __restrict__ A,
     const float* __restrict__ B,
     const float* __restrict__ bias,
@@ -36,31 +36,31 @@ extern "C" __global__ void __launch_bounds__(128) gemm_f32(
     float alpha)
 {
     // a ring of 4 stages, in which k is slow: k-major
-    __shared__ __align__(16) float As[4][8][68];
-    __shared__ __align__(16) float Bs[4][8][128];
+    __shared__ __align__(16) float As[4][8][36];
+    __shared__ __align__(16) float Bs[4][8][64];
 
-    const int m0 = min(blockIdx.y * 64, M - 64);
-    const int n0 = min(blockIdx.x * 128, N - 128);
+    const int m0 = min(blockIdx.y * 32, M - 32);
+    const int n0 = min(blockIdx.x * 64, N - 64);
     const int thread = threadIdx.x;
     const int lane = thread % 32;
     const int warp = thread / 32;
-    // the warp's share is 32 x 64
+    // the warp's share is 32 x 32
     // its lanes lie 4 x 8, neighbours so that pairs read alike
     const int lane_row = 2 * (lane / 16) + lane % 2;
     const int lane_column = lane / 2 % 8;
-    const int row = 32 * (warp / 2) + 4 * lane_row;
-    const int column = 64 * (warp % 2) + 4 * lane_column;
+    const int row = 4 * lane_row;
+    const int column = 32 * warp + 4 * lane_column;
     const int a_k = thread % 8;
     const int a_m = thread / 8;
-    const int b_k = thread / 32;
-    const int b_n = 4 * (thread % 32);
+    const int b_k = thread / 16;
+    const int b_n = 4 * (thread % 16);
 
-    float sum[8][8] = {};
+    float sum[8][4] = {};
 
     #pragma unroll
     for (int stage = 0; stage < 3; ++stage) {
         #pragma unroll
-        for (int c = 0; c < 64; c += 16) {
+        for (int c = 0; c < 32; c += 8) {
             // A[(m0 + a_m + c) * K + a_k + 8 * stage - 4]: 6 sectors, ideal 4; 5.33 on average (128 bytes in 4 runs)
             // As[stage][a_k][a_m + c]: 1 wavefront, ideal 1 (32 words, in different banks)
             __pipeline_memcpy_async(&As[stage][a_k][a_m + c], &A[(m0 + a_m + c) * K + a_k + 8 * stage - 4], 4,
@@ -68,7 +68,7 @@ extern "C" __global__ void __launch_bounds__(128) gemm_f32(
         }
         #pragma unroll
         for (int r = 0; r < 8; r += 4) {
-            // B[(b_k + 8 * stage + r - 4) * N + n0 + b_n]: 17 sectors, ideal 16; 16.5 on average (starts 16 bytes into a sector)
+            // B[(b_k + 8 * stage + r - 4) * N + n0 + b_n]: 17 sectors, ideal 16 (512 bytes in 2 runs)
             // Bs[stage][b_k + r][b_n]: 4 wavefronts, ideal 4 (128 words over 32 banks)
             __pipeline_memcpy_async(&Bs[stage][b_k + r][b_n], &B[(b_k + 8 * stage + r - 4) * N + n0 + b_n], 16,
                 b_k + 8 * stage + r - 4 >= 0 ? 0 : 16);
@@ -82,14 +82,14 @@ extern "C" __global__ void __launch_bounds__(128) gemm_f32(
         if (k0 + 24 < K + 4) {
             const int next = (k0 / 8 + 3) % 4;
             #pragma unroll
-            for (int c = 0; c < 64; c += 16) {
+            for (int c = 0; c < 32; c += 8) {
                 // A[(m0 + a_m + c) * K + k0 + a_k + 20]: 6 sectors, ideal 4 (128 bytes in 4 runs)
                 // As[next][a_k][a_m + c]: 1 wavefront, ideal 1 (32 words, in different banks)
                 __pipeline_memcpy_async(&As[next][a_k][a_m + c], &A[(m0 + a_m + c) * K + k0 + a_k + 20], 4);
             }
             #pragma unroll
             for (int r = 0; r < 8; r += 4) {
-                // B[(k0 + b_k + r + 20) * N + n0 + b_n]: 17 sectors, ideal 16; 16.5 on average (starts 16 bytes into a sector)
+                // B[(k0 + b_k + r + 20) * N + n0 + b_n]: 17 sectors, ideal 16 (512 bytes in 2 runs)
                 // Bs[next][b_k + r][b_n]: 4 wavefronts, ideal 4 (128 words over 32 banks)
                 __pipeline_memcpy_async(&Bs[next][b_k + r][b_n], &B[(k0 + b_k + r + 20) * N + n0 + b_n], 16);
             }
@@ -104,19 +104,15 @@ extern "C" __global__ void __launch_bounds__(128) gemm_f32(
                 // As[current][k][row + 16 * u]: 2 wavefronts, ideal 2 (16 words, in different banks)
                 a4[u] = *reinterpret_cast<const Vector<float, 4>*>(&As[current][k][row + 16 * u]);
             }
-            Vector<float, 4> b4[2];
-            #pragma unroll
-            for (int u = 0; u < 2; ++u) {
-                // Bs[current][k][column + 32 * u]: 2 wavefronts, ideal 2 (32 words, in different banks)
-                b4[u] = *reinterpret_cast<const Vector<float, 4>*>(&Bs[current][k][column + 32 * u]);
-            }
+            // Bs[current][k][column]: 2 wavefronts, ideal 2 (32 words, in different banks)
+            const auto b4 = *reinterpret_cast<const Vector<float, 4>*>(&Bs[current][k][column]);
             #pragma unroll
             for (int i = 0; i < 8; ++i) {
                 #pragma unroll
-                for (int t = 0; t < 8; ++t) {
+                for (int t = 0; t < 4; ++t) {
                     // serpentine: every other row is walked backwards
-                    const int j = i % 2 * (7 - 2 * t) + t;
-                    sum[i][j] += a4[i / 4].at[i % 4] * b4[j / 4].at[j % 4];
+                    const int j = i % 2 * (3 - 2 * t) + t;
+                    sum[i][j] += a4[i / 4].at[i % 4] * b4.at[j];
                 }
             }
         }
@@ -125,19 +121,16 @@ extern "C" __global__ void __launch_bounds__(128) gemm_f32(
     #pragma unroll
     for (int i = 0; i < 8; ++i) {
         const int m = m0 + row + 16 * (i / 4) + i % 4;
+        const int n = n0 + column;
+        // bias[n]: 5 sectors, ideal 4; 4.33 on average (starts 16 bytes into a sector)
+        const auto bias4 = *reinterpret_cast<const Vector<float, 4>*>(&bias[n]);
+        Vector<float, 4> c4;
         #pragma unroll
-        for (int g = 0; g < 2; ++g) {
-            const int n = n0 + column + 32 * g;
-            // bias[n]: 5 sectors, ideal 4; 4.5 on average (starts 16 bytes into a sector)
-            const auto bias4 = *reinterpret_cast<const Vector<float, 4>*>(&bias[n]);
-            Vector<float, 4> c4;
-            #pragma unroll
-            for (int v = 0; v < 4; ++v) {
-                c4.at[v] = alpha * sum[i][4 * g + v] + bias4.at[v];
-            }
-            // C[m * N + n]: 20 sectors, ideal 16; 18 on average (512 bytes in 4 runs)
-            *reinterpret_cast<Vector<float, 4>*>(&C[m * N + n]) = c4;
+        for (int v = 0; v < 4; ++v) {
+            c4.at[v] = alpha * sum[i][v] + bias4.at[v];
         }
+        // C[m * N + n]: 20 sectors, ideal 16; 18 on average (512 bytes in 4 runs)
+        *reinterpret_cast<Vector<float, 4>*>(&C[m * N + n]) = c4;
     }
 }
 
@@ -153,7 +146,7 @@ extern "C" cudaError_t gemm_f32_launch(
     float alpha,
     cudaStream_t stream)
 {
-    gemm_f32<<<dim3((N + 127) / 128, (M + 63) / 64), dim3(128), 0, stream>>>(A, B, bias, C, alpha);
+    gemm_f32<<<dim3((N + 63) / 64, (M + 31) / 32), dim3(64), 0, stream>>>(A, B, bias, C, alpha);
     return cudaGetLastError();
 }
 

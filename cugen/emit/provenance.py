@@ -18,7 +18,7 @@ from cugen.emit.nodes import NodePrinter
 from cugen.emit.remarks import Remarks
 from cugen.emit.source import render_raw
 from cugen.plan.context import Context
-from cugen.plan.ir import Access, Plan, accesses
+from cugen.plan.ir import Access, Copy, Plan, accesses, walk_nodes
 
 _MARK = re.compile("\x01([^\x02]*)\x02")
 
@@ -69,6 +69,10 @@ def access_lines(context: Context, plan: Plan, remarks: Remarks | None = None) -
     ]
     starts = accumulate(len("".join(text.split())) for text in texts)
     found = {int(mark): line_of[start] for mark, start in zip(marks, starts, strict=False)}
+    # Compilers have both sides of a copy where its statement begins.
+    for node in (node for kernel in plan.kernels for node in walk_nodes(kernel.body)):
+        if isinstance(node, Copy):
+            found[id(node.source)] = found[id(node.target)]
     planned = [access for kernel in plan.kernels for access in accesses(kernel.body)]
     return {number: found[id(access)] for number, access in enumerate(planned)}
 

@@ -15,6 +15,7 @@ from cugen.families.gemm_stream import StreamKernel
 from cugen.plan.ir import Kernel
 from cugen.spec.model import Schedule
 
+_LEAST = 16  # rows and columns, of which the smallest tile leaves half idle
 _WORTHWHILE = 1 << 22  # products; fewer are over before a ring is full
 
 
@@ -84,6 +85,8 @@ def _size_refusals(found: Contraction) -> Iterator[Refusal]:
     staged = any(spec.array(operand.read.array).memory.stages > 1 for operand in found.operands)
     if staged or schedule.family == "gemm" or schedule.tunables:
         return
+    if min(most(found, found.row.name), most(found, found.column.name)) < _LEAST:
+        yield Refusal(f"takes matrices of {_LEAST} rows and columns or more")
     count = 1
     for index in (found.row, found.column, found.depth, *found.batch):
         count *= most(found, index.name)

@@ -23,18 +23,26 @@ def choose_shape(found: Contraction, *, split: bool = False) -> Shape | str:
     if not ranked:
         return why_none(found)
     best = min(seconds for seconds, _ in ranked)
-    return next(shape for seconds, shape in ranked if seconds <= best * _ALIKE)
+    alike = [shape for seconds, shape in ranked if seconds <= best * _ALIKE]
+    return next((shape for shape in alike if shape.split == 1), alike[0])
 
 
-def rank(found: Contraction, *, split: bool = False) -> list[tuple[float, Shape]]:
-    """The shapes that fit, with their predicted seconds, in the order of the list."""
-    problem = problem_of(found)
+def rank(found: Contraction, *, split: bool = False, every: bool = False) -> list[tuple[float, Shape]]:
+    """The shapes that fit, with their predicted seconds, in the order of the list: `every` depth of the ring, or the
+    first that fits."""
+    problem, target = problem_of(found), found.request.target
+    splits = _splits(found) if split else (1,)
     ranked = []
-    for shape in dict.fromkeys(_open_shapes(found, split)):
-        if not misfit(found, problem, shape):
-            prediction = predict(problem, shape, found.request.target)
-            if prediction is not None:
-                ranked.append((prediction.seconds, shape))
+    for depths in _open_shapes(found):
+        fitting = [shape for shape in depths if not misfit(found, problem, shape)]
+        for shape in fitting if every else fitting[:1]:
+            for parts in splits:
+                if parts > 1 and not _divides(found, parts * shape.step):
+                    continue
+                apart = replace(shape, split=parts)
+                prediction = predict(problem, apart, target)
+                if prediction is not None:
+                    ranked.append((prediction.seconds, apart))
     return ranked
 
 
@@ -50,8 +58,8 @@ def reason(found: Contraction, shape: Shape) -> str:
 
 def candidates(request: Request, found: Contraction) -> Iterator[Schedule]:
     """The schedules that are worth timing, by their predicted times; then other orders of the best."""
-    ranked = [shape for _, shape in sorted(rank(found, split=_may_split(request)), key=lambda pair: pair[0])]
-    chosen = choose_shape(found, split=_may_split(request))
+    ranked = [shape for _, shape in sorted(rank(found, split=True, every=True), key=lambda pair: pair[0])]
+    chosen = choose_shape(found, split=True)
     first = [chosen] if isinstance(chosen, Shape) else []
     asked = dict(request.schedule.tunables)
     others = [
@@ -62,10 +70,6 @@ def candidates(request: Request, found: Contraction) -> Iterator[Schedule]:
     ]
     for shape in dict.fromkeys((*first, *ranked, *others)):
         yield _schedule(found, shape)
-
-
-def _may_split(request: Request) -> bool:
-    return len(request.group.statements) == 1
 
 
 def _schedule(found: Contraction, shape: Shape) -> Schedule:
@@ -89,29 +93,23 @@ def _schedule(found: Contraction, shape: Shape) -> Schedule:
     )
 
 
-def _open_shapes(found: Contraction, split: bool) -> Iterator[Shape]:
-    """The list's shapes with all in place that the spec asks for."""
+def _open_shapes(found: Contraction) -> Iterator[tuple[Shape, ...]]:
+    """The list's shapes with all in place that the spec asks for, each with the depths that its ring may have."""
     tunables = dict(found.request.schedule.tunables)
     spec = found.request.context.spec
     staged = max(spec.array(operand.read.array).memory.stages for operand in found.operands)
     stages = int(tunables.get("stages", staged if staged > 1 else 0))
-    splits = _splits(found) if split else (1,)
-    for listed in shapes():
-        shape = _as_asked(found, listed)
-        if shape is None:
-            continue
-        for deep in (replace(shape, stages=stages),) if stages else with_stages(shape):
-            for parts in splits:
-                if parts == 1 or _divides(found, parts * deep.step):
-                    yield replace(deep, split=parts)
+    placed = (_as_asked(found, listed) for listed in shapes())
+    for shape in dict.fromkeys(shape for shape in placed if shape is not None):
+        yield (replace(shape, stages=stages),) if stages else tuple(with_stages(shape))
 
 
 def _splits(found: Contraction) -> tuple[int, ...]:
     """Into how many parts of equal length the sum may go."""
-    asked = dict(found.request.schedule.tunables).get("split")
+    schedule = found.request.schedule
+    asked = dict(schedule.tunables).get("split", 1 if schedule.block else 0)
     may_wait = found.request.target.capability >= (7, 0)
-    wanted = SPLITS if asked is None else (int(asked),)
-    return wanted if may_wait else (1,)
+    return (1,) if not may_wait else (int(asked),) if asked else SPLITS
 
 
 def _divides(found: Contraction, size: int) -> bool:
@@ -147,9 +145,12 @@ def _as_asked(found: Contraction, listed: Shape) -> Shape | None:
 def why_none(found: Contraction) -> str:
     """What stands against the last shape that was looked at."""
     problem = problem_of(found)
-    for shape in _open_shapes(found, False):
+    for shape, *_ in _open_shapes(found):
         text = misfit(found, problem, shape)
         if text:
             return text
-    lanes = dict(found.request.schedule.tunables).get("lanes")
+    tunables = dict(found.request.schedule.tunables)
+    lanes, parts = tunables.get("lanes"), int(tunables.get("split", 1))
+    if parts > 1 and any(True for _ in _open_shapes(found)):
+        return f"{parts} parts of the sum are no whole steps each, or {found.request.target.name} can't add them"
     return f"the tile can't be shared out by warps of {lanes} lanes down" if lanes else "the tile fills no warps"

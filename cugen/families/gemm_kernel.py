@@ -250,11 +250,12 @@ class GemmKernel:
         body: list[Node] = [AwaitCopies(shape.stages - 2)] if waits else []
         body.append(Barrier())
         ahead = (shape.stages - 1) * shape.step
-        into = define("next", Mod(step + (shape.stages - 1), integer(shape.stages)), lowering)
-        copies: list[Node] = [into]
-        for ring in rings:
-            copies += ring.copies(into.index.symbol, past.symbol + ahead, certain=True)
-        body.append(If(Guard((Comparison(past.symbol + ahead, "<", depth),)), tuple(copies)))
+        if steps >= shape.stages:
+            into = define("next", Mod(step + (shape.stages - 1), integer(shape.stages)), lowering)
+            copies: list[Node] = [into]
+            for ring in rings:
+                copies += ring.copies(into.index.symbol, past.symbol + ahead, certain=True)
+            body.append(If(Guard((Comparison(past.symbol + ahead, "<", depth),)), tuple(copies)))
         if waits:
             body.append(CommitCopies())
         stage = define("current", Mod(step, integer(shape.stages)), lowering)

@@ -22,7 +22,7 @@ _STEP = 45  # instructions of a step besides those that follow from its shape: c
 _COPY = 4  # instructions of one copy: its address in both memories, its guard, itself
 _BARRIER = 45  # cycles that a block without company waits in each step
 _FIXED = 3.0e-6  # seconds: a launch, the first copies, the last stores
-_LAUNCH = 2.5e-6  # of a second kernel behind the first
+_JOIN = 1.5e-6  # seconds that the last block of a tile waits for what others leave of its sum
 _L2 = 5.5e12  # bytes a second from the second-level cache of an H200
 _MEMORY = 0.9  # share of the published bandwidth that is reached
 _ANSWER = 900  # cycles until a copy has come
@@ -120,7 +120,7 @@ def predict(problem: Problem, shape: Shape, target: Target) -> Prediction | None
     seconds = max(limits.values()) + _FIXED
     if shape.split > 1:
         parts = problem.batch * problem.rows * problem.columns * problem.sum_bytes * (shape.split + 1)
-        seconds += _LAUNCH + parts / (found.bandwidth * _MEMORY)
+        seconds += _JOIN + parts / (found.bandwidth * _MEMORY)
     return Prediction(
         seconds,
         multiplies * problem.multiply * issue / slots,

@@ -127,9 +127,11 @@ class Results:
     def _from_registers(self, sums: Array, place: Place) -> tuple[Node, ...]:
         shape, width = self.shape, self.width
         i, row = self._own_row(place)
-        g = place.loop_index("g" if width > 1 else "j", shape.thread_columns // width)
-        first = g.symbol * width
-        column = place.origin[self.found.column.name] + self._own_column(place, g.symbol, width)
+        count = shape.thread_columns // width
+        g = place.loop_index("g" if width > 1 else "j", count)
+        number = g.symbol if count > 1 else integer(0)
+        first = number * width
+        column = place.origin[self.found.column.name] + self._own_column(place, number, width)
 
         def total(v: Integer) -> Expr:
             return Element.of(Access(sums, (i.symbol, first + v), "load"))
@@ -139,8 +141,9 @@ class Results:
         across = self._named(self.found.column, column)
         body = (across, *self._elements(total))
         self._forget(known)
-        loop = For(Loop(g, integer(0), integer(shape.thread_columns // width), unroll=True), body)
-        return (For(Loop(i, integer(0), integer(shape.thread_rows), unroll=True), (down, loop)),)
+        if count > 1:
+            body = (For(Loop(g, integer(0), integer(count), unroll=True), body),)
+        return (For(Loop(i, integer(0), integer(shape.thread_rows), unroll=True), (down, *body)),)
 
     def _own_row(self, place: Place) -> tuple[Index, Integer]:
         """A loop's index over a thread's rows, and the row in the tile."""

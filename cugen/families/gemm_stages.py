@@ -12,11 +12,11 @@ from cugen.families.contraction import Contraction, Operand
 from cugen.families.gemm_place import Place
 from cugen.families.gemm_problem import copy_width, problem_of, tile_bytes
 from cugen.families.gemm_shape import Shape
-from cugen.plan.ir import Access, Array, Comparison, Copy, Define, For, Guard, If, Index, Loop, Node
+from cugen.plan.ir import Access, Array, Comparison, Copy, Define, For, Guard, If, Index, Loop, Node, Store
 from cugen.plan.lowering import Lowering
 from cugen.plan.subscripts import to_integer
 from cugen.plan.symbols import FloorDiv, Integer, Mod, integer
-from cugen.spec.expressions import IndexValue
+from cugen.spec.expressions import Const, IndexValue
 
 _SECTOR = 32  # bytes of memory that come together
 _ASYNCHRONOUS = (4, 8, 16)  # bytes that a thread may copy without waiting
@@ -139,7 +139,7 @@ class Ring:
             node = For(Loop(index, integer(0), integer(extent), pace, unroll=True), (node,))
         return (node,)
 
-    def _copy(self, stage: Integer, first: Integer, certain: bool, k: Integer, column: Integer) -> Copy:
+    def _copy(self, stage: Integer, first: Integer, certain: bool, k: Integer, column: Integer) -> Node:
         place, operand = self.place, self.operand
         outer, depth = operand.outer.name, place.found.depth.name
         at = {outer: place.origin[outer] + column, depth: place.begin + first + k - place.lead}
@@ -155,4 +155,8 @@ class Ring:
                 terms.append(Comparison(at[depth], "<", place.extents[depth]))
         guard = place.lowering.needed(Guard(tuple(terms)))
         kind = "async_copy" if self.asynchronous else "store"
-        return Copy(Access(self.tile, (stage, k, column), kind, self.width), source, guard if guard.terms else None)
+        target = Access(self.tile, (stage, k, column), kind, self.width)
+        if guard.terms and not self.asynchronous and self.width == 1:
+            zero = Store(Access(self.tile, (stage, k, column), "store"), Const(0, self.tile.dtype.compute))
+            return If(guard, (Copy(target, source),), (zero,))
+        return Copy(target, source, guard if guard.terms else None)

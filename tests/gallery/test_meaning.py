@@ -51,6 +51,7 @@ def meaning_of(*kernels: str) -> Callable[[Callable[..., Array]], Callable[..., 
     "matmul_f64",
     "matmul_f16",
     "gemm_slices",
+    "gemm_split",
 )
 def product(A: Array, B: Array) -> Array:
     return np.matmul(A, B)
@@ -59,6 +60,21 @@ def product(A: Array, B: Array) -> Array:
 @meaning_of("gemm_f32")
 def scaled_product_and_bias(A: Array, B: Array, bias: Array, alpha: float) -> Array:
     return alpha * (A @ B) + bias
+
+
+@meaning_of("gemm_f64")
+def product_with_turned(A: Array, B: Array) -> Array:
+    return A @ B.T
+
+
+@meaning_of("gemm_f16")
+def added_product_of_turned(A: Array, B: Array, C: Array) -> Array:
+    return C + A.T @ B
+
+
+@meaning_of("gemm_batched")
+def active_products_and_residual(A: Array, B: Array, residual: Array) -> Array:
+    return np.maximum(A @ B, 0) + residual
 
 
 @meaning_of("permute_heads")
@@ -81,7 +97,7 @@ def outer_product(a: Array, b: Array) -> Array:
     return np.outer(a, b)
 
 
-@meaning_of("matmul_int8")
+@meaning_of("matmul_int8", "gemm_int8")
 def product_of_integers(A: Array, B: Array) -> Array:
     return np.matmul(A.astype(np.int32), B.astype(np.int32))
 
@@ -193,7 +209,7 @@ def sum_of_all(x: Array) -> Array:
     return np.sum(x)
 
 
-@meaning_of("softmax", "softmax_long_rows")
+@meaning_of("softmax")
 def softmax(x: Array) -> Array:
     powers = np.exp(x)
     return powers / powers.sum(axis=1, keepdims=True)

@@ -1,12 +1,13 @@
-// softmax_long_rows: The softmax of rows that a cluster of four blocks shares, through each other's shared memory
+// gemm_int8: C = A·B on 8-bit integers with 32-bit sums; N is given when it is called
 //
-// computes  y[i, j] = softmax(x[i, j], j)
-// params    M = 9, N = 40000
-// x         input, float32 [9, 40000], aligned to 16 bytes
-// y         output, float32 [9, 40000], aligned to 16 bytes
-// launch    grid (36, 1, 1), block (512, 1, 1), 136 bytes of shared memory; family rowwise
+// computes  C[m, n] = sum(A[m, k] * B[k, n], k)
+// params    M = 40, K = 24, N
+// A         input, int8 [40, 24]
+// B         input, int8 [24, N], aligned to 16 bytes
+// C         output, int32 [40, N], aligned to 16 bytes
+// launch    grid ((N + 31) // 32, 3, 1), block (32, 1, 1), 3072 bytes of shared memory; family gemm
 //
-// Made by cugen 0.1.0 from softmax_long_rows.yaml (hash 45e763aad7b0e395) for sm_90. Edit the spec, not this file.
+// Made by cugen 0.1.0 from gemm_int8.yaml (hash 4f077448f36340d6) for sm_90. Edit the spec, not this file.
 #pragma once
 
 #include <cuda_runtime_api.h>
@@ -16,11 +17,13 @@ extern "C" {
 #endif
 
 // Launches on `stream` and returns without waiting. All pointers are to device memory.
-// x must be aligned to 16 bytes.
-// y must be aligned to 16 bytes.
-cudaError_t softmax_long_rows_launch(
-    const float* x,
-    float* y,
+// B must be aligned to 16 bytes.
+// C must be aligned to 16 bytes.
+cudaError_t gemm_int8_launch(
+    const signed char* A,
+    const signed char* B,
+    int* C,
+    int N,
     cudaStream_t stream);
 
 #ifdef __cplusplus
@@ -39,9 +42,10 @@ struct Error;
 
 // The same for C++17, with arrays that know their extents: `{pointer, extent, …}` where a Span is asked for. A call that
 // can't be made launches nothing, and the error, which is true then, has a `message` that says why.
-inline cugen::Error<cudaError_t> softmax_long_rows_launch(
-    cugen::Span<const float, 2> x,
-    cugen::Span<float, 2> y,
+inline cugen::Error<cudaError_t> gemm_int8_launch(
+    cugen::Span<const signed char, 2> A,
+    cugen::Span<const signed char, 2> B,
+    cugen::Span<int, 2> C,
     cudaStream_t stream);
 
 #ifndef CUGEN_CHECKS
@@ -267,18 +271,24 @@ inline Error<cudaError_t> outcome(cudaError_t status)
 
 #endif
 
-inline cugen::Error<cudaError_t> softmax_long_rows_launch(
-    cugen::Span<const float, 2> x,
-    cugen::Span<float, 2> y,
+inline cugen::Error<cudaError_t> gemm_int8_launch(
+    cugen::Span<const signed char, 2> A,
+    cugen::Span<const signed char, 2> B,
+    cugen::Span<int, 2> C,
     cudaStream_t stream)
 {
+    const long long N = B.extents[1];
     cugen::Checks check;
-    check.array("x", x, {9, 40000}, {40000, 1}, 16);
-    check.array("y", y, {9, 40000}, {40000, 1}, 16);
-    check.apart("x", x, "y", y);
+    check.same("N", N, "dimension 1 of `B`", C.extents[1], "dimension 1 of `C`");
+    check.param("N", N, 1, 65536, 16);
+    check.array("A", A, {40, 24}, {24, 1}, 1);
+    check.array("B", B, {24, N}, {N, 1}, 16, "[24, N]");
+    check.array("C", C, {40, N}, {N, 1}, 16, "[40, N]");
+    check.apart("A", A, "C", C);
+    check.apart("B", B, "C", C);
     if (check.failed())
         return check.error(cudaErrorInvalidValue);
-    return cugen::outcome(softmax_long_rows_launch(x.data, y.data, stream));
+    return cugen::outcome(gemm_int8_launch(A.data, B.data, C.data, static_cast<int>(N), stream));
 }
 
 #endif

@@ -1,0 +1,144 @@
+// gemm_batched: Products of a batch, with a residual and an activation behind them
+//
+// computes  C[z, m, n] = relu(sum(A[z, m, k] * B[z, k, n], k)) + residual[z, m, n]
+// params    Z = 2, M = 30, K = 20, N = 40
+// A         input, float32 [2, 30, 20]
+// B         input, float32 [2, 20, 40], aligned to 16 bytes
+// residual  input, float32 [2, 30, 40], aligned to 16 bytes
+// C         output, float32 [2, 30, 40], aligned to 16 bytes
+// launch    grid (2, 2, 2), block (32, 1, 1), 6656 bytes of shared memory; family gemm
+// analysis  sm_90: 8 accesses, 6 ideal, 1 costly, 1 assumed
+//           worst: A[(z * M + m0 + a_m + c) * K + a_k + 8 * stage - 4], 6 sectors, ideal 4; 5.33 on average (128
+//           bytes in 4 runs)
+//
+// Made by cugen 0.1.0 from gemm_batched.yaml (hash dab0359b2bcf5c5b) for sm_90. Edit the spec, not this file.
+
+#include <cuda_pipeline_primitives.h>
+
+constexpr int M = 30;
+constexpr int K = 20;
+constexpr int N = 40;
+
+#ifndef CUGEN_MAXIMUM_FLOAT
+#define CUGEN_MAXIMUM_FLOAT
+// The larger of two, or the one that is not a number.
+__device__ __forceinline__ float maximum(float a, float b)
+{
+    return a > b || a != a ? a : b;
+}
+#endif
+
+#ifndef CUGEN_VECTOR
+#define CUGEN_VECTOR
+// `count` elements that one access moves.
+template <typename T, int count>
+struct alignas(count * sizeof(T)) Vector {
+    T at[count];
+};
+#endif
+
+extern "C" __global__ void __launch_bounds__(32) gemm_batched(
+    const float* __restrict__ A,
+    const float* __restrict__ B,
+    const float* __restrict__ residual,
+    float* __restrict__ C)
+{
+    // a ring of 4 stages, in which k is slow: k-major
+    __shared__ __align__(16) float As[4][8][20];
+    __shared__ __align__(16) float Bs[4][8][32];
+
+    const int z = blockIdx.z;
+    const int m0 = min(blockIdx.y * 16, M - 16);
+    const int n0 = min(blockIdx.x * 32, N - 32);
+    const int thread = threadIdx.x;
+    const int lane = thread;
+    // the warp's share is 16 x 32
+    // its lanes lie 4 x 8, neighbours so that pairs read alike
+    const int lane_row = 2 * (lane / 16) + lane % 2;
+    const int lane_column = lane / 2 % 8;
+    const int row = 4 * lane_row;
+    const int column = 4 * lane_column;
+    const int a_k = thread % 8;
+    const int a_m = thread / 8;
+    const int b_k = thread / 8;
+    const int b_n = 4 * (thread % 8);
+
+    float sum[4][4] = {};
+
+    #pragma unroll
+    for (int stage = 0; stage < 3; ++stage) {
+        #pragma unroll
+        for (int c = 0; c < 16; c += 4) {
+            // A[(z * M + m0 + a_m + c) * K + a_k + 8 * stage - 4]: 6 sectors, ideal 4; 5.33 on average (128 bytes in 4 runs)
+            // As[stage][a_k][a_m + c]: 1 wavefront, ideal 1 (32 words, in different banks)
+            __pipeline_memcpy_async(&As[stage][a_k][a_m + c],
+                &A[(z * M + m0 + a_m + c) * K + a_k + 8 * stage - 4], 4, a_k + 8 * stage - 4 >= 0 ? 0 : 4);
+        }
+        #pragma unroll
+        for (int r = 0; r < 8; r += 4) {
+            // B[(z * K + b_k + 8 * stage + r - 4) * N + n0 + b_n]: 16 sectors, ideal 16 (512 bytes in 4 runs)
+            // Bs[stage][b_k + r][b_n]: 4 wavefronts, ideal 4 (128 words over 32 banks)
+            __pipeline_memcpy_async(&Bs[stage][b_k + r][b_n],
+                &B[(z * K + b_k + 8 * stage + r - 4) * N + n0 + b_n], 16, b_k + 8 * stage + r - 4 >= 0
+                && b_k + 8 * stage + r - 4 < K ? 0 : 16);
+        }
+        __pipeline_commit();
+    }
+
+    for (int k0 = 0; k0 < K + 4; k0 += 8) {
+        __pipeline_wait_prior(2);
+        __syncthreads();
+        __pipeline_commit();
+        const int current = k0 / 8;
+        #pragma unroll
+        for (int k = 0; k < 8; ++k) {
+            // As[current][k][row]: 2 wavefronts, ideal 2 (16 words, in different banks)
+            const auto a4 = *reinterpret_cast<const Vector<float, 4>*>(&As[current][k][row]);
+            // Bs[current][k][column]: 2 wavefronts, ideal 2 (32 words, in different banks)
+            const auto b4 = *reinterpret_cast<const Vector<float, 4>*>(&Bs[current][k][column]);
+            #pragma unroll
+            for (int i = 0; i < 4; ++i) {
+                #pragma unroll
+                for (int t = 0; t < 4; ++t) {
+                    // serpentine: every other row is walked backwards
+                    const int j = i % 2 * (3 - 2 * t) + t;
+                    sum[i][j] += a4.at[i] * b4.at[j];
+                }
+            }
+        }
+    }
+
+    #pragma unroll
+    for (int i = 0; i < 4; ++i) {
+        const int m = m0 + row + i;
+        const int n = n0 + column;
+        // residual[(z * M + m) * N + n]: 16 sectors, ideal 16 (512 bytes in 4 runs)
+        const auto residual4 = *reinterpret_cast<const Vector<float, 4>*>(&residual[(z * M + m) * N + n]);
+        Vector<float, 4> c4;
+        #pragma unroll
+        for (int v = 0; v < 4; ++v) {
+            c4.at[v] = maximum(sum[i][v], 0.0f) + residual4.at[v];
+        }
+        // C[(z * M + m) * N + n]: 16 sectors, ideal 16 (512 bytes in 4 runs)
+        *reinterpret_cast<Vector<float, 4>*>(&C[(z * M + m) * N + n]) = c4;
+    }
+}
+
+#if defined(__CUDACC__) && !defined(__CUDACC_RTC__)
+
+#include <cuda_runtime.h>
+
+constexpr int Z = 2;
+
+extern "C" cudaError_t gemm_batched_launch(
+    const float* A,
+    const float* B,
+    const float* residual,
+    float* C,
+    cudaStream_t stream)
+{
+    gemm_batched<<<dim3((N + 31) / 32, (M + 15) / 16, Z), dim3(32), 0, stream>>>(A, B, residual, C);
+    return cudaGetLastError();
+}
+
+#endif

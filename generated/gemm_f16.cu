@@ -1,0 +1,131 @@
+// gemm_f16: C = Aᵀ·B + C on half-precision matrices with sums in float32, on CUDA cores
+//
+// computes  C[m, n] += sum(A[k, m] * B[k, n], k)
+// params    M = 128, K = 48, N = 136
+// A         input, float16 [48, 128], aligned to 16 bytes
+// B         input, float16 [48, 136], aligned to 16 bytes
+// C         inout, float16 [128, 136], aligned to 16 bytes
+// launch    grid (3, 4, 1), block (32, 1, 1), 12288 bytes of shared memory; family gemm
+// analysis  sm_90: 8 accesses, 3 ideal, 3 costly, 2 assumed
+//           worst: B[(b_k + 16 * stage + r) * N + n0 + b_n], 18 sectors, ideal 16; 13.33 on average (512 bytes in
+//           4 runs)
+//
+// Made by cugen 0.1.0 from gemm_f16.yaml (hash 127bb10c343b572d) for sm_90. Edit the spec, not this file.
+
+#include <cuda_fp16.h>
+#include <cuda_pipeline_primitives.h>
+
+constexpr int M = 128;
+constexpr int K = 48;
+constexpr int N = 136;
+
+#ifndef CUGEN_VECTOR
+#define CUGEN_VECTOR
+// `count` elements that one access moves.
+template <typename T, int count>
+struct alignas(count * sizeof(T)) Vector {
+    T at[count];
+};
+#endif
+
+extern "C" __global__ void __launch_bounds__(32) gemm_f16(
+    const __half* __restrict__ A,
+    const __half* __restrict__ B,
+    __half* __restrict__ C)
+{
+    // a ring of 4 stages, in which k is slow: k-major
+    __shared__ __align__(16) __half As[4][16][32];
+    __shared__ __align__(16) __half Bs[4][16][64];
+
+    const int m0 = blockIdx.y * 32;
+    const int n0 = blockIdx.x * 64;
+    const int thread = threadIdx.x;
+    const int lane = thread;
+    // the warp's share is 32 x 64
+    // its lanes lie 4 x 8, neighbours so that pairs read alike
+    const int lane_row = 2 * (lane / 16) + lane % 2;
+    const int lane_column = lane / 2 % 8;
+    const int row = 8 * lane_row;
+    const int column = 8 * lane_column;
+    const int a_k = thread / 4;
+    const int a_m = 8 * (thread % 4);
+    const int b_k = thread / 8;
+    const int b_n = 8 * (thread % 8);
+
+    float sum[8][8] = {};
+
+    #pragma unroll
+    for (int stage = 0; stage < 3; ++stage) {
+        #pragma unroll
+        for (int r = 0; r < 16; r += 8) {
+            // A[(a_k + 16 * stage + r) * M + m0 + a_m]: 16 sectors, ideal 16 (512 bytes in 8 runs)
+            // As[stage][a_k + r][a_m]: 4 wavefronts, ideal 4 (128 words over 32 banks)
+            __pipeline_memcpy_async(&As[stage][a_k + r][a_m], &A[(a_k + 16 * stage + r) * M + m0 + a_m], 16,
+                a_k + 16 * stage + r < K ? 0 : 16);
+        }
+        #pragma unroll
+        for (int r = 0; r < 16; r += 4) {
+            // B[(b_k + 16 * stage + r) * N + n0 + b_n]: 18 sectors, ideal 16; 13.33 on average (512 bytes in 4 runs)
+            // Bs[stage][b_k + r][b_n]: 4 wavefronts, ideal 4 (128 words over 32 banks)
+            __pipeline_memcpy_async(&Bs[stage][b_k + r][b_n], &B[(b_k + 16 * stage + r) * N + n0 + b_n], 16,
+                b_k + 16 * stage + r < K && n0 + b_n < N ? 0 : 16);
+        }
+        __pipeline_commit();
+    }
+
+    for (int k0 = 0; k0 < K; k0 += 16) {
+        __pipeline_wait_prior(2);
+        __syncthreads();
+        __pipeline_commit();
+        const int current = k0 / 16;
+        #pragma unroll
+        for (int k = 0; k < 16; ++k) {
+            // As[current][k][row]: 2 wavefronts, ideal 2 (16 words, in different banks)
+            const auto a8 = *reinterpret_cast<const Vector<__half, 8>*>(&As[current][k][row]);
+            // Bs[current][k][column]: 2 wavefronts, ideal 2 (32 words, in different banks)
+            const auto b8 = *reinterpret_cast<const Vector<__half, 8>*>(&Bs[current][k][column]);
+            #pragma unroll
+            for (int i = 0; i < 8; ++i) {
+                #pragma unroll
+                for (int t = 0; t < 8; ++t) {
+                    // serpentine: every other row is walked backwards
+                    const int j = i % 2 * (7 - 2 * t) + t;
+                    sum[i][j] += __half2float(a8.at[i]) * __half2float(b8.at[j]);
+                }
+            }
+        }
+    }
+
+    #pragma unroll
+    for (int i = 0; i < 8; ++i) {
+        const int m = m0 + row + i;
+        const int n = n0 + column;
+        if (n < N) {
+            // C[m * N + n]: 20 sectors, ideal 16; 13.33 on average (512 bytes in 4 runs)
+            const auto c_old8 = *reinterpret_cast<const Vector<__half, 8>*>(&C[m * N + n]);
+            Vector<__half, 8> c8;
+            #pragma unroll
+            for (int v = 0; v < 8; ++v) {
+                c8.at[v] = __float2half_rn(__half2float(c_old8.at[v]) + sum[i][v]);
+            }
+            // C[m * N + n]: 20 sectors, ideal 16; 13.33 on average (512 bytes in 4 runs)
+            *reinterpret_cast<Vector<__half, 8>*>(&C[m * N + n]) = c8;
+        }
+    }
+}
+
+#if defined(__CUDACC__) && !defined(__CUDACC_RTC__)
+
+#include <cuda_runtime.h>
+
+extern "C" cudaError_t gemm_f16_launch(
+    const __half* A,
+    const __half* B,
+    __half* C,
+    cudaStream_t stream)
+{
+    gemm_f16<<<dim3((N + 63) / 64, (M + 31) / 32), dim3(32), 0, stream>>>(A, B, C);
+    return cudaGetLastError();
+}
+
+#endif

@@ -1,0 +1,165 @@
+// gemm_f64: C = A·Bᵀ in double precision; two doubles are 16 bytes, so a thread's outputs are neighbours in twos
+//
+// computes  C[m, n] = sum(A[m, k] * B[n, k], k)
+// params    M = 70, K = 40, N = 64
+// A         input, float64 [70, 40]
+// B         input, float64 [64, 40]
+// C         output, float64 [70, 64], aligned to 16 bytes
+// launch    grid (2, 3, 1), block (64, 1, 1), 13824 bytes of shared memory; family gemm
+// analysis  sm_90: 11 accesses, 11 ideal
+//
+// Made by cugen 0.1.0 from gemm_f64.yaml (hash 2ca4ee07fb5a9d75) for sm_90. Edit the spec, not this file.
+
+#include <cuda_pipeline_primitives.h>
+
+constexpr int M = 70;
+constexpr int K = 40;
+constexpr int N = 64;
+
+#ifndef CUGEN_VECTOR
+#define CUGEN_VECTOR
+// `count` elements that one access moves.
+template <typename T, int count>
+struct alignas(count * sizeof(T)) Vector {
+    T at[count];
+};
+#endif
+
+extern "C" __global__ void __launch_bounds__(64) gemm_f64(
+    const double* __restrict__ A,
+    const double* __restrict__ B,
+    double* __restrict__ C)
+{
+    // a ring of 3 stages, in which k is slow: k-major
+    __shared__ __align__(16) double As[3][8][36];
+    __shared__ __align__(16) double Bs[3][8][36];
+
+    const int m0 = min(blockIdx.y * 32, M - 32);
+    const int n0 = blockIdx.x * 32;
+    const int thread = threadIdx.x;
+    const int lane = thread % 32;
+    const int warp = thread / 32;
+    // the warp's share is 16 x 32
+    // its lanes lie 4 x 8, neighbours so that pairs read alike
+    const int lane_row = 2 * (lane / 16) + lane % 2;
+    const int lane_column = lane / 2 % 8;
+    const int row = 16 * warp + 2 * lane_row;
+    const int column = 2 * lane_column;
+    const int a_k = thread % 4;
+    const int a_m = thread / 4;
+    const int b_k = thread % 4;
+    const int b_n = thread / 4;
+
+    double sum[4][4] = {};
+
+    #pragma unroll
+    for (int stage = 0; stage < 2; ++stage) {
+        #pragma unroll
+        for (int r = 0; r < 8; r += 4) {
+            #pragma unroll
+            for (int c = 0; c < 32; c += 16) {
+                // A[(m0 + a_m + c) * K + a_k + 8 * stage + r]: 8 sectors, ideal 8 (256 bytes in 8 runs)
+                // As[stage][a_k + r][a_m + c]: 2 wavefronts, ideal 2 (64 words over 32 banks)
+                __pipeline_memcpy_async(&As[stage][a_k + r][a_m + c],
+                    &A[(m0 + a_m + c) * K + a_k + 8 * stage + r], 8);
+            }
+        }
+        #pragma unroll
+        for (int r = 0; r < 8; r += 4) {
+            #pragma unroll
+            for (int c = 0; c < 32; c += 16) {
+                // B[(n0 + b_n + c) * K + b_k + 8 * stage + r]: 8 sectors, ideal 8 (256 bytes in 8 runs)
+                // Bs[stage][b_k + r][b_n + c]: 2 wavefronts, ideal 2 (64 words over 32 banks)
+                __pipeline_memcpy_async(&Bs[stage][b_k + r][b_n + c],
+                    &B[(n0 + b_n + c) * K + b_k + 8 * stage + r], 8);
+            }
+        }
+        __pipeline_commit();
+    }
+
+    for (int k0 = 0; k0 < K; k0 += 8) {
+        __pipeline_wait_prior(1);
+        __syncthreads();
+        if (k0 + 16 < K) {
+            const int next = (k0 / 8 + 2) % 3;
+            #pragma unroll
+            for (int r = 0; r < 8; r += 4) {
+                #pragma unroll
+                for (int c = 0; c < 32; c += 16) {
+                    // A[(m0 + a_m + c) * K + k0 + a_k + r + 16]: 8 sectors, ideal 8 (256 bytes in 8 runs)
+                    // As[next][a_k + r][a_m + c]: 2 wavefronts, ideal 2 (64 words over 32 banks)
+                    __pipeline_memcpy_async(&As[next][a_k + r][a_m + c],
+                        &A[(m0 + a_m + c) * K + k0 + a_k + r + 16], 8);
+                }
+            }
+            #pragma unroll
+            for (int r = 0; r < 8; r += 4) {
+                #pragma unroll
+                for (int c = 0; c < 32; c += 16) {
+                    // B[(n0 + b_n + c) * K + k0 + b_k + r + 16]: 8 sectors, ideal 8 (256 bytes in 8 runs)
+                    // Bs[next][b_k + r][b_n + c]: 2 wavefronts, ideal 2 (64 words over 32 banks)
+                    __pipeline_memcpy_async(&Bs[next][b_k + r][b_n + c],
+                        &B[(n0 + b_n + c) * K + k0 + b_k + r + 16], 8);
+                }
+            }
+        }
+        __pipeline_commit();
+        const int current = k0 / 8 % 3;
+        #pragma unroll
+        for (int k = 0; k < 8; ++k) {
+            Vector<double, 2> a2[2];
+            #pragma unroll
+            for (int u = 0; u < 2; ++u) {
+                // As[current][k][row + 8 * u]: 2 wavefronts, ideal 2 (16 words, in different banks)
+                a2[u] = *reinterpret_cast<const Vector<double, 2>*>(&As[current][k][row + 8 * u]);
+            }
+            Vector<double, 2> b2[2];
+            #pragma unroll
+            for (int u = 0; u < 2; ++u) {
+                // Bs[current][k][column + 16 * u]: 2 wavefronts, ideal 2 (32 words, in different banks)
+                b2[u] = *reinterpret_cast<const Vector<double, 2>*>(&Bs[current][k][column + 16 * u]);
+            }
+            #pragma unroll
+            for (int i = 0; i < 4; ++i) {
+                #pragma unroll
+                for (int t = 0; t < 4; ++t) {
+                    // serpentine: every other row is walked backwards
+                    const int j = i % 2 * (3 - 2 * t) + t;
+                    sum[i][j] += a2[i / 2].at[i % 2] * b2[j / 2].at[j % 2];
+                }
+            }
+        }
+    }
+
+    #pragma unroll
+    for (int i = 0; i < 4; ++i) {
+        const int m = m0 + row + 8 * (i / 2) + i % 2;
+        #pragma unroll
+        for (int g = 0; g < 2; ++g) {
+            const int n = n0 + column + 16 * g;
+            Vector<double, 2> c2;
+            #pragma unroll
+            for (int v = 0; v < 2; ++v) {
+                c2.at[v] = sum[i][2 * g + v];
+            }
+            // C[m * N + n]: 16 sectors, ideal 16 (512 bytes in 4 runs)
+            *reinterpret_cast<Vector<double, 2>*>(&C[m * N + n]) = c2;
+        }
+    }
+}
+
+#if defined(__CUDACC__) && !defined(__CUDACC_RTC__)
+
+#include <cuda_runtime.h>
+
+extern "C" cudaError_t gemm_f64_launch(
+    const double* A,
+    const double* B,
+    double* C,
+    cudaStream_t stream)
+{
+    gemm_f64<<<dim3((N + 31) / 32, (M + 31) / 32), dim3(64), 0, stream>>>(A, B, C);
+    return cudaGetLastError();
+}
+
+#endif

@@ -1,0 +1,205 @@
+// gemm_split: C = A·B where outputs are few and sums long; several blocks share every sum, and the last one adds their parts in order
+//
+// computes  C[m, n] = sum(A[m, k] * B[k, n], k)
+// params    M = 40, K = 128, N = 64
+// A         input, float32 [40, 128]
+// B         input, float32 [128, 64], aligned to 16 bytes
+// C         output, float32 [40, 64], aligned to 16 bytes
+// launch    grid (8, 1, 1), block (128, 1, 1), 12804 bytes of shared memory; family gemm
+// analysis  sm_90: 18 accesses, 13 ideal, 4 assumed, 1 unknown
+//
+// Made by cugen 0.1.0 from gemm_split.yaml (hash 910a5282656df6b6) for sm_90. Edit the spec, not this file.
+
+#include <cuda_pipeline_primitives.h>
+
+constexpr int M = 40;
+constexpr int K = 128;
+constexpr int N = 64;
+
+#ifndef CUGEN_VECTOR
+#define CUGEN_VECTOR
+// `count` elements that one access moves.
+template <typename T, int count>
+struct alignas(count * sizeof(T)) Vector {
+    T at[count];
+};
+#endif
+
+extern "C" __global__ void __launch_bounds__(128) gemm_split(
+    const float* __restrict__ A,
+    const float* __restrict__ B,
+    float* __restrict__ C,
+    int* C_flags,
+    float* C_parts)
+{
+    // a ring of 4 stages, in which k is slow: k-major
+    __shared__ __align__(16) float As[4][8][36];
+    __shared__ __align__(16) float Bs[4][8][64];
+
+    __shared__ int ticket_of_block;
+    if (threadIdx.x == 0) {
+        // ticket_of_block: 1 wavefront, ideal 1 (all lanes in one word: a broadcast)
+        // C_flags[0]: 1 sector, ideal 1 (one address for all lanes)
+        ticket_of_block = atomicAdd(&C_flags[0], 1);
+    }
+    __syncthreads();
+    // ticket_of_block: 1 wavefront, ideal 1 (all lanes in one word: a broadcast)
+    const int ticket = ticket_of_block;
+    // 4 blocks share a tile, each has its part of k
+    const int tile = ticket / 4;
+    const int part = ticket % 4;
+    const int begin = K / 4 * part;
+    const int m0 = min(32 * (tile / ((N + 63) / 64)), M - 32);
+    const int n0 = 64 * (tile % ((N + 63) / 64));
+    const int thread = threadIdx.x;
+    const int lane = thread % 32;
+    const int warp = thread / 32;
+    // the warp's share is 16 x 32
+    // its lanes lie 4 x 8, neighbours so that pairs read alike
+    const int lane_row = 2 * (lane / 16) + lane % 2;
+    const int lane_column = lane / 2 % 8;
+    const int row = 16 * (warp / 2) + 4 * lane_row;
+    const int column = 32 * (warp % 2) + 4 * lane_column;
+    const int a_k = thread % 8;
+    const int a_m = thread / 8;
+    const int b_k = thread / 16;
+    const int b_n = 4 * (thread % 16);
+
+    float sum[4][4] = {};
+
+    #pragma unroll
+    for (int stage = 0; stage < 3; ++stage) {
+        #pragma unroll
+        for (int c = 0; c < 32; c += 16) {
+            // A[(m0 + a_m + c) * K + begin + a_k + 8 * stage]: 4 sectors, ideal 4 (128 bytes in 4 runs)
+            // As[stage][a_k][a_m + c]: 1 wavefront, ideal 1 (32 words, in different banks)
+            __pipeline_memcpy_async(&As[stage][a_k][a_m + c], &A[(m0 + a_m + c) * K + begin + a_k + 8 * stage],
+                4);
+        }
+        // B[(begin + b_k + 8 * stage) * N + n0 + b_n]: 16 sectors, ideal 16 (512 bytes side by side)
+        // Bs[stage][b_k][b_n]: 4 wavefronts, ideal 4 (128 words over 32 banks)
+        __pipeline_memcpy_async(&Bs[stage][b_k][b_n], &B[(begin + b_k + 8 * stage) * N + n0 + b_n], 16);
+        __pipeline_commit();
+    }
+
+    for (int k0 = 0; k0 < K / 4; k0 += 8) {
+        __pipeline_wait_prior(2);
+        __syncthreads();
+        if (k0 + 24 < K / 4) {
+            const int next = (k0 / 8 + 3) % 4;
+            #pragma unroll
+            for (int c = 0; c < 32; c += 16) {
+                // A[(m0 + a_m + c) * K + k0 + begin + a_k + 24]: 4 sectors, ideal 4 (128 bytes in 4 runs)
+                // As[next][a_k][a_m + c]: 1 wavefront, ideal 1 (32 words, in different banks)
+                __pipeline_memcpy_async(&As[next][a_k][a_m + c], &A[(m0 + a_m + c) * K + k0 + begin + a_k + 24],
+                    4);
+            }
+            // B[(k0 + begin + b_k + 24) * N + n0 + b_n]: 16 sectors, ideal 16 (512 bytes side by side)
+            // Bs[next][b_k][b_n]: 4 wavefronts, ideal 4 (128 words over 32 banks)
+            __pipeline_memcpy_async(&Bs[next][b_k][b_n], &B[(k0 + begin + b_k + 24) * N + n0 + b_n], 16);
+        }
+        __pipeline_commit();
+        const int current = k0 / 8;
+        #pragma unroll
+        for (int k = 0; k < 8; ++k) {
+            // As[current][k][row]: 2 wavefronts, ideal 2 (16 words, in different banks)
+            const auto a4 = *reinterpret_cast<const Vector<float, 4>*>(&As[current][k][row]);
+            // Bs[current][k][column]: 2 wavefronts, ideal 2 (32 words, in different banks)
+            const auto b4 = *reinterpret_cast<const Vector<float, 4>*>(&Bs[current][k][column]);
+            #pragma unroll
+            for (int i = 0; i < 4; ++i) {
+                #pragma unroll
+                for (int t = 0; t < 4; ++t) {
+                    // serpentine: every other row is walked backwards
+                    const int j = i % 2 * (3 - 2 * t) + t;
+                    sum[i][j] += a4.at[i] * b4.at[j];
+                }
+            }
+        }
+    }
+
+    if (part < 3) {
+        // the tile's last block adds up what the others leave
+        #pragma unroll
+        for (int i = 0; i < 4; ++i) {
+            #pragma unroll
+            for (int j = 0; j < 4; ++j) {
+                // C_parts[((3 * tile + part) * 16 + 4 * i + j) * 128 + thread]: 4 sectors, ideal 4 (128 bytes side by side)
+                C_parts[((3 * tile + part) * 16 + 4 * i + j) * 128 + thread] = sum[i][j];
+            }
+        }
+        __syncthreads();
+        if (thread == 0) {
+            // C_flags[ticket + 1]: 1 sector, ideal 1 (one address for all lanes)
+            __threadfence();
+            atomicExch(&C_flags[ticket + 1], 1);
+        }
+    } else {
+        if (thread < 3) {
+            // C_flags[ticket + thread - 2]: unknown: how often it asks depends on when another block answers
+            while (__ldcv(&C_flags[ticket + thread - 2]) != 1)
+                __nanosleep(32);
+            __threadfence();
+        }
+        __syncthreads();
+        #pragma unroll 1
+        for (int p = 0; p < 3; ++p) {
+            #pragma unroll
+            for (int i = 0; i < 4; ++i) {
+                #pragma unroll
+                for (int j = 0; j < 4; ++j) {
+                    // C_parts[((3 * tile + p) * 16 + 4 * i + j) * 128 + thread]: 4 sectors, ideal 4 (128 bytes side by side)
+                    sum[i][j] += C_parts[((3 * tile + p) * 16 + 4 * i + j) * 128 + thread];
+                }
+            }
+        }
+        #pragma unroll
+        for (int i = 0; i < 4; ++i) {
+            const int m = m0 + row + i;
+            const int n = n0 + column;
+            Vector<float, 4> c4;
+            #pragma unroll
+            for (int v = 0; v < 4; ++v) {
+                c4.at[v] = sum[i][v];
+            }
+            // C[m * N + n]: 16 sectors, ideal 16 (512 bytes in 4 runs)
+            *reinterpret_cast<Vector<float, 4>*>(&C[m * N + n]) = c4;
+        }
+    }
+}
+
+#if defined(__CUDACC__) && !defined(__CUDACC_RTC__)
+
+#include <cuda_runtime.h>
+
+extern "C" size_t gemm_split_workspace_bytes(void)
+{
+    return 256LL * ((16 * ((M + 31) / 32) * ((N + 63) / 64) + 259) / 256)
+        + 256 * ((24576 * ((M + 31) / 32) * ((N + 63) / 64) + 255) / 256);
+}
+
+extern "C" cudaError_t gemm_split_launch(
+    const float* A,
+    const float* B,
+    float* C,
+    void* workspace,
+    cudaStream_t stream)
+{
+    cudaError_t status = cudaSuccess;
+    void* const memory = workspace;
+    if (memory == nullptr)
+        status = cudaMallocAsync(&workspace, gemm_split_workspace_bytes(), stream);
+    if (status != cudaSuccess)
+        return status;
+    int* const C_flags = reinterpret_cast<int*>(static_cast<char*>(workspace) + 0);
+    float* const C_parts = reinterpret_cast<float*>(static_cast<char*>(workspace)
+        + 256LL * ((16 * ((M + 31) / 32) * ((N + 63) / 64) + 259) / 256));
+    cudaMemsetAsync(C_flags, 0, 16LL * ((M + 31) / 32) * ((N + 63) / 64) + 4, stream);
+    gemm_split<<<dim3(4 * ((M + 31) / 32) * ((N + 63) / 64)), dim3(128), 0,
+        stream>>>(A, B, C, C_flags, C_parts);
+    if (memory == nullptr)
+        cudaFreeAsync(workspace, stream);
+    return cudaGetLastError();
+}
+
+#endif
