@@ -6,17 +6,18 @@ from __future__ import annotations
 import shutil
 import subprocess
 import zlib
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 import pytest
 
 from cugen.emit.embed import Embedded, Image, embed, image_of
+from cugen.emit.launcher import make_launcher
 from cugen.kernel import Kernel, generate
 from cugen.plan.manifest import ArrayArgument, ParamArgument, ScalarArgument
 from cugen.run.limits import dynamic_limits
 from cugen.run.sizes import evaluate, evaluate_all
-from cugen.spec.load import load_text
+from cugen.spec.load import load_all, load_text
 from cugen.spec.types import DTYPES
 from cugen.toolchain import locations
 from cugen.toolchain.cuda import compile_cubin
@@ -87,139 +88,7 @@ REFUSED = [
     "outside_launch(ch(1), -1, stream)",
 ]
 
-DRIVER = """
-#include <cuda.h>
-#include <atomic>
-#include <cstdio>
-#include <cstring>
-#include <string>
-#include <thread>
-
-static std::atomic<int> loaded{0};
-static unsigned long long next = 0x500000000000ULL;
-static CUresult failing = CUDA_SUCCESS;  // what the next allocation gives
-struct Known { const char* kernel; size_t sizes[12]; };
-static const Known known[] = {KNOWN};
-static const size_t image_bytes = IMAGE_BYTES;  // of the shortest
-
-static unsigned checksum(const unsigned char* bytes, size_t count)
-{
-    unsigned sum = ~0u;
-    for (size_t i = 0; i < count; ++i) {
-        sum ^= bytes[i];
-        for (int bit = 0; bit < 8; ++bit)
-            sum = (sum >> 1) ^ (0xedb88320u & (0u - (sum & 1)));
-    }
-    return ~sum;
-}
-
-extern "C" {
-
-CUresult cuLibraryLoadData(CUlibrary* library, const void* code, CUjit_option*, void**, unsigned, CUlibraryOption*,
-    void**, unsigned)
-{
-    std::this_thread::sleep_for(std::chrono::milliseconds(20));
-    const int number = ++loaded;
-    *library = reinterpret_cast<CUlibrary>(0x1000ULL * static_cast<unsigned long long>(number));
-    std::printf("load %u\\n", checksum(static_cast<const unsigned char*>(code), image_bytes));
-    return CUDA_SUCCESS;
-}
-
-CUresult cuLibraryUnload(CUlibrary)
-{
-    --loaded;
-    return CUDA_SUCCESS;
-}
-
-CUresult cuLibraryGetKernel(CUkernel* kernel, CUlibrary, const char* name)
-{
-    for (const Known& one : known)
-        if (std::strcmp(one.kernel, name) == 0) {
-            *kernel = reinterpret_cast<CUkernel>(const_cast<Known*>(&one));
-            return CUDA_SUCCESS;
-        }
-    return CUDA_ERROR_NOT_FOUND;
-}
-
-CUresult cuLibraryGetGlobal(CUdeviceptr* address, size_t*, CUlibrary, const char* name)
-{
-    std::printf("symbol %s\\n", name);
-    *address = 0x700;
-    return CUDA_SUCCESS;
-}
-
-CUresult cuCtxGetDevice(CUdevice* device)
-{
-    *device = 3;
-    return CUDA_SUCCESS;
-}
-
-CUresult cuKernelSetAttribute(CUfunction_attribute attribute, int value, CUkernel kernel, CUdevice device)
-{
-    const Known* one = reinterpret_cast<const Known*>(kernel);
-    std::printf("attribute %d of %s is %d on %d\\n", attribute, one->kernel, value, device);
-    return CUDA_SUCCESS;
-}
-
-CUresult cuMemAllocAsync(CUdeviceptr* address, size_t bytes, CUstream)
-{
-    std::printf("allocate %zu\\n", bytes);
-    if (failing != CUDA_SUCCESS)
-        return failing;
-    *address = next;
-    return CUDA_SUCCESS;
-}
-
-CUresult cuMemFreeAsync(CUdeviceptr address, CUstream)
-{
-    std::printf("free %llx\\n", address);
-    return CUDA_SUCCESS;
-}
-
-CUresult cuMemsetD8Async(CUdeviceptr to, unsigned char value, size_t bytes, CUstream)
-{
-    std::printf("fill %llx with %d, %zu\\n", to, value, bytes);
-    return CUDA_SUCCESS;
-}
-
-CUresult cuMemcpyHtoDAsync(CUdeviceptr to, const void* from, size_t bytes, CUstream)
-{
-    std::printf("from the host %llx:", to);
-    for (size_t i = 0; i < bytes; ++i)
-        std::printf("%02x", static_cast<const unsigned char*>(from)[i]);
-    std::printf("\\n");
-    return CUDA_SUCCESS;
-}
-
-CUresult cuMemcpyDtoDAsync(CUdeviceptr to, CUdeviceptr from, size_t bytes, CUstream)
-{
-    std::printf("on the device %llx %llx %zu\\n", to, from, bytes);
-    return CUDA_SUCCESS;
-}
-
-CUresult cuLaunchKernel(CUfunction function, unsigned gx, unsigned gy, unsigned gz, unsigned bx, unsigned by,
-    unsigned bz, unsigned shared, CUstream stream, void** arguments, void**)
-{
-    const Known* one = reinterpret_cast<const Known*>(function);
-    std::printf("launch %s (%u, %u, %u) (%u, %u, %u) %u %s", one->kernel, gx, gy, gz, bx, by, bz, shared,
-        stream == reinterpret_cast<CUstream>(0x77) ? "on the stream" : "elsewhere");
-    for (int i = 0; one->sizes[i] != 0; ++i) {
-        std::printf(" ");
-        for (size_t byte = 0; byte < one->sizes[i]; ++byte)
-            std::printf("%02x", static_cast<const unsigned char*>(arguments[i])[byte]);
-    }
-    std::printf("\\n");
-    return CUDA_SUCCESS;
-}
-
-CUresult cuGetErrorString(CUresult status, const char** text)
-{
-    *text = status == CUDA_ERROR_OUT_OF_MEMORY ? "out of memory" : nullptr;
-    return CUDA_SUCCESS;
-}
-
-}
-"""
+DRIVER = (Path(__file__).parents[1] / "data" / "recording_driver.h").read_text()
 
 MAIN = """
 #include "driver.h"
@@ -298,13 +167,7 @@ def compiled(folder: Path, *words: str) -> None:
 @pytest.fixture(scope="module")
 def played(kernels: dict[str, Kernel], cubins: dict[str, bytes], folder: Path) -> list[str]:
     """What the driver was told, line by line."""
-    known = ", ".join(
-        f'{{"{launch.kernel}", {{{", ".join(map(str, [*sizes(kernel, launch.arguments), 0]))}}}}}'
-        for kernel in kernels.values()
-        for launch in kernel.manifest.launches
-    )
-    shortest = min(map(len, cubins.values()))
-    (folder / "driver.h").write_text(DRIVER.replace("{KNOWN}", f"{{{known}}}").replace("IMAGE_BYTES", str(shortest)))
+    (folder / "driver.h").write_text(driver_for(kernels.values(), min(map(len, cubins.values()))))
     calls = [f'std::printf("%d\\n", {name}_launch({arguments}));' for name, arguments, _, _ in CALLS]
     refused = [f'std::printf("%d ", {call});' for call in REFUSED]
     main = MAIN.replace("CALLS", "\n".join(f"    {call}" for call in calls))
@@ -318,15 +181,24 @@ def played(kernels: dict[str, Kernel], cubins: dict[str, bytes], folder: Path) -
     return done.stdout.splitlines()
 
 
+def driver_for(kernels: Iterable[Kernel], image_bytes: int) -> str:
+    known = ", ".join(
+        f'{{"{launch.kernel}", {{{", ".join(map(str, [*sizes(kernel, launch.arguments), 0]))}}}}}'
+        for kernel in kernels
+        for launch in kernel.manifest.launches
+    )
+    return DRIVER.replace("{KNOWN}", f"{{{known}}}").replace("IMAGE_BYTES", str(image_bytes))
+
+
 def sizes(kernel: Kernel, arguments: tuple[str, ...]) -> Iterator[int]:
     """Bytes of each argument of a launch."""
     scalars = {a.name: DTYPES[a.dtype].bytes for a in kernel.manifest.arguments if not isinstance(a, ArrayArgument)}
     return (scalars.get(name, 8) for name in arguments)
 
 
-def expected(kernel: Kernel, params: dict[str, int], *, given: bool) -> list[str]:
+def expected(kernel: Kernel, params: dict[str, int], scalars: dict[str, bytes], *, given: bool) -> list[str]:
     """The calls that a manifest asks for. Arrays are at 1 << 32, 2 << 32, … in their order, the workspace at 9 << 32
-    where it is given; the scalar `v` is 7."""
+    where it is given."""
     manifest = kernel.manifest
     addresses = [a.name for a in manifest.arguments if isinstance(a, ArrayArgument)]
     values = {name: ((place + 1) << 32).to_bytes(8, "little") for place, name in enumerate(addresses)}
@@ -338,7 +210,7 @@ def expected(kernel: Kernel, params: dict[str, int], *, given: bool) -> list[str
         if isinstance(argument, ParamArgument):
             values[argument.name] = params[argument.name].to_bytes(4, "little")
         elif isinstance(argument, ScalarArgument):
-            values[argument.name] = {"s": b"\x01\x3c", "v": b"\7\0\0\0"}[argument.name]
+            values[argument.name] = scalars[argument.name]
     lines = [f"allocate {total}"] if manifest.workspace and not given else []
     for upload in manifest.uploads:
         lines.append(f"symbol {upload.symbol}")
@@ -366,7 +238,10 @@ def expected(kernel: Kernel, params: dict[str, int], *, given: bool) -> list[str
 
 
 def test_the_driver_is_told_what_the_manifest_says(kernels, played) -> None:
-    wanted = [line for name, _, params, given in CALLS for line in expected(kernels[name], params, given=given)]
+    scalars = {"s": b"\x01\x3c", "v": b"\7\0\0\0"}
+    wanted = [
+        line for name, _, params, given in CALLS for line in expected(kernels[name], params, scalars, given=given)
+    ]
     begin = played.index("1 library after 8 threads") + 1
     told = [line for line in played[begin:] if not line.startswith("load ")]
     assert told[: len(wanted)] == wanted
@@ -408,3 +283,66 @@ def test_the_code_can_be_read_back(embedded, cubins) -> None:
 def test_nothing_of_the_runtime_is_included(embedded) -> None:
     for files in embedded.values():
         assert "cuda_runtime" not in files.header + files.source
+
+
+PLAY = """
+#include "driver.h"
+#include <chrono>
+INCLUDES
+
+template <typename T>
+static T of_ones()
+{
+    T value;
+    std::memset(static_cast<void*>(&value), 1, sizeof value);
+    return value;
+}
+
+int main()
+{
+    const CUstream stream = reinterpret_cast<CUstream>(0x77);
+CALLS
+    return 0;
+}
+"""
+
+
+def argument(text: str, place: int, params: dict[str, int]) -> str:
+    """A value for a parameter of the launcher as C declares it."""
+    kind, _, name = text.rpartition(" ")
+    if kind.endswith("*"):
+        return "nullptr" if name == "workspace" else f"reinterpret_cast<{kind}>({place + 1}ULL << 32)"
+    return str(params[name]) if name in params else f"of_ones<{kind}>()"
+
+
+@pytest.mark.slow
+def test_the_whole_gallery_is_launched_as_the_manifests_say(tmp_path: Path) -> None:
+    """All in one program, in which each file is compiled as C++."""
+    if shutil.which("g++") is None:
+        pytest.skip("NO g++, THE DRIVER'S LAUNCHER IS UNTESTED")
+    paths = sorted((Path(__file__).parents[2] / "specs").glob("*.yaml"))
+    kernels = [generate(spec, analysis=False) for path in paths for spec in load_all(path)]
+    calls, wanted = [], []
+    for kernel in kernels:
+        texts = embed(kernel.context, kernel.plan, kernel.manifest, Image(bytes(64), ("sm_90",), "nobody"))
+        (tmp_path / f"{kernel.name}_embed.h").write_text(texts.header)
+        (tmp_path / f"{kernel.name}_embed.c").write_text(texts.source)
+        params = {
+            p.name: max(min(p.maximum, 100) // p.multiple_of * p.multiple_of, p.minimum)
+            for p in kernel.spec.params
+            if p.is_dynamic
+        }
+        parameters = make_launcher(kernel.context, kernel.plan).parameters
+        given = ", ".join([*(argument(text, place, params) for place, text in enumerate(parameters)), "stream"])
+        calls.append(f'    std::printf("%d\\n", {kernel.name}_launch({given}));')
+        scalars = {
+            a.name: b"\1" * DTYPES[a.dtype].bytes for a in kernel.manifest.arguments if isinstance(a, ScalarArgument)
+        }
+        wanted += expected(kernel, {**kernel.manifest.params, **params}, scalars, given=False)
+    (tmp_path / "driver.h").write_text(driver_for(kernels, 64))
+    includes = "\n".join(f'#include "{kernel.name}_embed.c"' for kernel in kernels)
+    (tmp_path / "main.cpp").write_text(PLAY.replace("INCLUDES", includes).replace("CALLS", "\n".join(calls)))
+    compiled(tmp_path, "g++", "-std=c++17", "main.cpp", "-o", "program")
+    done = subprocess.run([str(tmp_path / "program")], text=True, capture_output=True, timeout=60)
+    assert done.returncode == 0
+    assert [line for line in done.stdout.splitlines() if not line.startswith("load ")] == wanted

@@ -1,0 +1,132 @@
+// A driver that launches nothing and writes down what it is told. The test puts in what it knows of the kernels.
+#include <cuda.h>
+#include <atomic>
+#include <cstdio>
+#include <cstring>
+#include <string>
+#include <thread>
+
+static std::atomic<int> loaded{0};
+static unsigned long long free_address = 0x500000000000ULL;
+static CUresult failing = CUDA_SUCCESS;  // what the next allocation gives
+struct Known { const char* kernel; size_t sizes[12]; };
+static const Known known[] = {KNOWN};
+static const size_t image_bytes = IMAGE_BYTES;  // of the shortest
+
+static unsigned checksum(const unsigned char* bytes, size_t count)
+{
+    unsigned sum = ~0u;
+    for (size_t i = 0; i < count; ++i) {
+        sum ^= bytes[i];
+        for (int bit = 0; bit < 8; ++bit)
+            sum = (sum >> 1) ^ (0xedb88320u & (0u - (sum & 1)));
+    }
+    return ~sum;
+}
+
+extern "C" {
+
+CUresult cuLibraryLoadData(CUlibrary* library, const void* code, CUjit_option*, void**, unsigned, CUlibraryOption*,
+    void**, unsigned)
+{
+    std::this_thread::sleep_for(std::chrono::milliseconds(20));
+    const int number = ++loaded;
+    *library = reinterpret_cast<CUlibrary>(0x1000ULL * static_cast<unsigned long long>(number));
+    std::printf("load %u\n", checksum(static_cast<const unsigned char*>(code), image_bytes));
+    return CUDA_SUCCESS;
+}
+
+CUresult cuLibraryUnload(CUlibrary)
+{
+    --loaded;
+    return CUDA_SUCCESS;
+}
+
+CUresult cuLibraryGetKernel(CUkernel* kernel, CUlibrary, const char* name)
+{
+    for (const Known& one : known)
+        if (std::strcmp(one.kernel, name) == 0) {
+            *kernel = reinterpret_cast<CUkernel>(const_cast<Known*>(&one));
+            return CUDA_SUCCESS;
+        }
+    return CUDA_ERROR_NOT_FOUND;
+}
+
+CUresult cuLibraryGetGlobal(CUdeviceptr* address, size_t*, CUlibrary, const char* name)
+{
+    std::printf("symbol %s\n", name);
+    *address = 0x700;
+    return CUDA_SUCCESS;
+}
+
+CUresult cuCtxGetDevice(CUdevice* device)
+{
+    *device = 3;
+    return CUDA_SUCCESS;
+}
+
+CUresult cuKernelSetAttribute(CUfunction_attribute attribute, int value, CUkernel kernel, CUdevice device)
+{
+    const Known* one = reinterpret_cast<const Known*>(kernel);
+    std::printf("attribute %d of %s is %d on %d\n", attribute, one->kernel, value, device);
+    return CUDA_SUCCESS;
+}
+
+CUresult cuMemAllocAsync(CUdeviceptr* address, size_t bytes, CUstream)
+{
+    std::printf("allocate %zu\n", bytes);
+    if (failing != CUDA_SUCCESS)
+        return failing;
+    *address = free_address;
+    return CUDA_SUCCESS;
+}
+
+CUresult cuMemFreeAsync(CUdeviceptr address, CUstream)
+{
+    std::printf("free %llx\n", address);
+    return CUDA_SUCCESS;
+}
+
+CUresult cuMemsetD8Async(CUdeviceptr to, unsigned char value, size_t bytes, CUstream)
+{
+    std::printf("fill %llx with %d, %zu\n", to, value, bytes);
+    return CUDA_SUCCESS;
+}
+
+CUresult cuMemcpyHtoDAsync(CUdeviceptr to, const void* from, size_t bytes, CUstream)
+{
+    std::printf("from the host %llx:", to);
+    for (size_t i = 0; i < bytes; ++i)
+        std::printf("%02x", static_cast<const unsigned char*>(from)[i]);
+    std::printf("\n");
+    return CUDA_SUCCESS;
+}
+
+CUresult cuMemcpyDtoDAsync(CUdeviceptr to, CUdeviceptr from, size_t bytes, CUstream)
+{
+    std::printf("on the device %llx %llx %zu\n", to, from, bytes);
+    return CUDA_SUCCESS;
+}
+
+CUresult cuLaunchKernel(CUfunction function, unsigned gx, unsigned gy, unsigned gz, unsigned bx, unsigned by,
+    unsigned bz, unsigned shared, CUstream stream, void** arguments, void**)
+{
+    const Known* one = reinterpret_cast<const Known*>(function);
+    std::printf("launch %s (%u, %u, %u) (%u, %u, %u) %u %s", one->kernel, gx, gy, gz, bx, by, bz, shared,
+        stream == reinterpret_cast<CUstream>(0x77) ? "on the stream" : "elsewhere");
+    for (int i = 0; one->sizes[i] != 0; ++i) {
+        std::printf(" ");
+        for (size_t byte = 0; byte < one->sizes[i]; ++byte)
+            std::printf("%02x", static_cast<const unsigned char*>(arguments[i])[byte]);
+    }
+    std::printf("\n");
+    return CUDA_SUCCESS;
+}
+
+CUresult cuGetErrorString(CUresult status, const char** text)
+{
+    *text = status == CUDA_ERROR_OUT_OF_MEMORY ? "out of memory" : nullptr;
+    return CUDA_SUCCESS;
+}
+
+}
