@@ -2,10 +2,10 @@
 //
 // computes  rows[i, j] = table[ids[i], j]
 // params    V = 1000, N = 300, D = 64
-// table     input, float32 [1000, 64]
+// table     input, float32 [1000, 64], aligned to 16 bytes
 // ids       input, int32 [300]
-// rows      output, float32 [300, 64]
-// launch    grid (2, 38, 1), block (32, 8, 1); family direct
+// rows      output, float32 [300, 64], aligned to 16 bytes
+// launch    grid (1, 19, 1), block (16, 16, 1); family map
 // analysis  sm_90: 3 accesses, 2 ideal, 1 unknown
 //
 // Made by cugen 0.1.0 from gather.yaml (hash b57a38e1bde92913) for sm_90. Edit the spec, not this file.
@@ -13,22 +13,36 @@
 constexpr int N = 300;
 constexpr int D = 64;
 
+#ifndef CUGEN_VECTOR
+#define CUGEN_VECTOR
+// `count` elements that one access moves.
+template <typename T, int count>
+struct alignas(count * sizeof(T)) Vector {
+    T at[count];
+};
+#endif
+
 extern "C" __global__ void __launch_bounds__(256) gather(
     const float* __restrict__ table,
     const int* __restrict__ ids,
     float* __restrict__ rows)
 {
-    const int i = blockIdx.y * 8 + threadIdx.y;
-    const int j = blockIdx.x * 32 + threadIdx.x;
+    const int i = blockIdx.y * 16 + threadIdx.y;
+    const int j = blockIdx.x * 64 + threadIdx.x * 4;
     if (i >= N)
         return;
 
-    // ids[i]: 1 sector, ideal 1 (one address for all lanes)
+    // ids[i]: 1 sector, ideal 1 (8 bytes side by side)
     const int ids_i = ids[i];
     // table[ids_i * D + j]: unknown: the subscript depends on the value ids_i, which is read from memory
-    const float table_value = table[ids_i * D + j];
-    // rows[i * D + j]: 4 sectors, ideal 4 (128 bytes side by side)
-    rows[i * D + j] = table_value;
+    const auto table4 = *reinterpret_cast<const Vector<float, 4>*>(&table[ids_i * D + j]);
+    Vector<float, 4> rows4;
+    #pragma unroll
+    for (int v = 0; v < 4; ++v) {
+        rows4.at[v] = table4.at[v];
+    }
+    // rows[i * D + j]: 16 sectors, ideal 16 (512 bytes side by side)
+    *reinterpret_cast<Vector<float, 4>*>(&rows[i * D + j]) = rows4;
 }
 
 #if defined(__CUDACC__) && !defined(__CUDACC_RTC__)
@@ -41,7 +55,7 @@ extern "C" cudaError_t gather_launch(
     float* rows,
     cudaStream_t stream)
 {
-    gather<<<dim3((D + 31) / 32, (N + 7) / 8), dim3(32, 8), 0, stream>>>(table, ids, rows);
+    gather<<<dim3((D + 63) / 64, (N + 15) / 16), dim3(16, 16), 0, stream>>>(table, ids, rows);
     return cudaGetLastError();
 }
 

@@ -2,10 +2,10 @@
 //
 // computes  rows[i, j] = table[ids[i], j]
 // params    V = 1000, N = 300, D = 64
-// table     input, float32 [1000, 64]
+// table     input, float32 [1000, 64], aligned to 16 bytes
 // ids       input, int32 [300]
-// rows      output, float32 [300, 64]
-// launch    grid (2, 38, 1), block (32, 8, 1); family direct
+// rows      output, float32 [300, 64], aligned to 16 bytes
+// launch    grid (1, 19, 1), block (16, 16, 1); family map
 //
 // Made by cugen 0.1.0 from gather.yaml (hash b57a38e1bde92913) for sm_90. Edit the spec, not this file.
 #pragma once
@@ -17,6 +17,8 @@ extern "C" {
 #endif
 
 // Launches on `stream` and returns without waiting. All pointers are to device memory.
+// table must be aligned to 16 bytes.
+// rows must be aligned to 16 bytes.
 cudaError_t gather_launch(
     const float* table,
     const int* ids,
@@ -26,10 +28,29 @@ cudaError_t gather_launch(
 #ifdef __cplusplus
 }
 
+#include <cstddef>
+
+namespace cugen {
+
+template <typename T, std::size_t rank>
+struct Span;
+template <typename Status>
+struct Error;
+
+}  // namespace cugen
+
+// The same for C++17, with arrays that know their extents: `{pointer, extent, …}` where a Span is asked for. A call that
+// can't be made launches nothing, and the error, which is true then, has a `message` that says why.
+inline cugen::Error<cudaError_t> gather_launch(
+    cugen::Span<const float, 2> table,
+    cugen::Span<const int, 1> ids,
+    cugen::Span<float, 2> rows,
+    cudaStream_t stream);
+
 #ifndef CUGEN_CHECKS
 #define CUGEN_CHECKS
 
-// What the C++ launchers of all kernels share; every header has it, and a program that includes several takes one.
+// What the launchers of all kernels share: every header has it, and a program takes it once.
 
 #include <array>
 #include <cstddef>
@@ -41,7 +62,7 @@ cudaError_t gather_launch(
 
 namespace cugen {
 
-// An array in device memory. Extents and strides count elements.
+// An array in device memory; extents and strides count elements.
 template <typename T, std::size_t rank>
 struct Span {
     T* data;
@@ -105,7 +126,7 @@ class Checks {
             refuse("CG5009",
                 std::string("`") + name + "` is " + std::to_string(value) + "; the kernel was made for "
                 + std::to_string(low) + " .. " + std::to_string(high));
-        else if (value % multiple != 0)
+        else if (multiple > 1 && value % multiple != 0)
             refuse("CG5009",
                 std::string("`") + name + "` is " + std::to_string(value)
                 + "; the kernel was made for multiples of " + std::to_string(multiple));
@@ -167,7 +188,7 @@ class Checks {
         const std::uintptr_t address = reinterpret_cast<std::uintptr_t>(given.data);
         if (address == 0)
             refuse("CG5008", std::string("`") + name + "` is a null pointer");
-        else if (address % alignment != 0)
+        else if ((address & (alignment - 1)) != 0)
             refuse("CG5007",
                 std::string("`") + name + "` begins at address " + hexadecimal(address)
                 + "; the kernel needs a multiple of " + std::to_string(alignment) + " bytes");
@@ -249,8 +270,6 @@ inline Error<cudaError_t> outcome(cudaError_t status)
 
 #endif
 
-// The same for C++17, with arrays that know their extents: `{pointer, extent, …}` where a Span is asked for. A call that
-// can't be made launches nothing, and the error says why.
 inline cugen::Error<cudaError_t> gather_launch(
     cugen::Span<const float, 2> table,
     cugen::Span<const int, 1> ids,
@@ -258,9 +277,9 @@ inline cugen::Error<cudaError_t> gather_launch(
     cudaStream_t stream)
 {
     cugen::Checks check;
-    check.array("table", table, {1000, 64}, {64, 1}, 4);
+    check.array("table", table, {1000, 64}, {64, 1}, 16);
     check.array("ids", ids, {300}, {1}, 4);
-    check.array("rows", rows, {300, 64}, {64, 1}, 4);
+    check.array("rows", rows, {300, 64}, {64, 1}, 16);
     check.apart("table", table, "rows", rows);
     check.apart("ids", ids, "rows", rows);
     if (check.failed())

@@ -15,7 +15,7 @@ from cugen.plan.subscripts import to_integer
 from cugen.plan.substitution import substitute
 from cugen.plan.symbols import Integer, bounds
 from cugen.spec import expressions as spec
-from cugen.spec.expressions import Const, Expr, IndexValue, Op, Read, children, walk
+from cugen.spec.expressions import Const, Expr, IndexValue, Op, Read, children, free_indices, walk
 from cugen.spec.model import Statement
 from cugen.spec.types import INT64
 
@@ -43,7 +43,7 @@ class _Place:
 def canonical(request: Request) -> Form:
     """The group's statements with extents of 1 dropped and indices merged, as far as that is certain.
 
-    Every read is at bare indices or at places that are the same for all. Indices that the schedule names stay."""
+    Indices that are part of a subscript, or that a boundary looks at, stay, as do those that the schedule names."""
     form = Form(request.group.statements, request.context.arrays)
     if request.schedule.block or request.schedule.thread:
         return form
@@ -59,9 +59,9 @@ def walking_order(request: Request, form: Form) -> tuple[spec.Index, ...]:
     temporary = {array.name for array in context.spec.arrays if array.role == "temporary"} - set(request.stored)
     statement = next((s for s in form.statements if s.target not in temporary), form.statements[0])
     strides = {
-        sub.name: bounds(stride, context.ranges)[1]
+        name: bounds(stride, context.ranges)[1]
         for sub, stride in zip(statement.subscripts, form.arrays[statement.target].strides, strict=True)
-        if isinstance(sub, IndexValue)
+        for name in free_indices(sub)
     }
     order = statement.indices
     return tuple(sorted(order, key=lambda index: (strides[index.name], -order.index(index))))
@@ -99,7 +99,7 @@ def _rewritten(statement: Statement, indices: tuple[spec.Index, ...], replaced: 
 def _merge_once(form: Form, context: Context) -> Form | None:
     """The form with one pair of indices made one; None where no two can be."""
     indices = form.statements[0].indices
-    own = frozenset[str]().union(*(index_values(s.value) for s in form.statements))
+    own = frozenset[str]().union(*(index_values(s.value) for s in form.statements), *map(_fixed, form.statements))
     free = [index for index in indices if index.name not in own]
     places = list(_places(form.statements))
     for outer, inner in permutations(free, 2):
@@ -109,6 +109,18 @@ def _merge_once(form: Form, context: Context) -> Form | None:
             if pairs is not None:
                 return _merged(form, context, outer, inner, pairs)
     return None
+
+
+def _fixed(statement: Statement) -> frozenset[str]:
+    """The indices of which subscripts say more than where they stand."""
+    found = {name for sub in statement.subscripts if not isinstance(sub, IndexValue) for name in free_indices(sub)}
+    for node in walk(statement.value):
+        if isinstance(node, Read):
+            whole = node.boundary is not None or node.exact
+            for sub in node.subscripts:
+                if whole or not isinstance(sub, IndexValue):
+                    found |= free_indices(sub)
+    return frozenset(found)
 
 
 def _places(statements: tuple[Statement, ...]) -> Iterator[_Place]:

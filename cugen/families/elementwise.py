@@ -27,18 +27,27 @@ from cugen.spec.model import Statement
 IN_MEMORY = ("global", "readonly")  # what threads of a warp load side by side; constants are loaded one by one
 
 
-def form_refusals(request: Request) -> Iterator[Refusal]:
-    """What in the statements is more than elementwise or broadcast."""
+def loop_refusals(request: Request) -> Iterator[Refusal]:
+    """What in the statements is more than one value for each element, whatever it is made of."""
     for statement in request.group.statements:
         if not statement.indices:
             yield Refusal(f"{statement.target} is a single element")
-        if any(not isinstance(sub, IndexValue | Const) for sub in statement.subscripts):
-            yield Refusal(f"writes {statement.target} at bare indices only")
         for node in walk(statement.value):
             if isinstance(node, Reduce | Scan):
                 article = "an" if node.kind[0] in "aeiou" else "a"
                 yield Refusal(f"has no loops, and {statement.target} is {article} {node.kind} over {_bound(node)}")
                 return
+
+
+def form_refusals(request: Request) -> Iterator[Refusal]:
+    """What in the statements is more than elementwise or broadcast."""
+    loops = tuple(loop_refusals(request))
+    yield from loops
+    for statement in request.group.statements:
+        if any(not isinstance(sub, IndexValue | Const) for sub in statement.subscripts):
+            yield Refusal(f"writes {statement.target} at bare indices only")
+    if any(isinstance(n, Reduce | Scan) for s in request.group.statements for n in walk(s.value)):
+        return
     elsewhere: dict[str, None] = {}
     for read in request.reads():
         if any(isinstance(node, Read) for sub in read.subscripts for node in walk(sub)):
@@ -98,6 +107,8 @@ def _is_inside(request: Request, array: Array, read: Read) -> bool:
     context = request.context
     for sub, extent in zip(read.subscripts, array.shape, strict=True):
         if not isinstance(sub, IndexValue):
+            if free_indices(sub):
+                return False
             low, high = bounds(to_integer(sub, context.symbols), context.ranges)
             if low < 0 or high >= bounds(extent, context.ranges)[0]:
                 return False

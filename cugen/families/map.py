@@ -1,14 +1,17 @@
-"""Elementwise and broadcast statements: each thread computes one element, or vectors of neighbours."""
+"""Statements without loops: each thread computes vectors of neighbours, or several elements."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
 from cugen.families.base import Family, Refusal, Request, Tunable, refuse_tunables
-from cugen.families.elementwise import form_refusals, placement_refusals
+from cugen.families.elementwise import loop_refusals, placement_refusals
 from cugen.families.map_kernel import MapKernel
 from cugen.families.map_work import Work, recognise
 from cugen.plan.ir import Kernel
+from cugen.plan.subscripts import NotAnInteger, to_integer
+from cugen.plan.symbols import integer, symbol
+from cugen.spec.expressions import IndexValue, free_indices
 
 _SIZES = (1, 2, 4, 8, 16)
 _COUNTS = (1, 2, 4, 8)
@@ -27,8 +30,32 @@ _VECTORS = Tunable(
 
 
 def refusals(request: Request) -> tuple[Refusal, ...]:
-    found = [*form_refusals(request), *placement_refusals(request, {}), *refuse_tunables(request, (_VECTOR, _VECTORS))]
+    found = [
+        *loop_refusals(request),
+        *_target_refusals(request),
+        *placement_refusals(request, {}),
+        *refuse_tunables(request, (_VECTOR, _VECTORS)),
+    ]
     return tuple(found) if found else tuple(_schedule_refusals(request, recognise(request)))
+
+
+def _target_refusals(request: Request) -> Iterator[Refusal]:
+    """Elements are written in the order of their indices, from wherever the first of them is."""
+    for statement in request.group.statements:
+        names: list[str] = []
+        for sub in statement.subscripts:
+            moved = sorted(free_indices(sub))
+            names += moved
+            if isinstance(sub, IndexValue) or not moved:
+                continue
+            try:
+                place = to_integer(sub, {**request.context.symbols, **{name: symbol(name) for name in moved}})
+            except NotAnInteger:
+                place = integer(0)
+            if len(moved) > 1 or symbol(moved[0]) in (place - symbol(moved[0])).expand().free_symbols:
+                yield Refusal(f"writes {statement.target} at indices and behind them only")
+        if len(set(names)) < len(names) or set(names) != {index.name for index in statement.indices}:
+            yield Refusal(f"writes {statement.target} along each index once")
 
 
 def _schedule_refusals(request: Request, work: Work) -> Iterator[Refusal]:
@@ -63,7 +90,7 @@ def build(request: Request) -> Kernel:
 FAMILY = Family(
     "map",
     rank=10,
-    doc="elementwise and broadcast statements, vectors of neighbours in each thread",
+    doc="statements without loops, whatever they read: vectors of neighbours in each thread",
     refusals=refusals,
     build=build,
     tunables=(_VECTOR, _VECTORS),

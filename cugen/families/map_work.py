@@ -8,11 +8,13 @@ from dataclasses import dataclass, replace
 from cugen.families.base import Request
 from cugen.families.canonical import canonical, walking_order
 from cugen.families.elementwise import IN_MEMORY, certain_reads
-from cugen.families.vectors import WIDEST, Place, Width, widest
+from cugen.families.vectors import WIDEST, Place, Width, widest_at
 from cugen.plan.ir import Array
 from cugen.spec import expressions as spec
-from cugen.spec.expressions import free_indices
+from cugen.spec.expressions import Read, free_indices
 from cugen.spec.model import Statement
+
+_WORD = 4  # bytes, the least that an access should store
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,13 +42,14 @@ class Work:
 
     def places(self) -> list[Place]:
         """What is written, and the reads that are as large; smaller ones stay in a cache, or in registers."""
-        names = {index.name for index in self.order}
-        found = [
-            (read.array, read.subscripts)
-            for read in certain_reads(self.request, self.arrays)
-            if self.arrays[read.array].space in IN_MEMORY and names <= free_indices(read)
-        ]
+        reads = certain_reads(self.request, self.arrays)
+        found = [(read.array, read.subscripts) for read in reads if self.is_large(read)]
         return [*found, *((s.target, s.subscripts) for s in self.statements if self.is_stored(s))]
+
+    def is_large(self, read: Read) -> bool:
+        """Whether each element of the output sees another of the array's."""
+        names = {index.name for index in self.order}
+        return self.arrays[read.array].space in IN_MEMORY and names <= free_indices(read)
 
     def is_stored(self, statement: Statement) -> bool:
         role = self.request.context.spec.array(statement.target).role
@@ -72,5 +75,17 @@ def recognise(request: Request) -> Work:
     form = canonical(request)
     request = replace(request, group=replace(request.group, statements=form.statements))
     work = Work(request, form.arrays, walking_order(request, form), Width(WIDEST, ""))
-    widths = [widest(work.arrays[array], subs, work.along, request.context) for array, subs in work.places()]
-    return replace(work, most=min(widths, key=lambda width: width.count))
+    arrays, context = work.arrays, request.context
+    widths = [widest_at(arrays[array], subs, work.along, context) for array, subs in work.places()]
+    most = min(widths, key=lambda width: width.count)
+    bounded = [read.array for read in request.reads() if work.is_large(read) and (read.boundary or read.exact)]
+    if bounded:
+        most = Width(1, f"what lies beyond {bounded[0]} is looked up element by element")
+    stored = [
+        widest_at(arrays[s.target], s.subscripts, work.along, context) for s in work.statements if work.is_stored(s)
+    ]
+    bytes_ = max(arrays[s.target].dtype.bytes for s in work.statements if work.is_stored(s))
+    least = min(*(width.count for width in stored), max(_WORD // bytes_, 1))
+    return replace(
+        work, most=most if most.count >= least else Width(least, f"{most.reason}; {least} are stored at once")
+    )

@@ -11,13 +11,14 @@ from cugen.families.blocks import define, limit
 from cugen.families.canonical import index_values
 from cugen.families.elementwise import IN_MEMORY, certain_reads, loaded_reads
 from cugen.families.statements import lower_statements
-from cugen.families.vectors import widest
+from cugen.families.vectors import widest_at
 from cugen.plan.ir import Access, Array, Assign, Element, For, Index, Let, Load, Loop, Node, Store, Vector
 from cugen.plan.lowering import Lowering
+from cugen.plan.reads import lower_subscript
 from cugen.plan.scopes import Scope
 from cugen.plan.subscripts import to_integer
 from cugen.plan.symbols import FloorDiv, Integer, Mod, integer
-from cugen.spec.expressions import Expr, IndexValue, Local, Read, free_indices, walk
+from cugen.spec.expressions import Expr, Local, Read, free_indices, walk
 from cugen.spec.model import Statement
 
 
@@ -66,8 +67,9 @@ def wide_reads(
     found = {}
     for read in certain_reads(request, arrays):
         array = arrays[read.array]
-        if read not in beside and IndexValue(along) in read.subscripts and array.space in IN_MEMORY:
-            count = math.gcd(widest(array, read.subscripts, along, request.context).count, width)
+        moves = along in free_indices(read) and read.boundary is None and not read.exact
+        if read not in beside and moves and array.space in IN_MEMORY:
+            count = math.gcd(widest_at(array, read.subscripts, along, request.context).count, width)
             if count > 1:
                 found[read] = count
     return found
@@ -76,7 +78,7 @@ def wide_reads(
 def depends_on_place(statements: tuple[Statement, ...], along: str, ready: tuple[Read, ...]) -> bool:
     """Whether the statements mention the index `along` other than in reads that stand ready."""
     for read in loaded_reads(statements):
-        if read not in ready and IndexValue(along) in read.subscripts:
+        if read not in ready and along in free_indices(read):
             return True
     return any(along in index_values(statement.value) for statement in statements)
 
@@ -88,14 +90,25 @@ def vector_body(work: Neighbours, lowering: Lowering, scope: Scope) -> tuple[Nod
     number = Index(lowering.names.allocate("v"), integer(0), (0, work.width - 1))
     lowering.ranges[number.symbol] = number.range
     inner = Scope(scope, frozenset((work.along,)))
+    gathered: dict[Expr, Integer] = {}
     if work.needs_own_index():
         own = define(work.along, first + number.symbol, lowering)
         limit(own.index, work.extent, lowering)
         lowering.symbols[work.along] = own.index.symbol
         inner.nodes.append(own)
 
+    # The elements that say where others are have names before these are loaded.
+    lowering.prepare(tuple(statement.value for statement in work.statements))
+    for read in work.wide:
+        for sub in read.subscripts:
+            if any(isinstance(node, Read) for node in walk(sub)):
+                gathered[sub] = lower_subscript(lowering, sub, scope)
+
     def access(array: str, subscripts: tuple[Expr, ...], kind: str, width: int, ahead: Integer) -> Access:
         symbols = {**places, work.along: places[work.along] + ahead}
+        if gathered:
+            subs = tuple(gathered[s] if s in gathered else to_integer(s, symbols) for s in subscripts)
+            return Access(work.arrays[array], subs, kind, width)
         return Access(work.arrays[array], tuple(to_integer(s, symbols) for s in subscripts), kind, width)
 
     for read, value in work.staged.items():

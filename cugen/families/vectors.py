@@ -12,7 +12,7 @@ from cugen.plan.context import Context
 from cugen.plan.ir import Array
 from cugen.plan.subscripts import to_integer
 from cugen.plan.symbols import FloorDiv, Integer, Maximum, Minimum, symbol
-from cugen.spec.expressions import Expr, Index, IndexValue, free_indices
+from cugen.spec.expressions import Expr, Index, IndexValue, Read, free_indices, walk
 
 WIDEST = 16  # bytes that one thread moves with one access
 SECTOR = 32  # bytes of memory that come and go together
@@ -75,6 +75,35 @@ def widest(array: Array, subscripts: Sequence[Expr], along: str, context: Contex
             sure = f"the offset of dimension {dimension} in {array.name} is surely a multiple of {count}, not of more"
             found = Width(count, sure)
     return found
+
+
+def widest_at(array: Array, subscripts: Sequence[Expr], along: str, context: Context) -> Width:
+    """The same, also for places that other indices, or other elements, say in more than a bare index."""
+    if all(isinstance(sub, IndexValue) or not free_indices(sub) for sub in subscripts):
+        return widest(array, subscripts, along, context)
+    apart = Width(1, f"neighbours along {along} are no neighbours in {array.name}")
+    most = WIDEST // array.dtype.bytes
+    found = Width(most, f"{most} elements of {array.name} are {WIDEST} bytes, the most that one access moves")
+    names = {name: symbol(f"index {name}") for sub in subscripts for name in free_indices(sub)}
+    own, walked = names.get(along), 0
+    for dimension, (sub, stride) in enumerate(zip(subscripts, array.strides, strict=True)):
+        moves = along in free_indices(sub)
+        if any(isinstance(node, Read) for node in walk(sub)):
+            if moves:
+                return Width(1, f"{array.name} is read where other elements say")
+            offset = stride
+        else:
+            offset = (stride * to_integer(sub, {**context.symbols, **names})).expand()
+            if moves:
+                walked += 1
+                offset = (offset - own).expand()
+                if own in offset.free_symbols:
+                    return apart
+        count = math.gcd(divisor(offset, context), most)
+        if count < found.count:
+            sure = f"the offset of dimension {dimension} in {array.name} is surely a multiple of {count}, not of more"
+            found = Width(count, sure)
+    return found if walked == 1 else apart
 
 
 def run_alike(
