@@ -2,10 +2,10 @@
 //
 // computes  C[z, m, n] = sum(A[z, m, k] * B[z, k, n], k)
 // params    Z = 12, M = 33, K = 20, N = 40
-// A         input, float32 [12, 33, 20], aligned to 16 bytes
-// B         input, float32 [12, 20, 40], aligned to 16 bytes
-// C         output, float32 [12, 33, 40], aligned to 8 bytes
-// launch    grid (12, 1, 1), block (50, 1, 1), 6000 bytes of shared memory; family batched
+// A         input, float32 [12, 33, 20]
+// B         input, float32 [12, 20, 40]
+// C         output, float32 [12, 33, 40]
+// launch    grid (3, 3, 12), block (16, 16, 1), 2048 bytes of shared memory; family tiled
 //
 // Made by cugen 0.1.0 from matmul_batched.yaml (hash ef1d7450dc29b193) for sm_90. Edit the spec, not this file.
 #pragma once
@@ -17,9 +17,6 @@ extern "C" {
 #endif
 
 // Launches on `stream` and returns without waiting. All pointers are to device memory.
-// A must be aligned to 16 bytes.
-// B must be aligned to 16 bytes.
-// C must be aligned to 8 bytes.
 cudaError_t matmul_batched_launch(
     const float* A,
     const float* B,
@@ -29,10 +26,29 @@ cudaError_t matmul_batched_launch(
 #ifdef __cplusplus
 }
 
+#include <cstddef>
+
+namespace cugen {
+
+template <typename T, std::size_t rank>
+struct Span;
+template <typename Status>
+struct Error;
+
+}  // namespace cugen
+
+// The same for C++17, with arrays that know their extents: `{pointer, extent, …}` where a Span is asked for. A call that
+// can't be made launches nothing, and the error, which is true then, has a `message` that says why.
+inline cugen::Error<cudaError_t> matmul_batched_launch(
+    cugen::Span<const float, 3> A,
+    cugen::Span<const float, 3> B,
+    cugen::Span<float, 3> C,
+    cudaStream_t stream);
+
 #ifndef CUGEN_CHECKS
 #define CUGEN_CHECKS
 
-// What the C++ launchers of all kernels share; every header has it, and a program that includes several takes one.
+// What the launchers of all kernels share: every header has it, and a program takes it once.
 
 #include <array>
 #include <cstddef>
@@ -44,7 +60,7 @@ cudaError_t matmul_batched_launch(
 
 namespace cugen {
 
-// An array in device memory. Extents and strides count elements.
+// An array in device memory; extents and strides count elements.
 template <typename T, std::size_t rank>
 struct Span {
     T* data;
@@ -108,7 +124,7 @@ class Checks {
             refuse("CG5009",
                 std::string("`") + name + "` is " + std::to_string(value) + "; the kernel was made for "
                 + std::to_string(low) + " .. " + std::to_string(high));
-        else if (value % multiple != 0)
+        else if (multiple > 1 && value % multiple != 0)
             refuse("CG5009",
                 std::string("`") + name + "` is " + std::to_string(value)
                 + "; the kernel was made for multiples of " + std::to_string(multiple));
@@ -170,7 +186,7 @@ class Checks {
         const std::uintptr_t address = reinterpret_cast<std::uintptr_t>(given.data);
         if (address == 0)
             refuse("CG5008", std::string("`") + name + "` is a null pointer");
-        else if (address % alignment != 0)
+        else if ((address & (alignment - 1)) != 0)
             refuse("CG5007",
                 std::string("`") + name + "` begins at address " + hexadecimal(address)
                 + "; the kernel needs a multiple of " + std::to_string(alignment) + " bytes");
@@ -252,8 +268,6 @@ inline Error<cudaError_t> outcome(cudaError_t status)
 
 #endif
 
-// The same for C++17, with arrays that know their extents: `{pointer, extent, …}` where a Span is asked for. A call that
-// can't be made launches nothing, and the error says why.
 inline cugen::Error<cudaError_t> matmul_batched_launch(
     cugen::Span<const float, 3> A,
     cugen::Span<const float, 3> B,
@@ -261,9 +275,9 @@ inline cugen::Error<cudaError_t> matmul_batched_launch(
     cudaStream_t stream)
 {
     cugen::Checks check;
-    check.array("A", A, {12, 33, 20}, {660, 20, 1}, 16);
-    check.array("B", B, {12, 20, 40}, {800, 40, 1}, 16);
-    check.array("C", C, {12, 33, 40}, {1320, 40, 1}, 8);
+    check.array("A", A, {12, 33, 20}, {660, 20, 1}, 4);
+    check.array("B", B, {12, 20, 40}, {800, 40, 1}, 4);
+    check.array("C", C, {12, 33, 40}, {1320, 40, 1}, 4);
     check.apart("A", A, "C", C);
     check.apart("B", B, "C", C);
     if (check.failed())

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from dataclasses import replace
 
@@ -16,6 +17,7 @@ from cugen.plan.ir import Kernel
 _LONGEST = 64  # rows and columns of a small matrix
 _DEEPEST = 256  # of the summed index
 _SIZES = (1, 2, 4, 8)
+_ENOUGH = 64  # products; of fewer, each is better spread over several blocks
 
 
 def refusals(request: Request) -> tuple[Refusal, ...]:
@@ -24,7 +26,7 @@ def refusals(request: Request) -> tuple[Refusal, ...]:
         return (found,)
     reasons = [*_size_refusals(found), *refuse_tunables(request, (PRODUCTS,))]
     reasons += [*_placement_refusals(found), *_schedule_refusals(found)]
-    return tuple(reasons or _room_refusals(found))
+    return tuple(reasons or (*_count_refusals(found), *_room_refusals(found)))
 
 
 def find(request: Request) -> Contraction | Refusal:
@@ -53,6 +55,13 @@ def _size_refusals(found: Contraction) -> Iterator[Refusal]:
             yield Refusal(f"writes loops along {index.name} out, so its extent must be fixed")
         elif not 0 < high <= most:
             yield Refusal(f"holds whole matrices: {index.name} has up to {most} values, not {high}")
+
+
+def _count_refusals(found: Contraction) -> Iterator[Refusal]:
+    count = math.prod(extent_of(found, index)[1] for index in found.batch)
+    schedule = found.request.schedule
+    if count < _ENOUGH and schedule.family != "batched" and not schedule.tunables:
+        yield Refusal(f"pays from {_ENOUGH} products on, and these are {count}")
 
 
 def _placement_refusals(found: Contraction) -> Iterator[Refusal]:

@@ -199,7 +199,7 @@ class Builder:
         self, tile: Tile, access: Access, index: Index, count: int, nodes: list[Node]
     ) -> Callable[[Index, Integer], Expr]:
         """Single elements: a local, or an array of them."""
-        name = self._name(tile)
+        name = self.lowering.names.allocate(self._name(tile))
         dtype = tile.operand.read.dtype
         if count == 1:
             local = Local(name, dtype)

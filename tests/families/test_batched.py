@@ -39,7 +39,8 @@ def automatic(text: str) -> str:
 
 
 def test_many_small_products_are_taken_without_asking(planned):
-    assert planned(automatic(products())).family == "batched"
+    assert planned(automatic(products(64))).family == "batched"
+    assert planned(automatic(products(63))).family == "tiled"
     assert planned(automatic(products(z="dynamic"))).family == "batched"
 
 
@@ -115,13 +116,13 @@ def test_products_are_right_for_all_transposes(prove, sizes, turned):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("turned", ["", "a", "b", "ab"])
-@pytest.mark.parametrize("sizes", [(16, 16, 16), (33, 20, 40), (1, 4, 1), (4, 4, 4), (17, 31, 63), (64, 64, 64)])
+@pytest.mark.parametrize("sizes", [(33, 20, 40), (1, 4, 1), (4, 4, 4), (64, 64, 64)])
 def test_products_of_all_sizes_are_right_for_all_transposes(prove, sizes, turned):
     prove(products(5 if sizes[0] > 32 else 65, *sizes, turned), races=True)
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("dtype", ["float64", "float16", "bfloat16", "float8_e4m3", "int8", "uint16", "int64", "uint8"])
+@pytest.mark.parametrize("dtype", ["float64", "bfloat16", "float8_e4m3", "int8", "int64"])
 @pytest.mark.parametrize("turned", ["", "ab"])
 def test_products_of_all_types_are_right(prove, dtype, turned):
     out = "float32" if dtype.startswith("float8") else ""

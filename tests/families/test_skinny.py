@@ -115,7 +115,7 @@ def test_products_are_right(prove, sizes, columns):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("columns", [False, True])
-@pytest.mark.parametrize("sizes", [(1, 256, 64), (2, 1024, 65), (16, 127, 257), (5, 4099, 66), (16, 96, 1000)])
+@pytest.mark.parametrize("sizes", [(1, 256, 64), (16, 127, 257), (5, 4099, 66)])
 def test_products_of_all_sizes_are_right(prove, sizes, columns):
     prove(product(*sizes, columns=columns), races=columns)
     prove(product(*sizes, columns=columns, x="K, M"), sanitize=True)
@@ -123,11 +123,10 @@ def test_products_of_all_sizes_are_right(prove, sizes, columns):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("columns", [False, True])
-@pytest.mark.parametrize("dtype", ["float64", "float16", "bfloat16", "float8_e4m3", "int8", "uint16", "int64"])
+@pytest.mark.parametrize("dtype", ["float64", "bfloat16", "float8_e4m3", "int8", "int64"])
 def test_products_of_all_types_are_right(prove, dtype, columns):
     out = "float32" if dtype.startswith("float8") else ""
     prove(product(4, 1024, 96, columns, dtype, out))
-    prove(product(3, 321, 70, columns, dtype, out))
 
 
 @pytest.mark.slow
@@ -171,6 +170,6 @@ def test_more_than_the_plain_product_is_right(prove):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("columns", [False, True])
-@pytest.mark.parametrize("dtype", ["float32", "bfloat16", "int8"])
+@pytest.mark.parametrize("dtype", ["bfloat16", "int8"])
 def test_every_kernel_compiles_for_old_and_new_targets(compiled, dtype, columns):
     compiled(product(4, 1024, 1032, columns, dtype))
