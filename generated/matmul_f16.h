@@ -29,10 +29,29 @@ cudaError_t matmul_f16_launch(
 #ifdef __cplusplus
 }
 
+#include <cstddef>
+
+namespace cugen {
+
+template <typename T, std::size_t rank>
+struct Span;
+template <typename Status>
+struct Error;
+
+}  // namespace cugen
+
+// The same for C++17, with arrays that know their extents: `{pointer, extent, …}` where a Span is asked for. A call that
+// can't be made launches nothing, and the error, which is true then, has a `message` that says why.
+inline cugen::Error<cudaError_t> matmul_f16_launch(
+    cugen::Span<const __half, 2> A,
+    cugen::Span<const __half, 2> B,
+    cugen::Span<__half, 2> C,
+    cudaStream_t stream);
+
 #ifndef CUGEN_CHECKS
 #define CUGEN_CHECKS
 
-// What the C++ launchers of all kernels share; every header has it, and a program that includes several takes one.
+// What the launchers of all kernels share: every header has it, and a program takes it once.
 
 #include <array>
 #include <cstddef>
@@ -44,7 +63,7 @@ cudaError_t matmul_f16_launch(
 
 namespace cugen {
 
-// An array in device memory. Extents and strides count elements.
+// An array in device memory; extents and strides count elements.
 template <typename T, std::size_t rank>
 struct Span {
     T* data;
@@ -108,7 +127,7 @@ class Checks {
             refuse("CG5009",
                 std::string("`") + name + "` is " + std::to_string(value) + "; the kernel was made for "
                 + std::to_string(low) + " .. " + std::to_string(high));
-        else if (value % multiple != 0)
+        else if (multiple > 1 && value % multiple != 0)
             refuse("CG5009",
                 std::string("`") + name + "` is " + std::to_string(value)
                 + "; the kernel was made for multiples of " + std::to_string(multiple));
@@ -170,7 +189,7 @@ class Checks {
         const std::uintptr_t address = reinterpret_cast<std::uintptr_t>(given.data);
         if (address == 0)
             refuse("CG5008", std::string("`") + name + "` is a null pointer");
-        else if (address % alignment != 0)
+        else if ((address & (alignment - 1)) != 0)
             refuse("CG5007",
                 std::string("`") + name + "` begins at address " + hexadecimal(address)
                 + "; the kernel needs a multiple of " + std::to_string(alignment) + " bytes");
@@ -252,8 +271,6 @@ inline Error<cudaError_t> outcome(cudaError_t status)
 
 #endif
 
-// The same for C++17, with arrays that know their extents: `{pointer, extent, …}` where a Span is asked for. A call that
-// can't be made launches nothing, and the error says why.
 inline cugen::Error<cudaError_t> matmul_f16_launch(
     cugen::Span<const __half, 2> A,
     cugen::Span<const __half, 2> B,

@@ -40,7 +40,7 @@ extern "C" __global__ void __launch_bounds__(256, 4) prefix_sum(
     const int lane = threadIdx.x % 32;
     const int warp = threadIdx.x / 32;
 
-    __shared__ float warp_sums[8];
+    __shared__ __align__(16) float warp_sums[8];
 
     Vector<float, 4> x4 = {};
     const int first = 1024 * segment + 4 * lane + 128 * warp;

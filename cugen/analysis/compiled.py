@@ -218,6 +218,8 @@ def _access(
     kernel: Kernel, code: Code, place: Placed, instructions: tuple[Instruction, ...], target: Target
 ) -> CompiledAccess:
     written, reason = _total(kernel, (place.site,), target)
+    if place.site.opaque == WAITS:
+        return _result(place, instructions, (), None, None, WAITS)
     if not instructions:
         return _result(place, (), ["dropped: no instruction carries it out"], written, (), "", ())
     changes, shaped, why = made_of(code, place.site, instructions)
@@ -226,7 +228,7 @@ def _access(
     compiled = written
     if shaped != (place.site,):
         compiled, reason = _total(kernel, shaped, target)
-    if compiled is None and all(site.opaque and site.opaque not in (*HIDDEN, WAITS) for site in shaped):
+    if compiled is None and all(site.opaque and site.opaque not in HIDDEN for site in shaped):
         # Which element is read is data, but not whether: at any one place it runs as often.
         runs, _ = _total(kernel, [replace(site, offset=integer(0), opaque="") for site in shaped], target)
         return _result(place, instructions, changes, written, None, reason, runs)

@@ -103,9 +103,8 @@ class _Walk:
                 return self._param(self._names[name])
             case BinaryNode(operator="and" | "or" as word, left=left, right=right):
                 return self._joined(word, left, right)
-            case BinaryNode(operator="**", left=left, right=NumberNode(value=int() as exponent)):
-                base = self.piece(left)
-                return self._product([base] * exponent) if exponent else _Piece("1", _ATOM, 1, 1)
+            case BinaryNode(operator="**", left=left, right=right):
+                return self._power(self.piece(left), self.piece(right))
             case BinaryNode(operator="//" | "/", left=left, right=right):
                 return self._quotient(self.piece(left), self.piece(right))
             case BinaryNode(operator="%", left=left, right=right):
@@ -156,6 +155,13 @@ class _Walk:
             first = _Piece(text, _PRODUCT, min(corners), max(corners))
             self.overflows = self.overflows or first.high > INT32_MAX or first.low < INT32_MIN
         return first
+
+    def _power(self, base: _Piece, exponent: _Piece) -> _Piece:
+        """Of numbers that are known: the language of shapes has no others."""
+        if base.low != base.high or exponent.low != exponent.high:
+            raise ValueError("a power of what isn't known")
+        value = int(base.low**exponent.low)
+        return _Piece(str(value), _ATOM if value >= 0 else _UNARY, value, value)
 
     def _quotient(self, one: _Piece, two: _Piece) -> _Piece:
         divisors = [max(two.low, 1), max(two.high, 1)]

@@ -8,7 +8,7 @@ combined as in any other reduction. So the association is fixed: no timing chang
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import sympy
 
@@ -128,6 +128,10 @@ class LookBackScan(RowScan):
             *self.turns,
             *nodes,
         )
+
+    def _warp_results(self, names: Names, buffers: int) -> Array:
+        """Neighbours of it are read at once, though the ticket lies before it."""
+        return replace(super()._warp_results(names, buffers), align=16)
 
     def _array(self, wish: str, dtype: DType, count: Integer, *, zeroed: bool = False) -> Array:
         name = self.work.request.context.names.allocate(f"{self.work.request.group.statements[0].target}_{wish}")

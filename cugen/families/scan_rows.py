@@ -145,7 +145,7 @@ class RowScan:
         shared: dict[str, Array] = {}
         if self.warp is not None:
             buffers = 1 if self.steps.is_one else 2
-            shared = {n.shared: warp_results(n, self.team.warps, buffers) for n in names}
+            shared = {n.shared: self._warp_results(n, buffers) for n in names}
         fronts = tuple(node for front in self.work.fronts for node in self._look_back(front, top))
         first, inside = self._place("", self.steps.start)
         if self.team.ahead and not self.steps.is_one and self.team.vectors > 1:
@@ -166,6 +166,9 @@ class RowScan:
             ("shared", tuple(Declare(array) for array in shared.values())),
             ("rows", (*fronts, *top.nodes, *before, *self._carried(), *walk)),
         )
+
+    def _warp_results(self, names: Names, buffers: int) -> Array:
+        return warp_results(names, self.team.warps, buffers)
 
     def _look_back(self, front: Reduce, top: Scope) -> tuple[Node, ...]:
         """Lanes share what the segments in front of the present one combine to; every warp does it for itself."""

@@ -17,7 +17,7 @@ import numpy as np
 
 from cugen.plan.manifest import ArrayArgument, LaunchEntry, Manifest, ParamArgument, ScalarArgument
 from cugen.run.buffers import CANARY, CANARY_BYTES, poison
-from cugen.run.codes import NO_GPU
+from cugen.run.codes import NO_GPU, OVER_A_LIMIT
 from cugen.run.device import Buffer, Fault, Job, Outcome
 from cugen.run.errors import RunError
 from cugen.run.limits import Limits, check_launch, dynamic_limits
@@ -25,6 +25,8 @@ from cugen.run.packing import pack_number
 from cugen.run.sizes import evaluate
 from cugen.spec.types import DTYPES
 from cugen.toolchain.cuda import Cubin, compile_cubin
+
+_CLUSTERS_FROM = 90  # sm_90
 
 
 def available() -> str:
@@ -76,7 +78,13 @@ class GpuDevice:
 
 def target_for(manifest: Manifest, capability: str) -> str:
     """What to compile for on a GPU of `capability`: exactly it, with its architecture-specific features (`sm_90a`)
-    where the manifest was made for those."""
+    where the manifest was made for those. RunError (CG5010) where it has no clusters of blocks, and a kernel does."""
+    if any(launch.cluster > 1 for launch in manifest.launches) and int(capability.removeprefix("sm_")) < _CLUSTERS_FROM:
+        raise RunError(
+            OVER_A_LIMIT,
+            f"`{manifest.kernel}` is made for {manifest.target}: its blocks form clusters, and {capability} has none",
+            f"say `target: {capability}` in the spec",
+        )
     return manifest.target if manifest.target[:-1] == capability else capability
 
 

@@ -7,6 +7,7 @@ from functools import cache
 import pytest
 
 from cugen.analysis.compiled import CompiledAccess, CompiledKernel, compiled_kernels
+from cugen.analysis.sites import WAITS
 from cugen.emit.resources import data_folder
 from cugen.kernel import Kernel, generate
 from cugen.spec.load import load_all, load_text
@@ -253,7 +254,9 @@ def test_a_store_behind_shuffles_that_lanes_may_come_to_apart_is_in_no_loop():
 def test_elements_that_never_come_last_are_no_trips():
     """Where a vector doesn't fit, its last element never does: 4 elements of which 3 are written out."""
     for found in compiled(generate(gallery()["prefix_sum"]), "sm_90"):
-        assert all(a.compiled is not None for a in found.accesses), [a.reason for a in found.accesses]
+        counted = [a for a in found.accesses if a.reason != WAITS]
+        assert len(counted) == len(found.accesses) - 1
+        assert all(a.compiled is not None for a in counted), [a.reason for a in counted]
 
 
 PITCHED = "shape: [40, 45, 49], layout: {strides: [2250, 50, 1]}"  # a row ends within a vector

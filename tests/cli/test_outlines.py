@@ -12,7 +12,9 @@ from typing import Any
 import numpy as np
 import pytest
 
+import cugen
 import cugen.spec.load
+from cugen.schedule.lock import spec_key
 
 Cli = Callable[..., Any]
 
@@ -176,3 +178,35 @@ def test_a_lock_file_counts_whether_it_comes_changes_or_goes(
         assert read == ["scale.yaml"]
     lock.write_text("cugen_lock: what?\n")
     assert cli("generate", spec, "-o", tmp_path / "out").status == 2
+
+
+def test_a_kernel_with_a_tuned_schedule_is_recalled(cli: Cli, spec: Path, tmp_path: Path, read: list[str]) -> None:
+    spec.write_text(spec.read_text().replace("schedule: {family: direct}\n", ""))
+    key = spec_key(cugen.load(spec))
+    entry = f"""\
+cugen_lock: 1
+kernels:
+- kernel: scale
+  spec: "{key}"
+  target: sm_90
+  device: NVIDIA H200
+  schedule:
+    y: {{family: direct, block: {{i: 64}}}}
+  sums: as untuned
+  time_us: {{cold: 5, warm: 4}}
+  untuned_us: {{cold: 6, warm: 5}}
+  cugen: "0.1.0"
+"""
+    lock = tmp_path / "cugen.lock"
+    lock.write_text(entry)
+    out = tmp_path / "out"
+    cli("generate", spec, "-o", out)
+    assert "block (64, 1, 1)" in (out / "scale.cu").read_text()
+    read.clear()
+    assert cli("generate", spec, "-o", out).err == "1 kernel up to date\n"
+    assert read == []
+    lock.write_text(entry.replace("i: 64", "i: 128"))
+    cli("generate", spec, "-o", out)
+    assert "block (128, 1, 1)" in (out / "scale.cu").read_text()
+    lock.unlink()
+    assert "scale.cu" in cli("generate", spec, "-o", out).out

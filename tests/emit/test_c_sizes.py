@@ -87,6 +87,7 @@ def test_c_computes_what_python_does(batch: Callable[..., list[str]], wide: bool
         ("K * N", "7 * N"),
         ("0 < d < N", "0 < d_ && d_ < N"),
         ("not N == 4 or d == 1 and N > 5", "!(N == 4) || (d_ == 1 && N > 5)"),
+        ("2 ** K < M", "128 < M"),
         ("maximum(N, 8) * 2", "cugen_greater(N, 8) * 2"),
     ],
 )

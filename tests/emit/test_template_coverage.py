@@ -55,6 +55,13 @@ arrays: {A: {shape: [8], dtype: float32, memory: constant}, Y: {shape: [8], dtyp
 compute: Y[i] = A[3] * i
 ---
 cugen: 1
+kernel: blocks_wait
+params: {N: 5000}
+arrays: {A: {shape: [N], dtype: float32}, Y: {shape: [N], dtype: float32}}
+compute: Y[i] = cumsum(A[i], i)
+schedule: {how: look_back}
+---
+cugen: 1
 kernel: one_number
 params: {P: {range: [0, 9]}, Q: {range: [0, 9]}}
 require: ["(P - Q) % 3 == 0"]

@@ -10,8 +10,10 @@ from cugen.kernel import Kernel
 from cugen.run.cpu.device import CpuDevice
 from cugen.run.verify import verify
 from cugen.toolchain.cuda import compile_cubin
+from cugen.toolchain.errors import CompileError
 
 TARGETS = ("sm_75", "sm_80", "sm_90")
+CLUSTERS_FROM = "sm_90"
 
 
 def check(kernel: Kernel, params: Mapping[str, int], device: CpuDevice) -> None:
@@ -40,6 +42,10 @@ def test_no_two_threads_race_for_shared_memory(kernel: Kernel, dynamic_params: d
 
 @pytest.mark.parametrize("target", TARGETS)
 def test_the_source_compiles_without_a_warning(kernel: Kernel, target: str) -> None:
+    if any(launch.cluster > 1 for launch in kernel.manifest.launches) and target < CLUSTERS_FROM:
+        with pytest.raises(CompileError, match="__cluster_dims__ is not supported for this GPU architecture"):
+            compile_cubin(kernel.source, kernel.name, target)
+        return
     cubin = compile_cubin(kernel.source, kernel.name, target)
     assert [str(warning) for warning in cubin.warnings] == []
     assert sorted(cubin.kernels) == sorted(launch.kernel for launch in kernel.manifest.launches)

@@ -219,6 +219,17 @@ def test_it_compiles_for_exactly_this_gpu(driver, manifest, scale, compiled) -> 
     assert compiled == ["sm_90", "sm_90", "sm_90a"]
 
 
+def test_clusters_of_blocks_are_asked_of_no_gpu_without_them(manifest) -> None:
+    (launch,) = manifest.launches
+    clustered = replace(manifest, launches=(replace(launch, cluster=4),))
+    assert gpu.target_for(clustered, "sm_90") == "sm_90"
+    assert gpu.target_for(clustered, "sm_120") == "sm_120"
+    assert gpu.target_for(manifest, "sm_80") == "sm_80"
+    with pytest.raises(RunError, match="sm_80 has none") as refused:
+        gpu.target_for(clustered, "sm_80")
+    assert refused.value.code == "CG5010"
+
+
 def test_constants_are_uploaded_before_the_launches(driver, manifest, scale) -> None:
     only = replace(manifest, uploads=(Upload("table", "A", 8),))
     gpu.GpuDevice().run(job(only))

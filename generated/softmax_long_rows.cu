@@ -1,0 +1,184 @@
+// softmax_long_rows: The softmax of rows that a cluster of four blocks shares, through each other's shared memory
+//
+// computes  y[i, j] = softmax(x[i, j], j)
+// params    M = 9, N = 40000
+// x         input, float32 [9, 40000], aligned to 16 bytes
+// y         output, float32 [9, 40000], aligned to 16 bytes
+// launch    grid (36, 1, 1), block (512, 1, 1), 136 bytes of shared memory; family rowwise
+// analysis  sm_90: 14 accesses, 10 ideal, 4 unknown
+//
+// Made by cugen 0.1.0 from softmax_long_rows.yaml (hash 45e763aad7b0e395) for sm_90. Edit the spec, not this file.
+
+#include <cooperative_groups.h>
+#include <math_constants.h>
+
+constexpr int N = 40000;
+
+#ifndef CUGEN_VECTOR
+#define CUGEN_VECTOR
+// `count` elements that one access moves.
+template <typename T, int count>
+struct alignas(count * sizeof(T)) Vector {
+    T at[count];
+};
+#endif
+
+extern "C" __global__ void __cluster_dims__(4, 1, 1) __launch_bounds__(512, 2) softmax_long_rows(
+    const float* __restrict__ x,
+    float* __restrict__ y)
+{
+    const auto cluster = cooperative_groups::this_cluster();
+    const int i = blockIdx.x / 4;
+    const int rank = blockIdx.x % 4;
+    const int thread = threadIdx.x + 512 * rank;
+
+    Vector<float, 4> x4[5];
+    #pragma unroll
+    for (int s = 0; s < 4; ++s) {
+        const int j = 4 * thread + 8192 * s;
+        // x[i * N + j]: 16 sectors, ideal 16 (512 bytes side by side)
+        x4[s] = *reinterpret_cast<const Vector<float, 4>*>(&x[i * N + j]);
+    }
+    if (4 * thread + 32768 < N) {
+        const int j = 4 * thread + 32768;
+        // x[i * N + j]: 16 sectors, ideal 16 (512 bytes side by side)
+        x4[4] = *reinterpret_cast<const Vector<float, 4>*>(&x[i * N + j]);
+    }
+
+    float largest = -CUDART_INF_F;
+    #pragma unroll
+    for (int s = 0; s < 4; ++s) {
+        #pragma unroll
+        for (int v = 0; v < 4; ++v) {
+            largest = fmaxf(largest, x4[s].at[v]);
+        }
+    }
+    if (4 * thread + 32768 < N) {
+        #pragma unroll
+        for (int v = 0; v < 4; ++v) {
+            largest = fmaxf(largest, x4[4].at[v]);
+        }
+    }
+    #pragma unroll
+    for (int lanes = 16; lanes > 0; lanes /= 2) {
+        largest = fmaxf(largest, __shfl_xor_sync(0xffffffff, largest, lanes));
+    }
+    __shared__ float warp_largest[16];
+    if (threadIdx.x % 32 == 0) {
+        // warp_largest[threadIdx.x / 32]: 1 wavefront, ideal 1 (all lanes in one word: a broadcast)
+        warp_largest[threadIdx.x / 32] = largest;
+    }
+    __syncthreads();
+    if (threadIdx.x < 32) {
+        // warp_largest[threadIdx.x % 16]: 1 wavefront, ideal 1 (16 words, in different banks)
+        largest = warp_largest[threadIdx.x % 16];
+        #pragma unroll
+        for (int lanes = 8; lanes > 0; lanes /= 2) {
+            largest = fmaxf(largest, __shfl_xor_sync(0xffffffff, largest, lanes));
+        }
+    }
+    __shared__ float block_largest[1];
+    if (threadIdx.x == 0) {
+        // block_largest[0]: 1 wavefront, ideal 1 (all lanes in one word: a broadcast)
+        block_largest[0] = largest;
+    }
+    cluster.sync();
+    // cluster.map_shared_rank(block_largest, 0)[0]: unknown: another block's shared memory isn't modelled
+    largest = cluster.map_shared_rank(block_largest, 0)[0];
+    #pragma unroll
+    for (int other = 1; other < 4; ++other) {
+        // cluster.map_shared_rank(block_largest, other)[0]: unknown: another block's shared memory isn't modelled
+        largest = fmaxf(largest, cluster.map_shared_rank(block_largest, other)[0]);
+    }
+
+    float sum = 0.0f;
+    Vector<float, 4> exp_value4[5];
+    #pragma unroll
+    for (int s = 0; s < 4; ++s) {
+        #pragma unroll
+        for (int v = 0; v < 4; ++v) {
+            const float exp_value = expf(x4[s].at[v] - largest);
+            exp_value4[s].at[v] = exp_value;
+            sum += exp_value;
+        }
+    }
+    if (4 * thread + 32768 < N) {
+        #pragma unroll
+        for (int v = 0; v < 4; ++v) {
+            const float exp_value = expf(x4[4].at[v] - largest);
+            exp_value4[4].at[v] = exp_value;
+            sum += exp_value;
+        }
+    }
+    #pragma unroll
+    for (int lanes = 16; lanes > 0; lanes /= 2) {
+        sum += __shfl_xor_sync(0xffffffff, sum, lanes);
+    }
+    __shared__ float warp_sum[16];
+    if (threadIdx.x % 32 == 0) {
+        // warp_sum[threadIdx.x / 32]: 1 wavefront, ideal 1 (all lanes in one word: a broadcast)
+        warp_sum[threadIdx.x / 32] = sum;
+    }
+    __syncthreads();
+    if (threadIdx.x < 32) {
+        // warp_sum[threadIdx.x % 16]: 1 wavefront, ideal 1 (16 words, in different banks)
+        sum = warp_sum[threadIdx.x % 16];
+        #pragma unroll
+        for (int lanes = 8; lanes > 0; lanes /= 2) {
+            sum += __shfl_xor_sync(0xffffffff, sum, lanes);
+        }
+    }
+    __shared__ float block_sum[1];
+    if (threadIdx.x == 0) {
+        // block_sum[0]: 1 wavefront, ideal 1 (all lanes in one word: a broadcast)
+        block_sum[0] = sum;
+    }
+    cluster.sync();
+    // cluster.map_shared_rank(block_sum, 0)[0]: unknown: another block's shared memory isn't modelled
+    sum = cluster.map_shared_rank(block_sum, 0)[0];
+    #pragma unroll
+    for (int other = 1; other < 4; ++other) {
+        // cluster.map_shared_rank(block_sum, other)[0]: unknown: another block's shared memory isn't modelled
+        sum += cluster.map_shared_rank(block_sum, other)[0];
+    }
+    cluster.sync();
+
+    #pragma unroll
+    for (int s = 0; s < 4; ++s) {
+        const int j = 4 * thread + 8192 * s;
+        Vector<float, 4> y4;
+        #pragma unroll
+        for (int v = 0; v < 4; ++v) {
+            y4.at[v] = exp_value4[s].at[v] / sum;
+        }
+        // y[i * N + j]: 16 sectors, ideal 16 (512 bytes side by side)
+        *reinterpret_cast<Vector<float, 4>*>(&y[i * N + j]) = y4;
+    }
+    if (4 * thread + 32768 < N) {
+        const int j = 4 * thread + 32768;
+        Vector<float, 4> y4;
+        #pragma unroll
+        for (int v = 0; v < 4; ++v) {
+            y4.at[v] = exp_value4[4].at[v] / sum;
+        }
+        // y[i * N + j]: 16 sectors, ideal 16 (512 bytes side by side)
+        *reinterpret_cast<Vector<float, 4>*>(&y[i * N + j]) = y4;
+    }
+}
+
+#if defined(__CUDACC__) && !defined(__CUDACC_RTC__)
+
+#include <cuda_runtime.h>
+
+constexpr int M = 9;
+
+extern "C" cudaError_t softmax_long_rows_launch(
+    const float* x,
+    float* y,
+    cudaStream_t stream)
+{
+    softmax_long_rows<<<dim3(4 * M), dim3(512), 0, stream>>>(x, y);
+    return cudaGetLastError();
+}
+
+#endif

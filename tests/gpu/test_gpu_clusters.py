@@ -1,0 +1,77 @@
+"""Clusters of blocks on a real device: right results, the same bits in each run, and rows at the speed of a copy."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from cugen.bench.measure import Options, bench
+from cugen.bench.session import session
+from cugen.kernel import generate
+from cugen.run.gpu import GpuDevice
+from cugen.run.inputs import Inputs
+from cugen.run.verify import make_job, outputs_of, verify
+from cugen.spec.load import load_text
+
+pytestmark = pytest.mark.gpu
+
+SPEC = """
+cugen: 1
+kernel: rows
+params: {M: %d, N: %d}
+arrays:
+  x: {shape: [M, N], dtype: %s}
+  y: {shape: [M, N], dtype: %s}
+compute: y[i, j] = %s
+schedule: {family: rowwise%s}
+"""
+SOFTMAX = "softmax(x[i, j], j)"
+STANDARD = "(x[i, j] - mean(x[i, k], k)) * rsqrt(var(x[i, k], k) + 1e-5)"
+
+
+@pytest.fixture
+def clusters(device: GpuDevice) -> GpuDevice:
+    """A GPU that has clusters; older ones hold nothing that could be tested here."""
+    with session() as found:
+        if int(found.capability.removeprefix("sm_")) < 90:
+            pytest.skip("NO GPU, NOT TESTED: clusters of blocks are from sm_90 on")
+    return device
+
+
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
+@pytest.mark.parametrize("value", [SOFTMAX, STANDARD, "log_softmax(x[i, j], j)"])
+@pytest.mark.parametrize("n", [32769, 50257, 65536, 131072, 262144])
+def test_long_rows_are_right(clusters: GpuDevice, n: int, value: str, dtype: str) -> None:
+    (spec,) = load_text(SPEC % (40, n, dtype, dtype, value, ""))
+    kernel = generate(spec, analysis=False)
+    assert kernel.plan.kernels[0].cluster > 1
+    run = verify(spec, kernel.source, kernel.manifest, clusters)
+    assert run.verification.passed, run.verification.messages
+
+
+@pytest.mark.parametrize("cluster", [2, 4, 8])
+@pytest.mark.parametrize("n", [1, 31, 4099])
+def test_short_rows_are_right_too(clusters: GpuDevice, n: int, cluster: int) -> None:
+    (spec,) = load_text(SPEC % (700, n, "float32", "float32", SOFTMAX, f", cluster: {cluster}, threads: 64"))
+    kernel = generate(spec, analysis=False)
+    run = verify(spec, kernel.source, kernel.manifest, clusters)
+    assert run.verification.passed, run.verification.messages
+
+
+def test_the_same_bits_in_every_run(clusters: GpuDevice) -> None:
+    (spec,) = load_text(SPEC % (300, 65536, "float32", "float32", SOFTMAX, ""))
+    kernel = generate(spec, analysis=False)
+    x = np.random.default_rng(1).normal(size=(300, 65536)).astype(np.float32)
+    job = make_job(kernel.source, kernel.manifest, Inputs({"x": x}, {}), {})
+    assert len({outputs_of(job, clusters.run(job))["y"].tobytes() for _ in range(20)}) == 1
+
+
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
+@pytest.mark.parametrize("n", [65536, 131072])
+def test_long_rows_are_nearly_as_fast_as_a_copy(clusters: GpuDevice, n: int, dtype: str) -> None:
+    (spec,) = load_text(SPEC % ((1 << 28) // n, n, dtype, dtype, SOFTMAX, ""))
+    with session() as opened:
+        found = bench(opened, spec, {}, Options(samples=20))
+    assert found["passed"]
+    ours, copy = found["regimes"]["cold"]
+    assert copy["median_us"] / ours["median_us"] > 0.92
