@@ -63,7 +63,7 @@ def check_launch(
 
 
 def largest_that_fits(kernels: Sequence[Kernel], limits: Limits) -> Kernel:
-    """Of variants that compute the same, the one with the most shared memory, then threads, per block that a device
+    """Of variants for the same sizes, the one with the most shared memory, then threads, per block that a device
     allows: the choice of the launcher in their `<name>.h`. RunError (CG5010) with what the smallest needs and what
     the device allows; ValueError where there are no kernels."""
     if not kernels:
