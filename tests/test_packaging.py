@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 import sysconfig
@@ -101,10 +102,13 @@ def installed(source_distribution: Path, tmp_path_factory: pytest.TempPathFactor
     ]
     subprocess.run([*map(str, call), "--ignore-installed"], check=True, capture_output=True, timeout=300)
     (home / "empty").mkdir()
+    environment = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
 
     def run(*words: str) -> str:
         command = [str(home / "venv" / "bin" / "cugen"), *words]
-        done = subprocess.run(command, cwd=home / "empty", capture_output=True, text=True, timeout=120, check=True)
+        done = subprocess.run(
+            command, cwd=home / "empty", capture_output=True, text=True, timeout=120, check=True, env=environment
+        )
         return done.stdout
 
     return run
