@@ -101,8 +101,9 @@ def _call(launch: re.Match[str], clusters: Mapping[str, int]) -> str:
 def _shared_macros(text: str, storage: str) -> list[str]:
     """What `__shared__` means depends on its line: an array of the block, or a declaration of the dynamic one."""
     lines = text.split("\n")
+    dynamic = "" if storage == _IN_SECTION else storage  # of which the section is that of its definition
     return [
-        f"#define cugen_shared_{number} {'' if 'extern' in line else 'static '}{storage}"
+        f"#define cugen_shared_{number} {dynamic if 'extern' in line else f'static {storage}'}".rstrip()
         for number, line in enumerate(lines, 1)
         if "__shared__" in line.partition("//")[0]
     ]

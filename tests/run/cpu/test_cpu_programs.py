@@ -13,19 +13,35 @@ import cugen
 from cugen.emit.cpu import COMPILER_FLAGS, INCLUDES, RUNTIME, cpu_text
 from cugen.emit.resources import data_folder
 from cugen.plan.manifest import ArrayArgument, ScalarArgument
+from cugen.spec.load import load_text
 from cugen.toolchain import host
 
 pytestmark = pytest.mark.slow
 
-# One for each thing that a launcher does: flags between blocks, dynamic shared memory, symbols, workspaces, half, none.
-NAMES = ("prefix_sum", "matmul_dynamic_shared", "polynomial", "saxpy", "full_sum", "matmul_f16", "softmax")
+# One for each thing that a launcher does: flags between blocks, dynamic shared memory, symbols, workspaces, half, none,
+# and clusters of blocks without and with dynamic shared memory.
+GALLERY = ("prefix_sum", "matmul_dynamic_shared", "polynomial", "saxpy", "full_sum", "matmul_f16", "softmax")
+CLUSTERS = {"long_rows": "cluster: 4", "long_rows_dynamic": "cluster: 2, threads: 32, registers: 8"}
+NAMES = (*GALLERY, *CLUSTERS)
+ROWS = """
+cugen: 1
+kernel: %s
+params: {M: 5, N: 3000}
+arrays: {x: {shape: [M, N], dtype: float32}, y: {shape: [M, N], dtype: float32}}
+compute: y[i, j] = softmax(x[i, j], j)
+schedule: {%s}
+"""
 SCALAR = {"float32": ctypes.c_float, "int32": ctypes.c_int}
 
 
 @pytest.fixture(scope="module")
 def kernels():
     specs = data_folder("specs")
-    return {name: cugen.generate(cugen.load(specs / f"{name}.yaml")) for name in NAMES}
+    found = {name: cugen.generate(cugen.load(specs / f"{name}.yaml")) for name in GALLERY}
+    for name, schedule in CLUSTERS.items():
+        (spec,) = load_text(ROWS % (name, schedule))
+        found[name] = cugen.generate(spec)
+    return found
 
 
 @pytest.fixture(scope="module")
