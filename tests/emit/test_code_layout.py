@@ -107,3 +107,17 @@ def test_pieces_of_a_line_share_what_is_known_of_it():
     long = "    x = " + " + ".join(["operand"] * 20) + ";"
     found = tidy_lines([("a;", "first"), ("", ""), ("", ""), (long, "second")])
     assert [note for _, note in found] == ["first", "", "second", "second"]
+
+
+def test_a_string_is_never_broken():
+    words = "one, two + three " * 6
+    line = f'    call(first_argument, second_argument, "{words}", third_argument, "// {words}", last_argument);'
+    pieces = tidy(line).splitlines()
+    assert len(pieces) > 1
+    assert all(piece.count('"') % 2 == 0 for piece in pieces)
+    assert " ".join(piece.strip() for piece in pieces) == line.strip()
+
+
+def test_a_comment_behind_a_string_with_slashes_is_still_a_comment():
+    line = '    x = f("a // b") + ' + "y" * 40 + ";  // " + "words, more words " * 5
+    assert tidy(line) == line.rstrip() + "\n"
