@@ -27,17 +27,4 @@ def check_honesty(
     """Random inputs; `params` are the dynamic ones, `lines` those of `Kernel.access_lines`. RuntimeError where the run
     ends in a fault."""
     job = make_job(source, manifest, draw(spec, known_params(spec, params), seed), params)
-    return compare(CpuDevice().trace(job), predicted(plan, _lines_of_calls(lines, source), job))
-
-
-def _lines_of_calls(lines: Mapping[int, int], source: str) -> Mapping[int, int]:
-    """The same lines, but of an asynchronous copy that takes several the first: machine code knows that one alone."""
-    texts = [line.strip() for line in source.splitlines()]
-
-    def begin(number: int) -> int:
-        first = number
-        while first > 1 and texts[first - 2] and not texts[first - 2].endswith((";", "{", "}", ")")):
-            first -= 1
-        return first if texts[first - 1].startswith("__pipeline_memcpy_async(") else number
-
-    return {access: begin(number) for access, number in lines.items()}
+    return compare(CpuDevice().trace(job), predicted(plan, lines, job))
