@@ -123,6 +123,7 @@ def embedded(kernel: Kernel, input_hash: str, wanted: Emission, folder: Path, *,
     stem, targets = kernel.name, wanted.targets or (kernel.spec.target,)
     header, source = embed_paths(folder, stem)
     image = _foreign_image(source, kernel, targets) if check else None
+    reserve = f"machine code by {image.compiler}, which is not here, was not compared" if image else ""
     if image is None and len(targets) == 1:
         cubin = _cubin(kernel.source, stem, targets[0])
         image = Image(cubin.image, targets, cubin.compiler)
@@ -131,7 +132,7 @@ def embedded(kernel: Kernel, input_hash: str, wanted: Emission, folder: Path, *,
     texts = embed(kernel.context, kernel.plan, kernel.manifest, image)
     stamp = _embed_hash(input_hash, wanted.targets)
     yield files.File(header, files.stamped(texts.header, stamp).encode())
-    yield files.File(source, files.stamped(texts.source, stamp).encode())
+    yield files.File(source, files.stamped(texts.source, stamp).encode(), reserve=reserve)
 
 
 def umbrella_text(name: str, headers: Iterable[tuple[str, str]]) -> str:

@@ -312,6 +312,9 @@ def _check(
     found = [difference for made in texts for difference in files.differences(args.output, made, asked.suffixes)]
     found += [difference for header in headers for difference in files.header_differences(args.output, header)]
     found += [difference for file in others for difference in files.file_differences(file)]
+    for file in others:
+        if file.reserve:
+            note(f"{file.path}: {file.reserve}", quiet=args.quiet)
     outlived = list(orphans(args.output, outputs, list(map(Path, args.specs))))
     for difference in (*found, *outlived):
         sys.stdout.write(difference.diff)

@@ -52,11 +52,13 @@ class Difference:
 
 @dataclass(frozen=True, slots=True)
 class File:
-    """A file of its own. A stamped text tells by itself whether it is current; of other bytes, `compiler` made them."""
+    """A file of its own. A stamped text tells by itself whether it is current; of other bytes, `compiler` made them.
+    `reserve` says what of it couldn't be compared."""
 
     path: Path
     content: bytes
     compiler: str = ""
+    reserve: str = ""
 
 
 @dataclass(frozen=True, slots=True)
