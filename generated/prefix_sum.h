@@ -4,7 +4,7 @@
 // params    N = 200003
 // x         input, float32 [200003], aligned to 16 bytes
 // y         output, float32 [200003], aligned to 16 bytes
-// launch    grid (196, 1, 1), block (256, 1, 1), 68 bytes of shared memory; family scan
+// launch    grid (196, 1, 1), block (256, 1, 1), 80 bytes of shared memory; family scan
 //
 // Made by cugen 0.1.0 from prefix_sum.yaml (hash c389108206c1fd0c) for sm_90. Edit the spec, not this file.
 #pragma once

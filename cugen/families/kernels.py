@@ -54,11 +54,20 @@ def assemble(
         tuple(lowering.ranges.items()),
         tuple(statement.text for statement in request.group.statements),
         minimum_blocks,
-        sum(tile_bytes(a, lowering.ranges) for a in shared if not a.dynamic),
+        _side_by_side([a for a in shared if not a.dynamic], lowering.ranges),
         max((a.dynamic_offset + tile_bytes(a, lowering.ranges) for a in shared if a.dynamic), default=0),
         alignments,
         workspace=workspace,
     )
+
+
+def _side_by_side(tiles: Sequence[Array], ranges: Ranges) -> int:
+    """The bytes of tiles one after another, each where its alignment lets it begin."""
+    end = 0
+    for tile in tiles:
+        start = max(tile.align, tile.dtype.bytes)
+        end = -(-end // start) * start + tile_bytes(tile, ranges)
+    return end
 
 
 def tile_bytes(array: Array, ranges: Ranges) -> int:

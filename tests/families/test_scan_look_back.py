@@ -205,3 +205,9 @@ def test_its_nodes_are_where_a_block_waits(planned):
     nodes = [type(node).__name__ for node in ir.walk_nodes(planned(matrix(1, 100_000)).body)]
     order = [name for name in nodes if name in ("TakeTicket", "Ticket", "Publish", "Await")]
     assert order == ["TakeTicket", "Ticket", "Publish", "Await", "Publish"]
+
+
+def test_rows_beyond_32_bits_have_offsets_of_64(made):
+    source = made(matrix(1, 3 << 31, schedule="")).source
+    assert "const long long first = 8192LL * segment" in source
+    assert "const int ticket = ticket_of_block;" in source

@@ -56,3 +56,28 @@ def test_a_hundred_runs_give_the_same_bits(device: GpuDevice) -> None:
     job = make_job(kernel.source, kernel.manifest, Inputs({"x": x}, {}), {})
     first = outputs_of(job, device.run(job))["y"].tobytes()
     assert all(outputs_of(job, device.run(job))["y"].tobytes() == first for _ in range(99))
+
+
+PRODUCT = """
+cugen: 1
+kernel: product
+params: {M: 200, N: 333, K: 4096}
+arrays:
+  A: {shape: [M, K], dtype: float32}
+  B: {shape: [K, N], dtype: float32}
+  C: {shape: [M, N], dtype: float32}
+compute: C[i, j] = sum(A[i, k] * B[k, j], k)
+schedule: {family: gemm, split: 8}
+"""
+
+
+def test_shared_sums_of_a_product_are_right_and_the_same_in_each_run(device: GpuDevice) -> None:
+    (spec,) = load_text(PRODUCT)
+    kernel = generate(spec, analysis=False)
+    generator = np.random.default_rng(4)
+    a = generator.uniform(-1, 1, (200, 4096)).astype(np.float32)
+    b = generator.uniform(-1, 1, (4096, 333)).astype(np.float32)
+    job = make_job(kernel.source, kernel.manifest, Inputs({"A": a, "B": b}, {}), {})
+    first = outputs_of(job, device.run(job))["C"]
+    assert np.allclose(first, a.astype(np.float64) @ b, rtol=1e-4, atol=1e-3)
+    assert all(outputs_of(job, device.run(job))["C"].tobytes() == first.tobytes() for _ in range(20))
