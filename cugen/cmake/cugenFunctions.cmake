@@ -106,7 +106,6 @@ endmacro()
 
 # Absolute specs, the folder, and in `options` what cugen is told of target and values.
 macro(_cugen_common_arguments)
-  list(TRANSFORM arg_SPECS STRIP)
   set(absolute "")
   foreach(spec IN LISTS arg_SPECS)
     cmake_path(ABSOLUTE_PATH spec BASE_DIRECTORY "${CMAKE_CURRENT_SOURCE_DIR}" NORMALIZE)
@@ -129,9 +128,6 @@ macro(_cugen_common_arguments)
   foreach(define IN LISTS arg_DEFINES)
     list(APPEND options --set "${define}")
   endforeach()
-  if(NOT arg_EMIT STREQUAL "cu")
-    list(APPEND options --emit ${arg_EMIT})
-  endif()
 endmacro()
 
 # Sets `files` to those of all specs.
@@ -149,9 +145,9 @@ endmacro()
 # Sets `outputs` to the files of one spec, and adds the step that makes them. cugen is asked for their names only where
 # the spec or the options have changed since it was last.
 macro(_cugen_generate_one spec)
-  cmake_path(GET spec STEM LAST_ONLY stem)
   set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS "${spec}")
-  string(SHA256 place "${spec};${arg_OUTPUT_DIR};${options}")
+  set(command "${CUGEN_EXECUTABLE}" generate --gnu -o "${arg_OUTPUT_DIR}" ${options} --emit ${arg_EMIT} "${spec}")
+  string(SHA256 place "${command}")
   set(state "${_cugen_version}")
   if(EXISTS "${spec}")
     file(SHA256 "${spec}" state)
@@ -159,7 +155,7 @@ macro(_cugen_generate_one spec)
   endif()
   if(NOT "${_cugen_state_${place}}" STREQUAL "${state}")
     execute_process(
-      COMMAND "${CUGEN_EXECUTABLE}" generate --list --gnu -o "${arg_OUTPUT_DIR}" ${options} "${spec}"
+      COMMAND ${command} --list
       OUTPUT_VARIABLE listed OUTPUT_STRIP_TRAILING_WHITESPACE ERROR_VARIABLE complaint RESULT_VARIABLE status)
     if(status EQUAL 0)
       string(REPLACE "\n" ";" listed "${listed}")
@@ -172,6 +168,9 @@ macro(_cugen_generate_one spec)
     endif()
   endif()
   set(outputs ${_cugen_outputs_${place}})
+  # Kernels have different names; specs of different folders may not.
+  list(GET outputs 0 first)
+  cmake_path(GET first STEM LAST_ONLY stem)
 
   # What the step is told belongs to what it depends on; not every generator compares commands.
   set(told "${arg_OUTPUT_DIR}/${stem}.options")
@@ -180,14 +179,13 @@ macro(_cugen_generate_one spec)
   if(EXISTS "${place}/cugen.lock")
     set(lock "${place}/cugen.lock")
   endif()
-  file(CONFIGURE OUTPUT "${told}" CONTENT "${options};${outputs};${lock}\n" @ONLY)
+  file(CONFIGURE OUTPUT "${told}" CONTENT "${command};${outputs};${lock}\n" @ONLY)
   # Ninja takes files that weren't written for unchanged, and rebuilds nothing behind them; others ask again for ever.
   if(CMAKE_GENERATOR MATCHES "Ninja")
     set(write if-changed)
   else()
     set(write always)
   endif()
-  set(command "${CUGEN_EXECUTABLE}" generate --gnu --quiet -o "${arg_OUTPUT_DIR}" ${options} "${spec}")
   set(more "")
   if(cugen_DEVICE STREQUAL "cpu" AND arg_EMIT STREQUAL "cu")
     set(kernels ${outputs})
@@ -198,7 +196,7 @@ macro(_cugen_generate_one spec)
   endif()
   add_custom_command(
     OUTPUT ${outputs}
-    COMMAND ${command} --write ${write} --depfile "${arg_OUTPUT_DIR}/${stem}.d"
+    COMMAND ${command} --quiet --write ${write} --depfile "${arg_OUTPUT_DIR}/${stem}.d"
     ${more}
     DEPENDS "${spec}" "${told}"
     DEPFILE "${arg_OUTPUT_DIR}/${stem}.d"
@@ -206,18 +204,20 @@ macro(_cugen_generate_one spec)
     VERBATIM)
 endmacro()
 
-# Holds the kernels to the limits of their specs before they are compiled.
+# Holds the kernels to the limits of their specs before they are compiled; of several targets, for the first.
 macro(_cugen_check_step name)
   set(stamps "")
+  set(number 0)
+  string(REGEX REPLACE "(--target;[^;,]*),[^;]*" "\\1" check_options "${options}")
   foreach(spec IN LISTS arg_SPECS)
     cmake_path(GET spec STEM LAST_ONLY stem)
-    set(stamp "${arg_OUTPUT_DIR}/${stem}.checked")
-    set(check_options ${options})
+    math(EXPR number "${number} + 1")
+    set(stamp "${arg_OUTPUT_DIR}/${stem}-${number}.checked")
     add_custom_command(
       OUTPUT "${stamp}"
       COMMAND "${CMAKE_COMMAND}" "-DCUGEN=${CUGEN_EXECUTABLE}" "-DSPEC=${spec}" "-DOPTIONS=${check_options}"
         "-DCHECK=${arg_CHECK}" "-DSTAMP=${stamp}" -P "${_cugen_scripts}/cugenCheck.cmake"
-      DEPENDS "${spec}" "${arg_OUTPUT_DIR}/${stem}.options" ${sources}
+      DEPENDS "${spec}" ${sources}
       COMMENT "cugen: checking ${stem}"
       VERBATIM)
     list(APPEND stamps "${stamp}")

@@ -97,6 +97,19 @@ def test_bare_sources_serve_a_target_of_ones_own_in_a_folder_with_blanks(install
     assert "cugen: turn" in build(installed, folder).text
 
 
+def test_specs_of_one_name_in_two_folders_go_into_one_library(installed, folder):
+    for other in ("left", "right"):
+        (folder / other).mkdir()
+        text = (folder / "turn.yaml").read_text().replace("kernel: turn", f"kernel: turn_{other}")
+        (folder / other / "turn.yaml").write_text(text)
+    done = configure(installed, folder, "cugen_add_library(k SPECS left/turn.yaml right/turn.yaml CHECK error)\n")
+    assert done.status == 0, done.text
+    assert build(installed, folder).status == 0
+    spec = folder / "left" / "turn.yaml"
+    spec.write_text(spec.read_text().replace("doc: ", "doc: once more "))
+    assert re.findall(r"cugen: (\w+)", build(installed, folder).text) == ["turn_left", "checking"]
+
+
 def test_variants_give_a_library_with_the_header_that_chooses(installed, folder):
     (folder / "turn.yaml").write_text(
         "cugen: 1\nkernel: turn\nparams: {M: 64, N: 32}\nvariants: {tile: [16, 32]}\n"
@@ -119,7 +132,8 @@ def test_variants_give_a_library_with_the_header_that_chooses(installed, folder)
 @pytest.mark.parametrize("kind", KINDS)
 def test_machine_code_is_made_and_embedded(installed, folder, kind):
     (folder / "main.cpp").write_text('#include "turn_embed.h"\nint start() { return turn_load() != CUDA_SUCCESS; }\n')
-    text = f"cugen_add_library(k SPECS turn.yaml EMIT {kind})\n"
+    targets = {"cubin": "sm_80", "embed": "sm_80,sm_90"}[kind]
+    text = f"cugen_add_library(k SPECS turn.yaml EMIT {kind} TARGET {targets} DEFINES M=64 CHECK error)\n"
     if kind == "embed":
         text += "add_library(own STATIC main.cpp)\ntarget_link_libraries(own PRIVATE k)\n"
     done = configure(installed, folder, text)
