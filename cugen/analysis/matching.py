@@ -13,6 +13,7 @@ from cugen.toolchain.sass import Instruction, Program
 
 SPACES = {"shared": "shared", "constant": "constant", "global": "global", "readonly": "global", "table": "global"}
 _WORD = 1 << 32
+_NEVER = "!PT"  # compilers put such reads before asynchronous copies
 
 
 @dataclass(frozen=True)
@@ -51,7 +52,7 @@ def match(
     unexplained: list[Instruction] = []
     turns: dict[tuple[int, ...], int] = {}
     for instruction in program.instructions:
-        if instruction.space not in ("global", "shared", "generic"):
+        if instruction.space not in ("global", "shared", "generic") or instruction.predicate == _NEVER:
             continue
         form = forms.get(instruction.address, Form())
         candidates = _candidates(instruction, form, placed, pointers, starts)
@@ -86,12 +87,11 @@ def _candidates(
     numbers = [
         n
         for n, p in enumerate(placed)
-        if p.space == instruction.space
-        and p.site.access.kind == instruction.kind
-        and instruction.bytes % p.site.access.array.dtype.bytes == 0
+        if p.space == instruction.space and p.site.access.kind == instruction.kind and _may_move(instruction, p)
     ]
     here = [n for n in numbers if placed[n].line == instruction.line]
-    arrays = _arrays(instruction, form, pointers, starts)
+    possible = {_identity(placed[n].site.access.array) for n in numbers}  # tiles may lie where others have been before
+    arrays = _arrays(instruction, form, pointers, {name: at for name, at in starts.items() if name in possible})
     inside = [n for n in numbers if _identity(placed[n].site.access.array) in arrays]
     if instruction.space == "shared" and here and not form.is_linear:
         # The constant of an address that isn't linear may lie in another tile.
@@ -103,6 +103,14 @@ def _candidates(
         if len(numbers) > 1:
             numbers = [n for n in numbers if agrees(form, placed[n].site)] or numbers
     return tuple(numbers)
+
+
+def _may_move(instruction: Instruction, placed: Placed) -> bool:
+    """Whether an instruction of its width may carry the access out; asynchronous copies are compiled as they stand."""
+    element = placed.site.access.array.dtype.bytes
+    if instruction.kind == "async_copy":
+        return instruction.bytes == element * placed.site.access.width
+    return instruction.bytes % element == 0
 
 
 def _nearest(instruction: Instruction, placed: Sequence[Placed], numbers: Sequence[int]) -> list[int]:
@@ -140,6 +148,10 @@ def _tile_starts(program: Program, forms: Mapping[int, Form], placed: Sequence[P
     starts: dict[str, int] = {}
     for instruction in program.instructions:
         stored = names.get(instruction.line, set())
+        if instruction.kind == "async_copy" and not any(
+            p.line == instruction.line and p.space == "shared" and _may_move(instruction, p) for p in placed
+        ):
+            continue  # some of an unrolled loop's copies are told to stand on the line behind it
         if instruction.opcode.startswith(("STS", "LDGSTS")) and len(stored) == 1 and instruction.address in forms:
             (name,) = stored
             constant = forms[instruction.address].constant
