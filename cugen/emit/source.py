@@ -122,7 +122,7 @@ def _scalar_texts(context: Context) -> dict[str, str]:
 
 def _kernel_text(env: jinja2.Environment, context: Context, kernel: Kernel, printer: NodePrinter) -> str:
     template = bind(env, printer).get_template(f"{kernel.family}.cu.j2")
-    if kernel.cluster > 1:
+    if kernel.is_clustered:
         printer.headers.setdefault("cooperative_groups.h")
     launch_bounds = str(kernel.threads)
     if kernel.minimum_blocks:

@@ -449,6 +449,10 @@ class Kernel:
     def threads(self) -> int:
         return self.block[0] * self.block[1] * self.block[2]
 
+    @property
+    def is_clustered(self) -> bool:
+        return self.cluster > 1
+
 
 @dataclass(frozen=True, slots=True)
 class Upload:
