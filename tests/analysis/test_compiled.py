@@ -80,13 +80,17 @@ def check_accounts(name: str, target: str) -> None:
         assert kernel.unexplained == ()
         assert kernel.shared_out == ()
         moved = [i for i in kernel.program.instructions if i.space in ("global", "shared", "generic")]
-        assert sorted(i.address for i in moved) == sorted(
-            i.address for a in kernel.accesses if a.space != "constant" for i in a.instructions
+        # An asynchronous copy carries out two accesses; compilers put reads that never run before it.
+        assert sorted(i.address for i in moved if i.predicate != "!PT") == sorted(
+            i.address
+            for a in kernel.accesses
+            for i in a.instructions
+            if a.space != "constant" and not (a.space == "global" and i.kind == "async_copy")
         )
         for found in kernel.accesses:
             assert set(names(found)) <= NAMES, found.changes
             if found.compiled is None:  # then for a reason with a name, never "unexplained"
-                known = found.reason.partition(":")[0] in NAMES or found.reason == DISTRIBUTED
+                known = found.reason.partition(":")[0] in NAMES or found.reason in (WAITS, DISTRIBUTED)
                 assert known or "read from memory" in found.reason, found.reason
             assert found.instructions or "dropped" in names(found)
 
@@ -105,6 +109,28 @@ PAIRS = [(name, target) for name in sorted(gallery()) for target in ("sm_80", "s
 @pytest.mark.parametrize(("name", "target"), PAIRS)
 def test_every_access_of_every_gallery_kernel_is_accounted_for(name, target):
     check_accounts(name, target)
+
+
+def test_an_asynchronous_copy_is_one_instruction_for_what_it_reads_and_what_it_writes():
+    kernel = one(
+        """
+cugen: 1
+kernel: product
+params: {M: 64, K: 64, N: 64}
+arrays:
+  A: {shape: [M, K], dtype: float32}
+  B: {shape: [K, N], dtype: float32}
+  C: {shape: [M, N], dtype: float32}
+compute: C[m, n] = sum(A[m, k] * B[k, n], k)
+schedule: {family: gemm, block: {m: 32, n: 64}, thread: {m: 4, n: 4}, step: {k: 8}}
+"""
+    )
+    for name, width in (("A", 4), ("B", 16)):
+        reads = [a for a in kernel.accesses if a.access.array.symbol == name]
+        writes = [a for a in kernel.accesses if a.access.array.symbol == f"{name}s" and a.access.kind == "async_copy"]
+        assert [a.instructions for a in reads] == [a.instructions for a in writes]
+        assert {i.bytes for a in reads for i in a.instructions} == {width}
+        assert all(a.compiled for a in (*reads, *writes))
 
 
 def product(pad: int, dtype: str = "float32") -> str:
