@@ -9,9 +9,11 @@ from pathlib import Path
 import pytest
 
 from cugen.emit.embed import Image, embed
+from cugen.emit.variants import make_entry, variants_header
 from cugen.kernel import generate
 from cugen.run.libcuda import driver
 from cugen.spec.load import load_text
+from cugen.spec.siblings import siblings
 from cugen.toolchain import locations
 from cugen.toolchain.cuda import compile_cubin
 
@@ -239,3 +241,59 @@ def test_machine_code_in_a_c_array_runs_without_a_cuda_compiler(device, tmp_path
     subprocess.run(command, cwd=tmp_path, check=True, timeout=100)
     done = subprocess.run([tmp_path / "run"], capture_output=True, text=True, timeout=60)
     assert (done.returncode, done.stdout) == (0, "done\n")
+
+
+SIZES = """
+cugen: 1
+kernel: product
+variants: {n: [64, dynamic]}
+params: {M: $n, N: $n, K: $n}
+arrays:
+  A: {shape: [M, K], dtype: float32}
+  B: {shape: [K, N], dtype: float32}
+  C: {shape: [M, N], dtype: float32}
+compute: C[m, n] = sum(A[m, k] * B[k, n], k)
+"""
+SIZES_MAIN = """
+#include <cstdio>
+#include <vector>
+#include "product.h"
+
+int main()
+{
+    for (const int n : {64, 65, 1}) {
+        std::vector<float> a(n * n, 0.5f), c(n * n);
+        float *da, *dc;
+        cudaMalloc(&da, n * n * sizeof(float));
+        cudaMalloc(&dc, n * n * sizeof(float));
+        cudaMemcpy(da, a.data(), n * n * sizeof(float), cudaMemcpyHostToDevice);
+        if (auto error = product_launch({da, n, n}, {da, n, n}, {dc, n, n}WORKSPACE, nullptr)) {
+            std::printf("%s\\n", error.message.c_str());
+            return 1;
+        }
+        cudaMemcpy(c.data(), dc, n * n * sizeof(float), cudaMemcpyDeviceToHost);
+        std::printf("%g ", c[n * n - 1]);
+    }
+    return 0;
+}
+"""
+
+
+def test_the_variant_for_a_size_and_the_one_for_any_give_the_product(device, tmp_path: Path):
+    nvcc = shutil.which("nvcc")
+    if nvcc is None:
+        pytest.skip("NO GPU, NOT TESTED: nvcc is not on the PATH")
+    (group,) = siblings(load_text(SIZES))
+    kernels = [generate(spec) for spec in group.specs]
+    entries = [make_entry(kernel.context, kernel.plan, kernel.manifest) for kernel in kernels]
+    (tmp_path / "product.h").write_text(variants_header(group, entries))
+    for kernel in kernels:
+        (tmp_path / f"{kernel.name}.cu").write_text(kernel.source)
+        (tmp_path / f"{kernel.name}.h").write_text(kernel.header)
+    workspace = ", nullptr" if any(entry.has_workspace for entry in entries) else ""
+    (tmp_path / "main.cu").write_text(SIZES_MAIN.replace("WORKSPACE", workspace))
+    sources = [f"{kernel.name}.cu" for kernel in kernels]
+    command = [nvcc, "-arch=native", "-std=c++17", "-o", "run", "main.cu", *sources]
+    subprocess.run(command, cwd=tmp_path, check=True, timeout=300)
+    done = subprocess.run([tmp_path / "run"], capture_output=True, text=True, timeout=60)
+    assert (done.returncode, done.stdout) == (0, "16 16.25 0.25 ")
