@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from cugen.spec.diagnostics import Reporter
-from cugen.spec.expressions import Expr, Read, walk
+from cugen.spec.expressions import Expr, IndexValue, Read, walk
 from cugen.spec.linear import linear_form, text_of
 from cugen.spec.model import Array, Param, Statement
 
@@ -30,7 +30,10 @@ def check_order(
     for position, statement in enumerate(statements):
         for access in reads_of(statement):
             read[access.array] = None
-            if access.array == statement.target and not _same(access.subscripts, statement.subscripts, params):
+            if access.array == statement.target and not (
+                _same(access.subscripts, statement.subscripts, params)
+                or _apart(access.subscripts, statement.subscripts, params)
+            ):
                 _tell_moving_target(access, statement, report)
             elif _is_internal(arrays[access.array], last) and access.array not in written:
                 _tell_too_early(access, report)
@@ -56,6 +59,12 @@ def check_order(
 
 def _same(a: Sequence[Expr], b: Sequence[Expr], params: Mapping[str, Param]) -> bool:
     return [linear_form(x, params) for x in a] == [linear_form(y, params) for y in b]
+
+
+def _apart(a: Sequence[Expr], b: Sequence[Expr], params: Mapping[str, Param]) -> bool:
+    """Whether two places are in different rows of an array, or the like, whatever the indices are."""
+    forms = [(linear_form(x, params), linear_form(y, params)) for x, y in zip(a, b, strict=True)]
+    return any(x.is_constant and y.is_constant and x.constant != y.constant for x, y in forms)
 
 
 def _is_internal(array: Array, written: Mapping[str, int]) -> bool:
@@ -93,16 +102,35 @@ def _tell_added_too_early(statement: Statement, report: Reporter) -> None:
     )
 
 
-def with_roles(statements: Sequence[Statement], arrays: Mapping[str, Array]) -> tuple[Array, ...]:
+def _makes(statement: Statement, access: Read, arrays: Mapping[str, Array], params: Mapping[str, Param]) -> bool:
+    """Whether a statement surely writes the element that is read: it runs along whole dimensions, or is in the row."""
+    if statement.target != access.array or statement.accumulate:
+        return False
+    extents = {index.name: linear_form(index.extent, params) for index in statement.indices}
+    for own, sub, size in zip(statement.subscripts, access.subscripts, arrays[access.array].shape, strict=True):
+        if isinstance(own, IndexValue):
+            if extents[own.name] != linear_form(size, params):
+                return False
+        else:
+            form = linear_form(own, params)
+            if not form.is_constant or form != linear_form(sub, params):
+                return False
+    return True
+
+
+def with_roles(
+    statements: Sequence[Statement], arrays: Mapping[str, Array], params: Mapping[str, Param]
+) -> tuple[Array, ...]:
     """All arrays with their roles. What is read where its last write is still to come, or added to, comes from the
-    caller as well."""
+    caller as well, but for elements that an earlier statement made."""
     last = {statement.target: position for position, statement in enumerate(statements)}
     inout: dict[str, None] = {}
     for position, statement in enumerate(statements):
         if statement.accumulate:
             inout[statement.target] = None
         for access in reads_of(statement):
-            if last.get(access.array, -1) >= position:
+            made = any(_makes(earlier, access, arrays, params) for earlier in statements[:position])
+            if last.get(access.array, -1) >= position and not made:
                 inout[access.array] = None
     result: list[Array] = []
     for name, array in arrays.items():

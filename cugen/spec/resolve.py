@@ -69,7 +69,7 @@ def resolve_compute(
         check_order(checked, elaborator.arrays, params, report)
     if not complete or len(report.diagnostics) > before:
         return None
-    return Resolution(tuple(checked), with_roles(checked, elaborator.arrays))
+    return Resolution(tuple(checked), with_roles(checked, elaborator.arrays, params))
 
 
 def _define_later(elaborator: Elaborator, statements: Sequence[StatementNode]) -> tuple[str, ...]:

@@ -193,6 +193,14 @@ def test_a_statement_may_read_what_it_overwrites_only_in_place(compute: Compute)
     assert compute("x[i] = sum(x[k], k)", x="8").codes == ["CG1309"]
 
 
+def test_a_row_may_be_made_from_another_row_of_the_same_array(compute: Compute) -> None:
+    made = compute("z[0, i] = 2 * x[i]\nz[1, i] = z[0, 7 - i] + 1", x="8", z="2, 8")
+    assert {array.name: array.role for array in made.spec.arrays} == {"x": "input", "z": "output"}
+    given = compute("z[1, i] = z[0, i] + 1\nz[0, i] = x[i]", x="8", z="2, 8")
+    assert {array.name: array.role for array in given.spec.arrays} == {"x": "input", "z": "inout"}
+    assert compute("z[1, i] = z[1, 7 - i]\nz[0, i] = x[i]", x="8", z="2, 8").codes == ["CG1309"]
+
+
 def test_an_untouched_array_is_refused(compute: Compute) -> None:
     assert compute("y[i] = x[i]", x="8", y="8", z="8").codes == ["CG1312"]
 
