@@ -130,19 +130,21 @@ macro(_cugen_common_arguments)
   endforeach()
 endmacro()
 
-# Sets `files` to those of all specs.
+# Sets `files` to those of all specs, and `stems` to a name for each spec.
 macro(_cugen_generate_all)
   if(cugen_DEVICE STREQUAL "cpu")
     _cugen_cpu_runtime()
   endif()
   set(files "")
+  set(stems "")
   foreach(spec IN LISTS arg_SPECS)
     _cugen_generate_one("${spec}")
     list(APPEND files ${outputs})
+    list(APPEND stems "${stem}")
   endforeach()
 endmacro()
 
-# Sets `outputs` to the files of one spec, and adds the step that makes them. cugen is asked for their names only where
+# Sets `outputs` to the files of one spec, `stem` to its name, and adds the step that makes them. cugen is asked for their names only where
 # the spec or the options have changed since it was last.
 macro(_cugen_generate_one spec)
   set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS "${spec}")
@@ -207,17 +209,14 @@ endmacro()
 # Holds the kernels to the limits of their specs before they are compiled; of several targets, for the first.
 macro(_cugen_check_step name)
   set(stamps "")
-  set(number 0)
   string(REGEX REPLACE "(--target;[^;,]*),[^;]*" "\\1" check_options "${options}")
-  foreach(spec IN LISTS arg_SPECS)
-    cmake_path(GET spec STEM LAST_ONLY stem)
-    math(EXPR number "${number} + 1")
-    set(stamp "${arg_OUTPUT_DIR}/${stem}-${number}.checked")
+  foreach(spec stem IN ZIP_LISTS arg_SPECS stems)
+    set(stamp "${arg_OUTPUT_DIR}/${stem}.checked")
     add_custom_command(
       OUTPUT "${stamp}"
       COMMAND "${CMAKE_COMMAND}" "-DCUGEN=${CUGEN_EXECUTABLE}" "-DSPEC=${spec}" "-DOPTIONS=${check_options}"
         "-DCHECK=${arg_CHECK}" "-DSTAMP=${stamp}" -P "${_cugen_scripts}/cugenCheck.cmake"
-      DEPENDS "${spec}" ${sources}
+      DEPENDS "${spec}" "${arg_OUTPUT_DIR}/${stem}.json"
       COMMENT "cugen: checking ${stem}"
       VERBATIM)
     list(APPEND stamps "${stamp}")
