@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import ctypes
 import threading
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from cugen.plan.manifest import ArrayArgument, Manifest, ParamArgument, ScalarArgument
+from cugen.reference.storage import numpy_dtype
 from cugen.run.buffers import pack, view
 from cugen.run.calls import Call, check_call, workspace_bytes
 from cugen.run.codes import DEVICE_FAULT, UNKNOWN_ARGUMENT, WRONG_DEVICE
@@ -19,7 +22,7 @@ from cugen.run.gpu import target_for
 from cugen.run.libcuda import Driver, driver
 from cugen.run.limits import Limits, check_launch, dynamic_limits
 from cugen.run.packing import pack_number
-from cugen.run.views import CPU
+from cugen.run.views import CPU, ArrayView
 from cugen.spec.types import DTYPES
 from cugen.toolchain.cuda import Cubin, compile_cubin
 
@@ -154,7 +157,8 @@ class GpuFunction:
 
 @dataclass(frozen=True)
 class CpuFunction:
-    """A kernel on the CPU device, called as a `GpuFunction` is, with NumPy arrays; outputs are filled on return."""
+    """A kernel on the CPU device, called as a `GpuFunction` is, with arrays of NumPy or what has DLPack and lies in the
+    CPU's memory; outputs are filled on return."""
 
     source: str
     manifest: Manifest
@@ -164,15 +168,26 @@ class CpuFunction:
         if arguments.pop("stream", None) is not None:
             raise RunError(UNKNOWN_ARGUMENT, "a kernel on the CPU has no stream", "leave `stream` out")
         call = check_call(self.manifest, arguments, device=CPU)
-        arrays = [a for a in self.manifest.arguments if isinstance(a, ArrayArgument)]
-        buffers = {a.name: pack(None if a.role == "output" else arguments[a.name], a, call.params) for a in arrays}
+        described = [a for a in self.manifest.arguments if isinstance(a, ArrayArgument)]
+        arrays = {a.name: _array(call.arrays[a.name], numpy_dtype(DTYPES[a.dtype])) for a in described}
+        buffers = {a.name: pack(None if a.role == "output" else arrays[a.name], a, call.params) for a in described}
         params = {a.name: call.params[a.name] for a in self.manifest.arguments if isinstance(a, ParamArgument)}
         outcome = self.device.run(Job(self.source, self.manifest, buffers, params, dict(call.scalars)))
         if outcome.faults:
             raise RunError(DEVICE_FAULT, "; ".join(f"{fault.kind}: {fault.message}" for fault in outcome.faults))
-        for a in arrays:
+        for a in described:
             if a.role != "input":
-                arguments[a.name][...] = view(outcome.buffers[a.name], a, call.params)
+                arrays[a.name][...] = view(outcome.buffers[a.name], a, call.params)
+
+
+def _array(found: ArrayView, dtype: np.dtype[Any]) -> NDArray[Any]:
+    """An array of NumPy's on the memory of a view."""
+    if 0 in found.shape:
+        return np.empty(found.shape, dtype)
+    memory = memoryview((ctypes.c_ubyte * found.bytes).from_address(found.address))
+    # NumPy makes no strided view of types that it doesn't know itself, such as float8.
+    raw = np.ndarray(found.shape, f"u{found.itemsize}", memory, strides=found.strides)
+    return raw.view(dtype)
 
 
 Compiled = GpuFunction | CpuFunction

@@ -6,18 +6,13 @@ import importlib
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-import numpy as np
-from numpy.typing import NDArray
-
 from cugen.kernel import Kernel, generate
 from cugen.plan.manifest import ArrayArgument
-from cugen.reference.storage import numpy_dtype
 from cugen.run.callable import GpuFunction
 from cugen.run.codes import WRONG_DEVICE
 from cugen.run.errors import RunError
 from cugen.run.signature import Signature, extents, signature_of
 from cugen.spec.model import Spec
-from cugen.spec.types import DTYPES
 
 _TORCH_NAMES = {"float8_e4m3": "float8_e4m3fn"}
 _NAMES = {torch: ours for ours, torch in _TORCH_NAMES.items()}
@@ -56,8 +51,8 @@ class _Operator:
     def __init__(self, torch: Any, kernel: Kernel) -> None:
         self.signature: Signature = signature_of(kernel.manifest)
         self._torch = torch
-        self._kernel = kernel
         self._gpu = GpuFunction(kernel.source, kernel.manifest)
+        self._cpu = kernel.compile("cpu")
 
     def __call__(self, *values: Any) -> Any:
         outputs = self._outputs(values)
@@ -72,10 +67,11 @@ class _Operator:
             if isinstance(value, self._torch.Tensor) and value.device != device:
                 message = f"`{name}` lies on {value.device}, and another array of the call on {device}"
                 raise RunError(WRONG_DEVICE, message, "move all of them to one device")
+        plain = {name: self._plain(value) for name, value in arguments.items()}
         if device.type == "cuda":
-            self._on_gpu(device, arguments)
+            self._on_gpu(device, plain)
         elif device.type == "cpu":
-            self._kernel.compile("cpu")(**{name: self._numpy(value) for name, value in arguments.items()})
+            self._cpu(**plain)
         else:
             raise RunError(WRONG_DEVICE, f"a kernel runs on CUDA's GPUs and on the CPU; `{names[0]}` is on {device}")
         return _returned(outputs)
@@ -107,25 +103,12 @@ class _Operator:
             held.append(torch.empty(size, dtype=torch.uint8, device=device))
             return int(held[-1].data_ptr())
 
-        plain = {name: self._plain(value) for name, value in arguments.items()}
         with torch.cuda.device(device):
-            self._gpu.queue(plain, torch.cuda.current_stream(device).cuda_stream, allocate)
+            self._gpu.queue(arguments, torch.cuda.current_stream(device).cuda_stream, allocate)
 
     def _plain(self, value: Any) -> Any:
         """Without the part of a tensor that is autograd's, which would keep its memory from others."""
         return value.detach() if isinstance(value, self._torch.Tensor) else value
-
-    def _numpy(self, value: Any) -> NDArray[Any] | Any:
-        """The same memory as an array of NumPy's, which lacks bfloat16 and float8."""
-        if not isinstance(value, self._torch.Tensor):
-            return value
-        tensor = value.detach()
-        name = str(tensor.dtype).removeprefix("torch.")
-        ours = DTYPES[_NAMES.get(name, name)]
-        if ours.name == "bfloat16" or ours.bytes == 1:
-            raw = tensor.view(self._torch.int16 if ours.bytes == 2 else self._torch.uint8).numpy()
-            return raw.view(np.dtype(numpy_dtype(ours)))
-        return tensor.numpy()
 
 
 def _returned(outputs: Sequence[Any]) -> Any:

@@ -258,3 +258,27 @@ def test_on_the_cpu_a_fault_is_an_error_and_nothing_is_filled(manifest) -> None:
 def test_on_the_cpu_a_stream_is_refused(manifest) -> None:
     with pytest.raises(RunError, match="no stream"):
         compiled("source", manifest, NumpyDevice())(A=1, C=1, s=1.0, stream=5)
+
+
+class OnlyDlpack:
+    """An array of somebody else's in the CPU's memory."""
+
+    def __init__(self, array: np.ndarray) -> None:
+        self.array = array
+
+    def __dlpack_device__(self) -> tuple[int, int]:
+        return self.array.__dlpack_device__()
+
+    def __dlpack__(self, **options: object) -> object:
+        return self.array.__dlpack__(**options)
+
+
+def test_on_the_cpu_any_array_with_dlpack_is_worked_on_where_it_lies(manifest) -> None:
+    a, c = np.arange(8, dtype=np.float32), np.zeros(8, np.float32)
+    compiled("source", manifest, NumpyDevice())(A=OnlyDlpack(a), C=OnlyDlpack(c), s=2.0)
+    assert np.array_equal(c, 2 * a)
+
+
+def test_nothing_is_read_of_arrays_without_elements(manifest) -> None:
+    empty = np.zeros(0, np.float32)
+    compiled("source", manifest, NumpyDevice())(A=empty, C=empty.copy(), s=2.0)

@@ -38,16 +38,9 @@ class Tensor:
         self.shape = array.shape
         self.dtype = f"torch.{array.dtype.name}"
 
-    def detach(self) -> Tensor:
-        return Tensor(self.array, self.device.name)
-
-    def numpy(self) -> Any:
-        assert not self.requires_grad
-        assert self.array.dtype.kind != "V"
+    def detach(self) -> Any:
+        """What gives its memory away; here the array itself."""
         return self.array
-
-    def view(self, dtype: str) -> Tensor:
-        return Tensor(self.array.view(dtype), self.device.name)
 
     def data_ptr(self) -> int:
         return self.array.ctypes.data
@@ -116,7 +109,7 @@ def test_tensors_of_the_cpu_are_computed_on_the_cpu(torch: Torch) -> None:
     assert y.array.strides == (4, 12)  # as the spec lays it out
 
 
-def test_types_that_numpy_lacks_go_by_their_bits(torch: Torch) -> None:
+def test_types_that_numpy_lacks_work_too(torch: Torch) -> None:
     x = np.arange(12).reshape(3, 4).astype(ml_dtypes.bfloat16)
     y = operator("bfloat16").call(Tensor(x), 2.0)
     assert np.array_equal(y.array.astype(float), 2 * x.astype(float))
@@ -133,12 +126,12 @@ def test_on_a_gpu_the_current_stream_and_the_allocator_of_pytorch_are_used(
     seen: list[Any] = []
 
     def queue(self: GpuFunction, arguments: Any, handle: int, allocate: Any) -> None:
-        seen.append((sorted(arguments), handle, arguments["x"].requires_grad, allocate(48) % 4))
+        seen.append((sorted(arguments), handle, type(arguments["x"]), allocate(48) % 4))
 
     monkeypatch.setattr(GpuFunction, "queue", queue)
     y = operator().call(Tensor(np.zeros((3, 4), np.float32), "cuda:1", requires_grad=True), 1.0)
     assert (y.shape, y.device.name) == ((3, 4), "cuda:1")
-    assert seen == [(["c", "x", "y"], len("cuda:1"), False, 0)]
+    assert seen == [(["c", "x", "y"], len("cuda:1"), np.ndarray, 0)]
     assert torch.devices == ["cuda:1"]
 
 
