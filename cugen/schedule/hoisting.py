@@ -48,6 +48,15 @@ def hoisted(spec: Spec) -> Spec:
             found = list(_inner(current.value, {index.name: index for index in statement.indices}, ()))
             chosen = next((one for one in found if one.is_nested and _is_worth_it(one, current, spec)), None)
             if chosen is None:
+                factor = _factor(current, spec)
+                if factor is not None:
+                    made, array = _stored(factor, current, taken)
+                    taken.add(array.name)
+                    statements.append(made)
+                    temporaries.append(array)
+                    place = tuple(IndexValue(index.name) for index in made.indices)
+                    read = Read(array.name, place, array.dtype)
+                    current = replace(current, value=_with(current.value, factor[0], read))
                 break
             alike = [one for one in found if one.form == chosen.form]
             order = _order(chosen, current)
@@ -102,6 +111,48 @@ def _is_safe(read: Read) -> bool:
     """Whether the read is inside its array wherever its indices are: guards round a reduction are not round its
     temporary."""
     return read.boundary is not None or all(isinstance(sub, IndexValue | Const) for sub in read.subscripts)
+
+
+def _factor(statement: Statement, spec: Spec) -> tuple[Expr, tuple[Index, ...]] | None:
+    """What the terms of a sum have in common over an index of the result and hold reductions, with its indices: the
+    weights of an attention's values. It is found in the largest part that is so."""
+    known = {index.name: index for index in statement.indices}
+    for node in walk(statement.value):
+        if not isinstance(node, Reduce) or node.kind != "sum" or node.where is not None:
+            continue
+        inside = {**known, **{index.name: index for index in node.indices}}
+        own = {index.name for index in node.indices}
+        open_: list[Expr] = [node.body]
+        while open_:
+            part = open_.pop(0)
+            if isinstance(part, Read | Reduce | Scan) or not any(isinstance(n, Reduce) for n in walk(part)):
+                continue
+            used = free_indices(part)
+            if used & own and not known.keys() <= used and used <= inside.keys():
+                indices = tuple(index for name, index in inside.items() if name in used)
+                sizes = [_value(index.extent, spec) or 1 for index in indices]
+                reads = [n for n in walk(part) if isinstance(n, Read)]
+                if prod(sizes) * part.dtype.bytes <= _MOST_BYTES and all(map(_is_safe, reads)):
+                    return part, indices
+            open_ += children(part)
+    return None
+
+
+def _stored(factor: tuple[Expr, tuple[Index, ...]], statement: Statement, taken: set[str]) -> tuple[Statement, Array]:
+    """The statement that makes a factor, and its temporary."""
+    value, indices = factor
+    name = f"{statement.target}_weights"
+    while name in taken:
+        name += "_"
+    shape = tuple(index.extent for index in indices)
+    array = Array(name, shape, value.dtype, "temporary", dense_strides(shape), is_temporary=True)
+    subscripts = tuple(IndexValue(index.name) for index in indices)
+    text = f"{name}[{', '.join(index.name for index in indices)}] = weights of: {statement.text}"
+    return Statement(name, subscripts, indices, value, text=text, span=statement.span), array
+
+
+def _with(expr: Expr, part: Expr, read: Read) -> Expr:
+    return read if expr == part else rebuilt(expr, lambda inner: _with(inner, part, read))
 
 
 def _value(extent: Expr, spec: Spec) -> int | None:

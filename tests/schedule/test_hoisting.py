@@ -50,6 +50,16 @@ def test_the_scores_of_an_attention_are_computed_once_for_all_three_places_that_
     assert passes(spec)
 
 
+def test_an_attention_in_one_statement_is_two_products_round_its_weights():
+    spec = spec_of(
+        "o[i, d] = sum(softmax(sum(q[i, e] * k[j, e], e) / 5, j) * v[j, d], j)",
+        "q [M, K]; k [N, K]; v [N, K]; o [M, K]",
+    )
+    assert temporaries(spec) == {"o_sum": ("i", "j_2"), "o_weights": ("i", "j_2")}
+    assert [kernel.family for kernel in generate(spec, analysis=False).plan.kernels] == ["tiled", "rowwise", "tiled"]
+    assert passes(spec)
+
+
 def test_norms_inside_a_mean_have_threads_of_their_own():
     spec = spec_of("y = mean(relu(norm(a[i, k] - b[i, k], k) - norm(a[i, k], k)), i)", "a [M, K]; b [M, K]; y []")
     assert len(temporaries(spec)) == 2
