@@ -120,6 +120,8 @@ def _factor(statement: Statement, spec: Spec) -> tuple[Expr, tuple[Index, ...]] 
     for node in walk(statement.value):
         if not isinstance(node, Reduce) or node.kind != "sum" or node.where is not None:
             continue
+        if not known.keys() <= free_indices(node):
+            continue
         inside = {**known, **{index.name: index for index in node.indices}}
         own = {index.name for index in node.indices}
         open_: list[Expr] = [node.body]
