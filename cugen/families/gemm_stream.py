@@ -17,6 +17,7 @@ from cugen.families.gemm_kernel import GemmKernel
 from cugen.families.gemm_place import Place
 from cugen.families.gemm_results import Results
 from cugen.families.gemm_shape import Shape
+from cugen.families.tickets import SET, Tickets, shared_by_blocks
 from cugen.plan.ir import (
     Access,
     Accumulate,
@@ -25,25 +26,17 @@ from cugen.plan.ir import (
     Barrier,
     Comment,
     Comparison,
-    Declare,
     Element,
     For,
     Guard,
     If,
-    Index,
     Loop,
     Node,
     Publish,
     Store,
-    TakeTicket,
-    Ticket,
 )
 from cugen.plan.reductions import combine
-from cugen.plan.symbols import FloorDiv, Integer, Mod, bounds, integer, symbol
-from cugen.spec.expressions import Const
-from cugen.spec.types import INT32, DType
-
-_SET = Const(1, INT32)
+from cugen.plan.symbols import FloorDiv, Integer, Mod, integer
 
 
 class StreamKernel(GemmKernel):
@@ -56,35 +49,20 @@ class StreamKernel(GemmKernel):
     def _lay(self, counts: Sequence[Integer]) -> Blocks:
         lowering, parts = self.lowering, self.shape.split
         tiles = sympy.Mul(*counts)
-        values = (0, max(bounds(tiles * parts, lowering.ranges)[1] - 1, 0))
-        first = symbol("blockIdx.x")
-        self.ticket = Index(lowering.names.allocate("ticket"), first, values)
-        lowering.ranges[first] = lowering.ranges[self.ticket.symbol] = values
-        self.tile = define("tile", FloorDiv(self.ticket.symbol, integer(parts)), lowering)
-        self.part = define("part", Mod(self.ticket.symbol, integer(parts)), lowering)
+        self.tickets = Tickets(self.request, lowering, tiles * parts)
+        self.tile = define("tile", FloorDiv(self.tickets.number, integer(parts)), lowering)
+        self.part = define("part", Mod(self.tickets.number, integer(parts)), lowering)
         self.own = self.shape.thread_rows * self.shape.thread_columns
-        self.flags = self._array("flags", INT32, (1 + tiles * parts,), zeroed=True)
         left = (tiles * (parts - 1), integer(self.own), integer(self.shape.threads))
-        self.left = self._array("parts", self.found.sums[0].dtype, left)
-        self.workspace = (self.flags, self.left)
+        self.left = shared_by_blocks(self.request, "parts", self.found.sums[0].dtype, left)
+        self.workspace = (self.tickets.flags, self.left)
         return Blocks((tiles * parts, integer(1), integer(1)), digits(self.tile.index.symbol, counts))
 
-    def _array(self, wish: str, dtype: DType, shape: tuple[Integer, ...], *, zeroed: bool = False) -> Array:
-        name = self.request.context.names.allocate(f"{self.request.group.statements[-1].target}_{wish}")
-        strides = tuple(sympy.Mul(*shape[n + 1 :]) for n in range(len(shape)))
-        return Array(name, name, dtype, shape, strides, "global", writable=True, zeroed=zeroed)
-
     def _begin(self, nodes: list[Node]) -> Integer:
-        name = self.lowering.names.allocate("ticket_of_block")
-        told = Array("", name, INT32, (), (), "shared", flat=False)
-        draw = TakeTicket(Access(told, (), "store"), Access(self.flags, (integer(0),), "atomic"))
         depth = self.found.depth.name
         begin = define("begin", self.part.index.symbol * self.depth, self.lowering)
         nodes += [
-            Declare(told),
-            If(Guard((Comparison(symbol("threadIdx.x"), "==", integer(0)),)), (draw,)),
-            Barrier(),
-            Ticket(self.ticket, Access(told, (), "load")),
+            *self.tickets.draw(),
             Comment(f"{self.shape.split} blocks share a tile, each has its part of {depth}"),
             self.tile,
             self.part,
@@ -93,7 +71,7 @@ class StreamKernel(GemmKernel):
         return begin.index.symbol
 
     def _results(self, results: Results, sums: Array, place: Place) -> tuple[Node, ...]:
-        parts, part, ticket = self.shape.split, self.part.index.symbol, self.ticket.symbol
+        parts, part, ticket = self.shape.split, self.part.index.symbol, self.tickets.number
         first = self.tile.index.symbol * (parts - 1)
         i, j = place.loop_index("i", self.shape.thread_rows), place.loop_index("j", self.shape.thread_columns)
         place_of_sum = i.symbol * self.shape.thread_columns + j.symbol
@@ -105,7 +83,7 @@ class StreamKernel(GemmKernel):
         own = Element.of(Access(sums, (i.symbol, j.symbol), "load"))
         leave = Store(Access(self.left, (first + part, place_of_sum, place.thread), "store"), own)
         is_first_thread = Guard((Comparison(place.thread, "==", integer(0)),))
-        tell = Publish(Access(self.flags, (1 + ticket,), "atomic"), _SET)
+        tell = Publish(self.tickets.flag(1 + ticket, "atomic"), SET)
         leaving = (
             Comment("the tile's last block adds up what the others leave"),
             each_sum(leave),
@@ -113,7 +91,7 @@ class StreamKernel(GemmKernel):
             If(is_first_thread, (tell,)),
         )
         earlier = place.loop_index("p", parts - 1)
-        asked = Access(self.flags, (2 + ticket - parts + place.thread,), "load")
+        asked = self.tickets.flag(2 + ticket - parts + place.thread, "load")
         sum_at = (i.symbol, j.symbol)
         what = Element.of(Access(self.left, (first + earlier.symbol, place_of_sum, place.thread), "load"))
         add: Node = Accumulate(Access(sums, sum_at, "store"), what)
@@ -121,7 +99,7 @@ class StreamKernel(GemmKernel):
             total = combine("sum", Element.of(Access(sums, sum_at, "load")), what)
             add = Store(Access(sums, sum_at, "store"), total)
         adding = (
-            If(Guard((Comparison(place.thread, "<", integer(parts - 1)),)), (Await(asked, _SET),)),
+            If(Guard((Comparison(place.thread, "<", integer(parts - 1)),)), (Await(asked, SET),)),
             Barrier(),
             For(Loop(earlier, integer(0), integer(parts - 1), rolled=True), (each_sum(add),)),
             *results.nodes(sums, place),

@@ -18,33 +18,26 @@ from cugen.families.collective import Running, combine_team, first_values
 from cugen.families.prefix import Names, joined
 from cugen.families.scan_form import Work
 from cugen.families.scan_rows import RowScan, Team
+from cugen.families.tickets import SET, Tickets, shared_by_blocks
 from cugen.plan.ir import (
     Access,
     Array,
     Assign,
     Await,
-    Barrier,
     Comment,
     Comparison,
-    Declare,
     Element,
     Guard,
     If,
-    Index,
     Node,
     Publish,
     Store,
-    TakeTicket,
-    Ticket,
 )
 from cugen.plan.lowering import Lowering
 from cugen.plan.reductions import ACCUMULATORS
 from cugen.plan.subscripts import to_integer
 from cugen.plan.symbols import Integer, Mod, bounds, integer, symbol
-from cugen.spec.expressions import Const, Expr, Local
-from cugen.spec.types import INT32, DType
-
-_SET = Const(1, INT32)
+from cugen.spec.expressions import Expr, Local
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,18 +68,15 @@ class LookBackScan(RowScan):
 
     @property
     def workspace(self) -> tuple[Array, ...]:
-        return (self.flags, *(h.results for h in self.handed))
+        return (self.tickets.flags, *(h.results for h in self.handed))
 
     def _blocks(self) -> Blocks:
         """A block for each segment, by its ticket: the segments of a row in the direction of the scan, then the next
         row's."""
         lowering = self.lowering
         count = sympy.Mul(*self.counts)
-        values = (0, max(bounds(count, lowering.ranges)[1] - 1, 0))
-        first = symbol("blockIdx.x")
-        self.ticket = Index(lowering.names.allocate("ticket"), first, values)
-        lowering.ranges[first] = lowering.ranges[self.ticket.symbol] = values
-        self.turn: Integer = self.ticket.symbol
+        self.tickets = Tickets(self.work.request, lowering, count)
+        self.turn: Integer = self.tickets.number
         self.turns: list[Node] = []
         several = [axis for axis, n in enumerate(self.counts) if axis == 0 or bounds(n, lowering.ranges) != (1, 1)]
         places = [integer(0)] * len(self.counts)
@@ -95,7 +85,7 @@ class LookBackScan(RowScan):
             segments = define("segments", self.counts[0], lowering)
             self.turns.append(segments)
             sizes = (segments.index.symbol, *(self.counts[axis] for axis in several[1:]))
-            for axis, place in zip(several, digits(self.ticket.symbol, sizes), strict=True):
+            for axis, place in zip(several, digits(self.tickets.number, sizes), strict=True):
                 places[axis] = place
             if self.work.walk.reverse:
                 self._turn_round(places, segments.index.symbol)
@@ -112,19 +102,11 @@ class LookBackScan(RowScan):
     def _indices(self) -> tuple[Node, ...]:
         self.thread = thread("x", self.team.threads, self.lowering)
         self.has_groups = bounds(self.counts[0], self.lowering.ranges)[1] > self.team.threads
-        self.flags = self._array("flags", INT32, 1 + self.blocks.grid[0], zeroed=True)
-        name = self.lowering.names.allocate("ticket_of_block")
-        told = Array("", name, INT32, (), (), "shared", flat=False)
-        draw = TakeTicket(Access(told, (), "store"), Access(self.flags, (integer(0),), "atomic"))
-        first = Guard((Comparison(self.thread, "==", integer(0)),))
         nodes = super()._indices()
         if self.turns and not self.work.walk.reverse and self.work.segments is not None:
             self.turn = self.lowering.symbols[self.work.segments.index]
         return (
-            Declare(told),
-            If(first, (draw,)),
-            Barrier(),
-            Ticket(self.ticket, Access(told, (), "load")),
+            *self.tickets.draw(),
             *self.turns,
             *nodes,
         )
@@ -133,21 +115,19 @@ class LookBackScan(RowScan):
         """Neighbours of it are read at once, though the ticket lies before it."""
         return replace(super()._warp_results(names, buffers), align=16)
 
-    def _array(self, wish: str, dtype: DType, count: Integer, *, zeroed: bool = False) -> Array:
-        name = self.work.request.context.names.allocate(f"{self.work.request.group.statements[0].target}_{wish}")
-        return Array(name, name, dtype, (count,), (integer(1),), "global", writable=True, zeroed=zeroed)
-
     def _handed(self, names: Names) -> _Handed:
         base, dtype = ACCUMULATORS[names.scan.kind], names.scan.dtype
         earlier = Local(self.lowering.names.allocate(f"earlier_{base}"), dtype)
         if (known := self.lowering.ranges.get(symbol(names.running.name))) is not None:
             self.lowering.ranges[symbol(earlier.name)] = known
-        return _Handed(names, earlier, self._array(f"{base}s", dtype, 1 + self.blocks.grid[0]))
+        return _Handed(
+            names, earlier, shared_by_blocks(self.work.request, f"{base}s", dtype, (1 + self.blocks.grid[0],))
+        )
 
     def _across(self, shared: dict[str, Array]) -> tuple[Node, ...]:
         """What the warps in front and all blocks before combine to."""
         lowering, threads = self.lowering, self.team.threads
-        ticket, place, members = self.ticket.symbol, self.turn, list[Node]()
+        ticket, place, members = self.tickets.number, self.turn, list[Node]()
         if self.has_groups:
             member = define("member", Mod(self.turn, integer(threads)), lowering)
             place, members = member.index.symbol, [member]
@@ -160,7 +140,7 @@ class LookBackScan(RowScan):
         runs = tuple(Running(h.names.scan.kind, h.earlier) for h in self.handed)
         ask: tuple[Node, ...] = (
             earlier,
-            Await(Access(self.flags, (earlier.index.symbol,), "load"), _SET),
+            Await(self.tickets.flag(earlier.index.symbol, "load"), SET),
             *(Assign(h.earlier, Element.of(Access(h.results, (earlier.index.symbol,), "load"))) for h in self.handed),
         )
         tell = self._tell(tuple(h.names.so_far for h in self.handed))
@@ -181,7 +161,8 @@ class LookBackScan(RowScan):
         return tuple(nodes)
 
     def _tell(self, values: tuple[Expr, ...]) -> tuple[Node, ...]:
-        """The first place belongs to the counter of tickets: each block's is one behind its number."""
-        own = (1 + self.ticket.symbol,)
-        stored = [Store(Access(h.results, own, "store"), value) for h, value in zip(self.handed, values, strict=True)]
-        return (*stored, Publish(Access(self.flags, own, "atomic"), _SET))
+        own = 1 + self.tickets.number
+        stored = [
+            Store(Access(h.results, (own,), "store"), value) for h, value in zip(self.handed, values, strict=True)
+        ]
+        return (*stored, Publish(self.tickets.flag(own, "atomic"), SET))

@@ -38,12 +38,19 @@ THREADS = Tunable(
     (1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024),
     "by length",
     "threads that share a row, or that have neighbouring columns",
+    reorders=True,
 )
 ROWS = Tunable("rows", (1, 2, 4, 8, 16, 32, 64), "as fit", "rows of a block, where a warp or less has each")
 STRIPS = Tunable(
-    "strips", (1, 2, 4, 8, 16, 32, 64, 128), "as needed", "threads that follow each other along columns and share them"
+    "strips",
+    (1, 2, 4, 8, 16, 32, 64, 128),
+    "as needed",
+    "threads that follow each other along columns and share them",
+    reorders=True,
 )
-VECTORS = Tunable("vectors", (1, 2, 4, 8, 16), "by length", "vectors that a thread has in flight at a time")
+VECTORS = Tunable(
+    "vectors", (1, 2, 4, 8, 16), "by length", "vectors that a thread has in flight at a time", reorders=True
+)
 HOW = Tunable(
     "how",
     ("passes", "look_back"),
