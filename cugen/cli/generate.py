@@ -335,6 +335,7 @@ def _write_depfile(path: Path, outputs: Sequence[Path], specs: Sequence[Spec | O
     except ValueError as error:
         raise wrong_call(str(error)) from error
     path.parent.mkdir(parents=True, exist_ok=True)
+    files.remove_abandoned(path.parent)
     files.write_atomically(path, rule.encode())
 
 

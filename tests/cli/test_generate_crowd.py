@@ -172,8 +172,12 @@ def test_what_killed_processes_left_is_removed_once_it_is_old(setting: _Setting)
         path.write_text("half a ker")
     for path in (old, foreign):
         os.utime(path, (time.time() - 3600,) * 2)
-    _generate(setting.specs["old"], "-o", setting.out)
-    assert [path.exists() for path in (young, old, foreign)] == [True, False, True]
+    rule = setting.folder / "rules" / f".scale.d.{'2' * 16}.cugen.tmp"
+    rule.parent.mkdir()
+    rule.write_text("half a ru")
+    os.utime(rule, (time.time() - 3600,) * 2)
+    _generate(setting.specs["old"], "-o", setting.out, "--depfile", rule.with_name("scale.d"))
+    assert [path.exists() for path in (young, old, foreign, rule)] == [True, False, True, False]
 
 
 @pytest.mark.slow
