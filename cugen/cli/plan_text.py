@@ -83,7 +83,8 @@ def _launch_lines(
         if family.name != made.family:
             reasons = "; ".join(dict.fromkeys(refusal.reason for refusal in refusals))
             yield from _row("not", f"{family.name}: {reasons or f'fits too, and {made.family} comes before it'}")
-    yield from _row("grid", " × ".join(map(str, launch.grid)))
+    clusters = f" in clusters of {launch.cluster} along x" if launch.cluster > 1 else ""
+    yield from _row("grid", " × ".join(map(str, launch.grid)) + clusters)
     yield from _row("block", f"{' × '.join(map(str, launch.block))} = {made.threads} threads")
     dynamic = f", {launch.dynamic_shared_bytes} of them dynamic" if launch.dynamic_shared_bytes else ""
     yield from _row("shared", f"{launch.shared_bytes + launch.dynamic_shared_bytes} bytes{dynamic}")

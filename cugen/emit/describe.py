@@ -47,7 +47,8 @@ def header_lines(context: Context, plan: Plan, analysis: tuple[str, ...] = ()) -
         block = ", ".join(map(str, kernel.block))
         shared = kernel.shared_bytes + kernel.dynamic_shared_bytes
         kind = " dynamic" if kernel.dynamic_shared_bytes else ""
-        text = f"grid ({grid}), block ({block})" + (f", {shared} bytes of{kind} shared memory" if shared else "")
+        text = f"grid ({grid}), block ({block})" + (f", clusters of {kernel.cluster}" if kernel.is_clustered else "")
+        text += f", {shared} bytes of{kind} shared memory" if shared else ""
         rows.append((kernel.name if len(plan.kernels) > 1 else "launch", f"{text}; family {kernel.family}"))
     rows += [("analysis" if position == 0 else "", line) for position, line in enumerate(analysis)]
     width = max((len(name) for name, _ in rows), default=0) + 2

