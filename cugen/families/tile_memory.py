@@ -21,7 +21,7 @@ def declare_tiles(found: Contraction, shape: Shape, lowering: Lowering) -> dict[
         memory = context.spec.array(operand.read.array).memory
         height = tile_extent(operand, shape, operand.slow, found)
         width = tile_extent(operand, shape, operand.fast, found)
-        pad = memory.pad if memory.space is not None else _own_pad(operand, width, found)
+        pad = memory.pad if memory.space == "shared" else _own_pad(operand, width, found)
         tile = Array(
             operand.read.array,
             lowering.names.allocate(f"{source.symbol}s"),

@@ -97,7 +97,7 @@ def _placement_refusals(request: Request, found: Contraction) -> list[Refusal]:
 def staged(found: Contraction) -> list[Operand]:
     """The operands that go through a tile: those asked for, and those of which nothing is said."""
     spec = found.request.context.spec
-    return [o for o in found.operands if spec.array(o.read.array).memory.space in (None, "shared")]
+    return [o for o in found.operands if spec.array(o.read.array).memory.space in (None, "shared", "scratch")]
 
 
 def choose_shape(found: Contraction) -> Shape:

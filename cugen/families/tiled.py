@@ -14,6 +14,7 @@ from cugen.families.kernels import assemble, new_lowering
 from cugen.families.statements import lower_statements
 from cugen.families.tile_memory import declare_tiles
 from cugen.families.tile_shape import Shape, choose_shape, refusals, staged
+from cugen.families.unfolding import split
 from cugen.plan.intervals import fits, interval
 from cugen.plan.ir import (
     Access,
@@ -392,4 +393,5 @@ FAMILY = Family(
     doc="contractions through shared tiles, with register tiles where a thread owns several elements",
     refusals=refusals,
     build=build,
+    split=split,
 )

@@ -286,6 +286,12 @@ def convolved_with_bias(x: Array, w: Array, bias: Array) -> Array:
     return np.maximum(np.einsum("ncijrs,kcrs->nkij", windows, w) + bias[:, None, None], 0)
 
 
+@meaning_of("conv_channels_last")
+def convolved_channels_last(x: Array, w: Array) -> Array:
+    windows = np.lib.stride_tricks.sliding_window_view(np.pad(x, ((0, 0), (1, 1), (1, 1), (0, 0))), (3, 3), axis=(1, 2))
+    return np.maximum(np.einsum("nijcrs,rsck->nijk", windows, w), 0)
+
+
 @meaning_of("conv_strided_dilated")
 def convolved(x: Array, w: Array) -> Array:
     """Stride 2, dilation 2, two zeros round the image: tap (r, s) meets every second pixel from (2r, 2s) on."""

@@ -1,0 +1,117 @@
+// conv_channels_last: A convolution whose channels are neighbours in memory; its windows are laid out as a matrix first
+//
+// computes                       y[n, i, j, k] = relu(sum(x[n, i + r - 1, j + s - 1, c] * w[r, s, c, k], r, s, c))
+// params                         N = 1, H = 17, W = 16, C = 32, K = 32
+// x                              input, float32 [1, 17, 16, 32], outside: zero
+// w                              input, float32 [3, 3, 32, 32]
+// y                              output, float32 [1, 17, 16, 32]
+// conv_channels_last_x_unfolded  grid (1, 1, 816), block (32, 4, 1); family map
+// conv_channels_last_y           grid (2, 17, 1), block (16, 16, 1), 2048 bytes of shared memory; family tiled
+// analysis                       sm_90: 9 accesses, 9 ideal
+//
+// Made by cugen 0.1.0 from conv_channels_last.yaml (hash 656674a767ead66e) for sm_90. Edit the spec, not this file.
+
+constexpr int H = 17;
+constexpr int W = 16;
+constexpr int C = 32;
+constexpr int K = 32;
+
+#ifndef CUGEN_MAXIMUM_FLOAT
+#define CUGEN_MAXIMUM_FLOAT
+// The larger of two, or the one that is not a number.
+__device__ __forceinline__ float maximum(float a, float b)
+{
+    return a > b || a != a ? a : b;
+}
+#endif
+
+extern "C" __global__ void __launch_bounds__(128) conv_channels_last_x_unfolded(
+    const float* __restrict__ x,
+    float* __restrict__ x_unfolded)
+{
+    const int i = blockIdx.z / (3 * W);
+    const int j = blockIdx.z / 3 % W;
+    const int r = blockIdx.z % 3;
+    const int s = blockIdx.y * 4 + threadIdx.y;
+    const int c = blockIdx.x * 32 + threadIdx.x;
+    if (s >= 3)
+        return;
+
+    const int h = r + i - 1;
+    const int w_ = s + j - 1;
+    // x[(h * W + w_) * C + c]: 4 sectors, ideal 4 (128 bytes side by side)
+    const float x_value = h >= 0 && h < H && w_ >= 0 && w_ < W ? x[(h * W + w_) * C + c] : 0.0f;
+    // x_unfolded[(((i * W + j) * 3 + r) * 3 + s) * C + c]: 4 sectors, ideal 4 (128 bytes side by side)
+    x_unfolded[(((i * W + j) * 3 + r) * 3 + s) * C + c] = x_value;
+}
+
+extern "C" __global__ void __launch_bounds__(256) conv_channels_last_y(
+    const float* __restrict__ w,
+    float* __restrict__ y,
+    const float* __restrict__ x_unfolded)
+{
+    __shared__ float x_unfoldeds[16][16];
+    __shared__ float ws[16][16];
+
+    const int tx = threadIdx.x;
+    const int ty = threadIdx.y;
+    const int ij0 = blockIdx.y * 16;
+    const int k0 = blockIdx.x * 16;
+    const int ij = ij0 + ty;
+    const int k = k0 + tx;
+
+    float sum = 0.0f;
+    for (int rsc0 = 0; rsc0 < 9 * C; rsc0 += 16) {
+        // x_unfolded[ij * (9 * C) + rsc0 + tx]: 4 sectors, ideal 4 (128 bytes in 2 runs)
+        // x_unfoldeds[ty][tx]: 1 wavefront, ideal 1 (32 words, in different banks)
+        x_unfoldeds[ty][tx] = x_unfolded[ij * (9 * C) + rsc0 + tx];
+        // w[(rsc0 + ty) * K + k]: 4 sectors, ideal 4 (128 bytes in 2 runs)
+        // ws[ty][tx]: 1 wavefront, ideal 1 (32 words, in different banks)
+        ws[ty][tx] = w[(rsc0 + ty) * K + k];
+        __syncthreads();
+        #pragma unroll
+        for (int rsc = 0; rsc < 16; ++rsc) {
+            // x_unfoldeds[ty][rsc]: 1 wavefront, ideal 1 (2 words, in different banks)
+            // ws[rsc][tx]: 1 wavefront, ideal 1 (16 words, in different banks)
+            sum += x_unfoldeds[ty][rsc] * ws[rsc][tx];
+        }
+        __syncthreads();
+    }
+
+    // y[ij * K + k]: 4 sectors, ideal 4 (128 bytes in 2 runs)
+    y[ij * K + k] = maximum(sum, 0.0f);
+}
+
+#if defined(__CUDACC__) && !defined(__CUDACC_RTC__)
+
+#include <cuda_runtime.h>
+
+constexpr int N = 1;
+
+extern "C" size_t conv_channels_last_workspace_bytes(void)
+{
+    return 256LL * ((36 * C * H * N * W + 255) / 256);
+}
+
+extern "C" cudaError_t conv_channels_last_launch(
+    const float* x,
+    const float* w,
+    float* y,
+    void* workspace,
+    cudaStream_t stream)
+{
+    cudaError_t status = cudaSuccess;
+    void* const memory = workspace;
+    if (memory == nullptr)
+        status = cudaMallocAsync(&workspace, conv_channels_last_workspace_bytes(), stream);
+    if (status != cudaSuccess)
+        return status;
+    float* const x_unfolded = reinterpret_cast<float*>(static_cast<char*>(workspace) + 0);
+    conv_channels_last_x_unfolded<<<dim3((C + 31) / 32, 1, 3 * H * W), dim3(32, 4), 0, stream>>>(x, x_unfolded);
+    conv_channels_last_y<<<dim3((K + 15) / 16, (H * W + 15) / 16), dim3(16, 16), 0, stream>>>(w, y, x_unfolded);
+    if (memory == nullptr)
+        cudaFreeAsync(workspace, stream);
+    return cudaGetLastError();
+}
+
+#endif

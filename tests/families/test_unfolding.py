@@ -1,0 +1,66 @@
+"""Products whose operands are no matrices as they lie: what is laid out first, and right results."""
+
+from __future__ import annotations
+
+import pytest
+
+TEXT = """
+params: {{{params}}}
+arrays:
+  x: {{shape: [{x}], dtype: {dtype}{more}}}
+  w: {{shape: [{w}], dtype: {dtype}}}
+  y: {{shape: [{y}], dtype: float32}}
+compute: {compute}
+"""
+
+
+def text(params, x, w, y, compute, dtype="float32", more=", boundary: zero"):
+    return TEXT.format(params=params, x=x, w=w, y=y, compute=compute, dtype=dtype, more=more)
+
+
+CHANNELS_LAST = "y[b, h, v, k] = relu(sum(x[b, h + r - 1, v + s - 1, c] * w[r, s, c, k], r, s, c))"
+
+
+def channels_last(size=16, dtype="float32"):
+    return text(f"B: 1, H: {size}, W: 16, C: 32, K: 32", "B, H, W, C", "3, 3, C, K", "B, H, W, K", CHANNELS_LAST, dtype)
+
+
+TRANSPOSED = text(
+    "B: 2, H: 8, W: 9, C: 32, K: 36",
+    "B, C, H, W",
+    "C, K, 3, 3",
+    "B, K, 2 * H, 2 * W",
+    "y[b, k, h, v] = sum(x[b, c, (h - r) / 2, (v - s) / 2] * w[c, k, r, s], c, r, s)",
+)
+CONTRACTION = text(
+    "I: 64, J: 70, K: 32, L: 40", "I, K, L", "L, K, J", "I, J", "y[i, j] = sum(x[i, k, l] * w[l, k, j], k, l)", more=""
+)
+
+
+def steps(kernel) -> list[str]:
+    return [kernel.computes[0].split(" = ")[0] for kernel in kernel.plan.kernels]
+
+
+def test_windows_become_the_rows_of_a_matrix(made, prove):
+    kernel = made(channels_last())
+    assert steps(kernel) == ["x_unfolded[b, h, v, r, s, c]", "y[b, h, v, k]"]
+    assert kernel.plan.kernels[1].family in ("tiled", "gemm")
+    prove(channels_last())
+
+
+def test_small_convolutions_and_those_with_a_schedule_stay_whole(made):
+    assert steps(made(channels_last(8))) == ["y[b, h, v, k]"]
+    assert steps(made(channels_last() + "schedule: {family: direct}")) == ["y[b, h, v, k]"]
+
+
+@pytest.mark.slow
+def test_both_operands_are_laid_out_where_the_sum_runs_along_neither(made, prove):
+    assert steps(made(TRANSPOSED)) == ["x_unfolded[b, c, r, s, h, v]", "w_unfolded[k, c, r, s]", "y[b, k, h, v]"]
+    prove(TRANSPOSED)
+
+
+@pytest.mark.slow
+def test_the_indices_of_a_sum_are_put_in_one_order(made, prove):
+    assert steps(made(CONTRACTION)) == ["x_unfolded[i, l, k]", "y[i, j]"]
+    prove(CONTRACTION)
+    prove(channels_last(dtype="float16"))
