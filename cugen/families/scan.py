@@ -59,7 +59,7 @@ def _look_back(work: Work, lowering: Lowering) -> Kernel:
         scan.parts(),
         scan.grid,
         scan.block,
-        minimum_blocks=resident_blocks(team),
+        minimum_blocks=resident_blocks(work, team),
         alignments=_alignments(work, team.width),
         workspace=scan.workspace,
     )

@@ -161,8 +161,10 @@ def look_back_team(work: Work) -> Team:
     """Blocks with as many bytes in flight as leave room for several side by side; fewer where blocks would be few."""
     asked = dict(work.request.schedule.tunables)
     width = _width(work)
-    own = _BYTES if _widest_element(work) >= 4 else _BYTES // 2  # narrow elements take registers to compute with
-    vectors = min(max(own // (width * max(_widest_element(work), 4)), 1), 16)
+    arrays = work.request.context.arrays
+    held = sum(arrays[read.array].dtype.bytes for read in work.wide_reads)
+    # Narrow elements take registers to compute with.
+    vectors = min(max(_power_of_two(_BYTES // (width * max(_widest_element(work), held, 4)) + 1) // 2, 1), 16)
     threads = int(asked.get("threads", _BLOCK))
     longest = most(work.request, work.along)
     while vectors > 1 and others(work) * -(-longest // (threads * vectors * width)) < _FULL // 2:
@@ -170,9 +172,10 @@ def look_back_team(work: Work) -> Team:
     return Team(threads, 1, int(asked.get("vectors", vectors)), width)
 
 
-def resident_blocks(team: Team) -> int:
-    """How many blocks that look back a multiprocessor is to hold."""
-    return max(_RESIDENT // team.threads, 1)
+def resident_blocks(work: Work, team: Team) -> int:
+    """How many blocks that look back a multiprocessor is to hold; fewer of wide values, which take more registers."""
+    is_wide = _widest_element(work) > 4 or any(scan.dtype.bytes > 4 for scan in work.scans)
+    return max((_RESIDENT * 3 // 4 if is_wide else _RESIDENT) // team.threads, 1)
 
 
 def strips_of(work: Work) -> Strips:
