@@ -2,10 +2,10 @@
 //
 // computes                       y[n, i, j, k] = relu(sum(x[n, i + r - 1, j + s - 1, c] * w[r, s, c, k], r, s, c))
 // params                         N = 1, H = 17, W = 16, C = 32, K = 32
-// x                              input, float32 [1, 17, 16, 32], outside: zero
+// x                              input, float32 [1, 17, 16, 32], outside: zero, aligned to 16 bytes
 // w                              input, float32 [3, 3, 32, 32]
 // y                              output, float32 [1, 17, 16, 32]
-// conv_channels_last_x_unfolded  grid (1, 1, 816), block (32, 4, 1); family map
+// conv_channels_last_x_unfolded  grid (1, 1, 816), block (8, 4, 1); family map
 // conv_channels_last_y           grid (2, 17, 1), block (16, 16, 1), 2048 bytes of shared memory; family tiled
 // analysis                       sm_90: 9 accesses, 9 ideal
 //
@@ -25,7 +25,16 @@ __device__ __forceinline__ float maximum(float a, float b)
 }
 #endif
 
-extern "C" __global__ void __launch_bounds__(128) conv_channels_last_x_unfolded(
+#ifndef CUGEN_VECTOR
+#define CUGEN_VECTOR
+// `count` elements that one access moves.
+template <typename T, int count>
+struct alignas(count * sizeof(T)) Vector {
+    T at[count];
+};
+#endif
+
+extern "C" __global__ void __launch_bounds__(32) conv_channels_last_x_unfolded(
     const float* __restrict__ x,
     float* __restrict__ x_unfolded)
 {
@@ -33,16 +42,24 @@ extern "C" __global__ void __launch_bounds__(128) conv_channels_last_x_unfolded(
     const int j = blockIdx.z / 3 % W;
     const int r = blockIdx.z % 3;
     const int s = blockIdx.y * 4 + threadIdx.y;
-    const int c = blockIdx.x * 32 + threadIdx.x;
+    const int c = blockIdx.x * 32 + threadIdx.x * 4;
     if (s >= 3)
         return;
 
     const int h = r + i - 1;
     const int w_ = s + j - 1;
-    // x[(h * W + w_) * C + c]: 4 sectors, ideal 4 (128 bytes side by side)
-    const float x_value = h >= 0 && h < H && w_ >= 0 && w_ < W ? x[(h * W + w_) * C + c] : 0.0f;
-    // x_unfolded[(((i * W + j) * 3 + r) * 3 + s) * C + c]: 4 sectors, ideal 4 (128 bytes side by side)
-    x_unfolded[(((i * W + j) * 3 + r) * 3 + s) * C + c] = x_value;
+    Vector<float, 4> x4 = {};
+    if (h >= 0 && h < H && w_ >= 0 && w_ < W) {
+        // x[(h * W + w_) * C + c]: 12 sectors, ideal 12 (384 bytes side by side)
+        x4 = *reinterpret_cast<const Vector<float, 4>*>(&x[(h * W + w_) * C + c]);
+    }
+    Vector<float, 4> x_unfolded4;
+    #pragma unroll
+    for (int v = 0; v < 4; ++v) {
+        x_unfolded4.at[v] = x4.at[v];
+    }
+    // x_unfolded[(((i * W + j) * 3 + r) * 3 + s) * C + c]: 12 sectors, ideal 12 (384 bytes side by side)
+    *reinterpret_cast<Vector<float, 4>*>(&x_unfolded[(((i * W + j) * 3 + r) * 3 + s) * C + c]) = x_unfolded4;
 }
 
 extern "C" __global__ void __launch_bounds__(256) conv_channels_last_y(
@@ -107,7 +124,7 @@ extern "C" cudaError_t conv_channels_last_launch(
     if (status != cudaSuccess)
         return status;
     float* const x_unfolded = reinterpret_cast<float*>(static_cast<char*>(workspace) + 0);
-    conv_channels_last_x_unfolded<<<dim3((C + 31) / 32, 1, 3 * H * W), dim3(32, 4), 0, stream>>>(x, x_unfolded);
+    conv_channels_last_x_unfolded<<<dim3((C + 31) / 32, 1, 3 * H * W), dim3(8, 4), 0, stream>>>(x, x_unfolded);
     conv_channels_last_y<<<dim3((K + 15) / 16, (H * W + 15) / 16), dim3(16, 16), 0, stream>>>(w, y, x_unfolded);
     if (memory == nullptr)
         cudaFreeAsync(workspace, stream);

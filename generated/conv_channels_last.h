@@ -2,10 +2,10 @@
 //
 // computes                       y[n, i, j, k] = relu(sum(x[n, i + r - 1, j + s - 1, c] * w[r, s, c, k], r, s, c))
 // params                         N = 1, H = 17, W = 16, C = 32, K = 32
-// x                              input, float32 [1, 17, 16, 32], outside: zero
+// x                              input, float32 [1, 17, 16, 32], outside: zero, aligned to 16 bytes
 // w                              input, float32 [3, 3, 32, 32]
 // y                              output, float32 [1, 17, 16, 32]
-// conv_channels_last_x_unfolded  grid (1, 1, 816), block (32, 4, 1); family map
+// conv_channels_last_x_unfolded  grid (1, 1, 816), block (8, 4, 1); family map
 // conv_channels_last_y           grid (2, 17, 1), block (16, 16, 1), 2048 bytes of shared memory; family tiled
 //
 // Made by cugen 0.1.0 from conv_channels_last.yaml (hash 656674a767ead66e) for sm_90. Edit the spec, not this file.
@@ -21,6 +21,7 @@ extern "C" {
 size_t conv_channels_last_workspace_bytes(void);
 
 // Launches on `stream` and returns without waiting. All pointers are to device memory.
+// x must be aligned to 16 bytes.
 // `workspace` may be null: the launch then allocates and frees its own, in the stream's order.
 cudaError_t conv_channels_last_launch(
     const float* x,
@@ -283,7 +284,7 @@ inline cugen::Error<cudaError_t> conv_channels_last_launch(
     cudaStream_t stream)
 {
     cugen::Checks check;
-    check.array("x", x, {1, 17, 16, 32}, {8704, 512, 32, 1}, 4);
+    check.array("x", x, {1, 17, 16, 32}, {8704, 512, 32, 1}, 16);
     check.array("w", w, {3, 3, 32, 32}, {3072, 1024, 32, 1}, 4);
     check.array("y", y, {1, 17, 16, 32}, {8704, 512, 32, 1}, 4);
     check.apart("x", x, "y", y);

@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from cugen.families.base import Request
 from cugen.families.canonical import canonical, walking_order
 from cugen.families.elementwise import IN_MEMORY, certain_reads
+from cugen.families.vector_body import is_guarded
 from cugen.families.vectors import WIDEST, Place, Width, widest_at
 from cugen.plan.ir import Array
 from cugen.spec import expressions as spec
@@ -78,7 +79,11 @@ def recognise(request: Request) -> Work:
     arrays, context = work.arrays, request.context
     widths = [widest_at(arrays[array], subs, work.along, context) for array, subs in work.places()]
     most = min(widths, key=lambda width: width.count)
-    bounded = [read.array for read in request.reads() if work.is_large(read) and (read.boundary or read.exact)]
+    bounded = [
+        read.array
+        for read in request.reads()
+        if work.is_large(read) and (read.boundary or read.exact) and not is_guarded(read, work.along)
+    ]
     if bounded:
         most = Width(1, f"what lies beyond {bounded[0]} is looked up element by element")
     stored = [

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from cugen.families.base import Request
 from cugen.families.blocks import define, limit
@@ -12,13 +12,13 @@ from cugen.families.canonical import index_values
 from cugen.families.elementwise import IN_MEMORY, certain_reads, loaded_reads
 from cugen.families.statements import lower_statements
 from cugen.families.vectors import widest_at
-from cugen.plan.ir import Access, Array, Assign, Element, For, Index, Let, Load, Loop, Node, Store, Vector
+from cugen.plan.ir import Access, Array, Assign, Element, For, If, Index, Let, Load, Loop, Node, Store, Vector
 from cugen.plan.lowering import Lowering
-from cugen.plan.reads import lower_subscript
+from cugen.plan.reads import lower_subscript, within
 from cugen.plan.scopes import Scope
 from cugen.plan.subscripts import to_integer
 from cugen.plan.symbols import FloorDiv, Integer, Mod, integer
-from cugen.spec.expressions import Expr, Local, Read, free_indices, walk
+from cugen.spec.expressions import Const, Expr, IndexValue, Local, Read, free_indices, walk
 from cugen.spec.model import Statement
 
 
@@ -67,12 +67,19 @@ def wide_reads(
     found = {}
     for read in certain_reads(request, arrays):
         array = arrays[read.array]
-        moves = along in free_indices(read) and read.boundary is None and not read.exact
+        guarded = is_guarded(read, along)
+        moves = along in free_indices(read) and (guarded or (read.boundary is None and not read.exact))
         if read not in beside and moves and array.space in IN_MEMORY:
             count = math.gcd(widest_at(array, read.subscripts, along, request.context).count, width)
-            if count > 1:
+            if count == width > 1 or (count > 1 and not guarded):
                 found[read] = count
     return found
+
+
+def is_guarded(read: Read, along: str) -> bool:
+    """Whether neighbours are inside the array together, or all of them zeros beyond it."""
+    alone = [sub for sub in read.subscripts if along in free_indices(sub)] == [IndexValue(along)]
+    return alone and not read.exact and read.boundary is not None and read.boundary.mode == "zero"
 
 
 def depends_on_place(statements: tuple[Statement, ...], along: str, ready: tuple[Read, ...]) -> bool:
@@ -121,6 +128,10 @@ def vector_body(work: Neighbours, lowering: Lowering, scope: Scope) -> tuple[Nod
         def part(u: Integer, read: Read = read, width: int = width) -> Access:
             return access(read.array, read.subscripts, "load", width, u * width)
 
+        if read.boundary is not None:
+            _load_inside(read, vector, part(integer(0)), lowering, scope)
+            _remember(work, read, vector.component(number.symbol), inner, lowering)
+            continue
         element = load_vectors(vector, part, lowering, scope.home(free_indices(read)))
         _remember(work, read, element(number.symbol), inner, lowering)
     lower_statements(work.request, lowering, inner)
@@ -139,6 +150,17 @@ def vector_body(work: Neighbours, lowering: Lowering, scope: Scope) -> tuple[Nod
             body.append(node)
     loop = For(Loop(number, integer(0), integer(work.width), unroll=True), tuple(body))
     return (*scope.nodes, loop, *results)
+
+
+def _load_inside(read: Read, vector: Vector, access: Access, lowering: Lowering, scope: Scope) -> None:
+    """A vector that is loaded where it is inside the array; zeros elsewhere."""
+    subscripts, guard, _ = within(lowering, read, access.subscripts, access.array, scope)
+    access = replace(access, subscripts=subscripts)
+    if guard is None:
+        scope.nodes.append(Load(vector, access))
+        return
+    loaded = Assign(vector, Element(access.array.symbol, access.array.dtype.compute, access))
+    scope.nodes += [Let(vector, Const(0, vector.dtype), mutable=True), If(guard, (loaded,))]
 
 
 def vector_of(array: Array, wish: str, width: int, lowering: Lowering, count: int = 1) -> Vector:

@@ -151,3 +151,16 @@ def test_arrays_side_by_side_are_written_in_vectors(made, prove):
     assert [widths(kernel, "y") for kernel in kernels] == [[4], [4]]
     prove(CONCATENATION)
     prove(CONCATENATION.replace("N: 24", "N: 23"))
+
+
+def test_rows_beyond_an_edge_are_zeros_in_vectors(planned, prove):
+    text = rearranged(
+        "y[h, w, r, s, c] = x[h + r - 1, w + s - 1, c]",
+        x="[H, W, C]",
+        y="[H, W, 3, 3, C]",
+        more=", boundary: zero",
+        params="H: 5, W: 6, C: 12",
+    )
+    assert set(widths(planned(text), "x")) == {4}
+    prove(text)
+    prove(text.replace("C: 12", "C: 14").replace("float32", "float16"))
