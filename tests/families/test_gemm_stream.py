@@ -103,11 +103,12 @@ def test_reruns_in_any_order_of_blocks_give_the_same_bits(made):
         "B": generator.standard_normal((256, 64)).astype(np.float32),
     }
     job = make_job(kernel.source, kernel.manifest, Inputs(inputs, {}), {})
-    devices = [CpuDevice(workers=4, shuffle=seed) for seed in range(19)]
+    devices = [CpuDevice(workers=4, shuffle=seed) for seed in range(5)]
     first, *others = (outputs_of(job, device.run(job))["C"].tobytes() for device in (CpuDevice(workers=1), *devices))
     assert all(other == first for other in others)
 
 
+@pytest.mark.slow
 def test_what_runs_touches_what_the_plan_says(made):
     kernel = made(product(33, 40, 64, 2))
     found = check_honesty(kernel.spec, kernel.plan, kernel.source, kernel.manifest, kernel.access_lines(), {})

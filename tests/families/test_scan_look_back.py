@@ -32,7 +32,7 @@ def matrix(m, n, value="cumsum(x[i, j], j)", dtype="float32", schedule=SMALL, ou
 # Which kernel
 
 
-@pytest.mark.parametrize("n", [1_000_003, 100_000_000, "dynamic"])
+@pytest.mark.parametrize("n", [1_000_003, "dynamic"])
 def test_a_long_row_is_one_launch_with_flags_that_begin_as_zeros(made, n):
     kernel = made(matrix(1, n, schedule=""))
     (launch,) = kernel.plan.kernels
@@ -89,7 +89,13 @@ def test_only_what_depends_on_other_blocks_is_unknown_to_the_analysis(made):
     [
         pytest.param(1, 1, "cumsum(x[i, j], j)", "float32", marks=pytest.mark.slow),
         (1, 17_001, "cumsum(x[i, j] + j, j, reverse=true)", "float32"),
-        (2, 16_900, "cummax(x[i, j], j, exclusive=true) + cumsum(x[i, j] * j, j, where=j % 3 == 1)", "int64"),
+        pytest.param(
+            2,
+            16_900,
+            "cummax(x[i, j], j, exclusive=true) + cumsum(x[i, j] * j, j, where=j % 3 == 1)",
+            "int64",
+            marks=pytest.mark.slow,
+        ),
         pytest.param(3, 257, "cumprod(1 + x[i, j] / 64, j, reverse=true)", "float64", marks=pytest.mark.slow),
     ],
 )
@@ -112,6 +118,7 @@ def test_reruns_in_any_order_of_blocks_give_the_same_bits(made):
     assert all(other == first for other in others)
 
 
+@pytest.mark.slow
 def test_a_nan_spreads_to_all_after_it_and_to_none_before(made):
     kernel = made(matrix(1, 20_000, "cummin(x[i, j], j)"))
     x = np.zeros((1, 20_000), np.float32)
@@ -160,12 +167,6 @@ def drawn(draw):
     return matrix(m, n, f"cast({kind}({body}, j{options}) * (i + 1), {dtype})", dtype, schedule)
 
 
-@settings(max_examples=1, deadline=None, suppress_health_check=list(HealthCheck))
-@given(drawn())
-def test_drawn_rows_agree_with_the_reference(prove, text):
-    prove(text)
-
-
 @pytest.mark.slow
 @settings(max_examples=15, deadline=None, suppress_health_check=list(HealthCheck))
 @given(drawn())
@@ -188,7 +189,7 @@ def test_compilers_take_it_without_a_word(compiled):
 @pytest.mark.parametrize(
     "text",
     [
-        matrix(2, 1_001, schedule="how: look_back, threads: 64"),
+        pytest.param(matrix(2, 1_001, schedule="how: look_back, threads: 64"), marks=pytest.mark.slow),
         pytest.param(matrix(1, 20_001), marks=pytest.mark.slow),
         pytest.param(matrix(3, 700, "cummax(x[i, j], j, reverse=true)", "float64"), marks=pytest.mark.slow),
     ],

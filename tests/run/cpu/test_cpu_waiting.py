@@ -67,8 +67,8 @@ def played(make_job, device, kernel, *, blocks=BLOCKS, block=(8, 1, 1)):
 @pytest.mark.parametrize(
     "options",
     [
-        {"workers": 1},
         {"workers": 4, "shuffle": 3},
+        pytest.param({"workers": 1}, marks=pytest.mark.slow),
         pytest.param({"sanitize": True}, marks=pytest.mark.slow),
         pytest.param({"races": True}, marks=pytest.mark.slow),
     ],
@@ -83,7 +83,7 @@ def test_blocks_with_tickets_wait_for_those_before_them_in_any_order(make_job, o
     assert outcome.buffers["out"].tolist() == expected
 
 
-@pytest.mark.parametrize("workers", [1, 3])
+@pytest.mark.parametrize("workers", [3, pytest.param(1, marks=pytest.mark.slow)])
 def test_a_block_that_waits_for_a_later_one_is_a_fault_and_no_hang(make_job, workers):
     (fault,) = played(make_job, CpuDevice(workers=workers, limit_seconds=30), "backward").faults
     assert fault.kind == "hang"
@@ -96,7 +96,7 @@ def test_blocks_in_an_order_that_is_not_theirs_need_tickets(make_job):
     assert fault.kind == "hang"
 
 
-@pytest.mark.parametrize("shuffle", [None, 1, 2])
+@pytest.mark.parametrize("shuffle", [1, pytest.param(None, marks=pytest.mark.slow)])
 def test_a_polling_thread_lets_others_of_its_block_go_on(make_job, shuffle):
     outcome = played(make_job, CpuDevice(workers=2, shuffle=shuffle), "within", blocks=1)
     assert outcome.faults == ()
