@@ -81,12 +81,14 @@ class Environment:
         return self.must([self.python, "-m", "pip", *words], self.folder)
 
 
-def new_environment(folder: Path, cache: Path) -> Environment:
-    """An empty environment that finds after its own packages those that the tests run with: dependencies, build tools,
-    and an older cugen, which its own hides."""
+def new_environment(folder: Path, cache: Path, wheel: Path) -> Environment:
+    """An environment with cugen from its wheel. After its own packages it finds those that the tests run with:
+    dependencies, build tools, and another cugen, which its own hides, and which must not count as installed."""
     subprocess.run([sys.executable, "-m", "venv", "--without-pip", folder], check=True, timeout=TIMEOUT)
     made = Environment(folder, cache)
     (made.packages / "beside.pth").write_text(sysconfig.get_path("purelib") + "\n")
+    made.install(str(wheel), "--ignore-installed")
+    assert (made.packages / "cugen").is_dir()
     return made
 
 
@@ -106,14 +108,10 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def installed(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Environment:
     """An environment with cugen from its wheel, for tests that change nothing in it."""
     folder = tmp_path_factory.mktemp("installed")
-    made = new_environment(folder / "venv", folder / "cache")
-    made.install(str(wheel))
-    return made
+    return new_environment(folder / "venv", folder / "cache", wheel)
 
 
 @pytest.fixture
 def own_environment(wheel: Path, tmp_path: Path) -> Environment:
     """One for a test that changes what is installed."""
-    made = new_environment(tmp_path / "venv", tmp_path / "cache")
-    made.install(str(wheel))
-    return made
+    return new_environment(tmp_path / "venv", tmp_path / "cache", wheel)
