@@ -116,9 +116,9 @@ def test_an_array_may_be_called_cluster(made):
 @pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
 @pytest.mark.parametrize("n", [32769, 65536, 131072])
 def test_two_blocks_fit_the_registers_of_a_multiprocessor(made, n, dtype):
-    for statements in (SOFTMAX, LAYER_NORM, ("y[i, j] = log_softmax(x[i, j], j)",)):
+    for statements in (SOFTMAX, LAYER_NORM):
         source = made(rows(256, n, statements, dtype)).source
-        for compiler in compilers():
+        for compiler in compilers() if dtype == "float32" else compilers()[:1]:
             cubin = compile_cubin(source, "k", "sm_90", prefer=compiler.name)
             found = cubin.kernels["k"]
             assert not cubin.warnings
@@ -233,6 +233,17 @@ def test_clean_under_sanitizers_and_the_watch_for_races(made, check, statements,
     for schedule in (SMALL % (4, 64), f"{SMALL % (4, 64)}, registers: 8"):
         for n in (1000, 1023):
             check(made(rows(3, n, statements, schedule=schedule)), CpuDevice(**settings))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("missing", [0, 1, 2])
+def test_a_barrier_that_is_missing_shows(made, missing):
+    kernel = made(rows(3, 2000, schedule=SMALL % (4, 64)))
+    parts = kernel.source.split("cluster.sync();")
+    assert len(parts) == 4
+    source = "cluster.sync();".join(parts[: missing + 1]) + "cluster.sync();".join(parts[missing + 1 :])
+    for seed in range(3):
+        assert not verify(kernel.spec, source, kernel.manifest, CpuDevice(shuffle=seed)).verification.passed
 
 
 @pytest.mark.slow
