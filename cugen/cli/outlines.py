@@ -83,8 +83,8 @@ def place(file: str, args: argparse.Namespace) -> Place | None:
     """None for a file that can't be read, which reading it will explain."""
     lock = args.lock or str(Path(file).parent / _LOCK)
     try:
-        content = _sha256(Path(file).read_bytes())
-        locked = _sha256(Path(lock).read_bytes()) if Path(lock).is_file() else ""
+        content = _digest(file)
+        locked = _digest(lock) if Path(lock).is_file() else ""
     except (OSError, ValueError):
         return None
     settings = sorted(settings_of(args).items())
@@ -99,7 +99,7 @@ def recall(place: Place | None) -> OutlinedFile | None:
         return None
     try:
         record = json.loads(place.record.read_bytes())
-        if any(_sha256(Path(path).read_bytes()) != sha256 for path, sha256 in record["tables"]):
+        if any(_digest(path) != sha256 for path, sha256 in record["tables"]):
             return None
         outlined = _outlined(record, place.file)
     except (OSError, ValueError, KeyError, TypeError):
@@ -120,7 +120,7 @@ def remember(place: Place | None, specs: Sequence[Spec], groups: Sequence[Siblin
         return  # somebody may have to be told that the lock file has no entry for it
     tables = {values.sha256 for spec in specs for array in spec.arrays if (values := array.values) and values.sha256}
     with suppress(OSError):
-        hashed = sorted((path, _sha256(Path(path).read_bytes())) for path in read - {place.lock})
+        hashed = sorted((path, _digest(path)) for path in read - {place.lock})
         if {sha256 for _, sha256 in hashed} != tables:
             return  # changed since it was read
         place.record.parent.mkdir(parents=True, exist_ok=True)
@@ -168,6 +168,13 @@ def _evict(shard: Path) -> None:
         with suppress(OSError):  # another process was first
             if path.stat().st_mtime < oldest:
                 path.unlink()
+
+
+def _digest(path: str) -> str:
+    """Of a file's content. OSError where there is none, or where it is a pipe or the like, which would be waited for."""
+    if not Path(path).is_file():
+        raise FileNotFoundError(path)
+    return _sha256(Path(path).read_bytes())
 
 
 def _sha256(content: bytes) -> str:
