@@ -171,7 +171,7 @@ def _evict(shard: Path) -> None:
 
 
 def _digest(path: str) -> str:
-    """Of a file's content. OSError where there is none, or where it is a pipe or the like, which would be waited for."""
+    """Of a file's content. OSError where there is none, and where it is a pipe or the like, which never ends."""
     if not Path(path).is_file():
         raise FileNotFoundError(path)
     return _sha256(Path(path).read_bytes())
