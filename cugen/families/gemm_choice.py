@@ -75,13 +75,9 @@ def candidates(request: Request, found: Contraction) -> Iterator[Schedule]:
 def _schedule(found: Contraction, shape: Shape) -> Schedule:
     row, column, depth = found.row.name, found.column.name, found.depth.name
     asked = dict(found.request.schedule.tunables)
-    chosen: dict[str, int | str | bool] = {
-        "stages": shape.stages,
-        "slices": shape.slices,
-        "lanes": shape.lanes,
-        "order": shape.order,
-        "split": shape.split,
-    }
+    chosen: dict[str, int | str | bool] = {"stages": shape.stages, "lanes": shape.lanes, "order": shape.order}
+    # Sums that one thread takes from end to end are in the order of the spec, and nothing is said of them.
+    chosen |= {name: count for name, count in (("slices", shape.slices), ("split", shape.split)) if count > 1}
     if found.request.context.spec.array(found.operands[0].read.array).memory.stages > 1:
         del chosen["stages"]
     return Schedule(

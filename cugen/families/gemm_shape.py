@@ -13,7 +13,11 @@ STAGES = Tunable(
     "stages", (2, 3, 4, 5), _BY_SHAPE, "tiles in flight: steps of the sum that are staged at once, in a ring"
 )
 SLICES = Tunable(
-    "slices", (1, 2, 4), _BY_SHAPE, "groups of warps that share out each step of the sum; their sums are added"
+    "slices",
+    (1, 2, 4),
+    _BY_SHAPE,
+    "groups of warps that share out each step of the sum; their sums are added",
+    reorders=True,
 )
 LANES = Tunable(
     "lanes", (2, 4, 8, 16), _BY_SHAPE, "lanes of a warp along the rows of its share; the others lie along columns"
@@ -21,7 +25,13 @@ LANES = Tunable(
 ORDER = Tunable("order", ("rows", "columns", "serpentine"), "serpentine", "how a thread walks over its outputs")
 RASTER = Tunable("raster", (1, 2, 4, 8, 16), 1, "rows of tiles that are computed together, column by column")
 BLOCKS = Tunable("blocks", (0, 1, 2, 3, 4), 0, "blocks that are to fit a multiprocessor; 0 leaves it to the compiler")
-SPLIT = Tunable("split", (1, 2, 3, 4, 6, 8, 12, 16), _BY_SHAPE, "parts of a long sum that blocks of their own take")
+SPLIT = Tunable(
+    "split",
+    (1, 2, 3, 4, 6, 8, 12, 16),
+    _BY_SHAPE,
+    "parts of a long sum that blocks of their own take",
+    reorders=True,
+)
 TUNABLES = (STAGES, SLICES, LANES, ORDER, RASTER, BLOCKS, SPLIT)
 
 
