@@ -1,4 +1,4 @@
-// matmul_small: Any number of products of matrices so small that a block holds several of each, with a bias
+// matmul_small: A dynamic number of products of matrices so small that a block holds several of each, with a bias
 //
 // computes  C[z, m, n] = sum(A[z, m, k] * B[z, k, n], k) + bias[n]
 // params    Z, M = 16, K = 12, N = 16
@@ -9,7 +9,7 @@
 // launch    grid ((Z + 7) // 8, 1, 1), block (16, 8, 1), 12288 bytes of shared memory; family batched
 // analysis  sm_90: 8 accesses, 8 ideal
 //
-// Made by cugen 0.1.0 from matmul_small.yaml (hash 44fb407a190d25aa) for sm_90. Edit the spec, not this file.
+// Made by cugen 0.1.0 from matmul_small.yaml (hash 09e1bc821c6b81cf) for sm_90. Edit the spec, not this file.
 
 constexpr int M = 16;
 constexpr int K = 12;
