@@ -19,7 +19,7 @@ from cugen.spec.load import load_all, load_text
 from cugen.targets import target as known_target
 
 SPECS = sorted((Path(__file__).parents[2] / "specs").glob("*.yaml"))
-FIXED = [path for path in SPECS if "dynamic" not in path.read_text().split("arrays:")[0]]
+FIXED = [path for path in SPECS if not re.search("dynamic|range", path.read_text().split("arrays:")[0])]
 
 
 def product_spec(a: str, b: str, extra: str = "", dtype: str = "float32", size: str = "M: 20, K: 18, N: 33") -> str:
