@@ -99,4 +99,4 @@ inline cugen::Error<cudaError_t> matmul_tile_variants_launch(
     }
 }
 
-// Input 097476ffce9d64ca, text 9d3a192d6aaebf32.
+// Input 34f392a99119b636, text f6a36c461f2e3793.
