@@ -118,7 +118,8 @@ def test_a_reader_that_leaves_early_gives_the_status_of_a_closed_pipe() -> None:
 def test_ctrl_c_ends_with_one_line(tmp_path: Path) -> None:
     fifo = tmp_path / "spec.yaml"
     program = (
-        "import sys, time; import cugen.cli.main as m, cugen.cli.config as c\n"
+        "import signal, sys, time; import cugen.cli.main as m, cugen.cli.config as c\n"
+        "signal.signal(signal.SIGINT, signal.default_int_handler)\n"  # a shell's background jobs ignore it
         "def wait(args): print('ready', flush=True); time.sleep(20)\n"
         "c.execute = wait\n"
         "sys.exit(m.main(['config', '--version']))"
