@@ -52,7 +52,7 @@ def _placement_refusals(found: Contraction) -> Iterator[Refusal]:
             if memory.swizzle:
                 yield Refusal(f"reads neighbours of {array.name} at once, which a swizzle takes apart", key)
             depths[array.name] = memory.stages
-        elif memory.space is not None:
+        elif memory.space not in (None, "scratch"):
             yield Refusal(f"stages its operands; {array.name} is kept out of shared memory", key)
     if len(set(depths.values())) > 1:
         yield Refusal("has as many stages of one operand as of the other", f"arrays.{next(iter(depths))}.memory")

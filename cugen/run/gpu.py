@@ -50,7 +50,7 @@ class GpuDevice:
 
     def __init__(self, ordinal: int = 0) -> None:
         if reason := available():
-            raise RunError(NO_GPU, reason, "cugen doctor says what is missing; --device cpu runs without a GPU")
+            raise RunError(NO_GPU, reason, "cugen doctor says what is missing; cugen run --device cpu needs no GPU")
         self.ordinal = ordinal
 
     def run(self, job: Job) -> Outcome:
