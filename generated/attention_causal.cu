@@ -200,8 +200,8 @@ extern "C" cudaError_t attention_causal_launch(
     if (status != cudaSuccess)
         return status;
     float* const score = reinterpret_cast<float*>(static_cast<char*>(workspace) + 0);
-    float* const weight
-        = reinterpret_cast<float*>(static_cast<char*>(workspace) + 256LL * ((4 * B * H * (T * T) + 255) / 256));
+    float* const weight = reinterpret_cast<float*>(static_cast<char*>(workspace)
+        + 256LL * ((4 * B * H * (T * T) + 255) / 256));
     attention_causal_score<<<dim3((T + 15) / 16, (T + 15) / 16, B * H), dim3(16, 16), 0, stream>>>(q, k, score);
     attention_causal_weight<<<dim3((B * H * T + 15) / 16), dim3(8, 16), 0, stream>>>(score, weight);
     attention_causal_o<<<dim3((D + 15) / 16, (T + 15) / 16, B * H), dim3(16, 16), 0, stream>>>(v, o, weight);

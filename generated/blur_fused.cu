@@ -46,8 +46,8 @@ extern "C" __global__ void __launch_bounds__(256) blur_fused(
                 #pragma unroll
                 for (int column = 0; column < 12; column += 4) {
                     // image[h * W + x_left + column]: 10 sectors, ideal 9; 12.75 on average (starts 16 bytes into a sector)
-                    const auto image4
-                        = *reinterpret_cast<const Vector<float, 4>*>(&image[h * W + x_left + column]);
+                    const auto image4 = *reinterpret_cast<const Vector<float, 4>*>(&image[h * W + x_left
+                        + column]);
                     #pragma unroll
                     for (int v_ = 0; v_ < 4; ++v_) {
                         image_window[column + v_] = image4.at[v_];
@@ -104,8 +104,8 @@ extern "C" __global__ void __launch_bounds__(256) blur_fused(
     #pragma unroll
     for (int row = 0; row < 8; ++row) {
         // rows_tile[threadIdx.y * 4 + row][threadIdx.x * 4]: 4 wavefronts, ideal 4 (128 words over 32 banks)
-        const auto rows4
-            = *reinterpret_cast<const Vector<float, 4>*>(&rows_tile[threadIdx.y * 4 + row][threadIdx.x * 4]);
+        const auto rows4 = *reinterpret_cast<const Vector<float, 4>*>(&rows_tile[threadIdx.y * 4
+            + row][threadIdx.x * 4]);
         #pragma unroll
         for (int v = 0; v < 4; ++v) {
             rows_window[row][v] = rows4.at[v];

@@ -100,8 +100,8 @@ extern "C" __global__ void __launch_bounds__(512) drawdown(
             #pragma unroll
             for (int v = 0; v < 4; ++v) {
                 // warp_largests[start / 512][v][group][threadIdx.x]: 1 wavefront, ideal 1 (8 words, in different banks)
-                largest_so_far.at[v]
-                    = maximum(largest_so_far.at[v], warp_largests[start / 512][v][group][threadIdx.x]);
+                largest_so_far.at[v] = maximum(largest_so_far.at[v],
+                    warp_largests[start / 512][v][group][threadIdx.x]);
             }
         }
         #pragma unroll

@@ -192,8 +192,7 @@ extern "C" cudaError_t gemm_split_launch(
     if (status != cudaSuccess)
         return status;
     int* const C_flags = reinterpret_cast<int*>(static_cast<char*>(workspace) + 0);
-    float* const C_parts
-        = reinterpret_cast<float*>(static_cast<char*>(workspace)
+    float* const C_parts = reinterpret_cast<float*>(static_cast<char*>(workspace)
         + 256LL * ((16 * ((M + 31) / 32) * ((N + 63) / 64) + 259) / 256));
     cudaMemsetAsync(C_flags, 0, 16LL * ((M + 31) / 32) * ((N + 63) / 64) + 4, stream);
     gemm_split<<<dim3(4 * ((M + 31) / 32) * ((N + 63) / 64)), dim3(128), 0,

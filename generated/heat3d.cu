@@ -51,8 +51,8 @@ extern "C" __global__ void __launch_bounds__(128) heat3d(
     for (int plane = 1; plane < 5; ++plane) {
         if (y - 1 >= 0) {
             // u[((x0 + plane - 1) * Y + y - 1) * Z + z0]: 7 sectors, ideal 7 (200 bytes side by side)
-            const auto u2
-                = *reinterpret_cast<const Vector<float, 2>*>(&u[((x0 + plane - 1) * Y + y - 1) * Z + z0]);
+            const auto u2 = *reinterpret_cast<const Vector<float, 2>*>(&u[((x0 + plane - 1) * Y + y - 1) * Z
+                + z0]);
             #pragma unroll
             for (int v = 0; v < 2; ++v) {
                 u_window[plane][0][v + 2] = u2.at[v];
@@ -72,8 +72,8 @@ extern "C" __global__ void __launch_bounds__(128) heat3d(
         u_window[plane][1][4] = u_value_;
         if (y + 1 < Y) {
             // u[((x0 + plane - 1) * Y + y + 1) * Z + z0]: 7 sectors, ideal 7 (200 bytes side by side)
-            const auto u2_
-                = *reinterpret_cast<const Vector<float, 2>*>(&u[((x0 + plane - 1) * Y + y + 1) * Z + z0]);
+            const auto u2_ = *reinterpret_cast<const Vector<float, 2>*>(&u[((x0 + plane - 1) * Y + y + 1) * Z
+                + z0]);
             #pragma unroll
             for (int v = 0; v < 2; ++v) {
                 u_window[plane][2][v + 2] = u2_.at[v];

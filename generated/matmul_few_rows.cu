@@ -107,8 +107,8 @@ extern "C" __global__ void __launch_bounds__(128) matmul_few_rows_y(
     #pragma unroll 4
     for (int part = 0; part < 2; ++part) {
         // y_parts[(part * M + m) * N + first_n]: 17 sectors, ideal 16; 13 on average (starts 16 bytes into a sector)
-        const auto y_parts4
-            = *reinterpret_cast<const Vector<float, 4>*>(&y_parts[(part * M + m) * N + first_n]);
+        const auto y_parts4 = *reinterpret_cast<const Vector<float, 4>*>(&y_parts[(part * M + m) * N
+            + first_n]);
         #pragma unroll
         for (int v = 0; v < 4; ++v) {
             sum4.at[v] += y_parts4.at[v];

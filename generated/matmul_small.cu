@@ -48,8 +48,7 @@ extern "C" __global__ void __launch_bounds__(128) matmul_small(
         if (z0 + product < Z) {
             // A[((z0 + product) * M + line) * K + place]: 16 sectors, ideal 16 (at any Z)
             // As[product][line][place]: 4 wavefronts, ideal 4 (at any Z)
-            *reinterpret_cast<Vector<float, 4>*>(&As[product][line][place])
-                = *reinterpret_cast<const Vector<float, 4>*>(&A[((z0 + product) * M + line) * K + place]);
+            *reinterpret_cast<Vector<float, 4>*>(&As[product][line][place]) = *reinterpret_cast<const Vector<float, 4>*>(&A[((z0 + product) * M + line) * K + place]);
         }
     }
     #pragma unroll
@@ -61,8 +60,7 @@ extern "C" __global__ void __launch_bounds__(128) matmul_small(
         if (z0 + product < Z) {
             // B[((z0 + product) * K + line_) * N + place_]: 16 sectors, ideal 16 (at any Z)
             // Bs[product][line_][place_]: 4 wavefronts, ideal 4 (at any Z)
-            *reinterpret_cast<Vector<float, 4>*>(&Bs[product][line_][place_])
-                = *reinterpret_cast<const Vector<float, 4>*>(&B[((z0 + product) * K + line_) * N + place_]);
+            *reinterpret_cast<Vector<float, 4>*>(&Bs[product][line_][place_]) = *reinterpret_cast<const Vector<float, 4>*>(&B[((z0 + product) * K + line_) * N + place_]);
         }
     }
     __syncthreads();

@@ -172,8 +172,7 @@ extern "C" cudaError_t prefix_sum_launch(
     if (status != cudaSuccess)
         return status;
     int* const y_flags = reinterpret_cast<int*>(static_cast<char*>(workspace) + 0);
-    float* const y_sums
-        = reinterpret_cast<float*>(static_cast<char*>(workspace)
+    float* const y_sums = reinterpret_cast<float*>(static_cast<char*>(workspace)
         + 256LL * ((4 * ((N + 1023) / 1024) + 259) / 256));
     cudaMemsetAsync(y_flags, 0, 4LL * ((N + 1023) / 1024) + 4, stream);
     prefix_sum<<<dim3((N + 1023) / 1024), dim3(256), 0, stream>>>(x, y, y_flags, y_sums);

@@ -8,7 +8,7 @@ _WIDTH = 112
 _LOOKAHEAD = 4  # characters of the longest operator
 _OPENING, _CLOSING = "([{", ")]}"
 # Where a line may break, the loosest operator first; the break stands before the operator, after a comma.
-_BREAKS = ((" ? ", " : "), (" || ",), (" && ",), (", ",), (" + ", " - "), (" * ", " / "), (" = ",))
+_BREAKS = ((" ? ", " : "), (" || ",), (" && ",), (", ",), (" + ", " - "), (" * ", " / "))
 _QUOTE = re.compile(r'\\"')
 _TEMPLATE_ARGUMENT = re.compile(r" \d+>")  # no break before it: an access begins on the line of its statement
 
