@@ -13,6 +13,9 @@ from cugen.spec.model import Array, Schedule, Statement
 from cugen.targets import Target
 
 
+_MANY = 16  # values that a sentence has room for
+
+
 @dataclass(frozen=True, slots=True)
 class Tunable:
     """A number or word that a schedule may set; `values` are the ones that make sense."""
@@ -22,6 +25,13 @@ class Tunable:
     default: int | str | bool
     doc: str
     reorders: bool = False
+
+    def listed(self) -> str:
+        """The values, for people: `1, 2, 4`, or `1 … 64` where they are many numbers without a gap."""
+        first, last = self.values[0], self.values[-1]
+        if len(self.values) > _MANY and self.values == tuple(range(int(first), int(last) + 1)):
+            return f"{first} … {last}"
+        return ", ".join(map(str, self.values))
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,6 +123,5 @@ def refuse_tunables(request: Request, tunables: tuple[Tunable, ...]) -> tuple[Re
             own = ", ".join(known) or "none"
             refusals.append(Refusal(f"has no tunable {name!r} (its tunables: {own})", f"schedule.{name}"))
         elif value not in known[name].values:
-            allowed = ", ".join(str(v) for v in known[name].values)
-            refusals.append(Refusal(f"{name} may be {allowed}, not {value}", f"schedule.{name}"))
+            refusals.append(Refusal(f"{name} may be {known[name].listed()}, not {value}", f"schedule.{name}"))
     return tuple(refusals)
