@@ -12,7 +12,6 @@ from cugen.spec.expressions import Read, walk
 from cugen.spec.model import Array, Schedule, Statement
 from cugen.targets import Target
 
-
 _MANY = 16  # values that a sentence has room for
 
 
