@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 from cugen.families.base import Refusal, Request
+from cugen.families.vectors import is_fixed
 from cugen.plan.ir import Array
 from cugen.plan.subscripts import to_integer
 from cugen.plan.symbols import bounds
@@ -13,13 +14,11 @@ from cugen.spec.expressions import (
     Expr,
     IndexValue,
     Op,
-    ParamValue,
     Read,
     Reduce,
     Scan,
     Select,
     children,
-    free_indices,
     walk,
 )
 from cugen.spec.model import Statement
@@ -107,7 +106,7 @@ def _is_inside(request: Request, array: Array, read: Read) -> bool:
     context = request.context
     for sub, extent in zip(read.subscripts, array.shape, strict=True):
         if not isinstance(sub, IndexValue):
-            if free_indices(sub):
+            if not is_fixed(sub):
                 return False
             low, high = bounds(to_integer(sub, context.symbols), context.ranges)
             if low < 0 or high >= bounds(extent, context.ranges)[0]:
@@ -117,7 +116,7 @@ def _is_inside(request: Request, array: Array, read: Read) -> bool:
 
 def _is_plain(sub: Expr) -> bool:
     """A bare index, or a place that is the same for all."""
-    return isinstance(sub, IndexValue | Const | ParamValue) or not free_indices(sub)
+    return isinstance(sub, IndexValue) or is_fixed(sub)
 
 
 def _bound(node: Reduce | Scan) -> str:

@@ -10,7 +10,7 @@ from cugen.families.elementwise import loaded_reads
 from cugen.families.grid import fastest_first
 from cugen.families.scan_segments import Segments, count_of, without_segments
 from cugen.families.scans import Walk, recognise
-from cugen.families.vectors import Width, divisor, is_contiguous, widest
+from cugen.families.vectors import Width, divisor, is_contiguous, is_fixed, widest
 from cugen.plan.subscripts import to_integer
 from cugen.spec import expressions as spec
 from cugen.spec.expressions import Const, Expr, IndexValue, Read, Reduce, Scan, free_indices, walk
@@ -133,4 +133,4 @@ def _is_stored(request: Request, statement: Statement) -> bool:
 
 def _is_plain(sub: Expr) -> bool:
     """A bare index, or a place that is the same for all."""
-    return isinstance(sub, IndexValue) or not free_indices(sub)
+    return isinstance(sub, IndexValue) or is_fixed(sub)

@@ -11,7 +11,7 @@ from cugen.families.blocks import define, limit
 from cugen.families.canonical import index_values
 from cugen.families.elementwise import IN_MEMORY, certain_reads, loaded_reads
 from cugen.families.statements import lower_statements
-from cugen.families.vectors import widest_at
+from cugen.families.vectors import is_read, widest_at
 from cugen.plan.ir import Access, Array, Assign, Element, For, If, Index, Let, Load, Loop, Node, Store, Vector
 from cugen.plan.lowering import Lowering
 from cugen.plan.reads import lower_subscript, within
@@ -108,7 +108,7 @@ def vector_body(work: Neighbours, lowering: Lowering, scope: Scope) -> tuple[Nod
     lowering.prepare(tuple(statement.value for statement in work.statements))
     for read in work.wide:
         for sub in read.subscripts:
-            if any(isinstance(node, Read) for node in walk(sub)):
+            if is_read(sub):
                 gathered[sub] = lower_subscript(lowering, sub, scope)
 
     def access(array: str, subscripts: tuple[Expr, ...], kind: str, width: int, ahead: Integer) -> Access:
@@ -188,9 +188,9 @@ def load_vectors(
 
 
 def _remember(work: Neighbours, read: Read, value: Expr, scope: Scope, lowering: Lowering) -> None:
-    """An element that several places mention gets a name of its own."""
+    """An element that several places mention, or that says where another one is, gets a name of its own."""
     mentions = sum(1 for s in work.statements for node in walk(s.value) if node == read)
-    if mentions > 1:
+    if mentions > 1 or read in lowering.subscripts:
         name = read.array.lower()
         is_taken = name == lowering.arrays[read.array].symbol
         local = Local(lowering.names.allocate(f"{name}_value" if is_taken else name), read.dtype)

@@ -49,6 +49,16 @@ def divisor(expr: Integer, context: Context) -> int:
     return 1
 
 
+def is_read(sub: Expr) -> bool:
+    """Whether elements of memory say where a subscript is."""
+    return any(isinstance(node, Read) for node in walk(sub))
+
+
+def is_fixed(sub: Expr) -> bool:
+    """Whether a subscript is the same for all, and known without a look into memory."""
+    return not free_indices(sub) and not is_read(sub)
+
+
 def is_contiguous(array: Array, subscripts: Sequence[Expr], along: str) -> bool:
     """Whether neighbours along the index `along` are neighbours in memory."""
     strides = [stride for sub, stride in zip(subscripts, array.strides, strict=True) if sub == IndexValue(along)]
@@ -67,7 +77,7 @@ def widest(array: Array, subscripts: Sequence[Expr], along: str, context: Contex
     for dimension, (sub, stride) in enumerate(zip(subscripts, array.strides, strict=True)):
         if sub == IndexValue(along):
             continue
-        if not isinstance(sub, IndexValue) and free_indices(sub):
+        if not isinstance(sub, IndexValue) and not is_fixed(sub):
             return Width(1, f"dimension {dimension} of {array.name} is read anywhere")
         offset = stride if isinstance(sub, IndexValue) else stride * to_integer(sub, context.symbols)
         count = math.gcd(divisor(offset, context), most)
@@ -79,7 +89,7 @@ def widest(array: Array, subscripts: Sequence[Expr], along: str, context: Contex
 
 def widest_at(array: Array, subscripts: Sequence[Expr], along: str, context: Context) -> Width:
     """The same, also for places that other indices, or other elements, say in more than a bare index."""
-    if all(isinstance(sub, IndexValue) or not free_indices(sub) for sub in subscripts):
+    if all(isinstance(sub, IndexValue) or is_fixed(sub) for sub in subscripts):
         return widest(array, subscripts, along, context)
     apart = Width(1, f"neighbours along {along} are no neighbours in {array.name}")
     most = WIDEST // array.dtype.bytes
@@ -88,7 +98,7 @@ def widest_at(array: Array, subscripts: Sequence[Expr], along: str, context: Con
     own, walked = names.get(along), 0
     for dimension, (sub, stride) in enumerate(zip(subscripts, array.strides, strict=True)):
         moves = along in free_indices(sub)
-        if any(isinstance(node, Read) for node in walk(sub)):
+        if is_read(sub):
             if moves:
                 return Width(1, f"{array.name} is read where other elements say")
             offset = stride

@@ -1,0 +1,46 @@
+"""Elements that other elements point at, in every family: where an index says which, and where the place is fixed."""
+
+from __future__ import annotations
+
+import pytest
+
+STATEMENTS = (
+    "y[i, j] = x[j, t[j]] if t[i] > 2 else x[t[i], i]",
+    "y[i, j] = x[t[0], j] + x[t[i], j] + x[t[j], j]",
+    "y[i, j] = x[t[0], j]",
+    "y[i, j] = x[t[j], i]",
+    "y[i, j] = x[t[t[j]], j]",
+    "y[i, j] = x[t[i], j] * t[j]",
+    "y[i, j] = x[t[i], (j + 1) % N]",
+    "y[i, j] = x[i, j] + x[t[N - 1], N - 1 - j]",
+    "y[j, i] = x[t[0], j] + x[i, j]",
+    "y[i, j] = sum(x[t[0], k] * x[k, j], k) + x[i, 0]",
+    "y[i, j] = sum(x[t[k], j] * x[i, k], k)",
+    "y[i, j] = x[i, j] - max(x[t[0], k], k)",
+    "y[i, j] = max(x[t[i], k], k) + t[j]",
+    "y[i, j] = softmax(x[t[0], j] + x[i, j], j)",
+    "y[i, j] = cumsum(x[t[0], j] * x[i, j], j)",
+)
+
+
+def gather(statement: str, n: int) -> str:
+    return f"""params: {{N: {n}}}
+arrays:
+  t: {{shape: [N], dtype: int32}}
+  x: {{shape: [N, N], dtype: float32}}
+  y: {{shape: [N, N], dtype: float32}}
+compute: "{statement}"
+"""
+
+
+@pytest.mark.parametrize("statement", STATEMENTS)
+def test_whoever_takes_a_gather_computes_it(made, prove, statement):
+    made(gather(statement, 1))
+    prove(gather(statement, 8))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("statement", STATEMENTS)
+@pytest.mark.parametrize("n", [1, 2, 33])
+def test_gathers_of_any_size(prove, statement, n):
+    prove(gather(statement, n))
