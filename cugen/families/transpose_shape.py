@@ -102,8 +102,10 @@ def choose_brick(turn: Turn) -> Brick:
     size = max(turn.arrays[read.array].dtype.bytes for read in turn.reads)
     load, store = _load_width(turn), _store_width(turn)
     shift = _shift(turn) if size in _SHIFTED else 0
-    if shift:
-        brick = _shifted(_brick(_SHIFTED[size], size, load, store), turn, shift)
+    shifted = _shifted(_brick(_SHIFTED[size], size, load, store), turn, shift) if shift else None
+    # A tile of wide elements has few rows for vectors of narrow ones: most lanes would have none.
+    if shifted is not None and 2 * shifted.own >= shifted.store.run:
+        brick = shifted
     else:
         brick = _brick((_VECTORS if load > 1 and store > 1 else _ELEMENTS)[size], size, load, store)
     if _tiles(turn, brick) < _MANY or shared_bytes(turn, brick) > STATIC:

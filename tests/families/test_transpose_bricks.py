@@ -86,21 +86,18 @@ def test_no_two_lanes_meet_in_a_bank(made, dtype, multiple):
 @pytest.mark.parametrize("target", TYPES)
 @pytest.mark.parametrize("source", TYPES)
 def test_no_two_lanes_meet_in_a_bank_whatever_the_types(made, source, target, multiple, side):
-    kernel = made(turn(side + multiple, side + multiple, source, target))
-    # A lane gathers 16 bytes of a row that begins amid a sector, one from each row of a tile of wider elements.
-    gathers = side == 1024 and target == "int8" and (source == "float64" or (source == "float32" and multiple == 1))
-    assert_no_conflicts(kernel, most=4 if gathers else 1)
+    assert_no_conflicts(made(turn(side + multiple, side + multiple, source, target)))
 
 
-def assert_no_conflicts(kernel: Kernel, most: int = 1) -> None:
-    """Each access of the tile takes no more wavefronts than its width asks for, or up to `most` times as many."""
+def assert_no_conflicts(kernel: Kernel) -> None:
     (launch,) = analyze(kernel).kernels
     shared = [report for report in launch.accesses if report.space == "shared"]
-    assert {report.access.kind for report in shared} == {"store", "load"}
+    first, *others = (report.access.kind for report in shared)  # rows that begin amid a sector have loads at their ends
+    assert (first, set(others)) == ("store", {"load"})
     for report in shared:
         banks = report.access.array.dtype.bytes * report.access.width // 4  # of a lane: two banks make two wavefronts
         assert report.totals is not None
-        assert report.totals.wavefronts <= report.totals.requests * max(banks, 1) * most, kernel.source
+        assert report.totals.wavefronts <= report.totals.requests * max(banks, 1), kernel.source
 
 
 def test_larger_tiles_stand_where_there_are_enough_of_them(planned):
