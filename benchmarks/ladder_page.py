@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import argparse
 import json
 import sys
 from collections.abc import Iterator, Mapping, Sequence
@@ -11,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from ladder import SIDE, steps
+from page_parts import replaced, write
 
 from cugen import analyze, generate
 from cugen.spec.load import load_text
@@ -73,17 +73,9 @@ def _speed(row: Mapping[str, Any]) -> str:
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--check", action="store_true", help="write nothing; exit 1 where the page is stale")
-    options = parser.parse_args()
     content = json.loads(RESULTS.read_text()) if RESULTS.exists() else None
-    before, mark, rest = PAGE.read_text().partition("<!-- steps -->\n")
-    _, end, after = rest.partition("<!-- end -->")
-    text = f"{before}{mark}{table([analysed(step) for step in steps()], content)}{end}{after}"
-    stale = text != PAGE.read_text()
-    if stale and not options.check:
-        PAGE.write_text(text)
-    return 1 if options.check and stale else 0
+    text = table([analysed(step) for step in steps()], content)
+    return write({PAGE: replaced(PAGE.read_text(), "steps", "end", text)}, __doc__)
 
 
 if __name__ == "__main__":

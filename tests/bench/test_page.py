@@ -32,6 +32,7 @@ def module(name: str) -> ModuleType:
 
 
 module("cases")
+parts = module("page_parts")
 page, listed = module("memory_bound_page"), module("memory_bound_cases")
 
 
@@ -84,12 +85,12 @@ MUST, MOONSHOT = (
 )
 def test_goals_are_judged_by_cold_figures(share: float, ratio: float, goal: dict[str, Any], said: str) -> None:
     judged = row("a", [goal], timed("cugen", share, 1.0), timed("torch", 0.3, ratio))
-    assert page.verdict(judged, goal)[1] == said
+    assert parts.verdict(judged, goal)[1] == said
 
 
 def test_what_was_not_measured_is_not_met() -> None:
-    assert page.verdict(row("a", [MUST]), MUST) == (None, "not measured")
-    assert page.verdict(row("a", [MOONSHOT], timed("cugen", 0.9, 1.0)), MOONSHOT) == (None, "not measured")
+    assert parts.verdict(row("a", [MUST]), MUST) == (None, "not measured")
+    assert parts.verdict(row("a", [MOONSHOT], timed("cugen", 0.9, 1.0)), MOONSHOT) == (None, "not measured")
 
 
 def test_no_case_is_dropped_failed_ones_included() -> None:
@@ -141,4 +142,4 @@ def test_every_case_generates_without_a_schedule_and_has_its_peer(case: Any) -> 
 def test_a_goal_against_cublas_is_judged_by_the_fastest_that_calls_it():
     goal = {"against": "cublas", "must": 1.1, "moonshot": None, "regime": "cold"}
     peers = [timed("torch", None, 1.3), timed("cublasLt", None, 1.05), timed("triton", None, 0.5)]
-    assert page.verdict(row("a", [goal], timed("cugen", 1.0, 1.0), *peers), goal) == (1.05, "missed")
+    assert parts.verdict(row("a", [goal], timed("cugen", 1.0, 1.0), *peers), goal) == (1.05, "missed")

@@ -1,0 +1,119 @@
+"""What pages of figures share: the line on how they came about, cells, goals judged, text between marks."""
+
+from __future__ import annotations
+
+import argparse
+import math
+import statistics
+from collections.abc import Callable, Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+CUBLAS = ("torch", "cupy", "cublasLt")  # what calls it
+
+Row = dict[str, Any]
+
+
+def heading(content: Row) -> str:
+    """The machine, the libraries, the date and the command."""
+    return (
+        f"{content['device']}, driver {_driver(content['driver'])}, Python {content['python']}, "
+        f"{', '.join(_versions(content['cases']))}; {content['date']}; cugen {content['cugen']}; `{content['command']}`"
+    )
+
+
+def contenders(row: Row, regime: str) -> dict[str, Row]:
+    """By name; none where the case failed or has no such regime."""
+    return {timed["name"]: timed for timed in row["regimes"].get(regime, [])}
+
+
+def cublas_ratio(timed: Mapping[str, Row]) -> float | None:
+    """The time of the fastest that calls cuBLAS over ours."""
+    return min((timed[rival]["ratio"] for rival in CUBLAS if rival in timed), default=None)
+
+
+def verdict(row: Row, goal: Row) -> tuple[float | None, str]:
+    """The figure that a goal is about, and whether it was reached."""
+    timed = contenders(row, goal.get("regime", "cold"))
+    if goal["against"] == "ceiling":
+        figure = timed["cugen"]["share_of_ceiling"] if timed else None
+    elif goal["against"] == "cublas":
+        figure = cublas_ratio(timed)
+    else:
+        figure = timed[goal["against"]]["ratio"] if goal["against"] in timed else None
+    if figure is None:
+        return None, "not measured"
+    if goal["moonshot"] is not None and figure >= goal["moonshot"]:
+        return figure, "moonshot"
+    if goal["must"] is None:
+        return figure, "short of the moonshot"
+    return figure, "met" if figure >= goal["must"] else "missed"
+
+
+def goals_met(rows: Iterable[Row]) -> str:
+    """Of those that must be."""
+    musts = [verdict(row, goal)[1] for row in rows for goal in row["goals"] if goal["must"] is not None]
+    return f"{sum(found in ('met', 'moonshot') for found in musts)} of {len(musts)}"
+
+
+def goal_text(row: Row, goal: Row) -> str:
+    """A goal with its verdict."""
+    _, found = verdict(row, goal)
+    wanted = goal["must"] if goal["must"] is not None else goal["moonshot"]
+    what = f"{wanted:.2f} of the {row['ceiling']}" if goal["against"] == "ceiling" else f"{wanted:g}× {goal['against']}"
+    if (regime := goal.get("regime", "cold")) != "cold":
+        what += f", {regime}"
+    return f"{what}: **{found}**" if found == "missed" else f"{what}: {found}"
+
+
+def mean_and_worst(
+    rows: Iterable[Row], figure: Callable[[dict[str, Row]], float | None], regime: str = "cold"
+) -> list[str]:
+    """Two cells: the geometric mean of a figure, and the least with its case."""
+    timed = [(row["name"], figure(found)) for row in rows if (found := contenders(row, regime))]
+    known = [(value, name) for name, value in timed if value is not None]
+    if not known:
+        return ["–", "–"]
+    mean = math.exp(statistics.fmean(math.log(value) for value, _ in known))
+    worst, name = min(known)
+    return [share(mean), f"{share(worst)} ({name})"]
+
+
+def share(value: float) -> str:
+    """Never rounded up: 0.9799 isn't 0.98."""
+    return f"{math.floor(value * 1000) / 1000:.3f}"
+
+
+def us(value: float) -> str:
+    """Microseconds."""
+    return f"{value:.2f}" if value < 100 else f"{value:.1f}"
+
+
+def replaced(page: str, begin: str, end: str, text: str) -> str:
+    """The page with another text between two marks, each a comment on a line of its own."""
+    before, found, rest = page.partition(f"<!-- {begin} -->\n")
+    _, closing, after = rest.partition(f"<!-- {end} -->")
+    if not closing:
+        raise ValueError(f"no {begin} … {end}")
+    return f"{before}{found}{text}{closing}{after}"
+
+
+def write(files: Mapping[Path, str], doc: str | None) -> int:
+    """The command line of a page: writes the files that are stale, or with `--check` only says so."""
+    parser = argparse.ArgumentParser(description=doc)
+    parser.add_argument("--check", action="store_true", help="write nothing; exit 1 where a file is stale")
+    options = parser.parse_args()
+    stale = [path for path, text in files.items() if not path.exists() or path.read_text() != text]
+    if not options.check:
+        for path in stale:
+            path.write_text(files[path])
+    return 1 if options.check and stale else 0
+
+
+def _versions(rows: Iterable[Row]) -> list[str]:
+    known = {peer["name"]: peer["version"] for row in rows for peer in row["peers"] if peer["version"]}
+    return [f"{name} {known[name]}" for name in ("torch", "cupy") if name in known]
+
+
+def _driver(version: int) -> str:
+    return f"for CUDA {version // 1000}.{version % 1000 // 10}"
