@@ -263,7 +263,11 @@ class GemmKernel:
         inner = place.loop_index(found.depth.name, shape.own_step)
         products = self._multiply(place, rings, stage.index.symbol, place.slice * shape.own_step + inner.symbol, sums)
         body.append(For(Loop(inner, integer(0), integer(shape.own_step), unroll=True), products))
-        return (For(Loop(past, integer(0), depth, shape.step), tuple(body)),)
+        walk = For(Loop(past, integer(0), depth, shape.step), tuple(body))
+        fewest = bounds(ceil_div(self.depth, shape.step), lowering.ranges)[0]
+        # Of a sum of few steps, copies of zeros behind its end may still be on their way to where slices leave sums.
+        is_late = waits and shape.slices > 1 and fewest < shape.stages - 1
+        return (walk, AwaitCopies(0)) if is_late else (walk,)
 
     def _multiply(self, place: Place, rings: list[Ring], stage: Integer, k: Integer, sums: Array) -> tuple[Node, ...]:
         """A thread's part of a column of A and of a row of B goes to registers; their outer product is added."""

@@ -229,11 +229,23 @@ def test_a_sum_that_cannot_be_cut_into_equal_parts_stays_whole(planned, reasons)
     assert any("no whole steps" in refusal.reason for refusal in found)
 
 
+def test_sums_that_are_stored_as_they_stand_are_times_a_one_that_the_compiler_does_not_know(made):
+    text = "const float one = blockDim.z;"
+    assert text in made(product(schedule=SMALL)).source
+    assert text in made(product(dtype="float16", schedule=SMALL + ", slices: 2")).source
+    for other in (product(dtype="float16"), product(dtype="int32"), product(dtype="float64"), EPILOGUE):
+        assert text not in made(other).source
+
+
 # That it is right
 
 
 def test_edges_are_free_of_races(prove):
     prove(product(33, 17, 65), races=True)
+
+
+def test_slices_do_not_leave_sums_where_copies_are_still_to_come(prove):
+    prove(product(33, 5, 65, schedule=SMALL + ", slices: 2, stages: 4"), races=True)
 
 
 @pytest.mark.parametrize(

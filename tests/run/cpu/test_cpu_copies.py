@@ -35,6 +35,20 @@ extern "C" __global__ void k(const float* in, float* out) {
 }
 """
 
+REUSE = r"""
+#include <cuda_pipeline_primitives.h>
+extern "C" __global__ void k(const float* in, float* out) {
+  __shared__ float tile[8];
+  __pipeline_memcpy_async(&tile[threadIdx.x], &in[threadIdx.x], 4);
+  __pipeline_commit();
+  WAIT
+  __syncthreads();
+  tile[threadIdx.x ^ 1] = 2.0f;
+  __syncthreads();
+  out[threadIdx.x] = tile[threadIdx.x ^ 3];
+}
+"""
+
 
 def values():
     return np.arange(1, 25, dtype=np.float32)
@@ -82,3 +96,10 @@ def test_a_trace_has_both_sides_of_a_copy_where_it_stands(make_job, nans):
     own = [(r.kind, r.array, r.offset, r.line) for r in trace if r.thread == 3 and r.array in ("in", "tile")]
     assert own[:2] == [("read", "in", 12, line), ("write", "tile", 12, line)]
     assert len(own) == 3
+
+
+@pytest.mark.parametrize(("wait", "kinds"), [("", ("race",)), ("__pipeline_wait_prior(0);", ())])
+def test_memory_that_a_copy_may_still_write_is_not_free_for_another_use(make_job, nans, wait, kinds):
+    source = REUSE.replace("WAIT", wait)
+    faults = CpuDevice(races=True).run(make_job(source, {"in": values(), "out": nans(8)}, block=(8, 1, 1))).faults
+    assert tuple(dict.fromkeys(fault.kind for fault in faults)) == kinds

@@ -73,7 +73,6 @@ class Block {
       for (unsigned i = count_; i > 1; --i) std::swap(order_[i - 1], order_[random() % i]);
     }
     for (std::vector<Gathering>& warp : gatherings_) warp.clear();
-    for (unsigned i = 0; i < count_; ++i) copies_[i].clear();
     returned_ = waiting_ = position_ = 0;
     interval_ = 0;
     has_begun_ = false;
@@ -222,6 +221,7 @@ class Block {
       state_[lane] = State::ready;
       make_current(lane);
       launch_->kernel->invoke(launch_->parameters);
+      copies_[lane_].finish();
       state_[lane_] = State::returned;
       Fiber* to = &host_;
       if (++returned_ < count_) {

@@ -43,7 +43,10 @@ class Copies {
     waiting_.erase(waiting_.begin(), waiting_.begin() + static_cast<ptrdiff_t>(count));
   }
 
-  void clear() {
+  // The thread has ended. What it never waited for may come at any time until then, which is a race with whoever uses
+  // the place since the last barrier; nobody gets to see it.
+  void finish() {
+    for (const Copy& copy : waiting_) note_arrival(copy.destination, copy.bytes, copy.place);
     waiting_.clear();
     groups_.clear();
     open_ = 0;
