@@ -116,6 +116,8 @@ extern "C" __global__ void __launch_bounds__(256) gemm_slices(
         }
     }
 
+    // unknown to the compiler: else the stores, not the sums, would decide in which registers these lie
+    const float one = blockDim.z;
     // the slices' sums, in the memory of the ring, which all have read
     __syncthreads();
     #pragma unroll
@@ -125,7 +127,7 @@ extern "C" __global__ void __launch_bounds__(256) gemm_slices(
             Vector<float, 4> part;
             #pragma unroll
             for (int w = 0; w < 4; ++w) {
-                part.at[w] = sum[i][4 * g + w];
+                part.at[w] = one * sum[i][4 * g + w];
             }
             // parts[slice][row + i][column + 32 * g]: 4 wavefronts, ideal 4 (128 words over 32 banks)
             *reinterpret_cast<Vector<float, 4>*>(&parts[slice][row + i][column + 32 * g]) = part;

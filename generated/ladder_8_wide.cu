@@ -114,6 +114,8 @@ extern "C" __global__ void __launch_bounds__(256) ladder_8_wide(
         }
     }
 
+    // unknown to the compiler: else the stores, not the sums, would decide in which registers these lie
+    const float one = blockDim.z;
     #pragma unroll
     for (int i = 0; i < 16; ++i) {
         const int m = m0 + row + 16 * (i / 4) + i % 4;
@@ -123,7 +125,7 @@ extern "C" __global__ void __launch_bounds__(256) ladder_8_wide(
             Vector<float, 4> c4;
             #pragma unroll
             for (int v = 0; v < 4; ++v) {
-                c4.at[v] = sum[i][4 * g + v];
+                c4.at[v] = one * sum[i][4 * g + v];
             }
             // C[m * N + n]: 16 sectors, ideal 16 (512 bytes in 4 runs)
             *reinterpret_cast<Vector<float, 4>*>(&C[m * N + n]) = c4;

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from functools import cached_property
 
 from cugen.families.blocks import define
 from cugen.families.contraction import Contraction
@@ -41,6 +42,7 @@ from cugen.plan.scopes import Scope
 from cugen.plan.symbols import FloorDiv, Integer, Mod, integer
 from cugen.spec import expressions as spec
 from cugen.spec.expressions import Expr, IndexValue, Local, Op, Read
+from cugen.spec.types import FLOAT32, UINT32
 
 
 class Results:
@@ -119,8 +121,34 @@ class Results:
 
     def nodes(self, sums: Array, place: Place) -> tuple[Node, ...]:
         if self.parts is None:
-            return self._from_registers(sums, place)
-        return (*self._leave(self.parts, sums, place), Barrier(), *self._collect(self.parts, place))
+            return (*self._one(), *self._from_registers(sums, place))
+        left = (*self._one(), *self._leave(self.parts, sums, place))
+        return (*left, Barrier(), *self._collect(self.parts, place))
+
+    @cached_property
+    def _unit(self) -> Local | None:
+        """What sums are multiplied with that would be stored as they stand, several at once: one, unknown to the
+        compiler. A wide store wants neighbours in neighbouring registers; so each sum would have to lie in the register
+        bank of the column's value that it is added a multiple of, and most multiply-adds would wait for their operands.
+        """
+        arrays, statements = self.request.context.arrays, self.request.group.statements
+        as_they_stand = self.width > 1 and any(
+            s.value == self.total and arrays[s.target].dtype == FLOAT32 for s in statements
+        )
+        if self.total.dtype != FLOAT32 or not (as_they_stand or self.parts is not None):
+            return None
+        return Local(self.lowering.names.allocate("one"), FLOAT32)
+
+    def _one(self) -> tuple[Node, ...]:
+        if self._unit is None:
+            return ()
+        why = "unknown to the compiler: else the stores, not the sums, would decide in which registers these lie"
+        return Comment(why), Let(self._unit, Local("blockDim.z", UINT32))
+
+    def _sum(self, sums: Array, i: Integer, j: Integer) -> Expr:
+        """One of a thread's sums, on its way to memory."""
+        value = Element.of(Access(sums, (i, j), "load"))
+        return value if self._unit is None else Op("mul", (self._unit, value), sums.dtype)
 
     # Without slices: each thread stores what it has
 
@@ -134,7 +162,7 @@ class Results:
         column = place.origin[self.found.column.name] + self._own_column(place, number, width)
 
         def total(v: Integer) -> Expr:
-            return Element.of(Access(sums, (i.symbol, first + v), "load"))
+            return self._sum(sums, i.symbol, first + v)
 
         known = dict(self.lowering.symbols)
         down = self._named(self.found.row, place.origin[self.found.row.name] + row)
@@ -203,7 +231,7 @@ class Results:
         column = self._own_column(place, g.symbol, width)
         name = self.lowering.names.allocate("part")
         vector = Vector(name, sums.dtype.compute, sums.dtype, width)
-        value = Element.of(Access(sums, (i.symbol, g.symbol * width + v.symbol), "load"))
+        value = self._sum(sums, i.symbol, g.symbol * width + v.symbol)
         body = (
             Let(vector, None, mutable=True),
             For(
