@@ -16,6 +16,7 @@ from cugen.cli.specs import add_options, load_files
 from cugen.cli.terminal import note
 
 if TYPE_CHECKING:
+    from cugen.schedule.lock import Schedules
     from cugen.spec.model import Spec
     from cugen.tune.gpus import Gpu
     from cugen.tune.standings import Progress
@@ -63,6 +64,7 @@ def execute(args: argparse.Namespace) -> int:
     from cugen.schedule.lock import NAME, read
     from cugen.tune import workers
     from cugen.tune.lockfile import update
+    from cugen.tune.space import generators_choice
     from cugen.tune.tuner import Options, TuneError, search
 
     specs = [spec for spec in load_files(args.specs, args) if args.kernel in (None, spec.kernel)]
@@ -94,7 +96,7 @@ def execute(args: argparse.Namespace) -> int:
             display.clear()
         with files_of_the_user():
             update(path, [outcome.entry])
-        print(_summary(outcome, path, quiet=args.quiet), flush=True)
+        print(_summary(outcome, generators_choice(spec), path, quiet=args.quiet), flush=True)
     return status
 
 
@@ -142,8 +144,9 @@ class _Display:
             sys.stderr.flush()
 
 
-def _summary(outcome: Outcome, path: Path, *, quiet: bool) -> str:
-    from cugen.tune.lockfile import schedule_text
+def _summary(outcome: Outcome, untuned: Schedules, path: Path, *, quiet: bool) -> str:
+    """`untuned` is the generator's own choice."""
+    from cugen.tune.lockfile import schedule_text, schedules_text
 
     entry, progress = outcome.entry, outcome.progress
     ratio = entry.untuned.cold / entry.time.cold
@@ -154,7 +157,7 @@ def _summary(outcome: Outcome, path: Path, *, quiet: bool) -> str:
     )
     if quiet:
         return head
-    lines = [head, *(f"  {output}: {schedule_text(schedule)}" for output, schedule in entry.schedules)]
+    lines = [head, *(f"  {output}: {schedule_text(schedule)}" for output, schedule in entry.schedules or untuned)]
     if entry.reorders:
         lines.append("  sums are taken in another order than untuned: the last bits of results differ")
     if entry.runner_up:
@@ -165,8 +168,7 @@ def _summary(outcome: Outcome, path: Path, *, quiet: bool) -> str:
         f"dropped unseen, {progress.failed} failed"
     )
     for schedules, reason in outcome.failures[:_SHOWN]:
-        texts = ", ".join(f"{output}: {schedule_text(schedule)}" for output, schedule in schedules)
-        lines.append(f"    failed: {texts or 'the generator’s own choice'}: {reason}")
+        lines.append(f"    failed: {schedules_text(schedules) or 'the generator’s own choice'}: {reason}")
     return "\n".join([*lines, f"  wrote {path}"])
 
 

@@ -19,7 +19,8 @@ _FORMAT = 1
 
 @dataclass(frozen=True, slots=True)
 class Record:
-    """One candidate, known by its code: microseconds, or why there are none. `stopped` after a few samples."""
+    """One candidate, known by its code: microseconds, or why there are none. `stopped` after a few samples. `schedule`
+    is for people; records of earlier versions have none."""
 
     code: str
     cold: float = 0.0
@@ -27,6 +28,7 @@ class Record:
     same_bits: bool = True
     stopped: bool = False
     failed: str = ""
+    schedule: str = ""
 
 
 class Journal:
@@ -45,7 +47,7 @@ class Journal:
         self.records[record.code] = record
         self.path.parent.mkdir(parents=True, exist_ok=True)
         with self.path.open("a") as file:
-            file.write(json.dumps(asdict(record)) + "\n")
+            file.write(json.dumps(asdict(record), ensure_ascii=False) + "\n")
 
     def _read(self, text: str) -> None:
         for line in text.splitlines():

@@ -68,6 +68,11 @@ def schedule_text(schedule: Schedule) -> str:
     return f"{{{', '.join(parts)}}}"
 
 
+def schedules_text(schedules: Schedules) -> str:
+    """Those of a candidate in one line, each behind its output."""
+    return ", ".join(f"{output}: {schedule_text(schedule)}" for output, schedule in schedules)
+
+
 def _schedule_lines(schedules: Schedules, indent: str) -> list[str]:
     if not schedules:
         return [f"{indent}schedule: {{}}"]

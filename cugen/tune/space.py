@@ -10,8 +10,8 @@ from cugen.families.base import Family, Request
 from cugen.plan.context import make_context
 from cugen.schedule.asked import schedule_of
 from cugen.schedule.hoisting import hoisted
-from cugen.schedule.lock import Schedules, completed
-from cugen.schedule.planner import fits, requests
+from cugen.schedule.lock import Schedules, completed, filled
+from cugen.schedule.planner import fits, make_plan, requests
 from cugen.schedule.runs import group
 from cugen.spec.model import Schedule, Spec
 
@@ -60,6 +60,18 @@ def candidates(spec: Spec) -> tuple[Candidate, ...]:
     found = dict.fromkeys(islice(_combined(slots), MOST))
     found.pop((), None)
     return (Candidate(0), *(Candidate(number, schedules) for number, schedules in enumerate(found, 1)))
+
+
+def generators_choice(spec: Spec) -> Schedules:
+    """What candidate 0 stands for, in words: of each launch the best guess of the family that the generator takes. None
+    where it makes several launches that no schedule asks for."""
+    chosen = tuple((slot.output, slot.levels[0][0]) for slot in _slots(spec) if slot.levels)
+    asked = replace(spec, schedules=filled(spec, chosen))
+    return chosen if _families(asked) == _families(spec) else ()
+
+
+def _families(spec: Spec) -> tuple[str, ...]:
+    return tuple(kernel.family for kernel in make_plan(spec).kernels)
 
 
 def _combined(slots: Sequence[_Slot]) -> Iterator[Schedules]:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from cugen.schedule.lock import Schedules
 from cugen.tune.journal import Journal, Record
+from cugen.tune.lockfile import schedules_text
 from cugen.tune.messages import Message, code
 from cugen.tune.prepare import Prepared
 from cugen.tune.space import Candidate
@@ -76,7 +77,7 @@ class Standings:
     def take(self, trial: Trial, record: Record, *, is_new: bool = True) -> None:
         """A record is what counts from now on; a new one goes into the journal."""
         if is_new and trial is not self.untuned:
-            self._journal.add(record)
+            self._journal.add(replace(record, schedule=schedules_text(trial.candidate.schedules)))
         if record.failed:
             self.progress.failed += 1
             self.failures.append((trial.candidate.schedules, record.failed))

@@ -93,6 +93,13 @@ def test_the_winner_goes_to_the_lock_and_into_the_kernel(cli: Cli, spec: Path, m
     assert cli("generate", spec, "-o", tmp_path / "out", "--check").status == 1
 
 
+def test_the_generators_own_choice_is_said_where_it_wins(cli: Cli, spec: Path, machine: Path) -> None:
+    machine.write_text(json.dumps({"times": [["Vector<float, 4>", 10.0]]}))
+    head, schedule, *_ = tuned(cli, spec).out.splitlines()
+    assert head == "scale: the generator's own choice is the fastest on NVIDIA H200, 10 µs"
+    assert schedule == "  y: {family: map, vectors: 1}"
+
+
 def test_an_unknown_device_is_a_wrong_call_and_none_is_the_machines(
     cli: Cli, spec: Path, machine: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

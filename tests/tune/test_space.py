@@ -9,10 +9,11 @@ import pytest
 
 from cugen.families.base import Request
 from cugen.families.registry import families
+from cugen.kernel import generate
 from cugen.schedule import planner
 from cugen.spec.load import load_text
 from cugen.spec.model import Schedule, Spec
-from cugen.tune.space import Candidate, candidates
+from cugen.tune.space import Candidate, candidates, generators_choice
 
 SUM = """\
 cugen: 1
@@ -42,6 +43,11 @@ def spec_of(text: str) -> Spec:
     return spec
 
 
+def code(spec: Spec) -> list[str]:
+    """The lines of the source without those of comments alone, which say by whom the schedule was chosen."""
+    return [line for line in generate(spec, analysis=False).source.splitlines() if not line.lstrip().startswith("//")]
+
+
 def tunables(candidate: Candidate) -> dict[str, int | str | bool]:
     return dict(candidate.schedules[0][1].tunables)
 
@@ -53,6 +59,43 @@ def test_the_first_is_the_generators_choice_and_the_nearest_follow() -> None:
     changed = [len(tunables(candidate)) for candidate in found[1:]]
     assert changed == sorted(changed)
     assert len(set(found)) == len(found)
+
+
+PRODUCT = """\
+cugen: 1
+kernel: product
+params: {M: 128, N: 2112, K: 7168}
+arrays:
+  A: {shape: [M, K], dtype: float32}
+  B: {shape: [K, N], dtype: float32}
+  C: {shape: [M, N], dtype: float32}
+compute: C[m, n] = sum(A[m, k] * B[k, n], k)
+"""
+ROW = PRODUCT.replace("M: 128", "M: 1")  # in two launches
+CHANNELS_LAST = """\
+cugen: 1
+kernel: conv
+params: {B: 2, H: 56, W: 56, C: 64, O: 128}
+arrays:
+  x: {shape: [B, H, W, C], dtype: float32, boundary: zero}
+  f: {shape: [3, 3, C, O], dtype: float32}
+  y: {shape: [B, H, W, O], dtype: float32}
+compute: y[b, i, j, o] = sum(x[b, i + r - 1, j + s - 1, c] * f[r, s, c, o], r, s, c)
+"""
+
+
+@pytest.mark.parametrize("text", [SUM, TWO, PRODUCT, ROW])
+def test_the_generators_choice_in_words_gives_what_it_gives_without(text: str) -> None:
+    spec = spec_of(text)
+    chosen = generators_choice(spec)
+    assert len(chosen) == len(spec.statements)
+    assert code(replace(spec, schedules=chosen)) == code(spec)
+
+
+def test_no_words_are_better_than_wrong_ones() -> None:
+    spec = spec_of(CHANNELS_LAST)
+    assert len(planner.make_plan(spec).kernels) == 2
+    assert generators_choice(spec) == ()
 
 
 def test_what_the_user_fixed_is_in_every_candidate() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
 import sys
 import time
@@ -104,6 +105,22 @@ def test_a_search_goes_on_where_it_ended(scale: Spec, options: Made, tmp_path: P
     assert (again.progress.resumed, again.progress.timed) == (1, 1)
     assert again.failures == first.failures  # what died isn't tried again
     assert search(scale, options(resume=False)).progress.timed == 3
+
+
+def test_the_journal_says_which_schedule_took_how_long_and_reads_records_that_do_not(
+    scale: Spec, options: Made
+) -> None:
+    path = journal_path(scale, H200, {})
+    search(scale, options(die=[ONE]))
+    records = [json.loads(line) for line in path.read_text().splitlines()]
+    assert {record["schedule"]: (record["cold"], record["failed"]) for record in records} == {
+        "y: {family: map, vector: 2, vectors: 1}": (5.0, ""),
+        "y: {family: map, vector: 1, vectors: 1}": (0.0, "the process died: an illegal memory access"),
+    }
+    for record in records:
+        del record["schedule"]
+    path.write_text("".join(f"{json.dumps(record)}\n" for record in records))
+    assert search(scale, options(resume=True)).progress.resumed == 1
 
 
 @pytest.mark.slow
