@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Any
 
 from memory_bound_cases import cases
-from memory_bound_page import verdict
+from page_parts import verdict
 
 from cugen.bench.buffers import Buffers
 from cugen.bench.session import session
@@ -42,6 +42,10 @@ METRICS = {
     "l1tex__data_pipe_lsu_wavefronts.avg.pct_of_peak_sustained_active": "l1_data_percent",
     "sm__warps_active.avg.pct_of_peak_sustained_active": "warps_percent",
     "smsp__inst_executed.sum": "warp_instructions",
+    "launch__grid_size": "blocks",
+    "launch__block_size": "threads_per_block",
+    "launch__registers_per_thread": "registers",
+    "launch__waves_per_multiprocessor": "waves",
 }
 _UNITS = {"nsecond": 1e-3, "usecond": 1.0, "msecond": 1e3, "second": 1e6, "ns": 1e-3, "us": 1.0, "ms": 1e3, "s": 1e6}
 _BYTES = {"byte": 1, "Kbyte": 1e3, "Mbyte": 1e6, "Gbyte": 1e9}
@@ -76,8 +80,11 @@ def capture(figures: Path, output: Path) -> None:
         command = ["ncu", "--clock-control", "none", "--csv", "--page", "raw", "--metrics", ",".join(METRICS)]
         (spec,) = load_text(chosen[name].spec)
         command += ["--kernel-name", f"regex:^{spec.kernel}", sys.executable, __file__, "play", name]
-        done = subprocess.run(command, capture_output=True, text=True, timeout=120)
-        rows.append({"name": name, "launches": read(done.stdout)} if not done.returncode else {"name": name})
+        done = subprocess.run(command, capture_output=True, text=True, timeout=60)
+        launches = [] if done.returncode else read(done.stdout)
+        rows.append({"name": name, "launches": launches})
+        if not launches:
+            rows[-1]["message"] = (done.stdout + done.stderr)[-300:]
         print(json.dumps(rows[-1]), flush=True)
         content = {
             "profiler": version.split("Version ")[-1].strip(),
@@ -92,13 +99,15 @@ def capture(figures: Path, output: Path) -> None:
 def read(text: str) -> list[dict[str, Any]]:
     """A row for each launch from Nsight Compute's raw page, whose second line holds the units."""
     lines = text.splitlines()
-    start = next(number for number, line in enumerate(lines) if line.startswith('"ID"'))
+    start = next((number for number, line in enumerate(lines) if line.startswith('"ID"')), None)
+    if start is None:
+        return []
     units, *launches = csv.DictReader(io.StringIO("\n".join(lines[start:])))
     found = []
     for launch in launches:
         row: dict[str, Any] = {"kernel": launch["Kernel Name"].partition("(")[0]}
         for metric, name in METRICS.items():
-            if launch.get(metric):
+            if launch.get(metric) not in (None, "", "n/a"):
                 scale = _UNITS.get(units[metric], 1.0) if name == "time_us" else _BYTES.get(units[metric], 1)
                 row[name] = round(float(launch[metric].replace(",", "")) * scale, 2)
         found.append(row)

@@ -55,3 +55,7 @@ def test_every_case_that_misses_a_goal_is_profiled(limits, tmp_path):
     figures = tmp_path / "figures.json"
     figures.write_text(json.dumps({"cases": [row("good", 0.97, 0.92), row("bad", 0.9, 0.92)]}))
     assert limits.missed(figures) == ["bad"]
+
+
+def test_output_without_a_table_has_no_launches(limits):
+    assert limits.read("==ERROR== no kernel was profiled\n") == []
