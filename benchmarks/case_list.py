@@ -11,7 +11,6 @@ import ctypes
 import datetime
 import json
 import platform
-import sys
 import time
 import traceback
 from collections.abc import Sequence
@@ -20,15 +19,17 @@ from pathlib import Path
 from typing import Any
 
 from cases import Case
+from figures import command, save
 
 import cugen
 from cugen.bench.measure import Options, bench
 from cugen.bench.peers import Called
 from cugen.bench.session import Session, session
-from cugen.emit.files import write_atomically
+from cugen.kernel import generate
 from cugen.run.libcuda import driver
 from cugen.schedule import lock
 from cugen.spec.load import load_text
+from cugen.spec.model import Spec
 
 
 def run(opened: Session, case: Case, options: argparse.Namespace, budget_us: float) -> dict[str, Any]:
@@ -39,7 +40,7 @@ def run(opened: Session, case: Case, options: argparse.Namespace, budget_us: flo
         (spec,) = load_text(case.spec, file=f"{case.name}.yaml")
         if options.lock:
             spec = lock.apply(spec, lock.read(options.lock), opened.device)
-            row["tuned"] = spec.tuned is not None
+            row["tuned"] = _is_tuned(spec)
         called, against = case.called, case.against
         if case.peer:
             inputs = ", ".join(array.name for array in spec.arrays if array.role in ("input", "baked"))
@@ -67,7 +68,7 @@ def machine(opened: Session) -> dict[str, Any]:
         "date": datetime.date.today().isoformat(),
         "python": platform.python_version(),
         "cugen": cugen.__version__,
-        "command": f"python benchmarks/{Path(sys.argv[0]).name} {' '.join(sys.argv[1:])}",
+        "command": command(),
     }
 
 
@@ -101,20 +102,16 @@ def main(doc: str | None, cases: Sequence[Case], *, budget_us: float, tuned: boo
             rows[case.name] = run(opened, case, options, budget_us)
             print(_line(rows[case.name]), flush=True)
             listed = [rows[case.name] for case in cases if case.name in rows]
-            text = json.dumps(_rounded({**content, "cases": listed}), indent=1, ensure_ascii=False)
-            write_atomically(options.output, (text + "\n").encode())
+            save(options.output, {**content, "cases": listed})
     if left:
         print(f"{len(left)} cases were not begun, from {left[0]} on: --resume")
     return 0 if all(row["passed"] for row in rows.values()) else 1
 
 
-def _rounded(value: Any) -> Any:
-    """Floats to six digits, which is more than any of them holds."""
-    if isinstance(value, float):
-        return float(f"{value:.6g}")
-    if isinstance(value, dict):
-        return {key: _rounded(item) for key, item in value.items()}
-    return [_rounded(item) for item in value] if isinstance(value, list | tuple) else value
+def _is_tuned(spec: Spec) -> bool:
+    """Whether the lock file had an entry, and one that still fits."""
+    tuned = generate(spec, analysis=False).spec.tuned
+    return tuned is not None and not tuned.refused
 
 
 def _line(row: dict[str, Any]) -> str:

@@ -1,10 +1,11 @@
 """Times products of matrices beside cuBLAS (by way of PyTorch, of CuPy, and cuBLASLt at its best) and Triton.
 
+    python benchmarks/tune_products.py benchmarks/cugen.lock
     python benchmarks/products.py docs/results/products_h200.json --lock benchmarks/cugen.lock
     python benchmarks/products_page.py
 
 Shapes that the lock file has entries for are tuned; for the others the generator picks by its model, and their rows
-say so. The second line renders the page from the file.
+say so. The last line renders the page from the file.
 """
 
 from __future__ import annotations

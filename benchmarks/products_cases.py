@@ -15,6 +15,23 @@ _TRITON = Called(
     "torch", "triton", "import triton_matmul\n\n\ndef peer(A, B):\n    return (triton_matmul.matmul(A, B),)\n"
 )
 
+TUNED = (
+    *(f"f32 {side}³" for side in (256, 512, 1024, 2048, 4096, 8192)),
+    "f32 1000×777×513",
+    "f32 1023³",
+    "f32 3456×4096×4096",
+    "f32 1152×7680×8192",
+    "f32 4096×4096×64",
+    "f32 64×4096×4096",
+    "f32 128×7168×2048",
+    "f64 4096³",
+)
+
+
+def tuned() -> tuple[Case, ...]:
+    """The cases that `tune_products.py` searches schedules for; the others show what the generator picks."""
+    return tuple(case for case in cases() if case.name in TUNED)
+
 
 def cases() -> tuple[Case, ...]:
     """All cases, in the order of the page."""
@@ -24,7 +41,7 @@ def cases() -> tuple[Case, ...]:
     return found
 
 
-def _goals(must: float | None, moonshot: float | None = None, warm: float | None = None) -> tuple[Goal, ...]:
+def _goals(must: float, moonshot: float | None = None, warm: float | None = None) -> tuple[Goal, ...]:
     """Against the faster of cuBLAS by way of PyTorch and cuBLASLt at its best."""
     cold = (Goal("cublas", must, moonshot),)
     return cold if warm is None else (*cold, Goal("cublas", warm, None, "warm"))
@@ -34,7 +51,9 @@ def _product(
     group: str, m: int, n: int, k: int, goals: tuple[Goal, ...], dtype: str = F32, *, everybody: bool = False
 ) -> Case:
     arrays = {"A": f"[M, K] | {dtype}", "B": f"[K, N] | {dtype}", "C": f"[M, N] | {dtype}"}
-    text = spec_text("product", {"M": m, "N": n, "K": k}, arrays, "C[m, n] = sum(A[m, k] * B[k, n], k)")
+    sides = f"{m}" if m == n == k else f"{m}_{n}_{k}"
+    kernel = f"product_{sides}" if dtype == F32 else f"product_{_SHORT[dtype]}_{sides}"
+    text = spec_text(kernel, {"M": m, "N": n, "K": k}, arrays, "C[m, n] = sum(A[m, k] * B[k, n], k)")
     size = f"{m}³" if m == n == k else f"{m}×{n}×{k}"
     against = ("torch", "cupy") if everybody else ("torch",)
     called = (CUBLASLT, _TRITON) if everybody and dtype == F32 else (CUBLASLT,)
@@ -58,7 +77,7 @@ def _odd() -> Iterator[Case]:
     near = _goals(1.20, 1.4, warm=1.07)
     yield _product("odd", 1000, 777, 513, near, everybody=True)
     yield _product("odd", 1023, 1023, 1023, near)
-    yield _product("odd", 4095, 4095, 4095, _goals(None))
+    yield _product("odd", 4095, 4095, 4095, ())
 
 
 def _waves() -> Iterator[Case]:
@@ -78,11 +97,11 @@ def _layers() -> Iterator[Case]:
     for n, k in sizes:
         for m in (1, 8, 64, 128, 4096):
             if (m, n, k) != (128, 7168, 2048):
-                yield _product("linear layers", m, n, k, _goals(1.12, 1.25) if m == 64 else _goals(None))
+                yield _product("linear layers", m, n, k, _goals(1.12, 1.25) if m == 64 else ())
 
 
 def _doubles() -> Iterator[Case]:
-    goals = {512: _goals(None), 1024: _goals(None), 4096: _goals(0.95, 1.02), 8192: _goals(None)}
+    goals = {512: (), 1024: (), 4096: _goals(0.95, 1.02), 8192: ()}
     for side, own in goals.items():
         yield _product("float64", side, side, side, own, F64)
 
@@ -92,7 +111,7 @@ def _batches() -> Iterator[Case]:
         shape = "[B, N, N] | float32"
         compute = "C[b, m, n] = sum(A[b, m, k] * D[b, k, n], k)"
         arrays = {"A": shape, "D": shape, "C": shape}
-        text = spec_text("products", {"B": batch, "N": side}, arrays, compute)
+        text = spec_text(f"products_{batch}_of_{side}", {"B": batch, "N": side}, arrays, compute)
         called = Called(
             "torch", "cublasLt", "import cublaslt\n\n\ndef peer(A, D):\n    return (cublaslt.matmul(A, D),)\n"
         )

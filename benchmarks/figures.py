@@ -1,0 +1,31 @@
+"""Files of figures: what they were made by, and how they are kept."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from cugen.emit.files import write_atomically
+
+
+def command() -> str:
+    """What this script was called with."""
+    return f"python benchmarks/{Path(sys.argv[0]).name} {' '.join(sys.argv[1:])}"
+
+
+def save(path: Path, content: Mapping[str, Any]) -> None:
+    """As JSON."""
+    text = json.dumps(_rounded(content), indent=1, ensure_ascii=False)
+    write_atomically(path, (text + "\n").encode())
+
+
+def _rounded(value: Any) -> Any:
+    """Floats to six digits, which is more than any of them holds."""
+    if isinstance(value, float):
+        return float(f"{value:.6g}")
+    if isinstance(value, dict):
+        return {key: _rounded(item) for key, item in value.items()}
+    return [_rounded(item) for item in value] if isinstance(value, list | tuple) else value

@@ -1,0 +1,75 @@
+"""Searches schedules for those products of the list that are tuned, and puts them into a lock file.
+
+    python benchmarks/tune_products.py benchmarks/cugen.lock --budget 120 --seconds 400
+    python benchmarks/products.py docs/results/products_h200.json --lock benchmarks/cugen.lock
+
+Products without an entry come first, and every search goes on where an earlier one of the same product ended: what one
+call's time doesn't hold, the next one adds.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import time
+from collections.abc import Iterable
+from pathlib import Path
+
+from products_cases import tuned
+
+from cugen.schedule.lock import Lock, read
+from cugen.spec.load import load_text
+from cugen.spec.model import Spec
+from cugen.tune import Options, Outcome, TuneError, search, update
+from cugen.tune.gpus import gpus
+from cugen.tune.lockfile import schedules_text
+from cugen.tune.space import generators_choice
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("lock", type=Path)
+    parser.add_argument("--budget", type=float, default=60.0, metavar="SECONDS", help="of each search")
+    parser.add_argument("--only", default="", metavar="TEXT", help="cases whose name or group has it")
+    parser.add_argument("--seconds", type=float, default=float("inf"), help="begin no search after that time")
+    options = parser.parse_args()
+    started = time.perf_counter()
+    specs = [spec for case in tuned() if options.only in f"{case.group} {case.name}" for spec in load_text(case.spec)]
+    left: list[str] = []
+    failed = False
+    for spec in in_turn(specs, read(options.lock) if options.lock.exists() else Lock(""), gpus()[0].name):
+        begun = time.perf_counter()
+        if begun - started > options.seconds:
+            left.append(spec.kernel)
+            continue
+        try:
+            outcome = search(spec, Options(budget_s=options.budget))
+        except TuneError as error:
+            print(f"FAIL {spec.kernel}: {error}", flush=True)
+            failed = True
+            continue
+        update(options.lock, [outcome.entry])
+        print(f"{line(spec, outcome)} {time.perf_counter() - begun:.0f} s", flush=True)
+    if left:
+        print(f"{len(left)} searches were not begun, from {left[0]} on: the next call begins with what has no entry")
+    return 1 if failed else 0
+
+
+def in_turn(specs: Iterable[Spec], lock: Lock, device: str) -> list[Spec]:
+    """Those without an entry first."""
+    return sorted(specs, key=lambda spec: any(entry.device == device for entry in lock.of(spec)))
+
+
+def line(spec: Spec, outcome: Outcome) -> str:
+    """What came of a search."""
+    entry, progress = outcome.entry, outcome.progress
+    chosen = schedules_text(entry.schedules or generators_choice(spec))
+    return (
+        f"{entry.kernel:24} {entry.untuned.cold:10.2f} µs untuned {entry.time.cold:10.2f} µs tuned  "
+        f"{'' if entry.schedules else 'as untuned: '}{chosen}  {progress.timed + progress.resumed} of "
+        f"{progress.candidates} timed, {progress.dropped} dropped, {progress.failed} failed"
+    )
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,89 @@
+"""The products that are tuned: which come first, and what is said and kept of each search."""
+
+from __future__ import annotations
+
+import importlib
+import sys
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+from cugen.schedule.lock import Entry, Lock, Time, apply, read, spec_key
+from cugen.spec.load import load_text
+from cugen.spec.model import Schedule, Spec
+from cugen.tune import Options, Outcome, TuneError
+from cugen.tune.gpus import Gpu
+from cugen.tune.standings import Progress
+
+BENCHMARKS = Path(__file__).parents[2] / "benchmarks"
+DEVICE = "NVIDIA H200"
+WIDE = (("C", Schedule("gemm", block=(("m", 64), ("n", 64)))),)
+
+
+@pytest.fixture(scope="module")
+def script() -> Iterator[ModuleType]:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.syspath_prepend(str(BENCHMARKS))
+        yield importlib.import_module("tune_products")
+
+
+def outcome(spec: Spec) -> Outcome:
+    entry = Entry(spec.kernel, spec_key(spec), spec.target, DEVICE, WIDE, Time(10.0, 9.0), Time(12.0, 11.0), "0.1.0")
+    return Outcome(entry, Progress(candidates=90, timed=50, resumed=10, dropped=25, failed=5), ())
+
+
+def specs(script: ModuleType) -> list[Spec]:
+    return [spec for case in script.tuned() for spec in load_text(case.spec)]
+
+
+def test_all_that_are_named_are_in_the_list(script: ModuleType) -> None:
+    listed = importlib.import_module("products_cases")
+    assert {case.name for case in script.tuned()} == set(listed.TUNED)
+
+
+def test_what_has_no_entry_comes_first(script: ModuleType) -> None:
+    first, second, *rest = specs(script)
+    lock = Lock("", (outcome(first).entry, replace(outcome(second).entry, device="NVIDIA T4")))
+    assert script.in_turn([first, second, *rest], lock, DEVICE) == [second, *rest, first]
+
+
+def test_a_line_has_both_times_the_schedule_and_what_was_tried(script: ModuleType) -> None:
+    spec = specs(script)[0]
+    line = script.line(spec, outcome(spec))
+    assert line.startswith("product_256 ")
+    assert line.endswith("C: {family: gemm, block: {m: 64, n: 64}}  60 of 90 timed, 25 dropped, 5 failed")
+    own = script.line(spec, replace(outcome(spec), entry=replace(outcome(spec).entry, schedules=())))
+    assert "as untuned: C: {family: gemm, block: {m: " in own
+
+
+def test_searches_fill_a_lock_that_the_list_of_products_takes(
+    script: ModuleType, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    asked: list[str] = []
+
+    def search(spec: Spec, options: Options) -> Outcome:
+        asked.append(spec.kernel)
+        assert options.budget_s == 5
+        if spec.kernel == "product_4096_4096_64":
+            raise TuneError("the generator's own choice can't be timed: it hangs")
+        return outcome(spec)
+
+    lock = tmp_path / "products.lock"
+    monkeypatch.setattr(script, "search", search)
+    monkeypatch.setattr(script, "gpus", lambda: (Gpu(DEVICE, "sm_90"),))
+    monkeypatch.setattr(sys, "argv", ["tune_products.py", str(lock), "--budget", "5", "--only", "one short side"])
+    assert script.main() == 1
+    assert asked == ["product_4096_4096_64", "product_64_4096_4096", "product_128_7168_2048"]
+    assert "FAIL product_4096_4096_64: the generator's own" in capsys.readouterr().out
+    found = read(lock)
+    assert [entry.kernel for entry in found.entries] == ["product_128_7168_2048", "product_64_4096_4096"]
+    (case,) = (case for case in script.tuned() if case.name == "f32 64×4096×4096")
+    (spec,) = load_text(case.spec, file=f"{case.name}.yaml")  # as the list loads it
+    assert apply(spec, found, DEVICE).tuned is not None
+
+    monkeypatch.setattr(sys, "argv", [*sys.argv, "--seconds", "0"])
+    assert script.main() == 0
+    assert "3 searches were not begun, from product_4096_4096_64 on" in capsys.readouterr().out
