@@ -2,24 +2,29 @@
 
 from __future__ import annotations
 
-import importlib.util
+import importlib
+import json
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
 from types import ModuleType
 
 import pytest
 
-from cugen.schedule.lock import Entry, Schedules, Time
+from cugen.schedule.lock import Entry, Schedules, Time, spec_key
+from cugen.spec.load import load_text
 from cugen.spec.model import Schedule, Spec
-from cugen.tune import Options, search
+from cugen.tune import Options, search, update
 from cugen.tune.comparison import CannotCompare, compare
 
 from .conftest import FOUR, H200, ONE, TWO
 
 Command = Callable[..., tuple[str, ...]]
-PATH = Path(__file__).parents[2] / "benchmarks" / "regret.py"
+BENCHMARKS = Path(__file__).parents[2] / "benchmarks"
+
+
+ENTRY = Entry("scale", "0" * 16, "sm_90", "NVIDIA H200", (("y", Schedule("map")),), Time(6, 1), Time(12, 1), "0.1.0")
 
 
 def vector(size: int) -> Schedules:
@@ -27,14 +32,10 @@ def vector(size: int) -> Schedules:
 
 
 @pytest.fixture(scope="module")
-def regret() -> ModuleType:
-    found = importlib.util.spec_from_file_location("regret", PATH)
-    assert found is not None
-    assert found.loader is not None
-    module = importlib.util.module_from_spec(found)
-    sys.modules["regret"] = module  # where its dataclasses look for their annotations
-    found.loader.exec_module(module)
-    return module
+def regret() -> Iterator[ModuleType]:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.syspath_prepend(str(BENCHMARKS))
+        yield importlib.import_module("regret")
 
 
 def answers(*found: Entry | None) -> Callable[[Spec], Entry | None]:
@@ -67,3 +68,36 @@ def test_the_regret_is_a_ratio_and_its_mean_geometric(
     assert [row.regret for row in rows] == [2.0, 1.0]
     assert regret.mean(rows) == pytest.approx(2**0.5)
     assert regret.mean([]) == 1
+
+
+def test_what_cannot_be_timed_is_left_out_and_said(
+    regret: ModuleType, scale: Spec, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def fails(*_: object) -> None:
+        raise CannotCompare("it hangs")
+
+    monkeypatch.setattr(regret, "compare", fails)
+    assert list(regret.regrets([scale], answers(ENTRY))) == []
+    assert capsys.readouterr().err == "scale: it hangs\n"
+
+
+def test_the_tuned_products_give_a_file(
+    regret: ModuleType, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (spec,) = load_text(next(case.spec for case in regret.tuned() if case.name == "f32 512³"))
+    lock, output = tmp_path / "products.lock", tmp_path / "regret.json"
+    update(lock, [replace(ENTRY, kernel=spec.kernel, spec=spec_key(spec))])
+    monkeypatch.setattr(regret, "compare", lambda *_: (Time(12, 1), Time(6, 1)))
+    monkeypatch.setattr(regret, "driver", lambda: None)
+    monkeypatch.setattr(regret, "gpus", lambda: (H200,))
+    words = ["--products", "--lock", str(lock), "--output", str(output)]
+    monkeypatch.setattr(sys, "argv", ["regret.py", *words])
+    assert regret.main() == 0
+    kept = json.loads(output.read_text())
+    row = {"kernel": "product_512", "device": "NVIDIA H200", "untuned_us": 12, "tuned_us": 6, "reorders": False}
+    assert (kept["kernels"], kept["mean"]) == ([row | {"regret": 2.0}], 2.0)
+    assert kept["command"] == f"python benchmarks/regret.py {' '.join(words)}"
+    assert "product_256: no entry" in capsys.readouterr().err
+    monkeypatch.setattr(sys, "argv", ["regret.py", "--products"])
+    with pytest.raises(SystemExit):
+        regret.main()
