@@ -1,4 +1,4 @@
-"""A chart of benchmarks as SVG: for each kernel a bar of its share of the ceiling, its peers' bars beneath."""
+"""A chart of benchmarks as SVG: for each kernel a bar of its share of something, its peers' bars beneath."""
 
 from __future__ import annotations
 
@@ -6,29 +6,48 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from xml.sax.saxutils import escape
 
-_LABELS, _WIDTH, _MARGIN = 300, 460, 24  # pixels: the labels' column, a bar of 1.0, the border
+_LABELS, _MARGIN = 300, 24  # pixels: the labels' column, the border
 _ROW, _BAR, _PEER = 10, 11, 6  # the gap between rows, the height of our bar and of a peer's
-_MOST = 1.12  # the axis ends here; a longer bar is cut off and says its number all the same
-_TICKS = (0.0, 0.25, 0.5, 0.75, 1.0)
-_COLOURS = {"cugen": "#2f6f4f", "torch": "#d9822b", "torch.compile": "#b94e48", "cupy": "#4f7cac"}
+_TICK = 0.25
+_COLOURS = {
+    "cugen": "#2f6f4f",
+    "torch": "#d9822b",
+    "torch.compile": "#b94e48",
+    "cupy": "#4f7cac",
+    "cublasLt": "#b94e48",
+    "triton": "#7a5ba6",
+}
 _OTHER = "#8a8a8a"
 
 
 @dataclass(frozen=True)
 class Bars:
-    """One kernel: a share of the ceiling for each contender, ours first."""
+    """One kernel: a share for each contender, ours first."""
 
     label: str
     shares: tuple[tuple[str, float], ...]
 
 
-def chart(title: str, rows: Sequence[Bars]) -> str:
+@dataclass(frozen=True)
+class Axis:
+    """What bars are shares of, and how many pixels 1 takes. The axis ends at `most`; a longer bar is cut off and says
+    its number all the same."""
+
+    text: str
+    unit: int = 460
+    most: float = 1.12
+
+
+CEILING = Axis("share of the ceiling measured in the same run")
+
+
+def chart(title: str, rows: Sequence[Bars], axis: Axis = CEILING) -> str:
     """The text of an SVG file. Names of contenders are told by colour, in a line below the title."""
     names = list(dict.fromkeys(name for row in rows for name, _ in row.shares))
     top = _MARGIN + 44
     heights = [_height(row) for row in rows]
     bottom = top + sum(heights)
-    width = _LABELS + round(_WIDTH * _MOST) + 2 * _MARGIN + 40
+    width = _LABELS + round(axis.unit * axis.most) + 2 * _MARGIN + 40
     parts = [
         f'<svg xmlns="http://www.w3.org/2000/svg" width="{width}" height="{bottom + 40}" '
         f'viewBox="0 0 {width} {bottom + 40}" font-family="system-ui, sans-serif" font-size="11">',
@@ -36,18 +55,17 @@ def chart(title: str, rows: Sequence[Bars]) -> str:
         f'<text x="{_MARGIN}" y="{_MARGIN}" font-size="15" font-weight="600">{escape(title)}</text>',
         *_legend(names),
     ]
-    for tick in _TICKS:
-        x = _x(tick)
+    for tick in (number * _TICK for number in range(int(axis.most / _TICK) + 1)):
+        x = _x(tick, axis)
         stroke = "#888888" if tick == 1.0 else "#dddddd"
         parts.append(f'<line x1="{x}" y1="{top - 6}" x2="{x}" y2="{bottom}" stroke="{stroke}"/>')
         parts.append(f'<text x="{x}" y="{bottom + 16}" text-anchor="middle" fill="#555555">{tick:g}</text>')
     y = top
     for row, height in zip(rows, heights, strict=True):
-        parts += _bars(row, y)
+        parts += _bars(row, y, axis)
         y += height
     parts.append(
-        f'<text x="{_x(0.5)}" y="{bottom + 32}" text-anchor="middle" fill="#555555">share of the ceiling measured in '
-        "the same run</text>"
+        f'<text x="{_x(0.5, axis)}" y="{bottom + 32}" text-anchor="middle" fill="#555555">{escape(axis.text)}</text>'
     )
     return "\n".join([*parts, "</svg>"]) + "\n"
 
@@ -56,20 +74,20 @@ def _height(row: Bars) -> int:
     return _ROW + _BAR + _PEER * max(0, len(row.shares) - 1)
 
 
-def _bars(row: Bars, top: int) -> list[str]:
+def _bars(row: Bars, top: int, axis: Axis) -> list[str]:
     found = [
         f'<text x="{_MARGIN + _LABELS - 8}" y="{top + _BAR - 2}" text-anchor="end">{escape(row.label)}</text>',
     ]
-    y = top
+    left, y = _x(0, axis), top
     for position, (name, share) in enumerate(row.shares):
         height = _BAR if position == 0 else _PEER
-        length = max(1, round(min(share, _MOST) * _WIDTH))
+        length = max(1, round(min(share, axis.most) * axis.unit))
         found.append(
-            f'<rect x="{_x(0)}" y="{y}" width="{length}" height="{height - 1}" fill="{_COLOURS.get(name, _OTHER)}">'
+            f'<rect x="{left}" y="{y}" width="{length}" height="{height - 1}" fill="{_COLOURS.get(name, _OTHER)}">'
             f"<title>{escape(f'{row.label}, {name}: {share:.3f}')}</title></rect>"
         )
         if position == 0:
-            found.append(f'<text x="{_x(0) + length + 4}" y="{y + _BAR - 2}" fill="#222222">{share:.2f}</text>')
+            found.append(f'<text x="{left + length + 4}" y="{y + _BAR - 2}" fill="#222222">{share:.2f}</text>')
         y += height
     return found
 
@@ -84,5 +102,5 @@ def _legend(names: Sequence[str]) -> list[str]:
     return found
 
 
-def _x(share: float) -> int:
-    return _MARGIN + _LABELS + round(share * _WIDTH)
+def _x(share: float, axis: Axis) -> int:
+    return _MARGIN + _LABELS + round(share * axis.unit)

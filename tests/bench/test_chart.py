@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import xml.etree.ElementTree as ET
 
-from cugen.bench.chart import Bars, chart
+from cugen.bench.chart import Axis, Bars, chart
 
 SVG = "{http://www.w3.org/2000/svg}"
 
@@ -35,6 +35,14 @@ def test_a_bar_beyond_the_axis_is_cut_and_keeps_its_number() -> None:
     text = chart("t", [Bars("fast", (("cugen", 3.0),))])
     assert int(rects(text)[0].get("width", "0")) < 3 * 460
     assert ">3.00<" in text
+
+
+def test_an_axis_may_reach_further_and_says_what_it_is() -> None:
+    text = chart("t", [Bars("fast", (("cugen", 1.5),))], Axis("speed & more", unit=100, most=1.6))
+    assert [int(bar.get("width", "0")) for bar in rects(text)] == [150]
+    said = [e.text for e in ET.fromstring(text).iter(f"{SVG}text")]
+    assert "speed & more" in said
+    assert "1.5" in said
 
 
 def test_no_kernels_are_no_bars() -> None:

@@ -1,0 +1,153 @@
+"""Renders the products of `docs/performance.md` and their chart, from the files of `products.py` and `regret.py`."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from page_parts import (
+    Row,
+    contenders,
+    cublas_ratio,
+    goal_text,
+    goals_met,
+    heading,
+    mean_and_worst,
+    replaced,
+    us,
+    write,
+)
+
+from cugen.bench.chart import Axis, Bars, chart
+from cugen.bench.protocol import SAMPLES
+
+ROOT = Path(__file__).parents[1]
+RESULTS = ROOT / "docs" / "results" / "products_h200.json"
+REGRET = ROOT / "docs" / "results" / "regret_h200.json"
+CHART = ROOT / "docs" / "results" / "products_h200.svg"
+PAGE = ROOT / "docs" / "performance.md"
+PEERS = ("torch", "cupy", "cublasLt", "triton")
+OWN_KINDS = ("float64", "batches")  # groups that aren't summed up with those of float32
+_AXIS = Axis("speed with cold caches; the fastest way to call cuBLAS is 1", unit=320, most=1.6)
+
+
+def part(content: Row | None, regret: Row | None) -> str:
+    """What stands between the page's marks, of the files that there are."""
+    lines = list(_products(content)) if content else ["Not measured yet."]
+    if regret:
+        lines += ["", "### The pick without tuning", "", *_regret(regret)]
+    return "\n".join(lines) + "\n"
+
+
+def picture(content: Row) -> str:
+    """How fast everybody is, in terms of the fastest way to call cuBLAS."""
+    bars = []
+    for row in content["cases"]:
+        cold = contenders(row, "cold")
+        best = cublas_ratio(cold)
+        if best is not None:
+            speeds = [(name, best / cold[name]["ratio"]) for name in ("cugen", *PEERS) if name in cold]
+            bars.append(Bars(row["name"], tuple(speeds)))
+    return chart(f"Products of matrices on {content['device']}", bars, _AXIS)
+
+
+def _products(content: Row) -> Iterator[str]:
+    rows = content["cases"]
+    yield heading(content)
+    yield ""
+    yield f"![Speeds, cuBLAS being 1](results/{CHART.name})"
+    yield ""
+    yield from _summary(rows)
+    for group in dict.fromkeys(row["group"] for row in rows):
+        yield ""
+        yield f"### {group[0].upper()}{group[1:]}"
+        yield ""
+        yield from _table([row for row in rows if row["group"] == group])
+
+
+def _summary(rows: Sequence[Row]) -> Iterator[str]:
+    plain = [row for row in rows if row["group"] not in OWN_KINDS]
+    parts = {"float32": plain}
+    tuned = {chosen: [row for row in plain if _chosen(row) == chosen] for chosen in ("tuned", "picked")}
+    if all(tuned.values()):
+        parts |= {f"float32, {chosen}": own for chosen, own in tuned.items()}
+    parts |= {kind: own for kind in OWN_KINDS if (own := [row for row in rows if row["group"] == kind])}
+    yield (
+        "| | shapes | compared with cuBLAS | goals met | cuBLAS ÷ ours, cold | worst | below 1 "
+        "| cuBLAS ÷ ours, warm | worst | below 1 |"
+    )
+    yield "|---|---|---|---|---|---|---|---|---|---|"
+    for name, own in parts.items():
+        known = [row for row in own if cublas_ratio(contenders(row, "cold")) is not None]
+        cells = [name, str(len(own)), str(len(known)), goals_met(own)]
+        for regime in ("cold", "warm"):
+            cells += mean_and_worst(own, cublas_ratio, regime)
+            cells.append(str(sum((cublas_ratio(contenders(row, regime)) or 1.0) < 1.0 for row in known)))
+        yield f"| {' | '.join(cells)} |"
+
+
+def _table(rows: Sequence[Row]) -> Iterator[str]:
+    peers = [peer for peer in PEERS if any(peer in contenders(row, "cold") for row in rows)]
+    heads = "".join(f" {peer} ÷ ours, cold (warm) |" for peer in peers)
+    yield (
+        f"| case | schedule | ours, cold: median (p10–p90) µs | warm µs | TFLOP/s, cold |{heads} "
+        "largest error (bound) | goals |"
+    )
+    yield "|---|---|---|---|---|" + "---|" * (len(peers) + 2)
+    for row in rows:
+        cold, warm = contenders(row, "cold"), contenders(row, "warm")
+        if not cold:
+            yield f"| {row['name']} | {_chosen(row)} | failed: {'; '.join(row['messages'])} |" + " |" * (len(peers) + 4)
+            continue
+        ours = cold["cugen"]
+        cells = [
+            row["name"],
+            _chosen(row),
+            f"{us(ours['median_us'])} ({us(ours['p10_us'])}–{us(ours['p90_us'])}{_samples(ours)})",
+            us(warm["cugen"]["median_us"]),
+            f"{_flop(row['params']) / ours['median_us'] / 1e6:.1f}",
+        ]
+        cells += [f"{cold[p]['ratio']:.2f} ({warm[p]['ratio']:.2f})" if p in cold else "–" for p in peers]
+        cells.append(f"{row['max_abs_error']:.1e} ({row['tolerance']:.1e})" if "tolerance" in row else "–")
+        cells.append("; ".join(goal_text(row, goal) for goal in row["goals"]) or "–")
+        yield f"| {' | '.join(cells)} |"
+
+
+def _chosen(row: Row) -> str:
+    return "tuned" if row.get("tuned") else "picked"
+
+
+def _samples(timed: Row) -> str:
+    """How many there are of a kernel that takes too long for all of them."""
+    return f"; {timed['samples']} samples" if timed["samples"] < SAMPLES else ""
+
+
+def _flop(params: dict[str, int]) -> int:
+    """Of the problem, whatever a kernel does beyond its edges. Batches are of squares."""
+    n = params["N"]
+    return 2 * params.get("B", 1) * params.get("M", n) * n * params.get("K", n)
+
+
+def _regret(content: Row) -> Iterator[str]:
+    yield f"{content['device']}; {content['date']}; cugen {content['cugen']}; `{content['command']}`"
+    yield ""
+    yield "What the generator picks by its model, and the best that a search found, in one run with cold caches."
+    yield ""
+    yield "| kernel | picked µs | tuned µs | regret |"
+    yield "|---|---|---|---|"
+    for row in content["kernels"]:
+        order = "; sums in another order" if row["reorders"] else ""
+        yield f"| {row['kernel']} | {us(row['untuned_us'])} | {us(row['tuned_us'])}{order} | {row['regret']:.3f} |"
+    yield f"| geometric mean of {len(content['kernels'])} | | | {content['mean']:.3f} |"
+
+
+def main() -> int:
+    content, regret = (json.loads(path.read_text()) if path.exists() else None for path in (RESULTS, REGRET))
+    text = replaced(PAGE.read_text(), "products", "end products", part(content, regret))
+    return write({PAGE: text} | ({CHART: picture(content)} if content else {}), __doc__)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
