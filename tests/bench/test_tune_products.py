@@ -2,25 +2,26 @@
 
 from __future__ import annotations
 
+import argparse
 import importlib
 import sys
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
-from types import ModuleType
+from types import ModuleType, SimpleNamespace
 
 import pytest
 
 from cugen.schedule.lock import Entry, Lock, Time, apply, read, spec_key
 from cugen.spec.load import load_text
 from cugen.spec.model import Schedule, Spec
-from cugen.tune import Options, Outcome, TuneError
+from cugen.tune import Options, Outcome, TuneError, update
 from cugen.tune.gpus import Gpu
 from cugen.tune.standings import Progress
 
 BENCHMARKS = Path(__file__).parents[2] / "benchmarks"
 DEVICE = "NVIDIA H200"
-WIDE = (("C", Schedule("gemm", block=(("m", 64), ("n", 64)))),)
+WIDE = (("C", Schedule("gemm", block=(("m", 64), ("n", 64)), thread=(("m", 8), ("n", 8)))),)
 
 
 @pytest.fixture(scope="module")
@@ -54,7 +55,9 @@ def test_a_line_has_both_times_the_schedule_and_what_was_tried(script: ModuleTyp
     spec = specs(script)[0]
     line = script.line(spec, outcome(spec))
     assert line.startswith("product_256 ")
-    assert line.endswith("C: {family: gemm, block: {m: 64, n: 64}}  60 of 90 timed, 25 dropped, 5 failed")
+    assert line.endswith(
+        "C: {family: gemm, block: {m: 64, n: 64}, thread: {m: 8, n: 8}}  60 of 90 timed, 25 dropped, 5 failed"
+    )
     own = script.line(spec, replace(outcome(spec), entry=replace(outcome(spec).entry, schedules=())))
     assert "as untuned: C: {family: gemm, block: {m: " in own
 
@@ -87,3 +90,21 @@ def test_searches_fill_a_lock_that_the_list_of_products_takes(
     monkeypatch.setattr(sys, "argv", [*sys.argv, "--seconds", "0"])
     assert script.main() == 0
     assert "3 searches were not begun, from product_4096_4096_64 on" in capsys.readouterr().out
+
+
+def test_a_row_is_tuned_where_the_lock_has_an_entry_that_still_fits(
+    script: ModuleType, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    listing = importlib.import_module("case_list")
+    monkeypatch.setattr(listing, "bench", lambda *_: {"passed": True})
+    case, lock = script.tuned()[0], tmp_path / "products.lock"
+    entry = outcome(specs(script)[0]).entry
+    unfit = (("C", Schedule("gemm", block=(("m", 64), ("n", 64)))),)  # gemm wants to know what a thread owns
+    said = []
+    for entries in ([], [entry], [replace(entry, schedules=())], [replace(entry, schedules=unfit)]):
+        lock.unlink(missing_ok=True)
+        update(lock, entries)
+        options = argparse.Namespace(lock=str(lock), samples=100)
+        row = listing.run(SimpleNamespace(device=DEVICE), case, options, 1e5)
+        said.append((row["passed"], row["tuned"]))
+    assert said == [(True, False), (True, True), (True, True), (True, False)]
