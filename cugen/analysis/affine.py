@@ -16,7 +16,7 @@ import numpy as np
 import sympy
 from numpy.typing import NDArray
 
-from cugen.plan.symbols import BitXor, FloorDiv, Integer, Maximum, Minimum, Mod
+from cugen.plan.symbols import BitXor, Choice, FloorDiv, Integer, Maximum, Minimum, Mod
 
 Numbers = NDArray[np.int64]  # one value for each thread of a block
 Values = Mapping[sympy.Symbol, "int | Numbers"]
@@ -65,6 +65,8 @@ def shift(expr: Integer, variable: sympy.Symbol) -> tuple[int, int] | None:
     if any(part is None for part in parts):
         return None
     known = [part for part in parts if part is not None]
+    if isinstance(expr, Choice):
+        return None
     if expr.is_Add:
         period = lcm(*(p for p, _ in known))
         return period, sum(drift * (period // p) for p, drift in known)
@@ -115,6 +117,9 @@ def compiled(expr: Integer) -> Callable[[Values], Any]:
     if expr.is_Pow:
         base, exponent = parts
         return lambda values: base(values) ** exponent(values)
+    if isinstance(expr, Choice):
+        left, right, then, otherwise = parts
+        return lambda values: np.where(left(values) < right(values), then(values), otherwise(values))
     a, b = parts
     match expr:
         case FloorDiv():

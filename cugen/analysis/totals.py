@@ -18,6 +18,7 @@ import sympy
 
 from cugen.analysis.affine import Affine, Numbers, Values, choices, compiled, settled, shift, split
 from cugen.analysis.digits import unfolded
+from cugen.analysis.listing import listed
 from cugen.analysis.regions import Decision, Span, TooManyRegions, regions
 from cugen.analysis.sites import THREAD, Counter, Predicate
 from cugen.plan.symbols import Integer
@@ -127,8 +128,10 @@ class _Count:
         self, site: Placed, block: tuple[int, int, int], element_bytes: int, period: int, measure: Measure, start: int
     ) -> None:
         self.period, self.measure, self.bytes, self.start = period, measure, element_bytes, start
-        offset, self.spans, predicates = unfolded(site.offset, site.counters, site.predicates)
-        self.counters = tuple(counter.symbol for counter in self.spans)
+        listing = listed(site.offset, site.counters, site.predicates, block, period // gcd(element_bytes, period))
+        offset, self.spans, predicates = unfolded(listing.offset, listing.counters, listing.predicates)
+        self.names, self.rows = listing.names, listing.rows
+        self.counters = (*(counter.symbol for counter in self.spans), *self.names)
         linear = np.arange(block[0] * block[1] * block[2])
         places = (linear % block[0], linear // block[0] % block[1], linear // (block[0] * block[1]))
         self.threads: dict[sympy.Symbol, Numbers] = dict(zip(THREAD, places, strict=True))
@@ -147,8 +150,10 @@ class _Count:
         box = {counter.symbol: (0, counter.count) for counter in self.spans}
         decisions = tuple(self._decisions())
         try:
-            for region in regions(box, decisions):
-                self._region(region)
+            for values, times in self.rows:
+                known = {name: (value, 1) for name, value in zip(self.names, values, strict=True)}
+                for region in regions({**box, **known}, decisions):
+                    self._region(region, times)
         except TooManyRegions as error:
             raise Unknown("its guards couple several indices") from error
         self._sum()
@@ -181,7 +186,7 @@ class _Count:
 
     # One region
 
-    def _region(self, region: Mapping[sympy.Symbol, Span]) -> None:
+    def _region(self, region: Mapping[sympy.Symbol, Span], often: int) -> None:
         rest = self.offset.rest
         if self.winners:
             varying = frozenset(c for c in self.counters if region[c][1] > 1)
@@ -197,7 +202,7 @@ class _Count:
         fixed = {c: region[c][0] for c in self.counters}
         for chosen in product(*repeating.values()):
             values = {**fixed, **{c: value for c, (value, _) in zip(repeating, chosen, strict=True)}}
-            times = 1
+            times = often
             for _, count in chosen:
                 times *= count
             base = sum(coefficient * values[c] for c, coefficient in self.offset.coefficients.items())

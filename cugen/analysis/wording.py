@@ -14,6 +14,7 @@ from cugen.plan.symbols import (
     INT32_MAX,
     INT32_MIN,
     BitXor,
+    Choice,
     FloorDiv,
     Integer,
     Maximum,
@@ -25,7 +26,7 @@ from cugen.plan.symbols import (
 )
 
 # Precedence, as in C.
-_ATOM, _PRODUCT, _SUM, _XOR = 0, 1, 2, 3
+_ATOM, _PRODUCT, _SUM, _XOR, _CHOICE = 0, 1, 2, 3, 4
 
 
 @dataclass(frozen=True)
@@ -99,6 +100,9 @@ class Wording:
             return self._product(expr), _PRODUCT
         if expr.is_Pow:
             return " * ".join([self._within(expr.base, _ATOM)] * int(expr.exp)), _PRODUCT
+        if isinstance(expr, Choice):
+            left, right, then, otherwise = (self._within(arg, _SUM) for arg in expr.args)
+            return f"{left} < {right} ? {then} : {otherwise}", _CHOICE
         a, b = expr.args
         match expr:
             case Mod() if self._is_remainder(a, b):

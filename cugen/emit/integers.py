@@ -14,6 +14,7 @@ from cugen.plan.symbols import (
     INT32_MAX,
     INT32_MIN,
     BitXor,
+    Choice,
     FloorDiv,
     Integer,
     Maximum,
@@ -25,7 +26,7 @@ from cugen.plan.symbols import (
 )
 
 # Precedence of C's operators, as far as index expressions need them.
-_ATOM, _PRODUCT, _SUM, _XOR = 0, 1, 2, 3
+_ATOM, _PRODUCT, _SUM, _XOR, _CHOICE = 0, 1, 2, 3, 4
 _BUILTINS = ("blockIdx.", "threadIdx.")
 
 
@@ -143,6 +144,8 @@ class IntegerPrinter:
         if expr.is_Pow:
             factors = [expr.base] * int(expr.exp)
             return self._multiplied(factors, wide), _PRODUCT
+        if isinstance(expr, Choice):
+            return self._choice(expr, wide), _CHOICE
         a, b = expr.args
         match expr:
             case Mod() if bounds(a, self.ranges)[0] >= 0 and bounds(a - b, self.ranges)[1] < 0:
@@ -162,6 +165,11 @@ class IntegerPrinter:
                 both = wide or self._is_long(a) or self._is_long(b)
                 return f"{name}({self.print(a, wide=both)}, {self.print(b, wide=both)})", _ATOM
         raise TypeError(f"not an integer expression: {expr}")
+
+    def _choice(self, expr: Integer, wide: bool) -> str:
+        left, right, then, otherwise = expr.args
+        condition = self.comparison(Comparison(left, "<", right))
+        return f"{condition} ? {self._operand(then, wide, _SUM)} : {self._operand(otherwise, wide, _SUM)}"
 
     def _operand(self, expr: Integer, wide: bool, limit: int) -> str:
         text, precedence = self._print(expr, wide)

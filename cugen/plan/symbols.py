@@ -95,6 +95,19 @@ class Maximum(sympy.Function):  # type: ignore[misc]
         return sympy.Integer(max(int(a), int(b))) if a.is_Integer and b.is_Integer else None
 
 
+class Choice(sympy.Function):  # type: ignore[misc]
+    """`a < b ? then : otherwise`."""
+
+    nargs = 4
+    is_integer = True
+
+    @classmethod
+    def eval(cls, a: Any, b: Any, then: Any, otherwise: Any) -> Any:
+        if a.is_Integer and b.is_Integer:
+            return then if int(a) < int(b) else otherwise
+        return then if then == otherwise else None
+
+
 def ceil_div(a: Integer, b: int) -> Integer:
     """`a / b` rounded up: how many blocks of b cover a."""
     return FloorDiv(a + (b - 1), sympy.Integer(b)) if b != 1 else a
@@ -120,6 +133,11 @@ def bounds(expr: Integer, ranges: Ranges) -> Range:
         powers = [value**exponent for value in parts[0]]
         low = 0 if exponent % 2 == 0 and parts[0][0] < 0 < parts[0][1] else min(powers)
         return low, max(powers)
+    if isinstance(expr, Choice):
+        (low, high), (other_low, other_high), then, otherwise = parts
+        if high < other_low or low >= other_high:
+            return then if high < other_low else otherwise
+        return min(then[0], otherwise[0]), max(then[1], otherwise[1])
     if len(parts) != 2:
         raise TypeError(f"not an integer expression: {expr}")
     (low, high), *rest = parts

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from cugen.emit.environment import environment
 from cugen.emit.integers import IntegerPrinter
 from cugen.plan.ir import Access, Array, Comparison, Guard
-from cugen.plan.symbols import BitXor, FloorDiv, Maximum, Minimum, Mod, bounds, evaluate, integer, symbol
+from cugen.plan.symbols import BitXor, Choice, FloorDiv, Maximum, Minimum, Mod, bounds, evaluate, integer, symbol
 from cugen.spec.types import FLOAT32
 
 INT = (-(2**31), 2**31 - 1)
@@ -311,6 +311,8 @@ def small():
         (BitXor(STEP, Mod(ROW, integer(8))), "k ^ (row % 8)"),
         (Minimum(STEP + 1, N), "min(k + 1, N)"),
         (Maximum(STEP - 1, integer(0)), "max(k - 1, 0)"),
+        (Choice(STEP, integer(3), ROW + 1, 2 * N), "k < 3 ? row + 1 : 2 * N"),
+        (4 * Choice(STEP, N, ROW, integer(0)), "4 * (k < N ? row : 0)"),
         (STEP**2, "k * k"),
         (integer(-5), "(-5)"),
         (-STEP, "-k"),

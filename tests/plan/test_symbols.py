@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from cugen.plan.symbols import (
     BitXor,
+    Choice,
     FloorDiv,
     Maximum,
     Minimum,
@@ -150,6 +151,9 @@ def test_bounds_of_sums_and_products_are_reached(expression, expected):
         (BitXor(symbol("y"), integer(4)), (0, 15)),
         (Minimum(symbol("x"), symbol("y")), (-2, 4)),
         (Maximum(symbol("x"), symbol("y")), (0, 10)),
+        (Choice(symbol("x"), symbol("y"), symbol("y") + 1, symbol("x") * 10), (-20, 40)),
+        (Choice(symbol("x"), integer(5), symbol("y"), symbol("x")), (0, 10)),  # x is always less
+        (Choice(symbol("x"), integer(-2), symbol("y"), symbol("x")), (-2, 4)),  # and never
     ],
     ids=str,
 )
@@ -163,6 +167,14 @@ def test_division_and_remainder_by_one_vanish():
     assert Mod(x, integer(1)) == 0
     assert FloorDiv(integer(0), x) == 0
     assert ceil_div(x, 1) == x
+
+
+def test_a_choice_between_known_numbers_is_what_is_chosen():
+    x, y = symbol("x"), symbol("y")
+    assert Choice(integer(2), integer(3), x, y) == x
+    assert Choice(integer(3), integer(3), x, y) == y
+    assert Choice(x, y, x, x) == x
+    assert evaluate(Choice(x, y, 10 * x, y), {x: 1, y: 2}) == 10
 
 
 @pytest.mark.parametrize("function", [FloorDiv, Mod, BitXor, Minimum, Maximum])

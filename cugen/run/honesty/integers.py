@@ -11,7 +11,7 @@ import sympy
 from numpy.typing import NDArray
 
 from cugen.plan.ir import Comparison
-from cugen.plan.symbols import BitXor, FloorDiv, Integer, Maximum, Minimum, Mod
+from cugen.plan.symbols import BitXor, Choice, FloorDiv, Integer, Maximum, Minimum, Mod
 
 Numbers = NDArray[np.int64]
 
@@ -47,6 +47,9 @@ def value_of(expr: Integer, names: Mapping[sympy.Symbol, Numbers]) -> Numbers:
         for part in parts[1:]:
             total = np.asarray(combine(total, part))
         return total
+    if isinstance(expr, Choice):
+        left, right, then, otherwise = parts
+        return np.asarray(np.where(left < right, then, otherwise))
     first, second = parts
     return np.asarray(np.power(first, second) if expr.is_Pow else _FUNCTIONS[type(expr)](first, second))
 

@@ -1,0 +1,75 @@
+"""Counters that decide by cases: listing them changes no count."""
+
+from __future__ import annotations
+
+from collections import Counter as Multiset
+from itertools import product
+
+import numpy as np
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from cugen.analysis.affine import compiled
+from cugen.analysis.listing import listed
+from cugen.analysis.sites import Counter, Predicate
+from cugen.plan.symbols import Choice, FloorDiv, Maximum, Minimum, Mod, integer, symbol
+
+BLOCK, TURN, K, C, LANE = (symbol(name) for name in ("blockIdx.x", "turn", "k", "c", "threadIdx.x"))
+CYCLE, LANES = 32, 8
+
+
+def values(offset, counters, predicates, names=(), rows=(((), 1),)) -> Multiset[tuple[int, int]]:
+    """How often the offset takes each value but for cycles in each lane, where the predicates hold."""
+    found: Multiset[tuple[int, int]] = Multiset()
+    for row, times in rows:
+        for chosen in product(*(range(counter.count) for counter in counters)):
+            symbols = (*(counter.symbol for counter in counters), *names)
+            at = {**dict(zip(symbols, (*chosen, *row), strict=True)), LANE: np.arange(LANES)}
+            on = np.ones(LANES, np.bool_)
+            for predicate in predicates:
+                holds = np.logical_and.reduce([compiled(d)(at) + 0 * at[LANE] < 0 for d, _ in predicate.terms])
+                on &= holds != predicate.negated
+            places = (compiled(offset)(at) + 0 * at[LANE]) % CYCLE
+            for lane in np.flatnonzero(on).tolist():
+                found[lane, int(places[lane])] += times
+    return found
+
+
+@settings(max_examples=20)
+@given(st.integers(1, 4), st.integers(0, 2), st.integers(1, 9), st.integers(0, 40), st.booleans())
+def test_listed_counters_run_through_the_same_values(blocks, rounds, share, edge, negated):
+    steps, total = 7, share * blocks
+    first, last = share * BLOCK, Minimum(share * (BLOCK + 1), integer(total))
+    tile = Choice(TURN, integer(rounds), BLOCK + blocks * TURN, FloorDiv(last - 1, integer(steps)) + rounds - TURN)
+    start = Choice(TURN, integer(rounds), integer(0), Maximum(first - steps * tile, integer(0)))
+    stop = Choice(TURN, integer(rounds), integer(steps), Minimum(last - steps * tile, integer(steps)))
+    offset = 5 * FloorDiv(tile, integer(3)) + 11 * Mod(tile, integer(3)) + 2 * start + 3 * K + 13 * C + LANE
+    predicates = (
+        Predicate(((start - stop, "<"),)),
+        Predicate(((K - stop + start, "<"),)),
+        Predicate(((tile + 2 * C + LANE - edge, "<"), (C - 2, "<")), negated),
+    )
+    counters = (Counter(BLOCK, blocks), Counter(TURN, rounds + 3), Counter(K, steps), Counter(C, 3))
+    found = listed(offset, counters, predicates, (LANES, 1, 1), CYCLE)
+    assert [counter.symbol for counter in found.counters] == [C]
+    assert values(found.offset, found.counters, found.predicates, found.names, found.rows) == values(
+        offset, counters, predicates
+    )
+
+
+def test_without_choices_all_stays_as_it_is():
+    counters, predicates = (Counter(BLOCK, 9),), (Predicate(((3 * BLOCK + LANE - 20, "<"),)),)
+    found = listed(Minimum(3 * BLOCK, integer(19)) + LANE, counters, predicates, (LANES, 1, 1), CYCLE)
+    assert (found.counters, found.predicates, found.names) == (counters, predicates, ())
+
+
+def test_what_a_lane_and_a_choice_decide_together_is_left_to_others():
+    offset = FloorDiv(Choice(TURN, integer(1), BLOCK, integer(3)) + LANE, integer(2))
+    counters = (Counter(BLOCK, 4), Counter(TURN, 2))
+    assert listed(offset, counters, (), (LANES, 1, 1), CYCLE).counters == counters
+
+
+def test_too_many_combinations_are_left_to_others():
+    counters = (Counter(BLOCK, 1 << 13), Counter(TURN, 1 << 13))
+    offset = Choice(TURN, integer(9), BLOCK, integer(0)) + LANE
+    assert listed(offset, counters, (), (LANES, 1, 1), CYCLE).counters == counters
