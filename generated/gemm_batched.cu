@@ -7,7 +7,7 @@
 // residual  input, float32 [2, 30, 40], aligned to 16 bytes
 // C         output, float32 [2, 30, 40], aligned to 16 bytes
 // launch    grid (2, 2, 2), block (32, 1, 1), 6656 bytes of shared memory; family gemm
-// analysis  sm_90: 8 accesses, 6 ideal, 1 costly, 1 assumed
+// analysis  sm_90: 12 accesses, 10 ideal, 1 costly, 1 assumed
 //           worst: A[(z * M + m0 + a_m + c) * K + a_k + 8 * stage - 4], 6 sectors, ideal 4; 5.33 on average (128
 //           bytes in 4 runs)
 //
@@ -85,25 +85,49 @@ extern "C" __global__ void __launch_bounds__(32) gemm_batched(
         __pipeline_commit();
     }
 
+    __pipeline_wait_prior(2);
+    __syncthreads();
+    // the values of one k and of the next: one is multiplied while the other is read
+    Vector<float, 4> a4[2];
+    Vector<float, 4> b4[2];
+    // As[0][0][row]: 2 wavefronts, ideal 2 (16 words, in different banks)
+    a4[0] = *reinterpret_cast<const Vector<float, 4>*>(&As[0][0][row]);
+    // Bs[0][0][column]: 2 wavefronts, ideal 2 (32 words, in different banks)
+    b4[0] = *reinterpret_cast<const Vector<float, 4>*>(&Bs[0][0][column]);
     for (int k0 = 0; k0 < K + 4; k0 += 8) {
-        __pipeline_wait_prior(2);
-        __syncthreads();
         __pipeline_commit();
         const int current = k0 / 8;
         #pragma unroll
-        for (int k = 0; k < 8; ++k) {
+        for (int k = 1; k < 8; ++k) {
             // As[current][k][row]: 2 wavefronts, ideal 2 (16 words, in different banks)
-            const auto a4 = *reinterpret_cast<const Vector<float, 4>*>(&As[current][k][row]);
+            a4[k % 2] = *reinterpret_cast<const Vector<float, 4>*>(&As[current][k][row]);
             // Bs[current][k][column]: 2 wavefronts, ideal 2 (32 words, in different banks)
-            const auto b4 = *reinterpret_cast<const Vector<float, 4>*>(&Bs[current][k][column]);
+            b4[k % 2] = *reinterpret_cast<const Vector<float, 4>*>(&Bs[current][k][column]);
             #pragma unroll
             for (int i = 0; i < 4; ++i) {
                 #pragma unroll
                 for (int t = 0; t < 4; ++t) {
                     // serpentine: every other row is walked backwards
                     const int j = i % 2 * (3 - 2 * t) + t;
-                    sum[i][j] += a4.at[i] * b4.at[j];
+                    sum[i][j] += a4[(k + 1) % 2].at[i] * b4[(k + 1) % 2].at[j];
                 }
+            }
+        }
+        __pipeline_wait_prior(2);
+        __syncthreads();
+        // what follows the last step is read in vain
+        const int following = k0 / 8 + 1;
+        // As[following][0][row]: 2 wavefronts, ideal 2 (16 words, in different banks)
+        a4[0] = *reinterpret_cast<const Vector<float, 4>*>(&As[following][0][row]);
+        // Bs[following][0][column]: 2 wavefronts, ideal 2 (32 words, in different banks)
+        b4[0] = *reinterpret_cast<const Vector<float, 4>*>(&Bs[following][0][column]);
+        #pragma unroll
+        for (int i = 0; i < 4; ++i) {
+            #pragma unroll
+            for (int t = 0; t < 4; ++t) {
+                // serpentine: every other row is walked backwards
+                const int j = i % 2 * (3 - 2 * t) + t;
+                sum[i][j] += a4[1].at[i] * b4[1].at[j];
             }
         }
     }

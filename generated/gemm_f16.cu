@@ -6,7 +6,7 @@
 // B         input, float16 [48, 136], aligned to 16 bytes
 // C         inout, float16 [128, 136], aligned to 16 bytes
 // launch    grid (3, 4, 1), block (32, 1, 1), 12288 bytes of shared memory; family gemm
-// analysis  sm_90: 8 accesses, 3 ideal, 3 costly, 2 assumed
+// analysis  sm_90: 12 accesses, 7 ideal, 3 costly, 2 assumed
 //           worst: B[(b_k + 16 * stage + r) * N + n0 + b_n], 18 sectors, ideal 16; 13.33 on average (512 bytes in
 //           4 runs)
 //
@@ -73,25 +73,49 @@ extern "C" __global__ void __launch_bounds__(32) gemm_f16(
         __pipeline_commit();
     }
 
+    __pipeline_wait_prior(2);
+    __syncthreads();
+    // the values of one k and of the next: one is multiplied while the other is read
+    Vector<__half, 8> a8[2];
+    Vector<__half, 8> b8[2];
+    // As[0][0][row]: 2 wavefronts, ideal 2 (16 words, in different banks)
+    a8[0] = *reinterpret_cast<const Vector<__half, 8>*>(&As[0][0][row]);
+    // Bs[0][0][column]: 2 wavefronts, ideal 2 (32 words, in different banks)
+    b8[0] = *reinterpret_cast<const Vector<__half, 8>*>(&Bs[0][0][column]);
     for (int k0 = 0; k0 < K; k0 += 16) {
-        __pipeline_wait_prior(2);
-        __syncthreads();
         __pipeline_commit();
         const int current = k0 / 16;
         #pragma unroll
-        for (int k = 0; k < 16; ++k) {
+        for (int k = 1; k < 16; ++k) {
             // As[current][k][row]: 2 wavefronts, ideal 2 (16 words, in different banks)
-            const auto a8 = *reinterpret_cast<const Vector<__half, 8>*>(&As[current][k][row]);
+            a8[k % 2] = *reinterpret_cast<const Vector<__half, 8>*>(&As[current][k][row]);
             // Bs[current][k][column]: 2 wavefronts, ideal 2 (32 words, in different banks)
-            const auto b8 = *reinterpret_cast<const Vector<__half, 8>*>(&Bs[current][k][column]);
+            b8[k % 2] = *reinterpret_cast<const Vector<__half, 8>*>(&Bs[current][k][column]);
             #pragma unroll
             for (int i = 0; i < 8; ++i) {
                 #pragma unroll
                 for (int t = 0; t < 8; ++t) {
                     // serpentine: every other row is walked backwards
                     const int j = i % 2 * (7 - 2 * t) + t;
-                    sum[i][j] += __half2float(a8.at[i]) * __half2float(b8.at[j]);
+                    sum[i][j] += __half2float(a8[(k + 1) % 2].at[i]) * __half2float(b8[(k + 1) % 2].at[j]);
                 }
+            }
+        }
+        __pipeline_wait_prior(2);
+        __syncthreads();
+        // what follows the last step is read in vain
+        const int following = k0 / 16 + 1;
+        // As[following][0][row]: 2 wavefronts, ideal 2 (16 words, in different banks)
+        a8[0] = *reinterpret_cast<const Vector<__half, 8>*>(&As[following][0][row]);
+        // Bs[following][0][column]: 2 wavefronts, ideal 2 (32 words, in different banks)
+        b8[0] = *reinterpret_cast<const Vector<__half, 8>*>(&Bs[following][0][column]);
+        #pragma unroll
+        for (int i = 0; i < 8; ++i) {
+            #pragma unroll
+            for (int t = 0; t < 8; ++t) {
+                // serpentine: every other row is walked backwards
+                const int j = i % 2 * (7 - 2 * t) + t;
+                sum[i][j] += __half2float(a8[1].at[i]) * __half2float(b8[1].at[j]);
             }
         }
     }

@@ -7,7 +7,7 @@
 // bias      input, float32 [132], aligned to 16 bytes
 // C         output, float32 [100, 132], aligned to 16 bytes
 // launch    grid (3, 4, 1), block (64, 1, 1), 12800 bytes of shared memory; family gemm
-// analysis  sm_90: 12 accesses, 4 ideal, 6 costly, 2 assumed
+// analysis  sm_90: 16 accesses, 8 ideal, 6 costly, 2 assumed
 //           worst: A[(m0 + a_m + c) * K + a_k + 8 * stage - 4], 6 sectors, ideal 4; 5.33 on average (128 bytes in
 //           4 runs)
 //
@@ -76,9 +76,19 @@ extern "C" __global__ void __launch_bounds__(64) gemm_f32(
         __pipeline_commit();
     }
 
+    __pipeline_wait_prior(2);
+    __syncthreads();
+    // the values of one k and of the next: one is multiplied while the other is read
+    Vector<float, 4> a4[2][2];
+    Vector<float, 4> b4[2];
+    #pragma unroll
+    for (int u = 0; u < 2; ++u) {
+        // As[0][0][row + 16 * u]: 2 wavefronts, ideal 2 (16 words, in different banks)
+        a4[0][u] = *reinterpret_cast<const Vector<float, 4>*>(&As[0][0][row + 16 * u]);
+    }
+    // Bs[0][0][column]: 2 wavefronts, ideal 2 (32 words, in different banks)
+    b4[0] = *reinterpret_cast<const Vector<float, 4>*>(&Bs[0][0][column]);
     for (int k0 = 0; k0 < K + 4; k0 += 8) {
-        __pipeline_wait_prior(2);
-        __syncthreads();
         if (k0 + 24 < K + 4) {
             const int next = (k0 / 8 + 3) % 4;
             #pragma unroll
@@ -97,23 +107,42 @@ extern "C" __global__ void __launch_bounds__(64) gemm_f32(
         __pipeline_commit();
         const int current = k0 / 8 % 4;
         #pragma unroll
-        for (int k = 0; k < 8; ++k) {
-            Vector<float, 4> a4[2];
+        for (int k = 1; k < 8; ++k) {
             #pragma unroll
             for (int u = 0; u < 2; ++u) {
                 // As[current][k][row + 16 * u]: 2 wavefronts, ideal 2 (16 words, in different banks)
-                a4[u] = *reinterpret_cast<const Vector<float, 4>*>(&As[current][k][row + 16 * u]);
+                a4[k % 2][u] = *reinterpret_cast<const Vector<float, 4>*>(&As[current][k][row + 16 * u]);
             }
             // Bs[current][k][column]: 2 wavefronts, ideal 2 (32 words, in different banks)
-            const auto b4 = *reinterpret_cast<const Vector<float, 4>*>(&Bs[current][k][column]);
+            b4[k % 2] = *reinterpret_cast<const Vector<float, 4>*>(&Bs[current][k][column]);
             #pragma unroll
             for (int i = 0; i < 8; ++i) {
                 #pragma unroll
                 for (int t = 0; t < 4; ++t) {
                     // serpentine: every other row is walked backwards
                     const int j = i % 2 * (3 - 2 * t) + t;
-                    sum[i][j] += a4[i / 4].at[i % 4] * b4.at[j];
+                    sum[i][j] += a4[(k + 1) % 2][i / 4].at[i % 4] * b4[(k + 1) % 2].at[j];
                 }
+            }
+        }
+        __pipeline_wait_prior(2);
+        __syncthreads();
+        // what follows the last step is read in vain
+        const int following = (k0 / 8 + 1) % 4;
+        #pragma unroll
+        for (int u = 0; u < 2; ++u) {
+            // As[following][0][row + 16 * u]: 2 wavefronts, ideal 2 (16 words, in different banks)
+            a4[0][u] = *reinterpret_cast<const Vector<float, 4>*>(&As[following][0][row + 16 * u]);
+        }
+        // Bs[following][0][column]: 2 wavefronts, ideal 2 (32 words, in different banks)
+        b4[0] = *reinterpret_cast<const Vector<float, 4>*>(&Bs[following][0][column]);
+        #pragma unroll
+        for (int i = 0; i < 8; ++i) {
+            #pragma unroll
+            for (int t = 0; t < 4; ++t) {
+                // serpentine: every other row is walked backwards
+                const int j = i % 2 * (3 - 2 * t) + t;
+                sum[i][j] += a4[1][i / 4].at[i % 4] * b4[1].at[j];
             }
         }
     }

@@ -6,7 +6,7 @@
 // B         input, int8 [24, N], aligned to 16 bytes
 // C         output, int32 [40, N], aligned to 16 bytes
 // launch    grid ((N + 31) // 32, 3, 1), block (32, 1, 1), 3072 bytes of shared memory; family gemm
-// analysis  sm_90: 8 accesses, 3 ideal, 4 costly, 1 assumed
+// analysis  sm_90: 12 accesses, 7 ideal, 4 costly, 1 assumed
 //           worst: As[stage][a_k][a_m + c], 4 wavefronts, ideal 1; 3 on average (at any N)
 //
 // Made by cugen 0.1.0 from gemm_int8.yaml (hash 4f077448f36340d6) for sm_90. Edit the spec, not this file.
@@ -81,25 +81,49 @@ extern "C" __global__ void __launch_bounds__(32) gemm_int8(
         __pipeline_commit();
     }
 
+    __pipeline_wait_prior(1);
+    __syncthreads();
+    // the values of one k and of the next: one is multiplied while the other is read
+    Vector<signed char, 4> a4[2];
+    Vector<signed char, 4> b4[2];
+    // As[0][0][row]: 1 wavefront, ideal 1 (at any N)
+    a4[0] = *reinterpret_cast<const Vector<signed char, 4>*>(&As[0][0][row]);
+    // Bs[0][0][column]: 1 wavefront, ideal 1 (at any N)
+    b4[0] = *reinterpret_cast<const Vector<signed char, 4>*>(&Bs[0][0][column]);
     for (int k0 = 0; k0 < K + 8; k0 += 16) {
-        __pipeline_wait_prior(1);
-        __syncthreads();
         __pipeline_commit();
         const int current = k0 / 16;
         #pragma unroll
-        for (int k = 0; k < 16; ++k) {
+        for (int k = 1; k < 16; ++k) {
             // As[current][k][row]: 1 wavefront, ideal 1 (at any N)
-            const auto a4 = *reinterpret_cast<const Vector<signed char, 4>*>(&As[current][k][row]);
+            a4[k % 2] = *reinterpret_cast<const Vector<signed char, 4>*>(&As[current][k][row]);
             // Bs[current][k][column]: 1 wavefront, ideal 1 (at any N)
-            const auto b4 = *reinterpret_cast<const Vector<signed char, 4>*>(&Bs[current][k][column]);
+            b4[k % 2] = *reinterpret_cast<const Vector<signed char, 4>*>(&Bs[current][k][column]);
             #pragma unroll
             for (int i = 0; i < 4; ++i) {
                 #pragma unroll
                 for (int t = 0; t < 4; ++t) {
                     // serpentine: every other row is walked backwards
                     const int j = i % 2 * (3 - 2 * t) + t;
-                    sum[i][j] = wrapping_add(sum[i][j], a4.at[i] * b4.at[j]);
+                    sum[i][j] = wrapping_add(sum[i][j], a4[(k + 1) % 2].at[i] * b4[(k + 1) % 2].at[j]);
                 }
+            }
+        }
+        __pipeline_wait_prior(1);
+        __syncthreads();
+        // what follows the last step is read in vain
+        const int following = k0 / 16 + 1;
+        // As[following][0][row]: 1 wavefront, ideal 1 (at any N)
+        a4[0] = *reinterpret_cast<const Vector<signed char, 4>*>(&As[following][0][row]);
+        // Bs[following][0][column]: 1 wavefront, ideal 1 (at any N)
+        b4[0] = *reinterpret_cast<const Vector<signed char, 4>*>(&Bs[following][0][column]);
+        #pragma unroll
+        for (int i = 0; i < 4; ++i) {
+            #pragma unroll
+            for (int t = 0; t < 4; ++t) {
+                // serpentine: every other row is walked backwards
+                const int j = i % 2 * (3 - 2 * t) + t;
+                sum[i][j] = wrapping_add(sum[i][j], a4[1].at[i] * b4[1].at[j]);
             }
         }
     }

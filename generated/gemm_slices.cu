@@ -6,7 +6,7 @@
 // B         input, float32 [160, 128], aligned to 16 bytes
 // C         output, float32 [96, 128], aligned to 16 bytes
 // launch    grid (2, 3, 1), block (256, 1, 1), 38400 bytes of dynamic shared memory; family gemm
-// analysis  sm_90: 13 accesses, 11 ideal, 2 assumed
+// analysis  sm_90: 17 accesses, 15 ideal, 2 assumed
 //
 // Made by cugen 0.1.0 from gemm_slices.yaml (hash a9b127e69217fdcd) for sm_90. Edit the spec, not this file.
 
@@ -73,9 +73,19 @@ extern "C" __global__ void __launch_bounds__(256) gemm_slices(
         __pipeline_commit();
     }
 
+    __pipeline_wait_prior(1);
+    __syncthreads();
+    // the values of one k and of the next: one is multiplied while the other is read
+    Vector<float, 4> a4[2];
+    Vector<float, 4> b4[2][2];
+    // As[0][8 * slice][row]: 2 wavefronts, ideal 2 (16 words, in different banks)
+    a4[0] = *reinterpret_cast<const Vector<float, 4>*>(&As[0][8 * slice][row]);
+    #pragma unroll
+    for (int u = 0; u < 2; ++u) {
+        // Bs[0][8 * slice][column + 32 * u]: 2 wavefronts, ideal 2 (32 words, in different banks)
+        b4[0][u] = *reinterpret_cast<const Vector<float, 4>*>(&Bs[0][8 * slice][column + 32 * u]);
+    }
     for (int k0 = 0; k0 < K; k0 += 32) {
-        __pipeline_wait_prior(1);
-        __syncthreads();
         if (k0 + 64 < K) {
             const int next = (k0 / 32 + 2) % 3;
             #pragma unroll
@@ -94,14 +104,13 @@ extern "C" __global__ void __launch_bounds__(256) gemm_slices(
         __pipeline_commit();
         const int current = k0 / 32 % 3;
         #pragma unroll
-        for (int k = 0; k < 8; ++k) {
+        for (int k = 1; k < 8; ++k) {
             // As[current][8 * slice + k][row]: 2 wavefronts, ideal 2 (16 words, in different banks)
-            const auto a4 = *reinterpret_cast<const Vector<float, 4>*>(&As[current][8 * slice + k][row]);
-            Vector<float, 4> b4[2];
+            a4[k % 2] = *reinterpret_cast<const Vector<float, 4>*>(&As[current][8 * slice + k][row]);
             #pragma unroll
             for (int u = 0; u < 2; ++u) {
                 // Bs[current][8 * slice + k][column + 32 * u]: 2 wavefronts, ideal 2 (32 words, in different banks)
-                b4[u] = *reinterpret_cast<const Vector<float, 4>*>(&Bs[current][8 * slice + k][column
+                b4[k % 2][u] = *reinterpret_cast<const Vector<float, 4>*>(&Bs[current][8 * slice + k][column
                     + 32 * u]);
             }
             #pragma unroll
@@ -110,8 +119,28 @@ extern "C" __global__ void __launch_bounds__(256) gemm_slices(
                 for (int t = 0; t < 4; ++t) {
                     // serpentine: every other column is walked backwards
                     const int i = j % 2 * (3 - 2 * t) + t;
-                    sum[i][j] += a4.at[i] * b4[j / 4].at[j % 4];
+                    sum[i][j] += a4[(k + 1) % 2].at[i] * b4[(k + 1) % 2][j / 4].at[j % 4];
                 }
+            }
+        }
+        __pipeline_wait_prior(1);
+        __syncthreads();
+        // what follows the last step is read in vain
+        const int following = (k0 / 32 + 1) % 3;
+        // As[following][8 * slice][row]: 2 wavefronts, ideal 2 (16 words, in different banks)
+        a4[0] = *reinterpret_cast<const Vector<float, 4>*>(&As[following][8 * slice][row]);
+        #pragma unroll
+        for (int u = 0; u < 2; ++u) {
+            // Bs[following][8 * slice][column + 32 * u]: 2 wavefronts, ideal 2 (32 words, in different banks)
+            b4[0][u] = *reinterpret_cast<const Vector<float, 4>*>(&Bs[following][8 * slice][column + 32 * u]);
+        }
+        #pragma unroll
+        for (int j = 0; j < 8; ++j) {
+            #pragma unroll
+            for (int t = 0; t < 4; ++t) {
+                // serpentine: every other column is walked backwards
+                const int i = j % 2 * (3 - 2 * t) + t;
+                sum[i][j] += a4[1].at[i] * b4[1][j / 4].at[j % 4];
             }
         }
     }

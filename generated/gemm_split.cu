@@ -6,7 +6,7 @@
 // B         input, float32 [128, 64], aligned to 16 bytes
 // C         output, float32 [40, 64], aligned to 16 bytes
 // launch    grid (8, 1, 1), block (128, 1, 1), 12804 bytes of shared memory; family gemm
-// analysis  sm_90: 18 accesses, 13 ideal, 4 assumed, 1 unknown
+// analysis  sm_90: 22 accesses, 17 ideal, 4 assumed, 1 unknown
 //
 // Made by cugen 0.1.0 from gemm_split.yaml (hash 910a5282656df6b6) for sm_90. Edit the spec, not this file.
 
@@ -82,9 +82,16 @@ extern "C" __global__ void __launch_bounds__(128) gemm_split(
         __pipeline_commit();
     }
 
+    __pipeline_wait_prior(2);
+    __syncthreads();
+    // the values of one k and of the next: one is multiplied while the other is read
+    Vector<float, 4> a4[2];
+    Vector<float, 4> b4[2];
+    // As[0][0][row]: 2 wavefronts, ideal 2 (16 words, in different banks)
+    a4[0] = *reinterpret_cast<const Vector<float, 4>*>(&As[0][0][row]);
+    // Bs[0][0][column]: 2 wavefronts, ideal 2 (32 words, in different banks)
+    b4[0] = *reinterpret_cast<const Vector<float, 4>*>(&Bs[0][0][column]);
     for (int k0 = 0; k0 < K / 4; k0 += 8) {
-        __pipeline_wait_prior(2);
-        __syncthreads();
         if (k0 + 24 < K / 4) {
             const int next = (k0 / 8 + 3) % 4;
             #pragma unroll
@@ -101,19 +108,36 @@ extern "C" __global__ void __launch_bounds__(128) gemm_split(
         __pipeline_commit();
         const int current = k0 / 8;
         #pragma unroll
-        for (int k = 0; k < 8; ++k) {
+        for (int k = 1; k < 8; ++k) {
             // As[current][k][row]: 2 wavefronts, ideal 2 (16 words, in different banks)
-            const auto a4 = *reinterpret_cast<const Vector<float, 4>*>(&As[current][k][row]);
+            a4[k % 2] = *reinterpret_cast<const Vector<float, 4>*>(&As[current][k][row]);
             // Bs[current][k][column]: 2 wavefronts, ideal 2 (32 words, in different banks)
-            const auto b4 = *reinterpret_cast<const Vector<float, 4>*>(&Bs[current][k][column]);
+            b4[k % 2] = *reinterpret_cast<const Vector<float, 4>*>(&Bs[current][k][column]);
             #pragma unroll
             for (int i = 0; i < 4; ++i) {
                 #pragma unroll
                 for (int t = 0; t < 4; ++t) {
                     // serpentine: every other row is walked backwards
                     const int j = i % 2 * (3 - 2 * t) + t;
-                    sum[i][j] += a4.at[i] * b4.at[j];
+                    sum[i][j] += a4[(k + 1) % 2].at[i] * b4[(k + 1) % 2].at[j];
                 }
+            }
+        }
+        __pipeline_wait_prior(2);
+        __syncthreads();
+        // what follows the last step is read in vain
+        const int following = (k0 / 8 + 1) % 4;
+        // As[following][0][row]: 2 wavefronts, ideal 2 (16 words, in different banks)
+        a4[0] = *reinterpret_cast<const Vector<float, 4>*>(&As[following][0][row]);
+        // Bs[following][0][column]: 2 wavefronts, ideal 2 (32 words, in different banks)
+        b4[0] = *reinterpret_cast<const Vector<float, 4>*>(&Bs[following][0][column]);
+        #pragma unroll
+        for (int i = 0; i < 4; ++i) {
+            #pragma unroll
+            for (int t = 0; t < 4; ++t) {
+                // serpentine: every other row is walked backwards
+                const int j = i % 2 * (3 - 2 * t) + t;
+                sum[i][j] += a4[1].at[i] * b4[1].at[j];
             }
         }
     }

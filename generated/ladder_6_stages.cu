@@ -6,7 +6,7 @@
 // B         input, float32 [256, 256], shared, aligned to 16 bytes
 // C         output, float32 [256, 256], aligned to 16 bytes
 // launch    grid (2, 2, 1), block (256, 1, 1), 16640 bytes of shared memory; family gemm
-// analysis  sm_90: 11 accesses, 11 ideal
+// analysis  sm_90: 15 accesses, 15 ideal
 //
 // Made by cugen 0.1.0 from product_ladder.yaml (hash 3e055ac27f052eb3) for sm_90. Edit the spec, not this file.
 
@@ -65,9 +65,22 @@ extern "C" __global__ void __launch_bounds__(256) ladder_6_stages(
         __pipeline_commit();
     }
 
+    __pipeline_wait_prior(0);
+    __syncthreads();
+    // the values of one k and of the next: one is multiplied while the other is read
+    Vector<float, 4> a4[2][2];
+    Vector<float, 4> b4[2][2];
+    #pragma unroll
+    for (int u = 0; u < 2; ++u) {
+        // As[0][0][row + 16 * u]: 2 wavefronts, ideal 2 (16 words, in different banks)
+        a4[0][u] = *reinterpret_cast<const Vector<float, 4>*>(&As[0][0][row + 16 * u]);
+    }
+    #pragma unroll
+    for (int u = 0; u < 2; ++u) {
+        // Bs[0][0][column + 32 * u]: 2 wavefronts, ideal 2 (32 words, in different banks)
+        b4[0][u] = *reinterpret_cast<const Vector<float, 4>*>(&Bs[0][0][column + 32 * u]);
+    }
     for (int k0 = 0; k0 < K; k0 += 8) {
-        __pipeline_wait_prior(0);
-        __syncthreads();
         if (k0 + 8 < K) {
             const int next = (k0 / 8 + 1) % 2;
             #pragma unroll
@@ -83,25 +96,44 @@ extern "C" __global__ void __launch_bounds__(256) ladder_6_stages(
         __pipeline_commit();
         const int current = k0 / 8 % 2;
         #pragma unroll
-        for (int k = 0; k < 8; ++k) {
-            Vector<float, 4> a4[2];
+        for (int k = 1; k < 8; ++k) {
             #pragma unroll
             for (int u = 0; u < 2; ++u) {
                 // As[current][k][row + 16 * u]: 2 wavefronts, ideal 2 (16 words, in different banks)
-                a4[u] = *reinterpret_cast<const Vector<float, 4>*>(&As[current][k][row + 16 * u]);
+                a4[k % 2][u] = *reinterpret_cast<const Vector<float, 4>*>(&As[current][k][row + 16 * u]);
             }
-            Vector<float, 4> b4[2];
             #pragma unroll
             for (int u = 0; u < 2; ++u) {
                 // Bs[current][k][column + 32 * u]: 2 wavefronts, ideal 2 (32 words, in different banks)
-                b4[u] = *reinterpret_cast<const Vector<float, 4>*>(&Bs[current][k][column + 32 * u]);
+                b4[k % 2][u] = *reinterpret_cast<const Vector<float, 4>*>(&Bs[current][k][column + 32 * u]);
             }
             #pragma unroll
             for (int i = 0; i < 8; ++i) {
                 #pragma unroll
                 for (int j = 0; j < 8; ++j) {
-                    sum[i][j] += a4[i / 4].at[i % 4] * b4[j / 4].at[j % 4];
+                    sum[i][j] += a4[(k + 1) % 2][i / 4].at[i % 4] * b4[(k + 1) % 2][j / 4].at[j % 4];
                 }
+            }
+        }
+        __pipeline_wait_prior(0);
+        __syncthreads();
+        // what follows the last step is read in vain
+        const int following = (k0 / 8 + 1) % 2;
+        #pragma unroll
+        for (int u = 0; u < 2; ++u) {
+            // As[following][0][row + 16 * u]: 2 wavefronts, ideal 2 (16 words, in different banks)
+            a4[0][u] = *reinterpret_cast<const Vector<float, 4>*>(&As[following][0][row + 16 * u]);
+        }
+        #pragma unroll
+        for (int u = 0; u < 2; ++u) {
+            // Bs[following][0][column + 32 * u]: 2 wavefronts, ideal 2 (32 words, in different banks)
+            b4[0][u] = *reinterpret_cast<const Vector<float, 4>*>(&Bs[following][0][column + 32 * u]);
+        }
+        #pragma unroll
+        for (int i = 0; i < 8; ++i) {
+            #pragma unroll
+            for (int j = 0; j < 8; ++j) {
+                sum[i][j] += a4[1][i / 4].at[i % 4] * b4[1][j / 4].at[j % 4];
             }
         }
     }

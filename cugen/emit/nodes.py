@@ -118,7 +118,8 @@ class NodePrinter(ValuePrinter):
 
     def vector(self, vector: Vector) -> str:
         """`x4`, or `x4[u]` of a row of them."""
-        return vector.name if vector.place is None else f"{vector.name}[{self.integer(vector.place)}]"
+        places = (place for place in (vector.row, vector.place) if place is not None)
+        return vector.name + "".join(f"[{self.integer(place)}]" for place in places)
 
     def _print(self, expr: Expr) -> tuple[str, int]:
         if isinstance(expr, Component):
@@ -137,7 +138,7 @@ class NodePrinter(ValuePrinter):
 
     def let(self, node: Let) -> str:
         if isinstance(node.local, Vector):
-            count = f"[{node.local.count}]" if node.local.count else ""
+            count = "".join(f"[{extent}]" for extent in (node.local.rows, node.local.count) if extent)
             zeros = "" if node.value is None else " = {}"
             return f"{self._vector_type(node.local.element, node.local.width)} {node.local.name}{count}{zeros}"
         kind = c_name(node.local.dtype)

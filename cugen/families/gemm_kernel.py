@@ -7,6 +7,7 @@ from dataclasses import replace
 
 from cugen.families.blocks import Blocks, define, lay_blocks, limit
 from cugen.families.contraction import Contraction
+from cugen.families.gemm_fragments import Fragments
 from cugen.families.gemm_place import Place
 from cugen.families.gemm_problem import groups
 from cugen.families.gemm_results import Results
@@ -31,12 +32,9 @@ from cugen.plan.ir import (
     If,
     Index,
     Kernel,
-    Let,
-    Load,
     Loop,
     Node,
     Store,
-    Vector,
 )
 from cugen.plan.lowering import Lowering
 from cugen.plan.scopes import Scope
@@ -247,8 +245,9 @@ class GemmKernel:
         lowering.ranges[past.symbol] = (0, max(steps - 1, 0) * shape.step)
         step = FloorDiv(past.symbol, integer(shape.step))
         waits = any(ring.asynchronous for ring in rings)
-        body: list[Node] = [AwaitCopies(shape.stages - 2)] if waits else []
-        body.append(Barrier())
+        fragments = Fragments(place, rings, self.groups)
+        own = place.slice * shape.own_step
+        body: list[Node] = []
         ahead = (shape.stages - 1) * shape.step
         if steps >= shape.stages:
             into = define("next", Mod(step + (shape.stages - 1), integer(shape.stages)), lowering)
@@ -258,48 +257,41 @@ class GemmKernel:
             body.append(If(Guard((Comparison(past.symbol + ahead, "<", depth),)), tuple(copies)))
         if waits:
             body.append(CommitCopies())
-        stage = define("current", Mod(step, integer(shape.stages)), lowering)
-        body.append(stage)
-        inner = place.loop_index(found.depth.name, shape.own_step)
-        products = self._multiply(place, rings, stage.index.symbol, place.slice * shape.own_step + inner.symbol, sums)
-        body.append(For(Loop(inner, integer(0), integer(shape.own_step), unroll=True), products))
-        walk = For(Loop(past, integer(0), depth, shape.step), tuple(body))
+        current = define("current", Mod(step, integer(shape.stages)), lowering)
+        k = place.loop_index(found.depth.name, shape.own_step)
+        reads = fragments.read(current.index.symbol, own + k.symbol, Mod(k.symbol, integer(2)))
+        products = self._outer_product(place, fragments.factors(Mod(k.symbol + 1, integer(2))), sums)
+        body += [current, For(Loop(k, integer(1), integer(shape.own_step), unroll=True), (*reads, *products))]
+        following = define("following", Mod(step + 1, integer(shape.stages)), lowering)
+        await_stage: list[Node] = [AwaitCopies(shape.stages - 2)] if waits else []
+        await_stage.append(Barrier())
+        body += [
+            *await_stage,
+            Comment("what follows the last step is read in vain"),
+            following,
+            *fragments.read(following.index.symbol, own, integer(0)),
+            *self._outer_product(place, fragments.factors(integer(1)), sums),
+        ]
+        first = fragments.read(integer(0), own, integer(0))
+        walk: list[Node] = [
+            *await_stage,
+            Comment("the values of one k and of the next: one is multiplied while the other is read"),
+            *fragments.declarations(),
+            *first,
+            For(Loop(past, integer(0), depth, shape.step), tuple(body)),
+        ]
         fewest = bounds(ceil_div(self.depth, shape.step), lowering.ranges)[0]
         # Of a sum of few steps, copies of zeros behind its end may still be on their way to where slices leave sums.
-        is_late = waits and shape.slices > 1 and fewest < shape.stages - 1
-        return (walk, AwaitCopies(0)) if is_late else (walk,)
+        if waits and shape.slices > 1 and fewest < shape.stages - 1:
+            walk.append(AwaitCopies(0))
+        return tuple(walk)
 
-    def _multiply(self, place: Place, rings: list[Ring], stage: Integer, k: Integer, sums: Array) -> tuple[Node, ...]:
-        """A thread's part of a column of A and of a row of B goes to registers; their outer product is added."""
-        found, shape, lowering = self.found, self.shape, self.lowering
-        nodes: list[Node] = []
-        spans = (shape.lanes * self.groups[0], shape.lane_columns * self.groups[1])
-        counts = (shape.thread_rows, shape.thread_columns)
-        fragments: dict[Read, Expr] = {}
-        i, j = place.loop_index("i", counts[0]), place.loop_index("j", counts[1])
-        for ring, start, count, width, span in zip(
-            rings, (place.row, place.column), counts, self.groups, spans, strict=True
-        ):
-            dtype = ring.tile.dtype
-            label = lowering.names.allocate(f"{ring.operand.read.array.lower()}{width}")
-            vector = Vector(label, dtype.compute, dtype, width, count // width if count > width else 0)
-            if vector.count:
-                nodes.append(Let(vector, None, mutable=True))
-                turn = place.loop_index("u", vector.count)
-                part = Load(vector.one(turn.symbol), ring.read(stage, k, start + turn.symbol * span, width))
-                nodes.append(For(Loop(turn, integer(0), integer(vector.count), unroll=True), (part,)))
-            else:
-                nodes.append(Load(vector, ring.read(stage, k, start, width)))
-            which = i.symbol if ring.operand in found.lefts else j.symbol
-            one = vector.one(FloorDiv(which, integer(width))) if vector.count else vector
-            fragments[ring.operand.read] = one.component(Mod(which, integer(width)))
-        return (*nodes, *self._outer_product(place, fragments, sums))
-
-    def _outer_product(self, place: Place, fragments: dict[Read, Expr], sums: Array) -> tuple[Node, ...]:
+    def _outer_product(self, place: Place, factors: dict[Read, Expr], sums: Array) -> tuple[Node, ...]:
+        """The products of all that a thread holds of one k are added to its sums."""
         i, j = place.loop_index("i", self.shape.thread_rows), place.loop_index("j", self.shape.thread_columns)
         (reduction,) = self.found.sums
         scope = Scope()
-        term = self.lowering.lower(substitute(reduction.body, {}, fragments.get), scope)
+        term = self.lowering.lower(substitute(reduction.body, {}, factors.get), scope)
         at = (i.symbol, j.symbol)
         add: Node = Accumulate(Access(sums, at, "store"), term)
         if not sums.dtype.is_float:

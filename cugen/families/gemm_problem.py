@@ -152,6 +152,8 @@ def misfit(found: Contraction, problem: Problem, shape: Shape) -> str:
             return f"a pad of {pad} parts rows of {operand.read.array} that are read {width} at once"
     if shape.step % shape.slices:
         return f"{shape.slices} slices can't share out a step of {shape.step}"
+    if shape.own_step % 2:
+        return "each thread takes an even number of products of a step, by turns with what is read next"
     if shape.threads > target.threads_per_block:
         return f"{shape.threads} threads are more than the {target.threads_per_block} of a block"
     if registers(problem, shape) > target.registers_per_thread:

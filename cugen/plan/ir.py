@@ -91,16 +91,19 @@ class Element(Local):
 class Vector(Local):
     """`width` consecutive elements in registers, which one access loads or stores: `Vector<float, 4> x4`.
 
-    `count` of them make a row of vectors, declared at once: `Vector<float, 4> x4[2]`; `place` says which of the row."""
+    `count` of them make a row of vectors, declared at once: `Vector<float, 4> x4[2]`; `place` says which of the row.
+    Of `rows` such rows, `Vector<float, 4> x4[3][2]`, `row` says which."""
 
     element: DType  # as stored
     width: int
     count: int = 0
     place: Integer | None = None
+    rows: int = 0
+    row: Integer | None = None
 
-    def one(self, place: Integer) -> Vector:
-        """One vector of the row."""
-        return Vector(self.name, self.dtype, self.element, self.width, 0, place)
+    def one(self, place: Integer, row: Integer | None = None) -> Vector:
+        """One vector of a row."""
+        return Vector(self.name, self.dtype, self.element, self.width, 0, place, 0, row)
 
     def component(self, place: Integer) -> Component:
         return Component(self.name, self.dtype, self, place)

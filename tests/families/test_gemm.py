@@ -12,7 +12,7 @@ from cugen.families.gemm import FAMILY
 from cugen.kernel_report import analyze
 from cugen.plan.context import make_context
 from cugen.plan.grouping import group_statements
-from cugen.plan.ir import AwaitCopies, Barrier, Copy, Declare, walk_nodes
+from cugen.plan.ir import Accumulate, AwaitCopies, Barrier, Copy, Declare, For, Load, walk_nodes
 from cugen.run.cpu import CpuDevice
 from cugen.run.verify import verify
 from cugen.spec.load import load_text
@@ -73,10 +73,29 @@ def test_tiles_are_k_major_in_a_ring_and_padded_where_they_are_turned(planned):
     assert tiles(planned(product(turned="ab"))) == {"As": (4, 8, 32), "Bs": (4, 8, 68)}
 
 
-def test_each_step_has_one_barrier_and_awaits_the_oldest_group_of_copies(planned):
+def test_there_is_one_barrier_before_the_walk_and_one_in_each_step_behind_the_oldest_group_of_copies(planned):
     kernel = planned(product(schedule=SMALL + ", stages: 3"))
-    assert len(nodes(kernel, Barrier)) == 1
-    assert [node.pending for node in nodes(kernel, AwaitCopies)] == [1]
+    assert len(nodes(kernel, Barrier)) == 2
+    assert [node.pending for node in nodes(kernel, AwaitCopies)] == [1, 1]
+
+
+def test_the_values_of_the_next_k_are_read_before_those_of_this_one_are_multiplied(planned):
+    (walk,) = [node for node in nodes(planned(product(schedule=SMALL)), For) if node.loop.index.name == "k0"]
+    *_, await_stage, barrier, _, _, read_a, read_b, multiply = walk.body
+    assert isinstance(await_stage, AwaitCopies)
+    assert isinstance(barrier, Barrier)
+    reads = [node for node in walk_nodes((read_a, read_b)) if isinstance(node, Load)]
+    assert {load.local.name for load in reads} == {"a4", "b4"}
+    assert {str(load.local.row if load.local.row is not None else load.local.place) for load in reads} == {"0"}
+    (add,) = [node for node in walk_nodes((multiply,)) if isinstance(node, Accumulate)]
+    assert all(
+        "1" == str(part.vector.row if part.vector.row is not None else part.vector.place) for part in add.value.args
+    )
+
+
+def test_a_thread_takes_an_even_number_of_products_of_a_step(reasons):
+    found = reasons("gemm", product(schedule="family: gemm, block: {m: 32, n: 64}, thread: {m: 4, n: 8}, step: {k: 5}"))
+    assert any("even number" in refusal.reason for refusal in found)
 
 
 @pytest.mark.parametrize(
