@@ -8,7 +8,7 @@
 // launch    grid (2, 3, 1), block (64, 1, 1), 13824 bytes of shared memory; family gemm
 // analysis  sm_90: 15 accesses, 15 ideal
 //
-// Made by cugen 0.1.0 from gemm_f64.yaml (hash 2ca4ee07fb5a9d75) for sm_90. Edit the spec, not this file.
+// Made by cugen 0.1.0 from gemm_f64.yaml (hash 4b04ccaf899524f6) for sm_90. Edit the spec, not this file.
 
 #include <cuda_pipeline_primitives.h>
 

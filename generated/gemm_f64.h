@@ -7,7 +7,7 @@
 // C         output, float64 [70, 64], aligned to 16 bytes
 // launch    grid (2, 3, 1), block (64, 1, 1), 13824 bytes of shared memory; family gemm
 //
-// Made by cugen 0.1.0 from gemm_f64.yaml (hash 2ca4ee07fb5a9d75) for sm_90. Edit the spec, not this file.
+// Made by cugen 0.1.0 from gemm_f64.yaml (hash 4b04ccaf899524f6) for sm_90. Edit the spec, not this file.
 #pragma once
 
 #include <cuda_runtime_api.h>

@@ -13,7 +13,7 @@ from cugen.analysis.roofline import bytes_in_flight, warps_to_hide
 from cugen.analysis.sites import Site, Step
 from cugen.analysis.tally import Tallies
 from cugen.analysis.traffic import GLOBAL
-from cugen.plan.ir import Access, Accumulate, For, If, accesses, values_of
+from cugen.plan.ir import Access, Accumulate, For, If, MultiplyTiles, accesses, values_of
 from cugen.spec.expressions import Expr, Op, walk
 from cugen.targets import Device
 from cugen.targets.latency import Latency, memory_latency
@@ -83,10 +83,13 @@ def _together(loads: Iterable[Site]) -> dict[object, tuple[int, int]]:
 
 
 def _instructions(step: Step) -> int:
-    """Warp instructions that a node needs besides its loads from global memory; products that are added are one."""
+    """Warp instructions that a node needs besides its loads from global memory; products that are added are one, also
+    on a tensor core, which is busy for so long."""
     node = step.node
     if isinstance(node, For | If):
         return 0
+    if isinstance(node, MultiplyTiles):
+        return node.products
     operations = [leaf for value in values_of(node) for leaf in walk(value) if isinstance(leaf, Op)]
     fused = sum(op.name == "add" and any(_is_product(arg) for arg in op.args) for op in operations)
     touched = [a for a in accesses((node,)) if a.array.space != "register" and not _is_global_load(a)]

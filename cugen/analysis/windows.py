@@ -13,7 +13,7 @@ import sympy
 
 from cugen.analysis.reshaping import is_loop
 from cugen.analysis.sites import Counter, Place, Site, Step, sites, steps
-from cugen.plan.ir import Access, Accumulate, Component, Element, Kernel, Load, Store, values_of
+from cugen.plan.ir import Access, Accumulate, Component, Element, Kernel, Load, MultiplyTiles, Store, values_of
 from cugen.plan.symbols import Integer, integer
 from cugen.spec.expressions import Cast, Expr, Local, walk
 
@@ -81,7 +81,7 @@ def _read_places(kernel: Kernel, params: Mapping[str, int]) -> Mapping[int, froz
     """The places of each array in registers that are read; arrays are left out where a place isn't known."""
     found: dict[int, set[int]] = {}
     unknown: set[int] = set()
-    adds = {id(step.node.access) for step in steps(kernel, params) if isinstance(step.node, Accumulate)}
+    adds = {id(access) for step in steps(kernel, params) for access in _added_to(step)}
     for site in sites(kernel, params):
         if site.access.array.space != "register":
             continue
@@ -94,6 +94,15 @@ def _read_places(kernel: Kernel, params: Mapping[str, int]) -> Mapping[int, froz
                 else:
                     unknown.add(id(site.access.array))
     return {array: frozenset(places) for array, places in found.items() if array not in unknown}
+
+
+def _added_to(step: Step) -> tuple[Access, ...]:
+    match step.node:
+        case Accumulate(access=access):
+            return (access,)
+        case MultiplyTiles(upper=upper, lower=lower):
+            return (upper, lower)
+    return ()
 
 
 def _values(counters: Iterable[Counter]) -> Iterator[dict[sympy.Symbol, Integer]]:

@@ -12,11 +12,12 @@ from dataclasses import dataclass
 
 from cugen.analysis.sites import Step
 from cugen.analysis.tally import Tallies
-from cugen.plan.ir import Accumulate, Load, values_of
+from cugen.plan.ir import Accumulate, Load, MultiplyTiles, values_of
 from cugen.spec.expressions import Expr, Op, Select, walk
 
 _FREE = ("neg", "abs", "not", "eq", "ne", "lt", "le", "gt", "ge", "and", "or")
 _ARITHMETIC = ("add", "sub", "mul", "div", "divided_by", "fma", "maximum", "minimum", "fmax")
+_KINDS = ("float32", "float64", "tensor_float64")  # as devices' peaks are called
 _PLAIN = (*_ARITHMETIC, "floor", "ceil", "round", "trunc", "sign")
 
 
@@ -24,8 +25,9 @@ _PLAIN = (*_ARITHMETIC, "floor", "ceil", "round", "trunc", "sign")
 class Work:
     """Operations over a launch: an addition, product, quotient or function is one, a multiply-add two.
 
-    `flop` is by compute type (`float32`, `float64`); `functions` are those among them that take many instructions
-    (sqrt, exp …). An upper bound where not `exact`: of a choice that depends on data both branches are counted.
+    `flop` is by compute type (`float32`, `float64`, and `tensor_float64` for those on tensor cores); `functions` are
+    those among them that take many instructions (sqrt, exp …). An upper bound where not `exact`: of a choice that
+    depends on data both branches are counted.
     """
 
     flop: tuple[tuple[str, int], ...]
@@ -49,7 +51,7 @@ def work(steps: Iterable[Step], tallies: Tallies) -> Work:
             exact = exact and is_exact and tally.exact
             for kind, count in counts.items():
                 total[kind] += count * tally.lanes
-    flop = tuple((kind, total[kind]) for kind in ("float32", "float64") if total[kind])
+    flop = tuple((kind, total[kind]) for kind in _KINDS if total[kind])
     return Work(flop, total["functions"], total["integer"], exact)
 
 
@@ -68,6 +70,8 @@ def _operations(step: Step) -> tuple[Counter[str], bool]:
     if isinstance(node, Accumulate):
         dtype = node.access.array.dtype.compute
         counts[dtype.name if dtype.is_float else "integer"] += 1
+    if isinstance(node, MultiplyTiles):
+        counts[f"tensor_{node.upper.array.dtype.name}"] += 2 * node.products
     return counts, exact
 
 

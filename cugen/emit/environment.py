@@ -18,6 +18,7 @@ _TESTS = {
     "load": ir.Load,
     "store": ir.Store,
     "accumulate": ir.Accumulate,
+    "multiply_tiles": ir.MultiplyTiles,
     "copy": ir.Copy,
     "commit_copies": ir.CommitCopies,
     "await_copies": ir.AwaitCopies,
@@ -79,7 +80,7 @@ def bind(env: jinja2.Environment, printer: NodePrinter) -> jinja2.Environment:
     bound.filters = dict(env.filters)
     for name in ("definition", "let", "load", "store", "accumulate", "copy", "assign", "declare", "condition"):
         bound.filters[name] = getattr(printer, name)
-    for name in ("take_ticket", "ticket", "publish", "awaited"):
+    for name in ("multiply_tiles", "take_ticket", "ticket", "publish", "awaited"):
         bound.filters[name] = getattr(printer, name)
     bound.filters["loop_header"] = printer.loop
     bound.filters["negated"] = printer.negated

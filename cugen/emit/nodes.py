@@ -25,6 +25,7 @@ from cugen.plan.ir import (
     Let,
     Load,
     Loop,
+    MultiplyTiles,
     Node,
     Publish,
     Shuffled,
@@ -177,6 +178,14 @@ class NodePrinter(ValuePrinter):
 
     def accumulate(self, node: Accumulate) -> str:
         return f"{self.place(node.access)} += {self.print(node.value)}"
+
+    def multiply_tiles(self, node: MultiplyTiles) -> str:
+        """`multiply_16x8x16(&sum[0][0], &sum[1][0], a[0], b[0])`: each lane hands over rows of what it holds."""
+        name = f"multiply_16x8x{node.depth}"
+        self.functions.setdefault((name, ""))
+        sums = [f"&{self.place(access)}" for access in (node.upper, node.lower)]
+        factors = [self.place(access).removesuffix("[0]") for access in (node.left, node.right)]
+        return f"{name}({', '.join((*sums, *factors))})"
 
     def copy(self, node: Copy) -> str:
         """Elements moved without a change; zeros where the guard fails."""

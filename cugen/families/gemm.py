@@ -1,4 +1,4 @@
-"""Products on CUDA cores: warps compute outer products of operands that stream through a ring of stages."""
+"""Large products: warps compute outer products of operands that stream through a ring of stages."""
 
 from __future__ import annotations
 
@@ -70,6 +70,11 @@ def _schedule_refusals(found: Contraction) -> Iterator[Refusal]:
             if name not in allowed and size != 1:
                 known = " and ".join(sorted(allowed))
                 yield Refusal(f"{key} sizes are for {known}, not for {name}", f"schedule.{key}.{name}")
+    tunables = dict(schedule.tunables)
+    if tunables.get("cores") == "tensor" or "depth" in tunables:
+        for key in ("lanes", "order"):
+            if key in tunables:
+                yield Refusal(f"{key} is what tensor cores decide", f"schedule.{key}")
     if schedule.block and not schedule.thread:
         yield Refusal("takes a block together with what each thread owns of it", "schedule.block")
         return
@@ -112,7 +117,7 @@ def candidates(request: Request) -> Iterable[Schedule]:
 FAMILY = Family(
     "gemm",
     rank=35,
-    doc="large products on CUDA cores: a ring of stages in shared memory, outer products of what warps read from it",
+    doc="large products: a ring of stages in shared memory, outer products on CUDA cores, of float64 on tensor cores",
     refusals=refusals,
     build=build,
     tunables=TUNABLES,

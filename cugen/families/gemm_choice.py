@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 
+from cugen.families import gemm_tensor
 from cugen.families.base import Request
 from cugen.families.contraction import Contraction
 from cugen.families.gemm_model import SPLITS, predict, shapes, with_stages
-from cugen.families.gemm_problem import misfit, problem_of
+from cugen.families.gemm_problem import device_of, misfit, problem_of
 from cugen.families.gemm_shape import ORDER, Shape, with_lanes
 from cugen.plan.subscripts import to_integer
 from cugen.spec.model import Schedule
@@ -66,7 +67,7 @@ def candidates(request: Request, found: Contraction) -> Iterator[Schedule]:
         replace(shape, order=str(order))
         for shape in ranked[:_ORDERED]
         for order in ORDER.values
-        if ORDER.name not in asked and order != shape.order
+        if ORDER.name not in asked and order != shape.order and not shape.is_on_tensor_cores
     ]
     for shape in dict.fromkeys((*first, *ranked, *others)):
         yield _schedule(found, shape)
@@ -78,6 +79,11 @@ def _schedule(found: Contraction, shape: Shape) -> Schedule:
     chosen: dict[str, int | str | bool] = {"stages": shape.stages, "lanes": shape.lanes, "order": shape.order}
     # Sums that one thread takes from end to end are in the order of the spec, and nothing is said of them.
     chosen |= {name: count for name, count in (("slices", shape.slices), ("split", shape.split)) if count > 1}
+    if shape.is_on_tensor_cores:
+        del chosen["lanes"], chosen["order"]
+        chosen |= {"cores": shape.cores, "depth": shape.depth}
+    elif not gemm_tensor.why_not(found):
+        chosen["cores"] = shape.cores
     if found.request.context.spec.array(found.operands[0].read.array).memory.stages > 1:
         del chosen["stages"]
     return Schedule(
@@ -95,9 +101,22 @@ def _open_shapes(found: Contraction) -> Iterator[tuple[Shape, ...]]:
     spec = found.request.context.spec
     staged = max(spec.array(operand.read.array).memory.stages for operand in found.operands)
     stages = int(tunables.get("stages", staged if staged > 1 else 0))
-    placed = (_as_asked(found, listed) for listed in shapes())
+    placed = (_as_asked(found, listed) for listed in _listed(found))
     for shape in dict.fromkeys(shape for shape in placed if shape is not None):
         yield (replace(shape, stages=stages),) if stages else tuple(with_stages(shape))
+
+
+def _listed(found: Contraction) -> Iterator[Shape]:
+    """The shapes for the cores that are asked for; else those for tensor cores too where these are worth it."""
+    tunables = dict(found.request.schedule.tunables)
+    asked = tunables.get("cores", "tensor" if "depth" in tunables else "")
+    may = not gemm_tensor.why_not(found) and gemm_tensor.are_faster(device_of(found.request.target))
+    if "lanes" in tunables or "order" in tunables:
+        may = False  # it's the tensor cores that decide these
+    if asked == "tensor" or (may and not asked):
+        yield from gemm_tensor.shapes()
+    if asked != "tensor":
+        yield from shapes()
 
 
 def _splits(found: Contraction) -> tuple[int, ...]:
@@ -135,6 +154,8 @@ def _as_asked(found: Contraction, listed: Shape) -> Shape | None:
     )
     if rows % shape.thread_rows or columns % shape.thread_columns:
         return None
+    if shape.is_on_tensor_cores:
+        return gemm_tensor.laid_out(shape, int(tunables.get("depth", 0)))
     return with_lanes(shape, int(tunables.get("lanes", 0)))
 
 

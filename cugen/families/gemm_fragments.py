@@ -36,6 +36,8 @@ class Fragment:
 class Fragments:
     """Those of both operands. `turn`, 0 or 1, says which of the two."""
 
+    what = "the values of one k and of the next"
+
     def __init__(self, place: Place, rings: list[Ring], groups: tuple[int, int]) -> None:
         shape, found = place.shape, place.found
         self.place = place

@@ -13,6 +13,7 @@ from cugen.families.gemm_problem import groups
 from cugen.families.gemm_results import Results
 from cugen.families.gemm_shape import WARP, Shape
 from cugen.families.gemm_stages import Ring, declare_tiles
+from cugen.families.gemm_tensor_fragments import TensorFragments
 from cugen.families.grid import divides
 from cugen.families.kernels import assemble, new_lowering
 from cugen.plan.ir import (
@@ -177,13 +178,30 @@ class GemmKernel:
         down, across = FloorDiv(warp, integer(shape.warps_across)), Mod(warp, integer(shape.warps_across))
         if shape.warps_down == 1:
             down, across = integer(0), warp
-        nodes.append(
-            Comment(f"its lanes lie {shape.lanes} x {shape.lane_columns}, neighbours so that pairs read alike")
-        )
+        order = "as tensor cores have them" if shape.is_on_tensor_cores else "neighbours so that pairs read alike"
+        nodes.append(Comment(f"its lanes lie {shape.lanes} x {shape.lane_columns}, {order}"))
         lane_row, lane_column = name("lane_row", lane_row), name("lane_column", lane_column)
         row = name("row", down * shape.warp_rows + lane_row * self.groups[0])
         column = name("column", across * shape.warp_columns + lane_column * self.groups[1])
-        place = Place(found, shape, lowering, self.extents, self.exact, lead, begin, thread, part, origin, row, column)
+        read_column = column
+        if shape.is_on_tensor_cores:
+            read_column = name(f"read_{found.column.name}", across * shape.warp_columns + lane_row)
+        place = Place(
+            found,
+            shape,
+            lowering,
+            self.extents,
+            self.exact,
+            lead,
+            begin,
+            thread,
+            part,
+            origin,
+            row,
+            column,
+            lane_column,
+            read_column,
+        )
         return tuple(nodes), place
 
     def _inward(self, name: str, first: Integer, size: int) -> Integer:
@@ -207,6 +225,8 @@ class GemmKernel:
         """The lane's place in its warp's share. Lanes i and i ^ 1 differ along the shorter side, so that a wide read
         of the longer one is the same for both, and one of the shorter is the same for i and i ^ 2."""
         down, across = self.shape.lanes, self.shape.lane_columns
+        if self.shape.is_on_tensor_cores:
+            return FloorDiv(lane, integer(across)), Mod(lane, integer(across))
         short, long = min(down, across), max(down, across)
         along = Mod(FloorDiv(lane, integer(2)), integer(long))
         other: Integer = Mod(lane, integer(2))
@@ -245,46 +265,60 @@ class GemmKernel:
         lowering.ranges[past.symbol] = (0, max(steps - 1, 0) * shape.step)
         step = FloorDiv(past.symbol, integer(shape.step))
         waits = any(ring.asynchronous for ring in rings)
-        fragments = Fragments(place, rings, self.groups)
-        own = place.slice * shape.own_step
-        body: list[Node] = []
-        ahead = (shape.stages - 1) * shape.step
-        if steps >= shape.stages:
-            into = define("next", Mod(step + (shape.stages - 1), integer(shape.stages)), lowering)
-            copies: list[Node] = [into]
-            for ring in rings:
-                copies += ring.copies(into.index.symbol, past.symbol + ahead, certain=True)
-            body.append(If(Guard((Comparison(past.symbol + ahead, "<", depth),)), tuple(copies)))
-        if waits:
-            body.append(CommitCopies())
+        held = TensorFragments(place, rings, sums) if shape.is_on_tensor_cores else Fragments(place, rings, self.groups)
+        own, pace = place.slice * shape.own_step, shape.pace
+        spread = shape.is_on_tensor_cores and all(ring.is_spread_by(shape.own_step // pace) for ring in rings)
+        into = define("next", Mod(step + (shape.stages - 1), integer(shape.stages)), lowering)
+        ahead = past.symbol + (shape.stages - 1) * shape.step
+
+        def copies(first: Integer, count: int) -> tuple[Node, ...]:
+            if steps < shape.stages:
+                return ()
+            rows = (first, count)
+            parts = [ring.copies(into.index.symbol, ahead, certain=True, rows=rows) for ring in rings]
+            nodes = (*(() if spread else (into,)), *(node for part in parts for node in part))
+            return (If(Guard((Comparison(ahead, "<", depth),)), nodes),)
+
+        def multiply(turn: Integer) -> tuple[Node, ...]:
+            if isinstance(held, TensorFragments):
+                return held.multiply(turn)
+            return self._outer_product(place, held.factors(turn), sums)
+
+        commit = (CommitCopies(),) if waits else ()
+        arrival = (*((AwaitCopies(shape.stages - 2),) if waits else ()), Barrier())
         current = define("current", Mod(step, integer(shape.stages)), lowering)
-        k = place.loop_index(found.depth.name, shape.own_step)
-        reads = fragments.read(current.index.symbol, own + k.symbol, Mod(k.symbol, integer(2)))
-        products = self._outer_product(place, fragments.factors(Mod(k.symbol + 1, integer(2))), sums)
-        body += [current, For(Loop(k, integer(1), integer(shape.own_step), unroll=True), (*reads, *products))]
         following = define("following", Mod(step + 1, integer(shape.stages)), lowering)
-        await_stage: list[Node] = [AwaitCopies(shape.stages - 2)] if waits else []
-        await_stage.append(Barrier())
-        body += [
-            *await_stage,
+        k = place.loop_index(found.depth.name, shape.own_step)
+        turn = FloorDiv(k.symbol, integer(pace))
+        inner = (
+            *held.read(current.index.symbol, own + k.symbol, Mod(turn, integer(2))),
+            *(copies(shape.slices * (k.symbol - pace), shape.slices * pace) if spread else ()),
+            *multiply(Mod(turn + 1, integer(2))),
+        )
+        body = (
+            *((into,) if spread and steps >= shape.stages else ()),
+            *(() if spread else (*copies(integer(0), shape.step), *commit)),
+            current,
+            For(Loop(k, integer(pace), integer(shape.own_step), pace, unroll=True), inner),
+            *((*copies(integer(shape.step - shape.slices * pace), shape.slices * pace), *commit) if spread else ()),
+            *arrival,
             Comment("what follows the last step is read in vain"),
             following,
-            *fragments.read(following.index.symbol, own, integer(0)),
-            *self._outer_product(place, fragments.factors(integer(1)), sums),
-        ]
-        first = fragments.read(integer(0), own, integer(0))
-        walk: list[Node] = [
-            *await_stage,
-            Comment("the values of one k and of the next: one is multiplied while the other is read"),
-            *fragments.declarations(),
+            *held.read(following.index.symbol, own, integer(0)),
+            *multiply(integer(1)),
+        )
+        first = held.read(integer(0), own, integer(0))
+        walk = (
+            *arrival,
+            Comment(f"{held.what}: one is multiplied while the other is read"),
+            *held.declarations(),
             *first,
-            For(Loop(past, integer(0), depth, shape.step), tuple(body)),
-        ]
+            For(Loop(past, integer(0), depth, shape.step), body),
+        )
         fewest = bounds(ceil_div(self.depth, shape.step), lowering.ranges)[0]
         # Of a sum of few steps, copies of zeros behind its end may still be on their way to where slices leave sums.
-        if waits and shape.slices > 1 and fewest < shape.stages - 1:
-            walk.append(AwaitCopies(0))
-        return tuple(walk)
+        is_late = waits and shape.slices > 1 and fewest < shape.stages - 1
+        return (*walk, AwaitCopies(0)) if is_late else walk
 
     def _outer_product(self, place: Place, factors: dict[Read, Expr], sums: Array) -> tuple[Node, ...]:
         """The products of all that a thread holds of one k are added to its sums."""

@@ -34,20 +34,21 @@ _SHARED_CYCLES = 2  # of a 16-byte read of a warp whose lanes pairwise read alik
 
 @dataclass(frozen=True, slots=True)
 class Prediction:
-    """`seconds` in all; `share` of the issue slots that are multiply-adds; `waves` of blocks; what `limits` them."""
+    """`seconds` in all; the `share` that multiplies, `busy` says of what; `waves` of blocks; what `limits` them."""
 
     seconds: float
     share: float
     waves: float
     resident: int
     limits: str
+    busy: str = "the instructions are multiply-adds"
 
     @property
     def text(self) -> str:
         waves = f"{self.waves:.2f}".rstrip("0").rstrip(".")
         return (
             f"about {_duration(self.seconds)}: {waves} waves of blocks, {self.resident} at a time on each "
-            f"multiprocessor, {self.share:.0%} of the instructions are multiply-adds; {self.limits}"
+            f"multiprocessor, {self.share:.0%} of {self.busy}; {self.limits}"
         )
 
 
@@ -84,10 +85,17 @@ def predict(problem: Problem, shape: Shape, target: Target) -> Prediction | None
         own * size / 16 for own, size in zip((shape.thread_rows, shape.thread_columns), problem.bytes[:2], strict=True)
     )
     reads = sum(max(1.0, count) for count in groups) * shape.own_step
+    if shape.is_on_tensor_cores:
+        reads = (shape.warp_rows + shape.warp_columns) / WARP * shape.own_step
     extents = (shape.rows, shape.columns)
     copies = sum(e * shape.step / w / shape.threads for e, w in zip(extents, problem.widths, strict=True))
     converted = problem.convert * (shape.thread_rows + shape.thread_columns) * shape.own_step
-    slots = multiplies * problem.multiply * issue + reads + converted + copies * _COPY + _STEP
+    beside = reads + converted + copies * _COPY + _STEP
+    products = multiplies * problem.multiply * issue
+    slots = products + beside
+    if shape.is_on_tensor_cores:  # these work by themselves, while the warp issues what stands beside
+        products = multiplies * problem.tensor * issue
+        slots = max(products, beside) + _CLASH * min(products, beside)
     # Warps of a scheduler take turns; the passes through shared memory are of the whole multiprocessor.
     warps = shape.threads // WARP
     busy = slots * -(-warps // schedulers)
@@ -113,7 +121,9 @@ def predict(problem: Problem, shape: Shape, target: Target) -> Prediction | None
     caching = loaded / (_L2 * found.peak("float32") / device("H200").peak("float32"))
     moving = moved / (found.bandwidth * _MEMORY)
     limits = {
-        "multiply-adds decide" if busy >= passes else "reads of shared memory decide": computing,
+        f"{'tensor cores' if shape.is_on_tensor_cores else 'multiply-adds'} decide"
+        if busy >= passes
+        else "reads of shared memory decide": computing,
         "the second-level cache decides": caching,
         "memory decides": moving,
     }
@@ -123,10 +133,11 @@ def predict(problem: Problem, shape: Shape, target: Target) -> Prediction | None
         seconds += _JOIN + parts / (found.bandwidth * _MEMORY)
     return Prediction(
         seconds,
-        multiplies * problem.multiply * issue / slots,
+        products / slots,
         tiles / (found.sms * together),
         together,
         max(limits, key=lambda name: limits[name]),
+        "the time tensor cores multiply" if shape.is_on_tensor_cores else "the instructions are multiply-adds",
     )
 
 

@@ -16,7 +16,10 @@ from cugen.plan.symbols import Integer, integer
 class Place:
     """`origin` is the block's first row and column, `row` and `column` the thread's first ones in the tile; `extents`
     say how far each index goes, and `exact` whether tiles lie inside of that. The block's part of the sum starts at
-    `begin`, its first step `lead` before that."""
+    `begin`, its first step `lead` before that.
+
+    On tensor cores a lane reads other columns of the right operand than it has sums in, from `read_column` on, and its
+    part of k from `lane_column` on."""
 
     found: Contraction
     shape: Shape
@@ -30,6 +33,8 @@ class Place:
     origin: Mapping[str, Integer]
     row: Integer
     column: Integer
+    lane_column: Integer
+    read_column: Integer
     _loops: dict[str, Index] = field(default_factory=dict)
 
     def loop_index(self, wish: str, count: int) -> Index:

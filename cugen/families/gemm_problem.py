@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
+from cugen.families import gemm_tensor
 from cugen.families.contraction import Contraction, Operand
 from cugen.families.gemm_shape import Shape
 from cugen.families.vectors import WIDEST, divisor, widest
@@ -14,6 +15,7 @@ from cugen.spec.types import DType, Kind
 from cugen.targets import Device, Target, default_device, device
 
 _OWN = 40  # registers for addresses and counters, as ptxas has them
+_OWN_ON_TENSOR_CORES = 30  # where fragments take most of them
 _USUAL = 4096  # what a size of any value is taken for
 _TILE = 256  # elements of which every tile's side is a divisor or a part
 
@@ -22,7 +24,7 @@ _TILE = 256  # elements of which every tile's side is a divisor or a part
 class Problem:
     """Sizes in elements; `bytes` of an element of both operands and of the result. `pads` are those of tiles' rows,
     `widths` how many neighbours a copy moves. `multiply` is what one multiply-add costs in issue slots of float32's,
-    `convert` those of each value that is read."""
+    `tensor` what it costs on tensor cores, `convert` those of each value that is read."""
 
     rows: int
     columns: int
@@ -34,6 +36,12 @@ class Problem:
     sum_bytes: int = 4
     multiply: float = 1.0
     convert: float = 0.0
+    tensor: float = 1.0
+    tensor_pads: tuple[int, int] = (gemm_tensor.PAD, gemm_tensor.PAD)
+
+    def pads_of(self, shape: Shape) -> tuple[int, int]:
+        """The pads of tiles' rows with a shape."""
+        return self.tensor_pads if shape.is_on_tensor_cores else self.pads
 
 
 def problem_of(found: Contraction) -> Problem:
@@ -59,6 +67,8 @@ def problem_of(found: Contraction) -> Problem:
         reduction.dtype.bytes,
         _multiply(reduction.dtype, found.request.target),
         1.0 if narrow else 0.0,
+        gemm_tensor.multiply_cost(device_of(found.request.target)),
+        gemm_tensor.pads(found),
     )
 
 
@@ -88,6 +98,8 @@ def group(size: int, own: int) -> int:
 
 def groups(found: Contraction, shape: Shape) -> tuple[int, int]:
     """The widths of a thread's groups along rows and columns."""
+    if shape.is_on_tensor_cores:
+        return gemm_tensor.GROUPS
     left, right = (dtype_of(found, operand).bytes for operand in found.operands)
     return group(left, shape.thread_rows), group(right, shape.thread_columns)
 
@@ -119,7 +131,9 @@ def tile_bytes(problem: Problem, shape: Shape) -> tuple[int, int]:
     """The bytes of the two rings, each a multiple of 16."""
     left, right = (
         -(-shape.stages * shape.step * (extent + pad) * size // 16) * 16
-        for extent, pad, size in zip((shape.rows, shape.columns), problem.pads, problem.bytes[:2], strict=True)
+        for extent, pad, size in zip(
+            (shape.rows, shape.columns), problem.pads_of(shape), problem.bytes[:2], strict=True
+        )
     )
     return left, right
 
@@ -139,13 +153,20 @@ def registers(problem: Problem, shape: Shape) -> int:
     """About what the compiler needs for each thread."""
     size = max(problem.sum_bytes // 4, 1)
     rows, columns = shape.thread_rows, shape.thread_columns
+    if shape.is_on_tensor_cores:
+        return (rows * columns + sum(gemm_tensor.fragments(shape))) * size + _OWN_ON_TENSOR_CORES
     return (rows * columns + rows + columns) * size + _OWN
 
 
 def misfit(found: Contraction, problem: Problem, shape: Shape) -> str:
     """Why a shape can't be had, empty where it can."""
     target = found.request.target
-    for width, operand, pad in zip(groups(found, shape), found.operands, problem.pads, strict=True):
+    if shape.is_on_tensor_cores:
+        reason = gemm_tensor.why_not(found) or gemm_tensor.misfit_of_tiles(shape)
+        if reason:
+            return reason
+    widths = (2, 2) if shape.is_on_tensor_cores else groups(found, shape)
+    for width, operand, pad in zip(widths, found.operands, problem.pads_of(shape), strict=True):
         if width < 2:
             return f"a thread owns neighbours along {operand.outer.name} in groups of 2 or more"
         if pad % width:

@@ -32,7 +32,15 @@ SPLIT = Tunable(
     "parts of a long sum that blocks of their own take",
     reorders=True,
 )
-TUNABLES = (STAGES, SLICES, LANES, ORDER, RASTER, BLOCKS, SPLIT)
+CORES = Tunable(
+    "cores",
+    ("tensor", "cuda"),
+    _BY_SHAPE,
+    "units that multiply: tensor cores, for float64 on devices that are faster with them, or CUDA cores",
+    reorders=True,
+)
+DEPTH = Tunable("depth", (4, 8, 16), 4, "products of a sum that one instruction of a tensor core takes")
+TUNABLES = (STAGES, SLICES, LANES, ORDER, RASTER, BLOCKS, SPLIT, CORES, DEPTH)
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +48,8 @@ class Shape:
     """A block of warps computes `rows` x `columns` outputs, each thread `thread_rows` x `thread_columns` of them.
 
     `step` of the summed index are staged at a time, in a ring of `stages`; each of `slices` groups of warps takes its
-    part of every step. `lanes` of each warp lie along the rows."""
+    part of every step. `lanes` of each warp lie along the rows. `cores` is `tensor` or `cuda`; an instruction of a
+    tensor core takes `depth` products of each sum."""
 
     rows: int
     columns: int
@@ -54,6 +63,17 @@ class Shape:
     raster: int = 1
     blocks: int = 0
     split: int = 1
+    cores: str = "cuda"
+    depth: int = 4
+
+    @property
+    def is_on_tensor_cores(self) -> bool:
+        return self.cores == "tensor"
+
+    @property
+    def pace(self) -> int:
+        """Products of each sum for which values are read at once."""
+        return self.depth if self.is_on_tensor_cores else 1
 
     @property
     def lane_columns(self) -> int:

@@ -32,7 +32,7 @@ def declare_tiles(found: Contraction, shape: Shape, lowering: Lowering) -> tuple
     dynamic = asked or shape.slices > 1 or sum(sizes) > found.request.target.shared_per_block
     tiles = []
     extents, offsets = (shape.rows, shape.columns), (0, sizes[0])
-    for operand, extent, offset, pad in zip(found.operands, extents, offsets, problem.pads, strict=True):
+    for operand, extent, offset, pad in zip(found.operands, extents, offsets, problem.pads_of(shape), strict=True):
         source = context.arrays[operand.read.array]
         pitch = extent + pad
         tiles.append(
@@ -115,11 +115,24 @@ class Ring:
             column = Mod(thread, integer(self._across)) * self.width
         return define(f"{self.operand.read.array.lower()}_{name}", column, self.place.lowering)
 
-    def copies(self, stage: Integer, first: Integer, *, certain: bool) -> tuple[Node, ...]:
-        """All threads fill a stage with the step that begins at `first`; `certain` says that there is such a step."""
-        place, step = self.place, self.place.shape.step
-        k, column = self._first_k.index.symbol, self._first_column.index.symbol
-        threads_down = self._along if self._along > 1 else place.shape.threads // self._across
+    @property
+    def _threads_down(self) -> int:
+        """Threads that copy elements of one row or column at different k."""
+        return self._along if self._along > 1 else self.place.shape.threads // self._across
+
+    def is_spread_by(self, parts: int) -> bool:
+        """Whether all threads have the same to do in each part of a stage, by whole rows."""
+        return self.place.shape.step % (parts * self._threads_down) == 0
+
+    def copies(
+        self, stage: Integer, first: Integer, *, certain: bool, rows: tuple[Integer, int] | None = None
+    ) -> tuple[Node, ...]:
+        """All threads fill a stage with the step that begins at `first`; `certain` says that there is such a step.
+        `rows` are those of the stage that are filled, from the first on so many; without them, all."""
+        place = self.place
+        start, step = rows or (integer(0), place.shape.step)
+        k, column = self._first_k.index.symbol + start, self._first_column.index.symbol
+        threads_down = self._threads_down
         loops: list[tuple[Index, int, int]] = []
         terms: list[Comparison] = []
         for wish, pace, extent in (("c", self._across * self.width, self.extent), ("r", threads_down, step)):

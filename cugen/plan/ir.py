@@ -234,6 +234,27 @@ class Accumulate:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
+class MultiplyTiles:
+    """Adds the product of 16 x `depth` and `depth` x 8 elements to 16 x 8 sums, on a tensor core; all lanes of a warp
+    take part, each with what it holds in registers: `multiply_16x8x16(&sum[0][0], &sum[1][0], a[0], b[0])`.
+
+    Lane 4 * g + t has in `left` the elements of rows g and g + 8 in columns t, t + 4 ..., in `right` those of column g
+    in rows t, t + 4 ..., and of the sums two neighbours from column 2 * t on: `upper` in row g, `lower` in row g + 8.
+    """
+
+    upper: Access
+    lower: Access
+    left: Access
+    right: Access
+    depth: int
+
+    @property
+    def products(self) -> int:
+        """Multiply-adds of each lane's share."""
+        return 16 * 8 * self.depth // 32
+
+
+@dataclass(frozen=True, slots=True, eq=False)
 class Copy:
     """Moves an element (or `width` of them) from one array to another, or zero where the guard fails.
 
@@ -357,6 +378,7 @@ Node = (
     | Load
     | Store
     | Accumulate
+    | MultiplyTiles
     | Copy
     | CommitCopies
     | AwaitCopies
@@ -393,6 +415,8 @@ def accesses(nodes: tuple[Node, ...]) -> Iterator[Access]:
         match node:
             case Load() | Store() | Accumulate() | Ticket() | Publish() | Await():
                 yield node.access
+            case MultiplyTiles():
+                yield from (node.upper, node.lower, node.left, node.right)
             case TakeTicket():
                 yield node.target
                 yield node.counter

@@ -46,6 +46,7 @@ GENERIC = {  # for all types at once
     "vector": "Vector<float, 4> x; x.at[3] = 1.0f; sink = x.at[threadIdx.x] + sizeof(Vector<char, 16>);",
     "load_byte": "const bool yes = true; sink = load_byte(&yes);",
 }
+ON_TENSOR_CORES = tuple(f"multiply_16x8x{depth}" for depth in (4, 8, 16))  # of sm_80 and newer
 CASES = [(name, dtype) for name, (_, types) in FUNCTIONS.items() for dtype in types]
 
 
@@ -144,7 +145,7 @@ def spelled(value, dtype):
 
 def test_every_template_is_in_this_table():
     files = {path.name.removesuffix(".cu.j2") for path in (template_folder() / "functions").iterdir()}
-    assert files == set(FUNCTIONS) | set(GENERIC)
+    assert files == set(FUNCTIONS) | set(GENERIC) | set(ON_TENSOR_CORES)
 
 
 @pytest.fixture(scope="module")
@@ -165,6 +166,19 @@ def test_every_function_compiles_for_gpus_without_a_warning(texts, target, build
     uses = [f"    {{ {use} }}" for use in GENERIC.values()]
     body = "\n".join(['extern "C" __global__ void k(volatile double& sink, long long n) {', *calls, *uses, "}"])
     cubin = compile_cubin("\n".join([*texts.values(), *generic, body]), "k", target)
+    assert [str(warning) for warning in cubin.warnings] == []
+
+
+@pytest.mark.parametrize("target", ["sm_80", "sm_90", "sm_100"])
+def test_tensor_cores_multiply_without_a_warning(target, build_cache):
+    if nvrtc.find() is None:
+        pytest.skip("NO NVRTC, HELPER FUNCTIONS ARE COMPILED FOR THE HOST ALONE")
+    functions = [function_text(environment(), name, "") for name in ON_TENSOR_CORES]
+    calls = [f"    {name}(sums, sums + 2, a{name[9:]}, b{name[9:]});" for name in ON_TENSOR_CORES]
+    factors = [f"    const double a16x8x{k}[{k // 2}] = {{x}}, b16x8x{k}[{k // 4}] = {{x}};" for k in (4, 8, 16)]
+    head = 'extern "C" __global__ void k(double* out, double x) {\n    double sums[4] = {};'
+    body = [head, *factors, *calls, "    out[threadIdx.x] = sums[0] + sums[1] + sums[2] + sums[3];", "}"]
+    cubin = compile_cubin("\n".join([*functions, *body]), "k", target)
     assert [str(warning) for warning in cubin.warnings] == []
 
 

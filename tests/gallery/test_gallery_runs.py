@@ -14,6 +14,7 @@ from cugen.toolchain.errors import CompileError
 
 TARGETS = ("sm_75", "sm_80", "sm_90")
 CLUSTERS_FROM = "sm_90"
+TENSOR_CORES_FROM = "sm_80"  # of float64
 
 
 def check(kernel: Kernel, params: Mapping[str, int], device: CpuDevice) -> None:
@@ -44,6 +45,10 @@ def test_no_two_threads_race_for_shared_memory(kernel: Kernel, dynamic_params: d
 def test_the_source_compiles_without_a_warning(kernel: Kernel, target: str) -> None:
     if any(launch.cluster > 1 for launch in kernel.manifest.launches) and target < CLUSTERS_FROM:
         with pytest.raises(CompileError, match="__cluster_dims__ is not supported for this GPU architecture"):
+            compile_cubin(kernel.source, kernel.name, target)
+        return
+    if "mma.sync" in kernel.source and target < TENSOR_CORES_FROM:
+        with pytest.raises(CompileError, match=r"requires \.target sm_80 or higher"):
             compile_cubin(kernel.source, kernel.name, target)
         return
     cubin = compile_cubin(kernel.source, kernel.name, target)

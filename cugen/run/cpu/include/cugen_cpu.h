@@ -21,5 +21,6 @@
 #include "cugen_cpu/conversions.h"
 #include "cugen_cpu/math.h"
 #include "cugen_cpu/warp.h"
+#include "cugen_cpu/tensor.h"
 #include "cugen_cpu/atomics.h"
 #include "cugen_cpu/memory.h"

@@ -61,6 +61,20 @@ inline uint64_t combine(Collective kind, uint64_t a, uint64_t b) {
   }
 }
 
+// Each lane's sums of 16 x `depth` by `depth` x 8 elements: lane 4 * g + t has those of rows g and g + 8.
+inline void multiply_tiles(const TileParts* const (&parts)[32], unsigned depth) {
+  for (unsigned lane = 0; lane < 32; ++lane) {
+    const unsigned row = lane & ~3u, column = lane % 4 * 2;
+    for (unsigned n = 0; n < 2; ++n)
+      for (unsigned k = 0; k < depth; ++k) {
+        const double* const a = parts[row + k % 4]->a + k / 4 * 2;
+        const double b = parts[(column + n) * 4 + k % 4]->b[k / 4];
+        parts[lane]->upper[n] = __builtin_fma(a[0], b, parts[lane]->upper[n]);
+        parts[lane]->lower[n] = __builtin_fma(a[1], b, parts[lane]->lower[n]);
+      }
+  }
+}
+
 inline void Block::finish(const Gathering& gathering, unsigned first_lane) {
   Lane* const warp = lanes_ + first_lane;
   const unsigned mask = gathering.arrived;
@@ -79,6 +93,14 @@ inline void Block::finish(const Gathering& gathering, unsigned first_lane) {
       // A lane that doesn't take part has no value to give: all ones, a NaN in every format, show up in the result.
       warp[i].result = source == 32 ? warp[i].value : mask >> source & 1u ? warp[source].value : ~0ull;
     });
+    return;
+  }
+
+  if (gathering.kind == Collective::multiply_tiles) {
+    if (mask != ~0u) fail("divergence", gathering.line, "a tensor core multiplies for a warp of 32 lanes, not of fewer");
+    const TileParts* parts[32];
+    each([&](unsigned i) { parts[i] = reinterpret_cast<const TileParts*>(warp[i].value); });
+    multiply_tiles(parts, warp[0].argument);
     return;
   }
 

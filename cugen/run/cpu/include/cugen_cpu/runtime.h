@@ -47,6 +47,7 @@ enum class Collective {
   bit_and,
   bit_or,
   bit_xor,
+  multiply_tiles,
 };
 
 // A collective of the warp's lanes in `mask`. `argument` and `width` are those of a shuffle.
