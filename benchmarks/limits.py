@@ -27,6 +27,7 @@ from cugen.bench.buffers import Buffers
 from cugen.bench.session import session
 from cugen.kernel import generate
 from cugen.run.callable import GpuFunction
+from cugen.run.inputs import known_params
 from cugen.spec.load import load_text
 
 METRICS = {
@@ -64,7 +65,7 @@ def play(names: list[str]) -> None:
         for name in names:
             (spec,) = load_text(chosen[name].spec, file=f"{name}.yaml")
             kernel = generate(spec, analysis=False)
-            buffers = Buffers(opened, spec, kernel.manifest, {}, 1)
+            buffers = Buffers(opened, spec, kernel.manifest, known_params(spec, {}), 1)
             run = GpuFunction(kernel.source, kernel.manifest)
             run(**buffers.arrays(0))
             opened.synchronize()
