@@ -4,8 +4,8 @@
 // params    M = 9, N = 40000
 // x         input, float32 [9, 40000], aligned to 16 bytes
 // y         output, float32 [9, 40000], aligned to 16 bytes
-// launch    grid (36, 1, 1), block (512, 1, 1), clusters of 4, 136 bytes of shared memory; family rowwise
-// analysis  sm_90: 14 accesses, 10 ideal, 4 unknown
+// launch    grid (36, 1, 1), block (512, 1, 1), clusters of 4, 160 bytes of shared memory; family rowwise
+// analysis  sm_90: 14 accesses, 12 ideal, 2 unknown
 //
 // Made by cugen 0.1.0 from softmax_long_rows.yaml (hash 45e763aad7b0e395) for sm_90. Edit the spec, not this file.
 
@@ -31,6 +31,7 @@ extern "C" __global__ void __cluster_dims__(4, 1, 1) __launch_bounds__(512, 2) s
     const int i = blockIdx.x / 4;
     const int rank = blockIdx.x % 4;
     const int thread = threadIdx.x + 512 * rank;
+    cluster.barrier_arrive();
 
     Vector<float, 4> x4[5];
     #pragma unroll
@@ -77,18 +78,19 @@ extern "C" __global__ void __cluster_dims__(4, 1, 1) __launch_bounds__(512, 2) s
             largest = fmaxf(largest, __shfl_xor_sync(0xffffffff, largest, lanes));
         }
     }
-    __shared__ float block_largest[1];
-    if (threadIdx.x == 0) {
-        // block_largest[0]: 1 wavefront, ideal 1 (all lanes in one word: a broadcast)
-        block_largest[0] = largest;
+    cluster.barrier_wait();
+    __shared__ float block_largest[4];
+    if (threadIdx.x < 4) {
+        // cluster.map_shared_rank(block_largest, threadIdx.x)[rank]: unknown: another block's shared memory isn't modelled
+        cluster.map_shared_rank(block_largest, threadIdx.x)[rank] = largest;
     }
     cluster.sync();
-    // cluster.map_shared_rank(block_largest, 0)[0]: unknown: another block's shared memory isn't modelled
-    largest = cluster.map_shared_rank(block_largest, 0)[0];
+    // block_largest[0]: 1 wavefront, ideal 1 (all lanes in one word: a broadcast)
+    largest = block_largest[0];
     #pragma unroll
     for (int other = 1; other < 4; ++other) {
-        // cluster.map_shared_rank(block_largest, other)[0]: unknown: another block's shared memory isn't modelled
-        largest = fmaxf(largest, cluster.map_shared_rank(block_largest, other)[0]);
+        // block_largest[other]: 1 wavefront, ideal 1 (all lanes in one word: a broadcast)
+        largest = fmaxf(largest, block_largest[other]);
     }
 
     float sum = 0.0f;
@@ -128,20 +130,19 @@ extern "C" __global__ void __cluster_dims__(4, 1, 1) __launch_bounds__(512, 2) s
             sum += __shfl_xor_sync(0xffffffff, sum, lanes);
         }
     }
-    __shared__ float block_sum[1];
-    if (threadIdx.x == 0) {
-        // block_sum[0]: 1 wavefront, ideal 1 (all lanes in one word: a broadcast)
-        block_sum[0] = sum;
+    __shared__ float block_sum[4];
+    if (threadIdx.x < 4) {
+        // cluster.map_shared_rank(block_sum, threadIdx.x)[rank]: unknown: another block's shared memory isn't modelled
+        cluster.map_shared_rank(block_sum, threadIdx.x)[rank] = sum;
     }
     cluster.sync();
-    // cluster.map_shared_rank(block_sum, 0)[0]: unknown: another block's shared memory isn't modelled
-    sum = cluster.map_shared_rank(block_sum, 0)[0];
+    // block_sum[0]: 1 wavefront, ideal 1 (all lanes in one word: a broadcast)
+    sum = block_sum[0];
     #pragma unroll
     for (int other = 1; other < 4; ++other) {
-        // cluster.map_shared_rank(block_sum, other)[0]: unknown: another block's shared memory isn't modelled
-        sum += cluster.map_shared_rank(block_sum, other)[0];
+        // block_sum[other]: 1 wavefront, ideal 1 (all lanes in one word: a broadcast)
+        sum += block_sum[other];
     }
-    cluster.sync();
 
     #pragma unroll
     for (int s = 0; s < 4; ++s) {

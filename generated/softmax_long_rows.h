@@ -4,7 +4,7 @@
 // params    M = 9, N = 40000
 // x         input, float32 [9, 40000], aligned to 16 bytes
 // y         output, float32 [9, 40000], aligned to 16 bytes
-// launch    grid (36, 1, 1), block (512, 1, 1), clusters of 4, 136 bytes of shared memory; family rowwise
+// launch    grid (36, 1, 1), block (512, 1, 1), clusters of 4, 160 bytes of shared memory; family rowwise
 //
 // Made by cugen 0.1.0 from softmax_long_rows.yaml (hash 45e763aad7b0e395) for sm_90. Edit the spec, not this file.
 #pragma once

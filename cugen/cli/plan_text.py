@@ -115,8 +115,8 @@ def _node_lines(nodes: tuple[ir.Node, ...], printer: NodePrinter) -> Iterator[st
                 yield f"return if ({printer.negated(guard)})"
             case ir.Barrier():
                 yield "__syncthreads()"
-            case ir.ClusterBarrier():
-                yield "cluster.sync()"
+            case ir.ClusterBarrier(call=call):
+                yield f"cluster.{call}()"
             case ir.AwaitCopies(pending=pending):
                 yield f"wait for all copies but the last {pending}" if pending else "wait for all copies"
             case ir.Await(access=access):

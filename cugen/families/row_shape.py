@@ -33,6 +33,7 @@ _FEW = 32  # blocks that leave most of a device idle
 _LONG = 1 << 16  # elements of a row for which that matters
 _ALONE = 1 << 15  # registers for a row that one block has; beyond, the blocks of a cluster share it where there are any
 _SHARE = 1 << 14  # of these in each block then: two blocks of 512 threads with 64 registers fill a multiprocessor
+_NARROW_SHARE = 1 << 15  # of narrow types, most of them in shared memory: half as many bytes need twice the elements
 _CLUSTERS = (2, 4, 8)
 _PLACES = ("argmax", "argmin")
 _IN_MEMORY = ("global", "readonly")
@@ -57,7 +58,8 @@ CLUSTER = Tunable(
     "cluster",
     (1, *_CLUSTERS),
     "by length",
-    "blocks that share a row, from sm_90 on; by default as many as leave each 16384 values of a row of more than 32768",
+    "blocks that share a row, from sm_90 on; by default as many as leave each 16384 values of a row of more than "
+    "32768, or 32768 of a narrow type",
     reorders=True,
 )
 
@@ -93,7 +95,7 @@ def choose_shape(request: Request, work: RowWork) -> Shape:
     across = _across(work)
     asked = {name: int(value) for name, value in request.schedule.tunables}
     rows = asked.get("rows", _NEIGHBOURS if across else 0)
-    cluster = asked.get("cluster", 1 if across or rows > 1 else _cluster(request, work, shortest, likely))
+    cluster = asked.get("cluster", 1 if across or rows > 1 else _cluster(request, work, shortest, likely, width.count))
     likely = -(-likely // cluster)
     threads = (
         min(_power_of_two(-(-likely // _DEEP)), 1024 // rows)
@@ -123,13 +125,13 @@ def choose_shape(request: Request, work: RowWork) -> Shape:
     return Shape(threads, rows, width, tiers, across, cluster, minimum)
 
 
-def _cluster(request: Request, work: RowWork, shortest: int, likely: int) -> int:
+def _cluster(request: Request, work: RowWork, shortest: int, likely: int, width: int) -> int:
     """How many blocks share a row: one that held a long row would be alone on its multiprocessor, where its loads
     wait for its stores."""
-    words = _words(work)
+    words, share = _words(work), _NARROW_SHARE if width >= _NARROW else _SHARE
     if not has_clusters(request.target) or shortest * words <= _ALONE:
         return 1
-    return next((count for count in _CLUSTERS if likely * words <= count * _SHARE), _CLUSTERS[-1])
+    return next((count for count in _CLUSTERS if likely * words <= count * share), _CLUSTERS[-1])
 
 
 def _words(work: RowWork) -> int:

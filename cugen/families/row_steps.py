@@ -19,7 +19,6 @@ from cugen.families.rows import Output, RowWork
 from cugen.plan.ir import (
     Access,
     Assign,
-    ClusterBarrier,
     Comparison,
     Define,
     Element,
@@ -145,9 +144,8 @@ class RowSteps:
                 for segment in segments(tier, self.shape.stride, self.shortest, self.longest):
                     own = {r: run for r, run in runs.items() if tier.is_kept or r not in self.done}
                     root.nodes += self._walk(tier.sweeps[number], own, segment)
-        root.nodes += self.team.combine(tuple(runs.values()), lowering, everywhere=everywhere)
-        if self.team.cluster > 1 and number == max(n for n, sweep in enumerate(tiers[0].sweeps) if sweep.reductions):
-            root.nodes.append(ClusterBarrier())
+        first = not any(sweep.reductions for sweep in tiers[0].sweeps[:number])
+        root.nodes += self.team.combine(tuple(runs.values()), lowering, everywhere=everywhere, first=first)
         self.results.locals.update({reduction: run.value for reduction, run in runs.items()})
 
     def _has_work(self, tier: Tier, number: int) -> bool:

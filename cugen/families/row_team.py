@@ -66,8 +66,11 @@ class RowTeam:
         """Whether a team without a row may leave: neither shuffles of others nor a barrier wait for it."""
         return self.threads == 1 or (self.threads == WARP and not self.across)
 
-    def combine(self, runs: Sequence[Running], lowering: Lowering, *, everywhere: bool) -> tuple[Node, ...]:
-        """The results of all of the team's threads, with one barrier for however many; of a cluster's in each."""
+    def combine(
+        self, runs: Sequence[Running], lowering: Lowering, *, everywhere: bool, first: bool
+    ) -> tuple[Node, ...]:
+        """The results of all of the team's threads, with one barrier for however many; of a cluster's in each. At the
+        `first` ones a cluster's blocks wait until all have begun."""
         if self.threads == 1 or not runs:
             return ()
         if self.across:
@@ -75,19 +78,20 @@ class RowTeam:
         team = Team(self.threads, self.lane, self.rows, self.number)
         if self.cluster == 1:
             return combine_team(team, runs, lowering, everywhere=everywhere)
-        return (*combine_team(team, runs, lowering, everywhere=False), *self._over_cluster(runs, lowering))
+        began = (ClusterBarrier("wait"),) if first else ()
+        return (*combine_team(team, runs, lowering, everywhere=False), *began, *self._over_cluster(runs, lowering))
 
     def _over_cluster(self, runs: Sequence[Running], lowering: Lowering) -> Iterator[Node]:
-        """Each block shows its results to the others, and takes those of all in the order of the ranks. No block may
-        end before all have, which a barrier of the cluster after the last such exchange is for."""
-        shared = [[_result(local, lowering) for local in run.locals] for run in runs]
+        """Each block tells all others its results, and takes those of all in the order of the ranks. None reads what
+        another one has: that would take longer, and no block could end before all have read."""
+        shared = [[_results_of_blocks(local, self.cluster, lowering) for local in run.locals] for run in runs]
         yield from (Declare(array) for arrays in shared for array in arrays)
         mine = tuple(
-            Store(Access(array, (integer(0),), "store"), local)
+            Store(Access(array, (self.rank,), "store", rank=self.lane), local)
             for run, arrays in zip(runs, shared, strict=True)
             for local, array in zip(run.locals, arrays, strict=True)
         )
-        yield If(Guard((Comparison(self.lane, "==", integer(0)),)), mine)
+        yield If(Guard((Comparison(self.lane, "<", integer(self.cluster)),)), mine)
         yield ClusterBarrier()
         other = self._other_rank(lowering)
         steps: list[Node] = []
@@ -150,14 +154,14 @@ def _merged(run: Running, others: Sequence[Local], lowering: Lowering) -> Iterat
     yield from merge(run, others)
 
 
-def _result(local: Local, lowering: Lowering) -> Array:
-    """A place for the block's result."""
+def _results_of_blocks(local: Local, blocks: int, lowering: Lowering) -> Array:
+    """A place for the result of each block of the cluster."""
     name = lowering.names.allocate(f"block_{local.name}")
-    return Array("", name, local.dtype, (integer(1),), (integer(1),), "shared", flat=False)
+    return Array("", name, local.dtype, (integer(blocks),), (integer(1),), "shared", flat=False)
 
 
 def _of_block(array: Array, rank: Integer) -> Element:
-    return Element.of(Access(array, (integer(0),), "load", rank=rank))
+    return Element.of(Access(array, (rank,), "load"))
 
 
 def _results(local: Local, groups: int, rows: int, lowering: Lowering) -> Array:

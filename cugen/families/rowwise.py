@@ -27,7 +27,7 @@ from cugen.families.row_team import WARP, RowTeam
 from cugen.families.row_views import merge_columns
 from cugen.families.rows import NotRows, RowWork, find_row_work
 from cugen.families.vectors import is_contiguous
-from cugen.plan.ir import Comparison, Define, Guard, Index, Kernel, Node, ReturnUnless
+from cugen.plan.ir import ClusterBarrier, Comparison, Define, Guard, Index, Kernel, Node, ReturnUnless
 from cugen.plan.lowering import Lowering
 from cugen.plan.subscripts import to_integer
 from cugen.plan.symbols import FloorDiv, Integer, Minimum, Mod, bounds, ceil_div, integer, symbol
@@ -142,12 +142,13 @@ class _Builder:
         return replace(kernel, reasons=self._reasons(), cluster=self.shape.cluster)
 
     def _place_in_cluster(self) -> Iterator[Node]:
-        """The block's rank, and the thread's number among all that share the row."""
+        """The block's rank, and the thread's number among all that share the row. The other blocks are told that this
+        one has begun."""
         size, team = self.shape.cluster, self.team
         rank = define("rank", Mod(symbol("blockIdx.x"), integer(size)), self.lowering)
         place = define("thread", rank.index.symbol * team.threads + team.lane, self.lowering)
         self.team = replace(team, place=place.index.symbol, cluster=size, rank=rank.index.symbol)
-        return iter((rank, place))
+        return iter((rank, place, ClusterBarrier("arrive")))
 
     def _rows(self) -> tuple[tuple[Integer, Integer, Integer], tuple[Node, ...]]:
         """The grid, and the indices of the team's row."""

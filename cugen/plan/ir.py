@@ -53,8 +53,8 @@ class Access:
     `subscripts` are over named indices, params and constants; `width` consecutive elements move at once.
 
     With a `rank` it is the shared memory of that block of the cluster, in a kernel that has any:
-    `cluster.map_shared_rank(block_sum, rank)[0]`. That block must have come to a `ClusterBarrier` since it wrote, and
-    must come to another one before it ends.
+    `cluster.map_shared_rank(block_sum, rank)[0]`. A `ClusterBarrier` must stand before it, since that block may
+    not have begun or not have written what is read, and another one after it, before that block may end.
     """
 
     array: Array
@@ -356,7 +356,15 @@ class Barrier:
 
 @dataclass(frozen=True, slots=True)
 class ClusterBarrier:
-    """`cluster.sync()`: of all threads of all blocks of a cluster."""
+    """`cluster.sync()`: of all threads of all blocks of a cluster. A `half` of it lets work stand between: at "arrive"
+    a thread says that it is there, at "wait" it waits until all others have said so."""
+
+    half: str = ""
+
+    @property
+    def call(self) -> str:
+        """The member of the cluster that is called."""
+        return f"barrier_{self.half}" if self.half else "sync"
 
 
 @dataclass(frozen=True, slots=True)

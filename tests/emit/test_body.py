@@ -83,6 +83,7 @@ def at(array, *subscripts, kind="load", width=1):
     [
         (Define(Index("i", ROW + 1, (1, 1000))), "const int i = row + 1;"),
         (ClusterBarrier(), "cluster.sync();"),
+        (ClusterBarrier("arrive"), "cluster.barrier_arrive();"),
         (
             Assign(X, Element.of(Access(SLOT, (integer(0),), "load", rank=ROW + 1))),
             "x = cluster.map_shared_rank(block_sum, row + 1)[0];",
