@@ -7,10 +7,11 @@ from collections.abc import Iterable, Iterator
 from cugen.families.base import Family, Refusal, Request, refuse_tunables
 from cugen.families.contraction import Contraction, recognise
 from cugen.families.gemm_choice import candidates as schedules
-from cugen.families.gemm_choice import choose_shape, reason
+from cugen.families.gemm_choice import choose_shape, reason, shares_of
 from cugen.families.gemm_kernel import GemmKernel
 from cugen.families.gemm_problem import most
 from cugen.families.gemm_shape import TUNABLES, Shape
+from cugen.families.gemm_split import SplitKernel
 from cugen.families.gemm_stream import StreamKernel
 from cugen.plan.ir import Kernel
 from cugen.spec.model import Schedule
@@ -104,8 +105,12 @@ def build(request: Request) -> Kernel:
     assert isinstance(found, Contraction)
     shape = choose_shape(found, split=True)
     assert isinstance(shape, Shape)
-    kernel = GemmKernel if shape.split == 1 else StreamKernel
-    return kernel(found, shape, reason(found, shape)).kernel()
+    why = reason(found, shape)
+    if shape.stream:
+        shares = shares_of(found, shape)
+        assert shares is not None
+        return StreamKernel(found, shape, shares, why).kernel()
+    return (GemmKernel if shape.split == 1 else SplitKernel)(found, shape, why).kernel()
 
 
 def candidates(request: Request) -> Iterable[Schedule]:

@@ -4,17 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
+from math import prod
 
 from cugen.families import gemm_tensor
 from cugen.families.base import Request
 from cugen.families.contraction import Contraction
-from cugen.families.gemm_model import SPLITS, predict, shapes, with_stages
+from cugen.families.gemm_model import SPLITS, STREAMS, predict, resident, shapes, with_stages
 from cugen.families.gemm_problem import device_of, misfit, problem_of
-from cugen.families.gemm_shape import ORDER, Shape, with_lanes
+from cugen.families.gemm_shape import ORDER, STREAM, Shape, with_lanes
+from cugen.families.gemm_shares import Shares, share_out
 from cugen.plan.subscripts import to_integer
 from cugen.spec.model import Schedule
 
 _ALIKE = 1.04  # times that the model can't tell apart: the shape that stands first is taken
+_CLEAR = 1.02  # times more that tiles without shared ends must take for their ends to be shared unasked
 _ORDERED = 12  # shapes whose other orders are worth timing
 
 
@@ -23,24 +26,40 @@ def choose_shape(found: Contraction, *, split: bool = False) -> Shape | str:
     ranked = rank(found, split=split)
     if not ranked:
         return why_none(found)
+    apart = [pair for pair in ranked if not pair[1].stream]
+    shared = _best_shared(ranked)
+    if not apart or not shared:
+        return _first_alike(apart or shared)[1]
+    seconds, shape = _first_alike(shared)
+    longer, plain = _first_alike(apart)
+    return shape if seconds * _CLEAR < longer else plain
+
+
+def _best_shared(ranked: list[tuple[float, Shape]]) -> list[tuple[float, Shape]]:
+    """Each shape with as many waves shared out as take it the least time."""
+    best: dict[Shape, tuple[float, Shape]] = {}
+    for seconds, shape in ranked:
+        alone = replace(shape, stream=0)
+        if shape.stream and (alone not in best or seconds < best[alone][0]):
+            best[alone] = seconds, shape
+    return list(best.values())
+
+
+def _first_alike(ranked: list[tuple[float, Shape]]) -> tuple[float, Shape]:
     best = min(seconds for seconds, _ in ranked)
-    alike = [shape for seconds, shape in ranked if seconds <= best * _ALIKE]
-    return next((shape for shape in alike if shape.split == 1), alike[0])
+    alike = [pair for pair in ranked if pair[0] <= best * _ALIKE]
+    return next((pair for pair in alike if pair[1].split == 1), alike[0])
 
 
 def rank(found: Contraction, *, split: bool = False, every: bool = False) -> list[tuple[float, Shape]]:
     """The shapes that fit, with their predicted seconds, in the order of the list: `every` depth of the ring, or the
     first that fits."""
     problem, target = problem_of(found), found.request.target
-    splits = _splits(found) if split else (1,)
     ranked = []
     for depths in _open_shapes(found):
         fitting = [shape for shape in depths if not misfit(found, problem, shape)]
         for shape in fitting if every else fitting[:1]:
-            for parts in splits:
-                if parts > 1 and not _divides(found, parts * shape.step):
-                    continue
-                apart = replace(shape, split=parts)
+            for apart in _apart(found, shape) if split else (shape,):
                 prediction = predict(problem, apart, target)
                 if prediction is not None:
                     ranked.append((prediction.seconds, apart))
@@ -84,6 +103,7 @@ def _schedule(found: Contraction, shape: Shape) -> Schedule:
         chosen |= {"cores": shape.cores, "depth": shape.depth}
     elif not gemm_tensor.why_not(found):
         chosen["cores"] = shape.cores
+    chosen |= {"stream": shape.stream} if shape.stream else {}
     if found.request.context.spec.array(found.operands[0].read.array).memory.stages > 1:
         del chosen["stages"]
     return Schedule(
@@ -119,12 +139,67 @@ def _listed(found: Contraction) -> Iterator[Shape]:
         yield from shapes()
 
 
+def _apart(found: Contraction, shape: Shape) -> Iterator[Shape]:
+    """The shape as it is, and with the ways in which blocks may share sums."""
+    for waves in _streams(found):
+        for parts in _splits(found) if not waves else ():
+            if parts == 1 or _divides(found, parts * shape.step):
+                yield replace(shape, split=parts)
+        shared = replace(shape, stream=waves)
+        if waves and not why_not_shared(found, shared) and not _is_known(found, shared):
+            yield shared
+
+
 def _splits(found: Contraction) -> tuple[int, ...]:
     """Into how many parts of equal length the sum may go."""
     schedule = found.request.schedule
     asked = dict(schedule.tunables).get("split", 1 if schedule.block else 0)
-    may_wait = found.request.target.capability >= (7, 0)
-    return (1,) if not may_wait else (int(asked),) if asked else SPLITS
+    return (1,) if not _may_wait(found) else (int(asked),) if asked else SPLITS
+
+
+def _streams(found: Contraction) -> tuple[int, ...]:
+    """Of how many waves of tiles the steps may be shared out."""
+    schedule = found.request.schedule
+    asked = dict(schedule.tunables)
+    if STREAM.name in asked:
+        return (int(asked[STREAM.name]),)
+    return (0,) if schedule.block or "split" in asked else STREAMS
+
+
+def _may_wait(found: Contraction) -> bool:
+    """Whether threads of a device wait for each other and all come forward."""
+    return found.request.target.capability >= (7, 0)
+
+
+def _is_known(found: Contraction, shape: Shape) -> bool:
+    """Whether fewer waves come to the same, and are among what is looked at."""
+    fewer = replace(shape, stream=shape.stream - 1)
+    return fewer.stream in _streams(found)[1:] and shares_of(found, fewer) == shares_of(found, shape)
+
+
+def why_not_shared(found: Contraction, shape: Shape) -> str:
+    """Why blocks can't share out the last waves of a shape's tiles, empty where they can."""
+    if int(dict(found.request.schedule.tunables).get("split", 1)) > 1:
+        return "sums are parted by `split` or shared out by `stream`, not both"
+    if not _may_wait(found):
+        return f"threads of {found.request.target.name} can't wait for each other"
+    shares = shares_of(found, shape)
+    if shares is None:
+        return "what each block takes of the last waves must be known, so sizes are to be fixed"
+    return "" if shares.joins else "each block would get whole tiles, so that there is nothing to share out"
+
+
+def shares_of(found: Contraction, shape: Shape) -> Shares | None:
+    """What each block takes of the shape's tiles; None where that isn't known or can't be."""
+    context, target = found.request.context, found.request.target
+    indices = (found.row, found.column, found.depth, *found.batch)
+    extents = [context.static(to_integer(index.extent, context.symbols)) for index in indices]
+    if any(not extent for extent in extents):
+        return None
+    slots = resident(problem_of(found), shape, target) * device_of(target).sms
+    rows, columns, depth, *batch = (extent or 0 for extent in extents)
+    tiles = -(-rows // shape.rows) * -(-columns // shape.columns) * prod(batch)
+    return share_out(tiles, -(-depth // shape.step), slots, shape.stream, shape.threads) if slots else None
 
 
 def _divides(found: Contraction, size: int) -> bool:
@@ -151,6 +226,7 @@ def _as_asked(found: Contraction, listed: Shape) -> Shape | None:
         order=str(tunables.get("order", listed.order)),
         raster=int(tunables.get("raster", listed.raster)),
         blocks=int(tunables.get("blocks", listed.blocks)),
+        stream=int(tunables.get("stream", 0)),
     )
     if rows % shape.thread_rows or columns % shape.thread_columns:
         return None
@@ -166,6 +242,8 @@ def why_none(found: Contraction) -> str:
         text = misfit(found, problem, shape)
         if text:
             return text
+        if int(dict(found.request.schedule.tunables).get("stream", 0)):
+            return why_not_shared(found, shape)
     tunables = dict(found.request.schedule.tunables)
     lanes, parts = tunables.get("lanes"), int(tunables.get("split", 1))
     if parts > 1 and any(True for _ in _open_shapes(found)):

@@ -74,15 +74,9 @@ class GemmKernel:
         results = Results(found, shape, lowering, self.extents, self.exact, self.groups)
         indices, place = self._indices(blocks)
         rings = [Ring(place, operand, tile) for operand, tile in zip(found.operands, tiles, strict=True)]
-        sums = self._declare_sums()
-        parts = (
-            ("tiles", (*self._declarations(tiles), *results.declarations())),
-            ("indices", (*indices, *(node for ring in rings for node in ring.places()))),
-            ("sums", (Declare(sums, zeroed=True),)),
-            ("first", self._first_stages(place, rings)),
-            ("walk", self._walk(place, rings, sums)),
-            ("results", self._results(results, sums, place)),
-        )
+        indices += tuple(node for ring in rings for node in ring.places())
+        declarations = (*self._declarations(tiles), *results.declarations())
+        parts = (("tiles", declarations), ("indices", indices), *self._work(place, rings, results))
         alignments: dict[str, int] = {}
         for name, size in (*(a for ring in rings for a in ring.alignments()), *results.alignments()):
             alignments[name] = max(alignments.get(name, 0), size)
@@ -100,6 +94,16 @@ class GemmKernel:
         )
         return replace(kernel, reasons=self._reasons())
 
+    def _work(self, place: Place, rings: list[Ring], results: Results) -> tuple[tuple[str, tuple[Node, ...]], ...]:
+        """A tile's sum and its results, in parts."""
+        sums = self._declare_sums()
+        return (
+            ("sums", (Declare(sums, zeroed=True),)),
+            ("first", self._first_stages(place, rings)),
+            ("walk", self._walk(place, rings, sums)),
+            ("results", self._results(results, sums, place)),
+        )
+
     # What is different where several blocks share a tile
 
     workspace: tuple[Array, ...] = ()
@@ -110,6 +114,10 @@ class GemmKernel:
     def _begin(self, nodes: list[Node]) -> Integer:
         """Where the block's part of the sum begins; `nodes` take what must be known before all else."""
         return integer(0)
+
+    def _length(self, place: Place) -> Integer:
+        """How much of the sum is walked at a time, with what fills up the first step."""
+        return self.depth + place.lead
 
     def _results(self, results: Results, sums: Array, place: Place) -> tuple[Node, ...]:
         return results.nodes(sums, place)
@@ -137,16 +145,16 @@ class GemmKernel:
     # Where the block and the thread stand
 
     def _indices(self, blocks: Blocks) -> tuple[tuple[Node, ...], Place]:
+        """What stands in front of the sum, and where the thread stands by it."""
+        of_tile: list[Node] = []
+        begin = self._begin(of_tile)
+        origin, lead = self._origin(blocks, of_tile)
+        of_thread, place = self._thread_indices(origin, lead, begin)
+        return (*of_tile, *of_thread), place
+
+    def _origin(self, blocks: Blocks, nodes: list[Node]) -> tuple[dict[str, Integer], Integer]:
+        """The block's first row and column, and its lead; `nodes` take their definitions."""
         found, shape, lowering = self.found, self.shape, self.lowering
-        nodes: list[Node] = []
-        lowering.ranges[symbol("threadIdx.x")] = (0, shape.threads - 1)
-
-        def name(wish: str, definition: Integer) -> Integer:
-            node = define(wish, definition, lowering)
-            nodes.append(node)
-            return node.index.symbol
-
-        begin = self._begin(nodes)
         x, y, *places = blocks.places
         for index, place in zip(found.batch, places, strict=True):
             node = define(index.name, place, lowering)
@@ -156,10 +164,28 @@ class GemmKernel:
         if shape.raster > 1:
             nodes.append(Comment(f"{shape.raster} rows of tiles are walked column by column"))
             y, x = y * shape.raster + Mod(x, integer(shape.raster)), FloorDiv(x, integer(shape.raster))
-        row0 = name(f"{found.row.name}0", self._inward(found.row.name, y * shape.rows, shape.rows))
-        column0 = name(f"{found.column.name}0", self._inward(found.column.name, x * shape.columns, shape.columns))
-        lead = self._lead(nodes)
-        origin = {found.row.name: row0, found.column.name: column0}
+        origin = {}
+        for index, first, size in (
+            (found.row, y * shape.rows, shape.rows),
+            (found.column, x * shape.columns, shape.columns),
+        ):
+            node = define(f"{index.name}0", self._inward(index.name, first, size), lowering)
+            nodes.append(node)
+            origin[index.name] = node.index.symbol
+        return origin, self._lead(nodes)
+
+    def _thread_indices(
+        self, origin: dict[str, Integer], lead: Integer, begin: Integer
+    ) -> tuple[tuple[Node, ...], Place]:
+        found, shape, lowering = self.found, self.shape, self.lowering
+        nodes: list[Node] = []
+        lowering.ranges[symbol("threadIdx.x")] = (0, shape.threads - 1)
+
+        def name(wish: str, definition: Integer) -> Integer:
+            node = define(wish, definition, lowering)
+            nodes.append(node)
+            return node.index.symbol
+
         thread = name("thread", symbol("threadIdx.x"))
         lane = name("lane", Mod(thread, integer(WARP)))
         warp: Integer = FloorDiv(thread, integer(WARP))
@@ -258,7 +284,7 @@ class GemmKernel:
 
     def _walk(self, place: Place, rings: list[Ring], sums: Array) -> tuple[Node, ...]:
         found, shape, lowering = self.found, self.shape, self.lowering
-        depth = self.depth + place.lead
+        depth = self._length(place)
         steps = bounds(ceil_div(self.depth, shape.step), lowering.ranges)[1]
         name = lowering.names.allocate(f"{found.depth.name}0")
         past = Index(name, integer(0), (0, steps * shape.step))
@@ -316,8 +342,9 @@ class GemmKernel:
             For(Loop(past, integer(0), depth, shape.step), body),
         )
         fewest = bounds(ceil_div(self.depth, shape.step), lowering.ranges)[0]
-        # Of a sum of few steps, copies of zeros behind its end may still be on their way to where slices leave sums.
-        is_late = waits and shape.slices > 1 and fewest < shape.stages - 1
+        # Of a sum of few steps, copies behind its end may still be on their way to where slices leave sums, or where
+        # the next tile's steps come to lie.
+        is_late = waits and (shape.slices > 1 or shape.stream > 0) and fewest < shape.stages - 1
         return (*walk, AwaitCopies(0)) if is_late else walk
 
     def _outer_product(self, place: Place, factors: dict[Read, Expr], sums: Array) -> tuple[Node, ...]:

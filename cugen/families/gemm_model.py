@@ -13,6 +13,7 @@ from functools import lru_cache
 
 from cugen.families.gemm_problem import Problem, device_of, registers, shared_bytes
 from cugen.families.gemm_shape import WARP, Shape, with_lanes
+from cugen.families.gemm_shares import share_out
 from cugen.targets import Target, device
 from cugen.targets.latency import memory_latency
 
@@ -20,6 +21,7 @@ from cugen.targets.latency import memory_latency
 _SUSTAINED = 0.985
 _STEP = 45  # instructions of a step besides those that follow from its shape: counting, addresses, the barrier
 _COPY = 4  # instructions of one copy: its address in both memories, its guard, itself
+_GUARD = 3  # more of one that asks where the edge is
 _BARRIER = 45  # cycles that a block without company waits in each step
 _FIXED = 3.0e-6  # seconds: a launch, the first copies, the last stores
 _JOIN = 1.5e-6  # seconds that the last block of a tile waits for what others leave of its sum
@@ -89,8 +91,10 @@ def predict(problem: Problem, shape: Shape, target: Target) -> Prediction | None
         reads = (shape.warp_rows + shape.warp_columns) / WARP * shape.own_step
     extents = (shape.rows, shape.columns)
     copies = sum(e * shape.step / w / shape.threads for e, w in zip(extents, problem.widths, strict=True))
+    # Tiles that several blocks share are not shifted inward: where they reach over an edge, each copy asks.
+    is_guarded = shape.stream > 0 and (problem.rows % shape.rows or problem.columns % shape.columns)
     converted = problem.convert * (shape.thread_rows + shape.thread_columns) * shape.own_step
-    beside = reads + converted + copies * _COPY + _STEP
+    beside = reads + converted + copies * (_COPY + (_GUARD if is_guarded else 0)) + _STEP
     products = multiplies * problem.multiply * issue
     slots = products + beside
     if shape.is_on_tensor_cores:  # these work by themselves, while the warp issues what stands beside
@@ -100,7 +104,8 @@ def predict(problem: Problem, shape: Shape, target: Target) -> Prediction | None
     warps = shape.threads // WARP
     busy = slots * -(-warps // schedulers)
     passes = warps * reads * _SHARED_CYCLES
-    at_once = min(together, -(-tiles // found.sms))
+    shares = share_out(tiles, steps, found.sms * together, shape.stream, shape.threads) if shape.stream else None
+    at_once = min(together, -(-(shares.blocks if shares else tiles) // found.sms))
     work = (max(busy, passes) + _CLASH * min(busy, passes)) * (_ALONE if at_once * warps < 2 * schedulers else 1)
 
     rounds = -(-tiles // (found.sms * at_once))
@@ -111,7 +116,13 @@ def predict(problem: Problem, shape: Shape, target: Target) -> Prediction | None
     # A block that is alone waits for its first copies and for its last stores.
     per_sm = _L2 / (device("H200").sms * clock)
     apart = (_ANSWER + shape.rows * shape.columns * problem.bytes[2] / per_sm) / at_once
-    cycles = rounds * (steps * step + at_once * ends * -(-warps // schedulers) + apart)
+    end = at_once * ends * -(-warps // schedulers) + apart
+    cycles = rounds * (steps * step + end)
+    if shares is not None:
+        # The last block of a tile adds up what the others leave, each of which has an end of its own.
+        left = shape.rows * shape.columns * problem.sum_bytes / per_sm + _ANSWER
+        others = max(1.0, steps / shares.share)
+        cycles = (shares.rounds * steps + shares.share) * step + (shares.rounds + shares.most) * end + others * left
     computing = cycles / clock
 
     loaded = tiles * steps * shape.step * sum(e * b for e, b in zip(extents, problem.bytes[:2], strict=True))
@@ -131,10 +142,12 @@ def predict(problem: Problem, shape: Shape, target: Target) -> Prediction | None
     if shape.split > 1:
         parts = problem.batch * problem.rows * problem.columns * problem.sum_bytes * (shape.split + 1)
         seconds += _JOIN + parts / (found.bandwidth * _MEMORY)
+    if shares is not None:
+        seconds += _JOIN
     return Prediction(
         seconds,
         products / slots,
-        tiles / (found.sms * together),
+        (shares.blocks if shares else tiles) / (found.sms * together),
         together,
         max(limits, key=lambda name: limits[name]),
         "the time tensor cores multiply" if shape.is_on_tensor_cores else "the instructions are multiply-adds",
@@ -173,6 +186,7 @@ _TILES = (
 )
 _STAGES = (4, 3, 2, 5)
 SPLITS = (1, 2, 3, 4, 6, 8, 12, 16)
+STREAMS = (0, 1, 2)
 
 
 def shapes() -> Iterator[Shape]:

@@ -32,6 +32,13 @@ SPLIT = Tunable(
     "parts of a long sum that blocks of their own take",
     reorders=True,
 )
+STREAM = Tunable(
+    "stream",
+    (0, 1, 2),
+    _BY_SHAPE,
+    "waves of tiles, the last ones, whose steps are shared out evenly by as many blocks as run at once",
+    reorders=True,
+)
 CORES = Tunable(
     "cores",
     ("tensor", "cuda"),
@@ -40,7 +47,7 @@ CORES = Tunable(
     reorders=True,
 )
 DEPTH = Tunable("depth", (4, 8, 16), 4, "products of a sum that one instruction of a tensor core takes")
-TUNABLES = (STAGES, SLICES, LANES, ORDER, RASTER, BLOCKS, SPLIT, CORES, DEPTH)
+TUNABLES = (STAGES, SLICES, LANES, ORDER, RASTER, BLOCKS, SPLIT, STREAM, CORES, DEPTH)
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,6 +70,7 @@ class Shape:
     raster: int = 1
     blocks: int = 0
     split: int = 1
+    stream: int = 0
     cores: str = "cuda"
     depth: int = 4
 

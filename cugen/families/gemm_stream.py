@@ -1,111 +1,160 @@
-"""Products whose sums several blocks share: the last of a tile's blocks adds up what the others leave, in one launch.
+"""Products whose tiles fill no whole waves of blocks: as many blocks as run at once share out the last of them.
 
-Blocks draw tickets. Those of one tile follow each other, each has a part of the sum, and all but the last put their
-sums into the workspace and set a flag. The last one, which so waits for blocks that have begun, adds them to its own in
-the order of the parts: no timing changes a bit of the result.
+Each block computes whole tiles, one after another; then it takes a range of the steps of all tiles that are left. Where
+ranges meet inside of a tile, all blocks but the last one leave their sums in the workspace and set a flag. The last one
+waits for blocks that began before it, and adds what they left in the order of the ranges. These are fixed, so that no
+timing changes a bit of the result; and no block waits for one that may not have begun.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
-import sympy
-
-from cugen.families.blocks import Blocks, define, digits
+from cugen.families.blocks import Blocks, digits
 from cugen.families.contraction import Contraction
+from cugen.families.gemm_joins import Joins
 from cugen.families.gemm_kernel import GemmKernel
 from cugen.families.gemm_place import Place
 from cugen.families.gemm_results import Results
 from cugen.families.gemm_shape import Shape
-from cugen.families.tickets import SET, Tickets, shared_by_blocks
+from cugen.families.gemm_shares import Shares
+from cugen.families.gemm_stages import Ring
+from cugen.families.tickets import Tickets
 from cugen.plan.ir import (
-    Access,
-    Accumulate,
     Array,
-    Await,
     Barrier,
     Comment,
     Comparison,
-    Element,
+    Define,
     For,
     Guard,
     If,
+    Index,
     Loop,
     Node,
-    Publish,
-    Store,
 )
-from cugen.plan.reductions import combine
-from cugen.plan.symbols import FloorDiv, Integer, Mod, integer
+from cugen.plan.symbols import Choice, FloorDiv, Integer, Maximum, Minimum, ceil_div, integer
 
 
 class StreamKernel(GemmKernel):
-    """`shape.split` blocks share each tile; each takes a whole number of steps."""
+    """`shares` says what each block takes; `depth` is how much of a tile's sum it walks at a time."""
 
-    def __init__(self, found: Contraction, shape: Shape, why: str = "") -> None:
+    def __init__(self, found: Contraction, shape: Shape, shares: Shares, why: str = "") -> None:
         super().__init__(found, shape, why)
-        self.depth = FloorDiv(self.depth, integer(shape.split))
+        self.shares = shares
+        # What two blocks stored of one output would be sums in different orders.
+        self.exact.update({name: False for name, shifted in self.shifted.items() if shifted})
+        self.shifted = {}
 
     def _lay(self, counts: Sequence[Integer]) -> Blocks:
-        lowering, parts = self.lowering, self.shape.split
-        tiles = sympy.Mul(*counts)
-        self.tickets = Tickets(self.request, lowering, tiles * parts)
-        self.tile = define("tile", FloorDiv(self.tickets.number, integer(parts)), lowering)
-        self.part = define("part", Mod(self.tickets.number, integer(parts)), lowering)
-        self.own = self.shape.thread_rows * self.shape.thread_columns
-        left = (tiles * (parts - 1), integer(self.own), integer(self.shape.threads))
-        self.left = shared_by_blocks(self.request, "parts", self.found.sums[0].dtype, left)
-        self.workspace = (self.tickets.flags, self.left)
-        return Blocks((tiles * parts, integer(1), integer(1)), digits(self.tile.index.symbol, counts))
+        lowering, shares = self.lowering, self.shares
+        blocks = integer(shares.blocks)
+        self.tickets = Tickets(self.request, lowering, blocks)
+        self.joins = Joins.of(self.found, self.shape, self.tickets, blocks)
+        self.workspace = self.joins.workspace
+        self.of_block = self._range()
+        self.segment = Index(lowering.names.allocate("segment"), integer(0), (0, self._segments - 1))
+        lowering.ranges[self.segment.symbol] = self.segment.range
+        self.of_segment = self._segment()
+        return Blocks((blocks, integer(1), integer(1)), digits(self.tile, counts))
 
-    def _begin(self, nodes: list[Node]) -> Integer:
-        depth = self.found.depth.name
-        begin = define("begin", self.part.index.symbol * self.depth, self.lowering)
-        nodes += [
-            *self.tickets.draw(),
-            Comment(f"{self.shape.split} blocks share a tile, each has its part of {depth}"),
-            self.tile,
-            self.part,
-            begin,
-        ]
-        return begin.index.symbol
+    @property
+    def _segments(self) -> int:
+        return self.shares.rounds + self.shares.segments[1]
+
+    def _range(self) -> tuple[Node, ...]:
+        """The block's range, counted in the steps of all tiles in a row."""
+        shares, ticket = self.shares, self.tickets.number
+        begun, end = shares.whole * shares.steps, shares.tiles * shares.steps
+        first, last = (begun + shares.share * (ticket + more) for more in (0, 1))
+        if begun + shares.share * (shares.blocks - 1) > end:
+            first = Minimum(first, integer(end))
+        if begun + shares.share * shares.blocks > end:
+            last = Minimum(last, integer(end))
+        nodes = (self._known("first", first, begun, end), self._known("last", last, begun, end))
+        self.first, self.last = (node.index.symbol for node in nodes)
+        last_tile = self._known("last_tile", FloorDiv(self.last - 1, integer(shares.steps)), 0, shares.tiles - 1)
+        self.last_tile = last_tile.index.symbol
+        whole = (
+            f"{shares.blocks} blocks take {shares.rounds} whole tiles each; then they" if shares.rounds else "blocks"
+        )
+        left = f"the last {shares.tiles - shares.whole} tiles" if shares.rounds else f"the {shares.tiles} tiles"
+        text = f"{whole} share out the steps of {left}, {shares.steps} of each, {shares.share} at a time"
+        return Comment(text), *nodes, last_tile
+
+    def _segment(self) -> tuple[Node, ...]:
+        """A tile, and which of its steps the block takes."""
+        shares, number, rounds = self.shares, self.segment.symbol, integer(self.shares.rounds)
+        steps = integer(shares.steps)
+        turn = self.tickets.number + shares.blocks * number
+        tile = self._known("tile", self._by_round(turn, self.last_tile + rounds - number), 0, shares.tiles - 1)
+        self.tile = tile.index.symbol
+        first = self._by_round(integer(0), Maximum(self.first - steps * self.tile, integer(0)))
+        last = self._by_round(steps, Minimum(self.last - steps * self.tile, steps))
+        first_step = self._known("first_step", first, 0, shares.steps)
+        last_step = self._known("last_step", last, 0, shares.steps)
+        self.first_step, self.last_step = first_step.index.symbol, last_step.index.symbol
+        text = "first what others wait for: the range is walked from its end, tile by tile"
+        return Comment(text), tile, first_step, last_step
+
+    def _by_round(self, whole: Integer, shared: Integer) -> Integer:
+        rounds = self.shares.rounds
+        return Choice(self.segment.symbol, integer(rounds), whole, shared) if rounds else shared
+
+    def _known(self, wish: str, definition: Integer, low: int, high: int) -> Define:
+        """A named index of which more is known, where the block has steps of a tile, than its definition shows."""
+        index = Index(self.lowering.names.allocate(wish), definition, (low, high))
+        self.lowering.ranges[index.symbol] = index.range
+        return Define(index)
+
+    def _indices(self, blocks: Blocks) -> tuple[tuple[Node, ...], Place]:
+        step = self.shape.step
+        most = self.shares.steps * step
+        begin = self._known("begin", step * self.first_step, 0, most - step)
+        length = self._known("length", step * (self.last_step - self.first_step), step, most)
+        self.depth = length.index.symbol
+        nodes: list[Node] = [begin, length]
+        origin, lead = self._origin(blocks, nodes)
+        self.of_walk = tuple(nodes)
+        of_thread, place = self._thread_indices(origin, lead, begin.index.symbol)
+        return (*self.tickets.draw(), *of_thread), place
+
+    def _length(self, place: Place) -> Integer:
+        return self.depth
+
+    def _work(self, place: Place, rings: list[Ring], results: Results) -> tuple[tuple[str, tuple[Node, ...]], ...]:
+        """A loop over the block's segments, which has all parts of a tile's work in its body."""
+        (_, sums), (_, first), (_, walk), (_, ending) = super()._work(place, rings, results)
+        segment: tuple[Node, ...] = (
+            Comment("all have read what the ring held before"),
+            Barrier(),
+            *self.of_walk,
+            *sums,
+            *first,
+            *walk,
+            *ending,
+        )
+        if self.shares.segments[0] < self.shares.segments[1]:
+            segment = (If(Guard((Comparison(self.first_step, "<", self.last_step),)), segment),)
+        loop = For(Loop(self.segment, integer(0), integer(self._segments), rolled=True), (*self.of_segment, *segment))
+        return ("sums", ()), ("first", ()), ("walk", self.of_block), ("results", (loop,))
 
     def _results(self, results: Results, sums: Array, place: Place) -> tuple[Node, ...]:
-        parts, part, ticket = self.shape.split, self.part.index.symbol, self.tickets.number
-        first = self.tile.index.symbol * (parts - 1)
-        i, j = place.loop_index("i", self.shape.thread_rows), place.loop_index("j", self.shape.thread_columns)
-        place_of_sum = i.symbol * self.shape.thread_columns + j.symbol
-
-        def each_sum(node: Node) -> Node:
-            inner = For(Loop(j, integer(0), integer(self.shape.thread_columns), unroll=True), (node,))
-            return For(Loop(i, integer(0), integer(self.shape.thread_rows), unroll=True), (inner,))
-
-        own = Element.of(Access(sums, (i.symbol, j.symbol), "load"))
-        leave = Store(Access(self.left, (first + part, place_of_sum, place.thread), "store"), own)
-        is_first_thread = Guard((Comparison(place.thread, "==", integer(0)),))
-        tell = Publish(self.tickets.flag(1 + ticket, "atomic"), SET)
+        shares, ticket = self.shares, self.tickets.number
+        count = self._known("earlier", ceil_div(self.first_step, shares.share), 1, shares.earlier)
+        first = self._known("first_of_tile", ticket - count.index.symbol, 0, shares.blocks - 1)
         leaving = (
-            Comment("the tile's last block adds up what the others leave"),
-            each_sum(leave),
-            Barrier(),
-            If(is_first_thread, (tell,)),
+            Comment("the block that has the tile's end adds up what the others leave"),
+            *self.joins.leave(sums, place, ticket),
         )
-        earlier = place.loop_index("p", parts - 1)
-        asked = self.tickets.flag(2 + ticket - parts + place.thread, "load")
-        sum_at = (i.symbol, j.symbol)
-        what = Element.of(Access(self.left, (first + earlier.symbol, place_of_sum, place.thread), "load"))
-        add: Node = Accumulate(Access(sums, sum_at, "store"), what)
-        if not sums.dtype.is_float:
-            total = combine("sum", Element.of(Access(sums, sum_at, "load")), what)
-            add = Store(Access(sums, sum_at, "store"), total)
-        adding = (
-            If(Guard((Comparison(place.thread, "<", integer(parts - 1)),)), (Await(asked, SET),)),
-            Barrier(),
-            For(Loop(earlier, integer(0), integer(parts - 1), rolled=True), (each_sum(add),)),
-            *results.nodes(sums, place),
-        )
-        return (If(Guard((Comparison(part, "<", integer(parts - 1)),)), leaving, adding),)
+        start = first.index.symbol
+        adding = (count, first, *self.joins.add(sums, place, start, count.index.symbol, start))
+        ending = (If(Guard((Comparison(self.first_step, ">", integer(0)),)), adding), *results.nodes(sums, place))
+        return (If(Guard((Comparison(self.last_step, "<", integer(shares.steps)),)), leaving, ending),)
 
     def _reasons(self) -> tuple[str, ...]:
         first, *others = super()._reasons()
-        return (f"{first}; {self.shape.split} blocks share the sums of a tile", *others)
+        shares = self.shares
+        text = f"{shares.blocks} blocks compute {shares.rounds} whole tiles each" if shares.rounds else "blocks"
+        left = shares.tiles - shares.whole
+        return (f"{first}; {text}{' and' if shares.rounds else ''} share out the steps of {left} tiles", *others)

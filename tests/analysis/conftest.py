@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from cugen.analysis import WarpRequest, warp_request
 from cugen.plan import ir
-from cugen.plan.symbols import BitXor, FloorDiv, Maximum, Minimum, Mod
+from cugen.plan.symbols import BitXor, Choice, FloorDiv, Maximum, Minimum, Mod
 from cugen.spec.expressions import walk as walk_values
 
 Addresses = list[int | None]
@@ -90,7 +90,7 @@ class Walk:
         """Runs the nodes; the mask that is left, since lanes may have returned."""
         for node in nodes:
             match node:
-                case ir.Define():
+                case ir.Define() | ir.Ticket():
                     names[node.index.symbol] = values_of(node.index.definition, names)
                 case ir.ReturnUnless():
                     active = active & passes(node.guard, names)
@@ -174,6 +174,9 @@ def evaluator(expr):
     if expr.is_Symbol:
         return lambda names: names[expr]
     parts = [evaluator(arg) for arg in expr.args]
+    if isinstance(expr, Choice):
+        left, right, then, otherwise = parts
+        return lambda names: np.where(left(names) < right(names), then(names), otherwise(names))
     function = FUNCTIONS[expr.func]
     return lambda names: reduce(function, [part(names) for part in parts])
 

@@ -11,11 +11,27 @@ from hypothesis import strategies as st
 
 from cugen.analysis.affine import compiled
 from cugen.analysis.listing import listed
+from cugen.analysis.report import analyze_kernel
 from cugen.analysis.sites import Counter, Predicate
+from cugen.families import gemm_choice
+from cugen.families.gemm_shares import share_out
+from cugen.kernel import generate
 from cugen.plan.symbols import Choice, FloorDiv, Maximum, Minimum, Mod, integer, symbol
+from cugen.spec.load import load_text
 
 BLOCK, TURN, K, C, LANE = (symbol(name) for name in ("blockIdx.x", "turn", "k", "c", "threadIdx.x"))
 CYCLE, LANES = 32, 8
+PRODUCT = """
+cugen: 1
+kernel: k
+params: {M: 100, N: 70, K: 90}
+arrays:
+  A: {shape: [M, K], dtype: float32}
+  B: {shape: [K, N], dtype: float32}
+  C: {shape: [M, N], dtype: float32}
+compute: C[i, j] = sum(A[i, k] * B[k, j], k)
+schedule: {family: gemm, block: {i: 32, j: 32}, thread: {i: 4, j: 4}, step: {k: 16}, stages: 2, stream: 1}
+"""
 
 
 def values(offset, counters, predicates, names=(), rows=(((), 1),)) -> Multiset[tuple[int, int]]:
@@ -73,3 +89,21 @@ def test_too_many_combinations_are_left_to_others():
     counters = (Counter(BLOCK, 1 << 13), Counter(TURN, 1 << 13))
     offset = Choice(TURN, integer(9), BLOCK, integer(0)) + LANE
     assert listed(offset, counters, (), (LANES, 1, 1), CYCLE).counters == counters
+
+
+def test_blocks_that_share_out_the_last_tiles_cost_what_a_walk_finds(walk, monkeypatch):
+    def shared(tiles, steps, _, waves, threads):
+        return share_out(tiles, steps, 5, waves, threads)
+
+    monkeypatch.setattr(gemm_choice, "share_out", shared)
+    (spec,) = load_text(PRODUCT)
+    (launch,) = generate(spec, analysis=False).plan.kernels
+    params = {"M": 100, "N": 70, "K": 90}
+    walked = walk(launch, params, "sm_90").sums
+    for found in analyze_kernel(launch, "sm_90", params).accesses:
+        if found.access.array.symbol in ("C_flags", "ticket_of_block"):
+            continue  # which the walk leaves out
+        assert found.totals is not None
+        expected = walked[id(found.access)]
+        assert expected["warps"] > 0
+        assert {name: getattr(found.totals, name) for name in expected} == expected

@@ -236,7 +236,7 @@ SPLIT = SMALL + ", split: 4"
 
 
 def test_a_long_sum_of_few_outputs_is_shared_by_several_blocks(planned):
-    shared, whole = planned(product(64, 4096, 4096, schedule="")), planned(product(2048, 4096, 4096, schedule=""))
+    shared, whole = planned(product(64, 4096, 4096, schedule="")), planned(product(1536, 4096, 2816, schedule=""))
     assert shared.workspace
     assert not whole.workspace
     assert not planned(product(64, 4096, 4096, schedule="split: 1")).workspace

@@ -32,7 +32,8 @@ def problem(row) -> Problem:
 
 def winner(row) -> Shape:
     sizes = (int(row[name]) for name in ("block_rows", "block_columns", "thread_rows", "thread_columns", "step"))
-    shape = with_lanes(Shape(*sizes, int(row["stages"]), int(row["slices"]), split=int(row["split"])))
+    shared = {"split": int(row["split"]), "stream": int(row["persistent"] == "yes")}
+    shape = with_lanes(Shape(*sizes, int(row["stages"]), int(row["slices"]), **shared))
     assert shape is not None
     return shape
 
@@ -50,6 +51,7 @@ def ranked(row) -> list[tuple[float, Shape]]:
         for parts in SPLITS
         if one.depth % parts == 0
     ]
+    open_shapes += [replace(shape, stream=waves) for shape in open_shapes if shape.split == 1 for waves in (1, 2)]
     found = [(predict(one, shape, SM_90), shape) for shape in open_shapes]
     return sorted(((p.seconds, shape) for p, shape in found if p is not None), key=lambda pair: pair[0])
 
@@ -58,7 +60,7 @@ def name(row) -> str:
     return f"{row['rows']}x{row['columns']}x{row['depth']}"
 
 
-# Blocks that share out the last wave gain most where tiles are few: no plain grid of that shape comes near.
+# Of shapes whose few tiles all blocks share out only some were tried: the model knows better ones.
 ROWS = [row for row in measured() if name(row) != "128x7168x2048"]
 
 

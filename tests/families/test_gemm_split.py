@@ -1,0 +1,117 @@
+"""Products whose sums several blocks share: right results of every form, in every order of the blocks."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from cugen.kernel_report import analyze
+from cugen.run.cpu import CpuDevice
+from cugen.run.honesty import check_honesty
+from cugen.run.inputs import Inputs
+from cugen.run.verify import make_job, outputs_of
+
+TEXT = """
+params: {M: %s, N: %s, K: %s}
+arrays:
+  A: {shape: [M, K], dtype: %s}
+  B: {shape: [K, N], dtype: %s}
+  bias: {shape: [N], dtype: float32}
+  C: {shape: [M, N], dtype: %s}
+compute: C[i, j] = %s
+schedule: {%s}
+"""
+SMALL = "family: gemm, block: {i: 32, j: 32}, thread: {i: 4, j: 4}, step: {k: 16}, stages: 2"
+
+
+def product(m, n, k, split=4, *, dtype="float32", value="sum(A[i, k] * B[k, j], k)", schedule=SMALL):
+    text = TEXT % (m, n, k, dtype, dtype, dtype, value, f"{schedule}, split: {split}")
+    return text if "bias" in value else text.replace("  bias: {shape: [N], dtype: float32}\n", "")
+
+
+def test_it_is_one_launch_with_flags_that_begin_as_zeros(made):
+    kernel = made(product(64, 96, 256))
+    (launch,) = kernel.plan.kernels
+    assert [(space.name, space.zeroed) for space in kernel.manifest.workspace] == [
+        ("C_flags", True),
+        ("C_parts", False),
+    ]
+    assert kernel.manifest.launches[0].grid == (24, 1, 1)
+    assert "4 blocks share the sums of a tile" in launch.reasons[0]
+
+
+def test_few_tiles_with_long_sums_are_shared_unasked(planned):
+    text = product(64, 4096, 4096).replace("schedule", "# schedule")
+    assert any("blocks share the sums" in reason for reason in planned(text).reasons)
+
+
+def test_a_device_whose_threads_can_not_wait_for_each_other_shares_none(planned):
+    text = "target: sm_61\n" + product(64, 4096, 4096).replace("schedule", "# schedule")
+    assert not planned(text).workspace
+
+
+def test_only_what_depends_on_other_blocks_is_unknown_to_the_analysis(made):
+    (found,) = analyze(made(product(64, 96, 256))).kernels
+    assert {a.access.array.name for a in found.accesses if a.verdict == "unknown"} == {"C_flags"}
+
+
+@pytest.mark.parametrize(
+    ("m", "n", "k", "split", "dtype", "value"),
+    [
+        (33, 65, 128, 4, "float32", "maximum(sum(A[i, k] * B[k, j], k) + bias[j], 0)"),
+        pytest.param(64, 64, 96, 3, "float64", "sum(A[i, k] * B[k, j], k)", marks=pytest.mark.slow),
+        pytest.param(20, 70, 64, 2, "int32", "sum(A[i, k] * B[k, j], k)", marks=pytest.mark.slow),
+        pytest.param(20, 70, 64, 2, "float16", "sum(A[i, k] * B[k, j], k)", marks=pytest.mark.slow),
+    ],
+)
+def test_results_agree_with_the_reference(prove, m, n, k, split, dtype, value):
+    prove(product(m, n, k, split, dtype=dtype, value=value))
+
+
+@pytest.mark.slow
+def test_slices_of_a_block_are_added_after_the_parts(prove):
+    schedule = "family: gemm, block: {i: 32, j: 64}, thread: {i: 4, j: 8}, step: {k: 32}, slices: 2, stages: 2"
+    prove(product(70, 100, 128, 2, schedule=schedule))
+
+
+@pytest.mark.slow
+def test_batches_share_too(prove):
+    prove(
+        """
+params: {P: 3, M: 40, N: 33, K: 64}
+arrays:
+  A: {shape: [P, M, K], dtype: float32}
+  B: {shape: [P, K, N], dtype: float32}
+  C: {shape: [P, M, N], dtype: float32}
+compute: C[p, i, j] = sum(A[p, i, k] * B[p, k, j], k)
+schedule: {family: gemm, block: {i: 32, j: 32}, thread: {i: 4, j: 4}, step: {k: 16}, stages: 2, split: 2}
+"""
+    )
+
+
+@pytest.mark.parametrize("options", [{"sanitize": True}, {"races": True}], ids=str)
+@pytest.mark.slow
+def test_no_races_and_nothing_outside_memory(prove, options):
+    prove(product(33, 65, 128), **options)
+
+
+def test_reruns_in_any_order_of_blocks_give_the_same_bits(made):
+    kernel = made(product(64, 64, 256, 8, schedule=SMALL))
+    generator = np.random.default_rng(6)
+    inputs = {
+        "A": generator.standard_normal((64, 256)).astype(np.float32),
+        "B": generator.standard_normal((256, 64)).astype(np.float32),
+    }
+    job = make_job(kernel.source, kernel.manifest, Inputs(inputs, {}), {})
+    devices = [CpuDevice(workers=4, shuffle=seed) for seed in range(5)]
+    first, *others = (outputs_of(job, device.run(job))["C"].tobytes() for device in (CpuDevice(workers=1), *devices))
+    assert all(other == first for other in others)
+
+
+@pytest.mark.slow
+def test_what_runs_touches_what_the_plan_says(made):
+    kernel = made(product(33, 40, 64, 2))
+    found = check_honesty(kernel.spec, kernel.plan, kernel.source, kernel.manifest, kernel.access_lines(), {})
+    assert found.compared > 0
+    assert not found.mismatches
+    assert found.unknown == 0
