@@ -64,6 +64,7 @@ class GemmKernel:
             for name in ((found.row.name, found.column.name) if _may_repeat(found) else ())
         }
         self.exact.update({name: True for name, shifted in self.shifted.items() if shifted})
+        self.blocks = shape.blocks  # that are to fit a multiprocessor
         self.depth = self.extents[found.depth.name]  # how much of the sum a block walks
 
     def kernel(self) -> Kernel:
@@ -88,7 +89,7 @@ class GemmKernel:
             parts,
             blocks.grid,
             (shape.threads, 1, 1),
-            minimum_blocks=shape.blocks,
+            minimum_blocks=self.blocks,
             alignments=tuple((a.name, alignments[a.name]) for a in arrays if a.name in alignments),
             workspace=self.workspace,
         )

@@ -14,7 +14,9 @@ from cugen.families.blocks import Blocks, digits
 from cugen.families.contraction import Contraction
 from cugen.families.gemm_joins import Joins
 from cugen.families.gemm_kernel import GemmKernel
+from cugen.families.gemm_model import resident
 from cugen.families.gemm_place import Place
+from cugen.families.gemm_problem import problem_of
 from cugen.families.gemm_results import Results
 from cugen.families.gemm_shape import Shape
 from cugen.families.gemm_shares import Shares
@@ -42,6 +44,9 @@ class StreamKernel(GemmKernel):
     def __init__(self, found: Contraction, shape: Shape, shares: Shares, why: str = "") -> None:
         super().__init__(found, shape, why)
         self.shares = shares
+        together = resident(problem_of(found), shape, found.request.target)
+        if not shape.blocks and together > 1:
+            self.blocks = together  # so that the compiler doesn't take the registers of those that run beside
         # What two blocks stored of one output would be sums in different orders.
         self.exact.update({name: False for name, shifted in self.shifted.items() if shifted})
         self.shifted = {}

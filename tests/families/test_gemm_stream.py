@@ -79,6 +79,14 @@ def test_one_launch_of_as_many_blocks_as_run_at_once_does_it_all(made):
     assert kernel.source.count("for (int k0") == 1
 
 
+def test_the_compiler_is_told_how_many_blocks_run_side_by_side(planned):
+    schedule = "family: gemm, block: {i: 64, j: 256}, thread: {i: 8, j: 8}, step: {k: 8}, stages: 4"
+    kernel = planned(product(128, 7168, 2048, schedule=schedule))
+    assert kernel.minimum_blocks == 2
+    assert int(kernel.grid[0]) == 261  # of 264
+    assert planned(product(128, 7168, 2048, schedule=f"{schedule}, blocks: 1")).minimum_blocks == 1
+
+
 def test_waves_are_shared_out_unasked_where_that_is_clearly_faster(planned):
     def stands(m, n, k):
         return "share out the steps" in planned(product(m, n, k).replace("schedule", "# schedule")).reasons[0]
