@@ -1,4 +1,4 @@
-"""Renders `docs/performance.md` and its chart from the file that `memory_bound.py` wrote."""
+"""Renders `docs/performance.md` and its chart from the files that `memory_bound.py` and `limits.py` wrote."""
 
 from __future__ import annotations
 
@@ -7,12 +7,14 @@ import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
+import limits_page
 from page_parts import Row, contenders, goal_text, goals_met, heading, mean_and_worst, replaced, share, us, write
 
 from cugen.bench.chart import Bars, chart
 
 ROOT = Path(__file__).parents[1]
 RESULTS = ROOT / "docs" / "results" / "memory_bound_h200.json"
+LIMITS = ROOT / "docs" / "results" / "limits_h200.json"
 CHART = ROOT / "docs" / "results" / "memory_bound_h200.svg"
 PAGE = ROOT / "docs" / "performance.md"
 PEERS = ("torch", "torch.compile", "cupy")
@@ -32,6 +34,11 @@ def part(content: Row) -> str:
     launch_bound = [row for row in rows if "graph" in row["regimes"]]
     lines += ["", "### Launch-bound sizes", "", *_short(launch_bound)]
     return "\n".join(lines) + "\n"
+
+
+def limits() -> Row | None:
+    """What the profiler found, where it was asked."""
+    return json.loads(LIMITS.read_text()) if LIMITS.exists() else None
 
 
 def picture(content: Row) -> str:
@@ -106,6 +113,7 @@ def _absent(row: Row, peer: str) -> str:
 def main() -> int:
     content = json.loads(RESULTS.read_text())
     page = replaced(PAGE.read_text(), "memory bound", "end", part(content))
+    page = replaced(page, "limits", "end limits", limits_page.part(content, limits()))
     return write({PAGE: page, CHART: picture(content)}, __doc__)
 
 

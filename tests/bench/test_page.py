@@ -33,6 +33,7 @@ def module(name: str) -> ModuleType:
 
 module("cases")
 parts = module("page_parts")
+limits = module("limits_page")
 page, listed = module("memory_bound_page"), module("memory_bound_cases")
 
 
@@ -119,6 +120,7 @@ def test_the_picture_has_a_bar_for_each_case_with_a_goal() -> None:
 def test_the_page_and_its_picture_are_current() -> None:
     figures = json.loads(page.RESULTS.read_text())
     assert page.part(figures) in page.PAGE.read_text(), "run benchmarks/memory_bound_page.py"
+    assert limits.part(figures, page.limits()) in page.PAGE.read_text(), "run benchmarks/memory_bound_page.py"
     assert page.CHART.read_text() == page.picture(figures), "run benchmarks/memory_bound_page.py"
 
 
