@@ -28,6 +28,14 @@ class Shares:
         return (self.tiles - self.whole) * self.steps
 
     @property
+    def text(self) -> str:
+        tiles = self.tiles - self.whole
+        whole = {0: "", 1: "compute a whole tile each and "}.get(
+            self.rounds, f"compute {self.rounds} whole tiles each and "
+        )
+        return f"{self.blocks} blocks {whole}share out the steps of {tiles} tile{'s' if tiles > 1 else ''}"
+
+    @property
     def segments(self) -> tuple[int, int]:
         """Of how many tiles a range has steps, at least and at most."""
         counts = []

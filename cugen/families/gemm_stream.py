@@ -80,12 +80,7 @@ class StreamKernel(GemmKernel):
         self.first, self.last = (node.index.symbol for node in nodes)
         last_tile = self._known("last_tile", FloorDiv(self.last - 1, integer(shares.steps)), 0, shares.tiles - 1)
         self.last_tile = last_tile.index.symbol
-        whole = (
-            f"{shares.blocks} blocks take {shares.rounds} whole tiles each; then they" if shares.rounds else "blocks"
-        )
-        left = f"the last {shares.tiles - shares.whole} tiles" if shares.rounds else f"the {shares.tiles} tiles"
-        text = f"{whole} share out the steps of {left}, {shares.steps} of each, {shares.share} at a time"
-        return Comment(text), *nodes, last_tile
+        return Comment(f"{shares.text}: {shares.steps} of each, {shares.share} to a block"), *nodes, last_tile
 
     def _segment(self) -> tuple[Node, ...]:
         """A tile, and which of its steps the block takes."""
@@ -159,7 +154,4 @@ class StreamKernel(GemmKernel):
 
     def _reasons(self) -> tuple[str, ...]:
         first, *others = super()._reasons()
-        shares = self.shares
-        text = f"{shares.blocks} blocks compute {shares.rounds} whole tiles each" if shares.rounds else "blocks"
-        left = shares.tiles - shares.whole
-        return (f"{first}; {text}{' and' if shares.rounds else ''} share out the steps of {left} tiles", *others)
+        return (f"{first}; {self.shares.text}", *others)

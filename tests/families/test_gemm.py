@@ -222,6 +222,15 @@ def test_candidates_begin_with_the_pick_and_all_can_be_built():
         assert FAMILY.refusals(replace(request, schedule=schedule)) == ()
 
 
+def test_candidates_share_sums_in_every_way():
+    request = request_of(product(2000, 1000, 3000, schedule=""))
+    assert FAMILY.candidates is not None
+    found = [schedule for schedule in FAMILY.candidates(request) if "stream" in dict(schedule.tunables)]
+    assert {dict(schedule.tunables)["stream"] for schedule in found} == {1, 2}
+    for schedule in found[::100]:
+        assert FAMILY.refusals(replace(request, schedule=schedule)) == ()
+
+
 def test_candidates_keep_what_the_spec_fixes():
     request = request_of(product(1000, 64, 777, schedule="stages: 3, step: {k: 16}"))
     assert FAMILY.candidates is not None

@@ -61,22 +61,34 @@ def test_a_hundred_runs_give_the_same_bits(device: GpuDevice) -> None:
 PRODUCT = """
 cugen: 1
 kernel: product
-params: {M: 200, N: 333, K: 4096}
+params: {M: %d, N: %d, K: %d}
 arrays:
   A: {shape: [M, K], dtype: float32}
   B: {shape: [K, N], dtype: float32}
   C: {shape: [M, N], dtype: float32}
 compute: C[i, j] = sum(A[i, k] * B[k, j], k)
-schedule: {family: gemm, split: 8}
+schedule: {family: gemm, %s}
 """
+LARGE = "block: {i: 128, j: 256}, thread: {i: 16, j: 8}, step: {k: 8}"
 
 
-def test_shared_sums_of_a_product_are_right_and_the_same_in_each_run(device: GpuDevice) -> None:
-    (spec,) = load_text(PRODUCT)
+@pytest.mark.parametrize(
+    ("m", "n", "k", "schedule"),
+    [
+        (200, 333, 4096, "split: 8"),
+        (200, 333, 4096, "stream: 1"),
+        (2111, 2345, 517, f"{LARGE}, stream: 1"),
+        (2111, 3345, 517, f"{LARGE}, stream: 2"),
+    ],
+)
+def test_shared_sums_of_a_product_are_right_and_the_same_in_each_run(
+    device: GpuDevice, m: int, n: int, k: int, schedule: str
+) -> None:
+    (spec,) = load_text(PRODUCT % (m, n, k, schedule))
     kernel = generate(spec, analysis=False)
     generator = np.random.default_rng(4)
-    a = generator.uniform(-1, 1, (200, 4096)).astype(np.float32)
-    b = generator.uniform(-1, 1, (4096, 333)).astype(np.float32)
+    a = generator.uniform(-1, 1, (m, k)).astype(np.float32)
+    b = generator.uniform(-1, 1, (k, n)).astype(np.float32)
     job = make_job(kernel.source, kernel.manifest, Inputs({"A": a, "B": b}, {}), {})
     first = outputs_of(job, device.run(job))["C"]
     assert np.allclose(first, a.astype(np.float64) @ b, rtol=1e-4, atol=1e-3)
