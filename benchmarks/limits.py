@@ -67,7 +67,7 @@ def play(names: list[str]) -> None:
             kernel = generate(spec, analysis=False)
             buffers = Buffers(opened, spec, kernel.manifest, known_params(spec, {}), 1)
             run = GpuFunction(kernel.source, kernel.manifest)
-            run(**buffers.arrays(0))
+            run(stream=opened.stream, **buffers.arrays(0))
             opened.synchronize()
             buffers.release()
 
