@@ -71,16 +71,20 @@ class StreamKernel(GemmKernel):
         """The block's range, counted in the steps of all tiles in a row."""
         shares, ticket = self.shares, self.tickets.number
         begun, end = shares.whole * shares.steps, shares.tiles * shares.steps
-        first, last = (begun + shares.share * (ticket + more) for more in (0, 1))
+        beginning = begun + shares.share * ticket
         if begun + shares.share * (shares.blocks - 1) > end:
-            first = Minimum(first, integer(end))
+            beginning = Minimum(beginning, integer(end))
+        first = self._known("first", beginning, begun, end)
+        self.first = first.index.symbol
+        ending = self.first + shares.share
         if begun + shares.share * shares.blocks > end:
-            last = Minimum(last, integer(end))
-        nodes = (self._known("first", first, begun, end), self._known("last", last, begun, end))
-        self.first, self.last = (node.index.symbol for node in nodes)
+            ending = Minimum(ending, integer(end))
+        last = self._known("last", ending, begun, end)
+        self.last = last.index.symbol
         last_tile = self._known("last_tile", FloorDiv(self.last - 1, integer(shares.steps)), 0, shares.tiles - 1)
         self.last_tile = last_tile.index.symbol
-        return Comment(f"{shares.text}: {shares.steps} of each, {shares.share} to a block"), *nodes, last_tile
+        text = f"{shares.text}: {shares.steps} of each, {shares.share} to a block"
+        return Comment(text), Comment("the block's range, in a row of all tiles' steps"), first, last, last_tile
 
     def _segment(self) -> tuple[Node, ...]:
         """A tile, and which of its steps the block takes."""
