@@ -47,9 +47,10 @@ class Prediction:
 
     @property
     def text(self) -> str:
-        waves = f"{self.waves:.2f}".rstrip("0").rstrip(".")
+        count = f"{self.waves:.2f}".rstrip("0").rstrip(".")
+        waves = f"{count} wave{'' if count == '1' else 's'} of blocks"
         return (
-            f"about {_duration(self.seconds)}: {waves} waves of blocks, {self.resident} at a time on each "
+            f"about {_duration(self.seconds)}: {waves}, {self.resident} at a time on each "
             f"multiprocessor, {self.share:.0%} of {self.busy}; {self.limits}"
         )
 
