@@ -14,7 +14,7 @@ import numpy as np
 import sympy
 from numpy.typing import NDArray
 
-from cugen.analysis.affine import Values, compiled
+from cugen.analysis.affine import compiled
 from cugen.analysis.sites import THREAD, Counter, Predicate
 from cugen.plan.symbols import Choice, FloorDiv, Integer, Maximum, Minimum, Mod, Ranges, bounds
 
@@ -37,57 +37,71 @@ class Listing:
 def listed(
     offset: Integer, counters: Sequence[Counter], predicates: Sequence[Predicate], block: Sequence[int], cycle: int
 ) -> Listing:
-    """Lists the counters that a choice depends on. The offset counts only up to multiples of `cycle`; `block` holds the
-    numbers of threads along each axis. What can't be told apart stays as it is."""
+    """Lists the counters that a choice depends on, then those that a comparison ties to what comes of them whatever the
+    lane. The offset counts only up to multiples of `cycle`; `block` holds the numbers of threads along each axis. What
+    can't be told apart stays as it is."""
+    threads: Ranges = {t: (0, size - 1) for t, size in zip(THREAD, block, strict=True)}
     plain = Listing(offset, tuple(counters), tuple(predicates))
-    chosen = _deciding(offset, counters, predicates)
-    if not chosen:
-        return plain
-    own = [counter for counter in counters if counter.symbol in chosen]
-    if prod(counter.count for counter in own) > _MOST:
-        return plain
-    rest = tuple(counter for counter in counters if counter.symbol not in chosen)
-    ranges = {c.symbol: (0, c.count - 1) for c in rest} | {
-        t: (0, size - 1) for t, size in zip(THREAD, block, strict=True)
-    }
-    return _Rows(own, ranges).of(offset, rest, predicates, cycle) or plain
+    found = _taken(plain, _chosen(plain), threads, cycle)
+    return plain if found is None else _taken(found, _tied(found), threads, cycle) or found
 
 
-def _deciding(offset: Integer, counters: Sequence[Counter], predicates: Sequence[Predicate]) -> set[sympy.Symbol]:
-    """The counters in choices, and those that a comparison ties to these whatever the lane."""
-    every = {counter.symbol for counter in counters}
-    expressions = [offset, *(difference for p in predicates for difference, _ in p.terms)]
+def _chosen(listing: Listing) -> set[sympy.Symbol]:
+    """The counters in choices."""
+    every = {counter.symbol for counter in listing.counters}
     found: set[sympy.Symbol] = set()
-    for expr in expressions:
+    for expr in (listing.offset, *(difference for p in listing.predicates for difference, _ in p.terms)):
         for part in sympy.preorder_traversal(expr):
             is_choice = isinstance(part, Choice) or (isinstance(part, Minimum | Maximum) and part.has(FloorDiv, Mod))
             if is_choice and part.free_symbols <= every:
                 found |= part.free_symbols
-    for predicate in predicates:
-        for difference, _ in predicate.terms:
-            if difference.free_symbols & found and difference.free_symbols <= every:
-                found |= difference.free_symbols
     return found
 
 
-class _Rows:
-    """`own` are the counters that are listed, along an axis each; `ranges` hold all else that varies."""
+def _tied(listing: Listing) -> set[sympy.Symbol]:
+    """The counters that are compared with what is listed."""
+    names = set(listing.names)
+    every = names | {counter.symbol for counter in listing.counters}
+    found: set[sympy.Symbol] = set()
+    for predicate in listing.predicates:
+        for difference, _ in predicate.terms:
+            if difference.free_symbols & names and difference.free_symbols <= every:
+                found |= difference.free_symbols - names
+    return found
 
-    def __init__(self, own: Sequence[Counter], ranges: Ranges) -> None:
-        self.ranges = ranges
-        self.shape = tuple(counter.count for counter in own)
-        axes = np.indices(self.shape, np.int64, sparse=True)
-        self.values: Values = dict(zip((counter.symbol for counter in own), axes, strict=True))
+
+def _taken(listing: Listing, chosen: set[sympy.Symbol], threads: Ranges, cycle: int) -> Listing | None:
+    """The listing with these counters listed too; None where there are none, or where that can't be done."""
+    own = [counter for counter in listing.counters if counter.symbol in chosen]
+    if not own or prod(counter.count for counter in own) * len(listing.rows) > _MOST:
+        return None
+    rest = tuple(counter for counter in listing.counters if counter.symbol not in chosen)
+    ranges = {**threads, **{c.symbol: (0, c.count - 1) for c in rest}}
+    return _Rows(listing, own, ranges).of(rest, cycle)
+
+
+class _Rows:
+    """The rows of a listing along one axis, and the counters that are listed too along one each; `ranges` hold all else
+    that varies."""
+
+    def __init__(self, listing: Listing, own: Sequence[Counter], ranges: Ranges) -> None:
+        self.listing, self.ranges = listing, ranges
+        self.shape = (len(listing.rows), *(counter.count for counter in own))
+        first, *axes = np.indices(self.shape, np.int64, sparse=True)
+        known = np.array([values for values, _ in listing.rows], np.int64).reshape(len(listing.rows), -1)
+        self.times = np.array([times for _, times in listing.rows], np.int64)[first]
+        self.values: dict[sympy.Symbol, NDArray[np.int64]] = {
+            name: column[first] for name, column in zip(listing.names, known.T, strict=True)
+        }
+        self.values.update(zip((counter.symbol for counter in own), axes, strict=True))
         self.names: list[sympy.Symbol] = []
         self.columns: list[NDArray[np.int64]] = []
 
-    def of(
-        self, offset: Integer, rest: tuple[Counter, ...], predicates: Sequence[Predicate], cycle: int
-    ) -> Listing | None:
+    def of(self, rest: tuple[Counter, ...], cycle: int) -> Listing | None:
         """None where what is listed and what isn't can't be parted."""
         running: NDArray[np.bool_] = np.ones((1,) * len(self.shape), np.bool_)
         kept: list[Predicate] = []
-        for predicate in predicates:
+        for predicate in self.listing.predicates:
             if all(self._is_own(difference) for difference, _ in predicate.terms):
                 running = running & self._holds(predicate)
                 continue
@@ -98,7 +112,7 @@ class _Rows:
                     return None
                 terms.append((self._named(parts, operator), operator))
             kept.append(replace(predicate, terms=tuple(terms)))
-        parts = self._parted(offset)
+        parts = self._parted(self.listing.offset)
         if parts is None:
             return None
         self.columns.append(self._value(parts[0]) % cycle)
@@ -147,9 +161,15 @@ class _Rows:
     def _distinct(self, running: NDArray[np.bool_]) -> tuple[tuple[tuple[int, ...], int], ...]:
         """The combinations of all columns where threads run, each with how often it comes up."""
         on = np.broadcast_to(running, self.shape)
-        if len(self.columns) == 1:
-            counts = np.bincount(np.broadcast_to(self.columns[0], self.shape)[on])
-            return tuple(((int(value),), int(counts[value])) for value in np.flatnonzero(counts))
-        table = np.stack([np.broadcast_to(column, self.shape)[on] for column in self.columns], axis=1)
-        rows, times = np.unique(table, axis=0, return_counts=True)
-        return tuple((tuple(row), count) for row, count in zip(rows.tolist(), times.tolist(), strict=True))
+        times = np.broadcast_to(self.times, self.shape)[on]
+        table = np.stack([np.broadcast_to(column, self.shape)[on] for column in self.columns])
+        lowest = table.min(axis=1, initial=0, keepdims=True)
+        extents = tuple((table.max(axis=1, initial=0) - lowest[:, 0] + 1).tolist())
+        if prod(extents) > _MOST:
+            rows, places = np.unique(table, axis=1, return_inverse=True)
+            counts = np.bincount(places.ravel(), times)
+        else:
+            every = np.bincount(np.ravel_multi_index(tuple(table - lowest), extents), times)
+            found = np.flatnonzero(every)
+            rows, counts = np.stack(np.unravel_index(found, extents)) + lowest, every[found]
+        return tuple((tuple(row), int(count)) for row, count in zip(rows.T.tolist(), counts.tolist(), strict=True))
