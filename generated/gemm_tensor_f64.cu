@@ -2,11 +2,11 @@
 //
 // computes  C[m, n] = sum(A[m, k] * B[k, n], k)
 // params    M = 128, K = 64, N = 96
-// A         input, float64 [128, 64]
+// A         input, float64 [128, 64], aligned to 16 bytes
 // B         input, float64 [64, 96], aligned to 16 bytes
 // C         output, float64 [128, 96], aligned to 16 bytes
-// launch    grid (3, 2, 1), block (128, 1, 1), 39936 bytes of shared memory; family gemm
-// analysis  sm_90: 15 accesses, 13 ideal, 2 assumed
+// launch    grid (3, 2, 1), block (128, 1, 1), 38400 bytes of shared memory; family gemm
+// analysis  sm_90: 15 accesses, 11 ideal, 4 assumed
 //           worst: Bs[stage][b_k + r][b_n], 6 wavefronts, ideal 4 (128 words over 32 banks)
 //
 // Made by cugen 0.1.0 from gemm_tensor_f64.yaml (hash ccb5bb288cbe7e9b) for sm_90. Edit the spec, not this file.
@@ -59,7 +59,7 @@ extern "C" __global__ void __launch_bounds__(128) gemm_tensor_f64(
     double* __restrict__ C)
 {
     // a ring of 3 stages, in which k is slow: k-major
-    __shared__ __align__(16) double As[3][16][68];
+    __shared__ __align__(16) double As[3][64][16];
     __shared__ __align__(16) double Bs[3][16][36];
 
     const int m0 = blockIdx.y * 64;
@@ -74,8 +74,10 @@ extern "C" __global__ void __launch_bounds__(128) gemm_tensor_f64(
     const int row = 32 * (warp / 2) + lane_row;
     const int column = 16 * (warp % 2) + 2 * lane_column;
     const int read_n = 16 * (warp % 2) + lane_row;
-    const int a_k = thread % 4;
-    const int a_m = thread / 4;
+    const int a_k = 2 * (thread % 8);
+    const int a_m = thread / 8;
+    const int a_turn = 4 * (lane_row % 4);
+    const int a_at = a_k ^ (4 * (a_m % 4));
     const int b_k = thread / 16;
     const int b_n = 2 * (thread % 16);
 
@@ -84,14 +86,10 @@ extern "C" __global__ void __launch_bounds__(128) gemm_tensor_f64(
     #pragma unroll
     for (int stage = 0; stage < 2; ++stage) {
         #pragma unroll
-        for (int r = 0; r < 16; r += 4) {
-            #pragma unroll
-            for (int c = 0; c < 64; c += 32) {
-                // A[(m0 + a_m + c) * K + a_k + 16 * stage + r]: 8 sectors, ideal 8 (256 bytes in 8 runs)
-                // As[stage][a_k + r][a_m + c]: 2 wavefronts, ideal 2 (64 words over 32 banks)
-                __pipeline_memcpy_async(&As[stage][a_k + r][a_m + c],
-                    &A[(m0 + a_m + c) * K + a_k + 16 * stage + r], 8);
-            }
+        for (int c = 0; c < 64; c += 16) {
+            // A[(m0 + a_m + c) * K + a_k + 16 * stage]: 16 sectors, ideal 16 (512 bytes in 4 runs)
+            // As[stage][a_m + c][a_at]: 4 wavefronts, ideal 4 (128 words over 32 banks)
+            __pipeline_memcpy_async(&As[stage][a_m + c][a_at], &A[(m0 + a_m + c) * K + a_k + 16 * stage], 16);
         }
         #pragma unroll
         for (int r = 0; r < 16; r += 8) {
@@ -111,8 +109,8 @@ extern "C" __global__ void __launch_bounds__(128) gemm_tensor_f64(
     for (int i = 0; i < 2; ++i) {
         #pragma unroll
         for (int h = 0; h < 2; ++h) {
-            // As[0][lane_column][row + 16 * i + 8 * h]: 2 wavefronts, ideal 2 (64 words over 32 banks)
-            a[0][i][h] = As[0][lane_column][row + 16 * i + 8 * h];
+            // As[0][row + 16 * i + 8 * h][lane_column + a_turn]: 2 wavefronts, ideal 2 (64 words over 32 banks)
+            a[0][i][h] = As[0][row + 16 * i + 8 * h][lane_column + a_turn];
         }
     }
     #pragma unroll
@@ -124,14 +122,10 @@ extern "C" __global__ void __launch_bounds__(128) gemm_tensor_f64(
         if (k0 + 32 < K) {
             const int next = (k0 / 16 + 2) % 3;
             #pragma unroll
-            for (int r = 0; r < 16; r += 4) {
-                #pragma unroll
-                for (int c = 0; c < 64; c += 32) {
-                    // A[(m0 + a_m + c) * K + k0 + a_k + r + 32]: 8 sectors, ideal 8 (256 bytes in 8 runs)
-                    // As[next][a_k + r][a_m + c]: 2 wavefronts, ideal 2 (64 words over 32 banks)
-                    __pipeline_memcpy_async(&As[next][a_k + r][a_m + c],
-                        &A[(m0 + a_m + c) * K + k0 + a_k + r + 32], 8);
-                }
+            for (int c = 0; c < 64; c += 16) {
+                // A[(m0 + a_m + c) * K + k0 + a_k + 32]: 16 sectors, ideal 16 (512 bytes in 4 runs)
+                // As[next][a_m + c][a_at]: 4 wavefronts, ideal 4 (128 words over 32 banks)
+                __pipeline_memcpy_async(&As[next][a_m + c][a_at], &A[(m0 + a_m + c) * K + k0 + a_k + 32], 16);
             }
             #pragma unroll
             for (int r = 0; r < 16; r += 8) {
@@ -148,8 +142,8 @@ extern "C" __global__ void __launch_bounds__(128) gemm_tensor_f64(
             for (int i = 0; i < 2; ++i) {
                 #pragma unroll
                 for (int h = 0; h < 2; ++h) {
-                    // As[current][lane_column + k][row + 16 * i + 8 * h]: 2 wavefronts, ideal 2 (64 words over 32 banks)
-                    a[k / 4 % 2][i][h] = As[current][lane_column + k][row + 16 * i + 8 * h];
+                    // As[current][row + 16 * i + 8 * h][lane_column + (k ^ a_turn)]: 2 wavefronts, ideal 2 (64 words over 32 banks)
+                    a[k / 4 % 2][i][h] = As[current][row + 16 * i + 8 * h][lane_column + (k ^ a_turn)];
                 }
             }
             #pragma unroll
@@ -174,8 +168,8 @@ extern "C" __global__ void __launch_bounds__(128) gemm_tensor_f64(
         for (int i = 0; i < 2; ++i) {
             #pragma unroll
             for (int h = 0; h < 2; ++h) {
-                // As[following][lane_column][row + 16 * i + 8 * h]: 2 wavefronts, ideal 2 (64 words over 32 banks)
-                a[0][i][h] = As[following][lane_column][row + 16 * i + 8 * h];
+                // As[following][row + 16 * i + 8 * h][lane_column + a_turn]: 2 wavefronts, ideal 2 (64 words over 32 banks)
+                a[0][i][h] = As[following][row + 16 * i + 8 * h][lane_column + a_turn];
             }
         }
         #pragma unroll

@@ -2,10 +2,10 @@
 //
 // computes  C[m, n] = sum(A[m, k] * B[k, n], k)
 // params    M = 128, K = 64, N = 96
-// A         input, float64 [128, 64]
+// A         input, float64 [128, 64], aligned to 16 bytes
 // B         input, float64 [64, 96], aligned to 16 bytes
 // C         output, float64 [128, 96], aligned to 16 bytes
-// launch    grid (3, 2, 1), block (128, 1, 1), 39936 bytes of shared memory; family gemm
+// launch    grid (3, 2, 1), block (128, 1, 1), 38400 bytes of shared memory; family gemm
 //
 // Made by cugen 0.1.0 from gemm_tensor_f64.yaml (hash ccb5bb288cbe7e9b) for sm_90. Edit the spec, not this file.
 #pragma once
@@ -17,6 +17,7 @@ extern "C" {
 #endif
 
 // Launches on `stream` and returns without waiting. All pointers are to device memory.
+// A must be aligned to 16 bytes.
 // B must be aligned to 16 bytes.
 // C must be aligned to 16 bytes.
 cudaError_t gemm_tensor_f64_launch(
@@ -277,7 +278,7 @@ inline cugen::Error<cudaError_t> gemm_tensor_f64_launch(
     cudaStream_t stream)
 {
     cugen::Checks check;
-    check.array("A", A, {128, 64}, {64, 1}, 8);
+    check.array("A", A, {128, 64}, {64, 1}, 16);
     check.array("B", B, {64, 96}, {96, 1}, 16);
     check.array("C", C, {128, 96}, {96, 1}, 16);
     check.apart("A", A, "C", C);

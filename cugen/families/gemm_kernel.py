@@ -7,6 +7,7 @@ from dataclasses import replace
 
 from cugen.families.blocks import Blocks, define, lay_blocks, limit
 from cugen.families.contraction import Contraction
+from cugen.families.gemm_along import ring_of
 from cugen.families.gemm_fragments import Fragments
 from cugen.families.gemm_place import Place
 from cugen.families.gemm_problem import groups
@@ -74,7 +75,7 @@ class GemmKernel:
         tiles = declare_tiles(found, shape, lowering)
         results = Results(found, shape, lowering, self.extents, self.exact, self.groups)
         indices, place = self._indices(blocks)
-        rings = [Ring(place, operand, tile) for operand, tile in zip(found.operands, tiles, strict=True)]
+        rings = [ring_of(place, operand, tile) for operand, tile in zip(found.operands, tiles, strict=True)]
         indices += tuple(node for ring in rings for node in ring.places())
         declarations = (*self._declarations(tiles), *results.declarations())
         parts = (("tiles", declarations), ("indices", indices), *self._work(place, rings, results))
@@ -226,6 +227,7 @@ class GemmKernel:
             origin,
             row,
             column,
+            lane_row,
             lane_column,
             read_column,
         )
@@ -298,11 +300,11 @@ class GemmKernel:
         into = define("next", Mod(step + (shape.stages - 1), integer(shape.stages)), lowering)
         ahead = past.symbol + (shape.stages - 1) * shape.step
 
-        def copies(first: Integer, count: int) -> tuple[Node, ...]:
+        def copies(done: Integer, count: int) -> tuple[Node, ...]:
             if steps < shape.stages:
                 return ()
-            rows = (first, count)
-            parts = [ring.copies(into.index.symbol, ahead, certain=True, rows=rows) for ring in rings]
+            share = (done, count)
+            parts = [ring.copies(into.index.symbol, ahead, certain=True, share=share) for ring in rings]
             nodes = (*(() if spread else (into,)), *(node for part in parts for node in part))
             return (If(Guard((Comparison(ahead, "<", depth),)), nodes),)
 
@@ -319,15 +321,15 @@ class GemmKernel:
         turn = FloorDiv(k.symbol, integer(pace))
         inner = (
             *held.read(current.index.symbol, own + k.symbol, Mod(turn, integer(2))),
-            *(copies(shape.slices * (k.symbol - pace), shape.slices * pace) if spread else ()),
+            *(copies(k.symbol - pace, pace) if spread else ()),
             *multiply(Mod(turn + 1, integer(2))),
         )
         body = (
             *((into,) if spread and steps >= shape.stages else ()),
-            *(() if spread else (*copies(integer(0), shape.step), *commit)),
+            *(() if spread else (*copies(integer(0), shape.own_step), *commit)),
             current,
             For(Loop(k, integer(pace), integer(shape.own_step), pace, unroll=True), inner),
-            *((*copies(integer(shape.step - shape.slices * pace), shape.slices * pace), *commit) if spread else ()),
+            *((*copies(integer(shape.own_step - pace), pace), *commit) if spread else ()),
             *arrival,
             Comment("what follows the last step is read in vain"),
             following,

@@ -33,6 +33,7 @@ class Place:
     origin: Mapping[str, Integer]
     row: Integer
     column: Integer
+    lane_row: Integer
     lane_column: Integer
     read_column: Integer
     _loops: dict[str, Index] = field(default_factory=dict)

@@ -24,7 +24,8 @@ _TILE = 256  # elements of which every tile's side is a divisor or a part
 class Problem:
     """Sizes in elements; `bytes` of an element of both operands and of the result. `pads` are those of tiles' rows,
     `widths` how many neighbours a copy moves. `multiply` is what one multiply-add costs in issue slots of float32's,
-    `tensor` what it costs on tensor cores, `convert` those of each value that is read."""
+    `tensor` what it costs on tensor cores, `convert` those of each value that is read.
+    `along` says which operands lie along the summed index."""
 
     rows: int
     columns: int
@@ -37,11 +38,18 @@ class Problem:
     multiply: float = 1.0
     convert: float = 0.0
     tensor: float = 1.0
-    tensor_pads: tuple[int, int] = (gemm_tensor.PAD, gemm_tensor.PAD)
+    asked_pads: tuple[int, int] = (0, 0)
+    along: tuple[bool, bool] = (True, False)
 
     def pads_of(self, shape: Shape) -> tuple[int, int]:
         """The pads of tiles' rows with a shape."""
-        return self.tensor_pads if shape.is_on_tensor_cores else self.pads
+        if not shape.is_on_tensor_cores:
+            return self.pads
+        left, right = (
+            gemm_tensor.pad_for(shape, asked, along=along)
+            for asked, along in zip(self.asked_pads, self.along, strict=True)
+        )
+        return left, right
 
 
 def problem_of(found: Contraction) -> Problem:
@@ -68,7 +76,8 @@ def problem_of(found: Contraction) -> Problem:
         _multiply(reduction.dtype, found.request.target),
         1.0 if narrow else 0.0,
         gemm_tensor.multiply_cost(device_of(found.request.target)),
-        gemm_tensor.pads(found),
+        gemm_tensor.asked_pads(found),
+        (lies_along(found, left), lies_along(found, right)),
     )
 
 
@@ -115,6 +124,20 @@ def copy_width(found: Contraction, operand: Operand, extent: int) -> int:
     return math.gcd(width, full) if full else width
 
 
+def lies_along(found: Contraction, operand: Operand) -> bool:
+    """Whether memory holds an operand's neighbours along the summed index."""
+    return operand.fast == found.depth.name
+
+
+def along_width(found: Contraction, operand: Operand) -> int:
+    """How many neighbours along the summed index one copy of an operand moves, where it lies along that."""
+    context = found.request.context
+    array, name = context.arrays[operand.read.array], found.depth.name
+    width = widest(array, operand.read.subscripts, name, context).count
+    full = divisor(to_integer(found.depth.extent, context.symbols), context)
+    return math.gcd(width, full) if full else width
+
+
 def pad_of(found: Contraction, operand: Operand) -> int:
     """The padding of a tile's rows. What is turned on its way from memory is written down columns: those of a few rows
     must lie in different banks; and a row keeps the alignment of wide reads."""
@@ -127,12 +150,22 @@ def pad_of(found: Contraction, operand: Operand) -> int:
     return 4 if size >= 4 else WIDEST // size
 
 
+def sides(problem: Problem, shape: Shape) -> tuple[tuple[int, int], tuple[int, int]]:
+    """How far both tiles go, along the slow index and along the fast one, which is the summed one where tensor cores
+    read an operand that lies so."""
+    left, right = (
+        (extent, shape.step) if along and shape.is_on_tensor_cores else (shape.step, extent)
+        for extent, along in zip((shape.rows, shape.columns), problem.along, strict=True)
+    )
+    return left, right
+
+
 def tile_bytes(problem: Problem, shape: Shape) -> tuple[int, int]:
     """The bytes of the two rings, each a multiple of 16."""
     left, right = (
-        -(-shape.stages * shape.step * (extent + pad) * size // 16) * 16
-        for extent, pad, size in zip(
-            (shape.rows, shape.columns), problem.pads_of(shape), problem.bytes[:2], strict=True
+        -(-shape.stages * slow * (fast + pad) * size // 16) * 16
+        for (slow, fast), pad, size in zip(
+            sides(problem, shape), problem.pads_of(shape), problem.bytes[:2], strict=True
         )
     )
     return left, right

@@ -10,7 +10,7 @@ from functools import cached_property
 from cugen.families.blocks import define
 from cugen.families.contraction import Contraction, Operand
 from cugen.families.gemm_place import Place
-from cugen.families.gemm_problem import copy_width, problem_of, tile_bytes
+from cugen.families.gemm_problem import copy_width, problem_of, sides, tile_bytes
 from cugen.families.gemm_shape import Shape
 from cugen.plan.ir import Access, Array, Comparison, Copy, Define, For, Guard, If, Index, Loop, Node, Store
 from cugen.plan.lowering import Lowering
@@ -24,24 +24,24 @@ _ASYNCHRONOUS = (4, 8, 16)  # bytes that a thread may copy without waiting
 
 def declare_tiles(found: Contraction, shape: Shape, lowering: Lowering) -> tuple[Array, ...]:
     """`As[stages][step][rows + pad]`, and the same of the other operand: k is the slow index of both, so that a thread
-    reads neighbours at once."""
+    reads neighbours at once. Tensor cores take single elements: for these a tile lies as its operand does."""
     context = found.request.context
     problem = problem_of(found)
     sizes = tile_bytes(problem, shape)
     asked = any(context.spec.array(operand.read.array).memory.dynamic for operand in found.operands)
     dynamic = asked or shape.slices > 1 or sum(sizes) > found.request.target.shared_per_block
     tiles = []
-    extents, offsets = (shape.rows, shape.columns), (0, sizes[0])
-    for operand, extent, offset, pad in zip(found.operands, extents, offsets, problem.pads_of(shape), strict=True):
+    offsets, pads = (0, sizes[0]), problem.pads_of(shape)
+    for operand, (slow, fast), offset, pad in zip(found.operands, sides(problem, shape), offsets, pads, strict=True):
         source = context.arrays[operand.read.array]
-        pitch = extent + pad
+        pitch = fast + pad
         tiles.append(
             Array(
                 operand.read.array,
                 lowering.names.allocate(f"{source.symbol}s"),
                 source.dtype,
-                (integer(shape.stages), integer(shape.step), integer(extent)),
-                (integer(shape.step * pitch), integer(pitch), integer(1)),
+                (integer(shape.stages), integer(slow), integer(fast)),
+                (integer(slow * pitch), integer(pitch), integer(1)),
                 "shared",
                 flat=False,
                 pad=pad,
@@ -82,6 +82,10 @@ class Ring:
         """A thread's neighbours of one k."""
         return Access(self.tile, (stage, k, place), "load", width)
 
+    def lane_read(self, stage: Integer, k: Integer, place: Integer) -> Access:
+        """What a lane on tensor cores reads of the four k from the given one on."""
+        return self.read(stage, k + self.place.lane_column, place, 1)
+
     def places(self) -> tuple[Define, ...]:
         """Which elements of a stage the thread copies first."""
         return self._first_k, self._first_column
@@ -115,29 +119,29 @@ class Ring:
             column = Mod(thread, integer(self._across)) * self.width
         return define(f"{self.operand.read.array.lower()}_{name}", column, self.place.lowering)
 
-    @property
-    def _threads_down(self) -> int:
-        """Threads that copy elements of one row or column at different k."""
-        return self._along if self._along > 1 else self.place.shape.threads // self._across
+    @cached_property
+    def _paces(self) -> tuple[int, int]:
+        """How far all threads get at a time, along the row or column and along k."""
+        down = self._along if self._along > 1 else self.place.shape.threads // self._across
+        return self._across * self.width, down
 
     def is_spread_by(self, parts: int) -> bool:
-        """Whether all threads have the same to do in each part of a stage, by whole rows."""
-        return self.place.shape.step % (parts * self._threads_down) == 0
+        """Whether all threads have the same to do in each part of a stage."""
+        return self.place.shape.step % (parts * self._paces[1]) == 0
 
     def copies(
-        self, stage: Integer, first: Integer, *, certain: bool, rows: tuple[Integer, int] | None = None
+        self, stage: Integer, first: Integer, *, certain: bool, share: tuple[Integer, int] | None = None
     ) -> tuple[Node, ...]:
         """All threads fill a stage with the step that begins at `first`; `certain` says that there is such a step.
-        `rows` are those of the stage that are filled, from the first on so many; without them, all."""
-        place = self.place
-        start, step = rows or (integer(0), place.shape.step)
-        k, column = self._first_k.index.symbol + start, self._first_column.index.symbol
-        threads_down = self._threads_down
+        A `share` of the stage is as much as so many of a slice's products are of all, after so many others."""
+        start_k, step, start, reach = self._share(*(share or (integer(0), self.place.shape.own_step)))
+        k, column = self._first_k.index.symbol + start_k, self._first_column.index.symbol + start
+        across, down = self._paces
         loops: list[tuple[Index, int, int]] = []
         terms: list[Comparison] = []
-        for wish, pace, extent in (("c", self._across * self.width, self.extent), ("r", threads_down, step)):
+        for wish, pace, extent in (("c", across, reach), ("r", down, step)):
             if pace < extent:
-                index = place.loop_index(wish, extent)
+                index = self.place.loop_index(wish, extent)
                 loops.append((index, extent, pace))
                 if wish == "c":
                     column += index.symbol
@@ -151,6 +155,15 @@ class Ring:
         for index, extent, pace in loops:
             node = For(Loop(index, integer(0), integer(extent), pace, unroll=True), (node,))
         return (node,)
+
+    def _share(self, done: Integer, count: int) -> tuple[Integer, int, Integer, int]:
+        """The first k of a share and how many, its first row or column and how many."""
+        slices = self.place.shape.slices
+        return slices * done, slices * count, integer(0), self.extent
+
+    def _at(self, stage: Integer, k: Integer, column: Integer) -> tuple[Integer, ...]:
+        """Where an element lies in the tile."""
+        return stage, k, column
 
     def _copy(self, stage: Integer, first: Integer, certain: bool, k: Integer, column: Integer) -> Node:
         place, operand = self.place, self.operand
@@ -168,8 +181,8 @@ class Ring:
                 terms.append(Comparison(at[depth], "<", place.extents[depth]))
         guard = place.lowering.needed(Guard(tuple(terms)))
         kind = "async_copy" if self.asynchronous else "store"
-        target = Access(self.tile, (stage, k, column), kind, self.width)
+        target = Access(self.tile, self._at(stage, k, column), kind, self.width)
         if guard.terms and not self.asynchronous and self.width == 1:
-            zero = Store(Access(self.tile, (stage, k, column), "store"), Const(0, self.tile.dtype.compute))
+            zero = Store(Access(self.tile, self._at(stage, k, column), "store"), Const(0, self.tile.dtype.compute))
             return If(guard, (Copy(target, source),), (zero,))
         return Copy(target, source, guard if guard.terms else None)

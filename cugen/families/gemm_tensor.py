@@ -21,9 +21,11 @@ GROUPS = (1, 2)  # neighbours that a lane has along rows and columns
 ROWS, COLUMNS = 16, 8  # of the sums that one instruction adds to
 _FIRST = (8, 0)  # the first targets whose tensor cores take float64
 
-# Four rows of a tile that four lanes read at once lie in different banks if they begin 32 bytes apart (mod 128); tiles
-# are multiples of that wide.
+# A lane reads single elements: four neighbours of four rows at once. The rows lie in different banks if they begin
+# 32 bytes apart (mod 128), as padded ones do whose tiles are multiples of 64 bytes wide.
 PAD = 4
+# Rows along k of so many sectors, or a multiple, need no pad: their sectors change places.
+SECTOR, SECTORS = 4, 4
 
 
 def why_not(found: Contraction) -> str:
@@ -70,8 +72,8 @@ def fragments(shape: Shape) -> tuple[int, int]:
 
 # Tiles of a block, what a thread owns of them, the step, and how many slices share it out.
 _TILES = (
-    (128, 128, 8, 8, 16, (1,)),
     (128, 128, 4, 16, 16, (1,)),
+    (128, 128, 8, 8, 16, (1,)),
     (128, 64, 8, 8, 16, (1,)),
     (64, 128, 8, 8, 16, (1,)),
     (64, 128, 4, 8, 16, (1,)),
@@ -100,7 +102,12 @@ def laid_out(shape: Shape, depth: int = 0) -> Shape | None:
     return with_lanes(replace(shape, cores="tensor", depth=depth), LANES)
 
 
-def pads(found: Contraction) -> tuple[int, int]:
-    """The paddings of both tiles' rows."""
-    left, right = (found.request.context.spec.array(o.read.array).memory for o in found.operands)
-    return left.pad or PAD, right.pad or PAD
+def asked_pads(found: Contraction) -> tuple[int, int]:
+    """The paddings of both tiles' rows that the spec asks for; 0 where it asks for none."""
+    left, right = (found.request.context.spec.array(operand.read.array).memory.pad for operand in found.operands)
+    return left, right
+
+
+def pad_for(shape: Shape, asked: int, *, along: bool) -> int:
+    """The padding of a tile's rows, which are `along` the summed index or not."""
+    return asked or (0 if along and shape.step % (SECTOR * SECTORS) == 0 else PAD)

@@ -66,7 +66,7 @@ class TensorFragments:
         for fragment in (self._left, self._right):
             loops = [(fragment.which, fragment.count)]
             element, column = integer(0), fragment.start + fragment.which.symbol * fragment.span
-            row = k + self.place.lane_column
+            row = k
             if self.shape.depth > 4:
                 u = self.place.loop_index("u", self.shape.depth // 4)
                 loops.append((u, self.shape.depth // 4))
@@ -76,7 +76,7 @@ class TensorFragments:
                 loops.append((h, fragment.halves))
                 element, column = element + h.symbol, column + 8 * h.symbol
             held = Access(fragment.held, (turn, fragment.which.symbol, element), "store")
-            node: Node = Store(held, Element.of(fragment.ring.read(stage, row, column, 1)))
+            node: Node = Store(held, Element.of(fragment.ring.lane_read(stage, row, column)))
             for index, count in reversed(loops):
                 node = For(Loop(index, integer(0), integer(count), unroll=True), (node,))
             yield node

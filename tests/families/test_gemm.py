@@ -106,7 +106,7 @@ def test_a_thread_takes_an_even_number_of_products_of_a_step(reasons):
         (product(n=71), (1, 1)),
         (product(m=64, turned="a"), (4, 4)),
         (product(n="{multiple_of: 4}"), (1, 4)),
-        (product(dtype="float64"), (1, 2)),
+        (product(dtype="float64", schedule=SMALL + ", cores: cuda"), (1, 2)),
     ],
 )
 def test_copies_are_as_wide_as_alignment_proves(planned, text, widths):
