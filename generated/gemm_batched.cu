@@ -8,8 +8,7 @@
 // C         output, float32 [2, 30, 40], aligned to 16 bytes
 // launch    grid (2, 2, 2), block (32, 1, 1), 6656 bytes of shared memory; family gemm
 // analysis  sm_90: 12 accesses, 10 ideal, 1 costly, 1 assumed
-//           worst: A[(z * M + m0 + a_m + c) * K + a_k + 8 * stage - 4], 6 sectors, ideal 4; 5.33 on average (128
-//           bytes in 4 runs)
+//           worst: a_from[c * K + 8 * stage], 6 sectors, ideal 4; 5.33 on average (128 bytes in 4 runs)
 //
 // Made by cugen 0.1.0 from gemm_batched.yaml (hash dab0359b2bcf5c5b) for sm_90. Edit the spec, not this file.
 
@@ -65,22 +64,23 @@ extern "C" __global__ void __launch_bounds__(32) gemm_batched(
 
     float sum[4][4] = {};
 
+    const float* a_from = &A[(z * M + m0 + a_m) * K + a_k - 4];
+    const float* b_from = &B[(z * K + b_k - 4) * N + n0 + b_n];
     #pragma unroll
     for (int stage = 0; stage < 3; ++stage) {
         #pragma unroll
         for (int c = 0; c < 16; c += 4) {
-            // A[(z * M + m0 + a_m + c) * K + a_k + 8 * stage - 4]: 6 sectors, ideal 4; 5.33 on average (128 bytes in 4 runs)
+            // a_from[c * K + 8 * stage]: 6 sectors, ideal 4; 5.33 on average (128 bytes in 4 runs)
             // As[stage][a_k][a_m + c]: 1 wavefront, ideal 1 (32 words, in different banks)
-            __pipeline_memcpy_async(&As[stage][a_k][a_m + c],
-                &A[(z * M + m0 + a_m + c) * K + a_k + 8 * stage - 4], 4, a_k + 8 * stage - 4 >= 0 ? 0 : 4);
+            __pipeline_memcpy_async(&As[stage][a_k][a_m + c], &a_from[c * K + 8 * stage], 4,
+                a_k + 8 * stage - 4 >= 0 ? 0 : 4);
         }
         #pragma unroll
         for (int r = 0; r < 8; r += 4) {
-            // B[(z * K + b_k + 8 * stage + r - 4) * N + n0 + b_n]: 16 sectors, ideal 16 (512 bytes in 4 runs)
+            // b_from[(8 * stage + r) * N]: 16 sectors, ideal 16 (512 bytes in 4 runs)
             // Bs[stage][b_k + r][b_n]: 4 wavefronts, ideal 4 (128 words over 32 banks)
-            __pipeline_memcpy_async(&Bs[stage][b_k + r][b_n],
-                &B[(z * K + b_k + 8 * stage + r - 4) * N + n0 + b_n], 16, b_k + 8 * stage + r - 4 >= 0
-                && b_k + 8 * stage + r - 4 < K ? 0 : 16);
+            __pipeline_memcpy_async(&Bs[stage][b_k + r][b_n], &b_from[(8 * stage + r) * N], 16,
+                b_k + 8 * stage + r - 4 >= 0 && b_k + 8 * stage + r - 4 < K ? 0 : 16);
         }
         __pipeline_commit();
     }

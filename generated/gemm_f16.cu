@@ -7,8 +7,7 @@
 // C         inout, float16 [128, 136], aligned to 16 bytes
 // launch    grid (3, 4, 1), block (32, 1, 1), 12288 bytes of shared memory; family gemm
 // analysis  sm_90: 12 accesses, 7 ideal, 3 costly, 2 assumed
-//           worst: B[(b_k + 16 * stage + r) * N + n0 + b_n], 18 sectors, ideal 16; 13.33 on average (512 bytes in
-//           4 runs)
+//           worst: b_from[(16 * stage + r) * N], 18 sectors, ideal 16; 13.33 on average (512 bytes in 4 runs)
 //
 // Made by cugen 0.1.0 from gemm_f16.yaml (hash 127bb10c343b572d) for sm_90. Edit the spec, not this file.
 
@@ -54,20 +53,22 @@ extern "C" __global__ void __launch_bounds__(32) gemm_f16(
 
     float sum[8][8] = {};
 
+    const __half* a_from = &A[a_k * M + m0 + a_m];
+    const __half* b_from = &B[b_k * N + n0 + b_n];
     #pragma unroll
     for (int stage = 0; stage < 3; ++stage) {
         #pragma unroll
         for (int r = 0; r < 16; r += 8) {
-            // A[(a_k + 16 * stage + r) * M + m0 + a_m]: 16 sectors, ideal 16 (512 bytes in 8 runs)
+            // a_from[(16 * stage + r) * M]: 16 sectors, ideal 16 (512 bytes in 8 runs)
             // As[stage][a_k + r][a_m]: 4 wavefronts, ideal 4 (128 words over 32 banks)
-            __pipeline_memcpy_async(&As[stage][a_k + r][a_m], &A[(a_k + 16 * stage + r) * M + m0 + a_m], 16,
+            __pipeline_memcpy_async(&As[stage][a_k + r][a_m], &a_from[(16 * stage + r) * M], 16,
                 a_k + 16 * stage + r < K ? 0 : 16);
         }
         #pragma unroll
         for (int r = 0; r < 16; r += 4) {
-            // B[(b_k + 16 * stage + r) * N + n0 + b_n]: 18 sectors, ideal 16; 13.33 on average (512 bytes in 4 runs)
+            // b_from[(16 * stage + r) * N]: 18 sectors, ideal 16; 13.33 on average (512 bytes in 4 runs)
             // Bs[stage][b_k + r][b_n]: 4 wavefronts, ideal 4 (128 words over 32 banks)
-            __pipeline_memcpy_async(&Bs[stage][b_k + r][b_n], &B[(b_k + 16 * stage + r) * N + n0 + b_n], 16,
+            __pipeline_memcpy_async(&Bs[stage][b_k + r][b_n], &b_from[(16 * stage + r) * N], 16,
                 b_k + 16 * stage + r < K && n0 + b_n < N ? 0 : 16);
         }
         __pipeline_commit();

@@ -8,8 +8,7 @@
 // C         output, float32 [100, 132], aligned to 16 bytes
 // launch    grid (3, 4, 1), block (64, 1, 1), 12800 bytes of shared memory; family gemm
 // analysis  sm_90: 16 accesses, 8 ideal, 6 costly, 2 assumed
-//           worst: A[(m0 + a_m + c) * K + a_k + 8 * stage - 4], 6 sectors, ideal 4; 5.33 on average (128 bytes in
-//           4 runs)
+//           worst: a_from[c * K + 8 * stage], 6 sectors, ideal 4; 5.33 on average (128 bytes in 4 runs)
 //
 // Made by cugen 0.1.0 from gemm_f32.yaml (hash 8ea528310423ab20) for sm_90. Edit the spec, not this file.
 
@@ -57,20 +56,22 @@ extern "C" __global__ void __launch_bounds__(64) gemm_f32(
 
     float sum[8][4] = {};
 
+    const float* a_from = &A[(m0 + a_m) * K + a_k - 4];
+    const float* b_from = &B[(b_k - 4) * N + n0 + b_n];
     #pragma unroll
     for (int stage = 0; stage < 3; ++stage) {
         #pragma unroll
         for (int c = 0; c < 32; c += 8) {
-            // A[(m0 + a_m + c) * K + a_k + 8 * stage - 4]: 6 sectors, ideal 4; 5.33 on average (128 bytes in 4 runs)
+            // a_from[c * K + 8 * stage]: 6 sectors, ideal 4; 5.33 on average (128 bytes in 4 runs)
             // As[stage][a_k][a_m + c]: 1 wavefront, ideal 1 (32 words, in different banks)
-            __pipeline_memcpy_async(&As[stage][a_k][a_m + c], &A[(m0 + a_m + c) * K + a_k + 8 * stage - 4], 4,
+            __pipeline_memcpy_async(&As[stage][a_k][a_m + c], &a_from[c * K + 8 * stage], 4,
                 a_k + 8 * stage - 4 >= 0 ? 0 : 4);
         }
         #pragma unroll
         for (int r = 0; r < 8; r += 4) {
-            // B[(b_k + 8 * stage + r - 4) * N + n0 + b_n]: 17 sectors, ideal 16 (512 bytes in 2 runs)
+            // b_from[(8 * stage + r) * N]: 17 sectors, ideal 16 (512 bytes in 2 runs)
             // Bs[stage][b_k + r][b_n]: 4 wavefronts, ideal 4 (128 words over 32 banks)
-            __pipeline_memcpy_async(&Bs[stage][b_k + r][b_n], &B[(b_k + 8 * stage + r - 4) * N + n0 + b_n], 16,
+            __pipeline_memcpy_async(&Bs[stage][b_k + r][b_n], &b_from[(8 * stage + r) * N], 16,
                 b_k + 8 * stage + r - 4 >= 0 ? 0 : 16);
         }
         __pipeline_commit();
@@ -89,20 +90,19 @@ extern "C" __global__ void __launch_bounds__(64) gemm_f32(
     // Bs[0][0][column]: 2 wavefronts, ideal 2 (32 words, in different banks)
     b4[0] = *reinterpret_cast<const Vector<float, 4>*>(&Bs[0][0][column]);
     for (int k0 = 0; k0 < K + 4; k0 += 8) {
-        if (k0 + 24 < K + 4) {
-            const int next = (k0 / 8 + 3) % 4;
-            #pragma unroll
-            for (int c = 0; c < 32; c += 8) {
-                // A[(m0 + a_m + c) * K + k0 + a_k + 20]: 6 sectors, ideal 4 (128 bytes in 4 runs)
-                // As[next][a_k][a_m + c]: 1 wavefront, ideal 1 (32 words, in different banks)
-                __pipeline_memcpy_async(&As[next][a_k][a_m + c], &A[(m0 + a_m + c) * K + k0 + a_k + 20], 4);
-            }
-            #pragma unroll
-            for (int r = 0; r < 8; r += 4) {
-                // B[(k0 + b_k + r + 20) * N + n0 + b_n]: 17 sectors, ideal 16 (512 bytes in 2 runs)
-                // Bs[next][b_k + r][b_n]: 4 wavefronts, ideal 4 (128 words over 32 banks)
-                __pipeline_memcpy_async(&Bs[next][b_k + r][b_n], &B[(k0 + b_k + r + 20) * N + n0 + b_n], 16);
-            }
+        const int next = (k0 / 8 + 3) % 4;
+        const int ahead = min(k0 + 24, K - 4);
+        #pragma unroll
+        for (int c = 0; c < 32; c += 8) {
+            // a_from[c * K + ahead]: 6 sectors, ideal 4 (128 bytes in 4 runs)
+            // As[next][a_k][a_m + c]: 1 wavefront, ideal 1 (32 words, in different banks)
+            __pipeline_memcpy_async(&As[next][a_k][a_m + c], &a_from[c * K + ahead], 4);
+        }
+        #pragma unroll
+        for (int r = 0; r < 8; r += 4) {
+            // b_from[(r + ahead) * N]: 17 sectors, ideal 16 (512 bytes in 2 runs)
+            // Bs[next][b_k + r][b_n]: 4 wavefronts, ideal 4 (128 words over 32 banks)
+            __pipeline_memcpy_async(&Bs[next][b_k + r][b_n], &b_from[(r + ahead) * N], 16);
         }
         __pipeline_commit();
         const int current = k0 / 8 % 4;

@@ -52,26 +52,26 @@ extern "C" __global__ void __launch_bounds__(64) gemm_f64(
 
     double sum[4][4] = {};
 
+    const double* a_from = &A[(m0 + a_m) * K + a_k];
+    const double* b_from = &B[(n0 + b_n) * K + b_k];
     #pragma unroll
     for (int stage = 0; stage < 2; ++stage) {
         #pragma unroll
         for (int r = 0; r < 8; r += 4) {
             #pragma unroll
             for (int c = 0; c < 32; c += 16) {
-                // A[(m0 + a_m + c) * K + a_k + 8 * stage + r]: 8 sectors, ideal 8 (256 bytes in 8 runs)
+                // a_from[c * K + 8 * stage + r]: 8 sectors, ideal 8 (256 bytes in 8 runs)
                 // As[stage][a_k + r][a_m + c]: 2 wavefronts, ideal 2 (64 words over 32 banks)
-                __pipeline_memcpy_async(&As[stage][a_k + r][a_m + c],
-                    &A[(m0 + a_m + c) * K + a_k + 8 * stage + r], 8);
+                __pipeline_memcpy_async(&As[stage][a_k + r][a_m + c], &a_from[c * K + 8 * stage + r], 8);
             }
         }
         #pragma unroll
         for (int r = 0; r < 8; r += 4) {
             #pragma unroll
             for (int c = 0; c < 32; c += 16) {
-                // B[(n0 + b_n + c) * K + b_k + 8 * stage + r]: 8 sectors, ideal 8 (256 bytes in 8 runs)
+                // b_from[c * K + 8 * stage + r]: 8 sectors, ideal 8 (256 bytes in 8 runs)
                 // Bs[stage][b_k + r][b_n + c]: 2 wavefronts, ideal 2 (64 words over 32 banks)
-                __pipeline_memcpy_async(&Bs[stage][b_k + r][b_n + c],
-                    &B[(n0 + b_n + c) * K + b_k + 8 * stage + r], 8);
+                __pipeline_memcpy_async(&Bs[stage][b_k + r][b_n + c], &b_from[c * K + 8 * stage + r], 8);
             }
         }
         __pipeline_commit();
@@ -93,27 +93,24 @@ extern "C" __global__ void __launch_bounds__(64) gemm_f64(
         b2[0][u] = *reinterpret_cast<const Vector<double, 2>*>(&Bs[0][0][column + 16 * u]);
     }
     for (int k0 = 0; k0 < K; k0 += 8) {
-        if (k0 + 16 < K) {
-            const int next = (k0 / 8 + 2) % 3;
+        const int next = (k0 / 8 + 2) % 3;
+        const int ahead = min(k0 + 16, K - 8);
+        #pragma unroll
+        for (int r = 0; r < 8; r += 4) {
             #pragma unroll
-            for (int r = 0; r < 8; r += 4) {
-                #pragma unroll
-                for (int c = 0; c < 32; c += 16) {
-                    // A[(m0 + a_m + c) * K + k0 + a_k + r + 16]: 8 sectors, ideal 8 (256 bytes in 8 runs)
-                    // As[next][a_k + r][a_m + c]: 2 wavefronts, ideal 2 (64 words over 32 banks)
-                    __pipeline_memcpy_async(&As[next][a_k + r][a_m + c],
-                        &A[(m0 + a_m + c) * K + k0 + a_k + r + 16], 8);
-                }
+            for (int c = 0; c < 32; c += 16) {
+                // a_from[c * K + r + ahead]: 8 sectors, ideal 8 (256 bytes in 8 runs)
+                // As[next][a_k + r][a_m + c]: 2 wavefronts, ideal 2 (64 words over 32 banks)
+                __pipeline_memcpy_async(&As[next][a_k + r][a_m + c], &a_from[c * K + r + ahead], 8);
             }
+        }
+        #pragma unroll
+        for (int r = 0; r < 8; r += 4) {
             #pragma unroll
-            for (int r = 0; r < 8; r += 4) {
-                #pragma unroll
-                for (int c = 0; c < 32; c += 16) {
-                    // B[(n0 + b_n + c) * K + k0 + b_k + r + 16]: 8 sectors, ideal 8 (256 bytes in 8 runs)
-                    // Bs[next][b_k + r][b_n + c]: 2 wavefronts, ideal 2 (64 words over 32 banks)
-                    __pipeline_memcpy_async(&Bs[next][b_k + r][b_n + c],
-                        &B[(n0 + b_n + c) * K + k0 + b_k + r + 16], 8);
-                }
+            for (int c = 0; c < 32; c += 16) {
+                // b_from[c * K + r + ahead]: 8 sectors, ideal 8 (256 bytes in 8 runs)
+                // Bs[next][b_k + r][b_n + c]: 2 wavefronts, ideal 2 (64 words over 32 banks)
+                __pipeline_memcpy_async(&Bs[next][b_k + r][b_n + c], &b_from[c * K + r + ahead], 8);
             }
         }
         __pipeline_commit();

@@ -61,23 +61,25 @@ extern "C" __global__ void __launch_bounds__(32) gemm_int8(
 
     int sum[4][4] = {};
 
+    const signed char* a_from = &A[(m0 + a_m) * K + a_k - 8];
+    const signed char* b_from = &B[(b_k - 8) * N + n0 + b_n];
     #pragma unroll
     for (int stage = 0; stage < 2; ++stage) {
         #pragma unroll
         for (int c = 0; c < 16; c += 2) {
             if (a_k + 16 * stage - 8 >= 0) {
-                // A[(m0 + a_m + c) * K + a_k + 16 * stage - 8]: 2 sectors, ideal 1; 1.75 on average (at any N)
+                // a_from[c * K + 16 * stage]: 2 sectors, ideal 1; 1.75 on average (at any N)
                 // As[stage][a_k][a_m + c]: 4 wavefronts, ideal 1; 3 on average (at any N)
-                As[stage][a_k][a_m + c] = A[(m0 + a_m + c) * K + a_k + 16 * stage - 8];
+                As[stage][a_k][a_m + c] = a_from[c * K + 16 * stage];
             } else {
                 // As[stage][a_k][a_m + c]: 2 wavefronts, ideal 1 (at any N)
                 As[stage][a_k][a_m + c] = 0;
             }
         }
-        // B[(b_k + 16 * stage - 8) * N + n0 + b_n]: 24 sectors, ideal 16 (worst at N mod 32 = 16)
+        // b_from[16 * stage * N]: 24 sectors, ideal 16 (worst at N mod 32 = 16)
         // Bs[stage][b_k][b_n]: 4 wavefronts, ideal 4 (at any N)
-        __pipeline_memcpy_async(&Bs[stage][b_k][b_n], &B[(b_k + 16 * stage - 8) * N + n0 + b_n], 16,
-            b_k + 16 * stage - 8 >= 0 && n0 + b_n < N ? 0 : 16);
+        __pipeline_memcpy_async(&Bs[stage][b_k][b_n], &b_from[16 * stage * N], 16, b_k + 16 * stage - 8 >= 0
+            && n0 + b_n < N ? 0 : 16);
         __pipeline_commit();
     }
 

@@ -56,19 +56,21 @@ extern "C" __global__ void __launch_bounds__(256) gemm_slices(
 
     float sum[4][8] = {};
 
+    const float* a_from = &A[(m0 + a_m) * K + a_k];
+    const float* b_from = &B[b_k * N + n0 + b_n];
     #pragma unroll
     for (int stage = 0; stage < 2; ++stage) {
         #pragma unroll
         for (int r = 0; r < 32; r += 8) {
-            // A[(m0 + a_m) * K + a_k + 32 * stage + r]: 4 sectors, ideal 4 (128 bytes in 4 runs)
+            // a_from[32 * stage + r]: 4 sectors, ideal 4 (128 bytes in 4 runs)
             // As[stage][a_k + r][a_m]: 1 wavefront, ideal 1 (32 words, in different banks)
-            __pipeline_memcpy_async(&As[stage][a_k + r][a_m], &A[(m0 + a_m) * K + a_k + 32 * stage + r], 4);
+            __pipeline_memcpy_async(&As[stage][a_k + r][a_m], &a_from[32 * stage + r], 4);
         }
         #pragma unroll
         for (int r = 0; r < 32; r += 16) {
-            // B[(b_k + 32 * stage + r) * N + n0 + b_n]: 16 sectors, ideal 16 (512 bytes in 2 runs)
+            // b_from[(32 * stage + r) * N]: 16 sectors, ideal 16 (512 bytes in 2 runs)
             // Bs[stage][b_k + r][b_n]: 4 wavefronts, ideal 4 (128 words over 32 banks)
-            __pipeline_memcpy_async(&Bs[stage][b_k + r][b_n], &B[(b_k + 32 * stage + r) * N + n0 + b_n], 16);
+            __pipeline_memcpy_async(&Bs[stage][b_k + r][b_n], &b_from[(32 * stage + r) * N], 16);
         }
         __pipeline_commit();
     }
@@ -86,20 +88,19 @@ extern "C" __global__ void __launch_bounds__(256) gemm_slices(
         b4[0][u] = *reinterpret_cast<const Vector<float, 4>*>(&Bs[0][8 * slice][column + 32 * u]);
     }
     for (int k0 = 0; k0 < K; k0 += 32) {
-        if (k0 + 64 < K) {
-            const int next = (k0 / 32 + 2) % 3;
-            #pragma unroll
-            for (int r = 0; r < 32; r += 8) {
-                // A[(m0 + a_m) * K + k0 + a_k + r + 64]: 4 sectors, ideal 4 (128 bytes in 4 runs)
-                // As[next][a_k + r][a_m]: 1 wavefront, ideal 1 (32 words, in different banks)
-                __pipeline_memcpy_async(&As[next][a_k + r][a_m], &A[(m0 + a_m) * K + k0 + a_k + r + 64], 4);
-            }
-            #pragma unroll
-            for (int r = 0; r < 32; r += 16) {
-                // B[(k0 + b_k + r + 64) * N + n0 + b_n]: 16 sectors, ideal 16 (512 bytes in 2 runs)
-                // Bs[next][b_k + r][b_n]: 4 wavefronts, ideal 4 (128 words over 32 banks)
-                __pipeline_memcpy_async(&Bs[next][b_k + r][b_n], &B[(k0 + b_k + r + 64) * N + n0 + b_n], 16);
-            }
+        const int next = (k0 / 32 + 2) % 3;
+        const int ahead = min(k0 + 64, K - 32);
+        #pragma unroll
+        for (int r = 0; r < 32; r += 8) {
+            // a_from[r + ahead]: 4 sectors, ideal 4 (128 bytes in 4 runs)
+            // As[next][a_k + r][a_m]: 1 wavefront, ideal 1 (32 words, in different banks)
+            __pipeline_memcpy_async(&As[next][a_k + r][a_m], &a_from[r + ahead], 4);
+        }
+        #pragma unroll
+        for (int r = 0; r < 32; r += 16) {
+            // b_from[(r + ahead) * N]: 16 sectors, ideal 16 (512 bytes in 2 runs)
+            // Bs[next][b_k + r][b_n]: 4 wavefronts, ideal 4 (128 words over 32 banks)
+            __pipeline_memcpy_async(&Bs[next][b_k + r][b_n], &b_from[(r + ahead) * N], 16);
         }
         __pipeline_commit();
         const int current = k0 / 32 % 3;
@@ -144,6 +145,7 @@ extern "C" __global__ void __launch_bounds__(256) gemm_slices(
             }
         }
     }
+    __pipeline_wait_prior(0);
 
     // unknown to the compiler: else the stores, not the sums, would decide in which registers these lie
     const float one = blockDim.z;

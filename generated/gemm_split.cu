@@ -6,7 +6,7 @@
 // B         input, float32 [128, 64], aligned to 16 bytes
 // C         output, float32 [40, 64], aligned to 16 bytes
 // launch    grid (8, 1, 1), block (128, 1, 1), 12804 bytes of shared memory; family gemm
-// analysis  sm_90: 22 accesses, 17 ideal, 4 assumed, 1 unknown
+// analysis  sm_90: 22 accesses, 19 ideal, 2 assumed, 1 unknown
 //
 // Made by cugen 0.1.0 from gemm_split.yaml (hash 910a5282656df6b6) for sm_90. Edit the spec, not this file.
 
@@ -67,18 +67,19 @@ extern "C" __global__ void __launch_bounds__(128) gemm_split(
 
     float sum[4][4] = {};
 
+    const float* a_from = &A[(m0 + a_m) * K + begin + a_k];
+    const float* b_from = &B[(begin + b_k) * N + n0 + b_n];
     #pragma unroll
     for (int stage = 0; stage < 3; ++stage) {
         #pragma unroll
         for (int c = 0; c < 32; c += 16) {
-            // A[(m0 + a_m + c) * K + begin + a_k + 8 * stage]: 4 sectors, ideal 4 (128 bytes in 4 runs)
+            // a_from[c * K + 8 * stage]: 4 sectors, ideal 4 (128 bytes in 4 runs)
             // As[stage][a_k][a_m + c]: 1 wavefront, ideal 1 (32 words, in different banks)
-            __pipeline_memcpy_async(&As[stage][a_k][a_m + c], &A[(m0 + a_m + c) * K + begin + a_k + 8 * stage],
-                4);
+            __pipeline_memcpy_async(&As[stage][a_k][a_m + c], &a_from[c * K + 8 * stage], 4);
         }
-        // B[(begin + b_k + 8 * stage) * N + n0 + b_n]: 16 sectors, ideal 16 (512 bytes side by side)
+        // b_from[8 * stage * N]: 16 sectors, ideal 16 (512 bytes side by side)
         // Bs[stage][b_k][b_n]: 4 wavefronts, ideal 4 (128 words over 32 banks)
-        __pipeline_memcpy_async(&Bs[stage][b_k][b_n], &B[(begin + b_k + 8 * stage) * N + n0 + b_n], 16);
+        __pipeline_memcpy_async(&Bs[stage][b_k][b_n], &b_from[8 * stage * N], 16);
         __pipeline_commit();
     }
 
@@ -92,19 +93,17 @@ extern "C" __global__ void __launch_bounds__(128) gemm_split(
     // Bs[0][0][column]: 2 wavefronts, ideal 2 (32 words, in different banks)
     b4[0] = *reinterpret_cast<const Vector<float, 4>*>(&Bs[0][0][column]);
     for (int k0 = 0; k0 < K / 4; k0 += 8) {
-        if (k0 + 24 < K / 4) {
-            const int next = (k0 / 8 + 3) % 4;
-            #pragma unroll
-            for (int c = 0; c < 32; c += 16) {
-                // A[(m0 + a_m + c) * K + k0 + begin + a_k + 24]: 4 sectors, ideal 4 (128 bytes in 4 runs)
-                // As[next][a_k][a_m + c]: 1 wavefront, ideal 1 (32 words, in different banks)
-                __pipeline_memcpy_async(&As[next][a_k][a_m + c], &A[(m0 + a_m + c) * K + k0 + begin + a_k + 24],
-                    4);
-            }
-            // B[(k0 + begin + b_k + 24) * N + n0 + b_n]: 16 sectors, ideal 16 (512 bytes side by side)
-            // Bs[next][b_k][b_n]: 4 wavefronts, ideal 4 (128 words over 32 banks)
-            __pipeline_memcpy_async(&Bs[next][b_k][b_n], &B[(k0 + begin + b_k + 24) * N + n0 + b_n], 16);
+        const int next = (k0 / 8 + 3) % 4;
+        const int ahead = min(k0 + 24, K / 4 - 8);
+        #pragma unroll
+        for (int c = 0; c < 32; c += 16) {
+            // a_from[c * K + ahead]: 4 sectors, ideal 4 (128 bytes in 4 runs)
+            // As[next][a_k][a_m + c]: 1 wavefront, ideal 1 (32 words, in different banks)
+            __pipeline_memcpy_async(&As[next][a_k][a_m + c], &a_from[c * K + ahead], 4);
         }
+        // b_from[ahead * N]: 16 sectors, ideal 16 (512 bytes side by side)
+        // Bs[next][b_k][b_n]: 4 wavefronts, ideal 4 (128 words over 32 banks)
+        __pipeline_memcpy_async(&Bs[next][b_k][b_n], &b_from[ahead * N], 16);
         __pipeline_commit();
         const int current = k0 / 8;
         #pragma unroll

@@ -83,19 +83,21 @@ extern "C" __global__ void __launch_bounds__(128) gemm_tensor_f64(
 
     double sum[4][4] = {};
 
+    const double* a_from = &A[(m0 + a_m) * K + a_k];
+    const double* b_from = &B[b_k * N + n0 + b_n];
     #pragma unroll
     for (int stage = 0; stage < 2; ++stage) {
         #pragma unroll
         for (int c = 0; c < 64; c += 16) {
-            // A[(m0 + a_m + c) * K + a_k + 16 * stage]: 16 sectors, ideal 16 (512 bytes in 4 runs)
+            // a_from[c * K + 16 * stage]: 16 sectors, ideal 16 (512 bytes in 4 runs)
             // As[stage][a_m + c][a_at]: 4 wavefronts, ideal 4 (128 words over 32 banks)
-            __pipeline_memcpy_async(&As[stage][a_m + c][a_at], &A[(m0 + a_m + c) * K + a_k + 16 * stage], 16);
+            __pipeline_memcpy_async(&As[stage][a_m + c][a_at], &a_from[c * K + 16 * stage], 16);
         }
         #pragma unroll
         for (int r = 0; r < 16; r += 8) {
-            // B[(b_k + 16 * stage + r) * N + n0 + b_n]: 16 sectors, ideal 16 (512 bytes in 2 runs)
+            // b_from[(16 * stage + r) * N]: 16 sectors, ideal 16 (512 bytes in 2 runs)
             // Bs[stage][b_k + r][b_n]: 6 wavefronts, ideal 4 (128 words over 32 banks)
-            __pipeline_memcpy_async(&Bs[stage][b_k + r][b_n], &B[(b_k + 16 * stage + r) * N + n0 + b_n], 16);
+            __pipeline_memcpy_async(&Bs[stage][b_k + r][b_n], &b_from[(16 * stage + r) * N], 16);
         }
         __pipeline_commit();
     }
@@ -119,20 +121,19 @@ extern "C" __global__ void __launch_bounds__(128) gemm_tensor_f64(
         b[0][j][0] = Bs[0][lane_column][read_n + 8 * j];
     }
     for (int k0 = 0; k0 < K; k0 += 16) {
-        if (k0 + 32 < K) {
-            const int next = (k0 / 16 + 2) % 3;
-            #pragma unroll
-            for (int c = 0; c < 64; c += 16) {
-                // A[(m0 + a_m + c) * K + k0 + a_k + 32]: 16 sectors, ideal 16 (512 bytes in 4 runs)
-                // As[next][a_m + c][a_at]: 4 wavefronts, ideal 4 (128 words over 32 banks)
-                __pipeline_memcpy_async(&As[next][a_m + c][a_at], &A[(m0 + a_m + c) * K + k0 + a_k + 32], 16);
-            }
-            #pragma unroll
-            for (int r = 0; r < 16; r += 8) {
-                // B[(k0 + b_k + r + 32) * N + n0 + b_n]: 16 sectors, ideal 16 (512 bytes in 2 runs)
-                // Bs[next][b_k + r][b_n]: 6 wavefronts, ideal 4 (128 words over 32 banks)
-                __pipeline_memcpy_async(&Bs[next][b_k + r][b_n], &B[(k0 + b_k + r + 32) * N + n0 + b_n], 16);
-            }
+        const int next = (k0 / 16 + 2) % 3;
+        const int ahead = min(k0 + 32, K - 16);
+        #pragma unroll
+        for (int c = 0; c < 64; c += 16) {
+            // a_from[c * K + ahead]: 16 sectors, ideal 16 (512 bytes in 4 runs)
+            // As[next][a_m + c][a_at]: 4 wavefronts, ideal 4 (128 words over 32 banks)
+            __pipeline_memcpy_async(&As[next][a_m + c][a_at], &a_from[c * K + ahead], 16);
+        }
+        #pragma unroll
+        for (int r = 0; r < 16; r += 8) {
+            // b_from[(r + ahead) * N]: 16 sectors, ideal 16 (512 bytes in 2 runs)
+            // Bs[next][b_k + r][b_n]: 6 wavefronts, ideal 4 (128 words over 32 banks)
+            __pipeline_memcpy_async(&Bs[next][b_k + r][b_n], &b_from[(r + ahead) * N], 16);
         }
         __pipeline_commit();
         const int current = k0 / 16 % 3;

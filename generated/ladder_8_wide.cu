@@ -51,19 +51,21 @@ extern "C" __global__ void __launch_bounds__(256) ladder_8_wide(
 
     float sum[16][8] = {};
 
+    const float* a_from = &A[(m0 + a_m) * K + a_k];
+    const float* b_from = &B[b_k * N + n0 + b_n];
     #pragma unroll
     for (int stage = 0; stage < 1; ++stage) {
         #pragma unroll
         for (int c = 0; c < 128; c += 32) {
-            // A[(m0 + a_m + c) * K + a_k + 8 * stage]: 4 sectors, ideal 4 (128 bytes in 4 runs)
+            // a_from[c * K + 8 * stage]: 4 sectors, ideal 4 (128 bytes in 4 runs)
             // As[stage][a_k][a_m + c]: 1 wavefront, ideal 1 (32 words, in different banks)
-            __pipeline_memcpy_async(&As[stage][a_k][a_m + c], &A[(m0 + a_m + c) * K + a_k + 8 * stage], 4);
+            __pipeline_memcpy_async(&As[stage][a_k][a_m + c], &a_from[c * K + 8 * stage], 4);
         }
         #pragma unroll
         for (int r = 0; r < 8; r += 4) {
-            // B[(b_k + 8 * stage + r) * N + n0 + b_n]: 16 sectors, ideal 16 (512 bytes side by side)
+            // b_from[(8 * stage + r) * N]: 16 sectors, ideal 16 (512 bytes side by side)
             // Bs[stage][b_k + r][b_n]: 4 wavefronts, ideal 4 (128 words over 32 banks)
-            __pipeline_memcpy_async(&Bs[stage][b_k + r][b_n], &B[(b_k + 8 * stage + r) * N + n0 + b_n], 16);
+            __pipeline_memcpy_async(&Bs[stage][b_k + r][b_n], &b_from[(8 * stage + r) * N], 16);
         }
         __pipeline_commit();
     }
@@ -84,20 +86,19 @@ extern "C" __global__ void __launch_bounds__(256) ladder_8_wide(
         b4[0][u] = *reinterpret_cast<const Vector<float, 4>*>(&Bs[0][0][column + 32 * u]);
     }
     for (int k0 = 0; k0 < K; k0 += 8) {
-        if (k0 + 8 < K) {
-            const int next = (k0 / 8 + 1) % 2;
-            #pragma unroll
-            for (int c = 0; c < 128; c += 32) {
-                // A[(m0 + a_m + c) * K + k0 + a_k + 8]: 4 sectors, ideal 4 (128 bytes in 4 runs)
-                // As[next][a_k][a_m + c]: 1 wavefront, ideal 1 (32 words, in different banks)
-                __pipeline_memcpy_async(&As[next][a_k][a_m + c], &A[(m0 + a_m + c) * K + k0 + a_k + 8], 4);
-            }
-            #pragma unroll
-            for (int r = 0; r < 8; r += 4) {
-                // B[(k0 + b_k + r + 8) * N + n0 + b_n]: 16 sectors, ideal 16 (512 bytes side by side)
-                // Bs[next][b_k + r][b_n]: 4 wavefronts, ideal 4 (128 words over 32 banks)
-                __pipeline_memcpy_async(&Bs[next][b_k + r][b_n], &B[(k0 + b_k + r + 8) * N + n0 + b_n], 16);
-            }
+        const int next = (k0 / 8 + 1) % 2;
+        const int ahead = min(k0 + 8, K - 8);
+        #pragma unroll
+        for (int c = 0; c < 128; c += 32) {
+            // a_from[c * K + ahead]: 4 sectors, ideal 4 (128 bytes in 4 runs)
+            // As[next][a_k][a_m + c]: 1 wavefront, ideal 1 (32 words, in different banks)
+            __pipeline_memcpy_async(&As[next][a_k][a_m + c], &a_from[c * K + ahead], 4);
+        }
+        #pragma unroll
+        for (int r = 0; r < 8; r += 4) {
+            // b_from[(r + ahead) * N]: 16 sectors, ideal 16 (512 bytes side by side)
+            // Bs[next][b_k + r][b_n]: 4 wavefronts, ideal 4 (128 words over 32 banks)
+            __pipeline_memcpy_async(&Bs[next][b_k + r][b_n], &b_from[(r + ahead) * N], 16);
         }
         __pipeline_commit();
         const int current = k0 / 8 % 2;

@@ -99,4 +99,4 @@ inline cugen::Error<cudaError_t> matmul_tile_variants_launch(
     }
 }
 
-// Input 34f392a99119b636, text f6a36c461f2e3793.
+// Input c5377ca1de674e5d, text e5b4b7ebea49d9e4.

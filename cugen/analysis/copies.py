@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections import defaultdict
 
 import numpy as np
+import sympy
 
-from cugen.analysis.affine import compiled, split
+from cugen.analysis.affine import compiled
 from cugen.analysis.sites import THREAD
 from cugen.analysis.warp import SECTOR, WARP, Lanes, WarpRequest, active, busiest, parts, words
-from cugen.plan.symbols import Integer
+from cugen.plan.symbols import Integer, integer
 from cugen.targets import Target
 
 HALF = SECTOR // 2
@@ -62,10 +63,10 @@ def side_by_side(source: Integer, block: tuple[int, int, int], element_bytes: in
     elements over base variables."""
     linear = np.arange(block[0] * block[1] * block[2])
     places = (linear % block[0], linear // block[0] % block[1], linear // (block[0] * block[1]))
-    affine = split(source, tuple(source.free_symbols - set(THREAD)))
-    if affine.tangled:
+    moved = sympy.expand(source - source.xreplace(dict.fromkeys(THREAD, integer(0))))
+    if moved.free_symbols - set(THREAD):
         return False
-    addresses = compiled(affine.rest)(dict(zip(THREAD, places, strict=True))) * element_bytes + 0 * linear
+    addresses = compiled(moved)(dict(zip(THREAD, places, strict=True))) * element_bytes + 0 * linear
     return bool((addresses - addresses[linear // WARP * WARP] == WIDE * (linear % WARP)).all())
 
 

@@ -51,7 +51,7 @@ class Wording:
     def access(self, access: Access) -> str:
         """`As[ty][k]`, or one subscript for an array that is printed flat: `A[m * K + k]`."""
         array = access.array
-        symbol = array.symbol
+        symbol, access = access.printed()
         if access.rank is not None:
             symbol = f"cluster.map_shared_rank({symbol}, {self.text(access.rank)})"
         if not array.flat:

@@ -14,6 +14,7 @@ from cugen.plan import ir
 
 _TESTS = {
     "define": ir.Define,
+    "start": ir.Start,
     "let": ir.Let,
     "load": ir.Load,
     "store": ir.Store,
@@ -80,7 +81,7 @@ def bind(env: jinja2.Environment, printer: NodePrinter) -> jinja2.Environment:
     bound.filters = dict(env.filters)
     for name in ("definition", "let", "load", "store", "accumulate", "copy", "assign", "declare", "condition"):
         bound.filters[name] = getattr(printer, name)
-    for name in ("multiply_tiles", "take_ticket", "ticket", "publish", "awaited"):
+    for name in ("start", "multiply_tiles", "take_ticket", "ticket", "publish", "awaited"):
         bound.filters[name] = getattr(printer, name)
     bound.filters["loop_header"] = printer.loop
     bound.filters["negated"] = printer.negated

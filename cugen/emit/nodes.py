@@ -29,6 +29,7 @@ from cugen.plan.ir import (
     Node,
     Publish,
     Shuffled,
+    Start,
     Store,
     TakeTicket,
     Ticket,
@@ -70,6 +71,11 @@ class NodePrinter(ValuePrinter):
         """`int m = blockIdx.y * 16 + threadIdx.y`."""
         return f"{self.integer_type(index)} {index.name} = {self.integers.print(index.definition, wide=index.is_wide)}"
 
+    def start(self, start: Start) -> str:
+        """`const float* a_from = &A[m * K + k]`."""
+        element = self.integers.subscripts(Access(start.array, start.subscripts, "load"))
+        return f"const {c_name(start.array.dtype)}* {start.name} = &{start.array.symbol}{element}"
+
     def loop(self, loop: Loop) -> str:
         """`for (int k = 0; k < K; ++k)`."""
         name = loop.index.name
@@ -100,7 +106,7 @@ class NodePrinter(ValuePrinter):
         return self.text(access)
 
     def text(self, access: Access) -> str:
-        symbol = access.array.symbol
+        symbol, access = access.printed()
         if access.rank is not None:
             symbol = f"cluster.map_shared_rank({symbol}, {self.integer(access.rank)})"
         return f"{symbol}{self.integers.subscripts(access)}"

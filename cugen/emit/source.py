@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import re
+from collections import Counter
 from dataclasses import dataclass
 
 import jinja2
@@ -22,7 +23,7 @@ from cugen.emit.remarks import Remarks
 from cugen.emit.typed import make_typed
 from cugen.plan import usage
 from cugen.plan.context import Context
-from cugen.plan.ir import Kernel, Node, Plan, accesses
+from cugen.plan.ir import Kernel, Node, Plan, Start, accesses, walk_nodes
 
 
 class EmissionError(AssertionError):
@@ -146,13 +147,17 @@ def _check_accesses(kernel: Kernel, printer: NodePrinter, text: str) -> None:
             f"{kernel.name}: planned {len(planned)} accesses, printed {len(printer.printed)} ({missing})"
         )
     code = re.sub(r"//.*", "", text)
+    starts = [node for node in walk_nodes(kernel.body) if isinstance(node, Start)]
+    expected = Counter(a.printed()[0] for a in planned)
+    expected.update(start.array.symbol for start in starts)
     for array in usage.arrays(kernel.body):
-        declarations = 1 if array.space in ("shared", "register") and not array.dynamic else 0
-        expected = sum(1 for a in planned if a.array.symbol == array.symbol) + declarations
-        symbol = rf"(?<![\w.]){re.escape(array.symbol)}"  # `x4.at[v]` is no array `at`
+        expected[array.symbol] += array.space in ("shared", "register") and not array.dynamic
+    scalars = {array.symbol for array in usage.arrays(kernel.body) if not array.shape}
+    for name in sorted(expected.keys() - scalars):
+        symbol = rf"(?<![\w.]){re.escape(name)}"  # `x4.at[v]` is no array `at`
         found = len(re.findall(rf"{symbol}\[|\bmap_shared_rank\({symbol}, ", code))
-        if found != expected and array.shape:
-            raise EmissionError(f"{kernel.name}: {array.symbol} is subscripted {found} times, planned {expected}")
+        if found != expected[name]:
+            raise EmissionError(f"{kernel.name}: {name} is subscripted {found} times, planned {expected[name]}")
 
 
 def _parameters(context: Context, kernel: Kernel) -> list[str]:

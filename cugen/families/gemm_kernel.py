@@ -278,12 +278,22 @@ class GemmKernel:
         """What the ring holds before the first step is computed."""
         shape = self.shape
         stage = place.loop_index("stage", shape.stages - 1)
+        depth = self._length(place)
+        fewest = bounds(depth, self.lowering.ranges)[0]
         copies: list[Node] = []
+        first: Integer = stage.symbol * shape.step
+        # Where there may be fewer steps than stages, the last one is copied again.
+        may_repeat = place.lead == 0 and shape.step <= fewest < (shape.stages - 1) * shape.step
+        if may_repeat:
+            clamped = define("at_k", Minimum(first, depth - shape.step), self.lowering)
+            copies.append(clamped)
+            first = clamped.index.symbol
         for ring in rings:
-            copies += ring.copies(stage.symbol, stage.symbol * shape.step, certain=False)
+            copies += ring.copies(stage.symbol, first, certain=may_repeat)
         if any(ring.asynchronous for ring in rings):
             copies.append(CommitCopies())
-        return (For(Loop(stage, integer(0), integer(shape.stages - 1), unroll=True), tuple(copies)),)
+        starts = tuple(ring.start for ring in rings if ring.start is not None)
+        return (*starts, For(Loop(stage, integer(0), integer(shape.stages - 1), unroll=True), tuple(copies)))
 
     def _walk(self, place: Place, rings: list[Ring], sums: Array) -> tuple[Node, ...]:
         found, shape, lowering = self.found, self.shape, self.lowering
@@ -298,15 +308,18 @@ class GemmKernel:
         own, pace = place.slice * shape.own_step, shape.pace
         spread = shape.is_on_tensor_cores and all(ring.is_spread_by(shape.own_step // pace) for ring in rings)
         into = define("next", Mod(step + (shape.stages - 1), integer(shape.stages)), lowering)
-        ahead = past.symbol + (shape.stages - 1) * shape.step
+        behind = past.symbol + (shape.stages - 1) * shape.step
+        # Without a branch the compiler puts copies between multiply-adds. At the end the last step is copied again.
+        may_repeat = bounds(depth, lowering.ranges)[0] >= (2 if place.lead != 0 else 1) * shape.step
+        ahead = define("ahead", Minimum(behind, depth - shape.step) if may_repeat else behind, lowering)
 
         def copies(done: Integer, count: int) -> tuple[Node, ...]:
             if steps < shape.stages:
                 return ()
             share = (done, count)
-            parts = [ring.copies(into.index.symbol, ahead, certain=True, share=share) for ring in rings]
-            nodes = (*(() if spread else (into,)), *(node for part in parts for node in part))
-            return (If(Guard((Comparison(ahead, "<", depth),)), nodes),)
+            parts = [ring.copies(into.index.symbol, ahead.index.symbol, certain=True, share=share) for ring in rings]
+            nodes = (*(() if spread else (into, ahead)), *(node for part in parts for node in part))
+            return nodes if may_repeat else (If(Guard((Comparison(behind, "<", depth),)), nodes),)
 
         def multiply(turn: Integer) -> tuple[Node, ...]:
             if isinstance(held, TensorFragments):
@@ -325,7 +338,7 @@ class GemmKernel:
             *multiply(Mod(turn + 1, integer(2))),
         )
         body = (
-            *((into,) if spread and steps >= shape.stages else ()),
+            *((into, ahead) if spread and steps >= shape.stages else ()),
             *(() if spread else (*copies(integer(0), shape.own_step), *commit)),
             current,
             For(Loop(k, integer(pace), integer(shape.own_step), pace, unroll=True), inner),
@@ -344,10 +357,8 @@ class GemmKernel:
             *first,
             For(Loop(past, integer(0), depth, shape.step), body),
         )
-        fewest = bounds(ceil_div(self.depth, shape.step), lowering.ranges)[0]
-        # Of a sum of few steps, copies behind its end may still be on their way to where slices leave sums, or where
-        # the next tile's steps come to lie.
-        is_late = waits and (shape.slices > 1 or shape.stream > 0) and fewest < shape.stages - 1
+        # Copies in vain may still be on their way to where slices leave sums, or where the next tile's steps will lie.
+        is_late = waits and (shape.slices > 1 or shape.stream > 0)
         return (*walk, AwaitCopies(0)) if is_late else walk
 
     def _outer_product(self, place: Place, factors: dict[Read, Expr], sums: Array) -> tuple[Node, ...]:

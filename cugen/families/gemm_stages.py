@@ -12,7 +12,7 @@ from cugen.families.contraction import Contraction, Operand
 from cugen.families.gemm_place import Place
 from cugen.families.gemm_problem import copy_width, problem_of, sides, tile_bytes
 from cugen.families.gemm_shape import Shape
-from cugen.plan.ir import Access, Array, Comparison, Copy, Define, For, Guard, If, Index, Loop, Node, Store
+from cugen.plan.ir import Access, Array, Comparison, Copy, Define, For, Guard, If, Index, Loop, Node, Start, Store
 from cugen.plan.lowering import Lowering
 from cugen.plan.subscripts import to_integer
 from cugen.plan.symbols import FloorDiv, Integer, Mod, integer
@@ -77,6 +77,23 @@ class Ring:
     def alignments(self) -> Iterator[tuple[str, int]]:
         if self.width > 1:
             yield self.operand.read.array, self.width * self.tile.dtype.bytes
+
+    @cached_property
+    def start(self) -> Start | None:
+        """Where the thread's copies of the first step begin, of operands whose subscripts are plain indices."""
+        place, operand = self.place, self.operand
+        if not all(isinstance(sub, IndexValue) for sub in operand.read.subscripts):
+            return None
+        first = self._subscripts(place.begin + self._first_k.index.symbol - place.lead, self._first_column.index.symbol)
+        array = place.found.request.context.arrays[operand.read.array]
+        return Start(place.lowering.names.allocate(f"{operand.read.array.lower()}_from"), array, first)
+
+    def _subscripts(self, k: Integer, column: Integer) -> tuple[Integer, ...]:
+        """Those of the operand for one k, and one place in the block's tile."""
+        place, operand = self.place, self.operand
+        outer = operand.outer.name
+        at = {outer: place.origin[outer] + column, place.found.depth.name: k}
+        return tuple(to_integer(sub, {**place.lowering.symbols, **at}) for sub in operand.read.subscripts)
 
     def read(self, stage: Integer, k: Integer, place: Integer, width: int) -> Access:
         """A thread's neighbours of one k."""
@@ -170,8 +187,7 @@ class Ring:
         outer, depth = operand.outer.name, place.found.depth.name
         at = {outer: place.origin[outer] + column, depth: place.begin + first + k - place.lead}
         array = place.found.request.context.arrays[operand.read.array]
-        subscripts = tuple(to_integer(sub, {**place.lowering.symbols, **at}) for sub in operand.read.subscripts)
-        source = Access(array, subscripts, "load", self.width)
+        source = Access(array, self._subscripts(at[depth], column), "load", self.width, start=self.start)
         terms = []
         for sub in operand.read.subscripts:
             if sub == IndexValue(outer) and not place.exact[outer]:

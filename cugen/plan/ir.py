@@ -7,7 +7,7 @@ The emitter prints these nodes and nothing else; the analysis reads the same obj
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import sympy
 
@@ -47,6 +47,17 @@ class Array:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
+class Start:
+    """Introduces a pointer to an element, from which a thread counts some of its accesses:
+    `const float* a_from = &A[m * K + k]`. So what doesn't change in a loop stands outside of it, which compilers don't
+    see in sums of 32 bits. The element itself need not exist."""
+
+    name: str  # in C
+    array: Array
+    subscripts: tuple[Integer, ...]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
 class Access:
     """One place in the source that reads or writes memory; printed exactly once.
 
@@ -55,6 +66,8 @@ class Access:
     With a `rank` it is the shared memory of that block of the cluster, in a kernel that has any:
     `cluster.map_shared_rank(block_sum, rank)[0]`. A `ClusterBarrier` must stand before it, since that block may
     not have begun or not have written what is read, and another one after it, before that block may end.
+
+    With a `start` it is printed as so many elements away from there: `a_from[32 * K]`.
     """
 
     array: Array
@@ -62,6 +75,14 @@ class Access:
     kind: str  # load, store, async_copy (written by an asynchronous `Copy`), atomic
     width: int = 1
     rank: Integer | None = None
+    start: Start | None = None
+
+    def printed(self) -> tuple[str, Access]:
+        """The name that stands in the source, and the access with its subscripts counted from there."""
+        if self.start is None:
+            return self.array.symbol, self
+        pairs = zip(self.subscripts, self.start.subscripts, strict=True)
+        return self.start.name, replace(self, subscripts=tuple(sympy.expand(sub - first) for sub, first in pairs))
 
     def placed(self) -> tuple[Integer, ...]:
         """The subscripts as they stand in memory: with the column permuted where the array is swizzled."""
@@ -382,6 +403,7 @@ class Comment:
 
 Node = (
     Define
+    | Start
     | Let
     | Load
     | Store
