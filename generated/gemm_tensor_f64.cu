@@ -58,7 +58,7 @@ extern "C" __global__ void __launch_bounds__(128) gemm_tensor_f64(
     const double* __restrict__ B,
     double* __restrict__ C)
 {
-    // a ring of 3 stages, in which k is slow: k-major
+    // a ring of 3 stages, of tiles that lie as the operands do
     __shared__ __align__(16) double As[3][64][16];
     __shared__ __align__(16) double Bs[3][16][36];
 

@@ -125,7 +125,10 @@ class GemmKernel:
         return results.nodes(sums, place)
 
     def _declarations(self, tiles: tuple[Array, ...]) -> tuple[Node, ...]:
-        text = f"a ring of {self.shape.stages} stages, in which {self.found.depth.name} is slow: k-major"
+        how = f"in which {self.found.depth.name} is slow: k-major"
+        if self.shape.is_on_tensor_cores:
+            how = "of tiles that lie as the operands do"
+        text = f"a ring of {self.shape.stages} stages, {how}"
         return (Comment(text), *(Declare(tile) for tile in tiles))
 
     def _grid_counts(self) -> tuple[Integer, Integer]:
