@@ -16,7 +16,7 @@ from cugen.families.gemm_shares import Shares, share_out
 from cugen.plan.subscripts import to_integer
 from cugen.spec.model import Schedule
 
-_ALIKE = 1.04  # times that the model can't tell apart: the shape that stands first is taken
+_ALIKE = 1.02  # times that the model can't tell apart: the shape that stands first is taken
 _CLEAR = 1.02  # times more that tiles without shared ends must take for their ends to be shared unasked
 _ORDERED = 12  # shapes whose other orders are worth timing
 
@@ -58,7 +58,7 @@ def rank(found: Contraction, *, split: bool = False, every: bool = False) -> lis
     ranked = []
     for depths in _open_shapes(found):
         fitting = [shape for shape in depths if not misfit(found, problem, shape)]
-        for shape in fitting if every else fitting[:1]:
+        for shape in fitting if every else fitting[:3]:
             for apart in _apart(found, shape) if split else (shape,):
                 prediction = predict(problem, apart, target)
                 if prediction is not None:

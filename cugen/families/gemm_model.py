@@ -18,19 +18,20 @@ from cugen.targets import Target, device
 from cugen.targets.latency import memory_latency
 
 # Of the published rate; a loop of nothing but multiply-adds was seen to reach 0.95 of it on an H200.
-_SUSTAINED = 0.985
-_STEP = 45  # instructions of a step besides those that follow from its shape: counting, addresses, the barrier
-_COPY = 4  # instructions of one copy: its address in both memories, its guard, itself
+_SUSTAINED = 0.945
+_STEP = 21  # instructions of a step besides those that follow from its shape: counting, addresses, the barrier
+_COPY = 16  # instructions of one copy: its address in both memories, its guard, itself
 _GUARD = 3  # more of one that asks where the edge is
-_BARRIER = 45  # cycles that a block without company waits in each step
-_FIXED = 3.0e-6  # seconds: a launch, the first copies, the last stores
-_JOIN = 1.5e-6  # seconds that the last block of a tile waits for what others leave of its sum
-_L2 = 5.5e12  # bytes a second from the second-level cache of an H200
+_BARRIER = 16  # cycles that a block without company waits in each step
+_FIXED = 4.0e-6  # seconds: a launch, the first copies, the last stores
+_JOIN = 7e-6  # seconds that the last block of a tile waits for what others leave of its sum
+_L2 = 3.4e12  # bytes a second from the second-level cache of an H200
+_DRAIN = 19.0  # bytes of results that a multiprocessor writes in a cycle, while its next block waits
 _MEMORY = 0.9  # share of the published bandwidth that is reached
-_ANSWER = 900  # cycles until a copy has come
-_ENDS = 12  # instructions of each wide store and of what computes it
-_ALONE = 1.08  # where a scheduler has one warp, nothing covers its reads of shared memory
-_CLASH = 0.12  # of what is done beside the rest is felt all the same
+_ANSWER = 1100  # cycles until a copy has come
+_ENDS = 20  # instructions of each wide store and of what computes it
+_ALONE = 1.13  # where a scheduler has one warp, nothing covers its reads of shared memory
+_CLASH = 0.03  # of what is done beside the rest is felt all the same
 _SHARED_CYCLES = 2  # of a 16-byte read of a warp whose lanes pairwise read alike
 
 
@@ -114,16 +115,14 @@ def predict(problem: Problem, shape: Shape, target: Target) -> Prediction | None
     late = max(0.0, _ANSWER - (shape.stages - 1) * max(at_once * work, alone))
     step = max(at_once * work, alone) + late
     ends = shape.thread_rows * shape.thread_columns / 4 * _ENDS * (1 + shape.slices) / 2 + 150
-    # A block that is alone waits for its first copies and for its last stores.
-    per_sm = _L2 / (device("H200").sms * clock)
-    apart = (_ANSWER + shape.rows * shape.columns * problem.bytes[2] / per_sm) / at_once
-    end = at_once * ends * -(-warps // schedulers) + apart
+    # A block that is alone waits for its first copies.
+    drain = shape.rows * shape.columns * problem.bytes[2] / _DRAIN
+    end = at_once * ends * -(-warps // schedulers) + (_ANSWER + drain) / at_once
     cycles = rounds * (steps * step + end)
     if shares is not None:
         # The last block of a tile adds up what the others leave, each of which has an end of its own.
-        left = shape.rows * shape.columns * problem.sum_bytes / per_sm + _ANSWER
         others = max(1.0, steps / shares.share)
-        cycles = (shares.rounds * steps + shares.share) * step + (shares.rounds + shares.most) * end + others * left
+        cycles = (shares.rounds * steps + shares.share) * step + (shares.rounds + shares.most) * end + others * _ANSWER
     computing = cycles / clock
 
     loaded = tiles * steps * shape.step * sum(e * b for e, b in zip(extents, problem.bytes[:2], strict=True))
@@ -185,7 +184,7 @@ _TILES = (
     (32, 64, 4, 8, 16, (2, 1)),
     (32, 32, 4, 4, 32, (4, 2, 1)),
 )
-_STAGES = (4, 3, 2, 5)
+_STAGES = (2, 3, 4, 5)
 SPLITS = (1, 2, 3, 4, 6, 8, 12, 16)
 STREAMS = (0, 1, 2)
 
