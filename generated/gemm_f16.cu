@@ -5,8 +5,8 @@
 // A         input, float16 [48, 128], aligned to 16 bytes
 // B         input, float16 [48, 136], aligned to 16 bytes
 // C         inout, float16 [128, 136], aligned to 16 bytes
-// launch    grid (3, 4, 1), block (32, 1, 1), 12288 bytes of shared memory; family gemm
-// analysis  sm_90: 12 accesses, 7 ideal, 3 costly, 2 assumed
+// launch    grid (3, 4, 1), block (32, 1, 1), 6144 bytes of shared memory; family gemm
+// analysis  sm_90: 16 accesses, 8 ideal, 4 costly, 4 assumed
 //           worst: b_from[(16 * stage + r) * N], 18 sectors, ideal 16; 13.33 on average (512 bytes in 4 runs)
 //
 // Made by cugen 0.1.0 from gemm_f16.yaml (hash 127bb10c343b572d) for sm_90. Edit the spec, not this file.
@@ -32,9 +32,9 @@ extern "C" __global__ void __launch_bounds__(32) gemm_f16(
     const __half* __restrict__ B,
     __half* __restrict__ C)
 {
-    // a ring of 4 stages, in which k is slow: k-major
-    __shared__ __align__(16) __half As[4][16][32];
-    __shared__ __align__(16) __half Bs[4][16][64];
+    // a ring of 2 stages, in which k is slow: k-major
+    __shared__ __align__(16) __half As[2][16][32];
+    __shared__ __align__(16) __half Bs[2][16][64];
 
     const int m0 = blockIdx.y * 32;
     const int n0 = blockIdx.x * 64;
@@ -56,25 +56,24 @@ extern "C" __global__ void __launch_bounds__(32) gemm_f16(
     const __half* a_from = &A[a_k * M + m0 + a_m];
     const __half* b_from = &B[b_k * N + n0 + b_n];
     #pragma unroll
-    for (int stage = 0; stage < 3; ++stage) {
+    for (int stage = 0; stage < 1; ++stage) {
         #pragma unroll
         for (int r = 0; r < 16; r += 8) {
             // a_from[(16 * stage + r) * M]: 16 sectors, ideal 16 (512 bytes in 8 runs)
             // As[stage][a_k + r][a_m]: 4 wavefronts, ideal 4 (128 words over 32 banks)
-            __pipeline_memcpy_async(&As[stage][a_k + r][a_m], &a_from[(16 * stage + r) * M], 16,
-                a_k + 16 * stage + r < K ? 0 : 16);
+            __pipeline_memcpy_async(&As[stage][a_k + r][a_m], &a_from[(16 * stage + r) * M], 16);
         }
         #pragma unroll
         for (int r = 0; r < 16; r += 4) {
             // b_from[(16 * stage + r) * N]: 18 sectors, ideal 16; 13.33 on average (512 bytes in 4 runs)
             // Bs[stage][b_k + r][b_n]: 4 wavefronts, ideal 4 (128 words over 32 banks)
-            __pipeline_memcpy_async(&Bs[stage][b_k + r][b_n], &b_from[(16 * stage + r) * N], 16,
-                b_k + 16 * stage + r < K && n0 + b_n < N ? 0 : 16);
+            __pipeline_memcpy_async(&Bs[stage][b_k + r][b_n], &b_from[(16 * stage + r) * N], 16, n0 + b_n < N
+                ? 0 : 16);
         }
         __pipeline_commit();
     }
 
-    __pipeline_wait_prior(2);
+    __pipeline_wait_prior(0);
     __syncthreads();
     // the values of one k and of the next: one is multiplied while the other is read
     Vector<__half, 8> a8[2];
@@ -84,8 +83,23 @@ extern "C" __global__ void __launch_bounds__(32) gemm_f16(
     // Bs[0][0][column]: 2 wavefronts, ideal 2 (32 words, in different banks)
     b8[0] = *reinterpret_cast<const Vector<__half, 8>*>(&Bs[0][0][column]);
     for (int k0 = 0; k0 < K; k0 += 16) {
+        const int next = (k0 / 16 + 1) % 2;
+        const int ahead = min(k0 + 16, K - 16);
+        #pragma unroll
+        for (int r = 0; r < 16; r += 8) {
+            // a_from[(r + ahead) * M]: 16 sectors, ideal 16 (512 bytes in 8 runs)
+            // As[next][a_k + r][a_m]: 4 wavefronts, ideal 4 (128 words over 32 banks)
+            __pipeline_memcpy_async(&As[next][a_k + r][a_m], &a_from[(r + ahead) * M], 16);
+        }
+        #pragma unroll
+        for (int r = 0; r < 16; r += 4) {
+            // b_from[(r + ahead) * N]: 18 sectors, ideal 16; 13.33 on average (512 bytes in 4 runs)
+            // Bs[next][b_k + r][b_n]: 4 wavefronts, ideal 4 (128 words over 32 banks)
+            __pipeline_memcpy_async(&Bs[next][b_k + r][b_n], &b_from[(r + ahead) * N], 16, n0 + b_n < N ? 0
+                : 16);
+        }
         __pipeline_commit();
-        const int current = k0 / 16;
+        const int current = k0 / 16 % 2;
         #pragma unroll
         for (int k = 1; k < 16; ++k) {
             // As[current][k][row]: 2 wavefronts, ideal 2 (16 words, in different banks)
@@ -102,10 +116,10 @@ extern "C" __global__ void __launch_bounds__(32) gemm_f16(
                 }
             }
         }
-        __pipeline_wait_prior(2);
+        __pipeline_wait_prior(0);
         __syncthreads();
         // what follows the last step is read in vain
-        const int following = k0 / 16 + 1;
+        const int following = (k0 / 16 + 1) % 2;
         // As[following][0][row]: 2 wavefronts, ideal 2 (16 words, in different banks)
         a8[0] = *reinterpret_cast<const Vector<__half, 8>*>(&As[following][0][row]);
         // Bs[following][0][column]: 2 wavefronts, ideal 2 (32 words, in different banks)

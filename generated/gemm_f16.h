@@ -5,7 +5,7 @@
 // A         input, float16 [48, 128], aligned to 16 bytes
 // B         input, float16 [48, 136], aligned to 16 bytes
 // C         inout, float16 [128, 136], aligned to 16 bytes
-// launch    grid (3, 4, 1), block (32, 1, 1), 12288 bytes of shared memory; family gemm
+// launch    grid (3, 4, 1), block (32, 1, 1), 6144 bytes of shared memory; family gemm
 //
 // Made by cugen 0.1.0 from gemm_f16.yaml (hash 127bb10c343b572d) for sm_90. Edit the spec, not this file.
 #pragma once
