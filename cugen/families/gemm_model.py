@@ -184,7 +184,8 @@ _TILES = (
     (32, 64, 4, 8, 16, (2, 1)),
     (32, 32, 4, 4, 32, (4, 2, 1)),
 )
-_STAGES = (2, 3, 4, 5)
+_STAGES = (2, 3, 4, 5)  # of rings that do alike, the shallowest takes the fewest instructions
+_TENSOR_STAGES = (4, 3, 2, 5)  # tensor cores leave room for these, and want the data earlier
 SPLITS = (1, 2, 3, 4, 6, 8, 12, 16)
 STREAMS = (0, 1, 2)
 
@@ -200,7 +201,7 @@ def shapes() -> Iterator[Shape]:
 
 def with_stages(shape: Shape) -> Iterator[Shape]:
     """The shape with rings of other depths."""
-    for stages in _STAGES:
+    for stages in _TENSOR_STAGES if shape.is_on_tensor_cores else _STAGES:
         yield replace(shape, stages=stages)
 
 

@@ -72,8 +72,8 @@ def fragments(shape: Shape) -> tuple[int, int]:
 
 # Tiles of a block, what a thread owns of them, the step, and how many slices share it out.
 _TILES = (
-    (128, 128, 4, 16, 16, (1,)),
     (128, 128, 8, 8, 16, (1,)),
+    (128, 128, 4, 16, 16, (1,)),
     (128, 64, 8, 8, 16, (1,)),
     (64, 128, 8, 8, 16, (1,)),
     (64, 128, 4, 8, 16, (1,)),

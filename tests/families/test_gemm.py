@@ -69,8 +69,9 @@ def request_of(text: str) -> Request:
 
 
 def test_tiles_are_k_major_in_a_ring_and_padded_where_they_are_turned(planned):
-    assert tiles(planned(product())) == {"As": (4, 8, 36), "Bs": (4, 8, 64)}
-    assert tiles(planned(product(turned="ab"))) == {"As": (4, 8, 32), "Bs": (4, 8, 68)}
+    deep = SMALL + ", stages: 4"
+    assert tiles(planned(product(schedule=deep))) == {"As": (4, 8, 36), "Bs": (4, 8, 64)}
+    assert tiles(planned(product(turned="ab", schedule=deep))) == {"As": (4, 8, 32), "Bs": (4, 8, 68)}
 
 
 def test_there_is_one_barrier_before_the_walk_and_one_in_each_step_behind_the_oldest_group_of_copies(planned):
@@ -158,9 +159,8 @@ def test_a_result_that_is_read_is_computed_by_one_block_alone(made):
 
 
 def test_more_than_the_static_limit_is_carved_out_of_dynamic_memory(planned):
-    kernel = planned(
-        product(256, 64, 256, schedule="family: gemm, block: {m: 128, n: 256}, thread: {m: 16, n: 8}, step: {k: 8}")
-    )
+    large = "family: gemm, block: {m: 128, n: 256}, thread: {m: 16, n: 8}, step: {k: 8}, stages: 4"
+    kernel = planned(product(256, 64, 256, schedule=large))
     assert kernel.shared_bytes == 0
     assert kernel.dynamic_shared_bytes == 4 * 8 * (132 + 256) * 4
 
