@@ -21,6 +21,8 @@ def refusals(request: Request) -> tuple[Refusal, ...]:
     recognised = recognise(request)
     if isinstance(recognised, Refusal):
         return (*found, recognised)
+    if recognised.is_deep and "lanes" in dict(request.schedule.tunables):
+        found.append(Refusal("has whole warps side by side where the sum runs along memory", "schedule.lanes"))
     if not found:
         shape = choose_shape(recognised)
         if shape.warps * WARP > request.target.threads_per_block:

@@ -1,4 +1,4 @@
-"""Few rows times a matrix whose rows lie along memory: lanes have neighbouring columns, warps share out the sum."""
+"""Few rows times a matrix whose rows lie along memory: lanes have neighbouring columns, groups share out the sum."""
 
 from __future__ import annotations
 
@@ -27,13 +27,12 @@ from cugen.plan.ir import (
     Let,
     Loop,
     Node,
+    Shuffled,
     Store,
 )
 from cugen.plan.scopes import Scope
-from cugen.plan.symbols import INT32_MAX, Integer, Minimum, bounds, ceil_div, integer
-from cugen.spec.expressions import Local, Op
-
-_TOGETHER = 8  # loads of the matrix in flight
+from cugen.plan.symbols import INT32_MAX, FloorDiv, Integer, Minimum, Mod, bounds, ceil_div, integer
+from cugen.spec.expressions import Expr, Local, Op
 
 
 def build_columns(found: Skinny, shape: Shape) -> Kernel:
@@ -41,19 +40,19 @@ def build_columns(found: Skinny, shape: Shape) -> Kernel:
 
 
 class _Columns:
-    """The kernel of one product: every thread adds up its share, then the warps of a block."""
+    """The kernel of one product: every thread adds up its share, then the groups of lanes of a block."""
 
     def __init__(self, found: Skinny, shape: Shape) -> None:
         self.found, self.shape, self.request = found, shape, found.request
         self.lowering = new_lowering(found.request)
         self.lowering.arrays = found.arrays
-        self.lane, self.warp = thread("x", WARP, self.lowering), thread("y", shape.warps, self.lowering)
+        self.lane, self.group = thread("x", shape.lanes, self.lowering), thread("y", shape.groups, self.lowering)
         self.extent = found.extent(found.many)
-        self.is_even = divides(shape.columns * WARP, self.extent, found.request.context)
+        self.is_even = divides(shape.columns * shape.lanes, self.extent, found.request.context)
 
     def kernel(self) -> Kernel:
         found, shape, lowering = self.found, self.shape, self.lowering
-        span = shape.columns * WARP
+        span = shape.columns * shape.lanes
         counts = [ceil_div(self.extent, span), *(found.extent(index) for index in found.batch)]
         blocks = lay_blocks(counts, lowering, self.request.target)
         nodes: list[Node] = []
@@ -76,25 +75,27 @@ class _Columns:
             "skinny",
             parts,
             blocks.grid,
-            (WARP, shape.warps, 1),
+            (shape.lanes, shape.groups, 1),
             alignments=alignments(found, self.loaded),
+            minimum_blocks=shape.resident,
         )
         name = found.matrix.array
         rows = f"{found.count} rows at once" if found.count > 1 else "one row"
-        many = f"a thread reads {shape.columns} neighbours of {name}, {shape.warps} warps share out the sum"
+        sharing = f"{shape.warps} warps" if shape.lanes == WARP else f"{shape.groups} groups of {shape.lanes} lanes"
+        many = f"a thread reads {shape.columns} neighbours of {name}, {sharing} share out the sum"
         return replace(kernel, reasons=(f"{rows}: each element of {name} is read once", many))
 
     def _walk(self, sums: Array) -> tuple[Node, ...]:
-        """Rounds along the sum: a warp takes `width` terms at a time, of every row."""
+        """Rounds along the sum: a group takes `width` terms at a time, of every row."""
         found, shape, lowering = self.found, self.shape, self.lowering
-        extent, step = found.extent(found.depth), shape.width * shape.warps
+        extent, step = found.extent(found.depth), shape.width * shape.groups
         rows = Loaded(found, found.rows, found.depth, 1, shape.width, lowering)
         matrix = Loaded(found, found.matrix, found.many, shape.width, shape.columns, lowering)
         self.loaded = (matrix, rows)
         high = bounds(extent, lowering.ranges)[1]
         last = max(high - 1, 0) if high + step <= INT32_MAX else high + step
         wish = f"{found.depth.name}0" if shape.width > 1 else found.depth.name
-        own = Index(lowering.names.allocate(wish), self.warp * shape.width, (0, last))
+        own = Index(lowering.names.allocate(wish), self.group * shape.width, (0, last))
         lowering.ranges[own.symbol] = own.range
         lowering.limits[own.symbol] = extent
         lowering.symbols[found.depth.name] = own.symbol
@@ -120,8 +121,8 @@ class _Columns:
         products = repeat(d, shape.width, repeat(j, shape.columns, tuple(scope.nodes)))
         body += repeat(i, found.count, (*each_row, *products))
         rounds = -(-high // step)
-        together = max(_TOGETHER // shape.width, 1)
-        loop = Loop(own, own.definition, extent, step, unroll_by=min(together, rounds) if rounds > 1 else 0)
+        together = min(shape.loads // shape.width, rounds)
+        loop = Loop(own, own.definition, extent, step, unroll_by=together if together > 1 else 0)
         return (*before, For(loop, tuple(body)))
 
     def _inside(self, nodes: list[Node]) -> Integer:
@@ -133,27 +134,60 @@ class _Columns:
         return node.index.symbol
 
     def _results(self, sums: Array) -> tuple[Node, ...]:
-        """The warps' shares of each row's results meet in shared memory, in their order; the first warp stores."""
+        """The shares of each row's results: groups of a warp add theirs up by shuffles, warps in shared memory."""
         found, shape, lowering = self.found, self.shape, self.lowering
         i, j = loop_index("i", found.count, lowering), loop_index("j", shape.columns, lowering)
         row, ahead = number(i, found.count), number(j, shape.columns)
         total = Local(lowering.names.allocate("total"), sums.dtype)
         share = Element.of(Access(sums, (row, ahead), "load"))
-        nodes: list[Node] = []
-        body: list[Node] = [Let(total, share, mutable=True)]
+        if shape.groups == 1:
+            stored = self._stored(j, shape.columns, row, ahead, (Let(total, share, mutable=True),), total)
+            return repeat(i, found.count, stored)
+        shares = self._shares(sums)
+        mine = repeat(j, shape.columns, self._shared(shares, ahead, share))
+        own = max(shape.columns // shape.groups, 1)
+        v = loop_index("v", own, lowering)
+        column = self.group * own + number(v, own)
+        first = Element.of(Access(shares, (integer(0), column, self.lane), "load"))
+        body: list[Node] = [Let(total, first, mutable=True)]
         if shape.warps > 1:
-            extents = (integer(shape.warps), integer(shape.columns), integer(WARP))
-            strides = (integer(shape.columns * WARP), integer(WARP), integer(1))
-            name = lowering.names.allocate("shares")
-            shares = Array("", name, sums.dtype, extents, strides, "shared", flat=False)
-            mine = Store(Access(shares, (self.warp, ahead, self.lane), "store"), share)
-            nodes = [Declare(shares)]
-            filled = (*repeat(j, shape.columns, (mine,)), Barrier())
             other = Index(lowering.names.allocate("warp"), integer(1), (1, shape.warps - 1))
             lowering.ranges[other.symbol] = other.range
-            taken = Element.of(Access(shares, (other.symbol, ahead, self.lane), "load"))
+            taken = Element.of(Access(shares, (other.symbol, column, self.lane), "load"))
             add = Assign(total, Op("add", (total, taken), total.dtype))
             body.append(For(Loop(other, integer(1), integer(shape.warps), unroll=True), (add,)))
+        stored = self._stored(v, own, row, column, tuple(body), total)
+        closing = (Barrier(),) if found.count > 1 else ()
+        return (Declare(shares), *repeat(i, found.count, (*mine, Barrier(), *stored, *closing)))
+
+    def _shares(self, sums: Array) -> Array:
+        """Each warp's share of every column."""
+        shape = self.shape
+        extents = (integer(shape.warps), integer(shape.columns), integer(shape.lanes))
+        strides = (extents[1] * extents[2], extents[2], integer(1))
+        return Array("", self.lowering.names.allocate("shares"), sums.dtype, extents, strides, "shared", flat=False)
+
+    def _shared(self, shares: Array, column: Integer, value: Expr) -> tuple[Node, ...]:
+        """Stores the warp's share of a column, once its groups have added up theirs."""
+        shape, lowering = self.shape, self.lowering
+        groups = shape.groups // shape.warps
+        if groups == 1:
+            return (Store(Access(shares, (self.group, column, self.lane), "store"), value),)
+        share = Local(lowering.names.allocate("share"), shares.dtype)
+        distance = Index(lowering.names.allocate("distance"), integer(0), (0, WARP - 1))
+        lowering.ranges[distance.symbol] = distance.range
+        other = Shuffled(share.name, share.dtype, distance.symbol)
+        loop = Loop(distance, integer(0), integer(groups.bit_length() - 1), unroll=True, doubles=shape.lanes)
+        added = For(loop, (Assign(share, Op("add", (share, other), share.dtype)),))
+        place = Access(shares, (FloorDiv(self.group, integer(groups)), column, self.lane), "store")
+        is_first = Guard((Comparison(Mod(self.group, integer(groups)), "==", integer(0)),))
+        return (Let(share, value, mutable=True), added, If(is_first, (Store(place, share),)))
+
+    def _stored(
+        self, loop: Index, count: int, row: Integer, ahead: Integer, body: tuple[Node, ...], total: Local
+    ) -> tuple[Node, ...]:
+        """Results of the thread's columns, once the body has their totals."""
+        found, shape, lowering = self.found, self.shape, self.lowering
         scope = Scope()
         column = define(found.many.name, self.first + ahead, lowering)
         limit(column.index, self.extent, lowering)
@@ -165,13 +199,9 @@ class _Columns:
             places.append(node)
         scope.remember(found.reduction, total)
         lower_statements(self.request, lowering, scope)
-        terms = [Comparison(self.warp, "==", integer(0))] if shape.warps > 1 else []
+        storing = shape.columns // count
+        terms = [Comparison(self.group, "<", integer(storing))] if storing < shape.groups else []
         if not self.is_even:
             terms.append(Comparison(self.first, "<", self.extent))
-        stored: tuple[Node, ...] = repeat(j, shape.columns, (*body, *places, *scope.nodes))
-        if terms:
-            stored = (If(Guard(tuple(terms)), stored),)
-        if shape.warps == 1:
-            return (*nodes, *repeat(i, found.count, stored))
-        closing = (Barrier(),) if found.count > 1 else ()
-        return (*nodes, *repeat(i, found.count, (*filled, *stored, *closing)))
+        stored = repeat(loop, count, (*body, *places, *scope.nodes))
+        return (If(Guard(tuple(terms)), stored),) if terms else stored

@@ -17,7 +17,9 @@ from cugen.spec.types import INT64
 
 
 def split(single: Single) -> Steps | None:
-    """The steps in place of a statement whose columns are too few to fill the device."""
+    """The steps in place of a statement whose columns are too few to fill the device.
+
+    A single row that fills it is one step, which is not for other families to split."""
     schedule, statement = single.schedule, single.statement
     if schedule.block or schedule.thread or schedule.step or dict(schedule.tunables).get("parts") == 1:
         return None
@@ -25,7 +27,10 @@ def split(single: Single) -> Steps | None:
     found = recognise(request)
     if not isinstance(found, Skinny):
         return None
-    parts = wanted_parts(found, choose_shape(found))
+    spread = choose_shape(found)
+    if spread.resident:
+        return Steps((statement,), ())
+    parts = wanted_parts(found, spread)
     (reduction,) = dict.fromkeys(node for node in walk(statement.value) if isinstance(node, Reduce))
     depth = request.context.static(found.extent(found.depth))
     if parts < 2 or depth is None or len(reduction.indices) > 1:

@@ -59,6 +59,7 @@ def test_many_rows_and_a_single_vector_are_left_to_others(reasons):
     assert "takes one sum" in why(product(value="max(x[m, k] * w[n, k], k)"))
     assert "several rows" in why(VECTOR)
     assert "columns` and `warps" in why(product(schedule=", block: {m: 8}"))
+    assert "whole warps" in why(product(schedule=", lanes: 8"))
 
 
 VECTOR = """
@@ -173,3 +174,73 @@ def test_more_than_the_plain_product_is_right(prove):
 @pytest.mark.parametrize("dtype", ["bfloat16", "int8"])
 def test_every_kernel_compiles_for_old_and_new_targets(compiled, dtype, columns):
     compiled(product(4, 1024, 1032, columns, dtype))
+
+
+# A single row
+
+
+def test_a_single_row_fills_the_device_in_one_launch(made):
+    def spread(n, k):
+        (kernel,) = made(automatic(product(1, k, n, columns=True))).plan.kernels
+        assert kernel.family == "skinny"
+        assert loads(kernel, "w") == [4]
+        return grid(kernel)[0], kernel.block[:2], kernel.minimum_blocks
+
+    assert spread(4096, 7168) == (128, (8, 128), 1)
+    assert spread(24576, 1536) == (384, (16, 16), 4)
+    assert spread(32768, 512) == (256, (32, 16), 2)
+    assert spread(7168, 2048) == (112, (16, 64), 1)
+    assert spread(2112, 7168) == (132, (4, 256), 1)
+    assert spread(131072, 64) == (1024, (32, 4), 8)
+    assert spread(4096, 256) == (128, (8, 32), 4)
+
+
+def test_a_single_row_with_few_columns_is_cut_into_parts(made):
+    kernels = made(automatic(product(1, 7168, 576, columns=True))).plan.kernels
+    assert [kernel.family for kernel in kernels] == ["skinny", "reduce"]
+    assert grid(kernels[0]) == [9, 56, 1]
+
+
+def test_results_of_groups_meet_in_banks_of_their_own(made):
+    (launch,) = analyze(made(product(1, 512, 4096, columns=True))).kernels
+    shared = [report for report in launch.accesses if report.access.array.space == "shared"]
+    assert all(report.ratio == 1 for report in shared)
+
+
+@pytest.mark.parametrize("lanes", [4, 8, 16])
+def test_rows_of_groups_of_lanes_are_right(prove, lanes):
+    prove(product(1, 200, 84, columns=True, schedule=f", parts: 1, lanes: {lanes}"), races=True)
+    prove(product(3, 67, 65, columns=True, schedule=f", parts: 1, lanes: {lanes}, warps: 2"))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("sizes", [(64, 8191), (263, 3301), (136, 4097), (1031, 3300), (100, 25000)])
+@pytest.mark.parametrize("x", ["M, K", "K, M"])
+def test_single_rows_of_all_sizes_are_right(prove, sizes, x):
+    prove(product(1, *sizes, columns=True, x=x))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("dtype", ["float64", "float16", "bfloat16", "float8_e4m3", "int8", "int64"])
+def test_single_rows_of_all_types_are_right(prove, compiled, dtype):
+    out = "float32" if dtype.startswith("float8") else ""
+    text = product(1, 200, 8200, True, dtype, out)
+    prove(text, sanitize=True)
+    compiled(text)
+
+
+@pytest.mark.slow
+def test_single_rows_of_dynamic_sizes_are_right(prove):
+    text = product(1, "dynamic", 4097, columns=True)
+    for k in (0, 1, 33, 300):
+        prove(text, {"K": k})
+    text = product(1, 96, "{range: [0, 9000], multiple_of: 4}", columns=True)
+    for n in (0, 4, 132, 4100):
+        prove(text, {"N": n})
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("warps", [1, 2])
+def test_few_warps_of_groups_are_right(prove, warps):
+    prove(product(1, 130, 132, columns=True, schedule=f", parts: 1, lanes: 8, warps: {warps}"), races=True)
+    prove(product(2, 130, 132, columns=True, schedule=f", parts: 1, warps: {warps}"), races=True)
