@@ -28,6 +28,8 @@ def choose_shape(found: Contraction, *, split: bool = False) -> Shape | str:
         return why_none(found)
     apart = [pair for pair in ranked if not pair[1].stream]
     shared = _best_shared(ranked)
+    if apart:  # shared ends were measured on CUDA cores; on tensor cores they are for those who ask, and for the tuner
+        shared = [pair for pair in shared if not pair[1].is_on_tensor_cores]
     if not apart or not shared:
         return _first_alike(apart or shared)[1]
     seconds, shape = _first_alike(shared)

@@ -26,6 +26,7 @@ _BARRIER = 16  # cycles that a block without company waits in each step
 _FIXED = 4.0e-6  # seconds: a launch, the first copies, the last stores
 _JOIN = 7e-6  # seconds that the last block of a tile waits for what others leave of its sum
 _L2 = 3.4e12  # bytes a second from the second-level cache of an H200
+_L2_TENSOR = 5.5e12  # the same for tensor cores: products of float64 of 512 and 1024 on a side draw as much
 _DRAIN = 19.0  # bytes of results that a multiprocessor writes in a cycle, while its next block waits
 _MEMORY = 0.9  # share of the published bandwidth that is reached
 _ANSWER = 1100  # cycles until a copy has come
@@ -129,7 +130,8 @@ def predict(problem: Problem, shape: Shape, target: Target) -> Prediction | None
     a, b, c = problem.bytes
     moved = problem.batch * (problem.rows * problem.depth * a + problem.depth * problem.columns * b)
     moved += problem.batch * problem.rows * problem.columns * c
-    caching = loaded / (_L2 * found.peak("float32") / device("H200").peak("float32"))
+    cached = _L2_TENSOR if shape.is_on_tensor_cores else _L2
+    caching = loaded / (cached * found.peak("float32") / device("H200").peak("float32"))
     moving = moved / (found.bandwidth * _MEMORY)
     limits = {
         f"{'tensor cores' if shape.is_on_tensor_cores else 'multiply-adds'} decide"

@@ -6,7 +6,12 @@ from dataclasses import replace
 
 import pytest
 
+from cugen.families.contraction import Contraction, recognise
 from cugen.families.gemm import FAMILY
+from cugen.families.gemm_choice import choose_shape
+from cugen.families.gemm_model import predict
+from cugen.families.gemm_problem import problem_of
+from cugen.families.gemm_shape import Shape
 from cugen.families.gemm_tensor import shapes
 from cugen.kernel_report import analyze
 from cugen.plan.ir import Copy, Declare, MultiplyTiles, walk_nodes
@@ -72,6 +77,20 @@ def test_candidates_are_of_both_kinds_and_all_can_be_built():
     assert dict(found[0].tunables)["cores"] == "tensor"
     for schedule in found[::60]:
         assert FAMILY.refusals(replace(request, schedule=schedule)) == ()
+
+
+@pytest.mark.parametrize(
+    ("size", "tile", "seconds"), [(512, (32, 64), 12.3e-6), (1024, (64, 128), 45.9e-6), (2048, (128, 128), 333e-6)]
+)
+def test_the_pick_is_what_was_fast_on_an_h200_and_its_time_is_about_what_was_measured(size, tile, seconds):
+    found = recognise(request_of(doubles(size, size, size, schedule="family: gemm")))
+    assert isinstance(found, Contraction)
+    shape = choose_shape(found, split=True)
+    assert isinstance(shape, Shape)
+    assert (shape.rows, shape.columns) == tile
+    predicted = predict(problem_of(found), shape, found.request.target)
+    assert predicted is not None
+    assert predicted.seconds == pytest.approx(seconds, rel=0.12)
 
 
 # How it is laid out
