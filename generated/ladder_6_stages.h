@@ -7,7 +7,7 @@
 // C         output, float32 [256, 256], aligned to 16 bytes
 // launch    grid (2, 2, 1), block (256, 1, 1), 16640 bytes of shared memory; family gemm
 //
-// Made by cugen 0.1.0 from product_ladder.yaml (hash 3e055ac27f052eb3) for sm_90. Edit the spec, not this file.
+// Made by cugen 0.1.0 from product_ladder.yaml (hash 4188962f5ecea6f3) for sm_90. Edit the spec, not this file.
 #pragma once
 
 #include <cuda_runtime_api.h>

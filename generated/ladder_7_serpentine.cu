@@ -1,14 +1,14 @@
-// ladder_7_serpentine: step 7: the outputs of a thread are walked to and fro, so that the operand at a turn is used again; 4 stages
+// ladder_7_serpentine: step 7: the outputs of a thread are walked to and fro, so that the operand at a turn is used again
 //
 // computes  C[m, n] = sum(A[m, k] * B[k, n], k)
 // params    M = 256, N = 256, K = 256
 // A         input, float32 [256, 256], shared
 // B         input, float32 [256, 256], shared, aligned to 16 bytes
 // C         output, float32 [256, 256], aligned to 16 bytes
-// launch    grid (2, 2, 1), block (256, 1, 1), 33280 bytes of shared memory; family gemm
+// launch    grid (2, 2, 1), block (256, 1, 1), 16640 bytes of shared memory; family gemm
 // analysis  sm_90: 15 accesses, 15 ideal
 //
-// Made by cugen 0.1.0 from product_ladder.yaml (hash 1819a24cdff0a21e) for sm_90. Edit the spec, not this file.
+// Made by cugen 0.1.0 from product_ladder.yaml (hash 63de38b90025d456) for sm_90. Edit the spec, not this file.
 
 #include <cuda_pipeline_primitives.h>
 
@@ -29,9 +29,9 @@ extern "C" __global__ void __launch_bounds__(256) ladder_7_serpentine(
     const float* __restrict__ B,
     float* __restrict__ C)
 {
-    // a ring of 4 stages, in which k is slow: k-major
-    __shared__ __align__(16) float As[4][8][132];
-    __shared__ __align__(16) float Bs[4][8][128];
+    // a ring of 2 stages, in which k is slow: k-major
+    __shared__ __align__(16) float As[2][8][132];
+    __shared__ __align__(16) float Bs[2][8][128];
 
     const int m0 = blockIdx.y * 128;
     const int n0 = blockIdx.x * 128;
@@ -54,7 +54,7 @@ extern "C" __global__ void __launch_bounds__(256) ladder_7_serpentine(
     const float* a_from = &A[(m0 + a_m) * K + a_k];
     const float* b_from = &B[b_k * N + n0 + b_n];
     #pragma unroll
-    for (int stage = 0; stage < 3; ++stage) {
+    for (int stage = 0; stage < 1; ++stage) {
         #pragma unroll
         for (int c = 0; c < 128; c += 32) {
             // a_from[c * K + 8 * stage]: 4 sectors, ideal 4 (128 bytes in 4 runs)
@@ -67,7 +67,7 @@ extern "C" __global__ void __launch_bounds__(256) ladder_7_serpentine(
         __pipeline_commit();
     }
 
-    __pipeline_wait_prior(2);
+    __pipeline_wait_prior(0);
     __syncthreads();
     // the values of one k and of the next: one is multiplied while the other is read
     Vector<float, 4> a4[2][2];
@@ -83,8 +83,8 @@ extern "C" __global__ void __launch_bounds__(256) ladder_7_serpentine(
         b4[0][u] = *reinterpret_cast<const Vector<float, 4>*>(&Bs[0][0][column + 32 * u]);
     }
     for (int k0 = 0; k0 < K; k0 += 8) {
-        const int next = (k0 / 8 + 3) % 4;
-        const int ahead = min(k0 + 24, K - 8);
+        const int next = (k0 / 8 + 1) % 2;
+        const int ahead = min(k0 + 8, K - 8);
         #pragma unroll
         for (int c = 0; c < 128; c += 32) {
             // a_from[c * K + ahead]: 4 sectors, ideal 4 (128 bytes in 4 runs)
@@ -95,7 +95,7 @@ extern "C" __global__ void __launch_bounds__(256) ladder_7_serpentine(
         // Bs[next][b_k][b_n]: 4 wavefronts, ideal 4 (128 words over 32 banks)
         __pipeline_memcpy_async(&Bs[next][b_k][b_n], &b_from[ahead * N], 16);
         __pipeline_commit();
-        const int current = k0 / 8 % 4;
+        const int current = k0 / 8 % 2;
         #pragma unroll
         for (int k = 1; k < 8; ++k) {
             #pragma unroll
@@ -118,10 +118,10 @@ extern "C" __global__ void __launch_bounds__(256) ladder_7_serpentine(
                 }
             }
         }
-        __pipeline_wait_prior(2);
+        __pipeline_wait_prior(0);
         __syncthreads();
         // what follows the last step is read in vain
-        const int following = (k0 / 8 + 1) % 4;
+        const int following = (k0 / 8 + 1) % 2;
         #pragma unroll
         for (int u = 0; u < 2; ++u) {
             // As[following][0][row + 16 * u]: 2 wavefronts, ideal 2 (16 words, in different banks)

@@ -8,7 +8,7 @@
 // launch    grid (1, 2, 1), block (256, 1, 1), 24832 bytes of shared memory; family gemm
 // analysis  sm_90: 15 accesses, 15 ideal
 //
-// Made by cugen 0.1.0 from product_ladder.yaml (hash 1d172676ee80abff) for sm_90. Edit the spec, not this file.
+// Made by cugen 0.1.0 from product_ladder.yaml (hash b263a406a0266a16) for sm_90. Edit the spec, not this file.
 
 #include <cuda_pipeline_primitives.h>
 

@@ -7,7 +7,7 @@
 // C         output, float32 [256, 256], aligned to 16 bytes
 // launch    grid (1, 2, 1), block (256, 1, 1), 24832 bytes of shared memory; family gemm
 //
-// Made by cugen 0.1.0 from product_ladder.yaml (hash 1d172676ee80abff) for sm_90. Edit the spec, not this file.
+// Made by cugen 0.1.0 from product_ladder.yaml (hash b263a406a0266a16) for sm_90. Edit the spec, not this file.
 #pragma once
 
 #include <cuda_runtime_api.h>

@@ -285,14 +285,13 @@ class GemmKernel:
         fewest = bounds(depth, self.lowering.ranges)[0]
         copies: list[Node] = []
         first: Integer = stage.symbol * shape.step
-        # Where there may be fewer steps than stages, the last one is copied again.
-        may_repeat = place.lead == 0 and shape.step <= fewest < (shape.stages - 1) * shape.step
-        if may_repeat:
+        certain = place.lead == 0 and fewest >= shape.step
+        if certain and fewest < (shape.stages - 1) * shape.step:  # where there are fewer steps, the last comes again
             clamped = define("at_k", Minimum(first, depth - shape.step), self.lowering)
             copies.append(clamped)
             first = clamped.index.symbol
         for ring in rings:
-            copies += ring.copies(stage.symbol, first, certain=may_repeat)
+            copies += ring.copies(stage.symbol, first, certain=certain)
         if any(ring.asynchronous for ring in rings):
             copies.append(CommitCopies())
         starts = tuple(ring.start for ring in rings if ring.start is not None)
