@@ -1,11 +1,12 @@
-"""What holds back the cases of the memory-bound list that miss a goal: how busy each part of the machine is.
+"""What holds back the cases of a list that miss a goal: how busy each part of the machine is.
 
     python benchmarks/limits.py capture FIGURES OUTPUT   profiles every case of FIGURES that missed, with Nsight Compute
     python benchmarks/limits.py play NAME [NAME ...]     launches the cases once; what `capture` profiles
 
-FIGURES is docs/results/memory_bound_h200.json, OUTPUT docs/results/limits_h200.json. Shares are percent of what the
-unit could do at most: of the memory's bandwidth, of the slots in which an instruction may be issued, of each kind of
-arithmetic unit, of the data path of shared memory and L1.
+FIGURES and OUTPUT are docs/results/memory_bound_h200.json and limits_h200.json there, or products_h200.json and
+product_limits_h200.json, with `--lock FILE` as products.py had it. Shares are percent of what the unit could do at
+most: of the memory's bandwidth, of the slots in which an instruction may be issued, of each kind of arithmetic unit, of
+the data path of shared memory and L1; and of the time in which a multiprocessor has any work.
 """
 
 from __future__ import annotations
@@ -20,7 +21,9 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from memory_bound_cases import cases
+import memory_bound_cases
+import products_cases
+from cases import Case
 from page_parts import verdict
 
 from cugen.bench.buffers import Buffers
@@ -28,6 +31,7 @@ from cugen.bench.session import session
 from cugen.kernel import generate
 from cugen.run.callable import GpuFunction
 from cugen.run.inputs import known_params
+from cugen.schedule import lock
 from cugen.spec.load import load_text
 
 METRICS = {
@@ -41,6 +45,7 @@ METRICS = {
     "sm__inst_executed_pipe_xu.avg.pct_of_peak_sustained_active": "special_function_percent",
     "sm__inst_executed_pipe_lsu.avg.pct_of_peak_sustained_active": "load_store_percent",
     "l1tex__data_pipe_lsu_wavefronts.avg.pct_of_peak_sustained_active": "l1_data_percent",
+    "sm__cycles_active.avg.pct_of_peak_sustained_elapsed": "active_percent",
     "sm__warps_active.avg.pct_of_peak_sustained_active": "warps_percent",
     "smsp__inst_executed.sum": "warp_instructions",
     "launch__grid_size": "blocks",
@@ -58,12 +63,19 @@ def missed(figures: Path) -> list[str]:
     return [row["name"] for row in rows if any(verdict(row, goal)[1] == "missed" for goal in row["goals"])]
 
 
-def play(names: list[str]) -> None:
+def cases() -> dict[str, Case]:
+    """Those of all lists."""
+    return {case.name: case for case in (*memory_bound_cases.cases(), *products_cases.cases())}
+
+
+def play(names: list[str], tuned: Path | None) -> None:
     """Each case once, on random inputs."""
-    chosen = {case.name: case for case in cases()}
+    chosen = cases()
     with session() as opened:
         for name in names:
             (spec,) = load_text(chosen[name].spec, file=f"{name}.yaml")
+            if tuned:
+                spec = lock.apply(spec, lock.read(tuned), opened.device)
             kernel = generate(spec, analysis=False)
             buffers = Buffers(opened, spec, kernel.manifest, known_params(spec, {}), 1)
             run = GpuFunction(kernel.source, kernel.manifest)
@@ -72,15 +84,16 @@ def play(names: list[str]) -> None:
             buffers.release()
 
 
-def capture(figures: Path, output: Path) -> None:
+def capture(figures: Path, output: Path, tuned: Path | None) -> None:
     """Profiles the cases one by one: kernels of several have the same names."""
     version = subprocess.run(["ncu", "--version"], capture_output=True, text=True, check=True).stdout
-    chosen = {case.name: case for case in cases()}
+    chosen = cases()
+    given = ["--lock", str(tuned)] if tuned else []
     rows: list[dict[str, Any]] = []
     for name in missed(figures):
         command = ["ncu", "--clock-control", "none", "--csv", "--page", "raw", "--metrics", ",".join(METRICS)]
         (spec,) = load_text(chosen[name].spec)
-        command += ["--kernel-name", f"regex:^{spec.kernel}", sys.executable, __file__, "play", name]
+        command += ["--kernel-name", f"regex:^{spec.kernel}", sys.executable, __file__, "play", name, *given]
         done = subprocess.run(command, capture_output=True, text=True, timeout=60)
         launches = [] if done.returncode else read(done.stdout)
         rows.append({"name": name, "launches": launches})
@@ -90,8 +103,7 @@ def capture(figures: Path, output: Path) -> None:
         content = {
             "profiler": version.split("Version ")[-1].strip(),
             "date": datetime.date.today().isoformat(),
-            "command": "python benchmarks/limits.py capture docs/results/memory_bound_h200.json "
-            "docs/results/limits_h200.json",
+            "command": " ".join(["python benchmarks/limits.py capture", str(figures), str(output), *given]),
             "cases": rows,
         }
         output.write_text(json.dumps(content, indent=1, ensure_ascii=False) + "\n")
@@ -121,12 +133,15 @@ def main() -> int:
     capturing = commands.add_parser("capture")
     capturing.add_argument("figures", type=Path)
     capturing.add_argument("output", type=Path)
-    commands.add_parser("play").add_argument("names", nargs="+")
+    playing = commands.add_parser("play")
+    playing.add_argument("names", nargs="+")
+    for each in (capturing, playing):
+        each.add_argument("--lock", type=Path, metavar="FILE", help="take the schedules that `cugen tune` found")
     options = parser.parse_args()
     if options.command == "play":
-        play(options.names)
+        play(options.names, options.lock)
     else:
-        capture(options.figures, options.output)
+        capture(options.figures, options.output, options.lock)
     return 0
 
 

@@ -17,6 +17,7 @@ from page_parts import (
     mean_and_worst,
     replaced,
     us,
+    verdict,
     write,
 )
 
@@ -25,17 +26,21 @@ from cugen.bench.protocol import SAMPLES
 
 ROOT = Path(__file__).parents[1]
 RESULTS = ROOT / "docs" / "results" / "products_h200.json"
+LIMITS = ROOT / "docs" / "results" / "product_limits_h200.json"
 REGRET = ROOT / "docs" / "results" / "regret_h200.json"
 CHART = ROOT / "docs" / "results" / "products_h200.svg"
 PAGE = ROOT / "docs" / "performance.md"
 PEERS = ("torch", "cupy", "cublasLt", "triton")
 OWN_KINDS = ("float64", "batches")  # groups that aren't summed up with those of float32
+_SHARES = ("active_percent", "issue_percent", "fma_percent", "l1_data_percent", "memory_percent")
 _AXIS = Axis("speed with cold caches; the fastest way to call cuBLAS is 1", unit=320, most=1.6)
 
 
-def part(content: Row | None, regret: Row | None) -> str:
+def part(content: Row | None, limits: Row | None, regret: Row | None) -> str:
     """What stands between the page's marks, of the files that there are."""
     lines = list(_products(content)) if content else ["Not measured yet."]
+    if content and limits:
+        lines += ["", "### What holds products back", "", *_limits(content, limits)]
     if regret:
         lines += ["", "### The pick without tuning", "", *_regret(regret)]
     return "\n".join(lines) + "\n"
@@ -130,6 +135,27 @@ def _flop(params: dict[str, int]) -> int:
     return 2 * params.get("B", 1) * params.get("M", n) * n * params.get("K", n)
 
 
+def _limits(content: Row, limits: Row) -> Iterator[str]:
+    """The counters of what misses a goal, in percent."""
+    yield f"Nsight Compute {limits['profiler']}; {limits['date']}; `{limits['command']}`"
+    yield ""
+    yield (
+        "*Active* is the time in which a multiprocessor has work, *issue* and *multiply-adds* are shares of that time, "
+        "*shared* is the data path of shared memory and L1. Tensor cores, of products of float64, are not in the figures."
+    )
+    yield ""
+    yield "| case | missed | µs, profiled | active | issue | multiply-adds | shared | memory | registers | blocks |"
+    yield "|---|---|---|---|---|---|---|---|---|---|"
+    rows = {row["name"]: row for row in content["cases"]}
+    for found in limits["cases"]:
+        row = rows[found["name"]]
+        missed = "; ".join(goal_text(row, goal) for goal in row["goals"] if verdict(row, goal)[1] == "missed")
+        for launch in found["launches"]:
+            shares = [f"{launch[key]:.0f} %" if key in launch else "–" for key in _SHARES]
+            counts = [f"{launch[key]:.0f}" if key in launch else "–" for key in ("registers", "blocks")]
+            yield f"| {' | '.join([found['name'], missed, us(launch['time_us']), *shares, *counts])} |"
+
+
 def _regret(content: Row) -> Iterator[str]:
     yield f"{content['device']}; {content['date']}; cugen {content['cugen']}; `{content['command']}`"
     yield ""
@@ -144,8 +170,10 @@ def _regret(content: Row) -> Iterator[str]:
 
 
 def main() -> int:
-    content, regret = (json.loads(path.read_text()) if path.exists() else None for path in (RESULTS, REGRET))
-    text = replaced(PAGE.read_text(), "products", "end products", part(content, regret))
+    content, limits, regret = (
+        json.loads(path.read_text()) if path.exists() else None for path in (RESULTS, LIMITS, REGRET)
+    )
+    text = replaced(PAGE.read_text(), "products", "end products", part(content, limits, regret))
     return write({PAGE: text} | ({CHART: picture(content)} if content else {}), __doc__)
 
 

@@ -84,7 +84,7 @@ def test_a_row_has_times_every_peers_ratio_the_error_and_its_goals(page: ModuleT
         row("a", peers={"torch": 1.3, "cublasLt": 1.1, "triton": 2.0}, tuned=True),
         row("b", peers={"torch": 1.0}),
     ]
-    text = page.part(content(*rows), None)
+    text = page.part(content(*rows), None, None)
     assert "| torch ÷ ours, cold (warm) | cublasLt ÷ ours, cold (warm) | triton ÷ ours, cold (warm) |" in text
     assert (
         "| a | tuned | 100.0 (99.00–101.0) | 80.00 | 21.5 | 1.30 (1.17) | 1.10 (0.99) | 2.00 (1.80) "
@@ -103,7 +103,7 @@ def test_the_summary_compares_with_the_fastest_way_to_call_cublas_and_keeps_type
         row("d", "batches", peers={"torch": 3.0}),
         failed("e"),
     ]
-    text = page.part(content(*rows), None)
+    text = page.part(content(*rows), None, None)
     assert "| float32 | 3 | 2 | 1 of 3 | 1.000 | 0.500 (b) | 1 | 0.900 | 0.450 (b) | 1 |" in text
     assert "| float32, tuned | 1 | 1 | 1 of 1 | 2.000 | 2.000 (a) | 0 | 1.800 | 1.800 (a) | 0 |" in text
     assert "| float32, picked | 2 | 1 | 0 of 2 | 0.500 | 0.500 (b) | 1 | 0.450 | 0.450 (b) | 1 |" in text
@@ -112,32 +112,39 @@ def test_the_summary_compares_with_the_fastest_way_to_call_cublas_and_keeps_type
 
 
 def test_a_case_that_failed_stays_and_says_why(page: ModuleType) -> None:
-    text = page.part(content(row("good", peers={"torch": 1.0}), failed("bad")), None)
+    text = page.part(content(row("good", peers={"torch": 1.0}), failed("bad")), None, None)
     (line,) = (line for line in text.splitlines() if line.startswith("| bad |"))
     assert line.startswith("| bad | picked | failed: C: wrong |")
     assert line.count("|") == next(line for line in text.splitlines() if line.startswith("| good |")).count("|")
+
+
+def test_what_misses_a_goal_has_its_counters(page: ModuleType) -> None:
+    launch = {"kernel": "b", "time_us": 99.0, "active_percent": 97.2, "issue_percent": 86.0, "registers": 253.0}
+    limits = {"profiler": "1", "date": "2026-11-20", "command": "x", "cases": [{"name": "b", "launches": [launch]}]}
+    text = page.part(content(row("a", peers={"torch": 1.3}), row("b", peers={"torch": 1.0})), limits, None)
+    assert "| b | 1.08× cublas: **missed** | 99.00 | 97 % | 86 % | – | – | – | 253 | – |" in text
 
 
 def test_few_samples_are_told_and_warm_goals_judged_by_warm_figures(page: ModuleType) -> None:
     slow = row("slow", peers={"torch": 1.1})
     slow["regimes"]["cold"][0]["samples"] = 7
     slow["goals"].append({"against": "cublas", "must": 1.0, "moonshot": None, "regime": "warm"})
-    text = page.part(content(slow), None)
+    text = page.part(content(slow), None, None)
     assert "| slow | picked | 100.0 (99.00–101.0; 7 samples) |" in text
     assert "1.08× cublas: met; 1× cublas, warm: **missed** |" in text
 
 
 def test_work_is_that_of_the_problem_batches_included(page: ModuleType) -> None:
     batch = row("batch", "batches", peers={"torch": 2.0}, params={"B": 16, "N": 512})
-    assert "| 42.9 | 2.00" in page.part(content(batch), None)  # 2 · 16 · 512³ in 100 µs
+    assert "| 42.9 | 2.00" in page.part(content(batch), None, None)  # 2 · 16 · 512³ in 100 µs
 
 
 def test_without_files_the_page_says_so_and_a_regret_stands_for_itself(page: ModuleType) -> None:
-    assert page.part(None, None) == "Not measured yet.\n"
-    text = page.part(None, REGRET)
+    assert page.part(None, None, None) == "Not measured yet.\n"
+    text = page.part(None, None, REGRET)
     assert "| product_512 | 12.00 | 10.00; sums in another order | 1.200 |" in text
     assert "| product_4096 | 2500.0 | 2500.0 | 1.000 |\n| geometric mean of 2 | | | 1.095 |\n" in text
-    assert "The pick without tuning" not in page.part(content(row("a", peers={"torch": 1.0})), None)
+    assert "The pick without tuning" not in page.part(content(row("a", peers={"torch": 1.0})), None, None)
 
 
 def test_the_picture_has_speeds_in_terms_of_the_fastest_cublas(page: ModuleType) -> None:
@@ -150,8 +157,9 @@ def test_the_picture_has_speeds_in_terms_of_the_fastest_cublas(page: ModuleType)
 
 
 def test_the_page_and_its_picture_are_current(page: ModuleType) -> None:
-    figures, regret = (json.loads(path.read_text()) if path.exists() else None for path in (page.RESULTS, page.REGRET))
-    assert f"<!-- products -->\n{page.part(figures, regret)}<!-- end products -->" in page.PAGE.read_text(), (
+    paths = (page.RESULTS, page.LIMITS, page.REGRET)
+    figures, limits, regret = (json.loads(path.read_text()) if path.exists() else None for path in paths)
+    assert f"<!-- products -->\n{page.part(figures, limits, regret)}<!-- end products -->" in page.PAGE.read_text(), (
         "run benchmarks/products_page.py"
     )
     assert not figures or page.CHART.read_text() == page.picture(figures), "run benchmarks/products_page.py"
