@@ -141,7 +141,7 @@ def _limits(content: Row, limits: Row) -> Iterator[str]:
     yield ""
     yield (
         "*Active* is the time in which a multiprocessor has work, *issue* and *multiply-adds* are shares of that time, "
-        "*shared* is the data path of shared memory and L1. Tensor cores, of products of float64, are not in the figures."
+        "*shared* is the data path of shared memory and L1. Tensor cores, which float64 has, are in none of them."
     )
     yield ""
     yield "| case | missed | µs, profiled | active | issue | multiply-adds | shared | memory | registers | blocks |"
