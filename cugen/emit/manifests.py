@@ -61,6 +61,7 @@ def make_manifest(context: Context, plan: Plan, source: str, header: str, input_
             sized(context.elements_of(array)),
             tuple(map(sized, array.shape)),
             array.zeroed,
+            array.left_zero,
         )
         for array in plan.workspace
     )

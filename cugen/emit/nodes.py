@@ -216,7 +216,9 @@ class NodePrinter(ValuePrinter):
         return f"__pipeline_memcpy_async(&{self.place(node.target)}, &{self.place(node.source)}, {size}{zeros})"
 
     def take_ticket(self, node: TakeTicket) -> str:
-        return f"{self.place(node.target)} = atomicAdd(&{self.place(node.counter)}, 1)"
+        counter = f"&{self.place(node.counter)}"
+        count = f"atomicInc({counter}, gridDim.x - 1)" if node.wraps else f"atomicAdd({counter}, 1)"
+        return f"{self.place(node.target)} = {count}"
 
     def ticket(self, node: Ticket) -> str:
         return f"const {self.integer_type(node.index)} {node.index.name} = {self.place(node.access)}"

@@ -7,13 +7,14 @@ from dataclasses import dataclass
 from cugen.families.contraction import Contraction
 from cugen.families.gemm_place import Place
 from cugen.families.gemm_shape import Shape
-from cugen.families.tickets import SET, Tickets, shared_by_blocks
+from cugen.families.tickets import Tickets, shared_by_blocks
 from cugen.plan.ir import (
     Access,
     Accumulate,
     Array,
     Await,
     Barrier,
+    Comment,
     Comparison,
     Element,
     For,
@@ -32,7 +33,8 @@ from cugen.plan.symbols import Integer, bounds, integer
 @dataclass(frozen=True)
 class Joins:
     """`left` has a slot of sums for each block that may leave some, thread by thread; the block's flag says that they
-    are there. Blocks have numbers in the order in which they begin."""
+    are there. Blocks have numbers in the order in which they begin. One thread of the grid awaits a flag, and clears it
+    for the next launch."""
 
     shape: Shape
     tickets: Tickets
@@ -53,7 +55,7 @@ class Joins:
         i, j = self._indices(place)
         own = Element.of(Access(sums, (i.symbol, j.symbol), "load"))
         store = Store(self._at(slot, i, j, place), own)
-        tell = Publish(self.tickets.flag(1 + self.tickets.number, "atomic"), SET)
+        tell = Publish(self.tickets.flag(1 + self.tickets.number, "atomic"), self.tickets.set)
         is_first_thread = Guard((Comparison(place.thread, "==", integer(0)),))
         return self._each(i, j, store), Barrier(), If(is_first_thread, (tell,))
 
@@ -61,7 +63,9 @@ class Joins:
         """The sums of `count` blocks from number `first` on are added in their order, once all are there; those of the
         first lie in `slot`, those of the others behind it."""
         i, j = self._indices(place)
-        asked = self.tickets.flag(1 + first + place.thread, "load")
+        number = 1 + first + place.thread
+        wait = Await(self.tickets.flag(number, "load"), self.tickets.set)
+        clear = Store(self.tickets.flag(number, "store"), self.tickets.clear)
         earlier = place.loop_index("p", bounds(count, place.lowering.ranges)[1])
         at = (i.symbol, j.symbol)
         what = Element.of(self._at(slot + earlier.symbol, i, j, place, "load"))
@@ -69,7 +73,9 @@ class Joins:
         if not sums.dtype.is_float:
             one = Store(Access(sums, at, "store"), combine("sum", Element.of(Access(sums, at, "load")), what))
         return (
-            If(Guard((Comparison(place.thread, "<", count),)), (Await(asked, SET),)),
+            If(
+                Guard((Comparison(place.thread, "<", count),)), (wait, Comment("zero again for the next launch"), clear)
+            ),
             Barrier(),
             For(Loop(earlier, integer(0), count, rolled=True), (self._each(i, j, one),)),
         )

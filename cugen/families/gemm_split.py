@@ -33,7 +33,7 @@ class SplitKernel(GemmKernel):
     def _lay(self, counts: Sequence[Integer]) -> Blocks:
         lowering, parts = self.lowering, self.shape.split
         tiles = sympy.Mul(*counts)
-        self.tickets = Tickets(self.request, lowering, tiles * parts)
+        self.tickets = Tickets(self.request, lowering, tiles * parts, left_zero=True)
         self.tile = define("tile", FloorDiv(self.tickets.number, integer(parts)), lowering)
         self.part = define("part", Mod(self.tickets.number, integer(parts)), lowering)
         self.joins = Joins.of(self.found, self.shape, self.tickets, tiles * (parts - 1))

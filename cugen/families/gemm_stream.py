@@ -54,7 +54,7 @@ class StreamKernel(GemmKernel):
     def _lay(self, counts: Sequence[Integer]) -> Blocks:
         lowering, shares = self.lowering, self.shares
         blocks = integer(shares.blocks)
-        self.tickets = Tickets(self.request, lowering, blocks)
+        self.tickets = Tickets(self.request, lowering, blocks, left_zero=True)
         self.joins = Joins.of(self.found, self.shape, self.tickets, blocks)
         self.workspace = self.joins.workspace
         self.of_block = self._range()

@@ -18,7 +18,7 @@ from cugen.families.collective import Running, combine_team, first_values
 from cugen.families.prefix import Names, joined
 from cugen.families.scan_form import Work
 from cugen.families.scan_rows import RowScan, Team
-from cugen.families.tickets import SET, Tickets, shared_by_blocks
+from cugen.families.tickets import Tickets, shared_by_blocks
 from cugen.plan.ir import (
     Access,
     Array,
@@ -140,7 +140,7 @@ class LookBackScan(RowScan):
         runs = tuple(Running(h.names.scan.kind, h.earlier) for h in self.handed)
         ask: tuple[Node, ...] = (
             earlier,
-            Await(self.tickets.flag(earlier.index.symbol, "load"), SET),
+            Await(self.tickets.flag(earlier.index.symbol, "load"), self.tickets.set),
             *(Assign(h.earlier, Element.of(Access(h.results, (earlier.index.symbol,), "load"))) for h in self.handed),
         )
         tell = self._tell(tuple(h.names.so_far for h in self.handed))
@@ -165,4 +165,4 @@ class LookBackScan(RowScan):
         stored = [
             Store(Access(h.results, (own,), "store"), value) for h, value in zip(self.handed, values, strict=True)
         ]
-        return (*stored, Publish(self.tickets.flag(own, "atomic"), SET))
+        return (*stored, Publish(self.tickets.flag(own, "atomic"), self.tickets.set))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import sympy
 
 from cugen.families.base import Request
@@ -9,22 +11,25 @@ from cugen.plan.ir import Access, Array, Barrier, Comparison, Declare, Guard, If
 from cugen.plan.lowering import Lowering
 from cugen.plan.symbols import Integer, bounds, integer, symbol
 from cugen.spec.expressions import Const
-from cugen.spec.types import INT32, DType
-
-SET = Const(1, INT32)  # what a flag holds once it is published
+from cugen.spec.types import INT32, UINT32, DType
 
 
 class Tickets:
     """The tickets of so many blocks along x. The first of the `flags` counts those that have begun, each block's own is
-    one behind its ticket."""
+    one behind its ticket. With `left_zero` the first wraps, and who awaits another one sets it back to `clear`."""
 
-    def __init__(self, request: Request, lowering: Lowering, blocks: Integer) -> None:
+    def __init__(self, request: Request, lowering: Lowering, blocks: Integer, *, left_zero: bool = False) -> None:
         self.lowering = lowering
+        self.left_zero = left_zero
         values = (0, max(bounds(blocks, lowering.ranges)[1] - 1, 0))
         first = symbol("blockIdx.x")
         self.index = Index(lowering.names.allocate("ticket"), first, values)
         lowering.ranges[first] = lowering.ranges[self.index.symbol] = values
-        self.flags = shared_by_blocks(request, "flags", INT32, (1 + blocks,), zeroed=True)
+        dtype = UINT32 if left_zero else INT32  # as `atomicInc` and `atomicAdd` want it
+        flags = shared_by_blocks(request, "flags", dtype, (1 + blocks,))
+        self.flags = replace(flags, zeroed=True, left_zero=left_zero)
+        self.set = Const(1, dtype)  # what a flag holds once it is published
+        self.clear = Const(0, dtype)
 
     @property
     def number(self) -> Integer:
@@ -38,18 +43,17 @@ class Tickets:
         name = self.lowering.names.allocate("ticket_of_block")
         told = Array("", name, INT32, (), (), "shared", flat=False)
         is_first = Guard((Comparison(symbol("threadIdx.x"), "==", integer(0)),))
+        counter = self.flag(integer(0), "atomic")
         return (
             Declare(told),
-            If(is_first, (TakeTicket(Access(told, (), "store"), self.flag(integer(0), "atomic")),)),
+            If(is_first, (TakeTicket(Access(told, (), "store"), counter, wraps=self.left_zero),)),
             Barrier(),
             Ticket(self.index, Access(told, (), "load")),
         )
 
 
-def shared_by_blocks(
-    request: Request, wish: str, dtype: DType, shape: tuple[Integer, ...], *, zeroed: bool = False
-) -> Array:
+def shared_by_blocks(request: Request, wish: str, dtype: DType, shape: tuple[Integer, ...]) -> Array:
     """An array of the workspace through which the blocks of one launch hand something to each other."""
     name = request.context.names.allocate(f"{request.group.statements[-1].target}_{wish}")
     strides = tuple(sympy.Mul(*shape[axis + 1 :]) for axis in range(len(shape)))
-    return Array(name, name, dtype, shape, strides, "global", writable=True, zeroed=zeroed)
+    return Array(name, name, dtype, shape, strides, "global", writable=True)

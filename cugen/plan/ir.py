@@ -40,6 +40,7 @@ class Array:
     writable: bool = False
     align: int = 0  # bytes, of a shared tile that is accessed wider than by its elements
     zeroed: bool = False  # of a workspace: zeros before the launches
+    left_zero: bool = False  # of a zeroed one: the launches leave it as zeros, too
 
     @property
     def padded_shape(self) -> tuple[Integer, ...]:
@@ -306,10 +307,12 @@ class AwaitCopies:
 @dataclass(frozen=True, slots=True, eq=False)
 class TakeTicket:
     """One thread counts its block among those that have begun, and tells the others in shared memory:
-    `ticket_of_block = atomicAdd(&flags[0], 1)`."""
+    `ticket_of_block = atomicAdd(&flags[0], 1)`. One that `wraps` is zero again once all blocks have begun:
+    `atomicInc(&flags[0], gridDim.x - 1)`, of a counter without a sign."""
 
     target: Access
     counter: Access
+    wraps: bool = False
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -51,13 +51,15 @@ class ParamArgument:
 @dataclass(frozen=True, slots=True)
 class Workspace:
     """A buffer that the caller or the launcher owns between the launches of one call. A `zeroed` one is set to zeros
-    before the launches, in the order of their stream."""
+    before the launches, in the order of their stream. The launches leave one that is also `left_zero` as zeros: before
+    the next ones it need not be set again."""
 
     name: str
     dtype: str
     elements: Size
     shape: tuple[Size, ...] = ()
     zeroed: bool = False
+    left_zero: bool = False  # left out of the file where it isn't so
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,7 +110,8 @@ class Manifest:
         kinds = {ArrayArgument: "array", ScalarArgument: "scalar", ParamArgument: "param"}
         content: dict[str, Any] = {"cugen": 1} | asdict(self)
         content["arguments"] = [{"kind": kinds[type(a)]} | asdict(a) for a in self.arguments]
-        content["launches"] = [_without_defaults(launch) for launch in self.launches]
+        content["workspace"] = [_without(space, left_zero=False) for space in self.workspace]
+        content["launches"] = [_without(launch, cluster=1) for launch in self.launches]
         return _stamped(content)
 
     @staticmethod
@@ -136,11 +139,9 @@ def is_untouched(text: str) -> bool:
         return False
 
 
-def _without_defaults(launch: LaunchEntry) -> dict[str, Any]:
-    content = asdict(launch)
-    if launch.cluster == 1:
-        del content["cluster"]
-    return content
+def _without(entry: Workspace | LaunchEntry, **defaults: int) -> dict[str, Any]:
+    """What the file says of an entry, with no word of these fields where they have these values."""
+    return {key: value for key, value in asdict(entry).items() if key not in defaults or value != defaults[key]}
 
 
 def _stamped(content: Mapping[str, Any]) -> str:

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from cugen.plan.manifest import ArrayArgument, Manifest, ParamArgument, ScalarArgument
+from cugen.plan.manifest import ArrayArgument, Manifest, ParamArgument, ScalarArgument, Workspace
 from cugen.reference.storage import numpy_dtype
 from cugen.run.buffers import pack, view
 from cugen.run.calls import Call, check_call, workspace_bytes
@@ -70,12 +70,17 @@ class GpuFunction:
                 loaded = self._loaded[context]
                 grids = self._grids(call, loaded)
                 addresses = {name: array.address for name, array in call.arrays.items()}
-                for name, size in workspace_bytes(self.manifest, call.params).items():
+                sizes = workspace_bytes(self.manifest, call.params)
+                cleared: dict[str, int] = {}
+                for space in self.manifest.workspace:
+                    size = sizes[space.name]
                     if allocate is None:
-                        addresses[name] = self._workspace(cuda, context, handle, name, size)
+                        addresses[space.name] = self._workspace(cuda, context, handle, space, size)
                     else:
-                        addresses[name] = allocate(size)
-                self._queue(cuda, call, loaded, grids, addresses, handle)
+                        addresses[space.name] = allocate(size)
+                    if space.zeroed and size and not (allocate is None and space.left_zero):
+                        cleared[space.name] = size
+                self._queue(cuda, call, loaded, grids, addresses, cleared, handle)
 
     def _check_ordinals(self, cuda: Driver, call: Call, ordinal: int) -> None:
         for name, array in call.arrays.items():
@@ -102,14 +107,18 @@ class GpuFunction:
             for launch in self.manifest.launches
         ]
 
-    def _workspace(self, cuda: Driver, context: int, stream: int, name: str, size: int) -> int:
-        key = (context, stream, name)
+    def _workspace(self, cuda: Driver, context: int, stream: int, space: Workspace, size: int) -> int:
+        """The function's own memory for it on this stream; zeros where launches leave zeros."""
+        key = (context, stream, space.name)
         address, held = self._workspaces.get(key, (0, 0))
         if held < size:
             if address:
+                del self._workspaces[key]
                 cuda.free(address, stream)
-            address, held = cuda.allocate(size, stream), size
-            self._workspaces[key] = (address, held)
+            address = cuda.allocate(size, stream)
+            if space.left_zero:
+                cuda.clear(address, size, stream)
+            self._workspaces[key] = (address, size)
         return address
 
     def _queue(
@@ -119,8 +128,10 @@ class GpuFunction:
         loaded: _Loaded,
         grids: list[tuple[int, int, int]],
         addresses: Mapping[str, int],
+        cleared: Mapping[str, int],
         stream: int,
     ) -> None:
+        """`cleared` says how many bytes of which workspaces are to be zeros first."""
         values = self._values(call, addresses)
         for upload in self.manifest.uploads:
             symbol = loaded.symbols[upload.symbol]
@@ -128,10 +139,8 @@ class GpuFunction:
                 cuda.copy(symbol, addresses[upload.argument], upload.bytes, stream)
             else:
                 cuda.upload(symbol, values[upload.argument][: upload.bytes], stream)
-        sizes = workspace_bytes(self.manifest, call.params)
-        for space in self.manifest.workspace:
-            if space.zeroed and sizes[space.name]:
-                cuda.clear(addresses[space.name], sizes[space.name], stream)
+        for name, size in cleared.items():
+            cuda.clear(addresses[name], size, stream)
         for launch, grid in zip(self.manifest.launches, grids, strict=True):
             if 0 not in grid:
                 cuda.launch(

@@ -94,6 +94,10 @@ def at(array, *subscripts, kind="load", width=1):
             TakeTicket(at(TICKET, kind="store"), at(FLAGS, integer(0), kind="atomic")),
             "ticket_of_block = atomicAdd(&flags[0], 1);",
         ),
+        (
+            TakeTicket(at(TICKET, kind="store"), at(FLAGS, integer(0), kind="atomic"), wraps=True),
+            "ticket_of_block = atomicInc(&flags[0], gridDim.x - 1);",
+        ),
         (Ticket(Index("ticket", symbol("blockIdx.x"), (0, 99)), at(TICKET)), "const int ticket = ticket_of_block;"),
         (
             Copy(at(TILE, K, ROW, kind="async_copy", width=4), at(A, ROW, width=4)),

@@ -32,9 +32,9 @@ def product(m, n, k, split=4, *, dtype="float32", value="sum(A[i, k] * B[k, j], 
 def test_it_is_one_launch_with_flags_that_begin_as_zeros(made):
     kernel = made(product(64, 96, 256))
     (launch,) = kernel.plan.kernels
-    assert [(space.name, space.zeroed) for space in kernel.manifest.workspace] == [
-        ("C_flags", True),
-        ("C_parts", False),
+    assert [(space.name, space.zeroed, space.left_zero) for space in kernel.manifest.workspace] == [
+        ("C_flags", True, True),
+        ("C_parts", False, False),
     ]
     assert kernel.manifest.launches[0].grid == (24, 1, 1)
     assert "4 blocks share the sums of a tile" in launch.reasons[0]

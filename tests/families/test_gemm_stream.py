@@ -71,7 +71,7 @@ def test_one_launch_of_as_many_blocks_as_run_at_once_does_it_all(made):
     kernel = made(product(4096, 4096, 4096, schedule=schedule))
     (launch,) = kernel.plan.kernels
     assert kernel.manifest.launches[0].grid == (132, 1, 1)
-    assert [(space.name, space.zeroed, space.elements) for space in kernel.manifest.workspace] == [
+    assert [(space.name, space.left_zero, space.elements) for space in kernel.manifest.workspace] == [
         ("C_flags", True, 133),
         ("C_parts", False, 132 * 128 * 256),
     ]

@@ -38,6 +38,7 @@ def test_a_long_row_is_one_launch_with_flags_that_begin_as_zeros(made, n):
     (launch,) = kernel.plan.kernels
     assert launch.family == "scan"
     assert [(space.name, space.zeroed) for space in kernel.manifest.workspace] == [("y_flags", True), ("y_sums", False)]
+    assert not any(space.left_zero for space in kernel.manifest.workspace)  # several blocks await each flag
     assert "cudaMemsetAsync(y_flags, 0, " in kernel.source
     assert "one pass along j: 256 threads" in launch.reasons[0]
 

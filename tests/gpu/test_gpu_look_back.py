@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from cugen.kernel import generate
+from cugen.run.callable import compiled
 from cugen.run.gpu import GpuDevice
 from cugen.run.inputs import Inputs
 from cugen.run.verify import make_job, outputs_of
@@ -93,3 +94,30 @@ def test_shared_sums_of_a_product_are_right_and_the_same_in_each_run(
     first = outputs_of(job, device.run(job))["C"]
     assert np.allclose(first, a.astype(np.float64) @ b, rtol=1e-4, atol=1e-3)
     assert all(outputs_of(job, device.run(job))["C"].tobytes() == first.tobytes() for _ in range(20))
+
+
+@pytest.mark.parametrize("sharing", ["split: 8", "stream: 1"])
+def test_calls_on_one_workspace_give_the_same_bits(device: GpuDevice, sharing: str) -> None:
+    import pycuda.driver as cuda
+    from pycuda import gpuarray
+
+    (spec,) = load_text(PRODUCT % (200, 333, 4096, sharing))
+    kernel = generate(spec, analysis=False)
+    generator = np.random.default_rng(5)
+    a = generator.uniform(-1, 1, (200, 4096)).astype(np.float32)
+    b = generator.uniform(-1, 1, (4096, 333)).astype(np.float32)
+    context = cuda.Device(0).retain_primary_context()
+    context.push()
+    try:
+        function, stream = compiled(kernel.source, kernel.manifest), cuda.Stream()
+        arrays = {"A": gpuarray.to_gpu(a), "B": gpuarray.to_gpu(b)}
+        outputs = [gpuarray.zeros((200, 333), np.float32) for _ in range(50)]
+        for c in outputs:
+            function(**arrays, C=c, stream=stream)
+        stream.synchronize()
+        first, *others = (c.get() for c in outputs)
+        assert np.allclose(first, a.astype(np.float64) @ b, rtol=1e-4, atol=1e-3)
+        assert all(other.tobytes() == first.tobytes() for other in others)
+        del arrays, outputs, c, stream
+    finally:
+        cuda.Context.pop()

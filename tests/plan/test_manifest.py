@@ -55,7 +55,7 @@ manifests = st.builds(
     target=texts,
     params=st.dictionaries(texts, st.integers(-(2**63), 2**63), max_size=3),
     arguments=some(arguments),
-    workspace=some(st.builds(Workspace, texts, texts, sizes, lists)),
+    workspace=some(st.builds(Workspace, texts, texts, sizes, lists, st.booleans(), st.booleans())),
     uploads=some(st.builds(Upload, texts, texts, numbers)),
     launches=some(launches),
     require=some(texts),

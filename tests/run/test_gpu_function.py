@@ -167,6 +167,42 @@ def test_flags_are_zeroed_in_the_stream_before_each_launch(driver, manifest) -> 
     assert ("clear", 1 << 30, 36, 3) in driver.log
 
 
+def test_flags_that_are_left_zero_are_zeroed_when_they_are_allocated(driver, manifest) -> None:
+    space = Workspace("w", "int32", "M + 1", (), True, True)
+    function = GpuFunction("source", replace(manifest, workspace=(space,), uploads=()))
+    for count, stream in ((8, 3), (8, 3), (4, 3), (8, 4), (16, 3)):
+        call(function, count, stream=stream)
+    own = ["allocate", "clear", "launch"]
+    assert [entry[0] for entry in driver.log] == [*own, "launch", "launch", *own, "free", *own]
+    assert [entry[1:] for entry in driver.log if entry[0] == "clear"] == [
+        (1 << 30, 36, 3),
+        (1 << 30, 36, 4),
+        (1 << 30, 68, 3),
+    ]
+
+
+def test_flags_in_the_callers_memory_are_zeroed_before_each_launch(driver, manifest) -> None:
+    space = Workspace("w", "int32", "M + 1", (), True, True)
+    function = GpuFunction("source", replace(manifest, workspace=(space,), uploads=()))
+    for _ in range(2):
+        function.queue({"A": tensor(8, A), "C": tensor(8, C), "s": 1.5}, 55, lambda size: 1 << 31)
+    assert [entry[0] for entry in driver.log] == ["clear", "launch"] * 2
+
+
+def test_a_call_that_fails_when_it_clears_leaves_no_workspace_behind(driver, manifest, monkeypatch) -> None:
+    def failing(*_: object) -> None:
+        raise RunError("CG5011", "out of order")
+
+    space = Workspace("w", "int32", "M + 1", (), True, True)
+    function = GpuFunction("source", replace(manifest, workspace=(space,), uploads=()))
+    with monkeypatch.context() as broken:
+        broken.setattr(driver, "clear", failing)
+        with pytest.raises(RunError):
+            call(function)
+    call(function)
+    assert [entry[0] for entry in driver.log][-2:] == ["clear", "launch"]
+
+
 def test_a_module_is_loaded_once_for_each_context(driver, manifest) -> None:
     function = GpuFunction("source", manifest)
     call(function)

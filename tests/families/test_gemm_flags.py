@@ -1,0 +1,48 @@
+"""Flags of products whose sums several blocks share: a launch leaves them as it found them, zero."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from cugen.families import gemm_choice
+from cugen.families.gemm_shares import share_out
+from cugen.plan.manifest import ArrayArgument
+from cugen.run.cpu import CpuDevice
+from cugen.run.inputs import Inputs
+from cugen.run.verify import make_job, outputs_of
+
+TEXT = """
+params: {M: 65, N: 97, K: 256}
+arrays:
+  A: {shape: [M, K], dtype: float32}
+  B: {shape: [K, N], dtype: float32}
+  C: {shape: [M, N], dtype: float32}
+compute: C[i, j] = sum(A[i, k] * B[k, j], k)
+schedule: {family: gemm, block: {i: 32, j: 32}, thread: {i: 4, j: 4}, step: {k: 16}, stages: 2, %s}
+"""
+
+
+@pytest.mark.parametrize("sharing", ["split: 4", "stream: 1"])
+def test_launches_on_the_same_workspace_find_and_leave_zeros(made, monkeypatch, sharing):
+    monkeypatch.setattr(
+        gemm_choice, "share_out", lambda tiles, steps, slots, waves, threads: share_out(tiles, steps, 7, waves, threads)
+    )
+    kernel = made(TEXT % sharing)
+    flags, parts = kernel.manifest.workspace
+    shown = ArrayArgument(flags.name, "inout", flags.dtype, flags.shape, (1,), flags.elements, 4)
+    manifest = replace(kernel.manifest, arguments=(*kernel.manifest.arguments, shown), workspace=(parts,))
+    generator = np.random.default_rng(5)
+    inputs = {
+        "A": generator.standard_normal((65, 256)).astype(np.float32),
+        "B": generator.standard_normal((256, 97)).astype(np.float32),
+        flags.name: np.zeros(flags.shape, np.uint32),
+    }
+    for seed in range(3):
+        job = make_job(kernel.source, manifest, Inputs(inputs, {}), {})
+        found = outputs_of(job, CpuDevice(workers=2, shuffle=seed).run(job))
+        assert np.allclose(found["C"], inputs["A"].astype(np.float64) @ inputs["B"], atol=1e-3)
+        assert not found[flags.name].any()
+        inputs[flags.name] = found[flags.name]
