@@ -148,7 +148,13 @@ def _apart(found: Contraction, shape: Shape) -> Iterator[Shape]:
             if parts == 1 or _divides(found, parts * shape.step):
                 yield replace(shape, split=parts)
         shared = replace(shape, stream=waves)
-        if waves and not why_not_shared(found, shared) and not _is_known(found, shared):
+        if not waves or why_not_shared(found, shared):
+            continue
+        shares = shares_of(found, shared)
+        if shares is None or not shares.joins:  # each block gets whole tiles, as without sharing
+            if 0 not in _streams(found):
+                yield shape
+        elif not _is_known(found, shared):
             yield shared
 
 
@@ -185,10 +191,9 @@ def why_not_shared(found: Contraction, shape: Shape) -> str:
         return "sums are parted by `split` or shared out by `stream`, not both"
     if not _may_wait(found):
         return f"threads of {found.request.target.name} can't wait for each other"
-    shares = shares_of(found, shape)
-    if shares is None:
+    if shares_of(found, shape) is None:
         return "what each block takes of the last waves must be known, so sizes are to be fixed"
-    return "" if shares.joins else "each block would get whole tiles, so that there is nothing to share out"
+    return ""
 
 
 def shares_of(found: Contraction, shape: Shape) -> Shares | None:

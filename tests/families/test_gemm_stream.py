@@ -95,15 +95,18 @@ def test_waves_are_shared_out_unasked_where_that_is_clearly_faster(planned):
     assert not stands(1024, 1024, 1024)
 
 
+def test_where_each_block_gets_whole_tiles_nothing_is_shared(planned):
+    assert not planned(product(64, 64, 64)).workspace
+
+
 @pytest.mark.parametrize(
     ("text", "why"),
     [
         (product(64, 64, 256).replace("K: 256", "K: dynamic"), "sizes are to be fixed"),
         ("target: sm_61\n" + product(64, 64, 256), "can't wait for each other"),
         (product(64, 64, 256, schedule=f"{SMALL}, split: 2"), "not both"),
-        (product(64, 64, 64), "whole tiles"),
     ],
-    ids=["dynamic", "old", "split", "whole"],
+    ids=["dynamic", "old", "split"],
 )
 def test_why_ends_can_not_be_shared(reasons, text, why):
     assert [why in refusal.reason for refusal in reasons("gemm", text)] == [True]
