@@ -153,7 +153,7 @@ def _apart(found: Contraction, shape: Shape) -> Iterator[Shape]:
         shares = shares_of(found, shared)
         if shares is None or not shares.joins:  # each block gets whole tiles, as without sharing
             if 0 not in _streams(found):
-                yield shape
+                yield replace(shape, stream=0)
         elif not _is_known(found, shared):
             yield shared
 
