@@ -88,7 +88,8 @@ class _Rows:
         self.listing, self.ranges = listing, ranges
         self.shape = (len(listing.rows), *(counter.count for counter in own))
         first, *axes = np.indices(self.shape, np.int64, sparse=True)
-        known = np.array([values for values, _ in listing.rows], np.int64).reshape(len(listing.rows), len(listing.names))
+        shown = [values for values, _ in listing.rows]
+        known = np.array(shown, np.int64).reshape(len(shown), len(listing.names))
         self.times = np.array([times for _, times in listing.rows], np.int64)[first]
         self.values: dict[sympy.Symbol, NDArray[np.int64]] = {
             name: column[first] for name, column in zip(listing.names, known.T, strict=True)
