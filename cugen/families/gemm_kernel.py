@@ -8,42 +8,24 @@ from dataclasses import replace
 from cugen.families.blocks import Blocks, define, lay_blocks, limit
 from cugen.families.contraction import Contraction
 from cugen.families.gemm_along import ring_of
-from cugen.families.gemm_fragments import Fragments
 from cugen.families.gemm_place import Place
 from cugen.families.gemm_problem import groups
 from cugen.families.gemm_results import Results
 from cugen.families.gemm_shape import WARP, Shape
 from cugen.families.gemm_stages import Ring, declare_tiles
-from cugen.families.gemm_tensor_fragments import TensorFragments
+from cugen.families.gemm_walk import Walk
 from cugen.families.grid import divides
 from cugen.families.kernels import assemble, new_lowering
 from cugen.plan.ir import (
-    Access,
-    Accumulate,
     Array,
-    AwaitCopies,
-    Barrier,
     Comment,
-    CommitCopies,
-    Comparison,
     Declare,
-    Define,
-    Element,
-    For,
-    Guard,
-    If,
-    Index,
     Kernel,
-    Loop,
     Node,
-    Store,
 )
 from cugen.plan.lowering import Lowering
-from cugen.plan.scopes import Scope
 from cugen.plan.subscripts import to_integer
-from cugen.plan.substitution import substitute
 from cugen.plan.symbols import FloorDiv, Integer, Minimum, Mod, bounds, ceil_div, integer, symbol
-from cugen.spec.expressions import Expr, Op, Read
 
 
 class GemmKernel:
@@ -99,10 +81,11 @@ class GemmKernel:
     def _work(self, place: Place, rings: list[Ring], results: Results) -> tuple[tuple[str, tuple[Node, ...]], ...]:
         """A tile's sum and its results, in parts."""
         sums = self._declare_sums()
+        walk = Walk(place, rings, sums, self.groups, self.depth, self._length(place))
         return (
             ("sums", (Declare(sums, zeroed=True),)),
-            ("first", self._first_stages(place, rings)),
-            ("walk", self._walk(place, rings, sums)),
+            ("first", walk.first_stages()),
+            ("walk", walk.steps()),
             ("results", self._results(results, sums, place)),
         )
 
@@ -275,120 +258,6 @@ class GemmKernel:
         dtype = self.found.sums[0].dtype
         return Array("", name, dtype, extents, (extents[1], integer(1)), "register", flat=False)
 
-    # The walk along k
-
-    def _first_stages(self, place: Place, rings: list[Ring]) -> tuple[Node, ...]:
-        """What the ring holds before the first step is computed."""
-        shape = self.shape
-        stage = place.loop_index("stage", shape.stages - 1)
-        depth = self._length(place)
-        fewest = bounds(depth, self.lowering.ranges)[0]
-        copies: list[Node] = []
-        first: Integer = stage.symbol * shape.step
-        certain = place.lead == 0 and fewest >= shape.step
-        if certain and fewest < (shape.stages - 1) * shape.step:  # where there are fewer steps, the last comes again
-            clamped = define("at_k", Minimum(first, depth - shape.step), self.lowering)
-            copies.append(clamped)
-            first = clamped.index.symbol
-        for ring in rings:
-            copies += ring.copies(stage.symbol, first, certain=certain)
-        if any(ring.asynchronous for ring in rings):
-            copies.append(CommitCopies())
-        starts = tuple(ring.start for ring in rings if ring.start is not None)
-        return (*starts, For(Loop(stage, integer(0), integer(shape.stages - 1), unroll=True), tuple(copies)))
-
-    def _walk(self, place: Place, rings: list[Ring], sums: Array) -> tuple[Node, ...]:
-        found, shape, lowering = self.found, self.shape, self.lowering
-        depth = self._length(place)
-        steps = bounds(ceil_div(self.depth, shape.step), lowering.ranges)[1]
-        name = lowering.names.allocate(f"{found.depth.name}0")
-        past = Index(name, integer(0), (0, steps * shape.step))
-        lowering.ranges[past.symbol] = (0, max(steps - 1, 0) * shape.step)
-        step = FloorDiv(past.symbol, integer(shape.step))
-        waits = any(ring.asynchronous for ring in rings)
-        held = TensorFragments(place, rings, sums) if shape.is_on_tensor_cores else Fragments(place, rings, self.groups)
-        own, pace = place.slice * shape.own_step, shape.pace
-        spread = shape.is_on_tensor_cores and all(ring.is_spread_by(shape.own_step // pace) for ring in rings)
-        into = define("next", Mod(step + (shape.stages - 1), integer(shape.stages)), lowering)
-        behind = past.symbol + (shape.stages - 1) * shape.step
-        # Without a branch the compiler puts copies between multiply-adds. At the end the last step is copied again.
-        may_repeat = bounds(depth, lowering.ranges)[0] >= (2 if place.lead != 0 else 1) * shape.step
-        ahead = define("ahead", Minimum(behind, depth - shape.step) if may_repeat else behind, lowering)
-
-        def copies(done: Integer, count: int) -> tuple[Node, ...]:
-            if steps < shape.stages:
-                return ()
-            share = (done, count)
-            parts = [ring.copies(into.index.symbol, ahead.index.symbol, certain=True, share=share) for ring in rings]
-            nodes = (*(() if spread else (into, ahead)), *(node for part in parts for node in part))
-            return nodes if may_repeat else (If(Guard((Comparison(behind, "<", depth),)), nodes),)
-
-        def multiply(turn: Integer) -> tuple[Node, ...]:
-            if isinstance(held, TensorFragments):
-                return held.multiply(turn)
-            return self._outer_product(place, held.factors(turn), sums)
-
-        commit = (CommitCopies(),) if waits else ()
-        arrival = (*((AwaitCopies(shape.stages - 2),) if waits else ()), Barrier())
-        current = define("current", Mod(step, integer(shape.stages)), lowering)
-        following = define("following", Mod(step + 1, integer(shape.stages)), lowering)
-        k = place.loop_index(found.depth.name, shape.own_step)
-        turn = FloorDiv(k.symbol, integer(pace))
-        inner = (
-            *held.read(current.index.symbol, own + k.symbol, Mod(turn, integer(2))),
-            *(copies(k.symbol - pace, pace) if spread else ()),
-            *multiply(Mod(turn + 1, integer(2))),
-        )
-        body = (
-            *((into, ahead) if spread and steps >= shape.stages else ()),
-            *(() if spread else (*copies(integer(0), shape.own_step), *commit)),
-            current,
-            For(Loop(k, integer(pace), integer(shape.own_step), pace, unroll=True), inner),
-            *((*copies(integer(shape.own_step - pace), pace), *commit) if spread else ()),
-            *arrival,
-            Comment("what follows the last step is read in vain"),
-            following,
-            *held.read(following.index.symbol, own, integer(0)),
-            *multiply(integer(1)),
-        )
-        first = held.read(integer(0), own, integer(0))
-        walk = (
-            *arrival,
-            Comment(f"{held.what}: one is multiplied while the other is read"),
-            *held.declarations(),
-            *first,
-            For(Loop(past, integer(0), depth, shape.step), body),
-        )
-        # Copies in vain may still be on their way to where slices leave sums, or where the next tile's steps will lie.
-        is_late = waits and (shape.slices > 1 or shape.stream > 0)
-        return (*walk, AwaitCopies(0)) if is_late else walk
-
-    def _outer_product(self, place: Place, factors: dict[Read, Expr], sums: Array) -> tuple[Node, ...]:
-        """The products of all that a thread holds of one k are added to its sums."""
-        i, j = place.loop_index("i", self.shape.thread_rows), place.loop_index("j", self.shape.thread_columns)
-        (reduction,) = self.found.sums
-        scope = Scope()
-        term = self.lowering.lower(substitute(reduction.body, {}, factors.get), scope)
-        at = (i.symbol, j.symbol)
-        add: Node = Accumulate(Access(sums, at, "store"), term)
-        if not sums.dtype.is_float:
-            total = Op("add", (Element.of(Access(sums, at, "load")), term), sums.dtype)
-            add = Store(Access(sums, at, "store"), total)
-        body = (*scope.nodes, add)
-        shape = self.shape
-        outer, inner = (i, shape.thread_rows), (j, shape.thread_columns)
-        if shape.order == "columns" or (shape.order == "serpentine" and shape.thread_columns > shape.thread_rows):
-            outer, inner = inner, outer
-        if shape.order != "serpentine":
-            return (_unrolled(outer, (_unrolled(inner, body),)),)
-        (along, count) = inner
-        turn = place.loop_index("t", count)
-        back = Mod(outer[0].symbol, integer(2)) * (count - 1 - 2 * turn.symbol)
-        walked = Index(along.name, turn.symbol + back, along.range)
-        line = "row" if along == j else "column"
-        serpentine = (Comment(f"serpentine: every other {line} is walked backwards"), Define(walked), *body)
-        return (_unrolled(outer, (_unrolled((turn, count), serpentine),)),)
-
 
 def _may_repeat(found: Contraction) -> bool:
     """Whether two blocks may compute the same output: nothing that is stored is read."""
@@ -398,8 +267,3 @@ def _may_repeat(found: Contraction) -> bool:
     return not any(s.accumulate for s in request.group.statements) and not any(
         read.array in written for read in request.reads()
     )
-
-
-def _unrolled(walk: tuple[Index, int], body: tuple[Node, ...]) -> Node:
-    index, count = walk
-    return For(Loop(index, integer(0), integer(count), unroll=True), body)
