@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 
 import numpy as np
+import pytest
 
 from cugen.run.cpu import CpuDevice
 
@@ -30,6 +31,7 @@ def exact(function, values):
     return [function(x) if math.isfinite(x) else x for x in values]
 
 
+@pytest.mark.slow
 def test_conversions_to_integers_saturate_and_nan_is_what_the_hardware_gives(make_job):
     d = np.array(
         [
