@@ -8,7 +8,7 @@
 // analysis  sm_90: 15 accesses, 11 ideal, 1 costly, 2 assumed, 1 unknown
 //           worst: y_sums[earlier], 2 sectors, ideal 1; 3.58 on average (starts 4 bytes into a sector)
 //
-// Made by cugen 0.1.0 from prefix_sum.yaml (hash c389108206c1fd0c) for sm_90. Edit the spec, not this file.
+// Made by cugen 0.1.0 from prefix_sum.yaml (hash 161520c422010008) for sm_90. Edit the spec, not this file.
 
 constexpr int N = 200003;
 

@@ -6,7 +6,7 @@
 // y         output, float32 [200003], aligned to 16 bytes
 // launch    grid (196, 1, 1), block (256, 1, 1), 80 bytes of shared memory; family scan
 //
-// Made by cugen 0.1.0 from prefix_sum.yaml (hash c389108206c1fd0c) for sm_90. Edit the spec, not this file.
+// Made by cugen 0.1.0 from prefix_sum.yaml (hash 161520c422010008) for sm_90. Edit the spec, not this file.
 #pragma once
 
 #include <cuda_runtime_api.h>

@@ -51,10 +51,11 @@ STRIPS = Tunable(
 VECTORS = Tunable(
     "vectors", (1, 2, 4, 8, 16), "by length", "vectors that a thread has in flight at a time", reorders=True
 )
+_LONG = 1 << 22  # elements; of fewer, two launches without flags are faster on an H200
 HOW = Tunable(
     "how",
     ("passes", "look_back"),
-    "look_back",
+    "by length",
     "whether a few long rows take several launches, or one whose blocks wait for what those before them combine to",
     reorders=True,
 )
@@ -136,7 +137,10 @@ def looks_back(work: Work) -> bool:
     how = dict(work.request.schedule.tunables).get("how")
     if how == "passes" or _why_not_back(work):
         return False
-    return how == "look_back" or (segment_length(work) is not None and not _is_step(work))
+    if how == "look_back":
+        return True
+    is_long = most(work.request, work.along) * others(work) >= _LONG
+    return is_long and segment_length(work) is not None and not _is_step(work)
 
 
 def _is_step(work: Work) -> bool:

@@ -32,7 +32,7 @@ def matrix(m, n, value="cumsum(x[i, j], j)", dtype="float32", schedule=SMALL, ou
 # Which kernel
 
 
-@pytest.mark.parametrize("n", [1_000_003, "dynamic"])
+@pytest.mark.parametrize("n", [10_000_019, "dynamic"])
 def test_a_long_row_is_one_launch_with_flags_that_begin_as_zeros(made, n):
     kernel = made(matrix(1, n, schedule=""))
     (launch,) = kernel.plan.kernels
@@ -44,7 +44,7 @@ def test_a_long_row_is_one_launch_with_flags_that_begin_as_zeros(made, n):
 
 
 def test_what_blocks_hand_to_each_other_is_not_promised_to_be_nobody_elses(made):
-    source = made(matrix(1, 1_000_003, schedule="")).source
+    source = made(matrix(1, 1_000_003, schedule="how: look_back")).source
     assert "    float* y_sums)" in source
     assert "__ldg" not in source
 
@@ -52,6 +52,11 @@ def test_what_blocks_hand_to_each_other_is_not_promised_to_be_nobody_elses(made)
 def test_a_device_whose_threads_can_not_wait_for_each_other_takes_passes(made):
     text = "target: sm_61\n" + matrix(1, 1_000_003, schedule="")
     assert len(made(text).plan.kernels) == 2
+
+
+def test_fewer_elements_take_two_launches_without_flags(made):
+    assert len(made(matrix(1, 1 << 20, schedule="")).plan.kernels) == 2
+    assert len(made(matrix(4, 1 << 22, schedule="")).plan.kernels) == 1
 
 
 def test_passes_can_be_asked_for(made):
@@ -72,7 +77,7 @@ def test_what_can_not_look_back_has_a_reason(reasons, value, schedule, reason):
 
 
 def test_only_what_depends_on_other_blocks_is_unknown_to_the_analysis(made):
-    (found,) = analyze(made(matrix(1, 1_000_000, schedule=""))).kernels
+    (found,) = analyze(made(matrix(1, 1_000_000, schedule="how: look_back"))).kernels
     unknown = [access for access in found.accesses if access.verdict == "unknown"]
     assert [access.access.array.name for access in unknown] == ["y_flags"]
     assert "when another block answers" in unknown[0].reason
