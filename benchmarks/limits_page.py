@@ -1,8 +1,9 @@
 """The section on what holds back the cases that miss a goal, from the list's figures and what `limits.py` wrote.
 
 What follows from the counters is said by one rule. A copy of as many bytes moves some share of what the memory could
-move at most: a kernel that comes near it is limited by memory. Else a unit that is busy most of the time limits it;
-else neither does, and the time goes into waiting.
+move at most: a kernel that comes near it is limited by memory. Else a unit that is busy most of the time limits it.
+Else memory and a unit may both be busy more often than not, and neither hides all of the other. Else the time goes into
+waiting, and the blocks that a multiprocessor holds at once say how much there is to wait beside.
 """
 
 from __future__ import annotations
@@ -21,8 +22,8 @@ UNITS = {
 }
 _NEAR = 0.96  # of the share of the memory that a copy keeps busy
 _BUSY = 80  # percent, from which a unit limits
+_OFTEN = 60  # percent, from which a unit, or the memory, holds up the other
 _EXTRA = 1.05  # bytes moved over those of the problem, from which they are worth a word
-_FEW = 40  # percent of the warps that fit
 _COPIES = 0.95  # of the time of a copy, below which nothing can be expected
 
 
@@ -32,7 +33,8 @@ def part(figures: Row, limits: Row | None) -> str:
     if limits is None:
         return "\n".join(["The counters are not measured yet.", "", *_plain(rows)]) + "\n"
     found = {row["name"]: row["launches"] for row in limits["cases"]}
-    heading = f"Nsight Compute {limits['profiler']}; {limits['date']}; `{limits['command']}`"
+    version = limits["profiler"].partition(" ")[0]
+    heading = f"Nsight Compute {version}; {limits['date']}; `{limits['command']}`"
     return "\n".join([heading, "", *_profiled(rows, found)]) + "\n"
 
 
@@ -76,9 +78,11 @@ def what_follows(row: Row, profile: Mapping[str, float]) -> str:
         return f"memory: {memory:.0f} % busy, in a {row['ceiling']} {copied:.0f} %{more}"
     if busy >= _BUSY:
         return f"{UNITS[unit]}: {busy:.0f} % busy{more}"
-    warps = profile["warps_percent"]
-    waits = f"few warps ({warps:.0f} %)" if warps < _FEW else f"warps {warps:.0f} %"
-    return f"memory {memory:.0f} %, {UNITS[unit]} {busy:.0f} %: latency, {waits}{more}"
+    if min(busy, memory) >= _OFTEN:
+        return f"both: memory {memory:.0f} % of {copied:.0f}, {UNITS[unit]} {busy:.0f} %{more}"
+    blocks = min(launch["blocks_per_sm"] for launch in row["launches"])
+    resident = f"{blocks} block{'s' * (blocks != 1)} a multiprocessor"
+    return f"waiting: memory {memory:.0f} % of {copied:.0f}, {UNITS[unit]} {busy:.0f} %, {resident}{more}"
 
 
 def _plain(rows: Sequence[Row]) -> Iterator[str]:
@@ -91,7 +95,7 @@ def _plain(rows: Sequence[Row]) -> Iterator[str]:
 def _profiled(rows: Sequence[Row], profiles: Mapping[str, Sequence[Mapping[str, float]]]) -> Iterator[str]:
     shares = ("memory_percent", *UNITS, "warps_percent")
     yield (
-        "| case | goals missed: figure | µs under the profiler | GB in DRAM ÷ the problem's | memory % "
+        "| case | goals missed: figure | µs under the profiler | MB in DRAM ÷ the problem's | memory % "
         f"| {' | '.join(UNITS.values())} | warps | what follows |"
     )
     yield "|---|---|---|---|" + "---|" * (len(shares) + 1)
@@ -100,7 +104,7 @@ def _profiled(rows: Sequence[Row], profiles: Mapping[str, Sequence[Mapping[str, 
         cells, found = ["–"] * (len(shares) + 2), "not profiled"
         if launches:
             profile = whole(launches)
-            cells = [f"{profile['time_us']:.0f}", f"{profile['dram_bytes'] / 1e9:.2f} ÷ {row['bytes'] / 1e9:.2f}"]
+            cells = [f"{profile['time_us']:.0f}", f"{profile['dram_bytes'] / 1e6:.0f} ÷ {row['bytes'] / 1e6:.0f}"]
             cells += [f"{profile[share]:.0f}" for share in shares]
             found = what_follows(row, profile)
         yield f"| {' | '.join([row['name'], _goals(row), *cells, '; '.join([found, *_reasons(row)])])} |"

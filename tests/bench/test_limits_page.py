@@ -1,4 +1,4 @@
-"""What the counters say of a case that misses a goal: memory, a unit, or waiting; and goals that nothing could meet."""
+"""What the counters say of a case that misses a goal: memory, a unit, both, waiting; goals out of reach."""
 
 from __future__ import annotations
 
@@ -41,7 +41,8 @@ def row(
         {"name": "torch", "median_us": torch_us, "share_of_ceiling": 1000 / torch_us, "ratio": torch_us / ours},
         {"name": "copy", "median_us": 1000.0, "share_of_ceiling": 1.0, "ratio": 1000 / ours, "gb_per_s": 4000.0},
     ]
-    return {"name": "case", "goals": list(goals), "bytes": BYTES, "ceiling": "copy", "regimes": {"cold": timed}}
+    found = {"name": "case", "goals": list(goals), "bytes": BYTES, "ceiling": "copy", "regimes": {"cold": timed}}
+    return found | {"launches": [{"blocks_per_sm": 2}]}
 
 
 def launch(memory: float, *, time: float = 1000.0, moved: float = BYTES, **shares: float) -> dict[str, Any]:
@@ -62,12 +63,19 @@ def launch(memory: float, *, time: float = 1000.0, moved: float = BYTES, **share
         ),
         (launch(60, time=1333.3, issue=91, fma=85), "issue slots: 91 % busy"),
         (launch(60, time=1333.3, fma=85, issue=70), "fma: 85 % busy"),
-        (launch(60, time=1333.3, issue=55, warps=25), "memory 60 %, issue slots 55 %: latency, few warps (25 %)"),
-        (launch(60, time=1333.3, l1_data=70, warps=90), "memory 60 %, L1 data 70 %: latency, warps 90 %"),
+        (launch(65, time=1230.8, l1_data=75), "both: memory 65 % of 80, L1 data 75 %"),
+        (launch(65, time=1230.8, issue=55), "waiting: memory 65 % of 80, issue slots 55 %, 2 blocks a multiprocessor"),
+        (launch(40, time=2000, issue=75), "waiting: memory 40 % of 80, issue slots 75 %, 2 blocks a multiprocessor"),
     ],
 )
-def test_what_follows_is_memory_or_a_busy_unit_or_waiting(profile, said):
+def test_what_follows_is_memory_or_a_busy_unit_or_both_or_waiting(profile, said):
     assert page.what_follows(row(), page.whole([profile])) == said
+
+
+def test_a_kernel_that_waits_has_as_many_blocks_as_its_launch_that_has_the_fewest():
+    launches = [{"blocks_per_sm": 4}, {"blocks_per_sm": 1}]
+    said = page.what_follows(row() | {"launches": launches}, page.whole([launch(65, time=1230.8)]))
+    assert said.endswith(", 1 block a multiprocessor")
 
 
 def test_launches_count_by_the_time_that_they_take():
@@ -96,7 +104,7 @@ def test_a_profile_fills_the_row_and_one_that_is_missing_says_so():
     cases = [{"name": "case", "launches": [launch(80)]}, {"name": "other", "launches": []}]
     heading, _, head, rule, *lines = page.part(figures, {**profiler, "cases": cases}).splitlines()
     assert heading == "Nsight Compute 2025.3; 2026-01-01; `capture`"
-    assert lines[0].startswith("| case | 0.92 of the copy: 0.900 | 1000 | 4.00 ÷ 4.00 | 80 | 10 |")
+    assert lines[0].startswith("| case | 0.92 of the copy: 0.900 | 1000 | 4000 ÷ 4000 | 80 | 10 |")
     assert lines[0].endswith("| memory: 80 % busy, in a copy 80 % |")
     assert lines[1].endswith("| – | not profiled |")
     assert len({text.count("|") for text in (head, rule, *lines)}) == 1
