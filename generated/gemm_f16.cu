@@ -84,6 +84,7 @@ extern "C" __global__ void __launch_bounds__(32) gemm_f16(
     b8[0] = *reinterpret_cast<const Vector<__half, 8>*>(&Bs[0][0][column]);
     for (int k0 = 0; k0 < K; k0 += 16) {
         const int next = (k0 / 16 + 1) % 2;
+        // behind the end of the sum its last step is copied again
         const int ahead = min(k0 + 16, K - 16);
         #pragma unroll
         for (int r = 0; r < 16; r += 8) {

@@ -91,6 +91,7 @@ extern "C" __global__ void __launch_bounds__(64) gemm_f32(
     b4[0] = *reinterpret_cast<const Vector<float, 4>*>(&Bs[0][0][column]);
     for (int k0 = 0; k0 < K + 4; k0 += 8) {
         const int next = (k0 / 8 + 3) % 4;
+        // behind the end of the sum its last step is copied again
         const int ahead = min(k0 + 24, K - 4);
         #pragma unroll
         for (int c = 0; c < 32; c += 8) {

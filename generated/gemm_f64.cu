@@ -94,6 +94,7 @@ extern "C" __global__ void __launch_bounds__(64) gemm_f64(
     }
     for (int k0 = 0; k0 < K; k0 += 8) {
         const int next = (k0 / 8 + 2) % 3;
+        // behind the end of the sum its last step is copied again
         const int ahead = min(k0 + 16, K - 8);
         #pragma unroll
         for (int r = 0; r < 8; r += 4) {

@@ -89,6 +89,7 @@ extern "C" __global__ void __launch_bounds__(256) gemm_slices(
     }
     for (int k0 = 0; k0 < K; k0 += 32) {
         const int next = (k0 / 32 + 2) % 3;
+        // behind the end of the sum its last step is copied again
         const int ahead = min(k0 + 64, K - 32);
         #pragma unroll
         for (int r = 0; r < 32; r += 8) {
@@ -145,6 +146,7 @@ extern "C" __global__ void __launch_bounds__(256) gemm_slices(
             }
         }
     }
+    // copies that nobody reads may still be on their way
     __pipeline_wait_prior(0);
 
     // unknown to the compiler: else the stores, not the sums, would decide in which registers these lie

@@ -122,6 +122,7 @@ extern "C" __global__ void __launch_bounds__(128) gemm_tensor_f64(
     }
     for (int k0 = 0; k0 < K; k0 += 16) {
         const int next = (k0 / 16 + 2) % 3;
+        // behind the end of the sum its last step is copied again
         const int ahead = min(k0 + 32, K - 16);
         #pragma unroll
         for (int c = 0; c < 64; c += 16) {

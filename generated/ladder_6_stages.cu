@@ -84,6 +84,7 @@ extern "C" __global__ void __launch_bounds__(256) ladder_6_stages(
     }
     for (int k0 = 0; k0 < K; k0 += 8) {
         const int next = (k0 / 8 + 1) % 2;
+        // behind the end of the sum its last step is copied again
         const int ahead = min(k0 + 8, K - 8);
         #pragma unroll
         for (int c = 0; c < 128; c += 32) {

@@ -121,6 +121,7 @@ extern "C" __global__ void __launch_bounds__(256) ladder_9_shared_out(
         }
         for (int k0 = 0; k0 < length; k0 += 8) {
             const int next = (k0 / 8 + 1) % 2;
+            // behind the end of the sum its last step is copied again
             const int ahead = min(k0 + 8, length - 8);
             #pragma unroll
             for (int c = 0; c < 128; c += 32) {
@@ -182,6 +183,7 @@ extern "C" __global__ void __launch_bounds__(256) ladder_9_shared_out(
                 }
             }
         }
+        // copies that nobody reads may still be on their way
         __pipeline_wait_prior(0);
         if (last_step < 32) {
             // the block that has the tile's end adds up what the others leave

@@ -226,13 +226,15 @@ class Results:
         shape = self.shape
         width = math.gcd(self.groups[1], WIDEST // sums.dtype.bytes)
         i, row = self._own_row(place)
-        g = place.loop_index("g", shape.thread_columns // width)
+        count = shape.thread_columns // width
+        g = place.loop_index("g", count)
+        number = g.symbol if count > 1 else integer(0)
         v = place.loop_index("w", width)
-        column = self._own_column(place, g.symbol, width)
+        column = self._own_column(place, number, width)
         name = self.lowering.names.allocate("part")
         vector = Vector(name, sums.dtype.compute, sums.dtype, width)
-        value = self._sum(sums, i.symbol, g.symbol * width + v.symbol)
-        body = (
+        value = self._sum(sums, i.symbol, number * width + v.symbol)
+        body: tuple[Node, ...] = (
             Let(vector, None, mutable=True),
             For(
                 Loop(v, integer(0), integer(width), unroll=True),
@@ -240,8 +242,9 @@ class Results:
             ),
             Store(Access(parts, (place.slice, row, column), "store", width), vector),
         )
-        columns = For(Loop(g, integer(0), integer(shape.thread_columns // width), unroll=True), body)
-        rows = For(Loop(i, integer(0), integer(shape.thread_rows), unroll=True), (columns,))
+        if count > 1:
+            body = (For(Loop(g, integer(0), integer(count), unroll=True), body),)
+        rows = For(Loop(i, integer(0), integer(shape.thread_rows), unroll=True), body)
         return Comment("the slices' sums, in the memory of the ring, which all have read"), Barrier(), rows
 
     def _collect(self, parts: Array, place: Place) -> tuple[Node, ...]:

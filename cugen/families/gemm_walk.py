@@ -82,8 +82,9 @@ class Walk:
         spread = shape.is_on_tensor_cores and all(ring.is_spread_by(shape.own_step // pace) for ring in rings)
         into = define("next", Mod(step + (shape.stages - 1), integer(shape.stages)), lowering)
         behind = past.symbol + (shape.stages - 1) * shape.step
-        # Without a branch the compiler puts copies between multiply-adds. At the end the last step is copied again.
+        # Without a branch the compiler puts copies between multiply-adds.
         may_repeat = self.fewest >= (2 if place.lead != 0 else 1) * shape.step
+        again = (Comment("behind the end of the sum its last step is copied again"),) if may_repeat else ()
         ahead = define("ahead", Minimum(behind, depth - shape.step) if may_repeat else behind, lowering)
 
         def copies(done: Integer, count: int) -> tuple[Node, ...]:
@@ -91,7 +92,7 @@ class Walk:
                 return ()
             share = (done, count)
             parts = [ring.copies(into.index.symbol, ahead.index.symbol, certain=True, share=share) for ring in rings]
-            nodes = (*(() if spread else (into, ahead)), *(node for part in parts for node in part))
+            nodes = (*(() if spread else (into, *again, ahead)), *(node for part in parts for node in part))
             return nodes if may_repeat else (If(Guard((Comparison(behind, "<", depth),)), nodes),)
 
         def multiply(turn: Integer) -> tuple[Node, ...]:
@@ -111,7 +112,7 @@ class Walk:
             *multiply(Mod(turn + 1, integer(2))),
         )
         body = (
-            *((into, ahead) if spread and steps >= shape.stages else ()),
+            *((into, *again, ahead) if spread and steps >= shape.stages else ()),
             *(() if spread else (*copies(integer(0), shape.own_step), *commit)),
             current,
             For(Loop(k, integer(pace), integer(shape.own_step), pace, unroll=True), inner),
@@ -130,9 +131,10 @@ class Walk:
             *first,
             For(Loop(past, integer(0), depth, shape.step), body),
         )
-        # Copies in vain may still be on their way to where slices leave sums, or where the next tile's steps will lie.
+        # Slices leave sums where these copies go, and the next tile's steps will lie there.
         is_late = waits and (shape.slices > 1 or shape.stream > 0)
-        return (*walk, AwaitCopies(0)) if is_late else walk
+        late = Comment("copies that nobody reads may still be on their way")
+        return (*walk, late, AwaitCopies(0)) if is_late else walk
 
     def _outer_product(self, factors: dict[Read, Expr]) -> tuple[Node, ...]:
         """The products of all that a thread holds of one k are added to its sums."""

@@ -16,6 +16,7 @@ from cugen.plan.subscripts import to_integer
 from cugen.plan.symbols import bounds
 from cugen.spec import expressions as spec
 
+_LONG = 1 << 22  # elements; of fewer, two launches without flags are faster on an H200
 _WARP = 32
 _BLOCK = 256
 _ENOUGH = 65_536  # so many threads with several vectors each keep the memory of a device busy
@@ -51,7 +52,6 @@ STRIPS = Tunable(
 VECTORS = Tunable(
     "vectors", (1, 2, 4, 8, 16), "by length", "vectors that a thread has in flight at a time", reorders=True
 )
-_LONG = 1 << 22  # elements; of fewer, two launches without flags are faster on an H200
 HOW = Tunable(
     "how",
     ("passes", "look_back"),
