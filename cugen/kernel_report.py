@@ -148,7 +148,7 @@ def _text(branch: BranchFacts, printer: NodePrinter) -> str:
     match branch.node:
         case ir.ReturnUnless(guard=guard):
             return f"return if ({printer.negated(guard)})"
-        case ir.For(loop=loop):
+        case ir.For() as loop:
             return printer.loop(loop)
         case ir.If(condition=condition):
             return f"if ({printer.condition(condition)})"

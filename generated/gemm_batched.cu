@@ -95,8 +95,8 @@ extern "C" __global__ void __launch_bounds__(32) gemm_batched(
     // Bs[0][0][column]: 2 wavefronts, ideal 2 (32 words, in different banks)
     b4[0] = *reinterpret_cast<const Vector<float, 4>*>(&Bs[0][0][column]);
     for (int k0 = 0; k0 < K + 4; k0 += 8) {
-        __pipeline_commit();
         const int current = k0 / 8;
+        __pipeline_commit();
         #pragma unroll
         for (int k = 1; k < 8; ++k) {
             // As[current][k][row]: 2 wavefronts, ideal 2 (16 words, in different banks)

@@ -82,8 +82,8 @@ extern "C" __global__ void __launch_bounds__(32) gemm_f16(
     a8[0] = *reinterpret_cast<const Vector<__half, 8>*>(&As[0][0][row]);
     // Bs[0][0][column]: 2 wavefronts, ideal 2 (32 words, in different banks)
     b8[0] = *reinterpret_cast<const Vector<__half, 8>*>(&Bs[0][0][column]);
-    for (int k0 = 0; k0 < K; k0 += 16) {
-        const int next = (k0 / 16 + 1) % 2;
+    for (int k0 = 0, current = 0; k0 < K; k0 += 16, current = 1 - current) {
+        const int next = 1 - current;
         // behind the end of the sum its last step is copied again
         const int ahead = min(k0 + 16, K - 16);
         #pragma unroll
@@ -100,7 +100,6 @@ extern "C" __global__ void __launch_bounds__(32) gemm_f16(
                 : 16);
         }
         __pipeline_commit();
-        const int current = k0 / 16 % 2;
         #pragma unroll
         for (int k = 1; k < 16; ++k) {
             // As[current][k][row]: 2 wavefronts, ideal 2 (16 words, in different banks)
@@ -120,7 +119,7 @@ extern "C" __global__ void __launch_bounds__(32) gemm_f16(
         __pipeline_wait_prior(0);
         __syncthreads();
         // what follows the last step is read in vain
-        const int following = (k0 / 16 + 1) % 2;
+        const int following = 1 - current;
         // As[following][0][row]: 2 wavefronts, ideal 2 (16 words, in different banks)
         a8[0] = *reinterpret_cast<const Vector<__half, 8>*>(&As[following][0][row]);
         // Bs[following][0][column]: 2 wavefronts, ideal 2 (32 words, in different banks)

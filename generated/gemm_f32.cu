@@ -89,8 +89,8 @@ extern "C" __global__ void __launch_bounds__(64) gemm_f32(
     }
     // Bs[0][0][column]: 2 wavefronts, ideal 2 (32 words, in different banks)
     b4[0] = *reinterpret_cast<const Vector<float, 4>*>(&Bs[0][0][column]);
-    for (int k0 = 0; k0 < K + 4; k0 += 8) {
-        const int next = (k0 / 8 + 3) % 4;
+    for (int k0 = 0, current = 0; k0 < K + 4; k0 += 8, current = current < 3 ? current + 1 : 0) {
+        const int next = 0 < current ? current - 1 : 3;
         // behind the end of the sum its last step is copied again
         const int ahead = min(k0 + 24, K - 4);
         #pragma unroll
@@ -106,7 +106,6 @@ extern "C" __global__ void __launch_bounds__(64) gemm_f32(
             __pipeline_memcpy_async(&Bs[next][b_k + r][b_n], &b_from[(r + ahead) * N], 16);
         }
         __pipeline_commit();
-        const int current = k0 / 8 % 4;
         #pragma unroll
         for (int k = 1; k < 8; ++k) {
             #pragma unroll
@@ -129,7 +128,7 @@ extern "C" __global__ void __launch_bounds__(64) gemm_f32(
         __pipeline_wait_prior(2);
         __syncthreads();
         // what follows the last step is read in vain
-        const int following = (k0 / 8 + 1) % 4;
+        const int following = current < 3 ? current + 1 : 0;
         #pragma unroll
         for (int u = 0; u < 2; ++u) {
             // As[following][0][row + 16 * u]: 2 wavefronts, ideal 2 (16 words, in different banks)

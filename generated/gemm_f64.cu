@@ -92,8 +92,8 @@ extern "C" __global__ void __launch_bounds__(64) gemm_f64(
         // Bs[0][0][column + 16 * u]: 2 wavefronts, ideal 2 (32 words, in different banks)
         b2[0][u] = *reinterpret_cast<const Vector<double, 2>*>(&Bs[0][0][column + 16 * u]);
     }
-    for (int k0 = 0; k0 < K; k0 += 8) {
-        const int next = (k0 / 8 + 2) % 3;
+    for (int k0 = 0, current = 0; k0 < K; k0 += 8, current = current < 2 ? current + 1 : 0) {
+        const int next = 0 < current ? current - 1 : 2;
         // behind the end of the sum its last step is copied again
         const int ahead = min(k0 + 16, K - 8);
         #pragma unroll
@@ -115,7 +115,6 @@ extern "C" __global__ void __launch_bounds__(64) gemm_f64(
             }
         }
         __pipeline_commit();
-        const int current = k0 / 8 % 3;
         #pragma unroll
         for (int k = 1; k < 8; ++k) {
             #pragma unroll
@@ -141,7 +140,7 @@ extern "C" __global__ void __launch_bounds__(64) gemm_f64(
         __pipeline_wait_prior(1);
         __syncthreads();
         // what follows the last step is read in vain
-        const int following = (k0 / 8 + 1) % 3;
+        const int following = current < 2 ? current + 1 : 0;
         #pragma unroll
         for (int u = 0; u < 2; ++u) {
             // As[following][0][row + 8 * u]: 2 wavefronts, ideal 2 (16 words, in different banks)

@@ -93,8 +93,8 @@ extern "C" __global__ void __launch_bounds__(32) gemm_int8(
     // Bs[0][0][column]: 1 wavefront, ideal 1 (at any N)
     b4[0] = *reinterpret_cast<const Vector<signed char, 4>*>(&Bs[0][0][column]);
     for (int k0 = 0; k0 < K + 8; k0 += 16) {
-        __pipeline_commit();
         const int current = k0 / 16;
+        __pipeline_commit();
         #pragma unroll
         for (int k = 1; k < 16; ++k) {
             // As[current][k][row]: 1 wavefront, ideal 1 (at any N)

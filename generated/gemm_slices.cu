@@ -87,8 +87,8 @@ extern "C" __global__ void __launch_bounds__(256) gemm_slices(
         // Bs[0][8 * slice][column + 32 * u]: 2 wavefronts, ideal 2 (32 words, in different banks)
         b4[0][u] = *reinterpret_cast<const Vector<float, 4>*>(&Bs[0][8 * slice][column + 32 * u]);
     }
-    for (int k0 = 0; k0 < K; k0 += 32) {
-        const int next = (k0 / 32 + 2) % 3;
+    for (int k0 = 0, current = 0; k0 < K; k0 += 32, current = current < 2 ? current + 1 : 0) {
+        const int next = 0 < current ? current - 1 : 2;
         // behind the end of the sum its last step is copied again
         const int ahead = min(k0 + 64, K - 32);
         #pragma unroll
@@ -104,7 +104,6 @@ extern "C" __global__ void __launch_bounds__(256) gemm_slices(
             __pipeline_memcpy_async(&Bs[next][b_k + r][b_n], &b_from[(r + ahead) * N], 16);
         }
         __pipeline_commit();
-        const int current = k0 / 32 % 3;
         #pragma unroll
         for (int k = 1; k < 8; ++k) {
             // As[current][8 * slice + k][row]: 2 wavefronts, ideal 2 (16 words, in different banks)
@@ -128,7 +127,7 @@ extern "C" __global__ void __launch_bounds__(256) gemm_slices(
         __pipeline_wait_prior(1);
         __syncthreads();
         // what follows the last step is read in vain
-        const int following = (k0 / 32 + 1) % 3;
+        const int following = current < 2 ? current + 1 : 0;
         // As[following][8 * slice][row]: 2 wavefronts, ideal 2 (16 words, in different banks)
         a4[0] = *reinterpret_cast<const Vector<float, 4>*>(&As[following][8 * slice][row]);
         #pragma unroll

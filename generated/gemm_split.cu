@@ -93,6 +93,7 @@ extern "C" __global__ void __launch_bounds__(128) gemm_split(
     // Bs[0][0][column]: 2 wavefronts, ideal 2 (32 words, in different banks)
     b4[0] = *reinterpret_cast<const Vector<float, 4>*>(&Bs[0][0][column]);
     for (int k0 = 0; k0 < K / 4; k0 += 8) {
+        const int current = k0 / 8;
         const int next = (k0 / 8 + 3) % 4;
         // behind the end of the sum its last step is copied again
         const int ahead = min(k0 + 24, K / 4 - 8);
@@ -106,7 +107,6 @@ extern "C" __global__ void __launch_bounds__(128) gemm_split(
         // Bs[next][b_k][b_n]: 4 wavefronts, ideal 4 (128 words over 32 banks)
         __pipeline_memcpy_async(&Bs[next][b_k][b_n], &b_from[ahead * N], 16);
         __pipeline_commit();
-        const int current = k0 / 8;
         #pragma unroll
         for (int k = 1; k < 8; ++k) {
             // As[current][k][row]: 2 wavefronts, ideal 2 (16 words, in different banks)

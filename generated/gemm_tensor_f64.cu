@@ -120,8 +120,8 @@ extern "C" __global__ void __launch_bounds__(128) gemm_tensor_f64(
         // Bs[0][lane_column][read_n + 8 * j]: 2 wavefronts, ideal 2 (64 words over 32 banks)
         b[0][j][0] = Bs[0][lane_column][read_n + 8 * j];
     }
-    for (int k0 = 0; k0 < K; k0 += 16) {
-        const int next = (k0 / 16 + 2) % 3;
+    for (int k0 = 0, current = 0; k0 < K; k0 += 16, current = current < 2 ? current + 1 : 0) {
+        const int next = 0 < current ? current - 1 : 2;
         // behind the end of the sum its last step is copied again
         const int ahead = min(k0 + 32, K - 16);
         #pragma unroll
@@ -137,7 +137,6 @@ extern "C" __global__ void __launch_bounds__(128) gemm_tensor_f64(
             __pipeline_memcpy_async(&Bs[next][b_k + r][b_n], &b_from[(r + ahead) * N], 16);
         }
         __pipeline_commit();
-        const int current = k0 / 16 % 3;
         #pragma unroll
         for (int k = 4; k < 16; k += 4) {
             #pragma unroll
@@ -165,7 +164,7 @@ extern "C" __global__ void __launch_bounds__(128) gemm_tensor_f64(
         __pipeline_wait_prior(1);
         __syncthreads();
         // what follows the last step is read in vain
-        const int following = (k0 / 16 + 1) % 3;
+        const int following = current < 2 ? current + 1 : 0;
         #pragma unroll
         for (int i = 0; i < 2; ++i) {
             #pragma unroll

@@ -82,8 +82,8 @@ extern "C" __global__ void __launch_bounds__(256) ladder_7_serpentine(
         // Bs[0][0][column + 32 * u]: 2 wavefronts, ideal 2 (32 words, in different banks)
         b4[0][u] = *reinterpret_cast<const Vector<float, 4>*>(&Bs[0][0][column + 32 * u]);
     }
-    for (int k0 = 0; k0 < K; k0 += 8) {
-        const int next = (k0 / 8 + 1) % 2;
+    for (int k0 = 0, current = 0; k0 < K; k0 += 8, current = 1 - current) {
+        const int next = 1 - current;
         // behind the end of the sum its last step is copied again
         const int ahead = min(k0 + 8, K - 8);
         #pragma unroll
@@ -96,7 +96,6 @@ extern "C" __global__ void __launch_bounds__(256) ladder_7_serpentine(
         // Bs[next][b_k][b_n]: 4 wavefronts, ideal 4 (128 words over 32 banks)
         __pipeline_memcpy_async(&Bs[next][b_k][b_n], &b_from[ahead * N], 16);
         __pipeline_commit();
-        const int current = k0 / 8 % 2;
         #pragma unroll
         for (int k = 1; k < 8; ++k) {
             #pragma unroll
@@ -122,7 +121,7 @@ extern "C" __global__ void __launch_bounds__(256) ladder_7_serpentine(
         __pipeline_wait_prior(0);
         __syncthreads();
         // what follows the last step is read in vain
-        const int following = (k0 / 8 + 1) % 2;
+        const int following = 1 - current;
         #pragma unroll
         for (int u = 0; u < 2; ++u) {
             // As[following][0][row + 16 * u]: 2 wavefronts, ideal 2 (16 words, in different banks)

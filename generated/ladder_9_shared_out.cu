@@ -64,8 +64,8 @@ extern "C" __global__ void __launch_bounds__(256) ladder_9_shared_out(
     const int column = 64 * (warp % 4) + 4 * lane_column;
     const int a_k = thread % 8;
     const int a_m = thread / 8;
-    const int b_k = thread / 64;
-    const int b_n = 4 * (thread % 64);
+    const int b_k = thread / 32;
+    const int b_n = 4 * (thread % 32);
 
     // 16 blocks share out the steps of 2 tiles: 32 of each, 4 to a block
     // the block's range, in a row of all tiles' steps
@@ -97,10 +97,10 @@ extern "C" __global__ void __launch_bounds__(256) ladder_9_shared_out(
                 __pipeline_memcpy_async(&As[stage][a_k][a_m + c], &a_from[c * K + 8 * stage], 4);
             }
             #pragma unroll
-            for (int r = 0; r < 8; r += 4) {
-                // b_from[(8 * stage + r) * N]: 16 sectors, ideal 16 (512 bytes side by side)
-                // Bs[stage][b_k + r][b_n]: 4 wavefronts, ideal 4 (128 words over 32 banks)
-                __pipeline_memcpy_async(&Bs[stage][b_k + r][b_n], &b_from[(8 * stage + r) * N], 16);
+            for (int c = 0; c < 256; c += 128) {
+                // b_from[8 * stage * N + c]: 16 sectors, ideal 16 (512 bytes side by side)
+                // Bs[stage][b_k][b_n + c]: 4 wavefronts, ideal 4 (128 words over 32 banks)
+                __pipeline_memcpy_async(&Bs[stage][b_k][b_n + c], &b_from[8 * stage * N + c], 16);
             }
             __pipeline_commit();
         }
@@ -119,8 +119,8 @@ extern "C" __global__ void __launch_bounds__(256) ladder_9_shared_out(
             // Bs[0][0][column + 32 * u]: 2 wavefronts, ideal 2 (32 words, in different banks)
             b4[0][u] = *reinterpret_cast<const Vector<float, 4>*>(&Bs[0][0][column + 32 * u]);
         }
-        for (int k0 = 0; k0 < length; k0 += 8) {
-            const int next = (k0 / 8 + 1) % 2;
+        for (int k0 = 0, current = 0; k0 < length; k0 += 8, current = 1 - current) {
+            const int next = 1 - current;
             // behind the end of the sum its last step is copied again
             const int ahead = min(k0 + 8, length - 8);
             #pragma unroll
@@ -130,13 +130,12 @@ extern "C" __global__ void __launch_bounds__(256) ladder_9_shared_out(
                 __pipeline_memcpy_async(&As[next][a_k][a_m + c], &a_from[c * K + ahead], 4);
             }
             #pragma unroll
-            for (int r = 0; r < 8; r += 4) {
-                // b_from[(r + ahead) * N]: 16 sectors, ideal 16 (512 bytes side by side)
-                // Bs[next][b_k + r][b_n]: 4 wavefronts, ideal 4 (128 words over 32 banks)
-                __pipeline_memcpy_async(&Bs[next][b_k + r][b_n], &b_from[(r + ahead) * N], 16);
+            for (int c = 0; c < 256; c += 128) {
+                // b_from[ahead * N + c]: 16 sectors, ideal 16 (512 bytes side by side)
+                // Bs[next][b_k][b_n + c]: 4 wavefronts, ideal 4 (128 words over 32 banks)
+                __pipeline_memcpy_async(&Bs[next][b_k][b_n + c], &b_from[ahead * N + c], 16);
             }
             __pipeline_commit();
-            const int current = k0 / 8 % 2;
             #pragma unroll
             for (int k = 1; k < 8; ++k) {
                 #pragma unroll
@@ -162,7 +161,7 @@ extern "C" __global__ void __launch_bounds__(256) ladder_9_shared_out(
             __pipeline_wait_prior(0);
             __syncthreads();
             // what follows the last step is read in vain
-            const int following = (k0 / 8 + 1) % 2;
+            const int following = 1 - current;
             #pragma unroll
             for (int u = 0; u < 4; ++u) {
                 // As[following][0][row + 16 * u]: 2 wavefronts, ideal 2 (16 words, in different banks)

@@ -99,4 +99,4 @@ inline cugen::Error<cudaError_t> matmul_tile_variants_launch(
     }
 }
 
-// Input c5377ca1de674e5d, text e5b4b7ebea49d9e4.
+// Input bf5ae8e4f85bc6e4, text c6e1bb14e0cf4d5f.

@@ -102,8 +102,8 @@ def _node_lines(nodes: tuple[ir.Node, ...], printer: NodePrinter) -> Iterator[st
     """Loops, conditions and barriers as the source has them; of the rest what touches memory."""
     for node in nodes:
         match node:
-            case ir.For(loop=loop, body=body):
-                yield printer.loop(loop)
+            case ir.For(body=body):
+                yield printer.loop(node)
                 yield from _indented(body, printer)
             case ir.If(condition=condition, then=then, orelse=orelse):
                 yield f"if ({printer.condition(condition)})"
@@ -121,7 +121,7 @@ def _node_lines(nodes: tuple[ir.Node, ...], printer: NodePrinter) -> Iterator[st
                 yield f"wait for all copies but the last {pending}" if pending else "wait for all copies"
             case ir.Await(access=access):
                 yield f"wait for {_access_text(access, printer)}"
-            case ir.Define(index=index):
+            case ir.Define(index=index, then=None):
                 yield printer.definition(index)
             case ir.Declare():
                 yield printer.declare(node)

@@ -27,7 +27,7 @@ class PrintedLaunch:
         start = line.find(text)
         stop = start + len(text)
         if start < 0:  # printed with a cast inside
-            start = line.find(f"{access.array.symbol}[")
+            start = line.find(f"{access.printed()[0]}[")
             stop = line.find("]", start) + 1
         if start < 0 or stop <= start:  # wrapped
             start, stop = len(line) - len(line.lstrip()), len(line)
@@ -35,8 +35,8 @@ class PrintedLaunch:
 
     def condition(self, node: Node) -> str:
         match node:
-            case For(loop=loop):
-                return self.printer.loop(loop)
+            case For():
+                return self.printer.loop(node)
             case ReturnUnless(guard=guard) | Load(guard=guard) | Copy(guard=guard) if guard is not None:
                 return self.printer.condition(guard)
             case If(condition=condition):

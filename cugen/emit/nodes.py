@@ -20,11 +20,11 @@ from cugen.plan.ir import (
     Copy,
     Declare,
     Element,
+    For,
     Guard,
     Index,
     Let,
     Load,
-    Loop,
     MultiplyTiles,
     Node,
     Publish,
@@ -69,16 +69,21 @@ class NodePrinter(ValuePrinter):
 
     def definition(self, index: Index) -> str:
         """`int m = blockIdx.y * 16 + threadIdx.y`."""
-        return f"{self.integer_type(index)} {index.name} = {self.integers.print(index.definition, wide=index.is_wide)}"
+        value = index.definition if index.shown is None else index.shown
+        return f"{self.integer_type(index)} {index.name} = {self.integers.print(value, wide=index.is_wide)}"
 
     def start(self, start: Start) -> str:
         """`const float* a_from = &A[m * K + k]`."""
-        element = self.integers.subscripts(Access(start.array, start.subscripts, "load"))
-        return f"const {c_name(start.array.dtype)}* {start.name} = &{start.array.symbol}{element}"
+        element = f"&{start.array.symbol}{self.integers.subscripts(Access(start.array, start.subscripts, 'load'))}"
+        kind = f"const {c_name(start.array.dtype)}"
+        if start.array.flat:
+            return f"{kind}* {start.name} = {element}"
+        rows = "".join(f"[{self.integer(extent)}]" for extent in start.array.padded_shape[1:])
+        return f"{kind} (*{start.name}){rows} = reinterpret_cast<{kind} (*){rows}>({element})"
 
-    def loop(self, loop: Loop) -> str:
+    def loop(self, node: For) -> str:
         """`for (int k = 0; k < K; ++k)`."""
-        name = loop.index.name
+        loop, name = node.loop, node.loop.index.name
         kind = self.integer_type(loop.index)
         if loop.halves:
             return f"for ({kind} {name} = {loop.halves}; {name} > 0; {name} /= 2)"
@@ -92,6 +97,9 @@ class NodePrinter(ValuePrinter):
         if loop.stop.is_Add and loop.stop.args[0] == 1:
             stop = f"<= {self.integer(loop.stop - 1)}"
         step = f"++{name}" if loop.step == 1 else f"{name} += {loop.step}"
+        for other in node.counted:
+            start += f", {other.index.name} = 0"
+            step += f", {other.index.name} = {self.integer(other.then)}"
         return f"for ({kind} {name} = {start}; {name} {stop}; {step})"
 
     def condition(self, condition: Condition) -> str:

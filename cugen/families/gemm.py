@@ -73,7 +73,7 @@ def _schedule_refusals(found: Contraction) -> Iterator[Refusal]:
                 yield Refusal(f"{key} sizes are for {known}, not for {name}", f"schedule.{key}.{name}")
     tunables = dict(schedule.tunables)
     if tunables.get("cores") == "tensor" or "depth" in tunables:
-        for key in ("lanes", "order"):
+        for key in ("lanes", "order", "reads", "copies"):
             if key in tunables:
                 yield Refusal(f"{key} is what tensor cores decide", f"schedule.{key}")
     if schedule.block and not schedule.thread:

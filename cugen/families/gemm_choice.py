@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
+from itertools import product
 from math import prod
 
 from cugen.families import gemm_tensor
@@ -11,14 +12,15 @@ from cugen.families.base import Request
 from cugen.families.contraction import Contraction
 from cugen.families.gemm_model import SPLITS, STREAMS, predict, resident, shapes, with_stages
 from cugen.families.gemm_problem import device_of, misfit, problem_of
-from cugen.families.gemm_shape import ORDER, STREAM, Shape, with_lanes
+from cugen.families.gemm_shape import COPIES, ORDER, READS, STREAM, Shape, with_lanes
 from cugen.families.gemm_shares import Shares, share_out
 from cugen.plan.subscripts import to_integer
 from cugen.spec.model import Schedule
 
 _ALIKE = 1.02  # times that the model can't tell apart: the shape that stands first is taken
 _CLEAR = 1.02  # times more that tiles without shared ends must take for their ends to be shared unasked
-_ORDERED = 12  # shapes whose other orders are worth timing
+_FIRST = 12  # shapes that are timed before variants of any of them
+_VARIED = 8  # shapes of which all variants are
 
 
 def choose_shape(found: Contraction, *, split: bool = False) -> Shape | str:
@@ -79,29 +81,44 @@ def reason(found: Contraction, shape: Shape) -> str:
 
 
 def candidates(request: Request, found: Contraction) -> Iterator[Schedule]:
-    """The schedules that are worth timing, by their predicted times; then other orders of the best."""
+    """The schedules that are worth timing, by their predicted times; those of the best that differ in nothing but the
+    code that the compiler makes of them stand in front of the slower ones."""
     ranked = [shape for _, shape in sorted(rank(found, split=True, every=True), key=lambda pair: pair[0])]
     chosen = choose_shape(found, split=True)
     first = [chosen] if isinstance(chosen, Shape) else []
     asked = dict(request.schedule.tunables)
-    others = [
-        replace(shape, order=str(order))
-        for shape in ranked[:_ORDERED]
-        for order in ORDER.values
-        if ORDER.name not in asked and order != shape.order and not shape.is_on_tensor_cores
-    ]
-    for shape in dict.fromkeys((*first, *ranked, *others)):
+    varied = [alike for shape in (*first, *ranked[:_VARIED]) for alike in _alike(shape, asked)]
+    for shape in dict.fromkeys((*first, *ranked[:_FIRST], *varied, *ranked)):
         yield _schedule(found, shape)
+
+
+def _alike(shape: Shape, asked: Mapping[str, object]) -> Iterator[Shape]:
+    """The same work in other words: compilers take other registers for it, and up to 5 % more or less time."""
+    if shape.is_on_tensor_cores:
+        return
+    choices = [
+        tunable.values if tunable.name not in asked else (getattr(shape, tunable.name),)
+        for tunable in (COPIES, READS, ORDER)
+    ]
+    for copies, reads, order in product(*choices):
+        yield replace(shape, copies=str(copies), reads=str(reads), order=str(order))
 
 
 def _schedule(found: Contraction, shape: Shape) -> Schedule:
     row, column, depth = found.row.name, found.column.name, found.depth.name
     asked = dict(found.request.schedule.tunables)
-    chosen: dict[str, int | str | bool] = {"stages": shape.stages, "lanes": shape.lanes, "order": shape.order}
+    chosen: dict[str, int | str | bool] = {
+        "stages": shape.stages,
+        "lanes": shape.lanes,
+        "order": shape.order,
+        "reads": shape.reads,
+        "copies": shape.copies,
+    }
     # Sums that one thread takes from end to end are in the order of the spec, and nothing is said of them.
     chosen |= {name: count for name, count in (("slices", shape.slices), ("split", shape.split)) if count > 1}
     if shape.is_on_tensor_cores:
-        del chosen["lanes"], chosen["order"]
+        for name in ("lanes", "order", "reads", "copies"):
+            del chosen[name]
         chosen |= {"cores": shape.cores, "depth": shape.depth}
     elif not gemm_tensor.why_not(found):
         chosen["cores"] = shape.cores
@@ -133,7 +150,7 @@ def _listed(found: Contraction) -> Iterator[Shape]:
     tunables = dict(found.request.schedule.tunables)
     asked = tunables.get("cores", "tensor" if "depth" in tunables else "")
     may = not gemm_tensor.why_not(found) and gemm_tensor.are_faster(device_of(found.request.target))
-    if "lanes" in tunables or "order" in tunables:
+    if any(name in tunables for name in ("lanes", "order", "reads", "copies")):
         may = False  # it's the tensor cores that decide these
     if asked == "tensor" or (may and not asked):
         yield from gemm_tensor.shapes()
@@ -231,6 +248,8 @@ def _as_asked(found: Contraction, listed: Shape) -> Shape | None:
         step=step.get(found.depth.name, listed.step),
         slices=int(tunables.get("slices", 1 if block else listed.slices)),
         order=str(tunables.get("order", listed.order)),
+        reads=str(tunables.get("reads", listed.reads)),
+        copies=str(tunables.get("copies", listed.copies)),
         raster=int(tunables.get("raster", listed.raster)),
         blocks=int(tunables.get("blocks", listed.blocks)),
         stream=int(tunables.get("stream", 0)),

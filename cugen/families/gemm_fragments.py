@@ -7,11 +7,11 @@ so few warps as fit a multiprocessor with such tiles can't cover the way from sh
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from cugen.families.gemm_place import Place
 from cugen.families.gemm_stages import Ring
-from cugen.plan.ir import For, Let, Load, Loop, Node, Vector
+from cugen.plan.ir import For, Let, Load, Loop, Node, Start, Vector
 from cugen.plan.symbols import FloorDiv, Integer, Mod, integer
 from cugen.spec.expressions import Expr, Read
 
@@ -19,7 +19,7 @@ from cugen.spec.expressions import Expr, Read
 @dataclass(frozen=True)
 class Fragment:
     """A thread's part of one operand: `count` groups of `vector.width` neighbours that lie `span` apart in the tile,
-    from `start` on; twice. `which` is the loop's index over them all."""
+    from `start` on; twice. `which` is the loop's index over them all. `own` is the place from which reads count."""
 
     ring: Ring
     start: Integer
@@ -27,6 +27,7 @@ class Fragment:
     count: int
     vector: Vector
     which: Integer
+    own: Start | None
 
     def group(self, number: Integer, turn: Integer) -> Vector:
         """One group of those that are held by turns."""
@@ -55,10 +56,18 @@ class Fragments:
             if count == 1:
                 vector = Vector(name, dtype.compute, dtype, width, 2)
             which = i.symbol if ring.operand in found.lefts else j.symbol
-            self._each.append(Fragment(ring, start, lanes * width, count, vector, which))
+            own = self._own(ring, start) if shape.reads == "pointer" else None
+            self._each.append(Fragment(ring, start, lanes * width, count, vector, which, own))
+
+    def _own(self, ring: Ring, start: Integer) -> Start:
+        """Where the thread's part of the first stage begins."""
+        place = self.place
+        name = place.lowering.names.allocate(f"{ring.operand.read.array.lower()}_own")
+        return Start(name, ring.tile, (integer(0), place.slice * place.shape.own_step, start))
 
     def declarations(self) -> tuple[Node, ...]:
-        return tuple(Let(fragment.vector, None, mutable=True) for fragment in self._each)
+        starts = tuple(fragment.own for fragment in self._each if fragment.own is not None)
+        return (*starts, *(Let(fragment.vector, None, mutable=True) for fragment in self._each))
 
     def read(self, stage: Integer, k: Integer, turn: Integer) -> Iterator[Node]:
         """The loads of one k of a stage."""
@@ -67,6 +76,7 @@ class Fragments:
             u = self.place.loop_index("u", count) if count > 1 else None
             number = u.symbol if u is not None else integer(0)
             access = ring.read(stage, k, fragment.start + number * fragment.span, vector.width)
+            access = replace(access, start=fragment.own)
             load: Node = Load(fragment.group(number, turn), access)
             yield load if u is None else For(Loop(u, integer(0), integer(count), unroll=True), (load,))
 

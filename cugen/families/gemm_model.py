@@ -185,6 +185,11 @@ _TILES = (
     (32, 64, 4, 8, 32, (2,)),
     (32, 64, 4, 8, 16, (2, 1)),
     (32, 32, 4, 4, 32, (4, 2, 1)),
+    (64, 192, 8, 12, 16, (2,)),
+    (64, 96, 8, 12, 16, (2, 4)),
+    (96, 64, 12, 8, 16, (2, 4)),
+    (64, 48, 8, 12, 32, (4,)),
+    (32, 64, 8, 8, 32, (4,)),
 )
 _STAGES = (2, 3, 4, 5)  # of rings that do alike, the shallowest takes the fewest instructions
 _TENSOR_STAGES = (4, 3, 2, 5)  # tensor cores leave room for these, and want the data earlier

@@ -22,7 +22,22 @@ SLICES = Tunable(
 LANES = Tunable(
     "lanes", (2, 4, 8, 16), _BY_SHAPE, "lanes of a warp along the rows of its share; the others lie along columns"
 )
-ORDER = Tunable("order", ("rows", "columns", "serpentine"), "serpentine", "how a thread walks over its outputs")
+ORDER = Tunable(
+    "order", ("rows", "columns", "serpentine", "zigzag"), "serpentine", "how a thread walks over its outputs"
+)
+COPIES = Tunable(
+    "copies",
+    ("first", "apart"),
+    _BY_SHAPE,
+    "when a step's copies are begun: before its products, or those of each operand among them",
+)
+READS = Tunable(
+    "reads",
+    ("subscripts", "pointer"),
+    _BY_SHAPE,
+    "how a thread's reads of the tiles are written: by subscripts, or from a pointer to where its own part begins; "
+    "the compiler makes other code of it",
+)
 RASTER = Tunable("raster", (1, 2, 4, 8, 16), 1, "rows of tiles that are computed together, column by column")
 BLOCKS = Tunable("blocks", (0, 1, 2, 3, 4), 0, "blocks that are to fit a multiprocessor; 0 leaves it to the compiler")
 SPLIT = Tunable(
@@ -47,7 +62,7 @@ CORES = Tunable(
     reorders=True,
 )
 DEPTH = Tunable("depth", (4, 8, 16), 4, "products of a sum that one instruction of a tensor core takes")
-TUNABLES = (STAGES, SLICES, LANES, ORDER, RASTER, BLOCKS, SPLIT, STREAM, CORES, DEPTH)
+TUNABLES = (STAGES, SLICES, LANES, ORDER, READS, COPIES, RASTER, BLOCKS, SPLIT, STREAM, CORES, DEPTH)
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,6 +82,8 @@ class Shape:
     slices: int = 1
     lanes: int = 4
     order: str = "serpentine"
+    reads: str = "subscripts"
+    copies: str = "first"
     raster: int = 1
     blocks: int = 0
     split: int = 1

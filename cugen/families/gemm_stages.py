@@ -11,7 +11,7 @@ from cugen.families.blocks import define
 from cugen.families.contraction import Contraction, Operand
 from cugen.families.gemm_place import Place
 from cugen.families.gemm_problem import copy_width, problem_of, sides, tile_bytes
-from cugen.families.gemm_shape import Shape
+from cugen.families.gemm_shape import WARP, Shape
 from cugen.plan.ir import Access, Array, Comparison, Copy, Define, For, Guard, If, Index, Loop, Node, Start, Store
 from cugen.plan.lowering import Lowering
 from cugen.plan.subscripts import to_integer
@@ -117,10 +117,11 @@ class Ring:
 
     @cached_property
     def _across(self) -> int:
-        """Threads that copy different places along the row or column at one k."""
+        """Threads that copy different places along the row or column at one k: no more than a warp has, so that what
+        else a thread copies of that k lies near enough to need no address of its own."""
         if self._along > 1:
             return self.place.shape.threads // self._along
-        return min(math.gcd(self.extent // self.width, self.place.shape.threads), self.place.shape.threads)
+        return math.gcd(self.extent // self.width, WARP)
 
     @cached_property
     def _first_k(self) -> Define:

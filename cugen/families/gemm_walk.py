@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from dataclasses import replace
+
 from cugen.families.blocks import define
 from cugen.families.gemm_fragments import Fragments
 from cugen.families.gemm_place import Place
@@ -26,9 +29,10 @@ from cugen.plan.ir import (
     Node,
     Store,
 )
+from cugen.plan.lowering import Lowering
 from cugen.plan.scopes import Scope
 from cugen.plan.substitution import substitute
-from cugen.plan.symbols import FloorDiv, Integer, Minimum, Mod, bounds, ceil_div, integer
+from cugen.plan.symbols import Choice, FloorDiv, Integer, Minimum, Mod, bounds, ceil_div, integer
 from cugen.spec.expressions import Expr, Op, Read
 
 
@@ -79,20 +83,24 @@ class Walk:
             else Fragments(place, rings, self.groups)
         )
         own, pace = place.slice * shape.own_step, shape.pace
-        spread = shape.is_on_tensor_cores and all(ring.is_spread_by(shape.own_step // pace) for ring in rings)
-        into = define("next", Mod(step + (shape.stages - 1), integer(shape.stages)), lowering)
+        in_shares = shape.is_on_tensor_cores and all(ring.is_spread_by(shape.own_step // pace) for ring in rings)
+        turns = _Turns(step, steps, shape.stages, lowering)
+        into = turns.define("next", shape.stages - 1)
         behind = past.symbol + (shape.stages - 1) * shape.step
         # Without a branch the compiler puts copies between multiply-adds.
         may_repeat = self.fewest >= (2 if place.lead != 0 else 1) * shape.step
         again = (Comment("behind the end of the sum its last step is copied again"),) if may_repeat else ()
         ahead = define("ahead", Minimum(behind, depth - shape.step) if may_repeat else behind, lowering)
+        apart = shape.copies == "apart" and may_repeat and steps >= shape.stages and not shape.is_on_tensor_cores
+
+        def copies_of(ring: Ring, share: tuple[Integer, int] | None = None) -> tuple[Node, ...]:
+            return ring.copies(into.index.symbol, ahead.index.symbol, certain=True, share=share)
 
         def copies(done: Integer, count: int) -> tuple[Node, ...]:
             if steps < shape.stages:
                 return ()
-            share = (done, count)
-            parts = [ring.copies(into.index.symbol, ahead.index.symbol, certain=True, share=share) for ring in rings]
-            nodes = (*(() if spread else (into, *again, ahead)), *(node for part in parts for node in part))
+            parts = (node for ring in rings for node in copies_of(ring, (done, count)))
+            nodes = (*(() if in_shares else (into, *again, ahead)), *parts)
             return nodes if may_repeat else (If(Guard((Comparison(behind, "<", depth),)), nodes),)
 
         def multiply(turn: Integer) -> tuple[Node, ...]:
@@ -102,21 +110,21 @@ class Walk:
 
         commit = (CommitCopies(),) if waits else ()
         arrival = (*((AwaitCopies(shape.stages - 2),) if waits else ()), Barrier())
-        current = define("current", Mod(step, integer(shape.stages)), lowering)
-        following = define("following", Mod(step + 1, integer(shape.stages)), lowering)
+        following = turns.define("following", 1)
         k = place.loop_index(found.depth.name, shape.own_step)
         turn = FloorDiv(k.symbol, integer(pace))
         inner = (
-            *held.read(current.index.symbol, own + k.symbol, Mod(turn, integer(2))),
-            *(copies(k.symbol - pace, pace) if spread else ()),
+            *(self._apart(k, [copies_of(ring) for ring in rings], commit) if apart else ()),
+            *held.read(turns.current.index.symbol, own + k.symbol, Mod(turn, integer(2))),
+            *(copies(k.symbol - pace, pace) if in_shares else ()),
             *multiply(Mod(turn + 1, integer(2))),
         )
         body = (
-            *((into, *again, ahead) if spread and steps >= shape.stages else ()),
-            *(() if spread else (*copies(integer(0), shape.own_step), *commit)),
-            current,
+            turns.current,
+            *((into, *again, ahead) if apart or (in_shares and steps >= shape.stages) else ()),
+            *(() if apart or in_shares else (*copies(integer(0), shape.own_step), *commit)),
             For(Loop(k, integer(pace), integer(shape.own_step), pace, unroll=True), inner),
-            *((*copies(integer(shape.own_step - pace), pace), *commit) if spread else ()),
+            *((*copies(integer(shape.own_step - pace), pace), *commit) if in_shares else ()),
             *arrival,
             Comment("what follows the last step is read in vain"),
             following,
@@ -136,6 +144,15 @@ class Walk:
         late = Comment("copies that nobody reads may still be on their way")
         return (*walk, late, AwaitCopies(0)) if is_late else walk
 
+    def _apart(self, k: Index, copies: list[tuple[Node, ...]], commit: tuple[Node, ...]) -> Iterator[Node]:
+        """One operand's copies beside the products of a quarter of the step, the other one's beside those of half."""
+        own = self.place.shape.own_step
+        left, right = copies
+        early, late = max(own // 4, 1), max(own // 2, 1)
+        turns = {early: (*left, *right, *commit)} if early == late else {early: left, late: (*right, *commit)}
+        for turn, nodes in turns.items():
+            yield If(Guard((Comparison(k.symbol, "==", integer(turn)),)), nodes)
+
     def _outer_product(self, factors: dict[Read, Expr]) -> tuple[Node, ...]:
         """The products of all that a thread holds of one k are added to its sums."""
         place, shape, sums = self.place, self.place.shape, self.sums
@@ -150,17 +167,57 @@ class Walk:
             add = Store(Access(sums, at, "store"), total)
         body = (*scope.nodes, add)
         outer, inner = (i, shape.thread_rows), (j, shape.thread_columns)
-        if shape.order == "columns" or (shape.order == "serpentine" and shape.thread_columns > shape.thread_rows):
+        winds = shape.order in ("serpentine", "zigzag")
+        if shape.order == "columns" or (winds and shape.thread_columns > shape.thread_rows):
             outer, inner = inner, outer
-        if shape.order != "serpentine":
+        if not winds:
             return (_unrolled(outer, (_unrolled(inner, body),)),)
-        (along, count) = inner
-        turn = place.loop_index("t", count)
-        back = Mod(outer[0].symbol, integer(2)) * (count - 1 - 2 * turn.symbol)
-        walked = Index(along.name, turn.symbol + back, along.range)
+        lines, (along, count) = outer, inner
         line = "row" if along == j else "column"
-        serpentine = (Comment(f"serpentine: every other {line} is walked backwards"), Define(walked), *body)
-        return (_unrolled(outer, (_unrolled((turn, count), serpentine),)),)
+        if shape.order == "serpentine" or lines[1] % 2:
+            turn = place.loop_index("t", count)
+            walked = _to_and_fro(along, lines[0].symbol, turn.symbol, count)
+            text = f"serpentine: every other {line} is walked backwards"
+            return (_unrolled(lines, (_unrolled((turn, count), (Comment(text), Define(walked), *body)),)),)
+        pair, turn = place.loop_index("p", lines[1] // 2), place.loop_index("t", 2 * count)
+        walked = _to_and_fro(along, pair.symbol, FloorDiv(turn.symbol, integer(2)), count)
+        either = Mod(turn.symbol + FloorDiv(turn.symbol, integer(2)), integer(2))
+        crossed = Index(lines[0].name, 2 * pair.symbol + either, lines[0].range)
+        text = f"zigzag: two {line}s at a time, every other two are walked backwards"
+        zigzag = (Comment(text), Define(walked), Define(crossed), *body)
+        return (_unrolled((pair, lines[1] // 2), (_unrolled((turn, 2 * count), zigzag),)),)
+
+
+class _Turns:
+    """Which stage of a ring the step has, and those before and behind it. Where the ring goes round, the loop counts
+    stages beside the steps: a remainder in each of them would cost more instructions than all else that is counted."""
+
+    def __init__(self, step: Integer, steps: int, stages: int, lowering: Lowering) -> None:
+        self.step, self.stages, self.lowering = step, integer(stages), lowering
+        self.goes_round = steps > stages
+        current = define("current", Mod(step, self.stages), lowering)
+        self.current = replace(current, then=self._shown(current, 1)) if self.goes_round else current
+
+    def define(self, wish: str, distance: int) -> Define:
+        """The stage that is so many behind the step's."""
+        node = define(wish, Mod(self.step + distance, self.stages), self.lowering)
+        if not self.goes_round:
+            return node
+        return replace(node, index=replace(node.index, shown=self._shown(self.current, distance)))
+
+    def _shown(self, current: Define, distance: int) -> Integer:
+        now = current.index.symbol
+        if self.stages == 2:
+            return 1 - now
+        if distance == 1:
+            return Choice(now, self.stages - 1, now + 1, integer(0))
+        assert distance == self.stages - 1
+        return Choice(integer(0), now, now - 1, self.stages - 1)
+
+
+def _to_and_fro(along: Index, line: Integer, turn: Integer, count: int) -> Index:
+    """The place on a line after so many turns, on every other line counted from its end."""
+    return Index(along.name, turn + Mod(line, integer(2)) * (count - 1 - 2 * turn), along.range)
 
 
 def _unrolled(walk: tuple[Index, int], body: tuple[Node, ...]) -> Node:

@@ -51,7 +51,7 @@ class Array:
 class Start:
     """Introduces a pointer to an element, from which a thread counts some of its accesses:
     `const float* a_from = &A[m * K + k]`. So what doesn't change in a loop stands outside of it, which compilers don't
-    see in sums of 32 bits. The element itself need not exist."""
+    see in sums of 32 bits. The element itself need not exist. Into a tile it is a pointer to such rows as that has."""
 
     name: str  # in C
     array: Array
@@ -155,11 +155,14 @@ class Shuffled(Local):
 
 @dataclass(frozen=True, slots=True)
 class Index:
-    """A named integer of the kernel: `const int row = blockIdx.y * 16 + threadIdx.y;`."""
+    """A named integer of the kernel: `const int row = blockIdx.y * 16 + threadIdx.y;`.
+
+    With `shown`, another expression of the same value, that one is what C computes."""
 
     name: str  # in C
     definition: Integer
     range: Range
+    shown: Integer | None = None
 
     @property
     def symbol(self) -> sympy.Symbol:
@@ -213,9 +216,11 @@ class Loop:
 
 @dataclass(frozen=True, slots=True)
 class Define:
-    """Introduces an index."""
+    """Introduces an index. With `then` it stands in the head of the loop whose body introduces it: it begins with 0,
+    and becomes that after each trip."""
 
     index: Index
+    then: Integer | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -357,6 +362,11 @@ class Assign:
 class For:
     loop: Loop
     body: tuple[Node, ...]
+
+    @property
+    def counted(self) -> tuple[Define, ...]:
+        """What the loop's head counts besides its own index."""
+        return tuple(node for node in self.body if isinstance(node, Define) and node.then is not None)
 
 
 @dataclass(frozen=True, slots=True)

@@ -35,17 +35,18 @@ from cugen.plan.ir import (
     Publish,
     ReturnUnless,
     Shuffled,
+    Start,
     Store,
     TakeTicket,
     Ticket,
     Vector,
 )
-from cugen.plan.symbols import integer, symbol
+from cugen.plan.symbols import Choice, Mod, integer, symbol
 from cugen.spec.expressions import Const, Local, Op
 from cugen.spec.types import BOOL, FLOAT16, FLOAT32, INT8, INT32, INT64
 
 ROW, K, M = symbol("row"), symbol("k"), symbol("M")
-RANGES = {ROW: (0, 999), K: (0, 99), M: (1, 1000), symbol("lanes"): (0, 31)}
+RANGES = {ROW: (0, 999), K: (0, 99), M: (1, 1000), symbol("lanes"): (0, 31), symbol("stage"): (0, 2)}
 X = Local("x", FLOAT32)
 GUARD = Guard((Comparison(ROW, "<", M),))
 
@@ -165,6 +166,29 @@ def test_a_thread_without_work_returns(text):
 def test_loop_headers(text, loop, header):
     made = Loop(**{"index": Index("k", K, (0, 99)), "start": integer(0), "stop": M} | loop)
     assert text(For(made, (Assign(X, Const(1, FLOAT32)),))) == [header, "    x = 1.0f;", "}"]
+
+
+def test_a_loop_counts_what_its_body_introduces_with_a_way_on(text):
+    stage = Index("stage", Mod(K, integer(3)), (0, 2))
+    goes_round = Choice(stage.symbol, integer(2), stage.symbol + 1, integer(0))
+    loop = For(Loop(Index("k", K, (0, 99)), integer(0), M), (Define(stage, goes_round), Barrier()))
+    assert text(loop) == [
+        "for (int k = 0, stage = 0; k < M; ++k, stage = stage < 2 ? stage + 1 : 0) {",
+        "    __syncthreads();",
+        "}",
+    ]
+
+
+def test_an_index_is_computed_as_it_is_shown(text):
+    other = Index("other", Mod(K + 1, integer(2)), (0, 1), shown=1 - ROW)
+    assert text(Define(other)) == ["const int other = 1 - row;"]
+
+
+def test_a_place_in_a_tile_is_a_pointer_to_its_rows(text):
+    start = Start("own", TILE, (integer(4), ROW))
+    read = Element.of(Access(TILE, (K + 4, ROW + 1), "load", start=start))
+    assert text(start) == ["const float (*own)[17] = reinterpret_cast<const float (*)[17]>(&As[4][row]);"]
+    assert text(Assign(X, read)) == ["x = own[k][1];"]
 
 
 def test_a_loop_over_more_than_32_bits_counts_in_64(text):

@@ -216,7 +216,12 @@ def test_candidates_begin_with_the_pick_and_all_can_be_built():
     kernel = FAMILY.build(request)
     assert len(found) == len(set(found)) > 100
     assert FAMILY.build(replace(request, schedule=found[0])).block == kernel.block
-    assert {dict(schedule.tunables)["order"] for schedule in found} == {"rows", "columns", "serpentine"}
+    for name, values in (
+        ("order", {"rows", "columns", "serpentine", "zigzag"}),
+        ("reads", {"subscripts", "pointer"}),
+        ("copies", {"first", "apart"}),
+    ):
+        assert {dict(schedule.tunables)[name] for schedule in found} == values
     for schedule in found[::40]:
         assert FAMILY.refusals(replace(request, schedule=schedule)) == ()
 
@@ -379,7 +384,10 @@ def test_every_layout_is_right(prove, layouts):
     [
         *(f"stages: {n}" for n in (2, 3, 5)),
         *(f"slices: {n}" for n in (2, 4)),
-        *(f"order: {order}" for order in ("rows", "columns", "serpentine")),
+        *(f"order: {order}" for order in ("rows", "columns", "serpentine", "zigzag")),
+        "reads: pointer",
+        "copies: apart",
+        "copies: apart, reads: pointer, order: zigzag",
         *(f"lanes: {n}" for n in (2, 4, 8)),
         "raster: 2",
         "raster: 4",
