@@ -8,7 +8,7 @@
 // launch    grid (8, 1, 1), block (128, 1, 1), 12804 bytes of shared memory; family gemm
 // analysis  sm_90: 23 accesses, 20 ideal, 2 assumed, 1 unknown
 //
-// Made by cugen 0.1.0 from gemm_split.yaml (hash 910a5282656df6b6) for sm_90. Edit the spec, not this file.
+// Made by cugen 0.1.0 from gemm_split.yaml (hash 0129a28a0fd7c447) for sm_90. Edit the spec, not this file.
 
 #include <cuda_pipeline_primitives.h>
 

@@ -7,7 +7,7 @@
 // C         output, float32 [40, 64], aligned to 16 bytes
 // launch    grid (8, 1, 1), block (128, 1, 1), 12804 bytes of shared memory; family gemm
 //
-// Made by cugen 0.1.0 from gemm_split.yaml (hash 910a5282656df6b6) for sm_90. Edit the spec, not this file.
+// Made by cugen 0.1.0 from gemm_split.yaml (hash 0129a28a0fd7c447) for sm_90. Edit the spec, not this file.
 #pragma once
 
 #include <cuda_runtime_api.h>

@@ -7,7 +7,8 @@ from collections.abc import Iterable, Iterator
 from cugen.families.base import Family, Refusal, Request, refuse_tunables
 from cugen.families.contraction import Contraction, recognise
 from cugen.families.gemm_choice import candidates as schedules
-from cugen.families.gemm_choice import choose_shape, reason, shares_of
+from cugen.families.gemm_choice import choose_shape, reason, shares_of, steps_of
+from cugen.families.gemm_cluster import ClusterKernel
 from cugen.families.gemm_kernel import GemmKernel
 from cugen.families.gemm_problem import most
 from cugen.families.gemm_shape import TUNABLES, Shape
@@ -110,6 +111,10 @@ def build(request: Request) -> Kernel:
         shares = shares_of(found, shape)
         assert shares is not None
         return StreamKernel(found, shape, shares, why).kernel()
+    if shape.is_clustered:
+        steps = steps_of(found, shape)
+        assert steps is not None
+        return ClusterKernel(found, shape, steps, why).kernel()
     return (GemmKernel if shape.split == 1 else SplitKernel)(found, shape, why).kernel()
 
 

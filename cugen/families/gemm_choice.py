@@ -12,8 +12,9 @@ from cugen.families.base import Request
 from cugen.families.contraction import Contraction
 from cugen.families.gemm_model import SPLITS, STREAMS, predict, resident, shapes, with_stages
 from cugen.families.gemm_problem import device_of, misfit, problem_of
-from cugen.families.gemm_shape import COPIES, ORDER, READS, STREAM, Shape, with_lanes
+from cugen.families.gemm_shape import CLUSTERS, COPIES, JOIN, ORDER, READS, STREAM, Shape, with_lanes
 from cugen.families.gemm_shares import Shares, share_out
+from cugen.families.row_shape import has_clusters
 from cugen.plan.subscripts import to_integer
 from cugen.spec.model import Schedule
 
@@ -116,6 +117,7 @@ def _schedule(found: Contraction, shape: Shape) -> Schedule:
     }
     # Sums that one thread takes from end to end are in the order of the spec, and nothing is said of them.
     chosen |= {name: count for name, count in (("slices", shape.slices), ("split", shape.split)) if count > 1}
+    chosen |= {"join": shape.join} if shape.split > 1 else {}
     if shape.is_on_tensor_cores:
         for name in ("lanes", "order", "reads", "copies"):
             del chosen[name]
@@ -162,8 +164,10 @@ def _apart(found: Contraction, shape: Shape) -> Iterator[Shape]:
     """The shape as it is, and with the ways in which blocks may share sums."""
     for waves in _streams(found):
         for parts in _splits(found) if not waves else ():
-            if parts == 1 or _divides(found, parts * shape.step):
-                yield replace(shape, split=parts)
+            for join in _joins(found) if parts > 1 else (shape.join,):
+                apart = replace(shape, split=parts, join=join)
+                if not why_not_apart(found, apart):
+                    yield apart
         shared = replace(shape, stream=waves)
         if not waves or why_not_shared(found, shared):
             continue
@@ -176,10 +180,44 @@ def _apart(found: Contraction, shape: Shape) -> Iterator[Shape]:
 
 
 def _splits(found: Contraction) -> tuple[int, ...]:
-    """Into how many parts of equal length the sum may go."""
+    """Into how many parts the sum may go."""
     schedule = found.request.schedule
     asked = dict(schedule.tunables).get("split", 1 if schedule.block else 0)
     return (1,) if not _may_wait(found) else (int(asked),) if asked else SPLITS
+
+
+def _joins(found: Contraction) -> tuple[str, ...]:
+    """Where parts of a sum may meet."""
+    asked = dict(found.request.schedule.tunables).get(JOIN.name)
+    return (str(asked),) if asked else tuple(map(str, JOIN.values))
+
+
+def why_not_apart(found: Contraction, shape: Shape) -> str:
+    """Why blocks can't share each sum of a shape's tiles, empty where they can, or where none is shared."""
+    parts, target = shape.split, found.request.target
+    if parts == 1:
+        return ""
+    if not shape.is_clustered:
+        if not _may_wait(found) or not _divides(found, parts * shape.step):
+            return f"{parts} parts of the sum are no whole steps each, or {target.name} can't add them"
+        return ""
+    if not has_clusters(target):
+        return f"clusters of blocks are from sm_90 on; {target.name} has none"
+    if parts not in CLUSTERS:
+        return f"{', '.join(map(str, CLUSTERS[:-1]))} or {CLUSTERS[-1]} blocks of a cluster share a sum, not {parts}"
+    steps = steps_of(found, shape)
+    if steps is None:
+        return "which steps each block of a cluster takes must be known, so the sum's length is to be fixed"
+    if steps < 2 * parts:
+        return f"each of {parts} blocks of a cluster takes 2 steps or more; the sum has {steps} steps of {shape.step}"
+    return misfit(found, problem_of(found), shape)
+
+
+def steps_of(found: Contraction, shape: Shape) -> int | None:
+    """The steps of a sum; None where its length isn't known."""
+    context = found.request.context
+    depth = context.static(to_integer(found.depth.extent, context.symbols))
+    return None if depth is None else -(-depth // shape.step)
 
 
 def _streams(found: Contraction) -> tuple[int, ...]:
@@ -272,6 +310,9 @@ def why_none(found: Contraction) -> str:
             return why_not_shared(found, shape)
     tunables = dict(found.request.schedule.tunables)
     lanes, parts = tunables.get("lanes"), int(tunables.get("split", 1))
-    if parts > 1 and any(True for _ in _open_shapes(found)):
-        return f"{parts} parts of the sum are no whole steps each, or {found.request.target.name} can't add them"
+    if parts > 1:
+        for shape, *_ in _open_shapes(found):
+            texts = (why_not_apart(found, replace(shape, split=parts, join=join)) for join in _joins(found))
+            if reasons := [text for text in texts if text]:
+                return "; ".join(reasons)
     return f"the tile can't be shared out by warps of {lanes} lanes down" if lanes else "the tile fills no warps"

@@ -20,6 +20,8 @@ from cugen.plan.ir import (
     Array,
     Comment,
     Declare,
+    Define,
+    Index,
     Kernel,
     Node,
 )
@@ -129,6 +131,12 @@ class GemmKernel:
             f"{found.depth.name}{slices}",
             *((self.why,) if self.why else ()),
         )
+
+    def _known(self, wish: str, definition: Integer, low: int, high: int) -> Define:
+        """A named index of which more is known than its definition shows."""
+        index = Index(self.lowering.names.allocate(wish), definition, (low, high))
+        self.lowering.ranges[index.symbol] = index.range
+        return Define(index)
 
     # Where the block and the thread stand
 

@@ -14,7 +14,7 @@ from functools import lru_cache
 from cugen.families.gemm_problem import Problem, device_of, registers, shared_bytes
 from cugen.families.gemm_shape import WARP, Shape, with_lanes
 from cugen.families.gemm_shares import share_out
-from cugen.targets import Target, device
+from cugen.targets import Device, Target, device
 from cugen.targets.latency import memory_latency
 
 # Of the published rate; a loop of nothing but multiply-adds was seen to reach 0.95 of it on an H200.
@@ -25,6 +25,9 @@ _GUARD = 3  # more of one that asks where the edge is
 _BARRIER = 16  # cycles that a block without company waits in each step
 _FIXED = 4.0e-6  # seconds: a launch, the first copies, the last stores
 _JOIN = 7e-6  # seconds that the last block of a tile waits for what others leave of its sum
+_JOIN_CLUSTER = 2.5e-6  # seconds that the blocks of a cluster wait for each other, and read each other's sums
+# Multiprocessors of an H200 that clusters of so many blocks come to: these lie in one of its parts each.
+_REACHED = {2: 132, 3: 126, 4: 124, 6: 114, 8: 120}
 _L2 = 3.4e12  # bytes a second from the second-level cache of an H200
 _L2_TENSOR = 5.5e12  # the same for tensor cores: products of float64 of 512 and 1024 on a side draw as much
 _DRAIN = 19.0  # bytes of results that a multiprocessor writes in a cycle, while its next block waits
@@ -70,6 +73,11 @@ def resident(problem: Problem, shape: Shape, target: Target) -> int:
     )
 
 
+def _reached(shape: Shape, found: Device) -> int:
+    """The multiprocessors that a shape's blocks come to."""
+    return found.sms * _REACHED[shape.split] // device("H200").sms if shape.is_clustered else found.sms
+
+
 @lru_cache(maxsize=4096)
 def predict(problem: Problem, shape: Shape, target: Target) -> Prediction | None:
     """None where not even one block fits a multiprocessor."""
@@ -82,8 +90,8 @@ def predict(problem: Problem, shape: Shape, target: Target) -> Prediction | None
     lanes = WARP * schedulers / issue
     clock = _SUSTAINED * found.peak("float32") / (2 * found.sms * lanes)
 
-    depth = problem.depth // shape.split
-    steps = -(-depth // shape.step)
+    steps = -(-problem.depth // (shape.step * shape.split))
+    sms = _reached(shape, found)
     tiles = -(-problem.rows // shape.rows) * -(-problem.columns // shape.columns) * problem.batch * shape.split
     multiplies = shape.thread_rows * shape.thread_columns * shape.own_step
     groups = tuple(
@@ -108,10 +116,10 @@ def predict(problem: Problem, shape: Shape, target: Target) -> Prediction | None
     busy = slots * -(-warps // schedulers)
     passes = warps * reads * _SHARED_CYCLES
     shares = share_out(tiles, steps, found.sms * together, shape.stream, shape.threads) if shape.stream else None
-    at_once = min(together, -(-(shares.blocks if shares else tiles) // found.sms))
+    at_once = min(together, -(-(shares.blocks if shares else tiles) // sms))
     work = (max(busy, passes) + _CLASH * min(busy, passes)) * (_ALONE if at_once * warps < 2 * schedulers else 1)
 
-    rounds = -(-tiles // (found.sms * at_once))
+    rounds = -(-tiles // (sms * at_once))
     alone = work + _BARRIER
     late = max(0.0, _ANSWER - (shape.stages - 1) * max(at_once * work, alone))
     step = max(at_once * work, alone) + late
@@ -141,7 +149,9 @@ def predict(problem: Problem, shape: Shape, target: Target) -> Prediction | None
         "memory decides": moving,
     }
     seconds = max(limits.values()) + _FIXED
-    if shape.split > 1:
+    if shape.is_clustered:
+        seconds += _JOIN_CLUSTER
+    elif shape.split > 1:
         parts = problem.batch * problem.rows * problem.columns * problem.sum_bytes * (shape.split + 1)
         seconds += _JOIN + parts / (found.bandwidth * _MEMORY)
     if shares is not None:
@@ -149,7 +159,7 @@ def predict(problem: Problem, shape: Shape, target: Target) -> Prediction | None
     return Prediction(
         seconds,
         products / slots,
-        (shares.blocks if shares else tiles) / (found.sms * together),
+        (shares.blocks if shares else tiles) / (sms * together),
         together,
         max(limits, key=lambda name: limits[name]),
         "the time tensor cores multiply" if shape.is_on_tensor_cores else "the instructions are multiply-adds",

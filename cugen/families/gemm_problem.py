@@ -177,9 +177,9 @@ def parts_pad(sum_bytes: int) -> int:
 
 
 def shared_bytes(problem: Problem, shape: Shape) -> int:
-    """The bytes of the rings, or of the slices' sums where these are more."""
+    """The bytes of the rings, or of the sums that threads leave there where these are more."""
     parts = shape.slices * shape.rows * (shape.columns + parts_pad(problem.sum_bytes)) * problem.sum_bytes
-    return max(sum(tile_bytes(problem, shape)), parts if shape.slices > 1 else 0)
+    return max(sum(tile_bytes(problem, shape)), parts if shape.leaves_sums else 0)
 
 
 def registers(problem: Problem, shape: Shape) -> int:

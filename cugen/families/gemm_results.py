@@ -1,4 +1,4 @@
-"""The results of a product: from the sums in registers, or from those of several slices, to memory."""
+"""The results of a product: from the sums in registers, or from those of several slices or blocks, to memory."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from cugen.families.blocks import define
 from cugen.families.contraction import Contraction
 from cugen.families.gemm_place import Place
 from cugen.families.gemm_problem import parts_pad
-from cugen.families.gemm_shape import Shape
+from cugen.families.gemm_shape import WARP, Shape
 from cugen.families.rebuilding import rebuilt
 from cugen.families.statements import lower_statements
 from cugen.families.vector_body import Neighbours, vector_body, wide_reads
@@ -21,6 +21,7 @@ from cugen.plan.ir import (
     Array,
     Assign,
     Barrier,
+    ClusterBarrier,
     Comment,
     Comparison,
     Declare,
@@ -42,7 +43,7 @@ from cugen.plan.scopes import Scope
 from cugen.plan.symbols import FloorDiv, Integer, Mod, integer
 from cugen.spec import expressions as spec
 from cugen.spec.expressions import Expr, IndexValue, Local, Op, Read
-from cugen.spec.types import FLOAT32, UINT32
+from cugen.spec.types import FLOAT32, UINT32, DType
 
 
 class Results:
@@ -61,7 +62,7 @@ class Results:
         self.extents, self.exact, self.groups = extents, exact, groups
         self.total = self._as_element()
         self.width = self._width()
-        self.parts = self._declare_parts() if shape.slices > 1 else None
+        self.parts = self._declare_parts() if shape.leaves_sums else None
 
     def _as_element(self) -> Read:
         """What stands for the sum from here on: an element of an array of its own, so that what follows is elementwise
@@ -89,7 +90,7 @@ class Results:
         """How many neighbours of a row are stored at once."""
         context, column = self.request.context, self.found.column.name
         width = self.groups[1]
-        if self.shape.slices > 1:
+        if self.shape.leaves_sums:
             width = math.gcd(width, WIDEST // self.found.sums[0].dtype.bytes)
         for statement in self.request.group.statements:
             declared = context.spec.array(statement.target)
@@ -111,19 +112,30 @@ class Results:
         return () if self.parts is None else (Declare(self.parts),)
 
     def _declare_parts(self) -> Array:
-        """Where slices leave their sums, in the memory of the ring."""
+        """Where threads leave their sums, in the memory of the ring."""
         shape, dtype = self.shape, self.found.sums[0].dtype
         pad = parts_pad(dtype.bytes)
         extents = (integer(shape.slices), integer(shape.rows), integer(shape.columns))
         strides = (integer(shape.rows * (shape.columns + pad)), integer(shape.columns + pad), integer(1))
+        several = slice(0 if shape.slices > 1 else 1, None)
         name = self.lowering.names.allocate("parts")
-        return Array(name, name, dtype, extents, strides, "shared", flat=False, pad=pad, dynamic=True)
+        return Array(name, name, dtype, extents[several], strides[several], "shared", flat=False, pad=pad, dynamic=True)
 
     def nodes(self, sums: Array, place: Place) -> tuple[Node, ...]:
         if self.parts is None:
             return (*self._one(), *self._from_registers(sums, place))
         left = (*self._one(), *self._leave(self.parts, sums, place))
         return (*left, Barrier(), *self._collect(self.parts, place))
+
+    def nodes_in_cluster(self, sums: Array, place: Place, rank: Integer) -> tuple[Node, ...]:
+        """The blocks of a cluster have parts of the sums each, and store a share of the tile each."""
+        assert self.parts is not None
+        left = (*self._one(), *self._leave(self.parts, sums, place))
+        if self.shape.slices > 1:
+            left = (*left, Barrier(), *self._join_slices(self.parts, place))
+        ended = (Comment("no block ends while another one reads its sums"), ClusterBarrier())
+        how = Comment("each block adds up a share of the tile, in the order of the blocks")
+        return (*left, ClusterBarrier(), how, *self._collect(self.parts, place, rank), *ended)
 
     @cached_property
     def _unit(self) -> Local | None:
@@ -212,15 +224,17 @@ class Results:
         if self.width > 1:
             body = vector_body(self._neighbours({self.total: total}), lowering, scope)
         else:
-            local = Local(lowering.names.allocate("total"), self.total.dtype)
             value = total(integer(0))
-            scope.nodes.append(Load(local, value.access) if isinstance(value, Element) else Let(local, value))
-            scope.remember(self.total, local)
+            if isinstance(value, Element) or not isinstance(value, Local):
+                local = Local(lowering.names.allocate("total"), self.total.dtype)
+                scope.nodes.append(Load(local, value.access) if isinstance(value, Element) else Let(local, value))
+                value = local
+            scope.remember(self.total, value)
             lower_statements(self.request, lowering, scope)
             body = tuple(scope.nodes)
         return (If(Guard(tuple(terms)), body),) if terms else body
 
-    # With slices: each leaves its sums, then all threads walk over the tile and add them in the order of the slices
+    # With slices or in a cluster: each leaves its sums, then all threads walk over the tile and add them in their order
 
     def _leave(self, parts: Array, sums: Array, place: Place) -> tuple[Node, ...]:
         shape = self.shape
@@ -240,48 +254,117 @@ class Results:
                 Loop(v, integer(0), integer(width), unroll=True),
                 (Assign(vector.component(v.symbol), value),),
             ),
-            Store(Access(parts, (place.slice, row, column), "store", width), vector),
+            Store(Access(parts, (*self._slice(place.slice), row, column), "store", width), vector),
         )
         if count > 1:
             body = (For(Loop(g, integer(0), integer(count), unroll=True), body),)
         rows = For(Loop(i, integer(0), integer(shape.thread_rows), unroll=True), body)
-        return Comment("the slices' sums, in the memory of the ring, which all have read"), Barrier(), rows
+        whose = "the slices' sums" if shape.slices > 1 else "the block's sums"
+        return Comment(f"{whose}, in the memory of the ring, which all have read"), Barrier(), rows
 
-    def _collect(self, parts: Array, place: Place) -> tuple[Node, ...]:
+    def _slice(self, number: Integer) -> tuple[Integer, ...]:
+        """The subscript that says whose sums are meant, where a block has several slices."""
+        return (number,) if self.shape.slices > 1 else ()
+
+    def _join_slices(self, parts: Array, place: Place) -> tuple[Node, ...]:
+        """The sums of all slices go where the first one's were, which only the thread that has read them writes to."""
+        shape = self.shape
+        width = math.gcd(self.groups[1], WIDEST // parts.dtype.bytes)
+        across = shape.columns // width
+        number, walked = self._shared_out(shape.rows * across, place)
+        row, column = FloorDiv(number, integer(across)), Mod(number, integer(across)) * width
+
+        def part(s: Integer) -> Access:
+            return Access(parts, (s, row, column), "load", width)
+
+        loads, total = self._added("part", parts.dtype, width, shape.slices, part, place.loop_index("s", shape.slices))
+        vector = Vector(self.lowering.names.allocate(f"joined{width}"), parts.dtype.compute, parts.dtype, width)
+        v = place.loop_index("w", width)
+        body: tuple[Node, ...] = (
+            *loads,
+            Let(vector, None, mutable=True),
+            For(
+                Loop(v, integer(0), integer(width), unroll=True),
+                (Assign(vector.component(v.symbol), total(v.symbol)),),
+            ),
+            Store(Access(parts, (integer(0), row, column), "store", width), vector),
+        )
+        return Comment("what the slices have is added up where the first one's is"), *walked(body)
+
+    def _collect(self, parts: Array, place: Place, rank: Integer | None = None) -> tuple[Node, ...]:
+        """The sums of all slices, or of all blocks of the cluster in which this one has the `rank`, become results."""
         shape, width = self.shape, self.width
         across = shape.columns // width
-        count = shape.rows * across
-        e = place.loop_index("e", count)
-        number = place.thread + e.symbol
+        number, walked = self._shared_out(shape.rows * across, place, rank)
         row, column = FloorDiv(number, integer(across)), Mod(number, integer(across)) * width
-        before: list[Node] = []
-        if width > 1:
-            label = self.lowering.names.allocate(f"part{width}")
-            vector = Vector(label, parts.dtype.compute, parts.dtype, width, shape.slices)
-            s = place.loop_index("s", shape.slices)
-            load = Load(vector.one(s.symbol), Access(parts, (s.symbol, row, column), "load", width))
-            before = [
-                Let(vector, None, mutable=True),
-                For(Loop(s, integer(0), integer(shape.slices), unroll=True), (load,)),
-            ]
 
-        def total(v: Integer) -> Expr:
-            each: list[Expr] = []
-            for s in map(integer, range(shape.slices)):
-                if width > 1:
-                    each.append(vector.one(s).component(v))
-                else:
-                    each.append(Element.of(Access(parts, (s, row, column), "load")))
-            value = each[0]
-            for part in each[1:]:
-                value = Op("add", (value, part), self.total.dtype)
-            return value
+        def part(p: Integer) -> Access:
+            if rank is None:
+                return Access(parts, (p, row, column), "load", width)
+            return Access(parts, (*self._slice(integer(0)), row, column), "load", width, rank=p)
 
+        of = shape.slices if rank is None else shape.split
+        p, wish = (place.loop_index("s", of), "part") if rank is None else (place.loop_index("p", of), "block")
+        before, total = self._added(wish, parts.dtype, width, of, part, p)
         known = dict(self.lowering.symbols)
         places = ((self.found.row, row), (self.found.column, column))
         names = [self._named(index, place.origin[index.name] + at) for index, at in places]
         body = (*names, *self._elements(total, before))
         self._forget(known)
-        if count % shape.threads:
-            body = (If(Guard((Comparison(number, "<", integer(count)),)), body),)
-        return (For(Loop(e, integer(0), integer(count), shape.threads, unroll=True), body),)
+        return walked(body)
+
+    def _shared_out(
+        self, count: int, place: Place, rank: Integer | None = None
+    ) -> tuple[Integer, Callable[[tuple[Node, ...]], tuple[Node, ...]]]:
+        """One of `count` places of a tile that the thread takes, and how it comes to all of these: by itself, or where
+        the block has a `rank`, those of its share."""
+        threads, share = self.shape.threads, count
+        if rank is not None:
+            share = -(-count // (self.shape.split * WARP)) * WARP  # so that no warp's access begins between two sectors
+        e = place.loop_index("e", share)
+        own = place.thread + e.symbol if share > threads else place.thread
+        terms = [Comparison(own, "<", integer(share))] if share % threads else []
+        names: list[Node] = []
+        number = own
+        if rank is not None:
+            node = define("number", rank * share + own, self.lowering)
+            number = node.index.symbol
+            names.append(node)
+            if count < share * self.shape.split:
+                terms.append(Comparison(number, "<", integer(count)))
+
+        def walked(body: tuple[Node, ...]) -> tuple[Node, ...]:
+            if terms:
+                body = (If(Guard(tuple(terms)), body),)
+            body = (*names, *body)
+            return (For(Loop(e, integer(0), integer(share), threads, unroll=True), body),) if share > threads else body
+
+        return number, walked
+
+    def _added(
+        self, wish: str, dtype: DType, width: int, count: int, part: Callable[[Integer], Access], index: Index
+    ) -> tuple[list[Node], Callable[[Integer], Expr]]:
+        """Neighbours of which `count` parts lie in shared memory: what loads them, and each one's sum in order."""
+        if width == 1:
+            one = Local(self.lowering.names.allocate("total"), self.total.dtype)
+            more = Assign(one, Op("add", (one, Element.of(part(index.symbol))), one.dtype))
+            return [
+                Let(one, Element.of(part(integer(0))), mutable=True),
+                For(Loop(index, integer(1), integer(count), unroll=True), (more,)),
+            ], lambda v: one
+        label = self.lowering.names.allocate(f"{wish}{width}")
+        vector = Vector(label, dtype.compute, dtype, width, count)
+        load = Load(vector.one(index.symbol), part(index.symbol))
+        loads: list[Node] = [
+            Let(vector, None, mutable=True),
+            For(Loop(index, integer(0), integer(count), unroll=True), (load,)),
+        ]
+
+        def total(v: Integer) -> Expr:
+            first, *others = (vector.one(integer(p)).component(v) for p in range(count))
+            value: Expr = first
+            for other in others:
+                value = Op("add", (value, other), self.total.dtype)
+            return value
+
+        return loads, total

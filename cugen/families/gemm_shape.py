@@ -47,6 +47,15 @@ SPLIT = Tunable(
     "parts of a long sum that blocks of their own take",
     reorders=True,
 )
+JOIN = Tunable(
+    "join",
+    ("cluster", "workspace"),
+    _BY_SHAPE,
+    "where parts of a sum meet: the shared memory of a cluster of 2, 3, 4, 6 or 8 blocks, from sm_90 on, or the "
+    "workspace",
+    reorders=True,
+)
+CLUSTERS = (2, 3, 4, 6, 8)  # blocks that may share a sum in a cluster
 STREAM = Tunable(
     "stream",
     (0, 1, 2),
@@ -62,7 +71,7 @@ CORES = Tunable(
     reorders=True,
 )
 DEPTH = Tunable("depth", (4, 8, 16), 4, "products of a sum that one instruction of a tensor core takes")
-TUNABLES = (STAGES, SLICES, LANES, ORDER, READS, COPIES, RASTER, BLOCKS, SPLIT, STREAM, CORES, DEPTH)
+TUNABLES = (STAGES, SLICES, LANES, ORDER, READS, COPIES, RASTER, BLOCKS, SPLIT, JOIN, STREAM, CORES, DEPTH)
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +80,8 @@ class Shape:
 
     `step` of the summed index are staged at a time, in a ring of `stages`; each of `slices` groups of warps takes its
     part of every step. `lanes` of each warp lie along the rows. `cores` is `tensor` or `cuda`; an instruction of a
-    tensor core takes `depth` products of each sum."""
+    tensor core takes `depth` products of each sum. `split` blocks share each sum; their parts meet in the shared memory
+    of a `cluster` or in the `workspace`, as `join` says."""
 
     rows: int
     columns: int
@@ -90,6 +100,16 @@ class Shape:
     stream: int = 0
     cores: str = "cuda"
     depth: int = 4
+    join: str = "workspace"
+
+    @property
+    def is_clustered(self) -> bool:
+        return self.split > 1 and self.join == "cluster"
+
+    @property
+    def leaves_sums(self) -> bool:
+        """Whether threads leave their sums in the memory of the ring."""
+        return self.slices > 1 or self.is_clustered
 
     @property
     def is_on_tensor_cores(self) -> bool:

@@ -29,7 +29,7 @@ def declare_tiles(found: Contraction, shape: Shape, lowering: Lowering) -> tuple
     problem = problem_of(found)
     sizes = tile_bytes(problem, shape)
     asked = any(context.spec.array(operand.read.array).memory.dynamic for operand in found.operands)
-    dynamic = asked or shape.slices > 1 or sum(sizes) > found.request.target.shared_per_block
+    dynamic = asked or shape.leaves_sums or sum(sizes) > found.request.target.shared_per_block
     tiles = []
     offsets, pads = (0, sizes[0]), problem.pads_of(shape)
     for operand, (slow, fast), offset, pad in zip(found.operands, sides(problem, shape), offsets, pads, strict=True):

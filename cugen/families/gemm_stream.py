@@ -27,7 +27,6 @@ from cugen.plan.ir import (
     Barrier,
     Comment,
     Comparison,
-    Define,
     For,
     Guard,
     If,
@@ -104,12 +103,6 @@ class StreamKernel(GemmKernel):
     def _by_round(self, whole: Integer, shared: Integer) -> Integer:
         rounds = self.shares.rounds
         return Choice(self.segment.symbol, integer(rounds), whole, shared) if rounds else shared
-
-    def _known(self, wish: str, definition: Integer, low: int, high: int) -> Define:
-        """A named index of which more is known, where the block has steps of a tile, than its definition shows."""
-        index = Index(self.lowering.names.allocate(wish), definition, (low, high))
-        self.lowering.ranges[index.symbol] = index.range
-        return Define(index)
 
     def _indices(self, blocks: Blocks) -> tuple[tuple[Node, ...], Place]:
         step = self.shape.step

@@ -139,8 +139,8 @@ class Walk:
             *first,
             For(Loop(past, integer(0), depth, shape.step), body),
         )
-        # Slices leave sums where these copies go, and the next tile's steps will lie there.
-        is_late = waits and (shape.slices > 1 or shape.stream > 0)
+        # Sums are left where these copies go, and the next tile's steps will lie there.
+        is_late = waits and (shape.leaves_sums or shape.stream > 0)
         late = Comment("copies that nobody reads may still be on their way")
         return (*walk, late, AwaitCopies(0)) if is_late else walk
 

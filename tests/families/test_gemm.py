@@ -243,6 +243,12 @@ def test_candidates_keep_what_the_spec_fixes():
     assert {dict(schedule.tunables)["stages"] for schedule in found} == {3}
 
 
+def test_candidates_share_sums_in_clusters_and_through_the_workspace():
+    assert FAMILY.candidates is not None
+    found = list(FAMILY.candidates(request_of(product(64, 7168, 576, schedule="split: 8"))))
+    assert {dict(schedule.tunables)["join"] for schedule in found} == {"cluster", "workspace"}
+
+
 # Long sums
 
 SPLIT = SMALL + ", split: 4"
@@ -250,14 +256,14 @@ SPLIT = SMALL + ", split: 4"
 
 def test_a_long_sum_of_few_outputs_is_shared_by_several_blocks(planned):
     shared, whole = planned(product(64, 4096, 4096, schedule="")), planned(product(1536, 4096, 2816, schedule=""))
-    assert shared.workspace
-    assert not whole.workspace
-    assert not planned(product(64, 4096, 4096, schedule="split: 1")).workspace
+    alone = planned(product(64, 4096, 4096, schedule="split: 1"))
+    assert shared.workspace or shared.cluster > 1
+    assert not any(kernel.workspace or kernel.cluster > 1 for kernel in (whole, alone))
 
 
-def test_a_sum_that_cannot_be_cut_into_equal_parts_stays_whole(planned, reasons):
+def test_a_sum_that_cannot_be_cut_into_equal_parts_is_not_shared_through_the_workspace(planned, reasons):
     assert not planned(product(64, 4093, 4096, schedule="")).workspace
-    found = reasons("gemm", product(64, 4093, 4096, schedule="split: 4"))
+    found = reasons("gemm", product(64, 4093, 4096, schedule="split: 4, join: workspace"))
     assert any("no whole steps" in refusal.reason for refusal in found)
 
 

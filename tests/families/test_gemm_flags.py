@@ -25,7 +25,7 @@ schedule: {family: gemm, block: {i: 32, j: 32}, thread: {i: 4, j: 4}, step: {k: 
 """
 
 
-@pytest.mark.parametrize("sharing", ["split: 4", "stream: 1"])
+@pytest.mark.parametrize("sharing", ["split: 4, join: workspace", "stream: 1"])
 def test_launches_on_the_same_workspace_find_and_leave_zeros(made, monkeypatch, sharing):
     monkeypatch.setattr(
         gemm_choice, "share_out", lambda tiles, steps, slots, waves, threads: share_out(tiles, steps, 7, waves, threads)

@@ -1,4 +1,4 @@
-"""Products whose sums several blocks share: right results of every form, in every order of the blocks."""
+"""Products whose sums blocks share through the workspace: right results of every form, in every order of the blocks."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ SMALL = "family: gemm, block: {i: 32, j: 32}, thread: {i: 4, j: 4}, step: {k: 16
 
 
 def product(m, n, k, split=4, *, dtype="float32", value="sum(A[i, k] * B[k, j], k)", schedule=SMALL):
-    text = TEXT % (m, n, k, dtype, dtype, dtype, value, f"{schedule}, split: {split}")
+    text = TEXT % (m, n, k, dtype, dtype, dtype, value, f"{schedule}, split: {split}, join: workspace")
     return text if "bias" in value else text.replace("  bias: {shape: [N], dtype: float32}\n", "")
 
 
@@ -84,7 +84,8 @@ arrays:
   B: {shape: [P, K, N], dtype: float32}
   C: {shape: [P, M, N], dtype: float32}
 compute: C[p, i, j] = sum(A[p, i, k] * B[p, k, j], k)
-schedule: {family: gemm, block: {i: 32, j: 32}, thread: {i: 4, j: 4}, step: {k: 16}, stages: 2, split: 2}
+schedule:
+  {family: gemm, block: {i: 32, j: 32}, thread: {i: 4, j: 4}, step: {k: 16}, stages: 2, split: 2, join: workspace}
 """
     )
 

@@ -63,3 +63,35 @@ def test_the_same_bits_in_every_run(clusters: GpuDevice) -> None:
     x = np.random.default_rng(1).normal(size=(300, 65536)).astype(np.float32)
     job = make_job(kernel.source, kernel.manifest, Inputs({"x": x}, {}), {})
     assert len({outputs_of(job, clusters.run(job))["y"].tobytes() for _ in range(20)}) == 1
+
+
+PRODUCT = """
+cugen: 1
+kernel: product
+params: {M: %d, N: %d, K: %d}
+arrays:
+  A: {shape: [M, K], dtype: float32}
+  B: {shape: [K, N], dtype: float32}
+  C: {shape: [M, N], dtype: float32}
+compute: C[i, j] = sum(A[i, k] * B[k, j], k)
+schedule: {family: gemm, join: cluster, %s}
+"""
+
+
+@pytest.mark.parametrize("split", [2, 3, 4, 6, 8])
+@pytest.mark.parametrize("slices", [1, 4])
+@pytest.mark.parametrize(("m", "n", "k"), [(64, 576, 7168), (200, 333, 4099)])
+def test_products_whose_sums_clusters_share(
+    clusters: GpuDevice, m: int, n: int, k: int, slices: int, split: int
+) -> None:
+    tile = "block: {i: 64, j: 64}, thread: {i: 8, j: 8}, step: {k: 16}, stages: 4"
+    (spec,) = load_text(PRODUCT % (m, n, k, f"{tile}, slices: {slices}, split: {split}"))
+    kernel = generate(spec, analysis=False)
+    assert kernel.plan.kernels[0].cluster == split
+    generator = np.random.default_rng(2)
+    a = generator.uniform(-1, 1, (m, k)).astype(np.float32)
+    b = generator.uniform(-1, 1, (k, n)).astype(np.float32)
+    job = make_job(kernel.source, kernel.manifest, Inputs({"A": a, "B": b}, {}), {})
+    first = outputs_of(job, clusters.run(job))["C"]
+    assert np.allclose(first, a.astype(np.float64) @ b, rtol=1e-4, atol=1e-3)
+    assert all(outputs_of(job, clusters.run(job))["C"].tobytes() == first.tobytes() for _ in range(20))

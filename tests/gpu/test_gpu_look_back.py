@@ -96,7 +96,7 @@ def test_shared_sums_of_a_product_are_right_and_the_same_in_each_run(
     assert all(outputs_of(job, device.run(job))["C"].tobytes() == first.tobytes() for _ in range(20))
 
 
-@pytest.mark.parametrize("sharing", ["split: 8", "stream: 1"])
+@pytest.mark.parametrize("sharing", ["split: 8, join: workspace", "stream: 1"])
 def test_calls_on_one_workspace_give_the_same_bits(device: GpuDevice, sharing: str) -> None:
     import pycuda.driver as cuda
     from pycuda import gpuarray
