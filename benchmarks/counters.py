@@ -1,6 +1,6 @@
 """Hardware counters of every gallery kernel against what its plan predicts of the code as it was compiled.
 
-    python benchmarks/counters.py capture DIR                on a machine with a GPU and Nsight Compute
+    python benchmarks/counters.py capture DIR [KERNEL ...]   on a machine with a GPU and Nsight Compute
     python benchmarks/counters.py compare DIR FILE           anywhere: the predictions, and the verdict in FILE
     python benchmarks/counters.py play SPECS [KERNEL ...]    launches each kernel once; what `capture` profiles
 
@@ -22,6 +22,7 @@ import re
 import shutil
 import subprocess
 import sys
+import tempfile
 import zipfile
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -29,6 +30,7 @@ from typing import Any
 
 import cugen
 from cugen.analysis.compiled import CompiledAccess, CompiledKernel, compiled_kernels
+from cugen.analysis.copies import WIDE
 from cugen.analysis.predictions import METRICS, predictions
 from cugen.emit.resources import data_folder
 from cugen.kernel import Kernel, generate
@@ -38,9 +40,13 @@ from cugen.run.verify import make_job
 from cugen.spec.load import load_all
 from cugen.spec.model import Spec
 from cugen.toolchain.cuda import compile_cubin
+from cugen.toolchain.sass import Instruction
 
 DYNAMIC = 1000  # what dynamic params are set to, rounded down to what they are multiples of
 TIMEOUT_SECONDS = 500
+PAIRED = (
+    "of two copies of which each lane runs one, the profiler counts the sectors of one alone; the launch has them all"
+)
 VERDICTS = ("equal", "different", "not predicted", "not measured")
 PER_INSTRUCTION = {
     "executed": "Instructions Executed",
@@ -77,23 +83,32 @@ def play(specs: Path, names: tuple[str, ...]) -> None:
             raise SystemExit(f"{kernel.name}: {fault.kind}: {fault.message}")
 
 
-def profile(options: list[str], specs: Path, names: tuple[str, ...]) -> tuple[list[str], str]:
-    """Runs Nsight Compute over `play`; its command line and output."""
-    line = ["ncu", "--clock-control", "none", "--csv", *options]
-    line += [sys.executable, __file__, "play", str(specs), *names]
+def profile(report: Path, specs: Path, names: tuple[str, ...]) -> list[str]:
+    """Runs Nsight Compute over `play` into a report; its command line."""
+    line = ["ncu", "--clock-control", "none", "--section", "SourceCounters", "--metrics", ",".join(METRICS)]
+    line += ["-o", str(report), sys.executable, __file__, "play", str(specs), *names]
+    _ncu(line)
+    return line
+
+
+def _ncu(line: list[str]) -> str:
     done = subprocess.run(line, capture_output=True, text=True, timeout=TIMEOUT_SECONDS)
     if done.returncode:
         raise SystemExit(f"ncu ended with {done.returncode}:\n{(done.stdout + done.stderr)[-3000:]}")
-    return line, done.stdout
+    return done.stdout
 
 
 def capture(folder: Path, specs: Path, names: tuple[str, ...] = ()) -> None:
     """Profiles the kernels and writes counters.csv, instructions.json, cubins.zip and machine.json."""
     folder.mkdir(parents=True, exist_ok=True)
-    line, table = profile(["--page", "raw", "--metrics", ",".join(METRICS)], specs, names)
-    (folder / "counters.csv").write_text(table)
-    _, table = profile(["--page", "source", "--section", "SourceCounters"], specs, names)
-    (folder / "instructions.json").write_text(json.dumps(read_instructions(table)))
+    with tempfile.TemporaryDirectory() as scratch:
+        report = Path(scratch) / "counters.ncu-rep"
+        line = profile(report, specs, names)
+        (folder / "counters.csv").write_text(
+            _ncu(["ncu", "--import", str(report), "--csv", "--page", "raw", "--metrics", ",".join(METRICS)])
+        )
+        table = _ncu(["ncu", "--import", str(report), "--csv", "--page", "source"])
+        (folder / "instructions.json").write_text(json.dumps(read_instructions(table)))
     import pycuda.driver as driver
 
     driver.init()
@@ -116,7 +131,7 @@ def capture(folder: Path, specs: Path, names: tuple[str, ...] = ()) -> None:
         "date": datetime.date.today().isoformat(),
         "python": platform.python_version(),
         "cugen": cugen.__version__,
-        "command": " ".join([*line[: line.index(sys.executable)], "python", "benchmarks/counters.py", "play", "specs"]),
+        "command": " ".join([*line[: line.index("-o")], "python", "benchmarks/counters.py", "play", "specs"]),
     }
     (folder / "machine.json").write_text(json.dumps(machine, indent=1) + "\n")
 
@@ -227,7 +242,14 @@ def _access_row(access: CompiledAccess, instructions: Figures) -> dict[str, Any]
     for name in ("lanes", "wavefronts" if access.space == "shared" else "sectors"):
         predicted = None if access.compiled is None else sum(getattr(t, name) for t in access.compiled)
         known = len(measured) == len(access.instructions)
-        rows[name] = _row(predicted, sum(m[name] for m in measured) if known else None, access.reason)
+        reason = access.reason
+        if (
+            name == "sectors"
+            and access.written_bytes == WIDE
+            and any(i.kind == "async_copy" and i.predicate for i in access.instructions)
+        ):
+            predicted, reason = None, PAIRED
+        rows[name] = _row(predicted, sum(m[name] for m in measured) if known else None, reason)
     return {
         "array": access.access.array.symbol,
         "kind": f"{access.space} {access.access.kind}",
@@ -241,6 +263,10 @@ def _access_row(access: CompiledAccess, instructions: Figures) -> dict[str, Any]
         },
         "figures": rows,
     }
+
+
+def _is_chosen(instruction: Instruction) -> bool:
+    return instruction.kind == "async_copy" and bool(instruction.predicate)
 
 
 def _verdicts(rows: list[dict[str, Any]]) -> dict[str, int]:
@@ -283,6 +309,7 @@ def main() -> int:
     commands = parser.add_subparsers(dest="command", required=True)
     capturing = commands.add_parser("capture")
     capturing.add_argument("folder", type=Path)
+    capturing.add_argument("names", nargs="*")
     comparing = commands.add_parser("compare")
     comparing.add_argument("folder", type=Path)
     comparing.add_argument("output", type=Path, nargs="?")
@@ -298,7 +325,7 @@ def main() -> int:
     if options.command == "capture":
         if reason := missing():
             raise SystemExit(f"no counters can be read here: {reason}")
-        capture(options.folder, options.specs)
+        capture(options.folder, options.specs, tuple(options.names))
         return 0
     return 1 if compare(options.folder, options.specs, options.output) else 0
 

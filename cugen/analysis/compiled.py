@@ -12,6 +12,7 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
+from cugen.analysis import copies
 from cugen.analysis.addresses import Form, address_forms
 from cugen.analysis.differences import Code, code_of, made_of
 from cugen.analysis.matching import SPACES, Matches, Placed, match
@@ -29,6 +30,8 @@ from cugen.toolchain.sass import Instruction, Program
 
 _BANK = re.compile(r"c\[0x3\]\[([^\]]*)\]")
 _POINTER_BYTES = 8
+_NEVER = "!PT"
+_PARTS_OF_SECTORS = "its lanes don't copy whole sectors in pairs, so that sectors are fetched more than once"
 
 
 @dataclass(frozen=True)
@@ -151,10 +154,18 @@ def _compiled(
 ) -> CompiledKernel:
     results = []
     code = code_of(kernel, params, program, forms, placed, matches)
+    ends = {id(p.site.access): p.site for p in placed}
+    starts = {id(p.site.copied_to): p.site for p in placed if p.site.copied_to is not None}
     for place, instructions in zip(placed, matches.instructions, strict=True):
         if place.space == "constant":
             uses = constants.get(place.site.access.array.symbol, ())
             results.append(_constant_access(kernel, place, uses, target))
+        elif place.site.copied_to is not None:
+            reading = tuple(i for i in instructions if not _fills(i))
+            results.append(_copy_source(kernel, code, place, ends[id(place.site.copied_to)], reading, target))
+        elif place.site.copied_from is not None:
+            read = starts[id(place.site.access)]
+            results.append(_copy_target(kernel, code, place, read, instructions, target))
         else:
             results.append(_access(kernel, code, place, instructions, target))
     results = _without_lenders(program, results)
@@ -228,11 +239,91 @@ def _access(
     compiled = written
     if shaped != (place.site,):
         compiled, reason = _total(kernel, shaped, target)
-    if compiled is None and all(site.opaque and site.opaque not in HIDDEN for site in shaped):
+    if compiled is None and all((site.opaque and site.opaque not in HIDDEN) or site.copied_from for site in shaped):
         # Which element is read is data, but not whether: at any one place it runs as often.
-        runs, _ = _total(kernel, [replace(site, offset=integer(0), opaque="") for site in shaped], target)
+        anywhere = [replace(site, offset=integer(0), opaque="", copied_from=None) for site in shaped]
+        runs, _ = _total(kernel, anywhere, target)
         return _result(place, instructions, changes, written, None, reason, runs)
     return _result(place, instructions, changes, written, compiled, reason, compiled)
+
+
+def _fills(instruction: Instruction) -> bool:
+    """Whether an asynchronous copy writes zeros: its source is behind a predicate that never holds."""
+    return instruction.kind == "async_copy" and instruction.operands[-1] == _NEVER
+
+
+def _copy_source(
+    kernel: Kernel, code: Code, place: Placed, end: Site, instructions: tuple[Instruction, ...], target: Target
+) -> CompiledAccess:
+    """What a copy reads. One that passes L1 by fetches a sector once for each that it writes to."""
+    found = _access(kernel, code, place, instructions, target)
+    if found.compiled is None or found.written_bytes < copies.WIDE:
+        return found
+    sources = copies.lane_sources(place.site.offset, kernel.block, place.site.access.array.dtype.bytes)
+    aligned = all(totals.sectors == totals.ideal_sectors for totals in found.compiled)
+    if aligned and sources is not None and copies.in_pairs(sources):
+        written, _ = site_totals(kernel, end, target, sources=sources)
+        if all(copies.in_pairs(pattern.lanes) for pattern in written.patterns):
+            return found
+    return replace(found, compiled=None, reason=_PARTS_OF_SECTORS)
+
+
+def _copy_target(
+    kernel: Kernel, code: Code, place: Placed, read: Site, instructions: tuple[Instruction, ...], target: Target
+) -> CompiledAccess:
+    """What a copy writes: by the instructions that read, and by those that write zeros where the guard of the source
+    fails."""
+    filling = tuple(i for i in instructions if _fills(i))
+    if not filling:
+        return _access(
+            kernel, code, replace(place, site=replace(place.site, predicates=read.predicates)), instructions, target
+        )
+    site = place.site
+    if read.predicates == site.predicates:
+        why = "unexplained: instructions that write zeros, though no guard holds the source back"
+        return _result(place, instructions, [why], _total(kernel, (site,), target)[0], None, why)
+    *outer, guard = read.predicates
+    parts = (
+        (replace(site, predicates=read.predicates), tuple(i for i in instructions if i not in filling)),
+        (
+            replace(site, predicates=(*outer, replace(guard, negated=True)), copied_from=None),  # nothing is read
+            filling,
+        ),
+    )
+    written, _ = _total(kernel, (site,), target)
+    changes: list[str] = []
+    compiled: list[Totals] = []
+    executions = 0
+    for part, own in parts:
+        found, shaped, why = made_of(code, part, own) if own else ([], (), "")
+        changes += found
+        if shaped is None:
+            return _result(place, instructions, [*changes, why], written, None, why)
+        runs, why = _total(kernel, [replace(piece, copied_from=None) for piece in shaped], target)
+        costs, reason = _total(kernel, shaped, target)
+        if runs is None:
+            return _result(place, instructions, changes, written, None, why)
+        executions += sum(totals.warps for totals in runs)
+        if costs is None:
+            return _result(place, instructions, changes, written, None, reason)
+        compiled += costs
+    changes.append(f"filled: {len(filling)} instructions write the zeros")
+    if written and written[0].lanes and site.access.array.dtype.bytes * site.access.width == copies.WIDE:
+        compiled = list(written)  # those that read and those that fill cost what one would that did both
+    return replace(_result(place, instructions, changes, written, tuple(compiled), ""), executions=executions)
+
+
+def _sources(kernel: Kernel, site: Site) -> copies.Sources | None:
+    """Where the lanes of every warp copy from, where that bears on what the copy costs."""
+    if site.copied_from is None:
+        return None
+    element = site.access.array.dtype.bytes
+    found = copies.lane_sources(site.copied_from, kernel.block, element)
+    if found is None:
+        raise Unknown("which words its warps copy together isn't the same for all of them")
+    if element * site.access.width == copies.WIDE and not copies.reads_lines(site.copied_from, kernel.block, element):
+        raise Unknown("copies of 16 bytes a lane were measured where each quarter of a warp reads a line of 128 bytes")
+    return found
 
 
 def _result(
@@ -261,6 +352,6 @@ def _result(
 
 def _total(kernel: Kernel, shaped: Sequence[Site], target: Target) -> tuple[tuple[Totals, ...] | None, str]:
     try:
-        return tuple(site_totals(kernel, site, target)[0] for site in shaped), ""
+        return tuple(site_totals(kernel, site, target, sources=_sources(kernel, site))[0] for site in shaped), ""
     except (Unknown, ValueError) as why:  # ValueError: no such instruction could read these addresses
         return None, str(why)

@@ -1,25 +1,36 @@
-"""cp.async into shared memory: what its writes cost (counters of an sm_90 device; no document describes them)."""
+"""cp.async into shared memory: what its writes cost (counters of an sm_90 device; no document describes them).
+
+Below 16 bytes a copy goes through L1, whose lines lie over the same banks: lanes that read different words of one bank
+slow it down like those that write to one.
+"""
 
 from __future__ import annotations
 
 from collections import defaultdict
+from collections.abc import Callable
+from math import gcd, prod
+from typing import Any
 
 import numpy as np
 import sympy
 
-from cugen.analysis.affine import compiled
+from cugen.analysis.affine import Numbers, Values, compiled
 from cugen.analysis.sites import THREAD
 from cugen.analysis.warp import SECTOR, WARP, Lanes, WarpRequest, active, busiest, parts, words
-from cugen.plan.symbols import Integer, integer
+from cugen.plan.symbols import Integer, Maximum, Minimum, integer
 from cugen.targets import Target
 
 HALF = SECTOR // 2
 WIDE = HALF  # bytes per lane from which on a copy passes L1 by
 ROW_SECTORS = 4  # a row of 32 banks
+LINE = ROW_SECTORS * SECTOR
 
 UNMEASURED = "asynchronous copies are documented for no target; measured on sm_90 only"
 OTHER_SOURCES = "16-byte asynchronous copies were measured with lane i reading 16 bytes at 16·i"
 INACTIVE_LANES = "asynchronous copies were measured with all lanes active"
+SCATTERED = (
+    "where lanes meet in banks on both sides of a copy, or read alike, scattered ones cost up to 5 more as measured"
+)
 SAME_DESTINATION = "of lanes that copy to one destination the lowest alone is taken to count: so in 10 of 10 measured"
 
 Sources = tuple[int | None, ...]
@@ -28,15 +39,23 @@ Sources = tuple[int | None, ...]
 def request(width: int, lanes: Lanes, target: Target, sources: Sources | None) -> WarpRequest:
     """The cost of copying `width` bytes per lane to the shared addresses `lanes`.
 
-    At 16 bytes the copy passes L1 by and its cost depends on the global addresses `sources` too; None stands for
-    16·lane.
+    It depends on the global addresses `sources` too, below 16 bytes only on their distances; None stands for
+    width·lane.
     ValueError if an active lane has no source.
     """
     assumption = UNMEASURED if not target.measured else INACTIVE_LANES if None in lanes else ""
     if width < 16:
-        # as a store, but lanes that write the same word are counted each
-        groups = parts(lanes, WARP if width == 4 else WARP // 2)
-        wavefronts = sum(busiest(words(group, width), target.banks) for group in groups)
+        size = WARP if width == 4 else WARP // 2
+        groups = parts(lanes, size)
+        if sources is None:  # as a store, but lanes that write the same word are counted each
+            wavefronts = sum(busiest(words(group, width), target.banks) for group in groups)
+            return WarpRequest(1, wavefronts, len(groups), assumption=assumption)
+        halves = [_rounds(lanes[at : at + size], sources[at : at + size], width) for at in range(0, WARP, size)]
+        apart = any(read for half in halves for read, _ in half)
+        together = len(set(active(sources))) < len(active(sources))
+        if apart and (together or any(written for half in halves for _, written in half)):
+            assumption = assumption or SCATTERED
+        wavefronts = sum(len({read + written for read, written in half}) for half in halves)
         return WarpRequest(1, wavefronts, len(groups), assumption=assumption)
     if sources is None:
         sources = tuple(HALF * lane for lane in range(WARP))
@@ -58,16 +77,89 @@ def request(width: int, lanes: Lanes, target: Target, sources: Sources | None) -
     )
 
 
+def lane_sources(source: Integer, block: tuple[int, int, int], element_bytes: int) -> Sources | None:
+    """The addresses that the lanes of a warp copy from, counted from the warp's lowest; None where warps differ.
+
+    `source` is an offset in elements over base variables."""
+    moved = _moved(source)
+    if moved is None or prod(block) % WARP:
+        return None
+    addresses = (moved(_threads(block)) * element_bytes + np.zeros(prod(block), np.int64)).reshape(-1, WARP)
+    addresses -= addresses.min(axis=1, keepdims=True)
+    return tuple(addresses[0].tolist()) if (addresses == addresses[0]).all() else None
+
+
+def reads_lines(source: Integer, block: tuple[int, int, int], element_bytes: int) -> bool:
+    """Whether each quarter of a warp copies a line of 128 bytes in order, wherever the counters stand."""
+    moved = _moved(source)
+    if moved is None or not _is_multiple(source.xreplace(dict.fromkeys(THREAD, integer(0))), LINE // element_bytes):
+        return False
+    lanes = LINE // HALF
+    quarters = (moved(_threads(block)) * element_bytes + np.zeros(prod(block), np.int64)).reshape(-1, lanes)
+    return bool((quarters == quarters[:, :1] // LINE * LINE + HALF * np.arange(lanes)).all())
+
+
+def _is_multiple(value: Integer, divisor: int) -> bool:
+    """Whether a value is a multiple of `divisor` whatever its symbols stand for; False where that isn't seen."""
+    factor, rest = value.as_coeff_Mul()
+    divisor //= gcd(int(factor), divisor) if factor.is_Integer else 1
+    if divisor == 1:
+        return True
+    if rest.is_Add or isinstance(rest, Minimum | Maximum):
+        return all(_is_multiple(part, divisor) for part in rest.args)
+    return bool(rest.is_Mul) and any(_is_multiple(part, divisor) for part in rest.args)
+
+
+def in_pairs(addresses: Sources) -> bool:
+    """Whether each even lane and the next one share a sector, or idle together."""
+    pairs = zip(addresses[::2], addresses[1::2], strict=True)
+    return all(
+        (a is None and b is None) or (a is not None and b is not None and a // SECTOR == b // SECTOR and a != b)
+        for a, b in pairs
+    )
+
+
+def _moved(source: Integer) -> Callable[[Values], Any] | None:
+    """How far a thread's source lies from that of the block's first; None where more than its place decides that."""
+    moved = sympy.expand(source - source.xreplace(dict.fromkeys(THREAD, integer(0))))
+    return None if moved.free_symbols - set(THREAD) else compiled(moved)
+
+
+def _threads(block: tuple[int, int, int]) -> dict[sympy.Symbol, Numbers]:
+    linear = np.arange(prod(block))
+    places = (linear % block[0], linear // block[0] % block[1], linear // (block[0] * block[1]))
+    return dict(zip(THREAD, places, strict=True))
+
+
 def side_by_side(source: Integer, block: tuple[int, int, int], element_bytes: int) -> bool:
     """Whether lane i of every warp copies the 16 bytes at 16·i from where its first lane does. `source` is an offset in
     elements over base variables."""
-    linear = np.arange(block[0] * block[1] * block[2])
-    places = (linear % block[0], linear // block[0] % block[1], linear // (block[0] * block[1]))
-    moved = sympy.expand(source - source.xreplace(dict.fromkeys(THREAD, integer(0))))
-    if moved.free_symbols - set(THREAD):
+    moved = _moved(source)
+    if moved is None:
         return False
-    addresses = compiled(moved)(dict(zip(THREAD, places, strict=True))) * element_bytes + 0 * linear
+    linear = np.arange(prod(block))
+    addresses = moved(_threads(block)) * element_bytes + 0 * linear
     return bool((addresses - addresses[linear // WARP * WARP] == WIDE * (linear % WARP)).all())
+
+
+def _rounds(lanes: Lanes, sources: Sources, width: int) -> list[tuple[int, int]]:
+    """How many lanes before each active one read another unit of its bank, and how many write to its bank."""
+    banks = LINE // width
+    read: dict[int, list[int]] = {}
+    written: dict[int, int] = {}
+    found = []
+    for lane, (address, source) in enumerate(zip(lanes, sources, strict=True)):
+        if address is None:
+            continue
+        if source is None:
+            raise ValueError(f"sources: lane {lane} is active and has none")
+        units = read.setdefault(source // width % banks, [])
+        if source // width not in units:
+            units.append(source // width)
+        bank = address // width % banks
+        found.append((units.index(source // width), written.get(bank, 0)))
+        written[bank] = written.get(bank, 0) + 1
+    return found
 
 
 def _check_sources(sources: Sources, lanes: Lanes) -> str:
@@ -95,11 +187,17 @@ def _quarter(lanes: Lanes, sources: Sources) -> int:
     """Wavefronts of eight lanes.
 
     The halves that move from one source sector to one destination sector move together; such moves share a wavefront
-    if they agree in the row of banks, in the parity of the sectors' distance and in which halves move where.
+    if they agree in the source's line, in the row of banks, in the parity of the sectors' distance and in which halves
+    move where.
     """
     moves: defaultdict[tuple[int, int], set[tuple[int, int]]] = defaultdict(set)
     for address, source in zip(lanes, sources, strict=True):
         if address is not None and source is not None:
             halves = (source // HALF % 2, address // HALF % 2)
             moves[source // SECTOR, address // SECTOR].add(halves)
-    return len({(to // ROW_SECTORS, (to - source) % 2, frozenset(halves)) for (source, to), halves in moves.items()})
+    return len(
+        {
+            (source // ROW_SECTORS, to // ROW_SECTORS, (to - source) % 2, frozenset(halves))
+            for (source, to), halves in moves.items()
+        }
+    )

@@ -47,6 +47,8 @@ _COUNTERS = {
     "l1tex__t_sectors_pipe_lsu_mem_global_op_st.sum": _Counter("global", "store", _sectors),
     "l1tex__t_requests_pipe_lsu_mem_global_op_ld.sum": _Counter("global", "load", None),
     "l1tex__t_requests_pipe_lsu_mem_global_op_st.sum": _Counter("global", "store", None),
+    "smsp__sass_l1tex_data_pipe_lsu_wavefronts_mem_shared_op_ldgsts.sum": _Counter("shared", "async_copy", _wavefronts),
+    "smsp__sass_inst_executed_op_ldgsts.sum": _Counter("shared", "async_copy", None),
 }
 CONSTANT_REQUESTS = "idc__requests.sum"
 CONSTANT_REPLAYS = "sm__idc_divergent_instruction_replays.sum"
@@ -70,14 +72,15 @@ def predictions(kernel: CompiledKernel) -> Mapping[str, Prediction]:
 def _sum(kernel: CompiledKernel, counter: _Counter) -> Prediction:
     total = 0
     for access in kernel.accesses:
-        if any(i.space != access.space for i in access.instructions):
-            continue  # the source of asynchronous copies, which have counters of their own
         if access.space == counter.space and access.access.kind == counter.kind:
             value = _value(access, counter)
             if value is None:
                 return Prediction(None, f"{access.access.array.symbol}, line {access.line}: {access.reason}")
             total += value
-    strangers = [i for i in kernel.unexplained if i.space == counter.space and i.kind == counter.kind]
+    kinds = [(counter.space, counter.kind)]
+    if kinds == [("global", "load")]:
+        kinds.append(("shared", "async_copy"))  # what copies read counts as loaded
+    strangers = [i for i in kernel.unexplained if (i.space, i.kind) in kinds]
     if strangers:
         return Prediction(None, f"unexplained: {strangers[0].opcode} at {strangers[0].address:#x}")
     return Prediction(total)

@@ -178,17 +178,21 @@ def site_totals(
     start: int = 0,
     bank_bytes: int | None = None,
     cache: Cache | None = None,
+    sources: copies.Sources | None = None,
 ) -> tuple[Totals, tuple[str, ...]]:
     """The totals of one access over the launch, and what they assume. Unknown where they can't be given.
 
-    `start` is the first byte of the array, counted from a multiple of 256."""
+    `start` is the first byte of the array, counted from a multiple of 256; `sources` is where the lanes of every warp
+    copy from, if it is an asynchronous copy and that is to count."""
     access = site.access
     space = SPACES[access.array.space]
     width = access.array.dtype.bytes * access.width
     assumptions: dict[str, None] = {}
 
     def measure(addresses: tuple[int | None, ...]) -> Cost:
-        found = warp_request(space, access.kind, width, addresses, target, bank_bytes=bank_bytes, cache=cache)
+        found = warp_request(
+            space, access.kind, width, addresses, target, bank_bytes=bank_bytes, cache=cache, sources=sources
+        )
         if found.assumption:
             assumptions.setdefault(found.assumption)
         return found.requests, found.wavefronts, found.ideal_wavefronts, found.sectors, found.ideal_sectors
@@ -199,7 +203,8 @@ def site_totals(
         and not copies.side_by_side(site.copied_from, kernel.block, access.array.dtype.bytes)
     ):
         assumptions.setdefault(copies.OTHER_SOURCES)
-    period = period_of(space, width, target)
+    by_lines = sources is not None and width == copies.WIDE  # then it matters where lines begin
+    period = copies.LINE if by_lines else period_of(space, width, target)
     found = totals(site, kernel.block, access.array.dtype.bytes, period, measure, start)
     return found, tuple(assumptions)
 

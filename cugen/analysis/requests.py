@@ -45,7 +45,7 @@ def warp_request(
         or store stand in the first 8, 16 or 32 lanes.
     bank_bytes: 3.x only: how wide its banks are set, 4 (unless given) or 8.
     cache: 2.x to 5.x only: where global loads are cached, `l1` or `l2`; the target's default unless given.
-    sources: a 16-byte async_copy's 32 global addresses, whose sectors matter to the shared side; 16·lane unless given.
+    sources: an async_copy's 32 global addresses, which matter to the shared side; width·lane unless given.
 
     ValueError, naming what is known, for anything that no such instruction can be.
     """

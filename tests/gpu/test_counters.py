@@ -10,7 +10,16 @@ from cugen.emit.resources import data_folder
 
 pytestmark = pytest.mark.gpu
 
-KERNELS = ("matmul_tiled_even", "transpose_swizzled", "blur5x5", "layer_norm", "full_sum")
+KERNELS = (
+    "matmul_tiled_even",
+    "transpose_swizzled",
+    "blur5x5",
+    "layer_norm",
+    "full_sum",
+    "ladder_1_naive",
+    "ladder_6_stages",
+    "ladder_8_wide",
+)
 
 
 def test_counters_of_gallery_kernels_equal_their_predictions(tmp_path):
