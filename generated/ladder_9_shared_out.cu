@@ -201,9 +201,9 @@ extern "C" __global__ void __launch_bounds__(256) ladder_9_shared_out(
                 atomicExch(&C_flags[ticket + 1], 1U);
             }
         } else {
-            if (first_step > 0) {
-                const int earlier = (first_step + 3) / 4;
-                const int first_of_tile = ticket - earlier;
+            const int earlier = (first_step + 3) / 4;
+            const int first_of_tile = ticket - earlier;
+            if (earlier > 0) {
                 if (thread < earlier) {
                     // C_flags[thread + first_of_tile + 1]: unknown: how often it asks depends on when another block answers
                     while (__ldcv(&C_flags[thread + first_of_tile + 1]) != 1U)

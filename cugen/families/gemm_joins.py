@@ -1,4 +1,8 @@
-"""Sums of a tile that several blocks share: what some leave in the workspace, and what the last one of them adds."""
+"""Sums of a tile that several blocks share: what some leave in the workspace, and what the last one of them adds.
+
+Each thread leaves what it holds for the same thread of another block. Where a block has several slices these are added
+up first, and the workspace has the tile row by row.
+"""
 
 from __future__ import annotations
 
@@ -6,6 +10,7 @@ from dataclasses import dataclass
 
 from cugen.families.contraction import Contraction
 from cugen.families.gemm_place import Place
+from cugen.families.gemm_results import Results
 from cugen.families.gemm_shape import Shape
 from cugen.families.tickets import Tickets, shared_by_blocks
 from cugen.plan.ir import (
@@ -44,41 +49,68 @@ class Joins:
     def of(found: Contraction, shape: Shape, tickets: Tickets, slots: Integer) -> Joins:
         own = shape.thread_rows * shape.thread_columns
         extents = (slots, integer(own), integer(shape.threads))
+        if shape.slices > 1:
+            extents = (slots, integer(shape.rows), integer(shape.columns))
         return Joins(shape, tickets, shared_by_blocks(found.request, "parts", found.sums[0].dtype, extents))
 
     @property
     def workspace(self) -> tuple[Array, ...]:
         return self.tickets.flags, self.left
 
-    def leave(self, sums: Array, place: Place, slot: Integer) -> tuple[Node, ...]:
+    def before(self, results: Results, sums: Array, place: Place) -> tuple[Node, ...]:
+        """What leaving and adding have in common: slices put their sums where all threads can read them."""
+        return results.beside(sums, place) if self.shape.slices > 1 else ()
+
+    def leave(self, results: Results, sums: Array, place: Place, slot: Integer) -> tuple[Node, ...]:
         """The block's sums go to its slot, for another one to add."""
-        i, j = self._indices(place)
-        own = Element.of(Access(sums, (i.symbol, j.symbol), "load"))
-        store = Store(self._at(slot, i, j, place), own)
         tell = Publish(self.tickets.flag(1 + self.tickets.number, "atomic"), self.tickets.set)
         is_first_thread = Guard((Comparison(place.thread, "==", integer(0)),))
-        return self._each(i, j, store), Barrier(), If(is_first_thread, (tell,))
+        if self.shape.slices > 1:
+            left = results.left(place, lambda row, column, width: self._place(slot, row, column, width, "store"))
+        else:
+            i, j = self._indices(place)
+            own = Element.of(Access(sums, (i.symbol, j.symbol), "load"))
+            left = (self._each(i, j, Store(self._at(slot, i, j, place), own)),)
+        return *left, Barrier(), If(is_first_thread, (tell,))
 
-    def add(self, sums: Array, place: Place, first: Integer, count: Integer, slot: Integer) -> tuple[Node, ...]:
-        """The sums of `count` blocks from number `first` on are added in their order, once all are there; those of the
-        first lie in `slot`, those of the others behind it."""
-        i, j = self._indices(place)
-        number = 1 + first + place.thread
-        wait = Await(self.tickets.flag(number, "load"), self.tickets.set)
-        clear = Store(self.tickets.flag(number, "store"), self.tickets.clear)
+    def results(
+        self, results: Results, sums: Array, place: Place, first: Integer, count: Integer, slot: Integer
+    ) -> tuple[Node, ...]:
+        """The block's results, to whose sums those of `count` blocks from number `first` on are added in their order,
+        once all are there; those of the first lie in `slot`, those of the others behind it."""
         earlier = place.loop_index("p", bounds(count, place.lowering.ranges)[1])
+        walk = Loop(earlier, integer(0), count, rolled=not count.is_Integer or self.shape.slices == 1)
+        here = slot + earlier.symbol
+        fewest = bounds(count, place.lowering.ranges)[0]
+        if self.shape.slices > 1:
+            return results.joined(
+                place,
+                self._arrival(place, first, count),
+                walk,
+                lambda row, column, width: self._place(here, row, column, width, "load"),
+            )
+        i, j = self._indices(place)
         at = (i.symbol, j.symbol)
-        what = Element.of(self._at(slot + earlier.symbol, i, j, place, "load"))
+        what = Element.of(self._at(here, i, j, place, "load"))
         one: Node = Accumulate(Access(sums, at, "store"), what)
         if not sums.dtype.is_float:
             one = Store(Access(sums, at, "store"), combine("sum", Element.of(Access(sums, at, "load")), what))
-        return (
-            If(
-                Guard((Comparison(place.thread, "<", count),)), (wait, Comment("zero again for the next launch"), clear)
-            ),
-            Barrier(),
-            For(Loop(earlier, integer(0), count, rolled=True), (self._each(i, j, one),)),
-        )
+        added: tuple[Node, ...] = (*self._arrival(place, first, count), For(walk, (self._each(i, j, one),)))
+        if fewest == 0:
+            added = (If(Guard((Comparison(count, ">", integer(0)),)), added),)
+        return (*added, *results.nodes(sums, place))
+
+    def _arrival(self, place: Place, first: Integer, count: Integer) -> tuple[Node, ...]:
+        """What `count` blocks from number `first` on leave is there."""
+        number = 1 + first + place.thread
+        wait = Await(self.tickets.flag(number, "load"), self.tickets.set)
+        clear = Store(self.tickets.flag(number, "store"), self.tickets.clear)
+        is_one_each = Guard((Comparison(place.thread, "<", count),))
+        return If(is_one_each, (wait, Comment("zero again for the next launch"), clear)), Barrier()
+
+    def _place(self, slot: Integer, row: Integer, column: Integer, width: int, kind: str) -> Access:
+        """Neighbours of a tile's row, all slices of which are added up."""
+        return Access(self.left, (slot, row, column), kind, width)
 
     def _indices(self, place: Place) -> tuple[Index, Index]:
         return place.loop_index("i", self.shape.thread_rows), place.loop_index("j", self.shape.thread_columns)

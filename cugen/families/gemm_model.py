@@ -25,6 +25,7 @@ _GUARD = 3  # more of one that asks where the edge is
 _BARRIER = 16  # cycles that a block without company waits in each step
 _FIXED = 4.0e-6  # seconds: a launch, the first copies, the last stores
 _JOIN = 7e-6  # seconds that the last block of a tile waits for what others leave of its sum
+_JOIN_SLICES = 3e-6  # the same where the slices of a block are added up before it leaves their sum
 _JOIN_CLUSTER = 2.5e-6  # seconds that the blocks of a cluster wait for each other, and read each other's sums
 # Multiprocessors of an H200 that clusters of so many blocks come to: these lie in one of its parts each.
 _REACHED = {2: 132, 3: 126, 4: 124, 6: 114, 8: 120}
@@ -149,13 +150,14 @@ def predict(problem: Problem, shape: Shape, target: Target) -> Prediction | None
         "memory decides": moving,
     }
     seconds = max(limits.values()) + _FIXED
+    join = _JOIN_SLICES if shape.slices > 1 else _JOIN
     if shape.is_clustered:
         seconds += _JOIN_CLUSTER
     elif shape.split > 1:
         parts = problem.batch * problem.rows * problem.columns * problem.sum_bytes * (shape.split + 1)
-        seconds += _JOIN + parts / (found.bandwidth * _MEMORY)
+        seconds += join + parts / (found.bandwidth * _MEMORY)
     if shares is not None:
-        seconds += _JOIN
+        seconds += join
     return Prediction(
         seconds,
         products / slots,

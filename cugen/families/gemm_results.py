@@ -18,6 +18,7 @@ from cugen.families.vector_body import Neighbours, vector_body, wide_reads
 from cugen.families.vectors import WIDEST, divisor, widest
 from cugen.plan.ir import (
     Access,
+    Accumulate,
     Array,
     Assign,
     Barrier,
@@ -39,6 +40,7 @@ from cugen.plan.ir import (
     Vector,
 )
 from cugen.plan.lowering import Lowering
+from cugen.plan.reductions import combine
 from cugen.plan.scopes import Scope
 from cugen.plan.symbols import FloorDiv, Integer, Mod, integer
 from cugen.spec import expressions as spec
@@ -124,18 +126,84 @@ class Results:
     def nodes(self, sums: Array, place: Place) -> tuple[Node, ...]:
         if self.parts is None:
             return (*self._one(), *self._from_registers(sums, place))
-        left = (*self._one(), *self._leave(self.parts, sums, place))
-        return (*left, Barrier(), *self._collect(self.parts, place))
+        return (*self.beside(sums, place), Barrier(), *self._collect(self.parts, place))
 
     def nodes_in_cluster(self, sums: Array, place: Place, rank: Integer) -> tuple[Node, ...]:
         """The blocks of a cluster have parts of the sums each, and store a share of the tile each."""
         assert self.parts is not None
-        left = (*self._one(), *self._leave(self.parts, sums, place))
+        left = self.beside(sums, place)
         if self.shape.slices > 1:
             left = (*left, Barrier(), *self._join_slices(self.parts, place))
         ended = (Comment("no block ends while another one reads its sums"), ClusterBarrier())
         how = Comment("each block adds up a share of the tile, in the order of the blocks")
         return (*left, ClusterBarrier(), how, *self._collect(self.parts, place, rank), *ended)
+
+    def beside(self, sums: Array, place: Place) -> tuple[Node, ...]:
+        """The sums of all slices, where `left` or `joined` finds them."""
+        assert self.parts is not None
+        return (*self._one(), *self._leave(self.parts, sums, place))
+
+    def left(self, place: Place, at: Callable[[Integer, Integer, int], Access]) -> tuple[Node, ...]:
+        """The sums of all slices are added up and go to where `at` says of a row and so many columns from one on."""
+        assert self.parts is not None
+        return Barrier(), *self._add_slices(self.parts, place, at)
+
+    def joined(
+        self,
+        place: Place,
+        arrival: tuple[Node, ...],
+        walk: Loop,
+        at: Callable[[Integer, Integer, int], Access],
+    ) -> tuple[Node, ...]:
+        """The results where other blocks have left sums, which are added in a `walk` over what `at` says, after their
+        `arrival`: of each of them all that a thread takes, so that it waits for memory but once."""
+        assert self.parts is not None
+        shape, width, parts = self.shape, self.width, self.parts
+        across = shape.columns // width
+        number, walked = self._shared_out(shape.rows * across, place)
+        row, column = FloorDiv(number, integer(across)), Mod(number, integer(across)) * width
+        which = FloorDiv(number - place.thread, integer(shape.threads))
+        slices, added = self._added(
+            "part",
+            parts.dtype,
+            width,
+            shape.slices,
+            lambda s: Access(parts, (s, row, column), "load", width),
+            place.loop_index("s", shape.slices),
+        )
+        held = self._totals(-(-shape.rows * across // shape.threads))
+        v = place.loop_index("w", width)
+
+        def own(v: Integer, kind: str) -> Access:
+            return Access(held, (which, v) if width > 1 else (which,), kind)
+
+        def each(node: Node) -> Node:
+            return For(Loop(v, integer(0), integer(width), unroll=True), (node,)) if width > 1 else node
+
+        def more(value: Expr) -> Node:
+            if held.dtype.is_float:
+                return Accumulate(own(v.symbol, "store"), value)
+            return Store(own(v.symbol, "store"), combine("sum", Element.of(own(v.symbol, "load")), value))
+
+        left = at(row, column, width)
+        earlier: tuple[Node, ...] = (more(Element.of(left)),)
+        if width > 1:
+            vector = Vector(self.lowering.names.allocate(f"earlier{width}"), held.dtype.compute, held.dtype, width)
+            earlier = (Load(vector, left), each(more(vector.component(v.symbol))))
+        return (
+            *arrival,
+            Declare(held),
+            *walked((*slices, each(Store(own(v.symbol, "store"), added(v.symbol))))),
+            For(walk, walked(earlier)),
+            *walked(self._at_place(place, row, column, lambda v: Element.of(own(v, "load")))),
+        )
+
+    def _totals(self, count: int) -> Array:
+        """A thread's sums on their way to memory."""
+        extents = (integer(count), integer(self.width))[: 2 if self.width > 1 else 1]
+        strides = (*extents[1:], integer(1))
+        name = self.lowering.names.allocate("totals")
+        return Array("", name, self.total.dtype, extents, strides, "register", flat=False)
 
     @cached_property
     def _unit(self) -> Local | None:
@@ -268,6 +336,13 @@ class Results:
 
     def _join_slices(self, parts: Array, place: Place) -> tuple[Node, ...]:
         """The sums of all slices go where the first one's were, which only the thread that has read them writes to."""
+        why = Comment("what the slices have is added up where the first one's is")
+        first = integer(0)
+        return why, *self._add_slices(parts, place, lambda r, c, width: Access(parts, (first, r, c), "store", width))
+
+    def _add_slices(
+        self, parts: Array, place: Place, at: Callable[[Integer, Integer, int], Access]
+    ) -> tuple[Node, ...]:
         shape = self.shape
         width = math.gcd(self.groups[1], WIDEST // parts.dtype.bytes)
         across = shape.columns // width
@@ -287,9 +362,9 @@ class Results:
                 Loop(v, integer(0), integer(width), unroll=True),
                 (Assign(vector.component(v.symbol), total(v.symbol)),),
             ),
-            Store(Access(parts, (integer(0), row, column), "store", width), vector),
+            Store(at(row, column, width), vector),
         )
-        return Comment("what the slices have is added up where the first one's is"), *walked(body)
+        return walked(body)
 
     def _collect(self, parts: Array, place: Place, rank: Integer | None = None) -> tuple[Node, ...]:
         """The sums of all slices, or of all blocks of the cluster in which this one has the `rank`, become results."""
@@ -306,12 +381,18 @@ class Results:
         of = shape.slices if rank is None else shape.split
         p, wish = (place.loop_index("s", of), "part") if rank is None else (place.loop_index("p", of), "block")
         before, total = self._added(wish, parts.dtype, width, of, part, p)
+        return walked(self._at_place(place, row, column, total, before))
+
+    def _at_place(
+        self, place: Place, row: Integer, column: Integer, total: Callable[[Integer], Expr], before: Sequence[Node] = ()
+    ) -> tuple[Node, ...]:
+        """The statements at a row and column of the tile."""
         known = dict(self.lowering.symbols)
         places = ((self.found.row, row), (self.found.column, column))
         names = [self._named(index, place.origin[index.name] + at) for index, at in places]
         body = (*names, *self._elements(total, before))
         self._forget(known)
-        return walked(body)
+        return body
 
     def _shared_out(
         self, count: int, place: Place, rank: Integer | None = None

@@ -57,10 +57,11 @@ class SplitKernel(GemmKernel):
         slot, first = self.tile.index.symbol * (parts - 1), self.tickets.number - (parts - 1)
         leaving = (
             Comment("the tile's last block adds up what the others leave"),
-            *self.joins.leave(sums, place, slot + part),
+            *self.joins.leave(results, sums, place, slot + part),
         )
-        adding = (*self.joins.add(sums, place, first, integer(parts - 1), slot), *results.nodes(sums, place))
-        return (If(Guard((Comparison(part, "<", integer(parts - 1)),)), leaving, adding),)
+        adding = self.joins.results(results, sums, place, first, integer(parts - 1), slot)
+        is_earlier = Guard((Comparison(part, "<", integer(parts - 1)),))
+        return *self.joins.before(results, sums, place), If(is_earlier, leaving, adding)
 
     def _reasons(self) -> tuple[str, ...]:
         first, *others = super()._reasons()

@@ -138,16 +138,16 @@ class StreamKernel(GemmKernel):
 
     def _results(self, results: Results, sums: Array, place: Place) -> tuple[Node, ...]:
         shares, ticket = self.shares, self.tickets.number
-        count = self._known("earlier", ceil_div(self.first_step, shares.share), 1, shares.earlier)
+        count = self._known("earlier", ceil_div(self.first_step, shares.share), 0, shares.earlier)
         first = self._known("first_of_tile", ticket - count.index.symbol, 0, shares.blocks - 1)
         leaving = (
             Comment("the block that has the tile's end adds up what the others leave"),
-            *self.joins.leave(sums, place, ticket),
+            *self.joins.leave(results, sums, place, ticket),
         )
         start = first.index.symbol
-        adding = (count, first, *self.joins.add(sums, place, start, count.index.symbol, start))
-        ending = (If(Guard((Comparison(self.first_step, ">", integer(0)),)), adding), *results.nodes(sums, place))
-        return (If(Guard((Comparison(self.last_step, "<", integer(shares.steps)),)), leaving, ending),)
+        ending = (count, first, *self.joins.results(results, sums, place, start, count.index.symbol, start))
+        is_begun = Guard((Comparison(self.last_step, "<", integer(shares.steps)),))
+        return *self.joins.before(results, sums, place), If(is_begun, leaving, ending)
 
     def _reasons(self) -> tuple[str, ...]:
         first, *others = super()._reasons()
