@@ -78,41 +78,46 @@ extern "C" __global__ void __launch_bounds__(256) gemm_slices(
     __pipeline_wait_prior(1);
     __syncthreads();
     // the values of one k and of the next: one is multiplied while the other is read
+    const float (*a_own)[32][36] = reinterpret_cast<const float (*)[32][36]>(&As[0][8 * slice][row]);
+    const float (*b_own)[32][64] = reinterpret_cast<const float (*)[32][64]>(&Bs[0][8 * slice][column]);
     Vector<float, 4> a4[2];
     Vector<float, 4> b4[2][2];
-    // As[0][8 * slice][row]: 2 wavefronts, ideal 2 (16 words, in different banks)
-    a4[0] = *reinterpret_cast<const Vector<float, 4>*>(&As[0][8 * slice][row]);
+    // a_own[0][0][0]: 2 wavefronts, ideal 2 (16 words, in different banks)
+    a4[0] = *reinterpret_cast<const Vector<float, 4>*>(&a_own[0][0][0]);
     #pragma unroll
     for (int u = 0; u < 2; ++u) {
-        // Bs[0][8 * slice][column + 32 * u]: 2 wavefronts, ideal 2 (32 words, in different banks)
-        b4[0][u] = *reinterpret_cast<const Vector<float, 4>*>(&Bs[0][8 * slice][column + 32 * u]);
+        // b_own[0][0][32 * u]: 2 wavefronts, ideal 2 (32 words, in different banks)
+        b4[0][u] = *reinterpret_cast<const Vector<float, 4>*>(&b_own[0][0][32 * u]);
     }
     for (int k0 = 0, current = 0; k0 < K; k0 += 32, current = current < 2 ? current + 1 : 0) {
         const int next = 0 < current ? current - 1 : 2;
         // behind the end of the sum its last step is copied again
         const int ahead = min(k0 + 64, K - 32);
         #pragma unroll
-        for (int r = 0; r < 32; r += 8) {
-            // a_from[r + ahead]: 4 sectors, ideal 4 (128 bytes in 4 runs)
-            // As[next][a_k + r][a_m]: 1 wavefront, ideal 1 (32 words, in different banks)
-            __pipeline_memcpy_async(&As[next][a_k + r][a_m], &a_from[r + ahead], 4);
-        }
-        #pragma unroll
-        for (int r = 0; r < 32; r += 16) {
-            // b_from[(r + ahead) * N]: 16 sectors, ideal 16 (512 bytes in 2 runs)
-            // Bs[next][b_k + r][b_n]: 4 wavefronts, ideal 4 (128 words over 32 banks)
-            __pipeline_memcpy_async(&Bs[next][b_k + r][b_n], &b_from[(r + ahead) * N], 16);
-        }
-        __pipeline_commit();
-        #pragma unroll
         for (int k = 1; k < 8; ++k) {
-            // As[current][8 * slice + k][row]: 2 wavefronts, ideal 2 (16 words, in different banks)
-            a4[k % 2] = *reinterpret_cast<const Vector<float, 4>*>(&As[current][8 * slice + k][row]);
+            if (k == 2) {
+                #pragma unroll
+                for (int r = 0; r < 32; r += 8) {
+                    // a_from[r + ahead]: 4 sectors, ideal 4 (128 bytes in 4 runs)
+                    // As[next][a_k + r][a_m]: 1 wavefront, ideal 1 (32 words, in different banks)
+                    __pipeline_memcpy_async(&As[next][a_k + r][a_m], &a_from[r + ahead], 4);
+                }
+            }
+            if (k == 4) {
+                #pragma unroll
+                for (int r = 0; r < 32; r += 16) {
+                    // b_from[(r + ahead) * N]: 16 sectors, ideal 16 (512 bytes in 2 runs)
+                    // Bs[next][b_k + r][b_n]: 4 wavefronts, ideal 4 (128 words over 32 banks)
+                    __pipeline_memcpy_async(&Bs[next][b_k + r][b_n], &b_from[(r + ahead) * N], 16);
+                }
+                __pipeline_commit();
+            }
+            // a_own[current][k][0]: 2 wavefronts, ideal 2 (16 words, in different banks)
+            a4[k % 2] = *reinterpret_cast<const Vector<float, 4>*>(&a_own[current][k][0]);
             #pragma unroll
             for (int u = 0; u < 2; ++u) {
-                // Bs[current][8 * slice + k][column + 32 * u]: 2 wavefronts, ideal 2 (32 words, in different banks)
-                b4[k % 2][u] = *reinterpret_cast<const Vector<float, 4>*>(&Bs[current][8 * slice + k][column
-                    + 32 * u]);
+                // b_own[current][k][32 * u]: 2 wavefronts, ideal 2 (32 words, in different banks)
+                b4[k % 2][u] = *reinterpret_cast<const Vector<float, 4>*>(&b_own[current][k][32 * u]);
             }
             #pragma unroll
             for (int j = 0; j < 8; ++j) {
@@ -128,12 +133,12 @@ extern "C" __global__ void __launch_bounds__(256) gemm_slices(
         __syncthreads();
         // what follows the last step is read in vain
         const int following = current < 2 ? current + 1 : 0;
-        // As[following][8 * slice][row]: 2 wavefronts, ideal 2 (16 words, in different banks)
-        a4[0] = *reinterpret_cast<const Vector<float, 4>*>(&As[following][8 * slice][row]);
+        // a_own[following][0][0]: 2 wavefronts, ideal 2 (16 words, in different banks)
+        a4[0] = *reinterpret_cast<const Vector<float, 4>*>(&a_own[following][0][0]);
         #pragma unroll
         for (int u = 0; u < 2; ++u) {
-            // Bs[following][8 * slice][column + 32 * u]: 2 wavefronts, ideal 2 (32 words, in different banks)
-            b4[0][u] = *reinterpret_cast<const Vector<float, 4>*>(&Bs[following][8 * slice][column + 32 * u]);
+            // b_own[following][0][32 * u]: 2 wavefronts, ideal 2 (32 words, in different banks)
+            b4[0][u] = *reinterpret_cast<const Vector<float, 4>*>(&b_own[following][0][32 * u]);
         }
         #pragma unroll
         for (int j = 0; j < 8; ++j) {

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from cugen.tune.tuner import Outcome
 
 _SHOWN = 5  # reasons of candidates that failed
-STRATEGIES = ("exhaustive", "random", "model")
+STRATEGIES = ("exhaustive", "near", "random", "model")
 _DURATION = re.compile(r"([0-9]+(?:\.[0-9]+)?)(s|m|h|)")
 _SECONDS = {"": 1.0, "s": 1.0, "m": 60.0, "h": 3600.0}
 
@@ -43,7 +43,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--strategy",
         choices=STRATEGIES,
         default="exhaustive",
-        help="exhaustive: every candidate, the best guesses first (default); random: in random order; "
+        help="exhaustive: every candidate, the best guesses first (default); near: by turns so, and what is like the "
+        "fastest so far; random: in random order; "
         "model: as a model of what was timed proposes (needs optuna)",
     )
     parser.add_argument(

@@ -12,7 +12,7 @@ from cugen.families.base import Request
 from cugen.families.contraction import Contraction
 from cugen.families.gemm_model import SPLITS, STREAMS, predict, resident, shapes, with_stages
 from cugen.families.gemm_problem import device_of, misfit, problem_of
-from cugen.families.gemm_shape import CLUSTERS, COPIES, JOIN, ORDER, READS, STREAM, Shape, with_lanes
+from cugen.families.gemm_shape import CLUSTERS, COPIES, JOIN, ORDER, READS, STREAM, Shape, with_lanes, with_words
 from cugen.families.gemm_shares import Shares, share_out
 from cugen.families.row_shape import has_clusters
 from cugen.plan.subscripts import to_integer
@@ -29,10 +29,11 @@ def choose_shape(found: Contraction, *, split: bool = False) -> Shape | str:
     ranked = rank(found, split=split)
     if not ranked:
         return why_none(found)
+    if any(not pair[1].is_shared for pair in ranked):
+        # Sharing was measured on CUDA cores; on tensor cores it is for those who ask, and for the tuner.
+        ranked = [pair for pair in ranked if not (pair[1].is_on_tensor_cores and pair[1].is_shared)]
     apart = [pair for pair in ranked if not pair[1].stream]
     shared = _best_shared(ranked)
-    if apart:  # shared ends were measured on CUDA cores; on tensor cores they are for those who ask, and for the tuner
-        shared = [pair for pair in shared if not pair[1].is_on_tensor_cores]
     if not apart or not shared:
         return _first_alike(apart or shared)[1]
     seconds, shape = _first_alike(shared)
@@ -144,7 +145,10 @@ def _open_shapes(found: Contraction) -> Iterator[tuple[Shape, ...]]:
     stages = int(tunables.get("stages", staged if staged > 1 else 0))
     placed = (_as_asked(found, listed) for listed in _listed(found))
     for shape in dict.fromkeys(shape for shape in placed if shape is not None):
-        yield (replace(shape, stages=stages),) if stages else tuple(with_stages(shape))
+        depths = (replace(shape, stages=stages),) if stages else with_stages(shape)
+        yield tuple(
+            with_words(deep, str(tunables.get("reads", "")), str(tunables.get("copies", ""))) for deep in depths
+        )
 
 
 def _listed(found: Contraction) -> Iterator[Shape]:
@@ -286,8 +290,6 @@ def _as_asked(found: Contraction, listed: Shape) -> Shape | None:
         step=step.get(found.depth.name, listed.step),
         slices=int(tunables.get("slices", 1 if block else listed.slices)),
         order=str(tunables.get("order", listed.order)),
-        reads=str(tunables.get("reads", listed.reads)),
-        copies=str(tunables.get("copies", listed.copies)),
         raster=int(tunables.get("raster", listed.raster)),
         blocks=int(tunables.get("blocks", listed.blocks)),
         stream=int(tunables.get("stream", 0)),

@@ -12,6 +12,7 @@ from dataclasses import replace
 from cugen.families.blocks import Blocks, define, lay_blocks
 from cugen.families.contraction import Contraction
 from cugen.families.gemm_kernel import GemmKernel
+from cugen.families.gemm_parts import PartedResults
 from cugen.families.gemm_place import Place
 from cugen.families.gemm_results import Results
 from cugen.families.gemm_shape import Shape
@@ -65,6 +66,7 @@ class ClusterKernel(GemmKernel):
         return self.depth
 
     def _results(self, results: Results, sums: Array, place: Place) -> tuple[Node, ...]:
+        assert isinstance(results, PartedResults)
         return results.nodes_in_cluster(sums, place, self.rank)
 
     def _reasons(self) -> tuple[str, ...]:

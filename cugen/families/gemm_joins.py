@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from cugen.families.contraction import Contraction
+from cugen.families.gemm_parts import PartedResults
 from cugen.families.gemm_place import Place
 from cugen.families.gemm_results import Results
 from cugen.families.gemm_shape import Shape
@@ -59,13 +60,13 @@ class Joins:
 
     def before(self, results: Results, sums: Array, place: Place) -> tuple[Node, ...]:
         """What leaving and adding have in common: slices put their sums where all threads can read them."""
-        return results.beside(sums, place) if self.shape.slices > 1 else ()
+        return results.beside(sums, place) if isinstance(results, PartedResults) else ()
 
     def leave(self, results: Results, sums: Array, place: Place, slot: Integer) -> tuple[Node, ...]:
         """The block's sums go to its slot, for another one to add."""
         tell = Publish(self.tickets.flag(1 + self.tickets.number, "atomic"), self.tickets.set)
         is_first_thread = Guard((Comparison(place.thread, "==", integer(0)),))
-        if self.shape.slices > 1:
+        if isinstance(results, PartedResults):
             left = results.left(place, lambda row, column, width: self._place(slot, row, column, width, "store"))
         else:
             i, j = self._indices(place)
@@ -82,7 +83,7 @@ class Joins:
         walk = Loop(earlier, integer(0), count, rolled=not count.is_Integer or self.shape.slices == 1)
         here = slot + earlier.symbol
         fewest = bounds(count, place.lowering.ranges)[0]
-        if self.shape.slices > 1:
+        if isinstance(results, PartedResults):
             return results.joined(
                 place,
                 self._arrival(place, first, count),

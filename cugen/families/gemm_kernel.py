@@ -8,6 +8,7 @@ from dataclasses import replace
 from cugen.families.blocks import Blocks, define, lay_blocks, limit
 from cugen.families.contraction import Contraction
 from cugen.families.gemm_along import ring_of
+from cugen.families.gemm_parts import PartedResults
 from cugen.families.gemm_place import Place
 from cugen.families.gemm_problem import groups
 from cugen.families.gemm_results import Results
@@ -57,7 +58,8 @@ class GemmKernel:
         counts = [*self._grid_counts(), *(self.extents[index.name] for index in found.batch)]
         blocks = self._lay(counts)
         tiles = declare_tiles(found, shape, lowering)
-        results = Results(found, shape, lowering, self.extents, self.exact, self.groups)
+        kind = PartedResults if shape.leaves_sums else Results
+        results = kind(found, shape, lowering, self.extents, self.exact, self.groups)
         indices, place = self._indices(blocks)
         rings = [ring_of(place, operand, tile) for operand, tile in zip(found.operands, tiles, strict=True)]
         indices += tuple(node for ring in rings for node in ring.places())

@@ -1,8 +1,8 @@
 """How long a product takes on a device, by what its shape asks of it; calibrated with measured kernels.
 
 A step of one block costs issue slots (multiply-adds, reads of tiles, copies, what counts and addresses) and passes
-through shared memory, whichever is more. Blocks that are on a multiprocessor together share it; without company a block
-waits at its barriers. What is left is the same for all: a launch, the first copies and the last stores.
+through shared memory, whichever is more. Blocks that are on a multiprocessor together share it. What is left is the
+same for all: a launch, the first copies and the last stores.
 """
 
 from __future__ import annotations
@@ -19,24 +19,23 @@ from cugen.targets.latency import memory_latency
 
 # Of the published rate; a loop of nothing but multiply-adds was seen to reach 0.95 of it on an H200.
 _SUSTAINED = 0.945
-_STEP = 21  # instructions of a step besides those that follow from its shape: counting, addresses, the barrier
-_COPY = 16  # instructions of one copy: its address in both memories, its guard, itself
+_STEP = 42  # instructions of a step besides those that follow from its shape: counting, addresses, the barrier
+_COPY = 10.2  # instructions of one copy: its address in both memories, its guard, itself
 _GUARD = 3  # more of one that asks where the edge is
-_BARRIER = 16  # cycles that a block without company waits in each step
-_FIXED = 4.0e-6  # seconds: a launch, the first copies, the last stores
-_JOIN = 7e-6  # seconds that the last block of a tile waits for what others leave of its sum
-_JOIN_SLICES = 3e-6  # the same where the slices of a block are added up before it leaves their sum
-_JOIN_CLUSTER = 2.5e-6  # seconds that the blocks of a cluster wait for each other, and read each other's sums
+_FIXED = 4.23e-6  # seconds: a launch, the first copies, the last stores
+_JOIN = 2.15e-6  # seconds that the last block of a tile waits for what others leave of its sum
+_JOIN_SLICES = 1.21e-6  # the same where the slices of a block are added up before it leaves their sum
+_JOIN_CLUSTER = 0.61e-6  # seconds that the blocks of a cluster wait for each other, and read each other's sums
 # Multiprocessors of an H200 that clusters of so many blocks come to: these lie in one of its parts each.
 _REACHED = {2: 132, 3: 126, 4: 124, 6: 114, 8: 120}
-_L2 = 3.4e12  # bytes a second from the second-level cache of an H200
-_L2_TENSOR = 5.5e12  # the same for tensor cores: products of float64 of 512 and 1024 on a side draw as much
-_DRAIN = 19.0  # bytes of results that a multiprocessor writes in a cycle, while its next block waits
+_L2 = 4.32e12  # bytes a second from the second-level cache of an H200
+_L2_TENSOR = 6.2e12  # the same for tensor cores, as products of float64 of 512 and 1024 on a side show
+_DRAIN = 13.0  # bytes of results that a multiprocessor writes in a cycle, while its next block waits
 _MEMORY = 0.9  # share of the published bandwidth that is reached
-_ANSWER = 1100  # cycles until a copy has come
-_ENDS = 20  # instructions of each wide store and of what computes it
-_ALONE = 1.13  # where a scheduler has one warp, nothing covers its reads of shared memory
-_CLASH = 0.03  # of what is done beside the rest is felt all the same
+_ANSWER = 1200  # cycles until a copy has come
+_ENDS = 6.45  # instructions of each wide store and of what computes it
+_ALONE = 1.12  # where a scheduler has one warp, nothing covers its reads of shared memory
+_CLASH = 0.112  # of what is done beside the rest is felt all the same
 _SHARED_CYCLES = 2  # of a 16-byte read of a warp whose lanes pairwise read alike
 
 
@@ -75,8 +74,10 @@ def resident(problem: Problem, shape: Shape, target: Target) -> int:
 
 
 def _reached(shape: Shape, found: Device) -> int:
-    """The multiprocessors that a shape's blocks come to."""
-    return found.sms * _REACHED[shape.split] // device("H200").sms if shape.is_clustered else found.sms
+    """The multiprocessors that a shape's blocks come to, of which clusters leave some idle."""
+    if not shape.is_clustered:
+        return found.sms
+    return found.sms * _REACHED[shape.split] // device("H200").sms
 
 
 @lru_cache(maxsize=4096)
@@ -114,21 +115,26 @@ def predict(problem: Problem, shape: Shape, target: Target) -> Prediction | None
         slots = max(products, beside) + _CLASH * min(products, beside)
     # Warps of a scheduler take turns; the passes through shared memory are of the whole multiprocessor.
     warps = shape.threads // WARP
-    busy = slots * -(-warps // schedulers)
-    passes = warps * reads * _SHARED_CYCLES
     shares = share_out(tiles, steps, found.sms * together, shape.stream, shape.threads) if shape.stream else None
     at_once = min(together, -(-(shares.blocks if shares else tiles) // sms))
-    work = (max(busy, passes) + _CLASH * min(busy, passes)) * (_ALONE if at_once * warps < 2 * schedulers else 1)
-
-    rounds = -(-tiles // (sms * at_once))
-    alone = work + _BARRIER
-    late = max(0.0, _ANSWER - (shape.stages - 1) * max(at_once * work, alone))
-    step = max(at_once * work, alone) + late
     ends = shape.thread_rows * shape.thread_columns / 4 * _ENDS * (1 + shape.slices) / 2 + 150
-    # A block that is alone waits for its first copies.
     drain = shape.rows * shape.columns * problem.bytes[2] / _DRAIN
-    end = at_once * ends * -(-warps // schedulers) + (_ANSWER + drain) / at_once
+
+    def share(beside: int) -> tuple[float, float, bool]:
+        """The cycles of a step and of the end where so many blocks share a multiprocessor; whether products decide."""
+        busy = slots * -(-beside * warps // schedulers)
+        passes = beside * warps * reads * _SHARED_CYCLES
+        work = (max(busy, passes) + _CLASH * min(busy, passes)) * (_ALONE if beside * warps < 2 * schedulers else 1)
+        step = work + max(0.0, _ANSWER - (shape.stages - 1) * work)
+        # A block that is alone waits for its first copies.
+        return step, ends * -(-beside * warps // schedulers) + (_ANSWER + drain) / beside, busy >= passes
+
+    step, end, by_products = share(at_once)
+    rounds, rest = divmod(tiles, sms * at_once)
     cycles = rounds * (steps * step + end)
+    if rest:
+        last_step, last_end, _ = share(-(-rest // sms))
+        cycles += steps * last_step + last_end
     if shares is not None:
         # The last block of a tile adds up what the others leave, each of which has an end of its own.
         others = max(1.0, steps / shares.share)
@@ -144,12 +150,14 @@ def predict(problem: Problem, shape: Shape, target: Target) -> Prediction | None
     moving = moved / (found.bandwidth * _MEMORY)
     limits = {
         f"{'tensor cores' if shape.is_on_tensor_cores else 'multiply-adds'} decide"
-        if busy >= passes
+        if by_products
         else "reads of shared memory decide": computing,
         "the second-level cache decides": caching,
         "memory decides": moving,
     }
     seconds = max(limits.values()) + _FIXED
+    if shape.is_on_tensor_cores:
+        seconds += _CLASH * min(computing, caching)
     join = _JOIN_SLICES if shape.slices > 1 else _JOIN
     if shape.is_clustered:
         seconds += _JOIN_CLUSTER
@@ -201,7 +209,9 @@ _TILES = (
     (64, 96, 8, 12, 16, (2, 4)),
     (96, 64, 12, 8, 16, (2, 4)),
     (64, 48, 8, 12, 32, (4,)),
+    (32, 96, 8, 12, 32, (4,)),
     (32, 64, 8, 8, 32, (4,)),
+    (64, 64, 8, 8, 32, (4,)),
 )
 _STAGES = (2, 3, 4, 5)  # of rings that do alike, the shallowest takes the fewest instructions
 _TENSOR_STAGES = (4, 3, 2, 5)  # tensor cores leave room for these, and want the data earlier

@@ -112,6 +112,11 @@ class Shape:
         return self.slices > 1 or self.is_clustered
 
     @property
+    def is_shared(self) -> bool:
+        """Whether several blocks share the sums of a tile."""
+        return self.stream > 0 or self.split > 1
+
+    @property
     def is_on_tensor_cores(self) -> bool:
         return self.cores == "tensor"
 
@@ -168,3 +173,16 @@ def with_lanes(shape: Shape, wanted: int = 0) -> Shape | None:
         if down % lanes == 0 and across % (WARP // lanes) == 0:
             return replace(shape, lanes=lanes)
     return None
+
+
+def with_words(shape: Shape, reads: str = "", copies: str = "") -> Shape:
+    """The shape in the words that are asked for, else in those that were faster. Slices are spared the way to their own
+    part of a tile in each step; copies of a ring of two stages must be there soon."""
+    if shape.is_on_tensor_cores:
+        return shape
+    sliced = shape.slices > 1
+    return replace(
+        shape,
+        reads=reads or ("pointer" if sliced else "subscripts"),
+        copies=copies or ("apart" if sliced and shape.stages > 2 else "first"),
+    )

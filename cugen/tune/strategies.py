@@ -6,7 +6,7 @@ import random
 from collections.abc import Callable, Sequence
 from typing import Protocol
 
-from cugen.tune.space import Candidate
+from cugen.tune.space import Candidate, Feature
 
 
 class Strategy(Protocol):
@@ -33,12 +33,42 @@ class InOrder:
     def tell(self, candidate: Candidate, time: float | None) -> None: ...
 
 
+class NearTheFastest:
+    """By turns the best guess that is left, and of those that have the most in common with the fastest so far the best
+    guess: each search comes to see what changes near the fastest, and what is elsewhere."""
+
+    def __init__(self, candidates: Sequence[Candidate]) -> None:
+        self._waiting = {candidate: frozenset(candidate.features) for candidate in candidates}
+        self._features = dict(self._waiting)
+        self._fastest: tuple[float, frozenset[Feature]] | None = None
+        self._is_near = False
+
+    def ask(self) -> Candidate | None:
+        if not self._waiting:
+            return None
+        candidate = next(iter(self._waiting))
+        if self._is_near and self._fastest is not None:
+            wanted = self._fastest[1]
+            candidate = min(self._waiting, key=lambda waiting: len(self._waiting[waiting] ^ wanted))
+        self._is_near = not self._is_near
+        del self._waiting[candidate]
+        return candidate
+
+    def tell(self, candidate: Candidate, time: float | None) -> None:
+        if time is not None and candidate in self._features and (self._fastest is None or time < self._fastest[0]):
+            self._fastest = time, self._features[candidate]
+
+
 def _exhaustive(candidates: Sequence[Candidate], seed: int) -> Strategy:
     return InOrder(candidates)
 
 
 def _random(candidates: Sequence[Candidate], seed: int) -> Strategy:
     return InOrder(random.Random(seed).sample(candidates, len(candidates)))
+
+
+def _near(candidates: Sequence[Candidate], seed: int) -> Strategy:
+    return NearTheFastest(candidates)
 
 
 def _model(candidates: Sequence[Candidate], seed: int) -> Strategy:
@@ -49,6 +79,7 @@ def _model(candidates: Sequence[Candidate], seed: int) -> Strategy:
 
 STRATEGIES: dict[str, Callable[[Sequence[Candidate], int], Strategy]] = {
     "exhaustive": _exhaustive,
+    "near": _near,
     "random": _random,
     "model": _model,
 }

@@ -37,7 +37,7 @@ _BUDGET_US, _FINAL_BUDGET_US = 1e5, 1e6  # of one candidate's samples
 _HOPELESS = 1.3  # times the best so far, by a few samples
 _FINALISTS = 4
 _WORTH = 1.01  # times as fast as the generator's own choice, or that stays
-_AHEAD = 2  # candidates that are ready or in preparation, for each core and each GPU
+_AHEAD = 1  # candidates that are ready or in preparation, for each core and each GPU
 _ABOUT = 1.25  # a ratio of costs that a guess can't tell apart
 _PAUSE_S = 0.5  # between two reports, where nothing happens
 
@@ -103,6 +103,7 @@ class _Search:
             raise TuneError(f"the generator's own choice can't be prepared: {code.reason}")
         space = candidates(spec)
         self._strategy = STRATEGIES[options.strategy](space[1:], options.seed)
+        self._asked: dict[Candidate, int] = {}
         journal = Journal(journal_path(spec, places[0], params), resume=options.resume)
         self._standings = Standings(Trial(space[0], code), journal, Progress(candidates=len(space)))
         self._jobs = options.jobs or len(os.sched_getaffinity(0))
@@ -175,6 +176,7 @@ class _Search:
             if candidate is None:
                 self._is_exhausted = True
                 return
+            self._asked[candidate] = len(self._asked)
             capability = self._gpus[0].capability
             future = pool.submit(prepare, self._spec, candidate.schedules, capability, self._params, self._met)
             self._preparing[future] = candidate
@@ -198,8 +200,8 @@ class _Search:
             self._ready.append(trial)
 
     def _time_more(self) -> None:
-        """Of those that are ready what the analysis expects to be clearly faster; else the families' order counts."""
-        self._ready.sort(key=lambda trial: (_class(trial.code.cost), trial.candidate.number))
+        """Of those that are ready what the analysis expects to be clearly faster; else the strategy's order counts."""
+        self._ready.sort(key=lambda trial: (_class(trial.code.cost), self._asked[trial.candidate]))
         for worker in self._idle():
             if self._ready:
                 trial, best = self._ready.pop(0), self._standings.best

@@ -32,7 +32,11 @@ def measured() -> dict[Problem, list[tuple[float, Shape]]]:
     for row in csv.DictReader(lines):
         rows, columns, depth = (int(row[name]) for name in PROBLEM)
         problem = Problem(rows, columns, depth, widths=(1, 1 if columns % 4 else 4))
-        shape = Shape(*(int(row[name]) for name in SHAPE), **{name: int(row[name]) for name in SHARED})
+        shape = Shape(
+            *(int(row[name]) for name in SHAPE),
+            **{name: int(row[name]) for name in SHARED},
+            join=row["join"] or "workspace",
+        )
         found[problem].append((float(row["us"]) * 1e-6, shape))
     return found
 

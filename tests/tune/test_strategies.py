@@ -35,7 +35,7 @@ def tried(strategy: str, count: int, seed: int = 0) -> list[Candidate]:
     return found
 
 
-@pytest.mark.parametrize("strategy", ["exhaustive", "random"])
+@pytest.mark.parametrize("strategy", ["exhaustive", "near", "random"])
 def test_every_candidate_is_proposed_once(strategy: str) -> None:
     found = tried(strategy, len(SPACE) + 1)
     assert sorted(found, key=lambda c: c.number) == list(SPACE)
@@ -45,6 +45,20 @@ def test_exhaustive_keeps_the_order_and_random_follows_its_seed() -> None:
     assert tried("exhaustive", 5) == list(SPACE[:5])
     assert tried("random", 9) == tried("random", 9)
     assert tried("random", 9) != tried("random", 9, seed=1)
+
+
+def test_near_takes_by_turns_the_next_and_what_is_like_the_fastest() -> None:
+    found = tried("near", 24)
+    assert found[0] == SPACE[0]
+    for place in range(3, 23, 2):
+        fastest = min((c for number, c in enumerate(found[:place], 1) if number % 7), key=time_of)
+        left = [c for c in SPACE if c not in found[:place]]
+        apart = [len(set(c.features) ^ set(fastest.features)) for c in left]
+        assert found[place] == left[apart.index(min(apart))]
+
+
+def test_near_finds_the_valley_sooner_than_the_order_does() -> None:
+    assert min(map(time_of, tried("near", 64))) < min(map(time_of, tried("exhaustive", 64)))
 
 
 def test_the_model_finds_the_valley() -> None:
