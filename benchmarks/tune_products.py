@@ -30,11 +30,15 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("lock", type=Path)
     parser.add_argument("--budget", type=float, default=60.0, metavar="SECONDS", help="of each search")
-    parser.add_argument("--only", default="", metavar="TEXT", help="cases whose name or group has it")
+    parser.add_argument(
+        "--only", default="", metavar="TEXT", help="cases whose name or group has it, or one of several"
+    )
     parser.add_argument("--seconds", type=float, default=float("inf"), help="begin no search after that time")
     options = parser.parse_args()
     started = time.perf_counter()
-    specs = [spec for case in tuned() if options.only in f"{case.group} {case.name}" for spec in load_text(case.spec)]
+    wanted = options.only.split(",")
+    cases = [case for case in tuned() if any(text in f"{case.group} {case.name}" for text in wanted)]
+    specs = [spec for case in cases for spec in load_text(case.spec)]
     left: list[str] = []
     failed = False
     for spec in in_turn(specs, read(options.lock) if options.lock.exists() else Lock(""), gpus()[0].name):

@@ -20,6 +20,8 @@ from cugen.spec.model import Schedule
 
 _ALIKE = 1.02  # times that the model can't tell apart: the shape that stands first is taken
 _CLEAR = 1.02  # times more that tiles without shared ends must take for their ends to be shared unasked
+_LONG = 2048  # products of a sum
+_CLEAR_PARTS = 1.05  # the same for sums that are parted
 _FIRST = 12  # shapes that are timed before variants of any of them
 _VARIED = 8  # shapes of which all variants are
 
@@ -29,32 +31,36 @@ def choose_shape(found: Contraction, *, split: bool = False) -> Shape | str:
     ranked = rank(found, split=split)
     if not ranked:
         return why_none(found)
-    if any(not pair[1].is_shared for pair in ranked):
-        # Sharing was measured on CUDA cores; on tensor cores it is for those who ask, and for the tuner.
-        ranked = [pair for pair in ranked if not (pair[1].is_on_tensor_cores and pair[1].is_shared)]
-    apart = [pair for pair in ranked if not pair[1].stream]
-    shared = _best_shared(ranked)
-    if not apart or not shared:
-        return _first_alike(apart or shared)[1]
+    shape = _chosen(ranked)
+    asked = dict(found.request.schedule.tunables)
+    return shape if COPIES.name in asked or not _is_long(found, shape) else replace(shape, copies="apart")
+
+
+def _is_long(found: Contraction, shape: Shape) -> bool:
+    """Whether blocks of one slice walk over whole tiles with long sums: then copies among the products were faster, by
+    1 to 2 %; else, by as much and more, copies before them."""
+    shares = shares_of(found, shape) if shape.stream and shape.slices == 1 else None
+    return shares is not None and shares.rounds > 0 and shares.steps * shape.step >= _LONG
+
+
+def _chosen(ranked: list[tuple[float, Shape]]) -> Shape:
+    alone = [pair for pair in ranked if not pair[1].is_shared]
+    shared = [pair for pair in ranked if pair[1].is_shared]
+    if alone:  # sharing was measured on CUDA cores; on tensor cores it is for those who ask, and for the tuner
+        shared = [pair for pair in shared if not pair[1].is_on_tensor_cores]
+    if not alone or not shared:
+        return _first_alike(alone or shared)[1]
     seconds, shape = _first_alike(shared)
-    longer, plain = _first_alike(apart)
-    return shape if seconds * _CLEAR < longer else plain
-
-
-def _best_shared(ranked: list[tuple[float, Shape]]) -> list[tuple[float, Shape]]:
-    """Each shape with as many waves shared out as take it the least time."""
-    best: dict[Shape, tuple[float, Shape]] = {}
-    for seconds, shape in ranked:
-        alone = replace(shape, stream=0)
-        if shape.stream and (alone not in best or seconds < best[alone][0]):
-            best[alone] = seconds, shape
-    return list(best.values())
+    longer, plain = _first_alike(alone)
+    return shape if seconds * (_CLEAR if shape.stream else _CLEAR_PARTS) < longer else plain
 
 
 def _first_alike(ranked: list[tuple[float, Shape]]) -> tuple[float, Shape]:
+    """The first that takes about the least time, with as many waves of tiles shared out as suit it best."""
     best = min(seconds for seconds, _ in ranked)
-    alike = [pair for pair in ranked if pair[0] <= best * _ALIKE]
-    return next((pair for pair in alike if pair[1].split == 1), alike[0])
+    _, first = next(pair for pair in ranked if pair[0] <= best * _ALIKE)
+    likes = [pair for pair in ranked if replace(pair[1], stream=first.stream) == first]
+    return min(likes, key=lambda pair: pair[0])
 
 
 def rank(found: Contraction, *, split: bool = False, every: bool = False) -> list[tuple[float, Shape]]:

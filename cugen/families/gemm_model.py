@@ -21,7 +21,7 @@ from cugen.targets.latency import memory_latency
 _SUSTAINED = 0.945
 _STEP = 42  # instructions of a step besides those that follow from its shape: counting, addresses, the barrier
 _COPY = 10.2  # instructions of one copy: its address in both memories, its guard, itself
-_GUARD = 3  # more of one that asks where the edge is
+_GUARD = 12  # more of one that asks where the edge is
 _FIXED = 4.23e-6  # seconds: a launch, the first copies, the last stores
 _JOIN = 2.15e-6  # seconds that the last block of a tile waits for what others leave of its sum
 _JOIN_SLICES = 1.21e-6  # the same where the slices of a block are added up before it leaves their sum
@@ -214,6 +214,7 @@ _TILES = (
     (64, 64, 8, 8, 32, (4,)),
 )
 _STAGES = (2, 3, 4, 5)  # of rings that do alike, the shallowest takes the fewest instructions
+_SLICED_STAGES = (4, 3, 2, 5)  # slices have less to do in a step, so that copies must be begun more steps ahead
 _TENSOR_STAGES = (4, 3, 2, 5)  # tensor cores leave room for these, and want the data earlier
 SPLITS = (1, 2, 3, 4, 6, 8, 12, 16)
 STREAMS = (0, 1, 2)
@@ -230,7 +231,8 @@ def shapes() -> Iterator[Shape]:
 
 def with_stages(shape: Shape) -> Iterator[Shape]:
     """The shape with rings of other depths."""
-    for stages in _TENSOR_STAGES if shape.is_on_tensor_cores else _STAGES:
+    usual = _SLICED_STAGES if shape.slices > 1 else _STAGES
+    for stages in _TENSOR_STAGES if shape.is_on_tensor_cores else usual:
         yield replace(shape, stages=stages)
 
 

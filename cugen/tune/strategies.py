@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import random
 from collections.abc import Callable, Sequence
 from typing import Protocol
@@ -35,19 +36,21 @@ class InOrder:
 
 class NearTheFastest:
     """By turns the best guess that is left, and of those that have the most in common with the fastest so far the best
-    guess: each search comes to see what changes near the fastest, and what is elsewhere."""
+    guess: each search comes to see what changes near the fastest, and what is elsewhere. Before any time is known the
+    best guess of all is taken for the fastest."""
 
     def __init__(self, candidates: Sequence[Candidate]) -> None:
         self._waiting = {candidate: frozenset(candidate.features) for candidate in candidates}
         self._features = dict(self._waiting)
-        self._fastest: tuple[float, frozenset[Feature]] | None = None
+        best_guess = next(iter(self._waiting.values()), frozenset[Feature]())
+        self._fastest = math.inf, best_guess
         self._is_near = False
 
     def ask(self) -> Candidate | None:
         if not self._waiting:
             return None
         candidate = next(iter(self._waiting))
-        if self._is_near and self._fastest is not None:
+        if self._is_near:
             wanted = self._fastest[1]
             candidate = min(self._waiting, key=lambda waiting: len(self._waiting[waiting] ^ wanted))
         self._is_near = not self._is_near
@@ -55,7 +58,7 @@ class NearTheFastest:
         return candidate
 
     def tell(self, candidate: Candidate, time: float | None) -> None:
-        if time is not None and candidate in self._features and (self._fastest is None or time < self._fastest[0]):
+        if time is not None and candidate in self._features and time < self._fastest[0]:
             self._fastest = time, self._features[candidate]
 
 
