@@ -7,7 +7,7 @@
 // residual  input, float32 [2, 30, 40], aligned to 16 bytes
 // C         output, float32 [2, 30, 40], aligned to 16 bytes
 // launch    grid (2, 2, 2), block (32, 1, 1), 6656 bytes of shared memory; family gemm
-// analysis  sm_90: 12 accesses, 10 ideal, 1 costly, 1 assumed
+// analysis  sm_90: 12 accesses, 9 ideal, 1 costly, 1 assumed, 1 unknown
 //           worst: a_from[c * K + 8 * stage], 6 sectors, ideal 4; 5.33 on average (128 bytes in 4 runs)
 //
 // Made by cugen 0.1.0 from gemm_batched.yaml (hash dab0359b2bcf5c5b) for sm_90. Edit the spec, not this file.
@@ -71,14 +71,14 @@ extern "C" __global__ void __launch_bounds__(32) gemm_batched(
         #pragma unroll
         for (int c = 0; c < 16; c += 4) {
             // a_from[c * K + 8 * stage]: 6 sectors, ideal 4; 5.33 on average (128 bytes in 4 runs)
-            // As[stage][a_k][a_m + c]: 1 wavefront, ideal 1 (32 words, in different banks)
+            // As[stage][a_k][a_m + c]: assumed: 2 wavefronts, ideal 1; 1.5 on average
             __pipeline_memcpy_async(&As[stage][a_k][a_m + c], &a_from[c * K + 8 * stage], 4,
                 a_k + 8 * stage - 4 >= 0 ? 0 : 4);
         }
         #pragma unroll
         for (int r = 0; r < 8; r += 4) {
             // b_from[(8 * stage + r) * N]: 16 sectors, ideal 16 (512 bytes in 4 runs)
-            // Bs[stage][b_k + r][b_n]: 4 wavefronts, ideal 4 (128 words over 32 banks)
+            // Bs[stage][b_k + r][b_n]: unknown: its warps may copy from different parts of lines of 128 bytes
             __pipeline_memcpy_async(&Bs[stage][b_k + r][b_n], &b_from[(8 * stage + r) * N], 16,
                 b_k + 8 * stage + r - 4 >= 0 && b_k + 8 * stage + r - 4 < K ? 0 : 16);
         }

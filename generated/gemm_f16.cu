@@ -6,7 +6,7 @@
 // B         input, float16 [48, 136], aligned to 16 bytes
 // C         inout, float16 [128, 136], aligned to 16 bytes
 // launch    grid (3, 4, 1), block (32, 1, 1), 6144 bytes of shared memory; family gemm
-// analysis  sm_90: 16 accesses, 8 ideal, 4 costly, 4 assumed
+// analysis  sm_90: 16 accesses, 8 ideal, 4 costly, 4 unknown
 //           worst: b_from[(16 * stage + r) * N], 18 sectors, ideal 16; 13.33 on average (512 bytes in 4 runs)
 //
 // Made by cugen 0.1.0 from gemm_f16.yaml (hash 127bb10c343b572d) for sm_90. Edit the spec, not this file.
@@ -60,13 +60,13 @@ extern "C" __global__ void __launch_bounds__(32) gemm_f16(
         #pragma unroll
         for (int r = 0; r < 16; r += 8) {
             // a_from[(16 * stage + r) * M]: 16 sectors, ideal 16 (512 bytes in 8 runs)
-            // As[stage][a_k + r][a_m]: 4 wavefronts, ideal 4 (128 words over 32 banks)
+            // As[stage][a_k + r][a_m]: unknown: its warps may copy from different parts of lines of 128 bytes
             __pipeline_memcpy_async(&As[stage][a_k + r][a_m], &a_from[(16 * stage + r) * M], 16);
         }
         #pragma unroll
         for (int r = 0; r < 16; r += 4) {
             // b_from[(16 * stage + r) * N]: 18 sectors, ideal 16; 13.33 on average (512 bytes in 4 runs)
-            // Bs[stage][b_k + r][b_n]: 4 wavefronts, ideal 4 (128 words over 32 banks)
+            // Bs[stage][b_k + r][b_n]: unknown: its warps may copy from different parts of lines of 128 bytes
             __pipeline_memcpy_async(&Bs[stage][b_k + r][b_n], &b_from[(16 * stage + r) * N], 16, n0 + b_n < N
                 ? 0 : 16);
         }
@@ -89,13 +89,13 @@ extern "C" __global__ void __launch_bounds__(32) gemm_f16(
         #pragma unroll
         for (int r = 0; r < 16; r += 8) {
             // a_from[(r + ahead) * M]: 16 sectors, ideal 16 (512 bytes in 8 runs)
-            // As[next][a_k + r][a_m]: 4 wavefronts, ideal 4 (128 words over 32 banks)
+            // As[next][a_k + r][a_m]: unknown: its warps may copy from different parts of lines of 128 bytes
             __pipeline_memcpy_async(&As[next][a_k + r][a_m], &a_from[(r + ahead) * M], 16);
         }
         #pragma unroll
         for (int r = 0; r < 16; r += 4) {
             // b_from[(r + ahead) * N]: 18 sectors, ideal 16; 13.33 on average (512 bytes in 4 runs)
-            // Bs[next][b_k + r][b_n]: 4 wavefronts, ideal 4 (128 words over 32 banks)
+            // Bs[next][b_k + r][b_n]: unknown: its warps may copy from different parts of lines of 128 bytes
             __pipeline_memcpy_async(&Bs[next][b_k + r][b_n], &b_from[(r + ahead) * N], 16, n0 + b_n < N ? 0
                 : 16);
         }

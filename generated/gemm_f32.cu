@@ -7,8 +7,8 @@
 // bias      input, float32 [132], aligned to 16 bytes
 // C         output, float32 [100, 132], aligned to 16 bytes
 // launch    grid (3, 4, 1), block (64, 1, 1), 12800 bytes of shared memory; family gemm
-// analysis  sm_90: 16 accesses, 8 ideal, 6 costly, 2 assumed
-//           worst: a_from[c * K + 8 * stage], 6 sectors, ideal 4; 5.33 on average (128 bytes in 4 runs)
+// analysis  sm_90: 16 accesses, 6 ideal, 7 costly, 1 assumed, 2 unknown
+//           worst: As[next][a_k][a_m + c], 2 wavefronts, ideal 1 (lanes 0 and 12 copy from one bank)
 //
 // Made by cugen 0.1.0 from gemm_f32.yaml (hash 8ea528310423ab20) for sm_90. Edit the spec, not this file.
 
@@ -63,14 +63,14 @@ extern "C" __global__ void __launch_bounds__(64) gemm_f32(
         #pragma unroll
         for (int c = 0; c < 32; c += 8) {
             // a_from[c * K + 8 * stage]: 6 sectors, ideal 4; 5.33 on average (128 bytes in 4 runs)
-            // As[stage][a_k][a_m + c]: 1 wavefront, ideal 1 (32 words, in different banks)
+            // As[stage][a_k][a_m + c]: assumed: 2 wavefronts, ideal 1; 1.5 on average
             __pipeline_memcpy_async(&As[stage][a_k][a_m + c], &a_from[c * K + 8 * stage], 4,
                 a_k + 8 * stage - 4 >= 0 ? 0 : 4);
         }
         #pragma unroll
         for (int r = 0; r < 8; r += 4) {
             // b_from[(8 * stage + r) * N]: 17 sectors, ideal 16 (512 bytes in 2 runs)
-            // Bs[stage][b_k + r][b_n]: 4 wavefronts, ideal 4 (128 words over 32 banks)
+            // Bs[stage][b_k + r][b_n]: unknown: its warps may copy from different parts of lines of 128 bytes
             __pipeline_memcpy_async(&Bs[stage][b_k + r][b_n], &b_from[(8 * stage + r) * N], 16,
                 b_k + 8 * stage + r - 4 >= 0 ? 0 : 16);
         }
@@ -96,13 +96,13 @@ extern "C" __global__ void __launch_bounds__(64) gemm_f32(
         #pragma unroll
         for (int c = 0; c < 32; c += 8) {
             // a_from[c * K + ahead]: 6 sectors, ideal 4 (128 bytes in 4 runs)
-            // As[next][a_k][a_m + c]: 1 wavefront, ideal 1 (32 words, in different banks)
+            // As[next][a_k][a_m + c]: 2 wavefronts, ideal 1 (lanes 0 and 12 copy from one bank)
             __pipeline_memcpy_async(&As[next][a_k][a_m + c], &a_from[c * K + ahead], 4);
         }
         #pragma unroll
         for (int r = 0; r < 8; r += 4) {
             // b_from[(r + ahead) * N]: 17 sectors, ideal 16 (512 bytes in 2 runs)
-            // Bs[next][b_k + r][b_n]: 4 wavefronts, ideal 4 (128 words over 32 banks)
+            // Bs[next][b_k + r][b_n]: unknown: its warps may copy from different parts of lines of 128 bytes
             __pipeline_memcpy_async(&Bs[next][b_k + r][b_n], &b_from[(r + ahead) * N], 16);
         }
         __pipeline_commit();

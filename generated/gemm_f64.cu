@@ -6,7 +6,8 @@
 // B         input, float64 [64, 40]
 // C         output, float64 [70, 64], aligned to 16 bytes
 // launch    grid (2, 3, 1), block (64, 1, 1), 13824 bytes of shared memory; family gemm
-// analysis  sm_90: 15 accesses, 15 ideal
+// analysis  sm_90: 15 accesses, 11 ideal, 4 costly
+//           worst: As[stage][a_k + r][a_m + c], 4 wavefronts, ideal 2 (lanes 0 and 8 copy from one bank)
 //
 // Made by cugen 0.1.0 from gemm_f64.yaml (hash 4b04ccaf899524f6) for sm_90. Edit the spec, not this file.
 
@@ -61,7 +62,7 @@ extern "C" __global__ void __launch_bounds__(64) gemm_f64(
             #pragma unroll
             for (int c = 0; c < 32; c += 16) {
                 // a_from[c * K + 8 * stage + r]: 8 sectors, ideal 8 (256 bytes in 8 runs)
-                // As[stage][a_k + r][a_m + c]: 2 wavefronts, ideal 2 (64 words over 32 banks)
+                // As[stage][a_k + r][a_m + c]: 4 wavefronts, ideal 2 (lanes 0 and 8 copy from one bank)
                 __pipeline_memcpy_async(&As[stage][a_k + r][a_m + c], &a_from[c * K + 8 * stage + r], 8);
             }
         }
@@ -70,7 +71,7 @@ extern "C" __global__ void __launch_bounds__(64) gemm_f64(
             #pragma unroll
             for (int c = 0; c < 32; c += 16) {
                 // b_from[c * K + 8 * stage + r]: 8 sectors, ideal 8 (256 bytes in 8 runs)
-                // Bs[stage][b_k + r][b_n + c]: 2 wavefronts, ideal 2 (64 words over 32 banks)
+                // Bs[stage][b_k + r][b_n + c]: 4 wavefronts, ideal 2 (lanes 0 and 8 copy from one bank)
                 __pipeline_memcpy_async(&Bs[stage][b_k + r][b_n + c], &b_from[c * K + 8 * stage + r], 8);
             }
         }
@@ -101,7 +102,7 @@ extern "C" __global__ void __launch_bounds__(64) gemm_f64(
             #pragma unroll
             for (int c = 0; c < 32; c += 16) {
                 // a_from[c * K + r + ahead]: 8 sectors, ideal 8 (256 bytes in 8 runs)
-                // As[next][a_k + r][a_m + c]: 2 wavefronts, ideal 2 (64 words over 32 banks)
+                // As[next][a_k + r][a_m + c]: 4 wavefronts, ideal 2 (lanes 0 and 8 copy from one bank)
                 __pipeline_memcpy_async(&As[next][a_k + r][a_m + c], &a_from[c * K + r + ahead], 8);
             }
         }
@@ -110,7 +111,7 @@ extern "C" __global__ void __launch_bounds__(64) gemm_f64(
             #pragma unroll
             for (int c = 0; c < 32; c += 16) {
                 // b_from[c * K + r + ahead]: 8 sectors, ideal 8 (256 bytes in 8 runs)
-                // Bs[next][b_k + r][b_n + c]: 2 wavefronts, ideal 2 (64 words over 32 banks)
+                // Bs[next][b_k + r][b_n + c]: 4 wavefronts, ideal 2 (lanes 0 and 8 copy from one bank)
                 __pipeline_memcpy_async(&Bs[next][b_k + r][b_n + c], &b_from[c * K + r + ahead], 8);
             }
         }

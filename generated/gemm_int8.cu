@@ -6,7 +6,7 @@
 // B         input, int8 [24, N], aligned to 16 bytes
 // C         output, int32 [40, N], aligned to 16 bytes
 // launch    grid ((N + 31) // 32, 3, 1), block (32, 1, 1), 3072 bytes of shared memory; family gemm
-// analysis  sm_90: 12 accesses, 7 ideal, 4 costly, 1 assumed
+// analysis  sm_90: 12 accesses, 7 ideal, 4 costly, 1 unknown
 //           worst: As[stage][a_k][a_m + c], 4 wavefronts, ideal 1; 3 on average (at any N)
 //
 // Made by cugen 0.1.0 from gemm_int8.yaml (hash 4f077448f36340d6) for sm_90. Edit the spec, not this file.
@@ -77,7 +77,7 @@ extern "C" __global__ void __launch_bounds__(32) gemm_int8(
             }
         }
         // b_from[16 * stage * N]: 24 sectors, ideal 16 (worst at N mod 32 = 16)
-        // Bs[stage][b_k][b_n]: 4 wavefronts, ideal 4 (at any N)
+        // Bs[stage][b_k][b_n]: unknown: its warps may copy from different parts of lines of 128 bytes
         __pipeline_memcpy_async(&Bs[stage][b_k][b_n], &b_from[16 * stage * N], 16, b_k + 16 * stage - 8 >= 0
             && n0 + b_n < N ? 0 : 16);
         __pipeline_commit();

@@ -6,7 +6,8 @@
 // B         input, float32 [160, 128], aligned to 16 bytes
 // C         output, float32 [96, 128], aligned to 16 bytes
 // launch    grid (2, 3, 1), block (256, 1, 1), 38400 bytes of dynamic shared memory; family gemm
-// analysis  sm_90: 17 accesses, 15 ideal, 2 assumed
+// analysis  sm_90: 17 accesses, 15 ideal, 2 costly
+//           worst: As[stage][a_k + r][a_m], 4 wavefronts, ideal 1 (lanes 0 and 8 copy from one bank)
 //
 // Made by cugen 0.1.0 from gemm_slices.yaml (hash a9b127e69217fdcd) for sm_90. Edit the spec, not this file.
 
@@ -63,7 +64,7 @@ extern "C" __global__ void __launch_bounds__(256) gemm_slices(
         #pragma unroll
         for (int r = 0; r < 32; r += 8) {
             // a_from[32 * stage + r]: 4 sectors, ideal 4 (128 bytes in 4 runs)
-            // As[stage][a_k + r][a_m]: 1 wavefront, ideal 1 (32 words, in different banks)
+            // As[stage][a_k + r][a_m]: 4 wavefronts, ideal 1 (lanes 0 and 8 copy from one bank)
             __pipeline_memcpy_async(&As[stage][a_k + r][a_m], &a_from[32 * stage + r], 4);
         }
         #pragma unroll
@@ -99,7 +100,7 @@ extern "C" __global__ void __launch_bounds__(256) gemm_slices(
                 #pragma unroll
                 for (int r = 0; r < 32; r += 8) {
                     // a_from[r + ahead]: 4 sectors, ideal 4 (128 bytes in 4 runs)
-                    // As[next][a_k + r][a_m]: 1 wavefront, ideal 1 (32 words, in different banks)
+                    // As[next][a_k + r][a_m]: 4 wavefronts, ideal 1 (lanes 0 and 8 copy from one bank)
                     __pipeline_memcpy_async(&As[next][a_k + r][a_m], &a_from[r + ahead], 4);
                 }
             }

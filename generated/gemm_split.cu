@@ -6,7 +6,8 @@
 // B         input, float32 [128, 64], aligned to 16 bytes
 // C         output, float32 [40, 64], aligned to 16 bytes
 // launch    grid (8, 1, 1), block (128, 1, 1), 12804 bytes of shared memory; family gemm
-// analysis  sm_90: 23 accesses, 20 ideal, 2 assumed, 1 unknown
+// analysis  sm_90: 23 accesses, 18 ideal, 2 costly, 2 assumed, 1 unknown
+//           worst: As[stage][a_k][a_m + c], 4 wavefronts, ideal 1 (lanes 0 and 8 copy from one bank)
 //
 // Made by cugen 0.1.0 from gemm_split.yaml (hash 0129a28a0fd7c447) for sm_90. Edit the spec, not this file.
 
@@ -39,7 +40,7 @@ extern "C" __global__ void __launch_bounds__(128) gemm_split(
     __shared__ int ticket_of_block;
     if (threadIdx.x == 0) {
         // ticket_of_block: 1 wavefront, ideal 1 (all lanes in one word: a broadcast)
-        // C_flags[0]: 1 sector, ideal 1 (one address for all lanes)
+        // C_flags[0]: assumed: 1 sector, ideal 1 (one address for all lanes)
         ticket_of_block = atomicInc(&C_flags[0], gridDim.x - 1);
     }
     __syncthreads();
@@ -74,7 +75,7 @@ extern "C" __global__ void __launch_bounds__(128) gemm_split(
         #pragma unroll
         for (int c = 0; c < 32; c += 16) {
             // a_from[c * K + 8 * stage]: 4 sectors, ideal 4 (128 bytes in 4 runs)
-            // As[stage][a_k][a_m + c]: 1 wavefront, ideal 1 (32 words, in different banks)
+            // As[stage][a_k][a_m + c]: 4 wavefronts, ideal 1 (lanes 0 and 8 copy from one bank)
             __pipeline_memcpy_async(&As[stage][a_k][a_m + c], &a_from[c * K + 8 * stage], 4);
         }
         // b_from[8 * stage * N]: 16 sectors, ideal 16 (512 bytes side by side)
@@ -100,7 +101,7 @@ extern "C" __global__ void __launch_bounds__(128) gemm_split(
         #pragma unroll
         for (int c = 0; c < 32; c += 16) {
             // a_from[c * K + ahead]: 4 sectors, ideal 4 (128 bytes in 4 runs)
-            // As[next][a_k][a_m + c]: 1 wavefront, ideal 1 (32 words, in different banks)
+            // As[next][a_k][a_m + c]: 4 wavefronts, ideal 1 (lanes 0 and 8 copy from one bank)
             __pipeline_memcpy_async(&As[next][a_k][a_m + c], &a_from[c * K + ahead], 4);
         }
         // b_from[ahead * N]: 16 sectors, ideal 16 (512 bytes side by side)
@@ -154,7 +155,7 @@ extern "C" __global__ void __launch_bounds__(128) gemm_split(
         }
         __syncthreads();
         if (thread == 0) {
-            // C_flags[ticket + 1]: 1 sector, ideal 1 (one address for all lanes)
+            // C_flags[ticket + 1]: assumed: 1 sector, ideal 1 (one address for all lanes)
             __threadfence();
             atomicExch(&C_flags[ticket + 1], 1U);
         }

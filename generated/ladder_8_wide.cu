@@ -6,7 +6,8 @@
 // B         input, float32 [256, 256], shared, aligned to 16 bytes
 // C         output, float32 [256, 256], aligned to 16 bytes
 // launch    grid (1, 2, 1), block (256, 1, 1), 24832 bytes of shared memory; family gemm
-// analysis  sm_90: 15 accesses, 15 ideal
+// analysis  sm_90: 15 accesses, 13 ideal, 2 costly
+//           worst: As[stage][a_k][a_m + c], 4 wavefronts, ideal 1 (lanes 0 and 8 copy from one bank)
 //
 // Made by cugen 0.1.0 from product_ladder.yaml (hash b263a406a0266a16) for sm_90. Edit the spec, not this file.
 
@@ -58,7 +59,7 @@ extern "C" __global__ void __launch_bounds__(256) ladder_8_wide(
         #pragma unroll
         for (int c = 0; c < 128; c += 32) {
             // a_from[c * K + 8 * stage]: 4 sectors, ideal 4 (128 bytes in 4 runs)
-            // As[stage][a_k][a_m + c]: 1 wavefront, ideal 1 (32 words, in different banks)
+            // As[stage][a_k][a_m + c]: 4 wavefronts, ideal 1 (lanes 0 and 8 copy from one bank)
             __pipeline_memcpy_async(&As[stage][a_k][a_m + c], &a_from[c * K + 8 * stage], 4);
         }
         #pragma unroll
@@ -92,7 +93,7 @@ extern "C" __global__ void __launch_bounds__(256) ladder_8_wide(
         #pragma unroll
         for (int c = 0; c < 128; c += 32) {
             // a_from[c * K + ahead]: 4 sectors, ideal 4 (128 bytes in 4 runs)
-            // As[next][a_k][a_m + c]: 1 wavefront, ideal 1 (32 words, in different banks)
+            // As[next][a_k][a_m + c]: 4 wavefronts, ideal 1 (lanes 0 and 8 copy from one bank)
             __pipeline_memcpy_async(&As[next][a_k][a_m + c], &a_from[c * K + ahead], 4);
         }
         #pragma unroll

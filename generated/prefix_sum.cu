@@ -30,7 +30,7 @@ extern "C" __global__ void __launch_bounds__(256, 4) prefix_sum(
     __shared__ int ticket_of_block;
     if (threadIdx.x == 0) {
         // ticket_of_block: 1 wavefront, ideal 1 (all lanes in one word: a broadcast)
-        // y_flags[0]: 1 sector, ideal 1 (one address for all lanes)
+        // y_flags[0]: assumed: 1 sector, ideal 1 (one address for all lanes)
         ticket_of_block = atomicAdd(&y_flags[0], 1);
     }
     __syncthreads();
@@ -95,7 +95,7 @@ extern "C" __global__ void __launch_bounds__(256, 4) prefix_sum(
     if (threadIdx.x == 255) {
         // y_sums[ticket + 1]: 1 sector, ideal 1 (one address for all lanes)
         y_sums[ticket + 1] = sum_so_far;
-        // y_flags[ticket + 1]: 1 sector, ideal 1 (one address for all lanes)
+        // y_flags[ticket + 1]: assumed: 1 sector, ideal 1 (one address for all lanes)
         __threadfence();
         atomicExch(&y_flags[ticket + 1], 1);
     }

@@ -262,7 +262,7 @@ def _copy_source(
     sources = copies.lane_sources(place.site.offset, kernel.block, place.site.access.array.dtype.bytes)
     aligned = all(totals.sectors == totals.ideal_sectors for totals in found.compiled)
     if aligned and sources is not None and copies.in_pairs(sources):
-        written, _ = site_totals(kernel, end, target, sources=sources)
+        written, _ = site_totals(kernel, replace(end, copied_from=None, held_back=None), target)
         if all(copies.in_pairs(pattern.lanes) for pattern in written.patterns):
             return found
     return replace(found, compiled=None, reason=_PARTS_OF_SECTORS)
@@ -273,6 +273,7 @@ def _copy_target(
 ) -> CompiledAccess:
     """What a copy writes: by the instructions that read, and by those that write zeros where the guard of the source
     fails."""
+    place = replace(place, site=replace(place.site, held_back=None))  # what is held back is counted by instructions
     filling = tuple(i for i in instructions if _fills(i))
     if not filling:
         return _access(
@@ -313,19 +314,6 @@ def _copy_target(
     return replace(_result(place, instructions, changes, written, tuple(compiled), ""), executions=executions)
 
 
-def _sources(kernel: Kernel, site: Site) -> copies.Sources | None:
-    """Where the lanes of every warp copy from, where that bears on what the copy costs."""
-    if site.copied_from is None:
-        return None
-    element = site.access.array.dtype.bytes
-    found = copies.lane_sources(site.copied_from, kernel.block, element)
-    if found is None:
-        raise Unknown("which words its warps copy together isn't the same for all of them")
-    if element * site.access.width == copies.WIDE and not copies.reads_lines(site.copied_from, kernel.block, element):
-        raise Unknown("copies of 16 bytes a lane were measured where each quarter of a warp reads a line of 128 bytes")
-    return found
-
-
 def _result(
     place: Placed,
     instructions: tuple[Instruction, ...],
@@ -351,7 +339,13 @@ def _result(
 
 
 def _total(kernel: Kernel, shaped: Sequence[Site], target: Target) -> tuple[tuple[Totals, ...] | None, str]:
+    totals = []
     try:
-        return tuple(site_totals(kernel, site, target, sources=_sources(kernel, site))[0] for site in shaped), ""
+        for site in shaped:
+            found, assumptions = site_totals(kernel, site, target)
+            if copies.OTHER_SOURCES in assumptions:
+                raise Unknown(copies.OTHER_SOURCES)
+            totals.append(found)
     except (Unknown, ValueError) as why:  # ValueError: no such instruction could read these addresses
         return None, str(why)
+    return tuple(totals), ""

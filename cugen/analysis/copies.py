@@ -15,7 +15,8 @@ import numpy as np
 import sympy
 
 from cugen.analysis.affine import Numbers, Values, compiled
-from cugen.analysis.sites import THREAD
+from cugen.analysis.sites import THREAD, Site
+from cugen.analysis.totals import Unknown
 from cugen.analysis.warp import SECTOR, WARP, Lanes, WarpRequest, active, busiest, parts, words
 from cugen.plan.symbols import Integer, Maximum, Minimum, integer
 from cugen.targets import Target
@@ -26,7 +27,10 @@ ROW_SECTORS = 4  # a row of 32 banks
 LINE = ROW_SECTORS * SECTOR
 
 UNMEASURED = "asynchronous copies are documented for no target; measured on sm_90 only"
-OTHER_SOURCES = "16-byte asynchronous copies were measured with lane i reading 16 bytes at 16·i"
+OTHER_SOURCES = (
+    "16-byte asynchronous copies cost what was measured where each quarter of a warp reads a line of 128 bytes;"
+    " elsewhere up to 2 more or less"
+)
 INACTIVE_LANES = "asynchronous copies were measured with all lanes active"
 SCATTERED = (
     "where lanes meet in banks on both sides of a copy, or read alike, scattered ones cost up to 5 more as measured"
@@ -64,7 +68,7 @@ def request(width: int, lanes: Lanes, target: Target, sources: Sources | None) -
     winners = _first_of_each(lanes)
     if len(active(winners)) < len(active(lanes)):
         assumption = assumption or SAME_DESTINATION
-    wavefronts = sum(_quarter(winners[q : q + 8], sources[q : q + 8]) for q in range(0, WARP, 8))
+    wavefronts = sum(quarter_wavefronts(winners[q : q + 8], sources[q : q + 8]) for q in range(0, WARP, 8))
     sectors = len({address // SECTOR for address in active(winners)})
     ideal_sectors = -(-len(active(winners)) * HALF // SECTOR)
     return WarpRequest(
@@ -81,22 +85,41 @@ def lane_sources(source: Integer, block: tuple[int, int, int], element_bytes: in
     """The addresses that the lanes of a warp copy from, counted from the warp's lowest; None where warps differ.
 
     `source` is an offset in elements over base variables."""
+    return _alike(source, block, element_bytes, 1)
+
+
+def _alike(source: Integer, block: tuple[int, int, int], element_bytes: int, period: int) -> Sources | None:
+    """Where the lanes of every warp copy from, but for a number of periods; None where warps differ by more."""
     moved = _moved(source)
     if moved is None or prod(block) % WARP:
         return None
     addresses = (moved(_threads(block)) * element_bytes + np.zeros(prod(block), np.int64)).reshape(-1, WARP)
-    addresses -= addresses.min(axis=1, keepdims=True)
+    addresses -= addresses.min(axis=1, keepdims=True) // period * period
     return tuple(addresses[0].tolist()) if (addresses == addresses[0]).all() else None
 
 
-def reads_lines(source: Integer, block: tuple[int, int, int], element_bytes: int) -> bool:
-    """Whether each quarter of a warp copies a line of 128 bytes in order, wherever the counters stand."""
-    moved = _moved(source)
-    if moved is None or not _is_multiple(source.xreplace(dict.fromkeys(THREAD, integer(0))), LINE // element_bytes):
-        return False
-    lanes = LINE // HALF
-    quarters = (moved(_threads(block)) * element_bytes + np.zeros(prod(block), np.int64)).reshape(-1, lanes)
-    return bool((quarters == quarters[:, :1] // LINE * LINE + HALF * np.arange(lanes)).all())
+def sources_of(site: Site, block: tuple[int, int, int]) -> Sources:
+    """Where the lanes of every warp copy from: counted from any start below 16 bytes a lane, else from that of a line.
+
+    Unknown where the warps of the launch differ in that."""
+    if site.copied_from is None:
+        raise ValueError(f"{site.access.array.symbol} isn't written by an asynchronous copy")
+    element = site.access.array.dtype.bytes
+    if element * site.access.width < WIDE:
+        found = lane_sources(site.copied_from, block, element)
+    elif starts_lines(site.copied_from, element):
+        found = _alike(site.copied_from, block, element, LINE)
+    else:
+        raise Unknown("its warps may copy from different parts of lines of 128 bytes")
+    if found is None:
+        raise Unknown("its warps don't all copy from places that lie alike")
+    return found
+
+
+def starts_lines(source: Integer, element_bytes: int) -> bool:
+    """Whether a block's first thread copies from the start of a line of 128 bytes, wherever the counters stand."""
+    start = sympy.expand(source.xreplace(dict.fromkeys(THREAD, integer(0))))
+    return _is_multiple(start, LINE // element_bytes)
 
 
 def _is_multiple(value: Integer, divisor: int) -> bool:
@@ -131,17 +154,6 @@ def _threads(block: tuple[int, int, int]) -> dict[sympy.Symbol, Numbers]:
     return dict(zip(THREAD, places, strict=True))
 
 
-def side_by_side(source: Integer, block: tuple[int, int, int], element_bytes: int) -> bool:
-    """Whether lane i of every warp copies the 16 bytes at 16·i from where its first lane does. `source` is an offset in
-    elements over base variables."""
-    moved = _moved(source)
-    if moved is None:
-        return False
-    linear = np.arange(prod(block))
-    addresses = moved(_threads(block)) * element_bytes + 0 * linear
-    return bool((addresses - addresses[linear // WARP * WARP] == WIDE * (linear % WARP)).all())
-
-
 def _rounds(lanes: Lanes, sources: Sources, width: int) -> list[tuple[int, int]]:
     """How many lanes before each active one read another unit of its bank, and how many write to its bank."""
     banks = LINE // width
@@ -163,14 +175,17 @@ def _rounds(lanes: Lanes, sources: Sources, width: int) -> list[tuple[int, int]]
 
 
 def _check_sources(sources: Sources, lanes: Lanes) -> str:
-    """Why these sources make the figures uncertain; empty where they are as measured, from any aligned address on."""
+    """Why these sources make the figures uncertain; empty where each quarter of the warp reads a line in order."""
     for lane, (source, address) in enumerate(zip(sources, lanes, strict=True)):
         if source is None and address is not None:
             raise ValueError(f"sources: lane {lane} is active and has none")
+    quarters = [sources[at : at + LINE // HALF] for at in range(0, WARP, LINE // HALF)]
+    return "" if all(map(_is_line, quarters)) else OTHER_SOURCES
+
+
+def _is_line(sources: Sources) -> bool:
     first = sources[0]
-    if first is None or first % (2 * SECTOR):
-        return OTHER_SOURCES
-    return "" if sources == tuple(first + HALF * lane for lane in range(WARP)) else OTHER_SOURCES
+    return first is not None and first % LINE == 0 and sources == tuple(range(first, first + LINE, HALF))
 
 
 def _first_of_each(lanes: Lanes) -> Lanes:
@@ -183,7 +198,7 @@ def _first_of_each(lanes: Lanes) -> Lanes:
     )
 
 
-def _quarter(lanes: Lanes, sources: Sources) -> int:
+def quarter_wavefronts(lanes: Lanes, sources: Sources) -> int:
     """Wavefronts of eight lanes.
 
     The halves that move from one source sector to one destination sector move together; such moves share a wavefront

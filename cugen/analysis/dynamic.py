@@ -10,10 +10,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from itertools import product
-from math import gcd, prod
+from math import gcd, lcm, prod
 
 import sympy
 
+from cugen.analysis import copies
 from cugen.analysis.report import (
     SPACES,
     AccessReport,
@@ -25,7 +26,7 @@ from cugen.analysis.report import (
     period_of,
     unknown,
 )
-from cugen.analysis.sites import THREAD, Counter, Site, sites
+from cugen.analysis.sites import THREAD, Counter, Predicate, Site, sites
 from cugen.analysis.totals import Unknown
 from cugen.analysis.wording import Wording
 from cugen.plan.ir import Kernel
@@ -103,7 +104,7 @@ def _worst(kernel: Kernel, site: Site, setting: Setting, wording: Wording, dynam
         return unknown(kernel, site, wording, str(why))
     worst = max(cases, key=lambda case: case.badness)
     at = _named(worst, cases, residues)
-    guards = len(interior.predicates) < len(site.predicates)
+    guards = len(interior.predicates) < len(site.predicates) or interior.held_back != site.held_back
     return _any_size(worst.report, at, ", ".join(sorted(dynamic)), guards=guards)
 
 
@@ -116,7 +117,8 @@ def _case(
     values: tuple[int, ...],
 ) -> _Case:
     chosen = {r.name: sympy.Integer(value) for r, value in zip(residues, values, strict=True)}
-    fixed = replace(site, offset=site.offset.xreplace(chosen))
+    source = None if site.copied_from is None else site.copied_from.xreplace(chosen)
+    fixed = replace(site, offset=site.offset.xreplace(chosen), copied_from=source)
     found, assumptions = setting.totals(kernel, fixed)
     return _Case(values, judged(kernel, fixed, setting, wording, found, assumptions))
 
@@ -125,7 +127,7 @@ def _any_size(report: AccessReport, at: str, names: str, *, guards: bool) -> Acc
     factor = gcd(report.cost, report.ideal) or 1
     where = f"worst at {at}" if at else f"at any {names}"
     passed = ", where its guards hold" if guards else ""
-    figure = str(report.per_request)
+    figure = f"{'assumed: ' if report.verdict == 'assumed' else ''}{report.per_request}"
     cause = f" ({where})"
     return replace(
         report,
@@ -155,11 +157,24 @@ def _interior(kernel: Kernel, site: Site, sizes: frozenset[sympy.Symbol]) -> Sit
     quotients: dict[Integer, Counter] = {}
     offset = _without_bounds(site.offset, sizes, quotients)
     ranges = {**dict(kernel.ranges), **{c.symbol: (0, max(c.count - 1, 0)) for c in site.counters}}
+    source = None if site.copied_from is None else _without_bounds(site.copied_from, sizes, quotients)
     counters = [*site.counters]
     for part, counter in quotients.items():
         counters.append(replace(counter, count=bounds(part, ranges)[1] + 1))
-    kept = tuple(p for p in site.predicates if not any(d.free_symbols & sizes for d, _ in p.terms))
-    return replace(site, offset=sympy.expand(offset), counters=tuple(counters), predicates=kept)
+    kept = tuple(p for p in site.predicates if not _asks_for(p, sizes))
+    back = None if site.held_back is None or _asks_for(site.held_back, sizes) else site.held_back
+    return replace(
+        site,
+        offset=sympy.expand(offset),
+        counters=tuple(counters),
+        predicates=kept,
+        copied_from=source,
+        held_back=back,
+    )
+
+
+def _asks_for(predicate: Predicate, sizes: frozenset[sympy.Symbol]) -> bool:
+    return any(difference.free_symbols & sizes for difference, _ in predicate.terms)
 
 
 def _without_bounds(expr: Integer, sizes: frozenset[sympy.Symbol], quotients: dict[Integer, Counter]) -> Integer:
@@ -184,16 +199,23 @@ def _without_bounds(expr: Integer, sizes: frozenset[sympy.Symbol], quotients: di
 
 def _settled(site: Site, setting: Setting, sizes: frozenset[sympy.Symbol]) -> Site:
     """The site without what a size moves by whole periods, all lanes of a warp alike."""
-    elements = _elements(site, setting)
-    offset = sympy.expand(site.offset.replace(FloorDiv, _quotient))
+    offset = _without_periods(site.offset, _elements(site, setting), sizes)
+    source = site.copied_from
+    if source is not None:
+        source = _without_periods(source, _source_elements(site), sizes)
+    return replace(site, offset=offset, copied_from=source)
+
+
+def _without_periods(expr: Integer, elements: int, sizes: frozenset[sympy.Symbol]) -> Integer:
+    expr = sympy.expand(expr.replace(FloorDiv, _quotient))
     moved = [
         term
-        for term in sympy.Add.make_args(offset)
+        for term in sympy.Add.make_args(expr)
         if term.free_symbols & sizes
         and not term.free_symbols & set(THREAD)
         and int(term.as_coeff_Mul()[0]) % elements == 0
     ]
-    return replace(site, offset=sympy.expand(offset - sympy.Add(*moved)))
+    return sympy.expand(expr - sympy.Add(*moved))
 
 
 def _quotient(dividend: Integer, divisor: Integer) -> Integer:
@@ -213,14 +235,26 @@ def _elements(site: Site, setting: Setting) -> int:
     return period // gcd(period, array.dtype.bytes)
 
 
+def _source_elements(site: Site) -> int:
+    """Shifting what a copy reads by so many elements changes no cost."""
+    array = site.access.array
+    return copies.LINE // array.dtype.bytes if array.dtype.bytes * site.access.width == copies.WIDE else 1
+
+
 def _residues(kernel: Kernel, site: Site, setting: Setting, dynamic: Mapping[str, int]) -> tuple[Residues, ...]:
     """For each size in the subscript the values to try; a divisor of it multiplies the period."""
-    elements = _elements(site, setting)
     ranges = dict(kernel.ranges)
+    periods = [(site.offset, _elements(site, setting))]
+    if site.copied_from is not None:
+        periods.append((site.copied_from, copies.LINE // site.access.array.dtype.bytes))
+    sizes = {name for expr, _ in periods for name in expr.free_symbols} & set(map(symbol, dynamic))
     found = []
-    for name in sorted(site.offset.free_symbols & set(map(symbol, dynamic)), key=str):
-        divided = {part for part in site.offset.atoms(FloorDiv, Mod) if name in part.free_symbols}
-        modulus = elements * prod(int(part.args[1]) for part in divided)
+    for name in sorted(sizes, key=str):
+        modulus = 1
+        for expr, elements in periods:
+            if name in expr.free_symbols:
+                divided = {part for part in expr.atoms(FloorDiv, Mod) if name in part.free_symbols}
+                modulus = lcm(modulus, elements * prod(int(part.args[1]) for part in divided))
         found.append(_values(name, modulus, dynamic[str(name)], ranges[name]))
     if prod(len(each.values) for each in found) > _COMBINATIONS:
         names = " and ".join(str(each.name) for each in found)

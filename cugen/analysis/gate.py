@@ -36,6 +36,10 @@ _CURES: Mapping[str, str] = {
     "`layout`, rows that begin aligned with `pitch`, or `memory: shared`, which stages the array through a tile",
     "constant": "constant memory serves one address at a time: use `memory: readonly` for what lanes read differently",
 }
+_COPIED = (
+    "a pad of the tile clears where lanes copy to one bank; where they copy from one bank, rows of the array that"
+    " begin in different banks do"
+)
 _ALLOW = "`unknown: allow` under `check` lets pass what can't be proved"
 
 
@@ -111,7 +115,7 @@ class _Gate:
             self._anchor(report),
             label=label,
             notes=(*report.reason.split("; "), *((self._limit_note(name),) if limit is not None else ())),
-            help=_CURES[report.space],
+            help=_COPIED if report.access.kind == "async_copy" else _CURES[report.space],
             severity="warning" if limit is None else "error",
             subject=f"{report.access.kind} {report.text}",
             shown=self._shown(report, self._collision(report) or report.claim),
@@ -122,8 +126,9 @@ class _Gate:
         worst = report.per_request
         assert worst is not None, "an access whose cost is known has figures"
         ways = _number(worst.worst / worst.worst_ideal)
+        copied = report.access.kind == "async_copy"
         complaint = {
-            "shared": f"has {ways}-way bank conflicts",
+            "shared": f"is copied in {worst.worst} wavefronts" if copied else f"has {ways}-way bank conflicts",
             "constant": f"takes {worst.worst} requests a warp",
             "global": f"moves {worst.worst} sectors a warp",
         }[report.space]
@@ -134,7 +139,7 @@ class _Gate:
 
     def _collision(self, report: AccessReport) -> str:
         """Two lanes of the worst warp that meet in a bank; empty for other memory."""
-        if report.totals is None or report.space != "shared":
+        if report.totals is None or report.space != "shared" or report.access.kind == "async_copy":
             return ""
         array = report.access.array
         width = array.dtype.bytes * report.access.width

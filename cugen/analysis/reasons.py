@@ -12,6 +12,7 @@ from itertools import pairwise
 
 import sympy
 
+from cugen.analysis import copies, copy_reasons
 from cugen.analysis.banks import Collision, bank_of, bank_words, collision, touched
 from cugen.analysis.sites import THREAD, Site
 from cugen.analysis.totals import Pattern, Totals
@@ -25,7 +26,8 @@ _CLAIM = 70  # characters
 
 @dataclass(frozen=True)
 class Subject:
-    """What a reason is about. `width` is bytes per lane, `bank_bytes` how wide the target's banks are set."""
+    """What a reason is about. `width` is bytes per lane, `bank_bytes` how wide the target's banks are set, `sources`
+    where the lanes of an asynchronous copy read."""
 
     site: Site
     space: str
@@ -34,6 +36,7 @@ class Subject:
     target: Target
     bank_bytes: int
     wording: Wording
+    sources: copies.Sources | None = None
 
     @property
     def element_bytes(self) -> int:
@@ -64,8 +67,9 @@ def claim(subject: Subject, found: Totals, figure: str) -> str:
     worst = found.worst_pattern
     if worst is None:
         return "never runs"
-    text = f"{figure} ({_because(subject, found, worst)})"
-    return text if len(text) <= _CLAIM else figure
+    cause = _because(subject, found, worst)
+    text = f"{figure} ({cause})"
+    return text if cause and len(text) <= _CLAIM else figure
 
 
 def reason(subject: Subject, found: Totals) -> str:
@@ -180,6 +184,8 @@ def _because(subject: Subject, found: Totals, worst: Pattern) -> str:
         return "one address for all lanes" if addresses == 1 else f"{addresses} addresses, one after the other"
     if subject.space == "global":
         return _global_cause(subject, worst)
+    if worst.excess > 0 and subject.sources is not None:
+        return copy_reasons.cause(subject.width, worst, subject.sources)
     met = _collision(subject, worst)
     if worst.excess > 0 and met is not None:
         (a, b), (first, second) = met.lanes, met.words
@@ -240,6 +246,8 @@ def _reduced(expr: Integer, modulus: int) -> Integer:
 def _shared(subject: Subject, found: Totals, worst: Pattern) -> str:
     lanes = lanes_of(subject)
     text = f"{bank_formula(subject)}; {_in_a_warp(lanes)}; "
+    if worst.excess > 0 and subject.sources is not None:
+        return f"{text}{copy_reasons.meeting(subject.width, worst, subject.sources)}: {_too_many(worst)}"
     met = _collision(subject, worst)
     if worst.excess > 0 and met is not None:
         return text + _refuted(subject, worst, met)
@@ -259,13 +267,17 @@ def _shared(subject: Subject, found: Totals, worst: Pattern) -> str:
 
 def _refuted(subject: Subject, worst: Pattern, met: Collision) -> str:
     (a, b), (first, second) = met.lanes, met.words
-    _, wavefronts, ideal, _, _ = worst.cost
-    cost = f"{_count(wavefronts, 'wavefront')} where {ideal} would do"
+    cost = _too_many(worst)
     if first == second:
         rule = "one word is broadcast at a time" if subject.verb == "read" else "one of its parts is written at a time"
         return f"lanes {a} and {b} {subject.verb} word {first} in bank {met.bank}, and only {rule}: {cost}"
     where = f"words {first} and {second}, both in bank {met.bank}"
     return f"lanes {a} and {b} {subject.verb} {where}, for which {met.crowd} {_crowd(subject)} compete: {cost}"
+
+
+def _too_many(worst: Pattern) -> str:
+    _, wavefronts, ideal, _, _ = worst.cost
+    return f"{_count(wavefronts, 'wavefront')} where {ideal} would do"
 
 
 def _crowd(subject: Subject) -> str:

@@ -7,11 +7,11 @@ published nor measured; `unknown` couldn't be computed. The last two say why.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, fields, replace
 
 from cugen.analysis import copies, reasons
 from cugen.analysis.requests import warp_request
-from cugen.analysis.sites import Site, sites
+from cugen.analysis.sites import DATA_DECIDES, Site, sites
 from cugen.analysis.totals import Cost, Pattern, Totals, Unknown, totals
 from cugen.analysis.wording import Wording
 from cugen.plan.ir import Access, Kernel
@@ -105,7 +105,17 @@ class Setting:
         if start % width:
             raise ValueError(f"{array.name} starts at byte {start}, but {width} bytes are moved at once")
         cache = self.cache if SPACES[array.space] == "global" else None
+        site = self.moved(site)
         return site_totals(kernel, site, self.target, start=start, bank_bytes=self.bank_bytes, cache=cache)
+
+    def moved(self, site: Site) -> Site:
+        """The site with what it is copied from, if it is, as far on as its array starts."""
+        if site.source is None or site.copied_from is None:
+            return site
+        array = site.source.array
+        return replace(
+            site, copied_from=site.copied_from + (self.offsets or {}).get(array.name, 0) // array.dtype.bytes
+        )
 
 
 def analyze_kernel(
@@ -178,15 +188,18 @@ def site_totals(
     start: int = 0,
     bank_bytes: int | None = None,
     cache: Cache | None = None,
-    sources: copies.Sources | None = None,
 ) -> tuple[Totals, tuple[str, ...]]:
     """The totals of one access over the launch, and what they assume. Unknown where they can't be given.
 
-    `start` is the first byte of the array, counted from a multiple of 256; `sources` is where the lanes of every warp
-    copy from, if it is an asynchronous copy and that is to count."""
+    `start` is the first byte of the array, counted from a multiple of 256."""
     access = site.access
+    if site.opaque:
+        raise Unknown(site.opaque)
     space = SPACES[access.array.space]
     width = access.array.dtype.bytes * access.width
+    if site.held_back is not None and width < copies.WIDE:
+        return _held_back(kernel, site, target, start)
+    sources = None if site.copied_from is None else copies.sources_of(site, kernel.block)
     assumptions: dict[str, None] = {}
 
     def measure(addresses: tuple[int | None, ...]) -> Cost:
@@ -197,16 +210,26 @@ def site_totals(
             assumptions.setdefault(found.assumption)
         return found.requests, found.wavefronts, found.ideal_wavefronts, found.sectors, found.ideal_sectors
 
-    if (
-        site.copied_from is not None
-        and width == copies.WIDE
-        and not copies.side_by_side(site.copied_from, kernel.block, access.array.dtype.bytes)
-    ):
-        assumptions.setdefault(copies.OTHER_SOURCES)
     by_lines = sources is not None and width == copies.WIDE  # then it matters where lines begin
     period = copies.LINE if by_lines else period_of(space, width, target)
     found = totals(site, kernel.block, access.array.dtype.bytes, period, measure, start)
     return found, tuple(assumptions)
+
+
+def _held_back(kernel: Kernel, site: Site, target: Target, start: int) -> tuple[Totals, tuple[str, ...]]:
+    """A copy whose source a guard holds back: of narrow ones, zeros are written by instructions of their own,
+    which count as such."""
+    assert site.held_back is not None
+    if not site.held_back.is_decided_by(site.counters):
+        raise Unknown(DATA_DECIDES)
+    filled = replace(site.held_back, negated=not site.held_back.negated)
+    parts = (
+        replace(site, predicates=(*site.predicates, site.held_back), held_back=None),
+        replace(site, predicates=(*site.predicates, filled), held_back=None, copied_from=None, source=None),
+    )
+    (read, doubts), (zeros, more) = (site_totals(kernel, part, target, start=start) for part in parts)
+    sums = {f.name: getattr(read, f.name) + getattr(zeros, f.name) for f in fields(Totals)}
+    return Totals(**sums), tuple(dict.fromkeys((*doubts, *more)))
 
 
 def judged(
@@ -220,13 +243,14 @@ def judged(
     each = per_request(unit, found)
     bank_bytes = setting.bank_bytes or setting.target.bank_modes[0]
     width = access.array.dtype.bytes * access.width
-    subject = reasons.Subject(site, space, width, kernel.block, setting.target, bank_bytes, wording)
+    sources = None if site.copied_from is None else copies.sources_of(setting.moved(site), kernel.block)
+    subject = reasons.Subject(site, space, width, kernel.block, setting.target, bank_bytes, wording, sources)
     verdict = "ideal" if cost == ideal else "costly"
     claim = reasons.claim(subject, found, str(each))
     reason = reasons.reason(subject, found)
     doubt = "; ".join(assumptions)
     if doubt:
-        verdict, reason = "assumed", f"{reason}; assumed: {doubt}"
+        verdict, claim, reason = "assumed", f"assumed: {claim}", f"{reason}; assumed: {doubt}"
     text = wording.access(access)
     return AccessReport(kernel.name, access, text, space, unit, found, each, cost, ideal, verdict, claim, reason, doubt)
 

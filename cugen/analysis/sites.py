@@ -67,8 +67,8 @@ class Counter:
 class Site:
     """One access with all that decides when it runs. `opaque` says what of that depends on data, empty if nothing.
 
-    The two sides of an asynchronous copy know each other: where the source is copied to, and the offset that the target
-    is copied from."""
+    The two sides of an asynchronous copy know each other: where the source is copied to, and what the target is copied
+    from, at which offset, and whether a guard holds that back."""
 
     access: Access
     offset: Integer  # in elements, over base variables
@@ -79,6 +79,8 @@ class Site:
     opaque: str = ""
     copied_to: Access | None = None
     copied_from: Integer | None = None
+    source: Access | None = None
+    held_back: Predicate | None = None
 
     def offset_of(self, access: Access) -> Integer:
         """The offset of another access that could stand here, in elements, over base variables."""
@@ -237,7 +239,9 @@ def _sites_of(step: Step) -> Iterator[Site]:
             if access is node.source:
                 site = replace(site, copied_to=node.target)
             else:
-                site = replace(site, copied_from=node.source.offset().xreplace(step.place.definitions))
+                offset = node.source.offset().xreplace(step.place.definitions)
+                guards = step.inside.predicates[len(step.place.predicates) :]
+                site = replace(site, copied_from=offset, source=node.source, held_back=guards[0] if guards else None)
         why = WAITS if isinstance(node, Await) else DISTRIBUTED if access.rank is not None else ""
         yield replace(site, opaque=site.opaque or why)
 

@@ -107,7 +107,7 @@ class Walk:
                 case ir.Copy():
                     mask = active if node.guard is None else active & passes(node.guard, names)
                     self._request(node.source, names, mask)
-                    self._request(node.target, names, active)
+                    self._copy(node, names, active, mask)
                 case ir.Store() | ir.Accumulate():
                     self._inline(node, names, active)
                     self._request(node.access, names, active)
@@ -130,7 +130,21 @@ class Walk:
             self._run(node.body, names, mask)
             done = done + loop.step
 
-    def _request(self, access, names, active):
+    def _copy(self, node, names, active, reading):
+        """What is written: of narrow asynchronous copies, zeros by instructions of their own."""
+        if not node.asynchronous:
+            self._request(node.target, names, active)
+            return
+        source = node.source.array
+        start = self.offsets.get(source.name, 0)
+        sources = tuple((values_of(node.source.offset(), names) * source.dtype.bytes + start).tolist())
+        if node.target.width * node.target.array.dtype.bytes == 16:
+            self._request(node.target, names, active, sources)
+        else:
+            self._request(node.target, names, reading, sources)
+            self._request(node.target, names, active & ~reading)
+
+    def _request(self, access, names, active, sources=None):
         array = access.array
         if array.space not in SPACES or not active.any():
             return
@@ -139,7 +153,10 @@ class Walk:
         addresses = tuple(a if on else None for a, on in zip(found.tolist(), active.tolist(), strict=True))
         addresses += (None,) * (32 - len(addresses))
         width = array.dtype.bytes * access.width
-        cost = request(SPACES[array.space], access.kind, width, addresses, self.target)
+        if sources is not None:
+            least = min(sources) // 128 * 128
+            sources = (*(source - least for source in sources), *([None] * (32 - len(sources))))
+        cost = request(SPACES[array.space], access.kind, width, addresses, self.target, sources=sources)
         sums = self.sums.setdefault(id(access), Counter())
         sums.update(warps=1, requests=cost.requests, wavefronts=cost.wavefronts, sectors=cost.sectors)
         sums.update(ideal_wavefronts=cost.ideal_wavefronts, ideal_sectors=cost.ideal_sectors)

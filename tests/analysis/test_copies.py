@@ -106,11 +106,10 @@ def test_where_all_warps_copy_from_is_told_only_if_they_copy_alike():
     assert copies.lane_sources(X * BLOCK[0], (64, 1, 1), 4) is None
 
 
-def test_quarters_read_lines_where_every_counter_steps_by_lines():
-    assert copies.reads_lines(4 * X + 256 * Minimum(BLOCK[0] + 8, BLOCK[1]), (64, 1, 1), 4)
-    assert not copies.reads_lines(4 * X + 16 * BLOCK[0], (64, 1, 1), 4)
-    assert not copies.reads_lines(4 * X + 16, (64, 1, 1), 4)
-    assert not copies.reads_lines(8 * X, (64, 1, 1), 4)
+def test_copies_start_lines_where_every_counter_steps_by_lines():
+    assert copies.starts_lines(4 * X + 256 * Minimum(BLOCK[0] + 8, BLOCK[1]), 4)
+    assert not copies.starts_lines(4 * X + 16 * BLOCK[0], 4)
+    assert not copies.starts_lines(4 * X + 16, 4)
 
 
 def test_lanes_in_pairs_share_a_sector():

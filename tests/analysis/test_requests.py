@@ -164,9 +164,9 @@ def test_sources_that_lie_as_measured_change_nothing_and_others_are_assumed(stri
     given = warp_request("shared", "async_copy", 16, to, "sm_90", sources=strided(1, 16, offset=400))
     assert given == warp_request("shared", "async_copy", 16, to, "sm_90")
     rows = [1024 * (lane // 4) + 16 * (lane % 4) for lane in range(32)]
-    assert (
-        "measured with lane i reading" in warp_request("shared", "async_copy", 16, to, "sm_90", sources=rows).assumption
-    )
+    found = warp_request("shared", "async_copy", 16, to, "sm_90", sources=rows)
+    assert found.wavefronts == 8
+    assert "where each quarter of a warp reads a line of 128 bytes" in found.assumption
 
 
 def test_the_ideal_is_what_the_same_lanes_cost_without_conflicts(strided):

@@ -94,6 +94,29 @@ def test_a_passed_limit_is_an_error_at_the_memory_of_the_array(cli: Cli, transpo
     assert answer.err == ""
 
 
+def test_a_copy_from_rows_in_one_bank_is_told_that_no_pad_helps(cli: Cli, tmp_path: Path) -> None:
+    path = tmp_path / "product.yaml"
+    path.write_text(
+        """
+cugen: 1
+kernel: product
+params: {M: 64, K: 64, N: 128}
+arrays:
+  A: {shape: [M, K], dtype: float32}
+  B: {shape: [K, N], dtype: float32}
+  C: {shape: [M, N], dtype: float32}
+compute: C[m, n] = sum(A[m, k] * B[k, n], k)
+schedule: {family: gemm, block: {m: 64, n: 128}, thread: {m: 8, n: 8}, step: {k: 8}, stages: 3}
+check: {bank_conflicts: 1}
+"""
+    )
+    answer = cli("check", path)
+    assert answer.status == 1
+    assert "`As[next][a_k][a_m + c]` is copied in 4 wavefronts on sm_90" in answer.out
+    assert "4 wavefronts, ideal 1 (lanes 0 and 8 copy from one bank)" in answer.out
+    assert "rows of the array that begin in different banks do" in answer.out
+
+
 @pytest.mark.parametrize("memory", ["{space: shared, pad: 1}", "{space: shared, swizzle: xor}"])
 def test_a_padded_or_swizzled_tile_keeps_the_limit(cli: Cli, transpose: Callable[..., Path], memory: str) -> None:
     answer = cli("check", transpose(memory))

@@ -1,0 +1,106 @@
+"""What is said of asynchronous copies: their cost from both sides, why, and where it isn't known."""
+
+from __future__ import annotations
+
+from functools import cache
+
+import pytest
+
+from cugen.analysis import copies
+from cugen.analysis.dynamic import analyze_any_size
+from cugen.analysis.report import analyze_kernel
+from cugen.analysis.sites import sites
+from cugen.kernel import generate
+from cugen.plan import ir
+from cugen.spec.load import load_text
+
+
+@cache
+def product(rows: str = "64", columns: str = "128", k: str = "64") -> ir.Kernel:
+    """A ring of stages: 4 bytes a lane are copied from rows of A, 16 from rows of B."""
+    (spec,) = load_text(f"""
+cugen: 1
+kernel: product
+params: {{M: {rows}, K: {k}, N: {columns}}}
+arrays:
+  A: {{shape: [M, K], dtype: float32}}
+  B: {{shape: [K, N], dtype: float32}}
+  C: {{shape: [M, N], dtype: float32}}
+compute: C[m, n] = sum(A[m, k] * B[k, n], k)
+schedule: {{family: gemm, block: {{m: 64, n: 128}}, thread: {{m: 8, n: 8}}, step: {{k: 8}}, stages: 3}}
+""")
+    (kernel,) = generate(spec, analysis=False).plan.kernels
+    return kernel
+
+
+PARAMS = {"M": 64, "K": 64, "N": 128}
+OPEN = "{range: [1, 65536], multiple_of: 4}"
+
+
+def written(report, tile: str):
+    """The copies into a tile: of the ring's first stages, then of the others."""
+    found = [a for a in report.accesses if a.access.kind == "async_copy" and a.access.array.symbol == tile]
+    assert len(found) == 2
+    return found
+
+
+def test_rows_that_begin_in_one_bank_are_copied_one_by_one_however_the_tile_lies():
+    for found in written(analyze_kernel(product(), "sm_90", PARAMS), "As"):
+        assert found.claim == "4 wavefronts, ideal 1 (lanes 0 and 8 copy from one bank)"
+        assert found.verdict == "costly"
+        assert found.cost == 4 * found.ideal
+        assert "lanes 0 and 8 copy from places 256 bytes apart" in found.reason
+        assert "4 such compete: 4 wavefronts where 1 would do" in found.reason
+
+
+def test_rows_that_begin_in_different_banks_are_copied_at_once():
+    params = {**PARAMS, "K": 72}
+    for found in written(analyze_kernel(product(k="72"), "sm_90", params), "As"):
+        assert (found.verdict, found.per_request.worst) == ("ideal", 1)
+
+
+def test_lines_that_are_copied_whole_cost_their_ideal():
+    for found in written(analyze_kernel(product(), "sm_90", PARAMS), "Bs"):
+        assert (found.verdict, found.per_request.worst) == ("ideal", 4)
+
+
+def test_parts_of_lines_are_copied_at_a_cost_that_is_not_told():
+    for found in written(analyze_kernel(product(), "sm_90", PARAMS, offsets={"B": 64}), "Bs"):
+        assert found.claim == "unknown: its warps may copy from different parts of lines of 128 bytes"
+
+
+def test_on_targets_without_measurements_claims_say_that_they_are_assumed():
+    for tile in ("As", "Bs"):
+        for found in written(analyze_kernel(product(), "sm_80", PARAMS), tile):
+            assert found.verdict == "assumed"
+            assert found.claim.startswith("assumed: 4 wavefronts, ideal ")
+            assert found.doubt == copies.UNMEASURED
+
+
+def test_rows_of_any_length_are_judged_where_they_begin_in_one_bank():
+    report = analyze_any_size(product(k=OPEN), "sm_90", {"M": 64, "N": 128}, {"K": 4})
+    for found in written(report, "As"):
+        assert found.claim == "4 wavefronts, ideal 1 (worst at K mod 32 = 0)"
+        assert "where its guards hold" in found.reason
+
+
+def test_wide_copies_from_rows_of_any_length_are_unknown():
+    report = analyze_any_size(product(columns=OPEN), "sm_90", {"M": 64, "K": 64}, {"N": 4})
+    assert {found.verdict for found in written(report, "Bs")} == {"unknown"}
+
+
+@pytest.mark.parametrize("k", [60, 64, 68])
+def test_totals_of_copies_are_those_of_a_walk(walk, k):
+    """With 60 and 68 the ring's last stage is copied in part, and zeros are written for the rest."""
+    params = {"M": 64, "K": k, "N": 128}
+    walked = walk(product(k=str(k)), params, "sm_90").sums
+    for tile in ("As", "Bs"):
+        for found in written(analyze_kernel(product(k=str(k)), "sm_90", params), tile):
+            expected = walked[id(found.access)]
+            assert {name: getattr(found.totals, name) for name in expected} == expected
+
+
+def test_only_copies_have_sources():
+    (site, *_) = (site for site in sites(product(), PARAMS) if site.access.kind == "load")
+    with pytest.raises(ValueError, match="isn't written by an asynchronous copy"):
+        copies.sources_of(site, (64, 1, 1))
