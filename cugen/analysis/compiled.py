@@ -9,7 +9,7 @@ listed as unexplained.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from cugen.analysis import copies
@@ -19,7 +19,7 @@ from cugen.analysis.matching import SPACES, Matches, Placed, match
 from cugen.analysis.report import site_totals
 from cugen.analysis.sites import HIDDEN, WAITS, Site, sites
 from cugen.analysis.totals import Totals, Unknown
-from cugen.plan.ir import Access, Kernel, Plan, accesses
+from cugen.plan.ir import Access, Await, Barrier, For, If, Kernel, Node, Plan, accesses
 from cugen.plan.symbols import integer, symbol
 from cugen.spec.model import Spec
 from cugen.targets import Target
@@ -31,6 +31,7 @@ from cugen.toolchain.sass import Instruction, Program
 _BANK = re.compile(r"c\[0x3\]\[([^\]]*)\]")
 _POINTER_BYTES = 8
 _NEVER = "!PT"
+PARTED = "its lanes stop waiting at times of their own; how often it runs depends on when other blocks answer"
 _PARTS_OF_SECTORS = "its lanes don't copy whole sectors in pairs, so that sectors are fetched more than once"
 
 
@@ -168,7 +169,7 @@ def _compiled(
             results.append(_copy_target(kernel, code, place, read, instructions, target))
         else:
             results.append(_access(kernel, code, place, instructions, target))
-    results = _without_lenders(program, results)
+    results = _without_parted(kernel, _without_lenders(program, results))
     own: dict[str, tuple[Instruction, ...]] = {}
     arguments = tuple(
         i for i in program.instructions if i.space == "constant" and not _BANK.search(" ".join(i.operands))
@@ -202,6 +203,35 @@ def _without_lenders(program: Program, results: Sequence[CompiledAccess]) -> lis
         else r
         for r in results
     ]
+
+
+def _without_parted(kernel: Kernel, results: Sequence[CompiledAccess]) -> list[CompiledAccess]:
+    """Lanes that wait for answers of their own part: what stands behind runs for those that go on together."""
+    parted = {id(access) for access in _behind_waits(kernel.body)}
+    return [
+        replace(r, compiled=None, executions=None, reason=PARTED)
+        if id(r.access) in parted and any(p.active > 1 for totals in r.compiled or () for p in totals.patterns)
+        else r
+        for r in results
+    ]
+
+
+def _behind_waits(nodes: Sequence[Node]) -> Iterator[Access]:
+    """What is accessed after a wait, until the block's threads or the lanes of a warp meet again."""
+    waited = False
+    for node in nodes:
+        match node:
+            case Await():
+                waited = True
+            case Barrier():
+                waited = False
+            case _ if waited:
+                yield from accesses((node,))
+            case For():
+                yield from _behind_waits(node.body)
+            case If():
+                yield from _behind_waits(node.then)
+                yield from _behind_waits(node.orelse)
 
 
 def _warps(kernel: Kernel, params: Mapping[str, int]) -> int:

@@ -72,7 +72,8 @@ def predictions(kernel: CompiledKernel) -> Mapping[str, Prediction]:
 def _sum(kernel: CompiledKernel, counter: _Counter) -> Prediction:
     total = 0
     for access in kernel.accesses:
-        if access.space == counter.space and access.access.kind == counter.kind:
+        space = "shared" if access.space == "generic" else access.space  # of another block of the cluster
+        if space == counter.space and access.access.kind == counter.kind:
             value = _value(access, counter)
             if value is None:
                 return Prediction(None, f"{access.access.array.symbol}, line {access.line}: {access.reason}")

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from cugen.analysis import copies, warp_request
+from cugen.analysis.compiled import PARTED
 from cugen.analysis.predictions import predictions
 from cugen.analysis.sites import BLOCK, THREAD
 from cugen.emit.resources import data_folder
@@ -138,6 +139,9 @@ def test_copies_of_a_product_are_predicted_whole(name):
     assert predicted["smsp__sass_inst_executed_op_ldgsts.sum"].value == found["executions"]
     wavefronts = "smsp__sass_l1tex_data_pipe_lsu_wavefronts_mem_shared_op_ldgsts.sum"
     assert predicted[wavefronts].value == found["wavefronts"]
+    stores = predicted["l1tex__t_requests_pipe_lsu_mem_global_op_st.sum"]
+    assert (stores.value is None) == (name == "ladder_9_shared_out")
+    assert PARTED in stores.reason or stores.value
 
 
 def test_zeros_are_written_by_instructions_of_their_own():

@@ -113,3 +113,16 @@ def test_pointers_that_are_loaded_where_their_stores_run_are_counted(counters):
     (store,) = (a for a in launch.accesses if a.access.kind == "store")
     assert found.value is not None
     assert found.value >= launch.warps + store.executions
+
+
+def test_stores_into_the_shared_memory_of_another_block_are_counted_and_their_wavefronts_are_not(counters):
+    if not any(c.name == "nvrtc" and c.version == "13.0" for c in compilers()):
+        pytest.skip("the figures are those of code that NVRTC 13.0 compiled")
+    (kernel,) = counters.kernels(data_folder("specs"), ("softmax_long_rows",))
+    image = compile_cubin(kernel.source, kernel.name, "sm_90", prefer="nvrtc").image
+    (launch,) = counters.as_compiled(kernel, image, kernel.access_lines(), "sm_90")
+    found = predictions(launch)
+    assert found["smsp__sass_inst_executed_op_shared_st.sum"].value == 1224
+    wavefronts = found["smsp__sass_l1tex_data_pipe_lsu_wavefronts_mem_shared_op_st.sum"]
+    assert wavefronts.value is None
+    assert "another block's shared memory" in wavefronts.reason
