@@ -156,6 +156,7 @@ def _compiled(
     results = []
     code = code_of(kernel, params, program, forms, placed, matches)
     ends = {id(p.site.access): p.site for p in placed}
+    dropped = [p.site for p, instructions in zip(placed, matches.instructions, strict=True) if not instructions]
     starts = {id(p.site.copied_to): p.site for p in placed if p.site.copied_to is not None}
     for place, instructions in zip(placed, matches.instructions, strict=True):
         if place.space == "constant":
@@ -167,6 +168,12 @@ def _compiled(
         elif place.site.copied_from is not None:
             read = starts[id(place.site.access)]
             results.append(_copy_target(kernel, code, place, read, instructions, target))
+        elif instructions and any(_are_branches(place.site, other) for other in dropped):
+            both = replace(place, site=replace(place.site, predicates=place.site.predicates[:-1]))
+            found = _access(kernel, code, both, instructions, target)
+            why = "joined: one instruction stores what either branch would"
+            written, _ = _total(kernel, (place.site,), target)
+            results.append(replace(found, written=written[0] if written else None, changes=(*found.changes, why)))
         else:
             results.append(_access(kernel, code, place, instructions, target))
     results = _without_parted(kernel, _without_lenders(program, results))
@@ -188,6 +195,15 @@ def _compiled(
         matches.shared_out,
         matches.unexplained,
     )
+
+
+def _are_branches(one: Site, other: Site) -> bool:
+    """Whether two stores write to one place, each where the other doesn't."""
+    if one.access.kind != "store" or other.access.kind != "store" or not one.predicates or not other.predicates:
+        return False
+    (*outer, guard), (*others, last) = one.predicates, other.predicates
+    place, its = ((site.access.array, site.offset, site.counters) for site in (one, other))
+    return place == its and outer == others and last == replace(guard, negated=not guard.negated)
 
 
 def _without_lenders(program: Program, results: Sequence[CompiledAccess]) -> list[CompiledAccess]:

@@ -155,6 +155,10 @@ def test_zeros_are_written_by_instructions_of_their_own():
     (written,) = (a for a in launch.accesses if a.access.kind == "async_copy")
     assert all(i.operands[-1] != "!PT" for i in read.instructions)
     assert {i.operands[-1] for i in written.instructions} > {"!PT"}
+    (stored, zeros) = (a for a in launch.accesses if a.access.array.symbol == "As" and a.access.kind == "store")
+    assert not zeros.instructions
+    assert any(change.startswith("joined") for change in stored.changes)
+    assert sum(totals.lanes for totals in stored.compiled) == stored.written.lanes + zeros.written.lanes
 
 
 def _counters():
