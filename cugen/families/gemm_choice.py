@@ -20,6 +20,7 @@ from cugen.spec.model import Schedule
 
 _ALIKE = 1.02  # times that the model can't tell apart: the shape that stands first is taken
 _CLEAR = 1.02  # times more that tiles without shared ends must take for their ends to be shared unasked
+_PAYS = 1.005  # times that another wave shared out must save
 _LONG = 2048  # products of a sum
 _CLEAR_PARTS = 1.05  # the same for sums that are parted
 _FIRST = 12  # shapes that are timed before variants of any of them
@@ -56,11 +57,12 @@ def _chosen(ranked: list[tuple[float, Shape]]) -> Shape:
 
 
 def _first_alike(ranked: list[tuple[float, Shape]]) -> tuple[float, Shape]:
-    """The first that takes about the least time, with as many waves of tiles shared out as suit it best."""
+    """The first that takes about the least time, with no more waves of tiles shared out than pay."""
     best = min(seconds for seconds, _ in ranked)
     _, first = next(pair for pair in ranked if pair[0] <= best * _ALIKE)
     likes = [pair for pair in ranked if replace(pair[1], stream=first.stream) == first]
-    return min(likes, key=lambda pair: pair[0])
+    best = min(seconds for seconds, _ in likes)
+    return min((pair for pair in likes if pair[0] <= best * _PAYS), key=lambda pair: pair[1].stream)
 
 
 def rank(found: Contraction, *, split: bool = False, every: bool = False) -> list[tuple[float, Shape]]:
