@@ -20,7 +20,7 @@ from cugen.spec.model import Schedule
 
 _ALIKE = 1.02  # times that the model can't tell apart: the shape that stands first is taken
 _CLEAR = 1.02  # times more that tiles without shared ends must take for their ends to be shared unasked
-_PAYS = 1.005  # times that another wave shared out must save
+_PAYS = 1.0005  # times that another wave shared out must save
 _LONG = 2048  # products of a sum
 _CLEAR_PARTS = 1.05  # the same for sums that are parted
 _FIRST = 12  # shapes that are timed before variants of any of them

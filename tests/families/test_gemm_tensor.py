@@ -117,7 +117,8 @@ def test_copies_are_as_wide_as_alignment_along_k_proves(planned):
 def test_no_two_lanes_meet_in_a_bank(made, turned):
     schedule = SMALL.replace("m: 32", "m: 64").replace("m: 4", "m: 8").replace("k: 8", "k: 16")
     (launch,) = analyze(made(doubles(128, 64, 128, turned=turned, schedule=schedule))).kernels
-    assert all(access.cost == access.ideal for access in launch.accesses)
+    reads = [report for report in launch.accesses if report.access.kind != "async_copy"]
+    assert all(report.cost == report.ideal for report in reads)
 
 
 def test_fragments_are_held_twice(planned):
