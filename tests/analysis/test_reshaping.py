@@ -74,6 +74,7 @@ CHAINS = ([16, 8, 4, 1], [4, 1], [8, 4, 1], [1, 16, 8, 4], [1, 4], [1, 1, 1, 4],
 
 @settings(max_examples=40)
 @given(st.sampled_from(CHAINS), st.integers(1, 3), st.integers(-5, 40), st.integers(1, 3))
+@pytest.mark.slow
 def test_chunks_touch_what_the_loop_touches(sizes, slope, extra, step):
     """Lane t runs `k = 0, step, …` while `k < slope · t + extra`."""
     most = max(0, -(-(slope * 31 + extra) // step))

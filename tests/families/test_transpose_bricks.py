@@ -159,6 +159,7 @@ def batch(pairs: list[tuple[str, str]]) -> str:
     return "\n".join(["arrays:", *arrays, "compute: |", *compute, ""])
 
 
+@pytest.mark.slow
 def test_transposes_of_every_type_are_exact(prove, made):
     text = batch([(dtype, dtype) for dtype in DTYPES] * 2)
     assert {kernel.family for kernel in made(text).plan.kernels} == {"transpose"}
@@ -224,6 +225,7 @@ def test_all_permutations_of_four_dimensions_are_right(prove):
 # Compilation
 
 
+@pytest.mark.slow
 def test_a_tile_of_words_compiles_without_warnings(compiled):
     compiled(turn("dynamic", "dynamic", "float16"))
 

@@ -125,6 +125,7 @@ extern "C" __global__ void k(const float4* in, float4* out) {
 """
 
 
+@pytest.mark.slow
 def test_vector_types_have_cudas_layout_and_copies_their_width(make_job, nans):
     job = make_job(LAYOUT, {"in": np.arange(8, dtype=np.float32), "out": nans(12)}, block=(1, 1, 1), alignment=16)
     outcome = CpuDevice(sanitize=True).run(job)
@@ -145,6 +146,7 @@ extern "C" __global__ void k(const int* in, int* out) {
 """
 
 
+@pytest.mark.slow
 def test_integer_intrinsics_follow_their_definition(make_job):
     pairs = np.array([[0, 0], [1, -1], [-1, -1], [0x12345678, -2023406815], [-(2**31), 2**31 - 1], [77, 123456]])
     job = make_job(INTEGERS, {"in": pairs.astype(np.int32), "out": np.zeros(96, np.int32)}, block=(6, 1, 1))
