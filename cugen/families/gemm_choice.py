@@ -254,8 +254,11 @@ def _is_known(found: Contraction, shape: Shape) -> bool:
 
 def why_not_shared(found: Contraction, shape: Shape) -> str:
     """Why blocks can't share out the last waves of a shape's tiles, empty where they can."""
-    if int(dict(found.request.schedule.tunables).get("split", 1)) > 1:
+    asked = dict(found.request.schedule.tunables)
+    if int(asked.get("split", 1)) > 1:
         return "sums are parted by `split` or shared out by `stream`, not both"
+    if asked.get(JOIN.name) == "cluster":
+        return "what `stream` shares out meets in the workspace, not in a cluster"
     if not _may_wait(found):
         return f"threads of {found.request.target.name} can't wait for each other"
     if shares_of(found, shape) is None:

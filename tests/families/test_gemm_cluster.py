@@ -82,8 +82,9 @@ def test_where_the_parts_of_a_sum_meet(planned, split, arch, more, cluster):
         (product(64, 64, 56, schedule=f"{SMALL}, join: cluster"), "the sum has 7 steps of 8"),
         (product(64, 64, "dynamic", schedule=f"{SMALL}, join: cluster"), "is to be fixed"),
         (product(64, 64, 60, 4, schedule=f"{SMALL}, join: workspace"), "no whole steps"),
+        (product(64, 64, 256, 0, schedule=f"{SMALL}, join: cluster, stream: 1"), "meets in the workspace"),
     ],
-    ids=["target", "sixteen", "short", "dynamic", "workspace"],
+    ids=["target", "sixteen", "short", "dynamic", "workspace", "stream"],
 )
 def test_what_cannot_be_shared_is_refused(reasons, text, why):
     assert any(why in refusal.reason for refusal in reasons("gemm", text))
