@@ -222,7 +222,8 @@ def test_the_same_bits_in_every_order_of_blocks(made):
 
 @pytest.mark.slow
 def test_what_runs_touches_what_the_plan_says(made):
-    for text in (product(33, 40, 75, 2), product(33, 40, 131, 3, schedule=f"{SLICED}, slices: 2")):
+    on_two_lines = product(33, 70, 160, 2, dtype="float64", schedule=f"{SLICED}, slices: 4")
+    for text in (product(33, 40, 75, 2), product(33, 40, 131, 3, schedule=f"{SLICED}, slices: 2"), on_two_lines):
         kernel = made(text)
         found = check_honesty(kernel.spec, kernel.plan, kernel.source, kernel.manifest, kernel.access_lines(), {})
         assert found.compared > 0
