@@ -40,7 +40,8 @@ def choose_shape(found: Contraction, *, split: bool = False) -> Shape | str:
 def _is_long(found: Contraction, shape: Shape) -> bool:
     """Whether blocks of one slice walk over whole tiles with long sums: then copies among the products were faster, by
     1 to 2 %; else, by as much and more, copies before them."""
-    shares = shares_of(found, shape) if shape.stream and shape.slices == 1 else None
+    is_one = shape.stream > 0 and shape.slices == 1 and not shape.is_on_tensor_cores
+    shares = shares_of(found, shape) if is_one else None
     return shares is not None and shares.rounds > 0 and shares.steps * shape.step >= _LONG
 
 
