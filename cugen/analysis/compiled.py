@@ -327,7 +327,7 @@ def _copy_target(
         )
     site = place.site
     if read.predicates == site.predicates:
-        why = "unexplained: instructions that write zeros, though no guard holds the source back"
+        why = "mistaken: the compiler gives instructions of another copy, which write zeros, the lines of this one"
         return _result(place, instructions, [why], _total(kernel, (site,), target)[0], None, why)
     *outer, guard = read.predicates
     parts = (

@@ -15,6 +15,7 @@ from cugen.spec.model import Spec
 from cugen.toolchain.cuda import compile_cubin
 
 NAMES = {
+    "mistaken",
     "merged",
     "split",
     "unrolled",
@@ -75,6 +76,10 @@ SOME = (
 )
 
 
+# What the plan doesn't tell, so that no figure is predicted.
+UNKNOWN = ("read from memory", "different parts of lines", "whole sectors in pairs", "stop waiting at times")
+
+
 def check_accounts(name: str, target: str) -> None:
     for kernel in compiled(generate(gallery()[name]), target):
         assert kernel.unexplained == ()
@@ -91,7 +96,7 @@ def check_accounts(name: str, target: str) -> None:
             assert set(names(found)) <= NAMES, found.changes
             if found.compiled is None:  # then for a reason with a name, never "unexplained"
                 known = found.reason.partition(":")[0] in NAMES or found.reason in (WAITS, DISTRIBUTED)
-                assert known or "read from memory" in found.reason, found.reason
+                assert known or any(text in found.reason for text in UNKNOWN), found.reason
             assert found.instructions or "dropped" in names(found)
 
 
