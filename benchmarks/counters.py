@@ -246,7 +246,7 @@ def _access_row(access: CompiledAccess, instructions: Figures) -> dict[str, Any]
         if (
             name == "sectors"
             and access.written_bytes == WIDE
-            and any(i.kind == "async_copy" and i.predicate for i in access.instructions)
+            and any(map(_is_chosen, access.instructions))
         ):
             predicted, reason = None, PAIRED
         rows[name] = _row(predicted, sum(m[name] for m in measured) if known else None, reason)
