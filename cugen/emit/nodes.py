@@ -171,7 +171,11 @@ class NodePrinter(ValuePrinter):
             target = f"const auto {node.local.name}"
             if isinstance(node.local, Vector) and node.local.place is not None:
                 target = self.vector(node.local)
-            return f"{target} = *reinterpret_cast<const {kind}*>(&{self.place(node.access)})"
+            vector = f"reinterpret_cast<const {kind}*>(&{self.place(node.access)})"
+            if node.access.streaming:
+                self.functions.setdefault(("load_streaming", ""))
+                return f"{target} = load_streaming({vector})"
+            return f"{target} = *{vector}"
         value = widened(self._stored(node.access), dtype)
         if node.guard is not None and node.otherwise is not None:
             value = f"{self.integers.guard(node.guard)} ? {value} : {self.branch(node.otherwise)}"

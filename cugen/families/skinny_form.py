@@ -20,6 +20,7 @@ from cugen.spec.expressions import Const, IndexValue, Read, Reduce, free_indices
 
 FEW = 16  # rows whose running values fit a thread's registers
 LEAST = 64  # columns and terms; below, there is no large matrix
+_CACHED = 1 << 25  # bytes of a matrix that a large device's cache may hold until the next launch
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,6 +55,13 @@ class Skinny:
 
     def array(self, read: Read) -> Array:
         return self.arrays[read.array]
+
+    @property
+    def streams(self) -> bool:
+        """Whether the matrix is so large that caches do better to keep what lay in them before."""
+        array, ranges = self.array(self.matrix), dict(self.request.context.ranges)
+        least = math.prod(bounds(extent, ranges)[0] for extent in array.shape)
+        return least * array.dtype.bytes > _CACHED
 
     def width(self, read: Read, along: spec.Index) -> int:
         """The neighbours along an index that one access moves; 1 where neighbours lie apart."""

@@ -6,6 +6,7 @@ import math
 from collections.abc import Sequence
 
 from cugen.families.skinny_form import Skinny
+from cugen.families.vectors import WIDEST
 from cugen.plan.ir import (
     Access,
     Accumulate,
@@ -65,6 +66,7 @@ class Loaded:
         self.piece = math.gcd(width, found.width(read, along))
         self.pieces = width // self.piece
         self.lowering = lowering
+        self.streams = read == found.matrix and found.streams
         total = count * self.pieces
         name = read.array.lower()
         separator = "_" if name[-1].isdigit() else ""
@@ -80,7 +82,8 @@ class Loaded:
         ahead = number(piece, self.pieces) * self.piece
         symbols = {**lowering.symbols, self.along: lowering.symbols[self.along] + ahead}
         subscripts = tuple(to_integer(sub, symbols) for sub in self.read.subscripts)
-        access = Access(self.array, subscripts, "load", self.piece)
+        streaming = self.streams and self.piece * self.array.dtype.bytes == WIDEST
+        access = Access(self.array, subscripts, "load", self.piece, streaming=streaming)
         at = number(index, self.count) * self.pieces + number(piece, self.pieces)
         if self.piece == 1:
             first: tuple[Node, ...] = (Declare(self.values),)

@@ -69,6 +69,8 @@ class Access:
     not have begun or not have written what is read, and another one after it, before that block may end.
 
     With a `start` it is printed as so many elements away from there: `a_from[32 * K]`.
+
+    A wide load that is `streaming` is of elements that nothing reads again: caches evict them before others.
     """
 
     array: Array
@@ -77,6 +79,7 @@ class Access:
     width: int = 1
     rank: Integer | None = None
     start: Start | None = None
+    streaming: bool = False
 
     def printed(self) -> tuple[str, Access]:
         """The name that stands in the source, and the access with its subscripts counted from there."""

@@ -44,6 +44,7 @@ FUNCTIONS = {
 }
 GENERIC = {  # for all types at once
     "vector": "Vector<float, 4> x; x.at[3] = 1.0f; sink = x.at[threadIdx.x] + sizeof(Vector<char, 16>);",
+    "load_streaming": "const uint4 four = {}; sink = load_streaming(&four).y;",
     "load_byte": "const bool yes = true; sink = load_byte(&yes);",
 }
 ON_TENSOR_CORES = tuple(f"multiply_16x8x{depth}" for depth in (4, 8, 16))  # of sm_80 and newer

@@ -96,6 +96,31 @@ def test_loads_are_as_wide_as_types_and_sizes_allow(planned):
     assert widths(columns=True, n=301, x="K, M") == ([1], [1])
 
 
+@pytest.mark.parametrize("columns", [False, True])
+def test_matrices_that_no_cache_holds_are_streamed(made, columns):
+    def streamed(n, dtype="float32"):
+        kernels = made(product(2, 4096, n, columns=columns, dtype=dtype)).plan.kernels
+        return {a.array.name for kernel in kernels for a in ir.accesses(kernel.body) if a.streaming}
+
+    assert streamed(2052) == {"w"}
+    assert streamed(2048) == set()
+    assert streamed(2052, "int8") == set()
+    assert streamed(2049 if columns else 2053, "float64") == (set() if columns else {"w"})  # odd rows aren't read wide
+
+
+def test_how_a_matrix_is_streamed_stands_in_the_source(made):
+    source = made(product(1, 7168, 4096, columns=True)).source
+    assert "w4[d] = load_streaming(reinterpret_cast<const Vector<float, 4>*>(&w[" in source
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("columns", [False, True])
+def test_streamed_products_are_right(prove, compiled, columns):
+    text = product(1, 4099 if columns else 4096, 2056, columns=columns)
+    compiled(text)
+    prove(text)
+
+
 def test_a_sum_is_split_until_the_device_is_full(made):
     parts = made(product(8, 7168, 2112)).plan.kernels
     assert [kernel.family for kernel in parts] == ["skinny", "reduce"]
