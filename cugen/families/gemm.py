@@ -81,8 +81,8 @@ def _schedule_refusals(found: Contraction) -> Iterator[Refusal]:
         yield Refusal("takes a block together with what each thread owns of it", "schedule.block")
         return
     shape = choose_shape(found, split=True)
-    if isinstance(shape, str):
-        yield Refusal(shape, "schedule.block" if schedule.block else "")
+    if isinstance(shape, Refusal):
+        yield shape
 
 
 def _size_refusals(found: Contraction) -> Iterator[Refusal]:

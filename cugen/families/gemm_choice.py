@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import replace
 from itertools import product
 from math import prod
 
 from cugen.families import gemm_tensor
-from cugen.families.base import Request
+from cugen.families.base import Refusal, Request
 from cugen.families.contraction import Contraction
 from cugen.families.gemm_model import SPLITS, STREAMS, predict, resident, shapes, with_stages
 from cugen.families.gemm_problem import device_of, misfit, problem_of
 from cugen.families.gemm_shape import CLUSTERS, COPIES, JOIN, ORDER, READS, STREAM, Shape, with_lanes, with_words
 from cugen.families.gemm_shares import Shares, share_out
+from cugen.families.gemm_words import idle_word, without_idle
 from cugen.families.row_shape import has_clusters
 from cugen.plan.subscripts import to_integer
 from cugen.spec.model import Schedule
@@ -27,14 +28,16 @@ _FIRST = 12  # shapes that are timed before variants of any of them
 _VARIED = 8  # shapes of which all variants are
 
 
-def choose_shape(found: Contraction, *, split: bool = False) -> Shape | str:
+def choose_shape(found: Contraction, *, split: bool = False) -> Shape | Refusal:
     """The schedule's sizes, completed; or why they can't be had. With `split` also into how many parts the sum goes."""
     ranked = rank(found, split=split)
     if not ranked:
-        return why_none(found)
+        return why_none(found, split=split)
     shape = _chosen(ranked)
     asked = dict(found.request.schedule.tunables)
-    return shape if COPIES.name in asked or not _is_long(found, shape) else replace(shape, copies="apart")
+    if COPIES.name in asked or not _is_long(found, shape):
+        return shape
+    return without_idle(found, replace(shape, copies="apart"))
 
 
 def _is_long(found: Contraction, shape: Shape) -> bool:
@@ -67,18 +70,23 @@ def _first_alike(ranked: list[tuple[float, Shape]]) -> tuple[float, Shape]:
 
 
 def rank(found: Contraction, *, split: bool = False, every: bool = False) -> list[tuple[float, Shape]]:
-    """The shapes that fit, with their predicted seconds, in the order of the list: `every` depth of the ring, or the
-    first that fits."""
+    """The shapes that fit and have all that is asked for, with their predicted seconds, in the order of the list:
+    `every` depth of the ring, or the first that fits."""
     problem, target = problem_of(found), found.request.target
     ranked = []
+    for shape in _fitting(found, split=split, every=every):
+        prediction = predict(problem, shape, target)
+        if prediction is not None and not idle_word(found, shape):
+            ranked.append((prediction.seconds, without_idle(found, shape)))
+    return ranked
+
+
+def _fitting(found: Contraction, *, split: bool, every: bool) -> Iterator[Shape]:
+    problem = problem_of(found)
     for depths in _open_shapes(found):
         fitting = [shape for shape in depths if not misfit(found, problem, shape)]
         for shape in fitting if every else fitting[:3]:
-            for apart in _apart(found, shape) if split else (shape,):
-                prediction = predict(problem, apart, target)
-                if prediction is not None:
-                    ranked.append((prediction.seconds, apart))
-    return ranked
+            yield from _apart(found, shape) if split else (shape,)
 
 
 def reason(found: Contraction, shape: Shape) -> str:
@@ -97,14 +105,14 @@ def candidates(request: Request, found: Contraction) -> Iterator[Schedule]:
     ranked = [shape for _, shape in sorted(rank(found, split=True, every=True), key=lambda pair: pair[0])]
     chosen = choose_shape(found, split=True)
     first = [chosen] if isinstance(chosen, Shape) else []
-    asked = dict(request.schedule.tunables)
-    varied = [alike for shape in (*first, *ranked[:_VARIED]) for alike in _alike(shape, asked)]
+    varied = [alike for shape in (*first, *ranked[:_VARIED]) for alike in _alike(found, shape)]
     for shape in dict.fromkeys((*first, *ranked[:_FIRST], *varied, *ranked)):
         yield _schedule(found, shape)
 
 
-def _alike(shape: Shape, asked: Mapping[str, object]) -> Iterator[Shape]:
+def _alike(found: Contraction, shape: Shape) -> Iterator[Shape]:
     """The same work in other words: compilers take other registers for it, and up to 5 % more or less time."""
+    asked = dict(found.request.schedule.tunables)
     if shape.is_on_tensor_cores:
         return
     choices = [
@@ -112,7 +120,7 @@ def _alike(shape: Shape, asked: Mapping[str, object]) -> Iterator[Shape]:
         for tunable in (COPIES, READS, ORDER)
     ]
     for copies, reads, order in product(*choices):
-        yield replace(shape, copies=str(copies), reads=str(reads), order=str(order))
+        yield without_idle(found, replace(shape, copies=str(copies), reads=str(reads), order=str(order)))
 
 
 def _schedule(found: Contraction, shape: Shape) -> Schedule:
@@ -313,8 +321,15 @@ def _as_asked(found: Contraction, listed: Shape) -> Shape | None:
     return with_lanes(shape, int(tunables.get("lanes", 0)))
 
 
-def why_none(found: Contraction) -> str:
+def why_none(found: Contraction, *, split: bool = False) -> Refusal:
     """What stands against the last shape that was looked at."""
+    for shape in _fitting(found, split=split, every=False):
+        if idle := idle_word(found, shape):
+            return idle
+    return Refusal(_why_none_fits(found), "schedule.block" if found.request.schedule.block else "")
+
+
+def _why_none_fits(found: Contraction) -> str:
     problem = problem_of(found)
     for shape, *_ in _open_shapes(found):
         text = misfit(found, problem, shape)

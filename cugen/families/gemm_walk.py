@@ -91,7 +91,8 @@ class Walk:
         may_repeat = self.fewest >= (2 if place.lead != 0 else 1) * shape.step
         again = (Comment("behind the end of the sum its last step is copied again"),) if may_repeat else ()
         ahead = define("ahead", Minimum(behind, depth - shape.step) if may_repeat else behind, lowering)
-        apart = shape.copies == "apart" and may_repeat and steps >= shape.stages and not shape.is_on_tensor_cores
+        apart = shape.copies == "apart"
+        assert not apart or (may_repeat and steps >= shape.stages)
 
         def copies_of(ring: Ring, share: tuple[Integer, int] | None = None) -> tuple[Node, ...]:
             return ring.copies(into.index.symbol, ahead.index.symbol, certain=True, share=share)

@@ -12,7 +12,7 @@ from cugen.families.gemm import FAMILY
 from cugen.kernel_report import analyze
 from cugen.plan.context import make_context
 from cugen.plan.grouping import group_statements
-from cugen.plan.ir import Accumulate, AwaitCopies, Barrier, Copy, Declare, For, Load, walk_nodes
+from cugen.plan.ir import Accumulate, AwaitCopies, Barrier, Copy, Declare, For, If, Load, walk_nodes
 from cugen.run.cpu import CpuDevice
 from cugen.run.verify import verify
 from cugen.spec.load import load_text
@@ -211,6 +211,43 @@ def test_what_it_cannot_do_is_refused_with_a_reason(reasons, text, word):
     assert any(word in refusal.reason for refusal in reasons("gemm", text))
 
 
+@pytest.mark.parametrize(
+    ("k", "more", "word"),
+    [
+        (16, "stages: 3", "all copies of 2 steps are begun before"),
+        (5, "stages: 2", "all copies of 1 step are begun before"),
+        ("dynamic", "", "2 steps or more of 8, the first of them filled up; here may be 0"),
+        ("{range: [15, 64]}", "", "here may be 1"),
+        ("{multiple_of: 8}", "", "1 step or more of 8; here may be 0"),
+        (60, "stream: 1", "here may be 1"),
+        (64, "stages: 5, split: 2, join: workspace", "all copies of 4 steps"),
+    ],
+)
+def test_copies_that_cannot_go_among_products_are_refused_there(reasons, planned, k, more, word):
+    schedule = ", ".join(filter(None, (SMALL, more)))
+    (refusal,) = reasons("gemm", product(64, k, 64, schedule=f"{schedule}, copies: apart"))
+    assert word in refusal.reason
+    assert refusal.key == "schedule.copies"
+    assert planned(product(64, k, 64, schedule=schedule)).family == "gemm"
+
+
+@pytest.mark.parametrize(
+    ("k", "more"),
+    [
+        (16, "stages: 2"),
+        (20, "stages: 3"),
+        ("{range: [16, 64]}", ""),
+        ("{multiple_of: 8, range: [8, 64]}", ""),
+        (64, "stream: 1"),
+        (64, "stages: 4, split: 2, join: workspace"),
+    ],
+)
+def test_copies_go_among_the_products_of_whole_steps(planned, k, more):
+    schedule = ", ".join(filter(None, (SMALL, more)))
+    among, before = (planned(product(64, k, 64, schedule=f"{schedule}, copies: {c}")) for c in ("apart", "first"))
+    assert len(nodes(among, If)) > len(nodes(before, If))
+
+
 def test_candidates_begin_with_the_pick_and_all_can_be_built():
     request = request_of(product(1000, 64, 777, schedule=""))
     assert FAMILY.candidates is not None
@@ -243,6 +280,14 @@ def test_candidates_keep_what_the_spec_fixes():
     found = list(FAMILY.candidates(request))
     assert {schedule.step for schedule in found} == {(("k", 16),)}
     assert {dict(schedule.tunables)["stages"] for schedule in found} == {3}
+
+
+@pytest.mark.parametrize("asked", ["join: cluster", "join: workspace", "copies: apart"])
+def test_candidates_have_all_words_that_are_asked_for(asked):
+    request = request_of("target: sm_90\n" + product(64, 72, 777, schedule=asked))
+    assert FAMILY.candidates is not None
+    for schedule in list(FAMILY.candidates(request))[::20]:
+        assert FAMILY.refusals(replace(request, schedule=schedule)) == ()
 
 
 def test_candidates_share_sums_in_clusters_and_through_the_workspace():

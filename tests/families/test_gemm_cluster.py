@@ -90,6 +90,20 @@ def test_what_cannot_be_shared_is_refused(reasons, text, why):
     assert any(why in refusal.reason for refusal in reasons("gemm", text))
 
 
+@pytest.mark.parametrize("join", ["cluster", "workspace"])
+@pytest.mark.parametrize("split", [0, 1])
+def test_where_nothing_is_joined_nobody_says_where(reasons, join, split):
+    (refusal,) = reasons("gemm", product(64, 64, 256, split, schedule=f"{SMALL}, join: {join}"))
+    assert "no blocks share a sum" in refusal.reason
+    assert refusal.key == "schedule.join"
+
+
+@pytest.mark.parametrize(("join", "clustered"), [("cluster", True), ("workspace", False)])
+def test_who_says_where_parts_meet_gets_parts(planned, join, clustered):
+    kernel = planned(product(1024, 1024, 1024, split=0, schedule=f"family: gemm, join: {join}"))
+    assert (kernel.cluster > 1, bool(kernel.workspace)) == (clustered, not clustered)
+
+
 def test_a_sum_that_has_no_equal_parts_is_shared_all_the_same(planned):
     assert planned(product(64, 64, 8 * 11 + 5)).cluster == 4
 
