@@ -88,14 +88,15 @@ def _choose(request: Request, report: Reporter) -> Family | None:
             return family
         notes = tuple(f"{family.name}: {refusal.reason}" for refusal in reasons)
         others = [f.name for f, r in answers if not r]
-        cure = (
-            f"leave `family` out, or take one that fits: {', '.join(others)}"
-            if others
-            else "leave `family` out: none fits as the rest of the spec is"
-        )
-        report.error(
-            "CG2102", f"the family {forced} can't do this", span, key="schedule.family", notes=notes, help=cure
-        )
+        key = "schedule.family"
+        if others:
+            cure = f"leave `family` out, or take one that fits: {', '.join(others)}"
+        elif word := _word_against(request, reasons):
+            key, span = f"schedule.{word}", request.schedule.span_of(word)
+            cure = f"leave `{word}` out, or ask for what the family can do"
+        else:
+            cure = "leave `family` out: none fits as the rest of the spec is"
+        report.error("CG2102", f"the family {forced} can't do this", span, key=key, notes=notes, help=cure)
         return None
     for family, reasons in answers:
         if not reasons:
@@ -112,6 +113,13 @@ def _choose(request: Request, report: Reporter) -> Family | None:
         help="leave the key out, and the generator chooses; or ask for what one of the families can do",
     )
     return None
+
+
+def _word_against(request: Request, reasons: tuple[Refusal, ...]) -> str:
+    """The word of the schedule that all reasons are about; empty where there is none."""
+    keys = {refusal.key for refusal in reasons}
+    words = [name for name, _ in request.schedule.tunables if keys == {f"schedule.{name}"}]
+    return words[0] if words else ""
 
 
 def _know_tunables(request: Request, report: Reporter) -> bool:
