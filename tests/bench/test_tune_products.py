@@ -12,7 +12,8 @@ from types import ModuleType, SimpleNamespace
 
 import pytest
 
-from cugen.schedule.lock import Entry, Lock, Time, apply, read, spec_key
+from cugen.schedule.lock import Entry, Lock, Time, apply, filled, read, spec_key
+from cugen.schedule.planner import make_plan
 from cugen.spec.load import load_text
 from cugen.spec.model import Schedule, Spec
 from cugen.tune import Options, Outcome, TuneError, update
@@ -43,6 +44,14 @@ def specs(script: ModuleType) -> list[Spec]:
 def test_all_that_are_named_are_in_the_list(script: ModuleType) -> None:
     listed = importlib.import_module("products_cases")
     assert {case.name for case in script.tuned()} == set(listed.TUNED)
+
+
+def test_what_was_found_for_them_still_fits(script: ModuleType) -> None:
+    lock = read(BENCHMARKS / "cugen.lock")
+    for spec in specs(script):
+        for entry in lock.of(spec):
+            for schedules in (entry.schedules, *((entry.runner_up[0],) if entry.runner_up else ())):
+                make_plan(replace(spec, schedules=filled(spec, schedules)))
 
 
 def test_what_has_no_entry_comes_first(script: ModuleType) -> None:
