@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping
 from cugen.families.blocks import define
 from cugen.families.contraction import Contraction
 from cugen.families.gemm_place import Place
-from cugen.families.gemm_problem import parts_pad
+from cugen.families.gemm_problem import parts_pad, problem_of
 from cugen.families.gemm_results import Results
 from cugen.families.gemm_shape import WARP, Shape
 from cugen.families.vectors import WIDEST
@@ -69,7 +69,7 @@ class PartedResults(Results):
     def _declare_parts(self) -> Array:
         """Where threads leave their sums, in the memory of the ring."""
         shape, dtype = self.shape, self.found.sums[0].dtype
-        pad = parts_pad(dtype.bytes)
+        pad = parts_pad(problem_of(self.found), shape)
         extents = (integer(shape.slices), integer(shape.rows), integer(shape.columns))
         strides = (integer(shape.rows * (shape.columns + pad)), integer(shape.columns + pad), integer(1))
         several = slice(0 if shape.slices > 1 else 1, None)

@@ -171,15 +171,27 @@ def tile_bytes(problem: Problem, shape: Shape) -> tuple[int, int]:
     return left, right
 
 
-def parts_pad(sum_bytes: int) -> int:
-    """The padding that keeps a quarter-warp's rows of partial sums in different banks."""
-    return WIDEST // sum_bytes
+def parts_pad(problem: Problem, shape: Shape) -> int:
+    """The padding that keeps a quarter-warp's rows of partial sums in different banks; of 8 bytes each, whose rows need
+    more of it, where it takes no more memory than the ring."""
+    usual = WIDEST // problem.sum_bytes
+    if problem.bytes[:2] != (8, 8):
+        return usual
+    # Eight lanes store 16 bytes each, so many of them side by side; the next ones do so in a row that many further.
+    beside = 2 if shape.lanes > shape.lane_columns and not shape.is_on_tensor_cores else 4
+    further = 1 if shape.is_on_tensor_cores else 2
+    pad = (2 * beside // further - shape.columns) % (16 // further)
+    return pad if _parts_bytes(problem, shape, pad) <= sum(tile_bytes(problem, shape)) else usual
+
+
+def _parts_bytes(problem: Problem, shape: Shape, pad: int) -> int:
+    return shape.slices * shape.rows * (shape.columns + pad) * problem.sum_bytes
 
 
 def shared_bytes(problem: Problem, shape: Shape) -> int:
     """The bytes of the rings, or of the sums that threads leave there where these are more."""
-    parts = shape.slices * shape.rows * (shape.columns + parts_pad(problem.sum_bytes)) * problem.sum_bytes
-    return max(sum(tile_bytes(problem, shape)), parts if shape.leaves_sums else 0)
+    rings = sum(tile_bytes(problem, shape))
+    return max(rings, _parts_bytes(problem, shape, parts_pad(problem, shape))) if shape.leaves_sums else rings
 
 
 def registers(problem: Problem, shape: Shape) -> int:

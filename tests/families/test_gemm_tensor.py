@@ -121,6 +121,24 @@ def test_no_two_lanes_meet_in_a_bank(made, turned):
     assert all(report.cost == report.ideal for report in reads)
 
 
+@pytest.mark.parametrize(
+    ("schedule", "pad", "ideal"),
+    [
+        ("block: {m: 32, n: 32}, thread: {m: 4, n: 8}, stages: 4, slices: 2, cores: tensor", 8, True),
+        ("block: {m: 32, n: 32}, thread: {m: 4, n: 4}, stages: 4, slices: 2, cores: cuda", 4, True),
+        ("block: {m: 32, n: 32}, thread: {m: 4, n: 4}, stages: 4, slices: 2, cores: cuda, lanes: 8", 2, True),
+        ("block: {m: 64, n: 64}, thread: {m: 8, n: 8}, stages: 2, slices: 2, cores: cuda", 2, False),
+    ],
+    ids=["tensor", "cuda", "eight down", "short of room"],
+)
+def test_parts_of_sums_lie_in_different_banks_where_the_ring_has_room_for_their_pads(made, schedule, pad, ideal):
+    text = product(64, 32, 64, dtype="float64", schedule=f"family: gemm, step: {{k: 16}}, {schedule}")
+    (launch,) = analyze(made(text)).kernels
+    parts = [report for report in launch.accesses if report.access.array.symbol == "parts"]
+    assert {report.access.array.pad for report in parts} == {pad}
+    assert all(report.cost == report.ideal for report in parts) == ideal
+
+
 def test_fragments_are_held_twice(planned):
     kernel = planned(doubles(schedule=SMALL.replace("k: 8", "k: 32") + ", depth: 16"))
     held = [node.array for node in walk_nodes(kernel.body) if isinstance(node, Declare)]
