@@ -99,4 +99,4 @@ inline cugen::Error<cudaError_t> matmul_tile_variants_launch(
     }
 }
 
-// Input bf5ae8e4f85bc6e4, text c6e1bb14e0cf4d5f.
+// Input 25a246b5ae05c7a8, text ba698be6a41161f7.
