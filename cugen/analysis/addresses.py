@@ -68,6 +68,14 @@ def address_forms(program: Program, constants: bytes = b"") -> Mapping[int, Form
     return _Flow(program, constants).run()
 
 
+def source_forms(program: Program, constants: bytes = b"") -> Mapping[int, Form]:
+    """What each asynchronous copy reads from, by its place in the code; `address_forms` has what it writes to."""
+    if not any(i.kind == "async_copy" for i in program.instructions):
+        return {}
+    found = _Flow(program, constants).run(number=1)
+    return {i.address: found[i.address] for i in program.instructions if i.kind == "async_copy"}
+
+
 class _Flow:
     def __init__(self, program: Program, constants: bytes) -> None:
         self.program, self.constants = program, constants
@@ -78,7 +86,8 @@ class _Flow:
         }
         self.entries: dict[int, State] = {}
 
-    def run(self) -> dict[int, Form]:
+    def run(self, number: int = 0) -> dict[int, Form]:
+        """The first address of each memory instruction, or the `number`-th from there."""
         if not self.blocks:
             return {}
         waiting = [min(self.blocks)]
@@ -89,7 +98,7 @@ class _Flow:
             state = dict(self.entries[start])
             for instruction in self.blocks[start]:
                 if instruction.space:
-                    found[instruction.address] = self._address(instruction, state)
+                    found[instruction.address] = self._address(instruction, state, number)
                 self._step(instruction, state)
             for goal in self.program.next_blocks(start):
                 if self._merge(goal, state) and goal not in waiting:
@@ -119,16 +128,14 @@ class _Flow:
                 changed = True
         return changed
 
-    def _address(self, instruction: Instruction, state: State) -> Form:
-        for operand in instruction.operands:
-            brackets = _BRACKETS.search(operand)
-            if brackets is None or (instruction.space == "constant") != operand.startswith("c["):
-                continue
-            total = Form()
-            for part in brackets[1].replace("+-", "+ -").split("+"):
+    def _address(self, instruction: Instruction, state: State, number: int) -> Form:
+        operands = [o for o in instruction.operands if (instruction.space == "constant") == o.startswith("c[")]
+        brackets = [found[1] for found in map(_BRACKETS.search, operands) if found]
+        total = Form()
+        for inside in brackets[number : number + 1]:
+            for part in inside.replace("+-", "+ -").split("+"):
                 total = total.plus(self._value(part.strip(), state))
-            return total
-        return Form()
+        return total
 
     def _value(self, operand: str, state: State) -> Form:
         if plain := _PLAIN.match(operand):

@@ -13,7 +13,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from cugen.analysis import copies
-from cugen.analysis.addresses import Form, address_forms
+from cugen.analysis.addresses import Form, address_forms, source_forms
 from cugen.analysis.differences import Code, code_of, made_of
 from cugen.analysis.matching import SPACES, Matches, Placed, match
 from cugen.analysis.report import site_totals
@@ -101,7 +101,7 @@ def compiled_kernels(
         program = programs[kernel.name]
         forms = address_forms(program, bank)
         placed = _placed(kernel, own_lines, params)
-        matches = match(program, forms, placed, pointers)
+        matches = match(program, forms, source_forms(program, bank), placed, pointers)
         constants = _constant_uses(program, elf.constants(image))
         found.append(_compiled(kernel, program, forms, placed, matches, constants, params, row))
     return tuple(found)

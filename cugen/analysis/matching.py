@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from math import prod
 
 from cugen.analysis.addresses import Form
 from cugen.analysis.affine import split
 from cugen.analysis.sites import BLOCK, THREAD, Site
 from cugen.plan.ir import Array
+from cugen.plan.symbols import integer
 from cugen.toolchain.sass import Instruction, Program
 
 SPACES = {"shared": "shared", "constant": "constant", "global": "global", "readonly": "global", "table": "global"}
@@ -41,10 +43,16 @@ class Matches:
 
 
 def match(
-    program: Program, forms: Mapping[int, Form], placed: Sequence[Placed], pointers: Mapping[str, str]
+    program: Program,
+    forms: Mapping[int, Form],
+    sources: Mapping[int, Form],
+    placed: Sequence[Placed],
+    pointers: Mapping[str, str],
 ) -> Matches:
-    """Matches the global and shared accesses. `pointers` gives the array behind each word of the argument bank."""
-    starts = _tile_starts(program, forms, placed)
+    """Matches the global and shared accesses. `sources` has what asynchronous copies read from; `pointers` gives the
+    array behind each word of the argument bank."""
+    copied = _copied(sources, pointers)
+    starts = _tile_starts(program, forms, placed, copied)
     pointers = {**pointers, **_table_pointers(program, forms, placed)}
     found: list[list[Instruction]] = [[] for _ in placed]
     joined: list[Instruction] = []
@@ -55,7 +63,7 @@ def match(
         if instruction.space not in ("global", "shared", "generic") or instruction.predicate == _NEVER:
             continue
         form = forms.get(instruction.address, Form())
-        candidates = _candidates(instruction, form, placed, pointers, starts)
+        candidates = _candidates(instruction, form, placed, pointers, starts, copied)
         if not candidates:
             unexplained.append(instruction)
             continue
@@ -82,16 +90,17 @@ def _candidates(
     placed: Sequence[Placed],
     pointers: Mapping[str, str],
     starts: Mapping[str, int],
+    copied: Mapping[int, str],
 ) -> tuple[int, ...]:
     """The sites that an instruction may belong to; more than one only where nothing tells them apart."""
     numbers = [
         n
         for n, p in enumerate(placed)
-        if p.space == instruction.space and p.site.access.kind == instruction.kind and _may_move(instruction, p)
+        if p.space == instruction.space and p.site.access.kind == instruction.kind and _may_move(instruction, p, copied)
     ]
     here = [n for n in numbers if placed[n].line == instruction.line]
-    possible = {_identity(placed[n].site.access.array) for n in numbers}  # tiles may lie where others have been before
-    arrays = _arrays(instruction, form, pointers, {name: at for name, at in starts.items() if name in possible})
+    possible = {_identity(placed[n].site.access.array): placed[n].site.access.array for n in numbers}
+    arrays = _arrays(instruction, form, pointers, starts, possible)
     inside = [n for n in numbers if _identity(placed[n].site.access.array) in arrays]
     if instruction.space == "shared" and here and not form.is_linear:
         # The constant of an address that isn't linear may lie in another tile.
@@ -105,23 +114,35 @@ def _candidates(
     return tuple(numbers)
 
 
-def _may_move(instruction: Instruction, placed: Placed) -> bool:
+def _copied(sources: Mapping[int, Form], pointers: Mapping[str, str]) -> dict[int, str]:
+    """The array that each asynchronous copy reads, where the origin of its source tells. Its line may not: compilers
+    give some copies of an unrolled loop the line behind it, on which the next array is copied."""
+    arrays = {
+        address: {pointers[word] for word in form.origins if word in pointers} for address, form in sources.items()
+    }
+    return {address: name for address, names in arrays.items() if len(names) == 1 for name in names}
+
+
+def _may_move(instruction: Instruction, placed: Placed, copied: Mapping[int, str]) -> bool:
     """Whether an instruction of its width may carry the access out; asynchronous copies are compiled as they stand."""
     element = placed.site.access.array.dtype.bytes
     if instruction.kind == "async_copy":
+        source = placed.site.source
+        if source is not None and copied.get(instruction.address, source.array.name) != source.array.name:
+            return False
         return instruction.bytes == element * placed.site.access.width
     return instruction.bytes % element == 0
 
 
 def _nearest(instruction: Instruction, placed: Sequence[Placed], numbers: Sequence[int]) -> list[int]:
-    """Of the sites of each array those that are printed nearest to the instruction's line."""
+    """Those that are printed nearest to the instruction's line: of the tiles that share the memory, or of the sites of
+    each array that a pointer may be into."""
+    names = {n: "" if instruction.space == "shared" else _identity(placed[n].site.access.array) for n in numbers}
     near: dict[str, int] = {}
-    for n in numbers:
-        name, distance = _identity(placed[n].site.access.array), abs(instruction.line - placed[n].line)
+    for n, name in names.items():
+        distance = abs(instruction.line - placed[n].line)
         near[name] = min(distance, near.get(name, distance))
-    return [
-        n for n in numbers if abs(instruction.line - placed[n].line) == near[_identity(placed[n].site.access.array)]
-    ]
+    return [n for n, name in names.items() if abs(instruction.line - placed[n].line) == near[name]]
 
 
 def _identity(array: Array) -> str:
@@ -129,35 +150,60 @@ def _identity(array: Array) -> str:
 
 
 def _arrays(
-    instruction: Instruction, form: Form, pointers: Mapping[str, str], starts: Mapping[str, int]
+    instruction: Instruction,
+    form: Form,
+    pointers: Mapping[str, str],
+    starts: Mapping[str, int],
+    possible: Mapping[str, Array],
 ) -> tuple[str, ...]:
     """The arrays that an address can lie in as far as its form tells, empty where it doesn't."""
     if instruction.space == "global":
         return tuple(pointers[word] for word in form.origins if word in pointers)
     if instruction.space == "generic":
         return ()
-    below = [(start, name) for name, start in starts.items() if start <= form.constant]
-    return (max(below)[1],) if below else ()
+    below = [(start, name) for name, start in starts.items() if start <= form.constant and name in possible]
+    if not below:
+        return ()
+    last = possible[max(below)[1]]
+    return tuple(name for _, name in below if possible[name] is last or _overlap(possible[name], last))
 
 
-def _tile_starts(program: Program, forms: Mapping[int, Form], placed: Sequence[Placed]) -> dict[str, int]:
-    """Where each tile begins in shared memory: the least constant of the stores on lines that store to it alone.
+def _overlap(one: Array, other: Array) -> bool:
+    """Whether two tiles lie in the same memory: one may lie where others have been before."""
+    lower, upper = sorted((one, other), key=lambda tile: tile.dynamic_offset)
+    end = lower.dynamic_offset + prod(lower.padded_shape, start=integer(1)) * lower.dtype.bytes
+    return one.dynamic and other.dynamic and not (upper.dynamic_offset - end).is_nonnegative
 
-    Empty where some tile has no such line."""
-    names = {p.line: {q.site.access.array.symbol for q in placed if _stores(q) and q.line == p.line} for p in placed}
+
+def _tile_starts(
+    program: Program, forms: Mapping[int, Form], placed: Sequence[Placed], copied: Mapping[int, str]
+) -> dict[str, int]:
+    """Where each tile begins in shared memory: the least constant of the stores that are known to go to it alone.
+
+    Empty where some tile has no such store."""
     starts: dict[str, int] = {}
     for instruction in program.instructions:
-        stored = names.get(instruction.line, set())
-        if instruction.kind == "async_copy" and not any(
-            p.line == instruction.line and p.space == "shared" and _may_move(instruction, p) for p in placed
-        ):
-            continue  # some of an unrolled loop's copies are told to stand on the line behind it
-        if instruction.opcode.startswith(("STS", "LDGSTS")) and len(stored) == 1 and instruction.address in forms:
+        if not instruction.opcode.startswith(("STS", "LDGSTS")) or instruction.address not in forms:
+            continue
+        stored = _stored(instruction, placed, copied)
+        if len(stored) == 1:
             (name,) = stored
             constant = forms[instruction.address].constant
             starts[name] = min(constant, starts.get(name, constant))
     wanted = {p.site.access.array.symbol for p in placed if p.space == "shared"}
     return starts if set(starts) == wanted else {}
+
+
+def _stored(instruction: Instruction, placed: Sequence[Placed], copied: Mapping[int, str]) -> set[str]:
+    """The tiles that a store may go to: those on its line, but one alone if no other one's copies are as wide and read
+    the same array."""
+    able = [p for p in placed if p.space == "shared" and p.site.access.kind != "load"]
+    if instruction.kind == "async_copy":
+        able = [p for p in able if p.site.access.kind == "async_copy" and _may_move(instruction, p, copied)]
+    found = {p.site.access.array.symbol for p in able}
+    if len(found) > 1 or instruction.kind != "async_copy":
+        found = {p.site.access.array.symbol for p in able if p.line == instruction.line}
+    return found
 
 
 def _table_pointers(program: Program, forms: Mapping[int, Form], placed: Sequence[Placed]) -> dict[str, str]:
@@ -171,10 +217,6 @@ def _table_pointers(program: Program, forms: Mapping[int, Form], placed: Sequenc
         if len(here) == len(words) == 1:
             (found[words[0]],) = here
     return found
-
-
-def _stores(placed: Placed) -> bool:
-    return placed.space == "shared" and placed.site.access.kind != "load"
 
 
 def linear_steps(form: Form) -> dict[str, int] | None:

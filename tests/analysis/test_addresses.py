@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from cugen.analysis.addresses import Form, address_forms
+from cugen.analysis.addresses import Form, address_forms, source_forms
 from cugen.toolchain import sass
 
 
-def forms(code: str, constants: bytes = b"") -> dict[int, Form]:
+def program(code: str) -> sass.Program:
     rows = []
     address = 0
     for line in code.strip().splitlines():
@@ -17,9 +17,13 @@ def forms(code: str, constants: bytes = b"") -> dict[int, Form]:
             rows.append(f"        /*{address:04x}*/  {'@' + predicate + ' ' if predicate else ''}{rest} ;")
             address += 16
     text = "//--------------------- .text.k   ---\n" + "\n".join(rows)
-    program = sass.parse(text)["k"]
-    found = address_forms(program, constants)
-    return {i.address: found[i.address] for i in program.instructions if i.space in ("global", "shared")}
+    return sass.parse(text)["k"]
+
+
+def forms(code: str, constants: bytes = b"") -> dict[int, Form]:
+    parsed = program(code)
+    found = address_forms(parsed, constants)
+    return {i.address: found[i.address] for i in parsed.instructions if i.space in ("global", "shared")}
 
 
 def only(found: dict[int, Form]) -> Form:
@@ -119,3 +123,17 @@ def test_a_wide_load_overwrites_all_its_registers():
     """)
     assert found[0x10] == Form(0x10)
     assert not found[0x20].is_linear
+
+
+def test_an_asynchronous_copy_has_an_address_to_write_to_and_one_to_read_from():
+    code = """
+        LDC.64 R2, c[0x0][0x210]
+        S2R R0, SR_TID.X
+        IMAD.WIDE R4, R0, 0x4, R2
+        LDGSTS.E [R0.X4+0x100], desc[UR4][R4.64+0x20]
+        LDG.E R6, desc[UR4][R4.64]
+    """
+    place = 0x30
+    assert forms(code)[place] == Form(0x100, (("SR_TID.X", 4),))
+    assert source_forms(program(code)) == {place: Form(0x20, (("SR_TID.X", 4), ("c[0x0][0x210]", 1)))}
+    assert source_forms(program("LDG.E R6, desc[UR4][R4.64]")) == {}

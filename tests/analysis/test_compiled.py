@@ -15,7 +15,6 @@ from cugen.spec.model import Spec
 from cugen.toolchain.cuda import compile_cubin
 
 NAMES = {
-    "mistaken",
     "merged",
     "split",
     "unrolled",

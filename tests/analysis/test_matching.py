@@ -1,0 +1,131 @@
+"""Whose access a memory instruction carries out, where its line or the constant of its address alone would mislead."""
+
+from __future__ import annotations
+
+import pytest
+
+from cugen.analysis.addresses import address_forms, source_forms
+from cugen.analysis.matching import Placed, match
+from cugen.analysis.sites import Site
+from cugen.plan.ir import Access, Array
+from cugen.plan.symbols import integer
+from cugen.spec.types import DTYPES
+from cugen.toolchain import sass
+
+POINTERS = {"c[0x0][0x210]": "A", "c[0x0][0x218]": "B"}
+
+
+def array(name: str, space: str = "shared", size: int = 256, offset: int | None = None) -> Array:
+    """With an offset in bytes it lies in dynamic shared memory."""
+    where = {} if offset is None else {"dynamic": True, "dynamic_offset": offset}
+    return Array(name, name, DTYPES["float32"], (integer(size),), (integer(1),), space, **where)
+
+
+def site(tile: Array, kind: str, source: Array | None = None) -> Site:
+    zero = integer(0)
+    read = None if source is None else Access(source, (zero,), "load")
+    copied_from = None if source is None else zero
+    return Site(Access(tile, (zero,), kind), zero, (), (), {}, {}, source=read, copied_from=copied_from)
+
+
+def matched(code: str, *placed: Placed) -> list[list[int]]:
+    """The places in the code of each site's instructions; `code` has the line before each instruction."""
+    rows = []
+    for number, row in enumerate(code.strip().splitlines()):
+        line, _, rest = row.strip().partition(" ")
+        rows += [f'        //## File "k.cu", line {line}', f"        /*{16 * number:04x}*/  {rest} ;"]
+    program = sass.parse("//--------------------- .text.k   ---\n" + "\n".join(rows))["k"]
+    found = match(program, address_forms(program), source_forms(program), placed, POINTERS)
+    assert (found.unexplained, found.joined, found.shared_out) == ((), (), ())
+    return [[instruction.address // 16 for instruction in own] for own in found.instructions]
+
+
+POINTED = """
+    1 LDC.64 R2, c[0x0][0x210]
+    1 LDC.64 R4, c[0x0][0x218]
+    1 S2R R0, SR_TID.X
+    1 LOP3.LUT R8, R0, 0x7, RZ, 0xc0, !PT"""
+
+
+def test_a_copy_is_of_the_array_that_its_source_points_into_whatever_its_line():
+    a, b = array("As"), array("Bs")
+    copies = [
+        Placed(site(a, "async_copy", array("A", "readonly")), 10),
+        Placed(site(b, "async_copy", array("B", "readonly")), 12),
+    ]
+    code = f"""{POINTED}
+    10 LDGSTS.E [R8], desc[UR4][R2.64]
+    12 LDGSTS.E [R8+0x80], desc[UR4][R2.64+0x80]
+    12 LDGSTS.E [R8+0x400], desc[UR4][R4.64]
+    12 LDGSTS.E [R8+0x480], desc[UR4][R4.64+0x80]
+    """
+    assert matched(code, *copies) == [[4, 5], [6, 7]]
+
+
+def test_a_tile_begins_where_the_array_copied_into_it_is_copied_to_first():
+    """All copies have one line, so no line tells which tile begins where."""
+    a, b = array("As"), array("Bs")
+    places = [
+        Placed(site(a, "async_copy", array("A", "readonly")), 10),
+        Placed(site(b, "async_copy", array("B", "readonly")), 12),
+        Placed(site(a, "load"), 20),
+        Placed(site(b, "load"), 22),
+    ]
+    code = f"""{POINTED}
+    12 LDGSTS.E [R8], desc[UR4][R2.64]
+    12 LDGSTS.E [R8+0x400], desc[UR4][R4.64]
+    99 LDS R10, [R8+0x40]
+    99 LDS R11, [R8+0x440]
+    """
+    assert matched(code, *places) == [[4], [5], [6], [7]]
+
+
+def test_a_copy_of_one_array_into_two_tiles_goes_by_its_line():
+    both = array("A", "readonly")
+    copies = [Placed(site(array(name), "async_copy", both), line) for name, line in (("As", 10), ("At", 12))]
+    code = f"""{POINTED}
+    10 LDGSTS.E [R8], desc[UR4][R2.64]
+    12 LDGSTS.E [R8+0x400], desc[UR4][R2.64+0x80]
+    """
+    assert matched(code, *copies) == [[4], [5]]
+
+
+OVER_A_RING = """
+    1 S2R R0, SR_TID.X
+    1 LOP3.LUT R8, R0, 0x7, RZ, 0xc0, !PT
+    10 STS [R8], R1
+    12 STS [R8+0x400], R1
+    {bs} LDS R10, [R8+0x440]
+    30 STS [R8], R1
+    {first} LDS R11, [R8+0x40]
+    {second} LDS R12, [R8+0x440]
+"""
+
+
+@pytest.mark.parametrize(("bs", "first", "second"), [(22, 32, 32), (23, 33, 33)])
+def test_where_tiles_share_memory_the_line_tells_whose_address_it_is(bs, first, second):
+    """The second line of a statement counts as near to its first."""
+    a, b, parts = array("As", offset=0), array("Bs", offset=1024), array("parts", size=512, offset=0)
+    places = [
+        Placed(site(a, "store"), 10),
+        Placed(site(b, "store"), 12),
+        Placed(site(a, "load"), 20),
+        Placed(site(b, "load"), 22),
+        Placed(site(parts, "store"), 30),
+        Placed(site(parts, "load"), 32),
+    ]
+    found = matched(OVER_A_RING.format(bs=bs, first=first, second=second), *places)
+    assert found == [[2], [3], [], [4], [5], [6, 7]]
+
+
+def test_beside_each_other_tiles_are_told_by_the_address_alone():
+    a, b, parts = array("As", offset=0), array("Bs", offset=1024), array("parts", size=256, offset=0)
+    places = [
+        Placed(site(a, "store"), 10),
+        Placed(site(b, "store"), 12),
+        Placed(site(b, "load"), 22),
+        Placed(site(parts, "store"), 30),
+        Placed(site(parts, "load"), 32),
+    ]
+    found = matched(OVER_A_RING.format(bs=22, first=33, second=33), *places)
+    assert found == [[2], [3], [4, 7], [5], [6]]
