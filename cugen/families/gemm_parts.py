@@ -44,6 +44,9 @@ from cugen.plan.symbols import FloorDiv, Integer, Mod, integer
 from cugen.spec.expressions import Expr, Local, Op
 from cugen.spec.types import DType
 
+# Neighbours of a tile whose parts a thread loads at once: code for more of them takes longer to come than it saves.
+_TOGETHER = 4
+
 
 class PartedResults(Results):
     """All threads of a block walk over its tile, or its share of one, and add up what the `parts` hold."""
@@ -191,7 +194,7 @@ class PartedResults(Results):
         shape = self.shape
         width = math.gcd(self.groups[1], WIDEST // parts.dtype.bytes)
         across = shape.columns // width
-        number, walked = self._shared_out(shape.rows * across, place)
+        number, walked = self._shared_out(shape.rows * across, place, together=_TOGETHER)
         row, column = FloorDiv(number, integer(across)), Mod(number, integer(across)) * width
 
         def part(s: Integer) -> Access:
@@ -215,7 +218,7 @@ class PartedResults(Results):
         """The sums of all slices, or of all blocks of the cluster in which this one has the `rank`, become results."""
         shape, width = self.shape, self.width
         across = shape.columns // width
-        number, walked = self._shared_out(shape.rows * across, place, rank)
+        number, walked = self._shared_out(shape.rows * across, place, rank, together=_TOGETHER if width > 1 else 0)
         row, column = FloorDiv(number, integer(across)), Mod(number, integer(across)) * width
 
         def part(p: Integer) -> Access:
@@ -229,10 +232,10 @@ class PartedResults(Results):
         return walked(self._at_place(place, row, column, total, before))
 
     def _shared_out(
-        self, count: int, place: Place, rank: Integer | None = None
+        self, count: int, place: Place, rank: Integer | None = None, together: int = 0
     ) -> tuple[Integer, Callable[[tuple[Node, ...]], tuple[Node, ...]]]:
-        """One of `count` places of a tile that the thread takes, and how it comes to all of these: by itself, or where
-        the block has a `rank`, those of its share."""
+        """One of `count` places of a tile that the thread takes, and how it comes to all of these, or to so many
+        `together`: by itself, or where the block has a `rank`, those of its share."""
         threads, share = self.shape.threads, count
         if rank is not None:
             share = -(-count // (self.shape.split * WARP)) * WARP  # so that no warp's access begins between two sectors
@@ -252,7 +255,11 @@ class PartedResults(Results):
             if terms:
                 body = (If(Guard(tuple(terms)), body),)
             body = (*names, *body)
-            return (For(Loop(e, integer(0), integer(share), threads, unroll=True), body),) if share > threads else body
+            if share <= threads:
+                return body
+            few = 0 < together < -(-share // threads)
+            loop = Loop(e, integer(0), integer(share), threads, unroll=not few, unroll_by=together if few else 0)
+            return (For(loop, body),)
 
         return number, walked
 
