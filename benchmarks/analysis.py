@@ -16,7 +16,7 @@ import time
 from pathlib import Path
 
 from cugen.analysis.report import analyze_kernel
-from cugen.plan.ir import Kernel
+from cugen.plan.kernel import Kernel
 from cugen.schedule.planner import make_plan
 from cugen.spec.load import load_text
 

@@ -12,7 +12,7 @@ from cugen.emit.manifests import make_manifest
 from cugen.emit.remarks import Remarks
 from cugen.emit.source import render
 from cugen.plan.context import Context
-from cugen.plan.ir import Plan
+from cugen.plan.kernel import Plan
 from cugen.plan.manifest import Manifest
 from cugen.schedule.planner import make_plan
 from cugen.schedule.splitting import plan_context

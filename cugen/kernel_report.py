@@ -15,8 +15,8 @@ from cugen.analysis.report import AccessReport
 from cugen.analysis.sentences import Sentence, sentences
 from cugen.emit.nodes import NodePrinter
 from cugen.kernel import Kernel, generate
-from cugen.plan import ir
 from cugen.plan.context import Context
+from cugen.plan.nodes import Copy, For, If, Load, ReturnUnless
 from cugen.spec.model import Spec
 from cugen.targets import Device, Target
 from cugen.targets import device as known_device
@@ -146,13 +146,13 @@ def _values(spec: Spec, context: Context, given: Mapping[str, int]) -> dict[str,
 
 def _text(branch: BranchFacts, printer: NodePrinter) -> str:
     match branch.node:
-        case ir.ReturnUnless(guard=guard):
+        case ReturnUnless(guard=guard):
             return f"return if ({printer.negated(guard)})"
-        case ir.For() as loop:
+        case For() as loop:
             return printer.loop(loop)
-        case ir.If(condition=condition):
+        case If(condition=condition):
             return f"if ({printer.condition(condition)})"
-        case ir.Load(guard=guard, access=access) | ir.Copy(guard=guard, source=access) if guard is not None:
+        case Load(guard=guard, access=access) | Copy(guard=guard, source=access) if guard is not None:
             return f"{access.array.symbol} if ({printer.condition(guard)})"
     raise TypeError(f"no branch: {branch.node}")
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from cugen.plan.ir import Access, Kernel
+from cugen.plan.kernel import Kernel
+from cugen.plan.memory import Access
 from cugen.spec.expressions import NOWHERE, Read, Span, walk
 from cugen.spec.model import Array, Spec, Statement
 

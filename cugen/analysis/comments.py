@@ -8,7 +8,7 @@ from cugen.analysis.dynamic import analyze_any_size
 from cugen.analysis.report import AccessReport, analyze_kernel
 from cugen.emit.remarks import Remarks
 from cugen.plan.context import Context
-from cugen.plan.ir import Plan
+from cugen.plan.kernel import Plan
 
 _ORDER = ("ideal", "costly", "assumed", "unknown")
 

@@ -19,8 +19,11 @@ from cugen.analysis.matching import SPACES, Matches, Placed, match
 from cugen.analysis.report import site_totals
 from cugen.analysis.sites import HIDDEN, WAITS, Site, sites
 from cugen.analysis.totals import Totals, Unknown
-from cugen.plan.ir import Access, Await, Barrier, For, If, Kernel, Node, Plan, accesses
+from cugen.plan.kernel import Kernel, Plan
+from cugen.plan.memory import Access
+from cugen.plan.nodes import Await, Barrier, For, If, Node
 from cugen.plan.symbols import integer, symbol
+from cugen.plan.walking import accesses
 from cugen.spec.model import Spec
 from cugen.targets import Target
 from cugen.targets import target as known_target

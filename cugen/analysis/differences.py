@@ -19,8 +19,10 @@ from cugen.analysis.addresses import Form
 from cugen.analysis.matching import Matches, Placed
 from cugen.analysis.sites import HIDDEN, Counter, Site
 from cugen.analysis.windows import Windows, used, windows
-from cugen.plan.ir import For, Kernel, walk_nodes
+from cugen.plan.kernel import Kernel
+from cugen.plan.nodes import For
 from cugen.plan.symbols import FloorDiv, bounds, integer, symbol
+from cugen.plan.walking import walk_nodes
 from cugen.toolchain.sass import Instruction, Program
 
 _MOST_TRIPS = 4096  # of loops that are gone from the code; what is unrolled is short

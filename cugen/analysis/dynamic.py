@@ -29,7 +29,7 @@ from cugen.analysis.report import (
 from cugen.analysis.sites import THREAD, Counter, Predicate, Site, sites
 from cugen.analysis.totals import Unknown
 from cugen.analysis.wording import Wording
-from cugen.plan.ir import Kernel
+from cugen.plan.kernel import Kernel
 from cugen.plan.symbols import BitXor, FloorDiv, Integer, Maximum, Minimum, Mod, Range, bounds, symbol
 from cugen.targets import Target
 from cugen.targets.target import Cache

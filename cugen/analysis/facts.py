@@ -29,7 +29,9 @@ from cugen.analysis.totals import Unknown
 from cugen.analysis.traffic import Traffic, traffic
 from cugen.analysis.work import Work, work
 from cugen.plan.context import Context
-from cugen.plan.ir import Array, For, If, Kernel, Node, ReturnUnless
+from cugen.plan.kernel import Kernel
+from cugen.plan.memory import Array
+from cugen.plan.nodes import For, If, Node, ReturnUnless
 from cugen.plan.symbols import bounds
 from cugen.plan.usage import values
 from cugen.spec.expressions import Select, walk

@@ -13,7 +13,8 @@ from cugen.analysis.occupancy import Occupancy, occupancy
 from cugen.analysis.report import AccessReport
 from cugen.analysis.symbolic import PADS, PaddedAccess, padded_accesses
 from cugen.analysis.totals import Unknown
-from cugen.plan.ir import Access, Kernel, Plan
+from cugen.plan.kernel import Kernel, Plan
+from cugen.plan.memory import Access
 from cugen.spec.diagnostics import SpecError
 from cugen.spec.editing import Rows
 from cugen.spec.model import Param, Spec

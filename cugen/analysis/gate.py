@@ -15,7 +15,9 @@ from cugen.analysis.banks import collision
 from cugen.analysis.facts import Facts
 from cugen.analysis.report import AccessReport, KernelReport
 from cugen.analysis.warp import WORD
-from cugen.plan.ir import Access, Kernel, Node
+from cugen.plan.kernel import Kernel
+from cugen.plan.memory import Access
+from cugen.plan.nodes import Node
 from cugen.spec.diagnostics import Diagnostic, Related
 from cugen.spec.expressions import NOWHERE
 from cugen.spec.model import Spec

@@ -13,7 +13,9 @@ from cugen.analysis.roofline import bytes_in_flight, warps_to_hide
 from cugen.analysis.sites import Site, Step
 from cugen.analysis.tally import Tallies
 from cugen.analysis.traffic import GLOBAL
-from cugen.plan.ir import Access, Accumulate, For, If, MultiplyTiles, accesses, values_of
+from cugen.plan.memory import Access
+from cugen.plan.nodes import Accumulate, For, If, MultiplyTiles
+from cugen.plan.walking import accesses, values_of
 from cugen.spec.expressions import Expr, Op, walk
 from cugen.targets import Device
 from cugen.targets.latency import Latency, memory_latency

@@ -11,7 +11,7 @@ import sympy
 
 from cugen.analysis.occupancy import NextStep, Occupancy, next_step, occupancy
 from cugen.analysis.warp import WARP
-from cugen.plan.ir import Kernel
+from cugen.plan.kernel import Kernel
 from cugen.plan.symbols import Integer, integer, symbol
 from cugen.targets import Device, Target
 

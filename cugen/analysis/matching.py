@@ -9,7 +9,7 @@ from math import prod
 from cugen.analysis.addresses import Form
 from cugen.analysis.affine import split
 from cugen.analysis.sites import BLOCK, THREAD, Site
-from cugen.plan.ir import Array
+from cugen.plan.memory import Array
 from cugen.plan.symbols import integer
 from cugen.toolchain.sass import Instruction, Program
 

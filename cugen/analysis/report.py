@@ -14,7 +14,8 @@ from cugen.analysis.requests import warp_request
 from cugen.analysis.sites import DATA_DECIDES, Site, sites
 from cugen.analysis.totals import Cost, Pattern, Totals, Unknown, totals
 from cugen.analysis.wording import Wording
-from cugen.plan.ir import Access, Kernel
+from cugen.plan.kernel import Kernel
+from cugen.plan.memory import Access
 from cugen.targets import Target
 from cugen.targets import target as known_target
 from cugen.targets.target import Cache

@@ -11,26 +11,24 @@ from dataclasses import dataclass, replace
 
 import sympy
 
-from cugen.plan.ir import (
-    Access,
+from cugen.plan.kernel import Kernel
+from cugen.plan.memory import Access, Element
+from cugen.plan.nodes import (
     Await,
     Comparison,
     Condition,
     Copy,
     Define,
-    Element,
     For,
     Guard,
     If,
-    Kernel,
     Load,
     Node,
     ReturnUnless,
     Ticket,
-    accesses,
-    values_of,
 )
 from cugen.plan.symbols import FloorDiv, Integer, bounds, integer, symbol
+from cugen.plan.walking import accesses, values_of
 from cugen.spec.expressions import Local, Read, ScalarValue, walk
 
 THREAD = tuple(symbol(f"threadIdx.{axis}") for axis in "xyz")

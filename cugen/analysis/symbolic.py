@@ -10,7 +10,8 @@ from math import gcd
 from cugen.analysis.report import make_setting
 from cugen.analysis.sites import Site, sites
 from cugen.analysis.wording import Wording
-from cugen.plan.ir import Access, Array, Kernel
+from cugen.plan.kernel import Kernel
+from cugen.plan.memory import Access, Array
 from cugen.plan.symbols import Integer, integer
 from cugen.targets import Target
 

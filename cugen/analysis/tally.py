@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 
 from cugen.analysis.sites import HIDDEN, Counter, Place, Predicate, Site, Step
 from cugen.analysis.totals import Cost, Unknown, totals
-from cugen.plan.ir import For
+from cugen.plan.nodes import For
 from cugen.plan.symbols import Integer, integer
 
 _NOTHING: Cost = (0, 0, 0, 0, 0)

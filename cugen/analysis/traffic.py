@@ -12,7 +12,8 @@ from cugen.analysis.report import AccessReport
 from cugen.analysis.sites import WAITS, Site, Step
 from cugen.analysis.tally import Tallies
 from cugen.analysis.warp import SECTOR
-from cugen.plan.ir import Access, Array, Copy, Element, Load, Store
+from cugen.plan.memory import Access, Array, Element
+from cugen.plan.nodes import Copy, Load, Store
 from cugen.plan.symbols import Integer, integer, symbol
 
 GLOBAL = ("global", "readonly", "table")  # spaces of arrays in device memory

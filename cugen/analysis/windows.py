@@ -13,8 +13,11 @@ import sympy
 
 from cugen.analysis.reshaping import is_loop
 from cugen.analysis.sites import Counter, Place, Site, Step, sites, steps
-from cugen.plan.ir import Access, Accumulate, Component, Element, Kernel, Load, MultiplyTiles, Store, values_of
+from cugen.plan.kernel import Kernel
+from cugen.plan.memory import Access, Component, Element
+from cugen.plan.nodes import Accumulate, Load, MultiplyTiles, Store
 from cugen.plan.symbols import Integer, integer
+from cugen.plan.walking import values_of
 from cugen.spec.expressions import Cast, Expr, Local, walk
 
 _MOST_PLACES = 4096  # of an array in registers, which is small

@@ -9,7 +9,8 @@ from itertools import pairwise
 
 import sympy
 
-from cugen.plan.ir import Access, Kernel
+from cugen.plan.kernel import Kernel
+from cugen.plan.memory import Access
 from cugen.plan.symbols import (
     INT32_MAX,
     INT32_MIN,

@@ -12,7 +12,8 @@ from dataclasses import dataclass
 
 from cugen.analysis.sites import Step
 from cugen.analysis.tally import Tallies
-from cugen.plan.ir import Accumulate, Load, MultiplyTiles, values_of
+from cugen.plan.nodes import Accumulate, Load, MultiplyTiles
+from cugen.plan.walking import values_of
 from cugen.spec.expressions import Expr, Op, Select, walk
 
 _FREE = ("neg", "abs", "not", "eq", "ne", "lt", "le", "gt", "ge", "and", "or")

@@ -9,8 +9,24 @@ from cugen.cli.resources import Resources
 from cugen.emit.nodes import NodePrinter
 from cugen.families.base import Family, Refusal
 from cugen.kernel import Kernel
-from cugen.plan import ir
+from cugen.plan.kernel import Kernel as PlannedKernel
 from cugen.plan.manifest import LaunchEntry
+from cugen.plan.memory import Access
+from cugen.plan.nodes import (
+    Await,
+    AwaitCopies,
+    Barrier,
+    ClusterBarrier,
+    Copy,
+    Declare,
+    Define,
+    For,
+    If,
+    Load,
+    Node,
+    ReturnUnless,
+)
+from cugen.plan.walking import accesses
 from cugen.schedule.planner import fits, requests
 from cugen.schedule.runs import group
 from cugen.schedule.splitting import plan_context
@@ -71,7 +87,7 @@ def _array_text(kernel: Kernel, name: str) -> str:
 
 
 def _launch_lines(
-    kernel: Kernel, made: ir.Kernel, launch: LaunchEntry, answers: Answers, resources: Resources
+    kernel: Kernel, made: PlannedKernel, launch: LaunchEntry, answers: Answers, resources: Resources
 ) -> Iterator[str]:
     for statement in made.computes:
         yield from _row("computes", " ".join(statement.split()))
@@ -98,45 +114,45 @@ def _launch_lines(
             yield from (f"{_INDENT * 3}{line}" for line in _node_lines(nodes, printer))
 
 
-def _node_lines(nodes: tuple[ir.Node, ...], printer: NodePrinter) -> Iterator[str]:
+def _node_lines(nodes: tuple[Node, ...], printer: NodePrinter) -> Iterator[str]:
     """Loops, conditions and barriers as the source has them; of the rest what touches memory."""
     for node in nodes:
         match node:
-            case ir.For(body=body):
+            case For(body=body):
                 yield printer.loop(node)
                 yield from _indented(body, printer)
-            case ir.If(condition=condition, then=then, orelse=orelse):
+            case If(condition=condition, then=then, orelse=orelse):
                 yield f"if ({printer.condition(condition)})"
                 yield from _indented(then, printer)
                 if orelse:
                     yield "else"
                     yield from _indented(orelse, printer)
-            case ir.ReturnUnless(guard=guard):
+            case ReturnUnless(guard=guard):
                 yield f"return if ({printer.negated(guard)})"
-            case ir.Barrier():
+            case Barrier():
                 yield "__syncthreads()"
-            case ir.ClusterBarrier(call=call):
+            case ClusterBarrier(call=call):
                 yield f"cluster.{call}()"
-            case ir.AwaitCopies(pending=pending):
+            case AwaitCopies(pending=pending):
                 yield f"wait for all copies but the last {pending}" if pending else "wait for all copies"
-            case ir.Await(access=access):
+            case Await(access=access):
                 yield f"wait for {_access_text(access, printer)}"
-            case ir.Define(index=index, then=None):
+            case Define(index=index, then=None):
                 yield printer.definition(index)
-            case ir.Declare():
+            case Declare():
                 yield printer.declare(node)
-            case ir.Load(guard=guard) | ir.Copy(guard=guard) if guard is not None and guard.terms:
+            case Load(guard=guard) | Copy(guard=guard) if guard is not None and guard.terms:
                 yield f"if ({printer.condition(guard)})"
-                yield from (_INDENT + _access_text(access, printer) for access in ir.accesses((node,)))
+                yield from (_INDENT + _access_text(access, printer) for access in accesses((node,)))
             case _:
-                yield from (_access_text(access, printer) for access in ir.accesses((node,)))
+                yield from (_access_text(access, printer) for access in accesses((node,)))
 
 
-def _indented(nodes: tuple[ir.Node, ...], printer: NodePrinter) -> Iterator[str]:
+def _indented(nodes: tuple[Node, ...], printer: NodePrinter) -> Iterator[str]:
     return (_INDENT + line for line in _node_lines(nodes, printer))
 
 
-def _access_text(access: ir.Access, printer: NodePrinter) -> str:
+def _access_text(access: Access, printer: NodePrinter) -> str:
     array = access.array
     wide = f" × {access.width}" if access.width > 1 else ""
     return f"{access.kind:<5} {printer.place(access)}  ({array.space}, {array.dtype.name}{wide})"

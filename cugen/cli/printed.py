@@ -7,7 +7,9 @@ from dataclasses import dataclass
 
 from cugen.emit.nodes import NodePrinter
 from cugen.kernel import Kernel
-from cugen.plan.ir import Access, Copy, For, If, Load, Node, ReturnUnless, accesses
+from cugen.plan.memory import Access
+from cugen.plan.nodes import Copy, For, If, Load, Node, ReturnUnless
+from cugen.plan.walking import accesses
 from cugen.spec.diagnostics import Related
 from cugen.spec.expressions import Span
 

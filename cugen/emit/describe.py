@@ -7,7 +7,7 @@ import textwrap
 
 from cugen.emit.sizes import size
 from cugen.plan.context import Context
-from cugen.plan.ir import Plan
+from cugen.plan.kernel import Plan
 from cugen.spec.model import Array
 from cugen.version import __version__
 

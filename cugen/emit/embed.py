@@ -15,7 +15,7 @@ from cugen.emit.launcher import Launcher, c_names, make_launcher
 from cugen.emit.layout import tidy
 from cugen.emit.typed import make_typed, size_names
 from cugen.plan.context import Context
-from cugen.plan.ir import Plan
+from cugen.plan.kernel import Plan
 from cugen.plan.manifest import LaunchEntry, Manifest, ParamArgument, Size, Workspace
 from cugen.plan.names import Names
 from cugen.run.limits import PLAIN_SHARED_BYTES

@@ -10,31 +10,31 @@ import jinja2.bccache
 
 from cugen.emit.nodes import NodePrinter
 from cugen.emit.resources import data_folder
-from cugen.plan import ir
+from cugen.plan import memory, nodes
 
 _TESTS = {
-    "define": ir.Define,
-    "start": ir.Start,
-    "let": ir.Let,
-    "load": ir.Load,
-    "store": ir.Store,
-    "accumulate": ir.Accumulate,
-    "multiply_tiles": ir.MultiplyTiles,
-    "copy": ir.Copy,
-    "commit_copies": ir.CommitCopies,
-    "await_copies": ir.AwaitCopies,
-    "take_ticket": ir.TakeTicket,
-    "ticket": ir.Ticket,
-    "publish": ir.Publish,
-    "await": ir.Await,
-    "assign": ir.Assign,
-    "loop": ir.For,
-    "choice": ir.If,
-    "return_unless": ir.ReturnUnless,
-    "barrier": ir.Barrier,
-    "cluster_barrier": ir.ClusterBarrier,
-    "declare": ir.Declare,
-    "comment": ir.Comment,
+    "define": nodes.Define,
+    "start": memory.Start,
+    "let": nodes.Let,
+    "load": nodes.Load,
+    "store": nodes.Store,
+    "accumulate": nodes.Accumulate,
+    "multiply_tiles": nodes.MultiplyTiles,
+    "copy": nodes.Copy,
+    "commit_copies": nodes.CommitCopies,
+    "await_copies": nodes.AwaitCopies,
+    "take_ticket": nodes.TakeTicket,
+    "ticket": nodes.Ticket,
+    "publish": nodes.Publish,
+    "await": nodes.Await,
+    "assign": nodes.Assign,
+    "loop": nodes.For,
+    "choice": nodes.If,
+    "return_unless": nodes.ReturnUnless,
+    "barrier": nodes.Barrier,
+    "cluster_barrier": nodes.ClusterBarrier,
+    "declare": nodes.Declare,
+    "comment": nodes.Comment,
 }
 
 

@@ -9,7 +9,8 @@ from cugen.emit.ctypes import c_name, literal
 from cugen.emit.nodes import NodePrinter
 from cugen.plan import usage
 from cugen.plan.context import Context
-from cugen.plan.ir import Array, Node
+from cugen.plan.memory import Array
+from cugen.plan.nodes import Node
 from cugen.plan.rounding import rounded
 from cugen.plan.symbols import Integer, integer
 

@@ -9,7 +9,8 @@ from operator import mul
 
 import sympy
 
-from cugen.plan.ir import Access, Comparison, Guard
+from cugen.plan.memory import Access
+from cugen.plan.nodes import Comparison, Guard
 from cugen.plan.symbols import (
     INT32_MAX,
     INT32_MIN,

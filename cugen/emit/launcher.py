@@ -8,7 +8,7 @@ from typing import Any
 from cugen.emit.ctypes import alias_in_c, c_name, header_of
 from cugen.emit.nodes import NodePrinter
 from cugen.plan.context import Context
-from cugen.plan.ir import Kernel, Plan, Upload
+from cugen.plan.kernel import Kernel, Plan, Upload
 from cugen.plan.symbols import FloorDiv, Integer, bounds, integer
 from cugen.spec.expressions import Expr, ParamValue, walk
 from cugen.spec.model import Param

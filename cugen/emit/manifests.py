@@ -6,7 +6,7 @@ import hashlib
 
 from cugen.emit.sizes import size
 from cugen.plan.context import Context
-from cugen.plan.ir import Plan
+from cugen.plan.kernel import Plan
 from cugen.plan.manifest import (
     ArrayArgument,
     LaunchEntry,

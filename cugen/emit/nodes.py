@@ -9,17 +9,14 @@ from cugen.emit.ctypes import c_name, literal, narrowed, widened
 from cugen.emit.integers import IntegerPrinter
 from cugen.emit.remarks import own_accesses
 from cugen.emit.values import ValuePrinter
-from cugen.plan.ir import (
-    Access,
+from cugen.plan.memory import Access, Array, Component, Element, Shuffled, Start, Vector
+from cugen.plan.nodes import (
     Accumulate,
-    Array,
     Assign,
     Await,
-    Component,
     Condition,
     Copy,
     Declare,
-    Element,
     For,
     Guard,
     Index,
@@ -28,12 +25,9 @@ from cugen.plan.ir import (
     MultiplyTiles,
     Node,
     Publish,
-    Shuffled,
-    Start,
     Store,
     TakeTicket,
     Ticket,
-    Vector,
 )
 from cugen.plan.symbols import Integer, Ranges, bounds
 from cugen.spec.expressions import Const, Expr, Local

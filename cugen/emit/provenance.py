@@ -18,7 +18,10 @@ from cugen.emit.nodes import NodePrinter
 from cugen.emit.remarks import Remarks
 from cugen.emit.source import render_raw
 from cugen.plan.context import Context
-from cugen.plan.ir import Access, Copy, Plan, accesses, walk_nodes
+from cugen.plan.kernel import Plan
+from cugen.plan.memory import Access
+from cugen.plan.nodes import Copy
+from cugen.plan.walking import accesses, walk_nodes
 
 _MARK = re.compile("\x01([^\x02]*)\x02")
 

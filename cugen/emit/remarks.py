@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from cugen.plan.ir import Access, Element, For, If, Node, accesses, values_of
+from cugen.plan.memory import Access, Element
+from cugen.plan.nodes import For, If, Node
+from cugen.plan.walking import accesses, values_of
 from cugen.spec.expressions import walk
 
 

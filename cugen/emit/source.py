@@ -23,7 +23,10 @@ from cugen.emit.remarks import Remarks
 from cugen.emit.typed import make_typed
 from cugen.plan import usage
 from cugen.plan.context import Context
-from cugen.plan.ir import Kernel, Node, Plan, Start, accesses, walk_nodes
+from cugen.plan.kernel import Kernel, Plan
+from cugen.plan.memory import Start
+from cugen.plan.nodes import Node
+from cugen.plan.walking import accesses, walk_nodes
 
 
 class EmissionError(AssertionError):

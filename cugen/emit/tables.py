@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from cugen.emit.ctypes import constant_literal
-from cugen.plan.ir import Array
+from cugen.plan.memory import Array
 from cugen.plan.symbols import Integer, Ranges, bounds
 
 _WIDEST = 12  # characters of a literal up to which the columns of rows are aligned

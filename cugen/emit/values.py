@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from cugen.emit.ctypes import c_name, header_of, literal, narrowed, widened
 from cugen.plan.intervals import fits, interval, unwrapped
-from cugen.plan.ir import Element
+from cugen.plan.memory import Element
 from cugen.plan.symbols import Range
 from cugen.spec.expressions import Cast, Const, Expr, Local, Op, ParamValue, ScalarValue, Select
 from cugen.spec.types import INT32, INT64, UINT16, UINT32, DType, Kind

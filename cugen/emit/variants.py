@@ -17,7 +17,7 @@ from cugen.emit.typed import Typed, make_typed
 from cugen.plan import wording
 from cugen.plan.context import Context
 from cugen.plan.demand import WORDS, Demand, demand
-from cugen.plan.ir import Plan
+from cugen.plan.kernel import Plan
 from cugen.plan.manifest import Manifest
 from cugen.plan.names import Names
 from cugen.run.codes import OVER_A_LIMIT, PARAM_REFUSED

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from cugen.plan.context import Context
 from cugen.plan.grouping import Group
-from cugen.plan.ir import Kernel
+from cugen.plan.kernel import Kernel
 from cugen.spec.expressions import Read, walk
 from cugen.spec.model import Array, Schedule, Statement
 from cugen.targets import Target

@@ -12,7 +12,7 @@ from cugen.families.batched_shape import PRODUCTS, choose_shape, extent_of
 from cugen.families.contraction import Contraction, recognise
 from cugen.families.merging import merged
 from cugen.families.rebuilding import NotInStages, with_common_indices
-from cugen.plan.ir import Kernel
+from cugen.plan.kernel import Kernel
 
 _LONGEST = 64  # rows and columns of a small matrix
 _DEEPEST = 256  # of the summed index

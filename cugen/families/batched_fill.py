@@ -8,8 +8,9 @@ from dataclasses import replace
 from cugen.families.batched_shape import Shape, Tile
 from cugen.families.contraction import Contraction
 from cugen.families.reduce_terms import side_by_side
-from cugen.plan.ir import Access, Array, Comparison, Copy, Define, For, Guard, If, Index, Loop, Node
 from cugen.plan.lowering import Lowering
+from cugen.plan.memory import Access, Array
+from cugen.plan.nodes import Comparison, Copy, Define, For, Guard, If, Index, Loop, Node
 from cugen.plan.subscripts import to_integer
 from cugen.plan.symbols import FloorDiv, Integer, Mod, Range, integer
 

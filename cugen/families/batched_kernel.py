@@ -16,25 +16,22 @@ from cugen.families.kernels import assemble, new_lowering
 from cugen.families.rebuilding import rebuilt
 from cugen.families.statements import lower_statements
 from cugen.families.vector_body import Neighbours, vector_body, wide_reads
-from cugen.plan.ir import (
-    Access,
+from cugen.plan.kernel import Kernel
+from cugen.plan.memory import Access, Array, Element, Vector
+from cugen.plan.nodes import (
     Accumulate,
-    Array,
     Barrier,
     Comparison,
     Declare,
-    Element,
     For,
     Guard,
     If,
     Index,
-    Kernel,
     Let,
     Load,
     Loop,
     Node,
     Store,
-    Vector,
 )
 from cugen.plan.scopes import Scope
 from cugen.plan.subscripts import to_integer

@@ -10,7 +10,7 @@ from cugen.families.base import Tunable
 from cugen.families.contraction import Contraction, Operand
 from cugen.families.small_banks import wavefronts
 from cugen.families.vectors import WIDEST, widest
-from cugen.plan.ir import Array
+from cugen.plan.memory import Array
 from cugen.plan.subscripts import to_integer
 from cugen.plan.symbols import bounds
 from cugen.spec import expressions as spec

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 import sympy
 
-from cugen.plan.ir import Define, Index
 from cugen.plan.lowering import Lowering
+from cugen.plan.nodes import Define, Index
 from cugen.plan.symbols import FloorDiv, Integer, Minimum, Mod, Ranges, bounds, ceil_div, integer, symbol
 from cugen.targets import Target
 

@@ -15,7 +15,7 @@ from cugen.families.stencil_shape import Shape, load_width, output_order, store_
 from cugen.families.vectors import WIDEST
 from cugen.families.windows import Window, find_windows
 from cugen.plan.grouping import Group
-from cugen.plan.ir import Kernel
+from cugen.plan.kernel import Kernel
 from cugen.plan.subscripts import to_integer
 from cugen.plan.symbols import bounds
 from cugen.spec.expressions import IndexValue

@@ -12,7 +12,8 @@ from cugen.families.placement import place
 from cugen.families.stencil_kernel import Builder
 from cugen.families.stencil_taps import literal_taps
 from cugen.families.window_registers import Held, hold, join_ranges, load_window, restricted, widen_ranges
-from cugen.plan.ir import Barrier, Declare, Kernel, Node
+from cugen.plan.kernel import Kernel
+from cugen.plan.nodes import Barrier, Declare, Node
 from cugen.plan.symbols import Integer
 
 

@@ -11,23 +11,10 @@ from cugen.families.stencil_shape import Shape, load_width
 from cugen.families.window_registers import Held, hold, join_ranges, load_window
 from cugen.families.window_values import WindowLowering, index_values
 from cugen.families.windows import Axis, Window
-from cugen.plan.ir import (
-    Access,
-    Array,
-    Assign,
-    Comparison,
-    For,
-    Guard,
-    If,
-    Index,
-    Let,
-    Loop,
-    Node,
-    Store,
-    Vector,
-)
 from cugen.plan.lowering import Lowering
+from cugen.plan.memory import Access, Array, Vector
 from cugen.plan.names import Names
+from cugen.plan.nodes import Assign, Comparison, For, Guard, If, Index, Let, Loop, Node, Store
 from cugen.plan.reads import within
 from cugen.plan.scopes import Scope
 from cugen.plan.subscripts import to_integer

@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 
 from cugen.families.base import Refusal, Request
 from cugen.families.kernels import new_lowering
-from cugen.plan.ir import Comparison, Guard, If, Node
 from cugen.plan.lowering import Lowering
+from cugen.plan.nodes import Comparison, Guard, If, Node
 from cugen.plan.reductions import conjuncts, loop_bound
 from cugen.plan.subscripts import to_guard
 from cugen.plan.symbols import FloorDiv, Integer, Maximum, Minimum, integer, symbol

@@ -10,7 +10,7 @@ from cugen.families.kernels import assemble, new_lowering
 from cugen.families.placement import place, placement_refusals
 from cugen.families.scans import lower_walk, recognise
 from cugen.families.statements import lower_statements
-from cugen.plan.ir import Kernel
+from cugen.plan.kernel import Kernel
 from cugen.plan.scopes import Scope
 
 _MOST_ALONG_Z = 64  # threads of a block, on every device

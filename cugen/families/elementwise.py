@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 
 from cugen.families.base import Refusal, Request
 from cugen.families.vectors import is_fixed
-from cugen.plan.ir import Array
+from cugen.plan.memory import Array
 from cugen.plan.subscripts import to_integer
 from cugen.plan.symbols import bounds
 from cugen.spec.expressions import (

@@ -14,7 +14,7 @@ from cugen.families.gemm_problem import most
 from cugen.families.gemm_shape import TUNABLES, Shape
 from cugen.families.gemm_split import SplitKernel
 from cugen.families.gemm_stream import StreamKernel
-from cugen.plan.ir import Kernel
+from cugen.plan.kernel import Kernel
 from cugen.spec.model import Schedule
 
 _LEAST = 16  # rows and columns, of which the smallest tile leaves half idle

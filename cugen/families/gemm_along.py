@@ -16,7 +16,8 @@ from cugen.families.gemm_place import Place
 from cugen.families.gemm_problem import along_width, lies_along
 from cugen.families.gemm_stages import Ring
 from cugen.families.gemm_tensor import SECTOR, SECTORS
-from cugen.plan.ir import Access, Array, Define
+from cugen.plan.memory import Access, Array
+from cugen.plan.nodes import Define
 from cugen.plan.symbols import BitXor, FloorDiv, Integer, Mod, integer
 
 

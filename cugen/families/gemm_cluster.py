@@ -16,7 +16,9 @@ from cugen.families.gemm_parts import PartedResults
 from cugen.families.gemm_place import Place
 from cugen.families.gemm_results import Results
 from cugen.families.gemm_shape import Shape
-from cugen.plan.ir import Array, Comment, Kernel, Node
+from cugen.plan.kernel import Kernel
+from cugen.plan.memory import Array
+from cugen.plan.nodes import Comment, Node
 from cugen.plan.symbols import FloorDiv, Integer, Mod, integer, symbol
 
 

@@ -11,7 +11,8 @@ from dataclasses import dataclass, replace
 
 from cugen.families.gemm_place import Place
 from cugen.families.gemm_stages import Ring
-from cugen.plan.ir import For, Let, Load, Loop, Node, Start, Vector
+from cugen.plan.memory import Start, Vector
+from cugen.plan.nodes import For, Let, Load, Loop, Node
 from cugen.plan.symbols import FloorDiv, Integer, Mod, integer
 from cugen.spec.expressions import Expr, Read
 

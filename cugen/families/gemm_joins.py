@@ -14,15 +14,13 @@ from cugen.families.gemm_place import Place
 from cugen.families.gemm_results import Results
 from cugen.families.gemm_shape import Shape
 from cugen.families.tickets import Tickets, shared_by_blocks
-from cugen.plan.ir import (
-    Access,
+from cugen.plan.memory import Access, Array, Element
+from cugen.plan.nodes import (
     Accumulate,
-    Array,
     Await,
     Barrier,
     Comment,
     Comparison,
-    Element,
     For,
     Guard,
     If,

@@ -17,16 +17,10 @@ from cugen.families.gemm_stages import Ring, declare_tiles
 from cugen.families.gemm_walk import Walk
 from cugen.families.grid import divides
 from cugen.families.kernels import assemble, new_lowering
-from cugen.plan.ir import (
-    Array,
-    Comment,
-    Declare,
-    Define,
-    Index,
-    Kernel,
-    Node,
-)
+from cugen.plan.kernel import Kernel
 from cugen.plan.lowering import Lowering
+from cugen.plan.memory import Array
+from cugen.plan.nodes import Comment, Declare, Define, Index, Node
 from cugen.plan.subscripts import to_integer
 from cugen.plan.symbols import FloorDiv, Integer, Minimum, Mod, bounds, ceil_div, integer, symbol
 

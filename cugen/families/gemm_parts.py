@@ -16,17 +16,16 @@ from cugen.families.gemm_problem import parts_pad, problem_of
 from cugen.families.gemm_results import Results
 from cugen.families.gemm_shape import WARP, Shape
 from cugen.families.vectors import WIDEST
-from cugen.plan.ir import (
-    Access,
+from cugen.plan.lowering import Lowering
+from cugen.plan.memory import Access, Array, Element, Vector
+from cugen.plan.nodes import (
     Accumulate,
-    Array,
     Assign,
     Barrier,
     ClusterBarrier,
     Comment,
     Comparison,
     Declare,
-    Element,
     For,
     Guard,
     If,
@@ -36,9 +35,7 @@ from cugen.plan.ir import (
     Loop,
     Node,
     Store,
-    Vector,
 )
-from cugen.plan.lowering import Lowering
 from cugen.plan.reductions import combine
 from cugen.plan.symbols import FloorDiv, Integer, Mod, integer
 from cugen.spec.expressions import Expr, Local, Op

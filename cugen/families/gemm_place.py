@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 
 from cugen.families.contraction import Contraction
 from cugen.families.gemm_shape import Shape
-from cugen.plan.ir import Index
 from cugen.plan.lowering import Lowering
+from cugen.plan.nodes import Index
 from cugen.plan.symbols import Integer, integer
 
 

@@ -15,23 +15,9 @@ from cugen.families.rebuilding import rebuilt
 from cugen.families.statements import lower_statements
 from cugen.families.vector_body import Neighbours, vector_body, wide_reads
 from cugen.families.vectors import WIDEST, divisor, widest
-from cugen.plan.ir import (
-    Access,
-    Array,
-    Comment,
-    Comparison,
-    Define,
-    Element,
-    For,
-    Guard,
-    If,
-    Index,
-    Let,
-    Load,
-    Loop,
-    Node,
-)
 from cugen.plan.lowering import Lowering
+from cugen.plan.memory import Access, Array, Element
+from cugen.plan.nodes import Comment, Comparison, Define, For, Guard, If, Index, Let, Load, Loop, Node
 from cugen.plan.scopes import Scope
 from cugen.plan.symbols import FloorDiv, Integer, Mod, integer
 from cugen.spec import expressions as spec

@@ -19,7 +19,8 @@ from cugen.families.gemm_place import Place
 from cugen.families.gemm_results import Results
 from cugen.families.gemm_shape import Shape
 from cugen.families.tickets import Tickets
-from cugen.plan.ir import Array, Comment, Comparison, Guard, If, Node
+from cugen.plan.memory import Array
+from cugen.plan.nodes import Comment, Comparison, Guard, If, Node
 from cugen.plan.symbols import FloorDiv, Integer, Mod, integer
 
 

@@ -12,8 +12,9 @@ from cugen.families.contraction import Contraction, Operand
 from cugen.families.gemm_place import Place
 from cugen.families.gemm_problem import copy_width, problem_of, sides, tile_bytes
 from cugen.families.gemm_shape import WARP, Shape
-from cugen.plan.ir import Access, Array, Comparison, Copy, Define, For, Guard, If, Index, Loop, Node, Start, Store
 from cugen.plan.lowering import Lowering
+from cugen.plan.memory import Access, Array, Start
+from cugen.plan.nodes import Comparison, Copy, Define, For, Guard, If, Index, Loop, Node, Store
 from cugen.plan.subscripts import to_integer
 from cugen.plan.symbols import FloorDiv, Integer, Mod, integer
 from cugen.spec.expressions import Const, IndexValue

@@ -22,18 +22,8 @@ from cugen.families.gemm_shape import Shape
 from cugen.families.gemm_shares import Shares
 from cugen.families.gemm_stages import Ring
 from cugen.families.tickets import Tickets
-from cugen.plan.ir import (
-    Array,
-    Barrier,
-    Comment,
-    Comparison,
-    For,
-    Guard,
-    If,
-    Index,
-    Loop,
-    Node,
-)
+from cugen.plan.memory import Array
+from cugen.plan.nodes import Barrier, Comment, Comparison, For, Guard, If, Index, Loop, Node
 from cugen.plan.symbols import Choice, FloorDiv, Integer, Maximum, Minimum, ceil_div, integer
 
 

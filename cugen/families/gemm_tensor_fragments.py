@@ -11,7 +11,8 @@ from dataclasses import dataclass
 from cugen.families.gemm_place import Place
 from cugen.families.gemm_stages import Ring
 from cugen.families.gemm_tensor import COLUMNS, ROWS
-from cugen.plan.ir import Access, Array, Declare, Element, For, Index, Loop, MultiplyTiles, Node, Store
+from cugen.plan.memory import Access, Array, Element
+from cugen.plan.nodes import Declare, For, Index, Loop, MultiplyTiles, Node, Store
 from cugen.plan.symbols import Integer, integer
 
 

@@ -10,17 +10,16 @@ from cugen.families.gemm_fragments import Fragments
 from cugen.families.gemm_place import Place
 from cugen.families.gemm_stages import Ring
 from cugen.families.gemm_tensor_fragments import TensorFragments
-from cugen.plan.ir import (
-    Access,
+from cugen.plan.lowering import Lowering
+from cugen.plan.memory import Access, Array, Element
+from cugen.plan.nodes import (
     Accumulate,
-    Array,
     AwaitCopies,
     Barrier,
     Comment,
     CommitCopies,
     Comparison,
     Define,
-    Element,
     For,
     Guard,
     If,
@@ -29,7 +28,6 @@ from cugen.plan.ir import (
     Node,
     Store,
 )
-from cugen.plan.lowering import Lowering
 from cugen.plan.scopes import Scope
 from cugen.plan.substitution import substitute
 from cugen.plan.symbols import Choice, FloorDiv, Integer, Minimum, Mod, bounds, ceil_div, integer

@@ -9,8 +9,8 @@ from cugen.families.base import Request
 from cugen.families.blocks import define, lay_blocks, limit, thread
 from cugen.families.vectors import divisor
 from cugen.plan.context import Context
-from cugen.plan.ir import Comparison, Define, Guard, Node, ReturnUnless
 from cugen.plan.lowering import Lowering
+from cugen.plan.nodes import Comparison, Define, Guard, Node, ReturnUnless
 from cugen.plan.subscripts import to_integer
 from cugen.plan.symbols import Integer, ceil_div, integer
 from cugen.spec import expressions as spec

@@ -6,9 +6,11 @@ from collections.abc import Sequence
 
 from cugen.families.base import Request
 from cugen.plan import usage
-from cugen.plan.ir import Array, Kernel, Node
+from cugen.plan.kernel import Kernel
 from cugen.plan.lowering import Lowering
+from cugen.plan.memory import Array
 from cugen.plan.names import Names
+from cugen.plan.nodes import Node
 from cugen.plan.symbols import Integer, Ranges, bounds, integer
 
 

@@ -8,7 +8,7 @@ from cugen.families.base import Family, Refusal, Request, Tunable, refuse_tunabl
 from cugen.families.elementwise import loop_refusals, placement_refusals
 from cugen.families.map_kernel import MapKernel
 from cugen.families.map_work import Work, recognise
-from cugen.plan.ir import Kernel
+from cugen.plan.kernel import Kernel
 from cugen.plan.subscripts import NotAnInteger, to_integer
 from cugen.plan.symbols import integer, symbol
 from cugen.spec.expressions import IndexValue, free_indices

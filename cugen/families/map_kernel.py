@@ -12,20 +12,10 @@ from cugen.families.map_work import Work
 from cugen.families.statements import lower_statements
 from cugen.families.vector_body import Neighbours, vector_body, wide_reads
 from cugen.families.vectors import divisor, offset_of
-from cugen.plan.ir import (
-    Comparison,
-    Define,
-    For,
-    Guard,
-    If,
-    Index,
-    Kernel,
-    Loop,
-    Node,
-    ReturnUnless,
-)
+from cugen.plan.kernel import Kernel
 from cugen.plan.lowering import Lowering
 from cugen.plan.names import Names
+from cugen.plan.nodes import Comparison, Define, For, Guard, If, Index, Loop, Node, ReturnUnless
 from cugen.plan.scopes import Scope
 from cugen.plan.subscripts import to_integer
 from cugen.plan.symbols import Integer, Mod, bounds, ceil_div, integer

@@ -10,7 +10,7 @@ from cugen.families.canonical import canonical, walking_order
 from cugen.families.elementwise import IN_MEMORY, certain_reads
 from cugen.families.vector_body import is_guarded
 from cugen.families.vectors import WIDEST, Place, Width, widest_at
-from cugen.plan.ir import Array
+from cugen.plan.memory import Array
 from cugen.spec import expressions as spec
 from cugen.spec.expressions import Read, free_indices
 from cugen.spec.model import Statement

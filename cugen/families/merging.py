@@ -9,7 +9,7 @@ import sympy
 
 from cugen.families.rebuilding import collected, rebuilt, reductions
 from cugen.plan.context import Context
-from cugen.plan.ir import Array
+from cugen.plan.memory import Array
 from cugen.plan.subscripts import to_integer
 from cugen.plan.symbols import FloorDiv, Integer, Mod, symbol
 from cugen.spec.expressions import Const, Expr, Index, IndexValue, Op, Read, Reduce, children, free_indices, walk

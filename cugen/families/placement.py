@@ -8,8 +8,9 @@ import sympy
 
 from cugen.families.base import Refusal, Request
 from cugen.families.kernels import tile_bytes
-from cugen.plan.ir import Access, Array, Barrier, Copy, Declare, For, Index, Loop, Node
 from cugen.plan.lowering import Lowering
+from cugen.plan.memory import Access, Array
+from cugen.plan.nodes import Barrier, Copy, Declare, For, Index, Loop, Node
 from cugen.plan.symbols import FloorDiv, Integer, Mod, bounds, integer, symbol
 
 REGISTER_ELEMENTS = 64  # an array in registers larger than this would spill

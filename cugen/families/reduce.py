@@ -14,7 +14,7 @@ from cugen.families.reduce_shapes import TUNABLES, aligned, count, reasons, shap
 from cugen.families.reduce_short import ShortShape, build_short
 from cugen.families.reduce_split import split
 from cugen.families.reduction import Reduction, recognise
-from cugen.plan.ir import Kernel
+from cugen.plan.kernel import Kernel
 
 
 def refusals(request: Request) -> tuple[Refusal, ...]:

@@ -30,15 +30,14 @@ from cugen.families.reduce_terms import (
 from cugen.families.reduction import Reduction, Stage
 from cugen.families.statements import lower_statements
 from cugen.families.vectors import Width, divisor
-from cugen.plan.ir import (
-    Access,
-    Array,
+from cugen.plan.lowering import Lowering
+from cugen.plan.memory import Access, Array, Element, Vector
+from cugen.plan.nodes import (
     Assign,
     Barrier,
     Comment,
     Comparison,
     Declare,
-    Element,
     For,
     Guard,
     If,
@@ -47,9 +46,7 @@ from cugen.plan.ir import (
     Node,
     ReturnUnless,
     Store,
-    Vector,
 )
-from cugen.plan.lowering import Lowering
 from cugen.plan.reductions import ACCUMULATORS
 from cugen.plan.scopes import Scope
 from cugen.plan.subscripts import to_integer

@@ -32,8 +32,9 @@ from cugen.families.reduce_terms import (
 from cugen.families.reduction import Reduction, Stage
 from cugen.families.statements import lower_statements
 from cugen.families.vectors import WIDEST, Width, divisor
-from cugen.plan.ir import Comment, Comparison, For, Guard, If, Index, Loop, Node, ReturnUnless, Vector
 from cugen.plan.lowering import Lowering
+from cugen.plan.memory import Vector
+from cugen.plan.nodes import Comment, Comparison, For, Guard, If, Index, Loop, Node, ReturnUnless
 from cugen.plan.reductions import ACCUMULATORS
 from cugen.plan.scopes import Scope
 from cugen.plan.symbols import INT32_MAX, FloorDiv, Integer, Maximum, Minimum, Mod, bounds, ceil_div, integer

@@ -15,25 +15,9 @@ from cugen.families.reduce_terms import Terms, mentions, named, results_of, side
 from cugen.families.reduction import Reduction, Stage
 from cugen.families.statements import lower_statements
 from cugen.families.vectors import WIDEST, divisor
-from cugen.plan.ir import (
-    Access,
-    Array,
-    Assign,
-    Comparison,
-    Component,
-    For,
-    Guard,
-    If,
-    Index,
-    Let,
-    Load,
-    Loop,
-    Node,
-    ReturnUnless,
-    Store,
-    Vector,
-)
 from cugen.plan.lowering import Lowering
+from cugen.plan.memory import Access, Array, Component, Vector
+from cugen.plan.nodes import Assign, Comparison, For, Guard, If, Index, Let, Load, Loop, Node, ReturnUnless, Store
 from cugen.plan.scopes import Scope
 from cugen.plan.symbols import FloorDiv, Integer, Mod, bounds, ceil_div, integer
 from cugen.spec.expressions import IndexValue

@@ -12,8 +12,9 @@ from cugen.families.collective import Running
 from cugen.families.rebuilding import rebuilt
 from cugen.families.reduction import IN_MEMORY, Reduction, Stage, own_nodes
 from cugen.families.vectors import WIDEST, Width, divisor
-from cugen.plan.ir import Access, Component, Define, For, Index, Let, Load, Loop, Node, Vector
 from cugen.plan.lowering import Lowering
+from cugen.plan.memory import Access, Component, Vector
+from cugen.plan.nodes import Define, For, Index, Let, Load, Loop, Node
 from cugen.plan.reads import lower_subscript
 from cugen.plan.reductions import accumulate, conjuncts, loop_bound
 from cugen.plan.scopes import Scope

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 
 from cugen.plan.context import Context
-from cugen.plan.ir import Array
+from cugen.plan.memory import Array
 from cugen.plan.subscripts import NotAnInteger, to_integer
 from cugen.plan.substitution import rebuilt
 from cugen.plan.symbols import Integer, symbol

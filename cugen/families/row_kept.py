@@ -6,7 +6,8 @@ from dataclasses import dataclass
 
 import sympy
 
-from cugen.plan.ir import Access, Array, Assign, Declare, Element, Let, Load, Node, Store, Vector
+from cugen.plan.memory import Access, Array, Element, Vector
+from cugen.plan.nodes import Assign, Declare, Let, Load, Node, Store
 from cugen.plan.symbols import Integer, integer
 from cugen.spec.expressions import Expr
 from cugen.spec.types import DType

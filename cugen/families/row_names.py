@@ -6,8 +6,8 @@ from dataclasses import dataclass, field
 
 from cugen.families.row_results import Results, fixed
 from cugen.families.rows import RowWork
-from cugen.plan.ir import Let
 from cugen.plan.lowering import Lowering
+from cugen.plan.nodes import Let
 from cugen.plan.scopes import Scope
 from cugen.spec.expressions import Const, Expr, Local, Op, Read
 

@@ -11,8 +11,9 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 from cugen.families.row_sweeps import Sweep
-from cugen.plan.ir import Assign, Component, For, Index, Let, Loop, Node, Vector
 from cugen.plan.lowering import Lowering
+from cugen.plan.memory import Component, Vector
+from cugen.plan.nodes import Assign, For, Index, Let, Loop, Node
 from cugen.plan.reductions import combine, identity
 from cugen.plan.scopes import Scope
 from cugen.plan.symbols import Integer, integer

@@ -11,7 +11,8 @@ from cugen.families.row_sweeps import successors
 from cugen.families.row_team import RowTeam
 from cugen.families.row_tiers import REGISTERS, Tier
 from cugen.families.rows import RowWork
-from cugen.plan.ir import Array, Node
+from cugen.plan.memory import Array
+from cugen.plan.nodes import Node
 from cugen.plan.symbols import integer
 from cugen.spec.expressions import Expr
 from cugen.spec.types import DType

@@ -11,7 +11,7 @@ from cugen.families.row_sweeps import Keep, costs, live, plan_sweeps, reduction_
 from cugen.families.row_tiers import MEMORY, REGISTERS, SHARED, Tier
 from cugen.families.rows import RowWork
 from cugen.families.vectors import WIDEST, Width, divisor, is_contiguous, widest
-from cugen.plan.ir import Array
+from cugen.plan.memory import Array
 from cugen.plan.subscripts import to_integer
 from cugen.plan.symbols import bounds
 from cugen.spec.expressions import Expr, Read, children, free_indices, walk

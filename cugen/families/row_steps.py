@@ -16,24 +16,9 @@ from cugen.families.row_sweeps import Sweep, mentions, moving_reads, shows_place
 from cugen.families.row_team import RowTeam
 from cugen.families.row_tiers import REGISTERS, Places, Segment, Tier, segments
 from cugen.families.rows import Output, RowWork
-from cugen.plan.ir import (
-    Access,
-    Assign,
-    Comparison,
-    Define,
-    Element,
-    For,
-    Guard,
-    If,
-    Index,
-    Let,
-    Load,
-    Loop,
-    Node,
-    Store,
-    Vector,
-)
 from cugen.plan.lowering import Lowering
+from cugen.plan.memory import Access, Element, Vector
+from cugen.plan.nodes import Assign, Comparison, Define, For, Guard, If, Index, Let, Load, Loop, Node, Store
 from cugen.plan.reductions import ACCUMULATORS, accumulate, combine
 from cugen.plan.scopes import Scope
 from cugen.plan.subscripts import to_integer

@@ -8,15 +8,14 @@ from dataclasses import dataclass
 import sympy
 
 from cugen.families.collective import Running, Team, combine_team, merge
-from cugen.plan.ir import (
-    Access,
-    Array,
+from cugen.plan.lowering import Lowering
+from cugen.plan.memory import Access, Array, Element, Shuffled
+from cugen.plan.nodes import (
     Assign,
     Barrier,
     ClusterBarrier,
     Comparison,
     Declare,
-    Element,
     For,
     Guard,
     If,
@@ -24,10 +23,8 @@ from cugen.plan.ir import (
     Let,
     Loop,
     Node,
-    Shuffled,
     Store,
 )
-from cugen.plan.lowering import Lowering
 from cugen.plan.symbols import FloorDiv, Integer, Mod, integer, symbol
 from cugen.spec.expressions import Local
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from cugen.families.row_sweeps import Sweep
 from cugen.plan import usage
-from cugen.plan.ir import Comparison, Define, For, Guard, If, Index, Loop, Node
+from cugen.plan.nodes import Comparison, Define, For, Guard, If, Index, Loop, Node
 from cugen.plan.symbols import Integer, integer
 from cugen.spec.expressions import Local, walk
 

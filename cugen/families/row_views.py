@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 import sympy
 
 from cugen.families.rows import Domain, NotRows, Output, RowWork
-from cugen.plan.ir import Array
+from cugen.plan.memory import Array
 from cugen.plan.subscripts import to_integer
 from cugen.plan.substitution import rebuilt
 from cugen.plan.symbols import Integer, integer

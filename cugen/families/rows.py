@@ -13,7 +13,7 @@ from itertools import permutations
 
 from cugen.families.base import Request
 from cugen.families.row_groups import cut_groups
-from cugen.plan.ir import Array
+from cugen.plan.memory import Array
 from cugen.plan.substitution import rebuilt, substitute
 from cugen.spec.expressions import (
     Cast,

@@ -27,8 +27,9 @@ from cugen.families.row_team import WARP, RowTeam
 from cugen.families.row_views import merge_columns
 from cugen.families.rows import NotRows, RowWork, find_row_work
 from cugen.families.vectors import is_contiguous
-from cugen.plan.ir import ClusterBarrier, Comparison, Define, Guard, Index, Kernel, Node, ReturnUnless
+from cugen.plan.kernel import Kernel
 from cugen.plan.lowering import Lowering
+from cugen.plan.nodes import ClusterBarrier, Comparison, Define, Guard, Index, Node, ReturnUnless
 from cugen.plan.subscripts import to_integer
 from cugen.plan.symbols import FloorDiv, Integer, Minimum, Mod, bounds, ceil_div, integer, symbol
 from cugen.spec import expressions as spec

@@ -21,7 +21,7 @@ from cugen.families.scan_sizes import (
     team_of,
 )
 from cugen.families.scan_split import split
-from cugen.plan.ir import Kernel
+from cugen.plan.kernel import Kernel
 from cugen.plan.lowering import Lowering
 
 

@@ -11,27 +11,15 @@ from cugen.families.scan_form import Work
 from cugen.families.scan_registers import Registers, guarded
 from cugen.families.statements import lower_statements
 from cugen.plan.intervals import fits, interval
-from cugen.plan.ir import (
-    Array,
-    Assign,
-    Define,
-    For,
-    Guard,
-    If,
-    Let,
-    Loop,
-    Node,
-    Store,
-    Vector,
-    values_of,
-    walk_nodes,
-)
 from cugen.plan.lowering import Lowering
+from cugen.plan.memory import Array, Vector
+from cugen.plan.nodes import Assign, Define, For, Guard, If, Let, Loop, Node, Store
 from cugen.plan.reductions import lower_condition
 from cugen.plan.scopes import Scope
 from cugen.plan.subscripts import to_integer
 from cugen.plan.symbols import integer, symbol
 from cugen.plan.usage import integers
+from cugen.plan.walking import values_of, walk_nodes
 from cugen.spec.expressions import Expr, Local, Read, walk
 
 

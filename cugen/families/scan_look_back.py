@@ -19,21 +19,9 @@ from cugen.families.prefix import Names, joined
 from cugen.families.scan_form import Work
 from cugen.families.scan_rows import RowScan, Team
 from cugen.families.tickets import Tickets, shared_by_blocks
-from cugen.plan.ir import (
-    Access,
-    Array,
-    Assign,
-    Await,
-    Comment,
-    Comparison,
-    Element,
-    Guard,
-    If,
-    Node,
-    Publish,
-    Store,
-)
 from cugen.plan.lowering import Lowering
+from cugen.plan.memory import Access, Array, Element
+from cugen.plan.nodes import Assign, Await, Comment, Comparison, Guard, If, Node, Publish, Store
 from cugen.plan.reductions import ACCUMULATORS
 from cugen.plan.subscripts import to_integer
 from cugen.plan.symbols import Integer, Mod, bounds, integer, symbol

@@ -6,26 +6,9 @@ from collections.abc import Sequence
 from copy import copy
 
 from cugen.families.scan_form import Work
-from cugen.plan.ir import (
-    Access,
-    Array,
-    Assign,
-    Comparison,
-    Copy,
-    Declare,
-    Element,
-    For,
-    Guard,
-    If,
-    Index,
-    Let,
-    Load,
-    Loop,
-    Node,
-    Store,
-    Vector,
-)
 from cugen.plan.lowering import Lowering
+from cugen.plan.memory import Access, Array, Element, Vector
+from cugen.plan.nodes import Assign, Comparison, Copy, Declare, For, Guard, If, Index, Let, Load, Loop, Node, Store
 from cugen.plan.subscripts import to_integer
 from cugen.plan.symbols import Integer, integer
 from cugen.spec.expressions import Const, Expr, Local, Read

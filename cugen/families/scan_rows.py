@@ -14,16 +14,15 @@ from cugen.families.scan_elements import Elements
 from cugen.families.scan_form import Work
 from cugen.families.scan_registers import Registers
 from cugen.families.scan_steps import steps_of
-from cugen.plan.ir import (
-    Access,
-    Array,
+from cugen.plan.lowering import Lowering
+from cugen.plan.memory import Access, Array, Element
+from cugen.plan.nodes import (
     Assign,
     Barrier,
     Comment,
     Comparison,
     Declare,
     Define,
-    Element,
     For,
     Guard,
     If,
@@ -33,7 +32,6 @@ from cugen.plan.ir import (
     Node,
     Store,
 )
-from cugen.plan.lowering import Lowering
 from cugen.plan.reductions import ACCUMULATORS, accumulate, identity
 from cugen.plan.scopes import Scope
 from cugen.plan.subscripts import to_integer

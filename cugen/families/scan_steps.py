@@ -9,8 +9,8 @@ import sympy
 from cugen.families.blocks import define
 from cugen.families.grid import divides
 from cugen.families.scan_form import Work
-from cugen.plan.ir import Comparison, Define, For, Guard, Index, Loop, Node
 from cugen.plan.lowering import Lowering
+from cugen.plan.nodes import Comparison, Define, For, Guard, Index, Loop, Node
 from cugen.plan.subscripts import to_integer
 from cugen.plan.symbols import INT32_MAX, FloorDiv, Integer, Minimum, Mod, bounds, integer
 

@@ -6,8 +6,8 @@ from dataclasses import dataclass, replace
 
 from cugen.families.base import Request
 from cugen.families.statements import lower_statements
-from cugen.plan.ir import Assign, For, If, Index, Let, Loop, Node
 from cugen.plan.lowering import Lowering
+from cugen.plan.nodes import Assign, For, If, Index, Let, Loop, Node
 from cugen.plan.reductions import ACCUMULATORS, bound_sum, combine, identity, lower_condition
 from cugen.plan.scopes import Scope
 from cugen.plan.subscripts import to_integer

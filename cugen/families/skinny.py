@@ -10,7 +10,7 @@ from cugen.families.skinny_form import Skinny, recognise
 from cugen.families.skinny_rows import build_rows
 from cugen.families.skinny_shape import TUNABLES, WARP, choose_shape
 from cugen.families.skinny_split import split
-from cugen.plan.ir import Kernel
+from cugen.plan.kernel import Kernel
 
 
 def refusals(request: Request) -> tuple[Refusal, ...]:

@@ -11,25 +11,9 @@ from cugen.families.skinny_form import Skinny
 from cugen.families.skinny_shape import WARP, Shape
 from cugen.families.skinny_terms import Loaded, add_term, alignments, is_plain, loop_index, number, repeat, running
 from cugen.families.statements import lower_statements
-from cugen.plan.ir import (
-    Access,
-    Array,
-    Assign,
-    Barrier,
-    Comparison,
-    Declare,
-    Element,
-    For,
-    Guard,
-    If,
-    Index,
-    Kernel,
-    Let,
-    Loop,
-    Node,
-    Shuffled,
-    Store,
-)
+from cugen.plan.kernel import Kernel
+from cugen.plan.memory import Access, Array, Element, Shuffled
+from cugen.plan.nodes import Assign, Barrier, Comparison, Declare, For, Guard, If, Index, Let, Loop, Node, Store
 from cugen.plan.scopes import Scope
 from cugen.plan.symbols import INT32_MAX, FloorDiv, Integer, Minimum, Mod, bounds, ceil_div, integer
 from cugen.spec.expressions import Expr, Local, Op

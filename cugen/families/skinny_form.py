@@ -12,7 +12,7 @@ from cugen.families.base import Refusal, Request
 from cugen.families.merging import merged
 from cugen.families.rebuilding import NotInStages, collected, with_common_indices
 from cugen.families.vectors import WIDEST, divisor
-from cugen.plan.ir import Array
+from cugen.plan.memory import Array
 from cugen.plan.subscripts import NotAnInteger, to_integer
 from cugen.plan.symbols import Integer, bounds, integer, symbol
 from cugen.spec import expressions as spec

@@ -12,23 +12,10 @@ from cugen.families.skinny_form import Skinny
 from cugen.families.skinny_shape import WARP, Shape
 from cugen.families.skinny_terms import Loaded, add_term, alignments, is_plain, loop_index, number, repeat, running
 from cugen.families.statements import lower_statements
-from cugen.plan.ir import (
-    Access,
-    Array,
-    Comparison,
-    Declare,
-    Element,
-    For,
-    Guard,
-    If,
-    Index,
-    Kernel,
-    Let,
-    Loop,
-    Node,
-    ReturnUnless,
-)
+from cugen.plan.kernel import Kernel
 from cugen.plan.lowering import Lowering
+from cugen.plan.memory import Access, Array, Element
+from cugen.plan.nodes import Comparison, Declare, For, Guard, If, Index, Let, Loop, Node, ReturnUnless
 from cugen.plan.scopes import Scope
 from cugen.plan.symbols import INT32_MAX, Integer, Minimum, bounds, ceil_div, integer
 from cugen.spec.expressions import Local

@@ -7,22 +7,9 @@ from collections.abc import Sequence
 
 from cugen.families.skinny_form import Skinny
 from cugen.families.vectors import WIDEST
-from cugen.plan.ir import (
-    Access,
-    Accumulate,
-    Array,
-    Declare,
-    Element,
-    For,
-    Index,
-    Let,
-    Load,
-    Loop,
-    Node,
-    Store,
-    Vector,
-)
 from cugen.plan.lowering import Lowering
+from cugen.plan.memory import Access, Array, Element, Vector
+from cugen.plan.nodes import Accumulate, Declare, For, Index, Let, Load, Loop, Node, Store
 from cugen.plan.scopes import Scope
 from cugen.plan.subscripts import to_integer
 from cugen.plan.symbols import FloorDiv, Integer, Mod, integer

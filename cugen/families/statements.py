@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from cugen.families.base import Request
-from cugen.plan.ir import Access, Let, Load, Store
 from cugen.plan.lowering import Lowering
+from cugen.plan.memory import Access
+from cugen.plan.nodes import Let, Load, Store
 from cugen.plan.scopes import Scope
 from cugen.plan.subscripts import to_integer
 from cugen.plan.symbols import Integer

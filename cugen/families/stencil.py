@@ -11,7 +11,7 @@ from cugen.families.stencil_kernel import Builder
 from cugen.families.stencil_shape import ROWS, VECTOR, Shape, choose_shape
 from cugen.families.vectors import is_contiguous
 from cugen.families.windows import Window, find_walks, find_windows
-from cugen.plan.ir import Kernel
+from cugen.plan.kernel import Kernel
 from cugen.spec.expressions import Const, IndexValue, Read, Scan, walk
 
 MOST_TAPS = 225  # of a window: its loops are unrolled whole

@@ -17,23 +17,9 @@ from cugen.families.vectors import divisor
 from cugen.families.window_registers import Held, counter_name, hold, join_ranges, load_window, widen_ranges
 from cugen.families.window_values import WindowLowering, index_values
 from cugen.families.windows import Walk, Window, explicit
-from cugen.plan.ir import (
-    Access,
-    Array,
-    Assign,
-    Comparison,
-    For,
-    Guard,
-    If,
-    Index,
-    Kernel,
-    Let,
-    Loop,
-    Node,
-    ReturnUnless,
-    Store,
-    Vector,
-)
+from cugen.plan.kernel import Kernel
+from cugen.plan.memory import Access, Array, Vector
+from cugen.plan.nodes import Assign, Comparison, For, Guard, If, Index, Let, Loop, Node, ReturnUnless, Store
 from cugen.plan.scopes import Scope
 from cugen.plan.subscripts import to_integer
 from cugen.plan.symbols import Integer, ceil_div, integer

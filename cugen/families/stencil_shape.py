@@ -10,7 +10,7 @@ from cugen.families.base import Refusal, Request, Tunable
 from cugen.families.grid import fastest_first
 from cugen.families.vectors import WIDEST, divisor
 from cugen.families.windows import Walk, Window
-from cugen.plan.ir import Array
+from cugen.plan.memory import Array
 from cugen.plan.subscripts import to_integer
 from cugen.plan.symbols import bounds
 from cugen.spec import expressions as spec

@@ -8,8 +8,9 @@ import sympy
 
 from cugen.families.base import Request
 from cugen.families.placement import REGISTER_ELEMENTS
-from cugen.plan.ir import Array, Declare, Node
 from cugen.plan.lowering import Lowering
+from cugen.plan.memory import Array
+from cugen.plan.nodes import Declare, Node
 from cugen.spec.expressions import free_indices
 
 

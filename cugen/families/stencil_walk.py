@@ -10,7 +10,8 @@ import sympy
 
 from cugen.families.window_registers import Held
 from cugen.families.windows import Walk
-from cugen.plan.ir import Access, Accumulate, Array, Declare, Element, For, Index, Let, Loop, Node, Store
+from cugen.plan.memory import Access, Array, Element
+from cugen.plan.nodes import Accumulate, Declare, For, Index, Let, Loop, Node, Store
 from cugen.plan.reductions import ACCUMULATORS, combine, identity
 from cugen.plan.scopes import Scope
 from cugen.plan.subscripts import to_integer

@@ -5,8 +5,8 @@ from __future__ import annotations
 from cugen.families.contraction import Contraction, Operand
 from cugen.families.kernels import tile_bytes
 from cugen.families.tile_shape import Shape, staged, tile_extent
-from cugen.plan.ir import Array
 from cugen.plan.lowering import Lowering
+from cugen.plan.memory import Array
 from cugen.plan.symbols import integer
 from cugen.spec.expressions import Read
 

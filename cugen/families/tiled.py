@@ -16,22 +16,21 @@ from cugen.families.tile_memory import declare_tiles
 from cugen.families.tile_shape import Shape, choose_shape, refusals, staged
 from cugen.families.unfolding import split
 from cugen.plan.intervals import fits, interval
-from cugen.plan.ir import (
-    Access,
+from cugen.plan.kernel import Kernel
+from cugen.plan.lowering import Lowering
+from cugen.plan.memory import Access, Array, Element
+from cugen.plan.nodes import (
     Accumulate,
-    Array,
     Assign,
     Barrier,
     Comparison,
     Copy,
     Declare,
     Define,
-    Element,
     For,
     Guard,
     If,
     Index,
-    Kernel,
     Let,
     Load,
     Loop,
@@ -39,7 +38,6 @@ from cugen.plan.ir import (
     ReturnUnless,
     Store,
 )
-from cugen.plan.lowering import Lowering
 from cugen.plan.scopes import Scope
 from cugen.plan.subscripts import to_integer
 from cugen.plan.substitution import substitute

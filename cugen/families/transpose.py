@@ -13,7 +13,7 @@ from cugen.families.transpose_shape import STATIC, Turn, choose_brick, shared_by
 from cugen.families.transpose_shifted import ShiftedKernel
 from cugen.families.transpose_square import SquareKernel, choose_square
 from cugen.families.vectors import is_contiguous
-from cugen.plan.ir import Kernel
+from cugen.plan.kernel import Kernel
 from cugen.plan.subscripts import to_integer
 from cugen.plan.symbols import bounds
 from cugen.spec import expressions as spec

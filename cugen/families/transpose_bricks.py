@@ -11,28 +11,26 @@ from cugen.families.statements import lower_statements
 from cugen.families.transpose_shape import Brick, Side, Turn
 from cugen.families.vector_body import Neighbours, depends_on_place, load_vectors, vector_body, vector_of, wide_reads
 from cugen.families.vectors import divisor
-from cugen.plan.ir import (
-    Access,
-    Array,
+from cugen.plan.kernel import Kernel
+from cugen.plan.lowering import Lowering
+from cugen.plan.memory import Access, Array, Element
+from cugen.plan.names import Names
+from cugen.plan.nodes import (
     Assign,
     Barrier,
     Comparison,
     Copy,
     Declare,
-    Element,
     For,
     Guard,
     If,
     Index,
-    Kernel,
     Let,
     Load,
     Loop,
     Node,
     Store,
 )
-from cugen.plan.lowering import Lowering
-from cugen.plan.names import Names
 from cugen.plan.scopes import Scope
 from cugen.plan.subscripts import to_integer
 from cugen.plan.symbols import FloorDiv, Integer, Minimum, Mod, ceil_div, integer

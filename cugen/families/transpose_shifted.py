@@ -14,8 +14,9 @@ from cugen.families.statements import lower_statements
 from cugen.families.transpose_bricks import BrickKernel, element_of, moved
 from cugen.families.vector_body import Neighbours, depends_on_place, vector_body
 from cugen.families.vectors import WIDEST, Place, is_contiguous, offset_of
-from cugen.plan.ir import Access, Comparison, Define, For, Guard, If, Index, Loop, Node
+from cugen.plan.memory import Access
 from cugen.plan.names import Names
+from cugen.plan.nodes import Comparison, Define, For, Guard, If, Index, Loop, Node
 from cugen.plan.scopes import Scope
 from cugen.plan.symbols import FloorDiv, Integer, Maximum, Minimum, Mod, ceil_div, integer
 

@@ -10,25 +10,10 @@ from cugen.families.kernels import assemble, new_lowering, tile_bytes
 from cugen.families.statements import lower_statements
 from cugen.families.transpose_shape import Turn
 from cugen.families.vectors import divisor
-from cugen.plan.ir import (
-    Access,
-    Array,
-    Barrier,
-    Comparison,
-    Copy,
-    Declare,
-    Element,
-    For,
-    Guard,
-    If,
-    Index,
-    Kernel,
-    Load,
-    Loop,
-    Node,
-    Store,
-)
+from cugen.plan.kernel import Kernel
 from cugen.plan.lowering import Lowering
+from cugen.plan.memory import Access, Array, Element
+from cugen.plan.nodes import Barrier, Comparison, Copy, Declare, For, Guard, If, Index, Load, Loop, Node, Store
 from cugen.plan.scopes import Scope
 from cugen.plan.subscripts import to_integer
 from cugen.plan.symbols import Integer, bounds, ceil_div, integer

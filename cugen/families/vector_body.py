@@ -12,8 +12,9 @@ from cugen.families.canonical import index_values
 from cugen.families.elementwise import IN_MEMORY, certain_reads, loaded_reads
 from cugen.families.statements import lower_statements
 from cugen.families.vectors import is_read, widest_at
-from cugen.plan.ir import Access, Array, Assign, Element, For, If, Index, Let, Load, Loop, Node, Store, Vector
 from cugen.plan.lowering import Lowering
+from cugen.plan.memory import Access, Array, Element, Vector
+from cugen.plan.nodes import Assign, For, If, Index, Let, Load, Loop, Node, Store
 from cugen.plan.reads import lower_subscript, within
 from cugen.plan.scopes import Scope
 from cugen.plan.subscripts import to_integer

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import sympy
 
 from cugen.plan.context import Context
-from cugen.plan.ir import Array
+from cugen.plan.memory import Array
 from cugen.plan.subscripts import to_integer
 from cugen.plan.symbols import FloorDiv, Integer, Maximum, Minimum, symbol
 from cugen.spec.expressions import Expr, Index, IndexValue, Read, free_indices, walk

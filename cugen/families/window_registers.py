@@ -13,30 +13,15 @@ import sympy
 from cugen.families.blocks import define
 from cugen.families.window_rows import Columns, Tree, is_narrow, tree_of
 from cugen.families.windows import Window
-from cugen.plan.ir import (
-    Access,
-    Array,
-    Comparison,
-    Declare,
-    Define,
-    Element,
-    For,
-    Guard,
-    If,
-    Index,
-    Load,
-    Loop,
-    Node,
-    Store,
-    Vector,
-    walk_nodes,
-)
 from cugen.plan.lowering import Lowering
+from cugen.plan.memory import Access, Array, Element, Vector
 from cugen.plan.names import Names
+from cugen.plan.nodes import Comparison, Declare, Define, For, Guard, If, Index, Load, Loop, Node, Store
 from cugen.plan.reads import within
 from cugen.plan.scopes import Scope
 from cugen.plan.symbols import Integer, Range, integer
 from cugen.plan.usage import free_symbols
+from cugen.plan.walking import walk_nodes
 from cugen.spec.expressions import Boundary, Expr, Local, Read
 
 _Fill = Callable[[tuple[Integer, ...], Columns, Scope], None]

@@ -7,8 +7,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 
 from cugen.families.window_registers import Held
-from cugen.plan.ir import Access, Element
 from cugen.plan.lowering import Lowering
+from cugen.plan.memory import Access, Element
 from cugen.plan.names import Names
 from cugen.plan.scopes import Scope
 from cugen.plan.subscripts import to_integer

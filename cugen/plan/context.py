@@ -7,7 +7,8 @@ from dataclasses import dataclass, replace
 
 import sympy
 
-from cugen.plan.ir import Array, Upload
+from cugen.plan.kernel import Upload
+from cugen.plan.memory import Array
 from cugen.plan.names import Names
 from cugen.plan.rounding import rounded
 from cugen.plan.subscripts import to_integer

@@ -11,20 +11,9 @@ from dataclasses import dataclass, field, replace
 
 import sympy
 
-from cugen.plan.ir import (
-    Array,
-    Assign,
-    Comparison,
-    Define,
-    Element,
-    Guard,
-    If,
-    Index,
-    Let,
-    Load,
-    Node,
-)
+from cugen.plan.memory import Array, Element
 from cugen.plan.names import Names
+from cugen.plan.nodes import Assign, Comparison, Define, Guard, If, Index, Let, Load, Node
 from cugen.plan.reads import gathered_subscripts, indices_in, load_read, name_reads
 from cugen.plan.reductions import reduce_values
 from cugen.plan.scopes import Scope

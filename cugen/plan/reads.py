@@ -6,7 +6,8 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from cugen.plan.ir import Access, Array, Comparison, Guard, Let, Load
+from cugen.plan.memory import Access, Array
+from cugen.plan.nodes import Comparison, Guard, Let, Load
 from cugen.plan.scopes import Scope
 from cugen.plan.subscripts import to_integer
 from cugen.plan.symbols import INT32_MAX, Integer, Maximum, Minimum, Mod, bounds, integer, symbol

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import sympy
 
 from cugen.plan.intervals import fits, interval
-from cugen.plan.ir import Assign, Comparison, Condition, For, If, Index, Let, Loop, Node
+from cugen.plan.nodes import Assign, Comparison, Condition, For, If, Index, Let, Loop, Node
 from cugen.plan.scopes import Scope
 from cugen.plan.subscripts import to_guard, to_integer
 from cugen.plan.symbols import Integer, Maximum, Minimum, bounds, integer

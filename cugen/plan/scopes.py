@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from cugen.plan.ir import Node
+from cugen.plan.nodes import Node
 from cugen.plan.symbols import Integer
 from cugen.spec.expressions import Expr, Read, walk
 

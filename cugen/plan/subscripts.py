@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from cugen.plan.ir import Comparison, Guard
+from cugen.plan.nodes import Comparison, Guard
 from cugen.plan.symbols import FloorDiv, Integer, Maximum, Minimum, Mod, integer
 from cugen.spec.expressions import Cast, Const, Expr, IndexValue, Local, Op, ParamValue
 from cugen.spec.types import BOOL

@@ -6,23 +6,10 @@ from collections.abc import Iterator
 
 import sympy
 
-from cugen.plan.ir import (
-    Array,
-    Condition,
-    Copy,
-    Declare,
-    Define,
-    For,
-    Guard,
-    If,
-    Load,
-    Node,
-    ReturnUnless,
-    accesses,
-    values_of,
-    walk_nodes,
-)
+from cugen.plan.memory import Array
+from cugen.plan.nodes import Condition, Copy, Declare, Define, For, Guard, If, Load, Node, ReturnUnless
 from cugen.plan.symbols import Integer
+from cugen.plan.walking import accesses, values_of, walk_nodes
 from cugen.spec.expressions import Expr, ParamValue, ScalarValue, walk
 
 

@@ -8,7 +8,7 @@ from cugen.families.base import Family, Refusal, Request
 from cugen.families.registry import families
 from cugen.plan.context import Context
 from cugen.plan.grouping import Grouping
-from cugen.plan.ir import Kernel, Plan
+from cugen.plan.kernel import Kernel, Plan
 from cugen.schedule.asked import schedule_of
 from cugen.schedule.runs import group
 from cugen.schedule.splitting import plan_context

@@ -8,7 +8,8 @@ from cugen.analysis.dynamic import analyze_any_size
 from cugen.analysis.facts import facts
 from cugen.analysis.gate import Launch, findings
 from cugen.kernel import Kernel
-from cugen.plan.ir import Access, Node
+from cugen.plan.memory import Access
+from cugen.plan.nodes import Node
 from cugen.spec.diagnostics import Related
 from cugen.spec.expressions import NOWHERE
 from cugen.spec.model import Check

@@ -13,8 +13,11 @@ import sympy
 from numpy.typing import NDArray
 
 from cugen.analysis import WarpRequest, warp_request
-from cugen.plan import ir
+from cugen.plan.kernel import Kernel
+from cugen.plan.memory import Element
+from cugen.plan.nodes import Accumulate, Copy, Define, For, Guard, If, Load, ReturnUnless, Store, Ticket
 from cugen.plan.symbols import BitXor, Choice, FloorDiv, Maximum, Minimum, Mod
+from cugen.plan.walking import values_of
 from cugen.spec.expressions import walk as walk_values
 
 Addresses = list[int | None]
@@ -62,7 +65,7 @@ class Walk:
 
     def __init__(
         self,
-        kernel: ir.Kernel,
+        kernel: Kernel,
         params: dict[str, int],
         target: str,
         offsets: dict[str, int] | None = None,
@@ -90,25 +93,25 @@ class Walk:
         """Runs the nodes; the mask that is left, since lanes may have returned."""
         for node in nodes:
             match node:
-                case ir.Define() | ir.Ticket():
-                    names[node.index.symbol] = values_of(node.index.definition, names)
-                case ir.ReturnUnless():
+                case Define() | Ticket():
+                    names[node.index.symbol] = numbers_of(node.index.definition, names)
+                case ReturnUnless():
                     active = active & passes(node.guard, names)
-                case ir.For():
+                case For():
                     self._loop(node, names, active)
-                case ir.If() if isinstance(node.condition, ir.Guard):
+                case If() if isinstance(node.condition, Guard):
                     then = passes(node.condition, names)
                     self._run(node.then, names, active & then)
                     self._run(node.orelse, names, active & ~then)
-                case ir.Load():
+                case Load():
                     mask = active if node.guard is None else active & passes(node.guard, names)
                     self._request(node.access, names, mask)
                     self._inline(node, names, active)
-                case ir.Copy():
+                case Copy():
                     mask = active if node.guard is None else active & passes(node.guard, names)
                     self._request(node.source, names, mask)
                     self._copy(node, names, active, mask)
-                case ir.Store() | ir.Accumulate():
+                case Store() | Accumulate():
                     self._inline(node, names, active)
                     self._request(node.access, names, active)
                 case _:
@@ -116,14 +119,14 @@ class Walk:
         return active
 
     def _inline(self, node, names, active):
-        for value in ir.values_of(node):
+        for value in values_of(node):
             for leaf in walk_values(value):
-                if isinstance(leaf, ir.Element):
+                if isinstance(leaf, Element):
                     self._request(leaf.access, names, active)
 
     def _loop(self, node, names, active):
         loop = node.loop
-        start, stop = values_of(loop.start, names), values_of(loop.stop, names)
+        start, stop = numbers_of(loop.start, names), numbers_of(loop.stop, names)
         done = np.zeros_like(start)
         while (mask := active & (start + done < stop)).any():
             names[loop.index.symbol] = stop - 1 - done if loop.downward else start + done
@@ -137,7 +140,7 @@ class Walk:
             return
         source = node.source.array
         start = self.offsets.get(source.name, 0)
-        sources = tuple((values_of(node.source.offset(), names) * source.dtype.bytes + start).tolist())
+        sources = tuple((numbers_of(node.source.offset(), names) * source.dtype.bytes + start).tolist())
         if node.target.width * node.target.array.dtype.bytes == 16:
             self._request(node.target, names, active, sources)
         else:
@@ -149,7 +152,7 @@ class Walk:
         if array.space not in SPACES or not active.any():
             return
         start = array.dynamic_offset if array.space == "shared" else self.offsets.get(array.name, 0)
-        found = values_of(access.offset(), names) * array.dtype.bytes + start
+        found = numbers_of(access.offset(), names) * array.dtype.bytes + start
         addresses = tuple(a if on else None for a, on in zip(found.tolist(), active.tolist(), strict=True))
         addresses += (None,) * (32 - len(addresses))
         width = array.dtype.bytes * access.width
@@ -177,7 +180,7 @@ FUNCTIONS = {
 }
 
 
-def values_of(expr, names) -> Numbers:
+def numbers_of(expr, names) -> Numbers:
     """The expression in each lane."""
     return evaluator(expr)(names) + np.zeros_like(names[ANY_LANE])
 
@@ -198,11 +201,11 @@ def evaluator(expr):
     return lambda names: reduce(function, [part(names) for part in parts])
 
 
-def passes(guard: ir.Guard, names) -> NDArray[np.bool_]:
+def passes(guard: Guard, names) -> NDArray[np.bool_]:
     """Whether the guard holds, in each lane."""
     holds = {"<": np.less, "<=": np.less_equal, ">": np.greater, ">=": np.greater_equal}
     holds |= {"==": np.equal, "!=": np.not_equal}
-    terms = [holds[t.operator](values_of(t.left, names), values_of(t.right, names)) for t in guard.terms]
+    terms = [holds[t.operator](numbers_of(t.left, names), numbers_of(t.right, names)) for t in guard.terms]
     return np.logical_and.reduce(terms)
 
 

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from cugen.analysis.fixes import Fixes, LaunchCost, find_fixes
 from cugen.analysis.report import AccessReport, analyze_kernel
-from cugen.plan.ir import Plan
+from cugen.plan.kernel import Plan
 from cugen.schedule.planner import make_plan
 from cugen.spec.diagnostics import SpecError
 from cugen.spec.editing import Rows

@@ -7,7 +7,7 @@ import pytest
 from cugen.analysis.addresses import address_forms, source_forms
 from cugen.analysis.matching import Placed, match
 from cugen.analysis.sites import Site
-from cugen.plan.ir import Access, Array
+from cugen.plan.memory import Access, Array
 from cugen.plan.symbols import integer
 from cugen.spec.types import DTYPES
 from cugen.toolchain import sass

@@ -11,12 +11,12 @@ from cugen.analysis.dynamic import analyze_any_size
 from cugen.analysis.report import analyze_kernel
 from cugen.analysis.sites import sites
 from cugen.kernel import generate
-from cugen.plan import ir
+from cugen.plan.kernel import Kernel
 from cugen.spec.load import load_text
 
 
 @cache
-def product(rows: str = "64", columns: str = "128", k: str = "64") -> ir.Kernel:
+def product(rows: str = "64", columns: str = "128", k: str = "64") -> Kernel:
     """A ring of stages: 4 bytes a lane are copied from rows of A, 16 from rows of B."""
     (spec,) = load_text(f"""
 cugen: 1

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from cugen.analysis import reshaping
 from cugen.analysis.sites import BLOCK, THREAD, Counter, Predicate, Site
-from cugen.plan.ir import Access, Array
+from cugen.plan.memory import Access, Array
 from cugen.plan.symbols import integer, symbol
 from cugen.spec.types import DTYPES
 

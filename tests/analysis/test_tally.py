@@ -14,7 +14,8 @@ from cugen.analysis.sites import steps
 from cugen.analysis.tally import Parting, Tallies
 from cugen.analysis.totals import Unknown
 from cugen.kernel import Kernel, generate
-from cugen.plan import ir
+from cugen.plan.kernel import Kernel as PlannedKernel
+from cugen.plan.nodes import Comparison, Copy, Define, For, Guard, If, Load, ReturnUnless
 from cugen.spec.load import load_text
 
 Lane = dict[sympy.Symbol, sympy.Integer]
@@ -23,7 +24,7 @@ Lane = dict[sympy.Symbol, sympy.Integer]
 class Walk:
     """The oracle: runs all nodes for one warp after the other; `came` and `went` count lanes at each decision."""
 
-    def __init__(self, kernel: ir.Kernel, params: dict[str, int]) -> None:
+    def __init__(self, kernel: PlannedKernel, params: dict[str, int]) -> None:
         self.partings: dict[int, Counter[str]] = {}
         self.runs: dict[int, Counter[str]] = {}
         fixed = {sympy.Symbol(name, integer=True): sympy.Integer(value) for name, value in params.items()}
@@ -47,26 +48,26 @@ class Walk:
         for node in nodes:
             self.runs.setdefault(id(node), Counter()).update(warps=bool(lanes), lanes=len(lanes))
             match node:
-                case ir.Define():
+                case Define():
                     for lane in lanes:
                         lane[node.index.symbol] = node.index.definition.xreplace(lane)
-                case ir.ReturnUnless():
+                case ReturnUnless():
                     lanes = self._decide(node, lanes, node.guard)
-                case ir.For():
+                case For():
                     self._loop(node, lanes)
-                case ir.If(condition=ir.Guard()):
+                case If(condition=Guard()):
                     then = self._decide(node, lanes, node.condition)
                     self._run(node.then, then)
                     self._run(node.orelse, [lane for lane in lanes if lane not in then])
-                case ir.Load(guard=ir.Guard()) | ir.Copy(guard=ir.Guard()):
+                case Load(guard=Guard()) | Copy(guard=Guard()):
                     self._decide(node, lanes, node.guard)
 
-    def _decide(self, node, lanes: list[Lane], guard: ir.Guard) -> list[Lane]:
+    def _decide(self, node, lanes: list[Lane], guard: Guard) -> list[Lane]:
         went = [lane for lane in lanes if all(holds(term, lane) for term in guard.terms)]
         self._note(node, len(lanes), len(went), bool(lanes))
         return went
 
-    def _loop(self, node: ir.For, lanes: list[Lane]) -> None:
+    def _loop(self, node: For, lanes: list[Lane]) -> None:
         loop, came = node.loop, len(lanes)
         for lane in lanes:
             lane[loop.index.symbol] = loop.start.xreplace(lane)
@@ -82,7 +83,7 @@ class Walk:
         own.update(warps=warps, mixed=0 < went < came, taken=went)
 
 
-def holds(term: ir.Comparison, lane: Lane) -> bool:
+def holds(term: Comparison, lane: Lane) -> bool:
     a, b = int(term.left.xreplace(lane)), int(term.right.xreplace(lane))
     return {"<": a < b, "<=": a <= b, ">": a > b, ">=": a >= b, "==": a == b, "!=": a != b}[term.operator]
 
@@ -183,7 +184,7 @@ schedule: {family: direct}
 """)
     launch = generate(spec).plan.kernels[0]
     tallies, walked = Tallies(launch.block), list(steps(launch, {"N": 100}))
-    choice = next(step for step in walked if isinstance(step.node, ir.If))
+    choice = next(step for step in walked if isinstance(step.node, If))
     with pytest.raises(Unknown, match="depends on data"):
         tallies.parting(choice)
     inside = tallies.at(choice.inside)
@@ -202,5 +203,5 @@ compute: C[m] = sum(A[m, k], k)
 schedule: {family: direct, block: {m: 64}}
 """)
     launch = generate(spec).plan.kernels[0]
-    loop = next(step for step in steps(launch, {"M": 64, "N": 12}) if isinstance(step.node, ir.For))
+    loop = next(step for step in steps(launch, {"M": 64, "N": 12}) if isinstance(step.node, For))
     assert Tallies(launch.block).parting(loop) == Parting(warps=24, mixed_warps=0, lanes=768, taken=768)

@@ -149,7 +149,7 @@ def test_a_limit_with_decimals_holds_what_its_digits_say(cli: Cli, tmp_path: Pat
 
 def test_every_access_stands_in_the_table(cli: Cli) -> None:
     from cugen.kernel import generate
-    from cugen.plan.ir import accesses
+    from cugen.plan.walking import accesses
 
     path = ROOT / "specs" / "matmul_register_tiles.yaml"  # whose sums are in registers
     answer = cli("check", path)

@@ -9,10 +9,9 @@ import pytest
 from cugen.emit.environment import bind, environment
 from cugen.emit.layout import tidy
 from cugen.emit.nodes import NodePrinter
-from cugen.plan.ir import (
-    Access,
+from cugen.plan.memory import Access, Array, Element, Shuffled, Start, Vector
+from cugen.plan.nodes import (
     Accumulate,
-    Array,
     Assign,
     Await,
     AwaitCopies,
@@ -24,7 +23,6 @@ from cugen.plan.ir import (
     Copy,
     Declare,
     Define,
-    Element,
     For,
     Guard,
     If,
@@ -34,12 +32,9 @@ from cugen.plan.ir import (
     Loop,
     Publish,
     ReturnUnless,
-    Shuffled,
-    Start,
     Store,
     TakeTicket,
     Ticket,
-    Vector,
 )
 from cugen.plan.symbols import Choice, Mod, integer, symbol
 from cugen.spec.expressions import Const, Local, Op

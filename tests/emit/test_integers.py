@@ -16,7 +16,8 @@ from hypothesis import strategies as st
 
 from cugen.emit.environment import environment
 from cugen.emit.integers import IntegerPrinter
-from cugen.plan.ir import Access, Array, Comparison, Guard
+from cugen.plan.memory import Access, Array
+from cugen.plan.nodes import Comparison, Guard
 from cugen.plan.symbols import BitXor, Choice, FloorDiv, Maximum, Minimum, Mod, bounds, evaluate, integer, symbol
 from cugen.spec.types import FLOAT32
 

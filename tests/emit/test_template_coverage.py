@@ -19,8 +19,9 @@ from cugen.emit.nodes import NodePrinter
 from cugen.emit.remarks import Remarks
 from cugen.emit.source import render_raw
 from cugen.kernel import generate
-from cugen.plan.ir import Barrier, Comment, For, Index, Loop, accesses
+from cugen.plan.nodes import Barrier, Comment, For, Index, Loop
 from cugen.plan.symbols import integer, symbol
+from cugen.plan.walking import accesses
 from cugen.schedule.planner import make_plan
 from cugen.schedule.splitting import plan_context
 from cugen.spec.load import load_all, load_text

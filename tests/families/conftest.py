@@ -11,9 +11,9 @@ import pytest
 from cugen.families.base import Refusal, Request
 from cugen.families.registry import families
 from cugen.kernel import Kernel, generate
-from cugen.plan import ir
 from cugen.plan.context import make_context
 from cugen.plan.grouping import group_statements
+from cugen.plan.kernel import Kernel as PlannedKernel
 from cugen.run.cpu import CpuDevice
 from cugen.run.verify import verify
 from cugen.spec.load import load_all, load_text
@@ -22,7 +22,7 @@ from cugen.targets import target
 from cugen.toolchain.cuda import compile_cubin, compilers
 
 Generate = Callable[[str], Kernel]
-Planned = Callable[[str], ir.Kernel]
+Planned = Callable[[str], PlannedKernel]
 Reasons = Callable[[str, str], tuple[Refusal, ...]]
 Prove = Callable[..., None]
 Check = Callable[[Kernel, CpuDevice], None]
@@ -95,7 +95,7 @@ def made() -> Generate:
 def planned(made: Generate) -> Planned:
     """The plan of a spec that makes one kernel."""
 
-    def plan(text: str) -> ir.Kernel:
+    def plan(text: str) -> PlannedKernel:
         (kernel,) = made(text).plan.kernels
         return kernel
 

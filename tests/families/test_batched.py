@@ -9,7 +9,7 @@ from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
 from cugen.kernel_report import analyze
-from cugen.plan import ir
+from cugen.plan.walking import accesses
 from cugen.spec.diagnostics import SpecError
 
 PRODUCTS = """
@@ -77,7 +77,7 @@ def test_no_read_of_shared_memory_meets_another_in_a_bank_whatever_the_size(made
 
 def test_matrices_come_in_vectors_and_are_stored_in_vectors(planned):
     def widths(text):
-        return {a.array.name: a.width for a in ir.accesses(planned(text).body) if a.array.space == "global"}
+        return {a.array.name: a.width for a in accesses(planned(text).body) if a.array.space == "global"}
 
     assert widths(products()) == {"A": 4, "B": 4, "C": 4}
     assert widths(products(dtype="float64")) == {"A": 2, "B": 2, "C": 2}

@@ -6,7 +6,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from cugen.plan import ir
+from cugen.plan.kernel import Kernel
+from cugen.plan.walking import accesses
 
 ROWS_FIRST = ("sum(w[s] * x[i, j + s - 2], s)", "sum(w[r] * t[i + r - 2, j], r)")
 COLUMNS_FIRST = ("sum(w[s] * x[i + s - 2, j], s)", "sum(w[r] * t[i, j + r - 2], r)")
@@ -41,8 +42,8 @@ def filters(
     )
 
 
-def shared(kernel: ir.Kernel) -> tuple[int, ...]:
-    (tile,) = {a.array.symbol: a.array for a in ir.accesses(kernel.body) if a.array.space == "shared"}.values()
+def shared(kernel: Kernel) -> tuple[int, ...]:
+    (tile,) = {a.array.symbol: a.array for a in accesses(kernel.body) if a.array.space == "shared"}.values()
     return tuple(int(extent) for extent in tile.shape)
 
 
@@ -53,7 +54,7 @@ def test_two_filters_share_a_tile_and_a_launch(planned):
     kernel = planned(filters(1024, 1024))
     assert kernel.family == "cascade"
     assert shared(kernel) == (36, 128)
-    assert max(a.width for a in ir.accesses(kernel.body) if a.array.space == "shared") == 4
+    assert max(a.width for a in accesses(kernel.body) if a.array.space == "shared") == 4
 
 
 def test_threads_whose_columns_are_halo_store_nothing(planned):

@@ -8,7 +8,9 @@ import pytest
 
 from cugen.families.base import Refusal
 from cugen.kernel import Kernel
-from cugen.plan import ir
+from cugen.plan.kernel import Kernel as PlannedKernel
+from cugen.plan.nodes import For
+from cugen.plan.walking import walk_nodes
 
 Reasons = Callable[[str, str], tuple[Refusal, ...]]
 Generate = Callable[[str], Kernel]
@@ -91,18 +93,20 @@ arrays: {{x: {{shape: [40, 50], dtype: float32}}, y: {{shape: [40, 50], dtype: f
 """
 
 
-def loop_bounds(kernel: ir.Kernel) -> list[tuple[str, str]]:
-    loops = [node.loop for node in ir.walk_nodes(kernel.body) if isinstance(node, ir.For)]
+def loop_bounds(kernel: PlannedKernel) -> list[tuple[str, str]]:
+    loops = [node.loop for node in walk_nodes(kernel.body) if isinstance(node, For)]
     return [(str(loop.start), str(loop.stop)) for loop in loops]
 
 
-def test_a_scan_has_a_thread_for_each_line(planned: Callable[[str], ir.Kernel]) -> None:
+def test_a_scan_has_a_thread_for_each_line(planned: Callable[[str], PlannedKernel]) -> None:
     kernel = planned(walk("compute: y[i, j] = cumsum(x[i, j], j)\nschedule: {family: direct}"))
     assert (tuple(map(int, kernel.grid)), kernel.block) == ((1, 1, 1), (256, 1, 1))
     assert loop_bounds(kernel) == [("0", "50")]
 
 
-def test_a_block_along_the_scanned_index_keeps_a_thread_for_each_element(planned: Callable[[str], ir.Kernel]) -> None:
+def test_a_block_along_the_scanned_index_keeps_a_thread_for_each_element(
+    planned: Callable[[str], PlannedKernel],
+) -> None:
     kernel = planned(walk("compute: y[i, j] = cumsum(x[i, j], j)\nschedule: {block: {i: 2, j: 32}}"))
     assert kernel.block == (32, 2, 1)
     assert loop_bounds(kernel) == [("0", "j + 1")]

@@ -12,7 +12,8 @@ from cugen.families.gemm import FAMILY
 from cugen.kernel_report import analyze
 from cugen.plan.context import make_context
 from cugen.plan.grouping import group_statements
-from cugen.plan.ir import Accumulate, AwaitCopies, Barrier, Copy, Declare, For, If, Load, walk_nodes
+from cugen.plan.nodes import Accumulate, AwaitCopies, Barrier, Copy, Declare, For, If, Load
+from cugen.plan.walking import walk_nodes
 from cugen.run.cpu import CpuDevice
 from cugen.run.verify import verify
 from cugen.spec.load import load_text

@@ -14,7 +14,8 @@ from cugen.families.gemm_problem import problem_of
 from cugen.families.gemm_shape import Shape
 from cugen.families.gemm_tensor import shapes
 from cugen.kernel_report import analyze
-from cugen.plan.ir import Copy, Declare, MultiplyTiles, walk_nodes
+from cugen.plan.nodes import Copy, Declare, MultiplyTiles
+from cugen.plan.walking import walk_nodes
 from cugen.run.cpu import CpuDevice
 from cugen.run.honesty import check_honesty
 from cugen.targets import device

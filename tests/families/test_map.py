@@ -8,7 +8,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from cugen.plan import ir
+from cugen.plan.kernel import Kernel
+from cugen.plan.nodes import For
+from cugen.plan.walking import accesses, walk_nodes
 
 SAXPY = """
 params: {N: %s}
@@ -32,16 +34,16 @@ schedule: {%s}
 """
 
 
-def widths(kernel: ir.Kernel) -> dict[str, int]:
+def widths(kernel: Kernel) -> dict[str, int]:
     """The widest access to each array."""
     found: dict[str, int] = {}
-    for access in ir.accesses(kernel.body):
+    for access in accesses(kernel.body):
         found[access.array.name] = max(found.get(access.array.name, 0), access.width)
     return found
 
 
-def kinds(kernel: ir.Kernel) -> set[str]:
-    return {type(node).__name__ for node in ir.walk_nodes(kernel.body)}
+def kinds(kernel: Kernel) -> set[str]:
+    return {type(node).__name__ for node in walk_nodes(kernel.body)}
 
 
 @pytest.mark.parametrize(
@@ -70,7 +72,7 @@ def test_dense_matrices_of_one_shape_become_one_flat_row(planned):
         "compute: Y[m, n] = X[m, n]\n"
     )
     assert kernel.block == (256, 1, 1)
-    assert {access.array.shape for access in ir.accesses(kernel.body)} == {(35,)}
+    assert {access.array.shape for access in accesses(kernel.body)} == {(35,)}
     assert widths(kernel) == {"X": 4, "Y": 4}
 
 
@@ -80,7 +82,7 @@ def test_matrices_of_different_layout_are_not_flattened(planned):
         "  Y: {shape: [8, 8], dtype: float32}\ncompute: Y[m, n] = X[m, n]\n"
     )
     assert kernel.family == "map"
-    assert {len(access.subscripts) for access in ir.accesses(kernel.body)} == {2}
+    assert {len(access.subscripts) for access in accesses(kernel.body)} == {2}
     assert widths(kernel) == {"X": 1, "Y": 1}
 
 
@@ -155,8 +157,8 @@ def test_a_broadcast_along_the_vector_is_read_once(planned):
         "  Y: {shape: [8, 64], dtype: float32}\ncompute: Y[m, n] = s[m] * X[m, n]\n"
     )
     assert widths(kernel) == {"X": 4, "s": 1, "Y": 4}
-    (loop,) = [node for node in ir.walk_nodes(kernel.body) if isinstance(node, ir.For)]
-    assert "s" not in [access.array.name for access in ir.accesses(loop.body)]
+    (loop,) = [node for node in walk_nodes(kernel.body) if isinstance(node, For)]
+    assert "s" not in [access.array.name for access in accesses(loop.body)]
 
 
 def test_an_element_that_may_not_exist_is_read_under_its_condition(prove, planned):
@@ -212,7 +214,7 @@ def test_indices_that_arrays_walk_as_one_are_one(made, planned, prove):
         "compute: y[b, z, h, t, d] = x[b, h, t, d] * w[t, d] + s[b, h]\n"
     )
     kernel = planned(text)
-    assert {a.array.name: len(a.subscripts) for a in ir.accesses(kernel.body)} == {"x": 2, "w": 1, "s": 1, "y": 3}
+    assert {a.array.name: len(a.subscripts) for a in accesses(kernel.body)} == {"x": 2, "w": 1, "s": 1, "y": 3}
     assert "y[bh * (D * T) + td]" in made(text).source
     prove(text)
 
@@ -222,7 +224,7 @@ def test_indices_whose_value_counts_stay(planned):
         "arrays:\n  x: {shape: [6, 8], dtype: float32}\n  y: {shape: [6, 8], dtype: float32}\n"
         "compute: y[i, j] = x[i, j] + j\n"
     )
-    assert {len(a.subscripts) for a in ir.accesses(kernel.body)} == {2}
+    assert {len(a.subscripts) for a in accesses(kernel.body)} == {2}
 
 
 def test_narrow_accesses_come_in_groups_of_16_bytes(planned, made):

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from cugen.plan import ir
+from cugen.plan.kernel import Kernel
+from cugen.plan.walking import accesses
 
 TEXT = """
 params: {{{params}}}
@@ -95,8 +96,8 @@ def embedding(width=64, dtype="float32", rows="dynamic", value="table[ids[t], d]
     )
 
 
-def widths(kernel: ir.Kernel, name: str) -> list[int]:
-    return [access.width for access in ir.accesses(kernel.body) if access.array.name == name]
+def widths(kernel: Kernel, name: str) -> list[int]:
+    return [access.width for access in accesses(kernel.body) if access.array.name == name]
 
 
 def test_rows_that_other_elements_choose_are_read_in_vectors(planned):
@@ -115,7 +116,7 @@ def test_rows_that_begin_at_a_multiple_are_read_in_vectors(planned):
 
 def test_narrow_elements_are_stored_four_bytes_at_a_time(planned):
     text = rearranged("y[i, j] = x[i, N - 1 - j]", dtype="float16")
-    assert [a.width for a in ir.accesses(planned(text).body) if a.kind == "store"] == [2]
+    assert [a.width for a in accesses(planned(text).body) if a.kind == "store"] == [2]
 
 
 def test_an_embedding_of_any_length_is_right(prove):

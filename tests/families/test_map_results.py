@@ -8,7 +8,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from cugen.plan import ir
+from cugen.plan.kernel import Kernel
+from cugen.plan.walking import accesses
 from cugen.spec.types import DTYPES
 from cugen.toolchain.cuda import compile_cubin, compilers
 from cugen.toolchain.disassembler import disassemble
@@ -36,10 +37,10 @@ schedule: {%s}
 """
 
 
-def widths(kernel: ir.Kernel) -> dict[str, int]:
+def widths(kernel: Kernel) -> dict[str, int]:
     """The widest access to each array."""
     found: dict[str, int] = {}
-    for access in ir.accesses(kernel.body):
+    for access in accesses(kernel.body):
         found[access.array.name] = max(found.get(access.array.name, 0), access.width)
     return found
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from cugen.plan import ir
+from cugen.plan.nodes import Barrier, Declare
+from cugen.plan.walking import accesses, walk_nodes
 
 ROWS = """
 params: {M: %s, N: %s}
@@ -75,7 +76,7 @@ def test_threads_and_rows_are_what_the_schedule_says(planned):
 
 def test_loads_are_as_wide_as_alignment_allows(planned):
     def widths(text):
-        return [a.width for a in ir.accesses(planned(text).body) if a.array.name == "x"]
+        return [a.width for a in accesses(planned(text).body) if a.array.name == "x"]
 
     assert widths(rows(64, 512)) == [4]
     assert widths(rows(64, 512, dtype="float16")) == [8]
@@ -89,21 +90,21 @@ def test_loads_are_as_wide_as_alignment_allows(planned):
 def test_a_warp_alone_needs_neither_shared_memory_nor_a_barrier(planned):
     kernel = planned(rows(300, 1024, schedule=", threads: 32"))
     assert kernel.shared_bytes == 0
-    assert not any(isinstance(node, ir.Barrier | ir.Declare) for node in ir.walk_nodes(kernel.body))
+    assert not any(isinstance(node, Barrier | Declare) for node in walk_nodes(kernel.body))
 
 
 def test_a_block_shares_one_result_of_each_warp(planned):
     kernel = planned(whole(10003, schedule=", threads: 256"))
     assert kernel.shared_bytes == 8 * 4
-    assert sum(isinstance(node, ir.Barrier) for node in ir.walk_nodes(kernel.body)) == 1
-    shared = [access.kind for access in ir.accesses(kernel.body) if access.array.space == "shared"]
+    assert sum(isinstance(node, Barrier) for node in walk_nodes(kernel.body)) == 1
+    shared = [access.kind for access in accesses(kernel.body) if access.array.space == "shared"]
     assert shared == ["store", "load"]
 
 
 def test_several_reductions_of_the_same_elements_read_them_once(planned):
     text = rows(64, 512, "sum(x[i, j], j) / max(x[i, j], j) + sum(x[i, j] * x[i, j], j)")
     kernel = planned(text)
-    assert [a.array.name for a in ir.accesses(kernel.body) if a.array.space == "global"] == ["x", "y"]
+    assert [a.array.name for a in accesses(kernel.body) if a.array.space == "global"] == ["x", "y"]
 
 
 def test_the_greatest_element_is_what_was_found_at_its_place(made):
@@ -173,7 +174,7 @@ def test_a_range_that_begins_amid_a_vector_has_a_head(made):
 
 def test_rows_of_narrow_elements_that_begin_amid_a_vector_are_loaded_wide(made, planned):
     text = rows(64, 1031, dtype="float16")
-    assert [a.width for a in ir.accesses(planned(text).body) if a.array.name == "x"] == [1, 8, 1]
+    assert [a.width for a in accesses(planned(text).body) if a.array.name == "x"] == [1, 8, 1]
     assert "const int first = (8 - N * i % 8) % 8;" in made(text).source
 
 

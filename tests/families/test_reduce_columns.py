@@ -7,7 +7,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from cugen.analysis.report import analyze_kernel
-from cugen.plan import ir
+from cugen.plan.walking import accesses
 
 COLUMNS = """
 params: {M: %s, N: %s}
@@ -50,7 +50,7 @@ def test_blocks_follow_the_columns_and_their_length(planned, m, n, dtype, block)
 def test_threads_and_rows_are_what_the_schedule_says(planned):
     kernel = planned(columns(300, 512, schedule=", threads: 16, rows: 4, vector: 2"))
     assert kernel.block == (16, 4, 1)
-    assert [a.width for a in ir.accesses(kernel.body) if a.array.name == "x"] == [2]
+    assert [a.width for a in accesses(kernel.body) if a.array.name == "x"] == [2]
 
 
 def test_what_threads_hand_on_fits_the_shared_memory_of_a_block(planned):
@@ -60,7 +60,7 @@ def test_what_threads_hand_on_fits_the_shared_memory_of_a_block(planned):
 
 def test_vectors_are_stored_where_their_results_are_neighbours(planned):
     def stored(text):
-        return [(a.width, a.kind) for a in ir.accesses(planned(text).body) if a.array.name == "y"]
+        return [(a.width, a.kind) for a in accesses(planned(text).body) if a.array.name == "y"]
 
     assert stored(columns(300, 512)) == [(4, "store")]
     assert stored(columns(300, 513)) == [(1, "store")]

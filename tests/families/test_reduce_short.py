@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from cugen.plan import ir
+from cugen.plan.walking import accesses
 
 SHORT = """
 params: {M: %s, N: %s}
@@ -20,8 +20,8 @@ def short(m, n, value="sum(x[i, j], j)", dtype="float32", out="float32"):
 
 
 def test_rows_that_fill_no_vector_are_loaded_several_at_once(planned):
-    accesses = [(a.array.name, a.width) for a in ir.accesses(planned(short(1000, 3)).body)]
-    assert accesses == [("x", 4), ("y", 4)]
+    found = [(a.array.name, a.width) for a in accesses(planned(short(1000, 3)).body)]
+    assert found == [("x", 4), ("y", 4)]
     assert planned(short(1000, 3)).block == (256, 1, 1)
 
 

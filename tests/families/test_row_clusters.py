@@ -7,7 +7,7 @@ import re
 import pytest
 
 from cugen.analysis.report import analyze_kernel
-from cugen.plan import ir
+from cugen.plan.walking import accesses
 from cugen.run.cpu import CpuDevice
 from cugen.run.verify import verify
 from cugen.toolchain.cuda import compile_cubin, compilers
@@ -92,7 +92,7 @@ def test_few_rows_that_clusters_spread_over_the_device_take_one_launch(made):
 def test_each_element_is_loaded_once_by_one_of_the_blocks(made):
     kernel = made(rows(40, 131072))
     (plan,) = kernel.plan.kernels
-    assert sum(a.kind == "load" and a.array.name == "x" for a in ir.accesses(plan.body)) == 1
+    assert sum(a.kind == "load" and a.array.name == "x" for a in accesses(plan.body)) == 1
     assert "__cluster_dims__(8, 1, 1) __launch_bounds__(512, 2)" in kernel.source
     assert "const auto cluster = cooperative_groups::this_cluster();" in kernel.source
     calls = ("barrier_arrive", "barrier_wait", "sync")

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from cugen.plan import ir
+from cugen.plan.walking import accesses
 
 SOFTMAX = ("y[i, j] = softmax(x[i, j], j)",)
 
@@ -56,7 +56,7 @@ def test_however_it_is_written_a_norm_is_one_launch(made, statements):
 
 
 def test_both_ways_of_writing_softmax_make_the_same_loads(made):
-    counts = [[a.kind for a in ir.accesses(made(rows(100, 256, s)).plan.kernels[0].body)] for s in (SOFTMAX, BY_HAND)]
+    counts = [[a.kind for a in accesses(made(rows(100, 256, s)).plan.kernels[0].body)] for s in (SOFTMAX, BY_HAND)]
     assert counts[0] == counts[1] == ["load", "store"]
 
 
@@ -135,8 +135,8 @@ def test_threads_and_rows_are_what_the_schedule_says(planned):
 def test_each_element_is_loaded_once_where_a_row_fits_registers(made):
     for n in (64, 1000, 4096, 32768):
         kernel = made(rows(64, n)).plan.kernels[0]
-        loads = {a.array.name for a in ir.accesses(kernel.body) if a.kind == "load" and a.array.space == "global"}
-        sites = [a for a in ir.accesses(kernel.body) if a.kind == "load" and a.array.space == "global"]
+        loads = {a.array.name for a in accesses(kernel.body) if a.kind == "load" and a.array.space == "global"}
+        sites = [a for a in accesses(kernel.body) if a.kind == "load" and a.array.space == "global"]
         assert loads == {"x"}
         assert len({id(a) for a in sites}) <= 2  # whole vectors, and what is left
 
@@ -163,7 +163,7 @@ def test_an_exponential_is_computed_once_for_each_element(made):
 def test_rows_that_are_neighbours_are_read_side_by_side(planned):
     kernel = planned(rows(100, 320, ("y[i, j] = softmax(x[i, j], i)",)))
     assert kernel.block == (32, 8, 1)
-    assert {str(a.subscripts[1]) for a in ir.accesses(kernel.body) if a.array.name == "y"} == {"j"}
+    assert {str(a.subscripts[1]) for a in accesses(kernel.body) if a.array.name == "y"} == {"j"}
 
 
 # What is refused

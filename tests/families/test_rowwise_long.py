@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from cugen.plan import ir
+from cugen.plan.walking import accesses
 
 SOFTMAX = ("y[i, j] = softmax(x[i, j], j)",)
 
@@ -52,7 +52,7 @@ def test_what_registers_do_not_hold_waits_in_shared_memory(planned):
     kernel = planned(rows(2048, 65536, LAYER_NORM, schedule=ONE_BLOCK))
     assert kernel.dynamic_shared_bytes > 100_000
     assert kernel.dynamic_shared_bytes + kernel.shared_bytes <= 227 * 1024
-    assert sum(a.kind == "load" and a.array.name == "x" for a in ir.accesses(kernel.body)) == 2
+    assert sum(a.kind == "load" and a.array.name == "x" for a in accesses(kernel.body)) == 2
 
 
 def test_exponentials_take_the_place_of_what_they_are_computed_from(made):
@@ -64,13 +64,13 @@ def test_exponentials_take_the_place_of_what_they_are_computed_from(made):
 
 def test_what_shared_memory_does_not_hold_is_read_again(planned):
     kernel = planned(rows(2048, 131072, LAYER_NORM, schedule=ONE_BLOCK))
-    assert sum(a.kind == "load" and a.array.name == "x" for a in ir.accesses(kernel.body)) == 5
+    assert sum(a.kind == "load" and a.array.name == "x" for a in accesses(kernel.body)) == 5
     assert any("the rest is read anew" in reason for reason in kernel.reasons)
 
 
 def test_a_maximum_and_its_exponentials_take_one_sweep_where_elements_are_read_again(planned):
     kernel = planned(rows(2048, 131072, schedule=ONE_BLOCK))
-    assert sum(a.kind == "load" and a.array.name == "x" for a in ir.accesses(kernel.body)) == 4
+    assert sum(a.kind == "load" and a.array.name == "x" for a in accesses(kernel.body)) == 4
 
 
 SHORT_REGISTERS = "threads: 8, rows: 1, registers: %d"

@@ -9,9 +9,10 @@ from hypothesis import strategies as st
 
 from cugen.families.base import Request
 from cugen.families.scans import recognise
-from cugen.plan import ir
 from cugen.plan.context import make_context
 from cugen.plan.grouping import group_statements
+from cugen.plan.nodes import Barrier
+from cugen.plan.walking import accesses, walk_nodes
 from cugen.run.cpu import CpuDevice
 from cugen.run.honesty import check_honesty
 from cugen.run.inputs import Inputs
@@ -70,12 +71,12 @@ def test_long_rows_have_more_threads(planned, n, dtype, block):
 def test_a_warp_alone_needs_neither_shared_memory_nor_a_barrier(planned):
     kernel = planned(matrix(4096, 256))
     assert kernel.shared_bytes == 0
-    assert not any(isinstance(node, ir.Barrier) for node in ir.walk_nodes(kernel.body))
+    assert not any(isinstance(node, Barrier) for node in walk_nodes(kernel.body))
 
 
 def test_a_step_of_a_block_takes_one_barrier(planned):
     kernel = planned(matrix(4096, 100_000))
-    assert sum(isinstance(node, ir.Barrier) for node in ir.walk_nodes(kernel.body)) == 1
+    assert sum(isinstance(node, Barrier) for node in walk_nodes(kernel.body)) == 1
     assert kernel.shared_bytes == 2 * 16 * 4
 
 
@@ -103,15 +104,15 @@ def test_few_columns_are_shared_by_strips(planned):
 def test_all_accesses_to_global_memory_are_wide(planned, layout):
     for along in "ij":
         kernel = planned(matrix(32_768, 32_768, f"cumsum(x[i, j], {along})", layout=layout))
-        widths = {a.width for a in ir.accesses(kernel.body) if a.array.space == "global"}
+        widths = {a.width for a in accesses(kernel.body) if a.array.space == "global"}
         assert widths == {4}
 
 
 def test_rows_that_end_amid_a_vector_keep_vectors_where_lines_are_aligned(planned):
     kernel = planned(matrix(300, 1003, layout=", pitch: 1024"))
-    assert {a.width for a in ir.accesses(kernel.body) if a.array.space == "global"} == {1, 4}
+    assert {a.width for a in accesses(kernel.body) if a.array.space == "global"} == {1, 4}
     dense = planned(matrix(300, 1003))
-    assert {a.width for a in ir.accesses(dense.body) if a.array.space == "global"} == {1}
+    assert {a.width for a in accesses(dense.body) if a.array.space == "global"} == {1}
 
 
 def test_whole_steps_need_no_guards(made):
@@ -139,7 +140,7 @@ def test_statements_with_like_scans_share_a_kernel(planned):
         "  z[i, j] = y[i, j] * cummax(x[i, j], j)\n"
     )
     assert kernel.family == "scan"
-    assert {a.array.name for a in ir.accesses(kernel.body) if a.kind == "store" and a.array.name} == {"y", "z"}
+    assert {a.array.name for a in accesses(kernel.body) if a.kind == "store" and a.array.name} == {"y", "z"}
 
 
 def test_an_index_that_could_step_beyond_32_bits_counts_in_64(made):

@@ -8,7 +8,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from cugen.kernel_report import analyze
-from cugen.plan import ir
+from cugen.plan.walking import walk_nodes
 from cugen.run.cpu import CpuDevice
 from cugen.run.honesty import check_honesty
 from cugen.run.inputs import Inputs
@@ -209,7 +209,7 @@ def test_what_runs_touches_what_the_plan_says(made, text):
 
 
 def test_its_nodes_are_where_a_block_waits(planned):
-    nodes = [type(node).__name__ for node in ir.walk_nodes(planned(matrix(1, 100_000)).body)]
+    nodes = [type(node).__name__ for node in walk_nodes(planned(matrix(1, 100_000)).body)]
     order = [name for name in nodes if name in ("TakeTicket", "Ticket", "Publish", "Await")]
     assert order == ["TakeTicket", "Ticket", "Publish", "Await", "Publish"]
 

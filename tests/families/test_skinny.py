@@ -5,8 +5,9 @@ from __future__ import annotations
 import pytest
 
 from cugen.kernel_report import analyze
-from cugen.plan import ir
+from cugen.plan.kernel import Kernel
 from cugen.plan.symbols import bounds
+from cugen.plan.walking import accesses
 
 PRODUCT = """
 params: {{M: {m}, K: {k}, N: {n}}}
@@ -30,11 +31,11 @@ def automatic(text: str) -> str:
     return text.replace("schedule: {family: skinny}", "")
 
 
-def loads(kernel: ir.Kernel, name: str) -> list[int]:
-    return [a.width for a in ir.accesses(kernel.body) if a.array.name == name and a.kind == "load"]
+def loads(kernel: Kernel, name: str) -> list[int]:
+    return [a.width for a in accesses(kernel.body) if a.array.name == name and a.kind == "load"]
 
 
-def grid(kernel: ir.Kernel) -> list[int]:
+def grid(kernel: Kernel) -> list[int]:
     return [bounds(count, dict(kernel.ranges))[1] for count in kernel.grid]
 
 
@@ -100,7 +101,7 @@ def test_loads_are_as_wide_as_types_and_sizes_allow(planned):
 def test_matrices_that_no_cache_holds_are_streamed(made, columns):
     def streamed(n, dtype="float32"):
         kernels = made(product(2, 4096, n, columns=columns, dtype=dtype)).plan.kernels
-        return {a.array.name for kernel in kernels for a in ir.accesses(kernel.body) if a.streaming}
+        return {a.array.name for kernel in kernels for a in accesses(kernel.body) if a.streaming}
 
     assert streamed(2052) == {"w"}
     assert streamed(2048) == set()

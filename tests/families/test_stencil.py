@@ -6,7 +6,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from cugen.plan import ir
+from cugen.plan.kernel import Kernel
+from cugen.plan.nodes import For, Load
+from cugen.plan.walking import accesses, walk_nodes
 
 FIVE = "y[i, j] = u[i - 1, j] + u[i + 1, j] + u[i, j - 1] + u[i, j + 1]"
 MODES = ("zero", "clamp", "wrap", "reflect", "{value: -7}")
@@ -41,8 +43,8 @@ def image(
     return "\n".join([*lines, "compute: |", *(f"  {line}" for line in compute.splitlines())]) + "\n"
 
 
-def wide_loads(kernel: ir.Kernel) -> set[int]:
-    return {access.width for access in ir.accesses(kernel.body) if access.array.space == "global"}
+def wide_loads(kernel: Kernel) -> set[int]:
+    return {access.width for access in accesses(kernel.body) if access.array.space == "global"}
 
 
 # What is taken, and how
@@ -51,7 +53,7 @@ def wide_loads(kernel: ir.Kernel) -> set[int]:
 def test_a_window_is_held_in_registers_and_filled_by_wide_loads(planned):
     kernel = planned(image(4096, 4096, FIVE))
     assert kernel.family == "stencil"
-    (window,) = {a.array.symbol: a.array for a in ir.accesses(kernel.body) if a.array.space == "register"}.values()
+    (window,) = {a.array.symbol: a.array for a in accesses(kernel.body) if a.array.space == "register"}.values()
     assert (window.symbol, window.shape) == ("u_window", (6, 12))
     assert max(wide_loads(kernel)) == 4
     assert dict(kernel.alignments) == {"u": 16, "y": 16}
@@ -86,22 +88,22 @@ def test_pooling_loads_whole_vectors_and_stores_what_they_hold(planned):
         "indices: {r: 2, s: 2}\ncompute: y[b, i, j] = max(x[b, 2 * i + r, 2 * j + s], r, s)\n"
     )
     assert kernel.family == "stencil"
-    loads = {a.width for a in ir.accesses(kernel.body) if a.array.symbol == "x"}
-    stores = {a.width for a in ir.accesses(kernel.body) if a.array.symbol == "y"}
+    loads = {a.width for a in accesses(kernel.body) if a.array.symbol == "x"}
+    stores = {a.width for a in accesses(kernel.body) if a.array.symbol == "y"}
     assert (loads, stores) == ({4}, {2})
 
 
 def test_only_what_the_statement_reads_is_loaded(planned):
     """The corners of a cross belong to the box of its window, and to no output."""
     kernel = planned(image(4096, 4096, FIVE, boundary="zero", schedule="rows: 1"))
-    rows = [node for node in ir.walk_nodes(kernel.body) if isinstance(node, ir.Load) and node.access.width == 4]
+    rows = [node for node in walk_nodes(kernel.body) if isinstance(node, Load) and node.access.width == 4]
     assert len(rows) == 3  # one vector above, a row of them beside, one below
 
 
 def test_few_elements_are_spread_over_more_threads(planned):
     def rows(height: int) -> int:
         kernel = planned(image(height, 4096, FIVE))
-        return int(next(a.array.shape[0] for a in ir.accesses(kernel.body) if a.array.symbol == "u_window") - 2)
+        return int(next(a.array.shape[0] for a in accesses(kernel.body) if a.array.symbol == "u_window") - 2)
 
     assert rows(8192) > rows(256) == 1
 
@@ -163,7 +165,7 @@ def test_two_arrays_under_one_cross(prove, boundary):
 def test_conditions_on_a_window_leave_its_loops_whole(compiled):
     compute = "y[i, j] = sum(u[i + r - 1, j], r, where=0 <= i + r - 1 and i + r - 1 < H)"
     kernel = compiled(image(64, 64, compute, boundary="", indices="r: 3"))
-    loops = [n.loop for n in ir.walk_nodes(kernel.plan.kernels[0].body) if isinstance(n, ir.For)]
+    loops = [n.loop for n in walk_nodes(kernel.plan.kernels[0].body) if isinstance(n, For)]
     assert all(loop.unroll and loop.start.is_Integer and loop.stop.is_Integer for loop in loops)
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from cugen.plan import ir
+from cugen.plan.walking import accesses
 
 SUM = "relu(sum(x[n, c, i + r - 1, j + s - 1] * w[k, c, r, s], c, r, s) + b[k])"
 
@@ -37,13 +37,13 @@ def convolution(
 def test_channels_of_the_output_share_a_window(planned):
     kernel = planned(convolution(64, 64, 224, 224))
     assert kernel.family == "stencil"
-    (sums,) = {a.array.symbol: a.array for a in ir.accesses(kernel.body) if a.array.symbol == "sums"}.values()
+    (sums,) = {a.array.symbol: a.array for a in accesses(kernel.body) if a.array.symbol == "sums"}.values()
     assert tuple(map(int, sums.shape)) == (4, 4, 4)  # channels, rows, neighbours
 
 
 def test_few_channels_are_held_at_once(planned):
     kernel = planned(convolution(3, 4, 224, 224, SUM.replace(" + b[k]", "")))
-    assert all(a.array.symbol != "sums" for a in ir.accesses(kernel.body))
+    assert all(a.array.symbol != "sums" for a in accesses(kernel.body))
 
 
 def test_windows_move_along_one_reduction(reasons):

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from cugen.plan.ir import Declare, walk_nodes
+from cugen.plan.nodes import Declare
+from cugen.plan.walking import walk_nodes
 from cugen.run.cpu import CpuDevice
 
 PRODUCT = """

@@ -6,7 +6,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from cugen.plan import ir
+from cugen.plan.kernel import Kernel
+from cugen.plan.memory import Array
+from cugen.plan.nodes import Barrier, Declare, Guard, If, ReturnUnless
+from cugen.plan.walking import walk_nodes
 from cugen.spec.types import DTYPES
 from cugen.toolchain.cuda import compile_cubin, compilers
 
@@ -21,13 +24,13 @@ schedule: {%s}
 SHARED = ", memory: {space: shared, %s}"
 
 
-def tile_of(kernel: ir.Kernel) -> ir.Array:
-    (tile,) = [node.array for node in ir.walk_nodes(kernel.body) if isinstance(node, ir.Declare)]
+def tile_of(kernel: Kernel) -> Array:
+    (tile,) = [node.array for node in walk_nodes(kernel.body) if isinstance(node, Declare)]
     return tile
 
 
-def guards(kernel: ir.Kernel) -> list[ir.Guard]:
-    return [node.condition for node in ir.walk_nodes(kernel.body) if isinstance(node, ir.If)]
+def guards(kernel: Kernel) -> list[Guard]:
+    return [node.condition for node in walk_nodes(kernel.body) if isinstance(node, If)]
 
 
 def test_a_transpose_goes_through_a_padded_tile_by_default(planned):
@@ -65,9 +68,9 @@ def test_guards_stand_only_where_tiles_reach_over_the_edge(planned):
 
 
 def test_no_thread_leaves_before_the_barrier(planned):
-    nodes = list(ir.walk_nodes(planned(TRANSPOSE % (33, 31, "", "")).body))
-    assert not any(isinstance(node, ir.ReturnUnless) for node in nodes)
-    assert sum(isinstance(node, ir.Barrier) for node in nodes) == 1
+    nodes = list(walk_nodes(planned(TRANSPOSE % (33, 31, "", "")).body))
+    assert not any(isinstance(node, ReturnUnless) for node in nodes)
+    assert sum(isinstance(node, Barrier) for node in nodes) == 1
 
 
 @pytest.mark.parametrize(

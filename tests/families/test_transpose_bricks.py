@@ -11,7 +11,10 @@ from hypothesis import strategies as st
 
 from cugen.kernel import Kernel, generate
 from cugen.kernel_report import analyze
-from cugen.plan import ir
+from cugen.plan.kernel import Kernel as PlannedKernel
+from cugen.plan.memory import Array
+from cugen.plan.nodes import Declare
+from cugen.plan.walking import accesses, walk_nodes
 from cugen.spec.load import load_text
 from cugen.spec.types import DTYPES
 
@@ -31,15 +34,15 @@ def turn(rows: object, columns: object, source: str, target: str = "") -> str:
     return TURN % (rows, columns, source, target, value)
 
 
-def tile_of(kernel: ir.Kernel) -> ir.Array:
-    (tile,) = [node.array for node in ir.walk_nodes(kernel.body) if isinstance(node, ir.Declare)]
+def tile_of(kernel: PlannedKernel) -> Array:
+    (tile,) = [node.array for node in walk_nodes(kernel.body) if isinstance(node, Declare)]
     return tile
 
 
-def widths(kernel: ir.Kernel) -> dict[str, int]:
+def widths(kernel: PlannedKernel) -> dict[str, int]:
     """The widest access to each array in global memory."""
     found: dict[str, int] = {}
-    for access in ir.accesses(kernel.body):
+    for access in accesses(kernel.body):
         if access.array.space == "global":
             found[access.array.name] = max(found.get(access.array.name, 0), access.width)
     return found
@@ -131,7 +134,7 @@ def test_dimensions_that_lie_together_are_turned_as_one(planned):
         "  Y: {shape: [B, H, D, T], dtype: float16}\ncompute: Y[b, h, d, t] = X[b, t, h, d]\n"
     )
     assert kernel.family == "transpose"
-    assert {len(a.subscripts) for a in ir.accesses(kernel.body) if a.array.space == "global"} == {3}
+    assert {len(a.subscripts) for a in accesses(kernel.body) if a.array.space == "global"} == {3}
 
 
 def test_too_many_tiles_for_shared_memory_are_refused(reasons):

@@ -7,7 +7,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from cugen.families import transpose_shape
-from cugen.plan import ir
+from cugen.plan.kernel import Kernel
+from cugen.plan.memory import Access
+from cugen.plan.nodes import Declare
+from cugen.plan.walking import accesses, walk_nodes
 
 TURN = """
 params: {M: %s, N: %s}
@@ -25,8 +28,8 @@ def _few_are_many(monkeypatch):
     monkeypatch.setattr(transpose_shape, "_MANY", 1)
 
 
-def stores(kernel: ir.Kernel) -> list[ir.Access]:
-    return [access for access in ir.accesses(kernel.body) if access.array.name == "B"]
+def stores(kernel: Kernel) -> list[Access]:
+    return [access for access in accesses(kernel.body) if access.array.name == "B"]
 
 
 def test_vectors_begin_where_sectors_do(made):
@@ -38,7 +41,7 @@ def test_vectors_begin_where_sectors_do(made):
 
 def test_a_tile_has_the_rows_of_a_sector_more(planned):
     kernel = planned(TURN % (301, 203, "float64", "float64"))
-    (tile,) = [node.array for node in ir.walk_nodes(kernel.body) if isinstance(node, ir.Declare)]
+    (tile,) = [node.array for node in walk_nodes(kernel.body) if isinstance(node, Declare)]
     assert tile.shape[0] == 64
     assert str(kernel.grid[0]) == "FloorDiv(M + 62, 60)"
 
@@ -104,7 +107,7 @@ def test_operands_that_begin_alike_come_in_vectors(prove, planned):
         "compute: B[n, m] += A[m, n] * R[n, m] + S[n, m] + r[n] - m\n"
     )
     found: dict[str, int] = {}
-    for access in ir.accesses(planned(text).body):
+    for access in accesses(planned(text).body):
         found[access.array.name] = max(found.get(access.array.name, 0), access.width)
     assert found == {"A": 1, "R": 4, "S": 1, "r": 1, "B": 4}
     prove(text, sanitize=True)

@@ -8,14 +8,17 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from cugen.plan import ir
+from cugen.plan.kernel import Plan
+from cugen.plan.memory import Access, Element
+from cugen.plan.nodes import Accumulate, Assign, Copy, For, Guard, If, Let, Load, Node, ReturnUnless, Store
 from cugen.plan.symbols import integer
+from cugen.plan.walking import accesses
 from cugen.run.cpu import CpuDevice
 from cugen.run.honesty import compare, predicted
 from cugen.run.inputs import draw
 from cugen.run.verify import make_job
 
-Rewrite = Callable[[ir.Node], ir.Node]
+Rewrite = Callable[[Node], Node]
 
 PRODUCT = """
 params: {M: 9, K: 11, N: 10}
@@ -38,18 +41,18 @@ class Case:
         self.job = make_job(kernel.source, kernel.manifest, draw(kernel.spec, params, 0), {})
         self.trace = CpuDevice().trace(self.job)
 
-    def against(self, plan: ir.Plan, lines=None):
+    def against(self, plan: Plan, lines=None):
         return compare(self.trace, predicted(plan, lines or self.lines, self.job))
 
-    def rewritten(self, rewrite: Rewrite) -> ir.Plan:
+    def rewritten(self, rewrite: Rewrite) -> Plan:
         def nodes(body):
             return tuple(rewrite(inside(node)) for node in body)
 
         def inside(node):
             match node:
-                case ir.For():
+                case For():
                     return replace(node, body=nodes(node.body))
-                case ir.If():
+                case If():
                     return replace(node, then=nodes(node.then), orelse=nodes(node.orelse))
             return node
 
@@ -72,33 +75,33 @@ def scaling(made):
     )
 
 
-def outside_registers(plan: ir.Plan) -> list[ir.Access]:
-    return [a for kernel in plan.kernels for a in ir.accesses(kernel.body) if a.array.space != "register"]
+def outside_registers(plan: Plan) -> list[Access]:
+    return [a for kernel in plan.kernels for a in accesses(kernel.body) if a.array.space != "register"]
 
 
-def with_access(node: ir.Node, old: ir.Access, new: ir.Access) -> ir.Node:
+def with_access(node: Node, old: Access, new: Access) -> Node:
     """The node with one of its accesses replaced, also where it is read in a value."""
 
     def value(expr):
-        if isinstance(expr, ir.Element):
+        if isinstance(expr, Element):
             return replace(expr, access=new) if expr.access is old else expr
         args = getattr(expr, "args", None)
         return expr if args is None else replace(expr, args=tuple(map(value, args)))
 
     match node:
-        case ir.Copy():
+        case Copy():
             target = new if node.target is old else node.target
             return replace(node, target=target, source=new if node.source is old else node.source)
-        case ir.Load() if node.access is old:
+        case Load() if node.access is old:
             return replace(node, access=new)
-        case ir.Store() | ir.Accumulate():
+        case Store() | Accumulate():
             return replace(node, access=new if node.access is old else node.access, value=value(node.value))
-        case ir.Assign() | ir.Let() if node.value is not None:
+        case Assign() | Let() if node.value is not None:
             return replace(node, value=value(node.value))
     return node
 
 
-def shifted(access: ir.Access) -> ir.Access:
+def shifted(access: Access) -> Access:
     *outer, last = access.subscripts
     return replace(access, subscripts=(*outer, last + 1))
 
@@ -110,9 +113,9 @@ def test_the_plan_of_the_source_itself_has_no_mismatch(product):
 
 
 def test_every_access_whose_subscript_is_off_by_one_is_named(product):
-    accesses = outside_registers(product.plan)
-    assert {a.array.symbol for a in accesses} == {"A", "B", "As", "Bs", "C"}
-    for access in accesses:
+    reached = outside_registers(product.plan)
+    assert {a.array.symbol for a in reached} == {"A", "B", "As", "Bs", "C"}
+    for access in reached:
         wrong = shifted(access)
         found = product.against(product.rewritten(lambda node, old=access, new=wrong: with_access(node, old, new)))
         assert found.mismatches, access.array.symbol
@@ -134,23 +137,21 @@ def test_a_wrong_pad_of_a_tile_is_found(product):
 
 
 def test_a_copy_without_its_guard_is_found(product):
-    found = product.against(product.rewritten(lambda n: replace(n, guard=None) if isinstance(n, ir.Copy) else n))
+    found = product.against(product.rewritten(lambda n: replace(n, guard=None) if isinstance(n, Copy) else n))
     assert found.mismatches
     assert all(m.found is None or m.expected is not None for m in found.mismatches)
 
 
 def test_threads_that_should_have_returned_are_found(product):
-    always = ir.Guard(())
-    found = product.against(
-        product.rewritten(lambda n: ir.ReturnUnless(always) if isinstance(n, ir.ReturnUnless) else n)
-    )
+    always = Guard(())
+    found = product.against(product.rewritten(lambda n: ReturnUnless(always) if isinstance(n, ReturnUnless) else n))
     assert {m.access.split("[")[0] for m in found.mismatches} == {"store C"}
     assert all(m.found is None for m in found.mismatches)
 
 
 def test_a_loop_that_ends_too_early_is_found(product):
-    def shorter(node: ir.Node) -> ir.Node:
-        if isinstance(node, ir.For) and node.loop.step == 1:
+    def shorter(node: Node) -> Node:
+        if isinstance(node, For) and node.loop.step == 1:
             return replace(node, loop=replace(node.loop, stop=node.loop.stop - 1))
         return node
 
@@ -160,17 +161,15 @@ def test_a_loop_that_ends_too_early_is_found(product):
 
 
 def test_statements_in_another_order_are_found(product):
-    def reordered(node: ir.Node) -> ir.Node:
+    def reordered(node: Node) -> Node:
         match node:
-            case ir.For(body=(ir.For() as first, ir.For() as second, *rest)):
+            case For(body=(For() as first, For() as second, *rest)):
                 return replace(node, body=(second, first, *rest))
         return node
 
-    line_of = {
-        id(a): product.lines[n] for n, a in enumerate(a for k in product.plan.kernels for a in ir.accesses(k.body))
-    }
+    line_of = {id(a): product.lines[n] for n, a in enumerate(a for k in product.plan.kernels for a in accesses(k.body))}
     plan = product.rewritten(reordered)
-    lines = {n: line_of[id(a)] for n, a in enumerate(a for k in plan.kernels for a in ir.accesses(k.body))}
+    lines = {n: line_of[id(a)] for n, a in enumerate(a for k in plan.kernels for a in accesses(k.body))}
     found = product.against(plan, lines)
     assert found.mismatches
     assert all("later statement" in m.reason for m in found.mismatches)

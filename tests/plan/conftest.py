@@ -6,8 +6,9 @@ from collections.abc import Callable
 
 import pytest
 
-from cugen.plan.ir import (
-    Access,
+from cugen.plan.kernel import Kernel, Plan
+from cugen.plan.memory import Access, Element
+from cugen.plan.nodes import (
     Accumulate,
     Assign,
     Barrier,
@@ -15,14 +16,11 @@ from cugen.plan.ir import (
     Copy,
     Declare,
     Define,
-    Element,
     For,
     Guard,
     If,
-    Kernel,
     Let,
     Load,
-    Plan,
     ReturnUnless,
     Store,
 )

@@ -8,7 +8,7 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import NDArray
 
-from cugen.plan.ir import Plan
+from cugen.plan.kernel import Plan
 from cugen.plan.manifest import Manifest
 from cugen.run.cpu import CpuDevice
 from cugen.run.honesty.comparison import Comparison, compare

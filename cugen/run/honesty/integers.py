@@ -10,7 +10,7 @@ import numpy as np
 import sympy
 from numpy.typing import NDArray
 
-from cugen.plan.ir import Comparison
+from cugen.plan.nodes import Comparison
 from cugen.plan.symbols import BitXor, Choice, FloorDiv, Integer, Maximum, Minimum, Mod
 
 Numbers = NDArray[np.int64]

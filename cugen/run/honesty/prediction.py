@@ -13,32 +13,28 @@ import numpy as np
 import sympy
 from numpy.typing import NDArray
 
-from cugen.plan.ir import (
-    Access,
+from cugen.plan.kernel import Kernel, Plan
+from cugen.plan.memory import Access, Array, Element
+from cugen.plan.nodes import (
     Accumulate,
-    Array,
     Assign,
     Await,
     Copy,
     Define,
-    Element,
     For,
     Guard,
     If,
-    Kernel,
     Let,
     Load,
     Node,
-    Plan,
     Publish,
     ReturnUnless,
     Store,
     TakeTicket,
     Ticket,
-    accesses,
-    walk_nodes,
 )
 from cugen.plan.symbols import Integer, symbol
+from cugen.plan.walking import accesses, walk_nodes
 from cugen.reference.tracked import Tracked
 from cugen.run.device import Job
 from cugen.run.honesty.integers import Numbers, holds, value_of

@@ -7,8 +7,10 @@ from collections.abc import Mapping
 
 import yaml
 
-from cugen.plan.ir import For, Kernel, Plan, walk_nodes
+from cugen.plan.kernel import Kernel, Plan
+from cugen.plan.nodes import For
 from cugen.plan.symbols import FloorDiv, Integer
+from cugen.plan.walking import walk_nodes
 from cugen.spec.model import Spec
 
 _PLAIN = 16  # of a param that no tile divides

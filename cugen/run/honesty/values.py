@@ -14,26 +14,11 @@ import numpy as np
 import sympy
 from numpy.typing import NDArray
 
-from cugen.plan.ir import (
-    Access,
-    Assign,
-    Component,
-    Define,
-    Element,
-    For,
-    Guard,
-    If,
-    Let,
-    Load,
-    Node,
-    Plan,
-    ReturnUnless,
-    Shuffled,
-    accesses,
-    values_of,
-    walk_nodes,
-)
+from cugen.plan.kernel import Plan
+from cugen.plan.memory import Access, Component, Element, Shuffled
+from cugen.plan.nodes import Assign, Define, For, Guard, If, Let, Load, Node, ReturnUnless
 from cugen.plan.symbols import Integer
+from cugen.plan.walking import accesses, values_of, walk_nodes
 from cugen.reference.interpreter import constant
 from cugen.reference.operators import apply_operator, convert, select
 from cugen.reference.storage import working_dtype

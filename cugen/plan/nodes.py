@@ -1,0 +1,301 @@
+"""What a kernel does, node by node, with every memory access as an object of its own.
+
+The emitter prints these nodes and nothing else; the analysis reads the same objects.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import sympy
+
+from cugen.plan.memory import Access, Array, Start
+from cugen.plan.symbols import INT32_MAX, INT32_MIN, Integer, Range, symbol
+from cugen.spec.expressions import Expr, Local
+
+
+@dataclass(frozen=True, slots=True)
+class Index:
+    """A named integer of the kernel: `const int row = blockIdx.y * 16 + threadIdx.y;`.
+
+    With `shown`, another expression of the same value, that one is what C computes."""
+
+    name: str  # in C
+    definition: Integer
+    range: Range
+    shown: Integer | None = None
+
+    @property
+    def symbol(self) -> sympy.Symbol:
+        return symbol(self.name)
+
+    @property
+    def is_wide(self) -> bool:
+        """Whether 32 bits can overflow."""
+        return not (INT32_MIN <= self.range[0] and self.range[1] <= INT32_MAX)
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """`left operator right` between integer expressions; the operator is one of < <= > >= == !=."""
+
+    left: Integer
+    operator: str
+    right: Integer
+
+
+@dataclass(frozen=True, slots=True)
+class Guard:
+    """A conjunction of comparisons of index expressions, which the analysis can split a launch by."""
+
+    terms: tuple[Comparison, ...]
+
+
+Condition = Guard | Expr
+
+
+@dataclass(frozen=True, slots=True)
+class Loop:
+    """`for (int index = start; index < stop; index += step)`; `unroll` asks the compiler to unroll it whole, `rolled`
+    to leave it the loop that it is, `unroll_by` to put so many trips side by side.
+
+    With `halves` the index is a number of lanes instead: it begins with that power of two and is halved down to 1, once
+    in each of the trips between `start` and `stop`; no subscript may mention it. With `doubles` it begins with so many
+    and is doubled in each trip."""
+
+    index: Index
+    start: Integer
+    stop: Integer
+    step: int = 1
+    unroll: bool = False
+    rolled: bool = False
+    downward: bool = False  # from stop - 1 to start
+    unroll_by: int = 0
+    halves: int = 0
+    doubles: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Define:
+    """Introduces an index. With `then` it stands in the head of the loop whose body introduces it: it begins with 0,
+    and becomes that after each trip."""
+
+    index: Index
+    then: Integer | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Let:
+    """Introduces a local with its first value; `mutable` where assignments follow; None leaves it to them. Vectors
+    start without a value, or with zeros."""
+
+    local: Local
+    value: Expr | None
+    mutable: bool = False
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Load:
+    """Introduces a local with an element of memory, or with `otherwise` where the guard fails; a `Vector` with all that
+    a wide access reads. One of a row of vectors was introduced before, and is assigned."""
+
+    local: Local
+    access: Access
+    guard: Guard | None = None
+    otherwise: Expr | None = None
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Store:
+    """Writes a value, rounded to the array's element type; a `Vector` as it stands."""
+
+    access: Access
+    value: Expr
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Accumulate:
+    """`element += value`, in registers."""
+
+    access: Access
+    value: Expr
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class MultiplyTiles:
+    """Adds the product of 16 x `depth` and `depth` x 8 elements to 16 x 8 sums, on a tensor core; all lanes of a warp
+    take part, each with what it holds in registers: `multiply_16x8x16(&sum[0][0], &sum[1][0], a[0], b[0])`.
+
+    Lane 4 * g + t has in `left` the elements of rows g and g + 8 in columns t, t + 4 ..., in `right` those of column g
+    in rows t, t + 4 ..., and of the sums two neighbours from column 2 * t on: `upper` in row g, `lower` in row g + 8.
+    """
+
+    upper: Access
+    lower: Access
+    left: Access
+    right: Access
+    depth: int
+
+    @property
+    def products(self) -> int:
+        """Multiply-adds of each lane's share."""
+        return 16 * 8 * self.depth // 32
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Copy:
+    """Moves an element (or `width` of them) from one array to another, or zero where the guard fails.
+
+    Where the target's kind is `async_copy` the threads go on at once: what was copied can be read after `CommitCopies`,
+    an `AwaitCopies` and a barrier. Such a copy moves 4, 8 or 16 bytes."""
+
+    target: Access
+    source: Access
+    guard: Guard | None = None
+
+    @property
+    def asynchronous(self) -> bool:
+        return self.target.kind == "async_copy"
+
+
+@dataclass(frozen=True, slots=True)
+class CommitCopies:
+    """Ends a group of asynchronous copies, also of none: `__pipeline_commit()`."""
+
+
+@dataclass(frozen=True, slots=True)
+class AwaitCopies:
+    """Waits for all groups of the thread's own copies but the last `pending`: `__pipeline_wait_prior(1)`."""
+
+    pending: int
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class TakeTicket:
+    """One thread counts its block among those that have begun, and tells the others in shared memory:
+    `ticket_of_block = atomicAdd(&flags[0], 1)`. One that `wraps` is zero again once all blocks have begun:
+    `atomicInc(&flags[0], gridDim.x - 1)`, of a counter without a sign."""
+
+    target: Access
+    counter: Access
+    wraps: bool = False
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Ticket:
+    """Introduces the block's number in the order in which blocks begin, which `TakeTicket` left there before a barrier.
+
+    `index` is defined as `blockIdx.x`, and that is what a ticket is to all who count: each number of the grid belongs
+    to one block, only to another one than the hardware's."""
+
+    index: Index
+    access: Access
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Publish:
+    """Sets a flag in global memory once all is visible that its thread has written, and others of the block before a
+    barrier: `__threadfence(); atomicExch(&flags[block], 1);`."""
+
+    access: Access
+    value: Expr
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Await:
+    """The thread asks for a flag until it has the value; afterwards it sees what was written before the flag's
+    `Publish`, and so do others after a barrier. Only flags may be awaited that a block with a smaller ticket sets: it
+    has begun, so that it ends. What is handed over so must not be read through the read-only cache."""
+
+    access: Access
+    value: Expr
+
+
+@dataclass(frozen=True, slots=True)
+class Assign:
+    """`local = value`; a vector may be assigned all that the wide access of an `Element` reads."""
+
+    local: Local
+    value: Expr
+
+
+@dataclass(frozen=True, slots=True)
+class For:
+    loop: Loop
+    body: tuple[Node, ...]
+
+    @property
+    def counted(self) -> tuple[Define, ...]:
+        """What the loop's head counts besides its own index."""
+        return tuple(node for node in self.body if isinstance(node, Define) and node.then is not None)
+
+
+@dataclass(frozen=True, slots=True)
+class If:
+    condition: Condition
+    then: tuple[Node, ...]
+    orelse: tuple[Node, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class ReturnUnless:
+    """Ends the threads for which the guard fails; no barrier may follow."""
+
+    guard: Guard
+
+
+@dataclass(frozen=True, slots=True)
+class Barrier:
+    """`__syncthreads()`."""
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterBarrier:
+    """`cluster.sync()`: of all threads of all blocks of a cluster. A `half` of it lets work stand between: at "arrive"
+    a thread says that it is there, at "wait" it waits until all others have said so."""
+
+    half: str = ""
+
+    @property
+    def call(self) -> str:
+        """The member of the cluster that is called."""
+        return f"barrier_{self.half}" if self.half else "sync"
+
+
+@dataclass(frozen=True, slots=True)
+class Declare:
+    """A shared tile or an array in registers; `zeroed` where its elements start at zero."""
+
+    array: Array
+    zeroed: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Comment:
+    text: str
+
+
+Node = (
+    Define
+    | Start
+    | Let
+    | Load
+    | Store
+    | Accumulate
+    | MultiplyTiles
+    | Copy
+    | CommitCopies
+    | AwaitCopies
+    | TakeTicket
+    | Ticket
+    | Publish
+    | Await
+    | Assign
+    | For
+    | If
+    | ReturnUnless
+    | Barrier
+    | ClusterBarrier
+    | Declare
+    | Comment
+)

@@ -1,0 +1,69 @@
+"""What stands below nodes, in the order of the source: other nodes, accesses and values."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from cugen.plan.memory import Access, Element
+from cugen.plan.nodes import (
+    Accumulate,
+    Assign,
+    Await,
+    Copy,
+    For,
+    Guard,
+    If,
+    Let,
+    Load,
+    MultiplyTiles,
+    Node,
+    Publish,
+    Store,
+    TakeTicket,
+    Ticket,
+)
+from cugen.spec.expressions import Expr, walk
+
+
+def walk_nodes(nodes: tuple[Node, ...]) -> Iterator[Node]:
+    """All nodes in the order of the source, parents first."""
+    for node in nodes:
+        yield node
+        match node:
+            case For():
+                yield from walk_nodes(node.body)
+            case If():
+                yield from walk_nodes(node.then)
+                yield from walk_nodes(node.orelse)
+
+
+def accesses(nodes: tuple[Node, ...]) -> Iterator[Access]:
+    """Every access below the nodes, in the order of the source."""
+    for node in walk_nodes(nodes):
+        match node:
+            case Load() | Store() | Accumulate() | Ticket() | Publish() | Await():
+                yield node.access
+            case MultiplyTiles():
+                yield from (node.upper, node.lower, node.left, node.right)
+            case TakeTicket():
+                yield node.target
+                yield node.counter
+            case Copy():
+                yield node.source
+                yield node.target
+        for value in values_of(node):
+            yield from (leaf.access for leaf in walk(value) if isinstance(leaf, Element))
+
+
+def values_of(node: Node) -> tuple[Expr, ...]:
+    """The value expressions that a node shows, those of its children left out."""
+    match node:
+        case Let(value=value) | Load(otherwise=value):
+            return () if value is None else (value,)
+        case Store(value=value) | Assign(value=value) | Accumulate(value=value):
+            return (value,)
+        case Publish(value=value) | Await(value=value):
+            return (value,)
+        case If(condition=condition) if not isinstance(condition, Guard):
+            return (condition,)
+    return ()
