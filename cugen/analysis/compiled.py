@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 from cugen.analysis import copies
 from cugen.analysis.addresses import Form, address_forms, source_forms
 from cugen.analysis.differences import Code, code_of, made_of
-from cugen.analysis.matching import SPACES, Matches, Placed, match
+from cugen.analysis.matching import SPACES, Matches, Placed, fills, match
 from cugen.analysis.report import site_totals
 from cugen.analysis.sites import HIDDEN, WAITS, Site, sites
 from cugen.analysis.totals import Totals, Unknown
@@ -33,7 +33,6 @@ from cugen.toolchain.sass import Instruction, Program
 
 _BANK = re.compile(r"c\[0x3\]\[([^\]]*)\]")
 _POINTER_BYTES = 8
-_NEVER = "!PT"
 PARTED = "its lanes stop waiting at times of their own; how often it runs depends on when other blocks answer"
 _PARTS_OF_SECTORS = "its lanes don't copy whole sectors in pairs, so that sectors are fetched more than once"
 
@@ -166,7 +165,7 @@ def _compiled(
             uses = constants.get(place.site.access.array.symbol, ())
             results.append(_constant_access(kernel, place, uses, target))
         elif place.site.copied_to is not None:
-            reading = tuple(i for i in instructions if not _fills(i))
+            reading = tuple(i for i in instructions if not fills(i))
             results.append(_copy_source(kernel, code, place, ends[id(place.site.copied_to)], reading, target))
         elif place.site.copied_from is not None:
             read = starts[id(place.site.access)]
@@ -296,11 +295,6 @@ def _access(
     return _result(place, instructions, changes, written, compiled, reason, compiled)
 
 
-def _fills(instruction: Instruction) -> bool:
-    """Whether an asynchronous copy writes zeros: its source is behind a predicate that never holds."""
-    return instruction.kind == "async_copy" and instruction.operands[-1] == _NEVER
-
-
 def _copy_source(
     kernel: Kernel, code: Code, place: Placed, end: Site, instructions: tuple[Instruction, ...], target: Target
 ) -> CompiledAccess:
@@ -323,7 +317,7 @@ def _copy_target(
     """What a copy writes: by the instructions that read, and by those that write zeros where the guard of the source
     fails."""
     place = replace(place, site=replace(place.site, held_back=None))  # what is held back is counted by instructions
-    filling = tuple(i for i in instructions if _fills(i))
+    filling = tuple(i for i in instructions if fills(i))
     if not filling:
         return _access(
             kernel, code, replace(place, site=replace(place.site, predicates=read.predicates)), instructions, target
@@ -344,6 +338,7 @@ def _copy_target(
     changes: list[str] = []
     compiled: list[Totals] = []
     executions = 0
+    unknown = ""
     for part, own in parts:
         found, shaped, why = made_of(code, part, own) if own else ([], (), "")
         changes += found
@@ -354,13 +349,13 @@ def _copy_target(
         if runs is None:
             return _result(place, instructions, changes, written, None, why)
         executions += sum(totals.warps for totals in runs)
-        if costs is None:
-            return _result(place, instructions, changes, written, None, reason)
-        compiled += costs
+        compiled += costs or ()
+        unknown = unknown or reason
     changes.append(f"filled: {len(filling)} instructions write the zeros")
     if written and written[0].lanes and site.access.array.dtype.bytes * site.access.width == copies.WIDE:
         compiled = list(written)  # those that read and those that fill cost what one would that did both
-    return replace(_result(place, instructions, changes, written, tuple(compiled), ""), executions=executions)
+    total = None if unknown else tuple(compiled)
+    return replace(_result(place, instructions, changes, written, total, unknown), executions=executions)
 
 
 def _result(

@@ -9,7 +9,7 @@ from math import gcd
 import sympy
 
 from cugen.analysis.sites import Predicate
-from cugen.plan.symbols import Integer
+from cugen.plan.symbols import Integer, bounds, integer
 
 
 @dataclass(frozen=True)
@@ -24,8 +24,9 @@ class _Bound:
         return tuple((term, -coefficient) for term, coefficient in self.terms)
 
 
-def excluded(predicates: Sequence[Predicate]) -> bool:
-    """Whether two of the predicates, or one by itself, hold for no values of what they are over.
+def excluded(predicates: Sequence[Predicate], ranges: Mapping[sympy.Symbol, tuple[int, int]] | None = None) -> bool:
+    """Whether two of the predicates, or one by itself, hold for no values of what they are over, within `ranges` where
+    all of it has one.
 
     `first + 3 >= N` and `first + v < N` exclude each other for v = 3; where `first` is a multiple of 4 and N = 25, for
     1 and 2 too."""
@@ -33,12 +34,18 @@ def excluded(predicates: Sequence[Predicate]) -> bool:
     for predicate in predicates:
         for bound in _bounds(predicate):
             least[bound.terms] = max(bound.constant, least.get(bound.terms, bound.constant))
-            if not bound.terms and bound.constant > 0:
+            if (not bound.terms and bound.constant > 0) or _beyond(bound, ranges or {}):
                 return True
             other = least.get(bound.opposite)
             if other is not None and other + bound.constant > 0:
                 return True
     return False
+
+
+def _beyond(bound: _Bound, ranges: Mapping[sympy.Symbol, tuple[int, int]]) -> bool:
+    """Whether a bound fails wherever its symbols are in their ranges."""
+    known = all(term.free_symbols <= ranges.keys() for term, _ in bound.terms)
+    return known and bounds(sum((c * term for term, c in bound.terms), integer(bound.constant)), dict(ranges))[0] > 0
 
 
 def _bounds(predicate: Predicate) -> Iterator[_Bound]:

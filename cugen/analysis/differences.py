@@ -16,8 +16,8 @@ import sympy
 
 from cugen.analysis import contradictions, placing, reshaping
 from cugen.analysis.addresses import Form
-from cugen.analysis.matching import Matches, Placed
-from cugen.analysis.sites import HIDDEN, Counter, Site
+from cugen.analysis.matching import Matches, Placed, fills
+from cugen.analysis.sites import HIDDEN, THREAD, Counter, Site
 from cugen.analysis.windows import Windows, used, windows
 from cugen.plan.kernel import Kernel
 from cugen.plan.nodes import For
@@ -28,6 +28,7 @@ from cugen.toolchain.sass import Instruction, Program
 _MOST_TRIPS = 4096  # of loops that are gone from the code; what is unrolled is short
 
 Made = tuple[list[str], tuple[Site, ...] | None, str]  # changes, the sites as executed, why there are none
+_Loops = tuple[tuple[Counter, ...], frozenset[sympy.Symbol]]
 
 
 @dataclass(frozen=True)
@@ -35,19 +36,21 @@ class Code:
     """What of a kernel's code bears on more than one access.
 
     uneven: the counters, as `sites` names them, of the loops whose number of trips isn't a constant of the launch.
-    unrolled: those of the loops that the source asks to be unrolled whole.
+    open: the indices of those between whose ends the distance isn't one that compilers see.
+    unrolled: the counters of the loops that the source asks to be unrolled whole.
     joined: the instructions that serve several accesses. pinned: by basic block, a store that runs wherever the block
-    does. most: how many elements the instructions of one access move at most, by the counters round the access. forms:
-    the addresses. windows: where the elements of an access go that are all kept in arrays in registers.
+    does. most: how many elements the instructions of one access move at most, by the loops round the access. forms: the
+    addresses. windows: where the elements of an access go that are all kept in arrays in registers.
     """
 
     program: Program
     threads: tuple[int, int, int]
     uneven: tuple[str, ...]
+    open: frozenset[sympy.Symbol]
     unrolled: tuple[str, ...]
     joined: tuple[Instruction, ...]
     pinned: Mapping[int, Site]
-    most: Mapping[tuple[Counter, ...], int]
+    most: Mapping[_Loops, int]
     forms: Mapping[int, Form]
     windows: Windows
 
@@ -62,17 +65,29 @@ def code_of(
 ) -> Code:
     """The code of a kernel whose instructions have been matched."""
     pinned: dict[int, Site] = {}
-    most: dict[tuple[Counter, ...], int] = {}
+    most: dict[_Loops, int] = {}
+    loops = [node.loop for node in walk_nodes(kernel.body) if isinstance(node, For)]
+    values = {symbol(name): integer(value) for name, value in params.items()}
+    open_loops = frozenset(
+        loop.index.symbol for loop in loops if not (loop.stop - loop.start).xreplace(values).is_Integer
+    )
     for place, instructions in zip(placed, matches.instructions, strict=True):
         site = place.site
-        most[site.counters] = max(_copies(site, instructions), most.get(site.counters, 0))
+        around = _loops_round(site, open_loops)
+        reading = [i for i in instructions if not fills(i)]
+        most[around] = max(_copies(site, reading), most.get(around, 0))
         once = len(instructions) == 1 and not any(map(reshaping.is_loop, site.counters))
         if once and site.access.kind == "store" and not instructions[0].predicate and not site.opaque:
             pinned.setdefault(program.block_of(instructions[0]), site)
     uneven = _uneven_loops(kernel, params)
-    loops = [node.loop for node in walk_nodes(kernel.body) if isinstance(node, For)]
     unrolled = tuple(f"loop {number} {loop.index.name}" for number, loop in enumerate(loops) if loop.unroll)
-    return Code(program, kernel.block, uneven, unrolled, matches.joined, pinned, most, forms, windows(kernel, params))
+    kept = windows(kernel, params)
+    return Code(program, kernel.block, uneven, open_loops, unrolled, matches.joined, pinned, most, forms, kept)
+
+
+def _loops_round(site: Site, open_loops: Collection[sympy.Symbol]) -> _Loops:
+    """The loops round an access: those with a counter, and the open ones, even if they make a single trip."""
+    return site.counters, frozenset(name for name in open_loops if name in site.names)
 
 
 def _uneven_loops(kernel: Kernel, params: Mapping[str, int]) -> tuple[str, ...]:
@@ -113,14 +128,14 @@ def made_of(code: Code, site: Site, instructions: tuple[Instruction, ...]) -> Ma
         changes.append(f"unrolled: {len(instructions)} instructions stand for {copies} trips")
     if guarded := sum(1 for i in instructions if i.predicate):
         changes.append(f"predicated: {guarded} of {len(instructions)}")
-    live = _possible(site, live, copies) if live is not None else None
+    live = _possible(code, site, live, copies) if live is not None else None
     if live is not None and shaped != (site,) and len(instructions) != sum(reshaping.trips(part) for part in shaped):
         why = f"merged: {len(instructions)} instructions for {len(live)} trips, in a way that isn't told"
         return changes, None, why
     if live is not None and len(live) != copies and not _beyond(shaped, copies, live):
         found, shaped, why = _other_trips(site, live, copies, code.uneven)
         return [*changes, *found], shaped, why
-    if not straight and not repeated and copies < code.most[site.counters]:
+    if not straight and not repeated and copies < code.most[_loops_round(site, code.open)]:
         return (
             changes,
             None,
@@ -232,13 +247,20 @@ def _live(site: Site) -> list[dict[sympy.Symbol, int]] | None:
     return found
 
 
-def _possible(site: Site, live: list[dict[sympy.Symbol, int]], copies: int) -> list[dict[sympy.Symbol, int]]:
-    """The trips without those whose guards exclude each other, where there are instructions for just the others: what
-    never runs counts nothing either way."""
+def _possible(
+    code: Code, site: Site, live: list[dict[sympy.Symbol, int]], copies: int
+) -> list[dict[sympy.Symbol, int]]:
+    """The trips without those whose guards never hold, where there are instructions for just the others: what never
+    runs counts nothing either way. No trip of an asynchronous copy that may run is without an instruction, so that
+    those beyond are of trips that never run."""
     if copies >= len(live):
         return live
-    left = [at for at in live if not contradictions.excluded(reshaping.fixed(site, at).predicates)]
-    return left if len(left) == copies else live
+    ranges = {c.symbol: (0, c.count - 1) for c in site.counters}
+    ranges.update({t: (0, size - 1) for t, size in zip(THREAD, code.threads, strict=True)})
+    never = [at for at in live if contradictions.excluded(reshaping.fixed(site, at).predicates, ranges)]
+    left = [at for at in live if at not in never]
+    copied = site.copied_to is not None or site.access.kind == "async_copy"
+    return (left + never)[:copies] if len(left) == copies or (copied and len(left) < copies) else live
 
 
 def _trimmed(

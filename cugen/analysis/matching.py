@@ -42,6 +42,11 @@ class Matches:
     unexplained: tuple[Instruction, ...]
 
 
+def fills(instruction: Instruction) -> bool:
+    """Whether an asynchronous copy writes zeros: its source is behind a predicate that never holds."""
+    return instruction.kind == "async_copy" and instruction.operands[-1] == _NEVER
+
+
 def match(
     program: Program,
     forms: Mapping[int, Form],

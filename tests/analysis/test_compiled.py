@@ -22,6 +22,7 @@ NAMES = {
     "hoisted",
     "reused",
     "repeated",
+    "filled",
     "joined",
     "moved",
     "trimmed",
@@ -135,6 +136,24 @@ schedule: {family: gemm, block: {m: 32, n: 64}, thread: {m: 4, n: 4}, step: {k: 
         assert [a.instructions for a in reads] == [a.instructions for a in writes]
         assert {i.bytes for a in reads for i in a.instructions} == {width}
         assert all(a.compiled for a in (*reads, *writes))
+
+
+def test_copies_of_zeros_are_counted_apart_from_those_that_read():
+    """Their compiler keeps guards that always hold, but not all of them: what they fill never is."""
+    (found,) = compiled(generate(gallery()["gemm_batched"]), "sm_90")
+    copies = [a for a in found.accesses if a.access.kind == "async_copy"]
+    tile, wide = copies
+    assert "filled" in names(tile)
+    assert sum(t.lanes for t in tile.compiled) == tile.written.lanes
+    assert tile.executions == 8 * (2 * 4 + 4 + 4)  # 8 warps: both in the first stage, in the others those that read
+    assert (wide.compiled, wide.executions) == (None, 8 * 6)
+
+
+def test_trips_of_a_loop_that_the_compiler_cannot_count_are_not_its_neighbours():
+    """512 threads fetch 512 elements in a loop from `threadIdx` on, which is unrolled though it makes a single trip."""
+    (found,) = compiled(generate(gallery()["ladder_4_columns"]), "sm_90")
+    assert max(len(a.instructions) for a in found.accesses if a.access.array.symbol == "A") > 1
+    assert all(a.compiled is not None for a in found.accesses), [a.reason for a in found.accesses]
 
 
 def product(pad: int, dtype: str = "float32") -> str:

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from cugen.analysis.contradictions import excluded
 from cugen.analysis.reshaping import holds
 from cugen.analysis.sites import THREAD, Predicate
-from cugen.plan.symbols import integer
+from cugen.plan.symbols import Mod, integer
 
 X, Y, _ = THREAD
 
@@ -35,6 +35,14 @@ def test_a_number_that_breaks_its_guard_is_enough():
     assert not excluded((Predicate(((integer(-3), "<"),)),))
 
 
+def test_a_guard_that_fails_throughout_its_ranges_is_enough_if_all_of_it_has_one():
+    guards = (below(Mod(X, integer(8)) + 4 * Y + 4, 0),)
+    assert not excluded(guards)
+    assert not excluded(guards, {X: (0, 31)})
+    assert excluded(guards, {X: (0, 31), Y: (0, 3)})
+    assert not excluded(guards, {X: (0, 31), Y: (-2, 3)})
+
+
 def test_of_a_conjunction_that_fails_it_is_not_known_which_part_does():
     outside = Predicate(((X - 4, "<"), (Y - 4, "<")), negated=True)
     assert not excluded((outside, below(X, 2)))
@@ -50,7 +58,7 @@ def guards(draw):
 
 @given(guards())
 def test_what_excludes_itself_holds_nowhere(found):
-    if excluded(found):
+    if excluded(found, {X: (0, 11), Y: (0, 11)}):
         for x in range(12):
             for y in range(12):
                 assert not all(holds(p, {X: x, Y: y}) for p in found)
