@@ -6,7 +6,7 @@
 // B         input, float32 [128, 64], aligned to 16 bytes
 // C         output, float32 [40, 64], aligned to 16 bytes
 // launch    grid (8, 1, 1), block (128, 1, 1), 12804 bytes of shared memory; family gemm
-// analysis  sm_90: 23 accesses, 18 ideal, 2 costly, 2 assumed, 1 unknown
+// analysis  sm_90: 21 accesses, 18 ideal, 2 costly, 1 assumed
 //           worst: As[stage][a_k][a_m + c], 4 wavefronts, ideal 1 (lanes 0 and 8 copy from one bank)
 //
 // Made by cugen 0.1.0 from gemm_split.yaml (hash 0129a28a0fd7c447) for sm_90. Edit the spec, not this file.
@@ -30,25 +30,16 @@ extern "C" __global__ void __launch_bounds__(128) gemm_split(
     const float* __restrict__ A,
     const float* __restrict__ B,
     float* __restrict__ C,
-    unsigned int* C_flags,
+    unsigned int* C_arrived,
     float* C_parts)
 {
     // a ring of 4 stages, in which k is slow: k-major
     __shared__ __align__(16) float As[4][8][36];
     __shared__ __align__(16) float Bs[4][8][64];
 
-    __shared__ int ticket_of_block;
-    if (threadIdx.x == 0) {
-        // ticket_of_block: 1 wavefront, ideal 1 (all lanes in one word: a broadcast)
-        // C_flags[0]: assumed: 1 sector, ideal 1 (one address for all lanes)
-        ticket_of_block = atomicInc(&C_flags[0], gridDim.x - 1);
-    }
-    __syncthreads();
-    // ticket_of_block: 1 wavefront, ideal 1 (all lanes in one word: a broadcast)
-    const int ticket = ticket_of_block;
     // 4 blocks share a tile, each has its part of k
-    const int tile = ticket / 4;
-    const int part = ticket % 4;
+    const int tile = blockIdx.x / 4;
+    const int part = blockIdx.x % 4;
     const int begin = K / 4 * part;
     const int m0 = min(32 * (tile / ((N + 63) / 64)), M - 32);
     const int n0 = 64 * (tile % ((N + 63) / 64));
@@ -143,41 +134,44 @@ extern "C" __global__ void __launch_bounds__(128) gemm_split(
         }
     }
 
-    if (part < 3) {
-        // the tile's last block adds up what the others leave
+    #pragma unroll
+    for (int i = 0; i < 4; ++i) {
+        #pragma unroll
+        for (int j = 0; j < 4; ++j) {
+            // C_parts[((4 * tile + part) * 16 + 4 * i + j) * 128 + thread]: 4 sectors, ideal 4 (128 bytes side by side)
+            C_parts[((4 * tile + part) * 16 + 4 * i + j) * 128 + thread] = sum[i][j];
+        }
+    }
+    __shared__ int arrival_of_block;
+    __syncthreads();
+    if (thread == 0) {
+        // arrival_of_block: 1 wavefront, ideal 1 (all lanes in one word: a broadcast)
+        // C_arrived[tile]: assumed: 1 sector, ideal 1 (one address for all lanes)
+        __threadfence();
+        arrival_of_block = atomicInc(&C_arrived[tile], 3);
+        __threadfence();
+    }
+    __syncthreads();
+    // arrival_of_block: 1 wavefront, ideal 1 (all lanes in one word: a broadcast)
+    const int arrival = arrival_of_block;
+    if (arrival == 3) {
+        // the last one adds them up, in the order of the parts
         #pragma unroll
         for (int i = 0; i < 4; ++i) {
             #pragma unroll
             for (int j = 0; j < 4; ++j) {
-                // C_parts[((3 * tile + part) * 16 + 4 * i + j) * 128 + thread]: 4 sectors, ideal 4 (128 bytes side by side)
-                C_parts[((3 * tile + part) * 16 + 4 * i + j) * 128 + thread] = sum[i][j];
+                // C_parts[(4 * tile * 16 + 4 * i + j) * 128 + thread]: 4 sectors, ideal 4 (128 bytes side by side)
+                sum[i][j] = C_parts[(4 * tile * 16 + 4 * i + j) * 128 + thread];
             }
         }
-        __syncthreads();
-        if (thread == 0) {
-            // C_flags[ticket + 1]: assumed: 1 sector, ideal 1 (one address for all lanes)
-            __threadfence();
-            atomicExch(&C_flags[ticket + 1], 1U);
-        }
-    } else {
-        if (thread < 3) {
-            // C_flags[ticket + thread - 2]: unknown: how often it asks depends on when another block answers
-            while (__ldcv(&C_flags[ticket + thread - 2]) != 1U)
-                __nanosleep(32);
-            __threadfence();
-            // zero again for the next launch
-            // C_flags[ticket + thread - 2]: 1 sector, ideal 1 (12 bytes side by side)
-            C_flags[ticket + thread - 2] = 0U;
-        }
-        __syncthreads();
         #pragma unroll 1
-        for (int p = 0; p < 3; ++p) {
+        for (int p = 1; p < 4; ++p) {
             #pragma unroll
             for (int i = 0; i < 4; ++i) {
                 #pragma unroll
                 for (int j = 0; j < 4; ++j) {
-                    // C_parts[((3 * tile + p) * 16 + 4 * i + j) * 128 + thread]: 4 sectors, ideal 4 (128 bytes side by side)
-                    sum[i][j] += C_parts[((3 * tile + p) * 16 + 4 * i + j) * 128 + thread];
+                    // C_parts[((4 * tile + p) * 16 + 4 * i + j) * 128 + thread]: 4 sectors, ideal 4 (128 bytes side by side)
+                    sum[i][j] += C_parts[((4 * tile + p) * 16 + 4 * i + j) * 128 + thread];
                 }
             }
         }
@@ -204,8 +198,8 @@ extern "C" __global__ void __launch_bounds__(128) gemm_split(
 
 extern "C" size_t gemm_split_workspace_bytes(void)
 {
-    return 256LL * ((16 * ((M + 31) / 32) * ((N + 63) / 64) + 259) / 256)
-        + 256 * ((24576 * ((M + 31) / 32) * ((N + 63) / 64) + 255) / 256);
+    return 256LL * ((32768 * ((M + 31) / 32) * ((N + 63) / 64) + 255) / 256)
+        + 256 * ((4 * ((M + 31) / 32) * ((N + 63) / 64) + 255) / 256);
 }
 
 extern "C" cudaError_t gemm_split_launch(
@@ -221,12 +215,12 @@ extern "C" cudaError_t gemm_split_launch(
         status = cudaMallocAsync(&workspace, gemm_split_workspace_bytes(), stream);
     if (status != cudaSuccess)
         return status;
-    unsigned int* const C_flags = reinterpret_cast<unsigned int*>(static_cast<char*>(workspace) + 0);
+    unsigned int* const C_arrived = reinterpret_cast<unsigned int*>(static_cast<char*>(workspace) + 0);
     float* const C_parts = reinterpret_cast<float*>(static_cast<char*>(workspace)
-        + 256LL * ((16 * ((M + 31) / 32) * ((N + 63) / 64) + 259) / 256));
-    cudaMemsetAsync(C_flags, 0, 16LL * ((M + 31) / 32) * ((N + 63) / 64) + 4, stream);
+        + 256LL * ((4 * ((M + 31) / 32) * ((N + 63) / 64) + 255) / 256));
+    cudaMemsetAsync(C_arrived, 0, 4LL * ((M + 31) / 32) * ((N + 63) / 64), stream);
     gemm_split<<<dim3(4 * ((M + 31) / 32) * ((N + 63) / 64)), dim3(128), 0,
-        stream>>>(A, B, C, C_flags, C_parts);
+        stream>>>(A, B, C, C_arrived, C_parts);
     if (memory == nullptr)
         cudaFreeAsync(workspace, stream);
     return cudaGetLastError();

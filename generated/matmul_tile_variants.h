@@ -99,4 +99,4 @@ inline cugen::Error<cudaError_t> matmul_tile_variants_launch(
     }
 }
 
-// Input 25a246b5ae05c7a8, text ba698be6a41161f7.
+// Input 64db199e5e5b5abe, text 917c12920b65b086.

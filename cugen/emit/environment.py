@@ -24,6 +24,7 @@ _TESTS = {
     "commit_copies": nodes.CommitCopies,
     "await_copies": nodes.AwaitCopies,
     "take_ticket": nodes.TakeTicket,
+    "arrive": nodes.Arrive,
     "ticket": nodes.Ticket,
     "publish": nodes.Publish,
     "await": nodes.Await,
@@ -81,7 +82,7 @@ def bind(env: jinja2.Environment, printer: NodePrinter) -> jinja2.Environment:
     bound.filters = dict(env.filters)
     for name in ("definition", "let", "load", "store", "accumulate", "copy", "assign", "declare", "condition"):
         bound.filters[name] = getattr(printer, name)
-    for name in ("start", "multiply_tiles", "take_ticket", "ticket", "publish", "awaited"):
+    for name in ("start", "multiply_tiles", "take_ticket", "arrive", "ticket", "publish", "awaited"):
         bound.filters[name] = getattr(printer, name)
     bound.filters["loop_header"] = printer.loop
     bound.filters["negated"] = printer.negated

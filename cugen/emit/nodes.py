@@ -12,6 +12,7 @@ from cugen.emit.values import ValuePrinter
 from cugen.plan.memory import Access, Array, Component, Element, Shuffled, Start, Vector
 from cugen.plan.nodes import (
     Accumulate,
+    Arrive,
     Assign,
     Await,
     Condition,
@@ -225,6 +226,9 @@ class NodePrinter(ValuePrinter):
         counter = f"&{self.place(node.counter)}"
         count = f"atomicInc({counter}, gridDim.x - 1)" if node.wraps else f"atomicAdd({counter}, 1)"
         return f"{self.place(node.target)} = {count}"
+
+    def arrive(self, node: Arrive) -> str:
+        return f"{self.place(node.target)} = atomicInc(&{self.place(node.counter)}, {node.among - 1})"
 
     def ticket(self, node: Ticket) -> str:
         return f"const {self.integer_type(node.index)} {node.index.name} = {self.place(node.access)}"

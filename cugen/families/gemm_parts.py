@@ -96,25 +96,18 @@ class PartedResults(Results):
     def joined(
         self,
         place: Place,
-        arrival: tuple[Node, ...],
         walk: Loop,
         at: Callable[[Integer, Integer, int], Access],
+        arrival: tuple[Node, ...] | None = None,
     ) -> tuple[Node, ...]:
-        """The results where other blocks have left sums, which are added in a `walk` over what `at` says, after their
-        `arrival`: of each of them all that a thread takes, so that it waits for memory but once."""
+        """The results where blocks have left sums, which are added in a `walk` over what `at` says: of each of them all
+        that a thread takes, so that it waits for memory but once. After the `arrival` of others, this block's own
+        sums, which it has not left, come first."""
         shape, width, parts = self.shape, self.width, self.parts
         across = shape.columns // width
         number, walked = self._shared_out(shape.rows * across, place)
         row, column = FloorDiv(number, integer(across)), Mod(number, integer(across)) * width
         which = FloorDiv(number - place.thread, integer(shape.threads))
-        slices, added = self._added(
-            "part",
-            parts.dtype,
-            width,
-            shape.slices,
-            lambda s: Access(parts, (s, row, column), "load", width),
-            place.loop_index("s", shape.slices),
-        )
         held = self._totals(-(-shape.rows * across // shape.threads))
         v = place.loop_index("w", width)
 
@@ -132,12 +125,21 @@ class PartedResults(Results):
         left = at(row, column, width)
         earlier: tuple[Node, ...] = (more(Element.of(left)),)
         if width > 1:
-            vector = Vector(self.lowering.names.allocate(f"earlier{width}"), held.dtype.compute, held.dtype, width)
+            vector = Vector(self.lowering.names.allocate(f"left{width}"), held.dtype.compute, held.dtype, width)
             earlier = (Load(vector, left), each(more(vector.component(v.symbol))))
+        begun: tuple[Node, ...] = (Declare(held, zeroed=True),)
+        if arrival is not None:
+            slices, added = self._added(
+                "part",
+                parts.dtype,
+                width,
+                shape.slices,
+                lambda s: Access(parts, (s, row, column), "load", width),
+                place.loop_index("s", shape.slices),
+            )
+            begun = (*arrival, Declare(held), *walked((*slices, each(Store(own(v.symbol, "store"), added(v.symbol))))))
         return (
-            *arrival,
-            Declare(held),
-            *walked((*slices, each(Store(own(v.symbol, "store"), added(v.symbol))))),
+            *begun,
             For(walk, walked(earlier)),
             *walked(self._at_place(place, row, column, lambda v: Element.of(own(v, "load")))),
         )

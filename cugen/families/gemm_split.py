@@ -1,27 +1,42 @@
 """Products of few outputs and long sums: several blocks share each tile's sum, in one launch.
 
-The parts of a tile's sum are taken by blocks in the order in which these begin; all but the last one leave their sums
-in the workspace and set a flag. The last one, which so waits for blocks that have begun, adds them to its own in the
-order of the parts: no timing changes a bit of the result.
+Each block leaves its part of a tile's sum in the workspace, and counts itself among the tile's. Whichever is the last
+one adds them all, in the order of the parts: no timing changes a bit of the result, and no block waits for another.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import sympy
 
 from cugen.families.blocks import Blocks, define, digits
 from cugen.families.contraction import Contraction
-from cugen.families.gemm_joins import Joins
 from cugen.families.gemm_kernel import GemmKernel
+from cugen.families.gemm_left import Left, beside
+from cugen.families.gemm_parts import PartedResults
 from cugen.families.gemm_place import Place
 from cugen.families.gemm_results import Results
 from cugen.families.gemm_shape import Shape
-from cugen.families.tickets import Tickets
-from cugen.plan.memory import Array
-from cugen.plan.nodes import Comment, Comparison, Guard, If, Node
-from cugen.plan.symbols import FloorDiv, Integer, Mod, integer
+from cugen.families.tickets import shared_by_blocks
+from cugen.plan.memory import Access, Array
+from cugen.plan.nodes import (
+    Arrive,
+    Barrier,
+    Comment,
+    Comparison,
+    Declare,
+    For,
+    Guard,
+    If,
+    Index,
+    Loop,
+    Node,
+    Ticket,
+)
+from cugen.plan.symbols import FloorDiv, Integer, Mod, bounds, integer, symbol
+from cugen.spec.types import INT32, UINT32
 
 
 class SplitKernel(GemmKernel):
@@ -34,35 +49,64 @@ class SplitKernel(GemmKernel):
     def _lay(self, counts: Sequence[Integer]) -> Blocks:
         lowering, parts = self.lowering, self.shape.split
         tiles = sympy.Mul(*counts)
-        self.tickets = Tickets(self.request, lowering, tiles * parts, left_zero=True)
-        self.tile = define("tile", FloorDiv(self.tickets.number, integer(parts)), lowering)
-        self.part = define("part", Mod(self.tickets.number, integer(parts)), lowering)
-        self.joins = Joins.of(self.found, self.shape, self.tickets, tiles * (parts - 1))
-        self.workspace = self.joins.workspace
+        block = symbol("blockIdx.x")
+        lowering.ranges[block] = (0, max(bounds(tiles * parts, lowering.ranges)[1] - 1, 0))
+        self.tile = define("tile", FloorDiv(block, integer(parts)), lowering)
+        self.part = define("part", Mod(block, integer(parts)), lowering)
+        arrived = shared_by_blocks(self.request, "arrived", UINT32, (tiles,))
+        self.arrived = replace(arrived, zeroed=True, left_zero=True)
+        self.left = Left.of(self.found, self.shape, tiles * parts)
+        self.workspace = self.arrived, self.left.array
         return Blocks((tiles * parts, integer(1), integer(1)), digits(self.tile.index.symbol, counts))
 
     def _begin(self, nodes: list[Node]) -> Integer:
         depth = self.found.depth.name
         begin = define("begin", self.part.index.symbol * self.depth, self.lowering)
-        nodes += [
-            *self.tickets.draw(),
-            Comment(f"{self.shape.split} blocks share a tile, each has its part of {depth}"),
-            self.tile,
-            self.part,
-            begin,
-        ]
+        text = f"{self.shape.split} blocks share a tile, each has its part of {depth}"
+        nodes += [Comment(text), self.tile, self.part, begin]
         return begin.index.symbol
 
     def _results(self, results: Results, sums: Array, place: Place) -> tuple[Node, ...]:
-        parts, part = self.shape.split, self.part.index.symbol
-        slot, first = self.tile.index.symbol * (parts - 1), self.tickets.number - (parts - 1)
-        leaving = (
-            Comment("the tile's last block adds up what the others leave"),
-            *self.joins.leave(results, sums, place, slot + part),
+        parts, tile = self.shape.split, self.tile.index.symbol
+        mine = tile * parts + self.part.index.symbol
+        arrival, arrive = self._arrival(place)
+        p = place.loop_index("p", parts)
+        theirs = tile * parts + p.symbol
+        if isinstance(results, PartedResults):
+            added = results.joined(
+                place,
+                Loop(p, integer(0), integer(parts)),
+                lambda row, column, width: self.left.at(theirs, row, column, width, "load"),
+            )
+        else:
+            first = self.left.take(sums, place, tile * parts)
+            others = For(Loop(p, integer(1), integer(parts), rolled=True), (self.left.add(sums, place, theirs),))
+            added = (first, others, *results.nodes(sums, place))
+        return (
+            *beside(results, sums, place),
+            *self.left.leave(results, sums, place, mine),
+            *arrive,
+            If(
+                Guard((Comparison(arrival, "==", integer(parts - 1)),)),
+                (Comment("the last one adds them up, in the order of the parts"), *added),
+            ),
         )
-        adding = self.joins.results(results, sums, place, first, integer(parts - 1), slot)
-        is_earlier = Guard((Comparison(part, "<", integer(parts - 1)),))
-        return *self.joins.before(results, sums, place), If(is_earlier, leaving, adding)
+
+    def _arrival(self, place: Place) -> tuple[Integer, tuple[Node, ...]]:
+        """The block's number in the order in which those of a tile have left their parts, and how it learns that."""
+        lowering = self.lowering
+        told = Array("", lowering.names.allocate("arrival_of_block"), INT32, (), (), "shared", flat=False)
+        index = Index(lowering.names.allocate("arrival"), self.part.index.symbol, self.part.index.range)
+        lowering.ranges[index.symbol] = index.range
+        counter = Access(self.arrived, (self.tile.index.symbol,), "atomic")
+        is_first_thread = Guard((Comparison(place.thread, "==", integer(0)),))
+        return index.symbol, (
+            Declare(told),
+            Barrier(),
+            If(is_first_thread, (Arrive(Access(told, (), "store"), counter, self.shape.split),)),
+            Barrier(),
+            Ticket(index, Access(told, (), "load")),
+        )
 
     def _reasons(self) -> tuple[str, ...]:
         first, *others = super()._reasons()

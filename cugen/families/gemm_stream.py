@@ -14,6 +14,7 @@ from cugen.families.blocks import Blocks, digits
 from cugen.families.contraction import Contraction
 from cugen.families.gemm_joins import Joins
 from cugen.families.gemm_kernel import GemmKernel
+from cugen.families.gemm_left import Left, beside
 from cugen.families.gemm_model import resident
 from cugen.families.gemm_place import Place
 from cugen.families.gemm_problem import problem_of
@@ -44,7 +45,7 @@ class StreamKernel(GemmKernel):
         lowering, shares = self.lowering, self.shares
         blocks = integer(shares.blocks)
         self.tickets = Tickets(self.request, lowering, blocks, left_zero=True)
-        self.joins = Joins.of(self.found, self.shape, self.tickets, blocks)
+        self.joins = Joins(self.tickets, Left.of(self.found, self.shape, blocks))
         self.workspace = self.joins.workspace
         self.of_block = self._range()
         self.segment = Index(lowering.names.allocate("segment"), integer(0), (0, self._segments - 1))
@@ -137,7 +138,7 @@ class StreamKernel(GemmKernel):
         start = first.index.symbol
         ending = (count, first, *self.joins.results(results, sums, place, start, count.index.symbol, start))
         is_begun = Guard((Comparison(self.last_step, "<", integer(shares.steps)),))
-        return *self.joins.before(results, sums, place), If(is_begun, leaving, ending)
+        return *beside(results, sums, place), If(is_begun, leaving, ending)
 
     def _reasons(self) -> tuple[str, ...]:
         first, *others = super()._reasons()

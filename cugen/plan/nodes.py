@@ -182,11 +182,24 @@ class TakeTicket:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Ticket:
-    """Introduces the block's number in the order in which blocks begin, which `TakeTicket` left there before a barrier.
+class Arrive:
+    """One thread counts its block among the `among` blocks that leave something for the last of them, once all is
+    visible that it has written, and others of the block before a barrier; and tells the others in shared memory:
+    `__threadfence(); arrival_of_block = atomicInc(&arrived[tile], 3); __threadfence();`. The counter, one without a
+    sign, is zero again after the last one, whose threads see after a barrier what all have left."""
 
-    `index` is defined as `blockIdx.x`, and that is what a ticket is to all who count: each number of the grid belongs
-    to one block, only to another one than the hardware's."""
+    target: Access
+    counter: Access
+    among: int
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Ticket:
+    """Introduces the block's number in the order in which blocks begin, or arrive, which `TakeTicket` or `Arrive` left
+    there before a barrier.
+
+    `index` is defined as `blockIdx.x`, or as the block's number among those that share something, and that is what a
+    ticket is to all who count: each number belongs to one block, only to another one than the hardware's."""
 
     index: Index
     access: Access
@@ -287,6 +300,7 @@ Node = (
     | CommitCopies
     | AwaitCopies
     | TakeTicket
+    | Arrive
     | Ticket
     | Publish
     | Await

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from cugen.plan.memory import Access, Element
 from cugen.plan.nodes import (
     Accumulate,
+    Arrive,
     Assign,
     Await,
     Copy,
@@ -45,7 +46,7 @@ def accesses(nodes: tuple[Node, ...]) -> Iterator[Access]:
                 yield node.access
             case MultiplyTiles():
                 yield from (node.upper, node.lower, node.left, node.right)
-            case TakeTicket():
+            case TakeTicket() | Arrive():
                 yield node.target
                 yield node.counter
             case Copy():

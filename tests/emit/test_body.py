@@ -12,6 +12,7 @@ from cugen.emit.nodes import NodePrinter
 from cugen.plan.memory import Access, Array, Element, Shuffled, Start, Vector
 from cugen.plan.nodes import (
     Accumulate,
+    Arrive,
     Assign,
     Await,
     AwaitCopies,
@@ -295,6 +296,14 @@ def test_what_is_said_of_an_access_stands_above_its_node(text):
         "__syncthreads();",
         "// A[row]: coalesced",
         "const float x = A[row];",
+    ]
+
+
+def test_a_block_arrives_between_fences(text):
+    assert text(Arrive(at(TICKET, kind="store"), at(FLAGS, ROW, kind="atomic"), 4)) == [
+        "__threadfence();",
+        "ticket_of_block = atomicInc(&flags[row], 3);",
+        "__threadfence();",
     ]
 
 

@@ -29,11 +29,11 @@ def product(m, n, k, split=4, *, dtype="float32", value="sum(A[i, k] * B[k, j], 
     return text if "bias" in value else text.replace("  bias: {shape: [N], dtype: float32}\n", "")
 
 
-def test_it_is_one_launch_with_flags_that_begin_as_zeros(made):
+def test_it_is_one_launch_with_counters_that_begin_as_zeros(made):
     kernel = made(product(64, 96, 256))
     (launch,) = kernel.plan.kernels
     assert [(space.name, space.zeroed, space.left_zero) for space in kernel.manifest.workspace] == [
-        ("C_flags", True, True),
+        ("C_arrived", True, True),
         ("C_parts", False, False),
     ]
     assert kernel.manifest.launches[0].grid == (24, 1, 1)
@@ -50,9 +50,11 @@ def test_a_device_whose_threads_can_not_wait_for_each_other_shares_none(planned)
     assert not planned(text).workspace
 
 
-def test_only_what_depends_on_other_blocks_is_unknown_to_the_analysis(made):
+def test_nothing_is_unknown_to_the_analysis_since_no_block_waits(made):
     (found,) = analyze(made(product(64, 96, 256))).kernels
-    assert {a.access.array.name for a in found.accesses if a.verdict == "unknown"} == {"C_flags"}
+    assert not [a.access.array.name for a in found.accesses if a.verdict == "unknown"]
+    added = [a.totals for a in found.accesses if a.access.array.name == "C_parts" and a.access.kind == "load"]
+    assert sum(totals.lanes for totals in added if totals is not None) == 64 * 96 * 4
 
 
 @pytest.mark.parametrize(

@@ -17,6 +17,7 @@ from cugen.plan.kernel import Kernel, Plan
 from cugen.plan.memory import Access, Array, Element
 from cugen.plan.nodes import (
     Accumulate,
+    Arrive,
     Assign,
     Await,
     Copy,
@@ -171,11 +172,12 @@ class _Walk:
             case Ticket():
                 self._access(node.access, on)
                 self._name(node.index.symbol, node.index.definition)
-            case TakeTicket():
+            case TakeTicket() | Arrive():
                 self._access(node.counter, on)
                 self._access(node.target, on)
             case Publish() | Await():
-                # Blocks run one after another where they are traced: an awaited flag is set when it is asked for.
+                # Blocks run one after another where they are traced: an awaited flag is set when it is asked for, and
+                # blocks arrive in their order.
                 self._access(node.access, on)
             case ReturnUnless():
                 on, open_question = self._guard(node.guard, on)
