@@ -178,8 +178,8 @@ def _copies(site: Site, instructions: Sequence[Instruction]) -> int:
 
 def _adds_up(code: Code, site: Site, instructions: Sequence[Instruction]) -> bool:
     """Whether some number of rounds through the code's loop gives as many trips as the plan's loops make: 513 trips are
-    13 ahead of the loop and 5 rounds of 100. True where loops are nested, may end inside a round, or make other trips
-    in other places."""
+    13 ahead of the loop and 5 rounds of 100. True where loops are nested, may end inside a round, run in chunks, or
+    make other trips in other places."""
     looped = [i for i in instructions if code.program.loop_of(i) is not None]
     spans = {code.program.loop_of(i) for i in looped}
     enclosing = [s for s in code.program.loops if s[0] <= looped[0].address <= s[1]]
@@ -188,7 +188,33 @@ def _adds_up(code: Code, site: Site, instructions: Sequence[Instruction]) -> boo
         return True
     inside = _copies(site, looped)
     left = reshaping.trips(site) - (_copies(site, instructions) - inside if len(looped) < len(instructions) else 0)
-    return left >= inside and left % inside == 0
+    return (left >= inside and left % inside == 0) or _in_chunks(code, site, instructions)
+
+
+def _in_chunks(code: Code, site: Site, instructions: Sequence[Instruction]) -> bool:
+    """Whether an open loop runs in chunks, each trip with elements of its own: registers that had some would have to be
+    as many as its trips, which the compiler doesn't know."""
+    loops = [counter for counter in site.counters if reshaping.is_loop(counter)]
+    names = {str(name) for name in code.open}
+    last = max((n for n, c in enumerate(loops) if str(c.symbol).rpartition(" ")[2] in names), default=None)
+    if last is None:
+        return False
+    inner = [counter.count for counter in loops[last + 1 :]]
+    blocks: dict[int, list[Instruction]] = {}
+    for instruction in instructions:
+        blocks.setdefault(code.program.block_of(instruction), []).append(instruction)
+    moved = [_copies(site, block) for block in blocks.values()]
+    sizes = [count // prod(inner) for count in moved]
+    if any(count % prod(inner) for count in moved) or not reshaping.is_chain(sizes):
+        return False
+    trips = product(range(max(sizes)), *map(range, inner))
+    found = [
+        sympy.expand(site.offset.xreplace({c.symbol: integer(v) for c, v in zip(loops[last:], at, strict=True)}))
+        + element
+        for at in trips
+        for element in range(site.access.width)
+    ]
+    return len(set(found)) == len(found)
 
 
 def _moved(code: Code, site: Site, instructions: Sequence[Instruction]) -> Site | None:

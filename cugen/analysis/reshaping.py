@@ -157,6 +157,15 @@ def chunked(site: Site, sizes: Sequence[int]) -> tuple[Site, ...]:
     return tuple(pieces)
 
 
+def is_chain(sizes: Sequence[int]) -> bool:
+    """Whether blocks of code of so many trips each are what a loop cut in chunks becomes, as `chunked` has it."""
+    try:
+        _chain(sizes)
+    except ValueError:
+        return False
+    return True
+
+
 def _chain(sizes: Sequence[int]) -> tuple[bool, tuple[int, ...]]:
     """Whether single trips come first, and the sizes of the chunks behind them."""
     largest = list(sizes).index(max(sizes)) if sizes else 0

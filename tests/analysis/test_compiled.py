@@ -21,7 +21,6 @@ NAMES = {
     "chunked",
     "hoisted",
     "reused",
-    "repeated",
     "filled",
     "joined",
     "moved",
@@ -154,6 +153,12 @@ def test_trips_of_a_loop_that_the_compiler_cannot_count_are_not_its_neighbours()
     (found,) = compiled(generate(gallery()["ladder_4_columns"]), "sm_90")
     assert max(len(a.instructions) for a in found.accesses if a.access.array.symbol == "A") > 1
     assert all(a.compiled is not None for a in found.accesses), [a.reason for a in found.accesses]
+
+
+def test_trips_that_a_compiler_does_not_count_are_all_made():
+    """Each loop over `k0` begins at an index of the thread: one trip if they are odd, then two at a time."""
+    for found in compiled(generate(gallery()["matmul_few_rows"]), "sm_90"):
+        assert all(a.compiled is not None for a in found.accesses), [a.reason for a in found.accesses]
 
 
 def product(pad: int, dtype: str = "float32") -> str:

@@ -72,6 +72,11 @@ def test_narrowed_loads_touch_the_same(factor):
 CHAINS = ([16, 8, 4, 1], [4, 1], [8, 4, 1], [1, 16, 8, 4], [1, 4], [1, 1, 1, 4], [1, 2, 16, 8, 4], [1])
 
 
+def test_of_what_a_loop_becomes_in_chunks_each_size_divides_the_one_before():
+    assert all(map(reshaping.is_chain, CHAINS))
+    assert not any(map(reshaping.is_chain, ([20], [2, 4], [8, 3, 1], [])))
+
+
 @settings(max_examples=40)
 @given(st.sampled_from(CHAINS), st.integers(1, 3), st.integers(-5, 40), st.integers(1, 3))
 @pytest.mark.slow

@@ -1,0 +1,84 @@
+"""How often instructions run that a compiler made of a loop, by where they stand in small programs."""
+
+from __future__ import annotations
+
+import pytest
+
+from cugen.analysis.differences import Code, made_of
+from cugen.analysis.sites import THREAD, Counter, Predicate, Site
+from cugen.plan.memory import Access, Array
+from cugen.plan.symbols import Mod, integer, symbol
+from cugen.spec.types import DTYPES
+from cugen.toolchain import sass
+
+X = THREAD[0]
+K, D = symbol("loop 0 k"), symbol("loop 1 d")
+SOURCE = Array("x", "x", DTYPES["float32"], (integer(999),), (integer(1),), "readonly")
+TILE = Array("xs", "xs", DTYPES["float32"], (integer(999),), (integer(1),), "shared")
+
+# One trip ahead of a loop that makes two in each round, as compilers have it where they don't know how many there are.
+CHUNKS = """
+    P0| BRA `(.L_x_2)
+    LDG.E R1, desc[UR4][R2.64]
+    LDG.E R1, desc[UR4][R2.64+0x4]
+    .L_x_2:
+    LDG.E R1, desc[UR4][R2.64]
+    LDG.E R1, desc[UR4][R2.64+0x4]
+    LDG.E R1, desc[UR4][R2.64+0x8]
+    LDG.E R1, desc[UR4][R2.64+0xc]
+    P1| BRA `(.L_x_2)
+    EXIT
+"""
+
+
+def program(code: str) -> sass.Program:
+    rows = []
+    for number, line in enumerate(code.strip().splitlines()):
+        predicate, _, rest = line.strip().rpartition("| ")
+        guard = f"@{predicate} " if predicate else ""
+        rows.append(rest if rest.endswith(":") else f"        /*{16 * number:04x}*/  {guard}{rest} ;")
+    return sass.parse("//--------------------- .text.k   ---\n" + "\n".join(rows))["k"]
+
+
+def made(code: str, site: Site, indices: tuple[str, ...] = ()):
+    parsed = program(code)
+    known = frozenset(symbol(name) for name in indices)
+    nothing = {(site.counters, frozenset()): 0}
+    about = Code(parsed, (32, 1, 1), (), known, (), (), {}, nothing, {}, {})
+    return made_of(about, site, tuple(i for i in parsed.instructions if i.space))
+
+
+def read(offset, *counters: Counter) -> Site:
+    return Site(Access(SOURCE, (offset,), "load"), offset, counters, (), {}, {})
+
+
+def test_a_loop_of_unknown_trips_makes_all_of_them_in_its_chunks():
+    """4 trips are two rounds of two: the one ahead is passed by."""
+    site = read(X + 64 * K + D, Counter(K, 4), Counter(D, 2))
+    _, shaped, _ = made(CHUNKS, site, ("k",))
+    assert shaped == (site,)
+
+
+@pytest.mark.parametrize(("pitch", "indices"), [(64, ()), (1, ("k",))])
+def test_registers_may_have_the_rest_where_trips_are_known_or_share_elements(pitch, indices):
+    _, shaped, why = made(CHUNKS, read(X + pitch * K + D, Counter(K, 4), Counter(D, 2)), indices)
+    assert shaped is None
+    assert why.startswith("reused: its instructions don't make up its trips")
+
+
+COPIES = """
+    P0| LDGSTS.E [R8], desc[UR4][R2.64], !PT
+    P1| LDGSTS.E [R8+0x100], desc[UR4][R2.64], !PT
+    EXIT
+"""
+
+
+@pytest.mark.parametrize(("kind", "made_up"), [("async_copy", True), ("store", False)])
+def test_no_copy_that_may_run_is_without_an_instruction(kind, made_up):
+    """In the first trip lanes fill, in the others none does; a compiler that sees it of one has two instructions."""
+    offset = X + 64 * K
+    target = Access(TILE, (offset,), kind)
+    outside = Predicate(((3 - Mod(X, integer(8)) - 8 * K, "<"),), negated=True)
+    site = Site(target, offset, (Counter(K, 3),), (outside,), {}, {})
+    _, shaped, _ = made(COPIES, site)
+    assert shaped == ((site,) if made_up else None)
