@@ -193,7 +193,7 @@ class PartedResults(Results):
         shape = self.shape
         width = math.gcd(self.groups[1], WIDEST // parts.dtype.bytes)
         across = shape.columns // width
-        number, walked = self._shared_out(shape.rows * across, place, together=_TOGETHER)
+        number, walked = self._shared_out(shape.rows * across, place)
         row, column = FloorDiv(number, integer(across)), Mod(number, integer(across)) * width
 
         def part(s: Integer) -> Access:
