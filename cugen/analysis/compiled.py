@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 from cugen.analysis import copies
 from cugen.analysis.addresses import Form, address_forms, source_forms
 from cugen.analysis.differences import Code, code_of, made_of
-from cugen.analysis.matching import SPACES, Matches, Placed, fills, match
+from cugen.analysis.matching import SPACES, Matches, Placed, behind_barrier, fills, match
 from cugen.analysis.report import site_totals
 from cugen.analysis.sites import HIDDEN, WAITS, Site, sites
 from cugen.analysis.totals import Totals, Unknown
@@ -127,8 +127,9 @@ def _pointers(kernel: Kernel, spec: Spec, argument_bytes: int) -> dict[str, str]
 
 def _placed(kernel: Kernel, lines: Sequence[int], params: Mapping[str, int]) -> list[Placed]:
     line_of = {id(access): line for access, line in zip(accesses(kernel.body), lines, strict=True)}
-    found = sites(kernel, params)
-    return [Placed(site, line_of[id(site.access)]) for site in found if site.access.array.space in SPACES]
+    behind = behind_barrier(kernel.body)
+    found = [site for site in sites(kernel, params) if site.access.array.space in SPACES]
+    return [Placed(site, line_of[id(site.access)], behind.get(id(site.access))) for site in found]
 
 
 def _constant_uses(program: Program, symbols: Mapping[str, tuple[int, int]]) -> dict[str, tuple[Instruction, ...]]:

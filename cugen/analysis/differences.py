@@ -132,7 +132,7 @@ def made_of(code: Code, site: Site, instructions: tuple[Instruction, ...]) -> Ma
     if live is not None and shaped != (site,) and len(instructions) != sum(reshaping.trips(part) for part in shaped):
         why = f"merged: {len(instructions)} instructions for {len(live)} trips, in a way that isn't told"
         return changes, None, why
-    if live is not None and len(live) != copies and not _beyond(shaped, copies, live):
+    if live is not None and len(live) != copies and not _beyond(site, shaped, copies, live):
         found, shaped, why = _other_trips(site, live, copies, code.uneven)
         return [*changes, *found], shaped, why
     if not straight and not repeated and copies < code.most[_loops_round(site, code.open)]:
@@ -323,10 +323,10 @@ def _is_partly_used(code: Code, site: Site) -> bool:
     return any(len(used(site, dict(zip(names, at, strict=True)), kept)) < site.access.width for at in trips)
 
 
-def _beyond(shaped: tuple[Site, ...], copies: int, live: Sequence[Mapping[sympy.Symbol, int]]) -> bool:
+def _beyond(site: Site, shaped: tuple[Site, ...], copies: int, live: Sequence[Mapping[sympy.Symbol, int]]) -> bool:
     """Whether wide instructions move more than is asked for, since the first or the last one isn't full."""
-    width = max(site.access.width for site in shaped)
-    return len(live) < copies < len(live) + 2 * width
+    width = max(piece.access.width for piece in shaped)
+    return width > site.access.width and len(live) < copies < len(live) + 2 * width
 
 
 def _other_trips(site: Site, live: list[dict[sympy.Symbol, int]], copies: int, uneven: Collection[str]) -> Made:

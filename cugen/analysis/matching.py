@@ -10,7 +10,9 @@ from cugen.analysis.addresses import Form
 from cugen.analysis.affine import split
 from cugen.analysis.sites import BLOCK, THREAD, Site
 from cugen.plan.memory import Array
+from cugen.plan.nodes import Barrier, Node
 from cugen.plan.symbols import integer
+from cugen.plan.walking import accesses, walk_nodes
 from cugen.toolchain.sass import Instruction, Program
 
 SPACES = {"shared": "shared", "constant": "constant", "global": "global", "readonly": "global", "table": "global"}
@@ -20,10 +22,13 @@ _NEVER = "!PT"  # compilers put such reads before asynchronous copies
 
 @dataclass(frozen=True)
 class Placed:
-    """A site of the plan and the line of the .cu at which its access is printed."""
+    """A site of the plan and the line of the .cu at which its access is printed.
+
+    behind: whether the block's threads have met before it, each time that it runs; None where that isn't told."""
 
     site: Site
     line: int
+    behind: bool | None = None
 
     @property
     def space(self) -> str:
@@ -57,6 +62,7 @@ def match(
     """Matches the global and shared accesses. `sources` has what asynchronous copies read from; `pointers` gives the
     array behind each word of the argument bank."""
     copied = _copied(sources, pointers)
+    behind = _behind_barriers(program)
     starts = _tile_starts(program, forms, placed, copied)
     pointers = {**pointers, **_table_pointers(program, forms, placed)}
     found: list[list[Instruction]] = [[] for _ in placed]
@@ -68,7 +74,16 @@ def match(
         if instruction.space not in ("global", "shared", "generic") or instruction.predicate == _NEVER:
             continue
         form = forms.get(instruction.address, Form())
-        candidates = _candidates(instruction, form, placed, pointers, starts, copied)
+        able = [
+            n
+            for n, p in enumerate(placed)
+            if p.space == instruction.space
+            and p.site.access.kind == instruction.kind
+            and _may_move(instruction, p, copied)
+        ]
+        if instruction.space == "shared" and behind is not None:  # such accesses never pass a barrier
+            able = [n for n in able if placed[n].behind in (None, instruction.address in behind)]
+        candidates = _candidates(instruction, form, placed, able, pointers, starts)
         if not candidates:
             unexplained.append(instruction)
             continue
@@ -93,16 +108,11 @@ def _candidates(
     instruction: Instruction,
     form: Form,
     placed: Sequence[Placed],
+    numbers: Sequence[int],
     pointers: Mapping[str, str],
     starts: Mapping[str, int],
-    copied: Mapping[int, str],
 ) -> tuple[int, ...]:
-    """The sites that an instruction may belong to; more than one only where nothing tells them apart."""
-    numbers = [
-        n
-        for n, p in enumerate(placed)
-        if p.space == instruction.space and p.site.access.kind == instruction.kind and _may_move(instruction, p, copied)
-    ]
+    """Which of the sites of its kind an instruction belongs to; more than one only where nothing tells them apart."""
     here = [n for n in numbers if placed[n].line == instruction.line]
     possible = {_identity(placed[n].site.access.array): placed[n].site.access.array for n in numbers}
     arrays = _arrays(instruction, form, pointers, starts, possible)
@@ -117,6 +127,30 @@ def _candidates(
         if len(numbers) > 1:
             numbers = [n for n in numbers if agrees(form, placed[n].site)] or numbers
     return tuple(numbers)
+
+
+def behind_barrier(body: Sequence[Node]) -> dict[int, bool]:
+    """Whether an access, by its identity, stands behind the first barrier; empty where not all threads come to that, or
+    more than once."""
+    first = next((n for n, node in enumerate(body) if any(isinstance(own, Barrier) for own in walk_nodes((node,)))), 0)
+    if not body or not isinstance(body[first], Barrier):
+        return {}
+    return {id(access): n > first for n, node in enumerate(body) for access in accesses((node,))}
+
+
+def _behind_barriers(program: Program) -> frozenset[int] | None:
+    """The places in the code that can be come to from a barrier; None where branches go to addresses in registers."""
+    if any(i.name == "BRX" for i in program.instructions):
+        return None
+    barriers = {program.block_of(i): i.address for i in reversed(program.instructions) if i.name == "BAR"}
+    waiting = [*barriers]
+    reached: set[int] = set()
+    while waiting:
+        goals = [goal for goal in program.next_blocks(waiting.pop()) if goal not in reached]
+        reached.update(goals)
+        waiting += goals
+    blocks = [(program.block_of(i), i.address) for i in program.instructions]
+    return frozenset(at for block, at in blocks if block in reached or at > barriers.get(block, at))
 
 
 def _copied(sources: Mapping[int, Form], pointers: Mapping[str, str]) -> dict[int, str]:

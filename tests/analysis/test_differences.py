@@ -82,3 +82,14 @@ def test_no_copy_that_may_run_is_without_an_instruction(kind, made_up):
     site = Site(target, offset, (Counter(K, 3),), (outside,), {}, {})
     _, shaped, _ = made(COPIES, site)
     assert shaped == ((site,) if made_up else None)
+
+
+def test_wide_instructions_may_move_more_than_is_asked_for_but_not_more_of_the_same_width():
+    """5 elements in two instructions of four, or in six of one: the sixth is of a trip that the plan doesn't have."""
+    five = read(X * 8 + K, Counter(K, 5))
+    wide = "\n".join(["LDG.E.128 R4, desc[UR4][R2.64]"] * 2)
+    narrow = "\n".join(["LDG.E R4, desc[UR4][R2.64]"] * 6)
+    assert made(wide, five)[1] is not None
+    _, shaped, why = made(narrow, five)
+    assert shaped is None
+    assert why.startswith("repeated: 6 instructions on several paths for 5 trips")

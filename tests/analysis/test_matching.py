@@ -5,10 +5,12 @@ from __future__ import annotations
 import pytest
 
 from cugen.analysis.addresses import address_forms, source_forms
-from cugen.analysis.matching import Placed, match
+from cugen.analysis.matching import Placed, behind_barrier, match
 from cugen.analysis.sites import Site
 from cugen.plan.memory import Access, Array
+from cugen.plan.nodes import Barrier, Guard, If, Load
 from cugen.plan.symbols import integer
+from cugen.spec.expressions import Local
 from cugen.spec.types import DTYPES
 from cugen.toolchain import sass
 
@@ -129,3 +131,32 @@ def test_beside_each_other_tiles_are_told_by_the_address_alone():
     ]
     found = matched(OVER_A_RING.format(bs=22, first=33, second=33), *places)
     assert found == [[2], [3], [4, 7], [5], [6]]
+
+
+def test_a_copy_that_comes_before_a_barrier_in_the_code_does_so_in_the_source():
+    """The compiler gives the last copy ahead of a loop the line of those in it."""
+    source = array("A", "readonly")
+    places = [
+        Placed(site(array("As"), "async_copy", source), 10, behind=False),
+        Placed(site(array("As"), "async_copy", source), 20, behind=True),
+    ]
+    code = f"""{POINTED}
+    10 LDGSTS.E [R8], desc[UR4][R2.64]
+    20 LDGSTS.E [R8+0x80], desc[UR4][R2.64+0x80]
+    12 BAR.SYNC.DEFER_BLOCKING 0x0
+    20 LDGSTS.E [R8+0x100], desc[UR4][R2.64+0x100]
+    """
+    assert matched(code, *places) == [[4, 5], [7]]
+
+
+def test_a_barrier_parts_a_kernel_where_all_threads_come_to_it_once():
+    before, inside, after = (Access(array(name), (integer(0),), "load") for name in ("x", "y", "z"))
+    loads = [Load(Local("value", DTYPES["float32"]), access) for access in (before, inside, after)]
+    assert behind_barrier((loads[0], Barrier(), loads[1], Barrier(), loads[2])) == {
+        id(before): False,
+        id(inside): True,
+        id(after): True,
+    }
+    assert behind_barrier((loads[0],)) == {}
+    block = If(Guard(()), (loads[1], Barrier()))
+    assert behind_barrier((loads[0], block, Barrier(), loads[2])) == {}
