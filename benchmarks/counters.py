@@ -243,11 +243,7 @@ def _access_row(access: CompiledAccess, instructions: Figures) -> dict[str, Any]
         predicted = None if access.compiled is None else sum(getattr(t, name) for t in access.compiled)
         known = len(measured) == len(access.instructions)
         reason = access.reason
-        if (
-            name == "sectors"
-            and access.written_bytes == WIDE
-            and any(map(_is_chosen, access.instructions))
-        ):
+        if name == "sectors" and access.written_bytes == WIDE and any(map(_is_chosen, access.instructions)):
             predicted, reason = None, PAIRED
         rows[name] = _row(predicted, sum(m[name] for m in measured) if known else None, reason)
     return {

@@ -24,6 +24,7 @@ _CLEAR = 1.02  # times more that tiles without shared ends must take for their e
 _PAYS = 1.0005  # times that another wave shared out must save
 _LONG = 2048  # products of a sum
 _CLEAR_PARTS = 1.05  # the same for sums that are parted
+_UNEVEN = 6  # blocks of a cluster, of which some multiprocessors were seen to get two while others had none
 _FIRST = 12  # shapes that are timed before variants of any of them
 _VARIED = 8  # shapes of which all variants are
 
@@ -33,7 +34,7 @@ def choose_shape(found: Contraction, *, split: bool = False) -> Shape | Refusal:
     ranked = rank(found, split=split)
     if not ranked:
         return why_none(found, split=split)
-    shape = _chosen(ranked)
+    shape = first_of(ranked)
     asked = dict(found.request.schedule.tunables)
     if COPIES.name in asked or not _is_long(found, shape):
         return shape
@@ -48,11 +49,13 @@ def _is_long(found: Contraction, shape: Shape) -> bool:
     return shares is not None and shares.rounds > 0 and shares.steps * shape.step >= _LONG
 
 
-def _chosen(ranked: list[tuple[float, Shape]]) -> Shape:
+def first_of(ranked: list[tuple[float, Shape]]) -> Shape:
+    """The shape to take of those with their predicted seconds, which stand in the order in which they are preferred."""
     alone = [pair for pair in ranked if not pair[1].is_shared]
     shared = [pair for pair in ranked if pair[1].is_shared]
     if alone:  # sharing was measured on CUDA cores; on tensor cores it is for those who ask, and for the tuner
         shared = [pair for pair in shared if not pair[1].is_on_tensor_cores]
+    shared = [pair for pair in shared if not (pair[1].is_clustered and pair[1].split == _UNEVEN)] or shared
     if not alone or not shared:
         return _first_alike(alone or shared)[1]
     seconds, shape = _first_alike(shared)

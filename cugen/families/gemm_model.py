@@ -19,21 +19,24 @@ from cugen.targets.latency import memory_latency
 
 # Of the published rate; a loop of nothing but multiply-adds was seen to reach 0.95 of it on an H200.
 _SUSTAINED = 0.945
-_STEP = 42  # instructions of a step besides those that follow from its shape: counting, addresses, the barrier
+_STEP = 40  # instructions of a step besides those that follow from its shape: counting, addresses, the barrier
 _COPY = 10.2  # instructions of one copy: its address in both memories, its guard, itself
 _GUARD = 12  # more of one that asks where the edge is
-_FIXED = 4.23e-6  # seconds: a launch, the first copies, the last stores
-_JOIN = 2.15e-6  # seconds that the last block of a tile waits for what others leave of its sum
-_JOIN_SLICES = 1.21e-6  # the same where the slices of a block are added up before it leaves their sum
-_JOIN_CLUSTER = 0.61e-6  # seconds that the blocks of a cluster wait for each other, and read each other's sums
+_FIXED = 4.72e-6  # seconds: a launch, the first copies, the last stores
+_SHARE = 3.0e-6  # seconds that blocks take to number themselves, and the last one of a tile for what others leave
+_SHARE_SLICES = 1.54e-6  # the same where the slices of a block are added up before it leaves their sum
+_JOIN = 0.87e-6  # seconds that blocks take to count themselves, and the last one of a tile to add what all leave
+_JOIN_SLICES = 1.03e-6  # the same where the slices of a block are added up before it leaves their sum
+_GATHERED = 60e9  # bytes a second that the last block of a tile reads of what all left
+_JOIN_CLUSTER = 1.07e-6  # seconds that the blocks of a cluster wait for each other, and read each other's sums
 # Multiprocessors of an H200 that clusters of so many blocks come to: these lie in one of its parts each.
 _REACHED = {2: 132, 3: 126, 4: 124, 6: 114, 8: 120}
 _L2 = 4.32e12  # bytes a second from the second-level cache of an H200
 _L2_TENSOR = 6.2e12  # the same for tensor cores, as products of float64 of 512 and 1024 on a side show
-_DRAIN = 13.0  # bytes of results that a multiprocessor writes in a cycle, while its next block waits
+_DRAIN = 29.2  # bytes of results that a multiprocessor writes in a cycle, while its next block waits
 _MEMORY = 0.9  # share of the published bandwidth that is reached
-_ANSWER = 1200  # cycles until a copy has come
-_ENDS = 6.45  # instructions of each wide store and of what computes it
+_ANSWER = 800  # cycles until a copy has come
+_ENDS = 11.3  # instructions of each wide store and of what computes it
 _ALONE = 1.12  # where a scheduler has one warp, nothing covers its reads of shared memory
 _CLASH = 0.112  # of what is done beside the rest is felt all the same
 _SHARED_CYCLES = 2  # of a 16-byte read of a warp whose lanes pairwise read alike
@@ -158,14 +161,13 @@ def predict(problem: Problem, shape: Shape, target: Target) -> Prediction | None
     seconds = max(limits.values()) + _FIXED
     if shape.is_on_tensor_cores:
         seconds += _CLASH * min(computing, caching)
-    join = _JOIN_SLICES if shape.slices > 1 else _JOIN
     if shape.is_clustered:
         seconds += _JOIN_CLUSTER
     elif shape.split > 1:
-        parts = problem.batch * problem.rows * problem.columns * problem.sum_bytes * (shape.split + 1)
-        seconds += join + parts / (found.bandwidth * _MEMORY)
+        seconds += _JOIN_SLICES if shape.slices > 1 else _JOIN
+        seconds += shape.split * shape.rows * shape.columns * problem.sum_bytes / _GATHERED
     if shares is not None:
-        seconds += join
+        seconds += _SHARE_SLICES if shape.slices > 1 else _SHARE
     return Prediction(
         seconds,
         products / slots,
@@ -205,6 +207,7 @@ _TILES = (
     (32, 64, 4, 8, 32, (2,)),
     (32, 64, 4, 8, 16, (2, 1)),
     (32, 32, 4, 4, 32, (4, 2, 1)),
+    (64, 256, 16, 8, 16, (2,)),
     (64, 192, 8, 12, 16, (2,)),
     (64, 96, 8, 12, 16, (2, 4)),
     (96, 64, 12, 8, 16, (2, 4)),

@@ -10,7 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from cugen.families.gemm_model import predict
+from cugen.families import gemm_choice
+from cugen.families.gemm_model import predict, shapes
 from cugen.families.gemm_problem import Problem
 from cugen.families.gemm_shape import Shape
 from cugen.families.registry import families
@@ -62,19 +63,30 @@ def test_predictions_are_within_a_tenth_of_what_was_measured():
     assert math.sqrt(sum(ratio**2 for ratio in ratios) / len(ratios)) < 0.1
 
 
+LISTED = [(s.rows, s.columns, s.thread_rows, s.thread_columns, s.step, s.slices) for s in shapes()]
+
+
+def picked(problem: Problem, timed: list[tuple[float, Shape]]) -> float:
+    """The seconds that the one took that would be chosen if there were no others."""
+
+    def place(shape: Shape) -> int:
+        own = (shape.rows, shape.columns, shape.thread_rows, shape.thread_columns, shape.step, shape.slices)
+        return LISTED.index(own) if own in LISTED else len(LISTED)
+
+    ranked = [(predicted(problem, shape), shape) for _, shape in sorted(timed, key=lambda pair: place(pair[1]))]
+    choice = gemm_choice.first_of(ranked)
+    return next(seconds for seconds, shape in timed if shape == choice)
+
+
 @pytest.mark.parametrize("problem", measured(), ids=lambda p: f"{p.rows}x{p.columns}x{p.depth}")
 def test_the_pick_among_what_was_measured_is_nearly_the_fastest(problem):
     timed = measured()[problem]
-    pick, _ = min(timed, key=lambda pair: predicted(problem, pair[1]))
-    assert pick <= 1.12 * fastest(timed)
+    assert picked(problem, timed) <= 1.05 * fastest(timed)
 
 
-def test_all_picks_together_are_within_three_percent_of_the_fastest():
-    regrets = [
-        min(timed, key=lambda pair: predicted(problem, pair[1]))[0] / fastest(timed)
-        for problem, timed in measured().items()
-    ]
-    assert math.prod(regrets) ** (1 / len(regrets)) < 1.03
+def test_all_picks_together_are_within_a_percent_of_the_fastest():
+    regrets = [picked(problem, timed) / fastest(timed) for problem, timed in measured().items()]
+    assert math.prod(regrets) ** (1 / len(regrets)) < 1.01
 
 
 def test_what_fits_no_multiprocessor_has_no_prediction():
