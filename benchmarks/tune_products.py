@@ -3,8 +3,8 @@
     python benchmarks/tune_products.py benchmarks/cugen.lock --budget 120 --seconds 400
     python benchmarks/products.py docs/results/products_h200.json --lock benchmarks/cugen.lock
 
-Products without an entry come first, and every search goes on where an earlier one of the same product ended: what one
-call's time doesn't hold, the next one adds.
+Products without an entry come first, and every search begins with what the lock has and goes on where an earlier one of
+the same product ended: what one call's time doesn't hold, the next one adds.
 """
 
 from __future__ import annotations
@@ -41,13 +41,14 @@ def main() -> int:
     specs = [spec for case in cases for spec in load_text(case.spec)]
     left: list[str] = []
     failed = False
-    for spec in in_turn(specs, read(options.lock) if options.lock.exists() else Lock(""), gpus()[0].name):
+    lock = read(options.lock) if options.lock.exists() else Lock("")
+    for spec in in_turn(specs, lock, gpus()[0].name):
         begun = time.perf_counter()
         if begun - started > options.seconds:
             left.append(spec.kernel)
             continue
         try:
-            outcome = search(spec, Options(budget_s=options.budget, strategy="near"))
+            outcome = search(spec, Options(budget_s=options.budget, strategy="near"), lock=lock)
         except TuneError as error:
             print(f"FAIL {spec.kernel}: {error}", flush=True)
             failed = True

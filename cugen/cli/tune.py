@@ -81,14 +81,12 @@ def execute(args: argparse.Namespace) -> int:
         command=workers.COMMAND,
     )
     work = [(spec, _dynamic(spec, args), args.lock or Path(spec.dependencies[0]).parent / NAME) for spec in specs]
-    for _, _, path in work:
-        if path.exists():
-            read(path)  # one that is broken is better found before the search
+    locks = {path: read(path) for _, _, path in work if path.exists()}  # a broken one is better found before the search
     status = DONE
     for spec, params, path in work:
         display = _Display(spec.kernel, quiet=args.quiet)
         try:
-            outcome = search(spec, options, params, display.show)
+            outcome = search(spec, options, params, display.show, locks.get(path))
         except TuneError as error:
             note(f"error: {spec.kernel}: {error}")
             status = NO

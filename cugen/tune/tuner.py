@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Executor, Future, ProcessPoolExecutor, ThreadPoolExecutor
 from contextlib import ExitStack
 from dataclasses import dataclass
@@ -17,7 +17,7 @@ from multiprocessing import get_context
 from queue import Empty, SimpleQueue
 from time import monotonic
 
-from cugen.schedule.lock import Entry, Schedules, Time, spec_key
+from cugen.schedule.lock import Entry, Lock, Schedules, Time, spec_key
 from cugen.schedule.planner import make_plan
 from cugen.spec.model import Spec
 from cugen.tune.gpus import Gpu, gpus
@@ -49,8 +49,8 @@ class TuneError(Exception):
 @dataclass(frozen=True)
 class Options:
     """`budget_s` is for the search of one kernel; the comparison at the end comes on top. `jobs` are processes that
-    prepare candidates, 0 for as many as there are cores. `gpus` are by default all of this machine; those with the name
-    of the first are used. `command` starts a worker."""
+    prepare candidates, 0 for as many as there are cores. `resume` uses what earlier searches found. `gpus` are by
+    default all of this machine; those with the name of the first are used. `command` starts a worker."""
 
     budget_s: float = 60.0
     strategy: str = "exhaustive"
@@ -76,15 +76,25 @@ def search(
     options: Options | None = None,
     params: Mapping[str, int] | None = None,
     report: Callable[[Progress], None] = lambda progress: None,
+    lock: Lock | None = None,
 ) -> Outcome:
-    """The best schedule of a spec on this machine's GPUs, with `params` for its dynamic params.
+    """The best schedule of a spec on this machine's GPUs, with `params` for its dynamic params. What the `lock` has for
+    them counts as the best guesses.
 
     RunError (CG5011) without a GPU, SpecError for a spec that no family can do, ToolMissing without a compiler or the
     strategy's library, TuneError where the generator's own choice is wrong or can't be timed."""
     options = options or Options()
     found = options.gpus or gpus()
     places = [gpu for gpu in found if gpu.name == found[0].name]
-    return _Search(spec, options, params or {}, places, report).outcome()
+    entries = lock.of(spec) if lock is not None and options.resume else ()
+    return _Search(spec, options, params or {}, places, report, entries).outcome()
+
+
+def _of_device(entry: Entry, device: str) -> Iterator[Schedules]:
+    """The schedules of an entry for a device that aren't the generator's own choice."""
+    if entry.device == device:
+        found = [entry.schedules, *(entry.runner_up[:1] if entry.runner_up else ())]
+        yield from (schedules for schedules in found if schedules)
 
 
 class _Search:
@@ -95,6 +105,7 @@ class _Search:
         params: Mapping[str, int],
         places: Sequence[Gpu],
         report: Callable[[Progress], None],
+        entries: Sequence[Entry] = (),
     ) -> None:
         self._spec, self._options, self._params, self._gpus, self._tell = spec, options, dict(params), places, report
         make_plan(spec)  # refuses what no schedule could mend
@@ -102,7 +113,9 @@ class _Search:
         if isinstance(code, Dropped):
             raise TuneError(f"the generator's own choice can't be prepared: {code.reason}")
         space = candidates(spec)
-        self._strategy = STRATEGIES[options.strategy](space[1:], options.seed)
+        known = dict.fromkeys(schedules for entry in entries for schedules in _of_device(entry, places[0].name))
+        first = [Candidate(len(space) + number, schedules) for number, schedules in enumerate(known)]
+        self._strategy = STRATEGIES[options.strategy]((*first, *space[1:]), options.seed)
         self._asked: dict[Candidate, int] = {}
         journal = Journal(journal_path(spec, places[0], params), resume=options.resume)
         self._standings = Standings(Trial(space[0], code), journal, Progress(candidates=len(space)))

@@ -8,12 +8,13 @@ import sys
 import time
 from collections import Counter
 from collections.abc import Callable
+from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
 
 import pytest
 
-from cugen.schedule.lock import Time
+from cugen.schedule.lock import Entry, Lock, Time
 from cugen.spec.diagnostics import SpecError
 from cugen.spec.load import load_text
 from cugen.spec.model import Schedule, Spec
@@ -105,6 +106,24 @@ def test_a_search_goes_on_where_it_ended(scale: Spec, options: Made, tmp_path: P
     assert (again.progress.resumed, again.progress.timed) == (1, 1)
     assert again.failures == first.failures  # what died isn't tried again
     assert search(scale, options(resume=False)).progress.timed == 3
+
+
+def test_what_the_lock_has_is_the_first_guess(scale: Spec, options: Made) -> None:
+    found = search(scale, options()).entry
+    journal = journal_path(scale, H200, {})
+
+    def first(entry: Entry, *, resume: bool = True) -> str:
+        journal.unlink(missing_ok=True)
+        search(scale, options(resume=resume), lock=Lock("", (entry,)))
+        return str(json.loads(journal.read_text().splitlines()[0])["schedule"])
+
+    locked = {size: replace(found, schedules=vector(size), runner_up=None) for size in (1, 2)}
+    assert {size: first(entry) for size, entry in locked.items()} == {
+        1: "y: {family: map, vector: 1, vectors: 1}",
+        2: "y: {family: map, vector: 2, vectors: 1}",
+    }
+    assert len({first(replace(entry, device="NVIDIA A100")) for entry in locked.values()}) == 1
+    assert len({first(entry, resume=False) for entry in locked.values()}) == 1
 
 
 def test_the_journal_says_which_schedule_took_how_long_and_reads_records_that_do_not(
