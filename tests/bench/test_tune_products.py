@@ -76,7 +76,7 @@ def test_searches_fill_a_lock_that_the_list_of_products_takes(
 ) -> None:
     asked: list[str] = []
 
-    def search(spec: Spec, options: Options) -> Outcome:
+    def search(spec: Spec, options: Options, lock: Lock) -> Outcome:
         asked.append(spec.kernel)
         assert options.budget_s == 5
         if spec.kernel == "product_4096_4096_64":
