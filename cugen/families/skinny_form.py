@@ -58,10 +58,11 @@ class Skinny:
 
     @property
     def streams(self) -> bool:
-        """Whether the matrix is so large that caches do better to keep what lay in them before."""
+        """Whether the matrix is so large that caches do better to keep what lay in them before, and there is one row:
+        with more, the compiler must be free to put loads elsewhere, which those with a hint don't let it."""
         array, ranges = self.array(self.matrix), dict(self.request.context.ranges)
         least = math.prod(bounds(extent, ranges)[0] for extent in array.shape)
-        return least * array.dtype.bytes > _CACHED
+        return self.count == 1 and least * array.dtype.bytes > _CACHED
 
     def width(self, read: Read, along: spec.Index) -> int:
         """The neighbours along an index that one access moves; 1 where neighbours lie apart."""

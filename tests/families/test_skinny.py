@@ -98,14 +98,15 @@ def test_loads_are_as_wide_as_types_and_sizes_allow(planned):
 
 
 @pytest.mark.parametrize("columns", [False, True])
-def test_matrices_that_no_cache_holds_are_streamed(made, columns):
-    def streamed(n, dtype="float32"):
-        kernels = made(product(2, 4096, n, columns=columns, dtype=dtype)).plan.kernels
+def test_matrices_that_no_cache_holds_are_streamed_past_a_single_row(made, columns):
+    def streamed(n, dtype="float32", m=1):
+        kernels = made(product(m, 4096, n, columns=columns, dtype=dtype)).plan.kernels
         return {a.array.name for kernel in kernels for a in accesses(kernel.body) if a.streaming}
 
     assert streamed(2052) == {"w"}
     assert streamed(2048) == set()
     assert streamed(2052, "int8") == set()
+    assert streamed(2052, m=2) == set()
     assert streamed(2049 if columns else 2053, "float64") == (set() if columns else {"w"})  # odd rows aren't read wide
 
 
