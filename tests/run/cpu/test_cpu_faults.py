@@ -275,3 +275,25 @@ def test_a_race_on_shared_memory_names_both_lines(make_job, nans, barrier, block
     assert fault.kind == "race"
     assert {fault.line} | {int(fault.message.rsplit(" ", 1)[1])} == {4, 6}
     assert "of tile" in fault.message
+
+
+# The lane that writes is the last to go on from the first barrier.
+ALL_READ = r"""
+extern "C" __global__ void k(float* out) {
+  __shared__ float tile[1];
+  const int t = threadIdx.x;
+  if (t == 0) tile[0] = 1.0f;
+  __syncwarp();
+  out[t] = tile[0];
+  BARRIER
+  if (t == 30) tile[0] = 2.0f;
+}
+"""
+
+
+@pytest.mark.parametrize(
+    ("barrier", "kinds"), [("", ["race"]), ("__syncwarp();", []), ("__syncwarp(); if (t == 30) out[0] = tile[0];", [])]
+)
+def test_who_writes_what_all_lanes_have_read_must_have_met_each_of_them(make_job, nans, barrier, kinds):
+    job = make_job(ALL_READ.replace("BARRIER", barrier), {"out": nans(32)}, block=(32, 1, 1))
+    assert [fault.kind for fault in CpuDevice(races=True).run(job).faults] == kinds

@@ -22,6 +22,7 @@
 namespace cugen {
 
 constexpr unsigned kMaximumThreads = 1024;
+constexpr unsigned kBarriers = 16;  // of a block, by number; the first is that of all its threads
 
 struct Launch {
   const Kernel* kernel;
@@ -53,6 +54,15 @@ struct Gathering {
   unsigned arrived;
   unsigned width;
   int line;
+};
+
+// Threads that have come to one named barrier, and wait for the rest of its count.
+struct Meeting {
+  unsigned count;
+  unsigned arrived;
+  unsigned first;
+  int line;
+  unsigned lanes[kMaximumThreads / 32];  // by warp
 };
 
 class Block {
@@ -119,6 +129,33 @@ class Block {
     }
     wait(State::at_barrier, line);
     return result_;
+  }
+
+  void meet(unsigned id, unsigned count, int line) {
+    const unsigned all = (count_ + 31) / 32 * 32;
+    if (id == 0 || id >= kBarriers)
+      fail("divergence", line, "a thread comes to barrier %u: those of some of a block's warps are 1 to %u", id,
+           kBarriers - 1);
+    if (count == 0 || count % 32 != 0 || count > all)
+      fail("divergence", line, "a thread comes to a barrier of %u threads: no whole warps of a block of %u", count,
+           count_);
+    Meeting& meeting = meetings_[id];
+    if (meeting.arrived == 0) {
+      meeting = {count, 0, lane_, line, {}};
+    } else if (line != meeting.line) {
+      fail_with_both(meeting.first, meeting.line, line);
+    } else if (count != meeting.count) {
+      fail("divergence", line, "a thread comes to barrier %u for %u threads, while one waits there for %u", id, count,
+           meeting.count);
+    }
+    meeting.lanes[lane_ / 32] |= 1u << (lane_ & 31u);
+    // A count is of whole warps: the block's last thread stands for the lanes that its warp lacks, too.
+    meeting.arrived += lane_ + 1 == count_ ? all - lane_ : 1;
+    if (meeting.arrived < count) {
+      wait(State::at_barrier, line);
+    } else {
+      finish(meeting);
+    }
   }
 
   uint64_t collective(Collective kind, unsigned mask, uint64_t value, unsigned argument, unsigned width, int line);
@@ -253,13 +290,32 @@ class Block {
       if (state_[i] == State::returned)
         fail("divergence", lane.line, "a thread waits at %s in line %d, while thread (%u,%u,%u) has returned", where,
              lane.line, lanes_[i].index.x, lanes_[i].index.y, lanes_[i].index.z);
-    fail("divergence", lane.line, "threads wait at %s in line %d with masks that name lanes which never come", where,
-         lane.line);
+    fail("divergence", lane.line, "threads wait at %s in line %d %s which never come", where, lane.line,
+         state_[waiting] == State::at_barrier ? "for others" : "with masks that name lanes");
   }
 
   [[noreturn]] void fail_with_both(unsigned first, int first_line, int line) {
     fail("divergence", first_line, "thread (%u,%u,%u) waits in line %d, while a thread of its block waits in line %d",
          lanes_[first].index.x, lanes_[first].index.y, lanes_[first].index.z, first_line, line);
+  }
+
+  // The lanes that the warp which begins with lane `first` has.
+  unsigned lanes_from(unsigned first) const { return count_ - first < 32 ? (1u << (count_ - first)) - 1 : ~0u; }
+
+  void finish(Meeting& meeting) {
+    unsigned warps = 0;
+    for (unsigned first = 0; first < count_; first += 32) {
+      const unsigned lanes = meeting.lanes[first / 32];
+      if (lanes == 0) continue;
+      if (const unsigned absent = lanes_from(first) & ~lanes)
+        fail("divergence", meeting.line,
+             "%u threads meet at the barrier in line %d without thread number %u, whose warp is there", meeting.count,
+             meeting.line, first + static_cast<unsigned>(__builtin_ctz(absent)));
+      memset(state_ + first, static_cast<int>(State::ready), std::min(count_ - first, 32u));
+      warps |= 1u << (first / 32);
+    }
+    meeting.arrived = 0;
+    watch.named_barrier(warps);
   }
 
   void finish(const Gathering& gathering, unsigned first_lane);
@@ -278,6 +334,7 @@ class Block {
   unsigned count_ = 0, returned_ = 0, waiting_ = 0, position_ = 0, lane_ = 0;
   int result_ = 0;
   Barrier barrier_{};
+  Meeting meetings_[kBarriers] = {};
   Fiber host_;
   Fiber* entering_ = nullptr;
   std::vector<std::unique_ptr<Fiber>> fibers_;
@@ -291,6 +348,7 @@ class Block {
 
 void pause_thread(int line) { running_block->pause(line); }
 int block_barrier(Vote vote, int predicate, int line) { return running_block->barrier(vote, predicate, line); }
+void named_barrier(unsigned id, unsigned count, int line) { running_block->meet(id, count, line); }
 void delay_copy(void* destination, const void* data, size_t bytes) {
   running_block->copies().add(destination, data, bytes, __builtin_return_address(0));
 }

@@ -9,8 +9,6 @@ inline uint64_t Block::collective(Collective kind, unsigned mask, uint64_t value
                                   int line) {
   const unsigned lane = lane_, first = lane & ~31u, bit = 1u << (lane & 31u);
   if (!(mask & bit)) fail("divergence", line, "a thread calls a warp collective whose mask %08x leaves it out", mask);
-  const unsigned lanes_of_warp = std::min(count_ - first, 32u);
-  const unsigned present = lanes_of_warp == 32 ? ~0u : (1u << lanes_of_warp) - 1;
 
   std::vector<Gathering>& warp = gatherings_[lane / 32];
   auto found = std::find_if(warp.begin(), warp.end(), [&](const Gathering& g) { return g.mask == mask; });
@@ -24,7 +22,7 @@ inline uint64_t Block::collective(Collective kind, unsigned mask, uint64_t value
   lanes_[lane].value = value;
   lanes_[lane].argument = argument;
   found->arrived |= bit;
-  if (found->arrived != (mask & present)) {
+  if (found->arrived != (mask & lanes_from(first))) {
     wait(State::at_collective, line);
     return lanes_[lane].result;
   }

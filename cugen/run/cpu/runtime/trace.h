@@ -27,17 +27,24 @@ struct Record {
 };
 static_assert(sizeof(Record) == 40);
 
+// What lanes of one warp did alike. None is left out, as barriers may have ordered all others with who comes next;
+// they share an entry, as many a byte is read by all threads.
 struct Past {
   uint64_t counter;
   uint32_t step;
-  uint16_t thread;
+  uint32_t lanes;
+  uint8_t warp;
   Access kind;
+
+  bool is_like(const Past& other) const {
+    return warp == other.warp && kind == other.kind && step == other.step && counter == other.counter;
+  }
 };
 
 // What happened to one byte of shared memory in the interval `epoch`.
 struct Cell {
   uint32_t epoch = 0;
-  std::vector<Past> writes, reads;  // the last of each thread
+  std::vector<Past> writes, reads;  // the last of each thread; entries without lanes are free
 };
 
 struct Watched {
@@ -55,19 +62,29 @@ inline void watch_array(const std::string& name, void* start, size_t bytes, bool
   watched.push_back({name, static_cast<char*>(start), bytes, std::vector<Cell>(shared ? bytes : 0)});
 }
 
-inline bool ordered(const Past& past, unsigned thread) {
-  if (past.thread == thread) return true;
-  return past.thread / 32 == thread / 32 && watch.synchronised[thread / 32][past.thread % 32][thread % 32] > past.step;
+// The lanes of `past` that no barrier orders before the one lane of `access`.
+inline unsigned unordered(const Past& past, const Past& access) {
+  if (watch.met[past.warp][access.warp] > past.step) return 0;
+  if (past.warp != access.warp) return past.lanes;
+  const auto& steps = watch.synchronised[access.warp][__builtin_ctz(access.lanes)];
+  unsigned found = past.lanes & ~access.lanes;
+  for (unsigned rest = found; rest != 0; rest &= rest - 1)
+    if (steps[__builtin_ctz(rest)] > past.step) found &= ~(rest & -rest);
+  return found;
 }
 
 inline void note(std::vector<Past>& list, const Past& access) {
-  // Past 64 threads, at least one of another warp conflicts with whoever writes: no more are needed.
   for (Past& past : list)
-    if (past.thread == access.thread) {
-      past = access;
-      return;
-    }
-  if (list.size() < 64) list.push_back(access);
+    if (past.warp == access.warp) past.lanes &= ~access.lanes;
+  const auto place =
+      std::find_if(list.begin(), list.end(), [&](const Past& past) { return past.lanes == 0 || past.is_like(access); });
+  if (place == list.end()) {
+    list.push_back(access);
+  } else {
+    const unsigned others = place->lanes;
+    *place = access;
+    place->lanes |= others;
+  }
 }
 
 inline void check_race(const Watched& array, Cell& cell, size_t offset, const Past& access) {
@@ -77,12 +94,14 @@ inline void check_race(const Watched& array, Cell& cell, size_t offset, const Pa
     cell.reads.clear();
   }
   const auto conflict = [&](const std::vector<Past>& list, const char* what) {
-    for (const Past& past : list)
-      if (!ordered(past, access.thread) && !(past.kind == Access::atomic && access.kind == Access::atomic))
+    for (const Past& past : list) {
+      if (past.kind == Access::atomic && access.kind == Access::atomic) continue;
+      if (const unsigned lanes = unordered(past, access))
         fail_from("race", reinterpret_cast<const void*>(access.counter),
                   "%s of byte %zu of %s, with no barrier since a %s by thread number %u at @%zx@",
-                  access.kind == Access::read ? "read" : "write", offset, array.name.c_str(), what, past.thread,
-                  static_cast<size_t>(past.counter));
+                  access.kind == Access::read ? "read" : "write", offset, array.name.c_str(), what,
+                  past.warp * 32u + static_cast<unsigned>(__builtin_ctz(lanes)), static_cast<size_t>(past.counter));
+    }
   };
   conflict(cell.writes, "write");
   if (access.kind != Access::read) conflict(cell.reads, "read");
@@ -104,8 +123,9 @@ inline void access(const void* pointer, size_t bytes, Access kind, const void* r
                            static_cast<uint8_t>(bytes), 0};
     fwrite(&record, sizeof record, 1, trace_file);
   } else {
+    const Past now = {counter, watch.step, 1u << thread % 32, static_cast<uint8_t>(thread / 32), kind};
     for (size_t i = offset; i < std::min(offset + bytes, found->cells.size()); ++i)
-      check_race(*found, found->cells[i], i, {counter, watch.step, static_cast<uint16_t>(thread), kind});
+      check_race(*found, found->cells[i], i, now);
   }
 }
 

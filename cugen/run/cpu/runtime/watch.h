@@ -1,7 +1,8 @@
 // What a traced build learns between accesses: where a block stands in time. Empty in other builds.
 //
-// Time is counted in intervals, which a block barrier ends, and within a warp in steps, which __syncwarp ends. Other
-// warp collectives order no memory accesses, so they end nothing.
+// Time is counted in intervals, which a block barrier ends, and within them in steps, which __syncwarp ends for pairs
+// of lanes, and a named barrier for pairs of warps. No order follows from two others: those who only meet a third one,
+// in turns, count as never having met. Other warp collectives order no memory accesses, so they end nothing.
 #pragma once
 
 #include <stdint.h>
@@ -17,6 +18,7 @@ struct Watch {
   uint32_t epoch = 0;     // counts the intervals of all blocks
   uint32_t step = 0;
   uint32_t synchronised[32][32][32] = {};  // by warp and two lanes: the step that last ordered them
+  uint32_t met[32][32] = {};               // by two warps: the step that last ordered all of their lanes
 
   void begin_block(unsigned number, uint64_t linear, uint32_t first_interval) {
     launch = number;
@@ -32,6 +34,12 @@ struct Watch {
       for (unsigned j = 0; j < 32; ++j)
         if (mask >> i & mask >> j & 1u) synchronised[first_lane / 32][i][j] = step;
   }
+  void named_barrier(unsigned warps) {
+    ++step;
+    for (unsigned i = 0; i < 32; ++i)
+      for (unsigned j = 0; j < 32; ++j)
+        if (warps >> i & warps >> j & 1u) met[i][j] = step;
+  }
 };
 
 #else
@@ -41,6 +49,7 @@ struct Watch {
   uint32_t end_block() const { return 0; }
   void block_barrier() {}
   void warp_barrier(unsigned, unsigned) {}
+  void named_barrier(unsigned) {}
 };
 
 #endif

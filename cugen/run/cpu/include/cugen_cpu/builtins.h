@@ -19,6 +19,9 @@ inline int __syncthreads_and(int predicate, int line = __builtin_LINE()) {
 inline int __syncthreads_or(int predicate, int line = __builtin_LINE()) {
   return cugen::block_barrier(cugen::Vote::any, predicate, line);
 }
+inline void __barrier_sync_count(unsigned id, unsigned count, int line = __builtin_LINE()) {
+  cugen::named_barrier(id, count, line);
+}
 
 CUGEN_INLINE void __threadfence_block() { __atomic_thread_fence(__ATOMIC_SEQ_CST); }
 CUGEN_INLINE void __threadfence() { __atomic_thread_fence(__ATOMIC_SEQ_CST); }

@@ -17,6 +17,9 @@ enum class Vote { none, count, all, any, cluster };
 // A barrier of the whole block, or of all blocks of its cluster. Returns the vote over the lanes' predicates.
 int block_barrier(Vote vote, int predicate, int line);
 
+// A barrier of some of the block's warps: of `count` threads that come to the one with this number.
+void named_barrier(unsigned id, unsigned count, int line);
+
 // The running block's place in its cluster, how many blocks that has, and where a variable of another one's is.
 unsigned cluster_rank();
 unsigned cluster_size();
