@@ -90,7 +90,7 @@ extern "C" __global__ void __launch_bounds__(64) gemm_f32(
     // Bs[0][0][column]: 2 wavefronts, ideal 2 (32 words, in different banks)
     b4[0] = *reinterpret_cast<const Vector<float, 4>*>(&Bs[0][0][column]);
     for (int k0 = 0, current = 0; k0 < K + 4; k0 += 8, current = current < 3 ? current + 1 : 0) {
-        const int next = 0 < current ? current - 1 : 3;
+        const int next = current > 0 ? current - 1 : 3;
         // behind the end of the sum its last step is copied again
         const int ahead = min(k0 + 24, K - 4);
         #pragma unroll

@@ -94,7 +94,7 @@ extern "C" __global__ void __launch_bounds__(64) gemm_f64(
         b2[0][u] = *reinterpret_cast<const Vector<double, 2>*>(&Bs[0][0][column + 16 * u]);
     }
     for (int k0 = 0, current = 0; k0 < K; k0 += 8, current = current < 2 ? current + 1 : 0) {
-        const int next = 0 < current ? current - 1 : 2;
+        const int next = current > 0 ? current - 1 : 2;
         // behind the end of the sum its last step is copied again
         const int ahead = min(k0 + 16, K - 8);
         #pragma unroll

@@ -7,7 +7,7 @@
 // C         output, float32 [96, 128], aligned to 16 bytes
 // launch    grid (2, 3, 1), block (256, 1, 1), 38400 bytes of dynamic shared memory; family gemm
 // analysis  sm_90: 17 accesses, 15 ideal, 2 costly
-//           worst: As[stage][a_k + r][a_m], 4 wavefronts, ideal 1 (lanes 0 and 8 copy from one bank)
+//           worst: As[stage][a_k][a_m + c], 4 wavefronts, ideal 1 (lanes 0 and 8 copy from one bank)
 //
 // Made by cugen 0.1.0 from gemm_slices.yaml (hash a9b127e69217fdcd) for sm_90. Edit the spec, not this file.
 
@@ -41,19 +41,20 @@ extern "C" __global__ void __launch_bounds__(256) gemm_slices(
     const int n0 = blockIdx.x * 64;
     const int thread = threadIdx.x;
     const int lane = thread % 32;
-    // each of 4 slices takes 8 of every 32 products
+    // each of 4 slices takes 8 of every 32 products; it copies these itself, and waits for no other
     const int slice = thread / 64;
-    const int warp = thread / 32 % 2;
+    const int thread_in_slice = thread % 64;
+    const int warp = thread_in_slice / 32;
     // the warp's share is 16 x 64
     // its lanes lie 4 x 8, neighbours so that pairs read alike
     const int lane_row = 2 * (lane / 16) + lane % 2;
     const int lane_column = lane / 2 % 8;
     const int row = 16 * warp + 4 * lane_row;
     const int column = 4 * lane_column;
-    const int a_k = thread % 8;
-    const int a_m = thread / 8;
-    const int b_k = thread / 16;
-    const int b_n = 4 * (thread % 16);
+    const int a_k = 8 * slice + thread_in_slice % 8;
+    const int a_m = thread_in_slice / 8;
+    const int b_k = 8 * slice + thread_in_slice / 16;
+    const int b_n = 4 * (thread_in_slice % 16);
 
     float sum[4][8] = {};
 
@@ -62,13 +63,13 @@ extern "C" __global__ void __launch_bounds__(256) gemm_slices(
     #pragma unroll
     for (int stage = 0; stage < 2; ++stage) {
         #pragma unroll
-        for (int r = 0; r < 32; r += 8) {
-            // a_from[32 * stage + r]: 4 sectors, ideal 4 (128 bytes in 4 runs)
-            // As[stage][a_k + r][a_m]: 4 wavefronts, ideal 1 (lanes 0 and 8 copy from one bank)
-            __pipeline_memcpy_async(&As[stage][a_k + r][a_m], &a_from[32 * stage + r], 4);
+        for (int c = 0; c < 32; c += 8) {
+            // a_from[c * K + 32 * stage]: 4 sectors, ideal 4 (128 bytes in 4 runs)
+            // As[stage][a_k][a_m + c]: 4 wavefronts, ideal 1 (lanes 0 and 8 copy from one bank)
+            __pipeline_memcpy_async(&As[stage][a_k][a_m + c], &a_from[c * K + 32 * stage], 4);
         }
         #pragma unroll
-        for (int r = 0; r < 32; r += 16) {
+        for (int r = 0; r < 8; r += 4) {
             // b_from[(32 * stage + r) * N]: 16 sectors, ideal 16 (512 bytes in 2 runs)
             // Bs[stage][b_k + r][b_n]: 4 wavefronts, ideal 4 (128 words over 32 banks)
             __pipeline_memcpy_async(&Bs[stage][b_k + r][b_n], &b_from[(32 * stage + r) * N], 16);
@@ -77,7 +78,7 @@ extern "C" __global__ void __launch_bounds__(256) gemm_slices(
     }
 
     __pipeline_wait_prior(1);
-    __syncthreads();
+    __barrier_sync_count(slice + 1, 64);
     // the values of one k and of the next: one is multiplied while the other is read
     const float (*a_own)[32][36] = reinterpret_cast<const float (*)[32][36]>(&As[0][8 * slice][row]);
     const float (*b_own)[32][64] = reinterpret_cast<const float (*)[32][64]>(&Bs[0][8 * slice][column]);
@@ -91,22 +92,22 @@ extern "C" __global__ void __launch_bounds__(256) gemm_slices(
         b4[0][u] = *reinterpret_cast<const Vector<float, 4>*>(&b_own[0][0][32 * u]);
     }
     for (int k0 = 0, current = 0; k0 < K; k0 += 32, current = current < 2 ? current + 1 : 0) {
-        const int next = 0 < current ? current - 1 : 2;
+        const int next = current > 0 ? current - 1 : 2;
         // behind the end of the sum its last step is copied again
         const int ahead = min(k0 + 64, K - 32);
         #pragma unroll
         for (int k = 1; k < 8; ++k) {
             if (k == 2) {
                 #pragma unroll
-                for (int r = 0; r < 32; r += 8) {
-                    // a_from[r + ahead]: 4 sectors, ideal 4 (128 bytes in 4 runs)
-                    // As[next][a_k + r][a_m]: 4 wavefronts, ideal 1 (lanes 0 and 8 copy from one bank)
-                    __pipeline_memcpy_async(&As[next][a_k + r][a_m], &a_from[r + ahead], 4);
+                for (int c = 0; c < 32; c += 8) {
+                    // a_from[c * K + ahead]: 4 sectors, ideal 4 (128 bytes in 4 runs)
+                    // As[next][a_k][a_m + c]: 4 wavefronts, ideal 1 (lanes 0 and 8 copy from one bank)
+                    __pipeline_memcpy_async(&As[next][a_k][a_m + c], &a_from[c * K + ahead], 4);
                 }
             }
             if (k == 4) {
                 #pragma unroll
-                for (int r = 0; r < 32; r += 16) {
+                for (int r = 0; r < 8; r += 4) {
                     // b_from[(r + ahead) * N]: 16 sectors, ideal 16 (512 bytes in 2 runs)
                     // Bs[next][b_k + r][b_n]: 4 wavefronts, ideal 4 (128 words over 32 banks)
                     __pipeline_memcpy_async(&Bs[next][b_k + r][b_n], &b_from[(r + ahead) * N], 16);
@@ -131,7 +132,7 @@ extern "C" __global__ void __launch_bounds__(256) gemm_slices(
             }
         }
         __pipeline_wait_prior(1);
-        __syncthreads();
+        __barrier_sync_count(slice + 1, 64);
         // what follows the last step is read in vain
         const int following = current < 2 ? current + 1 : 0;
         // a_own[following][0][0]: 2 wavefronts, ideal 2 (16 words, in different banks)

@@ -134,6 +134,7 @@ extern "C" __global__ void __launch_bounds__(128) gemm_split(
         }
     }
 
+    // each block leaves its part of the sums
     #pragma unroll
     for (int i = 0; i < 4; ++i) {
         #pragma unroll

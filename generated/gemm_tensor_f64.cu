@@ -121,7 +121,7 @@ extern "C" __global__ void __launch_bounds__(128) gemm_tensor_f64(
         b[0][j][0] = Bs[0][lane_column][read_n + 8 * j];
     }
     for (int k0 = 0, current = 0; k0 < K; k0 += 16, current = current < 2 ? current + 1 : 0) {
-        const int next = 0 < current ? current - 1 : 2;
+        const int next = current > 0 ? current - 1 : 2;
         // behind the end of the sum its last step is copied again
         const int ahead = min(k0 + 32, K - 16);
         #pragma unroll

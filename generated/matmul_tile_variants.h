@@ -99,4 +99,4 @@ inline cugen::Error<cudaError_t> matmul_tile_variants_launch(
     }
 }
 
-// Input 64db199e5e5b5abe, text 917c12920b65b086.
+// Input cea83e2c9df93eee, text 3993dbe20ff99ac7.

@@ -10,7 +10,7 @@ from cugen.analysis.addresses import Form
 from cugen.analysis.affine import split
 from cugen.analysis.sites import BLOCK, THREAD, Site
 from cugen.plan.memory import Array
-from cugen.plan.nodes import Barrier, Node
+from cugen.plan.nodes import Barrier, Node, TeamBarrier
 from cugen.plan.symbols import integer
 from cugen.plan.walking import accesses, walk_nodes
 from cugen.toolchain.sass import Instruction, Program
@@ -132,10 +132,15 @@ def _candidates(
 def behind_barrier(body: Sequence[Node]) -> dict[int, bool]:
     """Whether an access, by its identity, stands behind the first barrier; empty where not all threads come to that, or
     more than once."""
-    first = next((n for n, node in enumerate(body) if any(isinstance(own, Barrier) for own in walk_nodes((node,)))), 0)
-    if not body or not isinstance(body[first], Barrier):
+    first = next((n for n, node in enumerate(body) if any(map(_is_barrier, walk_nodes((node,))))), 0)
+    if not body or not _is_barrier(body[first]):
         return {}
     return {id(access): n > first for n, node in enumerate(body) for access in accesses((node,))}
+
+
+def _is_barrier(node: Node) -> bool:
+    """Whether the node is compiled to a barrier's instruction, which one of a single warp isn't."""
+    return isinstance(node, Barrier) or (isinstance(node, TeamBarrier) and not node.is_of_warp)
 
 
 def _behind_barriers(program: Program) -> frozenset[int] | None:

@@ -25,6 +25,7 @@ from cugen.plan.nodes import (
     Load,
     Node,
     ReturnUnless,
+    TeamBarrier,
 )
 from cugen.plan.walking import accesses
 from cugen.schedule.planner import fits, requests
@@ -131,6 +132,8 @@ def _node_lines(nodes: tuple[Node, ...], printer: NodePrinter) -> Iterator[str]:
                 yield f"return if ({printer.negated(guard)})"
             case Barrier():
                 yield "__syncthreads()"
+            case TeamBarrier():
+                yield printer.team_barrier(node)
             case ClusterBarrier(call=call):
                 yield f"cluster.{call}()"
             case AwaitCopies(pending=pending):

@@ -33,6 +33,7 @@ _TESTS = {
     "choice": nodes.If,
     "return_unless": nodes.ReturnUnless,
     "barrier": nodes.Barrier,
+    "team_barrier": nodes.TeamBarrier,
     "cluster_barrier": nodes.ClusterBarrier,
     "declare": nodes.Declare,
     "comment": nodes.Comment,
@@ -82,7 +83,7 @@ def bind(env: jinja2.Environment, printer: NodePrinter) -> jinja2.Environment:
     bound.filters = dict(env.filters)
     for name in ("definition", "let", "load", "store", "accumulate", "copy", "assign", "declare", "condition"):
         bound.filters[name] = getattr(printer, name)
-    for name in ("start", "multiply_tiles", "take_ticket", "arrive", "ticket", "publish", "awaited"):
+    for name in ("start", "multiply_tiles", "take_ticket", "arrive", "ticket", "publish", "awaited", "team_barrier"):
         bound.filters[name] = getattr(printer, name)
     bound.filters["loop_header"] = printer.loop
     bound.filters["negated"] = printer.negated

@@ -169,7 +169,8 @@ class IntegerPrinter:
 
     def _choice(self, expr: Integer, wide: bool) -> str:
         left, right, then, otherwise = expr.args
-        condition = self.comparison(Comparison(left, "<", right))
+        test = Comparison(right, ">", left) if left.is_Integer else Comparison(left, "<", right)
+        condition = self.comparison(test)
         return f"{condition} ? {self._operand(then, wide, _SUM)} : {self._operand(otherwise, wide, _SUM)}"
 
     def _operand(self, expr: Integer, wide: bool, limit: int) -> str:

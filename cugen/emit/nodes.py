@@ -28,6 +28,7 @@ from cugen.plan.nodes import (
     Publish,
     Store,
     TakeTicket,
+    TeamBarrier,
     Ticket,
 )
 from cugen.plan.symbols import Integer, Ranges, bounds
@@ -232,6 +233,11 @@ class NodePrinter(ValuePrinter):
 
     def ticket(self, node: Ticket) -> str:
         return f"const {self.integer_type(node.index)} {node.index.name} = {self.place(node.access)}"
+
+    def team_barrier(self, node: TeamBarrier) -> str:
+        if node.is_of_warp:
+            return "__syncwarp()"
+        return f"__barrier_sync_count({self.integer(node.number + 1)}, {node.threads})"
 
     def publish(self, node: Publish) -> str:
         return f"atomicExch(&{self.place(node.access)}, {self.print(node.value)})"

@@ -180,17 +180,16 @@ class GemmKernel:
 
         thread = name("thread", symbol("threadIdx.x"))
         lane = name("lane", Mod(thread, integer(WARP)))
-        warp: Integer = FloorDiv(thread, integer(WARP))
         part: Integer = integer(0)
+        member = thread
         if shape.slices > 1:
-            nodes.append(
-                Comment(f"each of {shape.slices} slices takes {shape.own_step} of every {shape.step} products")
-            )
-            part = name("slice", FloorDiv(thread, integer(WARP * shape.warps)))
-        if shape.warps > 1:
-            warp = name("warp", Mod(warp, integer(shape.warps)) if shape.slices > 1 else warp)
-        else:
-            warp = integer(0)
+            alone = "" if shape.teams == 1 else "; it copies these itself, and waits for no other"
+            text = f"each of {shape.slices} slices takes {shape.own_step} of every {shape.step} products{alone}"
+            nodes.append(Comment(text))
+            size = integer(WARP * shape.warps)
+            part = name("slice", FloorDiv(thread, size))
+            member = name("thread_in_slice", Mod(thread, size)) if shape.warps > 1 else lane
+        warp = name("warp", FloorDiv(member, integer(WARP))) if shape.warps > 1 else integer(0)
         nodes.append(Comment(f"the warp's share is {shape.warp_rows} x {shape.warp_columns}"))
         lane_row, lane_column = self._lane_places(lane)
         down, across = FloorDiv(warp, integer(shape.warps_across)), Mod(warp, integer(shape.warps_across))
@@ -214,6 +213,7 @@ class GemmKernel:
             begin,
             thread,
             part,
+            member if shape.teams > 1 else thread,
             origin,
             row,
             column,

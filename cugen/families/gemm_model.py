@@ -21,6 +21,8 @@ from cugen.targets.latency import memory_latency
 _SUSTAINED = 0.945
 _STEP = 40  # instructions of a step besides those that follow from its shape: counting, addresses, the barrier
 _COPY = 10.2  # instructions of one copy: its address in both memories, its guard, itself
+_MEET = 7  # cycles that each further warp of a team is waited for at the end of a step
+_HELD = 1.03  # where blocks walk over tiles, registers hold more places of a ring of three stages than the rest leaves
 _GUARD = 12  # more of one that asks where the edge is
 _FIXED = 4.72e-6  # seconds: a launch, the first copies, the last stores
 _SHARE = 3.6e-6  # seconds that blocks take to number themselves, and the last one of a tile for what others leave
@@ -128,6 +130,8 @@ def predict(problem: Problem, shape: Shape, target: Target) -> Prediction | None
         busy = slots * -(-beside * warps // schedulers)
         passes = beside * warps * reads * _SHARED_CYCLES
         work = (max(busy, passes) + _CLASH * min(busy, passes)) * (_ALONE if beside * warps < 2 * schedulers else 1)
+        work *= _HELD if shape.stream and shape.stages > 2 else 1
+        work += _MEET * (shape.team_threads // WARP - 1)
         step = work + max(0.0, _ANSWER - (shape.stages - 1) * work)
         # A block that is alone waits for its first copies.
         return step, ends * -(-beside * warps // schedulers) + (_ANSWER + drain) / beside, busy >= passes
@@ -185,12 +189,21 @@ _TILES = (
     (128, 256, 8, 16, 8, (1,)),
     (64, 128, 16, 8, 16, (4,)),
     (64, 128, 8, 16, 16, (4,)),
+    (64, 128, 16, 8, 32, (4,)),
+    (64, 128, 8, 16, 32, (4,)),
+    (64, 64, 16, 8, 64, (8,)),
+    (32, 64, 8, 8, 64, (8,)),
+    (32, 64, 8, 8, 32, (4,)),
+    (32, 96, 8, 12, 64, (8,)),
+    (32, 32, 8, 4, 64, (8,)),
     (32, 64, 4, 8, 32, (4,)),
+    (64, 64, 16, 8, 32, (4,)),
     (64, 128, 8, 8, 16, (1, 2)),
     (128, 128, 8, 8, 8, (1,)),
     (64, 256, 8, 8, 8, (1,)),
     (256, 128, 16, 8, 8, (1,)),
     (256, 128, 8, 16, 8, (1,)),
+    (128, 64, 16, 8, 32, (4,)),
     (128, 64, 16, 8, 16, (4, 2)),
     (128, 64, 8, 8, 16, (1, 2)),
     (128, 64, 8, 8, 8, (1,)),
@@ -209,15 +222,20 @@ _TILES = (
     (32, 32, 4, 4, 32, (4, 2, 1)),
     (64, 256, 16, 8, 16, (2,)),
     (64, 192, 8, 12, 16, (2,)),
-    (64, 96, 8, 12, 16, (2, 4)),
-    (96, 64, 12, 8, 16, (2, 4)),
+    (64, 96, 8, 12, 16, (2,)),
+    (96, 64, 12, 8, 16, (2,)),
+    (64, 96, 8, 12, 32, (4,)),
+    (96, 64, 12, 8, 32, (4,)),
+    (64, 48, 8, 12, 64, (8,)),
     (64, 48, 8, 12, 32, (4,)),
     (32, 96, 8, 12, 32, (4,)),
-    (32, 64, 8, 8, 32, (4,)),
+    (64, 64, 8, 8, 64, (8,)),
     (64, 64, 8, 8, 32, (4,)),
+    (64, 32, 8, 8, 64, (8,)),
+    (32, 128, 8, 8, 32, (4,)),
 )
 _STAGES = (2, 3, 4, 5)  # of rings that do alike, the shallowest takes the fewest instructions
-_SLICED_STAGES = (4, 3, 2, 5)  # slices have less to do in a step, so that copies must be begun more steps ahead
+_SLICED_STAGES = (3, 4, 2, 5)  # slices have less to do in a step, so that copies must be begun more steps ahead
 _TENSOR_STAGES = (4, 3, 2, 5)  # tensor cores leave room for these, and want the data earlier
 SPLITS = (1, 2, 3, 4, 6, 8, 12, 16)
 STREAMS = (0, 1, 2)

@@ -16,7 +16,7 @@ from cugen.plan.symbols import Integer, integer
 class Place:
     """`origin` is the block's first row and column, `row` and `column` the thread's first ones in the tile; `extents`
     say how far each index goes, and `exact` whether tiles lie inside of that. The block's part of the sum starts at
-    `begin`, its first step `lead` before that.
+    `begin`, its first step `lead` before that. The thread is the `member`-th of those that fill a stage together.
 
     On tensor cores a lane reads other columns of the right operand than it has sums in, from `read_column` on, and its
     part of k from `lane_column` on."""
@@ -30,6 +30,7 @@ class Place:
     begin: Integer
     thread: Integer
     slice: Integer
+    member: Integer
     origin: Mapping[str, Integer]
     row: Integer
     column: Integer

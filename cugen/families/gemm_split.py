@@ -84,6 +84,7 @@ class SplitKernel(GemmKernel):
             added = (first, others, *results.nodes(sums, place))
         return (
             *beside(results, sums, place),
+            Comment("each block leaves its part of the sums"),
             *self.left.leave(results, sums, place, mine),
             *arrive,
             If(

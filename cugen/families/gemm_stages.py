@@ -114,34 +114,40 @@ class Ring:
         of these and the others rows beside it, so that what they read and what they write lies close together."""
         if self.operand.fast == self.operand.outer.name:
             return 1
-        return math.gcd(self.place.shape.step, max(_SECTOR // self.tile.dtype.bytes, 1))
+        return math.gcd(self.place.shape.team_step, max(_SECTOR // self.tile.dtype.bytes, 1))
 
     @cached_property
     def _across(self) -> int:
         """Threads that copy different places along the row or column at one k: no more than a warp has, so that what
         else a thread copies of that k lies near enough to need no address of its own."""
         if self._along > 1:
-            return self.place.shape.threads // self._along
+            return self.place.shape.team_threads // self._along
         return math.gcd(self.extent // self.width, WARP)
 
     @cached_property
     def _first_k(self) -> Define:
-        thread, name = self.place.thread, self.place.found.depth.name
-        k = Mod(thread, integer(self._along)) if self._along > 1 else FloorDiv(thread, integer(self._across))
-        return define(f"{self.operand.read.array.lower()}_{name}", k, self.place.lowering)
+        member, name = self.place.member, self.place.found.depth.name
+        k = Mod(member, integer(self._along)) if self._along > 1 else FloorDiv(member, integer(self._across))
+        return define(f"{self.operand.read.array.lower()}_{name}", k + self._own_k, self.place.lowering)
+
+    @property
+    def _own_k(self) -> Integer:
+        """Where the team's part of a step begins."""
+        shape = self.place.shape
+        return self.place.slice * shape.team_step if shape.teams > 1 else integer(0)
 
     @cached_property
     def _first_column(self) -> Define:
-        thread, name = self.place.thread, self.operand.outer.name
-        column: Integer = FloorDiv(thread, integer(self._along))
+        member, name = self.place.member, self.operand.outer.name
+        column: Integer = FloorDiv(member, integer(self._along))
         if self._along == 1:
-            column = Mod(thread, integer(self._across)) * self.width
+            column = Mod(member, integer(self._across)) * self.width
         return define(f"{self.operand.read.array.lower()}_{name}", column, self.place.lowering)
 
     @cached_property
     def _paces(self) -> tuple[int, int]:
         """How far all threads get at a time, along the row or column and along k."""
-        down = self._along if self._along > 1 else self.place.shape.threads // self._across
+        down = self._along if self._along > 1 else self.place.shape.team_threads // self._across
         return self._across * self.width, down
 
     def is_spread_by(self, parts: int) -> bool:
@@ -151,14 +157,15 @@ class Ring:
     def copies(
         self, stage: Integer, first: Integer, *, certain: bool, share: tuple[Integer, int] | None = None
     ) -> tuple[Node, ...]:
-        """All threads fill a stage with the step that begins at `first`; `certain` says that there is such a step.
-        A `share` of the stage is as much as so many of a slice's products are of all, after so many others."""
+        """All threads fill a stage with the step that begins at `first`, each team with its part of it; `certain` says
+        that there is such a step. A `share` of the stage is as much as so many of a slice's products are of all, after
+        so many others."""
         start_k, step, start, reach = self._share(*(share or (integer(0), self.place.shape.own_step)))
         k, column = self._first_k.index.symbol + start_k, self._first_column.index.symbol + start
         across, down = self._paces
         loops: list[tuple[Index, int, int]] = []
         terms: list[Comparison] = []
-        for wish, pace, extent in (("c", across, reach), ("r", down, step)):
+        for wish, pace, begin, extent in (("c", across, start, reach), ("r", down, self._own_k + start_k, step)):
             if pace < extent:
                 index = self.place.loop_index(wish, extent)
                 loops.append((index, extent, pace))
@@ -167,7 +174,7 @@ class Ring:
                 else:
                     k += index.symbol
             if extent % pace:
-                terms.append(Comparison(column if wish == "c" else k, "<", integer(extent)))
+                terms.append(Comparison(column if wish == "c" else k, "<", begin + extent))
         node: Node = self._copy(stage, first, certain, k, column)
         if terms:
             node = If(Guard(tuple(terms)), (node,))
@@ -177,7 +184,7 @@ class Ring:
 
     def _share(self, done: Integer, count: int) -> tuple[Integer, int, Integer, int]:
         """The first k of a share and how many, its first row or column and how many."""
-        slices = self.place.shape.slices
+        slices = self.place.shape.slices // self.place.shape.teams
         return slices * done, slices * count, integer(0), self.extent
 
     def _at(self, stage: Integer, k: Integer, column: Integer) -> tuple[Integer, ...]:

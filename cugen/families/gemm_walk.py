@@ -27,6 +27,7 @@ from cugen.plan.nodes import (
     Loop,
     Node,
     Store,
+    TeamBarrier,
 )
 from cugen.plan.scopes import Scope
 from cugen.plan.substitution import substitute
@@ -108,7 +109,8 @@ class Walk:
             return self._outer_product(held.factors(turn))
 
         commit = (CommitCopies(),) if waits else ()
-        arrival = (*((AwaitCopies(shape.stages - 2),) if waits else ()), Barrier())
+        barrier = TeamBarrier(place.slice, shape.team_threads) if shape.teams > 1 else Barrier()
+        arrival = (*((AwaitCopies(shape.stages - 2),) if waits else ()), barrier)
         following = turns.define("following", 1)
         k = place.loop_index(found.depth.name, shape.own_step)
         turn = FloorDiv(k.symbol, integer(pace))

@@ -263,6 +263,19 @@ class Barrier:
 
 
 @dataclass(frozen=True, slots=True)
+class TeamBarrier:
+    """Of `threads` of the block that lie side by side, whole warps, the `number`-th of such teams: `__syncwarp()` of a
+    single warp, else `__barrier_sync_count(number + 1, threads)`, as the block's own barrier has the number 0."""
+
+    number: Integer
+    threads: int
+
+    @property
+    def is_of_warp(self) -> bool:
+        return self.threads == 32
+
+
+@dataclass(frozen=True, slots=True)
 class ClusterBarrier:
     """`cluster.sync()`: of all threads of all blocks of a cluster. A `half` of it lets work stand between: at "arrive"
     a thread says that it is there, at "wait" it waits until all others have said so."""
@@ -309,6 +322,7 @@ Node = (
     | If
     | ReturnUnless
     | Barrier
+    | TeamBarrier
     | ClusterBarrier
     | Declare
     | Comment

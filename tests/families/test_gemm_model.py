@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from cugen.families import gemm_choice
-from cugen.families.gemm_model import predict, shapes
+from cugen.families.gemm_model import predict, shapes, with_stages
 from cugen.families.gemm_problem import Problem
 from cugen.families.gemm_shape import Shape
 from cugen.families.registry import families
@@ -69,9 +69,10 @@ LISTED = [(s.rows, s.columns, s.thread_rows, s.thread_columns, s.step, s.slices)
 def picked(problem: Problem, timed: list[tuple[float, Shape]]) -> float:
     """The seconds that the one took that would be chosen if there were no others."""
 
-    def place(shape: Shape) -> int:
+    def place(shape: Shape) -> tuple[int, int]:
         own = (shape.rows, shape.columns, shape.thread_rows, shape.thread_columns, shape.step, shape.slices)
-        return LISTED.index(own) if own in LISTED else len(LISTED)
+        stages = [deep.stages for deep in with_stages(shape)]
+        return (LISTED.index(own) if own in LISTED else len(LISTED)), stages.index(shape.stages)
 
     ranked = [(predicted(problem, shape), shape) for _, shape in sorted(timed, key=lambda pair: place(pair[1]))]
     choice = gemm_choice.first_of(ranked)
