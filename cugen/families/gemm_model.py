@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import lru_cache
 
-from cugen.families.gemm_problem import Problem, device_of, registers, shared_bytes
+from cugen.families.gemm_problem import Problem, device_of, group, registers, shared_bytes
 from cugen.families.gemm_shape import WARP, Shape, with_lanes
 from cugen.families.gemm_shares import share_out
 from cugen.targets import Device, Target, device
@@ -101,12 +101,11 @@ def predict(problem: Problem, shape: Shape, target: Target) -> Prediction | None
     sms = _reached(shape, found)
     tiles = -(-problem.rows // shape.rows) * -(-problem.columns // shape.columns) * problem.batch * shape.split
     multiplies = shape.thread_rows * shape.thread_columns * shape.own_step
-    groups = tuple(
-        own * size / 16 for own, size in zip((shape.thread_rows, shape.thread_columns), problem.bytes[:2], strict=True)
-    )
-    reads = sum(max(1.0, count) for count in groups) * shape.own_step
+    owned = tuple(zip((shape.thread_rows, shape.thread_columns), problem.bytes[:2], strict=True))
+    reads: float = sum(own // group(size, own) for own, size in owned) * shape.own_step
+    wide = sum(max(1.0, own * size / 16) for own, size in owned) * shape.own_step  # were they all of 16 bytes
     if shape.is_on_tensor_cores:
-        reads = (shape.warp_rows + shape.warp_columns) / WARP * shape.own_step
+        reads = wide = (shape.warp_rows + shape.warp_columns) / WARP * shape.own_step
     extents = (shape.rows, shape.columns)
     copies = sum(e * shape.step / w / shape.threads for e, w in zip(extents, problem.widths, strict=True))
     # Tiles that several blocks share are not shifted inward: where they reach over an edge, each copy asks.
@@ -128,7 +127,7 @@ def predict(problem: Problem, shape: Shape, target: Target) -> Prediction | None
     def share(beside: int) -> tuple[float, float, bool]:
         """The cycles of a step and of the end where so many blocks share a multiprocessor; whether products decide."""
         busy = slots * -(-beside * warps // schedulers)
-        passes = beside * warps * reads * _SHARED_CYCLES
+        passes = beside * warps * wide * _SHARED_CYCLES
         work = (max(busy, passes) + _CLASH * min(busy, passes)) * (_ALONE if beside * warps < 2 * schedulers else 1)
         work *= _HELD if shape.stream and shape.stages > 2 else 1
         work += _MEET * (shape.team_threads // WARP - 1)
@@ -233,6 +232,10 @@ _TILES = (
     (64, 64, 8, 8, 32, (4,)),
     (64, 32, 8, 8, 64, (8,)),
     (32, 128, 8, 8, 32, (4,)),
+    # sides with other divisors, where those above leave many multiprocessors without a tile
+    (80, 80, 10, 10, 16, (4,)),
+    (80, 80, 10, 10, 32, (4,)),
+    (96, 96, 12, 12, 32, (4,)),
 )
 _STAGES = (2, 3, 4, 5)  # of rings that do alike, the shallowest takes the fewest instructions
 _SLICED_STAGES = (3, 4, 2, 5)  # slices have less to do in a step, so that copies must be begun more steps ahead
