@@ -200,7 +200,7 @@ def test_stages_of_an_operand_ask_for_this_family(made, planned):
         (product(schedule="family: gemm, block: {m: 16, n: 16}"), "together with what each thread owns"),
         (product(schedule="family: gemm, block: {m: 16, n: 16}, thread: {m: 1, n: 1}"), "groups of 2 or more"),
         (product(schedule="family: gemm, step: {m: 8}"), "step sizes are for k, not for m"),
-        (product(schedule=SMALL + ", slices: 3"), "slices may be 1, 2, 4"),
+        (product(schedule=SMALL + ", slices: 3"), "slices may be 1, 2, 4, 8"),
         (product(schedule=SMALL + ", raster: 2"), "can't be walked 2 at a time"),
         (product(schedule=SMALL + ", lanes: 16"), "warps of 16 lanes"),
         (product(schedule="family: gemm, block: {m: 256, n: 256}, thread: {m: 16, n: 16}"), "a thread's registers"),
