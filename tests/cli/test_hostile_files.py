@@ -32,7 +32,7 @@ def refused(cli, tmp_path):
         spec.write_bytes(content if isinstance(content, bytes) else content.encode())
         start = time.process_time()
         answer = cli("generate", spec, "-o", out, *arguments)
-        assert time.process_time() - start < 3  # of a slow machine; what grows with a square takes minutes
+        assert time.process_time() - start < 1
         assert answer.status == 2, answer.err
         assert not out.exists()
         places = re.findall(r"error\[(CG\d{4})\]: .*\n +--> [^\n]*?(?::(\d+):(\d+))?\n", answer.err)
