@@ -15,7 +15,7 @@ import sys
 import time
 from pathlib import Path
 
-from cugen.analysis.report import analyze_kernel
+from cugen.analysis.verdicts.report import analyze_kernel
 from cugen.plan.kernel import Kernel
 from cugen.schedule.planner import make_plan
 from cugen.spec.load import load_text

@@ -29,18 +29,18 @@ from pathlib import Path
 from typing import Any
 
 import cugen
-from cugen.analysis.compiled import CompiledAccess, CompiledKernel, compiled_kernels
-from cugen.analysis.copies import WIDE
-from cugen.analysis.predictions import METRICS, predictions
+from cugen.analysis.verdicts.async_copies import WIDE
+from cugen.compiled.kernels import CompiledAccess, CompiledKernel, compiled_kernels
+from cugen.compiled.predictions import METRICS, predictions
+from cugen.compiled.sass import Instruction
 from cugen.emit.resources import data_folder
 from cugen.kernel import Kernel, generate
-from cugen.run.gpu import GpuDevice, target_for
-from cugen.run.inputs import draw, known_params
-from cugen.run.verify import make_job
+from cugen.runtime.gpu import GpuDevice, target_for
+from cugen.runtime.inputs import draw, known_params
+from cugen.runtime.verify import make_job
 from cugen.spec.load import load_all
 from cugen.spec.model import Spec
 from cugen.toolchain.cuda import compile_cubin
-from cugen.toolchain.sass import Instruction
 
 DYNAMIC = 1000  # what dynamic params are set to, rounded down to what they are multiples of
 TIMEOUT_SECONDS = 500
@@ -295,7 +295,7 @@ def _text(result: Mapping[str, Any]) -> str:
 @functools.cache
 def missing() -> str:
     """Why no counters can be read on this machine; empty where they can."""
-    from cugen.run.gpu import available
+    from cugen.runtime.gpu import available
 
     return available() or ("" if shutil.which("ncu") else "Nsight Compute (ncu) is not on PATH")
 

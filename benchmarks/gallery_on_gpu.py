@@ -23,8 +23,8 @@ from typing import Any
 import cugen
 from cugen.emit.resources import data_folder
 from cugen.kernel import generate
-from cugen.run.gpu import GpuDevice
-from cugen.run.verify import verify
+from cugen.runtime.gpu import GpuDevice
+from cugen.runtime.verify import verify
 from cugen.spec.load import load_all
 
 DYNAMIC = 1000  # what dynamic params are set to, rounded down to what they are multiples of

@@ -29,8 +29,8 @@ from page_parts import verdict
 from cugen.bench.buffers import Buffers
 from cugen.bench.session import session
 from cugen.kernel import generate
-from cugen.run.callable import GpuFunction
-from cugen.run.inputs import known_params
+from cugen.runtime.call.callable import GpuFunction
+from cugen.runtime.inputs import known_params
 from cugen.schedule import lock
 from cugen.spec.load import load_text
 

@@ -24,13 +24,13 @@ from figures import command, save
 from products_cases import tuned
 
 import cugen
-from cugen.run.libcuda import driver
+from cugen.runtime.libcuda import driver
 from cugen.schedule.lock import NAME, Entry, read
 from cugen.spec.load import load_all, load_text
 from cugen.spec.model import Spec
 from cugen.tune import Options, search
-from cugen.tune.comparison import CannotCompare, compare
-from cugen.tune.gpus import gpus
+from cugen.tune.timing.comparison import CannotCompare, compare
+from cugen.tune.timing.gpus import gpus
 
 
 @dataclass(frozen=True)

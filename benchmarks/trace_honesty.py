@@ -17,7 +17,7 @@ from typing import Any
 
 from cugen.emit.resources import data_folder
 from cugen.kernel import generate
-from cugen.run.honesty import check_honesty, small_params
+from cugen.runtime.honesty import check_honesty, small_params
 from cugen.spec.load import load, load_all
 
 

@@ -21,9 +21,9 @@ from cugen.schedule.lock import Lock, read
 from cugen.spec.load import load_text
 from cugen.spec.model import Spec
 from cugen.tune import Options, Outcome, TuneError, search, update
-from cugen.tune.gpus import gpus
 from cugen.tune.lockfile import schedules_text
 from cugen.tune.space import generators_choice
+from cugen.tune.timing.gpus import gpus
 
 
 def main() -> int:

@@ -11,13 +11,13 @@ from typing import TYPE_CHECKING, Any
 from cugen.version import __version__
 
 if TYPE_CHECKING:
+    from cugen.abi.errors import RunError as RunError
     from cugen.api import run as run
     from cugen.kernel import Kernel as Kernel
     from cugen.kernel import generate as generate
     from cugen.kernel_report import Report as Report
     from cugen.kernel_report import analyze as analyze
-    from cugen.run.errors import RunError as RunError
-    from cugen.run.torch_op import torch_op as torch_op
+    from cugen.pytorch import torch_op as torch_op
     from cugen.spec.diagnostics import SpecError as SpecError
     from cugen.spec.load import load as load
     from cugen.spec.load import load_all as load_all
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
 _HOMES = {
     "analyze": "cugen.kernel_report",
+    "run": "cugen.api",
     "Report": "cugen.kernel_report",
     "load": "cugen.spec.load",
     "load_all": "cugen.spec.load",
@@ -32,8 +33,8 @@ _HOMES = {
     "Kernel": "cugen.kernel",
     "Spec": "cugen.spec.model",
     "SpecError": "cugen.spec.diagnostics",
-    "RunError": "cugen.run.errors",
-    "torch_op": "cugen.run.torch_op",
+    "RunError": "cugen.abi.errors",
+    "torch_op": "cugen.pytorch",
 }
 
 __all__ = [
@@ -53,8 +54,6 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
-    if name == "run":  # the package of that name is callable
-        return importlib.import_module("cugen.run")
     if name not in _HOMES:
         raise AttributeError(f"module 'cugen' has no attribute {name!r}")
     value = getattr(importlib.import_module(_HOMES[name]), name)

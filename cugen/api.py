@@ -9,18 +9,18 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from cugen.abi.codes import DEVICE_FAULT, MISSING_ARGUMENT, UNKNOWN_ARGUMENT
+from cugen.abi.errors import RunError
+from cugen.abi.manifest import ArrayArgument, Manifest, ParamArgument, ScalarArgument
+from cugen.abi.sizes import evaluate_all
 from cugen.kernel import Kernel, generate
-from cugen.plan.manifest import ArrayArgument, Manifest, ParamArgument, ScalarArgument
-from cugen.run.buffers import view
-from cugen.run.calls import check_call
-from cugen.run.codes import DEVICE_FAULT, MISSING_ARGUMENT, UNKNOWN_ARGUMENT
-from cugen.run.devices import DeviceName, choose
-from cugen.run.errors import RunError
-from cugen.run.files import fit
-from cugen.run.inputs import Inputs
-from cugen.run.sizes import evaluate_all
-from cugen.run.verify import make_job, outputs_of
-from cugen.run.views import CPU
+from cugen.runtime.buffers import view
+from cugen.runtime.call.arguments import check_call
+from cugen.runtime.call.views import CPU
+from cugen.runtime.devices import DeviceName, choose
+from cugen.runtime.files import fit
+from cugen.runtime.inputs import Inputs
+from cugen.runtime.verify import make_job, outputs_of
 from cugen.spec.model import Spec
 from cugen.spec.nearest import did_you_mean
 from cugen.spec.types import DTYPES

@@ -7,20 +7,20 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
+from cugen.abi.manifest import Manifest
 from cugen.emit.inputs import input_hash
 from cugen.emit.manifests import make_manifest
-from cugen.emit.remarks import Remarks
 from cugen.emit.source import render
 from cugen.plan.context import Context
 from cugen.plan.kernel import Plan
-from cugen.plan.manifest import Manifest
+from cugen.plan.remarks import Remarks
 from cugen.schedule.planner import make_plan
 from cugen.schedule.splitting import plan_context
 from cugen.spec.diagnostics import SpecError
 from cugen.spec.model import Spec
 
 if TYPE_CHECKING:
-    from cugen.run.callable import Compiled
+    from cugen.runtime.call.callable import Compiled
 
 
 @dataclass(frozen=True, repr=False)
@@ -65,8 +65,8 @@ class Kernel:
         `device` is "gpu", whose arrays may be anything with `__cuda_array_interface__` or DLPack, or "cpu", for NumPy
         arrays. Arguments are checked at each call (RunError).
         """
-        from cugen.run.callable import compiled
-        from cugen.run.cpu import CpuDevice
+        from cugen.runtime.call.callable import compiled
+        from cugen.runtime.cpu import CpuDevice
 
         if device not in ("gpu", "cpu"):
             raise ValueError(f'device is "gpu" or "cpu", not {device!r}')
@@ -97,7 +97,7 @@ def generate(
     context = plan_context(spec)
     remarks = Remarks()
     if analysis:
-        from cugen.analysis.comments import remarks_on
+        from cugen.analysis.verdicts.comments import remarks_on
 
         remarks = remarks_on(context, plan)
     sources = render(context, plan, remarks)

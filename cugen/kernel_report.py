@@ -8,19 +8,19 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from cugen.analysis.dynamic import analyze_any_size
-from cugen.analysis.facts import BranchFacts, Facts, facts
-from cugen.analysis.launch import Resources
-from cugen.analysis.report import AccessReport
-from cugen.analysis.sentences import Sentence, sentences
-from cugen.emit.nodes import NodePrinter
+from cugen.analysis.launches.facts import BranchFacts, Facts, facts
+from cugen.analysis.launches.launch import Resources
+from cugen.analysis.launches.sentences import Sentence, sentences
+from cugen.analysis.verdicts.dynamic import analyze_any_size
+from cugen.analysis.verdicts.report import AccessReport
+from cugen.emit.printer.nodes import NodePrinter
 from cugen.kernel import Kernel, generate
+from cugen.machine import Device, Target
+from cugen.machine import device as known_device
+from cugen.machine.target import Cache
 from cugen.plan.context import Context
 from cugen.plan.nodes import Copy, For, If, Load, ReturnUnless
 from cugen.spec.model import Spec
-from cugen.targets import Device, Target
-from cugen.targets import device as known_device
-from cugen.targets.target import Cache
 
 
 @dataclass(frozen=True, repr=False)

@@ -6,12 +6,12 @@ import importlib
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from cugen.abi.codes import WRONG_DEVICE
+from cugen.abi.errors import RunError
+from cugen.abi.manifest import ArrayArgument
 from cugen.kernel import Kernel, generate
-from cugen.plan.manifest import ArrayArgument
-from cugen.run.callable import GpuFunction
-from cugen.run.codes import WRONG_DEVICE
-from cugen.run.errors import RunError
-from cugen.run.signature import Signature, extents, signature_of
+from cugen.runtime.call.callable import GpuFunction
+from cugen.runtime.call.signature import Signature, extents, signature_of
 from cugen.spec.model import Spec
 
 _TORCH_NAMES = {"float8_e4m3": "float8_e4m3fn"}

@@ -176,3 +176,13 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     if "static_operator_case" in metafunc.fixturenames:
         cases = [case for case in _pairs(_operator_cases()) if case.shape in ("even", "prime")]
         metafunc.parametrize("static_operator_case", cases, ids=str)
+
+
+@pytest.fixture(scope="session")
+def block_16x16() -> Callable[..., list[list[int | None]]]:
+    """One list of addresses for each of the 8 warps of a 16×16 block; `element(tx, ty)` is an index of floats."""
+
+    def build(element: Callable[[int, int], int]) -> list[list[int | None]]:
+        return [[4 * element(t % 16, t // 16) for t in range(start, start + 32)] for start in range(0, 256, 32)]
+
+    return build

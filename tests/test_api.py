@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import cugen
-from cugen.run.errors import RunError
+from cugen.abi.errors import RunError
 
 PRODUCT = """\
 cugen: 1
@@ -55,7 +55,7 @@ def test_a_spec_is_as_good_as_a_kernel_and_lists_as_good_as_arrays(kernel: cugen
 
 
 def test_run_can_be_called_before_and_after_its_package_is_imported() -> None:
-    program = "import cugen; assert callable(cugen.run); import cugen.run.device; assert callable(cugen.run)"
+    program = "import cugen; assert callable(cugen.run); import cugen.runtime.device; assert callable(cugen.run)"
     subprocess.run([sys.executable, "-c", program], check=True, timeout=30)
 
 

@@ -12,9 +12,9 @@ import numpy as np
 import pytest
 
 import cugen
-from cugen.run import torch_op as glue
-from cugen.run.callable import GpuFunction
-from cugen.run.errors import RunError
+from cugen import pytorch as glue
+from cugen.abi.errors import RunError
+from cugen.runtime.call.callable import GpuFunction
 from cugen.spec.load import load_text
 
 SPEC = """\

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from math import prod
 
-from cugen.plan.manifest import Manifest
+from cugen.abi.manifest import Manifest
 
 WORDS = {
     "threads": "threads",

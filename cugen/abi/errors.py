@@ -4,7 +4,7 @@ from __future__ import annotations
 
 
 class RunError(Exception):
-    """`code` is one of cugen.run.codes; `help` is the cure, where one is known."""
+    """`code` is one of cugen.abi.codes; `help` is the cure, where one is known."""
 
     def __init__(self, code: str, message: str, help: str = "") -> None:
         self.code = code

@@ -5,19 +5,28 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from math import prod
-from typing import TYPE_CHECKING
+from typing import Protocol, TypeVar
 
-from cugen.plan import wording
-from cugen.plan.demand import WORDS, demand
-from cugen.plan.manifest import LaunchEntry, Manifest
-from cugen.run.codes import OVER_A_LIMIT
-from cugen.run.errors import RunError
-from cugen.run.sizes import evaluate_all
-
-if TYPE_CHECKING:
-    from cugen.kernel import Kernel
+from cugen.abi import wording
+from cugen.abi.codes import OVER_A_LIMIT
+from cugen.abi.demand import WORDS, demand
+from cugen.abi.errors import RunError
+from cugen.abi.manifest import LaunchEntry, Manifest
+from cugen.abi.sizes import evaluate_all
 
 PLAIN_SHARED_BYTES = 48 * 1024  # beyond it a function's own limit must be raised first
+
+
+class Variant(Protocol):
+    """A kernel with its manifest."""
+
+    @property
+    def name(self) -> str: ...
+    @property
+    def manifest(self) -> Manifest: ...
+
+
+AnyVariant = TypeVar("AnyVariant", bound=Variant)
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +71,7 @@ def check_launch(
     return x, y, z
 
 
-def largest_that_fits(kernels: Sequence[Kernel], limits: Limits) -> Kernel:
+def largest_that_fits(kernels: Sequence[AnyVariant], limits: Limits) -> AnyVariant:
     """Of variants for the same sizes, the one with the most shared memory, then threads, per block that a device
     allows: the choice of the launcher in their `<name>.h`. RunError (CG5010) with what the smallest needs and what
     the device allows; ValueError where there are no kernels."""

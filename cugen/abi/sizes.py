@@ -6,10 +6,10 @@ import functools
 import operator
 from collections.abc import Callable, Mapping
 
-from cugen.plan.manifest import Size
+from cugen.abi.manifest import Size
 from cugen.spec.diagnostics import Reporter
-from cugen.spec.grammar import parse_expression
-from cugen.spec.syntax import BinaryNode, CallNode, CompareNode, NameNode, Node, NumberNode, Text, UnaryNode
+from cugen.spec.parse.grammar import parse_expression
+from cugen.spec.parse.syntax import BinaryNode, CallNode, CompareNode, NameNode, Node, NumberNode, Text, UnaryNode
 
 _ARITHMETIC: dict[str, Callable[[int, int], int]] = {
     "+": operator.add,

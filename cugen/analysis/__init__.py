@@ -4,7 +4,7 @@
 counter has shown, the answer says `assumed` and why.
 """
 
-from cugen.analysis.occupancy import NextStep, Occupancy, next_step, occupancy
-from cugen.analysis.requests import WarpRequest, warp_request
+from cugen.machine.occupancy import NextStep, Occupancy, next_step, occupancy
+from cugen.machine.requests.request import WarpRequest, warp_request
 
 __all__ = ["NextStep", "Occupancy", "WarpRequest", "next_step", "occupancy", "warp_request"]

@@ -10,12 +10,12 @@ from typing import Any
 
 import numpy as np
 
+from cugen.abi.manifest import ArrayArgument, Manifest
+from cugen.abi.sizes import evaluate, evaluate_all
 from cugen.bench.session import Session
-from cugen.plan.manifest import ArrayArgument, Manifest
 from cugen.reference.storage import numpy_dtype
-from cugen.run.buffers import CANARY, CANARY_BYTES, poison
-from cugen.run.gathers import gather_ranges
-from cugen.run.sizes import evaluate, evaluate_all
+from cugen.runtime.buffers import CANARY, CANARY_BYTES, poison
+from cugen.runtime.gathers import gather_ranges
 from cugen.spec.model import Spec
 from cugen.spec.types import DTYPES, DType, Kind
 

@@ -17,9 +17,9 @@ from cugen.reference.cost import cost, operations
 from cugen.reference.evaluate import evaluate
 from cugen.reference.result import Result
 from cugen.reference.storage import Values, numpy_dtype
-from cugen.run.buffers import CANARY, CANARY_BYTES, bits, poison
-from cugen.run.device import Device
-from cugen.run.verify import verify
+from cugen.runtime.buffers import CANARY, CANARY_BYTES, bits, poison
+from cugen.runtime.device import Device
+from cugen.runtime.verify import verify
 from cugen.spec.model import Spec
 from cugen.spec.types import DType
 

@@ -12,7 +12,7 @@ from typing import Any, Protocol
 from numpy.typing import NDArray
 
 from cugen.bench.buffers import DeviceArray
-from cugen.bench.dialects import Dialect, NumPy, Torch
+from cugen.bench.translation.dialects import Dialect, NumPy, Torch
 from cugen.spec.types import DType
 
 Peer = Callable[..., tuple[Any, ...]]

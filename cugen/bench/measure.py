@@ -7,11 +7,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
-from cugen.analysis.occupancy import occupancy
-from cugen.analysis.sites import steps
-from cugen.analysis.tally import Tallies
-from cugen.analysis.totals import Unknown
-from cugen.analysis.work import work
+from cugen.abi.manifest import ScalarArgument
+from cugen.abi.sizes import evaluate_all
+from cugen.analysis.launches.operations import work
+from cugen.analysis.totals.exact import Unknown
+from cugen.analysis.totals.sites import steps
+from cugen.analysis.totals.tally import Tallies
 from cugen.bench.buffers import Buffers
 from cugen.bench.check import check, check_as_run, reruns
 from cugen.bench.libraries import Absent, Library, library
@@ -19,11 +20,10 @@ from cugen.bench.peers import Called, PeerReport, enter, is_product
 from cugen.bench.protocol import SAMPLES, Contender, Plan, Times, measure
 from cugen.bench.session import Session
 from cugen.kernel import Kernel, generate
-from cugen.plan.manifest import ScalarArgument
-from cugen.run.callable import GpuFunction
-from cugen.run.gpu import GpuDevice, target_for
-from cugen.run.inputs import draw, known_params
-from cugen.run.sizes import evaluate_all
+from cugen.machine.occupancy import occupancy
+from cugen.runtime.call.callable import GpuFunction
+from cugen.runtime.gpu import GpuDevice, target_for
+from cugen.runtime.inputs import draw, known_params
 from cugen.spec.model import Spec
 from cugen.toolchain.cuda import Cubin, compile_cubin
 

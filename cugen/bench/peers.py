@@ -9,10 +9,10 @@ from typing import Any
 import numpy as np
 
 from cugen.bench.buffers import Buffers
-from cugen.bench.dialects import NoPeer, Torch
 from cugen.bench.libraries import Absent, Library, Peer, function_of
 from cugen.bench.protocol import Contender
-from cugen.bench.translate import Program, translate
+from cugen.bench.translation.dialects import NoPeer, Torch
+from cugen.bench.translation.translate import Program, translate
 from cugen.reference.storage import numpy_dtype, store
 from cugen.spec.model import Array, Spec
 from cugen.spec.types import DType
@@ -105,7 +105,7 @@ def _arguments(library: Library, spec: Spec, buffers: Buffers, program: Program,
 
 
 def _constant(library: Library, array: Array, params: Mapping[str, int]) -> Any:
-    from cugen.run.inputs import shape_of
+    from cugen.runtime.inputs import shape_of
 
     assert array.values is not None
     dtype = numpy_dtype(array.dtype)

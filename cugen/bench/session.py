@@ -12,9 +12,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from cugen.abi.errors import RunError
 from cugen.bench.protocol import Queued, Work
-from cugen.run.errors import RunError
-from cugen.run.libcuda import Driver, driver
+from cugen.runtime.libcuda import Driver, driver
 from cugen.toolchain.cuda import compile_cubin
 
 _SMS, _L2_BYTES = 16, 38  # CU_DEVICE_ATTRIBUTE_*

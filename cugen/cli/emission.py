@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING
 
 from cugen.cli.failures import wrong_call
 from cugen.emit import files
-from cugen.emit.apis import DRIVER, RUNTIME, Api
+from cugen.emit.host.apis import DRIVER, RUNTIME, Api
 
 if TYPE_CHECKING:
-    from cugen.emit.embed import Image
+    from cugen.emit.host.embed import Image
     from cugen.kernel import Kernel
     from cugen.toolchain.cuda import Cubin
 
@@ -118,7 +118,7 @@ def compiled(stem: str, source: str, target: str, wanted: Emission, folder: Path
 def embedded(kernel: Kernel, input_hash: str, wanted: Emission, folder: Path, *, check: bool) -> Iterator[files.File]:
     """The C array and its launcher, stamped. With `check`, machine code that another compiler made of the same source
     is taken as it is on disk: there is nothing here to compare it with."""
-    from cugen.emit.embed import Image, embed
+    from cugen.emit.host.embed import Image, embed
 
     stem, targets = kernel.name, wanted.targets or (kernel.spec.target,)
     header, source = embed_paths(folder, stem)
@@ -179,9 +179,9 @@ def _cubin(source: str, stem: str, target: str) -> Cubin:
 
 def _fat_image(source: str, stem: str, targets: Sequence[str]) -> Image:
     """Code for each target, and PTX of the highest for GPUs that come later."""
-    from cugen.emit.embed import Image
+    from cugen.emit.host.embed import Image
+    from cugen.toolchain.binary.fatbinary import pack
     from cugen.toolchain.cuda import compile_ptx
-    from cugen.toolchain.fatbinary import pack
 
     cubins = {target: _cubin(source, stem, target) for target in targets}
     ptx = {targets[-1]: compile_ptx(source, stem, targets[-1], lines=False)}
@@ -190,7 +190,7 @@ def _fat_image(source: str, stem: str, targets: Sequence[str]) -> Image:
 
 
 def _foreign_image(path: Path, kernel: Kernel, targets: Sequence[str]) -> Image | None:
-    from cugen.emit.embed import image_of
+    from cugen.emit.host.embed import image_of
     from cugen.toolchain.cuda import compilers
 
     try:

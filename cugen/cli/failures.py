@@ -55,8 +55,8 @@ def files_of_the_user() -> Iterator[None]:
 
 def failure_of(error: BaseException) -> Failure | None:
     """The failure that an exception amounts to; None for a fault of cugen's own."""
-    from cugen.run.codes import DEVICE_FAULT, NO_GPU
-    from cugen.run.errors import RunError
+    from cugen.abi.codes import DEVICE_FAULT, NO_GPU
+    from cugen.abi.errors import RunError
     from cugen.spec.diagnostics import SpecError
     from cugen.toolchain.codes import COMPILE_FAILED
     from cugen.toolchain.errors import CompileError, ToolMissing

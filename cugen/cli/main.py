@@ -21,7 +21,7 @@ from cugen.cli.failures import (
     refused,
     wrong_call,
 )
-from cugen.cli.terminal import paint_findings
+from cugen.cli.text.terminal import paint_findings
 from cugen.version import __version__
 
 COMMANDS = {
@@ -93,7 +93,7 @@ def _dispatch(words: list[str]) -> int:
         from cugen.spec.nearest import did_you_mean
 
         raise wrong_call(f"there is no command `{name}`", did_you_mean(name, COMMANDS, what="commands"))
-    command: Command = importlib.import_module(f"cugen.cli.{name}")
+    command: Command = importlib.import_module(f"cugen.cli.commands.{name}")
     parser = argparse.ArgumentParser(f"cugen {name}", description=command.__doc__, allow_abbrev=False)
     command.add_arguments(parser)
     parser.add_argument("-q", "--quiet", action="store_true", help="print nothing but the answer and errors")

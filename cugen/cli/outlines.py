@@ -152,12 +152,10 @@ def _reader() -> str:
     """Which code reads specs, so that a checkout that somebody works in doesn't recall what other code read."""
     package = Path(cugen.__file__).parent
     seen = []
-    for name in ("spec", "schedule", "targets"):
-        with os.scandir(package / name) as entries:
-            for entry in entries:
-                if entry.is_file():
-                    stat = entry.stat()
-                    seen.append((name, entry.name, stat.st_size, stat.st_mtime_ns))
+    for name in ("spec", "plan", "schedule", "machine"):
+        for path in (package / name).rglob("*.py"):
+            stat = path.stat()
+            seen.append((str(path.relative_to(package)), stat.st_size, stat.st_mtime_ns))
     return _sha256(repr(sorted(seen)).encode())
 
 

@@ -11,12 +11,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from cugen.cli.failures import refused, wrong_call
-from cugen.cli.terminal import note, paint_findings, progress
+from cugen.cli.text.terminal import note, paint_findings, progress
 
 if TYPE_CHECKING:
     from cugen.spec.diagnostics import Diagnostic
     from cugen.spec.model import Spec
-    from cugen.spec.scope import Setting
+    from cugen.spec.resolve.keys.scope import Setting
 
 _INTEGER = re.compile(r"[+-]?[0-9]{1,40}")
 

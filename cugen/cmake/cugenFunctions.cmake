@@ -16,7 +16,7 @@
 # Each spec has its own build step, so that editing one rebuilds its kernels and what includes them, and nothing else.
 
 get_filename_component(_cugen_package "${CMAKE_CURRENT_LIST_DIR}" DIRECTORY)
-set(_cugen_cpu "${_cugen_package}/run/cpu" CACHE INTERNAL "")
+set(_cugen_cpu "${_cugen_package}/runtime/cpu" CACHE INTERNAL "")
 set(_cugen_scripts "${CMAKE_CURRENT_LIST_DIR}" CACHE INTERNAL "")
 file(SHA256 "${_cugen_package}/version.py" _cugen_version)
 set(_cugen_version "${_cugen_version}" CACHE INTERNAL "")

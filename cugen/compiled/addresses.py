@@ -14,7 +14,7 @@ import struct
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
-from cugen.toolchain.sass import Instruction, Program
+from cugen.compiled.sass import Instruction, Program
 
 _WORD = 1 << 32
 _PLAIN = re.compile(r"^(-?)(U?R(?:\d+|Z))(?:\.(?:reuse|64|U32|X(\d+)))*$")

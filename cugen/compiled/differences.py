@@ -14,16 +14,18 @@ from math import prod
 
 import sympy
 
-from cugen.analysis import contradictions, placing, reshaping
-from cugen.analysis.addresses import Form
-from cugen.analysis.matching import Matches, Placed, fills
-from cugen.analysis.sites import HIDDEN, THREAD, Counter, Site
-from cugen.analysis.windows import Windows, used, windows
+from cugen.analysis.totals import contradictions
+from cugen.analysis.totals.sites import HIDDEN, THREAD, Counter, Site
+from cugen.compiled import peeled_sites as placing
+from cugen.compiled import reshaping
+from cugen.compiled.addresses import Form
+from cugen.compiled.matching import Matches, Placed, fills
+from cugen.compiled.register_windows import Windows, used, windows
+from cugen.compiled.sass import Instruction, Program
 from cugen.plan.kernel import Kernel
 from cugen.plan.nodes import For
 from cugen.plan.symbols import FloorDiv, bounds, integer, symbol
 from cugen.plan.walking import walk_nodes
-from cugen.toolchain.sass import Instruction, Program
 
 _MOST_TRIPS = 4096  # of loops that are gone from the code; what is unrolled is short
 

@@ -12,24 +12,26 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from cugen.analysis import copies
-from cugen.analysis.addresses import Form, address_forms, source_forms
-from cugen.analysis.differences import Code, code_of, made_of
-from cugen.analysis.matching import SPACES, Matches, Placed, behind_barrier, fills, match
-from cugen.analysis.report import site_totals
-from cugen.analysis.sites import HIDDEN, WAITS, Site, sites
-from cugen.analysis.totals import Totals, Unknown
+from cugen.analysis.totals.exact import Totals, Unknown
+from cugen.analysis.totals.sites import HIDDEN, WAITS, Site, sites
+from cugen.analysis.verdicts import copy_sources
+from cugen.analysis.verdicts.report import site_totals
+from cugen.compiled import sass
+from cugen.compiled.addresses import Form, address_forms, source_forms
+from cugen.compiled.differences import Code, code_of, made_of
+from cugen.compiled.matching import SPACES, Matches, Placed, behind_barrier, fills, match
+from cugen.compiled.sass import Instruction, Program
+from cugen.machine import Target
+from cugen.machine import target as known_target
+from cugen.machine.requests import async_copies
 from cugen.plan.kernel import Kernel, Plan
 from cugen.plan.memory import Access
 from cugen.plan.nodes import Await, Barrier, For, If, Node
 from cugen.plan.symbols import integer, symbol
 from cugen.plan.walking import accesses
 from cugen.spec.model import Spec
-from cugen.targets import Target
-from cugen.targets import target as known_target
-from cugen.toolchain import elf, sass
-from cugen.toolchain.disassembler import disassemble
-from cugen.toolchain.sass import Instruction, Program
+from cugen.toolchain.binary import elf
+from cugen.toolchain.binary.disassembler import disassemble
 
 _BANK = re.compile(r"c\[0x3\]\[([^\]]*)\]")
 _POINTER_BYTES = 8
@@ -301,13 +303,13 @@ def _copy_source(
 ) -> CompiledAccess:
     """What a copy reads. One that passes L1 by fetches a sector once for each that it writes to."""
     found = _access(kernel, code, place, instructions, target)
-    if found.compiled is None or found.written_bytes < copies.WIDE:
+    if found.compiled is None or found.written_bytes < async_copies.WIDE:
         return found
-    sources = copies.lane_sources(place.site.offset, kernel.block, place.site.access.array.dtype.bytes)
+    sources = copy_sources.lane_sources(place.site.offset, kernel.block, place.site.access.array.dtype.bytes)
     aligned = all(totals.sectors == totals.ideal_sectors for totals in found.compiled)
-    if aligned and sources is not None and copies.in_pairs(sources):
+    if aligned and sources is not None and async_copies.in_pairs(sources):
         written, _ = site_totals(kernel, replace(end, copied_from=None, held_back=None), target)
-        if all(copies.in_pairs(pattern.lanes) for pattern in written.patterns):
+        if all(async_copies.in_pairs(pattern.lanes) for pattern in written.patterns):
             return found
     return replace(found, compiled=None, reason=_PARTS_OF_SECTORS)
 
@@ -353,7 +355,7 @@ def _copy_target(
         compiled += costs or ()
         unknown = unknown or reason
     changes.append(f"filled: {len(filling)} instructions write the zeros")
-    if written and written[0].lanes and site.access.array.dtype.bytes * site.access.width == copies.WIDE:
+    if written and written[0].lanes and site.access.array.dtype.bytes * site.access.width == async_copies.WIDE:
         compiled = list(written)  # those that read and those that fill cost what one would that did both
     total = None if unknown else tuple(compiled)
     return replace(_result(place, instructions, changes, written, total, unknown), executions=executions)
@@ -388,8 +390,8 @@ def _total(kernel: Kernel, shaped: Sequence[Site], target: Target) -> tuple[tupl
     try:
         for site in shaped:
             found, assumptions = site_totals(kernel, site, target)
-            if copies.OTHER_SOURCES in assumptions:
-                raise Unknown(copies.OTHER_SOURCES)
+            if async_copies.OTHER_SOURCES in assumptions:
+                raise Unknown(async_copies.OTHER_SOURCES)
             totals.append(found)
     except (Unknown, ValueError) as why:  # ValueError: no such instruction could read these addresses
         return None, str(why)

@@ -6,14 +6,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from math import prod
 
-from cugen.analysis.addresses import Form
-from cugen.analysis.affine import split
-from cugen.analysis.sites import BLOCK, THREAD, Site
+from cugen.analysis.totals.affine import split
+from cugen.analysis.totals.sites import BLOCK, THREAD, Site
+from cugen.compiled.addresses import Form
+from cugen.compiled.sass import Instruction, Program
 from cugen.plan.memory import Array
 from cugen.plan.nodes import Barrier, Node, TeamBarrier
 from cugen.plan.symbols import integer
 from cugen.plan.walking import accesses, walk_nodes
-from cugen.toolchain.sass import Instruction, Program
 
 SPACES = {"shared": "shared", "constant": "constant", "global": "global", "readonly": "global", "table": "global"}
 _WORD = 1 << 32

@@ -7,12 +7,12 @@ from dataclasses import dataclass, replace
 
 import sympy
 
-from cugen.analysis import reshaping
-from cugen.analysis.addresses import Form
-from cugen.analysis.affine import split
-from cugen.analysis.sites import BLOCK, THREAD, Predicate, Site
+from cugen.analysis.totals.affine import split
+from cugen.analysis.totals.sites import BLOCK, THREAD, Predicate, Site
+from cugen.compiled import reshaping
+from cugen.compiled.addresses import Form
+from cugen.compiled.sass import Instruction
 from cugen.plan.symbols import Integer
-from cugen.toolchain.sass import Instruction
 
 _WORD = 1 << 32
 _REGISTERS = {

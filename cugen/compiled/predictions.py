@@ -6,9 +6,9 @@ import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
-from cugen.analysis.compiled import CompiledAccess, CompiledKernel
-from cugen.analysis.totals import Totals
-from cugen.toolchain.sass import Instruction
+from cugen.analysis.totals.exact import Totals
+from cugen.compiled.kernels import CompiledAccess, CompiledKernel
+from cugen.compiled.sass import Instruction
 
 
 @dataclass(frozen=True)

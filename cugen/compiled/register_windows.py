@@ -11,8 +11,8 @@ from itertools import product
 
 import sympy
 
-from cugen.analysis.reshaping import is_loop
-from cugen.analysis.sites import Counter, Place, Site, Step, sites, steps
+from cugen.analysis.totals.sites import Counter, Place, Site, Step, sites, steps
+from cugen.compiled.reshaping import is_loop
 from cugen.plan.kernel import Kernel
 from cugen.plan.memory import Access, Component, Element
 from cugen.plan.nodes import Accumulate, Load, MultiplyTiles, Store

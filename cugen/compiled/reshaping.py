@@ -12,8 +12,8 @@ from itertools import pairwise
 import numpy as np
 import sympy
 
-from cugen.analysis.affine import compiled, split
-from cugen.analysis.sites import THREAD, Counter, Predicate, Site
+from cugen.analysis.totals.affine import compiled, split
+from cugen.analysis.totals.sites import THREAD, Counter, Predicate, Site
 from cugen.plan.symbols import FloorDiv, Integer, Mod, integer
 
 _WARP = 32

@@ -8,7 +8,7 @@ from types import CodeType
 import jinja2
 import jinja2.bccache
 
-from cugen.emit.nodes import NodePrinter
+from cugen.emit.printer.nodes import NodePrinter
 from cugen.emit.resources import data_folder
 from cugen.plan import memory, nodes
 

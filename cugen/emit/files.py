@@ -19,7 +19,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from cugen.plan.manifest import is_untouched
+from cugen.abi.manifest import is_untouched
 
 SUFFIXES = (".cu", ".h", ".json")
 _TEMPORARY = re.compile(r"\..+\.[0-9a-f]{16}\.cugen\.tmp")

@@ -4,10 +4,7 @@ from __future__ import annotations
 
 import hashlib
 
-from cugen.emit.sizes import size
-from cugen.plan.context import Context
-from cugen.plan.kernel import Plan
-from cugen.plan.manifest import (
+from cugen.abi.manifest import (
     ArrayArgument,
     LaunchEntry,
     Manifest,
@@ -17,6 +14,9 @@ from cugen.plan.manifest import (
     Upload,
     Workspace,
 )
+from cugen.emit.sizes import size
+from cugen.plan.context import Context
+from cugen.plan.kernel import Plan
 from cugen.plan.symbols import Integer
 from cugen.spec.model import Array
 from cugen.version import __version__

@@ -14,13 +14,13 @@ import jinja2
 
 from cugen.emit.environment import environment, template_folder
 from cugen.emit.layout import tidy, tidy_lines
-from cugen.emit.nodes import NodePrinter
-from cugen.emit.remarks import Remarks
+from cugen.emit.printer.nodes import NodePrinter
 from cugen.emit.source import render_raw
 from cugen.plan.context import Context
 from cugen.plan.kernel import Plan
 from cugen.plan.memory import Access
 from cugen.plan.nodes import Copy
+from cugen.plan.remarks import Remarks
 from cugen.plan.walking import accesses, walk_nodes
 
 _MARK = re.compile("\x01([^\x02]*)\x02")

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 import sympy
 
-from cugen.plan.manifest import Size
+from cugen.abi.manifest import Size
 from cugen.plan.symbols import FloorDiv, Integer, Maximum, Minimum, Mod, Range, bounds
 
 

@@ -9,23 +9,23 @@ from dataclasses import dataclass
 
 import jinja2
 
-from cugen.emit.apis import RUNTIME
-from cugen.emit.ctypes import c_name, header_of, literal, widened
 from cugen.emit.describe import header_lines, heading
 from cugen.emit.environment import bind, environment
-from cugen.emit.file_scope import constants, param_constants, symbols
-from cugen.emit.functions import function_text
-from cugen.emit.launcher import c_names, make_launcher
+from cugen.emit.host.apis import RUNTIME
+from cugen.emit.host.launcher import c_names, make_launcher
+from cugen.emit.host.typed import make_typed
 from cugen.emit.layout import tidy
 from cugen.emit.manifests import make_manifest
-from cugen.emit.nodes import NodePrinter
-from cugen.emit.remarks import Remarks
-from cugen.emit.typed import make_typed
+from cugen.emit.printer.ctypes import c_name, header_of, literal, widened
+from cugen.emit.printer.file_scope import constants, param_constants, symbols
+from cugen.emit.printer.functions import function_text
+from cugen.emit.printer.nodes import NodePrinter
 from cugen.plan import usage
 from cugen.plan.context import Context
 from cugen.plan.kernel import Kernel, Plan
 from cugen.plan.memory import Start
 from cugen.plan.nodes import Node
+from cugen.plan.remarks import Remarks
 from cugen.plan.walking import accesses, walk_nodes
 
 

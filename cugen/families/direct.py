@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from cugen.families.base import Family, Refusal, Request, refuse_tunables
-from cugen.families.grid import AXES, fastest_first, lay_out
-from cugen.families.kernels import assemble, new_lowering
-from cugen.families.placement import place, placement_refusals
-from cugen.families.scans import lower_walk, recognise
-from cugen.families.statements import lower_statements
+from cugen.families.base import Family
+from cugen.pieces.grid import AXES, fastest_first, lay_out
+from cugen.pieces.kernels import assemble, new_lowering
+from cugen.pieces.placement import place, placement_refusals
+from cugen.pieces.serial_scan import lower_walk, recognise
+from cugen.pieces.statements import lower_statements
 from cugen.plan.kernel import Kernel
+from cugen.plan.request import Refusal, Request, refuse_tunables
 from cugen.plan.scopes import Scope
 
 _MOST_ALONG_Z = 64  # threads of a block, on every device

@@ -1,4 +1,4 @@
-"""Finds the families: every module of this package that defines `FAMILY`. Adding one changes nothing here."""
+"""Finds the families: each package's `family.py`, and modules beside this one, that define `FAMILY`."""
 
 from __future__ import annotations
 
@@ -12,8 +12,9 @@ from cugen.families.base import Family
 
 @cache
 def families() -> tuple[Family, ...]:
-    """All families, the most special first."""
-    names = sorted(module.name for module in pkgutil.iter_modules(cugen.families.__path__))
-    modules = [importlib.import_module(f"cugen.families.{name}") for name in names if name != "registry"]
-    found = [module.FAMILY for module in modules if hasattr(module, "FAMILY")]
-    return tuple(sorted(found, key=lambda family: -family.rank))
+    """All families by rank, highest first; of equal ranks, by module name."""
+    prefix = f"{cugen.families.__name__}."
+    modules = pkgutil.walk_packages(cugen.families.__path__, prefix)
+    names = sorted(m.name for m in modules if m.name.endswith(".family") or m.name.count(".") == prefix.count("."))
+    registered = [importlib.import_module(name) for name in names if name != __name__]
+    return tuple(sorted((m.FAMILY for m in registered if hasattr(m, "FAMILY")), key=lambda family: -family.rank))

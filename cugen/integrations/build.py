@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from cugen.cli.main import main
-from cugen.emit.cpu import COMPILER_FLAGS, INCLUDES, RUNTIME, cpu_path
+from cugen.emit.host.cpu import COMPILER_FLAGS, INCLUDES, RUNTIME, cpu_path
 from cugen.integrations.config import Library, Project
 from cugen.integrations.objects import Compiler, up_to_date
 from cugen.toolchain import host, nvcc

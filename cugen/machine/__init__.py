@@ -1,8 +1,8 @@
 """The tables of compute capabilities and of devices."""
 
-from cugen.targets.devices import Device, UnknownDevice, default_device, device, known_devices
-from cugen.targets.table import UnknownTarget, canonical_name, is_known, known_targets, target
-from cugen.targets.target import Target
+from cugen.machine.devices import Device, UnknownDevice, default_device, device, known_devices
+from cugen.machine.table import UnknownTarget, canonical_name, is_known, known_targets, target
+from cugen.machine.target import Target
 
 __all__ = [
     "Device",

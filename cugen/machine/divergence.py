@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 
-from cugen.analysis.warp import WARP
+from cugen.machine.requests.warp import WARP
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from cugen.targets.devices import Device
-from cugen.targets.table import target
+from cugen.machine.devices import Device
+from cugen.machine.table import target
 
 _GUIDE = "CUDA programming guide 4.2, 5.2.3"
 _STUDY = "Luo and others, arXiv 2402.13499, a pointer chase on"

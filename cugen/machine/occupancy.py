@@ -8,9 +8,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from cugen.analysis.warp import WARP
-from cugen.targets import Target
-from cugen.targets import target as known_target
+from cugen.machine import Target
+from cugen.machine import target as known_target
+from cugen.machine.requests.warp import WARP
 
 WARPS_TOGETHER = 2  # 1.x hands registers to pairs of warps
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from cugen.targets.target import Target
+from cugen.machine.target import Target
 
 
 class UnknownTarget(ValueError):

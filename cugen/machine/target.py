@@ -92,6 +92,11 @@ class Target:
                 raise ValueError(f"unknown {field} {getattr(self, field)!r}; known are {', '.join(known)}")
 
     @property
+    def has_clusters(self) -> bool:
+        """Whether blocks can form a cluster with distributed shared memory (compute capability 9.0 on)."""
+        return self.capability >= (9, 0)
+
+    @property
     def capability(self) -> tuple[int, int]:
         """Major and minor number, of a name like `sm_90`."""
         digits = self.name.removeprefix("sm_")

@@ -18,10 +18,10 @@ from dataclasses import dataclass
 
 import sympy
 
-from cugen.plan.lowering import Lowering
+from cugen.plan.lowering.expressions import Lowering
+from cugen.plan.lowering.reductions import combine, identity
 from cugen.plan.memory import Access, Array, Element, Shuffled
 from cugen.plan.nodes import Assign, Barrier, Comparison, Declare, For, Guard, If, Index, Let, Loop, Node, Store
-from cugen.plan.reductions import combine, identity
 from cugen.plan.symbols import FloorDiv, Integer, Mod, integer, symbol
 from cugen.spec.expressions import Const, Expr, Local, Op
 from cugen.spec.types import BOOL, INT64

@@ -10,10 +10,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from cugen.plan.lowering import Lowering
+from cugen.plan.lowering.expressions import Lowering
+from cugen.plan.lowering.reductions import ACCUMULATORS, combine
 from cugen.plan.memory import Array, Shuffled
 from cugen.plan.nodes import Assign, For, Index, Let, Loop, Node
-from cugen.plan.reductions import ACCUMULATORS, combine
 from cugen.plan.symbols import Integer, integer
 from cugen.spec.expressions import Const, Expr, Local, Op, Scan, Select
 from cugen.spec.types import BOOL, INT64

@@ -7,10 +7,10 @@ from dataclasses import dataclass
 
 import sympy
 
-from cugen.plan.lowering import Lowering
+from cugen.machine import Target
+from cugen.plan.lowering.expressions import Lowering
 from cugen.plan.nodes import Define, Index
 from cugen.plan.symbols import FloorDiv, Integer, Minimum, Mod, Ranges, bounds, ceil_div, integer, symbol
-from cugen.targets import Target
 
 
 @dataclass(frozen=True, slots=True)

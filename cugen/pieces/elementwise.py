@@ -4,23 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from cugen.families.base import Refusal, Request
-from cugen.families.vectors import is_fixed
+from cugen.pieces.vectors import is_fixed
 from cugen.plan.memory import Array
+from cugen.plan.request import Refusal, Request
 from cugen.plan.subscripts import to_integer
 from cugen.plan.symbols import bounds
-from cugen.spec.expressions import (
-    Const,
-    Expr,
-    IndexValue,
-    Op,
-    Read,
-    Reduce,
-    Scan,
-    Select,
-    children,
-    walk,
-)
+from cugen.spec.expressions import Const, Expr, IndexValue, Op, Read, Reduce, Scan, Select, children, walk
 from cugen.spec.model import Statement
 
 IN_MEMORY = ("global", "readonly")  # what threads of a warp load side by side; constants are loaded one by one

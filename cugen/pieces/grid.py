@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from cugen.families.base import Request
-from cugen.families.blocks import define, lay_blocks, limit, thread
-from cugen.families.vectors import divisor
+from cugen.pieces.blocks import define, lay_blocks, limit, thread
+from cugen.pieces.vectors import divisor
 from cugen.plan.context import Context
-from cugen.plan.lowering import Lowering
+from cugen.plan.lowering.expressions import Lowering
 from cugen.plan.nodes import Comparison, Define, Guard, Node, ReturnUnless
+from cugen.plan.request import Request
 from cugen.plan.subscripts import to_integer
 from cugen.plan.symbols import Integer, ceil_div, integer
 from cugen.spec import expressions as spec

@@ -6,10 +6,10 @@ from dataclasses import replace
 
 import sympy
 
-from cugen.families.base import Request
-from cugen.plan.lowering import Lowering
+from cugen.plan.lowering.expressions import Lowering
 from cugen.plan.memory import Access, Array
 from cugen.plan.nodes import Barrier, Comparison, Declare, Guard, If, Index, Node, TakeTicket, Ticket
+from cugen.plan.request import Request
 from cugen.plan.symbols import Integer, bounds, integer, symbol
 from cugen.spec.expressions import Const
 from cugen.spec.types import INT32, UINT32, DType

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from cugen.families.base import Request
 from cugen.plan import usage
 from cugen.plan.kernel import Kernel
-from cugen.plan.lowering import Lowering
+from cugen.plan.lowering.expressions import Lowering
 from cugen.plan.memory import Array
 from cugen.plan.names import Names
 from cugen.plan.nodes import Node
+from cugen.plan.request import Request
 from cugen.plan.symbols import Integer, Ranges, bounds, integer
 
 

@@ -6,11 +6,11 @@ from dataclasses import replace
 
 import sympy
 
-from cugen.families.base import Refusal, Request
-from cugen.families.kernels import tile_bytes
-from cugen.plan.lowering import Lowering
+from cugen.pieces.kernels import tile_bytes
+from cugen.plan.lowering.expressions import Lowering
 from cugen.plan.memory import Access, Array
 from cugen.plan.nodes import Barrier, Copy, Declare, For, Index, Loop, Node
+from cugen.plan.request import Refusal, Request
 from cugen.plan.symbols import FloorDiv, Integer, Mod, bounds, integer, symbol
 
 REGISTER_ELEMENTS = 64  # an array in registers larger than this would spill

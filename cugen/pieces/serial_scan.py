@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from cugen.families.base import Request
-from cugen.families.statements import lower_statements
-from cugen.plan.lowering import Lowering
+from cugen.pieces.statements import lower_statements
+from cugen.plan.lowering.expressions import Lowering
+from cugen.plan.lowering.reductions import ACCUMULATORS, bound_sum, combine, identity, lower_condition
 from cugen.plan.nodes import Assign, For, If, Index, Let, Loop, Node
-from cugen.plan.reductions import ACCUMULATORS, bound_sum, combine, identity, lower_condition
+from cugen.plan.request import Request
 from cugen.plan.scopes import Scope
 from cugen.plan.subscripts import to_integer
 from cugen.plan.substitution import as_reduction, substitute

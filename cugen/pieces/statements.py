@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from cugen.families.base import Request
-from cugen.plan.lowering import Lowering
+from cugen.plan.lowering.expressions import Lowering
 from cugen.plan.memory import Access
 from cugen.plan.nodes import Let, Load, Store
+from cugen.plan.request import Request
 from cugen.plan.scopes import Scope
 from cugen.plan.subscripts import to_integer
 from cugen.plan.symbols import Integer

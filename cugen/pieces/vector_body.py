@@ -6,19 +6,19 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from cugen.families.base import Request
-from cugen.families.blocks import define, limit
-from cugen.families.canonical import index_values
-from cugen.families.elementwise import IN_MEMORY, certain_reads, loaded_reads
-from cugen.families.statements import lower_statements
-from cugen.families.vectors import is_read, widest_at
-from cugen.plan.lowering import Lowering
+from cugen.pieces.blocks import define, limit
+from cugen.pieces.elementwise import IN_MEMORY, certain_reads, loaded_reads
+from cugen.pieces.statements import lower_statements
+from cugen.pieces.vectors import is_read, widest_at
+from cugen.plan.lowering.expressions import Lowering
+from cugen.plan.lowering.reads import lower_subscript, within
 from cugen.plan.memory import Access, Array, Element, Vector
 from cugen.plan.nodes import Assign, For, If, Index, Let, Load, Loop, Node, Store
-from cugen.plan.reads import lower_subscript, within
+from cugen.plan.request import Request
 from cugen.plan.scopes import Scope
 from cugen.plan.subscripts import to_integer
 from cugen.plan.symbols import FloorDiv, Integer, Mod, integer
+from cugen.rewrite.dense_indices import index_values
 from cugen.spec.expressions import Const, Expr, IndexValue, Local, Read, free_indices, walk
 from cugen.spec.model import Statement
 

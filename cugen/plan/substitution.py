@@ -5,18 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 
-from cugen.spec.expressions import (
-    Cast,
-    Expr,
-    Index,
-    IndexValue,
-    Op,
-    Read,
-    Reduce,
-    Scan,
-    Select,
-    free_indices,
-)
+from cugen.spec.expressions import Cast, Expr, Index, IndexValue, Op, Read, Reduce, Scan, Select, free_indices
 from cugen.spec.types import BOOL
 
 ReadRule = Callable[[Read], Expr | None]

@@ -7,8 +7,8 @@ from collections.abc import Mapping
 
 from cugen.reference.contraction import factors_of, split
 from cugen.spec.expressions import Expr, Reduce, Scan, children, free_indices
-from cugen.spec.integers import evaluate as integer
 from cugen.spec.model import Spec, Statement
+from cugen.spec.prove.integers import evaluate as integer
 
 Extents = Mapping[str, int]
 _CONTRACTION = 1 / 16  # a multiply-add of a matrix product, in elementwise operations

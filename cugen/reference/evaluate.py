@@ -18,8 +18,8 @@ from cugen.reference.scope import Scope, at_points
 from cugen.reference.storage import Values, numpy_dtype, store
 from cugen.reference.tracked import Tracked, combine
 from cugen.spec.expressions import Cast, Const, Expr, IndexValue, Read, Reduce, Scan, walk
-from cugen.spec.integers import evaluate as integer
 from cugen.spec.model import Array, Scalar, Spec, Statement
+from cugen.spec.prove.integers import evaluate as integer
 
 CHEAP = 2e7  # operations below which a statement is evaluated whole even where only points are asked for
 

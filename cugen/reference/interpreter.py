@@ -32,7 +32,7 @@ from cugen.spec.expressions import (
     children,
     free_indices,
 )
-from cugen.spec.integers import evaluate as integer
+from cugen.spec.prove.integers import evaluate as integer
 from cugen.spec.types import INT64, DType
 
 MOST_ELEMENTS = 1 << 22  # of one intermediate array: 32 MiB of doubles, of which a dozen may be alive

@@ -8,19 +8,7 @@ from dataclasses import replace
 from cugen.plan.context import Context
 from cugen.plan.subscripts import to_integer
 from cugen.plan.symbols import Integer
-from cugen.spec.expressions import (
-    Cast,
-    Expr,
-    IndexValue,
-    Op,
-    Read,
-    Reduce,
-    Scan,
-    Select,
-    children,
-    free_indices,
-    walk,
-)
+from cugen.spec.expressions import Cast, Expr, IndexValue, Op, Read, Reduce, Scan, Select, children, free_indices, walk
 from cugen.spec.model import Statement
 
 Change = Callable[[Expr], Expr | None]

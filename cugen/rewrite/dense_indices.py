@@ -8,9 +8,9 @@ from itertools import permutations
 
 import sympy
 
-from cugen.families.base import Request
 from cugen.plan.context import Context
 from cugen.plan.memory import Array
+from cugen.plan.request import Request
 from cugen.plan.subscripts import to_integer
 from cugen.plan.substitution import substitute
 from cugen.plan.symbols import Integer, bounds

@@ -7,11 +7,11 @@ from dataclasses import dataclass, field, replace
 
 import sympy
 
-from cugen.families.rebuilding import collected, rebuilt, reductions
 from cugen.plan.context import Context
 from cugen.plan.memory import Array
 from cugen.plan.subscripts import to_integer
 from cugen.plan.symbols import FloorDiv, Integer, Mod, symbol
+from cugen.rewrite.align_reductions import collected, rebuilt, reductions
 from cugen.spec.expressions import Const, Expr, Index, IndexValue, Op, Read, Reduce, children, free_indices, walk
 from cugen.spec.model import Statement
 from cugen.spec.types import INT64

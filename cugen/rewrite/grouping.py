@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 
+from cugen.plan.request import Group
 from cugen.plan.substitution import substitute
 from cugen.spec.expressions import Cast, Expr, IndexValue, Read, Reduce, Scan, walk
 from cugen.spec.model import Spec, Statement
@@ -16,15 +17,6 @@ from cugen.spec.model import Spec, Statement
 # A recomputed temporary may make the tree that uses it this much larger; beyond, it is stored.
 _INLINE_NODES = 400
 _LONGEST_RUN = 24  # statements that are offered as one kernel at most
-
-
-@dataclass(frozen=True, slots=True)
-class Group:
-    """Statements for one kernel, over the index names of the first. Where they are `mixed`, each has its own indices:
-    rows, or the elements of rows."""
-
-    statements: tuple[Statement, ...]
-    mixed: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,12 +10,12 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from math import prod
 
+from cugen.plan.schedules import schedule_of
 from cugen.plan.substitution import rebuilt
-from cugen.schedule.asked import schedule_of
 from cugen.spec.expressions import Const, Expr, Index, IndexValue, Read, Reduce, Scan, children, free_indices, walk
-from cugen.spec.linear import linear_form
 from cugen.spec.model import Array, Schedule, Spec, Statement
-from cugen.spec.statements import dense_strides
+from cugen.spec.prove.linear import linear_form
+from cugen.spec.resolve.statements import dense_strides
 
 _SHORT = 16  # steps that are sooner done in place than stored
 _SHORT_AGAIN = 4  # where each result would be computed several times

@@ -9,13 +9,11 @@ from collections.abc import Iterator
 from dataclasses import replace
 from math import prod
 
-from cugen.families.base import Request, Single, Steps
-from cugen.families.merging import product
-from cugen.families.rebuilding import rebuilt
-from cugen.families.registry import families
 from cugen.plan.context import make_context
-from cugen.plan.grouping import Group
+from cugen.plan.request import Group, Request, Single, Steps
 from cugen.plan.subscripts import to_integer
+from cugen.rewrite.align_reductions import rebuilt
+from cugen.rewrite.fuse_dimensions import product
 from cugen.spec.expressions import Expr, Index, IndexValue, Read, Reduce, Scan, free_indices, walk
 from cugen.spec.model import Array, Memory, Schedule, Statement
 
@@ -154,4 +152,4 @@ def _is_worth_it(single: Single, reduction: Reduce, moved: Read, indices: tuple[
 def _is_taken(single: Single, statement: Statement, stored: tuple[str, ...] = ()) -> bool:
     """Whether some family has a better way than a thread for each element."""
     request = Request("", Group((statement,)), single.context, single.schedule, single.target, stored)
-    return any(family.rank > 0 and not family.refusals(request) for family in families())
+    return single.is_matched(request)

@@ -12,9 +12,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from cugen.plan.manifest import ArrayArgument
+from cugen.abi.manifest import ArrayArgument
+from cugen.abi.sizes import evaluate, evaluate_all
 from cugen.reference.storage import numpy_dtype
-from cugen.run.sizes import evaluate, evaluate_all
 from cugen.spec.types import DTYPES, DType
 
 CANARY_BYTES = 512  # on each side of a device buffer; keeps every alignment that CUDA gives

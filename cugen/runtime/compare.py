@@ -9,10 +9,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from cugen.plan.manifest import ArrayArgument
+from cugen.abi.manifest import ArrayArgument
 from cugen.reference.result import Result
-from cugen.run.buffers import bits, gaps, poison, view
-from cugen.run.device import Fault, Job, Outcome
+from cugen.runtime.buffers import bits, gaps, poison, view
+from cugen.runtime.device import Fault, Job, Outcome
 from cugen.spec.types import DTYPES, DType
 
 Points = Mapping[str, NDArray[np.int64]]

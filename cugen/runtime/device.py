@@ -8,7 +8,7 @@ from typing import Any, Protocol
 
 from numpy.typing import NDArray
 
-from cugen.plan.manifest import Manifest
+from cugen.abi.manifest import Manifest
 
 Buffer = NDArray[Any]
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-from cugen.run.cpu import CpuDevice
-from cugen.run.device import Device
-from cugen.run.gpu import GpuDevice, available
+from cugen.runtime.cpu import CpuDevice
+from cugen.runtime.device import Device
+from cugen.runtime.gpu import GpuDevice, available
 
 DeviceName = Literal["auto", "gpu", "cpu"]
 

@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from cugen.abi.codes import FILE_UNREADABLE, WRONG_DTYPE, WRONG_SHAPE
+from cugen.abi.errors import RunError
 from cugen.reference.storage import numpy_dtype, store
-from cugen.run.codes import FILE_UNREADABLE, WRONG_DTYPE, WRONG_SHAPE
-from cugen.run.errors import RunError
 from cugen.spec.types import DType, Kind
 
 _IMAGES = (".png", ".jpg", ".jpeg")

@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 
 from cugen.spec.expressions import Const, Expr, Index, IndexValue, Op, ParamValue, Read, Reduce, Scan, walk
-from cugen.spec.integers import evaluate
 from cugen.spec.model import Spec, Statement
+from cugen.spec.prove.integers import evaluate
 
 Interval = tuple[int, int]
 _WIDEST = 2**40

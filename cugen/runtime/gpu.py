@@ -15,18 +15,17 @@ from typing import Any
 
 import numpy as np
 
-from cugen.plan.manifest import ArrayArgument, LaunchEntry, Manifest, ParamArgument, ScalarArgument
-from cugen.run.buffers import CANARY, CANARY_BYTES, poison
-from cugen.run.codes import NO_GPU, OVER_A_LIMIT
-from cugen.run.device import Buffer, Fault, Job, Outcome
-from cugen.run.errors import RunError
-from cugen.run.limits import Limits, check_launch, dynamic_limits
-from cugen.run.packing import pack_number
-from cugen.run.sizes import evaluate
+from cugen.abi.codes import NO_GPU, OVER_A_LIMIT
+from cugen.abi.errors import RunError
+from cugen.abi.limits import Limits, check_launch, dynamic_limits
+from cugen.abi.manifest import ArrayArgument, LaunchEntry, Manifest, ParamArgument, ScalarArgument
+from cugen.abi.sizes import evaluate
+from cugen.machine import Target
+from cugen.runtime.buffers import CANARY, CANARY_BYTES, poison
+from cugen.runtime.device import Buffer, Fault, Job, Outcome
+from cugen.runtime.packing import pack_number
 from cugen.spec.types import DTYPES
 from cugen.toolchain.cuda import Cubin, compile_cubin
-
-_CLUSTERS_FROM = 90  # sm_90
 
 
 def available() -> str:
@@ -79,7 +78,7 @@ class GpuDevice:
 def target_for(manifest: Manifest, capability: str) -> str:
     """What to compile for on a GPU of `capability`: exactly it, with its architecture-specific features (`sm_90a`)
     where the manifest was made for those. RunError (CG5010) where it has no clusters of blocks, and a kernel does."""
-    if any(launch.cluster > 1 for launch in manifest.launches) and int(capability.removeprefix("sm_")) < _CLUSTERS_FROM:
+    if any(launch.cluster > 1 for launch in manifest.launches) and not Target(capability).has_clusters:
         raise RunError(
             OVER_A_LIMIT,
             f"`{manifest.kernel}` is made for {manifest.target}: its blocks form clusters, and {capability} has none",

@@ -11,9 +11,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cugen.reference.storage import numpy_dtype, store
-from cugen.run.gathers import gather_ranges
-from cugen.spec.integers import evaluate
+from cugen.runtime.gathers import gather_ranges
 from cugen.spec.model import Array, Spec
+from cugen.spec.prove.integers import evaluate
 from cugen.spec.types import DType, Kind
 
 Number = int | float | bool

@@ -12,9 +12,9 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
-from cugen.run.codes import DEVICE_FAULT, NO_GPU
-from cugen.run.errors import RunError
-from cugen.run.limits import Limits
+from cugen.abi.codes import DEVICE_FAULT, NO_GPU
+from cugen.abi.errors import RunError
+from cugen.abi.limits import Limits
 
 _NAMES = ("libcuda.so.1", "libcuda.so", "nvcuda.dll")
 _POINTER_ORDINAL = 9  # CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL

@@ -11,17 +11,17 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from cugen.plan.manifest import ArrayArgument, Manifest
+from cugen.abi.codes import GATHER_OUTSIDE
+from cugen.abi.errors import RunError
+from cugen.abi.manifest import ArrayArgument, Manifest
 from cugen.reference.contents import OutsideError
 from cugen.reference.cost import cost
 from cugen.reference.evaluate import evaluate
 from cugen.reference.result import Result
-from cugen.run.buffers import pack, view
-from cugen.run.codes import GATHER_OUTSIDE
-from cugen.run.compare import Points, Verification, compare
-from cugen.run.device import Device, Job, Outcome
-from cugen.run.errors import RunError
-from cugen.run.inputs import Inputs, draw, known_params, shape_of
+from cugen.runtime.buffers import pack, view
+from cugen.runtime.compare import Points, Verification, compare
+from cugen.runtime.device import Device, Job, Outcome
+from cugen.runtime.inputs import Inputs, draw, known_params, shape_of
 from cugen.spec.model import Spec
 
 WHOLE = 5e8  # elementary operations of the reference, some seconds; beyond it a sample is compared

@@ -15,13 +15,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from cugen.schedule.asked import schedule_of
+from cugen.plan.schedules import schedule_of
 from cugen.spec.diagnostics import Diagnostic, Reporter, SpecError
 from cugen.spec.expressions import NOWHERE, Span
 from cugen.spec.model import Check, Schedule, Spec, Tuned
-from cugen.spec.nodes import MAX_BYTES, YamlNode, YamlScalar, YamlSequence, decode, parse, printable
-from cugen.spec.reading import first_line, read_integer, read_keys, read_mapping, read_text, wrong_type
-from cugen.spec.schedule_keys import read_schedules
+from cugen.spec.parse.nodes import MAX_BYTES, YamlNode, YamlScalar, YamlSequence, decode, parse, printable
+from cugen.spec.parse.reading import first_line, read_integer, read_keys, read_mapping, read_text, wrong_type
+from cugen.spec.resolve.keys.schedule import read_schedules
 
 NAME = "cugen.lock"
 VERSION = 1

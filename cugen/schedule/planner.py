@@ -4,21 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from cugen.families.base import Family, Refusal, Request
+from cugen.families.base import Family
 from cugen.families.registry import families
+from cugen.machine import target
 from cugen.plan.context import Context
-from cugen.plan.grouping import Grouping
 from cugen.plan.kernel import Kernel, Plan
-from cugen.schedule.asked import schedule_of
+from cugen.plan.request import Refusal, Request
+from cugen.plan.schedules import schedule_of
+from cugen.rewrite.grouping import Grouping
 from cugen.schedule.runs import group
 from cugen.schedule.splitting import plan_context
 from cugen.spec.diagnostics import Reporter
 from cugen.spec.expressions import Span
-from cugen.spec.keys import SCHEDULE_KEYS
 from cugen.spec.model import Spec
 from cugen.spec.nearest import did_you_mean
-from cugen.spec.reading import shorten
-from cugen.targets import target
+from cugen.spec.parse.keys import SCHEDULE_KEYS
+from cugen.spec.parse.reading import shorten
 
 
 def make_plan(spec: Spec) -> Plan:

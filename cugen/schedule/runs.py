@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from cugen.families.base import Request
 from cugen.families.registry import families
+from cugen.machine import target
 from cugen.plan.context import Context
-from cugen.plan.grouping import Group, Grouping, group_statements
-from cugen.schedule.asked import schedule_of
+from cugen.plan.request import Group, Request
+from cugen.plan.schedules import schedule_of
+from cugen.rewrite.grouping import Grouping, group_statements
 from cugen.spec.model import Statement
-from cugen.targets import target
 
 
 def group(context: Context) -> Grouping:

@@ -5,15 +5,16 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
-from cugen.families.base import Family, Single, Steps
+from cugen.families.base import Family
 from cugen.families.registry import families
+from cugen.machine import target
 from cugen.plan.context import Context, make_context
-from cugen.schedule.asked import schedule_of
-from cugen.schedule.hoisting import hoisted
+from cugen.plan.request import Request, Single, Steps
+from cugen.plan.schedules import schedule_of
+from cugen.rewrite.hoist_reductions import hoisted
 from cugen.schedule.runs import group
 from cugen.spec.expressions import Expr, Read, walk
 from cugen.spec.model import Array, Schedule, Spec, Statement
-from cugen.targets import target
 
 
 def plan_context(spec: Spec) -> Context:
@@ -35,7 +36,7 @@ def split_statements(spec: Spec) -> Spec:
         statement = waiting.pop(0)
         schedule = schedule_of(spec, (statement,))
         is_whole = statement.target in final or (statement.target, statement.subscripts) in together
-        found = None if is_whole else _steps(Single(statement, context, schedule, target(spec.target)))
+        found = None if is_whole else _steps(Single(statement, context, schedule, target(spec.target), _is_matched))
         if found is None:
             statements.append(statement)
             continue
@@ -50,6 +51,11 @@ def split_statements(spec: Spec) -> Spec:
     statements = _side_by_side(statements, {array.name: None for array in temporaries})
     schedules = (*spec.schedules, *owners)
     return replace(spec, statements=tuple(statements), arrays=(*spec.arrays, *temporaries), schedules=schedules)
+
+
+def _is_matched(request: Request) -> bool:
+    """Whether some family has a better way than a thread for each element."""
+    return any(family.rank > 0 and not family.refusals(request) for family in families())
 
 
 def _steps(single: Single) -> tuple[Family, Steps] | None:

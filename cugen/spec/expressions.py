@@ -1,6 +1,6 @@
 """The typed expression tree: what every later room reads, after names, types and extents were resolved.
 
-A tree is built only by `cugen.spec.resolve`, which guarantees:
+A tree is built only by `cugen.spec.resolve.resolve`, which guarantees:
 
 - every node's `dtype` is a *compute* type (float32, float64, an integer type or bool; never a narrower float), and
   operands were brought to the operator's type by explicit `Cast` nodes;

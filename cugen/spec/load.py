@@ -9,13 +9,13 @@ from dataclasses import replace
 from pathlib import Path
 
 from cugen.spec.diagnostics import Diagnostic, Reporter, SpecError
-from cugen.spec.document import build
 from cugen.spec.expressions import NOWHERE, Span
 from cugen.spec.model import Spec
 from cugen.spec.nearest import did_you_mean
-from cugen.spec.nodes import MAX_BYTES, YamlMapping, YamlScalar, decode, parse, printable
-from cugen.spec.reading import first_line, wrong_type
-from cugen.spec.scope import Setting
+from cugen.spec.parse.nodes import MAX_BYTES, YamlMapping, YamlScalar, decode, parse, printable
+from cugen.spec.parse.reading import first_line, wrong_type
+from cugen.spec.resolve.document import build
+from cugen.spec.resolve.keys.scope import Setting
 from cugen.spec.variants import Expanded, expand
 
 

@@ -8,15 +8,15 @@ from dataclasses import dataclass, replace
 from itertools import product
 from math import prod
 
-from cugen.spec import core_schema
 from cugen.spec.diagnostics import Reporter
 from cugen.spec.expressions import Span
-from cugen.spec.keys import MAX_VARIANTS
-from cugen.spec.names import name_problem
 from cugen.spec.nearest import did_you_mean
-from cugen.spec.nodes import Entry, YamlMapping, YamlNode, YamlScalar, YamlSequence, unique
-from cugen.spec.reading import describe, first_line, join, read_mapping, shorten, wrong_type
-from cugen.spec.syntax import Text
+from cugen.spec.parse import core_schema
+from cugen.spec.parse.keys import MAX_VARIANTS
+from cugen.spec.parse.names import name_problem
+from cugen.spec.parse.nodes import Entry, YamlMapping, YamlNode, YamlScalar, YamlSequence, unique
+from cugen.spec.parse.reading import describe, first_line, join, read_mapping, shorten, wrong_type
+from cugen.spec.parse.syntax import Text
 
 Value = int | float | str | bool
 

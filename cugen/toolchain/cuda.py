@@ -9,7 +9,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-from cugen.toolchain import cache, elf, locations, messages, nvcc, nvrtc
+from cugen.toolchain import cache, locations, messages, nvcc, nvrtc
+from cugen.toolchain.binary import elf
 from cugen.toolchain.codes import TARGET_UNKNOWN
 from cugen.toolchain.errors import CompileError, ToolMissing
 

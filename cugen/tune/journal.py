@@ -12,7 +12,7 @@ from pathlib import Path
 from cugen.schedule.lock import spec_key
 from cugen.spec.model import Spec
 from cugen.toolchain.cache import folder
-from cugen.tune.gpus import Gpu
+from cugen.tune.timing.gpus import Gpu
 
 _FORMAT = 1
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from cugen.analysis.dynamic import analyze_any_size
-from cugen.analysis.facts import facts
-from cugen.analysis.gate import Launch, findings
+from cugen.analysis.launches.facts import facts
+from cugen.analysis.limits.gate import Launch, findings
+from cugen.analysis.verdicts.dynamic import analyze_any_size
 from cugen.kernel import Kernel
 from cugen.plan.memory import Access
 from cugen.plan.nodes import Node

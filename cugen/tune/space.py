@@ -6,10 +6,11 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import combinations, islice, product
 
-from cugen.families.base import Family, Request
+from cugen.families.base import Family
 from cugen.plan.context import make_context
-from cugen.schedule.asked import schedule_of
-from cugen.schedule.hoisting import hoisted
+from cugen.plan.request import Request
+from cugen.plan.schedules import schedule_of
+from cugen.rewrite.hoist_reductions import hoisted
 from cugen.schedule.lock import Schedules, completed, filled
 from cugen.schedule.planner import fits, make_plan, requests
 from cugen.schedule.runs import group

@@ -7,9 +7,9 @@ from dataclasses import dataclass, replace
 from cugen.schedule.lock import Schedules
 from cugen.tune.journal import Journal, Record
 from cugen.tune.lockfile import schedules_text
-from cugen.tune.messages import Message, code
-from cugen.tune.prepare import Prepared
 from cugen.tune.space import Candidate
+from cugen.tune.timing.messages import Message, code
+from cugen.tune.timing.prepare import Prepared
 
 
 @dataclass

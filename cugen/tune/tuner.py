@@ -20,16 +20,16 @@ from time import monotonic
 from cugen.schedule.lock import Entry, Lock, Schedules, Time, spec_key
 from cugen.schedule.planner import make_plan
 from cugen.spec.model import Spec
-from cugen.tune.gpus import Gpu, gpus
 from cugen.tune.journal import Journal, Record, journal_path
-from cugen.tune.messages import NEVER, Message, opening, request
 from cugen.tune.order import may_reorder
-from cugen.tune.orphans import serve_parent
-from cugen.tune.prepare import Dropped, Others, Prepared, prepare
 from cugen.tune.space import Candidate, candidates
 from cugen.tune.standings import Progress, Standings, Trial
 from cugen.tune.strategies import STRATEGIES
-from cugen.tune.workers import COMMAND, PATIENCE_S, Answer, Events, Worker
+from cugen.tune.timing.gpus import Gpu, gpus
+from cugen.tune.timing.messages import NEVER, Message, opening, request
+from cugen.tune.timing.orphans import serve_parent
+from cugen.tune.timing.prepare import Dropped, Others, Prepared, prepare
+from cugen.tune.timing.workers import COMMAND, PATIENCE_S, Answer, Events, Worker
 from cugen.version import __version__
 
 _SAMPLES, _FINAL_SAMPLES = 30, 100

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from cugen.run.codes import CODES
+from cugen.abi.codes import CODES
 
 PAGES = Path(__file__).parents[2] / "cugen" / "explain"
 

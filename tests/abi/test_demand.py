@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from cugen.plan.demand import Demand, demand
-from cugen.plan.manifest import LaunchEntry, Manifest
+from cugen.abi.demand import Demand, demand
+from cugen.abi.manifest import LaunchEntry, Manifest
 
 
 def manifest(*launches: tuple[tuple[int, int, int], int, int]) -> Manifest:

@@ -7,9 +7,9 @@ from functools import cache
 
 import pytest
 
+from cugen.abi.errors import RunError
+from cugen.abi.limits import Limits, largest_that_fits
 from cugen.kernel import Kernel, generate
-from cugen.run.errors import RunError
-from cugen.run.limits import Limits, largest_that_fits
 from cugen.spec.load import load_text
 
 SPEC = """\

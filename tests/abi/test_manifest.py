@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cugen.plan.manifest import (
+from cugen.abi.manifest import (
     ArrayArgument,
     LaunchEntry,
     Manifest,

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cugen.run.sizes import evaluate, holds
+from cugen.abi.sizes import evaluate, holds
 
 
 @given(m=st.integers(0, 10**6), k=st.integers(0, 1000))

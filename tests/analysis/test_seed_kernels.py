@@ -7,9 +7,9 @@ from dataclasses import replace
 import pytest
 
 from cugen.analysis import occupancy
-from cugen.analysis.divergence import divergence, paths
-from cugen.analysis.roofline import bandwidth_for, bound, intensity, is_memory_bound, ridge
-from cugen.targets import device
+from cugen.analysis.launches.roofline import bandwidth_for, bound, intensity, is_memory_bound, ridge
+from cugen.machine import device
+from cugen.machine.divergence import divergence, paths
 
 MULTIPLY_ADD = 2  # FLOP
 FLOAT = 4  # bytes

@@ -13,7 +13,7 @@ from cugen.bench.check import Check, check
 from cugen.kernel import generate
 from cugen.reference.evaluate import evaluate
 from cugen.reference.storage import numpy_dtype
-from cugen.run.inputs import known_params
+from cugen.runtime.inputs import known_params
 from cugen.spec.load import load_text
 from cugen.spec.model import Spec
 

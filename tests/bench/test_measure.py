@@ -12,11 +12,11 @@ import pytest
 
 from cugen.bench import measure
 from cugen.bench.buffers import DeviceArray
-from cugen.bench.dialects import NumPy
 from cugen.bench.libraries import Absent
 from cugen.bench.measure import Options, bench
 from cugen.bench.peers import Called
-from cugen.cli.bench_text import text
+from cugen.bench.translation.dialects import NumPy
+from cugen.cli.text.bench import text
 from cugen.reference.evaluate import evaluate
 from cugen.reference.storage import numpy_dtype
 from cugen.spec.load import load_text

@@ -12,10 +12,10 @@ from typing import Any
 
 import pytest
 
-from cugen.bench.dialects import NoPeer, Torch
-from cugen.bench.translate import translate
+from cugen.bench.translation.dialects import NoPeer, Torch
+from cugen.bench.translation.translate import translate
 from cugen.kernel import generate
-from cugen.run.inputs import known_params
+from cugen.runtime.inputs import known_params
 from cugen.spec.load import load_text
 
 BENCHMARKS = Path(__file__).parents[2] / "benchmarks"

@@ -9,9 +9,9 @@ from types import ModuleType
 
 import pytest
 
-from cugen.bench.dialects import Torch
-from cugen.bench.translate import translate
-from cugen.run.inputs import known_params
+from cugen.bench.translation.dialects import Torch
+from cugen.bench.translation.translate import translate
+from cugen.runtime.inputs import known_params
 from cugen.spec.load import load_text
 
 BENCHMARKS = Path(__file__).parents[2] / "benchmarks"

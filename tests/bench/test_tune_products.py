@@ -17,8 +17,8 @@ from cugen.schedule.planner import make_plan
 from cugen.spec.load import load_text
 from cugen.spec.model import Schedule, Spec
 from cugen.tune import Options, Outcome, TuneError, update
-from cugen.tune.gpus import Gpu
 from cugen.tune.standings import Progress
+from cugen.tune.timing.gpus import Gpu
 
 BENCHMARKS = Path(__file__).parents[2] / "benchmarks"
 DEVICE = "NVIDIA H200"

@@ -14,8 +14,8 @@ from typing import Any
 import pytest
 
 import cugen.kernel
+from cugen.abi.errors import RunError
 from cugen.cli.main import COMMANDS
-from cugen.run.errors import RunError
 from cugen.toolchain.errors import CompileError, ToolMissing
 from cugen.version import __version__
 
@@ -118,7 +118,7 @@ def test_a_reader_that_leaves_early_gives_the_status_of_a_closed_pipe() -> None:
 def test_ctrl_c_ends_with_one_line(tmp_path: Path) -> None:
     fifo = tmp_path / "spec.yaml"
     program = (
-        "import signal, sys, time; import cugen.cli.main as m, cugen.cli.config as c\n"
+        "import signal, sys, time; import cugen.cli.main as m, cugen.cli.commands.config as c\n"
         "signal.signal(signal.SIGINT, signal.default_int_handler)\n"  # a shell's background jobs ignore it
         "def wait(args): print('ready', flush=True); time.sleep(20)\n"
         "c.execute = wait\n"

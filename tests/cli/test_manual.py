@@ -18,7 +18,7 @@ COMMON = {"--help", "--quiet", "--debug", "--gnu", "--set", "--target", "--kerne
 def options(command: str) -> set[str]:
     """The long options in the command's own help."""
     parser = argparse.ArgumentParser(command)
-    importlib.import_module(f"cugen.cli.{command}").add_arguments(parser)
+    importlib.import_module(f"cugen.cli.commands.{command}").add_arguments(parser)
     return named(parser.format_help())
 
 

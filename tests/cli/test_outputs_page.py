@@ -11,9 +11,9 @@ from typing import Any
 
 import pytest
 
+from cugen.abi.errors import RunError
 from cugen.kernel import generate
-from cugen.run.calls import check_call
-from cugen.run.errors import RunError
+from cugen.runtime.call.arguments import check_call
 from cugen.spec.load import load_text
 from cugen.toolchain import locations
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from cugen.analysis.addresses import Form, address_forms, source_forms
-from cugen.toolchain import sass
+from cugen.compiled import sass
+from cugen.compiled.addresses import Form, address_forms, source_forms
 
 
 def program(code: str) -> sass.Program:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from cugen.analysis.compiled import compiled_kernels
+from cugen.compiled.kernels import compiled_kernels
 from cugen.kernel import generate
 from cugen.toolchain.cuda import compile_cubin
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from cugen.analysis.differences import Code, made_of
-from cugen.analysis.sites import THREAD, Counter, Predicate, Site
+from cugen.analysis.totals.sites import THREAD, Counter, Predicate, Site
+from cugen.compiled import sass
+from cugen.compiled.differences import Code, made_of
 from cugen.plan.memory import Access, Array
 from cugen.plan.symbols import Mod, integer, symbol
 from cugen.spec.types import DTYPES
-from cugen.toolchain import sass
 
 X = THREAD[0]
 K, D = symbol("loop 0 k"), symbol("loop 1 d")

@@ -6,13 +6,13 @@ from dataclasses import replace
 
 import pytest
 
-from cugen.analysis import placing
-from cugen.analysis.addresses import Form
-from cugen.analysis.sites import sites
-from cugen.analysis.windows import used, windows
+from cugen.analysis.totals.sites import sites
+from cugen.compiled import peeled_sites as placing
+from cugen.compiled.addresses import Form
+from cugen.compiled.register_windows import used, windows
+from cugen.compiled.sass import Instruction
 from cugen.kernel import generate
 from cugen.spec.load import load_text
-from cugen.toolchain.sass import Instruction
 
 
 def stencil(x: str, y: str, compute: str):

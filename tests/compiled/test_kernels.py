@@ -6,8 +6,8 @@ from functools import cache
 
 import pytest
 
-from cugen.analysis.compiled import PARTED, CompiledAccess, CompiledKernel, compiled_kernels
-from cugen.analysis.sites import DISTRIBUTED, WAITS
+from cugen.analysis.totals.sites import DISTRIBUTED, WAITS
+from cugen.compiled.kernels import PARTED, CompiledAccess, CompiledKernel, compiled_kernels
 from cugen.emit.resources import data_folder
 from cugen.kernel import Kernel, generate
 from cugen.spec.load import load_all, load_text

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import pytest
 
-from cugen.analysis.addresses import address_forms, source_forms
-from cugen.analysis.matching import Placed, behind_barrier, match
-from cugen.analysis.sites import Site
+from cugen.analysis.totals.sites import Site
+from cugen.compiled import sass
+from cugen.compiled.addresses import address_forms, source_forms
+from cugen.compiled.matching import Placed, behind_barrier, match
 from cugen.plan.memory import Access, Array
 from cugen.plan.nodes import Barrier, Guard, If, Load, TeamBarrier
 from cugen.plan.symbols import integer
 from cugen.spec.expressions import Local
 from cugen.spec.types import DTYPES
-from cugen.toolchain import sass
 
 POINTERS = {"c[0x0][0x210]": "A", "c[0x0][0x218]": "B"}
 

@@ -8,7 +8,7 @@ from types import ModuleType
 
 import pytest
 
-from cugen.analysis.predictions import CONSTANT_REQUESTS, METRICS, predictions
+from cugen.compiled.predictions import CONSTANT_REQUESTS, METRICS, predictions
 from cugen.emit.resources import data_folder
 from cugen.toolchain.cuda import compile_cubin, compilers
 

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from cugen.analysis import reshaping
-from cugen.analysis.sites import BLOCK, THREAD, Counter, Predicate, Site
+from cugen.analysis.totals.sites import BLOCK, THREAD, Counter, Predicate, Site
+from cugen.compiled import reshaping
 from cugen.plan.memory import Access, Array
 from cugen.plan.symbols import integer, symbol
 from cugen.spec.types import DTYPES

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from cugen.toolchain import sass
+from cugen.compiled import sass
+from cugen.toolchain.binary.disassembler import disassemble
 from cugen.toolchain.cuda import compile_cubin
-from cugen.toolchain.disassembler import disassemble
 
 # From the disassembly of a tiled product, shortened.
 TEXT = """

@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 
-import cugen.run.cpu
+import cugen.runtime.cpu
 from cugen.toolchain import host, process
 from cugen.toolchain.errors import ToolMissing
 
-_INCLUDE = Path(cugen.run.cpu.__file__).parent / "include"
+_INCLUDE = Path(cugen.runtime.cpu.__file__).parent / "include"
 _FLAGS = ("-std=c++17", "-O0", "-fno-strict-aliasing", "-ffp-contract=off", "-include", "cugen_cpu.h")
 
 

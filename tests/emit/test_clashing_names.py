@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 import cugen
-from cugen.spec.functions import FUNCTIONS
 from cugen.spec.load import load_text
+from cugen.spec.resolve.calls.functions import FUNCTIONS
 from cugen.spec.types import DTYPES
 
 TAKEN = """

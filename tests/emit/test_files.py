@@ -14,8 +14,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from cugen.abi.manifest import Manifest
 from cugen.emit import files
-from cugen.plan.manifest import Manifest
 
 
 def texts(source: str = "int x;\n", header: str = "#pragma once\n", input_hash: str = "one") -> files.Texts:

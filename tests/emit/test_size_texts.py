@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from cugen.abi.sizes import evaluate as read
 from cugen.emit.sizes import size
 from cugen.plan.symbols import FloorDiv, Maximum, Minimum, Mod, ceil_div, evaluate, integer, symbol
-from cugen.run.sizes import evaluate as read
 
 M, N, K = (symbol(name) for name in ("M", "N", "K_"))
 NAMES = {"M": "M", "N": "N", "K_": "K"}

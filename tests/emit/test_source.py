@@ -11,8 +11,8 @@ import pytest
 
 import cugen.emit.environment
 from cugen.emit.environment import template_folder
-from cugen.emit.remarks import Remarks
 from cugen.emit.source import EmissionError, render
+from cugen.plan.remarks import Remarks
 from cugen.schedule.planner import make_plan
 from cugen.schedule.splitting import plan_context
 from cugen.spec.load import load_text

@@ -9,17 +9,17 @@ from pathlib import Path
 import jinja2
 import pytest
 
-import cugen.emit.embed
-import cugen.emit.variants
-from cugen.emit.ctypes import c_name
-from cugen.emit.embed import Image
+import cugen.emit.host.embed
+import cugen.emit.host.variants
 from cugen.emit.environment import bind, environment, template_folder
-from cugen.emit.functions import function_text
-from cugen.emit.nodes import NodePrinter
-from cugen.emit.remarks import Remarks
+from cugen.emit.host.embed import Image
+from cugen.emit.printer.ctypes import c_name
+from cugen.emit.printer.functions import function_text
+from cugen.emit.printer.nodes import NodePrinter
 from cugen.emit.source import render_raw
 from cugen.kernel import generate
 from cugen.plan.nodes import Barrier, Comment, For, Index, Loop
+from cugen.plan.remarks import Remarks
 from cugen.plan.symbols import integer, symbol
 from cugen.plan.walking import accesses
 from cugen.schedule.planner import make_plan
@@ -180,17 +180,17 @@ def counted():
             function_text(env, name, "" if generic else c_name(dtype))
     env.get_template("umbrella.h.j2").render(name="all.h", lines=["one"], includes=["one.h"], version="1")
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(cugen.emit.variants, "environment", lambda: env)
-        patch.setattr(cugen.emit.embed, "environment", lambda: env)
+        patch.setattr(cugen.emit.host.variants, "environment", lambda: env)
+        patch.setattr(cugen.emit.host.embed, "environment", lambda: env)
         for kernel in map(generate, load_text(MORE)):
             image = Image(b"code", (kernel.spec.target,), "nobody")
-            cugen.emit.embed.embed(kernel.context, kernel.plan, kernel.manifest, image)
+            cugen.emit.host.embed.embed(kernel.context, kernel.plan, kernel.manifest, image)
         for text in (VARIANTS, PLAIN_VARIANTS, SIZE_VARIANTS):
             found = load_text(text)
             (group,) = siblings(found)
             made = [(kernel.context, kernel.plan, kernel.manifest) for kernel in map(generate, found)]
-            entries = [cugen.emit.variants.make_entry(*one) for one in made]
-            cugen.emit.variants.variants_header(group, entries)
+            entries = [cugen.emit.host.variants.make_entry(*one) for one in made]
+            cugen.emit.host.variants.variants_header(group, entries)
     return loader
 
 

@@ -8,17 +8,17 @@ from pathlib import Path
 
 import pytest
 
-from cugen.families.base import Refusal, Request
 from cugen.families.registry import families
 from cugen.kernel import Kernel, generate
+from cugen.machine import target
 from cugen.plan.context import make_context
-from cugen.plan.grouping import group_statements
 from cugen.plan.kernel import Kernel as PlannedKernel
-from cugen.run.cpu import CpuDevice
-from cugen.run.verify import verify
+from cugen.plan.request import Refusal, Request
+from cugen.rewrite.grouping import group_statements
+from cugen.runtime.cpu import CpuDevice
+from cugen.runtime.verify import verify
 from cugen.spec.load import load_all, load_text
 from cugen.spec.model import Param, Schedule, Spec
-from cugen.targets import target
 from cugen.toolchain.cuda import compile_cubin, compilers
 
 Generate = Callable[[str], Kernel]

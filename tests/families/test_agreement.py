@@ -11,8 +11,8 @@ from hypothesis import HealthCheck, event, given, reject, settings
 from hypothesis import strategies as st
 
 from cugen.kernel import generate
-from cugen.run.cpu import CpuDevice
-from cugen.run.verify import verify
+from cugen.runtime.cpu import CpuDevice
+from cugen.runtime.verify import verify
 from cugen.spec.diagnostics import SpecError
 from cugen.spec.load import load_text
 

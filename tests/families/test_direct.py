@@ -6,10 +6,10 @@ from collections.abc import Callable
 
 import pytest
 
-from cugen.families.base import Refusal
 from cugen.kernel import Kernel
 from cugen.plan.kernel import Kernel as PlannedKernel
 from cugen.plan.nodes import For
+from cugen.plan.request import Refusal
 from cugen.plan.walking import walk_nodes
 
 Reasons = Callable[[str, str], tuple[Refusal, ...]]

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from cugen.kernel import generate
-from cugen.run.cpu import CpuDevice
-from cugen.run.verify import verify
+from cugen.runtime.cpu import CpuDevice
+from cugen.runtime.verify import verify
 
 
 def test_an_operator_equals_its_reference(operator_case):

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from cugen.kernel import Kernel, generate
-from cugen.run.cpu import CpuDevice, build
+from cugen.runtime.cpu import CpuDevice, build
 from cugen.spec import c_names
 from cugen.spec.model import Spec
 from cugen.toolchain.cuda import compile_cubin

@@ -14,8 +14,8 @@ from cugen.emit import environment, source
 from cugen.families.base import Family
 from cugen.families.registry import families
 from cugen.kernel import generate
-from cugen.run.cpu.device import CpuDevice
-from cugen.run.verify import verify
+from cugen.runtime.cpu.device import CpuDevice
+from cugen.runtime.verify import verify
 from cugen.schedule import planner
 from cugen.spec.diagnostics import SpecError
 from cugen.spec.load import load_text

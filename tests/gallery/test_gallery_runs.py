@@ -7,8 +7,8 @@ from collections.abc import Mapping
 import pytest
 
 from cugen.kernel import Kernel
-from cugen.run.cpu.device import CpuDevice
-from cugen.run.verify import verify
+from cugen.runtime.cpu.device import CpuDevice
+from cugen.runtime.verify import verify
 from cugen.toolchain.cuda import compile_cubin
 from cugen.toolchain.errors import CompileError
 

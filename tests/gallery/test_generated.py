@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from cugen.emit.files import stamped
+from cugen.emit.host.variants import make_entry, variants_header
 from cugen.emit.inputs import shared_input_hash
-from cugen.emit.variants import make_entry, variants_header
 from cugen.kernel import Kernel, generate
 from cugen.spec.model import Spec
 from cugen.spec.siblings import siblings

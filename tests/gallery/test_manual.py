@@ -11,10 +11,10 @@ from pathlib import Path
 import pytest
 
 import cugen
-from cugen.spec import keys
 from cugen.spec.diagnostics import SpecError
-from cugen.spec.functions import FUNCTIONS
 from cugen.spec.load import load_text
+from cugen.spec.parse import keys
+from cugen.spec.resolve.calls.functions import FUNCTIONS
 from cugen.spec.types import DTYPES, promote
 
 Part = Callable[[Path, str, str], None]

@@ -7,7 +7,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "docs" / "analysis.md").read_text()
-TESTS = "\n".join(path.read_text() for path in sorted((ROOT / "tests" / "analysis").glob("test_*.py")))
+TESTS = "\n".join(path.read_text() for path in sorted((ROOT / "tests" / "analysis").rglob("test_*.py")))
 
 
 def test_every_claim_of_the_literature_is_held_by_a_test_that_exists() -> None:
@@ -18,15 +18,15 @@ def test_every_claim_of_the_literature_is_held_by_a_test_that_exists() -> None:
 
 def test_the_verdicts_are_those_of_the_analysis() -> None:
     table = re.findall(r"^\| `(\w+)` \|", PAGE.split("### Verdicts")[1].split("###")[0], re.MULTILINE)
-    source = (ROOT / "cugen" / "analysis" / "report.py").read_text()
+    source = (ROOT / "cugen" / "analysis" / "verdicts" / "report.py").read_text()
     assert table == ["ideal", "costly", "assumed", "unknown"]
     assert all(f'"{verdict}"' in source for verdict in table)
 
 
 def test_the_example_is_what_inspect_prints() -> None:
     import cugen
-    from cugen.cli.analysis_text import analysis_text
     from cugen.cli.resources import Resources
+    from cugen.cli.text.analysis import analysis_text
 
     spec = cugen.load(ROOT / "specs" / "matmul_register_tiles.yaml")
     shown = PAGE.split("```")[1].strip("\n")

@@ -10,9 +10,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from cugen.spec.diagnostics import Reporter
-from cugen.spec.grammar import parse_statements
-from cugen.spec.lexer import KEYWORDS
-from cugen.spec.syntax import Text
+from cugen.spec.parse.grammar import parse_statements
+from cugen.spec.parse.lexer import KEYWORDS
+from cugen.spec.parse.syntax import Text
 
 MANUAL = Path(__file__).parents[2] / "docs" / "spec.md"
 TOKEN = re.compile(r'"[^"]*"|[A-Za-z]+|[=,|;()\[\]{}]')

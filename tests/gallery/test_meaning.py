@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from cugen.reference.evaluate import evaluate
-from cugen.run.inputs import draw, known_params
+from cugen.runtime.inputs import draw, known_params
 from cugen.spec.model import Spec
 
 Array = Any  # a NumPy array; NumPy's own annotations lose its shape and type in most operations

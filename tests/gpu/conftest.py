@@ -2,7 +2,7 @@
 
 import pytest
 
-from cugen.run import gpu
+from cugen.runtime import gpu
 
 
 @pytest.fixture(scope="session")

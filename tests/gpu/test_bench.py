@@ -12,7 +12,7 @@ import pytest
 from cugen.bench.measure import Options, bench
 from cugen.bench.protocol import Work
 from cugen.bench.session import Session, session
-from cugen.run.gpu import GpuDevice
+from cugen.runtime.gpu import GpuDevice
 from cugen.spec.load import load, load_text
 
 SPECS = Path(__file__).parents[2] / "specs"

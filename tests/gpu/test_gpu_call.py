@@ -5,10 +5,10 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from cugen.plan.manifest import ArrayArgument, LaunchEntry, Manifest, ParamArgument, ScalarArgument, Workspace
-from cugen.run.callable import compiled
-from cugen.run.errors import RunError
-from cugen.run.gpu import GpuDevice
+from cugen.abi.errors import RunError
+from cugen.abi.manifest import ArrayArgument, LaunchEntry, Manifest, ParamArgument, ScalarArgument, Workspace
+from cugen.runtime.call.callable import compiled
+from cugen.runtime.gpu import GpuDevice
 
 pytestmark = pytest.mark.gpu
 

@@ -7,9 +7,9 @@ import pytest
 
 from cugen.bench.session import session
 from cugen.kernel import generate
-from cugen.run.gpu import GpuDevice
-from cugen.run.inputs import Inputs
-from cugen.run.verify import make_job, outputs_of, verify
+from cugen.runtime.gpu import GpuDevice
+from cugen.runtime.inputs import Inputs
+from cugen.runtime.verify import make_job, outputs_of, verify
 from cugen.spec.load import load_text
 
 pytestmark = pytest.mark.gpu

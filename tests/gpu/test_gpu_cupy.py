@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 import cugen
-from cugen.run.gpu import GpuDevice
+from cugen.runtime.gpu import GpuDevice
 from cugen.spec.load import load_text
 
 pytestmark = pytest.mark.gpu

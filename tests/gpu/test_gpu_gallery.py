@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 
 from cugen.kernel import generate
-from cugen.run.gpu import GpuDevice
-from cugen.run.verify import verify
+from cugen.runtime.gpu import GpuDevice
+from cugen.runtime.verify import verify
 from cugen.spec.load import load_all
 
 pytestmark = pytest.mark.gpu

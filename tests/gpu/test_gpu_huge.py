@@ -14,7 +14,7 @@ import pytest
 from numpy.typing import NDArray
 
 from cugen.kernel import Kernel, generate
-from cugen.run.gpu import GpuDevice
+from cugen.runtime.gpu import GpuDevice
 from cugen.spec.load import load_text
 
 pytestmark = pytest.mark.gpu

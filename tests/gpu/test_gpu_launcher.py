@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from cugen.emit.embed import Image, embed
-from cugen.emit.variants import make_entry, variants_header
+from cugen.emit.host.embed import Image, embed
+from cugen.emit.host.variants import make_entry, variants_header
 from cugen.kernel import generate
-from cugen.run.libcuda import driver
+from cugen.runtime.libcuda import driver
 from cugen.spec.load import load_text
 from cugen.spec.siblings import siblings
 from cugen.toolchain import locations

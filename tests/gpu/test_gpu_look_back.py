@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 
 from cugen.kernel import generate
-from cugen.run.callable import compiled
-from cugen.run.gpu import GpuDevice
-from cugen.run.inputs import Inputs
-from cugen.run.verify import make_job, outputs_of
+from cugen.runtime.call.callable import compiled
+from cugen.runtime.gpu import GpuDevice
+from cugen.runtime.inputs import Inputs
+from cugen.runtime.verify import make_job, outputs_of
 from cugen.spec.load import load_text
 
 pytestmark = pytest.mark.gpu

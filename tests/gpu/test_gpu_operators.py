@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from cugen.kernel import generate
-from cugen.run.verify import verify
+from cugen.runtime.verify import verify
 
 
 def test_an_operator_on_the_gpu_equals_its_reference(operator_case, device):

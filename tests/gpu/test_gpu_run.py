@@ -5,11 +5,11 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from cugen.plan.manifest import ArrayArgument, LaunchEntry, Manifest, ParamArgument, ScalarArgument, Upload, Workspace
-from cugen.run.buffers import bits, pack, poison
-from cugen.run.device import Job, Outcome
-from cugen.run.errors import RunError
-from cugen.run.gpu import GpuDevice
+from cugen.abi.errors import RunError
+from cugen.abi.manifest import ArrayArgument, LaunchEntry, Manifest, ParamArgument, ScalarArgument, Upload, Workspace
+from cugen.runtime.buffers import bits, pack, poison
+from cugen.runtime.device import Job, Outcome
+from cugen.runtime.gpu import GpuDevice
 from cugen.spec.types import DTYPES
 
 pytestmark = pytest.mark.gpu

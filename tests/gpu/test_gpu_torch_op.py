@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 import cugen
-from cugen.run.errors import RunError
-from cugen.run.gpu import GpuDevice
+from cugen.abi.errors import RunError
+from cugen.runtime.gpu import GpuDevice
 from cugen.spec.load import load_text
 
 pytestmark = pytest.mark.gpu

@@ -8,13 +8,13 @@ import pytest
 
 from cugen.cli.main import main
 from cugen.kernel import generate
-from cugen.run.gpu import GpuDevice
+from cugen.runtime.gpu import GpuDevice
 from cugen.schedule.lock import read
 from cugen.spec.load import load, load_text
 from cugen.tune import Options, search
-from cugen.tune.gpus import gpus
-from cugen.tune.messages import opening, request
-from cugen.tune.workers import COMMAND, Process, WorkerFault
+from cugen.tune.timing.gpus import gpus
+from cugen.tune.timing.messages import opening, request
+from cugen.tune.timing.workers import COMMAND, Process, WorkerFault
 
 pytestmark = pytest.mark.gpu
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from cugen.targets import UnknownDevice, device, is_known, known_devices
+from cugen.machine import UnknownDevice, device, is_known, known_devices
 
 # float32 units per SM that can each start a multiply-add in a cycle
 UNITS = {

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cugen.analysis.divergence import Path, divergence, paths
+from cugen.machine.divergence import Path, divergence, paths
 
 VALUES = st.lists(st.none() | st.integers(0, 3), max_size=32)
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from cugen.targets import default_device, device, known_devices, known_targets
-from cugen.targets.latency import memory_latency
+from cugen.machine import default_device, device, known_devices, known_targets
+from cugen.machine.latency import memory_latency
 
 
 @pytest.mark.parametrize("name", known_devices())

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cugen.analysis import next_step, occupancy
-from cugen.targets import Target, known_targets, target
+from cugen.machine import Target, known_targets, target
 
 KERNELS = {
     "name": st.sampled_from(known_targets()),

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cugen.analysis import warp_request
-from cugen.targets import known_targets, target
+from cugen.machine import known_targets, target
 
 MODERN = [name for name in known_targets() if target(name).capability >= (5, 0)]
 SECTORED = [name for name in known_targets() if target(name).capability >= (6, 0)]

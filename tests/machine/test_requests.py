@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from cugen.analysis import WarpRequest, warp_request
-from cugen.targets import Target, known_targets
+from cugen.machine import Target, known_targets
 
 NOBODY = [None] * 32
 

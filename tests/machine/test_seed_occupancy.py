@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from cugen.analysis import occupancy
-from cugen.analysis.roofline import warps_to_hide
-from cugen.targets import Target, known_targets, target
+from cugen.analysis.launches.roofline import warps_to_hide
+from cugen.machine import Target, known_targets, target
 
 TEXTBOOK = Target("textbook", threads_per_sm=1536, registers_per_sm=16384, register_unit=1)
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from cugen.targets import Target, UnknownTarget, canonical_name, is_known, known_targets, target
+from cugen.machine import Target, UnknownTarget, canonical_name, is_known, known_targets, target
 
 DATA = Path(__file__).parents[1] / "data" / "compute_capabilities.csv"
 KIB = ("registers_per_sm", "registers_per_block", "shared_per_sm", "shared_per_block", "shared_opt_in")

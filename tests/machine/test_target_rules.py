@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from cugen.targets import Target, known_targets, target
+from cugen.machine import Target, known_targets, target
 
 # registers: rule, unit, sub-partitions; shared memory: unit, reserved; banks and their widths
 RULES = {

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from cugen.plan.grouping import group_statements
+from cugen.rewrite.grouping import group_statements
 from cugen.spec.expressions import Cast, IndexValue, Read, walk
 
 

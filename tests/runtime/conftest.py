@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 import pytest
 
-from cugen.plan.manifest import ArrayArgument
+from cugen.abi.manifest import ArrayArgument
 
 MakeArgument = Callable[..., ArrayArgument]
 

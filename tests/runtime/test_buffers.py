@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from cugen.reference.storage import numpy_dtype
-from cugen.run.buffers import bits, gaps, pack, poison, view
+from cugen.runtime.buffers import bits, gaps, pack, poison, view
 from cugen.spec.types import DTYPES
 
 LAYOUTS = [

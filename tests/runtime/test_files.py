@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from cugen.run.errors import RunError
-from cugen.run.files import read
+from cugen.abi.errors import RunError
+from cugen.runtime.files import read
 from cugen.spec.types import DTYPES
 
 F32 = DTYPES["float32"]

@@ -2,8 +2,8 @@
 
 import pytest
 
-from cugen.run.gathers import gather_ranges
-from cugen.run.inputs import draw
+from cugen.runtime.gathers import gather_ranges
+from cugen.runtime.inputs import draw
 from cugen.spec.load import load_text
 
 

@@ -8,12 +8,12 @@ from types import ModuleType, SimpleNamespace
 import numpy as np
 import pytest
 
-from cugen.plan.manifest import LaunchEntry, Manifest, ParamArgument, ScalarArgument, Upload, Workspace
-from cugen.run import gpu
-from cugen.run.buffers import CANARY_BYTES, pack, poison
-from cugen.run.device import Job
-from cugen.run.errors import RunError
-from cugen.run.packing import pack_number
+from cugen.abi.errors import RunError
+from cugen.abi.manifest import LaunchEntry, Manifest, ParamArgument, ScalarArgument, Upload, Workspace
+from cugen.runtime import gpu
+from cugen.runtime.buffers import CANARY_BYTES, pack, poison
+from cugen.runtime.device import Job
+from cugen.runtime.packing import pack_number
 from cugen.spec.types import DTYPES
 from cugen.toolchain.cuda import Cubin, KernelResources
 

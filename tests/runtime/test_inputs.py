@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 from cugen.reference.storage import numpy_dtype
-from cugen.run.gathers import gather_ranges
-from cugen.run.inputs import draw, known_params
+from cugen.runtime.gathers import gather_ranges
+from cugen.runtime.inputs import draw, known_params
 from cugen.spec.expressions import Boundary, Cast, Const, Index, IndexValue, Op, ParamValue, Read
 from cugen.spec.model import Array, Param, Scalar, Spec, Statement
 from cugen.spec.types import BOOL, DTYPES, FLOAT32, INT32, INT64, DType

@@ -4,8 +4,8 @@ import ctypes
 
 import pytest
 
-from cugen.run.errors import RunError
-from cugen.run.libcuda import Driver
+from cugen.abi.errors import RunError
+from cugen.runtime.libcuda import Driver
 
 
 class Recorder:

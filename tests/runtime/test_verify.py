@@ -5,13 +5,13 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
-from cugen.plan.manifest import LaunchEntry, Manifest
-from cugen.run import verify as verifying
-from cugen.run.buffers import view
-from cugen.run.device import Fault, Job, Outcome
-from cugen.run.errors import RunError
-from cugen.run.inputs import Inputs
-from cugen.run.verify import Run, sample, verify
+from cugen.abi.errors import RunError
+from cugen.abi.manifest import LaunchEntry, Manifest
+from cugen.runtime import verify as verifying
+from cugen.runtime.buffers import view
+from cugen.runtime.device import Fault, Job, Outcome
+from cugen.runtime.inputs import Inputs
+from cugen.runtime.verify import Run, sample, verify
 from cugen.spec.load import load_text
 from cugen.spec.model import Spec
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from cugen.kernel import generate
-from cugen.run.cpu import CpuDevice
-from cugen.run.verify import verify
-from cugen.schedule.hoisting import hoisted
+from cugen.rewrite.hoist_reductions import hoisted
+from cugen.runtime.cpu import CpuDevice
+from cugen.runtime.verify import verify
 from cugen.spec.load import load_text
 
 ATTENTION = """

@@ -13,7 +13,7 @@ import cugen
 from cugen.spec import c_names
 
 HEADERS = "#include <math_constants.h>\n#include <cuda_fp16.h>\n#include <cuda_bf16.h>\n#include <cuda_fp8.h>\n"
-INCLUDE = Path(cugen.__file__).parent / "run" / "cpu" / "include"
+INCLUDE = Path(cugen.__file__).parent / "runtime" / "cpu" / "include"
 GXX = ["g++", "-x", "c++", "-std=c++17", f"-I{INCLUDE}"]
 
 

@@ -48,7 +48,7 @@ def test_each_code_that_the_layer_reports_has_a_title() -> None:
     spec = Path(cugen.__file__).parent / "spec"
     reported = {
         code
-        for file in spec.glob("*.py")
+        for file in spec.rglob("*.py")
         for code in re.findall(r'"(CG(?:10|20|30)\d\d)"', file.read_text())
         if file.name != "codes.py"
     }

@@ -39,7 +39,7 @@ def test_an_expression_page_is_headed_by_its_code_and_title(code: str) -> None:
 
 def test_each_code_that_expressions_report_has_a_title_and_a_page() -> None:
     spec = Path(cugen.__file__).parent / "spec"
-    sources = [file.read_text() for file in spec.glob("*.py") if file.name != "codes_expressions.py"]
+    sources = [file.read_text() for file in spec.rglob("*.py") if file.name != "codes_expressions.py"]
     reported = {code for source in sources for code in re.findall(r'"(CG1[123]\d\d)"', source)}
     pages = {path.stem for path in FOLDER.glob("CG1[123]??.md")}
     assert reported == set(CODES) == pages

@@ -12,8 +12,8 @@ import pytest
 import yaml
 
 import cugen
-from cugen.spec import keys
 from cugen.spec.codes import CODES
+from cugen.spec.parse import keys
 
 PACKAGE = Path(cugen.__file__).parent
 SCHEMA: dict[str, Any] = json.loads((PACKAGE / "spec" / "schema" / "cugen-spec-1.json").read_text())

@@ -5,7 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from cugen.toolchain import cuda, elf, locations, nvcc, nvrtc
+from cugen.toolchain import cuda, locations, nvcc, nvrtc
+from cugen.toolchain.binary import elf
 from cugen.toolchain.errors import CompileError, ToolMissing
 
 TILE = """\

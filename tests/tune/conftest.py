@@ -13,7 +13,7 @@ import pytest
 
 from cugen.spec.load import load_text
 from cugen.spec.model import Spec
-from cugen.tune.gpus import Gpu
+from cugen.tune.timing.gpus import Gpu
 from cugen.tune.tuner import Options
 
 FAKE = Path(__file__).parent / "fake_worker.py"

@@ -1,4 +1,4 @@
-"""A worker without a GPU: speaks the protocol of `cugen.tune.worker`, and makes up times from what it is given.
+"""A worker without a GPU: speaks the protocol of `cugen.tune.timing.worker`, and makes up times from what it is given.
 
 Its one argument is a file of JSON: `times`, a list of [text, microseconds] of which the first whose text stands in the
 source counts; `hang`, `die`, `wrong`, `garble` and `same`, lists of texts of sources that make it do so; `refuses`,

@@ -7,9 +7,9 @@ from dataclasses import replace
 
 import pytest
 
-from cugen.families.base import Request
 from cugen.families.registry import families
 from cugen.kernel import generate
+from cugen.plan.request import Request
 from cugen.schedule import planner
 from cugen.spec.load import load_text
 from cugen.spec.model import Schedule, Spec

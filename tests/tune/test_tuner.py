@@ -18,9 +18,9 @@ from cugen.schedule.lock import Entry, Lock, Time
 from cugen.spec.diagnostics import SpecError
 from cugen.spec.load import load_text
 from cugen.spec.model import Schedule, Spec
-from cugen.tune.gpus import Gpu
 from cugen.tune.journal import journal_path
 from cugen.tune.lockfile import block
+from cugen.tune.timing.gpus import Gpu
 from cugen.tune.tuner import Options, TuneError, search
 
 from .conftest import FOUR, H200, ONE, SCALE, TWO
@@ -188,7 +188,7 @@ def test_dynamic_params_are_tuned_at_values_that_the_entry_names(options: Made) 
 _KILLED = """
 import sys
 from cugen.spec.load import load
-from cugen.tune.gpus import Gpu
+from cugen.tune.timing.gpus import Gpu
 from cugen.tune.tuner import Options, search
 search(load(sys.argv[1]), Options(jobs=1, gpus=(Gpu("NVIDIA H200", "sm_90"),), command=tuple(sys.argv[2:])))
 """

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from cugen.analysis.roofline import bound, intensity, is_memory_bound, ridge
-from cugen.analysis.traffic import Traffic
-from cugen.analysis.work import Work
-from cugen.targets import Device
+from cugen.analysis.launches.operations import Work
+from cugen.analysis.launches.roofline import bound, intensity, is_memory_bound, ridge
+from cugen.analysis.launches.traffic import Traffic
+from cugen.machine import Device
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,6 +1,6 @@
 """Everything about one launch beyond its single accesses: each fact a number first, exact where it can be.
 
-`cugen.analysis.sentences` puts the same facts in words.
+`cugen.analysis.launches.sentences` puts the same facts in words.
 """
 
 from __future__ import annotations
@@ -10,9 +10,9 @@ from dataclasses import dataclass, replace
 
 import sympy
 
-from cugen.analysis.ceilings import Roofline, roofline
-from cugen.analysis.hiding import Hiding, hiding
-from cugen.analysis.launch import (
+from cugen.analysis.launches.ceilings import Roofline, roofline
+from cugen.analysis.launches.latency_hiding import Hiding, hiding
+from cugen.analysis.launches.launch import (
     LaunchFacts,
     OccupancyFacts,
     Resources,
@@ -21,13 +21,16 @@ from cugen.analysis.launch import (
     occupancy_facts,
     wave_facts,
 )
-from cugen.analysis.report import AccessReport, analyze_kernel
-from cugen.analysis.roofline import intensity
-from cugen.analysis.sites import DATA_DECIDES, Step, sites, steps
-from cugen.analysis.tally import Parting, Tallies
-from cugen.analysis.totals import Unknown
-from cugen.analysis.traffic import Traffic, traffic
-from cugen.analysis.work import Work, work
+from cugen.analysis.launches.operations import Work, work
+from cugen.analysis.launches.roofline import intensity
+from cugen.analysis.launches.traffic import Traffic, traffic
+from cugen.analysis.totals.exact import Unknown
+from cugen.analysis.totals.sites import DATA_DECIDES, Step, sites, steps
+from cugen.analysis.totals.tally import Parting, Tallies
+from cugen.analysis.verdicts.report import AccessReport, analyze_kernel
+from cugen.machine import Device, Target, default_device, is_known
+from cugen.machine import device as known_device
+from cugen.machine import target as known_target
 from cugen.plan.context import Context
 from cugen.plan.kernel import Kernel
 from cugen.plan.memory import Array
@@ -35,9 +38,6 @@ from cugen.plan.nodes import For, If, Node, ReturnUnless
 from cugen.plan.symbols import bounds
 from cugen.plan.usage import values
 from cugen.spec.expressions import Select, walk
-from cugen.targets import Device, Target, default_device, is_known
-from cugen.targets import device as known_device
-from cugen.targets import target as known_target
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,17 +8,17 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from cugen.analysis.launch import OccupancyFacts
-from cugen.analysis.roofline import bytes_in_flight, warps_to_hide
-from cugen.analysis.sites import Site, Step
-from cugen.analysis.tally import Tallies
-from cugen.analysis.traffic import GLOBAL
+from cugen.analysis.launches.launch import OccupancyFacts
+from cugen.analysis.launches.roofline import bytes_in_flight, warps_to_hide
+from cugen.analysis.launches.traffic import GLOBAL
+from cugen.analysis.totals.sites import Site, Step
+from cugen.analysis.totals.tally import Tallies
+from cugen.machine import Device
+from cugen.machine.latency import Latency, memory_latency
 from cugen.plan.memory import Access
 from cugen.plan.nodes import Accumulate, For, If, MultiplyTiles
 from cugen.plan.walking import accesses, values_of
 from cugen.spec.expressions import Expr, Op, walk
-from cugen.targets import Device
-from cugen.targets.latency import Latency, memory_latency
 
 
 @dataclass(frozen=True, slots=True)

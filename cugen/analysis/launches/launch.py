@@ -9,11 +9,11 @@ from typing import Protocol
 
 import sympy
 
-from cugen.analysis.occupancy import NextStep, Occupancy, next_step, occupancy
-from cugen.analysis.warp import WARP
+from cugen.machine import Device, Target
+from cugen.machine.occupancy import NextStep, Occupancy, next_step, occupancy
+from cugen.machine.requests.warp import WARP
 from cugen.plan.kernel import Kernel
 from cugen.plan.symbols import Integer, integer, symbol
-from cugen.targets import Device, Target
 
 _ANY_REGISTERS = 1  # stands for a count that isn't known: no limit comes from it
 

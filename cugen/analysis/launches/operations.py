@@ -10,8 +10,8 @@ from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from cugen.analysis.sites import Step
-from cugen.analysis.tally import Tallies
+from cugen.analysis.totals.sites import Step
+from cugen.analysis.totals.tally import Tallies
 from cugen.plan.nodes import Accumulate, Load, MultiplyTiles
 from cugen.plan.walking import values_of
 from cugen.spec.expressions import Expr, Op, Select, walk

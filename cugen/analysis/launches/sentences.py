@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from cugen.analysis.ceilings import Roofline
-from cugen.analysis.facts import BranchFacts, Facts
-from cugen.analysis.hiding import Hiding
-from cugen.analysis.launch import OccupancyFacts
-from cugen.analysis.traffic import Traffic
-from cugen.analysis.work import Work
+from cugen.analysis.launches.ceilings import Roofline
+from cugen.analysis.launches.facts import BranchFacts, Facts
+from cugen.analysis.launches.latency_hiding import Hiding
+from cugen.analysis.launches.launch import OccupancyFacts
+from cugen.analysis.launches.operations import Work
+from cugen.analysis.launches.traffic import Traffic
 
 Sentence = tuple[str, str]  # topic, sentence
 _LEVELS = {

@@ -8,10 +8,10 @@ from math import prod
 
 import sympy
 
-from cugen.analysis.report import AccessReport
-from cugen.analysis.sites import WAITS, Site, Step
-from cugen.analysis.tally import Tallies
-from cugen.analysis.warp import SECTOR
+from cugen.analysis.totals.sites import WAITS, Site, Step
+from cugen.analysis.totals.tally import Tallies
+from cugen.analysis.verdicts.report import AccessReport
+from cugen.machine.requests.warp import SECTOR
 from cugen.plan.memory import Access, Array, Element
 from cugen.plan.nodes import Copy, Load, Store
 from cugen.plan.symbols import Integer, integer, symbol

@@ -8,11 +8,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from cugen.analysis.dynamic import analyze_any_size
-from cugen.analysis.occupancy import Occupancy, occupancy
-from cugen.analysis.report import AccessReport
-from cugen.analysis.symbolic import PADS, PaddedAccess, padded_accesses
-from cugen.analysis.totals import Unknown
+from cugen.analysis.totals.exact import Unknown
+from cugen.analysis.verdicts.conflicts_by_pad import PADS, PaddedAccess, padded_accesses
+from cugen.analysis.verdicts.dynamic import analyze_any_size
+from cugen.analysis.verdicts.report import AccessReport
+from cugen.machine.occupancy import Occupancy, occupancy
 from cugen.plan.kernel import Kernel, Plan
 from cugen.plan.memory import Access
 from cugen.spec.diagnostics import SpecError

@@ -9,19 +9,19 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Protocol
 
-from cugen.analysis import codes
-from cugen.analysis.anchors import Anchor, kernel_anchor, memory_anchor, statement_anchor
-from cugen.analysis.banks import collision
-from cugen.analysis.facts import Facts
-from cugen.analysis.report import AccessReport, KernelReport
-from cugen.analysis.warp import WORD
+from cugen.analysis.launches.facts import Facts
+from cugen.analysis.limits import codes
+from cugen.analysis.limits.anchors import Anchor, kernel_anchor, memory_anchor, statement_anchor
+from cugen.analysis.verdicts.report import AccessReport, KernelReport
+from cugen.machine import target as known_target
+from cugen.machine.requests.banks import collision
+from cugen.machine.requests.warp import WORD
 from cugen.plan.kernel import Kernel
 from cugen.plan.memory import Access
 from cugen.plan.nodes import Node
 from cugen.spec.diagnostics import Diagnostic, Related
 from cugen.spec.expressions import NOWHERE
 from cugen.spec.model import Spec
-from cugen.targets import target as known_target
 
 NOTABLE = 2.0  # times the ideal, from which on something without a limit is worth a warning
 _ROUNDING = 1e-9  # by which a limit such as 1.1 may differ from what its digits say

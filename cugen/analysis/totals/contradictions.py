@@ -8,7 +8,7 @@ from math import gcd
 
 import sympy
 
-from cugen.analysis.sites import Predicate
+from cugen.analysis.totals.sites import Predicate
 from cugen.plan.symbols import Integer, bounds, integer
 
 

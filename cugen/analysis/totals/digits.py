@@ -9,7 +9,7 @@ from collections.abc import Iterable, Sequence
 
 import sympy
 
-from cugen.analysis.sites import Counter, Predicate
+from cugen.analysis.totals.sites import Counter, Predicate
 from cugen.plan.symbols import FloorDiv, Integer, Mod, integer
 
 

@@ -14,8 +14,8 @@ import numpy as np
 import sympy
 from numpy.typing import NDArray
 
-from cugen.analysis.affine import compiled
-from cugen.analysis.sites import THREAD, Counter, Predicate
+from cugen.analysis.totals.affine import compiled
+from cugen.analysis.totals.sites import THREAD, Counter, Predicate
 from cugen.plan.symbols import Choice, FloorDiv, Integer, Maximum, Minimum, Mod, Ranges, bounds
 
 _MOST = 1 << 23  # combinations that are still looked at

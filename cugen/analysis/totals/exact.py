@@ -16,11 +16,11 @@ from typing import Any, Protocol
 import numpy as np
 import sympy
 
-from cugen.analysis.affine import Affine, Numbers, Values, choices, compiled, settled, shift, split
-from cugen.analysis.digits import unfolded
-from cugen.analysis.listing import listed
-from cugen.analysis.regions import Decision, Span, TooManyRegions, regions
-from cugen.analysis.sites import THREAD, Counter, Predicate
+from cugen.analysis.totals.affine import Affine, Numbers, Values, choices, compiled, settled, shift, split
+from cugen.analysis.totals.digits import unfolded
+from cugen.analysis.totals.enumeration import listed
+from cugen.analysis.totals.regions import Decision, Span, TooManyRegions, regions
+from cugen.analysis.totals.sites import THREAD, Counter, Predicate
 from cugen.plan.symbols import Integer
 
 _WARP = 32

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from cugen.analysis.sites import HIDDEN, Counter, Place, Predicate, Site, Step
-from cugen.analysis.totals import Cost, Unknown, totals
+from cugen.analysis.totals.exact import Cost, Unknown, totals
+from cugen.analysis.totals.sites import HIDDEN, Counter, Place, Predicate, Site, Step
 from cugen.plan.nodes import For
 from cugen.plan.symbols import Integer, integer
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections import defaultdict
 from dataclasses import dataclass
 
-from cugen.analysis.copies import LINE, WIDE, Sources, quarter_wavefronts
-from cugen.analysis.totals import Pattern
-from cugen.analysis.warp import WARP, WORD, Lanes
+from cugen.analysis.totals.exact import Pattern
+from cugen.machine.requests.async_copies import LINE, WIDE, Sources, quarter_wavefronts
+from cugen.machine.requests.warp import WARP, WORD, Lanes
 
 QUARTER = LINE // WIDE
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections import Counter
 
-from cugen.analysis.dynamic import analyze_any_size
-from cugen.analysis.report import AccessReport, analyze_kernel
-from cugen.emit.remarks import Remarks
+from cugen.analysis.verdicts.dynamic import analyze_any_size
+from cugen.analysis.verdicts.report import AccessReport, analyze_kernel
 from cugen.plan.context import Context
 from cugen.plan.kernel import Plan
+from cugen.plan.remarks import Remarks
 
 _ORDER = ("ideal", "costly", "assumed", "unknown")
 

@@ -7,13 +7,13 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from math import gcd
 
-from cugen.analysis.report import make_setting
-from cugen.analysis.sites import Site, sites
-from cugen.analysis.wording import Wording
+from cugen.analysis.totals.sites import Site, sites
+from cugen.analysis.verdicts.report import make_setting
+from cugen.analysis.verdicts.wording import Wording
+from cugen.machine import Target
 from cugen.plan.kernel import Kernel
 from cugen.plan.memory import Access, Array
 from cugen.plan.symbols import Integer, integer
-from cugen.targets import Target
 
 PADS = range(33)  # banks repeat after 32 words, so no larger pad does better for elements of a word or more
 

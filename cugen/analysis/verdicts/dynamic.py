@@ -14,8 +14,9 @@ from math import gcd, lcm, prod
 
 import sympy
 
-from cugen.analysis import copies
-from cugen.analysis.report import (
+from cugen.analysis.totals.exact import Unknown
+from cugen.analysis.totals.sites import THREAD, Counter, Predicate, Site, sites
+from cugen.analysis.verdicts.report import (
     SPACES,
     AccessReport,
     KernelReport,
@@ -26,13 +27,12 @@ from cugen.analysis.report import (
     period_of,
     unknown,
 )
-from cugen.analysis.sites import THREAD, Counter, Predicate, Site, sites
-from cugen.analysis.totals import Unknown
-from cugen.analysis.wording import Wording
+from cugen.analysis.verdicts.wording import Wording
+from cugen.machine import Target
+from cugen.machine.requests import async_copies
+from cugen.machine.target import Cache
 from cugen.plan.kernel import Kernel
 from cugen.plan.symbols import BitXor, FloorDiv, Integer, Maximum, Minimum, Mod, Range, bounds, symbol
-from cugen.targets import Target
-from cugen.targets.target import Cache
 
 _COMBINATIONS = 512  # of residues, beyond which the answer is "unknown" rather than slow
 _LARGE = 4096
@@ -238,7 +238,7 @@ def _elements(site: Site, setting: Setting) -> int:
 def _source_elements(site: Site) -> int:
     """Shifting what a copy reads by so many elements changes no cost."""
     array = site.access.array
-    return copies.LINE // array.dtype.bytes if array.dtype.bytes * site.access.width == copies.WIDE else 1
+    return async_copies.LINE // array.dtype.bytes if array.dtype.bytes * site.access.width == async_copies.WIDE else 1
 
 
 def _residues(kernel: Kernel, site: Site, setting: Setting, dynamic: Mapping[str, int]) -> tuple[Residues, ...]:
@@ -246,7 +246,7 @@ def _residues(kernel: Kernel, site: Site, setting: Setting, dynamic: Mapping[str
     ranges = dict(kernel.ranges)
     periods = [(site.offset, _elements(site, setting))]
     if site.copied_from is not None:
-        periods.append((site.copied_from, copies.LINE // site.access.array.dtype.bytes))
+        periods.append((site.copied_from, async_copies.LINE // site.access.array.dtype.bytes))
     sizes = {name for expr, _ in periods for name in expr.free_symbols} & set(map(symbol, dynamic))
     found = []
     for name in sorted(sizes, key=str):

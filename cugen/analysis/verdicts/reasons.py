@@ -12,14 +12,15 @@ from itertools import pairwise
 
 import sympy
 
-from cugen.analysis import copies, copy_reasons
-from cugen.analysis.banks import Collision, bank_of, bank_words, collision, touched
-from cugen.analysis.sites import THREAD, Site
-from cugen.analysis.totals import Pattern, Totals
-from cugen.analysis.warp import SECTOR, WARP, WORD, active
-from cugen.analysis.wording import Wording
+from cugen.analysis.totals.exact import Pattern, Totals
+from cugen.analysis.totals.sites import THREAD, Site
+from cugen.analysis.verdicts import async_copy_reasons as copy_reasons
+from cugen.analysis.verdicts.wording import Wording
+from cugen.machine import Target
+from cugen.machine.requests import async_copies
+from cugen.machine.requests.banks import Collision, bank_of, bank_words, collision, touched
+from cugen.machine.requests.warp import SECTOR, WARP, WORD, active
 from cugen.plan.symbols import Integer, integer
-from cugen.targets import Target
 
 _CLAIM = 70  # characters
 
@@ -36,7 +37,7 @@ class Subject:
     target: Target
     bank_bytes: int
     wording: Wording
-    sources: copies.Sources | None = None
+    sources: async_copies.Sources | None = None
 
     @property
     def element_bytes(self) -> int:

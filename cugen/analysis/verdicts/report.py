@@ -9,16 +9,17 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, fields, replace
 
-from cugen.analysis import copies, reasons
-from cugen.analysis.requests import warp_request
-from cugen.analysis.sites import DATA_DECIDES, Site, sites
-from cugen.analysis.totals import Cost, Pattern, Totals, Unknown, totals
-from cugen.analysis.wording import Wording
+from cugen.analysis.totals.exact import Cost, Pattern, Totals, Unknown, totals
+from cugen.analysis.totals.sites import DATA_DECIDES, Site, sites
+from cugen.analysis.verdicts import copy_sources, reasons
+from cugen.analysis.verdicts.wording import Wording
+from cugen.machine import Target
+from cugen.machine import target as known_target
+from cugen.machine.requests import async_copies
+from cugen.machine.requests.request import warp_request
+from cugen.machine.target import Cache
 from cugen.plan.kernel import Kernel
 from cugen.plan.memory import Access
-from cugen.targets import Target
-from cugen.targets import target as known_target
-from cugen.targets.target import Cache
 
 # What a space's cost is counted in.
 UNITS = {"shared": "wavefronts", "global": "sectors", "constant": "requests"}
@@ -198,9 +199,9 @@ def site_totals(
         raise Unknown(site.opaque)
     space = SPACES[access.array.space]
     width = access.array.dtype.bytes * access.width
-    if site.held_back is not None and width < copies.WIDE:
+    if site.held_back is not None and width < async_copies.WIDE:
         return _held_back(kernel, site, target, start)
-    sources = None if site.copied_from is None else copies.sources_of(site, kernel.block)
+    sources = None if site.copied_from is None else copy_sources.sources_of(site, kernel.block)
     assumptions: dict[str, None] = {}
 
     def measure(addresses: tuple[int | None, ...]) -> Cost:
@@ -211,8 +212,8 @@ def site_totals(
             assumptions.setdefault(found.assumption)
         return found.requests, found.wavefronts, found.ideal_wavefronts, found.sectors, found.ideal_sectors
 
-    by_lines = sources is not None and width == copies.WIDE  # then it matters where lines begin
-    period = copies.LINE if by_lines else period_of(space, width, target)
+    by_lines = sources is not None and width == async_copies.WIDE  # then it matters where lines begin
+    period = async_copies.LINE if by_lines else period_of(space, width, target)
     found = totals(site, kernel.block, access.array.dtype.bytes, period, measure, start)
     return found, tuple(assumptions)
 
@@ -244,7 +245,7 @@ def judged(
     each = per_request(unit, found)
     bank_bytes = setting.bank_bytes or setting.target.bank_modes[0]
     width = access.array.dtype.bytes * access.width
-    sources = None if site.copied_from is None else copies.sources_of(setting.moved(site), kernel.block)
+    sources = None if site.copied_from is None else copy_sources.sources_of(setting.moved(site), kernel.block)
     subject = reasons.Subject(site, space, width, kernel.block, setting.target, bank_bytes, wording, sources)
     verdict = "ideal" if cost == ideal else "costly"
     claim = reasons.claim(subject, found, str(each))

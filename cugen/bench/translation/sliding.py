@@ -8,15 +8,15 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from cugen.bench.dialects import NoPeer
-from cugen.bench.terms import Term, slice_text
-from cugen.bench.windows import Axis, Convolution, Pool, convolution, pooling
+from cugen.bench.translation.dialects import NoPeer
+from cugen.bench.translation.terms import Term, slice_text
+from cugen.bench.translation.windows import Axis, Convolution, Pool, convolution, pooling
 from cugen.plan.substitution import substitute
 from cugen.spec.expressions import Const, Read, Reduce
 from cugen.spec.types import BOOL, INT64, DType
 
 if TYPE_CHECKING:
-    from cugen.bench.writer import Writer
+    from cugen.bench.translation.writer import Writer
 
 _MOST_UNROLLED = 64  # values of a window's indices that are written out
 

@@ -8,7 +8,7 @@ import operator
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
-from cugen.bench.dialects import NoPeer
+from cugen.bench.translation.dialects import NoPeer
 from cugen.spec.types import DType, promote
 
 Number = int | float | bool

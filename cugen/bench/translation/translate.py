@@ -11,11 +11,11 @@ import keyword
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from cugen.bench.dialects import Dialect
-from cugen.bench.terms import Number, Stored
-from cugen.bench.writer import File, Widths, Writer
-from cugen.spec.integers import evaluate as integer
+from cugen.bench.translation.dialects import Dialect
+from cugen.bench.translation.terms import Number, Stored
+from cugen.bench.translation.writer import File, Widths, Writer
 from cugen.spec.model import Spec
+from cugen.spec.prove.integers import evaluate as integer
 
 _TAKEN = ("torch", "cupy", "cupyx", "numpy", "float", "peer")
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from cugen.bench.affine import Affine, affine
+from cugen.bench.translation.affine import Affine, affine
 from cugen.spec.expressions import Op, Read, Reduce
 
 Extents = Mapping[str, int]

@@ -9,12 +9,12 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from cugen.bench.affine import Affine, affine
-from cugen.bench.dialects import SIGNS, Dialect, NoPeer, number
-from cugen.bench.recognised import Softmax, softmax
-from cugen.bench.sliding import window
-from cugen.bench.terms import Number, Stored, Term, fold, promoted, slice_text
-from cugen.bench.windows import windows_of
+from cugen.bench.translation.affine import Affine, affine
+from cugen.bench.translation.dialects import SIGNS, Dialect, NoPeer, number
+from cugen.bench.translation.recognised import Softmax, softmax
+from cugen.bench.translation.sliding import window
+from cugen.bench.translation.terms import Number, Stored, Term, fold, promoted, slice_text
+from cugen.bench.translation.windows import windows_of
 from cugen.spec.expressions import (
     Boundary,
     Cast,
@@ -30,8 +30,8 @@ from cugen.spec.expressions import (
     Select,
     walk,
 )
-from cugen.spec.integers import evaluate as integer
 from cugen.spec.model import Spec, Statement
+from cugen.spec.prove.integers import evaluate as integer
 from cugen.spec.types import BOOL, INT64, DType
 
 _MOST_SPREAD = 4  # times the largest array: no user lets an intermediate one grow further

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from cugen.cli.failures import DONE, NO, OWN_FAULT, Failure, files_of_the_user
 from cugen.cli.numbers import natural, positive
 from cugen.cli.specs import add_lock_options, add_options, settings_of, with_locks
-from cugen.cli.terminal import note
+from cugen.cli.text.terminal import note
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -43,8 +43,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def execute(args: argparse.Namespace) -> int:
     from cugen.bench.measure import Options
     from cugen.bench.session import session
-    from cugen.cli.bench_text import text
-    from cugen.run.gpu import GpuDevice
+    from cugen.cli.text.bench import text
+    from cugen.runtime.gpu import GpuDevice
 
     specs = with_locks(_specs(args), args)
     GpuDevice()  # refuses, with the way out, where there is none
@@ -74,7 +74,7 @@ def _specs(args: argparse.Namespace) -> Sequence[Spec]:
 
 def _bench(opened: Session, spec: Spec, options: Options, args: argparse.Namespace) -> Content:
     from cugen.bench.measure import bench
-    from cugen.cli.run import dynamic_params
+    from cugen.cli.commands.run import dynamic_params
     from cugen.toolchain.codes import COMPILE_FAILED
     from cugen.toolchain.errors import CompileError
 

@@ -4,56 +4,21 @@ Nothing is compiled unless a limit on registers asks for it, and nothing is run.
 from __future__ import annotations
 
 import argparse
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from cugen.cli.checked import Checked, Outcome
 from cugen.cli.failures import CANNOT_HERE, DONE, NO, OWN_FAULT, WRONG_INPUT, Failure
 from cugen.cli.resources import Resources, resources_of
 from cugen.cli.specs import add_lock_options, add_options, refuse, settings_of, with_locks
-from cugen.cli.terminal import note
+from cugen.cli.text.terminal import note
 
 if TYPE_CHECKING:
-    from cugen.analysis.gate import Finding, Launch
-    from cugen.cli.printed import PrintedLaunch
     from cugen.kernel import Kernel
     from cugen.spec.diagnostics import Diagnostic
     from cugen.spec.model import Spec
 
 FORMATS = ("text", "json", "github", "sarif")
-
-
-@dataclass(frozen=True)
-class Checked:
-    """One kernel with its launches and findings. `resources` are empty unless a limit asked for a compiler."""
-
-    kernel: Kernel
-    file: str
-    params: Mapping[str, int]
-    launches: tuple[Launch, ...]
-    printed: tuple[PrintedLaunch, ...]
-    resources: Resources
-    findings: tuple[Finding, ...]
-
-    @property
-    def passed(self) -> bool:
-        return all(finding.diagnostic.severity != "error" for finding in self.findings)
-
-
-@dataclass(frozen=True)
-class Outcome:
-    """What is reported: the kernels that were analysed, and, of specs that were refused, why."""
-
-    kernels: tuple[Checked, ...]
-    refused: tuple[Diagnostic, ...] = ()
-
-    @property
-    def passed(self) -> bool:
-        return not self.refused and all(kernel.passed for kernel in self.kernels)
-
-    @property
-    def diagnostics(self) -> tuple[Diagnostic, ...]:
-        return (*self.refused, *(found.diagnostic for kernel in self.kernels for found in kernel.findings))
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -87,18 +52,18 @@ def execute(args: argparse.Namespace) -> int:
 def _formatted(outcome: Outcome, args: argparse.Namespace) -> str:
     match args.format:
         case "json":
-            from cugen.cli.check_json import json_text
+            from cugen.cli.text.check_json import json_text
 
             return json_text(outcome)
         case "github":
-            from cugen.cli.check_github import github_text
+            from cugen.cli.text.check_github import github_text
 
             return github_text(outcome.diagnostics)
         case "sarif":
-            from cugen.cli.check_sarif import sarif_text
+            from cugen.cli.text.check_sarif import sarif_text
 
             return sarif_text(outcome)
-    from cugen.cli.check_text import check_text
+    from cugen.cli.text.check import check_text
 
     return check_text(outcome, quiet=args.quiet, gnu=args.gnu)
 
@@ -127,10 +92,10 @@ def _load(file: str, args: argparse.Namespace) -> Sequence[Spec]:
 
 
 def _check(spec: Spec, file: str, args: argparse.Namespace) -> Checked:
-    from cugen.analysis.dynamic import analyze_any_size
-    from cugen.analysis.facts import facts
-    from cugen.analysis.gate import Launch, findings
-    from cugen.cli.printed import printed_launches
+    from cugen.analysis.launches.facts import facts
+    from cugen.analysis.limits.gate import Launch, findings
+    from cugen.analysis.verdicts.dynamic import analyze_any_size
+    from cugen.cli.text.quoted_source import printed_launches
     from cugen.kernel import generate
 
     kernel = generate(spec)

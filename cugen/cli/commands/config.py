@@ -6,11 +6,11 @@ import argparse
 from pathlib import Path
 
 from cugen.cli.failures import DONE, wrong_call
-from cugen.emit.cpu import COMPILER_FLAGS, INCLUDES, RUNTIME
+from cugen.emit.host.cpu import COMPILER_FLAGS, INCLUDES, RUNTIME
 from cugen.emit.resources import data_folder
 from cugen.version import __version__
 
-_PACKAGE = Path(__file__).resolve().parent.parent
+_PACKAGE = Path(__file__).resolve().parents[2]
 _FACTS = {
     "cmakedir": (_PACKAGE / "cmake", "the folder of cugenConfig.cmake, for -Dcugen_DIR=…"),
     "makefile": (_PACKAGE / "make" / "cugen.mk", "rules for GNU make, to be included"),

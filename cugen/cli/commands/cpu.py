@@ -7,9 +7,9 @@ import argparse
 from pathlib import Path
 
 from cugen.cli.failures import DONE, files_of_the_user, wrong_call
-from cugen.cli.terminal import note
-from cugen.emit.cpu import NotGenerated, cpu_path, cpu_text
+from cugen.cli.text.terminal import note
 from cugen.emit.files import write_atomically
+from cugen.emit.host.cpu import NotGenerated, cpu_path, cpu_text
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

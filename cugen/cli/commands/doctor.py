@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 from cugen.cli.failures import CANNOT_HERE, DONE
-from cugen.cli.terminal import paint
+from cugen.cli.text.terminal import paint
 from cugen.version import __version__
 
 _PROBE = "#include <thread>\n#include <vector>\nint main() { return std::vector<int>(1).at(0); }\n"
@@ -157,8 +157,8 @@ def _disassembler() -> Finding:
 
 
 def _gpu() -> Finding:
-    from cugen.run.errors import RunError
-    from cugen.run.libcuda import driver
+    from cugen.abi.errors import RunError
+    from cugen.runtime.libcuda import driver
 
     purpose = "calling compiled kernels, and with PyCUDA cugen run --device gpu"
     try:

@@ -9,10 +9,10 @@ from pathlib import Path
 from typing import TextIO
 
 from cugen.cli.failures import DONE, wrong_call
-from cugen.cli.terminal import has_colour, paint
+from cugen.cli.text.terminal import has_colour, paint
 from cugen.spec.nearest import did_you_mean
 
-_FOLDER = Path(__file__).resolve().parent.parent / "explain"
+_FOLDER = Path(__file__).resolve().parents[2] / "explain"
 _INLINE_CODE = re.compile(r"`([^`]+)`")
 
 

@@ -5,54 +5,24 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from cugen.cli.failures import DONE, NO, OWN_FAULT, WRONG_INPUT, Failure, files_of_the_user
+from cugen.cli.fixed import Fixed, Outcome
 from cugen.cli.specs import add_options, load_one_file, settings_of
-from cugen.cli.terminal import note
+from cugen.cli.text.terminal import note
 
 if TYPE_CHECKING:
-    from cugen.analysis.fixes import Fixes
-    from cugen.run.devices import Choice
-    from cugen.run.verify import Run
+    from cugen.analysis.limits.fixes import Fixes
+    from cugen.runtime.devices import Choice
+    from cugen.runtime.verify import Run
     from cugen.spec.diagnostics import Diagnostic
     from cugen.spec.editing import Rows
     from cugen.spec.model import Spec
 
 _USUAL = 64  # for a size that is given at launch, where nothing says which one to run
-
-
-@dataclass(frozen=True)
-class Fixed:
-    """The kernels of one document. `runs` are those of its kernels as fixed, by name, with the values that dynamic
-    params had; empty where nothing changes. `left` is what `cugen check` still finds."""
-
-    fixes: Fixes
-    runs: Mapping[str, tuple[Run, Mapping[str, int]]]
-    left: tuple[Diagnostic, ...]
-
-
-@dataclass(frozen=True)
-class Outcome:
-    file: str
-    documents: tuple[Fixed, ...]
-    before: str
-    after: str
-    device: str
-    written: bool
-
-    @property
-    def cured(self) -> bool:
-        """Nothing is left that costs more than its ideal in shared memory, or passes a limit."""
-        return not any(
-            fixed.fixes.incurable
-            or any(fix.remains for fix in fixed.fixes.fixes)
-            or any(finding.severity == "error" for finding in fixed.left)
-            for fixed in self.documents
-        )
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -67,7 +37,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def execute(args: argparse.Namespace) -> int:
-    from cugen.cli.fix_text import fix_text, json_text
+    from cugen.cli.text.fix import fix_text, json_text
 
     chosen = [spec.kernel for spec in load_one_file(args)]
     path = Path(args.spec)
@@ -87,7 +57,7 @@ def execute(args: argparse.Namespace) -> int:
 
 
 def _outcome(text: str, chosen: Sequence[str], args: argparse.Namespace) -> Outcome:
-    from cugen.analysis.fixes import find_fixes
+    from cugen.analysis.limits.fixes import find_fixes
     from cugen.schedule.planner import make_plan
     from cugen.spec.editing import CannotEdit, Misread, kernels_by_document, rewrite
     from cugen.spec.load import load_text
@@ -125,7 +95,7 @@ def _verified(
         specs = [patched[spec.kernel] for spec in fixes.specs]
         runs = {}
         if fixes.fixes:
-            from cugen.run.devices import choose
+            from cugen.runtime.devices import choose
 
             choice = choice or choose(args.device)
             runs = {spec.kernel: _run(spec, choice, args) for spec in specs}
@@ -138,7 +108,7 @@ def _verified(
 def _run(spec: Spec, choice: Choice, args: argparse.Namespace) -> tuple[Run, Mapping[str, int]]:
     """One verified run; Failure where the kernel that is to be offered isn't right."""
     from cugen.kernel import generate
-    from cugen.run.verify import verify
+    from cugen.runtime.verify import verify
     from cugen.toolchain.codes import COMPILE_FAILED
     from cugen.toolchain.errors import CompileError
     from cugen.toolchain.failure import explain_failure
@@ -161,10 +131,10 @@ def _run(spec: Spec, choice: Choice, args: argparse.Namespace) -> tuple[Run, Map
 
 def _left(spec: Spec, args: argparse.Namespace) -> Sequence[Diagnostic]:
     """What the gate still finds; registers and spills, which take a compiler, are left to `cugen check`."""
-    from cugen.analysis.dynamic import analyze_any_size
-    from cugen.analysis.facts import facts
-    from cugen.analysis.gate import Launch, findings
-    from cugen.cli.printed import printed_launches
+    from cugen.analysis.launches.facts import facts
+    from cugen.analysis.limits.gate import Launch, findings
+    from cugen.analysis.verdicts.dynamic import analyze_any_size
+    from cugen.cli.text.quoted_source import printed_launches
     from cugen.kernel import generate
 
     kernel = generate(spec)
@@ -188,7 +158,7 @@ def _given(specs: Sequence[Spec], args: argparse.Namespace) -> dict[str, int]:
 
 def _run_params(spec: Spec, args: argparse.Namespace) -> dict[str, int]:
     """Values of the dynamic params for a run: those given, and usual ones for the others."""
-    from cugen.spec.param_expressions import holds
+    from cugen.spec.resolve.param_expressions import holds
 
     usual = {
         p.name: min(p.maximum // p.multiple_of, -(-max(p.minimum, _USUAL) // p.multiple_of)) * p.multiple_of

@@ -12,26 +12,18 @@ from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from cugen.cli.emission import (
-    Emission,
-    compiled,
-    embed_paths,
-    embedded,
-    emission,
-    is_current_embed,
-    umbrella_text,
-)
+from cugen.cli.emission import Emission, compiled, embed_paths, embedded, emission, is_current_embed, umbrella_text
 from cugen.cli.emission import add_arguments as add_emission
 from cugen.cli.failures import DONE, NO, Failure, failure_of, files_of_the_user, wrong_call
 from cugen.cli.outlines import Outline, OutlinedFile, OutlinedGroup, place, recall, remember
 from cugen.cli.specs import add_lock_options, add_options, load_files, refuse, warn, with_locks
-from cugen.cli.terminal import note, progress
+from cugen.cli.text.terminal import note, progress
 from cugen.emit import files
 from cugen.emit.inputs import input_files, input_hash, shared_input_hash
 from cugen.emit.orphans import orphans
 
 if TYPE_CHECKING:
-    from cugen.emit.variants import Entry
+    from cugen.emit.host.variants import Entry
     from cugen.spec.diagnostics import Diagnostic
     from cugen.spec.model import Spec
     from cugen.spec.siblings import Siblings
@@ -239,7 +231,7 @@ def _headers(
     """What variants share; all of their kernels are among `entries`."""
     if not groups:
         return []
-    from cugen.emit.variants import variants_header
+    from cugen.emit.host.variants import variants_header
 
     headers = []
     for group in groups:
@@ -278,7 +270,7 @@ def _results(specs: Sequence[Spec], jobs: int, make: Callable[[Spec], _Result]) 
 
 def _generate(spec: Spec, *, analysis: bool, asked: Emission, folder: Path, check: bool) -> _Result:
     """The files, or why there are none; an exception of ours wouldn't survive the way between processes."""
-    from cugen.emit.variants import make_entry
+    from cugen.emit.host.variants import make_entry
     from cugen.kernel import generate
     from cugen.schedule.lock import refused_warning
     from cugen.spec.diagnostics import SpecError

@@ -62,13 +62,13 @@ def _dynamic_params(spec: Spec, args: argparse.Namespace) -> dict[str, int]:
 
 
 def _plan(kernel: Kernel, params: Mapping[str, int]) -> str:
-    from cugen.cli.plan_text import plan_text
+    from cugen.cli.text.plan import plan_text
 
     return plan_text(kernel, resources_of(kernel))
 
 
 def _analysis(kernel: Kernel, params: Mapping[str, int]) -> str:
-    from cugen.cli.analysis_text import analysis_text
+    from cugen.cli.text.analysis import analysis_text
     from cugen.kernel_report import analyze
 
     resources = resources_of(kernel)
@@ -86,8 +86,8 @@ def _ptx(kernel: Kernel, params: Mapping[str, int]) -> str:
 
 
 def _sass(kernel: Kernel, params: Mapping[str, int]) -> str:
+    from cugen.toolchain.binary.disassembler import disassemble
     from cugen.toolchain.cuda import compile_cubin
-    from cugen.toolchain.disassembler import disassemble
 
     return disassemble(compile_cubin(kernel.source, kernel.name, kernel.manifest.target).image)
 

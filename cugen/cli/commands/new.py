@@ -8,8 +8,8 @@ from pathlib import Path
 
 from cugen.cli.failures import DONE, files_of_the_user, wrong_call
 from cugen.emit.resources import data_folder
-from cugen.spec.names import kernel_name_problem
 from cugen.spec.nearest import nearest
+from cugen.spec.parse.names import kernel_name_problem
 
 _KERNEL_LINE = re.compile(r"^kernel:[ \t]*([A-Za-z_]\w*)", re.MULTILINE)
 

@@ -10,25 +10,17 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from cugen.cli import report
 from cugen.cli.failures import DONE, NO, OWN_FAULT, Failure, files_of_the_user, wrong_call
 from cugen.cli.numbers import natural, positive
 from cugen.cli.resources import resources_of
-from cugen.cli.specs import (
-    add_lock_options,
-    add_options,
-    assignment,
-    load_one_file,
-    settings_of,
-    unique,
-    with_locks,
-)
-from cugen.cli.terminal import note
+from cugen.cli.specs import add_lock_options, add_options, assignment, load_one_file, settings_of, unique, with_locks
+from cugen.cli.text import run as report
+from cugen.cli.text.terminal import note
 
 if TYPE_CHECKING:
-    from cugen.run.devices import Choice
-    from cugen.run.inputs import Inputs
-    from cugen.run.verify import Run
+    from cugen.runtime.devices import Choice
+    from cugen.runtime.inputs import Inputs
+    from cugen.runtime.verify import Run
     from cugen.spec.model import Spec
 
 
@@ -74,7 +66,7 @@ def execute(args: argparse.Namespace) -> int:
     if len(specs) > 1 and (args.inputs or args.outputs):
         names = ", ".join(spec.kernel for spec in specs[:20])
         raise wrong_call("`--input` and `--output` are for one kernel", f"choose one with `--kernel`: {names}")
-    from cugen.run.devices import choose
+    from cugen.runtime.devices import choose
 
     choice = choose(args.device, sanitize=args.sanitize, shuffle=args.shuffle)
     found = []
@@ -90,7 +82,7 @@ def execute(args: argparse.Namespace) -> int:
 
 def _run(spec: Spec, choice: Choice, args: argparse.Namespace) -> report.Content:
     from cugen.kernel import generate
-    from cugen.run.verify import verify
+    from cugen.runtime.verify import verify
     from cugen.toolchain.codes import COMPILE_FAILED
     from cugen.toolchain.errors import CompileError
     from cugen.toolchain.failure import explain_failure
@@ -122,9 +114,9 @@ def _run(spec: Spec, choice: Choice, args: argparse.Namespace) -> report.Content
 
 def dynamic_params(spec: Spec, args: argparse.Namespace) -> dict[str, int]:
     """The values that `--set` gives to dynamic params; loading has checked each by itself."""
-    from cugen.run.codes import MISSING_ARGUMENT, PARAM_REFUSED
-    from cugen.run.errors import RunError
-    from cugen.spec.param_expressions import holds
+    from cugen.abi.codes import MISSING_ARGUMENT, PARAM_REFUSED
+    from cugen.abi.errors import RunError
+    from cugen.spec.resolve.param_expressions import holds
 
     settings = settings_of(args)
     values: dict[str, int] = {}
@@ -149,8 +141,8 @@ def _example_value(minimum: int, multiple_of: int) -> int:
 
 def _inputs(spec: Spec, params: Mapping[str, int], args: argparse.Namespace) -> Inputs | None:
     """Random inputs with what the user gives in their place; None where nothing is given."""
-    from cugen.run.files import read
-    from cugen.run.inputs import draw, known_params, shape_of
+    from cugen.runtime.files import read
+    from cugen.runtime.inputs import draw, known_params, shape_of
 
     settings = settings_of(args)
     scalars = {s.name: settings[s.name] for s in spec.scalars if s.value is None and s.name in settings}
@@ -180,8 +172,8 @@ def _outputs(spec: Spec, args: argparse.Namespace) -> dict[str, Path]:
 
 
 def _check_name(spec: Spec, name: str, roles: Sequence[str], option: str, verb: str) -> None:
-    from cugen.run.codes import UNKNOWN_ARGUMENT
-    from cugen.run.errors import RunError
+    from cugen.abi.codes import UNKNOWN_ARGUMENT
+    from cugen.abi.errors import RunError
     from cugen.spec.nearest import did_you_mean
 
     known = [array.name for array in spec.arrays if array.role in roles]

@@ -13,13 +13,13 @@ from typing import TYPE_CHECKING
 from cugen.cli.failures import DONE, NO, files_of_the_user, wrong_call
 from cugen.cli.numbers import natural, positive
 from cugen.cli.specs import add_options, load_files
-from cugen.cli.terminal import note
+from cugen.cli.text.terminal import note
 
 if TYPE_CHECKING:
     from cugen.schedule.lock import Schedules
     from cugen.spec.model import Spec
-    from cugen.tune.gpus import Gpu
     from cugen.tune.standings import Progress
+    from cugen.tune.timing.gpus import Gpu
     from cugen.tune.tuner import Outcome
 
 _SHOWN = 5  # reasons of candidates that failed
@@ -63,9 +63,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def execute(args: argparse.Namespace) -> int:
     from cugen.schedule.lock import NAME, read
-    from cugen.tune import workers
     from cugen.tune.lockfile import update
     from cugen.tune.space import generators_choice
+    from cugen.tune.timing import workers
     from cugen.tune.tuner import Options, TuneError, search
 
     specs = [spec for spec in load_files(args.specs, args) if args.kernel in (None, spec.kernel)]
@@ -100,7 +100,7 @@ def execute(args: argparse.Namespace) -> int:
 
 
 def _gpus(name: str | None) -> tuple[Gpu, ...]:
-    from cugen.tune.gpus import gpus
+    from cugen.tune.timing.gpus import gpus
 
     found = gpus()
     chosen = tuple(gpu for gpu in found if name in (None, gpu.name))
@@ -112,7 +112,7 @@ def _gpus(name: str | None) -> tuple[Gpu, ...]:
 
 
 def _dynamic(spec: Spec, args: argparse.Namespace) -> Mapping[str, int]:
-    from cugen.cli.run import dynamic_params
+    from cugen.cli.commands.run import dynamic_params
 
     return dynamic_params(spec, args)
 

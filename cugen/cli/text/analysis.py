@@ -5,7 +5,7 @@ from __future__ import annotations
 import textwrap
 from collections.abc import Iterator, Sequence
 
-from cugen.analysis.report import AccessReport
+from cugen.analysis.verdicts.report import AccessReport
 from cugen.cli.resources import Resources
 from cugen.kernel_report import LaunchReport, Report
 

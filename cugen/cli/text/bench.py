@@ -6,7 +6,7 @@ import sys
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from cugen.cli.terminal import paint
+from cugen.cli.text.terminal import paint
 
 Content = dict[str, Any]
 _HEADINGS = ("", "median", "p10", "p90", "GB/s", "GFLOP/s", "of ceiling", "time ÷ ours", "samples")

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import sys
 
-from cugen.analysis.gate import Launch
-from cugen.analysis.report import AccessReport
-from cugen.cli.check import Checked, Outcome
-from cugen.cli.terminal import paint, paint_findings
+from cugen.analysis.limits.gate import Launch
+from cugen.analysis.verdicts.report import AccessReport
+from cugen.cli.checked import Checked, Outcome
+from cugen.cli.text.terminal import paint, paint_findings
 
 _COLOURS = {"ideal": "green", "costly": "yellow"}
 _COLUMNS = ("", "access", "memory", "cost", "ideal", "ratio")

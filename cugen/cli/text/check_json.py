@@ -6,11 +6,11 @@ import json
 from dataclasses import asdict
 from typing import Any
 
-from cugen.analysis.facts import BranchFacts
-from cugen.analysis.gate import Launch
-from cugen.analysis.report import AccessReport
-from cugen.cli.check import Checked, Outcome
-from cugen.cli.printed import PrintedLaunch
+from cugen.analysis.launches.facts import BranchFacts
+from cugen.analysis.limits.gate import Launch
+from cugen.analysis.verdicts.report import AccessReport
+from cugen.cli.checked import Checked, Outcome
+from cugen.cli.text.quoted_source import PrintedLaunch
 from cugen.spec.diagnostics import Diagnostic
 from cugen.spec.expressions import Span
 

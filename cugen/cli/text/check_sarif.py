@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
-from cugen.cli.check import Outcome
-from cugen.cli.check_github import details, relative_path
+from cugen.cli.checked import Outcome
+from cugen.cli.text.check_github import details, relative_path
 from cugen.spec.diagnostics import Diagnostic
 from cugen.spec.expressions import Span
 from cugen.version import __version__
@@ -22,7 +22,7 @@ Content = dict[str, Any]
 
 _SCHEMA = "https://docs.oasis-open.org/sarif/sarif/v2.1.0/errata01/os/schemas/sarif-schema-2.1.0.json"
 _ROOT = "%SRCROOT%"  # what a consumer replaces by the folder of the repository
-_PAGES = Path(__file__).resolve().parent.parent / "explain"
+_PAGES = Path(__file__).resolve().parents[2] / "explain"
 _FINGERPRINT = "cugenFinding/v1"
 
 

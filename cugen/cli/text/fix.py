@@ -9,14 +9,14 @@ import sys
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
-from cugen.analysis.codes import BANK_CONFLICTS
-from cugen.analysis.fixes import Fix, LaunchCost
-from cugen.analysis.report import AccessReport
-from cugen.cli.fix import Fixed, Outcome
-from cugen.cli.terminal import paint
+from cugen.analysis.limits.codes import BANK_CONFLICTS
+from cugen.analysis.limits.fixes import Fix, LaunchCost
+from cugen.analysis.verdicts.report import AccessReport
+from cugen.cli.fixed import Fixed, Outcome
+from cugen.cli.text.terminal import paint
 
 if TYPE_CHECKING:
-    from cugen.run.verify import Run
+    from cugen.runtime.verify import Run
 
 _LABEL = 14
 _COLOURS = (("---", "bold"), ("+++", "bold"), ("@@", "blue"), ("-", "red"), ("+", "green"))

@@ -5,12 +5,12 @@ from __future__ import annotations
 import textwrap
 from collections.abc import Iterator
 
+from cugen.abi.manifest import LaunchEntry
 from cugen.cli.resources import Resources
-from cugen.emit.nodes import NodePrinter
-from cugen.families.base import Family, Refusal
+from cugen.emit.printer.nodes import NodePrinter
+from cugen.families.base import Family
 from cugen.kernel import Kernel
 from cugen.plan.kernel import Kernel as PlannedKernel
-from cugen.plan.manifest import LaunchEntry
 from cugen.plan.memory import Access
 from cugen.plan.nodes import (
     Await,
@@ -27,6 +27,7 @@ from cugen.plan.nodes import (
     ReturnUnless,
     TeamBarrier,
 )
+from cugen.plan.request import Refusal
 from cugen.plan.walking import accesses
 from cugen.schedule.planner import fits, requests
 from cugen.schedule.runs import group

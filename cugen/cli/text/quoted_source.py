@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from cugen.emit.nodes import NodePrinter
+from cugen.emit.printer.nodes import NodePrinter
 from cugen.kernel import Kernel
 from cugen.plan.memory import Access
 from cugen.plan.nodes import Copy, For, If, Load, Node, ReturnUnless

@@ -9,13 +9,13 @@ import sys
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from cugen.cli.terminal import paint
+from cugen.cli.text.terminal import paint
 
 if TYPE_CHECKING:
     from cugen.cli.resources import Resources
     from cugen.kernel import Kernel
-    from cugen.run.devices import Choice
-    from cugen.run.verify import Run
+    from cugen.runtime.devices import Choice
+    from cugen.runtime.verify import Run
 
 Content = dict[str, Any]
 _AROUND = 2  # lines of the .cu above and below the one that a fault names
@@ -100,7 +100,7 @@ def quoted(source: str, line: int) -> list[str]:
 def _launches(
     kernel: Kernel, params: Mapping[str, int], run: Run, resources: Resources | None
 ) -> list[dict[str, object]]:
-    from cugen.run.sizes import evaluate_all
+    from cugen.abi.sizes import evaluate_all
 
     known = {**kernel.manifest.params, **params}
     registers = {name: found.registers for name, found in resources.kernels.items()} if resources else {}
@@ -124,8 +124,8 @@ def _target(kernel: Kernel, choice: Choice) -> str:
     """What the code that ran was compiled for, or on the CPU what it was generated for."""
     if choice.device.name != "gpu":
         return kernel.manifest.target
-    from cugen.run.gpu import target_for
-    from cugen.run.libcuda import driver
+    from cugen.runtime.gpu import target_for
+    from cugen.runtime.libcuda import driver
 
     return target_for(kernel.manifest, driver().capability(0))
 

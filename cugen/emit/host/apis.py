@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Api:
-    """`limits` maps the parts of a demand (cugen.plan.demand.WORDS) to the attributes of a device."""
+    """`limits` maps the parts of a demand (cugen.abi.demand.WORDS) to the attributes of a device."""
 
     header: str
     suffix: str  # of the files' stems

@@ -1,6 +1,6 @@
 """Sizes and conditions of a manifest as C expressions that C and C++ both take, in as many bits as they need.
 
-What is printed means what cugen.run.sizes computes: `//` and `%` round down, which C's operators do where nothing is
+What is printed means what cugen.abi.sizes computes: `//` and `%` round down, which C's operators do where nothing is
 negative; elsewhere helper functions do.
 """
 
@@ -9,10 +9,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from cugen.plan.manifest import Size
+from cugen.abi.manifest import Size
+from cugen.abi.sizes import parsed
 from cugen.plan.symbols import INT32_MAX, INT32_MIN
-from cugen.run.sizes import parsed
-from cugen.spec.syntax import BinaryNode, CallNode, CompareNode, NameNode, Node, NumberNode, UnaryNode
+from cugen.spec.parse.syntax import BinaryNode, CallNode, CompareNode, NameNode, Node, NumberNode, UnaryNode
 
 HELPERS = ("floor_quotient", "floor_remainder", "lesser", "greater")  # templates/sizes.h.j2
 _ATOM, _UNARY, _PRODUCT, _SUM, _COMPARISON, _AND, _OR = range(7)

@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 from cugen.version import __version__
 
-_DEVICE = Path(__file__).resolve().parent.parent / "run" / "cpu"
+_DEVICE = Path(__file__).resolve().parents[2] / "runtime" / "cpu"
 INCLUDES = _DEVICE / "include"
 RUNTIME = _DEVICE / "runtime" / "launch.cpp"
 # Integers wrap, nothing is contracted, and pointers alias, as the language of specs says.

@@ -7,18 +7,18 @@ import struct
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from cugen.emit.apis import DRIVER
-from cugen.emit.c_sizes import SizePrinter
+from cugen.abi.limits import PLAIN_SHARED_BYTES
+from cugen.abi.manifest import LaunchEntry, Manifest, ParamArgument, Size, Workspace
 from cugen.emit.describe import harmless, header_lines, heading
 from cugen.emit.environment import environment
-from cugen.emit.launcher import Launcher, c_names, make_launcher
+from cugen.emit.host.apis import DRIVER
+from cugen.emit.host.c_sizes import SizePrinter
+from cugen.emit.host.launcher import Launcher, c_names, make_launcher
+from cugen.emit.host.typed import make_typed, size_names
 from cugen.emit.layout import tidy
-from cugen.emit.typed import make_typed, size_names
 from cugen.plan.context import Context
 from cugen.plan.kernel import Plan
-from cugen.plan.manifest import LaunchEntry, Manifest, ParamArgument, Size, Workspace
 from cugen.plan.names import Names
-from cugen.run.limits import PLAIN_SHARED_BYTES
 from cugen.spec.types import DTYPES
 
 _WORDS_PER_LINE = 4

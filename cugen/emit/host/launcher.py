@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, fields
 from typing import Any
 
-from cugen.emit.ctypes import alias_in_c, c_name, header_of
-from cugen.emit.nodes import NodePrinter
+from cugen.emit.printer.ctypes import alias_in_c, c_name, header_of
+from cugen.emit.printer.nodes import NodePrinter
 from cugen.plan.context import Context
 from cugen.plan.kernel import Kernel, Plan, Upload
 from cugen.plan.symbols import FloorDiv, Integer, bounds, integer

@@ -7,13 +7,12 @@ from dataclasses import dataclass
 from itertools import combinations
 from typing import Any
 
-from cugen.emit.c_sizes import Name, SizePrinter
-from cugen.emit.ctypes import c_name
-from cugen.emit.sentences import quoted, terms
-from cugen.plan import wording
-from cugen.plan.manifest import ArrayArgument, Manifest, ParamArgument, ScalarArgument
+from cugen.abi import codes, wording
+from cugen.abi.manifest import ArrayArgument, Manifest, ParamArgument, ScalarArgument
+from cugen.emit.host.c_sizes import Name, SizePrinter
+from cugen.emit.host.sentences import quoted, terms
+from cugen.emit.printer.ctypes import c_name
 from cugen.plan.names import Names
-from cugen.run import codes
 from cugen.spec.types import DTYPES
 
 # What templates/checks.h.j2 calls the values that sentences have places for.

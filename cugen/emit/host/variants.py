@@ -7,20 +7,20 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from math import prod
 
-from cugen.emit.apis import RUNTIME, Api
+from cugen.abi import wording
+from cugen.abi.codes import OVER_A_LIMIT, PARAM_REFUSED
+from cugen.abi.demand import WORDS, Demand, demand
+from cugen.abi.manifest import Manifest
 from cugen.emit.describe import harmless
 from cugen.emit.environment import environment
-from cugen.emit.launcher import c_names, make_launcher
+from cugen.emit.host.apis import RUNTIME, Api
+from cugen.emit.host.launcher import c_names, make_launcher
+from cugen.emit.host.sentences import terms
+from cugen.emit.host.typed import Typed, make_typed
 from cugen.emit.layout import tidy
-from cugen.emit.sentences import terms
-from cugen.emit.typed import Typed, make_typed
-from cugen.plan import wording
 from cugen.plan.context import Context
-from cugen.plan.demand import WORDS, Demand, demand
 from cugen.plan.kernel import Plan
-from cugen.plan.manifest import Manifest
 from cugen.plan.names import Names
-from cugen.run.codes import OVER_A_LIMIT, PARAM_REFUSED
 from cugen.spec.expressions import ParamValue
 from cugen.spec.model import Param, Spec
 from cugen.spec.siblings import Siblings

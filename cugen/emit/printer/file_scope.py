@@ -5,8 +5,8 @@ from __future__ import annotations
 import math
 from collections.abc import Collection
 
-from cugen.emit.ctypes import c_name, literal
-from cugen.emit.nodes import NodePrinter
+from cugen.emit.printer.ctypes import c_name, literal
+from cugen.emit.printer.nodes import NodePrinter
 from cugen.plan import usage
 from cugen.plan.context import Context
 from cugen.plan.memory import Array

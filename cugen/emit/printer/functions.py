@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import jinja2
 
-from cugen.emit.ctypes import c_name
+from cugen.emit.printer.ctypes import c_name
 from cugen.spec.types import DTYPES
 
 

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from cugen.emit import tables
-from cugen.emit.ctypes import c_name, literal, narrowed, widened
-from cugen.emit.integers import IntegerPrinter
-from cugen.emit.remarks import own_accesses
-from cugen.emit.values import ValuePrinter
+from cugen.emit.printer import tables
+from cugen.emit.printer.ctypes import c_name, literal, narrowed, widened
+from cugen.emit.printer.integers import IntegerPrinter
+from cugen.emit.printer.values import ValuePrinter
 from cugen.plan.memory import Access, Array, Component, Element, Shuffled, Start, Vector
 from cugen.plan.nodes import (
     Accumulate,
@@ -31,6 +30,7 @@ from cugen.plan.nodes import (
     TeamBarrier,
     Ticket,
 )
+from cugen.plan.remarks import own_accesses
 from cugen.plan.symbols import Integer, Ranges, bounds
 from cugen.spec.expressions import Const, Expr, Local
 from cugen.spec.types import INT64, DType, Kind

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from cugen.emit.ctypes import constant_literal
+from cugen.emit.printer.ctypes import constant_literal
 from cugen.plan.memory import Array
 from cugen.plan.symbols import Integer, Ranges, bounds
 

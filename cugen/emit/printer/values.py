@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from cugen.emit.ctypes import c_name, header_of, literal, narrowed, widened
+from cugen.emit.printer.ctypes import c_name, header_of, literal, narrowed, widened
 from cugen.plan.intervals import fits, interval, unwrapped
 from cugen.plan.memory import Element
 from cugen.plan.symbols import Range

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from cugen.families.base import Refusal, Request
-from cugen.families.kernels import new_lowering
-from cugen.plan.lowering import Lowering
+from cugen.pieces.kernels import new_lowering
+from cugen.plan.lowering.expressions import Lowering
+from cugen.plan.lowering.reductions import conjuncts, loop_bound
 from cugen.plan.nodes import Comparison, Guard, If, Node
-from cugen.plan.reductions import conjuncts, loop_bound
+from cugen.plan.request import Refusal, Request
 from cugen.plan.subscripts import to_guard
 from cugen.plan.symbols import FloorDiv, Integer, Maximum, Minimum, integer, symbol
 from cugen.spec.expressions import Expr, Reduce

@@ -6,15 +6,15 @@ import math
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
-from cugen.families.base import Refusal, Request
-from cugen.families.depth_range import bounds_depth
-from cugen.families.grid import fastest_first
-from cugen.families.kernels import new_lowering
-from cugen.families.merging import merged
-from cugen.families.rebuilding import NotInStages, collected, with_common_indices
-from cugen.plan.reductions import conjuncts
+from cugen.families.contraction.k_range import bounds_depth
+from cugen.pieces.grid import fastest_first
+from cugen.pieces.kernels import new_lowering
+from cugen.plan.lowering.reductions import conjuncts
+from cugen.plan.request import Refusal, Request
 from cugen.plan.subscripts import NotAnInteger, to_integer
 from cugen.plan.symbols import bounds, symbol
+from cugen.rewrite.align_reductions import NotInStages, collected, with_common_indices
+from cugen.rewrite.fuse_dimensions import merged
 from cugen.spec import expressions as spec
 from cugen.spec.expressions import (
     Cast,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from cugen.families.base import Tunable
+from cugen.plan.request import Tunable
 
 WARP = 32
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from cugen.families.contraction import Contraction
-from cugen.families.gemm_shape import Shape
-from cugen.plan.lowering import Lowering
+from cugen.families.contraction.recognition import Contraction
+from cugen.families.gemm.config import Shape
+from cugen.plan.lowering.expressions import Lowering
 from cugen.plan.nodes import Index
 from cugen.plan.symbols import Integer, integer
 

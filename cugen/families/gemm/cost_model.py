@@ -11,11 +11,11 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import lru_cache
 
-from cugen.families.gemm_problem import Problem, device_of, group, registers, shared_bytes
-from cugen.families.gemm_shape import WARP, Shape, with_lanes
-from cugen.families.gemm_shares import share_out
-from cugen.targets import Device, Target, device
-from cugen.targets.latency import memory_latency
+from cugen.families.gemm.config import WARP, Shape, with_lanes
+from cugen.families.gemm.problem import Problem, device_of, group, registers, shared_bytes
+from cugen.families.gemm.stream_k_schedule import share_out
+from cugen.machine import Device, Target, device
+from cugen.machine.latency import memory_latency
 
 # Of the published rate; a loop of nothing but multiply-adds was seen to reach 0.95 of it on an H200.
 _SUSTAINED = 0.945

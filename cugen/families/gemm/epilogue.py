@@ -7,19 +7,19 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
 
-from cugen.families.blocks import define
-from cugen.families.contraction import Contraction
-from cugen.families.gemm_place import Place
-from cugen.families.gemm_shape import Shape
-from cugen.families.rebuilding import rebuilt
-from cugen.families.statements import lower_statements
-from cugen.families.vector_body import Neighbours, vector_body, wide_reads
-from cugen.families.vectors import WIDEST, divisor, widest
-from cugen.plan.lowering import Lowering
+from cugen.families.contraction.recognition import Contraction
+from cugen.families.gemm.config import Shape
+from cugen.families.gemm.coordinates import Place
+from cugen.pieces.blocks import define
+from cugen.pieces.statements import lower_statements
+from cugen.pieces.vector_body import Neighbours, vector_body, wide_reads
+from cugen.pieces.vectors import WIDEST, divisor, widest
+from cugen.plan.lowering.expressions import Lowering
 from cugen.plan.memory import Access, Array, Element
 from cugen.plan.nodes import Comment, Comparison, Define, For, Guard, If, Index, Let, Load, Loop, Node
 from cugen.plan.scopes import Scope
 from cugen.plan.symbols import FloorDiv, Integer, Mod, integer
+from cugen.rewrite.align_reductions import rebuilt
 from cugen.spec import expressions as spec
 from cugen.spec.expressions import Expr, IndexValue, Local, Op, Read
 from cugen.spec.types import FLOAT32, UINT32

@@ -4,17 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from cugen.families.base import Family, Refusal, Request, refuse_tunables
-from cugen.families.contraction import Contraction, recognise
-from cugen.families.gemm_choice import candidates as schedules
-from cugen.families.gemm_choice import choose_shape, reason, shares_of, steps_of
-from cugen.families.gemm_cluster import ClusterKernel
-from cugen.families.gemm_kernel import GemmKernel
-from cugen.families.gemm_problem import most
-from cugen.families.gemm_shape import TUNABLES, Shape
-from cugen.families.gemm_split import SplitKernel
-from cugen.families.gemm_stream import StreamKernel
+from cugen.families.base import Family
+from cugen.families.contraction.recognition import Contraction, recognise
+from cugen.families.gemm.config import TUNABLES, Shape
+from cugen.families.gemm.heuristic import candidates as schedules
+from cugen.families.gemm.heuristic import choose_shape, reason, shares_of, steps_of
+from cugen.families.gemm.kernel import GemmKernel
+from cugen.families.gemm.problem import most
+from cugen.families.gemm.split.cluster import ClusterKernel
+from cugen.families.gemm.split.split_k import SplitKernel
+from cugen.families.gemm.split.stream_k import StreamKernel
 from cugen.plan.kernel import Kernel
+from cugen.plan.request import Refusal, Request, refuse_tunables
 from cugen.spec.model import Schedule
 
 _LEAST = 16  # rows and columns, of which the smallest tile leaves half idle

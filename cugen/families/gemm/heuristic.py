@@ -7,15 +7,14 @@ from dataclasses import replace
 from itertools import product
 from math import prod
 
-from cugen.families import gemm_tensor
-from cugen.families.base import Refusal, Request
-from cugen.families.contraction import Contraction
-from cugen.families.gemm_model import SPLITS, STREAMS, predict, resident, shapes, with_stages
-from cugen.families.gemm_problem import device_of, misfit, problem_of
-from cugen.families.gemm_shape import CLUSTERS, COPIES, JOIN, ORDER, READS, STREAM, Shape, with_lanes, with_words
-from cugen.families.gemm_shares import Shares, share_out
-from cugen.families.gemm_words import idle_word, without_idle
-from cugen.families.row_shape import has_clusters
+from cugen.families.contraction.recognition import Contraction
+from cugen.families.gemm import tensor_cores as gemm_tensor
+from cugen.families.gemm.config import CLUSTERS, COPIES, JOIN, ORDER, READS, STREAM, Shape, with_lanes, with_words
+from cugen.families.gemm.cost_model import SPLITS, STREAMS, predict, resident, shapes, with_stages
+from cugen.families.gemm.ineffective_tunables import idle_word, without_idle
+from cugen.families.gemm.problem import device_of, misfit, problem_of
+from cugen.families.gemm.stream_k_schedule import Shares, share_out
+from cugen.plan.request import Refusal, Request
 from cugen.plan.subscripts import to_integer
 from cugen.spec.model import Schedule
 
@@ -225,7 +224,7 @@ def why_not_apart(found: Contraction, shape: Shape) -> str:
         if not _may_wait(found) or not _divides(found, parts * shape.step):
             return f"{parts} parts of the sum are no whole steps each, or {target.name} can't add them"
         return ""
-    if not has_clusters(target):
+    if not target.has_clusters:
         return f"clusters of blocks are from sm_90 on; {target.name} has none"
     if parts not in CLUSTERS:
         return f"{', '.join(map(str, CLUSTERS[:-1]))} or {CLUSTERS[-1]} blocks of a cluster share a sum, not {parts}"

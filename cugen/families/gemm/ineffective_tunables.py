@@ -5,10 +5,10 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from cugen.families.base import Refusal
-from cugen.families.contraction import Contraction
-from cugen.families.gemm_shape import COPIES, JOIN, SPLIT, STREAM, Shape
-from cugen.families.grid import divides
+from cugen.families.contraction.recognition import Contraction
+from cugen.families.gemm.config import COPIES, JOIN, SPLIT, STREAM, Shape
+from cugen.pieces.grid import divides
+from cugen.plan.request import Refusal
 from cugen.plan.subscripts import to_integer
 from cugen.plan.symbols import bounds
 

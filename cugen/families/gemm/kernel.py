@@ -5,20 +5,20 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from cugen.families.blocks import Blocks, define, lay_blocks, limit
-from cugen.families.contraction import Contraction
-from cugen.families.gemm_along import ring_of
-from cugen.families.gemm_parts import PartedResults
-from cugen.families.gemm_place import Place
-from cugen.families.gemm_problem import groups
-from cugen.families.gemm_results import Results
-from cugen.families.gemm_shape import WARP, Shape
-from cugen.families.gemm_stages import Ring, declare_tiles
-from cugen.families.gemm_walk import Walk
-from cugen.families.grid import divides
-from cugen.families.kernels import assemble, new_lowering
+from cugen.families.contraction.recognition import Contraction
+from cugen.families.gemm.config import WARP, Shape
+from cugen.families.gemm.coordinates import Place
+from cugen.families.gemm.copy.k_major import ring_of
+from cugen.families.gemm.copy.pipeline import Ring, declare_tiles
+from cugen.families.gemm.epilogue import Results
+from cugen.families.gemm.main_loop import Walk
+from cugen.families.gemm.problem import groups
+from cugen.families.gemm.sliced_k import PartedResults
+from cugen.pieces.blocks import Blocks, define, lay_blocks, limit
+from cugen.pieces.grid import divides
+from cugen.pieces.kernels import assemble, new_lowering
 from cugen.plan.kernel import Kernel
-from cugen.plan.lowering import Lowering
+from cugen.plan.lowering.expressions import Lowering
 from cugen.plan.memory import Array
 from cugen.plan.nodes import Comment, Declare, Define, Index, Node
 from cugen.plan.subscripts import to_integer

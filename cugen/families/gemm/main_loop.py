@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 
-from cugen.families.blocks import define
-from cugen.families.gemm_fragments import Fragments
-from cugen.families.gemm_place import Place
-from cugen.families.gemm_stages import Ring
-from cugen.families.gemm_tensor_fragments import TensorFragments
-from cugen.plan.lowering import Lowering
+from cugen.families.gemm.coordinates import Place
+from cugen.families.gemm.copy.pipeline import Ring
+from cugen.families.gemm.fragments.simt import Fragments
+from cugen.families.gemm.fragments.tensor import TensorFragments
+from cugen.pieces.blocks import define
+from cugen.plan.lowering.expressions import Lowering
 from cugen.plan.memory import Access, Array, Element
 from cugen.plan.nodes import (
     Accumulate,

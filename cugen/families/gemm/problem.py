@@ -5,14 +5,14 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-from cugen.families import gemm_tensor
-from cugen.families.contraction import Contraction, Operand
-from cugen.families.gemm_shape import Shape
-from cugen.families.vectors import WIDEST, divisor, widest
+from cugen.families.contraction.recognition import Contraction, Operand
+from cugen.families.gemm import tensor_cores as gemm_tensor
+from cugen.families.gemm.config import Shape
+from cugen.machine import Device, Target, default_device, device
+from cugen.pieces.vectors import WIDEST, divisor, widest
 from cugen.plan.subscripts import to_integer
 from cugen.plan.symbols import bounds
 from cugen.spec.types import DType, Kind
-from cugen.targets import Device, Target, default_device, device
 
 _OWN = 40  # registers for addresses and counters, as ptxas has them
 _OWN_ON_TENSOR_CORES = 30  # where fragments take most of them

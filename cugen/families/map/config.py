@@ -5,8 +5,8 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-from cugen.families.map_work import Work
-from cugen.families.vectors import SECTOR, WIDEST, divisor, is_contiguous, run_alike
+from cugen.families.map.work import Work
+from cugen.pieces.vectors import SECTOR, WIDEST, divisor, is_contiguous, run_alike
 from cugen.plan.symbols import Integer, bounds, ceil_div
 
 _THREADS = 256

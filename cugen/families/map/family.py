@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from cugen.families.base import Family, Refusal, Request, Tunable, refuse_tunables
-from cugen.families.elementwise import loop_refusals, placement_refusals
-from cugen.families.map_kernel import MapKernel
-from cugen.families.map_work import Work, recognise
+from cugen.families.base import Family
+from cugen.families.map.kernel import MapKernel
+from cugen.families.map.work import Work, recognise
+from cugen.pieces.elementwise import loop_refusals, placement_refusals
 from cugen.plan.kernel import Kernel
+from cugen.plan.request import Refusal, Request, Tunable, refuse_tunables
 from cugen.plan.subscripts import NotAnInteger, to_integer
 from cugen.plan.symbols import integer, symbol
 from cugen.spec.expressions import IndexValue, free_indices

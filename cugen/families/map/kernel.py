@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from cugen.families.blocks import Blocks, define, lay_blocks, limit, reaching, thread
-from cugen.families.elementwise import certain_reads
-from cugen.families.kernels import assemble, new_lowering
-from cugen.families.map_shape import Shape, choose_shape
-from cugen.families.map_work import Work
-from cugen.families.statements import lower_statements
-from cugen.families.vector_body import Neighbours, vector_body, wide_reads
-from cugen.families.vectors import divisor, offset_of
+from cugen.families.map.config import Shape, choose_shape
+from cugen.families.map.work import Work
+from cugen.pieces.blocks import Blocks, define, lay_blocks, limit, reaching, thread
+from cugen.pieces.elementwise import certain_reads
+from cugen.pieces.kernels import assemble, new_lowering
+from cugen.pieces.statements import lower_statements
+from cugen.pieces.vector_body import Neighbours, vector_body, wide_reads
+from cugen.pieces.vectors import divisor, offset_of
 from cugen.plan.kernel import Kernel
-from cugen.plan.lowering import Lowering
+from cugen.plan.lowering.expressions import Lowering
 from cugen.plan.names import Names
 from cugen.plan.nodes import Comparison, Define, For, Guard, If, Index, Loop, Node, ReturnUnless
 from cugen.plan.scopes import Scope

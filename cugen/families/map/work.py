@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
-from cugen.families.base import Request
-from cugen.families.canonical import canonical, walking_order
-from cugen.families.elementwise import IN_MEMORY, certain_reads
-from cugen.families.vector_body import is_guarded
-from cugen.families.vectors import WIDEST, Place, Width, widest_at
+from cugen.pieces.elementwise import IN_MEMORY, certain_reads
+from cugen.pieces.vector_body import is_guarded
+from cugen.pieces.vectors import WIDEST, Place, Width, widest_at
 from cugen.plan.memory import Array
+from cugen.plan.request import Request
+from cugen.rewrite.dense_indices import canonical, walking_order
 from cugen.spec import expressions as spec
 from cugen.spec.expressions import Read, free_indices
 from cugen.spec.model import Statement

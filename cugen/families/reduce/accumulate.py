@@ -7,20 +7,21 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TypeVar
 
-from cugen.families.blocks import define, limit
-from cugen.families.collective import Running
-from cugen.families.rebuilding import rebuilt
-from cugen.families.reduction import IN_MEMORY, Reduction, Stage, own_nodes
-from cugen.families.vectors import WIDEST, Width, divisor
-from cugen.plan.lowering import Lowering
+from cugen.families.reduce.recognition import IN_MEMORY, Reduction, Stage, own_nodes
+from cugen.pieces.block_reduce import Running
+from cugen.pieces.blocks import define, limit
+from cugen.pieces.loop_variables import shared_loop_variable
+from cugen.pieces.vectors import WIDEST, Width, divisor
+from cugen.plan.lowering.expressions import Lowering
+from cugen.plan.lowering.reads import lower_subscript
+from cugen.plan.lowering.reductions import accumulate, conjuncts, loop_bound
 from cugen.plan.memory import Access, Component, Vector
 from cugen.plan.nodes import Define, For, Index, Let, Load, Loop, Node
-from cugen.plan.reads import lower_subscript
-from cugen.plan.reductions import accumulate, conjuncts, loop_bound
 from cugen.plan.scopes import Scope
 from cugen.plan.subscripts import to_integer
-from cugen.plan.symbols import Integer, Maximum, Minimum, Range, integer, symbol
+from cugen.plan.symbols import Integer, Maximum, Minimum, integer, symbol
 from cugen.plan.usage import free_symbols, values
+from cugen.rewrite.align_reductions import rebuilt
 from cugen.spec import expressions as spec
 from cugen.spec.expressions import Expr, IndexValue, Local, Op, Read, Reduce, Scan, free_indices, walk
 from cugen.spec.types import BOOL
@@ -310,15 +311,7 @@ def take_neighbours(
 
 def element_index(width: int, lowering: Lowering) -> Index:
     """The number of an element in its vector; loops side by side share the name."""
-    return side_by_side("v", (0, width - 1), lowering)
-
-
-def side_by_side(wish: str, values: Range, lowering: Lowering) -> Index:
-    """The variable of a loop; loops side by side over equal ranges share theirs."""
-    name = lowering.loops.get((wish, values)) or lowering.names.allocate(wish)
-    lowering.loops[wish, values] = name
-    lowering.ranges[symbol(name)] = values
-    return Index(name, integer(0), values)
+    return shared_loop_variable("v", (0, width - 1), lowering)
 
 
 def named(read: Read, component: Component, stage: Stage, lowering: Lowering, scope: Scope) -> Local:

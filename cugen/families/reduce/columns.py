@@ -6,12 +6,7 @@ import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
-from cugen.families.base import Request
-from cugen.families.blocks import define, lay_blocks, limit, thread
-from cugen.families.collective import Running, first_values, merge, start_again
-from cugen.families.grid import divides
-from cugen.families.reduce_rows import Built, loop_index, running
-from cugen.families.reduce_terms import (
+from cugen.families.reduce.accumulate import (
     Neighbours,
     Terms,
     element_index,
@@ -20,17 +15,22 @@ from cugen.families.reduce_terms import (
     named_stop,
     ranged,
     results_of,
-    side_by_side,
     take,
     take_neighbours,
     wide_reads,
     widest,
     with_starts,
 )
-from cugen.families.reduction import Reduction, Stage
-from cugen.families.statements import lower_statements
-from cugen.families.vectors import Width, divisor
-from cugen.plan.lowering import Lowering
+from cugen.families.reduce.recognition import Reduction, Stage
+from cugen.families.reduce.rows import Built, loop_index, running
+from cugen.pieces.block_reduce import Running, first_values, merge, start_again
+from cugen.pieces.blocks import define, lay_blocks, limit, thread
+from cugen.pieces.grid import divides
+from cugen.pieces.loop_variables import shared_loop_variable
+from cugen.pieces.statements import lower_statements
+from cugen.pieces.vectors import Width, divisor
+from cugen.plan.lowering.expressions import Lowering
+from cugen.plan.lowering.reductions import ACCUMULATORS
 from cugen.plan.memory import Access, Array, Element, Vector
 from cugen.plan.nodes import (
     Assign,
@@ -47,7 +47,7 @@ from cugen.plan.nodes import (
     ReturnUnless,
     Store,
 )
-from cugen.plan.reductions import ACCUMULATORS
+from cugen.plan.request import Request
 from cugen.plan.scopes import Scope
 from cugen.plan.subscripts import to_integer
 from cugen.plan.symbols import Integer, ceil_div, integer
@@ -238,7 +238,7 @@ class _Columns:
             )
         else:
             yield ReturnUnless(Guard((Comparison(self.y, "==", integer(0)), *self.inside)))
-        other = replace(side_by_side("row", (1, shape.across - 1), lowering), definition=integer(1))
+        other = replace(shared_loop_variable("row", (1, shape.across - 1), lowering), definition=integer(1))
         body = self._each(
             lambda v: (
                 node

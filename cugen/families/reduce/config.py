@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import math
 
-from cugen.families.base import Tunable
-from cugen.families.reduce_columns import ColumnShape, column_width
-from cugen.families.reduce_rows import RowShape, row_width
-from cugen.families.reduce_short import ShortShape, is_stored_wide, short_shape
-from cugen.families.reduce_terms import together, wide_reads
-from cugen.families.reduction import Reduction, Stage
+from cugen.families.reduce.accumulate import together, wide_reads
+from cugen.families.reduce.columns import ColumnShape, column_width
+from cugen.families.reduce.recognition import Reduction, Stage
+from cugen.families.reduce.rows import RowShape, row_width
+from cugen.families.reduce.short_rows import ShortShape, is_stored_wide, short_shape
+from cugen.plan.request import Tunable
 from cugen.spec.expressions import Index, Read
 
 WARP = 32

@@ -5,16 +5,17 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 
-from cugen.families.base import Family, Refusal, Request, refuse_tunables
-from cugen.families.elementwise import placement_refusals
-from cugen.families.kernels import assemble, new_lowering
-from cugen.families.reduce_columns import ColumnShape, build_columns
-from cugen.families.reduce_rows import RowShape, build_rows
-from cugen.families.reduce_shapes import TUNABLES, aligned, count, reasons, shape_of
-from cugen.families.reduce_short import ShortShape, build_short
-from cugen.families.reduce_split import split
-from cugen.families.reduction import Reduction, recognise
+from cugen.families.base import Family
+from cugen.families.reduce.columns import ColumnShape, build_columns
+from cugen.families.reduce.config import TUNABLES, aligned, count, reasons, shape_of
+from cugen.families.reduce.recognition import Reduction, recognise
+from cugen.families.reduce.rows import RowShape, build_rows
+from cugen.families.reduce.short_rows import ShortShape, build_short
+from cugen.families.reduce.split import split
+from cugen.pieces.elementwise import placement_refusals
+from cugen.pieces.kernels import assemble, new_lowering
 from cugen.plan.kernel import Kernel
+from cugen.plan.request import Refusal, Request, refuse_tunables
 
 
 def refusals(request: Request) -> tuple[Refusal, ...]:

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 
-from cugen.families.base import Refusal, Request
-from cugen.families.merging import Plain, merged
-from cugen.families.rebuilding import NotInStages, collected, with_common_indices
-from cugen.families.vectors import divisor
+from cugen.pieces.vectors import divisor
 from cugen.plan.memory import Array
+from cugen.plan.request import Refusal, Request
 from cugen.plan.subscripts import NotAnInteger, to_integer
 from cugen.plan.symbols import Integer, bounds, integer, symbol
+from cugen.rewrite.align_reductions import NotInStages, collected, with_common_indices
+from cugen.rewrite.fuse_dimensions import Plain, merged
 from cugen.spec import expressions as spec
 from cugen.spec.expressions import Const, Expr, IndexValue, Read, Reduce, free_indices, walk
 from cugen.spec.model import Statement

@@ -7,11 +7,7 @@ from dataclasses import dataclass, replace
 
 import sympy
 
-from cugen.families.base import Request
-from cugen.families.blocks import define, lay_blocks, limit, thread
-from cugen.families.collective import WARP, Running, Team, combine_team, first_values
-from cugen.families.grid import divides
-from cugen.families.reduce_terms import (
+from cugen.families.reduce.accumulate import (
     Neighbours,
     Terms,
     kept_reads,
@@ -21,7 +17,6 @@ from cugen.families.reduce_terms import (
     offset,
     ranged,
     results_of,
-    side_by_side,
     take,
     take_neighbours,
     together,
@@ -29,13 +24,18 @@ from cugen.families.reduce_terms import (
     widest,
     with_starts,
 )
-from cugen.families.reduction import Reduction, Stage
-from cugen.families.statements import lower_statements
-from cugen.families.vectors import WIDEST, Width, divisor
-from cugen.plan.lowering import Lowering
+from cugen.families.reduce.recognition import Reduction, Stage
+from cugen.pieces.block_reduce import WARP, Running, Team, combine_team, first_values
+from cugen.pieces.blocks import define, lay_blocks, limit, thread
+from cugen.pieces.grid import divides
+from cugen.pieces.loop_variables import shared_loop_variable
+from cugen.pieces.statements import lower_statements
+from cugen.pieces.vectors import WIDEST, Width, divisor
+from cugen.plan.lowering.expressions import Lowering
+from cugen.plan.lowering.reductions import ACCUMULATORS
 from cugen.plan.memory import Vector
 from cugen.plan.nodes import Comment, Comparison, For, Guard, If, Index, Loop, Node, ReturnUnless
-from cugen.plan.reductions import ACCUMULATORS
+from cugen.plan.request import Request
 from cugen.plan.scopes import Scope
 from cugen.plan.symbols import INT32_MAX, FloorDiv, Integer, Maximum, Minimum, Mod, bounds, ceil_div, integer
 from cugen.spec import expressions as spec
@@ -268,7 +268,7 @@ def loop_index(
     """A loop's variable, wide where the step beyond the end could overflow an int; loops side by side share names."""
     high = bounds(stop, lowering.ranges)[1]
     last = max(high - 1, 0) if high + step <= INT32_MAX else high + step
-    own = replace(side_by_side(wish or index.name, (0, last), lowering), definition=first)
+    own = replace(shared_loop_variable(wish or index.name, (0, last), lowering), definition=first)
     lowering.limits[own.symbol] = found.extent(index)
     lowering.symbols[index.name] = own.symbol
     return own

@@ -8,14 +8,15 @@ from dataclasses import dataclass, replace
 
 import sympy
 
-from cugen.families.blocks import define, lay_blocks, limit, thread
-from cugen.families.collective import first_values
-from cugen.families.reduce_rows import Built, running
-from cugen.families.reduce_terms import Terms, mentions, named, results_of, side_by_side, take
-from cugen.families.reduction import Reduction, Stage
-from cugen.families.statements import lower_statements
-from cugen.families.vectors import WIDEST, divisor
-from cugen.plan.lowering import Lowering
+from cugen.families.reduce.accumulate import Terms, mentions, named, results_of, take
+from cugen.families.reduce.recognition import Reduction, Stage
+from cugen.families.reduce.rows import Built, running
+from cugen.pieces.block_reduce import first_values
+from cugen.pieces.blocks import define, lay_blocks, limit, thread
+from cugen.pieces.loop_variables import shared_loop_variable
+from cugen.pieces.statements import lower_statements
+from cugen.pieces.vectors import WIDEST, divisor
+from cugen.plan.lowering.expressions import Lowering
 from cugen.plan.memory import Access, Array, Component, Vector
 from cugen.plan.nodes import Assign, Comparison, For, Guard, If, Index, Let, Load, Loop, Node, ReturnUnless, Store
 from cugen.plan.scopes import Scope
@@ -101,11 +102,11 @@ class _Short:
         dtype, width = self.array.dtype, integer(self.shape.width)
         wish = f"{name}{'_' if name[-1].isdigit() else ''}{shape.width}"
         held = Vector(lowering.names.allocate(wish), dtype.compute, dtype, shape.width, shape.vectors)
-        number = side_by_side("u", (0, shape.vectors - 1), lowering)
+        number = shared_loop_variable("u", (0, shape.vectors - 1), lowering)
         flat = replace(self.array, shape=(sympy.Mul(*self.array.shape),), strides=(integer(1),))
         there = Access(flat, (first * shape.length + number.symbol * shape.width,), "load", shape.width)
         load = Load(held.one(number.symbol), there)
-        own = side_by_side("r", (0, shape.rows - 1), lowering)
+        own = shared_loop_variable("r", (0, shape.rows - 1), lowering)
         row = define(self.row.name, first + own.symbol, lowering)
         limit(row.index, self.found.extent(self.row), lowering)
         lowering.symbols[self.row.name] = row.index.symbol
@@ -139,7 +140,7 @@ class _Short:
         lowering, along = self.lowering, self.stage.fastest
         scope = Scope()
         scope.nodes += [node for run in self.runs for node in first_values(run)]
-        index = side_by_side(along.name, (0, self.shape.length - 1), lowering)
+        index = shared_loop_variable(along.name, (0, self.shape.length - 1), lowering)
         lowering.symbols[along.name] = index.symbol
         inner = Scope(scope, frozenset((along.name,)))
         if element is not None:

@@ -8,20 +8,19 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
-from cugen.families.base import Refusal, Request, Single, Steps
-from cugen.families.merging import digits, product
-from cugen.families.rebuilding import collected, rebuilt
-from cugen.families.reduce_rows import RowShape
-from cugen.families.reduce_shapes import count, shape_of
-from cugen.families.reduce_short import ShortShape
-from cugen.families.reduce_terms import all_of
-from cugen.families.reduction import Reduction, recognise
-from cugen.plan.grouping import Group
-from cugen.plan.reductions import ACCUMULATORS
+from cugen.families.reduce.accumulate import all_of
+from cugen.families.reduce.config import count, shape_of
+from cugen.families.reduce.recognition import Reduction, recognise
+from cugen.families.reduce.rows import RowShape
+from cugen.families.reduce.short_rows import ShortShape
+from cugen.plan.lowering.reductions import ACCUMULATORS
+from cugen.plan.request import Group, Refusal, Request, Single, Steps
 from cugen.plan.substitution import substitute
+from cugen.rewrite.align_reductions import collected, rebuilt
+from cugen.rewrite.fuse_dimensions import digits, product
 from cugen.spec.expressions import Const, Expr, Index, IndexValue, Op, Read, Reduce, walk
-from cugen.spec.linear import text_of
 from cugen.spec.model import Array, Statement
+from cugen.spec.prove.linear import text_of
 from cugen.spec.types import BOOL, INT64
 
 _MULTIPROCESSORS = 132  # of a large device

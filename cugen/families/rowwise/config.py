@@ -6,17 +6,16 @@ import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from cugen.families.base import Request, Tunable
-from cugen.families.row_sweeps import Keep, costs, live, plan_sweeps, reduction_levels, successors
-from cugen.families.row_tiers import MEMORY, REGISTERS, SHARED, Tier
-from cugen.families.rows import RowWork
-from cugen.families.vectors import WIDEST, Width, divisor, is_contiguous, widest
+from cugen.families.rowwise.passes.schedule import Keep, costs, live, plan_sweeps, reduction_levels, successors
+from cugen.families.rowwise.passes.storage_levels import MEMORY, REGISTERS, SHARED, Tier
+from cugen.families.rowwise.statements.recognition import RowWork
+from cugen.pieces.vectors import WIDEST, Width, divisor, is_contiguous, widest
 from cugen.plan.memory import Array
+from cugen.plan.request import Request, Tunable
 from cugen.plan.subscripts import to_integer
 from cugen.plan.symbols import bounds
 from cugen.spec.expressions import Expr, Read, children, free_indices, walk
 from cugen.spec.types import DType
-from cugen.targets import Target
 
 _BLOCK = 128  # threads of a block where several rows share one
 _ACCESSES = 2  # of a thread to a row, at least, until a row takes 256 threads
@@ -129,7 +128,7 @@ def _cluster(request: Request, work: RowWork, shortest: int, likely: int, width:
     """How many blocks share a row: one that held a long row would be alone on its multiprocessor, where its loads
     wait for its stores."""
     words, share = _words(work), _NARROW_SHARE if width >= _NARROW else _SHARE
-    if not has_clusters(request.target) or shortest * words <= _ALONE:
+    if not request.target.has_clusters or shortest * words <= _ALONE:
         return 1
     return next((count for count in _CLUSTERS if likely * words <= count * share), _CLUSTERS[-1])
 
@@ -140,10 +139,6 @@ def _words(work: RowWork) -> int:
     sweeps = plan_sweeps(work.outputs, frozenset((column.name,)), Keep.ALL)
     bits = max((expr.dtype.compute.bits for sweep in sweeps for expr in sweep.computed), default=0)
     return live(sweeps) * -(-bits // 32)
-
-
-def has_clusters(target: Target) -> bool:
-    return target.capability >= (9, 0)
 
 
 def is_few(request: Request, work: RowWork) -> bool:

@@ -5,31 +5,31 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 
-from cugen.families.base import Family, Refusal, Request, refuse_tunables
-from cugen.families.blocks import Blocks, define, lay_blocks, limit, thread
-from cugen.families.elementwise import placement_refusals
-from cugen.families.grid import divides
-from cugen.families.kernels import assemble, new_lowering
-from cugen.families.row_peaks import with_peaks
-from cugen.families.row_shape import (
+from cugen.families.base import Family
+from cugen.families.rowwise.config import (
     CLUSTER,
     REGISTER_ELEMENTS,
     ROWS,
     THREADS,
     Shape,
     choose_shape,
-    has_clusters,
     is_few,
 )
-from cugen.families.row_split import split
-from cugen.families.row_steps import RowSteps
-from cugen.families.row_team import WARP, RowTeam
-from cugen.families.row_views import merge_columns
-from cugen.families.rows import NotRows, RowWork, find_row_work
-from cugen.families.vectors import is_contiguous
+from cugen.families.rowwise.kernel import RowSteps
+from cugen.families.rowwise.split import split
+from cugen.families.rowwise.statements.nan_free_maxima import with_peaks
+from cugen.families.rowwise.statements.recognition import NotRows, RowWork, find_row_work
+from cugen.families.rowwise.statements.views import merge_columns
+from cugen.families.rowwise.thread_group import WARP, RowTeam
+from cugen.pieces.blocks import Blocks, define, lay_blocks, limit, thread
+from cugen.pieces.elementwise import placement_refusals
+from cugen.pieces.grid import divides
+from cugen.pieces.kernels import assemble, new_lowering
+from cugen.pieces.vectors import is_contiguous
 from cugen.plan.kernel import Kernel
-from cugen.plan.lowering import Lowering
+from cugen.plan.lowering.expressions import Lowering
 from cugen.plan.nodes import ClusterBarrier, Comparison, Define, Guard, Index, Node, ReturnUnless
+from cugen.plan.request import Refusal, Request, refuse_tunables
 from cugen.plan.subscripts import to_integer
 from cugen.plan.symbols import FloorDiv, Integer, Minimum, Mod, bounds, ceil_div, integer, symbol
 from cugen.spec import expressions as spec
@@ -75,7 +75,7 @@ def _size_refusals(request: Request, work: RowWork) -> Iterator[Refusal]:
 
 
 def _cluster_refusals(request: Request, shape: Shape) -> Iterator[Refusal]:
-    if not has_clusters(request.target):
+    if not request.target.has_clusters:
         yield Refusal(f"shares a row between blocks from sm_90 on; {request.target.name} has no clusters", _CLUSTER_KEY)
     if shape.across:
         yield Refusal("shares a row between blocks where its elements lie side by side only", _CLUSTER_KEY)

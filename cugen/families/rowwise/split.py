@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from cugen.families.base import Request, Single, Steps
-from cugen.families.row_shape import is_few
-from cugen.families.row_sweeps import reduction_levels
-from cugen.families.row_views import merge_columns
-from cugen.families.rows import NotRows, find_row_work
-from cugen.plan.grouping import Group
-from cugen.plan.reductions import ACCUMULATORS
+from cugen.families.rowwise.config import is_few
+from cugen.families.rowwise.passes.schedule import reduction_levels
+from cugen.families.rowwise.statements.recognition import NotRows, find_row_work
+from cugen.families.rowwise.statements.views import merge_columns
+from cugen.plan.lowering.reductions import ACCUMULATORS
+from cugen.plan.request import Group, Request, Single, Steps
 from cugen.plan.substitution import rebuilt
 from cugen.spec.expressions import Const, Expr, IndexValue, Op, Read, Reduce
 from cugen.spec.model import Array, Statement

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 import sympy
 
-from cugen.families.collective import Running, Team, combine_team, merge
-from cugen.plan.lowering import Lowering
+from cugen.pieces.block_reduce import Running, Team, combine_team, merge
+from cugen.plan.lowering.expressions import Lowering
 from cugen.plan.memory import Access, Array, Element, Shuffled
 from cugen.plan.nodes import (
     Assign,

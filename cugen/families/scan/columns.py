@@ -7,14 +7,15 @@ import math
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
-from cugen.families.blocks import define, lay_blocks, limit, thread
-from cugen.families.grid import divides
-from cugen.families.prefix import WARP, Names, above, joined, scan_lanes
-from cugen.families.scan_elements import Elements
-from cugen.families.scan_form import Work
-from cugen.families.scan_registers import Registers, guarded
-from cugen.families.scan_steps import steps_of
-from cugen.plan.lowering import Lowering
+from cugen.families.scan.elements import Elements
+from cugen.families.scan.recognition import Work
+from cugen.families.scan.registers import Registers, guarded
+from cugen.families.scan.steps import steps_of
+from cugen.pieces.block_scan import WARP, Names, above, joined, scan_lanes
+from cugen.pieces.blocks import define, lay_blocks, limit, thread
+from cugen.pieces.grid import divides
+from cugen.plan.lowering.expressions import Lowering
+from cugen.plan.lowering.reductions import identity
 from cugen.plan.memory import Access, Array, Element, Vector
 from cugen.plan.nodes import (
     Assign,
@@ -33,7 +34,6 @@ from cugen.plan.nodes import (
     ReturnUnless,
     Store,
 )
-from cugen.plan.reductions import identity
 from cugen.plan.scopes import Scope
 from cugen.plan.subscripts import to_integer
 from cugen.plan.symbols import FloorDiv, Integer, Mod, bounds, ceil_div, integer

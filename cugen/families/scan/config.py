@@ -6,12 +6,12 @@ import math
 from collections.abc import Iterator
 from dataclasses import replace
 
-from cugen.families.base import Refusal, Request, Tunable
-from cugen.families.scan_columns import Strips
-from cugen.families.scan_form import Work
-from cugen.families.scan_rows import Team
-from cugen.families.scan_segments import Segments
-from cugen.families.vectors import WIDEST
+from cugen.families.scan.columns import Strips
+from cugen.families.scan.recognition import Work
+from cugen.families.scan.rows import Team
+from cugen.families.scan.segments import Segments
+from cugen.pieces.vectors import WIDEST
+from cugen.plan.request import Refusal, Request, Tunable
 from cugen.plan.subscripts import to_integer
 from cugen.plan.symbols import bounds
 from cugen.spec import expressions as spec

@@ -12,17 +12,17 @@ from dataclasses import dataclass, replace
 
 import sympy
 
-from cugen.families import collective
-from cugen.families.blocks import Blocks, define, digits, thread
-from cugen.families.collective import Running, combine_team, first_values
-from cugen.families.prefix import Names, joined
-from cugen.families.scan_form import Work
-from cugen.families.scan_rows import RowScan, Team
-from cugen.families.tickets import Tickets, shared_by_blocks
-from cugen.plan.lowering import Lowering
+from cugen.families.scan.recognition import Work
+from cugen.families.scan.rows import RowScan, Team
+from cugen.pieces import block_reduce as collective
+from cugen.pieces.block_reduce import Running, combine_team, first_values
+from cugen.pieces.block_scan import Names, joined
+from cugen.pieces.blocks import Blocks, define, digits, thread
+from cugen.pieces.grid_sync import Tickets, shared_by_blocks
+from cugen.plan.lowering.expressions import Lowering
+from cugen.plan.lowering.reductions import ACCUMULATORS
 from cugen.plan.memory import Access, Array, Element
 from cugen.plan.nodes import Assign, Await, Comment, Comparison, Guard, If, Node, Publish, Store
-from cugen.plan.reductions import ACCUMULATORS
 from cugen.plan.subscripts import to_integer
 from cugen.plan.symbols import Integer, Mod, bounds, integer, symbol
 from cugen.spec.expressions import Expr, Local

@@ -5,16 +5,16 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from cugen.families.blocks import define, limit
-from cugen.families.prefix import Names, joined
-from cugen.families.scan_form import Work
-from cugen.families.scan_registers import Registers, guarded
-from cugen.families.statements import lower_statements
+from cugen.families.scan.recognition import Work
+from cugen.families.scan.registers import Registers, guarded
+from cugen.pieces.block_scan import Names, joined
+from cugen.pieces.blocks import define, limit
+from cugen.pieces.statements import lower_statements
 from cugen.plan.intervals import fits, interval
-from cugen.plan.lowering import Lowering
+from cugen.plan.lowering.expressions import Lowering
+from cugen.plan.lowering.reductions import lower_condition
 from cugen.plan.memory import Array, Vector
 from cugen.plan.nodes import Assign, Define, For, Guard, If, Let, Loop, Node, Store
-from cugen.plan.reductions import lower_condition
 from cugen.plan.scopes import Scope
 from cugen.plan.subscripts import to_integer
 from cugen.plan.symbols import integer, symbol

@@ -4,14 +4,9 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from cugen.families.base import Family, Refusal, Request, refuse_tunables
-from cugen.families.elementwise import placement_refusals
-from cugen.families.kernels import assemble, new_lowering
-from cugen.families.scan_columns import ColumnScan
-from cugen.families.scan_form import Work, find_work, in_segments
-from cugen.families.scan_look_back import LookBackScan
-from cugen.families.scan_rows import RowScan
-from cugen.families.scan_sizes import (
+from cugen.families.base import Family
+from cugen.families.scan.columns import ColumnScan
+from cugen.families.scan.config import (
     TUNABLES,
     look_back_team,
     looks_back,
@@ -20,9 +15,15 @@ from cugen.families.scan_sizes import (
     strips_of,
     team_of,
 )
-from cugen.families.scan_split import split
+from cugen.families.scan.decoupled_look_back import LookBackScan
+from cugen.families.scan.recognition import Work, find_work, in_segments
+from cugen.families.scan.rows import RowScan
+from cugen.families.scan.split import split
+from cugen.pieces.elementwise import placement_refusals
+from cugen.pieces.kernels import assemble, new_lowering
 from cugen.plan.kernel import Kernel
-from cugen.plan.lowering import Lowering
+from cugen.plan.lowering.expressions import Lowering
+from cugen.plan.request import Refusal, Request, refuse_tunables
 
 
 def refusals(request: Request) -> tuple[Refusal, ...]:

@@ -5,12 +5,12 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, replace
 
-from cugen.families.base import Refusal, Request
-from cugen.families.elementwise import loaded_reads
-from cugen.families.grid import fastest_first
-from cugen.families.scan_segments import Segments, count_of, without_segments
-from cugen.families.scans import Walk, recognise
-from cugen.families.vectors import Width, divisor, is_contiguous, is_fixed, widest
+from cugen.families.scan.segments import Segments, count_of, without_segments
+from cugen.pieces.elementwise import loaded_reads
+from cugen.pieces.grid import fastest_first
+from cugen.pieces.serial_scan import Walk, recognise
+from cugen.pieces.vectors import Width, divisor, is_contiguous, is_fixed, widest
+from cugen.plan.request import Refusal, Request
 from cugen.plan.subscripts import to_integer
 from cugen.spec import expressions as spec
 from cugen.spec.expressions import Const, Expr, IndexValue, Read, Reduce, Scan, free_indices, walk

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from copy import copy
 
-from cugen.families.scan_form import Work
-from cugen.plan.lowering import Lowering
+from cugen.families.scan.recognition import Work
+from cugen.plan.lowering.expressions import Lowering
 from cugen.plan.memory import Access, Array, Element, Vector
 from cugen.plan.nodes import Assign, Comparison, Copy, Declare, For, Guard, If, Index, Let, Load, Loop, Node, Store
 from cugen.plan.subscripts import to_integer

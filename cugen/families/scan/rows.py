@@ -5,16 +5,17 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from cugen.families import collective
-from cugen.families.blocks import Blocks, define, lay_blocks, limit, thread
-from cugen.families.collective import Running, combine_team
-from cugen.families.grid import divides
-from cugen.families.prefix import WARP, Names, above, joined, scan_lanes, warp_results, whole
-from cugen.families.scan_elements import Elements
-from cugen.families.scan_form import Work
-from cugen.families.scan_registers import Registers
-from cugen.families.scan_steps import steps_of
-from cugen.plan.lowering import Lowering
+from cugen.families.scan.elements import Elements
+from cugen.families.scan.recognition import Work
+from cugen.families.scan.registers import Registers
+from cugen.families.scan.steps import steps_of
+from cugen.pieces import block_reduce as collective
+from cugen.pieces.block_reduce import Running, combine_team
+from cugen.pieces.block_scan import WARP, Names, above, joined, scan_lanes, warp_results, whole
+from cugen.pieces.blocks import Blocks, define, lay_blocks, limit, thread
+from cugen.pieces.grid import divides
+from cugen.plan.lowering.expressions import Lowering
+from cugen.plan.lowering.reductions import ACCUMULATORS, accumulate, identity
 from cugen.plan.memory import Access, Array, Element
 from cugen.plan.nodes import (
     Assign,
@@ -32,7 +33,6 @@ from cugen.plan.nodes import (
     Node,
     Store,
 )
-from cugen.plan.reductions import ACCUMULATORS, accumulate, identity
 from cugen.plan.scopes import Scope
 from cugen.plan.subscripts import to_integer
 from cugen.plan.symbols import FloorDiv, Integer, Minimum, Mod, bounds, ceil_div, integer

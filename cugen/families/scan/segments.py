@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from cugen.families.base import Request
+from cugen.plan.request import Request
 from cugen.spec.expressions import Cast, Const, Expr, IndexValue, Op, Read, Reduce, Scan, Select, walk
 from cugen.spec.types import BOOL, INT64
 

@@ -3,18 +3,17 @@ as two, where each segment can look back over those before it."""
 
 from __future__ import annotations
 
-from cugen.families.base import Refusal, Request, Single, Steps
-from cugen.families.grid import divides
-from cugen.families.scan_form import Work, find_work
-from cugen.families.scan_segments import count_of, segment_of, within
-from cugen.families.scan_sizes import looks_back, may_look_back, segment_length
-from cugen.plan.grouping import Group
-from cugen.plan.reductions import ACCUMULATORS, combine
+from cugen.families.scan.config import looks_back, may_look_back, segment_length
+from cugen.families.scan.recognition import Work, find_work
+from cugen.families.scan.segments import count_of, segment_of, within
+from cugen.pieces.grid import divides
+from cugen.plan.lowering.reductions import ACCUMULATORS, combine
+from cugen.plan.request import Group, Refusal, Request, Single, Steps
 from cugen.plan.subscripts import to_integer
 from cugen.plan.substitution import substitute
 from cugen.spec.expressions import Cast, Const, Expr, Index, IndexValue, Op, Read, Reduce, Scan, Select, walk
-from cugen.spec.layout import dense_strides
 from cugen.spec.model import Array, Statement
+from cugen.spec.resolve.keys.layout import dense_strides
 from cugen.spec.types import BOOL, INT64
 
 

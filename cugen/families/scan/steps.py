@@ -6,10 +6,10 @@ from dataclasses import dataclass
 
 import sympy
 
-from cugen.families.blocks import define
-from cugen.families.grid import divides
-from cugen.families.scan_form import Work
-from cugen.plan.lowering import Lowering
+from cugen.families.scan.recognition import Work
+from cugen.pieces.blocks import define
+from cugen.pieces.grid import divides
+from cugen.plan.lowering.expressions import Lowering
 from cugen.plan.nodes import Comparison, Define, For, Guard, Index, Loop, Node
 from cugen.plan.subscripts import to_integer
 from cugen.plan.symbols import INT32_MAX, FloorDiv, Integer, Minimum, Mod, bounds, integer

@@ -8,18 +8,18 @@ from typing import TYPE_CHECKING
 
 import sympy
 
-from cugen.families.window_registers import Held
-from cugen.families.windows import Walk
+from cugen.families.stencil.footprint import Walk
+from cugen.families.stencil.register_window import Held
+from cugen.plan.lowering.reductions import ACCUMULATORS, combine, identity
 from cugen.plan.memory import Access, Array, Element
 from cugen.plan.nodes import Accumulate, Declare, For, Index, Let, Loop, Node, Store
-from cugen.plan.reductions import ACCUMULATORS, combine, identity
 from cugen.plan.scopes import Scope
 from cugen.plan.subscripts import to_integer
 from cugen.plan.symbols import Integer, bounds, integer
 from cugen.spec.expressions import Expr, Local, Select
 
 if TYPE_CHECKING:
-    from cugen.families.stencil_kernel import Builder
+    from cugen.families.stencil.kernel import Builder
 
 
 _NAMES = {"sum": "sums", "prod": "products"}

@@ -6,11 +6,11 @@ import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from cugen.families.base import Refusal, Request, Tunable
-from cugen.families.grid import fastest_first
-from cugen.families.vectors import WIDEST, divisor
-from cugen.families.windows import Walk, Window
+from cugen.families.stencil.footprint import Walk, Window
+from cugen.pieces.grid import fastest_first
+from cugen.pieces.vectors import WIDEST, divisor
 from cugen.plan.memory import Array
+from cugen.plan.request import Refusal, Request, Tunable
 from cugen.plan.subscripts import to_integer
 from cugen.plan.symbols import bounds
 from cugen.spec import expressions as spec

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from cugen.families.base import Family, Refusal, Request, refuse_tunables
-from cugen.families.grid import fastest_first
-from cugen.families.placement import placement_refusals
-from cugen.families.stencil_kernel import Builder
-from cugen.families.stencil_shape import ROWS, VECTOR, Shape, choose_shape
-from cugen.families.vectors import is_contiguous
-from cugen.families.windows import Window, find_walks, find_windows
+from cugen.families.base import Family
+from cugen.families.stencil.config import ROWS, VECTOR, Shape, choose_shape
+from cugen.families.stencil.footprint import Window, find_walks, find_windows
+from cugen.families.stencil.kernel import Builder
+from cugen.pieces.grid import fastest_first
+from cugen.pieces.placement import placement_refusals
+from cugen.pieces.vectors import is_contiguous
 from cugen.plan.kernel import Kernel
+from cugen.plan.request import Refusal, Request, refuse_tunables
 from cugen.spec.expressions import Const, IndexValue, Read, Scan, walk
 
 MOST_TAPS = 225  # of a window: its loops are unrolled whole

@@ -9,8 +9,8 @@ from dataclasses import dataclass, replace
 
 import sympy
 
-from cugen.families.base import Request
 from cugen.plan.context import Context
+from cugen.plan.request import Request
 from cugen.plan.subscripts import NotAnInteger, to_integer
 from cugen.plan.symbols import Integer
 from cugen.spec import expressions as spec

@@ -5,21 +5,21 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 
-from cugen.families.base import Request
-from cugen.families.blocks import Blocks, define, lay_blocks, limit, thread
-from cugen.families.kernels import assemble, new_lowering
-from cugen.families.placement import place
-from cugen.families.statements import lower_statements
-from cugen.families.stencil_shape import Shape, load_width
-from cugen.families.stencil_taps import literal_taps
-from cugen.families.stencil_walk import Sums
-from cugen.families.vectors import divisor
-from cugen.families.window_registers import Held, counter_name, hold, join_ranges, load_window, widen_ranges
-from cugen.families.window_values import WindowLowering, index_values
-from cugen.families.windows import Walk, Window, explicit
+from cugen.families.stencil.channel_loop import Sums
+from cugen.families.stencil.config import Shape, load_width
+from cugen.families.stencil.footprint import Walk, Window, explicit
+from cugen.families.stencil.register_window import Held, counter_name, hold, join_ranges, load_window, widen_ranges
+from cugen.families.stencil.taps import literal_taps
+from cugen.families.stencil.window_values import WindowLowering, index_values
+from cugen.pieces.blocks import Blocks, define, lay_blocks, limit, thread
+from cugen.pieces.kernels import assemble, new_lowering
+from cugen.pieces.placement import place
+from cugen.pieces.statements import lower_statements
+from cugen.pieces.vectors import divisor
 from cugen.plan.kernel import Kernel
 from cugen.plan.memory import Access, Array, Vector
 from cugen.plan.nodes import Assign, Comparison, For, Guard, If, Index, Let, Loop, Node, ReturnUnless, Store
+from cugen.plan.request import Request
 from cugen.plan.scopes import Scope
 from cugen.plan.subscripts import to_integer
 from cugen.plan.symbols import Integer, ceil_div, integer

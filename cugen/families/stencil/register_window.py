@@ -10,14 +10,14 @@ from typing import cast
 
 import sympy
 
-from cugen.families.blocks import define
-from cugen.families.window_rows import Columns, Tree, is_narrow, tree_of
-from cugen.families.windows import Window
-from cugen.plan.lowering import Lowering
+from cugen.families.stencil.footprint import Window
+from cugen.families.stencil.window_rows import Columns, Tree, is_narrow, tree_of
+from cugen.pieces.blocks import define
+from cugen.plan.lowering.expressions import Lowering
+from cugen.plan.lowering.reads import within
 from cugen.plan.memory import Access, Array, Element, Vector
 from cugen.plan.names import Names
 from cugen.plan.nodes import Comparison, Declare, Define, For, Guard, If, Index, Load, Loop, Node, Store
-from cugen.plan.reads import within
 from cugen.plan.scopes import Scope
 from cugen.plan.symbols import Integer, Range, integer
 from cugen.plan.usage import free_symbols

@@ -6,11 +6,11 @@ from dataclasses import replace
 
 import sympy
 
-from cugen.families.base import Request
-from cugen.families.placement import REGISTER_ELEMENTS
-from cugen.plan.lowering import Lowering
+from cugen.pieces.placement import REGISTER_ELEMENTS
+from cugen.plan.lowering.expressions import Lowering
 from cugen.plan.memory import Array
 from cugen.plan.nodes import Declare, Node
+from cugen.plan.request import Request
 from cugen.spec.expressions import free_indices
 
 

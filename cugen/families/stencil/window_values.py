@@ -6,8 +6,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
-from cugen.families.window_registers import Held
-from cugen.plan.lowering import Lowering
+from cugen.families.stencil.register_window import Held
+from cugen.plan.lowering.expressions import Lowering
 from cugen.plan.memory import Access, Element
 from cugen.plan.names import Names
 from cugen.plan.scopes import Scope

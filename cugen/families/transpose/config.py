@@ -6,9 +6,9 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
-from cugen.families.base import Request
-from cugen.families.vectors import SECTOR, WIDEST, Place, divisor, run_alike, widest
+from cugen.pieces.vectors import SECTOR, WIDEST, Place, divisor, run_alike, widest
 from cugen.plan.memory import Array
+from cugen.plan.request import Request
 from cugen.plan.subscripts import to_integer
 from cugen.plan.symbols import bounds
 from cugen.spec import expressions as spec

@@ -5,17 +5,18 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 
-from cugen.families.base import Family, Refusal, Request, refuse_tunables
-from cugen.families.canonical import Form, canonical, walking_order
-from cugen.families.elementwise import IN_MEMORY, certain_reads, form_refusals, placement_refusals
-from cugen.families.transpose_bricks import BrickKernel
-from cugen.families.transpose_shape import STATIC, Turn, choose_brick, shared_bytes
-from cugen.families.transpose_shifted import ShiftedKernel
-from cugen.families.transpose_square import SquareKernel, choose_square
-from cugen.families.vectors import is_contiguous
+from cugen.families.base import Family
+from cugen.families.transpose.config import STATIC, Turn, choose_brick, shared_bytes
+from cugen.families.transpose.packed_tile import BrickKernel
+from cugen.families.transpose.shifted_rows import ShiftedKernel
+from cugen.families.transpose.square_tile import SquareKernel, choose_square
+from cugen.pieces.elementwise import IN_MEMORY, certain_reads, form_refusals, placement_refusals
+from cugen.pieces.vectors import is_contiguous
 from cugen.plan.kernel import Kernel
+from cugen.plan.request import Refusal, Request, refuse_tunables
 from cugen.plan.subscripts import to_integer
 from cugen.plan.symbols import bounds
+from cugen.rewrite.dense_indices import Form, canonical, walking_order
 from cugen.spec import expressions as spec
 from cugen.spec.expressions import IndexValue, Read
 

@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 
-from cugen.families.blocks import Blocks, define, lay_blocks, limit, thread
-from cugen.families.kernels import assemble, new_lowering
-from cugen.families.statements import lower_statements
-from cugen.families.transpose_shape import Brick, Side, Turn
-from cugen.families.vector_body import Neighbours, depends_on_place, load_vectors, vector_body, vector_of, wide_reads
-from cugen.families.vectors import divisor
+from cugen.families.transpose.config import Brick, Side, Turn
+from cugen.pieces.blocks import Blocks, define, lay_blocks, limit, thread
+from cugen.pieces.kernels import assemble, new_lowering
+from cugen.pieces.statements import lower_statements
+from cugen.pieces.vector_body import Neighbours, depends_on_place, load_vectors, vector_body, vector_of, wide_reads
+from cugen.pieces.vectors import divisor
 from cugen.plan.kernel import Kernel
-from cugen.plan.lowering import Lowering
+from cugen.plan.lowering.expressions import Lowering
 from cugen.plan.memory import Access, Array, Element
 from cugen.plan.names import Names
 from cugen.plan.nodes import (

@@ -8,12 +8,12 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from cugen.families.blocks import define, limit, reaching
-from cugen.families.elementwise import IN_MEMORY, certain_reads
-from cugen.families.statements import lower_statements
-from cugen.families.transpose_bricks import BrickKernel, element_of, moved
-from cugen.families.vector_body import Neighbours, depends_on_place, vector_body
-from cugen.families.vectors import WIDEST, Place, is_contiguous, offset_of
+from cugen.families.transpose.packed_tile import BrickKernel, element_of, moved
+from cugen.pieces.blocks import define, limit, reaching
+from cugen.pieces.elementwise import IN_MEMORY, certain_reads
+from cugen.pieces.statements import lower_statements
+from cugen.pieces.vector_body import Neighbours, depends_on_place, vector_body
+from cugen.pieces.vectors import WIDEST, Place, is_contiguous, offset_of
 from cugen.plan.memory import Access
 from cugen.plan.names import Names
 from cugen.plan.nodes import Comparison, Define, For, Guard, If, Index, Loop, Node

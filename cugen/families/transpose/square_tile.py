@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from cugen.families.blocks import Blocks, define, lay_blocks, limit, thread
-from cugen.families.kernels import assemble, new_lowering, tile_bytes
-from cugen.families.statements import lower_statements
-from cugen.families.transpose_shape import Turn
-from cugen.families.vectors import divisor
+from cugen.families.transpose.config import Turn
+from cugen.pieces.blocks import Blocks, define, lay_blocks, limit, thread
+from cugen.pieces.kernels import assemble, new_lowering, tile_bytes
+from cugen.pieces.statements import lower_statements
+from cugen.pieces.vectors import divisor
 from cugen.plan.kernel import Kernel
-from cugen.plan.lowering import Lowering
+from cugen.plan.lowering.expressions import Lowering
 from cugen.plan.memory import Access, Array, Element
 from cugen.plan.nodes import Barrier, Comparison, Copy, Declare, For, Guard, If, Index, Load, Loop, Node, Store
 from cugen.plan.scopes import Scope

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from cugen.analysis.warp import WARP, WORD, Lanes, WarpRequest, busiest, parts, words
-from cugen.targets import Target
+from cugen.machine import Target
+from cugen.machine.requests.warp import WARP, WORD, Lanes, WarpRequest, busiest, parts, words
 
 UNMEASURED = "shared atomics were measured on sm_90 only, as 32-bit additions without a result"
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from cugen.analysis.warp import WARP, WORD, Lanes, active
-from cugen.targets import Target
+from cugen.machine import Target
+from cugen.machine.requests.warp import WARP, WORD, Lanes, active
 
 
 @dataclass(frozen=True, slots=True)

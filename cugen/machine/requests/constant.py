@@ -6,8 +6,8 @@ LDC.64 for 6 addresses of 8 bytes made 6 requests and 5 replays. Wider loads are
 
 from __future__ import annotations
 
-from cugen.analysis.warp import WORD, Lanes, WarpRequest, active, parts
-from cugen.targets import Target
+from cugen.machine import Target
+from cugen.machine.requests.warp import WORD, Lanes, WarpRequest, active, parts
 
 WIDE_UNMEASURED = "that an 8-byte load of constants makes one request for each address was seen on sm_90 only"
 _WIDEST = 8  # bytes that one instruction reads

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from cugen.analysis.warp import Lanes, WarpRequest, active, degree, parts, words
-from cugen.targets import Target
+from cugen.machine import Target
+from cugen.machine.requests.warp import Lanes, WarpRequest, active, degree, parts, words
 
 ROWS = 8  # of a matrix, one lane each
 ROW_BYTES = 16

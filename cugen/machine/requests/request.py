@@ -6,11 +6,10 @@ import operator
 from collections.abc import Sequence
 from typing import SupportsIndex, get_args
 
-from cugen.analysis import atomics, constant, copies, matrix, segments, shared
-from cugen.analysis.warp import WARP, Lanes, WarpRequest, active
-from cugen.targets import Target
-from cugen.targets import target as known_target
-from cugen.targets.target import Cache
+from cugen.machine.requests import async_copies, atomics, constant, matrix, segments, shared
+from cugen.machine.requests.warp import WARP, Lanes, WarpRequest, active
+from cugen.machine.table import target as known_target
+from cugen.machine.target import Cache, Target
 
 __all__ = ["WarpRequest", "warp_request"]
 
@@ -81,7 +80,9 @@ def _dispatch(
     if space == "global":
         return segments.request(kind, width, lanes, target, cache)
     if kind == "async_copy":
-        return copies.request(width, lanes, target, None if sources is None else _lanes(sources, width, "sources"))
+        return async_copies.request(
+            width, lanes, target, None if sources is None else _lanes(sources, width, "sources")
+        )
     if kind == "atomic":
         return atomics.request(width, lanes, target)
     if kind.startswith("matrix_"):

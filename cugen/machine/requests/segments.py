@@ -6,9 +6,9 @@ practices guide (5.0 and later); counters of an sm_90 device.
 
 from __future__ import annotations
 
-from cugen.analysis.warp import SECTOR, WARP, Lanes, WarpRequest, active, parts
-from cugen.targets import Target
-from cugen.targets.target import Cache
+from cugen.machine import Target
+from cugen.machine.requests.warp import SECTOR, WARP, Lanes, WarpRequest, active, parts
+from cugen.machine.target import Cache
 
 Transaction = tuple[int, int]  # address, bytes
 

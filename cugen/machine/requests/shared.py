@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable
 
-from cugen.analysis.warp import WORD, Lanes, WarpRequest, active, busiest, degree, parts, words
-from cugen.targets import Target
+from cugen.machine import Target
+from cugen.machine.requests.warp import WORD, Lanes, WarpRequest, active, busiest, degree, parts, words
 
 Degree = Callable[[Lanes], int]
 

@@ -11,11 +11,11 @@ from dataclasses import dataclass, field, replace
 
 import sympy
 
+from cugen.plan.lowering.reads import gathered_subscripts, indices_in, load_read, name_reads
+from cugen.plan.lowering.reductions import reduce_values
 from cugen.plan.memory import Array, Element
 from cugen.plan.names import Names
 from cugen.plan.nodes import Assign, Comparison, Define, Guard, If, Index, Let, Load, Node
-from cugen.plan.reads import gathered_subscripts, indices_in, load_read, name_reads
-from cugen.plan.reductions import reduce_values
 from cugen.plan.scopes import Scope
 from cugen.plan.subscripts import NotAnInteger, to_guard
 from cugen.plan.substitution import as_reduction

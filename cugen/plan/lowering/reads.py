@@ -15,7 +15,7 @@ from cugen.spec.expressions import Cast, Const, Expr, IndexValue, Local, Op, Rea
 from cugen.spec.types import INT64
 
 if TYPE_CHECKING:
-    from cugen.plan.lowering import Lowering
+    from cugen.plan.lowering.expressions import Lowering
 
 
 def name_reads(expressions: tuple[Expr, ...], arrays: Mapping[str, Array]) -> dict[Read, str]:

@@ -17,7 +17,7 @@ from cugen.spec.expressions import Const, Expr, Local, Op, Read, Reduce, Scan, S
 from cugen.spec.types import BOOL, INT64, DType
 
 if TYPE_CHECKING:
-    from cugen.plan.lowering import Lowering
+    from cugen.plan.lowering.expressions import Lowering
 
 # What running values are called.
 ACCUMULATORS = {

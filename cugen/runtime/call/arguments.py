@@ -7,9 +7,8 @@ from dataclasses import dataclass
 from itertools import combinations
 from typing import Any
 
-from cugen.plan import wording
-from cugen.plan.manifest import ArrayArgument, Manifest, ParamArgument, ScalarArgument
-from cugen.run.codes import (
+from cugen.abi import wording
+from cugen.abi.codes import (
     MISALIGNED,
     MISSING_ARGUMENT,
     OVERLAP,
@@ -20,9 +19,10 @@ from cugen.run.codes import (
     WRONG_SHAPE,
     WRONG_STRIDES,
 )
-from cugen.run.errors import RunError
-from cugen.run.sizes import evaluate, evaluate_all, holds
-from cugen.run.views import CPU, ArrayView, view_of
+from cugen.abi.errors import RunError
+from cugen.abi.manifest import ArrayArgument, Manifest, ParamArgument, ScalarArgument
+from cugen.abi.sizes import evaluate, evaluate_all, holds
+from cugen.runtime.call.views import CPU, ArrayView, view_of
 from cugen.spec.nearest import did_you_mean
 from cugen.spec.types import DTYPES
 

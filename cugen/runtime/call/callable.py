@@ -11,18 +11,18 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from cugen.plan.manifest import ArrayArgument, Manifest, ParamArgument, ScalarArgument, Workspace
+from cugen.abi.codes import DEVICE_FAULT, UNKNOWN_ARGUMENT, WRONG_DEVICE
+from cugen.abi.errors import RunError
+from cugen.abi.limits import Limits, check_launch, dynamic_limits
+from cugen.abi.manifest import ArrayArgument, Manifest, ParamArgument, ScalarArgument, Workspace
 from cugen.reference.storage import numpy_dtype
-from cugen.run.buffers import pack, view
-from cugen.run.calls import Call, check_call, workspace_bytes
-from cugen.run.codes import DEVICE_FAULT, UNKNOWN_ARGUMENT, WRONG_DEVICE
-from cugen.run.device import Device, Job
-from cugen.run.errors import RunError
-from cugen.run.gpu import target_for
-from cugen.run.libcuda import Driver, driver
-from cugen.run.limits import Limits, check_launch, dynamic_limits
-from cugen.run.packing import pack_number
-from cugen.run.views import CPU, ArrayView
+from cugen.runtime.buffers import pack, view
+from cugen.runtime.call.arguments import Call, check_call, workspace_bytes
+from cugen.runtime.call.views import CPU, ArrayView
+from cugen.runtime.device import Device, Job
+from cugen.runtime.gpu import target_for
+from cugen.runtime.libcuda import Driver, driver
+from cugen.runtime.packing import pack_number
 from cugen.spec.types import DTYPES
 from cugen.toolchain.cuda import Cubin, compile_cubin
 

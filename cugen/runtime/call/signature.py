@@ -6,10 +6,10 @@ import keyword
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from cugen.plan.manifest import ArrayArgument, Manifest, ParamArgument, ScalarArgument
-from cugen.run.codes import WRONG_DTYPE, WRONG_SHAPE
-from cugen.run.errors import RunError
-from cugen.run.sizes import evaluate
+from cugen.abi.codes import WRONG_DTYPE, WRONG_SHAPE
+from cugen.abi.errors import RunError
+from cugen.abi.manifest import ArrayArgument, Manifest, ParamArgument, ScalarArgument
+from cugen.abi.sizes import evaluate
 from cugen.spec.types import DTYPES
 
 

@@ -11,8 +11,8 @@ from typing import Any
 
 import numpy as np
 
-from cugen.run.codes import WRONG_DEVICE
-from cugen.run.errors import RunError
+from cugen.abi.codes import WRONG_DEVICE
+from cugen.abi.errors import RunError
 
 CPU = -1  # as a device ordinal
 _DLPACK_CPU, _DLPACK_CUDA, _DLPACK_CUDA_MANAGED = 1, 2, 13

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from enum import Enum
 from pathlib import Path
 
-from cugen.plan.manifest import Manifest
-from cugen.run.cpu.harness import HARNESS_NAME, harness
-from cugen.run.cpu.source import Declarations
+from cugen.abi.manifest import Manifest
+from cugen.runtime.cpu.harness import HARNESS_NAME, harness
+from cugen.runtime.cpu.source import Declarations
 from cugen.toolchain import host
 
 _HERE = Path(__file__).parent

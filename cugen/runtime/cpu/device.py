@@ -10,13 +10,13 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
-from cugen.run.cpu import symbols
-from cugen.run.cpu.build import Kind, build, has_one_worker
-from cugen.run.cpu.jobfile import Settings, read_outputs, write_job
-from cugen.run.cpu.report import Report, fault_of, read_report
-from cugen.run.cpu.source import declarations
-from cugen.run.cpu.trace import Trace, fill_lines, read_table
-from cugen.run.device import Buffer, Fault, Job, Outcome
+from cugen.runtime.cpu import symbols
+from cugen.runtime.cpu.build import Kind, build, has_one_worker
+from cugen.runtime.cpu.jobfile import Settings, read_outputs, write_job
+from cugen.runtime.cpu.report import Report, fault_of, read_report
+from cugen.runtime.cpu.source import declarations
+from cugen.runtime.cpu.trace import Trace, fill_lines, read_table
+from cugen.runtime.device import Buffer, Fault, Job, Outcome
 
 _SANITIZER_OPTIONS = {
     "ASAN_OPTIONS": "detect_leaks=0:allocator_may_return_null=1:detect_stack_use_after_return=0",

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from cugen.plan.manifest import Manifest
-from cugen.run.cpu.source import Declarations
+from cugen.abi.manifest import Manifest
+from cugen.runtime.cpu.source import Declarations
 
 HARNESS_NAME = "harness.cpp"
 _SPARE_BYTES = 4096  # beyond what any launch may use, so that the sanitizer has something to poison

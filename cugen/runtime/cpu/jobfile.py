@@ -8,14 +8,14 @@ from pathlib import Path
 
 import numpy as np
 
-from cugen.plan.manifest import ArrayArgument, Manifest, ParamArgument
-from cugen.run.cpu.symbols import SharedArray
-from cugen.run.device import Buffer, Job
-from cugen.run.limits import Limits, check_launch
-from cugen.run.packing import pack_number
-from cugen.run.sizes import evaluate
+from cugen.abi.limits import Limits, check_launch
+from cugen.abi.manifest import ArrayArgument, Manifest, ParamArgument
+from cugen.abi.sizes import evaluate
+from cugen.machine.table import target
+from cugen.runtime.cpu.symbols import SharedArray
+from cugen.runtime.device import Buffer, Job
+from cugen.runtime.packing import pack_number
 from cugen.spec.types import DTYPES
-from cugen.targets.table import target
 
 _WORKSPACE_ALIGNMENT = 256  # what cudaMalloc gives
 

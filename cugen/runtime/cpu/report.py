@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from cugen.run.device import Fault
+from cugen.runtime.device import Fault
 
 Lines = Callable[[Iterable[int]], dict[int, int]]  # code addresses to lines of the .cu
 

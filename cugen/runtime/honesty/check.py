@@ -8,13 +8,13 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import NDArray
 
+from cugen.abi.manifest import Manifest
 from cugen.plan.kernel import Plan
-from cugen.plan.manifest import Manifest
-from cugen.run.cpu import CpuDevice
-from cugen.run.honesty.comparison import Comparison, compare
-from cugen.run.honesty.prediction import predicted
-from cugen.run.inputs import draw, known_params
-from cugen.run.verify import make_job
+from cugen.runtime.cpu import CpuDevice
+from cugen.runtime.honesty.comparison import Comparison, compare
+from cugen.runtime.honesty.prediction import predicted
+from cugen.runtime.inputs import draw, known_params
+from cugen.runtime.verify import make_job
 from cugen.spec.model import Spec
 
 

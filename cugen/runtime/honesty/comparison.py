@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from cugen.run.cpu.trace import KINDS, Trace
-from cugen.run.honesty.prediction import Place, Prediction
+from cugen.runtime.cpu.trace import KINDS, Trace
+from cugen.runtime.honesty.prediction import Place, Prediction
 
 Rows = NDArray[Any]
 _Where = tuple[int, str, str, int]  # line, array, kind and bytes: what a record tells of the place that made it

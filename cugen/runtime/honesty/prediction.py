@@ -37,9 +37,9 @@ from cugen.plan.nodes import (
 from cugen.plan.symbols import Integer, symbol
 from cugen.plan.walking import accesses, walk_nodes
 from cugen.reference.tracked import Tracked
-from cugen.run.device import Job
-from cugen.run.honesty.integers import Numbers, holds, value_of
-from cugen.run.honesty.values import (
+from cugen.runtime.device import Job
+from cugen.runtime.honesty.integers import Numbers, holds, value_of
+from cugen.runtime.honesty.values import (
     Mask,
     Memory,
     Values,

@@ -23,7 +23,7 @@ from cugen.reference.interpreter import constant
 from cugen.reference.operators import apply_operator, convert, select
 from cugen.reference.storage import working_dtype
 from cugen.reference.tracked import Tracked
-from cugen.run.device import Job
+from cugen.runtime.device import Job
 from cugen.spec.expressions import Cast, Const, Expr, Local, Op, ParamValue, ScalarValue, Select, walk
 from cugen.spec.types import DType, Kind
 

@@ -9,9 +9,9 @@ from dataclasses import dataclass
 
 from cugen.spec.diagnostics import Reporter
 from cugen.spec.expressions import Span
-from cugen.spec.lexer import Token, tokenize
-from cugen.spec.lines import logical_lines
-from cugen.spec.syntax import (
+from cugen.spec.parse.lexer import Token, tokenize
+from cugen.spec.parse.lines import logical_lines
+from cugen.spec.parse.syntax import (
     BinaryNode,
     CallNode,
     CompareNode,

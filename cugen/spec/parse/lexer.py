@@ -6,7 +6,7 @@ import re
 from dataclasses import dataclass
 
 from cugen.spec.diagnostics import Reporter
-from cugen.spec.syntax import Text
+from cugen.spec.parse.syntax import Text
 
 KEYWORDS = ("and", "or", "not", "if", "else")
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from cugen.spec import c_names
-from cugen.spec.keys import MAX_NAME
+from cugen.spec.parse.keys import MAX_NAME
 
 _IDENTIFIER = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 

@@ -13,11 +13,11 @@ from typing import NoReturn
 
 import yaml
 
-from cugen.spec import core_schema
 from cugen.spec.diagnostics import Reporter
 from cugen.spec.expressions import Span
-from cugen.spec.source import Source, scalar_text
-from cugen.spec.syntax import Text
+from cugen.spec.parse import core_schema
+from cugen.spec.parse.source import Source, scalar_text
+from cugen.spec.parse.syntax import Text
 
 MAX_BYTES = 1 << 20
 MAX_DEPTH = 32

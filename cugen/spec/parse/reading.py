@@ -7,9 +7,9 @@ from collections.abc import Sequence
 
 from cugen.spec.diagnostics import Reporter
 from cugen.spec.expressions import Span
-from cugen.spec.keys import TYPE_SYNONYMS
 from cugen.spec.nearest import did_you_mean, nearest
-from cugen.spec.nodes import Entry, YamlMapping, YamlNode, YamlScalar, YamlSequence
+from cugen.spec.parse.keys import TYPE_SYNONYMS
+from cugen.spec.parse.nodes import Entry, YamlMapping, YamlNode, YamlScalar, YamlSequence
 from cugen.spec.types import DTYPES, DType
 
 

@@ -7,7 +7,7 @@ from bisect import bisect_right
 from dataclasses import dataclass, field
 
 from cugen.spec.expressions import Span
-from cugen.spec.syntax import Text
+from cugen.spec.parse.syntax import Text
 
 _LINE_BREAK = re.compile(r"\r\n|\n|\r")
 _BLANK = " \t\r\n"

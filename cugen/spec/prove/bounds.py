@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
-from cugen.spec.counterexample import Point, find_outside
 from cugen.spec.diagnostics import Reporter
 from cugen.spec.expressions import Expr, Index, IndexValue, Op, ParamValue, Read, Reduce, Scan, Select, Span, walk
-from cugen.spec.guards import Case, alternatives, conjunction
-from cugen.spec.linear import Form, Variable, atom_form, floor_quotient, linear_form, text_of
 from cugen.spec.model import Array, Param, Statement
-from cugen.spec.proof import never_negative
+from cugen.spec.prove.counterexample import Point, find_outside
+from cugen.spec.prove.guards import Case, alternatives, conjunction
+from cugen.spec.prove.linear import Form, Variable, atom_form, floor_quotient, linear_form, text_of
+from cugen.spec.prove.nonnegative import never_negative
 from cugen.spec.rewriting import rebuild
 from cugen.spec.types import BOOL
 

@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from itertools import product
 from math import prod
 
-from cugen.spec.compiled import Condition, condition_function, integer_function
 from cugen.spec.expressions import Expr, Index, IndexValue, ParamValue, walk
-from cugen.spec.integers import evaluate
 from cugen.spec.model import Param
+from cugen.spec.prove.closures import Condition, condition_function, integer_function
+from cugen.spec.prove.integers import evaluate
 
 MAX_POINTS = 1 << 18
 _MAX_SAMPLES = 20_000

@@ -10,11 +10,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from math import prod
 
-from cugen.spec.coverage_sets import Verdict, by_dimension, by_enumeration
-from cugen.spec.coverage_symbolic import covers_symbolically, writes_once_symbolically
 from cugen.spec.diagnostics import Reporter
-from cugen.spec.linear import linear_form
 from cugen.spec.model import Array, Param, Statement
+from cugen.spec.prove.coverage_sets import Verdict, by_dimension, by_enumeration
+from cugen.spec.prove.coverage_symbolic import covers_symbolically, writes_once_symbolically
+from cugen.spec.prove.linear import linear_form
 
 MAX_ELEMENTS = 1 << 20
 

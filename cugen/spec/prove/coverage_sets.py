@@ -8,9 +8,9 @@ from itertools import product
 from math import prod
 
 from cugen.spec.expressions import IndexValue, walk
-from cugen.spec.integers import evaluate
-from cugen.spec.linear import Form, Variable, linear_form
 from cugen.spec.model import Param, Statement
+from cugen.spec.prove.integers import evaluate
+from cugen.spec.prove.linear import Form, Variable, linear_form
 
 _MAX_BITS = 1 << 24
 

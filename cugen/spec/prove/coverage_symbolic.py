@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from cugen.spec.linear import Form, Variable, atom_form, floor_quotient, linear_form, multiply
 from cugen.spec.model import Array, Param, Statement
+from cugen.spec.prove.linear import Form, Variable, atom_form, floor_quotient, linear_form, multiply
 
 
 @dataclass(frozen=True, slots=True)

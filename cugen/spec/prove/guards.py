@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from itertools import product
 
 from cugen.spec.expressions import Const, Expr, Op, Select
-from cugen.spec.linear import Form, linear_form
 from cugen.spec.model import Param
+from cugen.spec.prove.linear import Form, linear_form
 
 # A condition with more alternatives than this says nothing.
 _MAX_CASES = 24

@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from math import gcd
 
-from cugen.spec.linear import Atom, Form, Product, Quotient, Variable, atom_form, multiply
 from cugen.spec.model import Param
+from cugen.spec.prove.linear import Atom, Form, Product, Quotient, Variable, atom_form, multiply
 
 _MAX_FACTS = 240
 _MAX_COEFFICIENT = 2**200

@@ -7,8 +7,8 @@ from dataclasses import replace
 
 from cugen.spec.diagnostics import Reporter
 from cugen.spec.expressions import Expr, IndexValue, Read, walk
-from cugen.spec.linear import linear_form, text_of
 from cugen.spec.model import Array, Param, Statement
+from cugen.spec.prove.linear import linear_form, text_of
 
 _INTERNAL = ("register", "scratch", "shared")
 

@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
 from cugen.spec.expressions import Expr
+from cugen.spec.resolve.typing_rules import Value
 from cugen.spec.types import DType
-from cugen.spec.typing_rules import Value
 
 
 @dataclass(frozen=True, slots=True)

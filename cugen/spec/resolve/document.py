@@ -5,14 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from pathlib import Path
 
-from cugen import targets
-from cugen.spec import grammar, resolve
-from cugen.spec.arrays import read_arrays
-from cugen.spec.check_keys import read_check
-from cugen.spec.declarations import Declarations
+from cugen import machine as targets
 from cugen.spec.diagnostics import Reporter
 from cugen.spec.expressions import NOWHERE, Expr, Span
-from cugen.spec.keys import (
+from cugen.spec.model import Check, Requirement, Scalar, Schedule, Spec
+from cugen.spec.parse import grammar
+from cugen.spec.parse.keys import (
     ACCUMULATE_NAMES,
     DEFAULT_TARGET,
     FORMAT_VERSION,
@@ -21,16 +19,28 @@ from cugen.spec.keys import (
     REQUIRED_KEYS,
     TOP_KEYS,
 )
-from cugen.spec.memory_keys import check_constant_memory
-from cugen.spec.model import Check, Requirement, Scalar, Schedule, Spec
-from cugen.spec.names import kernel_name_problem
-from cugen.spec.nodes import Entry, YamlMapping, YamlNode, YamlScalar, YamlSequence
-from cugen.spec.params import read_params
-from cugen.spec.reading import describe, first_line, join, read_choice, read_keys, read_mapping, read_text, wrong_type
-from cugen.spec.scalars import read_scalars
-from cugen.spec.schedule_keys import read_schedules
-from cugen.spec.scope import Scope, Setting
-from cugen.spec.syntax import NameNode, StatementNode, SubscriptNode, walk
+from cugen.spec.parse.names import kernel_name_problem
+from cugen.spec.parse.nodes import Entry, YamlMapping, YamlNode, YamlScalar, YamlSequence
+from cugen.spec.parse.reading import (
+    describe,
+    first_line,
+    join,
+    read_choice,
+    read_keys,
+    read_mapping,
+    read_text,
+    wrong_type,
+)
+from cugen.spec.parse.syntax import NameNode, StatementNode, SubscriptNode, walk
+from cugen.spec.resolve import resolve
+from cugen.spec.resolve.declarations import Declarations
+from cugen.spec.resolve.keys.arrays import read_arrays
+from cugen.spec.resolve.keys.check import read_check
+from cugen.spec.resolve.keys.memory import check_constant_memory
+from cugen.spec.resolve.keys.params import read_params
+from cugen.spec.resolve.keys.scalars import read_scalars
+from cugen.spec.resolve.keys.schedule import read_schedules
+from cugen.spec.resolve.keys.scope import Scope, Setting
 from cugen.spec.types import DTYPES, DType
 from cugen.spec.variants import Expanded
 

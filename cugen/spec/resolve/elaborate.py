@@ -6,19 +6,12 @@ import math
 from collections.abc import Mapping
 from dataclasses import replace
 
-from cugen.spec import calls
-from cugen.spec.bindings import Bound, Scope, is_narrower
 from cugen.spec.diagnostics import Reporter
 from cugen.spec.expressions import Const, Expr, IndexValue, ParamValue, Read, ScalarValue, Span, walk
-from cugen.spec.extents import Extents
-from cugen.spec.functions import FUNCTIONS
 from cugen.spec.model import Array, Param, Scalar
-from cugen.spec.names import name_problem
 from cugen.spec.nearest import nearest
-from cugen.spec.param_expressions import COMPARISONS
-from cugen.spec.rewriting import SEPARATOR
-from cugen.spec.subscripts import resolve_subscript
-from cugen.spec.syntax import (
+from cugen.spec.parse.names import name_problem
+from cugen.spec.parse.syntax import (
     BinaryNode,
     CallNode,
     CompareNode,
@@ -29,8 +22,15 @@ from cugen.spec.syntax import (
     SubscriptNode,
     UnaryNode,
 )
+from cugen.spec.resolve.bindings import Bound, Scope, is_narrower
+from cugen.spec.resolve.calls import calls
+from cugen.spec.resolve.calls.functions import FUNCTIONS
+from cugen.spec.resolve.extents import Extents
+from cugen.spec.resolve.param_expressions import COMPARISONS
+from cugen.spec.resolve.subscripts import resolve_subscript
+from cugen.spec.resolve.typing_rules import Typing, Value
+from cugen.spec.rewriting import SEPARATOR
 from cugen.spec.types import BOOL, DTYPES, FLOAT32, FLOAT64, INT64, DType
-from cugen.spec.typing_rules import Typing, Value
 
 _BINARY = {
     "+": "add",

@@ -7,10 +7,10 @@ from dataclasses import dataclass
 
 from cugen.spec.diagnostics import Reporter
 from cugen.spec.expressions import Expr, Span
-from cugen.spec.linear import Form, linear_form, text_of
 from cugen.spec.model import Array, Param
-from cugen.spec.proof import never_negative
-from cugen.spec.syntax import NameNode, Node, StatementNode, SubscriptNode, walk
+from cugen.spec.parse.syntax import NameNode, Node, StatementNode, SubscriptNode, walk
+from cugen.spec.prove.linear import Form, linear_form, text_of
+from cugen.spec.prove.nonnegative import never_negative
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,17 +7,10 @@ from collections.abc import Callable, Mapping, Sequence
 
 from cugen.spec.diagnostics import Reporter
 from cugen.spec.expressions import Const, Expr, Op, ParamValue
-from cugen.spec.integers import evaluate
 from cugen.spec.model import Param
 from cugen.spec.nearest import did_you_mean
-from cugen.spec.syntax import (
-    BinaryNode,
-    CompareNode,
-    NameNode,
-    Node,
-    NumberNode,
-    UnaryNode,
-)
+from cugen.spec.parse.syntax import BinaryNode, CompareNode, NameNode, Node, NumberNode, UnaryNode
+from cugen.spec.prove.integers import evaluate
 from cugen.spec.types import BOOL, INT64
 
 INTEGER_OPERATORS = {"+": "add", "-": "sub", "*": "mul", "//": "floordiv", "%": "mod"}

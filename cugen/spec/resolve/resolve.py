@@ -5,20 +5,20 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from cugen.spec.baked_numbers import resolve_number
-from cugen.spec.bindings import Scope
-from cugen.spec.bounds import Bounds
-from cugen.spec.coverage import check_coverage
-from cugen.spec.declarations import Declarations
 from cugen.spec.diagnostics import Reporter
-from cugen.spec.elaborate import Elaborator
-from cugen.spec.extents import Extents
 from cugen.spec.model import Array, Statement
 from cugen.spec.nearest import did_you_mean
-from cugen.spec.order import check_order, with_roles
-from cugen.spec.param_expressions import holds, resolve_condition, resolve_integer
-from cugen.spec.statements import resolve_statement
-from cugen.spec.syntax import NameNode, StatementNode, walk
+from cugen.spec.parse.syntax import NameNode, StatementNode, walk
+from cugen.spec.prove.bounds import Bounds
+from cugen.spec.prove.coverage import check_coverage
+from cugen.spec.prove.order import check_order, with_roles
+from cugen.spec.resolve.baked_numbers import resolve_number
+from cugen.spec.resolve.bindings import Scope
+from cugen.spec.resolve.declarations import Declarations
+from cugen.spec.resolve.elaborate import Elaborator
+from cugen.spec.resolve.extents import Extents
+from cugen.spec.resolve.param_expressions import holds, resolve_condition, resolve_integer
+from cugen.spec.resolve.statements import resolve_statement
 
 __all__ = ["Resolution", "holds", "resolve_compute", "resolve_condition", "resolve_integer", "resolve_number"]
 

@@ -5,15 +5,15 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from dataclasses import replace
 
-from cugen.spec.bindings import Bound, Scope
-from cugen.spec.elaborate import Elaborator
 from cugen.spec.expressions import Const, Expr, Index, IndexValue, Op
-from cugen.spec.extents import evidence, evidence_of_readers
 from cugen.spec.model import Array, Statement
-from cugen.spec.names import name_problem
+from cugen.spec.parse.names import name_problem
+from cugen.spec.parse.syntax import NameNode, Node, StatementNode, SubscriptNode, walk
+from cugen.spec.resolve.bindings import Bound, Scope
+from cugen.spec.resolve.elaborate import Elaborator
+from cugen.spec.resolve.extents import evidence, evidence_of_readers
+from cugen.spec.resolve.subscripts import resolve_subscript
 from cugen.spec.rewriting import FinalNames
-from cugen.spec.subscripts import resolve_subscript
-from cugen.spec.syntax import NameNode, Node, StatementNode, SubscriptNode, walk
 from cugen.spec.types import INT64
 
 _READ_ONLY = {"constant": "constant memory", "readonly": "the read-only cache"}

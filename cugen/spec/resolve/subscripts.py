@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from cugen.spec.bindings import Scope
 from cugen.spec.expressions import Const, Expr, IndexValue, Op, ParamValue, Read, walk
-from cugen.spec.integers import evaluate
-from cugen.spec.param_expressions import INTEGER_OPERATORS
-from cugen.spec.syntax import BinaryNode, NameNode, Node, NumberNode, SubscriptNode, UnaryNode
+from cugen.spec.parse.syntax import BinaryNode, NameNode, Node, NumberNode, SubscriptNode, UnaryNode
+from cugen.spec.prove.integers import evaluate
+from cugen.spec.resolve.bindings import Scope
+from cugen.spec.resolve.param_expressions import INTEGER_OPERATORS
 from cugen.spec.types import INT64
 
 if TYPE_CHECKING:
-    from cugen.spec.elaborate import Elaborator
+    from cugen.spec.resolve.elaborate import Elaborator
 
 _CURES = {
     "clamp": "give the array `boundary: clamp`, or guard the read with `where`",

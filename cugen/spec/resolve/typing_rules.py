@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 
 from cugen.spec.diagnostics import Reporter
 from cugen.spec.expressions import Cast, Const, Expr, Op, Read, Reduce, Scan, Select, Span, walk
-from cugen.spec.folding import fold
+from cugen.spec.resolve.folding import fold
 from cugen.spec.types import BOOL, FLOAT16, FLOAT32, FLOAT64, INT32, INT64, UINT64, DType, promote
 
 MAX_SIZE = 20_000

@@ -6,10 +6,10 @@ from collections.abc import Mapping, Sequence
 
 from cugen.schedule.lock import Schedules, Time
 from cugen.spec.model import Spec
-from cugen.tune.gpus import Gpu, gpus
-from cugen.tune.messages import Message, code, opening, request
-from cugen.tune.prepare import Dropped, prepare
-from cugen.tune.workers import COMMAND, PATIENCE_S, Process, WorkerFault
+from cugen.tune.timing.gpus import Gpu, gpus
+from cugen.tune.timing.messages import Message, code, opening, request
+from cugen.tune.timing.prepare import Dropped, prepare
+from cugen.tune.timing.workers import COMMAND, PATIENCE_S, Process, WorkerFault
 
 _SAMPLES, _BUDGET_US = 100, 1e6
 

@@ -6,7 +6,7 @@ import ctypes
 import uuid
 from dataclasses import dataclass
 
-from cugen.run.libcuda import driver
+from cugen.runtime.libcuda import driver
 
 
 @dataclass(frozen=True, slots=True)

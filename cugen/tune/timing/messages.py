@@ -1,4 +1,4 @@
-"""What the search and its workers say to each other; `cugen.tune.worker` documents it."""
+"""What the search and its workers say to each other; `cugen.tune.timing.worker` documents it."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from cugen.spec.model import Spec
-from cugen.tune.prepare import Prepared
+from cugen.tune.timing.prepare import Prepared
 
 NEVER = 1e9  # a ratio at which nothing is hopeless
 Message = dict[str, Any]

@@ -6,14 +6,14 @@ import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
-from cugen.analysis.launch import occupancy_facts
+from cugen.analysis.launches.launch import occupancy_facts
 from cugen.kernel import Kernel, generate
 from cugen.kernel_report import analyze
-from cugen.run.gpu import target_for
+from cugen.machine import default_device, target
+from cugen.runtime.gpu import target_for
 from cugen.schedule.lock import Schedules, filled
 from cugen.spec.diagnostics import SpecError
 from cugen.spec.model import Spec
-from cugen.targets import default_device, target
 from cugen.toolchain.codes import COMPILE_FAILED
 from cugen.toolchain.cuda import Cubin, compile_cubin
 from cugen.toolchain.errors import CompileError

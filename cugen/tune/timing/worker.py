@@ -1,4 +1,4 @@
-"""`python -m cugen.tune.worker`: checks and times candidates on the GPU that it sees, in a process of its own.
+"""`python -m cugen.tune.timing.worker`: checks and times candidates on the GPU that it sees, in a process of its own.
 
 It reads a JSON object from each line of standard input and answers each with one line on standard output:
 
@@ -21,17 +21,17 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
+from cugen.abi.errors import RunError
+from cugen.abi.manifest import Manifest, ScalarArgument
 from cugen.bench.buffers import Buffers
 from cugen.bench.check import check_against, expected
 from cugen.bench.protocol import Contender, Plan, Times, measure
 from cugen.bench.session import Session, session
-from cugen.plan.manifest import Manifest, ScalarArgument
-from cugen.run.callable import GpuFunction
-from cugen.run.errors import RunError
-from cugen.run.inputs import draw, known_params
+from cugen.runtime.call.callable import GpuFunction
+from cugen.runtime.inputs import draw, known_params
 from cugen.spec.model import Spec
 from cugen.toolchain.errors import CompileError
-from cugen.tune.orphans import end_with_parent
+from cugen.tune.timing.orphans import end_with_parent
 
 Message = dict[str, Any]
 _FEW = 5  # samples that tell whether a candidate is hopeless

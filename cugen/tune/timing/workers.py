@@ -14,10 +14,10 @@ from functools import partial
 from queue import SimpleQueue
 from threading import Event, Thread, Timer
 
-from cugen.tune.gpus import Gpu
-from cugen.tune.messages import Message
+from cugen.tune.timing.gpus import Gpu
+from cugen.tune.timing.messages import Message
 
-COMMAND = (sys.executable, "-m", "cugen.tune.worker")
+COMMAND = (sys.executable, "-m", "cugen.tune.timing.worker")
 PATIENCE_S = 60.0  # for one answer
 _LIFETIME = 200  # requests to one process: the modules and workspaces of candidates stay on its GPU
 _LAST_BYTES = 4000

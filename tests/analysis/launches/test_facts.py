@@ -8,10 +8,10 @@ from hypothesis import strategies as st
 
 import cugen
 from cugen.analysis import occupancy
-from cugen.analysis.facts import facts
+from cugen.analysis.launches.facts import facts
+from cugen.machine import UnknownDevice
 from cugen.schedule.splitting import plan_context
 from cugen.spec.load import load_text
-from cugen.targets import UnknownDevice
 
 
 def spec_of(text: str):

@@ -7,9 +7,9 @@ from dataclasses import dataclass, replace
 import pytest
 
 import cugen
-from cugen.analysis.roofline import bandwidth_for, bound
+from cugen.analysis.launches.roofline import bandwidth_for, bound
+from cugen.machine import Target, device
 from cugen.spec.load import load_text
-from cugen.targets import Target, device
 
 TEXTBOOK = Target("textbook", threads_per_sm=1536, registers_per_sm=16384, register_unit=1)
 

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cugen.analysis.roofline import (
+from cugen.analysis.launches.roofline import (
     bandwidth_for,
     bound,
     bytes_in_flight,
@@ -17,7 +17,7 @@ from cugen.analysis.roofline import (
     ridge,
     warps_to_hide,
 )
-from cugen.targets import device, known_devices
+from cugen.machine import device, known_devices
 
 RATES = st.floats(1e9, 1e16)
 

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 import cugen
-from cugen.analysis.codes import CODES, SPILLS
+from cugen.analysis.limits.codes import CODES, SPILLS
 from cugen.cli.main import main
 from cugen.toolchain.cuda import compilers
 
@@ -43,7 +43,7 @@ def test_a_page_shows_its_finding_and_the_cure(
 def test_the_codes_of_this_room_stand_in_its_table_alone() -> None:
     elsewhere = [
         file.name
-        for file in (PACKAGE / "analysis").glob("*.py")
+        for file in (PACKAGE / "analysis").rglob("*.py")
         if file.name != "codes.py" and re.search(r'"CG\d{4}"', file.read_text())
     ]
     assert elsewhere == []

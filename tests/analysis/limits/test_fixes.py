@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from cugen.analysis.fixes import Fixes, LaunchCost, find_fixes
-from cugen.analysis.report import AccessReport, analyze_kernel
+from cugen.analysis.limits.fixes import Fixes, LaunchCost, find_fixes
+from cugen.analysis.verdicts.report import AccessReport, analyze_kernel
 from cugen.plan.kernel import Plan
 from cugen.schedule.planner import make_plan
 from cugen.spec.diagnostics import SpecError

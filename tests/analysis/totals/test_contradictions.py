@@ -5,9 +5,9 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cugen.analysis.contradictions import excluded
-from cugen.analysis.reshaping import holds
-from cugen.analysis.sites import THREAD, Predicate
+from cugen.analysis.totals.contradictions import excluded
+from cugen.analysis.totals.sites import THREAD, Predicate
+from cugen.compiled.reshaping import holds
 from cugen.plan.symbols import Mod, integer
 
 X, Y, _ = THREAD

@@ -8,8 +8,8 @@ from itertools import product
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cugen.analysis.digits import unfolded
-from cugen.analysis.sites import Counter, Predicate
+from cugen.analysis.totals.digits import unfolded
+from cugen.analysis.totals.sites import Counter, Predicate
 from cugen.plan.symbols import FloorDiv, Mod, integer, symbol
 
 BLOCK = symbol("blockIdx.x")

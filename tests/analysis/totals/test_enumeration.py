@@ -9,12 +9,12 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from cugen.analysis.affine import compiled
-from cugen.analysis.listing import listed
-from cugen.analysis.report import analyze_kernel
-from cugen.analysis.sites import Counter, Predicate
-from cugen.families import gemm_choice
-from cugen.families.gemm_shares import share_out
+from cugen.analysis.totals.affine import compiled
+from cugen.analysis.totals.enumeration import listed
+from cugen.analysis.totals.sites import Counter, Predicate
+from cugen.analysis.verdicts.report import analyze_kernel
+from cugen.families.gemm import heuristic as gemm_choice
+from cugen.families.gemm.stream_k_schedule import share_out
 from cugen.kernel import generate
 from cugen.plan.symbols import Choice, FloorDiv, Maximum, Minimum, Mod, integer, symbol
 from cugen.spec.load import load_text

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from cugen.analysis.report import analyze_kernel
+from cugen.analysis.verdicts.report import analyze_kernel
 from cugen.kernel import Kernel, generate
 from cugen.spec.load import load_text
 

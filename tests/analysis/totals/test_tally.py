@@ -10,9 +10,9 @@ import sympy
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from cugen.analysis.sites import steps
-from cugen.analysis.tally import Parting, Tallies
-from cugen.analysis.totals import Unknown
+from cugen.analysis.totals.exact import Unknown
+from cugen.analysis.totals.sites import steps
+from cugen.analysis.totals.tally import Parting, Tallies
 from cugen.kernel import Kernel, generate
 from cugen.plan.kernel import Kernel as PlannedKernel
 from cugen.plan.nodes import Comparison, Copy, Define, For, Guard, If, Load, ReturnUnless

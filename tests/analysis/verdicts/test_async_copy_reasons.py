@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from cugen.analysis import copy_reasons
-from cugen.analysis.totals import Pattern
+from cugen.analysis.totals.exact import Pattern
+from cugen.analysis.verdicts import async_copy_reasons as copy_reasons
 
 
 def test_the_lanes_that_meet_are_named_with_how_many_compete():

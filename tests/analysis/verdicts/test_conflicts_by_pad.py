@@ -7,8 +7,8 @@ from math import gcd
 
 import pytest
 
-from cugen.analysis.report import analyze_kernel
-from cugen.analysis.symbolic import best_pad, conflicts_by_pad, padded_accesses
+from cugen.analysis.verdicts.conflicts_by_pad import best_pad, conflicts_by_pad, padded_accesses
+from cugen.analysis.verdicts.report import analyze_kernel
 from cugen.kernel import generate
 from cugen.spec.load import load_text
 

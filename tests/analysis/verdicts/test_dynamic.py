@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from cugen.analysis.dynamic import analyze_any_size
-from cugen.analysis.report import analyze_kernel
+from cugen.analysis.verdicts.dynamic import analyze_any_size
+from cugen.analysis.verdicts.report import analyze_kernel
 from cugen.kernel import generate
 from cugen.spec.load import load_text
 

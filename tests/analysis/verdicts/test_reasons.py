@@ -13,12 +13,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from cugen.analysis import warp_request
-from cugen.analysis.report import analyze_kernel
+from cugen.analysis.verdicts.report import analyze_kernel
 from cugen.kernel import generate
+from cugen.machine import target as known_target
 from cugen.spec.load import load_all, load_text
-from cugen.targets import target as known_target
 
-SPECS = sorted((Path(__file__).parents[2] / "specs").glob("*.yaml"))
+SPECS = sorted((Path(__file__).parents[3] / "specs").glob("*.yaml"))
 FIXED = [path for path in SPECS if not re.search("dynamic|range", path.read_text().split("arrays:")[0])]
 
 

@@ -6,11 +6,12 @@ from functools import cache
 
 import pytest
 
-from cugen.analysis import copies
-from cugen.analysis.dynamic import analyze_any_size
-from cugen.analysis.report import analyze_kernel
-from cugen.analysis.sites import sites
+from cugen.analysis.totals.sites import sites
+from cugen.analysis.verdicts import copy_sources
+from cugen.analysis.verdicts.dynamic import analyze_any_size
+from cugen.analysis.verdicts.report import analyze_kernel
 from cugen.kernel import generate
+from cugen.machine.requests import async_copies
 from cugen.plan.kernel import Kernel
 from cugen.spec.load import load_text
 
@@ -74,7 +75,7 @@ def test_on_targets_without_measurements_claims_say_that_they_are_assumed():
         for found in written(analyze_kernel(product(), "sm_80", PARAMS), tile):
             assert found.verdict == "assumed"
             assert found.claim.startswith("assumed: 4 wavefronts, ideal ")
-            assert found.doubt == copies.UNMEASURED
+            assert found.doubt == async_copies.UNMEASURED
 
 
 def test_rows_of_any_length_are_judged_where_they_begin_in_one_bank():
@@ -103,4 +104,4 @@ def test_totals_of_copies_are_those_of_a_walk(walk, k):
 def test_only_copies_have_sources():
     (site, *_) = (site for site in sites(product(), PARAMS) if site.access.kind == "load")
     with pytest.raises(ValueError, match="isn't written by an asynchronous copy"):
-        copies.sources_of(site, (64, 1, 1))
+        copy_sources.sources_of(site, (64, 1, 1))

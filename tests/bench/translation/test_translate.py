@@ -9,15 +9,15 @@ from typing import Any
 import numpy as np
 import pytest
 
-from cugen.bench.dialects import NoPeer, NumPy, Torch
 from cugen.bench.libraries import function_of
-from cugen.bench.translate import translate
+from cugen.bench.translation.dialects import NoPeer, NumPy, Torch
+from cugen.bench.translation.translate import translate
 from cugen.reference.evaluate import evaluate
-from cugen.run.inputs import draw, known_params, shape_of
+from cugen.runtime.inputs import draw, known_params, shape_of
 from cugen.spec.load import load_all, load_text
 from cugen.spec.model import Spec
 
-SPECS = Path(__file__).parents[2] / "specs"
+SPECS = Path(__file__).parents[3] / "specs"
 
 
 def spec_of(compute: str, arrays: dict[str, str], more: str = "") -> Spec:

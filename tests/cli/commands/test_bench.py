@@ -13,8 +13,8 @@ import pytest
 
 import cugen.bench.measure
 import cugen.bench.session
-import cugen.run.gpu
-from cugen.run.gpu import available
+import cugen.runtime.gpu
+from cugen.runtime.gpu import available
 
 Cli = Callable[..., Any]
 
@@ -57,7 +57,7 @@ def gpu(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
 
     monkeypatch.setattr(cugen.bench.session, "session", session)
     monkeypatch.setattr(cugen.bench.measure, "bench", bench)
-    monkeypatch.setattr(cugen.run.gpu, "GpuDevice", lambda: None)
+    monkeypatch.setattr(cugen.runtime.gpu, "GpuDevice", lambda: None)
     return asked
 
 

@@ -13,12 +13,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import cugen
-from cugen.cli.check_github import github_text
+from cugen.cli.text.check_github import github_text
 from cugen.spec.diagnostics import Diagnostic
 from cugen.spec.expressions import Span
 
 Cli = Callable[..., Any]
-SCHEMA = Path(__file__).parents[1] / "data" / "sarif_subset.schema.json"
+SCHEMA = Path(__file__).parents[2] / "data" / "sarif_subset.schema.json"
 
 COLLIDING = """\
 cugen: 1
@@ -196,7 +196,7 @@ schedule: {family: direct}
 def test_each_finding_has_a_fingerprint_of_its_own(cli: Cli, tmp_path: Path) -> None:
     again = tmp_path / "again.yaml"
     again.write_text(AGAIN)
-    run = sarif(cli, Path(__file__).parents[2] / "specs" / "array_of_structures.yaml", again)
+    run = sarif(cli, Path(__file__).parents[3] / "specs" / "array_of_structures.yaml", again)
     found = fingerprints(run)
     assert len(found) == 3 + 2 * 2
     assert len(set(found)) == len(found)

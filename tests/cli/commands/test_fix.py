@@ -14,7 +14,7 @@ from cugen.spec.editing import Misread
 from cugen.spec.load import load, load_all
 
 Cli = Callable[..., Any]
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 
 TRANSPOSE = """\
 # How a matrix is turned
@@ -126,7 +126,7 @@ def test_quiet_prints_the_patch_alone(cli: Cli, file: Callable[..., Path]) -> No
 def test_colour_is_for_terminals(cli: Cli, file: Callable[..., Path], monkeypatch: pytest.MonkeyPatch) -> None:
     path = file(TRANSPOSE)
     assert "\033" not in fix(cli, path).out
-    monkeypatch.setattr("cugen.cli.terminal.has_colour", lambda stream: True)
+    monkeypatch.setattr("cugen.cli.text.terminal.has_colour", lambda stream: True)
     painted = fix(cli, path).out
     assert "\033[31;1m-    memory: shared        # the tile\033[0m\n" in painted
     assert "\033[32m+    memory: {space: shared, pad: 1}        # the tile\033[0m\n" in painted
@@ -258,7 +258,7 @@ def test_nothing_is_offered_that_computes_something_else(
 ) -> None:
     from dataclasses import replace
 
-    from cugen.run import verify
+    from cugen.runtime import verify
 
     def wrong(*args: Any, **options: Any) -> verify.Run:
         run = genuine(*args, **options)

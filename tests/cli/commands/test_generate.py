@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from cugen.plan.manifest import Manifest
+from cugen.abi.manifest import Manifest
 
 Cli = Callable[..., Any]
 

@@ -30,7 +30,7 @@ _CROWD = """
 import itertools, json, os, random, signal, sys, time
 from pathlib import Path
 from cugen.cli.main import main
-import cugen.kernel, cugen.analysis.comments, cugen.emit.variants, cugen.schedule.planner
+import cugen.kernel, cugen.analysis.verdicts.comments, cugen.emit.host.variants, cugen.schedule.planner
 
 what, count, out, old, new, expected = sys.argv[1:]
 count, out, random = int(count), Path(out), random.Random(1)

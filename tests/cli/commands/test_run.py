@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 import cugen.kernel
-from cugen.run.gpu import available
+from cugen.runtime.gpu import available
 
 Cli = Callable[..., Any]
 

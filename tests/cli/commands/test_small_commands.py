@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from cugen.cli import doctor
+from cugen.cli.commands import doctor
 from cugen.emit.resources import data_folder
 from cugen.spec.load import load_all
 from cugen.toolchain import host, nvrtc
@@ -63,7 +63,7 @@ def test_of_several_documents_each_keeps_its_own_name_as_an_ending(
     gallery.mkdir()
     text = spec.read_text()
     (gallery / "two.yaml").write_text(text + "---\n" + text.replace("scale", "other"))
-    monkeypatch.setattr("cugen.cli.new.data_folder", lambda name: gallery)
+    monkeypatch.setattr("cugen.cli.commands.new.data_folder", lambda name: gallery)
     assert cli("new", "mine", "--from", "two").status == 0
     assert [s.kernel for s in load_all("mine.yaml")] == ["mine_scale", "mine_other"]
 
@@ -98,7 +98,7 @@ def test_a_code_is_understood_as_people_paste_it(cli: Cli, code: str) -> None:
 
 def test_without_a_code_every_page_is_listed_by_its_title(cli: Cli) -> None:
     lines = cli("explain").out.splitlines()
-    pages = sorted(path.stem for path in (Path(doctor.__file__).parent.parent / "explain").glob("*.md"))
+    pages = sorted(path.stem for path in (Path(doctor.__file__).parents[2] / "explain").glob("*.md"))
     assert [line.split(":")[0] for line in lines] == pages
     assert all(": " in line for line in lines)
 

@@ -11,13 +11,13 @@ from pathlib import Path
 
 import pytest
 
-from cugen.run.errors import RunError
-from cugen.tune import gpus, workers
-from cugen.tune.gpus import Gpu
+from cugen.abi.errors import RunError
+from cugen.tune.timing import gpus, workers
+from cugen.tune.timing.gpus import Gpu
 
 from .conftest import Answer, Cli
 
-FAKE = Path(__file__).parents[1] / "tune" / "fake_worker.py"
+FAKE = Path(__file__).parents[2] / "tune" / "fake_worker.py"
 SPEC = """\
 cugen: 1
 kernel: scale

@@ -7,7 +7,7 @@ import sys
 
 import pytest
 
-from cugen.cli import terminal
+from cugen.cli.text import terminal
 
 
 class _Tty(io.StringIO):

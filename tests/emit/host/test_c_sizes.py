@@ -7,9 +7,9 @@ from collections.abc import Callable
 
 import pytest
 
-from cugen.emit.c_sizes import Name, SizePrinter
+from cugen.abi.sizes import evaluate, holds
 from cugen.emit.environment import environment
-from cugen.run.sizes import evaluate, holds
+from cugen.emit.host.c_sizes import Name, SizePrinter
 
 PARAMS = {"M": (0, 2**31 - 1), "N": (4, 4096), "K": (7, 7), "d": (0, 5)}
 NAMES = {"M": Name("M", 0, 2**31 - 1), "N": Name("N", 4, 4096), "K": Name("7", 7, 7), "d": Name("d_", 0, 5)}

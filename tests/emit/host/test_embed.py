@@ -11,12 +11,12 @@ from pathlib import Path
 
 import pytest
 
-from cugen.emit.embed import Embedded, Image, embed, image_of
-from cugen.emit.launcher import make_launcher
+from cugen.abi.limits import dynamic_limits
+from cugen.abi.manifest import ArrayArgument, ParamArgument, ScalarArgument
+from cugen.abi.sizes import evaluate, evaluate_all
+from cugen.emit.host.embed import Embedded, Image, embed, image_of
+from cugen.emit.host.launcher import make_launcher
 from cugen.kernel import Kernel, generate
-from cugen.plan.manifest import ArrayArgument, ParamArgument, ScalarArgument
-from cugen.run.limits import dynamic_limits
-from cugen.run.sizes import evaluate, evaluate_all
 from cugen.spec.load import load_all, load_text
 from cugen.spec.types import DTYPES
 from cugen.toolchain import locations
@@ -88,7 +88,7 @@ REFUSED = [
     "outside_launch(ch(1), -1, stream)",
 ]
 
-DRIVER = (Path(__file__).parents[1] / "data" / "recording_driver.h").read_text()
+DRIVER = (Path(__file__).parents[2] / "data" / "recording_driver.h").read_text()
 
 MAIN = """
 #include "driver.h"
@@ -320,7 +320,7 @@ def test_the_whole_gallery_is_launched_as_the_manifests_say(tmp_path: Path) -> N
     """All in one program, in which each file is compiled as C++."""
     if shutil.which("g++") is None:
         pytest.skip("NO g++, THE DRIVER'S LAUNCHER IS UNTESTED")
-    paths = sorted((Path(__file__).parents[2] / "specs").glob("*.yaml"))
+    paths = sorted((Path(__file__).parents[3] / "specs").glob("*.yaml"))
     kernels = [generate(spec, analysis=False) for path in paths for spec in load_all(path)]
     calls, wanted = [], []
     for kernel in kernels:

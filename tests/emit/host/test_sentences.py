@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from cugen.emit.sentences import quoted, terms
+from cugen.emit.host.sentences import quoted, terms
 
 
 def test_places_become_values_and_the_rest_literals() -> None:

@@ -6,9 +6,9 @@ from dataclasses import dataclass
 
 import pytest
 
+from cugen.abi.errors import RunError
 from cugen.kernel import Kernel, generate
-from cugen.run.calls import check_call
-from cugen.run.errors import RunError
+from cugen.runtime.call.arguments import check_call
 from cugen.spec.load import load_text
 from cugen.spec.types import DTYPES
 from cugen.toolchain import host, locations, process
@@ -206,7 +206,7 @@ def test_fixed_sizes_too(kernels, answers, name) -> None:
 
 
 def test_the_calls_are_refused_for_all_reasons_there_are(answers) -> None:
-    from cugen.run import codes
+    from cugen.abi import codes
 
     met = {answer.split("|")[2] for answer in answers.values()}
     reasons = {codes.WRONG_SHAPE, codes.WRONG_STRIDES, codes.MISALIGNED, codes.PARAM_REFUSED, codes.OVERLAP}

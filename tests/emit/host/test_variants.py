@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from cugen.emit.apis import DRIVER
-from cugen.emit.embed import Image, embed
-from cugen.emit.variants import make_entry, variants_header
+from cugen.emit.host.apis import DRIVER
+from cugen.emit.host.embed import Image, embed
+from cugen.emit.host.variants import make_entry, variants_header
 from cugen.kernel import Kernel, generate
 from cugen.spec.load import load_text
 from cugen.spec.siblings import siblings

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cugen.emit.ctypes import c_name, constant_literal, header_of, literal, narrowed, widened
+from cugen.emit.printer.ctypes import c_name, constant_literal, header_of, literal, narrowed, widened
 from cugen.spec.types import BOOL, DTYPES, FLOAT32, FLOAT64, INT8, INT32, INT64, UINT32, UINT64
 
 C_LITERAL = re.compile(r"-?\d+(\.\d+)?(e[+-]?\d+)?f?")

@@ -7,9 +7,9 @@ import math
 import numpy as np
 import pytest
 
-from cugen.emit.ctypes import c_name
 from cugen.emit.environment import environment, template_folder
-from cugen.emit.functions import function_text
+from cugen.emit.printer.ctypes import c_name
+from cugen.emit.printer.functions import function_text
 from cugen.kernel import generate
 from cugen.spec.load import load_text
 from cugen.spec.types import DTYPES, FLOAT32, FLOAT64, INT32, INT64

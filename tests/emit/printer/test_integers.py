@@ -15,7 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cugen.emit.environment import environment
-from cugen.emit.integers import IntegerPrinter
+from cugen.emit.printer.integers import IntegerPrinter
 from cugen.plan.memory import Access, Array
 from cugen.plan.nodes import Comparison, Guard
 from cugen.plan.symbols import BitXor, Choice, FloorDiv, Maximum, Minimum, Mod, bounds, evaluate, integer, symbol

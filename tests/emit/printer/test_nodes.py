@@ -8,7 +8,7 @@ import pytest
 
 from cugen.emit.environment import bind, environment
 from cugen.emit.layout import tidy
-from cugen.emit.nodes import NodePrinter
+from cugen.emit.printer.nodes import NodePrinter
 from cugen.plan.memory import Access, Array, Element, Shuffled, Start, Vector
 from cugen.plan.nodes import (
     Accumulate,

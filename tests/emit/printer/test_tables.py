@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from cugen.emit.tables import initializer
+from cugen.emit.printer.tables import initializer
 from cugen.plan.memory import Array
 from cugen.plan.symbols import integer
 from cugen.spec.types import FLOAT32, INT32, INT64

@@ -8,10 +8,10 @@ import random
 import numpy as np
 import pytest
 
-from cugen.emit.ctypes import c_name
 from cugen.emit.environment import environment
-from cugen.emit.functions import function_text
-from cugen.emit.values import ValuePrinter
+from cugen.emit.printer.ctypes import c_name
+from cugen.emit.printer.functions import function_text
+from cugen.emit.printer.values import ValuePrinter
 from cugen.reference.integers import integer_operator
 from cugen.reference.storage import cast, numpy_dtype
 from cugen.spec.expressions import Cast, Const, Local, Op, ParamValue, Select

@@ -6,7 +6,7 @@ import pytest
 
 from cugen.plan.nodes import Declare
 from cugen.plan.walking import walk_nodes
-from cugen.run.cpu import CpuDevice
+from cugen.runtime.cpu import CpuDevice
 
 PRODUCT = """
 params: {{M: {m}, K: {k}, N: {n}}}

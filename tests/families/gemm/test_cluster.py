@@ -7,15 +7,15 @@ from dataclasses import replace
 
 import pytest
 
-from cugen.families.gemm_model import predict
-from cugen.families.gemm_problem import Problem, shared_bytes
-from cugen.families.gemm_shape import Shape
+from cugen.families.gemm.config import Shape
+from cugen.families.gemm.cost_model import predict
+from cugen.families.gemm.problem import Problem, shared_bytes
 from cugen.families.registry import families
 from cugen.kernel_report import analyze
-from cugen.run.cpu import CpuDevice
-from cugen.run.honesty import check_honesty
-from cugen.run.verify import verify
-from cugen.targets import target
+from cugen.machine import target
+from cugen.runtime.cpu import CpuDevice
+from cugen.runtime.honesty import check_honesty
+from cugen.runtime.verify import verify
 from cugen.toolchain.cuda import compile_cubin
 
 families()

@@ -10,12 +10,12 @@ from pathlib import Path
 
 import pytest
 
-from cugen.families import gemm_choice
-from cugen.families.gemm_model import predict, shapes, with_stages
-from cugen.families.gemm_problem import Problem
-from cugen.families.gemm_shape import Shape
+from cugen.families.gemm import heuristic as gemm_choice
+from cugen.families.gemm.config import Shape
+from cugen.families.gemm.cost_model import predict, shapes, with_stages
+from cugen.families.gemm.problem import Problem
 from cugen.families.registry import families
-from cugen.targets import target
+from cugen.machine import target
 
 SM_90 = target("sm_90")
 families()
@@ -27,7 +27,7 @@ SHARED = ("split", "stream", "raster")
 
 def measured() -> dict[Problem, list[tuple[float, Shape]]]:
     """Of each problem the shapes that were timed, with their seconds."""
-    path = Path(__file__).parents[1] / "data" / "gemm_h200.csv"
+    path = Path(__file__).parents[2] / "data" / "gemm_h200.csv"
     lines = [line for line in path.read_text().splitlines() if not line.startswith("#")]
     found: dict[Problem, list[tuple[float, Shape]]] = defaultdict(list)
     for row in csv.DictReader(lines):

@@ -7,18 +7,18 @@ from dataclasses import replace
 
 import pytest
 
-from cugen.families.base import Request
-from cugen.families.gemm import FAMILY
+from cugen.families.gemm.family import FAMILY
 from cugen.kernel_report import analyze
+from cugen.machine import target
 from cugen.plan.context import make_context
-from cugen.plan.grouping import group_statements
 from cugen.plan.nodes import Accumulate, AwaitCopies, Barrier, Copy, Declare, For, Load
+from cugen.plan.request import Request
 from cugen.plan.walking import walk_nodes
-from cugen.run.cpu import CpuDevice
-from cugen.run.verify import verify
+from cugen.rewrite.grouping import group_statements
+from cugen.runtime.cpu import CpuDevice
+from cugen.runtime.verify import verify
 from cugen.spec.load import load_text
 from cugen.spec.model import Schedule
-from cugen.targets import target
 
 PRODUCT = """
 params: {{M: {m}, K: {k}, N: {n}}}

@@ -7,12 +7,12 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from cugen.families import gemm_choice
-from cugen.families.gemm_shares import share_out
-from cugen.plan.manifest import ArrayArgument
-from cugen.run.cpu import CpuDevice
-from cugen.run.inputs import Inputs
-from cugen.run.verify import make_job, outputs_of
+from cugen.abi.manifest import ArrayArgument
+from cugen.families.gemm import heuristic as gemm_choice
+from cugen.families.gemm.stream_k_schedule import share_out
+from cugen.runtime.cpu import CpuDevice
+from cugen.runtime.inputs import Inputs
+from cugen.runtime.verify import make_job, outputs_of
 
 TEXT = """
 params: {M: 65, N: 97, K: 256}

@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 
 from cugen.kernel_report import analyze
-from cugen.run.cpu import CpuDevice
-from cugen.run.honesty import check_honesty
-from cugen.run.inputs import Inputs
-from cugen.run.verify import make_job, outputs_of
+from cugen.runtime.cpu import CpuDevice
+from cugen.runtime.honesty import check_honesty
+from cugen.runtime.inputs import Inputs
+from cugen.runtime.verify import make_job, outputs_of
 
 TEXT = """
 params: {M: %s, N: %s, K: %s}

@@ -10,12 +10,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cugen.families import gemm_choice
-from cugen.families.gemm_shares import share_out
-from cugen.run.cpu import CpuDevice
-from cugen.run.honesty import check_honesty
-from cugen.run.inputs import Inputs
-from cugen.run.verify import make_job, outputs_of
+from cugen.families.gemm import heuristic as gemm_choice
+from cugen.families.gemm.stream_k_schedule import share_out
+from cugen.runtime.cpu import CpuDevice
+from cugen.runtime.honesty import check_honesty
+from cugen.runtime.inputs import Inputs
+from cugen.runtime.verify import make_job, outputs_of
 
 TEXT = """
 params: {M: %s, N: %s, K: %s}

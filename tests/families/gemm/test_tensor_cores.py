@@ -5,22 +5,22 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
+from tests.families.test_gemm import product, request_of, tiles
 
-from cugen.families.contraction import Contraction, recognise
-from cugen.families.gemm import FAMILY
-from cugen.families.gemm_choice import choose_shape
-from cugen.families.gemm_model import predict
-from cugen.families.gemm_problem import problem_of
-from cugen.families.gemm_shape import Shape
-from cugen.families.gemm_tensor import shapes
+from cugen.families.contraction.recognition import Contraction, recognise
+from cugen.families.gemm.config import Shape
+from cugen.families.gemm.cost_model import predict
+from cugen.families.gemm.family import FAMILY
+from cugen.families.gemm.heuristic import choose_shape
+from cugen.families.gemm.problem import problem_of
+from cugen.families.gemm.tensor_cores import shapes
 from cugen.kernel_report import analyze
+from cugen.machine import device
 from cugen.plan.nodes import Copy, Declare, MultiplyTiles
 from cugen.plan.walking import walk_nodes
-from cugen.run.cpu import CpuDevice
-from cugen.run.honesty import check_honesty
-from cugen.targets import device
+from cugen.runtime.cpu import CpuDevice
+from cugen.runtime.honesty import check_honesty
 from cugen.toolchain.cuda import compile_cubin, compilers
-from tests.families.test_gemm import product, request_of, tiles
 
 SMALL = "family: gemm, block: {m: 32, n: 64}, thread: {m: 4, n: 8}, step: {k: 8}, stages: 3, cores: tensor"
 

@@ -6,8 +6,8 @@ import pytest
 
 from cugen.plan.nodes import Barrier, For, TeamBarrier
 from cugen.plan.walking import walk_nodes
-from cugen.run.cpu import CpuDevice
-from cugen.run.verify import verify
+from cugen.runtime.cpu import CpuDevice
+from cugen.runtime.verify import verify
 
 TEXT = """
 params: {{M: {m}, N: {n}, K: {k}}}

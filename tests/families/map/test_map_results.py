@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 from cugen.plan.kernel import Kernel
 from cugen.plan.walking import accesses
 from cugen.spec.types import DTYPES
+from cugen.toolchain.binary.disassembler import disassemble
 from cugen.toolchain.cuda import compile_cubin, compilers
-from cugen.toolchain.disassembler import disassemble
 from cugen.toolchain.errors import ToolMissing
 
 SAXPY = """

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from cugen.analysis.report import analyze_kernel
+from cugen.analysis.verdicts.report import analyze_kernel
 from cugen.plan.walking import accesses
 
 COLUMNS = """

@@ -6,10 +6,10 @@ import re
 
 import pytest
 
-from cugen.analysis.report import analyze_kernel
+from cugen.analysis.verdicts.report import analyze_kernel
 from cugen.plan.walking import accesses
-from cugen.run.cpu import CpuDevice
-from cugen.run.verify import verify
+from cugen.runtime.cpu import CpuDevice
+from cugen.runtime.verify import verify
 from cugen.toolchain.cuda import compile_cubin, compilers
 
 SOFTMAX = ("y[i, j] = softmax(x[i, j], j)",)

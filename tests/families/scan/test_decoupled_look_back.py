@@ -9,10 +9,10 @@ from hypothesis import strategies as st
 
 from cugen.kernel_report import analyze
 from cugen.plan.walking import walk_nodes
-from cugen.run.cpu import CpuDevice
-from cugen.run.honesty import check_honesty
-from cugen.run.inputs import Inputs
-from cugen.run.verify import make_job, outputs_of
+from cugen.runtime.cpu import CpuDevice
+from cugen.runtime.honesty import check_honesty
+from cugen.runtime.inputs import Inputs
+from cugen.runtime.verify import make_job, outputs_of
 
 TEXT = """
 params: {M: %s, N: %s}

@@ -7,18 +7,18 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from cugen.families.base import Request
-from cugen.families.scans import recognise
+from cugen.machine import target
+from cugen.pieces.serial_scan import recognise
 from cugen.plan.context import make_context
-from cugen.plan.grouping import group_statements
 from cugen.plan.nodes import Barrier
+from cugen.plan.request import Request
 from cugen.plan.walking import accesses, walk_nodes
-from cugen.run.cpu import CpuDevice
-from cugen.run.honesty import check_honesty
-from cugen.run.inputs import Inputs
-from cugen.run.verify import make_job, outputs_of
+from cugen.rewrite.grouping import group_statements
+from cugen.runtime.cpu import CpuDevice
+from cugen.runtime.honesty import check_honesty
+from cugen.runtime.inputs import Inputs
+from cugen.runtime.verify import make_job, outputs_of
 from cugen.spec.model import Schedule
-from cugen.targets import target
 
 MATRIX = """
 params: {M: %s, N: %s}

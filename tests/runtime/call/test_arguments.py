@@ -6,10 +6,10 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from cugen.plan.manifest import LaunchEntry, Manifest, ParamArgument, ScalarArgument, Workspace
-from cugen.run.calls import check_call, workspace_bytes
-from cugen.run.errors import RunError
-from cugen.run.views import CPU
+from cugen.abi.errors import RunError
+from cugen.abi.manifest import LaunchEntry, Manifest, ParamArgument, ScalarArgument, Workspace
+from cugen.runtime.call.arguments import check_call, workspace_bytes
+from cugen.runtime.call.views import CPU
 
 
 class OnGpu:

@@ -8,12 +8,12 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from cugen.plan.manifest import LaunchEntry, Manifest, ParamArgument, ScalarArgument, Upload, Workspace
-from cugen.run import callable as calling
-from cugen.run.callable import CpuFunction, GpuFunction, compiled, stream_handle
-from cugen.run.device import Fault, Job, Outcome
-from cugen.run.errors import RunError
-from cugen.run.limits import Limits
+from cugen.abi.errors import RunError
+from cugen.abi.limits import Limits
+from cugen.abi.manifest import LaunchEntry, Manifest, ParamArgument, ScalarArgument, Upload, Workspace
+from cugen.runtime.call import callable as calling
+from cugen.runtime.call.callable import CpuFunction, GpuFunction, compiled, stream_handle
+from cugen.runtime.device import Fault, Job, Outcome
 from cugen.toolchain.cuda import Cubin, KernelResources
 
 

@@ -6,9 +6,9 @@ from collections.abc import Callable
 
 import pytest
 
-from cugen.plan.manifest import Manifest, ParamArgument, ScalarArgument
-from cugen.run.errors import RunError
-from cugen.run.signature import Signature, extents, signature_of
+from cugen.abi.errors import RunError
+from cugen.abi.manifest import Manifest, ParamArgument, ScalarArgument
+from cugen.runtime.call.signature import Signature, extents, signature_of
 
 Make = Callable[..., Signature]
 

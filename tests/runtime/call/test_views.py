@@ -6,8 +6,8 @@ import ml_dtypes
 import numpy as np
 import pytest
 
-from cugen.run.errors import RunError
-from cugen.run.views import CPU, view_of
+from cugen.abi.errors import RunError
+from cugen.runtime.call.views import CPU, view_of
 
 
 class OnGpu:

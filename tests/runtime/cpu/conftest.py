@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from cugen.plan.manifest import (
+from cugen.abi.manifest import (
     ArrayArgument,
     LaunchEntry,
     Manifest,
@@ -21,7 +21,7 @@ from cugen.plan.manifest import (
     Upload,
     Workspace,
 )
-from cugen.run.device import Job
+from cugen.runtime.device import Job
 from cugen.toolchain import host
 from cugen.toolchain.errors import ToolMissing
 

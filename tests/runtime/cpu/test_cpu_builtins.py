@@ -7,7 +7,7 @@ import math
 import numpy as np
 import pytest
 
-from cugen.run.cpu import CpuDevice
+from cugen.runtime.cpu import CpuDevice
 
 SATURATION = r"""
 extern "C" __global__ void k(const double* in, int* i, unsigned* u, long long* l, unsigned long long* v, int n) {

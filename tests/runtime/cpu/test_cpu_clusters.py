@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from cugen.run.cpu import CpuDevice
+from cugen.runtime.cpu import CpuDevice
 
 HEAD = "#include <cooperative_groups.h>\n"
 # Each thread of a row's blocks gets the sum over all of them: a slot for each block, read in the order of the ranks.

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from cugen.run.cpu import CpuDevice
+from cugen.runtime.cpu import CpuDevice
 
 # Each thread copies in three groups; then the reader waits for all but the last `PENDING` of them.
 GROUPS = r"""

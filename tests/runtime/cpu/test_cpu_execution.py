@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from cugen.plan.manifest import Upload
-from cugen.run.cpu import CpuDevice
-from cugen.run.errors import RunError
+from cugen.abi.errors import RunError
+from cugen.abi.manifest import Upload
+from cugen.runtime.cpu import CpuDevice
 
 ADD = r"""
 extern "C" __global__ void __launch_bounds__(64) k(const float* __restrict__ a, const float* __restrict__ b,

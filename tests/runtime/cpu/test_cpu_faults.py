@@ -7,7 +7,7 @@ import platform
 import numpy as np
 import pytest
 
-from cugen.run.cpu import CpuDevice
+from cugen.runtime.cpu import CpuDevice
 
 DEVIANT = r"""
 extern "C" __global__ void barriers(float* out) {

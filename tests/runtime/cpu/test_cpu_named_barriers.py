@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from cugen.run.cpu import CpuDevice
+from cugen.runtime.cpu import CpuDevice
 from cugen.toolchain import cuda
 
 # Teams take a different number of rounds, so that they can't wait for each other.

@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 
 import cugen
-from cugen.emit.cpu import COMPILER_FLAGS, INCLUDES, RUNTIME, cpu_text
+from cugen.abi.manifest import ArrayArgument, ScalarArgument
+from cugen.emit.host.cpu import COMPILER_FLAGS, INCLUDES, RUNTIME, cpu_text
 from cugen.emit.resources import data_folder
-from cugen.plan.manifest import ArrayArgument, ScalarArgument
 from cugen.spec.load import load_text
 from cugen.toolchain import host
 

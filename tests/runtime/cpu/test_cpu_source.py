@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from cugen.run.cpu.source import declarations
+from cugen.runtime.cpu.source import declarations
 
 SOURCE = """\
 // __shared__ float in_a_comment[4];

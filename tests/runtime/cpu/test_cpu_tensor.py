@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from cugen.run.cpu import CpuDevice
+from cugen.runtime.cpu import CpuDevice
 
 ONE = r"""
 extern "C" __global__ void k(const double* A, const double* B, const double* C, double* out) {

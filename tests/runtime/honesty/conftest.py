@@ -10,12 +10,12 @@ from pathlib import Path
 import pytest
 
 from cugen.kernel import Kernel, generate
-from cugen.run.honesty import Comparison, check_honesty, small_params
+from cugen.runtime.honesty import Comparison, check_honesty, small_params
 from cugen.spec.load import load, load_text
 from cugen.toolchain import host
 from cugen.toolchain.errors import ToolMissing
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 Check = Callable[[Kernel, Mapping[str, int]], Comparison]
 
 

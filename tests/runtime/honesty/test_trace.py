@@ -15,7 +15,7 @@ from cugen.kernel import generate
 from cugen.spec.diagnostics import SpecError
 from cugen.spec.load import load_all
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 GALLERY = [(path.name, spec.kernel) for path in sorted((ROOT / "specs").glob("*.yaml")) for spec in load_all(path)]
 STATEMENTS = sorted((ROOT / "tests" / "families" / "statements").glob("*.yaml"))
 

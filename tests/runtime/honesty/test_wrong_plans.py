@@ -13,10 +13,10 @@ from cugen.plan.memory import Access, Element
 from cugen.plan.nodes import Accumulate, Assign, Copy, For, Guard, If, Let, Load, Node, ReturnUnless, Store
 from cugen.plan.symbols import integer
 from cugen.plan.walking import accesses
-from cugen.run.cpu import CpuDevice
-from cugen.run.honesty import compare, predicted
-from cugen.run.inputs import draw
-from cugen.run.verify import make_job
+from cugen.runtime.cpu import CpuDevice
+from cugen.runtime.honesty import compare, predicted
+from cugen.runtime.inputs import draw
+from cugen.runtime.verify import make_job
 
 Rewrite = Callable[[Node], Node]
 

@@ -9,10 +9,10 @@ from typing import Any
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from cugen.spec import grammar
 from cugen.spec.diagnostics import Reporter
 from cugen.spec.expressions import OPERATORS, Cast, Op, Read, Reduce, Scan, Select, free_indices, walk
-from cugen.spec.syntax import Text
+from cugen.spec.parse import grammar
+from cugen.spec.parse.syntax import Text
 from cugen.spec.types import BOOL
 
 RELAXED = settings(deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])

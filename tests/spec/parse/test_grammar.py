@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cugen.spec.diagnostics import Diagnostic, Reporter
-from cugen.spec.grammar import MAX_CHARACTERS, parse_expression, parse_statements
-from cugen.spec.syntax import (
+from cugen.spec.parse.grammar import MAX_CHARACTERS, parse_expression, parse_statements
+from cugen.spec.parse.syntax import (
     BinaryNode,
     CallNode,
     CompareNode,

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from cugen.spec.diagnostics import Reporter
-from cugen.spec.lexer import tokenize
-from cugen.spec.syntax import Text
+from cugen.spec.parse.lexer import tokenize
+from cugen.spec.parse.syntax import Text
 
 
 def scan(source: str) -> tuple[list[str] | None, Reporter]:

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cugen.spec.functions import FUNCTIONS
-from cugen.spec.names import RESERVED, kernel_name_problem, name_problem
+from cugen.spec.parse.names import RESERVED, kernel_name_problem, name_problem
+from cugen.spec.resolve.calls.functions import FUNCTIONS
 from cugen.spec.types import DTYPES
 
 

@@ -9,16 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cugen.spec.diagnostics import Diagnostic, Reporter
-from cugen.spec.nodes import (
-    MAX_BYTES,
-    YamlMapping,
-    YamlNode,
-    YamlScalar,
-    YamlSequence,
-    decode,
-    parse,
-    printable,
-)
+from cugen.spec.parse.nodes import MAX_BYTES, YamlMapping, YamlNode, YamlScalar, YamlSequence, decode, parse, printable
 
 
 def read(text: str) -> tuple[list[YamlNode], list[Diagnostic]]:

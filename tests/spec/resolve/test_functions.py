@@ -22,8 +22,8 @@ from cugen.spec.expressions import (
     Select,
     walk,
 )
-from cugen.spec.functions import FUNCTIONS
-from cugen.spec.integers import evaluate
+from cugen.spec.prove.integers import evaluate
+from cugen.spec.resolve.calls.functions import FUNCTIONS
 
 Compute = Callable[..., Any]
 Data = Mapping[str, Any]

@@ -8,16 +8,16 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from cugen.spec.baked_numbers import resolve_number
-from cugen.spec.compiled import condition_function, integer_function
 from cugen.spec.diagnostics import Reporter
 from cugen.spec.expressions import Expr, Op, ParamValue
-from cugen.spec.grammar import parse_expression
-from cugen.spec.integers import evaluate
-from cugen.spec.linear import linear_form
 from cugen.spec.model import Param
-from cugen.spec.param_expressions import holds, resolve_condition, resolve_integer
-from cugen.spec.syntax import Node, Text
+from cugen.spec.parse.grammar import parse_expression
+from cugen.spec.parse.syntax import Node, Text
+from cugen.spec.prove.closures import condition_function, integer_function
+from cugen.spec.prove.integers import evaluate
+from cugen.spec.prove.linear import linear_form
+from cugen.spec.resolve.baked_numbers import resolve_number
+from cugen.spec.resolve.param_expressions import holds, resolve_condition, resolve_integer
 from cugen.spec.types import INT64
 
 PARAMS = (Param("C", 12), Param("G", 4), Param("L", None))

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from cugen.spec.expressions import Cast, Const, Expr, Index, IndexValue, Op, ParamValue, Read, Reduce, Scan, walk
-from cugen.spec.integers import evaluate
+from cugen.spec.prove.integers import evaluate
 from cugen.spec.types import FLOAT32, INT64
 
 Compute = Callable[..., Any]

@@ -5,7 +5,7 @@ import re
 import pytest
 
 from cugen.toolchain import cuda, locations
-from cugen.toolchain.disassembler import disassemble
+from cugen.toolchain.binary.disassembler import disassemble
 from cugen.toolchain.errors import ToolMissing
 
 SOURCE = """\

@@ -4,7 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cugen.toolchain import cuda, elf
+from cugen.toolchain import cuda
+from cugen.toolchain.binary import elf
 
 SOURCE = 'extern "C" __global__ void f(float* a) { __shared__ float t[8]; t[0] = a[0]; a[1] = t[0]; }\n'
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from cugen.toolchain import locations
+from cugen.toolchain.binary.fatbinary import pack
 from cugen.toolchain.cuda import compile_cubin, compile_ptx
 from cugen.toolchain.errors import ToolMissing
-from cugen.toolchain.fatbinary import pack
 
 SOURCE = 'extern "C" __global__ void twice(float* x) { x[threadIdx.x] *= 2; }\n'
 MAGIC = b"\x50\xed\x55\xba"

@@ -16,12 +16,12 @@ from cugen.schedule.lock import Entry, Schedules, Time, spec_key
 from cugen.spec.load import load_text
 from cugen.spec.model import Schedule, Spec
 from cugen.tune import Options, search, update
-from cugen.tune.comparison import CannotCompare, compare
+from cugen.tune.timing.comparison import CannotCompare, compare
 
 from .conftest import FOUR, H200, ONE, TWO
 
 Command = Callable[..., tuple[str, ...]]
-BENCHMARKS = Path(__file__).parents[2] / "benchmarks"
+BENCHMARKS = Path(__file__).parents[3] / "benchmarks"
 
 
 ENTRY = Entry("scale", "0" * 16, "sm_90", "NVIDIA H200", (("y", Schedule("map")),), Time(6, 1), Time(12, 1), "0.1.0")

@@ -6,7 +6,7 @@ import pytest
 
 from cugen.spec.load import load_text
 from cugen.spec.model import Schedule, Spec
-from cugen.tune.prepare import Dropped, Others, Prepared, prepare
+from cugen.tune.timing.prepare import Dropped, Others, Prepared, prepare
 
 SUM = """\
 cugen: 1

@@ -18,9 +18,9 @@ from cugen.kernel import generate
 from cugen.reference.evaluate import evaluate
 from cugen.spec.load import load_text
 from cugen.spec.model import Spec
-from cugen.tune import messages, worker
-from cugen.tune.messages import Message
-from cugen.tune.worker import Bench
+from cugen.tune.timing import messages, worker
+from cugen.tune.timing.messages import Message
+from cugen.tune.timing.worker import Bench
 
 from ..bench.conftest import FakeSession
 
@@ -134,7 +134,7 @@ def test_a_wrong_first_kernel_is_a_fault(clock: Clock, code: Callable[[int, str]
 
 @pytest.mark.slow
 def test_without_a_gpu_the_process_says_so_and_ends() -> None:
-    words = [sys.executable, "-m", "cugen.tune.worker"]
+    words = [sys.executable, "-m", "cugen.tune.timing.worker"]
     done = subprocess.run(
         words, env={**os.environ, "CUDA_VISIBLE_DEVICES": ""}, input="", capture_output=True, text=True, timeout=60
     )

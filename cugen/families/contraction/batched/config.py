@@ -6,11 +6,11 @@ import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from cugen.families.base import Tunable
-from cugen.families.contraction import Contraction, Operand
-from cugen.families.small_banks import wavefronts
-from cugen.families.vectors import WIDEST, widest
+from cugen.families.contraction.recognition import Contraction, Operand
+from cugen.machine.requests.quick_banks import wavefronts
+from cugen.pieces.vectors import WIDEST, widest
 from cugen.plan.memory import Array
+from cugen.plan.request import Tunable
 from cugen.plan.subscripts import to_integer
 from cugen.plan.symbols import bounds
 from cugen.spec import expressions as spec

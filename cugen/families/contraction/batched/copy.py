@@ -5,10 +5,10 @@ from __future__ import annotations
 import math
 from dataclasses import replace
 
-from cugen.families.batched_shape import Shape, Tile
-from cugen.families.contraction import Contraction
-from cugen.families.reduce_terms import side_by_side
-from cugen.plan.lowering import Lowering
+from cugen.families.contraction.batched.config import Shape, Tile
+from cugen.families.contraction.recognition import Contraction
+from cugen.pieces.loop_variables import shared_loop_variable
+from cugen.plan.lowering.expressions import Lowering
 from cugen.plan.memory import Access, Array
 from cugen.plan.nodes import Comparison, Copy, Define, For, Guard, If, Index, Loop, Node
 from cugen.plan.subscripts import to_integer
@@ -51,14 +51,14 @@ def fill(
     row = tile.fast // tile.copied
     count = tile.slow * row * (shape.products if several else 1)
     trips = -(-count // shape.threads)
-    turn = side_by_side("u", (0, trips - 1), around)
+    turn = shared_loop_variable("u", (0, trips - 1), around)
     nodes: list[Define] = []
 
     def named(wish: str, value: Integer, values: Range) -> Integer:
         if value.is_Integer or value.is_Symbol:
             return value
         if trips > 1:
-            index = replace(side_by_side(wish, values, around), definition=value)
+            index = replace(shared_loop_variable(wish, values, around), definition=value)
         else:
             index = Index(around.names.allocate(f"{target.symbol.lower()}_{wish}"), value, values)
             around.ranges[index.symbol] = values

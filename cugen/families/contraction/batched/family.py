@@ -6,13 +6,14 @@ import math
 from collections.abc import Iterator
 from dataclasses import replace
 
-from cugen.families.base import Family, Refusal, Request, refuse_tunables
-from cugen.families.batched_kernel import Builder
-from cugen.families.batched_shape import PRODUCTS, choose_shape, extent_of
-from cugen.families.contraction import Contraction, recognise
-from cugen.families.merging import merged
-from cugen.families.rebuilding import NotInStages, with_common_indices
+from cugen.families.base import Family
+from cugen.families.contraction.batched.config import PRODUCTS, choose_shape, extent_of
+from cugen.families.contraction.batched.kernel import Builder
+from cugen.families.contraction.recognition import Contraction, recognise
 from cugen.plan.kernel import Kernel
+from cugen.plan.request import Refusal, Request, refuse_tunables
+from cugen.rewrite.align_reductions import NotInStages, with_common_indices
+from cugen.rewrite.fuse_dimensions import merged
 
 _LONGEST = 64  # rows and columns of a small matrix
 _DEEPEST = 256  # of the summed index

@@ -5,17 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 
-from cugen.families.base import Request
-from cugen.families.batched_fill import fill, place_in, tile_array
-from cugen.families.batched_shape import Shape, Side, Tile
-from cugen.families.blocks import define, lay_blocks, limit, thread
-from cugen.families.contraction import Contraction
-from cugen.families.depth_range import where_they_hold
-from cugen.families.grid import divides
-from cugen.families.kernels import assemble, new_lowering
-from cugen.families.rebuilding import rebuilt
-from cugen.families.statements import lower_statements
-from cugen.families.vector_body import Neighbours, vector_body, wide_reads
+from cugen.families.contraction.batched.config import Shape, Side, Tile
+from cugen.families.contraction.batched.copy import fill, place_in, tile_array
+from cugen.families.contraction.k_range import where_they_hold
+from cugen.families.contraction.recognition import Contraction
+from cugen.pieces.blocks import define, lay_blocks, limit, thread
+from cugen.pieces.grid import divides
+from cugen.pieces.kernels import assemble, new_lowering
+from cugen.pieces.statements import lower_statements
+from cugen.pieces.vector_body import Neighbours, vector_body, wide_reads
 from cugen.plan.kernel import Kernel
 from cugen.plan.memory import Access, Array, Element, Vector
 from cugen.plan.nodes import (
@@ -33,10 +31,12 @@ from cugen.plan.nodes import (
     Node,
     Store,
 )
+from cugen.plan.request import Request
 from cugen.plan.scopes import Scope
 from cugen.plan.subscripts import to_integer
 from cugen.plan.substitution import substitute
 from cugen.plan.symbols import FloorDiv, Integer, Mod, ceil_div, integer
+from cugen.rewrite.align_reductions import rebuilt
 from cugen.spec.expressions import Expr, IndexValue, Local, Op, Read, Reduce
 
 _WRITTEN_OUT = 8  # steps of a longer sum that stand side by side

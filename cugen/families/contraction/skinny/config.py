@@ -5,9 +5,9 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-from cugen.families.base import Tunable
-from cugen.families.skinny_form import LEAST, Skinny
-from cugen.families.vectors import divisor
+from cugen.families.contraction.skinny.recognition import LEAST, Skinny
+from cugen.pieces.vectors import divisor
+from cugen.plan.request import Tunable
 
 WARP = 32
 _MULTIPROCESSORS = 132  # of a large device

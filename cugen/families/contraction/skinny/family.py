@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from cugen.families.base import Family, Refusal, Request, refuse_tunables
-from cugen.families.elementwise import placement_refusals
-from cugen.families.grid import divides
-from cugen.families.skinny_columns import build_columns
-from cugen.families.skinny_form import Skinny, recognise
-from cugen.families.skinny_rows import build_rows
-from cugen.families.skinny_shape import TUNABLES, WARP, choose_shape
-from cugen.families.skinny_split import split
+from cugen.families.base import Family
+from cugen.families.contraction.skinny.config import TUNABLES, WARP, choose_shape
+from cugen.families.contraction.skinny.k_major import build_rows
+from cugen.families.contraction.skinny.n_major import build_columns
+from cugen.families.contraction.skinny.recognition import Skinny, recognise
+from cugen.families.contraction.skinny.split_k import split
+from cugen.pieces.elementwise import placement_refusals
+from cugen.pieces.grid import divides
 from cugen.plan.kernel import Kernel
+from cugen.plan.request import Refusal, Request, refuse_tunables
 
 
 def refusals(request: Request) -> tuple[Refusal, ...]:

@@ -4,16 +4,25 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from cugen.families.blocks import define, lay_blocks, limit, thread
-from cugen.families.collective import Running, Team, combine_team
-from cugen.families.grid import divides
-from cugen.families.kernels import assemble, new_lowering
-from cugen.families.skinny_form import Skinny
-from cugen.families.skinny_shape import WARP, Shape
-from cugen.families.skinny_terms import Loaded, add_term, alignments, is_plain, loop_index, number, repeat, running
-from cugen.families.statements import lower_statements
+from cugen.families.contraction.skinny.config import WARP, Shape
+from cugen.families.contraction.skinny.multiply import (
+    Loaded,
+    add_term,
+    alignments,
+    is_plain,
+    loop_index,
+    number,
+    repeat,
+    running,
+)
+from cugen.families.contraction.skinny.recognition import Skinny
+from cugen.pieces.block_reduce import Running, Team, combine_team
+from cugen.pieces.blocks import define, lay_blocks, limit, thread
+from cugen.pieces.grid import divides
+from cugen.pieces.kernels import assemble, new_lowering
+from cugen.pieces.statements import lower_statements
 from cugen.plan.kernel import Kernel
-from cugen.plan.lowering import Lowering
+from cugen.plan.lowering.expressions import Lowering
 from cugen.plan.memory import Access, Array, Element
 from cugen.plan.nodes import Comparison, Declare, For, Guard, If, Index, Let, Loop, Node, ReturnUnless
 from cugen.plan.scopes import Scope

@@ -5,9 +5,9 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from cugen.families.skinny_form import Skinny
-from cugen.families.vectors import WIDEST
-from cugen.plan.lowering import Lowering
+from cugen.families.contraction.skinny.recognition import Skinny
+from cugen.pieces.vectors import WIDEST
+from cugen.plan.lowering.expressions import Lowering
 from cugen.plan.memory import Access, Array, Element, Vector
 from cugen.plan.nodes import Accumulate, Declare, For, Index, Let, Load, Loop, Node, Store
 from cugen.plan.scopes import Scope

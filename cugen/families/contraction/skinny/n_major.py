@@ -4,13 +4,22 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from cugen.families.blocks import define, lay_blocks, limit, thread
-from cugen.families.grid import divides
-from cugen.families.kernels import assemble, new_lowering
-from cugen.families.skinny_form import Skinny
-from cugen.families.skinny_shape import WARP, Shape
-from cugen.families.skinny_terms import Loaded, add_term, alignments, is_plain, loop_index, number, repeat, running
-from cugen.families.statements import lower_statements
+from cugen.families.contraction.skinny.config import WARP, Shape
+from cugen.families.contraction.skinny.multiply import (
+    Loaded,
+    add_term,
+    alignments,
+    is_plain,
+    loop_index,
+    number,
+    repeat,
+    running,
+)
+from cugen.families.contraction.skinny.recognition import Skinny
+from cugen.pieces.blocks import define, lay_blocks, limit, thread
+from cugen.pieces.grid import divides
+from cugen.pieces.kernels import assemble, new_lowering
+from cugen.pieces.statements import lower_statements
 from cugen.plan.kernel import Kernel
 from cugen.plan.memory import Access, Array, Element, Shuffled
 from cugen.plan.nodes import Assign, Barrier, Comparison, Declare, For, Guard, If, Index, Let, Loop, Node, Store

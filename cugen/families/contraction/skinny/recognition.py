@@ -8,13 +8,13 @@ from dataclasses import dataclass, replace
 
 import sympy
 
-from cugen.families.base import Refusal, Request
-from cugen.families.merging import merged
-from cugen.families.rebuilding import NotInStages, collected, with_common_indices
-from cugen.families.vectors import WIDEST, divisor
+from cugen.pieces.vectors import WIDEST, divisor
 from cugen.plan.memory import Array
+from cugen.plan.request import Refusal, Request
 from cugen.plan.subscripts import NotAnInteger, to_integer
 from cugen.plan.symbols import Integer, bounds, integer, symbol
+from cugen.rewrite.align_reductions import NotInStages, collected, with_common_indices
+from cugen.rewrite.fuse_dimensions import merged
 from cugen.spec import expressions as spec
 from cugen.spec.expressions import Const, IndexValue, Read, Reduce, free_indices, walk
 

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from cugen.families.base import Request, Single, Steps
-from cugen.families.merging import product
-from cugen.families.rebuilding import rebuilt
-from cugen.families.skinny_form import Skinny, recognise
-from cugen.families.skinny_shape import choose_shape, wanted_parts
-from cugen.plan.grouping import Group
+from cugen.families.contraction.skinny.config import choose_shape, wanted_parts
+from cugen.families.contraction.skinny.recognition import Skinny, recognise
+from cugen.plan.request import Group, Request, Single, Steps
 from cugen.plan.substitution import substitute
+from cugen.rewrite.align_reductions import rebuilt
+from cugen.rewrite.fuse_dimensions import product
 from cugen.spec.expressions import Const, Expr, Index, IndexValue, Op, Read, Reduce, walk
 from cugen.spec.model import Array
 from cugen.spec.types import INT64

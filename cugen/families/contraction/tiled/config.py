@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from cugen.families.base import Refusal, Request, refuse_tunables
-from cugen.families.contraction import Contraction, Operand, recognise
+from cugen.families.contraction.recognition import Contraction, Operand, recognise
+from cugen.plan.request import Refusal, Request, refuse_tunables
 from cugen.plan.subscripts import to_integer
 from cugen.plan.symbols import Integer, bounds
 from cugen.spec.expressions import Expr

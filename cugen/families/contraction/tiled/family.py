@@ -5,19 +5,18 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
-from cugen.families.base import Family, Request
-from cugen.families.blocks import Blocks, define, lay_blocks, limit
-from cugen.families.contraction import Contraction, Operand, recognise
-from cugen.families.depth_range import depth_range, where_they_hold
-from cugen.families.grid import divides
-from cugen.families.kernels import assemble, new_lowering
-from cugen.families.statements import lower_statements
-from cugen.families.tile_memory import declare_tiles
-from cugen.families.tile_shape import Shape, choose_shape, refusals, staged
-from cugen.families.unfolding import split
+from cugen.families.base import Family
+from cugen.families.contraction.k_range import depth_range, where_they_hold
+from cugen.families.contraction.recognition import Contraction, Operand, recognise
+from cugen.families.contraction.tiled.config import Shape, choose_shape, refusals, staged
+from cugen.families.contraction.tiled.shared_tiles import declare_tiles
+from cugen.pieces.blocks import Blocks, define, lay_blocks, limit
+from cugen.pieces.grid import divides
+from cugen.pieces.kernels import assemble, new_lowering
+from cugen.pieces.statements import lower_statements
 from cugen.plan.intervals import fits, interval
 from cugen.plan.kernel import Kernel
-from cugen.plan.lowering import Lowering
+from cugen.plan.lowering.expressions import Lowering
 from cugen.plan.memory import Access, Array, Element
 from cugen.plan.nodes import (
     Accumulate,
@@ -38,10 +37,12 @@ from cugen.plan.nodes import (
     ReturnUnless,
     Store,
 )
+from cugen.plan.request import Request
 from cugen.plan.scopes import Scope
 from cugen.plan.subscripts import to_integer
 from cugen.plan.substitution import substitute
 from cugen.plan.symbols import FloorDiv, Integer, Mod, bounds, ceil_div, integer, symbol
+from cugen.rewrite.im2col import split
 from cugen.spec.expressions import Const, Expr, IndexValue, Local, Op, Read, Reduce, free_indices, walk
 from cugen.spec.types import INT32
 

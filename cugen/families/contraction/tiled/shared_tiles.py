@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from cugen.families.contraction import Contraction, Operand
-from cugen.families.kernels import tile_bytes
-from cugen.families.tile_shape import Shape, staged, tile_extent
-from cugen.plan.lowering import Lowering
+from cugen.families.contraction.recognition import Contraction, Operand
+from cugen.families.contraction.tiled.config import Shape, staged, tile_extent
+from cugen.pieces.kernels import tile_bytes
+from cugen.plan.lowering.expressions import Lowering
 from cugen.plan.memory import Array
 from cugen.plan.symbols import integer
 from cugen.spec.expressions import Read

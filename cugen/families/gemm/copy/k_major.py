@@ -10,12 +10,12 @@ import math
 from dataclasses import dataclass
 from functools import cached_property
 
-from cugen.families.blocks import define
-from cugen.families.contraction import Operand
-from cugen.families.gemm_place import Place
-from cugen.families.gemm_problem import along_width, lies_along
-from cugen.families.gemm_stages import Ring
-from cugen.families.gemm_tensor import SECTOR, SECTORS
+from cugen.families.contraction.recognition import Operand
+from cugen.families.gemm.coordinates import Place
+from cugen.families.gemm.copy.pipeline import Ring
+from cugen.families.gemm.problem import along_width, lies_along
+from cugen.families.gemm.tensor_cores import SECTOR, SECTORS
+from cugen.pieces.blocks import define
 from cugen.plan.memory import Access, Array
 from cugen.plan.nodes import Define
 from cugen.plan.symbols import BitXor, FloorDiv, Integer, Mod, integer

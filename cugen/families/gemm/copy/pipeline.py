@@ -7,12 +7,12 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 
-from cugen.families.blocks import define
-from cugen.families.contraction import Contraction, Operand
-from cugen.families.gemm_place import Place
-from cugen.families.gemm_problem import copy_width, problem_of, sides, tile_bytes
-from cugen.families.gemm_shape import WARP, Shape
-from cugen.plan.lowering import Lowering
+from cugen.families.contraction.recognition import Contraction, Operand
+from cugen.families.gemm.config import WARP, Shape
+from cugen.families.gemm.coordinates import Place
+from cugen.families.gemm.problem import copy_width, problem_of, sides, tile_bytes
+from cugen.pieces.blocks import define
+from cugen.plan.lowering.expressions import Lowering
 from cugen.plan.memory import Access, Array, Start
 from cugen.plan.nodes import Comparison, Copy, Define, For, Guard, If, Index, Loop, Node, Store
 from cugen.plan.subscripts import to_integer

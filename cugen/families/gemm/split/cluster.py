@@ -9,13 +9,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from cugen.families.blocks import Blocks, define, lay_blocks
-from cugen.families.contraction import Contraction
-from cugen.families.gemm_kernel import GemmKernel
-from cugen.families.gemm_parts import PartedResults
-from cugen.families.gemm_place import Place
-from cugen.families.gemm_results import Results
-from cugen.families.gemm_shape import Shape
+from cugen.families.contraction.recognition import Contraction
+from cugen.families.gemm.config import Shape
+from cugen.families.gemm.coordinates import Place
+from cugen.families.gemm.epilogue import Results
+from cugen.families.gemm.kernel import GemmKernel
+from cugen.families.gemm.sliced_k import PartedResults
+from cugen.pieces.blocks import Blocks, define, lay_blocks
 from cugen.plan.kernel import Kernel
 from cugen.plan.memory import Array
 from cugen.plan.nodes import Comment, Node

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from cugen.families.gemm_left import Left
-from cugen.families.gemm_parts import PartedResults
-from cugen.families.gemm_place import Place
-from cugen.families.gemm_results import Results
-from cugen.families.tickets import Tickets
+from cugen.families.gemm.coordinates import Place
+from cugen.families.gemm.epilogue import Results
+from cugen.families.gemm.sliced_k import PartedResults
+from cugen.families.gemm.split.partials import Left
+from cugen.pieces.grid_sync import Tickets
 from cugen.plan.memory import Array
 from cugen.plan.nodes import Await, Barrier, Comment, Comparison, For, Guard, If, Loop, Node, Publish, Store
 from cugen.plan.symbols import Integer, bounds, integer

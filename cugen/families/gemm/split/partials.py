@@ -9,15 +9,15 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from cugen.families.contraction import Contraction
-from cugen.families.gemm_parts import PartedResults
-from cugen.families.gemm_place import Place
-from cugen.families.gemm_results import Results
-from cugen.families.gemm_shape import Shape
-from cugen.families.tickets import shared_by_blocks
+from cugen.families.contraction.recognition import Contraction
+from cugen.families.gemm.config import Shape
+from cugen.families.gemm.coordinates import Place
+from cugen.families.gemm.epilogue import Results
+from cugen.families.gemm.sliced_k import PartedResults
+from cugen.pieces.grid_sync import shared_by_blocks
+from cugen.plan.lowering.reductions import combine
 from cugen.plan.memory import Access, Array, Element
 from cugen.plan.nodes import Accumulate, For, Loop, Node, Store
-from cugen.plan.reductions import combine
 from cugen.plan.symbols import Integer, integer
 
 

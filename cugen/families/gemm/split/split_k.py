@@ -11,30 +11,17 @@ from dataclasses import replace
 
 import sympy
 
-from cugen.families.blocks import Blocks, define, digits
-from cugen.families.contraction import Contraction
-from cugen.families.gemm_kernel import GemmKernel
-from cugen.families.gemm_left import Left, beside
-from cugen.families.gemm_parts import PartedResults
-from cugen.families.gemm_place import Place
-from cugen.families.gemm_results import Results
-from cugen.families.gemm_shape import Shape
-from cugen.families.tickets import shared_by_blocks
+from cugen.families.contraction.recognition import Contraction
+from cugen.families.gemm.config import Shape
+from cugen.families.gemm.coordinates import Place
+from cugen.families.gemm.epilogue import Results
+from cugen.families.gemm.kernel import GemmKernel
+from cugen.families.gemm.sliced_k import PartedResults
+from cugen.families.gemm.split.partials import Left, beside
+from cugen.pieces.blocks import Blocks, define, digits
+from cugen.pieces.grid_sync import shared_by_blocks
 from cugen.plan.memory import Access, Array
-from cugen.plan.nodes import (
-    Arrive,
-    Barrier,
-    Comment,
-    Comparison,
-    Declare,
-    For,
-    Guard,
-    If,
-    Index,
-    Loop,
-    Node,
-    Ticket,
-)
+from cugen.plan.nodes import Arrive, Barrier, Comment, Comparison, Declare, For, Guard, If, Index, Loop, Node, Ticket
 from cugen.plan.symbols import FloorDiv, Integer, Mod, bounds, integer, symbol
 from cugen.spec.types import INT32, UINT32
 

@@ -10,19 +10,19 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from cugen.families.blocks import Blocks, digits
-from cugen.families.contraction import Contraction
-from cugen.families.gemm_joins import Joins
-from cugen.families.gemm_kernel import GemmKernel
-from cugen.families.gemm_left import Left, beside
-from cugen.families.gemm_model import resident
-from cugen.families.gemm_place import Place
-from cugen.families.gemm_problem import problem_of
-from cugen.families.gemm_results import Results
-from cugen.families.gemm_shape import Shape
-from cugen.families.gemm_shares import Shares
-from cugen.families.gemm_stages import Ring
-from cugen.families.tickets import Tickets
+from cugen.families.contraction.recognition import Contraction
+from cugen.families.gemm.config import Shape
+from cugen.families.gemm.coordinates import Place
+from cugen.families.gemm.copy.pipeline import Ring
+from cugen.families.gemm.cost_model import resident
+from cugen.families.gemm.epilogue import Results
+from cugen.families.gemm.kernel import GemmKernel
+from cugen.families.gemm.problem import problem_of
+from cugen.families.gemm.split.fixup import Joins
+from cugen.families.gemm.split.partials import Left, beside
+from cugen.families.gemm.stream_k_schedule import Shares
+from cugen.pieces.blocks import Blocks, digits
+from cugen.pieces.grid_sync import Tickets
 from cugen.plan.memory import Array
 from cugen.plan.nodes import Barrier, Comment, Comparison, For, Guard, If, Index, Loop, Node
 from cugen.plan.symbols import Choice, FloorDiv, Integer, Maximum, Minimum, ceil_div, integer

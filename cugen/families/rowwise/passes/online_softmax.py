@@ -10,11 +10,11 @@ import math
 from dataclasses import dataclass
 from itertools import pairwise
 
-from cugen.families.row_sweeps import Sweep
-from cugen.plan.lowering import Lowering
+from cugen.families.rowwise.passes.schedule import Sweep
+from cugen.plan.lowering.expressions import Lowering
+from cugen.plan.lowering.reductions import combine, identity
 from cugen.plan.memory import Component, Vector
 from cugen.plan.nodes import Assign, For, Index, Let, Loop, Node
-from cugen.plan.reductions import combine, identity
 from cugen.plan.scopes import Scope
 from cugen.plan.symbols import Integer, integer
 from cugen.spec.expressions import Const, Expr, Local, Op, Reduce, Select

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from enum import Enum
 
-from cugen.families.rows import Output
+from cugen.families.rowwise.statements.recognition import Output
 from cugen.spec.expressions import Expr, IndexValue, Op, Read, Reduce, Select, children, free_indices, walk
 from cugen.spec.types import DType
 

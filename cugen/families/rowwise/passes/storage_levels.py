@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from cugen.families.row_sweeps import Sweep
+from cugen.families.rowwise.passes.schedule import Sweep
 from cugen.plan import usage
 from cugen.plan.nodes import Comparison, Define, For, Guard, If, Index, Loop, Node
 from cugen.plan.symbols import Integer, integer

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from cugen.families.row_results import Results, fixed
-from cugen.families.rows import RowWork
-from cugen.plan.lowering import Lowering
+from cugen.families.rowwise.statements.recognition import RowWork
+from cugen.families.rowwise.statements.results import Results, fixed
+from cugen.plan.lowering.expressions import Lowering
 from cugen.plan.nodes import Let
 from cugen.plan.scopes import Scope
 from cugen.spec.expressions import Const, Expr, Local, Op, Read

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator
 from dataclasses import replace
 
-from cugen.families.rows import RowWork
+from cugen.families.rowwise.statements.recognition import RowWork
 from cugen.plan.substitution import rebuilt
 from cugen.spec.expressions import Cast, Expr, Op, Reduce, walk
 

@@ -11,9 +11,9 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from itertools import permutations
 
-from cugen.families.base import Request
-from cugen.families.row_groups import cut_groups
+from cugen.families.rowwise.statements.groups import cut_groups
 from cugen.plan.memory import Array
+from cugen.plan.request import Request
 from cugen.plan.substitution import rebuilt, substitute
 from cugen.spec.expressions import (
     Cast,

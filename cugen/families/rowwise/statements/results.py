@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 
-from cugen.families.row_peaks import exponentials
+from cugen.families.rowwise.statements.nan_free_maxima import exponentials
 from cugen.plan.substitution import rebuilt
 from cugen.spec.expressions import Cast, Const, Expr, Local, Op, Read, Reduce, Select, children, free_indices, walk
 from cugen.spec.types import FLOAT32

@@ -7,22 +7,12 @@ from dataclasses import dataclass, field, replace
 
 import sympy
 
-from cugen.families.rows import Domain, NotRows, Output, RowWork
+from cugen.families.rowwise.statements.recognition import Domain, NotRows, Output, RowWork
 from cugen.plan.memory import Array
 from cugen.plan.subscripts import to_integer
 from cugen.plan.substitution import rebuilt
 from cugen.plan.symbols import Integer, integer
-from cugen.spec.expressions import (
-    Const,
-    Expr,
-    Index,
-    IndexValue,
-    Op,
-    Read,
-    Reduce,
-    free_indices,
-    walk,
-)
+from cugen.spec.expressions import Const, Expr, Index, IndexValue, Op, Read, Reduce, free_indices, walk
 from cugen.spec.types import INT64
 
 

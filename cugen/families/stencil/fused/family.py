@@ -5,17 +5,17 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
-from cugen.families.base import Family, Refusal, Request, Tunable, refuse_tunables
-from cugen.families.cascade_kernel import CascadeBuilder
-from cugen.families.cascade_tile import Cascade
-from cugen.families.grid import fastest_first
-from cugen.families.placement import placement_refusals
-from cugen.families.stencil import MOST_TAPS, form_refusals, window_refusals
-from cugen.families.stencil_shape import Shape, load_width, output_order, store_width
-from cugen.families.vectors import WIDEST
-from cugen.families.windows import Window, find_windows
-from cugen.plan.grouping import Group
+from cugen.families.base import Family
+from cugen.families.stencil.config import Shape, load_width, output_order, store_width
+from cugen.families.stencil.family import MOST_TAPS, form_refusals, window_refusals
+from cugen.families.stencil.footprint import Window, find_windows
+from cugen.families.stencil.fused.kernel import CascadeBuilder
+from cugen.families.stencil.fused.tile import Cascade
+from cugen.pieces.grid import fastest_first
+from cugen.pieces.placement import placement_refusals
+from cugen.pieces.vectors import WIDEST
 from cugen.plan.kernel import Kernel
+from cugen.plan.request import Group, Refusal, Request, Tunable, refuse_tunables
 from cugen.plan.subscripts import to_integer
 from cugen.plan.symbols import bounds
 from cugen.spec.expressions import IndexValue

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from cugen.families.base import Request
-from cugen.families.blocks import thread
-from cugen.families.cascade_tile import Cascade, Tile
-from cugen.families.kernels import assemble
-from cugen.families.placement import place
-from cugen.families.stencil_kernel import Builder
-from cugen.families.stencil_taps import literal_taps
-from cugen.families.window_registers import Held, hold, join_ranges, load_window, restricted, widen_ranges
+from cugen.families.stencil.fused.tile import Cascade, Tile
+from cugen.families.stencil.kernel import Builder
+from cugen.families.stencil.register_window import Held, hold, join_ranges, load_window, restricted, widen_ranges
+from cugen.families.stencil.taps import literal_taps
+from cugen.pieces.blocks import thread
+from cugen.pieces.kernels import assemble
+from cugen.pieces.placement import place
 from cugen.plan.kernel import Kernel
 from cugen.plan.nodes import Barrier, Declare, Node
+from cugen.plan.request import Request
 from cugen.plan.symbols import Integer
 
 

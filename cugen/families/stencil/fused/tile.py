@@ -5,17 +5,17 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
-from cugen.families.base import Request
-from cugen.families.blocks import define, thread
-from cugen.families.stencil_shape import Shape, load_width
-from cugen.families.window_registers import Held, hold, join_ranges, load_window
-from cugen.families.window_values import WindowLowering, index_values
-from cugen.families.windows import Axis, Window
-from cugen.plan.lowering import Lowering
+from cugen.families.stencil.config import Shape, load_width
+from cugen.families.stencil.footprint import Axis, Window
+from cugen.families.stencil.register_window import Held, hold, join_ranges, load_window
+from cugen.families.stencil.window_values import WindowLowering, index_values
+from cugen.pieces.blocks import define, thread
+from cugen.plan.lowering.expressions import Lowering
+from cugen.plan.lowering.reads import within
 from cugen.plan.memory import Access, Array, Vector
 from cugen.plan.names import Names
 from cugen.plan.nodes import Assign, Comparison, For, Guard, If, Index, Let, Loop, Node, Store
-from cugen.plan.reads import within
+from cugen.plan.request import Request
 from cugen.plan.scopes import Scope
 from cugen.plan.subscripts import to_integer
 from cugen.plan.symbols import Integer, integer

@@ -6,16 +6,16 @@ from math import prod
 from pathlib import Path
 
 from cugen.spec.expressions import Boundary, Expr
-from cugen.spec.fitting import convert, literal, misfit
-from cugen.spec.keys import ARRAY_KEYS, BOUNDARIES, MAX_DIMENSIONS, MAX_ELEMENTS
-from cugen.spec.layout import dense_strides, read_strides
-from cugen.spec.memory_keys import read_memory, storage_elements
 from cugen.spec.model import Array, Memory
-from cugen.spec.nodes import Entry, YamlMapping, YamlNode, YamlSequence
-from cugen.spec.reading import first_line, join, read_choice, read_keys, read_mapping, read_type, wrong_type
-from cugen.spec.scope import Scope
+from cugen.spec.parse.keys import ARRAY_KEYS, BOUNDARIES, MAX_DIMENSIONS, MAX_ELEMENTS
+from cugen.spec.parse.nodes import Entry, YamlMapping, YamlNode, YamlSequence
+from cugen.spec.parse.reading import first_line, join, read_choice, read_keys, read_mapping, read_type, wrong_type
+from cugen.spec.resolve.keys.fitting import convert, literal, misfit
+from cugen.spec.resolve.keys.layout import dense_strides, read_strides
+from cugen.spec.resolve.keys.memory import read_memory, storage_elements
+from cugen.spec.resolve.keys.scope import Scope
+from cugen.spec.resolve.keys.values import read_values, report_misfit
 from cugen.spec.types import DType
-from cugen.spec.values import read_values, report_misfit
 
 
 def read_arrays(node: YamlNode, scope: Scope, folder: Path | None) -> list[Array]:

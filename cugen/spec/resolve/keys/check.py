@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from cugen.spec.diagnostics import Reporter
-from cugen.spec.keys import CHECK_KEYS
 from cugen.spec.model import Check
-from cugen.spec.nodes import Entry, YamlNode
-from cugen.spec.reading import first_line, read_choice, read_integer, read_keys, read_number
+from cugen.spec.parse.keys import CHECK_KEYS
+from cugen.spec.parse.nodes import Entry, YamlNode
+from cugen.spec.parse.reading import first_line, read_choice, read_integer, read_keys, read_number
 
 
 def read_check(node: YamlNode, report: Reporter) -> Check:

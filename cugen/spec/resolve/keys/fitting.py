@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-from cugen.spec.nodes import YamlNode, YamlScalar
+from cugen.spec.parse.nodes import YamlNode, YamlScalar
 from cugen.spec.types import BOOL, DType
 
 Number = int | float | bool

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from cugen.spec.expressions import Const, Expr, Op
-from cugen.spec.keys import LAYOUTS, MAX_ELEMENTS
-from cugen.spec.nodes import Entry, YamlMapping, YamlNode, YamlScalar, YamlSequence
-from cugen.spec.reading import first_line, read_choice, read_integer, read_keys, wrong_type
-from cugen.spec.scope import Scope
+from cugen.spec.parse.keys import LAYOUTS, MAX_ELEMENTS
+from cugen.spec.parse.nodes import Entry, YamlMapping, YamlNode, YamlScalar, YamlSequence
+from cugen.spec.parse.reading import first_line, read_choice, read_integer, read_keys, wrong_type
+from cugen.spec.resolve.keys.scope import Scope
 from cugen.spec.types import INT64, DType
 
 

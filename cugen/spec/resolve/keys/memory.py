@@ -6,11 +6,11 @@ from collections.abc import Iterable, Sequence
 
 from cugen.spec.diagnostics import Reporter
 from cugen.spec.expressions import Expr
-from cugen.spec.keys import MAX_CONSTANT_BYTES, MAX_PAD, MAX_STAGES, MEMORY_KEYS, SPACES, SWIZZLES
 from cugen.spec.model import Array, Memory, Scalar
-from cugen.spec.nodes import Entry, YamlMapping, YamlNode
-from cugen.spec.reading import read_bool, read_choice, read_integer, read_keys
-from cugen.spec.scope import Scope
+from cugen.spec.parse.keys import MAX_CONSTANT_BYTES, MAX_PAD, MAX_STAGES, MEMORY_KEYS, SPACES, SWIZZLES
+from cugen.spec.parse.nodes import Entry, YamlMapping, YamlNode
+from cugen.spec.parse.reading import read_bool, read_choice, read_integer, read_keys
+from cugen.spec.resolve.keys.scope import Scope
 
 
 def read_memory(node: YamlNode, report: Reporter, *, key: str) -> Memory:

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from cugen.spec.expressions import Span
-from cugen.spec.keys import DYNAMIC_KEYS
 from cugen.spec.model import Param
-from cugen.spec.nodes import Entry, YamlMapping, YamlNode, YamlScalar, YamlSequence
-from cugen.spec.reading import join, read_integer, read_keys, read_mapping, shorten, wrong_type
-from cugen.spec.scope import Scope
-from cugen.spec.syntax import NameNode, walk
+from cugen.spec.parse.keys import DYNAMIC_KEYS
+from cugen.spec.parse.nodes import Entry, YamlMapping, YamlNode, YamlScalar, YamlSequence
+from cugen.spec.parse.reading import join, read_integer, read_keys, read_mapping, shorten, wrong_type
+from cugen.spec.parse.syntax import NameNode, walk
+from cugen.spec.resolve.keys.scope import Scope
 
 MAX_DYNAMIC = 2**31 - 1
 _INT64 = range(-(2**63), 2**63)

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from cugen.spec import resolve
 from cugen.spec.expressions import Span
-from cugen.spec.fitting import Number, convert, literal, misfit
-from cugen.spec.keys import SCALAR_KEYS
 from cugen.spec.model import Scalar
-from cugen.spec.nodes import Entry, YamlNode
-from cugen.spec.reading import join, read_choice, read_keys, read_mapping, read_type, shorten
-from cugen.spec.scope import Scope
+from cugen.spec.parse.keys import SCALAR_KEYS
+from cugen.spec.parse.nodes import Entry, YamlNode
+from cugen.spec.parse.reading import join, read_choice, read_keys, read_mapping, read_type, shorten
+from cugen.spec.resolve import resolve
+from cugen.spec.resolve.keys.fitting import Number, convert, literal, misfit
+from cugen.spec.resolve.keys.scope import Scope
+from cugen.spec.resolve.keys.values import report_misfit
 from cugen.spec.types import DType
-from cugen.spec.values import report_misfit
 
 
 def read_scalars(node: YamlNode, scope: Scope) -> list[Scalar]:

@@ -7,19 +7,11 @@ from math import prod
 
 from cugen.spec.diagnostics import Reporter
 from cugen.spec.expressions import Span
-from cugen.spec.keys import MAX_THREADS, MAX_TILE, SCHEDULE_KEYS
 from cugen.spec.model import Schedule
 from cugen.spec.nearest import did_you_mean
-from cugen.spec.nodes import Entry, YamlMapping, YamlNode, YamlScalar
-from cugen.spec.reading import (
-    first_line,
-    join,
-    read_integer,
-    read_mapping,
-    read_text,
-    shorten,
-    wrong_type,
-)
+from cugen.spec.parse.keys import MAX_THREADS, MAX_TILE, SCHEDULE_KEYS
+from cugen.spec.parse.nodes import Entry, YamlMapping, YamlNode, YamlScalar
+from cugen.spec.parse.reading import first_line, join, read_integer, read_mapping, read_text, shorten, wrong_type
 
 Sizes = tuple[tuple[str, int], ...]
 

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-from cugen.spec import grammar, resolve
 from cugen.spec.diagnostics import Reporter
 from cugen.spec.expressions import Const, Expr
-from cugen.spec.integers import evaluate
 from cugen.spec.model import Param
-from cugen.spec.names import name_problem
-from cugen.spec.nodes import YamlNode, YamlScalar
-from cugen.spec.reading import first_line, shorten, wrong_type
-from cugen.spec.syntax import NameNode, Node, walk
+from cugen.spec.parse import grammar
+from cugen.spec.parse.names import name_problem
+from cugen.spec.parse.nodes import YamlNode, YamlScalar
+from cugen.spec.parse.reading import first_line, shorten, wrong_type
+from cugen.spec.parse.syntax import NameNode, Node, walk
+from cugen.spec.prove.integers import evaluate
+from cugen.spec.resolve import resolve
 from cugen.spec.types import INT64
 
 Setting = int | float | bool

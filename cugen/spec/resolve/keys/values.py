@@ -9,13 +9,13 @@ from itertools import islice
 from math import prod
 from pathlib import Path, PurePosixPath
 
-from cugen.spec.fitting import Number, convert, literal, misfit
-from cugen.spec.keys import MAX_DIMENSIONS, MAX_TABLE_BYTES
 from cugen.spec.model import Values
-from cugen.spec.nodes import YamlMapping, YamlNode, YamlScalar, YamlSequence
-from cugen.spec.npy import NotReadable, read_npy
-from cugen.spec.reading import first_line, shorten, wrong_type
-from cugen.spec.scope import Scope
+from cugen.spec.parse.keys import MAX_DIMENSIONS, MAX_TABLE_BYTES
+from cugen.spec.parse.nodes import YamlMapping, YamlNode, YamlScalar, YamlSequence
+from cugen.spec.parse.npy import NotReadable, read_npy
+from cugen.spec.parse.reading import first_line, shorten, wrong_type
+from cugen.spec.resolve.keys.fitting import Number, convert, literal, misfit
+from cugen.spec.resolve.keys.scope import Scope
 from cugen.spec.types import DType
 
 _EXPECTED = "a list of numbers, or the name of a .npy file"

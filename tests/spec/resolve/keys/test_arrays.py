@@ -13,9 +13,9 @@ from hypothesis import strategies as st
 
 from cugen.spec.diagnostics import SpecError
 from cugen.spec.expressions import Boundary
-from cugen.spec.integers import evaluate
 from cugen.spec.load import load_text
 from cugen.spec.model import Spec
+from cugen.spec.prove.integers import evaluate
 
 Findings = Callable[..., Any]
 

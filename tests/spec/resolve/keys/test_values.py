@@ -16,7 +16,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cugen.spec.load import load_text
-from cugen.spec.npy import NotReadable, read_npy
+from cugen.spec.parse.npy import NotReadable, read_npy
 
 Findings = Callable[..., Any]
 

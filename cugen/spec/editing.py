@@ -9,8 +9,8 @@ from dataclasses import dataclass, replace
 
 from cugen.spec.diagnostics import Reporter, SpecError
 from cugen.spec.model import Memory, Spec
-from cugen.spec.nodes import Entry, YamlMapping, YamlNode, YamlScalar, parse
-from cugen.spec.source import Source
+from cugen.spec.parse.nodes import Entry, YamlMapping, YamlNode, YamlScalar, parse
+from cugen.spec.parse.source import Source
 from cugen.spec.variants import Expanded, expand
 
 _BETWEEN = r"(?:[ \t\r\n]|(?<=[ \t\r\n])#[^\r\n]*)*"

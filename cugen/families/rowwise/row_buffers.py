@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from cugen.families.row_kept import Kept
-from cugen.families.row_names import RowNames, wish
-from cugen.families.row_shape import Shape, reads_vector, stored_type
-from cugen.families.row_sweeps import successors
-from cugen.families.row_team import RowTeam
-from cugen.families.row_tiers import REGISTERS, Tier
-from cugen.families.rows import RowWork
+from cugen.families.rowwise.config import Shape, reads_vector, stored_type
+from cugen.families.rowwise.passes.cache import Kept
+from cugen.families.rowwise.passes.schedule import successors
+from cugen.families.rowwise.passes.storage_levels import REGISTERS, Tier
+from cugen.families.rowwise.statements.names import RowNames, wish
+from cugen.families.rowwise.statements.recognition import RowWork
+from cugen.families.rowwise.thread_group import RowTeam
 from cugen.plan.memory import Array
 from cugen.plan.nodes import Node
 from cugen.plan.symbols import integer

@@ -6,19 +6,19 @@ import math
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from cugen.spec.bindings import Bound, Scope, is_narrower
 from cugen.spec.expressions import Const, Expr, Index, Op, Reduce, Scan, Span, walk
-from cugen.spec.extents import evidence
-from cugen.spec.functions import Function
-from cugen.spec.linear import linear_form
-from cugen.spec.proof import never_negative
+from cugen.spec.parse.syntax import CallNode, NameNode, Node, NumberNode, UnaryNode
+from cugen.spec.prove.linear import linear_form
+from cugen.spec.prove.nonnegative import never_negative
+from cugen.spec.resolve.bindings import Bound, Scope, is_narrower
+from cugen.spec.resolve.calls.functions import Function
+from cugen.spec.resolve.extents import evidence
+from cugen.spec.resolve.typing_rules import Value
 from cugen.spec.rewriting import SEPARATOR, rename
-from cugen.spec.syntax import CallNode, NameNode, Node, NumberNode, UnaryNode
 from cugen.spec.types import BOOL, INT32, INT64, DType
-from cugen.spec.typing_rules import Value
 
 if TYPE_CHECKING:
-    from cugen.spec.elaborate import Elaborator
+    from cugen.spec.resolve.elaborate import Elaborator
 
 _RUNNING = {"cumsum": "sum", "cumprod": "prod", "cummax": "max", "cummin": "min"}
 _WIDENED = ("sum", "prod", "mean", "var", "norm", "cumsum", "cumprod")

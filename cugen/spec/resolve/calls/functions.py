@@ -11,8 +11,8 @@ from functools import lru_cache
 
 from cugen.spec.diagnostics import Reporter
 from cugen.spec.expressions import Span
-from cugen.spec.grammar import parse_expression
-from cugen.spec.syntax import (
+from cugen.spec.parse.grammar import parse_expression
+from cugen.spec.parse.syntax import (
     BinaryNode,
     CallNode,
     CompareNode,

@@ -9,8 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from cugen.spec.diagnostics import Reporter
 from cugen.spec.model import Param
 from cugen.spec.nearest import did_you_mean
-from cugen.spec.param_expressions import COMPARE, COMPARISONS
-from cugen.spec.syntax import (
+from cugen.spec.parse.syntax import (
     BinaryNode,
     CallNode,
     CompareNode,
@@ -21,6 +20,7 @@ from cugen.spec.syntax import (
     SubscriptNode,
     UnaryNode,
 )
+from cugen.spec.resolve.param_expressions import COMPARE, COMPARISONS
 
 
 def resolve_number(node: Node, params: Sequence[Param], report: Reporter, *, key: str) -> int | float | bool | None:

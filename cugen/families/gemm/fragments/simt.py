@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
-from cugen.families.gemm_place import Place
-from cugen.families.gemm_stages import Ring
+from cugen.families.gemm.coordinates import Place
+from cugen.families.gemm.copy.pipeline import Ring
 from cugen.plan.memory import Start, Vector
 from cugen.plan.nodes import For, Let, Load, Loop, Node
 from cugen.plan.symbols import FloorDiv, Integer, Mod, integer

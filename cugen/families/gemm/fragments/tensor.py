@@ -8,9 +8,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from cugen.families.gemm_place import Place
-from cugen.families.gemm_stages import Ring
-from cugen.families.gemm_tensor import COLUMNS, ROWS
+from cugen.families.gemm.coordinates import Place
+from cugen.families.gemm.copy.pipeline import Ring
+from cugen.families.gemm.tensor_cores import COLUMNS, ROWS
 from cugen.plan.memory import Access, Array, Element
 from cugen.plan.nodes import Declare, For, Index, Loop, MultiplyTiles, Node, Store
 from cugen.plan.symbols import Integer, integer

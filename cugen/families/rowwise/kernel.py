@@ -5,21 +5,21 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
-from cugen.families.base import Request
-from cugen.families.collective import Running, first_values
-from cugen.families.row_names import RowNames, wish
-from cugen.families.row_online import Online, online_pairs, step_online
-from cugen.families.row_results import Results, with_reciprocals
-from cugen.families.row_room import Room
-from cugen.families.row_shape import Shape, is_vector, reads_vector, stored_type
-from cugen.families.row_sweeps import Sweep, mentions, moving_reads, shows_place
-from cugen.families.row_team import RowTeam
-from cugen.families.row_tiers import REGISTERS, Places, Segment, Tier, segments
-from cugen.families.rows import Output, RowWork
-from cugen.plan.lowering import Lowering
+from cugen.families.rowwise.config import Shape, is_vector, reads_vector, stored_type
+from cugen.families.rowwise.passes.online_softmax import Online, online_pairs, step_online
+from cugen.families.rowwise.passes.schedule import Sweep, mentions, moving_reads, shows_place
+from cugen.families.rowwise.passes.storage_levels import REGISTERS, Places, Segment, Tier, segments
+from cugen.families.rowwise.row_buffers import Room
+from cugen.families.rowwise.statements.names import RowNames, wish
+from cugen.families.rowwise.statements.recognition import Output, RowWork
+from cugen.families.rowwise.statements.results import Results, with_reciprocals
+from cugen.families.rowwise.thread_group import RowTeam
+from cugen.pieces.block_reduce import Running, first_values
+from cugen.plan.lowering.expressions import Lowering
+from cugen.plan.lowering.reductions import ACCUMULATORS, accumulate, combine
 from cugen.plan.memory import Access, Element, Vector
 from cugen.plan.nodes import Assign, Comparison, Define, For, Guard, If, Index, Let, Load, Loop, Node, Store
-from cugen.plan.reductions import ACCUMULATORS, accumulate, combine
+from cugen.plan.request import Request
 from cugen.plan.scopes import Scope
 from cugen.plan.subscripts import to_integer
 from cugen.plan.symbols import INT32_MAX, Integer, bounds, integer

@@ -7,34 +7,31 @@ slow it down like those that write to one.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable
-from math import gcd, prod
-from typing import Any
 
-import numpy as np
-import sympy
-
-from cugen.analysis.affine import Numbers, Values, compiled
-from cugen.analysis.sites import THREAD, Site
-from cugen.analysis.totals import Unknown
-from cugen.analysis.warp import SECTOR, WARP, Lanes, WarpRequest, active, busiest, parts, words
-from cugen.plan.symbols import Integer, Maximum, Minimum, integer
-from cugen.targets import Target
+from cugen.machine.requests.warp import SECTOR, WARP, Lanes, WarpRequest, active, busiest, parts, words
+from cugen.machine.target import Target
 
 HALF = SECTOR // 2
+
 WIDE = HALF  # bytes per lane from which on a copy passes L1 by
+
 ROW_SECTORS = 4  # a row of 32 banks
+
 LINE = ROW_SECTORS * SECTOR
 
 UNMEASURED = "asynchronous copies are documented for no target; measured on sm_90 only"
+
 OTHER_SOURCES = (
     "16-byte asynchronous copies cost what was measured where each quarter of a warp reads a line of 128 bytes;"
     " elsewhere up to 2 more or less"
 )
+
 INACTIVE_LANES = "asynchronous copies were measured with all lanes active"
+
 SCATTERED = (
     "where lanes meet in banks on both sides of a copy, or read alike, scattered ones cost up to 5 more as measured"
 )
+
 SAME_DESTINATION = "of lanes that copy to one destination the lowest alone is taken to count: so in 10 of 10 measured"
 
 Sources = tuple[int | None, ...]
@@ -81,58 +78,6 @@ def request(width: int, lanes: Lanes, target: Target, sources: Sources | None) -
     )
 
 
-def lane_sources(source: Integer, block: tuple[int, int, int], element_bytes: int) -> Sources | None:
-    """The addresses that the lanes of a warp copy from, counted from the warp's lowest; None where warps differ.
-
-    `source` is an offset in elements over base variables."""
-    return _alike(source, block, element_bytes, 1)
-
-
-def _alike(source: Integer, block: tuple[int, int, int], element_bytes: int, period: int) -> Sources | None:
-    """Where the lanes of every warp copy from, but for a number of periods; None where warps differ by more."""
-    moved = _moved(source)
-    if moved is None or prod(block) % WARP:
-        return None
-    addresses = (moved(_threads(block)) * element_bytes + np.zeros(prod(block), np.int64)).reshape(-1, WARP)
-    addresses -= addresses.min(axis=1, keepdims=True) // period * period
-    return tuple(addresses[0].tolist()) if (addresses == addresses[0]).all() else None
-
-
-def sources_of(site: Site, block: tuple[int, int, int]) -> Sources:
-    """Where the lanes of every warp copy from: counted from any start below 16 bytes a lane, else from that of a line.
-
-    Unknown where the warps of the launch differ in that."""
-    if site.copied_from is None:
-        raise ValueError(f"{site.access.array.symbol} isn't written by an asynchronous copy")
-    element = site.access.array.dtype.bytes
-    if element * site.access.width < WIDE:
-        found = lane_sources(site.copied_from, block, element)
-    elif starts_lines(site.copied_from, element):
-        found = _alike(site.copied_from, block, element, LINE)
-    else:
-        raise Unknown("its warps may copy from different parts of lines of 128 bytes")
-    if found is None:
-        raise Unknown("its warps don't all copy from places that lie alike")
-    return found
-
-
-def starts_lines(source: Integer, element_bytes: int) -> bool:
-    """Whether a block's first thread copies from the start of a line of 128 bytes, wherever the counters stand."""
-    start = sympy.expand(source.xreplace(dict.fromkeys(THREAD, integer(0))))
-    return _is_multiple(start, LINE // element_bytes)
-
-
-def _is_multiple(value: Integer, divisor: int) -> bool:
-    """Whether a value is a multiple of `divisor` whatever its symbols stand for; False where that isn't seen."""
-    factor, rest = value.as_coeff_Mul()
-    divisor //= gcd(int(factor), divisor) if factor.is_Integer else 1
-    if divisor == 1:
-        return True
-    if rest.is_Add or isinstance(rest, Minimum | Maximum):
-        return all(_is_multiple(part, divisor) for part in rest.args)
-    return bool(rest.is_Mul) and any(_is_multiple(part, divisor) for part in rest.args)
-
-
 def in_pairs(addresses: Sources) -> bool:
     """Whether each even lane and the next one share a sector, or idle together."""
     pairs = zip(addresses[::2], addresses[1::2], strict=True)
@@ -140,18 +85,6 @@ def in_pairs(addresses: Sources) -> bool:
         (a is None and b is None) or (a is not None and b is not None and a // SECTOR == b // SECTOR and a != b)
         for a, b in pairs
     )
-
-
-def _moved(source: Integer) -> Callable[[Values], Any] | None:
-    """How far a thread's source lies from that of the block's first; None where more than its place decides that."""
-    moved = sympy.expand(source - source.xreplace(dict.fromkeys(THREAD, integer(0))))
-    return None if moved.free_symbols - set(THREAD) else compiled(moved)
-
-
-def _threads(block: tuple[int, int, int]) -> dict[sympy.Symbol, Numbers]:
-    linear = np.arange(prod(block))
-    places = (linear % block[0], linear // block[0] % block[1], linear // (block[0] * block[1]))
-    return dict(zip(THREAD, places, strict=True))
 
 
 def _rounds(lanes: Lanes, sources: Sources, width: int) -> list[tuple[int, int]]:

@@ -4,17 +4,17 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from cugen.spec import reductions
-from cugen.spec.bindings import Scope
 from cugen.spec.expressions import Const, Expr, Op, Read, Span
-from cugen.spec.functions import ANY_NUMBER, FUNCTIONS, Function, expansion_tree
 from cugen.spec.nearest import did_you_mean
-from cugen.spec.syntax import CallNode, NameNode, Node, SubscriptNode
+from cugen.spec.parse.syntax import CallNode, NameNode, Node, SubscriptNode
+from cugen.spec.resolve.bindings import Scope
+from cugen.spec.resolve.calls import reductions
+from cugen.spec.resolve.calls.functions import ANY_NUMBER, FUNCTIONS, Function, expansion_tree
+from cugen.spec.resolve.typing_rules import Value
 from cugen.spec.types import BOOL, DTYPES, INT64
-from cugen.spec.typing_rules import Value
 
 if TYPE_CHECKING:
-    from cugen.spec.elaborate import Elaborator
+    from cugen.spec.resolve.elaborate import Elaborator
 
 
 def resolve_call(elaborator: Elaborator, node: CallNode, scope: Scope) -> Value | None:

@@ -9,14 +9,15 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping
 
-from cugen.families.blocks import define
-from cugen.families.contraction import Contraction
-from cugen.families.gemm_place import Place
-from cugen.families.gemm_problem import parts_pad, problem_of
-from cugen.families.gemm_results import Results
-from cugen.families.gemm_shape import WARP, Shape
-from cugen.families.vectors import WIDEST
-from cugen.plan.lowering import Lowering
+from cugen.families.contraction.recognition import Contraction
+from cugen.families.gemm.config import WARP, Shape
+from cugen.families.gemm.coordinates import Place
+from cugen.families.gemm.epilogue import Results
+from cugen.families.gemm.problem import parts_pad, problem_of
+from cugen.pieces.blocks import define
+from cugen.pieces.vectors import WIDEST
+from cugen.plan.lowering.expressions import Lowering
+from cugen.plan.lowering.reductions import combine
 from cugen.plan.memory import Access, Array, Element, Vector
 from cugen.plan.nodes import (
     Accumulate,
@@ -36,7 +37,6 @@ from cugen.plan.nodes import (
     Node,
     Store,
 )
-from cugen.plan.reductions import combine
 from cugen.plan.symbols import FloorDiv, Integer, Mod, integer
 from cugen.spec.expressions import Expr, Local, Op
 from cugen.spec.types import DType

@@ -10,11 +10,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 
-from cugen.families.contraction import Contraction
-from cugen.families.gemm_shape import DEPTH, WARP, Shape, with_lanes
+from cugen.families.contraction.recognition import Contraction
+from cugen.families.gemm.config import DEPTH, WARP, Shape, with_lanes
+from cugen.machine import Device
 from cugen.spec.expressions import Op, Read
 from cugen.spec.types import FLOAT64
-from cugen.targets import Device
 
 LANES = 8  # along the rows
 GROUPS = (1, 2)  # neighbours that a lane has along rows and columns

@@ -10,15 +10,17 @@ from pathlib import Path
 
 import pytest
 
-from cugen.analysis import copies, warp_request
-from cugen.analysis.compiled import PARTED
-from cugen.analysis.predictions import predictions
-from cugen.analysis.sites import BLOCK, THREAD
+from cugen.analysis import warp_request
+from cugen.analysis.totals.sites import BLOCK, THREAD
+from cugen.analysis.verdicts import copy_sources
+from cugen.compiled.kernels import PARTED
+from cugen.compiled.predictions import predictions
 from cugen.emit.resources import data_folder
+from cugen.machine.requests import async_copies
 from cugen.plan.symbols import FloorDiv, Minimum, Mod
 from cugen.toolchain.cuda import compile_cubin, compilers
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 X = THREAD[0]
 
 
@@ -101,22 +103,22 @@ def test_copies_of_16_bytes_fetch_a_line_s_part_once_for_each_sector_that_they_w
 
 def test_where_all_warps_copy_from_is_told_only_if_they_copy_alike():
     k_major = FloorDiv(X, 8) * 64 + Mod(X, 8) + BLOCK[0] * 4
-    sources = copies.lane_sources(k_major, (64, 1, 1), 4)
+    sources = copy_sources.lane_sources(k_major, (64, 1, 1), 4)
     assert sources == tuple(lane // 8 * 256 + lane % 8 * 4 for lane in range(32))
-    assert copies.lane_sources(X * X, (64, 1, 1), 4) is None
-    assert copies.lane_sources(X * BLOCK[0], (64, 1, 1), 4) is None
+    assert copy_sources.lane_sources(X * X, (64, 1, 1), 4) is None
+    assert copy_sources.lane_sources(X * BLOCK[0], (64, 1, 1), 4) is None
 
 
 def test_copies_start_lines_where_every_counter_steps_by_lines():
-    assert copies.starts_lines(4 * X + 256 * Minimum(BLOCK[0] + 8, BLOCK[1]), 4)
-    assert not copies.starts_lines(4 * X + 16 * BLOCK[0], 4)
-    assert not copies.starts_lines(4 * X + 16, 4)
+    assert copy_sources.starts_lines(4 * X + 256 * Minimum(BLOCK[0] + 8, BLOCK[1]), 4)
+    assert not copy_sources.starts_lines(4 * X + 16 * BLOCK[0], 4)
+    assert not copy_sources.starts_lines(4 * X + 16, 4)
 
 
 def test_lanes_in_pairs_share_a_sector():
-    assert copies.in_pairs(tuple(16 * lane for lane in range(32)))
-    assert not copies.in_pairs(tuple(16 + 16 * lane for lane in range(32)))
-    assert not copies.in_pairs((None, *(16 * lane for lane in range(1, 32))))
+    assert async_copies.in_pairs(tuple(16 * lane for lane in range(32)))
+    assert not async_copies.in_pairs(tuple(16 + 16 * lane for lane in range(32)))
+    assert not async_copies.in_pairs((None, *(16 * lane for lane in range(1, 32))))
 
 
 @pytest.mark.parametrize("name", ["ladder_6_stages", "ladder_9_shared_out"])

@@ -1,0 +1,47 @@
+"""What `cugen check` found: kernels with their launches and findings, and the specs that were refused."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from cugen.analysis.limits.gate import Finding, Launch
+    from cugen.cli.resources import Resources
+    from cugen.cli.text.quoted_source import PrintedLaunch
+    from cugen.kernel import Kernel
+    from cugen.spec.diagnostics import Diagnostic
+
+
+@dataclass(frozen=True)
+class Checked:
+    """One kernel with its launches and findings. `resources` are empty unless a limit asked for a compiler."""
+
+    kernel: Kernel
+    file: str
+    params: Mapping[str, int]
+    launches: tuple[Launch, ...]
+    printed: tuple[PrintedLaunch, ...]
+    resources: Resources
+    findings: tuple[Finding, ...]
+
+    @property
+    def passed(self) -> bool:
+        return all(finding.diagnostic.severity != "error" for finding in self.findings)
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What is reported: the kernels that were analysed, and, of specs that were refused, why."""
+
+    kernels: tuple[Checked, ...]
+    refused: tuple[Diagnostic, ...] = ()
+
+    @property
+    def passed(self) -> bool:
+        return not self.refused and all(kernel.passed for kernel in self.kernels)
+
+    @property
+    def diagnostics(self) -> tuple[Diagnostic, ...]:
+        return (*self.refused, *(found.diagnostic for kernel in self.kernels for found in kernel.findings))
