@@ -12,6 +12,7 @@ from cugen.plan.kernel import Kernel, Plan
 from cugen.plan.request import Refusal, Request
 from cugen.plan.schedules import schedule_of
 from cugen.rewrite.grouping import Grouping
+from cugen.schedule.aliases import with_current_names
 from cugen.schedule.runs import group
 from cugen.schedule.splitting import plan_context
 from cugen.spec.diagnostics import Reporter
@@ -56,7 +57,8 @@ def requests(context: Context, grouping: Grouping) -> Iterator[Request]:
         name, statements = spec.kernel, planned.statements
         if len(grouping.groups) > 1:
             name = context.names.allocate(f"{spec.kernel}_{statements[0].target}")
-        yield Request(name, planned, context, schedule_of(spec, statements), target(spec.target), grouping.stored)
+        schedule = with_current_names(schedule_of(spec, statements), families())
+        yield Request(name, planned, context, schedule, target(spec.target), grouping.stored)
 
 
 def fits(request: Request) -> tuple[tuple[Family, tuple[Refusal, ...]], ...]:

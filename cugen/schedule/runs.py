@@ -8,6 +8,7 @@ from cugen.plan.context import Context
 from cugen.plan.request import Group, Request
 from cugen.plan.schedules import schedule_of
 from cugen.rewrite.grouping import Grouping, group_statements
+from cugen.schedule.aliases import with_current_names
 from cugen.spec.model import Statement
 
 
@@ -16,7 +17,7 @@ def group(context: Context) -> Grouping:
     mixing = [family for family in families() if family.mixes]
 
     def takes(statements: tuple[Statement, ...], stored: tuple[str, ...]) -> bool:
-        schedule = schedule_of(context.spec, statements)
+        schedule = with_current_names(schedule_of(context.spec, statements), families())
         request = Request("", Group(statements, mixed=True), context, schedule, target(context.spec.target), stored)
         wanted = [family for family in mixing if schedule.family in (None, family.name)]
         return any(not family.refusals(request) for family in wanted)

@@ -12,6 +12,7 @@ from cugen.plan.context import Context, make_context
 from cugen.plan.request import Request, Single, Steps
 from cugen.plan.schedules import schedule_of
 from cugen.rewrite.hoist_reductions import hoisted
+from cugen.schedule.aliases import with_current_names
 from cugen.schedule.runs import group
 from cugen.spec.expressions import Expr, Read, walk
 from cugen.spec.model import Array, Schedule, Spec, Statement
@@ -34,7 +35,7 @@ def split_statements(spec: Spec) -> Spec:
     final: dict[str, None] = {}
     while waiting:
         statement = waiting.pop(0)
-        schedule = schedule_of(spec, (statement,))
+        schedule = with_current_names(schedule_of(spec, (statement,)), families())
         is_whole = statement.target in final or (statement.target, statement.subscripts) in together
         found = None if is_whole else _steps(Single(statement, context, schedule, target(spec.target), _is_matched))
         if found is None:
