@@ -178,3 +178,7 @@ def default_device(target: str) -> Device | None:
     if target in _DEFAULTS:
         return device(_DEFAULTS[target])
     return next((found for found in _DEVICES if found.target == target), None)
+
+
+# The device that launch sizes are planned for, whatever the target: kernels stay the same from one GPU to another.
+PLANNING_DEVICE = device("H200")

@@ -10,6 +10,8 @@ GlobalRule = Literal["in_order", "segments", "lines", "sectors"]
 RegisterRule = Literal["block", "warp"]
 Cache = Literal["l1", "l2"]
 
+STATIC_SHARED_BYTES = 48 * 1024  # of a block's `__shared__` arrays; more only by cudaFuncSetAttribute (programming guide)
+
 ALL_SHARED_KINDS = ("load", "store", "async_copy", "matrix_load", "matrix_store", "atomic")
 ALL_GLOBAL_KINDS = ("load", "store", "async_copy", "atomic")
 
@@ -48,7 +50,7 @@ class Target:
     registers_per_block: int = 0
     registers_per_thread: int = 255
     shared_per_sm: int = 228 * 1024
-    shared_per_block: int = 48 * 1024
+    shared_per_block: int = STATIC_SHARED_BYTES
     shared_opt_in: int = 0
     constant_bytes: int = 64 * 1024
     grid_x: int = 2**31 - 1
