@@ -10,7 +10,8 @@ GlobalRule = Literal["in_order", "segments", "lines", "sectors"]
 RegisterRule = Literal["block", "warp"]
 Cache = Literal["l1", "l2"]
 
-STATIC_SHARED_BYTES = 48 * 1024  # of a block's `__shared__` arrays; more only by cudaFuncSetAttribute (programming guide)
+# Of a block's `__shared__` arrays; more only by cudaFuncSetAttribute (CUDA programming guide).
+STATIC_SHARED_BYTES = 48 * 1024
 
 ALL_SHARED_KINDS = ("load", "store", "async_copy", "matrix_load", "matrix_store", "atomic")
 ALL_GLOBAL_KINDS = ("load", "store", "async_copy", "atomic")
