@@ -41,7 +41,7 @@ class Operand:
     `slow` and `fast` are the two in the order of memory. All other subscripts are fixed in a block."""
 
     read: Read
-    outer: spec.Index
+    mn: spec.Index
     slow: str
     fast: str
 
@@ -54,16 +54,16 @@ class Contraction:
 
     request: Request
     sums: tuple[Reduce, ...]
-    row: spec.Index
-    column: spec.Index
-    depth: spec.Index
+    m: spec.Index
+    n: spec.Index
+    k: spec.Index
     batch: tuple[spec.Index, ...]  # fastest first
-    lefts: tuple[Operand, ...]  # hold row and depth
-    rights: tuple[Operand, ...]  # hold depth and column
+    a_operands: tuple[Operand, ...]  # indexed by M and K
+    b_operands: tuple[Operand, ...]  # indexed by K and N
 
     @property
     def operands(self) -> tuple[Operand, ...]:
-        return (*self.lefts, *self.rights)
+        return (*self.a_operands, *self.b_operands)
 
     @property
     def conditions(self) -> tuple[Expr, ...]:

@@ -50,14 +50,14 @@ class Results:
         while name in lowering.arrays:
             name += "_"
         (reduction,) = found.sums
-        subscripts = (IndexValue(found.row.name), IndexValue(found.column.name))
+        subscripts = (IndexValue(found.m.name), IndexValue(found.n.name))
         read = Read(name, subscripts, reduction.dtype)
         statements = tuple(
             replace(s, value=rebuilt(s.value, lambda node: read if node == reduction else None))
             for s in found.request.group.statements
         )
         self.request = replace(found.request, group=replace(found.request.group, statements=statements))
-        extents = tuple(self.extents[index.name] for index in (found.row, found.column))
+        extents = tuple(self.extents[index.name] for index in (found.m, found.n))
         symbol = lowering.names.allocate("total_of")
         standing = Array(name, symbol, reduction.dtype, extents, (extents[1], integer(1)), "register")
         self.arrays = {**lowering.arrays, name: standing}
@@ -66,7 +66,7 @@ class Results:
 
     def _width(self) -> int:
         """How many neighbours of a row are stored at once."""
-        context, column = self.request.context, self.found.column.name
+        context, column = self.request.context, self.found.n.name
         width = self.groups[1]
         if self.shape.leaves_sums:
             width = math.gcd(width, WIDEST // self.found.sums[0].dtype.bytes)
@@ -82,7 +82,7 @@ class Results:
         return self._neighbours({}).alignments()
 
     def _neighbours(self, staged: Mapping[Read, Callable[[Integer], Expr]]) -> Neighbours:
-        column = self.found.column.name
+        column = self.found.n.name
         wide = wide_reads(self.request, self.arrays, column, self.width, (self.total,)) if self.width > 1 else {}
         return Neighbours(self.request, self.arrays, column, self.extents[column], self.width, wide, staged)
 
@@ -124,14 +124,14 @@ class Results:
         g = place.loop_index("g" if width > 1 else "j", count)
         number = g.symbol if count > 1 else integer(0)
         first = number * width
-        column = place.origin[self.found.column.name] + self._own_column(place, number, width)
+        column = place.origin[self.found.n.name] + self._own_column(place, number, width)
 
         def total(v: Integer) -> Expr:
             return self._sum(sums, i.symbol, first + v)
 
         known = dict(self.lowering.symbols)
-        down = self._named(self.found.row, place.origin[self.found.row.name] + row)
-        across = self._named(self.found.column, column)
+        down = self._named(self.found.m, place.origin[self.found.m.name] + row)
+        across = self._named(self.found.n, column)
         body = (across, *self._elements(total))
         self._forget(known)
         if count > 1:
@@ -167,7 +167,7 @@ class Results:
         """The statements for neighbours whose indices are named, where they are inside of the output."""
         lowering = self.lowering
         terms: list[Comparison] = []
-        for index in (self.found.row, self.found.column):
+        for index in (self.found.m, self.found.n):
             place = lowering.symbols[index.name]
             if not self.exact[index.name]:
                 terms.append(Comparison(place, "<", self.extents[index.name]))
@@ -192,7 +192,7 @@ class Results:
     ) -> tuple[Node, ...]:
         """The statements at a row and column of the tile."""
         known = dict(self.lowering.symbols)
-        places = ((self.found.row, row), (self.found.column, column))
+        places = ((self.found.m, row), (self.found.n, column))
         names = [self._named(index, place.origin[index.name] + at) for index, at in places]
         body = (*names, *self._elements(total, before))
         self._forget(known)

@@ -63,11 +63,11 @@ def _placement_refusals(found: Contraction) -> Iterator[Refusal]:
 
 def _schedule_refusals(found: Contraction) -> Iterator[Refusal]:
     schedule = found.request.schedule
-    tiles = {found.row.name, found.column.name}
+    tiles = {found.m.name, found.n.name}
     for key, sizes, allowed in (
         ("block", schedule.block, tiles),
         ("thread", schedule.thread, tiles),
-        ("step", schedule.step, {found.depth.name}),
+        ("step", schedule.step, {found.k.name}),
     ):
         for name, size in sizes:
             if name not in allowed and size != 1:
@@ -93,10 +93,10 @@ def _size_refusals(found: Contraction) -> Iterator[Refusal]:
     staged = any(spec.array(operand.read.array).memory.stages > 1 for operand in found.operands)
     if staged or schedule.family == "gemm" or schedule.tunables:
         return
-    if min(most(found, found.row.name), most(found, found.column.name)) < _LEAST:
+    if min(most(found, found.m.name), most(found, found.n.name)) < _LEAST:
         yield Refusal(f"takes matrices of {_LEAST} rows and columns or more")
     count = 1
-    for index in (found.row, found.column, found.depth, *found.batch):
+    for index in (found.m, found.n, found.k, *found.batch):
         count *= most(found, index.name)
     if count < _WORTHWHILE:
         yield Refusal(f"pays from {_WORTHWHILE:,} products on, and these are {count:,}")

@@ -94,7 +94,7 @@ def _fitting(found: Contraction, *, split: bool, every: bool) -> Iterator[Shape]
 def reason(found: Contraction, shape: Shape) -> str:
     """Why the shape was taken, where the sizes are known; else empty."""
     context = found.request.context
-    indices = (found.row, found.column, found.depth, *found.batch)
+    indices = (found.m, found.n, found.k, *found.batch)
     if any(context.static(to_integer(index.extent, context.symbols)) is None for index in indices):
         return ""
     prediction = predict(problem_of(found), shape, found.request.target)
@@ -126,7 +126,7 @@ def _alike(found: Contraction, shape: Shape) -> Iterator[Shape]:
 
 
 def _schedule(found: Contraction, shape: Shape) -> Schedule:
-    row, column, depth = found.row.name, found.column.name, found.depth.name
+    row, column, depth = found.m.name, found.n.name, found.k.name
     asked = dict(found.request.schedule.tunables)
     chosen: dict[str, int | str | bool] = {
         "stages": shape.stages,
@@ -239,7 +239,7 @@ def why_not_apart(found: Contraction, shape: Shape) -> str:
 def steps_of(found: Contraction, shape: Shape) -> int | None:
     """The steps of a sum; None where its length isn't known."""
     context = found.request.context
-    depth = context.static(to_integer(found.depth.extent, context.symbols))
+    depth = context.static(to_integer(found.k.extent, context.symbols))
     return None if depth is None else -(-depth // shape.step)
 
 
@@ -280,7 +280,7 @@ def why_not_shared(found: Contraction, shape: Shape) -> str:
 def shares_of(found: Contraction, shape: Shape) -> Shares | None:
     """What each block takes of the shape's tiles; None where that isn't known or can't be."""
     context, target = found.request.context, found.request.target
-    indices = (found.row, found.column, found.depth, *found.batch)
+    indices = (found.m, found.n, found.k, *found.batch)
     extents = [context.static(to_integer(index.extent, context.symbols)) for index in indices]
     if any(not extent for extent in extents):
         return None
@@ -293,7 +293,7 @@ def shares_of(found: Contraction, shape: Shape) -> Shares | None:
 def _divides(found: Contraction, size: int) -> bool:
     """Whether the sum is surely made of so many products a time."""
     context = found.request.context
-    depth = context.static(to_integer(found.depth.extent, context.symbols))
+    depth = context.static(to_integer(found.k.extent, context.symbols))
     return depth is not None and depth > 0 and depth % size == 0
 
 
@@ -301,7 +301,7 @@ def _as_asked(found: Contraction, listed: Shape) -> Shape | None:
     schedule = found.request.schedule
     block, thread, step = dict(schedule.block), dict(schedule.thread), dict(schedule.step)
     tunables = dict(schedule.tunables)
-    row, column = found.row.name, found.column.name
+    row, column = found.m.name, found.n.name
     rows, columns = block.get(row, listed.rows), block.get(column, listed.columns)
     shape = replace(
         listed,
@@ -309,7 +309,7 @@ def _as_asked(found: Contraction, listed: Shape) -> Shape | None:
         columns=columns,
         thread_rows=thread.get(row, listed.thread_rows),
         thread_columns=thread.get(column, listed.thread_columns),
-        step=step.get(found.depth.name, listed.step),
+        step=step.get(found.k.name, listed.step),
         slices=int(tunables.get("slices", 1 if block else listed.slices)),
         order=str(tunables.get("order", listed.order)),
         raster=int(tunables.get("raster", listed.raster)),

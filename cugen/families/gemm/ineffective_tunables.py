@@ -34,7 +34,7 @@ def _why_not_apart(found: Contraction, shape: Shape) -> str:
     """Why copies can't go among the products. They do so without a branch, which takes a whole step that can be copied
     again behind the end of the sum; and the first one isn't whole where it is filled up."""
     context = found.request.context
-    depth = to_integer(found.depth.extent, context.symbols)
+    depth = to_integer(found.k.extent, context.symbols)
     low, high = bounds(depth, dict(context.ranges))
     is_filled_up = not divides(shape.step, depth, context)
     fewest, most = (-(-low // shape.step) if low == high else low // shape.step), -(-high // shape.step)

@@ -33,19 +33,19 @@ class GemmKernel:
         self.request = found.request
         self.lowering: Lowering = new_lowering(found.request)
         symbols = self.lowering.symbols
-        indices = (found.row, found.column, found.depth, *found.batch)
+        indices = (found.m, found.n, found.k, *found.batch)
         self.extents = {index.name: to_integer(index.extent, symbols) for index in indices}
-        sizes = {found.row.name: shape.rows, found.column.name: shape.columns, found.depth.name: shape.step}
+        sizes = {found.m.name: shape.rows, found.n.name: shape.columns, found.k.name: shape.step}
         self.exact = {n: divides(size, self.extents[n], found.request.context) for n, size in sizes.items()}
         self.groups = groups(found, shape)
         # The last tile of a row or column reaches back over its neighbour, and no copy needs to ask where the edge is.
         self.shifted = {
             name: not self.exact[name] and bounds(self.extents[name], self.lowering.ranges)[0] >= sizes[name]
-            for name in ((found.row.name, found.column.name) if _may_repeat(found) else ())
+            for name in ((found.m.name, found.n.name) if _may_repeat(found) else ())
         }
         self.exact.update({name: True for name, shifted in self.shifted.items() if shifted})
         self.blocks = shape.blocks  # that are to fit a multiprocessor
-        self.depth = self.extents[found.depth.name]  # how much of the sum a block walks
+        self.depth = self.extents[found.k.name]  # how much of the sum a block walks
 
     def kernel(self) -> Kernel:
         found, shape, lowering = self.found, self.shape, self.lowering
@@ -106,15 +106,15 @@ class GemmKernel:
         return results.nodes(sums, place)
 
     def _declarations(self, tiles: tuple[Array, ...]) -> tuple[Node, ...]:
-        how = f"in which {self.found.depth.name} is slow: k-major"
+        how = f"in which {self.found.k.name} is slow: k-major"
         if self.shape.is_on_tensor_cores:
             how = "of tiles that lie as the operands do"
         text = f"a ring of {self.shape.stages} stages, {how}"
         return (Comment(text), *(Declare(tile) for tile in tiles))
 
     def _grid_counts(self) -> tuple[Integer, Integer]:
-        across = ceil_div(self.extents[self.found.column.name], self.shape.columns)
-        down = ceil_div(self.extents[self.found.row.name], self.shape.rows)
+        across = ceil_div(self.extents[self.found.n.name], self.shape.columns)
+        down = ceil_div(self.extents[self.found.m.name], self.shape.rows)
         raster = self.shape.raster
         return (across * raster, FloorDiv(down, integer(raster))) if raster > 1 else (across, down)
 
@@ -124,7 +124,7 @@ class GemmKernel:
         return (
             f"a product: {shape.rows} x {shape.columns} of the output in each block of {shape.threads} threads, "
             f"{shape.thread_rows} x {shape.thread_columns} in each thread, {shape.stages} stages of {shape.step} of "
-            f"{found.depth.name}{slices}",
+            f"{found.k.name}{slices}",
             *((self.why,) if self.why else ()),
         )
 
@@ -158,8 +158,8 @@ class GemmKernel:
             y, x = y * shape.raster + Mod(x, integer(shape.raster)), FloorDiv(x, integer(shape.raster))
         origin = {}
         for index, first, size in (
-            (found.row, y * shape.rows, shape.rows),
-            (found.column, x * shape.columns, shape.columns),
+            (found.m, y * shape.rows, shape.rows),
+            (found.n, x * shape.columns, shape.columns),
         ):
             node = define(f"{index.name}0", self._inward(index.name, first, size), lowering)
             nodes.append(node)
@@ -202,7 +202,7 @@ class GemmKernel:
         column = name("column", across * shape.warp_columns + lane_column * self.groups[1])
         read_column = column
         if shape.is_on_tensor_cores:
-            read_column = name(f"read_{found.column.name}", across * shape.warp_columns + lane_row)
+            read_column = name(f"read_{found.n.name}", across * shape.warp_columns + lane_row)
         place = Place(
             found,
             shape,
@@ -228,7 +228,7 @@ class GemmKernel:
 
     def _lead(self, nodes: list[Node]) -> Integer:
         """How many products short of a step the first one is, which is filled up with zeros: so all others are full."""
-        name, step = self.found.depth.name, self.shape.step
+        name, step = self.found.k.name, self.shape.step
         extent = self.extents[name]
         if self.exact[name]:
             return integer(0)

@@ -27,7 +27,7 @@ from cugen.plan.nodes import (
     Loop,
     Node,
     Store,
-    TeamBarrier,
+    NamedBarrier,
 )
 from cugen.plan.scopes import Scope
 from cugen.plan.substitution import substitute
@@ -72,7 +72,7 @@ class Walk:
         place, rings, waits, depth = self.place, self.rings, self.waits, self.depth
         found, shape, lowering = place.found, place.shape, place.lowering
         steps = bounds(ceil_div(self.extent, shape.step), lowering.ranges)[1]
-        name = lowering.names.allocate(f"{found.depth.name}0")
+        name = lowering.names.allocate(f"{found.k.name}0")
         past = Index(name, integer(0), (0, steps * shape.step))
         lowering.ranges[past.symbol] = (0, max(steps - 1, 0) * shape.step)
         step = FloorDiv(past.symbol, integer(shape.step))
@@ -109,10 +109,10 @@ class Walk:
             return self._outer_product(held.factors(turn))
 
         commit = (CommitCopies(),) if waits else ()
-        barrier = TeamBarrier(place.slice, shape.team_threads) if shape.teams > 1 else Barrier()
+        barrier = NamedBarrier(place.slice, shape.team_threads) if shape.teams > 1 else Barrier()
         arrival = (*((AwaitCopies(shape.stages - 2),) if waits else ()), barrier)
         following = turns.define("following", 1)
-        k = place.loop_index(found.depth.name, shape.own_step)
+        k = place.loop_index(found.k.name, shape.own_step)
         turn = FloorDiv(k.symbol, integer(pace))
         inner = (
             *(self._apart(k, [copies_of(ring) for ring in rings], commit) if apart else ()),

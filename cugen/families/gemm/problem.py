@@ -54,7 +54,7 @@ class Problem:
 
 def problem_of(found: Contraction) -> Problem:
     """The problem at the largest sizes that its params allow, or at usual ones where they may have any."""
-    sizes = [most(found, index.name) for index in (found.row, found.column, found.depth)]
+    sizes = [most(found, index.name) for index in (found.m, found.n, found.k)]
     rows, columns, depth = (size if size < 1 << 20 else _USUAL for size in sizes)
     left, right = found.operands
     (reduction,) = found.sums
@@ -116,25 +116,25 @@ def groups(found: Contraction, shape: Shape) -> tuple[int, int]:
 def copy_width(found: Contraction, operand: Operand, extent: int) -> int:
     """How many neighbours along its row or column one copy of an operand moves, of a tile that reaches so far."""
     context = found.request.context
-    array, name = context.arrays[operand.read.array], operand.outer.name
+    array, name = context.arrays[operand.read.array], operand.mn.name
     if operand.fast != name:
         return 1
     width = math.gcd(widest(array, operand.read.subscripts, name, context).count, extent)
-    full = divisor(to_integer(operand.outer.extent, context.symbols), context)
+    full = divisor(to_integer(operand.mn.extent, context.symbols), context)
     return math.gcd(width, full) if full else width
 
 
 def lies_along(found: Contraction, operand: Operand) -> bool:
     """Whether memory holds an operand's neighbours along the summed index."""
-    return operand.fast == found.depth.name
+    return operand.fast == found.k.name
 
 
 def along_width(found: Contraction, operand: Operand) -> int:
     """How many neighbours along the summed index one copy of an operand moves, where it lies along that."""
     context = found.request.context
-    array, name = context.arrays[operand.read.array], found.depth.name
+    array, name = context.arrays[operand.read.array], found.k.name
     width = widest(array, operand.read.subscripts, name, context).count
-    full = divisor(to_integer(found.depth.extent, context.symbols), context)
+    full = divisor(to_integer(found.k.extent, context.symbols), context)
     return math.gcd(width, full) if full else width
 
 
@@ -144,7 +144,7 @@ def pad_of(found: Contraction, operand: Operand) -> int:
     memory = found.request.context.spec.array(operand.read.array).memory
     if memory.space is not None and memory.pad:
         return memory.pad
-    if operand.fast == operand.outer.name:
+    if operand.fast == operand.mn.name:
         return 0
     size = dtype_of(found, operand).bytes
     return 4 if size >= 4 else WIDEST // size
@@ -213,7 +213,7 @@ def misfit(found: Contraction, problem: Problem, shape: Shape) -> str:
     widths = (2, 2) if shape.is_on_tensor_cores else groups(found, shape)
     for width, operand, pad in zip(widths, found.operands, problem.pads_of(shape), strict=True):
         if width < 2:
-            return f"a thread owns neighbours along {operand.outer.name} in groups of 2 or more"
+            return f"a thread owns neighbours along {operand.mn.name} in groups of 2 or more"
         if pad % width:
             return f"a pad of {pad} parts rows of {operand.read.array} that are read {width} at once"
     if shape.step % shape.slices:
@@ -227,7 +227,7 @@ def misfit(found: Contraction, problem: Problem, shape: Shape) -> str:
     if shared_bytes(problem, shape) > target.shared_opt_in:
         return f"the stages take {shared_bytes(problem, shape)} bytes of shared memory, of {target.shared_opt_in}"
     if shape.raster > 1:
-        extent = found.request.context.static(to_integer(found.row.extent, found.request.context.symbols))
+        extent = found.request.context.static(to_integer(found.m.extent, found.request.context.symbols))
         if extent is None or -(-extent // shape.rows) % shape.raster:
             return f"rows of tiles can't be walked {shape.raster} at a time where these don't divide their number"
     return ""
@@ -235,6 +235,6 @@ def misfit(found: Contraction, problem: Problem, shape: Shape) -> str:
 
 def most(found: Contraction, name: str) -> int:
     """The largest extent that an index of the product may have."""
-    index = next(i for i in (found.row, found.column, found.depth, *found.batch) if i.name == name)
+    index = next(i for i in (found.m, found.n, found.k, *found.batch) if i.name == name)
     context = found.request.context
     return bounds(to_integer(index.extent, context.symbols), dict(context.ranges))[1]

@@ -114,17 +114,17 @@ def choose_shape(found: Contraction) -> Shape:
 
 
 def _candidates(found: Contraction) -> Iterator[tuple[int, Shape]]:
-    m, n, k = (extent_of(found, index)[1] for index in (found.row, found.column, found.depth))
+    m, n, k = (extent_of(found, index)[1] for index in (found.m, found.n, found.k))
     own = dict(found.request.schedule.thread)
     large = 2 if min(m, n) > _LARGE else 1
-    deep = [operand for operand in found.operands if operand.fast == found.depth.name]
+    deep = [operand for operand in found.operands if operand.fast == found.k.name]
     step = math.gcd(k, *(WIDEST // _array(found, operand).dtype.bytes for operand in deep)) if deep else 1
-    upright = [operand for operand in found.lefts if operand not in deep]
+    upright = [operand for operand in found.a_operands if operand not in deep]
     row_width = math.gcd(m, *(WIDEST // _array(found, operand).dtype.bytes for operand in upright)) if upright else 1
-    rows = _side(found.row, m, own.get(found.row.name, large * _OWN), row_width)
+    rows = _side(found.m, m, own.get(found.m.name, large * _OWN), row_width)
     width = _column_width(found, n, deep)
     while width:
-        columns = _side(found.column, n, own.get(found.column.name, _OWN), width)
+        columns = _side(found.n, n, own.get(found.n.name, _OWN), width)
         team = rows.threads * columns.threads
         products = _products(found, team)
         while True:
@@ -169,13 +169,13 @@ def _column_width(found: Contraction, n: int, deep: list[Operand]) -> int:
     request = found.request
     context = request.context
     width = math.gcd(n, WIDEST)
-    for operand in found.rights:
+    for operand in found.b_operands:
         if operand not in deep:
             width = min(width, WIDEST // _array(found, operand).dtype.bytes)
     for statement in request.group.statements:
         if context.spec.array(statement.target).role != "temporary" or statement.target in request.stored:
             array = context.arrays[statement.target]
-            width = min(width, widest(array, statement.subscripts, found.column.name, context).count)
+            width = min(width, widest(array, statement.subscripts, found.n.name, context).count)
     return width
 
 
@@ -184,8 +184,8 @@ def _tile(
 ) -> tuple[int, Tile]:
     """The operand's tile with the paddings that cost the fewest wavefronts, and how many a warp needs."""
     array = _array(found, operand)
-    outer = rows if operand in found.lefts else columns
-    is_deep = operand.fast == found.depth.name
+    outer = rows if operand in found.a_operands else columns
+    is_deep = operand.fast == found.k.name
     slow, fast = (outer.extent, k) if is_deep else (k, outer.extent)
     read = step if is_deep else outer.width
     copied = _copied(found, operand, fast)

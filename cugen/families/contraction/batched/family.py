@@ -50,7 +50,7 @@ def find(request: Request) -> Contraction | Refusal:
 
 
 def _size_refusals(found: Contraction) -> Iterator[Refusal]:
-    for index, most in ((found.row, _LONGEST), (found.column, _LONGEST), (found.depth, _DEEPEST)):
+    for index, most in ((found.m, _LONGEST), (found.n, _LONGEST), (found.k, _DEEPEST)):
         low, high = extent_of(found, index)
         if low != high:
             yield Refusal(f"writes loops along {index.name} out, so its extent must be fixed")
@@ -85,7 +85,7 @@ def _schedule_refusals(found: Contraction) -> Iterator[Refusal]:
         if getattr(schedule, key):
             yield Refusal("has `products` in place of a block and a step", f"schedule.{key}")
     for name, size in schedule.thread:
-        if name not in (found.row.name, found.column.name):
+        if name not in (found.m.name, found.n.name):
             yield Refusal(f"a thread owns rows and columns, not {name}", f"schedule.thread.{name}")
         elif size not in _SIZES:
             allowed = ", ".join(map(str, _SIZES))

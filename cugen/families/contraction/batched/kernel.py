@@ -94,8 +94,8 @@ class Builder:
         own = thread("x", shape.team, lowering)
         self.product = thread("y", shape.products, lowering)
         self.places = {
-            found.row.name: self._define("ty", FloorDiv(own, integer(shape.columns.threads)), nodes),
-            found.column.name: self._define("tx", Mod(own, integer(shape.columns.threads)), nodes),
+            found.m.name: self._define("ty", FloorDiv(own, integer(shape.columns.threads)), nodes),
+            found.n.name: self._define("tx", Mod(own, integer(shape.columns.threads)), nodes),
         }
         for index, place, extent in zip(found.batch[1:], places[1:], extents[1:], strict=False):
             node = define(index.name, place, lowering, below=extent)
@@ -136,7 +136,7 @@ class Builder:
 
     def _walk(self) -> Node:
         """Steps along the sum, each of as many terms as the operands with such neighbours are read for at once."""
-        shape, depth = self.shape, self.found.depth.name
+        shape, depth = self.shape, self.found.k.name
         wish = f"{depth}0" if shape.step > 1 else depth
         outer = self._loop_index(wish, (0, shape.depth - shape.step))
         inner = self._loop_index("d", (0, shape.step - 1)) if shape.step > 1 else None
@@ -232,7 +232,7 @@ class Builder:
         """One term for each of the thread's elements."""
         found, shape, lowering = self.found, self.shape, self.lowering
         i, j = self._own_index(shape.rows), self._own_index(shape.columns)
-        lefts = {operand.read for operand in found.lefts}
+        lefts = {operand.read for operand in found.a_operands}
         nodes: list[Node] = []
 
         def on_read(read: Read) -> Expr:
@@ -252,9 +252,9 @@ class Builder:
                 nodes.append(Store(Access(sums, at, "store"), Op("add", (old, term), sums.dtype)))
         symbols = {
             **lowering.symbols,
-            found.row.name: self._element(shape.rows, i.symbol),
-            found.column.name: self._element(shape.columns, j.symbol),
-            found.depth.name: k,
+            found.m.name: self._element(shape.rows, i.symbol),
+            found.n.name: self._element(shape.columns, j.symbol),
+            found.k.name: k,
         }
         body = where_they_hold(lowering, found.conditions, symbols, nodes)
         for number, side in ((j, shape.columns), (i, shape.rows)):
@@ -301,11 +301,11 @@ class Builder:
         found, shape, lowering = self.found, self.shape, self.lowering
         rows, columns = shape.rows, shape.columns
         i = self._own_index(rows)
-        row = define(found.row.name, self._element(rows, i.symbol), lowering)
-        lowering.symbols[found.row.name] = row.index.symbol
+        row = define(found.m.name, self._element(rows, i.symbol), lowering)
+        lowering.symbols[found.m.name] = row.index.symbol
         j = self._vector_index(columns)
-        column = define(found.column.name, self._vector_place(columns, j), lowering)
-        lowering.symbols[found.column.name] = column.index.symbol
+        column = define(found.n.name, self._vector_place(columns, j), lowering)
+        lowering.symbols[found.n.name] = column.index.symbol
         terms: list[Comparison] = []
         if not self.is_even:
             terms.append(Comparison(lowering.symbols[found.batch[0].name], "<", self.batch))
@@ -342,7 +342,7 @@ class Builder:
                 scope.remember(reduction, local)
             lower_statements(self.request, lowering, scope)
             return tuple(scope.nodes)
-        names = (IndexValue(found.row.name), IndexValue(found.column.name))
+        names = (IndexValue(found.m.name), IndexValue(found.n.name))
         reads = {reduction: Read(sums.name, names, reduction.dtype) for reduction, sums in self.sums.items()}
         request = self._with(reads)
         arrays = {**self.request.context.arrays, **{sums.name: sums for sums in self.sums.values()}}
@@ -350,9 +350,9 @@ class Builder:
         staged = {
             reads[reduction]: lambda ahead, sums=sums: total(sums, ahead) for reduction, sums in self.sums.items()
         }
-        along, width = found.column.name, columns.width
+        along, width = found.n.name, columns.width
         wide = wide_reads(request, arrays, along, width, tuple(staged))
-        extent = to_integer(found.column.extent, lowering.symbols)
+        extent = to_integer(found.n.extent, lowering.symbols)
         neighbours = Neighbours(request, arrays, along, extent, width, wide, staged)
         self.aligned = dict(neighbours.alignments())
         return vector_body(neighbours, lowering, scope)

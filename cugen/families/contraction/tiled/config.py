@@ -57,21 +57,21 @@ def refusals(request: Request) -> tuple[Refusal, ...]:
 
 def _shape_refusals(request: Request, found: Contraction) -> list[Refusal]:
     schedule = request.schedule
-    allowed = {found.row.name, found.column.name}
+    allowed = {found.m.name, found.n.name}
     reasons = []
     for key, sizes in (("block", schedule.block), ("thread", schedule.thread)):
         for name, size in sizes:
             if name not in allowed and size != 1:
-                reason = f"{key} sizes are for {found.row.name} and {found.column.name}, not for {name}"
+                reason = f"{key} sizes are for {found.m.name} and {found.n.name}, not for {name}"
                 reasons.append(Refusal(reason, f"schedule.{key}.{name}"))
     for name, _ in schedule.step:
-        if name != found.depth.name:
-            reasons.append(Refusal(f"steps along {found.depth.name}, not along {name}", f"schedule.step.{name}"))
+        if name != found.k.name:
+            reasons.append(Refusal(f"steps along {found.k.name}, not along {name}", f"schedule.step.{name}"))
     if not reasons:
         shape = choose_shape(found)
         for name, block, thread in (
-            (found.row.name, shape.rows, shape.thread_rows),
-            (found.column.name, shape.columns, shape.thread_columns),
+            (found.m.name, shape.rows, shape.thread_rows),
+            (found.n.name, shape.columns, shape.thread_columns),
         ):
             if block % thread:
                 reason = f"a thread's {thread} must divide the block's {block} along {name}"
@@ -104,25 +104,25 @@ def choose_shape(found: Contraction) -> Shape:
     """The schedule's sizes, completed: 64 x 64 with 4 x 4 a thread where the matrix is large enough, else 16 x 16."""
     request, schedule = found.request, found.request.schedule
     block, thread, step = dict(schedule.block), dict(schedule.thread), dict(schedule.step)
-    extents = [bounds(_extent(request, i.extent), dict(request.context.ranges))[1] for i in (found.row, found.column)]
+    extents = [bounds(_extent(request, i.extent), dict(request.context.ranges))[1] for i in (found.m, found.n)]
     large = not block and not thread and min(extents) >= _SMALL and len(found.sums) <= _WIDE
     size, own = (64, 4) if large else (16, 1)
-    rows = block.get(found.row.name, size * thread.get(found.row.name, 1))
-    columns = block.get(found.column.name, size * thread.get(found.column.name, 1))
+    rows = block.get(found.m.name, size * thread.get(found.m.name, 1))
+    columns = block.get(found.n.name, size * thread.get(found.n.name, 1))
     return Shape(
         rows,
         columns,
-        thread.get(found.row.name, own),
-        thread.get(found.column.name, own),
-        step.get(found.depth.name, 16),
+        thread.get(found.m.name, own),
+        thread.get(found.n.name, own),
+        step.get(found.k.name, 16),
     )
 
 
 def tile_extent(operand: Operand, shape: Shape, name: str, found: Contraction) -> int:
     """How far the operand's tile reaches along an index."""
-    if name == found.depth.name:
+    if name == found.k.name:
         return shape.step
-    return shape.rows if name == found.row.name else shape.columns
+    return shape.rows if name == found.m.name else shape.columns
 
 
 def _extent(request: Request, extent: Expr) -> Integer:

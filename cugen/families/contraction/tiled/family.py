@@ -61,9 +61,9 @@ class _Builder:
         self.lowering: Lowering = new_lowering(found.request)
         self.extents = {
             index.name: to_integer(index.extent, self.lowering.symbols)
-            for index in (found.row, found.column, found.depth, *found.batch)
+            for index in (found.m, found.n, found.k, *found.batch)
         }
-        sizes = {found.row.name: shape.rows, found.column.name: shape.columns, found.depth.name: shape.step}
+        sizes = {found.m.name: shape.rows, found.n.name: shape.columns, found.k.name: shape.step}
         self.exact = {name: divides(size, self.extents[name], found.request.context) for name, size in sizes.items()}
         self.tiles: dict[Read, Array] = {}
         self.loops: dict[str, Index] = {}
@@ -71,8 +71,8 @@ class _Builder:
     def kernel(self) -> Kernel:
         found, shape = self.found, self.shape
         counts = [
-            ceil_div(self.extents[found.column.name], shape.columns),
-            ceil_div(self.extents[found.row.name], shape.rows),
+            ceil_div(self.extents[found.n.name], shape.columns),
+            ceil_div(self.extents[found.m.name], shape.rows),
             *(self.extents[index.name] for index in found.batch),
         ]
         blocks = lay_blocks(counts, self.lowering, self.request.target)
@@ -94,8 +94,8 @@ class _Builder:
         )
         what = "a sum of products" if len(found.sums) == 1 else f"{len(found.sums)} sums of products"
         reason = (
-            f"{what} over {found.depth.name}: {shape.rows} x {shape.columns} of the output in each block, "
-            f"{shape.thread_rows} x {shape.thread_columns} in each thread, {shape.step} of {found.depth.name} staged"
+            f"{what} over {found.k.name}: {shape.rows} x {shape.columns} of the output in each block, "
+            f"{shape.thread_rows} x {shape.thread_columns} in each thread, {shape.step} of {found.k.name} staged"
         )
         return replace(kernel, reasons=(reason,))
 
@@ -112,11 +112,11 @@ class _Builder:
             limit(node.index, self.extents[index.name], lowering)
             lowering.symbols[index.name] = node.index.symbol
             nodes.append(node)
-        row0 = self._define(f"{found.row.name}0", block_y * shape.rows, nodes)
-        column0 = self._define(f"{found.column.name}0", block_x * shape.columns, nodes)
-        self.origin = {found.row.name: row0, found.column.name: column0}
+        row0 = self._define(f"{found.m.name}0", block_y * shape.rows, nodes)
+        column0 = self._define(f"{found.n.name}0", block_x * shape.columns, nodes)
+        self.origin = {found.m.name: row0, found.n.name: column0}
         if shape.is_single:
-            for index, thread in ((found.row, self.ty), (found.column, self.tx)):
+            for index, thread in ((found.m, self.ty), (found.n, self.tx)):
                 lowering.symbols[index.name] = self._define(index.name, self.origin[index.name] + thread, nodes)
         return tuple(nodes)
 
@@ -156,7 +156,7 @@ class _Builder:
         if local.dtype != INT32:
             return
         low, high = interval(reduction.body, {})
-        steps = bounds(self.extents[self.found.depth.name], self.lowering.ranges)[1]
+        steps = bounds(self.extents[self.found.k.name], self.lowering.ranges)[1]
         total = (min(low, 0) * steps, max(high, 0) * steps)
         if fits(total, INT32):
             self.lowering.ranges[symbol(local.name)] = total
@@ -165,18 +165,18 @@ class _Builder:
 
     def _walk(self, running: dict[Reduce, Local | Array]) -> Node:
         found, shape, lowering = self.found, self.shape, self.lowering
-        depth = self.extents[found.depth.name]
+        depth = self.extents[found.k.name]
         steps = bounds(ceil_div(depth, shape.step), lowering.ranges)[1]
         # The index counts past the last step before it stops.
-        past = Index(lowering.names.allocate(f"{found.depth.name}0"), integer(0), (0, steps * shape.step))
+        past = Index(lowering.names.allocate(f"{found.k.name}0"), integer(0), (0, steps * shape.step))
         lowering.ranges[past.symbol] = (0, max(steps - 1, 0) * shape.step)
-        self.origin[found.depth.name] = past.symbol
+        self.origin[found.k.name] = past.symbol
         sides = {
-            found.row.name: (self.origin[found.row.name], shape.rows),
-            found.column.name: (self.origin[found.column.name], shape.columns),
+            found.m.name: (self.origin[found.m.name], shape.rows),
+            found.n.name: (self.origin[found.n.name], shape.columns),
         }
-        start, stop = depth_range(lowering, found.conditions, (found.depth.name, depth), sides, shape.step)
-        inner = Index(lowering.names.allocate(found.depth.name), integer(0), (0, shape.step - 1))
+        start, stop = depth_range(lowering, found.conditions, (found.k.name, depth), sides, shape.step)
+        inner = Index(lowering.names.allocate(found.k.name), integer(0), (0, shape.step - 1))
         lowering.ranges[inner.symbol] = inner.range
         stage: list[Node] = []
         for operand in staged(found):
@@ -231,7 +231,7 @@ class _Builder:
     def _at(self, name: str, offset: Integer) -> Integer:
         """The index whose distance from the tile's origin is `offset`, by its own name where the thread has one."""
         if self.shape.is_single:
-            own = {self.found.row.name: self.ty, self.found.column.name: self.tx}
+            own = {self.found.m.name: self.ty, self.found.n.name: self.tx}
             if own.get(name) == offset:
                 return self.lowering.symbols[name]
         return self.origin[name] + offset
@@ -248,8 +248,8 @@ class _Builder:
         if not self.shape.is_single:
             return self._multiply_tile(k, running)
         nodes: list[Node] = []
-        values = {o.read: self._factor(o, k, self.ty, nodes) for o in self.found.lefts}
-        values |= {o.read: self._factor(o, k, self.tx, nodes) for o in self.found.rights}
+        values = {o.read: self._factor(o, k, self.ty, nodes) for o in self.found.a_operands}
+        values |= {o.read: self._factor(o, k, self.tx, nodes) for o in self.found.b_operands}
         for read, value in values.items():
             if isinstance(value, Element) and self._mentions(read) > 1:
                 local = Local(self.lowering.names.allocate(read.array.lower()), value.dtype)
@@ -276,9 +276,9 @@ class _Builder:
         """One operand's value at k: from its tile, or from memory with zero outside."""
         tile = self.tiles.get(operand.read)
         if tile is not None:
-            slow_is_depth = operand.slow == self.found.depth.name
+            slow_is_depth = operand.slow == self.found.k.name
             return Element.of(Access(tile, (k, place) if slow_is_depth else (place, k), "load"))
-        depth, outer = self.found.depth.name, operand.outer.name
+        depth, outer = self.found.k.name, operand.mn.name
         at = {depth: self.origin[depth] + k, outer: self._at(outer, place)}
         guard = self._guard(operand, at)
         local = Local(self.lowering.names.allocate(operand.read.array.lower()), operand.read.dtype)
@@ -292,8 +292,8 @@ class _Builder:
         nodes: list[Node] = []
         parts: dict[Read, tuple[Array, Integer]] = {}
         i, j = self._thread_indices()
-        lefts = [(o, self.ty, shape.thread_rows, shape.threads_y, i) for o in self.found.lefts]
-        rights = [(o, self.tx, shape.thread_columns, shape.threads_x, j) for o in self.found.rights]
+        lefts = [(o, self.ty, shape.thread_rows, shape.threads_y, i) for o in self.found.a_operands]
+        rights = [(o, self.tx, shape.thread_columns, shape.threads_x, j) for o in self.found.b_operands]
         for operand, thread, count, stride, index in (*lefts, *rights):
             name = lowering.names.allocate(operand.read.array.lower())
             part = Array("", name, operand.read.dtype, (integer(count),), (integer(1),), "register", flat=False)
@@ -317,7 +317,7 @@ class _Builder:
             else:
                 old = Element.of(Access(sums, at, "load"))
                 adds.append(Store(Access(sums, at, "store"), Op("add", (old, term), sums.dtype)))
-        row, column = self.found.row.name, self.found.column.name
+        row, column = self.found.m.name, self.found.n.name
         places = {
             row: self.origin[row] + self.ty + i.symbol * shape.threads_y,
             column: self.origin[column] + self.tx + j.symbol * shape.threads_x,
@@ -333,7 +333,7 @@ class _Builder:
     def _counted(
         self, conditions: Sequence[Expr], k: Integer, places: dict[str, Integer], nodes: list[Node]
     ) -> tuple[Node, ...]:
-        depth = self.found.depth.name
+        depth = self.found.k.name
         symbols = {**self.lowering.symbols, **places, depth: self.origin[depth] + k}
         return where_they_hold(self.lowering, conditions, symbols, nodes)
 
@@ -344,7 +344,7 @@ class _Builder:
 
     def _results(self, running: dict[Reduce, Local | Array]) -> tuple[Node, ...]:
         found, shape, lowering = self.found, self.shape, self.lowering
-        open_names = [index.name for index in (found.row, found.column) if not self.exact[index.name]]
+        open_names = [index.name for index in (found.m, found.n) if not self.exact[index.name]]
         scope = Scope()
         if shape.is_single:
             guard = self._result_guard(open_names)
@@ -358,12 +358,12 @@ class _Builder:
             return tuple(scope.nodes)
         i, j = self._thread_indices()
         rows: list[Node] = []
-        row = self._define(found.row.name, self.origin[found.row.name] + self.ty + i.symbol * shape.threads_y, rows)
+        row = self._define(found.m.name, self.origin[found.m.name] + self.ty + i.symbol * shape.threads_y, rows)
         columns: list[Node] = []
         column = self._define(
-            found.column.name, self.origin[found.column.name] + self.tx + j.symbol * shape.threads_x, columns
+            found.n.name, self.origin[found.n.name] + self.tx + j.symbol * shape.threads_x, columns
         )
-        lowering.symbols[found.row.name], lowering.symbols[found.column.name] = row, column
+        lowering.symbols[found.m.name], lowering.symbols[found.n.name] = row, column
         guard = self._result_guard(open_names)
         self._narrow()
         for reduction, sums in running.items():
@@ -381,7 +381,7 @@ class _Builder:
 
     def _narrow(self) -> None:
         """Past the guard the indices are inside the output."""
-        for index in (self.found.row, self.found.column):
+        for index in (self.found.m, self.found.n):
             name = self.lowering.symbols[index.name]
             self.lowering.limits[name] = self.extents[index.name]
 

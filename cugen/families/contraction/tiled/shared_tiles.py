@@ -46,7 +46,7 @@ def _own_pad(operand: Operand, width: int, found: Contraction) -> int:
 
     Where neighbouring threads read down a column of it, rows of an odd number of 32-bit words put them into different
     banks."""
-    if operand.slow != found.column.name:
+    if operand.slow != found.n.name:
         return 0
     element = found.request.context.arrays[operand.read.array].dtype.bytes
     words = -(-width * element // 4)

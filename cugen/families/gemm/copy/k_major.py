@@ -75,11 +75,11 @@ class AlongRing(Ring):
     @cached_property
     def _first_k(self) -> Define:
         k = Mod(self.place.thread, integer(self._along)) * self.width
-        return self._named(self.place.found.depth.name, k)
+        return self._named(self.place.found.k.name, k)
 
     @cached_property
     def _first_column(self) -> Define:
-        return self._named(self.operand.outer.name, FloorDiv(self.place.thread, integer(self._along)))
+        return self._named(self.operand.mn.name, FloorDiv(self.place.thread, integer(self._along)))
 
     def _named(self, what: str, definition: Integer) -> Define:
         return define(f"{self.operand.read.array.lower()}_{what}", definition, self.place.lowering)

@@ -92,8 +92,8 @@ class Ring:
     def _subscripts(self, k: Integer, column: Integer) -> tuple[Integer, ...]:
         """Those of the operand for one k, and one place in the block's tile."""
         place, operand = self.place, self.operand
-        outer = operand.outer.name
-        at = {outer: place.origin[outer] + column, place.found.depth.name: k}
+        outer = operand.mn.name
+        at = {outer: place.origin[outer] + column, place.found.k.name: k}
         return tuple(to_integer(sub, {**place.lowering.symbols, **at}) for sub in operand.read.subscripts)
 
     def read(self, stage: Integer, k: Integer, place: Integer, width: int) -> Access:
@@ -112,7 +112,7 @@ class Ring:
     def _along(self) -> int:
         """Threads that copy different k side by side. Where memory holds neighbours along k, a few lanes copy a sector
         of these and the others rows beside it, so that what they read and what they write lies close together."""
-        if self.operand.fast == self.operand.outer.name:
+        if self.operand.fast == self.operand.mn.name:
             return 1
         return math.gcd(self.place.shape.team_step, max(_SECTOR // self.tile.dtype.bytes, 1))
 
@@ -126,7 +126,7 @@ class Ring:
 
     @cached_property
     def _first_k(self) -> Define:
-        member, name = self.place.member, self.place.found.depth.name
+        member, name = self.place.member, self.place.found.k.name
         k = Mod(member, integer(self._along)) if self._along > 1 else FloorDiv(member, integer(self._across))
         return define(f"{self.operand.read.array.lower()}_{name}", k + self._own_k, self.place.lowering)
 
@@ -138,7 +138,7 @@ class Ring:
 
     @cached_property
     def _first_column(self) -> Define:
-        member, name = self.place.member, self.operand.outer.name
+        member, name = self.place.member, self.operand.mn.name
         column: Integer = FloorDiv(member, integer(self._along))
         if self._along == 1:
             column = Mod(member, integer(self._across)) * self.width
@@ -193,7 +193,7 @@ class Ring:
 
     def _copy(self, stage: Integer, first: Integer, certain: bool, k: Integer, column: Integer) -> Node:
         place, operand = self.place, self.operand
-        outer, depth = operand.outer.name, place.found.depth.name
+        outer, depth = operand.mn.name, place.found.k.name
         at = {outer: place.origin[outer] + column, depth: place.begin + first + k - place.lead}
         array = place.found.request.context.arrays[operand.read.array]
         source = Access(array, self._subscripts(at[depth], column), "load", self.width, start=self.start)

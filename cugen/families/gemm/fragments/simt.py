@@ -56,7 +56,7 @@ class Fragments:
             vector = Vector(name, dtype.compute, dtype, width, count, rows=2)
             if count == 1:
                 vector = Vector(name, dtype.compute, dtype, width, 2)
-            which = i.symbol if ring.operand in found.lefts else j.symbol
+            which = i.symbol if ring.operand in found.a_operands else j.symbol
             own = self._own(ring, start) if shape.reads == "pointer" else None
             self._each.append(Fragment(ring, start, lanes * width, count, vector, which, own))
 

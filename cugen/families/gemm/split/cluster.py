@@ -41,7 +41,7 @@ class ClusterKernel(GemmKernel):
 
     def _begin(self, nodes: list[Node]) -> Integer:
         size, steps, step = self.shape.split, self.steps, self.shape.step
-        name = self.found.depth.name
+        name = self.found.k.name
         rank = define("rank", Mod(symbol("blockIdx.x"), integer(size)), self.lowering)
         self.rank = rank.index.symbol
         nodes += [Comment(f"{size} blocks, a cluster, share a tile: each has its part of {name}"), rank]

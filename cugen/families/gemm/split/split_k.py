@@ -21,7 +21,7 @@ from cugen.families.gemm.split.partials import Left, beside
 from cugen.pieces.blocks import Blocks, define, digits
 from cugen.pieces.grid_sync import shared_by_blocks
 from cugen.plan.memory import Access, Array
-from cugen.plan.nodes import Arrive, Barrier, Comment, Comparison, Declare, For, Guard, If, Index, Loop, Node, Ticket
+from cugen.plan.nodes import CountArrival, Barrier, Comment, Comparison, Declare, For, Guard, If, Index, Loop, Node, LoadBlockId
 from cugen.plan.symbols import FloorDiv, Integer, Mod, bounds, integer, symbol
 from cugen.spec.types import INT32, UINT32
 
@@ -47,7 +47,7 @@ class SplitKernel(GemmKernel):
         return Blocks((tiles * parts, integer(1), integer(1)), digits(self.tile.index.symbol, counts))
 
     def _begin(self, nodes: list[Node]) -> Integer:
-        depth = self.found.depth.name
+        depth = self.found.k.name
         begin = define("begin", self.part.index.symbol * self.depth, self.lowering)
         text = f"{self.shape.split} blocks share a tile, each has its part of {depth}"
         nodes += [Comment(text), self.tile, self.part, begin]
@@ -91,9 +91,9 @@ class SplitKernel(GemmKernel):
         return index.symbol, (
             Declare(told),
             Barrier(),
-            If(is_first_thread, (Arrive(Access(told, (), "store"), counter, self.shape.split),)),
+            If(is_first_thread, (CountArrival(Access(told, (), "store"), counter, self.shape.split),)),
             Barrier(),
-            Ticket(index, Access(told, (), "load")),
+            LoadBlockId(index, Access(told, (), "load")),
         )
 
     def _reasons(self) -> tuple[str, ...]:
