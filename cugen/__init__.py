@@ -8,6 +8,7 @@ from __future__ import annotations
 import importlib
 from typing import TYPE_CHECKING, Any
 
+from cugen.moved import install
 from cugen.version import __version__
 
 if TYPE_CHECKING:
@@ -22,6 +23,8 @@ if TYPE_CHECKING:
     from cugen.spec.load import load as load
     from cugen.spec.load import load_all as load_all
     from cugen.spec.model import Spec as Spec
+
+install()
 
 _HOMES = {
     "analyze": "cugen.kernel_report",

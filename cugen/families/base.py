@@ -6,8 +6,10 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 from cugen.plan.kernel import Kernel
-from cugen.plan.request import Refusal, Request, Single, Steps, Tunable
+from cugen.plan.request import Refusal, Request, Single, Steps, Tunable, refuse_tunables
 from cugen.spec.model import Schedule
+
+__all__ = ["Family", "Refusal", "Request", "Single", "Steps", "Tunable", "refuse_tunables"]
 
 
 @dataclass(frozen=True, slots=True)
