@@ -1,4 +1,4 @@
-"""What an array holds between two statements, and what the device's may differ by."""
+"""Array contents between two statements: element values, and the error bounds of the device's elements."""
 
 from __future__ import annotations
 
@@ -8,26 +8,26 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from cugen.reference.storage import Floats, Values, numpy_dtype, working_dtype
-from cugen.reference.tracked import Tracked, after_store, against_exact, deviation, fits
+from cugen.reference.tracked import Tracked, after_store, against_exact, deviation, integers_are_exact
 from cugen.spec.expressions import Boundary
 from cugen.spec.types import DType
 
-_SOME = 1 << 16  # elements looked at together; most arrays of fractions show one among the first
+_CHUNK_ELEMENTS = 1 << 16  # tested together; non-integers mostly show up in the first chunk
 
 Region = tuple[slice | int | Values | None, ...]
 
 
 class OutsideError(IndexError):
-    """A read without a boundary left its array where it counts."""
+    """An out-of-bounds read of an array without a boundary, at a point that no guard excludes."""
 
 
 @dataclass(slots=True)
 class Contents:
     """An array's elements after some statement, in logical shape.
 
-    `value` is in the storage type (a temporary's in the type it was computed in, never rounded), `slack` how far the
-    device's elements may be from it. For results, `exact` and `bound` say the same about the value before it was
-    rounded. `missing` marks elements that `supply` has yet to compute.
+    `value` is in the storage type (for a temporary: in its compute type, unrounded); `slack` bounds the deviation of
+    the device's elements from it. For results, `exact` is the value before rounding and `bound` the deviation from
+    that. `missing` marks elements that `compute_missing` has yet to evaluate (lazy evaluation).
     """
 
     dtype: DType
@@ -40,14 +40,14 @@ class Contents:
     integral: bool = True
     candidates: dict[int, Values] = field(default_factory=dict)
     missing: Values | None = None
-    supply: Callable[[Values], None] | None = None
+    compute_missing: Callable[[Values], None] | None = None
 
     @property
     def shape(self) -> tuple[int, ...]:
         return self.value.shape
 
     def copy(self) -> Contents:
-        """The same contents, to be written to."""
+        """A deep copy of the elements and their bounds."""
         return Contents(
             self.dtype,
             self.value.copy(),
@@ -60,46 +60,48 @@ class Contents:
             dict(self.candidates),
         )
 
-    def complete(self, numbers: Values) -> None:
-        """Has the elements with these row-major numbers computed, if they weren't yet."""
-        if self.missing is not None and self.supply is not None:
-            wanted = np.unique(numbers[self.missing.reshape(-1)[numbers]])
-            if wanted.size:
-                self.supply(wanted)
+    def complete(self, flat_indices: Values) -> None:
+        """Evaluates those of the elements at these row-major indices that are still missing."""
+        if self.missing is not None and self.compute_missing is not None:
+            pending = np.unique(flat_indices[self.missing.reshape(-1)[flat_indices]])
+            if pending.size:
+                self.compute_missing(pending)
 
-    def take(self, other: Contents, numbers: Values) -> None:
-        """The elements with these numbers as another version of the array has them."""
-        if not numbers.size:
+    def copy_elements(self, previous: Contents, flat_indices: Values) -> None:
+        """Copies elements, with their bounds, from another version of the array."""
+        if not flat_indices.size:
             return
-        other.complete(numbers)
-        self.value.reshape(-1)[numbers] = other.value.reshape(-1)[numbers]
+        previous.complete(flat_indices)
+        self.value.reshape(-1)[flat_indices] = previous.value.reshape(-1)[flat_indices]
         for name in ("slack", "exact", "bound"):
-            theirs: Floats | None = getattr(other, name)
-            if theirs is not None:
-                mine: Floats = np.zeros(self.shape) if getattr(self, name) is None else getattr(self, name)
-                mine.reshape(-1)[numbers] = theirs.reshape(-1)[numbers]
-                setattr(self, name, mine)
-        self.integral = self.integral and other.integral
-        self.candidates.update({n: other.candidates[n] for n in numbers.tolist() if n in other.candidates})
+            source: Floats | None = getattr(previous, name)
+            if source is not None:
+                target: Floats = np.zeros(self.shape) if getattr(self, name) is None else getattr(self, name)
+                target.reshape(-1)[flat_indices] = source.reshape(-1)[flat_indices]
+                setattr(self, name, target)
+        self.integral = self.integral and previous.integral
+        self.candidates.update({n: previous.candidates[n] for n in flat_indices.tolist() if n in previous.candidates})
         if self.missing is not None:
-            self.missing.reshape(-1)[numbers] = False
+            self.missing.reshape(-1)[flat_indices] = False
 
-    def gather(self, region: Region) -> Tracked:
-        """The elements of a NumPy index, in their compute type."""
+    def load_region(self, region: Region) -> Tracked:
+        """Loads a region (a NumPy index), converted to the compute type."""
         if self.missing is not None:
             self.complete(np.arange(self.value.size, dtype=np.int64).reshape(self.shape)[region].reshape(-1))
         value = np.asarray(self.value[region]).astype(working_dtype(self.dtype), copy=False)
         slack = None if self.slack is None else np.asarray(self.slack[region])
         return Tracked(value, slack, self.dtype.is_float and self.integral and slack is None)
 
-    def put(self, region: Region, x: Tracked) -> None:
-        """Stores computed values, of a shape that broadcasts to the region's."""
+    def store_region(self, region: Region, x: Tracked) -> None:
+        """Stores computed values, whose shape broadcasts to the region's; rounds to the element type."""
         if self.rounds:
             stored, slack = after_store(x, self.dtype)
         else:
             stored, slack = x.value, x.bound
         self.value[region] = stored
-        self.integral = self.integral and x.integral and slack is None and fits(stored.astype(np.float64), self.dtype)
+        self.integral = (
+            self.integral and x.integral and slack is None and integers_are_exact(stored.astype(np.float64), self.dtype)
+        )
         self.slack = _assigned(self.slack, region, slack, self.shape)
         if self.keeps_exact:
             if self.exact is not None:
@@ -115,23 +117,24 @@ class Contents:
 
     def _keep_candidates(self, region: Region, x: Tracked) -> None:
         assert x.candidates is not None
-        numbers = np.arange(self.value.size, dtype=np.int64).reshape(self.shape)[region]
-        candidates = np.broadcast_to(x.candidates, (len(x.candidates), *numbers.shape))
-        for place in zip(*np.nonzero(candidates.sum(axis=0) > 1), strict=True):
-            self.candidates[int(numbers[place])] = np.nonzero(candidates[(slice(None), *place)])[0]
+        flat_indices = np.arange(self.value.size, dtype=np.int64).reshape(self.shape)[region]
+        candidates = np.broadcast_to(x.candidates, (len(x.candidates), *flat_indices.shape))
+        for coordinates in zip(*np.nonzero(candidates.sum(axis=0) > 1), strict=True):
+            self.candidates[int(flat_indices[coordinates])] = np.nonzero(candidates[(slice(None), *coordinates)])[0]
 
 
-def _assigned(held: Floats | None, region: Region, new: Floats | None, shape: tuple[int, ...]) -> Floats | None:
-    if new is None and held is None:
+def _assigned(current: Floats | None, region: Region, new: Floats | None, shape: tuple[int, ...]) -> Floats | None:
+    """Assigns `new` to a region of an optional bound array; None stands for all zeros."""
+    if new is None and current is None:
         return None
-    if held is None:
-        held = np.zeros(shape)
-    held[region] = 0.0 if new is None else new
-    return held
+    if current is None:
+        current = np.zeros(shape)
+    current[region] = 0.0 if new is None else new
+    return current
 
 
 def initial(dtype: DType, elements: Values, *, keeps_exact: bool = False) -> Contents:
-    """The contents of an array that was given; float elements that are all integers are known to be."""
+    """The contents of an input or a baked array; sets `integral` where all float elements are integers."""
     contents = Contents(dtype, elements, keeps_exact)
     if dtype.is_float:
         contents.integral = _all_integers(elements, dtype)
@@ -141,9 +144,9 @@ def initial(dtype: DType, elements: Values, *, keeps_exact: bool = False) -> Con
 
 
 def empty(dtype: DType, shape: tuple[int, ...], *, is_temporary: bool, keeps_exact: bool = False) -> Contents:
-    """An array that statements are to fill."""
-    held = working_dtype(dtype) if is_temporary else numpy_dtype(dtype)
-    contents = Contents(dtype, np.zeros(shape, held), keeps_exact, rounds=not is_temporary)
+    """A zero-filled array that statements write."""
+    storage = working_dtype(dtype) if is_temporary else numpy_dtype(dtype)
+    contents = Contents(dtype, np.zeros(shape, storage), keeps_exact, rounds=not is_temporary)
     if keeps_exact and dtype.is_float:
         contents.exact = np.zeros(shape)
     return contents
@@ -151,15 +154,17 @@ def empty(dtype: DType, shape: tuple[int, ...], *, is_temporary: bool, keeps_exa
 
 def _all_integers(elements: Values, dtype: DType) -> bool:
     flat = elements.reshape(-1)
-    for start in range(0, flat.size, _SOME):
-        values = flat[start : start + _SOME].astype(np.float64, copy=False)
-        if not (np.all(np.rint(values) == values) and fits(values, dtype)):
+    for start in range(0, flat.size, _CHUNK_ELEMENTS):
+        values = flat[start : start + _CHUNK_ELEMENTS].astype(np.float64, copy=False)
+        if not (np.all(np.rint(values) == values) and integers_are_exact(values, dtype)):
             return False
     return True
 
 
-def inside_or_not(subscript: Values, extent: int, boundary: Boundary | None) -> tuple[Values, Values | None]:
-    """A subscript brought inside by its boundary, and where it was outside (None: nowhere, or it doesn't matter)."""
+def apply_boundary(subscript: Values, extent: int, boundary: Boundary | None) -> tuple[Values, Values | None]:
+    """A subscript mapped into the array by its boundary mode, and a mask of out-of-bounds points.
+
+    The mask is None where nothing is out of bounds, or where the mode maps every subscript inside."""
     outside = (subscript < 0) | (subscript >= extent)
     if extent == 0 or not outside.any():
         return subscript, outside if extent == 0 else None

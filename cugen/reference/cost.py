@@ -1,4 +1,4 @@
-"""How large evaluations get: elements of intermediate arrays, and elementary operations."""
+"""Cost model of the reference evaluation: elements of intermediate arrays, and elementary operations."""
 
 from __future__ import annotations
 
@@ -11,58 +11,61 @@ from cugen.spec.model import Spec, Statement
 from cugen.spec.prove.integers import evaluate as integer
 
 Extents = Mapping[str, int]
-_CONTRACTION = 1 / 16  # a multiply-add of a matrix product, in elementwise operations
+_MATMUL_FMA_COST = 1 / 16  # one FMA of a BLAS matmul, in elementwise operations (heuristic)
 
 
-def elements(names: frozenset[str], extents: Extents, joined: frozenset[str] = frozenset()) -> int:
+def elements(names: frozenset[str], extents: Extents, shared_axis: frozenset[str] = frozenset()) -> int:
     """Elements of an array over the named indices; those in `joined` share one axis."""
-    apart = math.prod(extents[name] for name in names - joined)
-    return apart * (max(extents[name] for name in joined) if names & joined else 1)
+    independent = math.prod(extents[name] for name in names - shared_axis)
+    return independent * (max(extents[name] for name in shared_axis) if names & shared_axis else 1)
 
 
-def footprint(expr: Expr, extents: Extents, params: Extents, joined: frozenset[str] = frozenset()) -> int:
-    """Elements of the largest array that evaluating `expr` makes, when all its indices run over their extents."""
+def footprint(expr: Expr, extents: Extents, params: Extents, shared_axis: frozenset[str] = frozenset()) -> int:
+    """Elements of the largest intermediate array of `expr`, with all its indices over their full extents."""
     inner = {**extents, **_bound_extents(expr, params)}
-    if isinstance(expr, Reduce) and (parts := split(expr, inner, joined)) is not None:
-        largest = max(footprint(factor, inner, params, joined) for part in parts for factor in part)
-        sides = [elements(frozenset().union(*map(free_indices, part)), inner, joined) for part in parts]
-        return max(largest, *sides, elements(free_indices(expr), extents, joined))
-    names = _span(expr)
-    return max([elements(names, inner, joined), *(footprint(c, inner, params, joined) for c in children(expr))])
+    if isinstance(expr, Reduce) and (parts := split(expr, inner, shared_axis)) is not None:
+        largest = max(footprint(factor, inner, params, shared_axis) for part in parts for factor in part)
+        sides = [elements(frozenset().union(*map(free_indices, part)), inner, shared_axis) for part in parts]
+        return max(largest, *sides, elements(free_indices(expr), extents, shared_axis))
+    names = _iteration_space(expr)
+    return max(
+        [elements(names, inner, shared_axis), *(footprint(c, inner, params, shared_axis) for c in children(expr))]
+    )
 
 
 def operations(expr: Expr, extents: Extents, params: Extents) -> float:
-    """Elementary operations of evaluating `expr`; a matrix product's multiply-adds count a sixteenth."""
+    """Elementary operations of evaluating `expr`; an FMA of a matmul counts a sixteenth."""
     inner = {**extents, **_bound_extents(expr, params)}
-    below = sum(operations(child, inner, params) for child in children(expr))
+    operands = sum(operations(child, inner, params) for child in children(expr))
     if isinstance(expr, Reduce) and split(expr, inner, frozenset()) is not None:
         factors = factors_of(expr)
         full = frozenset().union(*map(free_indices, factors)) | set(_bound_extents(expr, params))
-        return sum(operations(f, inner, params) for f in factors) + _CONTRACTION * elements(full, inner)
-    return below + elements(_span(expr), inner)
+        return sum(operations(f, inner, params) for f in factors) + _MATMUL_FMA_COST * elements(full, inner)
+    return operands + elements(_iteration_space(expr), inner)
 
 
-def _span(expr: Expr) -> frozenset[str]:
-    """The indices over which an expression's own work runs: a reduction's or scan's are those of its terms."""
+def _iteration_space(expr: Expr) -> frozenset[str]:
+    """The iteration space of a node: its free indices, and for a reduction or scan those that it binds."""
     match expr:
         case Reduce(indices=indices):
-            own = frozenset(index.name for index in indices)
+            bound = frozenset(index.name for index in indices)
         case Scan(inner=index):
-            own = frozenset((index.name,))
+            bound = frozenset((index.name,))
         case _:
             return free_indices(expr)
-    return own.union(*map(free_indices, children(expr)))
+    return bound.union(*map(free_indices, children(expr)))
 
 
 def statement_cost(statement: Statement, params: Extents) -> float:
+    """Elementary operations of evaluating one statement, its stores included."""
     extents = {index.name: integer(index.extent, params) for index in statement.indices}
     return operations(statement.value, extents, params) + math.prod(extents.values())
 
 
 def cost(spec: Spec, params: Mapping[str, int] | None = None) -> float:
-    """Elementary operations that evaluating the whole spec takes, roughly; some 10 ns each.
+    """Estimated elementary operations of evaluating the whole spec; about 10 ns each on a host.
 
-    `params` gives the dynamic ones. KeyError for one that is missing."""
+    `params` maps dynamic params to values. KeyError for one that is missing."""
     known = {**{p.name: p.value for p in spec.params if p.value is not None}, **(params or {})}
     return sum(statement_cost(statement, known) for statement in spec.statements)
 

@@ -1,4 +1,4 @@
-"""`evaluate`: what a spec's statements mean for given inputs, and how far a device's answers may be from it."""
+"""`evaluate`: the reference result of a spec for given inputs, with error bounds for a device's result."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from cugen.reference.contents import Contents, Region, empty, initial
 from cugen.reference.cost import footprint, statement_cost
-from cugen.reference.interpreter import MOST_ELEMENTS, Interpreter, as_slices, constant, narrowed
+from cugen.reference.interpreter import MAX_ARRAY_ELEMENTS, Interpreter, as_slices, constant, restrict
 from cugen.reference.operators import apply_operator
 from cugen.reference.reductions import gamma
 from cugen.reference.result import Result, result_at, whole_result
@@ -21,7 +21,8 @@ from cugen.spec.expressions import Cast, Const, Expr, IndexValue, Read, Reduce, 
 from cugen.spec.model import Array, Scalar, Spec, Statement
 from cugen.spec.prove.integers import evaluate as integer
 
-CHEAP = 2e7  # operations below which a statement is evaluated whole even where only points are asked for
+# Elementary operations up to which a statement is evaluated in full even if only points are requested (about 0.2 s).
+MAX_FULL_OPERATIONS = 2e7
 
 
 def evaluate(
@@ -35,18 +36,18 @@ def evaluate(
     """The outputs of `spec`, in file order, inouts included.
 
     `inputs` holds inputs and inouts in logical shape and storage type; `params` the dynamic params, `scalars` the
-    scalars without a value. `points` maps outputs to the row-major numbers of the elements that are wanted; others are
-    then left out, and costly statements are evaluated only where something needs them.
+    scalars without a value. `points` maps outputs to the row-major indices of the elements to evaluate; other outputs
+    are left out, and costly statements are evaluated lazily, only at the elements that are read.
 
     ValueError for an input that is missing or of the wrong shape or type, or a param or scalar that has no value;
-    OutsideError (an IndexError) for a read outside an array that has no boundary, such as a wild gather.
+    OutsideError (an IndexError) for an out-of-bounds read of an array without a boundary, such as a gather.
     """
     with np.errstate(all="ignore"):
         return _Run(spec, inputs, params or {}, scalars or {}, points).results()
 
 
 class _Run:
-    """One evaluation. `versions[name, i]` is array `name` after statement i (-1: as given)."""
+    """One evaluation. `versions[name, i]` is array `name` after statement i (-1: the initial contents)."""
 
     def __init__(
         self,
@@ -58,10 +59,10 @@ class _Run:
     ) -> None:
         self.spec = spec
         self.points = points
-        self.params = {p.name: int(_known(p.name, p.value, params)) for p in spec.params}
-        self.scalars = {s.name: _scalar(s, _known(s.name, s.value, scalars)) for s in spec.scalars}
+        self.params = {p.name: int(_value_of(p.name, p.value, params)) for p in spec.params}
+        self.scalars = {s.name: _scalar(s, _value_of(s.name, s.value, scalars)) for s in spec.scalars}
         self.shapes = {a.name: tuple(integer(n, self.params) for n in a.shape) for a in spec.arrays}
-        self.owners: dict[int, Values] = {}
+        self.writers: dict[int, Values] = {}
         self.versions = {(array.name, -1): self._given(array, inputs) for array in spec.arrays}
 
     def _given(self, array: Array, inputs: Mapping[str, Values]) -> Contents:
@@ -86,12 +87,12 @@ class _Run:
         for number, statement in enumerate(self.spec.statements):
             before = self._before(statement.target, number)
             if self.points is not None and not self._is_cheap(number):
-                self.versions[statement.target, number] = self._deferred(number, before)
+                self.versions[statement.target, number] = self._lazy_contents(number, before)
                 continue
             last = self._last(statement.target, number)
-            # Without points nobody looks back: only what the caller gave must be left as it is.
+            # Lazy statements read older versions; without points only the caller's inputs must not be modified.
             contents = before.copy() if self.points is not None or last == -1 else before
-            self._run_whole(number, before, contents)
+            self._evaluate_fully(number, before, contents)
             if self.points is None:
                 del self.versions[statement.target, last]
             self.versions[statement.target, number] = contents
@@ -99,8 +100,8 @@ class _Run:
         outputs = [a.name for a in self.spec.arrays if a.role in ("output", "inout")]
         if self.points is None:
             return {name: whole_result(self._before(name, last)) for name in outputs}
-        wanted = {name: np.asarray(self.points[name], np.int64) for name in outputs if name in self.points}
-        return {name: result_at(self._before(name, last), numbers) for name, numbers in wanted.items()}
+        requested = {name: np.asarray(self.points[name], np.int64) for name in outputs if name in self.points}
+        return {name: result_at(self._before(name, last), flat_indices) for name, flat_indices in requested.items()}
 
     def _last(self, name: str, number: int) -> int:
         return next(i for i in range(number - 1, -2, -1) if (name, i) in self.versions)
@@ -121,7 +122,7 @@ class _Run:
         return {index.name: integer(index.extent, self.params) for index in statement.indices}
 
     def _value(self, number: int, before: Contents, scope: Scope) -> Tracked:
-        """What the statement computes for a scope's points, the old contents included where it adds to them."""
+        """The statement's right side at the scope's points, added to the old contents for `+=`."""
         statement = self.spec.statements[number]
         interpreter = self._interpreter(number, before)
         x = interpreter.evaluate(statement.value, scope)
@@ -132,9 +133,9 @@ class _Run:
         total = apply_operator("add", (old, x), dtype)
         if total.bound is None or not dtype.is_float:
             return total
-        # The running sum may start from the old contents: each of its roundings then sees them.
-        started = gamma(self._terms(statement.value), dtype) * np.abs(old.value)
-        return Tracked(total.value, combine(total.bound, np.where(np.isfinite(total.value), started, 0.0)))
+        # A device may initialise the accumulator with the old contents: every partial sum then includes them.
+        initial_error = gamma(self._terms(statement.value), dtype) * np.abs(old.value)
+        return Tracked(total.value, combine(total.bound, np.where(np.isfinite(total.value), initial_error, 0.0)))
 
     def _terms(self, value: Expr) -> int:
         while isinstance(value, Cast):
@@ -143,7 +144,7 @@ class _Run:
             return 1
         return math.prod(integer(index.extent, self.params) for index in value.indices)
 
-    def _run_whole(self, number: int, before: Contents, contents: Contents) -> None:
+    def _evaluate_fully(self, number: int, before: Contents, contents: Contents) -> None:
         statement = self.spec.statements[number]
         extents = self._extents(statement)
         if 0 in extents.values():
@@ -151,102 +152,106 @@ class _Run:
         scope = Scope()
         for name, extent in reversed(extents.items()):
             scope = scope.bind(name, 0, extent)
-        for piece in self._pieces(statement, scope):
-            x = self._value(number, before, piece)
-            here = tuple(len(np.ravel(piece.values[name])) for name in extents)
-            quick = as_slices(statement.subscripts, piece, contents.shape)
-            if quick is not None and len(quick[1]) == len(here):
-                region, axes = quick
-                contents.put(region, broadcast(x, here, tuple(len(here) - 1 - axis for axis in axes)))
+        for chunk in self._chunks(statement, scope):
+            x = self._value(number, before, chunk)
+            shape = tuple(len(np.ravel(chunk.values[name])) for name in extents)
+            slices = as_slices(statement.subscripts, chunk, contents.shape)
+            if slices is not None and len(slices[1]) == len(shape):
+                region, axes = slices
+                contents.store_region(region, broadcast(x, shape, tuple(len(shape) - 1 - axis for axis in axes)))
             else:
-                contents.put(self._places(statement, piece, here), broadcast(x, here, tuple(range(len(here)))))
+                contents.store_region(
+                    self._coordinates(statement, chunk, shape), broadcast(x, shape, tuple(range(len(shape))))
+                )
 
-    def _places(self, statement: Statement, scope: Scope, shape: tuple[int, ...]) -> tuple[Values, ...]:
-        """The subscripts of the left side at all points of the scope."""
+    def _coordinates(self, statement: Statement, scope: Scope, shape: tuple[int, ...]) -> tuple[Values, ...]:
+        """The target's coordinates: the left side's subscripts at all points of the scope."""
         interpreter = Interpreter(self.params, {}, lambda name: self.versions[name, -1], statement.text)
         return tuple(np.broadcast_to(interpreter.evaluate(s, scope).value, shape) for s in statement.subscripts)
 
-    def _pieces(self, statement: Statement, scope: Scope) -> Iterator[Scope]:
-        """The scope, cut along one index so that no intermediate array gets too large.
+    def _chunks(self, statement: Statement, scope: Scope) -> Iterator[Scope]:
+        """Splits the scope along one index, so that intermediate arrays stay below MAX_ARRAY_ELEMENTS.
 
-        That is the first index that is long enough and no scan runs along, since every piece would repeat the scan."""
+        Takes the first index that is long enough and isn't scanned: every chunk would repeat the scan."""
         extents = self._extents(statement)
         largest = footprint(statement.value, extents, self.params)
-        pieces = math.ceil(largest / MOST_ELEMENTS)
+        chunks = math.ceil(largest / MAX_ARRAY_ELEMENTS)
         scanned = {node.outer for node in walk(statement.value) if isinstance(node, Scan)}
         free = [name for name in extents if name not in scanned]
-        if pieces <= 1 or not free:
+        if chunks <= 1 or not free:
             yield scope
             return
-        name = next((n for n in free if extents[n] >= pieces), max(free, key=lambda n: extents[n]))
-        step = max(1, extents[name] // pieces)
+        name = next((n for n in free if extents[n] >= chunks), max(free, key=lambda n: extents[n]))
+        step = max(1, extents[name] // chunks)
         for start in range(0, extents[name], step):
-            yield narrowed(scope, name, start, min(start + step, extents[name]))
+            yield restrict(scope, name, start, min(start + step, extents[name]))
 
-    def _deferred(self, number: int, before: Contents) -> Contents:
-        """Contents of which elements are computed when something needs them."""
+    def _lazy_contents(self, number: int, before: Contents) -> Contents:
+        """Lazily evaluated contents: elements are computed when they are read."""
         statement = self.spec.statements[number]
         array = self.spec.array(statement.target)
         is_result = array.role in ("output", "inout")
         contents = empty(array.dtype, before.shape, is_temporary=array.is_temporary, keeps_exact=is_result)
         contents.missing = np.ones(before.shape, np.bool_)
         extents = self._extents(statement)
-        most = footprint(statement.value, dict.fromkeys(extents, 1), self.params, frozenset(extents))
-        step = max(1, MOST_ELEMENTS // most)
+        per_point = footprint(statement.value, dict.fromkeys(extents, 1), self.params, frozenset(extents))
+        step = max(1, MAX_ARRAY_ELEMENTS // per_point)
 
-        def supply(numbers: Values) -> None:
-            written, positions = self._sources(number, numbers)
-            contents.take(before, numbers[~written])
-            mine = numbers[written]
-            for start in range(0, len(mine), step):
-                some = slice(start, start + step)
-                scope = at_points(tuple(extents), tuple(p[some] for p in positions))
+        def compute_missing(flat_indices: Values) -> None:
+            written, positions = self._sources(number, flat_indices)
+            contents.copy_elements(before, flat_indices[~written])
+            written_indices = flat_indices[written]
+            for start in range(0, len(written_indices), step):
+                part = slice(start, start + step)
+                scope = at_points(tuple(extents), tuple(p[part] for p in positions))
                 x = self._value(number, before, scope)
-                region: Region = np.unravel_index(mine[some], before.shape) if before.shape else (None,)
-                contents.put(region, broadcast(x, (len(mine[some]),), (0,)))
+                region: Region = np.unravel_index(written_indices[part], before.shape) if before.shape else (None,)
+                contents.store_region(region, broadcast(x, (len(written_indices[part]),), (0,)))
 
-        contents.supply = supply
+        contents.compute_missing = compute_missing
         return contents
 
-    def _sources(self, number: int, numbers: Values) -> tuple[Values, tuple[Values, ...]]:
-        """Which of the target's elements the statement writes, and for those the values of its indices."""
+    def _sources(self, number: int, flat_indices: Values) -> tuple[Values, tuple[Values, ...]]:
+        """A mask of the target's elements that the statement writes, and the index values that write them."""
         statement = self.spec.statements[number]
         extents = self._extents(statement)
         shape = self.shapes[statement.target]
         names = [s.name for s in statement.subscripts if isinstance(s, IndexValue)]
         if len(set(names)) == len(names) and all(isinstance(s, IndexValue | Const) for s in statement.subscripts):
-            at = np.unravel_index(numbers, shape) if shape else ()
-            written = np.ones(len(numbers), np.bool_)
-            for subscript, place in zip(statement.subscripts, at, strict=True):
+            coordinates = np.unravel_index(flat_indices, shape) if shape else ()
+            written = np.ones(len(flat_indices), np.bool_)
+            for subscript, coordinate in zip(statement.subscripts, coordinates, strict=True):
                 match subscript:
                     case Const(value=value):
-                        written &= place == value
+                        written &= coordinate == value
                     case IndexValue(name=name):
-                        written &= place < extents[name]
-            found = {s.name: p for s, p in zip(statement.subscripts, at, strict=True) if isinstance(s, IndexValue)}
-            return written, tuple(found[name][written] for name in extents)
-        if number not in self.owners:
+                        written &= coordinate < extents[name]
+            values = {
+                s.name: c for s, c in zip(statement.subscripts, coordinates, strict=True) if isinstance(s, IndexValue)
+            }
+            return written, tuple(values[name][written] for name in extents)
+        if number not in self.writers:
             scope = Scope()
             for name, extent in reversed(extents.items()):
                 scope = scope.bind(name, 0, extent)
             space = tuple(extents.values())
-            owners = np.full(math.prod(shape), -1, np.int64)
-            targets = np.ravel_multi_index(self._places(statement, scope, space), shape)
-            owners[targets] = np.arange(math.prod(space)).reshape(space)
-            self.owners[number] = owners
-        owner = self.owners[number][numbers]
-        written = owner >= 0
-        return written, np.unravel_index(owner[written], tuple(extents.values())) if extents else ()
+            writers = np.full(math.prod(shape), -1, np.int64)
+            targets = np.ravel_multi_index(self._coordinates(statement, scope, space), shape)
+            writers[targets] = np.arange(math.prod(space)).reshape(space)
+            self.writers[number] = writers
+        writer = self.writers[number][flat_indices]
+        written = writer >= 0
+        return written, np.unravel_index(writer[written], tuple(extents.values())) if extents else ()
 
     def _is_cheap(self, number: int) -> bool:
         statement = self.spec.statements[number]
         reads = {node.array for node in walk(statement.value) if isinstance(node, Read)}
         whole = all(self._before(name, number).missing is None for name in sorted({*reads, statement.target}))
-        return whole and statement_cost(statement, self.params) <= CHEAP
+        return whole and statement_cost(statement, self.params) <= MAX_FULL_OPERATIONS
 
 
 def broadcast(x: Tracked, shape: tuple[int, ...], order: tuple[int, ...]) -> Tracked:
-    """The value at full size, its axes in the given order."""
+    """The value broadcast to `shape` and transposed to the given order of axes."""
     bound = None if x.bound is None else np.broadcast_to(x.bound, shape).transpose(order)
     candidates = x.candidates
     if candidates is not None:
@@ -258,7 +263,7 @@ def broadcast(x: Tracked, shape: tuple[int, ...], order: tuple[int, ...]) -> Tra
     return Tracked(np.broadcast_to(x.value, shape).transpose(order), bound, x.integral, candidates)
 
 
-def _known(
+def _value_of(
     name: str, value: int | float | bool | None, given: Mapping[str, int] | Mapping[str, int | float | bool]
 ) -> int | float | bool:
     if value is None and name not in given:
@@ -267,7 +272,7 @@ def _known(
 
 
 def _scalar(scalar: Scalar, value: int | float | bool) -> Tracked:
-    """A scalar in its compute type, after it was rounded to its own."""
+    """A scalar in its compute type, rounded to its declared type first."""
     if scalar.dtype.is_float:
         value = float(store(np.asarray(float(value)), scalar.dtype))
         return constant(value, scalar.dtype.compute)

@@ -1,8 +1,8 @@
-"""Elementary functions: their values, the errors that CUDA documents for them, and how operands' errors pass through.
+"""Elementary functions: values, the device errors that CUDA documents, and the propagation of operands' errors.
 
 The errors in units in the last place are those of the tables in the CUDA C++ Programming Guide, "Mathematical
-Functions" (standard functions, default compiler settings); one unit more where the C libraries of hosts are documented
-to be worse. Reference values come from NumPy and `math`, which are within a few units of 2^-53.
+Functions" (standard functions, default compiler settings), plus one unit where host C libraries document a larger
+error. Reference values come from NumPy and `math`, which are within a few units of 2^-53.
 """
 
 from __future__ import annotations
@@ -14,11 +14,11 @@ from dataclasses import dataclass
 import numpy as np
 
 from cugen.reference.storage import Floats, Values
-from cugen.reference.tracked import Bound, Tracked, by_ends, deviation, rounded
+from cugen.reference.tracked import Bound, Tracked, deviation, endpoint_error, rounded
 from cugen.spec.types import FLOAT64, DType
 
 Function = Callable[[Values], Values]
-_OWN = 8.0  # units of 2^-53 that NumPy's and math's functions may be off
+_HOST_ULPS = 8.0  # error bound of NumPy's and math's functions, in units of 2^-53
 
 
 def _log_gamma(x: float) -> float:
@@ -35,12 +35,12 @@ def _by_element(function: Callable[[float], float]) -> Function:
 
 @dataclass(frozen=True, slots=True)
 class Elementary:
-    """One function: `ulps32` and `ulps64` of the device, and the rule for inherited errors (`monotone` if None)."""
+    """One function: the device's error in ulps for float32 and float64, and its error propagation (None: monotone)."""
 
     value: Function
     ulps32: float
     ulps64: float
-    inherit: Callable[[Tracked, Values], Bound] | None = None
+    propagate: Callable[[Tracked, Values], Bound] | None = None
 
 
 def _unless(singular: Values, bound: Bound) -> Bound:
@@ -55,15 +55,15 @@ def _through_tan(x: Tracked, value: Values) -> Bound:
     if x.bound is None:
         return None
     branch = [np.floor((x.value + sign * x.bound) / np.pi + 0.5) for sign in (-1, 1)]
-    return _unless(branch[0] != branch[1], by_ends(np.tan, x, value))
+    return _unless(branch[0] != branch[1], endpoint_error(np.tan, x, value))
 
 
 def _through_cosh(x: Tracked, value: Values) -> Bound:
-    return by_ends(np.cosh, Tracked(np.abs(x.value), x.bound), value, lowest=0.0)
+    return endpoint_error(np.cosh, Tracked(np.abs(x.value), x.bound), value, lowest=0.0)
 
 
 def _through_erf(x: Tracked, value: Values) -> Bound:
-    """The slope 2/sqrt(pi)·exp(-x²) is greatest at the end nearest to 0."""
+    """The slope 2/sqrt(pi)·exp(-x²) is greatest at the endpoint nearest to 0."""
     if x.bound is None:
         return None
     nearest = np.maximum(np.abs(x.value) - x.bound, 0.0)
@@ -72,12 +72,12 @@ def _through_erf(x: Tracked, value: Values) -> Bound:
 
 
 def _through_lgamma(x: Tracked, value: Values) -> Bound:
-    """log|Γ| is convex between its poles: the greatest change is at one of the ends."""
+    """log|Γ| is convex between its poles: the largest deviation is at an endpoint."""
     if x.bound is None:
         return None
     low, high = x.value - x.bound, x.value + x.bound
     crosses = (low <= 0) & (np.floor(low) != np.floor(high))
-    return _unless(crosses, by_ends(_LGAMMA, x, value))
+    return _unless(crosses, endpoint_error(_LGAMMA, x, value))
 
 
 _LGAMMA = _by_element(_log_gamma)
@@ -112,54 +112,54 @@ FUNCTIONS: dict[str, Elementary] = {
 
 
 def apply_function(name: str, x: Tracked, dtype: DType, *, nonnegative: bool) -> Tracked:
-    """The function at `x`, whose argument is known to be ≥ 0 on the device too where `nonnegative`."""
+    """The function at `x`; `nonnegative`: the argument is ≥ 0 on the device, whatever its rounding."""
     function = FUNCTIONS[name]
     operand = np.asarray(x.value)
     value = np.asarray(function.value(operand))
-    if function.inherit is None:
-        inherited = by_ends(function.value, x, value, lowest=0.0 if nonnegative else None)
+    if function.propagate is None:
+        propagated = endpoint_error(function.value, x, value, lowest=0.0 if nonnegative else None)
     else:
-        inherited = function.inherit(x, value)
+        propagated = function.propagate(x, value)
     ulps = function.ulps64 if dtype == FLOAT64 else function.ulps32
     if name == "lgamma":
-        # Between -11 and -2 the guide promises nothing relative; the reflection's terms are of the size of |x|.
-        inside = (operand < -2) & (operand > -12)
-        inherited = _plus(inherited, np.where(inside, 64 * _unit(dtype) * (np.abs(operand) + 1), 0.0))
-    return rounded(value, inherited, dtype, ulps=ulps, own=_OWN)
+        # Between -11 and -2 the guide gives no relative bound; the terms of the reflection formula are of order |x|.
+        is_reflected = (operand < -2) & (operand > -12)
+        propagated = _add_error(propagated, np.where(is_reflected, 64 * _unit(dtype) * (np.abs(operand) + 1), 0.0))
+    return rounded(value, propagated, dtype, ulps=ulps, host_ulps=_HOST_ULPS)
 
 
 def _unit(dtype: DType) -> float:
     return 2.0**-53 if dtype == FLOAT64 else 2.0**-24
 
 
-def _plus(bound: Bound, more: Floats) -> Floats:
-    return more if bound is None else bound + more
+def _add_error(bound: Bound, error: Floats) -> Floats:
+    return error if bound is None else bound + error
 
 
 def power(x: Tracked, y: Tracked, dtype: DType, *, nonnegative: bool) -> Tracked:
-    """`x ** y` of floats: over the operands' intervals it is extreme at a corner, or where the base crosses 0."""
+    """`x ** y` of floats; over the operands' intervals its extrema are at corners, or where the base crosses 0."""
     value = np.power(x.value, y.value)
-    inherited: Bound = None
+    propagated: Bound = None
     if x.bound is not None or y.bound is not None:
         low = x.value - x.slack
         bases = [np.maximum(low, 0.0) if nonnegative else low, x.value + x.slack]
         bases.append(np.where((bases[0] < 0) & (bases[1] > 0), 0.0, x.value))
-        inherited = np.zeros(())
+        propagated = np.zeros(())
         for base in bases:
             for exponent in (y.value - y.slack, y.value + y.slack):
-                inherited = np.maximum(inherited, deviation(value, np.power(base, exponent)))
-        inherited = np.where(np.isinf(x.slack) | np.isinf(y.slack), np.inf, inherited)
-    return rounded(value, inherited, dtype, ulps=2 if dtype == FLOAT64 else 4, own=_OWN)
+                propagated = np.maximum(propagated, deviation(value, np.power(base, exponent)))
+        propagated = np.where(np.isinf(x.slack) | np.isinf(y.slack), np.inf, propagated)
+    return rounded(value, propagated, dtype, ulps=2 if dtype == FLOAT64 else 4, host_ulps=_HOST_ULPS)
 
 
 def arc_tangent(y: Tracked, x: Tracked, dtype: DType) -> Tracked:
-    """`atan2(y, x)`: an error of the point turns it by at most π/2 · error / distance; 2π across the cut."""
+    """`atan2(y, x)`: an error of the point rotates it by at most π/2 · error / distance; 2π across the branch cut."""
     value = np.arctan2(y.value, x.value)
-    inherited: Bound = None
+    propagated: Bound = None
     if x.bound is not None or y.bound is not None:
         error, distance = np.hypot(x.slack, y.slack), np.hypot(x.value, y.value)
         crosses = (x.value - x.slack < 0) & (np.abs(y.value) <= y.slack) & (y.slack > 0)
-        turned = np.where(error == 0, 0.0, np.pi / 2 * error / distance)
-        inherited = np.where(crosses | (error >= distance) & (error > 0), 2 * np.pi, turned)
-        inherited = np.where(np.isinf(error), np.inf, inherited)
-    return rounded(value, inherited, dtype, ulps=2 if dtype == FLOAT64 else 3, own=_OWN)
+        rotation = np.where(error == 0, 0.0, np.pi / 2 * error / distance)
+        propagated = np.where(crosses | (error >= distance) & (error > 0), 2 * np.pi, rotation)
+        propagated = np.where(np.isinf(error), np.inf, propagated)
+    return rounded(value, propagated, dtype, ulps=2 if dtype == FLOAT64 else 3, host_ulps=_HOST_ULPS)

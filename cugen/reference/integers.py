@@ -1,4 +1,4 @@
-"""Integer operators in their own width: everything wraps, and division by zero yields 0."""
+"""Integer operators at the width of their type: results wrap, and division by zero yields 0."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from cugen.reference.storage import Values
 
 
 def integer_operator(name: str, args: Sequence[Values]) -> Values:
-    """The operator on integer arrays of one type; see `OPERATORS` for the language's corner cases."""
+    """The operator on integer arrays of the same type; corner cases as in `OPERATORS`. TypeError for an unknown one."""
     match name, args:
         case "add", [a, b]:
             return np.add(a, b)
@@ -52,32 +52,32 @@ def integer_operator(name: str, args: Sequence[Values]) -> Values:
 
 
 def _divided(a: Values, b: Values) -> tuple[Values, Values]:
-    """Floor quotient and remainder; the lowest value divided by -1 wraps."""
-    one = b.dtype.type(1)
-    plain = (b != 0) & (b != -one) if b.dtype.kind == "i" else b != 0
-    divisor = np.where(plain, b, one)
-    quotient, rest = np.floor_divide(a, divisor), np.mod(a, divisor)
+    """Floor quotient and remainder; the minimum of the type divided by -1 wraps."""
+    unity = b.dtype.type(1)
+    is_ordinary = (b != 0) & (b != -unity) if b.dtype.kind == "i" else b != 0
+    divisor = np.where(is_ordinary, b, unity)
+    quotient, remainder = np.floor_divide(a, divisor), np.mod(a, divisor)
     if b.dtype.kind == "i":
-        quotient = np.where(b == -one, np.negative(a), quotient)
+        quotient = np.where(b == -unity, np.negative(a), quotient)
     zero = b == 0
-    return np.where(zero, b.dtype.type(0), quotient), np.where(zero, b.dtype.type(0), rest)
+    return np.where(zero, b.dtype.type(0), quotient), np.where(zero, b.dtype.type(0), remainder)
 
 
 def _power(a: Values, b: Values) -> Values:
     if b.dtype.kind == "u":
         return np.power(a, b)
-    one, zero = a.dtype.type(1), a.dtype.type(0)
+    unity, zero = a.dtype.type(1), a.dtype.type(0)
     negative = b < 0
-    reciprocal = np.where(a == one, one, np.where(a == -one, np.where(b % 2 == 0, one, -one), zero))
+    reciprocal = np.where(a == unity, unity, np.where(a == -unity, np.where(b % 2 == 0, unity, -unity), zero))
     return np.where(negative, reciprocal, np.power(a, np.where(negative, zero, b)))
 
 
 def _shifted(name: str, a: Values, b: Values) -> Values:
-    """A count outside 0 .. bits - 1 shifts everything out; a right shift leaves the sign."""
+    """A count outside 0 .. bits - 1 gives 0, or for a right shift the sign."""
     bits = a.dtype.itemsize * 8
     inside = (b >= 0) & (b < bits)
     count = np.where(inside, b, b.dtype.type(0))
     if name == "shl":
         return np.where(inside, np.left_shift(a, count), a.dtype.type(0))
-    all_out = np.where(a < 0, a.dtype.type(-1), a.dtype.type(0)) if a.dtype.kind == "i" else a.dtype.type(0)
-    return np.where(inside, np.right_shift(a, count), all_out)
+    sign_fill = np.where(a < 0, a.dtype.type(-1), a.dtype.type(0)) if a.dtype.kind == "i" else a.dtype.type(0)
+    return np.where(inside, np.right_shift(a, count), sign_fill)

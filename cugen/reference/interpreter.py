@@ -1,4 +1,4 @@
-"""Expressions over a scope of points: NumPy does all points at once."""
+"""Interpreter of typed expression trees, vectorised with NumPy over all points of a scope."""
 
 from __future__ import annotations
 
@@ -8,14 +8,23 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from cugen.reference.contents import Contents, OutsideError, Region, inside_or_not
-from cugen.reference.contraction import conjuncts, contracted, multiply, split
+from cugen.reference.contents import Contents, OutsideError, Region, apply_boundary
+from cugen.reference.contraction import conjuncts, contract, multiply, split
 from cugen.reference.nonnegative import is_nonnegative
 from cugen.reference.operators import apply_operator, convert, select
-from cugen.reference.reductions import Sum, extreme, identity, masked, multiplied, position, scanned, summed
+from cugen.reference.reductions import (
+    Sum,
+    argument_of_extremum,
+    identity,
+    mask_terms,
+    reduce_extremum,
+    reduce_product,
+    reduce_sum,
+    scan,
+)
 from cugen.reference.scope import Scope
 from cugen.reference.storage import Values, store, working_dtype
-from cugen.reference.tracked import Tracked, fits
+from cugen.reference.tracked import Tracked, integers_are_exact
 from cugen.spec.expressions import (
     Cast,
     Const,
@@ -35,15 +44,15 @@ from cugen.spec.expressions import (
 from cugen.spec.prove.integers import evaluate as integer
 from cugen.spec.types import INT64, DType
 
-MOST_ELEMENTS = 1 << 22  # of one intermediate array: 32 MiB of doubles, of which a dozen may be alive
+MAX_ARRAY_ELEMENTS = 1 << 22  # of one intermediate array: 32 MiB of doubles; about a dozen may be live
 
 
 def constant(value: int | float | bool, dtype: DType) -> Tracked:
-    """A number in a compute type."""
+    """A number, converted to a compute type: floats round, integers wrap."""
     if dtype.is_float:
         number = store(np.asarray(float(value)), dtype).astype(np.float64)
-        whole = bool(np.isfinite(number)) and float(number).is_integer()
-        return Tracked(number, None, whole and fits(number, dtype))
+        is_integer = bool(np.isfinite(number)) and float(number).is_integer()
+        return Tracked(number, None, is_integer and integers_are_exact(number, dtype))
     if dtype.is_integer:
         wrapped = (int(value) - dtype.lowest) % (1 << dtype.bits) + dtype.lowest
         return Tracked(np.asarray(wrapped, dtype=working_dtype(dtype)))
@@ -52,7 +61,8 @@ def constant(value: int | float | bool, dtype: DType) -> Tracked:
 
 @dataclass(frozen=True, slots=True)
 class Interpreter:
-    """What a statement's expressions mean: `contents` gives an array as the statement sees it, `text` is for errors."""
+    """Evaluates one statement's expressions. `contents` maps a name to the array's version before the statement;
+    `text` is quoted in errors."""
 
     params: Mapping[str, int]
     scalars: Mapping[str, Tracked]
@@ -80,8 +90,8 @@ class Interpreter:
                 operands = tuple(self.evaluate(arg, scope) for arg in args)
                 if dtype == INT64:
                     operands = tuple(map(_as_subscript, operands))
-                sure = dtype.is_float and is_nonnegative(args[0])
-                return apply_operator(name, operands, dtype, nonnegative=sure)
+                nonnegative = dtype.is_float and is_nonnegative(args[0])
+                return apply_operator(name, operands, dtype, nonnegative=nonnegative)
             case Select(condition=condition, then=then, orelse=orelse):
                 chosen = self.evaluate(condition, scope)
                 yes = self.evaluate(then, scope.where(chosen.value))
@@ -96,44 +106,44 @@ class Interpreter:
 
     def _read(self, node: Read, scope: Scope) -> Tracked:
         contents = self.contents(node.array)
-        if not node.exact and (quick := as_slices(node.subscripts, scope, contents.shape)) is not None:
-            region, axes = quick
-            x = contents.gather(region)
-            bound = None if x.bound is None else spread(x.bound, axes)
-            return Tracked(spread(x.value, axes), bound, x.integral)
+        if not node.exact and (slices := as_slices(node.subscripts, scope, contents.shape)) is not None:
+            region, axes = slices
+            x = contents.load_region(region)
+            bound = None if x.bound is None else to_scope_axes(x.bound, axes)
+            return Tracked(to_scope_axes(x.value, axes), bound, x.integral)
         outside: Values = np.zeros((), np.bool_)
-        unsure: Values = np.zeros((), np.bool_)
-        places: list[Values] = []
+        is_uncertain: Values = np.zeros((), np.bool_)
+        coordinates: list[Values] = []
         for dimension, (subscript, extent) in enumerate(zip(node.subscripts, contents.shape, strict=True)):
-            at = _as_subscript(self.evaluate(subscript, scope))
-            if at.bound is not None:
-                unsure = unsure | (at.bound > 0)
-            inside, left = inside_or_not(at.value, extent, node.boundary)
-            if left is not None:
+            subscript_value = _as_subscript(self.evaluate(subscript, scope))
+            if subscript_value.bound is not None:
+                is_uncertain = is_uncertain | (subscript_value.bound > 0)
+            inside, outside_here = apply_boundary(subscript_value.value, extent, node.boundary)
+            if outside_here is not None:
                 if node.boundary is None:
-                    self._refuse(node, dimension, extent, at.value, scope.counts(left))
-                outside = outside | left
-            places.append(inside)
+                    self._refuse(node, dimension, extent, subscript_value.value, scope.active(outside_here))
+                outside = outside | outside_here
+            coordinates.append(inside)
         for dividend, divisor in node.exact:
-            rest = self.evaluate(dividend, scope).value % divisor
-            if node.boundary is None and scope.counts(rest != 0).any():
+            remainder = self.evaluate(dividend, scope).value % divisor
+            if node.boundary is None and scope.active(remainder != 0).any():
                 raise OutsideError(f"{self.text}: {node.array} is read at a quotient by {divisor} that isn't exact")
-            outside = outside | (rest != 0)
+            outside = outside | (remainder != 0)
         filler = constant(node.boundary.value or 0 if node.boundary is not None else 0, node.dtype)
         if 0 in contents.shape:
             return Tracked(
-                np.broadcast_to(filler.value, np.broadcast_shapes(outside.shape, *(p.shape for p in places)))
+                np.broadcast_to(filler.value, np.broadcast_shapes(outside.shape, *(p.shape for p in coordinates)))
             )
-        x = contents.gather(tuple(np.broadcast_arrays(*places)) if places else ())
+        x = contents.load_region(tuple(np.broadcast_arrays(*coordinates)) if coordinates else ())
         if outside.any() and node.boundary is not None:
             x = select(Tracked(outside), filler, x)
-        if unsure.any():
-            x = Tracked(x.value, np.where(unsure, np.inf, x.slack))
+        if is_uncertain.any():
+            x = Tracked(x.value, np.where(is_uncertain, np.inf, x.slack))
         return x
 
-    def _refuse(self, node: Read, dimension: int, extent: int, at: Values, bad: Values) -> None:
+    def _refuse(self, node: Read, dimension: int, extent: int, subscript: Values, bad: Values) -> None:
         if bad.any():
-            value = np.broadcast_to(at, bad.shape)[bad].flat[0]
+            value = np.broadcast_to(subscript, bad.shape)[bad].flat[0]
             raise OutsideError(
                 f"{self.text}: subscript {dimension} of {node.array} is {value}, outside 0 .. {extent - 1}"
             )
@@ -149,24 +159,24 @@ class Interpreter:
         if node.kind == "sum" and (total := self._contract(node, inner, extents)) is not None:
             return total.result(node.dtype)
         if node.kind in ("argmax", "argmin"):
-            return position(node.kind, *self._terms(node, inner))
+            return argument_of_extremum(node.kind, *self._terms(node, inner))
         chunks = _chunked(node, inner, extents)
         if node.kind == "sum":
-            sums = [summed(*self._terms(node, chunk), len(extents), node.dtype) for chunk in chunks]
+            sums = [reduce_sum(*self._terms(node, chunk), len(extents), node.dtype) for chunk in chunks]
             return functools.reduce(Sum.plus, sums).result(node.dtype)
-        parts = [self._part(node, chunk, len(extents)) for chunk in chunks]
-        join = {"prod": "mul", "max": "maximum", "min": "minimum", "any": "or", "all": "and"}[node.kind]
-        return functools.reduce(lambda a, b: apply_operator(join, (a, b), node.dtype), parts)
+        partials = [self._reduce_chunk(node, chunk, len(extents)) for chunk in chunks]
+        operator = {"prod": "mul", "max": "maximum", "min": "minimum", "any": "or", "all": "and"}[node.kind]
+        return functools.reduce(lambda a, b: apply_operator(operator, (a, b), node.dtype), partials)
 
-    def _part(self, node: Reduce, chunk: Scope, axes: int) -> Tracked:
+    def _reduce_chunk(self, node: Reduce, chunk: Scope, axes: int) -> Tracked:
         body, where = self._terms(node, chunk)
-        terms = masked(body, where, identity(node.kind, node.dtype))
+        terms = mask_terms(body, where, identity(node.kind, node.dtype))
         if node.kind == "prod":
-            return multiplied(terms, axes, node.dtype)
-        return extreme(node.kind, terms, axes, node.dtype)
+            return reduce_product(terms, axes, node.dtype)
+        return reduce_extremum(node.kind, terms, axes, node.dtype)
 
     def _terms(self, node: Reduce | Scan, inner: Scope) -> tuple[Tracked, Tracked | None]:
-        """Body and condition, the body's array with all bound axes at full length."""
+        """Body and condition; the body is broadcast to the full extents of the bound axes."""
         where = None if node.where is None else self.evaluate(node.where, inner)
         body = self.evaluate(node.body, inner if where is None else inner.where(where.value))
         indices = node.indices if isinstance(node, Reduce) else (node.inner,)
@@ -181,51 +191,51 @@ class Interpreter:
         return Tracked(value, bound, body.integral), where
 
     def _contract(self, node: Reduce, inner: Scope, extents: tuple[int, ...]) -> Sum | None:
-        joined = frozenset(name for name in inner.values if name not in inner.ranges)
+        shared_axis = frozenset(name for name in inner.values if name not in inner.ranges)
         sizes = {name: max(values.shape, default=1) for name, values in inner.values.items()}
-        parts = split(node, sizes, joined)
-        if parts is None:
+        operands = split(node, sizes, shared_axis)
+        if operands is None:
             return None
         conditions = [self.evaluate(condition, inner) for condition in conjuncts(node.where)]
         if any(condition.bound is not None for condition in conditions):
             return None
         for condition in conditions:
             inner = inner.where(condition.value)
-        a, b = (multiply([self.evaluate(factor, inner) for factor in part], node.dtype) for part in parts)
-        return contracted(a, b, [condition.value for condition in conditions], extents, node.dtype)
+        a, b = (multiply([self.evaluate(factor, inner) for factor in operand], node.dtype) for operand in operands)
+        return contract(a, b, [condition.value for condition in conditions], extents, node.dtype)
 
     def _scan(self, node: Scan, scope: Scope) -> Tracked:
         inner, _ = self._bound((node.inner,), scope)
         body, where = self._terms(node, inner)
-        terms = masked(body, where, identity(node.kind, node.dtype))
-        whole = scanned(node.kind, terms, node.dtype, exclusive=node.exclusive, reverse=node.reverse)
-        depth = whole.value.ndim - 1
+        terms = mask_terms(body, where, identity(node.kind, node.dtype))
+        prefixes = scan(node.kind, terms, node.dtype, exclusive=node.exclusive, reverse=node.reverse)
+        depth = prefixes.value.ndim - 1
         sides = tuple(
             np.arange(size).reshape((-1,) + (1,) * (depth - 1 - axis)) if size > 1 else np.zeros((1,) * depth, np.int64)
-            for axis, size in enumerate(whole.value.shape[1:])
+            for axis, size in enumerate(prefixes.value.shape[1:])
         )
-        place = (scope.values[node.outer], *sides)
-        bound = None if whole.bound is None else np.broadcast_to(whole.bound, whole.value.shape)[place]
-        return Tracked(whole.value[place], bound, whole.integral)
+        coordinates = (scope.values[node.outer], *sides)
+        bound = None if prefixes.bound is None else np.broadcast_to(prefixes.bound, prefixes.value.shape)[coordinates]
+        return Tracked(prefixes.value[coordinates], bound, prefixes.integral)
 
 
 def _chunked(node: Reduce, inner: Scope, extents: tuple[int, ...]) -> list[Scope]:
-    """The reduction's scope, in pieces along its longest index where whole arrays would be too large."""
+    """Splits the reduction's scope along its longest index, so that arrays stay below MAX_ARRAY_ELEMENTS."""
     names = frozenset().union(*map(free_indices, children(node))) | {index.name for index in node.indices}
     shape = np.broadcast_shapes(*(inner.values[name].shape for name in sorted(names)))
     total = int(np.prod(shape, dtype=np.float64)) if 0 not in shape else 0
-    if total <= MOST_ELEMENTS:
+    if total <= MAX_ARRAY_ELEMENTS:
         return [inner]
     longest = max(range(len(extents)), key=lambda i: extents[i])
-    step = max(1, extents[longest] * MOST_ELEMENTS // total)
-    pieces = []
+    step = max(1, extents[longest] * MAX_ARRAY_ELEMENTS // total)
+    chunks = []
     for start in range(0, extents[longest], step):
-        pieces.append(narrowed(inner, node.indices[longest].name, start, min(start + step, extents[longest])))
-    return pieces
+        chunks.append(restrict(inner, node.indices[longest].name, start, min(start + step, extents[longest])))
+    return chunks
 
 
-def narrowed(scope: Scope, name: str, start: int, stop: int) -> Scope:
-    """The scope with one of its ranged indices confined to start .. stop - 1."""
+def restrict(scope: Scope, name: str, start: int, stop: int) -> Scope:
+    """The scope with the range of one index restricted to start .. stop - 1."""
     _, _, axis = scope.ranges[name]
     column = np.arange(start, stop, dtype=np.int64).reshape((-1,) + (1,) * axis)
     ranges = {**scope.ranges, name: (start, stop, axis)}
@@ -235,7 +245,9 @@ def narrowed(scope: Scope, name: str, start: int, stop: int) -> Scope:
 def as_slices(
     subscripts: tuple[Expr, ...], scope: Scope, shape: tuple[int, ...]
 ) -> tuple[Region, tuple[int, ...]] | None:
-    """Plain slices for subscripts that are distinct indices over ranges inside, or constants; and the slices' axes."""
+    """Basic NumPy slicing for an access, with the slices' axes in the scope; None where it needs a gather.
+
+    Subscripts must be constants or distinct indices whose ranges are in bounds."""
     region: list[slice | int | Values | None] = []
     axes: list[int] = []
     for subscript, extent in zip(subscripts, shape, strict=True):
@@ -253,8 +265,8 @@ def as_slices(
     return tuple(region), tuple(axes)
 
 
-def spread(values: Values, axes: tuple[int, ...]) -> Values:
-    """The array with its dimensions moved to the given axes of a scope, counted from the last (a view)."""
+def to_scope_axes(values: Values, axes: tuple[int, ...]) -> Values:
+    """A view of the array with its dimensions at the given axes of a scope, counted from the last."""
     ordered = values.transpose(sorted(range(len(axes)), key=lambda i: -axes[i]))
     leading = range(max(axes, default=-1), -1, -1)
     view: Values = ordered[(..., *(slice(None) if axis in axes else None for axis in leading))]
@@ -262,5 +274,5 @@ def spread(values: Values, axes: tuple[int, ...]) -> Values:
 
 
 def _as_subscript(x: Tracked) -> Tracked:
-    """The value in int64, which subscripts are computed in: only elements of uint64 come without a cast."""
+    """The value in int64, the type of subscripts; uint64 elements of a gather have no cast in the tree."""
     return replace(x, value=x.value.astype(np.int64)) if x.value.dtype == np.uint64 else x

@@ -1,4 +1,4 @@
-"""Which expressions can't be negative, however a device rounds: a square root of one never yields NaN."""
+"""Expressions that are nonnegative under any rounding: their square root is never NaN on a device."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ _ALWAYS = frozenset(("abs", "exp", "exp2", "sqrt", "rsqrt", "cosh", "erfc", "aco
 
 
 def is_nonnegative(expr: Expr) -> bool:
-    """Whether rounding to nearest, operation by operation, always leaves `expr` ≥ 0 (or NaN)."""
+    """Whether `expr` is ≥ 0 or NaN for all inputs, with every operation rounded to nearest."""
     match expr:
         case Const(value=value):
             return value >= 0

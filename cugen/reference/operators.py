@@ -8,15 +8,15 @@ from cugen.reference.functions import FUNCTIONS, apply_function, arc_tangent, po
 from cugen.reference.integers import integer_operator
 from cugen.reference.storage import Floats, Values, cast, format_of, rounds_twice
 from cugen.reference.tracked import (
-    OWN_ROUNDING,
+    HOST_ROUNDING,
     Bound,
     Tracked,
     after_store,
-    by_ends,
     combine,
     deviation,
-    exactly,
-    fits,
+    endpoint_error,
+    exact_integers,
+    integers_are_exact,
     rounded,
     scaled,
     unit,
@@ -31,11 +31,11 @@ _COMPARISONS = {
     "gt": np.greater,
     "ge": np.greater_equal,
 }
-_STEPS = {"floor": np.floor, "ceil": np.ceil, "round": np.rint, "trunc": np.trunc, "sign": np.sign}
+_STEP_FUNCTIONS = {"floor": np.floor, "ceil": np.ceil, "round": np.rint, "trunc": np.trunc, "sign": np.sign}
 
 
 def apply_operator(name: str, args: tuple[Tracked, ...], dtype: DType, *, nonnegative: bool = False) -> Tracked:
-    """The operator's result in compute type `dtype`; `nonnegative`: the device's first operand is surely ≥ 0."""
+    """The operator's result in compute type `dtype`; `nonnegative`: the first operand is ≥ 0 on any device."""
     if name in _COMPARISONS:
         return _compare(name, *args)
     if dtype.kind is Kind.BOOL:
@@ -53,12 +53,12 @@ def apply_operator(name: str, args: tuple[Tracked, ...], dtype: DType, *, nonneg
         case "neg" | "abs", (x,):
             return Tracked(-x.value if name == "neg" else np.abs(x.value), x.bound, x.integral)
         case "maximum" | "minimum", (x, y):
-            return _extreme(name, x, y)
-        case _ if name in _STEPS:
-            step = _STEPS[name]
+            return _extremum(name, x, y)
+        case _ if name in _STEP_FUNCTIONS:
+            step = _STEP_FUNCTIONS[name]
             stepped = step(args[0].value)
-            bound = by_ends(step, args[0], stepped)
-            return Tracked(stepped, bound, bound is None and fits(stepped, dtype))
+            bound = endpoint_error(step, args[0], stepped)
+            return Tracked(stepped, bound, bound is None and integers_are_exact(stepped, dtype))
     return _arithmetic(name, args, dtype)
 
 
@@ -78,8 +78,8 @@ def _arithmetic(name: str, args: tuple[Tracked, ...], dtype: DType) -> Tracked:
             product = a.value * b.value
             value = product + args[2].value
             inherited = combine(_product_error(a, b), args[2].bound)
-            integral = integral and fits(product, dtype)
-            # Rounded or not, the product's error may show where the sum cancels.
+            integral = integral and integers_are_exact(product, dtype)
+            # The product may be rounded or not (fused); its error shows under cancellation.
             absolute = unit(dtype) * np.abs(product)
         case "div":
             value = a.value / b.value
@@ -89,7 +89,7 @@ def _arithmetic(name: str, args: tuple[Tracked, ...], dtype: DType) -> Tracked:
             return _floored(name, a, b, dtype)
         case _:
             raise TypeError(f"no operator of floats: {name}")
-    if integral and (exact := exactly(value, dtype)):
+    if integral and (exact := exact_integers(value, dtype)):
         return exact
     if absolute is not None:
         inherited = combine(inherited, np.where(np.isfinite(value), absolute, 0.0))
@@ -102,7 +102,7 @@ def _product_error(a: Tracked, b: Tracked) -> Bound:
 
 
 def _quotient_error(a: Tracked, b: Tracked, value: Values) -> Bound:
-    """`a / b`: (ea + |a/b|·eb) / (|b| - eb); anything where the divisor may be 0."""
+    """The error of `a / b`: (ea + |a/b|·eb) / (|b| - eb); inf where the divisor may be 0."""
     error = combine(a.bound, scaled(value, b.bound))
     if error is None:
         return None
@@ -111,25 +111,25 @@ def _quotient_error(a: Tracked, b: Tracked, value: Values) -> Bound:
 
 
 def _floored(name: str, a: Tracked, b: Tracked, dtype: DType) -> Tracked:
-    """Floor division and its remainder; a quotient so near an integer that its rounding matters may fall either way."""
+    """Floor division and remainder; a quotient within its error of an integer may be floored to either side."""
     quotient = a.value / b.value
-    floor, rest = np.floor_divide(a.value, b.value), np.mod(a.value, b.value)
-    if a.integral and b.integral and fits(2 * a.value, dtype) and bool(np.all(b.value)):
-        return Tracked(floor if name == "floordiv" else rest, None, integral=True)
+    floor, remainder = np.floor_divide(a.value, b.value), np.mod(a.value, b.value)
+    if a.integral and b.integral and integers_are_exact(2 * a.value, dtype) and bool(np.all(b.value)):
+        return Tracked(floor if name == "floordiv" else remainder, None, integral=True)
     error = combine(_quotient_error(a, b, quotient), 2 * unit(dtype) * np.abs(quotient))
     assert error is not None
-    whole = (rest == 0) & (a.slack == 0) & (b.slack == 0)
+    whole = (remainder == 0) & (a.slack == 0) & (b.slack == 0)
     jumps = ~whole & (np.floor(quotient - error) != np.floor(quotient + error))
-    odd = np.isinf(a.value) | np.isinf(b.value)  # floor(a / b) and the remainder's way disagree at infinity
+    undefined = np.isinf(a.value) | np.isinf(b.value)  # floor(a / b) and floor_divide differ for infinities
     if name == "floordiv":
-        return rounded(floor, np.where(odd, np.inf, np.where(jumps, np.ceil(error) + 1, 0.0)), dtype)
+        return rounded(floor, np.where(undefined, np.inf, np.where(jumps, np.ceil(error) + 1, 0.0)), dtype)
     inherited = combine(a.bound, scaled(floor, b.bound), unit(dtype) * 2 * np.abs(a.value))
     assert inherited is not None
     inherited = np.where(whole, 0.0, inherited) + np.where(jumps, np.abs(b.value) + b.slack, 0.0)
-    return rounded(rest, np.where(odd, np.inf, inherited), dtype)
+    return rounded(remainder, np.where(undefined, np.inf, inherited), dtype)
 
 
-def _extreme(name: str, x: Tracked, y: Tracked) -> Tracked:
+def _extremum(name: str, x: Tracked, y: Tracked) -> Tracked:
     pick = np.maximum if name == "maximum" else np.minimum
     value = pick(x.value, y.value)
     if x.bound is None and y.bound is None:
@@ -140,12 +140,12 @@ def _extreme(name: str, x: Tracked, y: Tracked) -> Tracked:
 
 def _compare(name: str, a: Tracked, b: Tracked) -> Tracked:
     value = _COMPARISONS[name](a.value, b.value)
-    reach = combine(a.bound, b.bound)
-    if reach is None:
+    error = combine(a.bound, b.bound)
+    if error is None:
         return Tracked(value)
-    apart = np.abs(np.asarray(a.value, np.float64) - np.asarray(b.value, np.float64))
-    either = (apart <= reach) & (reach > 0) | np.isinf(reach)
-    return Tracked(value, either.astype(np.float64))
+    distance = np.abs(np.asarray(a.value, np.float64) - np.asarray(b.value, np.float64))
+    is_undecided = (distance <= error) & (error > 0) | np.isinf(error)
+    return Tracked(value, is_undecided.astype(np.float64))
 
 
 def _logic(name: str, args: tuple[Tracked, ...]) -> Tracked:
@@ -164,16 +164,16 @@ def _logic(name: str, args: tuple[Tracked, ...]) -> Tracked:
     }[name](a.value, b.value)
     if a.bound is None and b.bound is None:
         return Tracked(value)
-    either = (a.slack > 0) | (b.slack > 0)
+    is_undecided = (a.slack > 0) | (b.slack > 0)
     if name in ("and", "bitand", "minimum", "mul"):
-        either &= ~(~a.value & (a.slack == 0)) & ~(~b.value & (b.slack == 0))
+        is_undecided &= ~(~a.value & (a.slack == 0)) & ~(~b.value & (b.slack == 0))
     elif name != "bitxor":
-        either &= ~(a.value & (a.slack == 0)) & ~(b.value & (b.slack == 0))
-    return Tracked(value, either.astype(np.float64))
+        is_undecided &= ~(a.value & (a.slack == 0)) & ~(b.value & (b.slack == 0))
+    return Tracked(value, is_undecided.astype(np.float64))
 
 
 def _integer_bound(name: str, args: tuple[Tracked, ...], dtype: DType, value: Values) -> Bound:
-    """Sums and products pass a bound on; anything else, and whatever might wrap, admits everything."""
+    """Error of an integer operator: propagated by sums and products; inf for the others and where a result may wrap."""
     total = combine(*(a.bound for a in args))
     if total is None:
         return None
@@ -191,7 +191,7 @@ def _integer_bound(name: str, args: tuple[Tracked, ...], dtype: DType, value: Va
 
 
 def select(condition: Tracked, then: Tracked, orelse: Tracked) -> Tracked:
-    """`then` where the condition holds; where rounding decides the condition, either branch."""
+    """`then` where the condition holds; both branches are admissible where rounding decides the condition."""
     value = np.where(condition.value, then.value, orelse.value)
     integral = then.integral and orelse.integral
     if condition.bound is None and then.bound is None and orelse.bound is None:
@@ -204,21 +204,23 @@ def select(condition: Tracked, then: Tracked, orelse: Tracked) -> Tracked:
 
 
 def convert(x: Tracked, source: DType, to: DType) -> Tracked:
-    """`Cast`: the value rounded to `to`, and what that makes of its bound."""
+    """`Cast`: the value converted to `to`, with its propagated bound."""
     if to == source:
         return x
     if to.is_float:
         return _to_float(x, source, to)
     if source.is_float or to == BOOL:
         value = cast(x.value, to)
-        ends = by_ends(lambda v: cast(v, to).astype(np.float64), _as_float(x), value.astype(np.float64))
-        if ends is not None and to.bits < 32 and to != BOOL:
-            assert x.bound is not None  # where the wrap to few bits may happen in between, the ends say nothing
-            ends = np.where((x.bound > 0) & (np.abs(x.value) + x.bound >= to.highest), np.inf, ends)
-        if ends is not None and to == BOOL:
+        endpoint_bound = endpoint_error(
+            lambda v: cast(v, to).astype(np.float64), _as_float(x), value.astype(np.float64)
+        )
+        if endpoint_bound is not None and to.bits < 32 and to != BOOL:
+            assert x.bound is not None  # the wrap to fewer bits isn't monotone, so the endpoints give no bound
+            endpoint_bound = np.where((x.bound > 0) & (np.abs(x.value) + x.bound >= to.highest), np.inf, endpoint_bound)
+        if endpoint_bound is not None and to == BOOL:
             assert x.bound is not None
-            ends = np.where((x.bound > 0) & (np.abs(x.value) <= x.bound), 1.0, ends)
-        return Tracked(value, ends)
+            endpoint_bound = np.where((x.bound > 0) & (np.abs(x.value) <= x.bound), 1.0, endpoint_bound)
+        return Tracked(value, endpoint_bound)
     value = cast(x.value, to)
     if x.bound is None:
         return Tracked(value)
@@ -241,6 +243,6 @@ def _to_float(x: Tracked, source: DType, to: DType) -> Tracked:
     stored, bound = after_store(Tracked(operand, bound), to)
     value = stored.astype(np.float64)
     if bound is not None and source.is_integer and to == to.compute:
-        bound = bound + OWN_ROUNDING * np.abs(value)
-    integral = (x.integral or not source.is_float) and bound is None and fits(value, to)
+        bound = bound + HOST_ROUNDING * np.abs(value)
+    integral = (x.integral or not source.is_float) and bound is None and integers_are_exact(value, to)
     return Tracked(value, bound, integral)

@@ -1,8 +1,8 @@
-"""Reductions and scans over tracked values: the leading axes of a value's array are the reduced ones.
+"""Reductions and scans with error bounds; the leading axes of a value's array are reduced.
 
 For a sum of n terms the bound is Σ bounds + γ·max Σ|terms of one sign| with γ = (n - 1)·u / (1 - (n - 1)·u): each of
-n - 1 additions is off by u times its partial sum, whatever their order (Higham, section 4.2). Products likewise
-multiply what each factor may be off by.
+n - 1 additions has an error of u times its partial sum, in any order (Higham, section 4.2). Products multiply the
+relative errors of their factors.
 """
 
 from __future__ import annotations
@@ -12,18 +12,18 @@ from dataclasses import dataclass
 import numpy as np
 
 from cugen.reference.storage import Floats, Values, format_of, numpy_dtype, working_dtype
-from cugen.reference.tracked import Bound, Tracked, combine, deviation, fits, settle, unit
+from cugen.reference.tracked import Bound, Tracked, apply_overflow, combine, deviation, integers_are_exact, unit
 from cugen.spec.types import DType, Kind
 
 
 def gamma(terms: Values | int, dtype: DType) -> Floats:
-    """γ of a sum of so many terms: one rounding fewer than terms; inf where the analysis no longer holds."""
+    """γ of a sum of n terms (n - 1 roundings); inf where (n - 1)·u ≥ 1, outside the analysis."""
     relative = np.maximum(np.asarray(terms, np.float64) - 1, 0.0) * unit(dtype)
     return np.where(relative < 1, relative / (1 - relative), np.inf)
 
 
 def identity(kind: str, dtype: DType) -> int | float | bool:
-    """The value of an empty reduction."""
+    """The identity element of a reduction, its value over an empty range."""
     match kind:
         case "sum":
             return 0
@@ -40,8 +40,8 @@ def identity(kind: str, dtype: DType) -> int | float | bool:
     raise TypeError(f"no identity for {kind}")
 
 
-def masked(body: Tracked, where: Tracked | None, empty: int | float | bool) -> Tracked:
-    """The body with `empty` in place of the terms that `where` leaves out; where rounding decides that, either."""
+def mask_terms(body: Tracked, where: Tracked | None, empty: int | float | bool) -> Tracked:
+    """The body with the identity `empty` where the mask is false; both where rounding decides the mask."""
     if where is None:
         return body
     filler = np.asarray(empty, dtype=body.value.dtype)
@@ -57,7 +57,7 @@ def masked(body: Tracked, where: Tracked | None, empty: int | float | bool) -> T
 
 @dataclass(frozen=True, slots=True)
 class Sum:
-    """A sum so far: its value, Σ(|terms| + bounds), Σ bounds, and the number of terms."""
+    """A partial sum: its value, Σ(|terms| + bounds), Σ bounds, and the number of terms."""
 
     value: Values
     magnitude: Floats
@@ -65,32 +65,34 @@ class Sum:
     terms: Values | int
     integral: bool
 
-    def plus(self, other: Sum) -> Sum:
+    def plus(self, addend: Sum) -> Sum:
+        """The combined partial sum of two disjoint ranges."""
         return Sum(
-            self.value + other.value,
-            self.magnitude + other.magnitude,
-            combine(self.inherited, other.inherited),
-            self.terms + other.terms,
-            self.integral and other.integral,
+            self.value + addend.value,
+            self.magnitude + addend.magnitude,
+            combine(self.inherited, addend.inherited),
+            self.terms + addend.terms,
+            self.integral and addend.integral,
         )
 
     def result(self, dtype: DType) -> Tracked:
+        """The sum in compute type `dtype`, with its error bound over all summation orders."""
         if not dtype.is_float:
-            return Tracked(self.value, _unless_wrapping(self.inherited, self.magnitude, dtype))
-        if self.integral and fits(self.magnitude, dtype):
+            return Tracked(self.value, _unbounded_if_wrapping(self.inherited, self.magnitude, dtype))
+        if self.integral and integers_are_exact(self.magnitude, dtype):
             return Tracked(self.value, None, integral=True)
         finite = np.isfinite(self.value)
-        # No partial sum is larger than the terms of one sign together, but for what rounding added before.
+        # A partial sum is at most the sum of the terms of one sign, plus earlier rounding errors.
         relative = gamma(self.terms, dtype)
         majority = (self.magnitude + np.abs(self.value)) / 2
         reach = np.minimum(majority + relative * self.magnitude, self.magnitude)
         error = np.where(finite, relative * reach, 0.0)
         if self.inherited is not None:
             error = error + self.inherited
-        return settle(self.value, np.where(self._may_overflow(dtype), np.inf, error), dtype)
+        return apply_overflow(self.value, np.where(self._may_overflow(dtype), np.inf, error), dtype)
 
     def _may_overflow(self, dtype: DType) -> Values:
-        """Whether the order decides: the terms of one sign alone overflow, and the whole doesn't tell."""
+        """Whether overflow depends on the order: the terms of one sign overflow, but the sum need not."""
         limit = format_of(dtype).overflow
         size = np.abs(self.value)
         majority, minority = (self.magnitude + size) / 2, (self.magnitude - size) / 2
@@ -98,15 +100,15 @@ class Sum:
         return undecided
 
 
-def _unless_wrapping(bound: Bound, magnitude: Floats, dtype: DType) -> Bound:
+def _unbounded_if_wrapping(bound: Bound, magnitude: Floats, dtype: DType) -> Bound:
     if bound is None:
         return None
     return np.where((bound > 0) & (magnitude >= float(dtype.highest)), np.inf, bound)
 
 
-def summed(body: Tracked, where: Tracked | None, axes: int, dtype: DType) -> Sum:
-    """The sum over the first `axes` axes of body's array."""
-    terms = masked(body, where, 0)
+def reduce_sum(body: Tracked, where: Tracked | None, axes: int, dtype: DType) -> Sum:
+    """The partial sum over the first `axes` axes of the body's array."""
+    terms = mask_terms(body, where, 0)
     over = tuple(range(axes))
     count: Values | int = int(np.prod(terms.value.shape[:axes]))
     if where is not None and where.bound is None:
@@ -121,12 +123,12 @@ def summed(body: Tracked, where: Tracked | None, axes: int, dtype: DType) -> Sum
     return Sum(value, magnitude, inherited, count, terms.integral)
 
 
-def _joint(a: Values, b: Values) -> tuple[int, ...]:
+def _broadcast_shape(a: Values, b: Values) -> tuple[int, ...]:
     return np.broadcast_shapes(a.shape, b.shape)
 
 
-def multiplied(factors: Tracked, axes: int, dtype: DType) -> Tracked:
-    """The product over the first `axes` axes."""
+def reduce_product(factors: Tracked, axes: int, dtype: DType) -> Tracked:
+    """The product over the first `axes` axes, with its error bound over all orders."""
     over = tuple(range(axes))
     value = np.prod(factors.value, axis=over, dtype=working_dtype(dtype))
     if not dtype.is_float:
@@ -135,7 +137,7 @@ def multiplied(factors: Tracked, axes: int, dtype: DType) -> Tracked:
         return Tracked(value, None if worst is None else np.where(worst > 0, np.inf, 0.0))
     size = np.abs(factors.value)
     largest = np.prod(np.maximum(size, 1.0), axis=over)
-    if factors.integral and fits(largest, dtype):
+    if factors.integral and integers_are_exact(largest, dtype):
         return Tracked(value, None, integral=True)
     unbounded = None
     if factors.bound is not None:
@@ -153,33 +155,33 @@ def multiplied(factors: Tracked, axes: int, dtype: DType) -> Tracked:
 def _product(
     value: Floats, reach: Floats, parts: tuple[Floats, Floats], terms: Values | int, unbounded: Bound, dtype: DType
 ) -> Tracked:
-    """A product with its bound, from the `reach` of the factors at the far ends of their bounds.
+    """A product with its bound; `reach` is the product of the factors' largest magnitudes, errors included.
 
-    `parts` are the products of the factors above 1 and of those below: some order of evaluation may overflow, or lose
-    digits to underflow, where the product itself doesn't."""
+    `parts` are the products of the factors above 1 and of those below: an order of evaluation may overflow, or lose
+    digits to underflow, even if the product itself doesn't."""
     form = format_of(dtype)
     largest, smallest = parts
     finite = np.isfinite(value)
     error = np.where(finite, (reach - np.abs(value)) + gamma(np.asarray(terms) + 1, dtype) * reach, 0.0)
-    faint = finite & (smallest < form.tiny / form.unit)
-    error = np.where(faint, error + np.asarray(terms) * form.tiny * np.maximum(largest, 1.0), error)
-    anything = (largest >= form.overflow) & (smallest < 1) & ~np.isnan(value)
+    is_subnormal = finite & (smallest < form.tiny / form.unit)
+    error = np.where(is_subnormal, error + np.asarray(terms) * form.tiny * np.maximum(largest, 1.0), error)
+    is_unbounded = (largest >= form.overflow) & (smallest < 1) & ~np.isnan(value)
     if unbounded is not None:
-        anything = anything | (unbounded > 0)
-    return settle(value, np.where(anything, np.inf, error), dtype)
+        is_unbounded = is_unbounded | (unbounded > 0)
+    return apply_overflow(value, np.where(is_unbounded, np.inf, error), dtype)
 
 
-def extreme(kind: str, terms: Tracked, axes: int, dtype: DType) -> Tracked:
-    """max, min, any or all over the first `axes` axes; NaN spreads."""
+def reduce_extremum(kind: str, terms: Tracked, axes: int, dtype: DType) -> Tracked:
+    """max, min, any or all over the first `axes` axes; NaN propagates."""
     over = tuple(range(axes))
     if kind in ("any", "all"):
         fold = np.any if kind == "any" else np.all
         value = np.asarray(fold(terms.value, axis=over))
         if terms.bound is None:
             return Tracked(value)
-        either = np.broadcast_to(terms.bound > 0, terms.value.shape)
-        most, least = fold(terms.value | either, axis=over), fold(terms.value & ~either, axis=over)
-        return Tracked(value, np.asarray(most != least).astype(np.float64))
+        is_undecided = np.broadcast_to(terms.bound > 0, terms.value.shape)
+        upper, lower = fold(terms.value | is_undecided, axis=over), fold(terms.value & ~is_undecided, axis=over)
+        return Tracked(value, np.asarray(upper != lower).astype(np.float64))
     pick = np.maximum if kind == "max" else np.minimum
     empty = identity(kind, dtype)
     value = pick.reduce(terms.value, axis=over, initial=empty)
@@ -193,15 +195,15 @@ def extreme(kind: str, terms: Tracked, axes: int, dtype: DType) -> Tracked:
     return Tracked(value, bound)
 
 
-def position(kind: str, body: Tracked, where: Tracked | None) -> Tracked:
-    """argmax or argmin over the first axis: the first of equals, a NaN before all, 0 for nothing."""
+def argument_of_extremum(kind: str, body: Tracked, where: Tracked | None) -> Tracked:
+    """argmax or argmin over the first axis: the first of equal values, NaN above all, 0 for an empty range."""
     value = body.value
-    shape = value.shape if where is None else _joint(value, where.value)
+    shape = value.shape if where is None else _broadcast_shape(value, where.value)
     value = np.broadcast_to(value, shape)
     allowed = np.ones(shape, np.bool_) if where is None else np.broadcast_to(where.value, shape)
     pick = np.maximum if kind == "argmax" else np.minimum
     floating = value.dtype.kind == "f"
-    lowest = (-np.inf if kind == "argmax" else np.inf) if floating else _worst(kind, value)
+    lowest = (-np.inf if kind == "argmax" else np.inf) if floating else _identity_of_integers(kind, value)
     best = pick.reduce(value, axis=0, where=allowed, initial=lowest)
     winner = (value == best) | (np.isnan(value) & np.isnan(best)) if floating else value == best
     answer = np.argmax(winner & allowed, axis=0)
@@ -210,15 +212,15 @@ def position(kind: str, body: Tracked, where: Tracked | None) -> Tracked:
     if body.bound is not None or (where is not None and where.bound is not None):
         sign = 1.0 if kind == "argmax" else -1.0
         merit, slack = sign * value.astype(np.float64), np.broadcast_to(body.slack, shape)
-        maybe = np.zeros(shape, np.bool_) if where is None else np.broadcast_to(where.slack > 0, shape)
-        surely = allowed & ~maybe
-        threshold = np.max(merit - slack, axis=0, where=surely, initial=-np.inf)
+        may_be_included = np.zeros(shape, np.bool_) if where is None else np.broadcast_to(where.slack > 0, shape)
+        is_included = allowed & ~may_be_included
+        threshold = np.max(merit - slack, axis=0, where=is_included, initial=-np.inf)
         possible = (merit + slack >= threshold) | np.isnan(merit) | np.isinf(slack)
-        certain_nan = np.any(np.isnan(merit) & (slack < np.inf) & surely, axis=0)
-        possible = np.where(certain_nan, np.isnan(merit) | np.isinf(slack), possible) & (allowed | maybe)
-        # Equal values without an error of their own keep their order.
+        certain_nan = np.any(np.isnan(merit) & (slack < np.inf) & is_included, axis=0)
+        possible = np.where(certain_nan, np.isnan(merit) | np.isinf(slack), possible) & (allowed | may_be_included)
+        # Among equal values without error, only the first is admissible.
         candidates = possible & ~(
-            winner & (slack == 0) & ~maybe & (np.arange(shape[0]).reshape(_column(shape)) > answer)
+            winner & (slack == 0) & ~may_be_included & (np.arange(shape[0]).reshape(_column(shape)) > answer)
         )
         bound = np.where(np.sum(candidates, axis=0) > 1, np.inf, 0.0)
     if where is not None:
@@ -232,50 +234,50 @@ def _column(shape: tuple[int, ...]) -> tuple[int, ...]:
     return (shape[0],) + (1,) * (len(shape) - 1)
 
 
-def _worst(kind: str, value: Values) -> int:
+def _identity_of_integers(kind: str, value: Values) -> int:
     if value.dtype.kind == "b":
         return int(kind != "argmax")
     limits = np.iinfo(value.dtype)
     return int(limits.min if kind == "argmax" else limits.max)
 
 
-def scanned(kind: str, terms: Tracked, dtype: DType, *, exclusive: bool, reverse: bool) -> Tracked:
-    """The running reduction along the first axis; element i holds the one that ends (reverse: begins) at i."""
+def scan(kind: str, terms: Tracked, dtype: DType, *, exclusive: bool, reverse: bool) -> Tracked:
+    """A prefix (reverse: suffix) reduction along the first axis, inclusive unless `exclusive`."""
 
-    def running(ufunc: np.ufunc, values: Values, empty: int | float | bool) -> Values:
+    def accumulate(ufunc: np.ufunc, values: Values, empty: int | float | bool) -> Values:
         ordered = values[::-1] if reverse else values
-        kept = ufunc.accumulate(ordered, axis=0, dtype=values.dtype)
-        if exclusive and len(kept):
-            first = np.full_like(kept[:1], empty)
-            kept = np.concatenate([first, kept[:-1]])
-        return kept[::-1] if reverse else kept
+        prefixes = ufunc.accumulate(ordered, axis=0, dtype=values.dtype)
+        if exclusive and len(prefixes):
+            first = np.full_like(prefixes[:1], empty)
+            prefixes = np.concatenate([first, prefixes[:-1]])
+        return prefixes[::-1] if reverse else prefixes
 
     empty = identity(kind, dtype)
     values = terms.value.astype(numpy_dtype(dtype) if dtype.kind is not Kind.FLOAT else np.float64, copy=False)
     slack = None if terms.bound is None else np.broadcast_to(terms.bound, values.shape)
     ufunc = {"sum": np.add, "prod": np.multiply, "max": np.maximum, "min": np.minimum}[kind]
-    result = running(ufunc, values, empty)
+    result = accumulate(ufunc, values, empty)
     if kind in ("max", "min"):
         if slack is None:
             return Tracked(result, None, terms.integral and bool(np.all(np.isfinite(result))))
         near = values.astype(np.float64)
-        ends = [running(ufunc, near + sign * slack, float(empty)) for sign in (1, -1)]
+        endpoints = [accumulate(ufunc, near + sign * slack, float(empty)) for sign in (1, -1)]
         as_float = result.astype(np.float64)
-        return Tracked(result, np.maximum(deviation(as_float, ends[0]), deviation(as_float, ends[1])))
+        return Tracked(result, np.maximum(deviation(as_float, endpoints[0]), deviation(as_float, endpoints[1])))
     if not dtype.is_float:
-        worst = None if slack is None else running(np.maximum, slack, 0.0)
+        worst = None if slack is None else accumulate(np.maximum, slack, 0.0)
         return Tracked(result, None if worst is None else np.where(worst > 0, np.inf, 0.0))
     size = np.abs(values)
     steps = np.arange(len(values)).reshape(_column(values.shape))
     count = (len(values) - steps if reverse else steps + 1) - int(exclusive)
     if kind == "sum":
-        inherited = None if slack is None else running(np.add, slack, 0.0)
-        magnitude = running(np.add, size if slack is None else size + slack, 0.0)
+        inherited = None if slack is None else accumulate(np.add, slack, 0.0)
+        magnitude = accumulate(np.add, size if slack is None else size + slack, 0.0)
         return Sum(result, magnitude, inherited, count, terms.integral).result(dtype)
-    largest = running(np.multiply, np.maximum(size, 1.0), 1.0)
-    if terms.integral and fits(largest, dtype):
+    largest = accumulate(np.multiply, np.maximum(size, 1.0), 1.0)
+    if terms.integral and integers_are_exact(largest, dtype):
         return Tracked(result, None, integral=True)
-    reach = running(np.multiply, size + terms.slack, 1.0)
-    smallest = running(np.multiply, np.minimum(size, 1.0), 1.0)
-    unbounded = None if slack is None else running(np.maximum, np.isinf(slack).astype(np.float64), 0.0)
+    reach = accumulate(np.multiply, size + terms.slack, 1.0)
+    smallest = accumulate(np.multiply, np.minimum(size, 1.0), 1.0)
+    unbounded = None if slack is None else accumulate(np.maximum, np.isinf(slack).astype(np.float64), 0.0)
     return _product(result, reach, (largest, smallest), count, unbounded, dtype)

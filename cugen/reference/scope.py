@@ -1,7 +1,7 @@
-"""The points at which an expression is evaluated together: each index is an axis of the arrays of values.
+"""The iteration space over which an expression is evaluated: each index is an axis of the value arrays.
 
-Axes are counted from the last one. Binding an index puts its axis in front of all others, so that values which don't
-depend on it stay small and NumPy's broadcasting repeats them.
+Axes are counted from the last one. Binding an index prepends its axis, so that values that don't depend on it keep
+their shape and broadcast.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ from cugen.reference.storage import Values
 class Scope:
     """`values` gives each index's values, `ranges` the start, stop and axis of those that run over a range.
 
-    `depth` is the number of axes in use. `masks` (to be combined with `and`) say which points count: what reads yield
-    elsewhere is never used.
+    `depth` is the number of axes. The conjunction of `masks` selects the active points; values at the others are never
+    used.
     """
 
     values: Mapping[str, Values] = field(default_factory=dict)
@@ -28,7 +28,7 @@ class Scope:
     masks: tuple[Values, ...] = ()
 
     def bind(self, name: str, start: int, stop: int) -> Scope:
-        """The scope with one index more, whose axis leads."""
+        """The scope with another index over start .. stop - 1, as its leading axis."""
         column = np.arange(start, stop, dtype=np.int64).reshape((-1,) + (1,) * self.depth)
         return Scope(
             {**self.values, name: column},
@@ -38,25 +38,25 @@ class Scope:
         )
 
     def where(self, mask: Values) -> Scope:
-        """The scope for what is only evaluated where `mask` holds."""
+        """The scope with its points restricted to those where `mask` holds."""
         return replace(self, masks=(*self.masks, mask))
 
-    def counts(self, suspects: Values) -> Values:
-        """Those of `suspects` that no mask excludes; masks that vary along further axes count where any is true."""
+    def active(self, suspects: Values) -> Values:
+        """The points of `suspects` that are active; a mask with further axes is reduced over them by `any`."""
         for mask in self.masks:
             extra = mask.ndim - suspects.ndim
             if extra > 0:
                 mask = np.any(mask, axis=tuple(range(extra)))
-            ahead = suspects.ndim - mask.ndim
-            over = tuple(
-                axis for axis in range(mask.ndim) if mask.shape[axis] > 1 and suspects.shape[ahead + axis] == 1
+            leading = suspects.ndim - mask.ndim
+            reduced_axes = tuple(
+                axis for axis in range(mask.ndim) if mask.shape[axis] > 1 and suspects.shape[leading + axis] == 1
             )
-            suspects = suspects & (np.any(mask, axis=over, keepdims=True) if over else mask)
+            suspects = suspects & (np.any(mask, axis=reduced_axes, keepdims=True) if reduced_axes else mask)
             if not suspects.any():
                 break
         return suspects
 
 
 def at_points(names: tuple[str, ...], positions: tuple[Values, ...]) -> Scope:
-    """A scope whose indices run along one axis together: `positions[i][p]` is index i's value at point p."""
+    """A scope of scattered points along one axis: `positions[i][p]` is the value of index i at point p."""
     return Scope(dict(zip(names, positions, strict=True)), {}, 1)

@@ -1,4 +1,4 @@
-"""Element types in NumPy: what they are called there, what a store keeps of a value, and what a cast makes of it."""
+"""Element types in NumPy: dtype mapping, rounding on store, and casts."""
 
 from __future__ import annotations
 
@@ -19,7 +19,8 @@ _SATURATED = {"float8_e4m3": 448.0, "float8_e5m2": 57344.0}
 
 @dataclass(frozen=True, slots=True)
 class Format:
-    """The figures of a compute type: `unit` roundoff, `digits` of the significand, least and greatest magnitudes."""
+    """Parameters of a floating-point format: `unit` roundoff, `digits` of the significand, smallest subnormal `tiny`
+    and largest finite magnitude."""
 
     unit: float
     digits: int
@@ -33,7 +34,7 @@ class Format:
 
     @property
     def overflow(self) -> float:
-        """The least magnitude that rounds to infinity."""
+        """The smallest magnitude that rounds to infinity."""
         return self.largest * (1 + self.unit / 2) if self.digits < 53 else float("inf")
 
 
@@ -44,7 +45,7 @@ FORMATS: dict[str, Format] = {
 
 
 def format_of(dtype: DType) -> Format:
-    """The figures of the type that arithmetic on a floating-point `dtype` runs in."""
+    """The format of the compute type of a floating-point `dtype`."""
     return FORMATS[dtype.compute.name]
 
 
@@ -69,7 +70,7 @@ def working_dtype(dtype: DType) -> np.dtype[Any]:
 
 
 def store(values: Values, dtype: DType) -> Values:
-    """`values` as elements of `dtype`: floats round to nearest even, integers wrap, float8 saturates.
+    """Converts `values` to elements of `dtype`: floats round to nearest even, integers wrap, float8 saturates.
 
     A float64 operand is rounded once, whatever `dtype`. NaN stays NaN."""
     target = numpy_dtype(dtype)
@@ -85,7 +86,7 @@ def store(values: Values, dtype: DType) -> Values:
 
 
 def _to_odd_float32(values: Floats) -> NDArray[np.float32]:
-    """`values` rounded to odd: a second rounding to at most 22 bits is then as good as a single one (Boldo, Melquiond).
+    """`values` rounded to odd: a second rounding to at most 22 bits then equals a single one (Boldo, Melquiond).
 
     ml_dtypes rounds a double to float32 first, and would round twice."""
     nearest = values.astype(np.float32)
@@ -97,7 +98,7 @@ def _to_odd_float32(values: Floats) -> NDArray[np.float32]:
 
 
 def cast(values: Values, to: DType) -> Values:
-    """What `Cast` makes of computed values: float64 values for a float `to`, else elements of `to`.
+    """Converts computed values as `Cast` does: to float64 values rounded to a float `to`, else to elements of `to`.
 
     Float to integer truncates, saturates at the 32- or 64-bit range that holds `to` (NaN gives 0), then wraps."""
     if to.is_float:
@@ -116,7 +117,7 @@ def cast(values: Values, to: DType) -> Values:
 
 def _truncate(values: Values, wide: DType) -> Values:
     whole = np.trunc(np.where(np.isnan(values), 0.0, values))
-    # 2**63 - 1 is no double: the comparison with `highest + 1` is exact where clipping to `highest` isn't.
+    # 2**63 - 1 isn't representable as a double: comparing with `highest + 1` is exact, clipping to `highest` isn't.
     high = whole >= float(wide.highest + 1)
     low = whole <= float(wide.lowest)
     inside = np.where(high | low, 0.0, whole).astype(numpy_dtype(wide))
@@ -126,5 +127,5 @@ def _truncate(values: Values, wide: DType) -> Values:
 
 
 def rounds_twice(source: DType, to: DType) -> bool:
-    """Whether a device may pass through float32 on the way from `source` to a narrow float `to`."""
+    """Whether a device may convert `source` to a narrow float `to` through float32 (double rounding)."""
     return to.is_float and to.compute == FLOAT32 and to != FLOAT32 and (source == FLOAT64 or source.bits > 16)

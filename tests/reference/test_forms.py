@@ -407,15 +407,15 @@ def test_the_meaning_is_that_of_numpy(form, run, rng):
 
 @pytest.mark.parametrize("form", FORMS, ids=lambda form: form.name)
 def test_small_pieces_mean_the_same(form, run, rng, monkeypatch):
-    monkeypatch.setattr(interpreter, "MOST_ELEMENTS", 16)
-    monkeypatch.setattr(evaluation, "MOST_ELEMENTS", 16)
+    monkeypatch.setattr(interpreter, "MAX_ARRAY_ELEMENTS", 16)
+    monkeypatch.setattr(evaluation, "MAX_ARRAY_ELEMENTS", 16)
     data = given_arrays(form, rng)
     assert_means(run(form.compute, form.arrays, data, form.extra), by_hand(form, data))
 
 
 @pytest.mark.parametrize("form", FORMS, ids=lambda form: form.name)
 def test_single_points_mean_the_same(form, run, rng, monkeypatch):
-    monkeypatch.setattr(evaluation, "CHEAP", 0)
+    monkeypatch.setattr(evaluation, "MAX_FULL_OPERATIONS", 0)
     data = given_arrays(form, rng)
     expected = by_hand(form, data)
     name = form.compute.strip().splitlines()[-1].strip().split("[")[0].split(" ")[0]
