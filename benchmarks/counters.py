@@ -29,12 +29,12 @@ from pathlib import Path
 from typing import Any
 
 import cugen
-from cugen.analysis.verdicts.async_copies import WIDE
 from cugen.compiled.kernels import CompiledAccess, CompiledKernel, compiled_kernels
 from cugen.compiled.predictions import METRICS, predictions
 from cugen.compiled.sass import Instruction
 from cugen.emit.resources import data_folder
 from cugen.kernel import Kernel, generate
+from cugen.machine.requests.async_copies import L1_BYPASS_BYTES
 from cugen.runtime.gpu import GpuDevice, target_for
 from cugen.runtime.inputs import draw, known_params
 from cugen.runtime.verify import make_job
@@ -142,22 +142,22 @@ def read_counters(text: str) -> dict[str, dict[str, int]]:
     start = next((n for n, line in enumerate(lines) if line.startswith('"ID"')), None)
     if start is None:
         raise ValueError("no table of Nsight Compute: " + " ".join(lines[-3:]))
-    found: dict[str, dict[str, int]] = {}
+    counts: dict[str, dict[str, int]] = {}
     for row in csv.DictReader(io.StringIO("\n".join(lines[start:]))):
         if row["ID"]:
             name = row["Kernel Name"].partition("(")[0]
-            found[name] = {metric: int(float(row[metric].replace(",", ""))) for metric in METRICS if metric in row}
-    return found
+            counts[name] = {metric: int(float(row[metric].replace(",", ""))) for metric in METRICS if metric in row}
+    return counts
 
 
 def read_instructions(text: str) -> dict[str, dict[str, dict[str, int]]]:
     """What Nsight Compute's source page says of each instruction, by kernel and address in the kernel."""
-    found: dict[str, dict[str, dict[str, int]]] = {}
+    counts: dict[str, dict[str, dict[str, int]]] = {}
     names: list[str] = []
     first = 0
     for row in csv.reader(text.splitlines()):
         if row[:1] == ["Kernel Name"]:
-            kernel = found.setdefault(row[1].partition("(")[0], {})
+            kernel = counts.setdefault(row[1].partition("(")[0], {})
             first = 0
         elif row[:1] == ["Address"]:
             names = row
@@ -166,7 +166,7 @@ def read_instructions(text: str) -> dict[str, dict[str, dict[str, int]]]:
             first = first or int(row[0], 16)
             figures = {name: int(values[column]) for name, column in PER_INSTRUCTION.items() if column in values}
             kernel[str(int(row[0], 16) - first)] = figures
-    return found
+    return counts
 
 
 def as_compiled(kernel: Kernel, image: bytes, lines: Mapping[int, int], target: str) -> tuple[CompiledKernel, ...]:
@@ -223,11 +223,11 @@ def launch_row(launch: CompiledKernel, counters: Mapping[str, int], instructions
     """What was predicted and measured of a launch, of each of its accesses, and what nothing explains."""
     rows = {}
     for metric, prediction in predictions(launch).items():
-        own = sum(instructions.get(str(address), {}).get("executed", 0) for address in prediction.besides)
-        value = None if prediction.value is None else prediction.value + own
+        unplanned = sum(instructions.get(str(address), {}).get("executed", 0) for address in prediction.besides)
+        value = None if prediction.value is None else prediction.value + unplanned
         rows[metric] = _row(value, counters.get(metric), prediction.reason)
         if prediction.besides:
-            rows[metric]["of these the compiler's own, as measured"] = own
+            rows[metric]["of these the compiler's own, as measured"] = unplanned
     return {
         "kernel": launch.kernel,
         "counters": rows,
@@ -243,7 +243,7 @@ def _access_row(access: CompiledAccess, instructions: Figures) -> dict[str, Any]
         predicted = None if access.compiled is None else sum(getattr(t, name) for t in access.compiled)
         known = len(measured) == len(access.instructions)
         reason = access.reason
-        if name == "sectors" and access.written_bytes == WIDE and any(map(_is_chosen, access.instructions)):
+        if name == "sectors" and access.written_bytes == L1_BYPASS_BYTES and any(map(_is_chosen, access.instructions)):
             predicted, reason = None, PAIRED
         rows[name] = _row(predicted, sum(m[name] for m in measured) if known else None, reason)
     return {

@@ -26,7 +26,7 @@ from cugen.machine import target as known_target
 from cugen.machine.requests import async_copies
 from cugen.plan.kernel import Kernel, Plan
 from cugen.plan.memory import Access
-from cugen.plan.nodes import Await, Barrier, For, If, Node
+from cugen.plan.nodes import AcquireSpinWait, Barrier, For, If, Node
 from cugen.plan.symbols import integer, symbol
 from cugen.plan.walking import accesses
 from cugen.spec.model import Spec
@@ -242,7 +242,7 @@ def _behind_waits(nodes: Sequence[Node]) -> Iterator[Access]:
     waited = False
     for node in nodes:
         match node:
-            case Await():
+            case AcquireSpinWait():
                 waited = True
             case Barrier():
                 waited = False
@@ -303,13 +303,13 @@ def _copy_source(
 ) -> CompiledAccess:
     """What a copy reads. One that passes L1 by fetches a sector once for each that it writes to."""
     found = _access(kernel, code, place, instructions, target)
-    if found.compiled is None or found.written_bytes < async_copies.WIDE:
+    if found.compiled is None or found.written_bytes < async_copies.L1_BYPASS_BYTES:
         return found
     sources = copy_sources.lane_sources(place.site.offset, kernel.block, place.site.access.array.dtype.bytes)
     aligned = all(totals.sectors == totals.ideal_sectors for totals in found.compiled)
-    if aligned and sources is not None and async_copies.in_pairs(sources):
+    if aligned and sources is not None and async_copies.are_sector_pairs(sources):
         written, _ = site_totals(kernel, replace(end, copied_from=None, held_back=None), target)
-        if all(async_copies.in_pairs(pattern.lanes) for pattern in written.patterns):
+        if all(async_copies.are_sector_pairs(pattern.lanes) for pattern in written.patterns):
             return found
     return replace(found, compiled=None, reason=_PARTS_OF_SECTORS)
 
@@ -355,7 +355,11 @@ def _copy_target(
         compiled += costs or ()
         unknown = unknown or reason
     changes.append(f"filled: {len(filling)} instructions write the zeros")
-    if written and written[0].lanes and site.access.array.dtype.bytes * site.access.width == async_copies.WIDE:
+    if (
+        written
+        and written[0].lanes
+        and site.access.array.dtype.bytes * site.access.width == async_copies.L1_BYPASS_BYTES
+    ):
         compiled = list(written)  # those that read and those that fill cost what one would that did both
     total = None if unknown else tuple(compiled)
     return replace(_result(place, instructions, changes, written, total, unknown), executions=executions)

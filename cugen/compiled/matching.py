@@ -11,7 +11,7 @@ from cugen.analysis.totals.sites import BLOCK, THREAD, Site
 from cugen.compiled.addresses import Form
 from cugen.compiled.sass import Instruction, Program
 from cugen.plan.memory import Array
-from cugen.plan.nodes import Barrier, Node, TeamBarrier
+from cugen.plan.nodes import Barrier, NamedBarrier, Node
 from cugen.plan.symbols import integer
 from cugen.plan.walking import accesses, walk_nodes
 
@@ -140,7 +140,7 @@ def behind_barrier(body: Sequence[Node]) -> dict[int, bool]:
 
 def _is_barrier(node: Node) -> bool:
     """Whether the node is compiled to a barrier's instruction, which one of a single warp isn't."""
-    return isinstance(node, Barrier) or (isinstance(node, TeamBarrier) and not node.is_of_warp)
+    return isinstance(node, Barrier) or (isinstance(node, NamedBarrier) and not node.is_of_warp)
 
 
 def _behind_barriers(program: Program) -> frozenset[int] | None:

@@ -15,7 +15,7 @@ from cugen.analysis.totals.sites import Counter, Place, Site, Step, sites, steps
 from cugen.compiled.reshaping import is_loop
 from cugen.plan.kernel import Kernel
 from cugen.plan.memory import Access, Component, Element
-from cugen.plan.nodes import Accumulate, Load, MultiplyTiles, Store
+from cugen.plan.nodes import Accumulate, Load, Mma, Store
 from cugen.plan.symbols import Integer, integer
 from cugen.plan.walking import values_of
 from cugen.spec.expressions import Cast, Expr, Local, walk
@@ -70,7 +70,7 @@ def _kept(node: Store, leaf: Local, place: Place, read: Mapping[int, frozenset[i
     """What a store keeps of a value; None where it goes elsewhere or isn't stored as it is."""
     if not _is(node.value, leaf) or id(node.access.array) not in read or node.access.width != 1:
         return None
-    component = leaf.place.xreplace(place.definitions) if isinstance(leaf, Component) else integer(0)
+    component = leaf.index.xreplace(place.definitions) if isinstance(leaf, Component) else integer(0)
     return Kept(
         component, node.access.offset().xreplace(place.definitions), place.counters, read[id(node.access.array)]
     )
@@ -103,7 +103,7 @@ def _added_to(step: Step) -> tuple[Access, ...]:
     match step.node:
         case Accumulate(access=access):
             return (access,)
-        case MultiplyTiles(upper=upper, lower=lower):
+        case Mma(acc_upper=upper, acc_lower=lower):
             return (upper, lower)
     return ()
 

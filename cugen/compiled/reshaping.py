@@ -16,7 +16,7 @@ from cugen.analysis.totals.affine import compiled, split
 from cugen.analysis.totals.sites import THREAD, Counter, Predicate, Site
 from cugen.plan.symbols import FloorDiv, Integer, Mod, integer
 
-_WARP = 32
+_WARP_SIZE = 32
 
 
 def widened(site: Site, factors: Sequence[int]) -> tuple[Site, ...] | None:
@@ -111,7 +111,7 @@ def _parts_lanes(rest: Integer, counters: tuple[sympy.Symbol, ...], block: tuple
     linear = np.arange(block[0] * block[1] * block[2])
     places = (linear % block[0], linear // block[0] % block[1], linear // (block[0] * block[1]))
     values = compiled(affine.rest)(dict(zip(THREAD, places, strict=True))) + 0 * linear
-    warps = [values[first : first + _WARP] for first in range(0, len(values), _WARP)]
+    warps = [values[first : first + _WARP_SIZE] for first in range(0, len(values), _WARP_SIZE)]
     return any(len(np.unique(warp)) > 1 for warp in warps)
 
 

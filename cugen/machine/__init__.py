@@ -1,4 +1,4 @@
-"""The tables of compute capabilities and of devices."""
+"""GPUs: compute capabilities and devices by name."""
 
 from cugen.machine.devices import Device, UnknownDevice, default_device, device, known_devices
 from cugen.machine.table import UnknownTarget, canonical_name, is_known, known_targets, target

@@ -1,4 +1,4 @@
-"""Devices by name: what the makers publish of their speed.
+"""Devices by name, with their published peak rates.
 
 Rates are at the boost clock and without sparsity. Sources: NVIDIA's data sheets and architecture white papers of each
 product; the L2 sizes of B200 and H200 are what the driver reports.
@@ -14,10 +14,10 @@ GIGA, TERA = 1e9, 1e12
 
 @dataclass(frozen=True, slots=True)
 class Device:
-    """A product. `bandwidth` is that of device memory in bytes per second; `peaks` are FLOP/s by type of operand.
+    """A GPU model. `bandwidth` of device memory is in bytes per second, `peaks` in FLOP/s by operand type.
 
-    The keys of `peaks` are `float32` and `float64` (ordinary units; a multiply-add counts two) and `tensor_float64`,
-    `tensor_tf32`, `tensor_float16`, `tensor_bfloat16`, `tensor_float8` (matrix units, accumulating in float32).
+    The keys of `peaks` are `float32` and `float64` (CUDA cores; an FMA counts as two) and `tensor_float64`,
+    `tensor_tf32`, `tensor_float16`, `tensor_bfloat16`, `tensor_float8` (tensor cores, accumulating in float32).
     """
 
     name: str
@@ -28,7 +28,7 @@ class Device:
     l2_bytes: int = 0  # 0 where device memory isn't cached
 
     def peak(self, kind: str = "float32") -> float:
-        """FLOP/s of one kind of operand; ValueError, listing the known ones, for any other."""
+        """Peak FLOP/s for an operand type; ValueError for an unknown one."""
         rates = dict(self.peaks)
         if kind not in rates:
             raise ValueError(f"{self.name} has no published rate for {kind!r}; known are {', '.join(rates)}")
@@ -36,7 +36,7 @@ class Device:
 
 
 class UnknownDevice(ValueError):
-    """A device that isn't in the table; the message lists the known ones."""
+    """Device that is not in the table; the message lists the known ones."""
 
 
 def _device(
@@ -54,9 +54,9 @@ _HOPPER_SXM = {"float32": 66.9, "float64": 33.5, "tensor_float64": 66.9, "tensor
 _A100 = {"float32": 19.5, "float64": 9.7, "tensor_float64": 19.5, "tensor_tf32": 156.0, **_half(312.0)}
 
 _DEVICES = (
-    # GeForce 8800 GTX: 128 units of 1.35 GHz; the multiply that could be issued beside a multiply-add isn't counted.
+    # GeForce 8800 GTX: 128 cores at 1.35 GHz; the multiply that can be dual-issued with an FMA isn't counted.
     _device("G80", "sm_10", 16, 86.4, 0, float32=0.3456),
-    # Tesla C1060 board specification: 240 units of 1.296 GHz, again multiply-adds alone; one float64 unit per SM.
+    # Tesla C1060 board specification: 240 cores at 1.296 GHz, FMAs only; one float64 unit per SM.
     _device("C1060", "sm_13", 30, 102.4, 0, float32=0.62208, float64=0.07776),
     # Tesla C2050 data sheet, Fermi white paper.
     _device("C2050", "sm_20", 14, 144.0, 768 * KB, float32=1.0304, float64=0.5152),
@@ -74,7 +74,7 @@ _DEVICES = (
     _device("A100", "sm_80", 108, 2039.0, 40 * MB, **_A100),
     # GA102 white paper; float64 runs at 1/64 of float32.
     _device("RTX 3090", "sm_86", 82, 936.2, 6 * MB, float32=35.6, float64=0.556, tensor_tf32=35.6, **_half(71.0)),
-    # Ada white paper; L4 and L40S data sheets, whose figures with sparsity are halved here.
+    # Ada white paper; L4 and L40S data sheets, whose figures are with sparsity and halved here.
     _device(
         "RTX 4090",
         "sm_89",
@@ -155,29 +155,29 @@ _DEVICES = (
         tensor_float8=419.0,
     ),
 )
-# Where a target has several devices, the one meant if nobody names one.
+# The default of a target with several devices.
 _DEFAULTS = {"sm_80": "A100", "sm_89": "RTX 4090", "sm_90": "H200"}
 _BY_NAME = {device.name.casefold(): device for device in _DEVICES}
 
 
 def known_devices() -> tuple[str, ...]:
-    """The names of all devices, oldest first."""
+    """Names of all devices, oldest first."""
     return tuple(device.name for device in _DEVICES)
 
 
 def device(name: str) -> Device:
-    """The row of a device, in any case; UnknownDevice, listing the known ones, for any other name."""
-    found = _BY_NAME.get(name.casefold())
-    if found is None:
+    """Device by its case-insensitive name; UnknownDevice for any other."""
+    row = _BY_NAME.get(name.casefold())
+    if row is None:
         raise UnknownDevice(f"unknown device {name!r}; known are {', '.join(known_devices())}")
-    return found
+    return row
 
 
 def default_device(target: str) -> Device | None:
-    """The device meant where only a target is named; None where the table has none of exactly that capability."""
+    """Default device of a target; None if the table has none of that compute capability."""
     if target in _DEFAULTS:
         return device(_DEFAULTS[target])
-    return next((found for found in _DEVICES if found.target == target), None)
+    return next((candidate for candidate in _DEVICES if candidate.target == target), None)
 
 
 # The device that launch sizes are planned for, whatever the target: kernels stay the same from one GPU to another.

@@ -1,7 +1,6 @@
-"""Which lanes of a warp go which way at a branch.
+"""Warp divergence at a branch as written in the source.
 
-This is the branch as written: a compiler turns a short `if` into predicated instructions, and then a hardware counter
-of divergent branches stays at 0 though the warp is mixed.
+The compiler may predicate a short `if`; hardware counters of divergent branches then stay at 0.
 """
 
 from __future__ import annotations
@@ -9,12 +8,12 @@ from __future__ import annotations
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 
-from cugen.machine.requests.warp import WARP
+from cugen.machine.requests.warp import WARP_SIZE
 
 
 @dataclass(frozen=True, slots=True)
 class Path:
-    """One way through the branch: the value that leads there and the lanes that take it."""
+    """Lanes that take the same path at a branch, and the branch value."""
 
     value: Hashable
     lanes: tuple[int, ...]
@@ -22,20 +21,20 @@ class Path:
 
 @dataclass(frozen=True, slots=True)
 class Divergence:
-    """Warps with an active lane, those among them whose lanes part, and the most paths that one warp takes."""
+    """Warps with an active lane, those of them that diverge, and the maximum number of paths in one warp."""
 
     warps: int
     mixed_warps: int
-    most_paths: int
+    max_paths: int
 
 
 def paths(values: Sequence[Hashable | None]) -> tuple[Path, ...]:
-    """The paths of one warp, in the order of their first lanes.
+    """Paths of one warp, ordered by their first lane.
 
-    `values` holds what each lane branches on (a truth value, a case of a switch); None for an inactive lane.
+    values: the branch value of each lane (a bool, a switch case); None for an inactive lane.
     """
-    if len(values) > WARP:
-        raise ValueError(f"a warp has {WARP} lanes, not {len(values)}")
+    if len(values) > WARP_SIZE:
+        raise ValueError(f"a warp has {WARP_SIZE} lanes, not {len(values)}")
     lanes: dict[Hashable, list[int]] = {}
     for lane, value in enumerate(values):
         if value is not None:
@@ -44,13 +43,13 @@ def paths(values: Sequence[Hashable | None]) -> tuple[Path, ...]:
 
 
 def divergence(values: Sequence[Hashable | None]) -> Divergence:
-    """The warps of one block or more, whose threads follow each other in `values`, x fastest.
+    """Divergence over the warps of consecutive threads, x fastest.
 
-    A last warp may be short, so each block whose size is no multiple of 32 is asked for by itself.
+    The last warp may be partial, so blocks whose size is no multiple of 32 need a call each.
     """
-    counts = [len(paths(values[start : start + WARP])) for start in range(0, len(values), WARP)]
+    counts = [len(paths(values[start : start + WARP_SIZE])) for start in range(0, len(values), WARP_SIZE)]
     return Divergence(
         warps=sum(count > 0 for count in counts),
         mixed_warps=sum(count > 1 for count in counts),
-        most_paths=max(counts, default=0),
+        max_paths=max(counts, default=0),
     )

@@ -1,7 +1,7 @@
-"""How long device memory takes to answer, in cycles of an SM, and how fast an SM issues.
+"""Latency of device memory in SM cycles, and the issue rate of an SM.
 
-Documents speak of it for 1.x to 3.x only; later figures are those of one study with a pointer chase, or stand in for
-what nobody published. All are for an idle memory: under load it takes longer, and more must be in flight.
+The CUDA programming guide documents 1.x to 3.x; later figures are from one pointer-chase study, or assumed. All are
+unloaded latencies: under load they grow, and more bytes must be in flight.
 """
 
 from __future__ import annotations
@@ -17,10 +17,11 @@ _STUDY = "Luo and others, arXiv 2402.13499, a pointer chase on"
 
 @dataclass(frozen=True, slots=True)
 class Latency:
-    """`cycles` from a load of device memory to its value, `seconds` at the boost clock; `assumed` where no source
-    names the target. `issue_cycles` are those that a scheduler takes to issue one instruction of a warp on the
-    float32 units, `schedulers` how many an SM has. `saturating_bytes` were seen to be in flight in each SM when the
-    memory ran at its full rate; 0 where that wasn't measured."""
+    """Unloaded latency of a global load in `cycles`, and in `seconds` at the boost clock; `assumed` without a source.
+
+    issue_cycles: cycles for a scheduler to issue one float32 warp instruction. schedulers: warp schedulers per SM.
+    saturating_bytes: bytes in flight per SM that saturated the memory bandwidth; 0 where not measured.
+    """
 
     cycles: int
     seconds: float
@@ -31,9 +32,9 @@ class Latency:
     saturating_bytes: int = 0
 
 
-_SATURATING = {"H200": 48 * 1024}
+_SATURATING_BYTES_PER_SM = {"H200": 48 * 1024}  # measured
 
-# From this capability on: cycles, float32 units of an SM, source ("" where none names it).
+# (first compute capability, latency in cycles, float32 units per SM, source or "").
 _ROWS = (
     ((1, 0), 600, 8, f"{_GUIDE}: 400 to 800"),
     ((2, 0), 600, 32, f"{_GUIDE}: 400 to 800"),
@@ -48,14 +49,14 @@ _ROWS = (
     ((9, 0), 479, 128, f"{_STUDY} an H100 PCIe"),
     ((10, 0), 500, 128, ""),
 )
-_STAND_IN = "no source names this target; 500 cycles is the order of what was measured from 8.0 to 9.0"
+_NO_SOURCE = "no source for this target; 500 cycles is the order of magnitude measured from 8.0 to 9.0"
 
 
 def memory_latency(device: Device) -> Latency:
-    """The row of a device's target."""
+    """Latency of a device's memory."""
     row = target(device.target)
     cycles, units, source = next(r[1:] for r in reversed(_ROWS) if r[0] <= row.capability)
     clock = device.peak() / (2 * units * device.sms)
-    saturating = _SATURATING.get(device.name, 0)
+    saturating = _SATURATING_BYTES_PER_SM.get(device.name, 0)
     issue = max(1, 32 * row.sub_partitions // units)
-    return Latency(cycles, cycles / clock, issue, row.sub_partitions, source or _STAND_IN, not source, saturating)
+    return Latency(cycles, cycles / clock, issue, row.sub_partitions, source or _NO_SOURCE, not source, saturating)

@@ -1,4 +1,4 @@
-"""How many blocks of a kernel an SM holds at once, and what would let it hold one more.
+"""Occupancy: resident blocks per SM, the limiting resource, and the next higher step.
 
 The formulas are those of `cuda_occupancy.h` and, for 1.x, of the CUDA programming guide 4.2, 4.2.
 """
@@ -10,17 +10,17 @@ from dataclasses import dataclass
 
 from cugen.machine import Target
 from cugen.machine import target as known_target
-from cugen.machine.requests.warp import WARP
+from cugen.machine.requests.warp import WARP_SIZE
 
-WARPS_TOGETHER = 2  # 1.x hands registers to pairs of warps
+REGISTER_WARPS = 2  # 1.x: register allocation granularity in warps (programming guide 4.2, 4.2)
 
 
 @dataclass(frozen=True, slots=True)
 class Occupancy:
-    """Blocks and warps that one SM holds; `fraction` is of the warps it could hold.
+    """Resident blocks and warps per SM; `fraction` is resident warps ÷ maximum warps.
 
-    `limits` gives the blocks that each resource allows (`registers`, `shared`, `warps`, `blocks`); 0 means that the
-    kernel can't be launched. `limited_by` names those that allow the fewest.
+    limits: blocks per SM by resource (`registers`, `shared`, `warps`, `blocks`); 0 if the kernel can't be launched.
+    limited_by: the resources with the smallest limit.
     """
 
     blocks_per_sm: int
@@ -32,7 +32,7 @@ class Occupancy:
 
 @dataclass(frozen=True, slots=True)
 class NextStep:
-    """What the next higher occupancy takes: at most this many registers per thread and bytes of shared memory."""
+    """Next higher occupancy, and the maximum registers per thread and shared bytes per block for it."""
 
     occupancy: Occupancy
     registers: int
@@ -40,14 +40,14 @@ class NextStep:
 
 
 def occupancy(target: Target | str, threads: int, registers: int, shared_bytes: int = 0) -> Occupancy:
-    """The occupancy of a kernel with `threads` per block, `registers` per thread and static plus dynamic shared bytes.
+    """Occupancy of a kernel by threads per block, registers per thread and static plus dynamic shared bytes per block.
 
-    ValueError if the block is empty or a figure negative. A block that is too large for the target has 0 blocks.
+    0 blocks if the block exceeds a limit of the target. ValueError for an empty block or a negative figure.
     """
     if threads < 1 or registers < 0 or shared_bytes < 0:
         raise ValueError(f"no kernel has {threads} threads, {registers} registers and {shared_bytes} shared bytes")
     row = known_target(target) if isinstance(target, str) else target
-    warps = _up(threads, WARP) // WARP
+    warps = _up(threads, WARP_SIZE) // WARP_SIZE
     limits = {
         "registers": _register_limit(row, warps, registers),
         "shared": _shared_limit(row, shared_bytes),
@@ -65,9 +65,9 @@ def occupancy(target: Target | str, threads: int, registers: int, shared_bytes: 
 
 
 def next_step(target: Target | str, threads: int, registers: int, shared_bytes: int = 0) -> NextStep | None:
-    """The cheapest change of registers and shared bytes that lets an SM hold more blocks; None where none does.
+    """Smallest reduction of registers and shared bytes that raises the occupancy; None if there is none.
 
-    Figures that don't stand in the way come back as they are.
+    A resource that is not limiting is returned unchanged.
     """
     row = known_target(target) if isinstance(target, str) else target
     blocks = occupancy(row, threads, registers, shared_bytes).blocks_per_sm
@@ -76,11 +76,11 @@ def next_step(target: Target | str, threads: int, registers: int, shared_bytes: 
             break
     else:
         return None
-    share = row.shared_per_sm // (blocks + 1) // row.shared_unit * row.shared_unit - row.shared_reserved
-    smaller = min(shared_bytes, share, row.shared_opt_in)
-    if smaller < 0:
+    per_block = row.shared_per_sm // (blocks + 1) // row.shared_unit * row.shared_unit - row.shared_reserved
+    max_shared = min(shared_bytes, per_block, row.shared_opt_in)
+    if max_shared < 0:
         return None
-    return NextStep(occupancy(row, threads, fewer, smaller), fewer, smaller)
+    return NextStep(occupancy(row, threads, fewer, max_shared), fewer, max_shared)
 
 
 def _register_limit(target: Target, warps: int, registers: int) -> int:
@@ -89,9 +89,9 @@ def _register_limit(target: Target, warps: int, registers: int) -> int:
     if registers == 0:
         return target.blocks_per_sm
     if target.register_rule == "block":
-        return target.registers_per_sm // _up(_up(warps, WARPS_TOGETHER) * WARP * registers, target.register_unit)
+        return target.registers_per_sm // _up(_up(warps, REGISTER_WARPS) * WARP_SIZE * registers, target.register_unit)
     unit = target.register_unit * (2 if registers in target.register_doubled else 1)
-    per_warp = _up(WARP * registers, unit)
+    per_warp = _up(WARP_SIZE * registers, unit)
     if per_warp * _up(warps, target.sub_partitions) > target.registers_per_block:
         return 0
     return target.sub_partitions * (target.registers_per_sm // target.sub_partitions // per_warp) // warps
@@ -100,8 +100,8 @@ def _register_limit(target: Target, warps: int, registers: int) -> int:
 def _shared_limit(target: Target, shared_bytes: int) -> int:
     if shared_bytes > target.shared_opt_in:
         return 0
-    taken = _up(shared_bytes + target.shared_reserved, target.shared_unit)
-    return target.shared_per_sm // taken if taken else target.blocks_per_sm
+    allocated = _up(shared_bytes + target.shared_reserved, target.shared_unit)
+    return target.shared_per_sm // allocated if allocated else target.blocks_per_sm
 
 
 def _up(value: int, unit: int) -> int:

@@ -1,4 +1,4 @@
-"""The limits and rules of every compute capability that the generator aims at.
+"""Limits and memory rules of all supported compute capabilities.
 
 Figures: CUDA programming guide (appendix F of release 4.2 for 1.x to 3.x, compute capabilities of the current one),
 `cuda_occupancy.h`.
@@ -13,7 +13,7 @@ from cugen.machine.target import Target
 
 
 class UnknownTarget(ValueError):
-    """A target that isn't in the table; the message lists the known ones."""
+    """Target that is not in the table; the message lists the known ones."""
 
 
 _TESLA = {
@@ -147,12 +147,12 @@ _BY_NAME = {name: Target(name, **row) for name, row in _ROWS}
 
 
 def known_targets() -> tuple[str, ...]:
-    """The names of all targets, oldest first."""
+    """Names of all targets, oldest first."""
     return tuple(_BY_NAME)
 
 
 def canonical_name(name: str) -> str:
-    """`sm_90` for "sm_90", "sm_90a" and "9.0"; other text comes back as it is."""
+    """`sm_90` for "sm_90", "sm_90a" and "9.0"; other text unchanged."""
     if match := re.fullmatch(r"(\d{1,2})\.(\d)", name):
         return f"sm_{match[1]}{match[2]}"
     return re.sub(r"^(sm_\d+)[af]$", r"\1", name)
@@ -163,8 +163,8 @@ def is_known(name: str) -> bool:
 
 
 def target(name: str) -> Target:
-    """The row of a target; UnknownTarget, listing the known ones, for any other name."""
-    found = _BY_NAME.get(canonical_name(name))
-    if found is None:
+    """Target by name; UnknownTarget for an unknown one."""
+    row = _BY_NAME.get(canonical_name(name))
+    if row is None:
         raise UnknownTarget(f"unknown target {name!r}; known are {', '.join(_BY_NAME)}")
-    return found
+    return row

@@ -1,4 +1,4 @@
-"""What a compute capability is, as far as the analysis and the generator need to know."""
+"""Compute capability: the limits and memory rules that the generator and the analysis use."""
 
 from __future__ import annotations
 
@@ -21,25 +21,25 @@ ALL_GLOBAL_KINDS = ("load", "store", "async_copy", "atomic")
 class Target:
     """One compute capability. Public: a made-up one can be analysed as well as a real one.
 
-    A name is enough; what isn't given is as on the newest hardware, and a limit of 0 is taken from the others (warps
-    from threads, registers per block from those per SM, opt-in shared memory from the static limit). Sizes are bytes
-    unless the name says otherwise. `assumed` marks figures taken from a neighbour because no document gives them.
+    Defaults are those of the newest hardware. A limit of 0 is derived from the others (warps from threads, registers
+    per block from registers per SM, opt-in shared memory from the static limit). Sizes are bytes unless the name says
+    otherwise. `assumed` marks figures of a similar target, where no document gives them.
 
-    `shared_per_block` is what a kernel may declare statically; `shared_opt_in` is what it may ask for at launch after
-    raising the function's limit.
+    `shared_per_block` limits static shared memory, `shared_opt_in` dynamic shared memory after
+    cudaFuncAttributeMaxDynamicSharedMemorySize is raised.
 
     Shared requests (`shared_rule`):
-      half_warps    1.x: each half-warp by itself, in 32-bit parts, one word broadcast at a time
+      half_warps    1.x: per half-warp, in 32-bit parts, with one broadcast word per pass
       ways          2.x: any number of words multicast; 8 bytes by half-warps, 16 bytes one way more
       double_words  3.x: banks deliver 64 bits, with 4- or 8-byte banks (`bank_modes`)
-      phases        5.0 on: 8 bytes by half-warps, 16 bytes by quarter-warps, loads sometimes merged
+      phases        5.0 on: 8 bytes by half-warps, 16 bytes by quarter-warps; some loads merge two phases
     Global requests (`global_rule`):
-      in_order      1.0, 1.1: lane k reads word k of an aligned segment, or every lane gets a transaction
+      in_order      1.0, 1.1: lane k accesses word k of an aligned segment, else one transaction per lane
       segments      1.2, 1.3: segments of 32 to 128 bytes, halved while one half is unused
       lines         2.x to 5.x: 128-byte lines through L1, 32-byte segments through L2; `global_cache` is the default
       sectors       6.0 on: 32-byte sectors
-    Registers (`register_rule`): handed out to whole blocks (1.x) or to each warp, `register_unit` at a time; a warp
-    whose threads use one of the counts in `register_doubled` gets them in units twice as large.
+    Registers (`register_rule`): allocated per block (1.x) or per warp, in units of `register_unit`; the unit is doubled
+    for the register counts in `register_doubled`.
     """
 
     name: str
@@ -63,18 +63,18 @@ class Target:
     register_unit: int = 256
     register_doubled: tuple[int, ...] = ()
     shared_unit: int = 128
-    shared_reserved: int = 1024  # taken from each block's share by the system
+    shared_reserved: int = 1024  # per block, by the driver
 
     request_lanes: int = 32  # 16 where half-warps are separate requests
     banks: int = 32
-    bank_modes: tuple[int, ...] = (4,)  # bytes a bank is wide; the first is the default
+    bank_modes: tuple[int, ...] = (4,)  # bank widths in bytes; the first is the default
     shared_rule: SharedRule = "phases"
     shared_kinds: tuple[str, ...] = ALL_SHARED_KINDS
     global_rule: GlobalRule = "sectors"
     global_cache: Cache = "l1"
-    global_split: bool = False  # whether 8 (16) bytes per lane are 2 (4) requests
+    global_split: bool = False  # whether 8 (16) bytes per lane make 2 (4) requests
     global_kinds: tuple[str, ...] = ALL_GLOBAL_KINDS
-    measured: bool = False  # whether counters have confirmed what no document says of wide shared requests
+    measured: bool = False  # whether hardware counters confirm the undocumented rules
 
     def __post_init__(self) -> None:
         derived = {
@@ -96,11 +96,11 @@ class Target:
 
     @property
     def has_clusters(self) -> bool:
-        """Whether blocks can form a cluster with distributed shared memory (compute capability 9.0 on)."""
+        """Whether thread block clusters and distributed shared memory exist (compute capability 9.0 on)."""
         return self.capability >= (9, 0)
 
     @property
     def capability(self) -> tuple[int, int]:
-        """Major and minor number, of a name like `sm_90`."""
+        """(major, minor), from a name like `sm_90`."""
         digits = self.name.removeprefix("sm_")
         return int(digits[:-1]), int(digits[-1])

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from cugen.analysis import WarpRequest, warp_request
 from cugen.plan.kernel import Kernel
 from cugen.plan.memory import Element
-from cugen.plan.nodes import Accumulate, Copy, Define, For, Guard, If, Load, ReturnUnless, Store, Ticket
+from cugen.plan.nodes import Accumulate, Copy, Define, For, Guard, If, Load, LoadBlockId, ReturnUnless, Store
 from cugen.plan.symbols import BitXor, Choice, FloorDiv, Maximum, Minimum, Mod
 from cugen.plan.walking import values_of
 from cugen.spec.expressions import walk as walk_values
@@ -69,7 +69,7 @@ class Walk:
         """Runs the nodes; the mask that is left, since lanes may have returned."""
         for node in nodes:
             match node:
-                case Define() | Ticket():
+                case Define() | LoadBlockId():
                     names[node.index.symbol] = numbers_of(node.index.definition, names)
                 case ReturnUnless():
                     active = active & passes(node.guard, names)

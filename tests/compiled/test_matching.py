@@ -9,7 +9,7 @@ from cugen.compiled import sass
 from cugen.compiled.addresses import address_forms, source_forms
 from cugen.compiled.matching import Placed, behind_barrier, match
 from cugen.plan.memory import Access, Array
-from cugen.plan.nodes import Barrier, Guard, If, Load, TeamBarrier
+from cugen.plan.nodes import Barrier, Guard, If, Load, NamedBarrier
 from cugen.plan.symbols import integer
 from cugen.spec.expressions import Local
 from cugen.spec.types import DTYPES
@@ -166,5 +166,5 @@ def test_a_barrier_parts_a_kernel_where_all_threads_come_to_it_once():
 def test_a_team_of_several_warps_meets_at_a_barrier_and_a_single_warp_at_none(threads, is_behind):
     before, after = (Access(array(name), (integer(0),), "load") for name in ("x", "y"))
     loads = [Load(Local("value", DTYPES["float32"]), access) for access in (before, after)]
-    team = TeamBarrier(integer(0), threads)
+    team = NamedBarrier(integer(0), threads)
     assert behind_barrier((loads[0], team, loads[1], Barrier()))[id(after)] is is_behind

@@ -27,22 +27,22 @@ UNITS = {
 
 @pytest.mark.parametrize("name", known_devices())
 def test_the_peak_of_a_device_is_that_of_its_units_at_a_plausible_clock(name):
-    found = device(name)
-    clock = found.peak() / (2 * found.sms * UNITS[found.target])
+    gpu = device(name)
+    clock = gpu.peak() / (2 * gpu.sms * UNITS[gpu.target])
     assert 0.7e9 < clock < 2.8e9
 
 
 @pytest.mark.parametrize("name", known_devices())
 def test_the_figures_of_a_device_are_plausible(name):
-    found = device(name)
-    assert is_known(found.target)
-    assert 50e9 < found.bandwidth <= 8e12
-    assert found.l2_bytes < 2**27
-    rates = dict(found.peaks)
+    gpu = device(name)
+    assert is_known(gpu.target)
+    assert 50e9 < gpu.bandwidth <= 8e12
+    assert gpu.l2_bytes < 2**27
+    rates = dict(gpu.peaks)
     assert rates.get("float64", 0) <= rates["float32"] <= rates.get("tensor_float16", rates["float32"])
 
 
-def test_a_device_is_found_in_any_case():
+def test_device_names_are_case_insensitive():
     assert device("h200") is device("H200")
     assert device("H200").peak("float64") == 33.5e12
 

@@ -11,7 +11,7 @@ from cugen.machine.divergence import Path, divergence, paths
 VALUES = st.lists(st.none() | st.integers(0, 3), max_size=32)
 
 
-def test_paths_come_in_the_order_of_their_first_lanes_with_the_lanes_that_take_them():
+def test_paths_are_ordered_by_their_first_lane():
     assert paths(["b", None, "a", "b"]) == (Path("b", (0, 3)), Path("a", (2,)))
 
 
@@ -28,9 +28,9 @@ def test_each_active_lane_takes_one_path(values):
 
 @given(VALUES)
 def test_a_warp_is_mixed_where_it_has_two_paths(values):
-    found = divergence(values)
-    assert found.mixed_warps == (len(paths(values)) > 1)
-    assert found.warps == (paths(values) != ())
+    actual = divergence(values)
+    assert actual.mixed_warps == (len(paths(values)) > 1)
+    assert actual.warps == (paths(values) != ())
 
 
 def test_warps_without_active_lanes_are_not_counted():

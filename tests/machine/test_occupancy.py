@@ -18,10 +18,10 @@ KERNELS = {
 
 
 def test_each_resource_has_its_limit_and_the_lowest_ones_are_named():
-    found = occupancy("sm_90", 256, 64, 49152)
-    assert found.limits == {"registers": 4, "shared": 4, "warps": 8, "blocks": 32}
-    assert found.limited_by == ("registers", "shared")
-    assert (found.blocks_per_sm, found.warps_per_sm, found.fraction) == (4, 32, 0.5)
+    actual = occupancy("sm_90", 256, 64, 49152)
+    assert actual.limits == {"registers": 4, "shared": 4, "warps": 8, "blocks": 32}
+    assert actual.limited_by == ("registers", "shared")
+    assert (actual.blocks_per_sm, actual.warps_per_sm, actual.fraction) == (4, 32, 0.5)
 
 
 def test_a_last_warp_that_is_partly_filled_counts_whole():
@@ -47,7 +47,7 @@ def test_a_block_may_not_take_more_registers_than_its_own_limit_though_the_sm_ha
 
 
 @pytest.mark.parametrize("name", known_targets())
-def test_what_cannot_be_launched_has_no_blocks(name):
+def test_a_kernel_that_cannot_be_launched_has_no_blocks(name):
     row = target(name)
     assert occupancy(row, row.threads_per_block + 1, 16).limits["warps"] == 0
     assert occupancy(row, 64, row.registers_per_thread + 1).limits["registers"] == 0
@@ -56,7 +56,7 @@ def test_what_cannot_be_launched_has_no_blocks(name):
 
 
 @pytest.mark.parametrize(("threads", "registers", "shared"), [(0, 32, 0), (32, -1, 0), (32, 32, -1)])
-def test_nonsense_is_refused(threads, registers, shared):
+def test_impossible_figures_are_refused(threads, registers, shared):
     with pytest.raises(ValueError, match="no kernel has"):
         occupancy("sm_90", threads, registers, shared)
 
@@ -64,12 +64,12 @@ def test_nonsense_is_refused(threads, registers, shared):
 @given(**KERNELS)
 def test_occupancy_never_exceeds_the_sm(name, threads, registers, shared_bytes):
     row = target(name)
-    found = occupancy(row, threads, registers, shared_bytes)
-    assert found.blocks_per_sm <= row.blocks_per_sm
-    assert found.blocks_per_sm * threads <= row.threads_per_sm
-    assert found.blocks_per_sm * threads * registers <= row.registers_per_sm
-    assert found.blocks_per_sm * (shared_bytes + row.shared_reserved) <= row.shared_per_sm
-    assert 0 <= found.fraction <= 1
+    actual = occupancy(row, threads, registers, shared_bytes)
+    assert actual.blocks_per_sm <= row.blocks_per_sm
+    assert actual.blocks_per_sm * threads <= row.threads_per_sm
+    assert actual.blocks_per_sm * threads * registers <= row.registers_per_sm
+    assert actual.blocks_per_sm * (shared_bytes + row.shared_reserved) <= row.shared_per_sm
+    assert 0 <= actual.fraction <= 1
 
 
 @given(**KERNELS)
@@ -94,9 +94,7 @@ def test_the_next_step_holds_more_blocks_and_one_register_or_one_unit_more_does_
 
 
 @given(**KERNELS)
-def test_without_a_next_step_neither_registers_nor_shared_memory_stand_in_the_way(
-    name, threads, registers, shared_bytes
-):
+def test_without_a_next_step_neither_registers_nor_shared_memory_are_limiting(name, threads, registers, shared_bytes):
     row = target(name)
     if next_step(row, threads, registers, shared_bytes) is None:
         bare = occupancy(row, threads, 1, 0)
@@ -113,6 +111,6 @@ def test_the_next_step_says_how_few_registers_it_takes():
     assert next_step("sm_90", 256, 32) is None
 
 
-def test_limits_that_are_not_given_follow_from_the_others():
-    own = Target("own", threads_per_sm=512, registers_per_sm=4096, shared_per_block=2048)
-    assert (own.warps_per_sm, own.registers_per_block, own.shared_opt_in) == (16, 4096, 2048)
+def test_missing_limits_are_derived_from_the_others():
+    custom = Target("custom", threads_per_sm=512, registers_per_sm=4096, shared_per_block=2048)
+    assert (custom.warps_per_sm, custom.registers_per_block, custom.shared_opt_in) == (16, 4096, 2048)

@@ -24,7 +24,7 @@ def requests(draw, widths=WIDTHS, inactive=True):
     if inactive:
         element = st.none() | element
     elements = draw(st.lists(element, min_size=32, max_size=32).filter(lambda lanes: set(lanes) != {None}))
-    return width, [None if place is None else place * width for place in elements]
+    return width, [None if element is None else element * width for element in elements]
 
 
 def moved(addresses, distance):
@@ -35,11 +35,11 @@ def moved(addresses, distance):
 def test_no_request_is_below_its_ideal(request, name, kind):
     width, addresses = request
     for space in ("shared", "global"):
-        found = warp_request(space, kind, width, addresses, name)
-        assert found.wavefronts >= found.ideal_wavefronts
-        assert found.sectors >= found.ideal_sectors
-    found = warp_request("constant", "load", width, addresses, name)
-    assert found.wavefronts >= found.ideal_wavefronts >= 1
+        cost = warp_request(space, kind, width, addresses, name)
+        assert cost.wavefronts >= cost.ideal_wavefronts
+        assert cost.sectors >= cost.ideal_sectors
+    cost = warp_request("constant", "load", width, addresses, name)
+    assert cost.wavefronts >= cost.ideal_wavefronts >= 1
 
 
 @given(requests(), st.sampled_from(known_targets()), st.sampled_from(["load", "store"]), st.integers(1, 9))
@@ -61,9 +61,9 @@ def test_a_shift_by_whole_rows_changes_no_copy_and_no_atomic(request, rows):
 @given(requests(), st.sampled_from(known_targets()), st.sampled_from(["load", "store"]), st.integers(1, 9))
 def test_a_shift_by_whole_lines_shifts_the_transactions(request, name, kind, lines):
     width, addresses = request
-    found = warp_request("global", kind, width, addresses, name)
+    cost = warp_request("global", kind, width, addresses, name)
     shifted = warp_request("global", kind, width, moved(addresses, 128 * lines), name)
-    assert shifted.transactions == tuple((start + 128 * lines, size) for start, size in found.transactions)
+    assert shifted.transactions == tuple((start + 128 * lines, size) for start, size in cost.transactions)
 
 
 @given(requests(st.sampled_from([1, 2, 4])), st.sampled_from(MODERN), st.randoms(use_true_random=False))
@@ -88,14 +88,14 @@ def test_the_order_of_lanes_does_not_matter_to_sectors(request, name, random):
 
 
 @given(requests(), st.sampled_from(known_targets()), st.sampled_from(["load", "store"]))
-def test_transactions_hold_every_byte_that_is_asked_for(request, name, kind):
+def test_transactions_cover_every_requested_byte(request, name, kind):
     width, addresses = request
-    found = warp_request("global", kind, width, addresses, name)
-    held = {byte for start, size in found.transactions for byte in range(start, start + size)}
-    asked = {byte for address in addresses if address is not None for byte in range(address, address + width)}
-    assert asked <= held
-    assert sum(size for _, size in found.transactions) == 32 * found.sectors
-    assert all(start % size == 0 for start, size in found.transactions)
+    cost = warp_request("global", kind, width, addresses, name)
+    covered = {byte for start, size in cost.transactions for byte in range(start, start + size)}
+    requested = {byte for address in addresses if address is not None for byte in range(address, address + width)}
+    assert requested <= covered
+    assert sum(size for _, size in cost.transactions) == 32 * cost.sectors
+    assert all(start % size == 0 for start, size in cost.transactions)
 
 
 @given(requests(), st.sampled_from(SECTORED))
@@ -117,8 +117,8 @@ def test_a_lane_less_never_moves_more_sectors(request, name, lane):
 def test_the_wavefronts_of_floats_are_the_distinct_words_of_the_busiest_bank(request, name):
     _, addresses = request
     words = {address // 4 for address in addresses if address is not None}
-    busiest = max(sum(word % 32 == bank for word in words) for bank in range(32))
-    assert warp_request("shared", "load", 4, addresses, name).wavefronts == busiest
+    max_per_bank = max(sum(word % 32 == bank for word in words) for bank in range(32))
+    assert warp_request("shared", "load", 4, addresses, name).wavefronts == max_per_bank
 
 
 @given(requests())
@@ -138,11 +138,11 @@ def test_an_atomic_never_takes_fewer_wavefronts_than_the_same_store(request):
 @given(requests(st.just(4), inactive=False), st.sampled_from(["sm_10", "sm_13"]))
 def test_a_half_warp_of_1_x_takes_no_more_passes_than_its_busiest_bank_has_lanes(request, name):
     _, addresses = request
-    most = sum(
+    max_lanes_per_bank = sum(
         max(Counter(address // 4 % 16 for address in half).values()) for half in (addresses[:16], addresses[16:])
     )
     fewest = warp_request("shared", "store", 4, addresses, name).wavefronts
-    assert fewest <= warp_request("shared", "load", 4, addresses, name).wavefronts <= most
+    assert fewest <= warp_request("shared", "load", 4, addresses, name).wavefronts <= max_lanes_per_bank
 
 
 @pytest.mark.parametrize("matrices", [1, 2, 4])

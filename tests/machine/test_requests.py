@@ -7,26 +7,26 @@ import pytest
 from cugen.analysis import WarpRequest, warp_request
 from cugen.machine import Target, known_targets
 
-NOBODY = [None] * 32
+INACTIVE = [None] * 32
 
 
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (("local", "load", 4, NOBODY, "sm_90"), "unknown space 'local'; known are shared, global, constant"),
-        (("shared", "fetch", 4, NOBODY, "sm_90"), "'fetch' in shared memory; known are load, store, async_copy"),
-        (("constant", "store", 4, NOBODY, "sm_90"), "'store' in constant memory; known are load"),
-        (("shared", "load", 12, NOBODY, "sm_90"), "no load of 12 bytes per lane; known are 1, 2, 4, 8, 16"),
-        (("shared", "async_copy", 2, NOBODY, "sm_90"), "no async_copy of 2 bytes per lane; known are 4, 8, 16"),
-        (("shared", "load", 4, NOBODY, "sm_91"), "unknown target 'sm_91'; known are sm_10, .*, sm_121"),
-        (("shared", "load", 4, NOBODY[1:], "sm_90"), "a warp has 32 lanes, but addresses holds 31"),
-        (("shared", "load", 4, [2, *NOBODY[1:]], "sm_90"), "lane 0 has 2, which is no multiple of 4"),
-        (("shared", "load", 4, [*NOBODY[1:], -4], "sm_90"), "lane 31 has -4"),
-        (("shared", "matrix_load", 16, [0, *NOBODY[1:]], "sm_90"), "first 8, 16 or 32 lanes"),
-        (("shared", "matrix_load", 16, [None, *range(0, 128, 16), *NOBODY[9:]], "sm_90"), "first 8, 16 or 32 lanes"),
+        (("local", "load", 4, INACTIVE, "sm_90"), "unknown space 'local'; known are shared, global, constant"),
+        (("shared", "fetch", 4, INACTIVE, "sm_90"), "'fetch' in shared memory; known are load, store, async_copy"),
+        (("constant", "store", 4, INACTIVE, "sm_90"), "'store' in constant memory; known are load"),
+        (("shared", "load", 12, INACTIVE, "sm_90"), "no load of 12 bytes per lane; known are 1, 2, 4, 8, 16"),
+        (("shared", "async_copy", 2, INACTIVE, "sm_90"), "no async_copy of 2 bytes per lane; known are 4, 8, 16"),
+        (("shared", "load", 4, INACTIVE, "sm_91"), "unknown target 'sm_91'; known are sm_10, .*, sm_121"),
+        (("shared", "load", 4, INACTIVE[1:], "sm_90"), "a warp has 32 lanes, but addresses holds 31"),
+        (("shared", "load", 4, [2, *INACTIVE[1:]], "sm_90"), "lane 0 has 2, which is not a non-negative multiple of 4"),
+        (("shared", "load", 4, [*INACTIVE[1:], -4], "sm_90"), "lane 31 has -4"),
+        (("shared", "matrix_load", 16, [0, *INACTIVE[1:]], "sm_90"), "first 8, 16 or 32 lanes"),
+        (("shared", "matrix_load", 16, [None, *range(0, 128, 16), *INACTIVE[9:]], "sm_90"), "first 8, 16 or 32 lanes"),
     ],
 )
-def test_what_no_instruction_can_be_is_refused_and_the_message_lists_what_is_known(arguments, message):
+def test_an_invalid_instruction_is_refused_with_the_valid_values(arguments, message):
     with pytest.raises(ValueError, match=message):
         warp_request(*arguments)
 
@@ -67,27 +67,27 @@ def test_an_instruction_is_known_from_the_target_on_that_brought_it(space, kind,
 @pytest.mark.parametrize("space", ["shared", "global", "constant"])
 @pytest.mark.parametrize("target", known_targets())
 def test_a_warp_without_active_lanes_costs_nothing(space, target):
-    assert warp_request(space, "load", 4, NOBODY, target) == WarpRequest()
+    assert warp_request(space, "load", 4, INACTIVE, target) == WarpRequest()
 
 
-def test_a_made_up_target_can_be_asked():
+def test_a_custom_target_can_be_analysed():
     sixteen = Target("sixteen banks", banks=16)
     assert warp_request("shared", "load", 4, list(range(0, 128, 4)), sixteen).wavefronts == 2
 
 
-def test_rules_that_were_only_measured_are_assumed_on_other_targets(strided):
+def test_measured_rules_are_assumed_on_other_targets(strided):
     for target in ("sm_50", "sm_86", "sm_100"):
         assert not warp_request("shared", "load", 4, strided(1), target).assumed
         for kind, width in (("load", 8), ("store", 16), ("atomic", 4)):
-            found = warp_request("shared", kind, width, strided(1, width), target)
-            assert "measured on sm_90 only" in found.assumption
+            cost = warp_request("shared", kind, width, strided(1, width), target)
+            assert "measured on sm_90 only" in cost.assumption
             assert not warp_request("shared", kind, width, strided(1, width), "sm_90").assumed
 
 
 @pytest.mark.parametrize("target", ["sm_72", "sm_88", "sm_103", "sm_121"])
 @pytest.mark.parametrize("space", ["shared", "global", "constant"])
-def test_everything_is_assumed_on_a_target_whose_figures_are(target, space, strided):
-    assert "neighbour" in warp_request(space, "load", 4, strided(1), target).assumption
+def test_every_request_is_assumed_on_an_assumed_target(target, space, strided):
+    assert "of a similar target" in warp_request(space, "load", 4, strided(1), target).assumption
 
 
 @pytest.mark.parametrize(
@@ -99,7 +99,7 @@ def test_everything_is_assumed_on_a_target_whose_figures_are(target, space, stri
         ("constant", "load", 8, "sm_80"),
     ],
 )
-def test_what_nobody_documents_is_assumed(space, kind, width, target, strided):
+def test_undocumented_rules_are_assumed(space, kind, width, target, strided):
     assert warp_request(space, kind, width, strided(1, width), target).assumed
 
 
@@ -122,8 +122,8 @@ def test_parts_of_one_word_are_assumed_where_only_words_were_measured(strided):
     ],
 )
 def test_global_requests_of_4_8_and_16_bytes(target, expected, strided):
-    found = [warp_request("global", "load", width, strided(1, width), target).requests for width in (4, 8, 16)]
-    assert found == expected
+    actual = [warp_request("global", "load", width, strided(1, width), target).requests for width in (4, 8, 16)]
+    assert actual == expected
 
 
 @pytest.mark.parametrize(
@@ -146,35 +146,35 @@ def test_loads_move_lines_where_they_are_cached_in_l1_before_6_0(target, cache, 
 
 
 def test_a_line_is_moved_again_for_each_request_of_a_wide_load(strided):
-    found = warp_request("global", "load", 8, [0] * 32, "sm_20")
-    assert found.transactions == ((0, 128), (0, 128))
+    cost = warp_request("global", "load", 8, [0] * 32, "sm_20")
+    assert cost.transactions == ((0, 128), (0, 128))
 
 
 def test_a_pitch_of_80_bytes_breaks_asynchronous_copies_that_64_bytes_keep_whole():
     whole = [64 * (lane // 4) + 16 * (lane % 4) for lane in range(32)]
     broken = [80 * (lane // 4) + 16 * (lane % 4) for lane in range(32)]
-    found = warp_request("shared", "async_copy", 16, whole, "sm_90")
-    assert (found.wavefronts, found.ideal_wavefronts, found.sectors, found.ideal_sectors) == (4, 4, 16, 16)
-    found = warp_request("shared", "async_copy", 16, broken, "sm_90")
-    assert (found.wavefronts, found.ideal_wavefronts, found.sectors, found.ideal_sectors) == (15, 4, 20, 16)
+    cost = warp_request("shared", "async_copy", 16, whole, "sm_90")
+    assert (cost.wavefronts, cost.ideal_wavefronts, cost.sectors, cost.ideal_sectors) == (4, 4, 16, 16)
+    cost = warp_request("shared", "async_copy", 16, broken, "sm_90")
+    assert (cost.wavefronts, cost.ideal_wavefronts, cost.sectors, cost.ideal_sectors) == (15, 4, 20, 16)
 
 
-def test_sources_that_lie_as_measured_change_nothing_and_others_are_assumed(strided):
-    to = strided(1, 16)
-    given = warp_request("shared", "async_copy", 16, to, "sm_90", sources=strided(1, 16, offset=400))
-    assert given == warp_request("shared", "async_copy", 16, to, "sm_90")
+def test_measured_source_patterns_are_certain_and_others_assumed(strided):
+    targets = strided(1, 16)
+    given = warp_request("shared", "async_copy", 16, targets, "sm_90", sources=strided(1, 16, offset=400))
+    assert given == warp_request("shared", "async_copy", 16, targets, "sm_90")
     rows = [1024 * (lane // 4) + 16 * (lane % 4) for lane in range(32)]
-    found = warp_request("shared", "async_copy", 16, to, "sm_90", sources=rows)
-    assert found.wavefronts == 8
-    assert "where each quarter of a warp reads a line of 128 bytes" in found.assumption
+    cost = warp_request("shared", "async_copy", 16, targets, "sm_90", sources=rows)
+    assert cost.wavefronts == 8
+    assert "with one 128-byte line read per quarter-warp" in cost.assumption
 
 
 def test_the_ideal_is_what_the_same_lanes_cost_without_conflicts(strided):
-    found = warp_request("shared", "load", 16, strided(8, 16), "sm_90")
-    assert (found.wavefronts, found.ideal_wavefronts) == (32, 4)
+    cost = warp_request("shared", "load", 16, strided(8, 16), "sm_90")
+    assert (cost.wavefronts, cost.ideal_wavefronts) == (32, 4)
     pairs = [128 * (lane // 2) for lane in range(32)]
-    found = warp_request("shared", "load", 8, pairs, "sm_90")
-    assert (found.wavefronts, found.ideal_wavefronts) == (16, 1)
+    cost = warp_request("shared", "load", 8, pairs, "sm_90")
+    assert (cost.wavefronts, cost.ideal_wavefronts) == (16, 1)
 
 
 def test_a_transaction_shrinks_to_the_half_or_quarter_of_its_segment_that_is_used_on_1_3():
@@ -185,6 +185,6 @@ def test_a_transaction_shrinks_to_the_half_or_quarter_of_its_segment_that_is_use
 
 
 def test_inactive_lanes_out_of_order_are_assumed_to_need_no_transaction_on_1_0():
-    found = warp_request("global", "load", 4, [8, None, 0, *[None] * 29], "sm_10")
-    assert found.transactions == ((0, 32), (0, 32))
-    assert found.assumed
+    cost = warp_request("global", "load", 4, [8, None, 0, *[None] * 29], "sm_10")
+    assert cost.transactions == ((0, 32), (0, 32))
+    assert cost.assumed

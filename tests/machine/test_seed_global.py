@@ -21,7 +21,7 @@ def half_warp(elements):
     return [4 * element for element in elements] + [None] * 16
 
 
-def test_23_one_lane_off_or_permuted_lanes_stay_one_segment_from_1_2_on():
+def test_23_an_inactive_lane_or_permuted_lanes_stay_one_segment_from_1_2_on():
     in_order = list(range(16))
     one_off = [*in_order[:5], None, *in_order[6:]]
     for target in ("sm_12", "sm_13"):
@@ -40,7 +40,7 @@ def test_23_one_lane_off_or_permuted_lanes_stay_one_segment_from_1_2_on():
         (range(25, 32), [32, 64]),
     ],
 )
-def test_24_a_half_warp_that_is_offset_takes_the_smallest_segments_that_hold_it(offsets, expected):
+def test_24_a_misaligned_half_warp_takes_the_smallest_segments_that_cover_it(offsets, expected):
     for offset in offsets:
         assert sizes(half_warp(range(offset, offset + 16)), "sm_13") == expected
 
@@ -52,7 +52,7 @@ def test_25_strides_waste_segments(stride, expected):
     assert sizes(half_warp(range(0, 16 * stride, stride)), "sm_13") == expected
 
 
-def test_26_on_1_0_lanes_come_in_order_from_an_aligned_address_or_each_by_itself():
+def test_26_on_1_0_lanes_access_an_aligned_segment_in_order_or_are_uncoalesced():
     gaps = [None if lane in (3, 9) else 4 * lane for lane in range(16)] + [None] * 16
     for target in ("sm_10", "sm_11"):
         assert sizes(half_warp(range(16)), target) == [64]
@@ -88,7 +88,7 @@ def test_30_a_stride_costs_sectors_up_to_one_per_lane(target, stride, expected, 
 
 
 @pytest.mark.parametrize("target", SECTORED)
-def test_31_sectors_follow_the_bytes_asked_for(target, strided):
+def test_31_sectors_follow_the_requested_bytes(target, strided):
     assert sectors(strided(0), target) == 1
     assert [sectors(strided(1, width), target, width) for width in (1, 2, 8, 16)] == [1, 2, 8, 16]
 

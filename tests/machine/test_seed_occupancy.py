@@ -13,9 +13,9 @@ TEXTBOOK = Target("textbook", threads_per_sm=1536, registers_per_sm=16384, regis
 
 def test_35_a_made_up_sm_with_16384_registers_holds_1536_threads_of_10_but_1024_of_11():
     assert occupancy(TEXTBOOK, 512, 10).warps_per_sm * 32 == 1536
-    found = occupancy(TEXTBOOK, 512, 11)
-    assert found.warps_per_sm * 32 == 1024
-    assert found.limited_by == ("registers",)
+    actual = occupancy(TEXTBOOK, 512, 11)
+    assert actual.warps_per_sm * 32 == 1024
+    assert actual.limited_by == ("registers",)
 
 
 @pytest.mark.parametrize(("registers", "blocks"), [(20, 3), (22, 2)])
@@ -29,10 +29,10 @@ def test_37_16_kb_hold_three_blocks_of_5_kb():
 
 def test_38_two_16x16_tiles_of_floats_in_each_of_six_blocks_take_12_kb():
     tiles = 2 * 16 * 16 * 4
-    found = occupancy("2.0", 256, 20, tiles)
-    assert found.blocks_per_sm == 6
-    assert found.blocks_per_sm * tiles == 12 * 1024
-    assert "shared" not in found.limited_by
+    actual = occupancy("2.0", 256, 20, tiles)
+    assert actual.blocks_per_sm == 6
+    assert actual.blocks_per_sm * tiles == 12 * 1024
+    assert "shared" not in actual.limited_by
 
 
 @pytest.mark.parametrize(("registers", "blocks"), [(20, 3), (21, 2)])
@@ -66,8 +66,8 @@ def test_44_seventeen_warps_hide_400_cycles_with_six_instructions_of_four_cycles
 
 
 def test_45_three_blocks_of_256_threads_are_24_warps():
-    found = occupancy("1.0", 256, 10)
-    assert (found.blocks_per_sm, found.warps_per_sm, found.fraction) == (3, 24, 1.0)
+    actual = occupancy("1.0", 256, 10)
+    assert (actual.blocks_per_sm, actual.warps_per_sm, actual.fraction) == (3, 24, 1.0)
 
 
 def test_hopper_has_114_bytes_of_shared_memory_per_thread_less_the_reserved_kilobytes():
@@ -79,10 +79,10 @@ def test_hopper_has_114_bytes_of_shared_memory_per_thread_less_the_reserved_kilo
 
 
 def test_a_g80_sm_holds_three_blocks_of_256_threads_and_not_eight():
-    found = occupancy("sm_10", 256, 8)
-    assert found.blocks_per_sm == 3
-    assert found.limits["blocks"] == 8
-    assert "warps" in found.limited_by
+    actual = occupancy("sm_10", 256, 8)
+    assert actual.blocks_per_sm == 3
+    assert actual.limits["blocks"] == 8
+    assert "warps" in actual.limited_by
 
 
 def test_eight_blocks_per_sm_was_the_limit_before_3_0_only():

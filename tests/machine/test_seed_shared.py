@@ -57,12 +57,12 @@ def test_06_stride_3_is_free_of_conflicts_on_16_banks(strided):
     assert wavefronts(strided(3, active=16), "sm_10") == 1
 
 
-def test_07_neighbouring_floats_take_one_pass_and_one_per_half_warp_on_1_x(strided):
+def test_07_consecutive_floats_take_one_pass_and_one_per_half_warp_on_1_x(strided):
     assert [wavefronts(strided(1), target) for target in FROM_FERMI] == [1] * len(FROM_FERMI)
     assert [wavefronts(strided(1), target) for target in TESLA] == [2] * len(TESLA)
 
 
-def test_08_neighbouring_chars_conflict_four_ways_on_1_x_alone(strided):
+def test_08_consecutive_chars_conflict_four_ways_on_1_x_only(strided):
     assert wavefronts(strided(1, 1, active=16), "sm_13", width=1) == 4
     assert {wavefronts(strided(1, 1), target, width=1) for target in FROM_FERMI} == {1}
 
@@ -71,29 +71,29 @@ def test_09_chars_a_word_apart_do_not_conflict_on_1_x(strided):
     assert wavefronts(strided(4, 1, active=16), "sm_13", width=1) == 1
 
 
-def test_10_neighbouring_shorts_conflict_two_ways_on_1_x_alone(strided):
+def test_10_consecutive_shorts_conflict_two_ways_on_1_x_only(strided):
     assert wavefronts(strided(1, 2, active=16), "sm_13", width=2) == 2
     assert {wavefronts(strided(1, 2), target, width=2) for target in FROM_FERMI} == {1}
 
 
 def test_11_doubles_are_two_requests_of_two_ways_on_1_x(strided):
-    found = warp_request("shared", "load", 8, strided(1, 8, active=16), "sm_13")
-    assert (found.requests, found.wavefronts, found.ideal_wavefronts) == (2, 4, 2)
+    cost = warp_request("shared", "load", 8, strided(1, 8, active=16), "sm_13")
+    assert (cost.requests, cost.wavefronts, cost.ideal_wavefronts) == (2, 4, 2)
 
 
 def test_12_doubles_take_one_pass_for_each_half_warp_from_2_0_on(strided):
     for target in ("sm_20", *MODERN):
-        found = warp_request("shared", "load", 8, strided(1, 8), target)
-        assert (found.wavefronts, found.ideal_wavefronts) == (2, 2)
+        cost = warp_request("shared", "load", 8, strided(1, 8), target)
+        assert (cost.wavefronts, cost.ideal_wavefronts) == (2, 2)
 
 
 @pytest.mark.parametrize("target", MODERN)
 @pytest.mark.parametrize(("stride", "expected"), [(2, 4), (16, 32)])
-def test_13_doubles_apart_conflict(target, stride, expected, strided):
+def test_13_strided_doubles_conflict(target, stride, expected, strided):
     assert wavefronts(strided(stride, 8), target, width=8) == expected
 
 
-def test_14_neighbouring_float4_are_two_way_on_fermi_and_four_phases_later(strided):
+def test_14_consecutive_float4_are_two_way_on_fermi_and_four_phases_later(strided):
     assert wavefronts(strided(1, 16), "sm_20", width=16) == 2
     assert {wavefronts(strided(1, 16), target, width=16) for target in MODERN} == {4}
 
@@ -103,7 +103,7 @@ def test_15_float4_on_the_same_four_banks_take_32_passes(target, strided):
     assert wavefronts(strided(8, 16), target, width=16) == 32
 
 
-def test_16_wide_loads_of_equal_neighbours_merge(strided):
+def test_16_wide_loads_merge_where_adjacent_lanes_read_equal_addresses(strided):
     assert wavefronts(strided(0, 16), "sm_90", width=16) == 2
     assert wavefronts(strided(0, 8), "sm_90", width=8) == 1
     assert wavefronts([8 * (lane // 2) for lane in range(32)], "sm_90", width=8) == 1
@@ -135,8 +135,8 @@ def test_20_a_column_of_a_tile_16_wide_needs_a_pitch_of_18_on_32_banks(pitch, ex
 @pytest.mark.parametrize("matrices", [1, 2, 4])
 def test_21_rows_of_a_matrix_load_conflict_at_a_pitch_of_64_halves_and_not_at_72(halves, expected, matrices, strided):
     addresses = [address and address * halves // 8 for address in strided(1, 16, active=8 * matrices)]
-    found = warp_request("shared", "matrix_load", 16, addresses, "sm_90")
-    assert (found.wavefronts, found.ideal_wavefronts) == (expected * matrices, matrices)
+    cost = warp_request("shared", "matrix_load", 16, addresses, "sm_90")
+    assert (cost.wavefronts, cost.ideal_wavefronts) == (expected * matrices, matrices)
 
 
 @pytest.mark.parametrize("target", FROM_FERMI)
@@ -159,8 +159,8 @@ def test_a_pitch_of_17_cures_a_16_wide_tile_on_16_banks_but_is_two_way_on_32(str
 
 def test_lanes_0_and_16_never_conflict_on_1_x_where_half_warps_are_separate_requests():
     addresses = [0, *[None] * 15, 64, *[None] * 15]
-    found = warp_request("shared", "load", 4, addresses, "sm_10")
-    assert (found.requests, found.wavefronts, found.ideal_wavefronts) == (2, 2, 2)
+    cost = warp_request("shared", "load", 4, addresses, "sm_10")
+    assert (cost.requests, cost.wavefronts, cost.ideal_wavefronts) == (2, 2, 2)
     assert wavefronts([0, 64, *[None] * 30], "sm_10") == 2
 
 

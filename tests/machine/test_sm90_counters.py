@@ -56,9 +56,9 @@ GROUPS = sorted({row.group for row in ROWS})
 def test_every_row_that_is_not_assumed_equals_its_counter(group):
     rows = [(row, row.predicted()) for row in ROWS if row.group == group]
     wrong = [
-        (row.note, row.value, found)
-        for row, found in rows
-        if not found.assumed and getattr(found, row.counter) != row.value
+        (row.note, row.value, actual)
+        for row, actual in rows
+        if not actual.assumed and getattr(actual, row.counter) != row.value
     ]
     assert wrong == []
 
@@ -88,10 +88,10 @@ def test_merged_wide_loads_with_inactive_lanes_cost_at_most_one_more_for_each_ha
     rows = [row for row in ROWS if row.group == ("shared", "load", 16) and row.predicted().assumed]
     excess = Counter(row.value - row.predicted().wavefronts for row in rows)
     assert excess == {0: 15, 1: 25}
-    assert all(None in row.addresses and "at most one wavefront more" in row.predicted().assumption for row in rows)
+    assert all(None in row.addresses and "at most one more wavefront" in row.predicted().assumption for row in rows)
 
 
-def test_of_wide_copies_to_one_destination_the_lowest_lane_counts_in_every_measured_row():
+def test_of_wide_copies_to_one_destination_only_the_lowest_lane_counts():
     rows = [row for row in ROWS if row.kind == "async_copy" and row.predicted().assumed]
     assert all(len(set(row.addresses)) < 32 for row in rows)
     assert [row.predicted().wavefronts for row in rows] == [row.value for row in rows]
@@ -99,10 +99,10 @@ def test_of_wide_copies_to_one_destination_the_lowest_lane_counts_in_every_measu
 
 def test_no_measured_row_is_below_the_ideal():
     for row in ROWS:
-        found = row.predicted()
+        actual = row.predicted()
         ideal = {
-            "wavefronts": found.ideal_wavefronts,
-            "sectors": found.ideal_sectors,
-            "requests": found.ideal_wavefronts,
+            "wavefronts": actual.ideal_wavefronts,
+            "sectors": actual.ideal_sectors,
+            "requests": actual.ideal_wavefronts,
         }[row.counter]
         assert ideal <= row.value, row

@@ -21,34 +21,34 @@ def documented() -> list[dict[str, str]]:
 
 @pytest.mark.parametrize("row", documented(), ids=lambda row: row["capability"])
 def test_a_target_has_the_documented_figures(row):
-    found = target(row["capability"])
+    gpu = target(row["capability"])
     for column in KIB:
-        assert getattr(found, column) == int(row[column]) * 1024, column
+        assert getattr(gpu, column) == int(row[column]) * 1024, column
     for column in PLAIN:
-        assert getattr(found, column) == int(row[column]), column
-    assert found.assumed == bool(row["assumed"])
+        assert getattr(gpu, column) == int(row[column]), column
+    assert gpu.assumed == bool(row["assumed"])
 
 
-def test_every_target_of_the_table_is_documented_and_the_other_way_round():
+def test_the_table_and_the_documents_list_the_same_targets():
     assert list(known_targets()) == ["sm_" + row["capability"].replace(".", "") for row in documented()]
 
 
-def test_an_assumed_target_has_its_neighbours_figures():
+def test_an_assumed_target_has_the_figures_of_a_similar_one():
     for row in documented():
         if row["assumed"]:
-            own, neighbour = target(row["capability"]), target(row["assumed"])
+            assumed, similar = target(row["capability"]), target(row["assumed"])
             for column in (*KIB, *PLAIN, "constant_bytes", "grid_x", "grid_yz"):
-                assert getattr(own, column) == getattr(neighbour, column)
+                assert getattr(assumed, column) == getattr(similar, column)
 
 
 @pytest.mark.parametrize("name", known_targets())
 def test_the_figures_of_a_target_agree_with_each_other(name):
-    found = target(name)
-    assert found.warps_per_sm * 32 == found.threads_per_sm
-    assert found.threads_per_block <= found.threads_per_sm
-    assert found.shared_per_block <= found.shared_opt_in <= found.shared_per_sm
-    assert found.registers_per_block <= found.registers_per_sm
-    assert found.constant_bytes == 65536
+    gpu = target(name)
+    assert gpu.warps_per_sm * 32 == gpu.threads_per_sm
+    assert gpu.threads_per_block <= gpu.threads_per_sm
+    assert gpu.shared_per_block <= gpu.shared_opt_in <= gpu.shared_per_sm
+    assert gpu.registers_per_block <= gpu.registers_per_sm
+    assert gpu.constant_bytes == 65536
 
 
 def test_grids_were_small_in_every_direction_before_3_0():
@@ -72,7 +72,7 @@ def test_a_target_has_several_spellings(written, canonical):
 @pytest.mark.parametrize(
     "written", ["", "sm_", "sm_91", "90", "9", "compute_90", "sm_90aa", "9.0.1", "SM_90", " sm_90"]
 )
-def test_anything_else_is_unknown_and_the_message_lists_what_is_known(written):
+def test_any_other_name_is_unknown_and_the_message_lists_the_known_ones(written):
     assert not is_known(written)
     with pytest.raises(UnknownTarget, match="unknown target") as caught:
         target(written)
@@ -84,7 +84,7 @@ def test_the_last_digit_is_the_minor_number(name, capability):
     assert target(name).capability == capability
 
 
-def test_a_made_up_target_can_be_had():
-    own = Target("sm_99", 1024, 512, 16, 4, 8192, 8192, 64, 4096, 4096, 4096)
-    assert own.capability == (9, 9)
-    assert not own.assumed
+def test_a_custom_target_can_be_constructed():
+    custom = Target("sm_99", 1024, 512, 16, 4, 8192, 8192, 64, 4096, 4096, 4096)
+    assert custom.capability == (9, 9)
+    assert not custom.assumed

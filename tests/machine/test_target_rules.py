@@ -21,17 +21,17 @@ RULES = {
 
 
 @pytest.mark.parametrize("names", RULES, ids=lambda names: names[0])
-def test_resources_are_handed_out_as_documented(names):
+def test_resources_are_allocated_as_documented(names):
     for name in names:
-        found = target(name)
+        gpu = target(name)
         assert (
-            found.register_rule,
-            found.register_unit,
-            found.sub_partitions,
-            found.shared_unit,
-            found.shared_reserved,
-            found.banks,
-            found.bank_modes,
+            gpu.register_rule,
+            gpu.register_unit,
+            gpu.sub_partitions,
+            gpu.shared_unit,
+            gpu.shared_reserved,
+            gpu.banks,
+            gpu.bank_modes,
         ) == RULES[names]
 
 
@@ -41,11 +41,11 @@ def test_every_target_is_in_the_table_of_rules():
 
 def test_request_rules_changed_with_these_targets():
     def runs(field):
-        found = []
+        actual = []
         for name in known_targets():
-            if not found or found[-1][1] != getattr(target(name), field):
-                found.append((name, getattr(target(name), field)))
-        return found
+            if not actual or actual[-1][1] != getattr(target(name), field):
+                actual.append((name, getattr(target(name), field)))
+        return actual
 
     assert runs("shared_rule") == [
         ("sm_10", "half_warps"),
@@ -63,11 +63,11 @@ def test_request_rules_changed_with_these_targets():
     assert runs("request_lanes") == [("sm_10", 16), ("sm_20", 32)]
 
 
-def test_a_name_is_enough_for_a_made_up_target():
+def test_a_custom_target_needs_only_a_name():
     assert Target("mine").warps_per_sm == 64
 
 
 @pytest.mark.parametrize("field", ["shared_rule", "global_rule", "register_rule", "global_cache"])
-def test_a_rule_that_nobody_knows_is_refused(field):
+def test_an_unknown_rule_is_refused(field):
     with pytest.raises(ValueError, match=f"unknown {field} 'other'; known are "):
         Target("mine", **{field: "other"})

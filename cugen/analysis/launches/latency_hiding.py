@@ -16,7 +16,7 @@ from cugen.analysis.totals.tally import Tallies
 from cugen.machine import Device
 from cugen.machine.latency import Latency, memory_latency
 from cugen.plan.memory import Access
-from cugen.plan.nodes import Accumulate, For, If, MultiplyTiles
+from cugen.plan.nodes import Accumulate, For, If, Mma
 from cugen.plan.walking import accesses, values_of
 from cugen.spec.expressions import Expr, Op, walk
 
@@ -90,8 +90,8 @@ def _instructions(step: Step) -> int:
     node = step.node
     if isinstance(node, For | If):
         return 0
-    if isinstance(node, MultiplyTiles):
-        return node.products
+    if isinstance(node, Mma):
+        return node.multiply_adds
     operations = [leaf for value in values_of(node) for leaf in walk(value) if isinstance(leaf, Op)]
     fused = sum(op.name == "add" and any(_is_product(arg) for arg in op.args) for op in operations)
     touched = [a for a in accesses((node,)) if a.array.space != "register" and not _is_global_load(a)]

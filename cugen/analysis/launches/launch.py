@@ -11,7 +11,7 @@ import sympy
 
 from cugen.machine import Device, Target
 from cugen.machine.occupancy import NextStep, Occupancy, next_step, occupancy
-from cugen.machine.requests.warp import WARP
+from cugen.machine.requests.warp import WARP_SIZE
 from cugen.plan.kernel import Kernel
 from cugen.plan.symbols import Integer, integer, symbol
 
@@ -87,7 +87,7 @@ class WaveFacts:
 
 
 def launch_facts(kernel: Kernel, target: Target, params: Mapping[str, int]) -> LaunchFacts:
-    warps = -(-kernel.threads // WARP)
+    warps = -(-kernel.threads // WARP_SIZE)
     fixed: dict[sympy.Symbol, Integer] = {symbol(name): integer(value) for name, value in params.items()}
     extents = [extent.xreplace(fixed) for extent in kernel.grid]
     grid = None
@@ -97,7 +97,7 @@ def launch_facts(kernel: Kernel, target: Target, params: Mapping[str, int]) -> L
         block=kernel.block,
         threads=kernel.threads,
         warps_per_block=warps,
-        idle_lanes=warps * WARP - kernel.threads,
+        idle_lanes=warps * WARP_SIZE - kernel.threads,
         grid=grid,
         blocks=None if grid is None else prod(grid),
         grid_limits=(target.grid_x, target.grid_yz, 1 if target.shared_rule == "half_warps" else target.grid_yz),

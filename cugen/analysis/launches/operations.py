@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from cugen.analysis.totals.sites import Step
 from cugen.analysis.totals.tally import Tallies
-from cugen.plan.nodes import Accumulate, Load, MultiplyTiles
+from cugen.plan.nodes import Accumulate, Load, Mma
 from cugen.plan.walking import values_of
 from cugen.spec.expressions import Expr, Op, Select, walk
 
@@ -71,8 +71,8 @@ def _operations(step: Step) -> tuple[Counter[str], bool]:
     if isinstance(node, Accumulate):
         dtype = node.access.array.dtype.compute
         counts[dtype.name if dtype.is_float else "integer"] += 1
-    if isinstance(node, MultiplyTiles):
-        counts[f"tensor_{node.upper.array.dtype.name}"] += 2 * node.products
+    if isinstance(node, Mma):
+        counts[f"tensor_{node.acc_upper.array.dtype.name}"] += 2 * node.multiply_adds
     return counts, exact
 
 

@@ -11,7 +11,7 @@ import sympy
 from cugen.analysis.totals.sites import WAITS, Site, Step
 from cugen.analysis.totals.tally import Tallies
 from cugen.analysis.verdicts.report import AccessReport
-from cugen.machine.requests.warp import SECTOR
+from cugen.machine.requests.warp import SECTOR_BYTES
 from cugen.plan.memory import Access, Array, Element
 from cugen.plan.nodes import Copy, Load, Store
 from cugen.plan.symbols import Integer, integer, symbol
@@ -107,7 +107,7 @@ def traffic(
 def _added(total: int | None, report: AccessReport) -> int | None:
     if total is None or report.totals is None:
         return None
-    return total + report.totals.sectors * SECTOR
+    return total + report.totals.sectors * SECTOR_BYTES
 
 
 class _Staging:

@@ -14,8 +14,8 @@ from cugen.analysis.limits import codes
 from cugen.analysis.limits.anchors import Anchor, kernel_anchor, memory_anchor, statement_anchor
 from cugen.analysis.verdicts.report import AccessReport, KernelReport
 from cugen.machine import target as known_target
-from cugen.machine.requests.banks import collision
-from cugen.machine.requests.warp import WORD
+from cugen.machine.requests.banks import worst_conflict
+from cugen.machine.requests.warp import WORD_BYTES
 from cugen.plan.kernel import Kernel
 from cugen.plan.memory import Access
 from cugen.plan.nodes import Node
@@ -145,10 +145,10 @@ class _Gate:
             return ""
         array = report.access.array
         width = array.dtype.bytes * report.access.width
-        found = collision(report.totals.worst, width, self.target, self.target.bank_modes[0])
+        found = worst_conflict(report.totals.worst, width, self.target, self.target.bank_modes[0])
         if found is None:
             return ""
-        (one, other), (first, second) = found.lanes, (WORD * word for word in found.words)
+        (one, other), (first, second) = found.lanes, (WORD_BYTES * word for word in found.words)
         return f"lanes {one} and {other}: bytes {first} and {second} of {array.symbol}, both in bank {found.bank}"
 
     def _unproved(self, report: AccessReport, message: str, name: str) -> Finding:

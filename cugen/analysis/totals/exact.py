@@ -23,7 +23,7 @@ from cugen.analysis.totals.regions import Decision, Span, TooManyRegions, region
 from cugen.analysis.totals.sites import THREAD, Counter, Predicate
 from cugen.plan.symbols import Integer
 
-_WARP = 32
+_WARP_SIZE = 32
 _VALUES = 1024  # values of a counter without a period that are still taken one by one
 _PATTERNS = 65_536  # combinations of repeating counters beyond which the answer is "unknown"
 
@@ -135,8 +135,8 @@ class _Count:
         linear = np.arange(block[0] * block[1] * block[2])
         places = (linear % block[0], linear // block[0] % block[1], linear // (block[0] * block[1]))
         self.threads: dict[sympy.Symbol, Numbers] = dict(zip(THREAD, places, strict=True))
-        self.warps = -(-len(linear) // _WARP)
-        self.padding = self.warps * _WARP - len(linear)
+        self.warps = -(-len(linear) // _WARP_SIZE)
+        self.padding = self.warps * _WARP_SIZE - len(linear)
         self.offset = split(offset, self.counters)
         self.address = compiled(self.offset.rest)
         self.winners = choices(self.offset.rest)
@@ -255,19 +255,19 @@ class _Count:
 
     def _warps(self, values: Mapping[sympy.Symbol, int], base: int, times: int, residues: Mapping[int, int]) -> None:
         everything: Values = {**values, **self.threads}
-        count = self.warps * _WARP
+        count = self.warps * _WARP_SIZE
         addresses = np.zeros(count, np.int64)
         active = np.zeros(count, np.bool_)
         threads = count - self.padding
         active[:threads] = self._runs(everything)
         addresses[:threads] = (self.address(everything) + base) * self.bytes
-        lanes, on = addresses.reshape(-1, _WARP), active.reshape(-1, _WARP)
+        lanes, on = addresses.reshape(-1, _WARP_SIZE), active.reshape(-1, _WARP_SIZE)
         running = np.count_nonzero(on, axis=1)
         lowest = np.min(lanes, axis=1, where=on, initial=np.iinfo(np.int64).max)
         shapes = np.where(on, lanes - lowest[:, np.newaxis], -1)
         for warp in np.flatnonzero(running).tolist():
             self._add(shapes[warp], int(lowest[warp]), times, residues)
-            if running[warp] < min(_WARP, threads - warp * _WARP):
+            if running[warp] < min(_WARP_SIZE, threads - warp * _WARP_SIZE):
                 self.result.mixed_warps += times * sum(residues.values())
 
     def _runs(self, values: Values) -> Any:

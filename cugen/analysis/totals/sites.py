@@ -14,7 +14,7 @@ import sympy
 from cugen.plan.kernel import Kernel
 from cugen.plan.memory import Access, Element
 from cugen.plan.nodes import (
-    Await,
+    AcquireSpinWait,
     Comparison,
     Condition,
     Copy,
@@ -23,9 +23,9 @@ from cugen.plan.nodes import (
     Guard,
     If,
     Load,
+    LoadBlockId,
     Node,
     ReturnUnless,
-    Ticket,
 )
 from cugen.plan.symbols import FloorDiv, Integer, bounds, integer, symbol
 from cugen.plan.walking import accesses, values_of
@@ -141,8 +141,8 @@ class _Walk:
     def nodes(self, nodes: tuple[Node, ...], place: Place) -> Iterator[Step]:
         for node in nodes:
             match node:
-                case Define() | Ticket():
-                    if isinstance(node, Ticket):
+                case Define() | LoadBlockId():
+                    if isinstance(node, LoadBlockId):
                         yield Step(node, place, place)
                     value = node.index.definition.xreplace(place.definitions)
                     name, spelled = node.index.symbol, node.index.definition
@@ -240,7 +240,7 @@ def _sites_of(step: Step) -> Iterator[Site]:
                 offset = node.source.offset().xreplace(step.place.definitions)
                 guards = step.inside.predicates[len(step.place.predicates) :]
                 site = replace(site, copied_from=offset, source=node.source, held_back=guards[0] if guards else None)
-        why = WAITS if isinstance(node, Await) else DISTRIBUTED if access.rank is not None else ""
+        why = WAITS if isinstance(node, AcquireSpinWait) else DISTRIBUTED if access.rank is not None else ""
         yield replace(site, opaque=site.opaque or why)
 
 

@@ -6,10 +6,10 @@ from collections import defaultdict
 from dataclasses import dataclass
 
 from cugen.analysis.totals.exact import Pattern
-from cugen.machine.requests.async_copies import LINE, WIDE, Sources, quarter_wavefronts
-from cugen.machine.requests.warp import WARP, WORD, Lanes
+from cugen.machine.requests.async_copies import L1_BYPASS_BYTES, LINE_BYTES, Sources, quarter_wavefronts
+from cugen.machine.requests.warp import WARP_SIZE, WORD_BYTES, Lanes
 
-QUARTER = LINE // WIDE
+QUARTER = LINE_BYTES // L1_BYPASS_BYTES
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,14 +23,14 @@ class Crowd:
 def crowded(addresses: Sources, width: int, *, merged: bool) -> Crowd | None:
     """Which lanes of a copy below 16 bytes meet in a bank; None where none do. Where `merged`, as on the side that is
     read, lanes with one address are served together."""
-    size = WARP * WORD // width
+    size = WARP_SIZE * WORD_BYTES // width
     best: Crowd | None = None
-    for at in range(0, WARP, size):
+    for at in range(0, WARP_SIZE, size):
         banks: defaultdict[int, dict[int, int]] = defaultdict(dict)
         for lane, address in enumerate(addresses[at : at + size], at):
             if address is not None:
                 unit = address // width
-                banks[unit % (LINE // width)].setdefault(unit if merged else lane, lane)
+                banks[unit % (LINE_BYTES // width)].setdefault(unit if merged else lane, lane)
         for units in banks.values():
             if len(units) > max(1, best.count if best else 0):
                 first, second = list(units.values())[:2]
@@ -40,16 +40,16 @@ def crowded(addresses: Sources, width: int, *, merged: bool) -> Crowd | None:
 
 def lines_of_quarters(lanes: Lanes, sources: Sources) -> tuple[int, int, int]:
     """(first lane, lines read, rows of banks written) of the quarter of a 16-byte copy that takes most wavefronts."""
-    quarters = range(0, WARP, QUARTER)
+    quarters = range(0, WARP_SIZE, QUARTER)
     worst = max(quarters, key=lambda q: quarter_wavefronts(lanes[q : q + 8], sources[q : q + 8]))
     pairs = zip(lanes[worst : worst + 8], sources[worst : worst + 8], strict=True)
     known = [(to, source) for to, source in pairs if to is not None and source is not None]
-    return worst, len({source // LINE for _, source in known}), len({to // LINE for to, _ in known})
+    return worst, len({source // LINE_BYTES for _, source in known}), len({to // LINE_BYTES for to, _ in known})
 
 
 def cause(width: int, worst: Pattern, sources: Sources) -> str:
     """One clause for a claim; empty where none says it shortly."""
-    if width == WIDE:
+    if width == L1_BYPASS_BYTES:
         _, lines, rows = lines_of_quarters(worst.lanes, sources)
         return f"{QUARTER} lanes copy from {_count(lines, 'line')} to {rows}" if max(lines, rows) > 1 else ""
     read, written = _meetings(width, worst, sources)
@@ -62,9 +62,9 @@ def cause(width: int, worst: Pattern, sources: Sources) -> str:
 
 def meeting(width: int, worst: Pattern, sources: Sources) -> str:
     """Which lanes meet, and how many, over one or two clauses."""
-    if width == WIDE:
+    if width == L1_BYPASS_BYTES:
         first, lines, rows = lines_of_quarters(worst.lanes, sources)
-        where = f"from {_count(lines, 'line')} of {LINE} bytes to {_count(rows, 'row')} of banks"
+        where = f"from {_count(lines, 'line')} of {LINE_BYTES} bytes to {_count(rows, 'row')} of banks"
         return f"lanes {first} to {first + QUARTER - 1} copy {where}"
     read, written = _meetings(width, worst, sources)
     parts = []

@@ -12,8 +12,8 @@ import sympy
 from cugen.analysis.totals.affine import Numbers, Values, compiled
 from cugen.analysis.totals.exact import Unknown
 from cugen.analysis.totals.sites import THREAD, Site
-from cugen.machine.requests.async_copies import LINE, WIDE, Sources
-from cugen.machine.requests.warp import WARP
+from cugen.machine.requests.async_copies import L1_BYPASS_BYTES, LINE_BYTES, Sources
+from cugen.machine.requests.warp import WARP_SIZE
 from cugen.plan.symbols import Integer, Maximum, Minimum, integer
 
 
@@ -27,9 +27,9 @@ def lane_sources(source: Integer, block: tuple[int, int, int], element_bytes: in
 def _alike(source: Integer, block: tuple[int, int, int], element_bytes: int, period: int) -> Sources | None:
     """Where the lanes of every warp copy from, but for a number of periods; None where warps differ by more."""
     moved = _moved(source)
-    if moved is None or prod(block) % WARP:
+    if moved is None or prod(block) % WARP_SIZE:
         return None
-    addresses = (moved(_threads(block)) * element_bytes + np.zeros(prod(block), np.int64)).reshape(-1, WARP)
+    addresses = (moved(_threads(block)) * element_bytes + np.zeros(prod(block), np.int64)).reshape(-1, WARP_SIZE)
     addresses -= addresses.min(axis=1, keepdims=True) // period * period
     return tuple(addresses[0].tolist()) if (addresses == addresses[0]).all() else None
 
@@ -41,10 +41,10 @@ def sources_of(site: Site, block: tuple[int, int, int]) -> Sources:
     if site.copied_from is None:
         raise ValueError(f"{site.access.array.symbol} isn't written by an asynchronous copy")
     element = site.access.array.dtype.bytes
-    if element * site.access.width < WIDE:
+    if element * site.access.width < L1_BYPASS_BYTES:
         found = lane_sources(site.copied_from, block, element)
     elif starts_lines(site.copied_from, element):
-        found = _alike(site.copied_from, block, element, LINE)
+        found = _alike(site.copied_from, block, element, LINE_BYTES)
     else:
         raise Unknown("its warps may copy from different parts of lines of 128 bytes")
     if found is None:
@@ -55,7 +55,7 @@ def sources_of(site: Site, block: tuple[int, int, int]) -> Sources:
 def starts_lines(source: Integer, element_bytes: int) -> bool:
     """Whether a block's first thread copies from the start of a line of 128 bytes, wherever the counters stand."""
     start = sympy.expand(source.xreplace(dict.fromkeys(THREAD, integer(0))))
-    return _is_multiple(start, LINE // element_bytes)
+    return _is_multiple(start, LINE_BYTES // element_bytes)
 
 
 def _is_multiple(value: Integer, divisor: int) -> bool:

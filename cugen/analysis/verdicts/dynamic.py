@@ -238,7 +238,11 @@ def _elements(site: Site, setting: Setting) -> int:
 def _source_elements(site: Site) -> int:
     """Shifting what a copy reads by so many elements changes no cost."""
     array = site.access.array
-    return async_copies.LINE // array.dtype.bytes if array.dtype.bytes * site.access.width == async_copies.WIDE else 1
+    return (
+        async_copies.LINE_BYTES // array.dtype.bytes
+        if array.dtype.bytes * site.access.width == async_copies.L1_BYPASS_BYTES
+        else 1
+    )
 
 
 def _residues(kernel: Kernel, site: Site, setting: Setting, dynamic: Mapping[str, int]) -> tuple[Residues, ...]:
@@ -246,7 +250,7 @@ def _residues(kernel: Kernel, site: Site, setting: Setting, dynamic: Mapping[str
     ranges = dict(kernel.ranges)
     periods = [(site.offset, _elements(site, setting))]
     if site.copied_from is not None:
-        periods.append((site.copied_from, async_copies.LINE // site.access.array.dtype.bytes))
+        periods.append((site.copied_from, async_copies.LINE_BYTES // site.access.array.dtype.bytes))
     sizes = {name for expr, _ in periods for name in expr.free_symbols} & set(map(symbol, dynamic))
     found = []
     for name in sorted(sizes, key=str):

@@ -18,8 +18,8 @@ from cugen.analysis.verdicts import async_copy_reasons as copy_reasons
 from cugen.analysis.verdicts.wording import Wording
 from cugen.machine import Target
 from cugen.machine.requests import async_copies
-from cugen.machine.requests.banks import Collision, bank_of, bank_words, collision, touched
-from cugen.machine.requests.warp import SECTOR, WARP, WORD, active
+from cugen.machine.requests.banks import BankConflict, bank_of, bank_words, distinct_words, worst_conflict
+from cugen.machine.requests.warp import SECTOR_BYTES, WARP_SIZE, WORD_BYTES, active
 from cugen.plan.symbols import Integer, integer
 
 _CLAIM = 70  # characters
@@ -122,7 +122,7 @@ def lanes_of(subject: Subject) -> tuple[Lane, ...]:
     """The coordinates that differ between the lanes of the first warp, the fastest first."""
     site, (x, y, _) = subject.site, subject.block
     expr = spelled(site)
-    threads = min(WARP, subject.block[0] * subject.block[1] * subject.block[2])
+    threads = min(WARP_SIZE, subject.block[0] * subject.block[1] * subject.block[2])
     found = []
     for axis, size, slower in zip(THREAD, subject.block, (1, x, x * y), strict=True):
         values = [t // slower % size for t in range(threads)]
@@ -197,7 +197,7 @@ def _because(subject: Subject, found: Totals, worst: Pattern) -> str:
 
 def _spread(subject: Subject, pattern: Pattern) -> str:
     """Why the words of a warp don't meet."""
-    words = touched(pattern.lanes, subject.width)
+    words = distinct_words(pattern.lanes, subject.width)
     banks = len({bank_of(word, subject.target, subject.bank_bytes) for word in words})
     lanes = lanes_of(subject)
     if len(words) == 1:
@@ -206,7 +206,7 @@ def _spread(subject: Subject, pattern: Pattern) -> str:
     steps = [lane for lane in lanes if lane.step != 0]
     if len(steps) == 1 and steps[0].step is not None and len(array.strides) > 1 and len(words) == pattern.active:
         pitch = steps[0].step
-        if pitch == array.strides[-2] and pitch % 2 and subject.width == WORD:
+        if pitch == array.strides[-2] and pitch % 2 and subject.width == WORD_BYTES:
             return f"pitch {pitch} is odd: lanes hit {banks} banks"
     if array.swizzle and any(lane.step is None for lane in steps) and banks == len(words) > 1:
         return f"xor by row: lanes hit {banks} banks"
@@ -215,15 +215,15 @@ def _spread(subject: Subject, pattern: Pattern) -> str:
     return f"{len(words)} words over {banks} banks"
 
 
-def _collision(subject: Subject, pattern: Pattern) -> Collision | None:
+def _collision(subject: Subject, pattern: Pattern) -> BankConflict | None:
     site = subject.site
-    return collision(pattern.addresses(), subject.width, subject.target, subject.bank_bytes, site.access.kind)
+    return worst_conflict(pattern.addresses(), subject.width, subject.target, subject.bank_bytes, site.access.kind)
 
 
 def bank_formula(subject: Subject) -> str:
     """`bank = (33 * tx + k) mod 32 = (tx + k) mod 32`, of the first word that an element lies in."""
     expr, size = spelled(subject.site), subject.element_bytes
-    banks, width = subject.target.banks, WORD * bank_words(subject.target, subject.bank_bytes)
+    banks, width = subject.target.banks, WORD_BYTES * bank_words(subject.target, subject.bank_bytes)
     write = subject.wording.text
     if size >= width:
         scaled = sympy.expand(expr * (size // width))
@@ -254,7 +254,7 @@ def _shared(subject: Subject, found: Totals, worst: Pattern) -> str:
         return text + _refuted(subject, worst, met)
     kinds = Counter[tuple[int, int, int, int]]()
     for pattern in found.patterns:
-        words = touched(pattern.lanes, subject.width)
+        words = distinct_words(pattern.lanes, subject.width)
         banks = {bank_of(word, subject.target, subject.bank_bytes) for word in words}
         kinds[pattern.active, len(words), len(banks), pattern.cost[1]] += pattern.warps
     (active_lanes, count, hit, wavefronts), warps = kinds.most_common(1)[0]
@@ -266,14 +266,14 @@ def _shared(subject: Subject, found: Totals, worst: Pattern) -> str:
     return f"{text}; so do {warps:,} of {found.warps:,} warps, and none of the others is above its ideal"
 
 
-def _refuted(subject: Subject, worst: Pattern, met: Collision) -> str:
+def _refuted(subject: Subject, worst: Pattern, met: BankConflict) -> str:
     (a, b), (first, second) = met.lanes, met.words
     cost = _too_many(worst)
     if first == second:
         rule = "one word is broadcast at a time" if subject.verb == "read" else "one of its parts is written at a time"
         return f"lanes {a} and {b} {subject.verb} word {first} in bank {met.bank}, and only {rule}: {cost}"
     where = f"words {first} and {second}, both in bank {met.bank}"
-    return f"lanes {a} and {b} {subject.verb} {where}, for which {met.crowd} {_crowd(subject)} compete: {cost}"
+    return f"lanes {a} and {b} {subject.verb} {where}, for which {met.degree} {_crowd(subject)} compete: {cost}"
 
 
 def _too_many(worst: Pattern) -> str:
@@ -297,7 +297,7 @@ def _global_cause(subject: Subject, worst: Pattern) -> str:
     used = len(addresses) * subject.width
     contiguous = addresses[-1] - addresses[0] + subject.width == used
     if contiguous:
-        off = addresses[0] % SECTOR
+        off = addresses[0] % SECTOR_BYTES
         return f"starts {off} bytes into a sector" if off and worst.excess else f"{used} bytes side by side"
     gaps = {b - a for a, b in pairwise(addresses)}
     if len(gaps) == 1:
@@ -335,7 +335,9 @@ def _multiple(step: int, subject: Subject) -> str:
     if size <= subject.width:
         return ""
     return (
-        f" (a multiple of {SECTOR})" if size % SECTOR == 0 else f" ({size % SECTOR} more than a multiple of {SECTOR})"
+        f" (a multiple of {SECTOR_BYTES})"
+        if size % SECTOR_BYTES == 0
+        else f" ({size % SECTOR_BYTES} more than a multiple of {SECTOR_BYTES})"
     )
 
 
@@ -354,7 +356,7 @@ def _alignments(subject: Subject, found: Totals) -> str:
     costs = Counter(pattern.cost[3] for pattern in shapes[shape].values())
     ideal = next(iter(shapes[shape].values())).cost[4]
     total = sum(costs.values())
-    who = "a full warp" if full == WARP else f"a warp with {_count(full, 'lane')} at work"
+    who = "a full warp" if full == WARP_SIZE else f"a warp with {_count(full, 'lane')} at work"
     if len(costs) == 1:
         (sectors,) = costs
         return f"{who} moves {_count(sectors, 'sector')}, ideal {ideal}"
@@ -365,7 +367,7 @@ def _alignments(subject: Subject, found: Totals) -> str:
 
 def _utilisation(subject: Subject, found: Totals) -> str:
     used = sum(len(set(active(p.lanes))) * subject.width * p.warps for p in found.patterns)
-    moved = sum(p.cost[3] * SECTOR * p.warps for p in found.patterns)
+    moved = sum(p.cost[3] * SECTOR_BYTES * p.warps for p in found.patterns)
     return f"{100 * used / moved:.3g} % of the bytes moved are used" if moved else ""
 
 

@@ -199,7 +199,7 @@ def site_totals(
         raise Unknown(site.opaque)
     space = SPACES[access.array.space]
     width = access.array.dtype.bytes * access.width
-    if site.held_back is not None and width < async_copies.WIDE:
+    if site.held_back is not None and width < async_copies.L1_BYPASS_BYTES:
         return _held_back(kernel, site, target, start)
     sources = None if site.copied_from is None else copy_sources.sources_of(site, kernel.block)
     assumptions: dict[str, None] = {}
@@ -212,8 +212,8 @@ def site_totals(
             assumptions.setdefault(found.assumption)
         return found.requests, found.wavefronts, found.ideal_wavefronts, found.sectors, found.ideal_sectors
 
-    by_lines = sources is not None and width == async_copies.WIDE  # then it matters where lines begin
-    period = async_copies.LINE if by_lines else period_of(space, width, target)
+    by_lines = sources is not None and width == async_copies.L1_BYPASS_BYTES  # then it matters where lines begin
+    period = async_copies.LINE_BYTES if by_lines else period_of(space, width, target)
     found = totals(site, kernel.block, access.array.dtype.bytes, period, measure, start)
     return found, tuple(assumptions)
 

@@ -56,7 +56,7 @@ class Wording:
         if access.rank is not None:
             symbol = f"cluster.map_shared_rank({symbol}, {self.text(access.rank)})"
         if not array.flat:
-            return symbol + "".join(f"[{self.text(sub)}]" for sub in access.placed())
+            return symbol + "".join(f"[{self.text(sub)}]" for sub in access.physical_subscripts())
         return f"{symbol}[{self._flat(access)}]"
 
     def _flat(self, access: Access) -> str:

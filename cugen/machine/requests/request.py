@@ -1,4 +1,4 @@
-"""`warp_request`: what one instruction of one warp costs on a target."""
+"""`warp_request`: the memory requests, wavefronts and sectors of one warp instruction on a target."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import SupportsIndex, get_args
 
 from cugen.machine.requests import async_copies, atomics, constant, matrix, segments, shared
-from cugen.machine.requests.warp import WARP, Lanes, WarpRequest, active
+from cugen.machine.requests.warp import WARP_SIZE, Lanes, WarpRequest, active
 from cugen.machine.table import target as known_target
 from cugen.machine.target import Cache, Target
 
@@ -39,14 +39,14 @@ def warp_request(
     space: `shared`, `global` or `constant`.
     kind: `load`, `store`, `async_copy` (cp.async; its shared side costs wavefronts, its global side sectors),
         `matrix_load` (ldmatrix), `matrix_store` (stmatrix) or `atomic`.
-    width: bytes per lane; 16, a row, for matrices.
-    addresses: 32 byte addresses, aligned to the width; None for an inactive lane. The row addresses of a matrix load
-        or store stand in the first 8, 16 or 32 lanes.
-    bank_bytes: 3.x only: how wide its banks are set, 4 (unless given) or 8.
-    cache: 2.x to 5.x only: where global loads are cached, `l1` or `l2`; the target's default unless given.
-    sources: an async_copy's 32 global addresses, which matter to the shared side; width·lane unless given.
+    width: bytes per lane; 16 (one matrix row) for ldmatrix and stmatrix.
+    addresses: 32 byte addresses, aligned to the width; None for an inactive lane. For matrix loads and
+        stores the first 8, 16 or 32 lanes hold the row addresses.
+    bank_bytes: 3.x only: bank width, 4 (default) or 8.
+    cache: 2.x to 5.x only: where global loads are cached, `l1` or `l2`; default as the target.
+    sources: the 32 global addresses of an async_copy, which affect its shared side; default width·lane.
 
-    ValueError, naming what is known, for anything that no such instruction can be.
+    ValueError, listing the valid values, for an instruction that the target doesn't have.
     """
     row = known_target(target) if isinstance(target, str) else target
     _check_kind(space, kind, width, row)
@@ -59,10 +59,10 @@ def warp_request(
         raise ValueError(f"only an async_copy into shared memory has sources, not a {space} {kind}")
     if not active(lanes):
         return WarpRequest()
-    found = _dispatch(space, kind, width, lanes, row, bank_bytes, cache, sources)
-    if row.assumed and not found.assumption:
-        return _with_assumption(found, f"the figures of {row.name} are those of its neighbour")
-    return found
+    cost = _dispatch(space, kind, width, lanes, row, bank_bytes, cache, sources)
+    if row.assumed and not cost.assumption:
+        return _with_assumption(cost, f"the limits of {row.name} are those of a similar target")
+    return cost
 
 
 def _dispatch(
@@ -101,26 +101,26 @@ def _check_kind(space: str, kind: str, width: int, target: Target) -> None:
 
 
 def _lanes(addresses: Sequence[SupportsIndex | None], width: int, name: str) -> Lanes:
-    if len(addresses) != WARP:
-        raise ValueError(f"a warp has {WARP} lanes, but {name} holds {len(addresses)}; None stands for an inactive one")
+    if len(addresses) != WARP_SIZE:
+        raise ValueError(f"a warp has {WARP_SIZE} lanes, but {name} holds {len(addresses)}; None is an inactive lane")
     lanes = tuple(None if address is None else operator.index(address) for address in addresses)
     for lane, address in enumerate(lanes):
         if address is not None and (address < 0 or address % width):
-            raise ValueError(f"{name}: lane {lane} has {address}, which is no multiple of {width} from 0 on")
+            raise ValueError(f"{name}: lane {lane} has {address}, which is not a non-negative multiple of {width}")
     return lanes
 
 
-def _with_assumption(found: WarpRequest, assumption: str) -> WarpRequest:
+def _with_assumption(cost: WarpRequest, assumption: str) -> WarpRequest:
     return WarpRequest(
-        found.requests,
-        found.wavefronts,
-        found.ideal_wavefronts,
-        found.transactions,
-        found.sectors,
-        found.ideal_sectors,
+        cost.requests,
+        cost.wavefronts,
+        cost.ideal_wavefronts,
+        cost.transactions,
+        cost.sectors,
+        cost.ideal_sectors,
         assumption,
     )
 
 
-def _listed(known: Sequence[object] | dict[str, tuple[str, ...]]) -> str:
-    return ", ".join(map(str, known))
+def _listed(names: Sequence[object] | dict[str, tuple[str, ...]]) -> str:
+    return ", ".join(map(str, names))

@@ -101,7 +101,7 @@ def test_blocks_that_share_out_the_last_tiles_cost_what_a_walk_finds(walk, monke
     params = {"M": 100, "N": 70, "K": 90}
     walked = walk(launch, params, "sm_90").sums
     for found in analyze_kernel(launch, "sm_90", params).accesses:
-        if found.access.array.symbol in ("C_flags", "ticket_of_block"):
+        if found.access.array.symbol in ("C_flags", "shared_block_id"):
             continue  # which the walk leaves out
         assert found.totals is not None
         expected = walked[id(found.access)]
