@@ -1,14 +1,11 @@
-"""How the threads of a team combine their running values: shuffles in a warp, shared memory between warps.
+"""Reductions across a thread group: warp shuffles, then shared memory between warps.
 
-For any family whose threads share a reduction:
+    group = ThreadGroup(threads, lane)         # 8 threads: a segment of a warp; 256: eight warps
+    accumulators = (Accumulator("max", largest), Accumulator("argmax", position, extreme=best))
+    nodes = reduce_group(group, accumulators, lowering, everywhere=True)
 
-    team = Team(threads, lane)                 # 8 threads: a segment of a warp; 256: eight warps
-    runs = (Running("max", largest), Running("argmax", place, extreme=best))
-    nodes = combine_team(team, runs, lowering, everywhere=True)
-
-`combine_team(team, runs, lowering, *, everywhere, again=False) -> tuple[Node, ...]`: afterwards the locals of `runs`
-hold the results of the whole team, the same bits in all lanes and in every run. All threads of every team of the block
-must get there: no barrier may be missed, so a thread without work has the identity, and doesn't return.
+Afterwards the locals of `accumulators` hold the group's results, bitwise the same in all lanes and in every run. The
+nodes contain a barrier if a group spans warps: threads without elements hold the identity and must not return early.
 """
 
 from __future__ import annotations
@@ -30,27 +27,28 @@ WARP = 32
 
 
 @dataclass(frozen=True, slots=True)
-class Team:
-    """Threads that share a result: 2 .. 32 lanes of a warp, a power of two, or whole warps, up to 1024 threads.
+class ThreadGroup:
+    """Threads that reduce together: 2 … 32 lanes of a warp (a power of two), or whole warps, up to 1024 threads.
 
-    `lane` is the thread's number in its team, along x; `teams` of them lie in a block along y, this one is `number`.
+    `lane` is the thread's number in its group, along x; `number` is the group's among `groups` of the block, along y.
     """
 
     threads: int
     lane: Integer
-    teams: int = 1
+    groups: int = 1
     number: Integer = sympy.S.Zero
 
     @property
     def warps(self) -> int:
-        """The warps of a team, 1 where several teams share one."""
+        """Warps per group; 1 for a segment of a warp."""
         return max(self.threads // WARP, 1)
 
 
 @dataclass(frozen=True, slots=True)
-class Running:
-    """A thread's share of a reduction: the mutable local `value`, and for argmax and argmin, where `value` is the place
-    (-1 for none), the element there as `extreme`: what max and min would yield."""
+class Accumulator:
+    """A thread's partial result in the mutable local `value`.
+
+    For argmax and argmin, `value` is the position (-1: none yet) and `extreme` the element there."""
 
     kind: str
     value: Local
@@ -61,94 +59,98 @@ class Running:
         return (self.value,) if self.extreme is None else (self.value, self.extreme)
 
 
-def first_values(run: Running) -> tuple[Node, ...]:
-    """The declarations of its locals, with what nothing reduces to."""
-    return tuple(Let(local, start, mutable=True) for local, start in zip(run.locals, _identities(run), strict=True))
+def declare_accumulator(accumulator: Accumulator) -> tuple[Node, ...]:
+    """Declares the locals, initialised with the identity."""
+    pairs = zip(accumulator.locals, _identities(accumulator), strict=True)
+    return tuple(Let(local, start, mutable=True) for local, start in pairs)
 
 
-def start_again(run: Running) -> tuple[Node, ...]:
-    """The same for locals that are declared."""
-    return tuple(Assign(local, start) for local, start in zip(run.locals, _identities(run), strict=True))
+def reset_accumulator(accumulator: Accumulator) -> tuple[Node, ...]:
+    """Assigns the identity to declared locals."""
+    pairs = zip(accumulator.locals, _identities(accumulator), strict=True)
+    return tuple(Assign(local, start) for local, start in pairs)
 
 
-def combine_team(
-    team: Team, runs: Sequence[Running], lowering: Lowering, *, everywhere: bool, again: bool = False
+def reduce_group(
+    group: ThreadGroup, accumulators: Sequence[Accumulator], lowering: Lowering, *, everywhere: bool, again: bool = False
 ) -> tuple[Node, ...]:
-    """All results of the team, with one barrier for however many of them.
+    """Reduces every accumulator over the group, with one barrier for all of them.
 
-    `everywhere`: in all of its threads; else surely in those of its first warp. `again`: the nodes are run once more
-    before any other barrier of the block, so one closes them.
+    `everywhere`: the results reach all threads of the group, not only those of its first warp. `again`: the nodes run
+    in a loop without another barrier, so a second barrier protects the shared partials.
     """
-    others = [_others(run, lowering) for run in runs]
-    lanes = _butterfly(min(team.threads, WARP), runs, others, lowering)
-    if team.warps == 1:
+    partners = [_partners(accumulator, lowering) for accumulator in accumulators]
+    lanes = _butterfly(min(group.threads, WARP), accumulators, partners, lowering)
+    if group.warps == 1:
         return lanes
-    shared = [[_results(local, team, lowering) for local in run.locals] for run in runs]
-    lane, warp = Mod(team.lane, integer(WARP)), FloorDiv(team.lane, integer(WARP))
-    mine = tuple(
-        Store(Access(array, (team.number, warp)[-len(array.shape) :], "store"), local)
-        for run, arrays in zip(runs, shared, strict=True)
-        for local, array in zip(run.locals, arrays, strict=True)
+    shared = [[_warp_partials(local, group, lowering) for local in acc.locals] for acc in accumulators]
+    lane, warp = Mod(group.lane, integer(WARP)), FloorDiv(group.lane, integer(WARP))
+    store_partials = tuple(
+        Store(Access(array, (group.number, warp)[-len(array.shape) :], "store"), local)
+        for accumulator, arrays in zip(accumulators, shared, strict=True)
+        for local, array in zip(accumulator.locals, arrays, strict=True)
     )
-    gathered = (
-        *(node for run, arrays in zip(runs, shared, strict=True) for node in _gather(run, arrays, team, lane)),
-        *_butterfly(1 << (team.warps - 1).bit_length(), runs, others, lowering),
+    pairs = zip(accumulators, shared, strict=True)
+    reduce_partials = (
+        *(node for accumulator, arrays in pairs for node in _load_partials(accumulator, arrays, group, lane)),
+        *_butterfly(1 << (group.warps - 1).bit_length(), accumulators, partners, lowering),
     )
-    in_first = Guard((Comparison(team.lane, "<", integer(WARP)),))
+    is_first_warp = Guard((Comparison(group.lane, "<", integer(WARP)),))
     return (
         *lanes,
         *(Declare(array) for arrays in shared for array in arrays),
-        If(Guard((Comparison(lane, "==", integer(0)),)), mine),
+        If(Guard((Comparison(lane, "==", integer(0)),)), store_partials),
         Barrier(),
-        *(gathered if everywhere else (If(in_first, gathered),)),
+        *(reduce_partials if everywhere else (If(is_first_warp, reduce_partials),)),
         *((Barrier(),) if again else ()),
     )
 
 
-def merge(run: Running, others: Sequence[Expr]) -> tuple[Node, ...]:
-    """Takes another share into a running one: the values of its locals, in their order."""
-    if run.extreme is None:
-        return (Assign(run.value, combine(run.kind, run.value, others[0])),)
-    place, extreme = others
-    taken = (Assign(run.value, place), Assign(run.extreme, extreme))
-    return (If(_goes_before(run.kind, (place, extreme), (run.value, run.extreme)), taken),)
+def merge(accumulator: Accumulator, partial: Sequence[Expr]) -> tuple[Node, ...]:
+    """Combines another partial result (one value per local, in their order) into an accumulator."""
+    if accumulator.extreme is None:
+        return (Assign(accumulator.value, combine(accumulator.kind, accumulator.value, partial[0])),)
+    position, extreme = partial
+    update = (Assign(accumulator.value, position), Assign(accumulator.extreme, extreme))
+    wins = _takes_precedence(accumulator.kind, (position, extreme), (accumulator.value, accumulator.extreme))
+    return (If(wins, update),)
 
 
-def _identities(run: Running) -> tuple[Const, ...]:
-    if run.extreme is None:
-        return (identity(run.kind, run.value.dtype),)
-    return Const(-1, INT64), identity(run.kind.removeprefix("arg"), run.extreme.dtype)
+def _identities(accumulator: Accumulator) -> tuple[Const, ...]:
+    if accumulator.extreme is None:
+        return (identity(accumulator.kind, accumulator.value.dtype),)
+    return Const(-1, INT64), identity(accumulator.kind.removeprefix("arg"), accumulator.extreme.dtype)
 
 
-def _others(run: Running, lowering: Lowering) -> tuple[Local, ...]:
-    """Names for the place and the value of another lane, which a choice mentions more than once."""
-    if run.extreme is None:
+def _partners(accumulator: Accumulator, lowering: Lowering) -> tuple[Local, ...]:
+    """Locals for the position and the element of the partner lane, which the comparison mentions more than once."""
+    if accumulator.extreme is None:
         return ()
-    return tuple(Local(lowering.names.allocate(f"other_{local.name}"), local.dtype) for local in run.locals)
+    return tuple(Local(lowering.names.allocate(f"other_{local.name}"), local.dtype) for local in accumulator.locals)
 
 
 def _butterfly(
-    lanes: int, runs: Sequence[Running], others: Sequence[tuple[Local, ...]], lowering: Lowering
+    lanes: int, accumulators: Sequence[Accumulator], partners: Sequence[tuple[Local, ...]], lowering: Lowering
 ) -> tuple[Node, ...]:
-    """Lanes exchange values with ever nearer ones: afterwards each has taken in all others."""
+    """A butterfly (xor) shuffle reduction over `lanes` lanes; every lane ends with the result."""
     if lanes == 1:
         return ()
     distance = _lanes_index(lowering)
     body: list[Node] = []
-    for run, names in zip(runs, others, strict=True):
-        shuffled = [Shuffled(local.name, local.dtype, distance.symbol) for local in run.locals]
+    for accumulator, names in zip(accumulators, partners, strict=True):
+        shuffled = [Shuffled(local.name, local.dtype, distance.symbol) for local in accumulator.locals]
         body += [Let(name, value) for name, value in zip(names, shuffled, strict=False)]
-        if run.kind in ("any", "all"):
-            # C may skip the right side of `||` and `&&`; all lanes take part in a shuffle.
-            body.append(Assign(run.value, combine(run.kind, shuffled[0], run.value)))
+        if accumulator.kind in ("any", "all"):
+            # `||` and `&&` may skip their right operand, but every lane must execute the shuffle.
+            body.append(Assign(accumulator.value, combine(accumulator.kind, shuffled[0], accumulator.value)))
         else:
-            body += merge(run, names or shuffled)
+            body += merge(accumulator, names or shuffled)
     trips = integer(lanes.bit_length() - 1)
     return (For(Loop(distance, integer(0), trips, unroll=True, halves=lanes // 2), tuple(body)),)
 
 
 def _lanes_index(lowering: Lowering) -> Index:
-    """How far apart lanes are that exchange values; loops side by side share the name."""
+    """The xor distance of a butterfly; successive loops share its name."""
     values = (0, WARP - 1)
     name = lowering.loops.get(("lanes", values)) or lowering.names.allocate("lanes")
     lowering.loops["lanes", values] = name
@@ -156,41 +158,44 @@ def _lanes_index(lowering: Lowering) -> Index:
     return Index(name, integer(0), values)
 
 
-def _results(local: Local, team: Team, lowering: Lowering) -> Array:
-    """A place for the result of each warp."""
+def _warp_partials(local: Local, group: ThreadGroup, lowering: Lowering) -> Array:
+    """A shared array with one partial per warp: [groups, warps], or [warps] for a single group."""
     name = lowering.names.allocate(f"warp_{local.name}")
-    sizes = (team.teams, team.warps) if team.teams > 1 else (team.warps,)
+    sizes = (group.groups, group.warps) if group.groups > 1 else (group.warps,)
     shape = tuple(integer(size) for size in sizes)
-    strides = (integer(team.warps), integer(1))[-len(sizes) :]
+    strides = (integer(group.warps), integer(1))[-len(sizes) :]
     return Array("", name, local.dtype, shape, strides, "shared", flat=False)
 
 
-def _gather(run: Running, arrays: Sequence[Array], team: Team, lane: Integer) -> Iterator[Node]:
-    """Each lane takes the result of one warp; those beyond the last have nothing."""
-    is_full = team.warps & (team.warps - 1) == 0
-    place = Mod(team.lane, integer(team.warps)) if is_full else lane
-    for local, array, nothing in zip(run.locals, arrays, _identities(run), strict=True):
-        element = Element.of(Access(array, (team.number, place)[-len(array.shape) :], "load"))
-        if is_full:
+def _load_partials(
+    accumulator: Accumulator, arrays: Sequence[Array], group: ThreadGroup, lane: Integer
+) -> Iterator[Node]:
+    """Each lane loads one warp's partial; lanes past the last warp take the identity."""
+    is_power_of_two = group.warps & (group.warps - 1) == 0
+    warp = Mod(group.lane, integer(group.warps)) if is_power_of_two else lane
+    for local, array, start in zip(accumulator.locals, arrays, _identities(accumulator), strict=True):
+        element = Element.of(Access(array, (group.number, warp)[-len(array.shape) :], "load"))
+        if is_power_of_two:
             yield Assign(local, element)
         else:
-            has_one = Guard((Comparison(lane, "<", integer(team.warps)),))
-            yield If(has_one, (Assign(local, element),), (Assign(local, nothing),))
+            has_partial = Guard((Comparison(lane, "<", integer(group.warps)),))
+            yield If(has_partial, (Assign(local, element),), (Assign(local, start),))
 
 
-def _goes_before(kind: str, first: tuple[Expr, Expr], second: tuple[Expr, Expr]) -> Expr:
-    """Whether the first pair of place and value wins: the better value, a NaN before all, else the earlier place."""
-    (place, value), (own_place, own) = first, second
-    better = _op("gt" if kind == "argmax" else "lt", value, own)
-    alike = _op("eq", value, own)
+def _takes_precedence(kind: str, candidate: tuple[Expr, Expr], current: tuple[Expr, Expr]) -> Expr:
+    """Whether a candidate (position, element) replaces the current one: NaN first, then the better element, ties to the
+    lower position."""
+    (position, value), (current_position, current_value) = candidate, current
+    better = _op("gt" if kind == "argmax" else "lt", value, current_value)
+    tied = _op("eq", value, current_value)
     if value.dtype.is_float:
-        nan, own_nan = _op("ne", value, value), _op("ne", own, own)
-        better = _op("or", better, _op("and", nan, _op("not", own_nan)))
-        alike = _op("or", alike, _op("and", nan, own_nan))
-    earlier = _op("and", alike, _op("lt", place, own_place))
-    nothing_yet = _op("lt", own_place, Const(0, INT64))
-    is_one = _op("ge", place, Const(0, INT64))
-    return _op("and", is_one, _op("or", nothing_yet, _op("or", better, earlier)))
+        nan, current_nan = _op("ne", value, value), _op("ne", current_value, current_value)
+        better = _op("or", better, _op("and", nan, _op("not", current_nan)))
+        tied = _op("or", tied, _op("and", nan, current_nan))
+    earlier = _op("and", tied, _op("lt", position, current_position))
+    none_yet = _op("lt", current_position, Const(0, INT64))
+    exists = _op("ge", position, Const(0, INT64))
+    return _op("and", exists, _op("or", none_yet, _op("or", better, earlier)))
 
 
 def _op(name: str, *args: Expr) -> Op:

@@ -15,13 +15,13 @@ from cugen.plan.symbols import FloorDiv, Integer, Minimum, Mod, Ranges, bounds, 
 
 @dataclass(frozen=True, slots=True)
 class Blocks:
-    """`places` holds, for each axis, the number of the block along it."""
+    """`coordinates` holds, for each axis, the number of the block along it."""
 
     grid: tuple[Integer, Integer, Integer]
-    places: tuple[Integer, ...]
+    coordinates: tuple[Integer, ...]
 
 
-def lay_blocks(counts: Sequence[Integer], lowering: Lowering, target: Target) -> Blocks:
+def make_grid(counts: Sequence[Integer], lowering: Lowering, target: Target) -> Blocks:
     """A block for every combination of numbers below `counts`, the first axis varying fastest.
 
     The first two axes go to x and y, all others together to z; where y or z are too short for that, all go to x.
@@ -31,12 +31,12 @@ def lay_blocks(counts: Sequence[Integer], lowering: Lowering, target: Target) ->
         total = sympy.Mul(*counts)
         block = _builtin("blockIdx.x", total, target.grid_x, lowering)
         return Blocks((total, integer(1), integer(1)), digits(block, counts))
-    places = [_builtin("blockIdx.x", first, target.grid_x, lowering)]
+    coordinates = [_builtin("blockIdx.x", first, target.grid_x, lowering)]
     if len(counts) > 1:
-        places.append(_builtin("blockIdx.y", second, target.grid_yz, lowering))
+        coordinates.append(_builtin("blockIdx.y", second, target.grid_yz, lowering))
     if len(counts) > 2:
-        places += digits(_builtin("blockIdx.z", rest, target.grid_yz, lowering), counts[2:])
-    return Blocks((first, second, rest), tuple(places))
+        coordinates += digits(_builtin("blockIdx.z", rest, target.grid_yz, lowering), counts[2:])
+    return Blocks((first, second, rest), tuple(coordinates))
 
 
 def reaching(extent: Integer, span: int, shift: int, ranges: Ranges) -> Integer:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from cugen.pieces.blocks import define, lay_blocks, limit, thread
+from cugen.pieces.blocks import define, make_grid, limit, thread
 from cugen.pieces.vectors import divisor
 from cugen.plan.context import Context
 from cugen.plan.lowering.expressions import Lowering
@@ -55,12 +55,12 @@ def lay_out(request: Request, lowering: Lowering, order: tuple[spec.Index, ...],
     block = [sizes.get(index.name, 1 if sizes else size) for index, size in zip(order, defaults, strict=False)]
     block += [1] * (max(len(order), 3) - len(block))
     counts = [ceil_div(extent, size) for extent, size in zip(extents, block, strict=False)]
-    blocks = lay_blocks(counts, lowering, request.target)
+    blocks = make_grid(counts, lowering, request.target)
     nodes: list[Define] = []
     terms: list[Comparison] = []
     for axis, (index, extent, size) in enumerate(zip(order, extents, block, strict=False)):
         own = thread(AXES[axis], size, lowering) if axis < len(AXES) else integer(0)
-        node = define(index.name, blocks.places[axis] * size + own, lowering, below=counts[axis] * size)
+        node = define(index.name, blocks.coordinates[axis] * size + own, lowering, below=counts[axis] * size)
         lowering.symbols[index.name] = node.index.symbol
         if not divides(size, extent, request.context):
             terms.append(Comparison(node.index.symbol, "<", extent))

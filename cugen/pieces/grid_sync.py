@@ -1,4 +1,4 @@
-"""Blocks that are numbered as they begin, and wait for each other: their tickets, and the memory that they share."""
+"""Communication between the blocks of one launch: dynamic block ids, release flags and workspace arrays."""
 
 from __future__ import annotations
 
@@ -8,53 +8,55 @@ import sympy
 
 from cugen.plan.lowering.expressions import Lowering
 from cugen.plan.memory import Access, Array
-from cugen.plan.nodes import Barrier, Comparison, Declare, Guard, If, Index, Node, TakeTicket, Ticket
+from cugen.plan.nodes import Barrier, Comparison, Declare, FetchBlockId, Guard, If, Index, LoadBlockId, Node
 from cugen.plan.request import Request
 from cugen.plan.symbols import Integer, bounds, integer, symbol
 from cugen.spec.expressions import Const
 from cugen.spec.types import INT32, UINT32, DType
 
 
-class Tickets:
-    """The tickets of so many blocks along x. The first of the `flags` counts those that have begun, each block's own is
-    one behind its ticket. With `left_zero` the first wraps, and who awaits another one sets it back to `clear`."""
+class DynamicBlockIds:
+    """Block ids in the order in which blocks start, so that a block may wait for those with lower ids.
+
+    `flags` holds the atomic counter, then one flag per block (block id + 1). With `left_zero` the counter wraps, and a
+    waiting block resets the flag to `clear`, so the launch leaves the array zeroed."""
 
     def __init__(self, request: Request, lowering: Lowering, blocks: Integer, *, left_zero: bool = False) -> None:
         self.lowering = lowering
         self.left_zero = left_zero
         values = (0, max(bounds(blocks, lowering.ranges)[1] - 1, 0))
-        first = symbol("blockIdx.x")
-        self.index = Index(lowering.names.allocate("ticket"), first, values)
-        lowering.ranges[first] = lowering.ranges[self.index.symbol] = values
-        dtype = UINT32 if left_zero else INT32  # as `atomicInc` and `atomicAdd` want it
-        flags = shared_by_blocks(request, "flags", dtype, (1 + blocks,))
+        hardware_id = symbol("blockIdx.x")
+        self.index = Index(lowering.names.allocate("block_id"), hardware_id, values)
+        lowering.ranges[hardware_id] = lowering.ranges[self.index.symbol] = values
+        dtype = UINT32 if left_zero else INT32  # the operand types of `atomicInc` and `atomicAdd`
+        flags = workspace_array(request, "flags", dtype, (1 + blocks,))
         self.flags = replace(flags, zeroed=True, left_zero=left_zero)
-        self.set = Const(1, dtype)  # what a flag holds once it is published
+        self.set = Const(1, dtype)
         self.clear = Const(0, dtype)
 
     @property
-    def number(self) -> Integer:
+    def block_id(self) -> Integer:
         return self.index.symbol
 
-    def flag(self, place: Integer, kind: str) -> Access:
-        return Access(self.flags, (place,), kind)
+    def flag(self, index: Integer, kind: str) -> Access:
+        return Access(self.flags, (index,), kind)
 
-    def draw(self) -> tuple[Node, ...]:
-        """The block's ticket: its first thread takes it, all learn it."""
-        name = self.lowering.names.allocate("ticket_of_block")
-        told = Array("", name, INT32, (), (), "shared", flat=False)
+    def fetch(self) -> tuple[Node, ...]:
+        """Defines the block id: the first thread increments the counter and broadcasts it through shared memory."""
+        name = self.lowering.names.allocate("shared_block_id")
+        broadcast = Array("", name, INT32, (), (), "shared", flat=False)
         is_first = Guard((Comparison(symbol("threadIdx.x"), "==", integer(0)),))
         counter = self.flag(integer(0), "atomic")
         return (
-            Declare(told),
-            If(is_first, (TakeTicket(Access(told, (), "store"), counter, wraps=self.left_zero),)),
+            Declare(broadcast),
+            If(is_first, (FetchBlockId(Access(broadcast, (), "store"), counter, wraps=self.left_zero),)),
             Barrier(),
-            Ticket(self.index, Access(told, (), "load")),
+            LoadBlockId(self.index, Access(broadcast, (), "load")),
         )
 
 
-def shared_by_blocks(request: Request, wish: str, dtype: DType, shape: tuple[Integer, ...]) -> Array:
-    """An array of the workspace through which the blocks of one launch hand something to each other."""
-    name = request.context.names.allocate(f"{request.group.statements[-1].target}_{wish}")
+def workspace_array(request: Request, name_hint: str, dtype: DType, shape: tuple[Integer, ...]) -> Array:
+    """A row-major workspace array through which the blocks of one launch exchange data."""
+    name = request.context.names.allocate(f"{request.group.statements[-1].target}_{name_hint}")
     strides = tuple(sympy.Mul(*shape[axis + 1 :]) for axis in range(len(shape)))
     return Array(name, name, dtype, shape, strides, "global", writable=True)

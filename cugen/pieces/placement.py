@@ -1,4 +1,4 @@
-"""Inputs that a family stages whole: small arrays in shared memory or in registers, before the work begins."""
+"""Inputs staged whole: small arrays in shared memory or registers, filled before the computation starts."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from cugen.plan.nodes import Barrier, Copy, Declare, For, Index, Loop, Node
 from cugen.plan.request import Refusal, Request
 from cugen.plan.symbols import FloorDiv, Integer, Mod, bounds, integer, symbol
 
-REGISTER_ELEMENTS = 64  # an array in registers larger than this would spill
+REGISTER_ELEMENTS = 64  # elements per thread of an array in registers; larger ones spill (heuristic)
 
 
 def placement_refusals(request: Request) -> tuple[Refusal, ...]:
-    """Why arrays can't be staged whole where the spec wants them; empty where they can, or where nothing is asked."""
+    """Why arrays can't be staged whole in the memory space that the spec names; empty where they can."""
     refusals = []
     shared_bytes = 0
     for array in request.touched():
@@ -46,14 +46,14 @@ def placement_refusals(request: Request) -> tuple[Refusal, ...]:
     return tuple(refusals)
 
 
-def place(
+def stage_inputs(
     request: Request, lowering: Lowering, block: tuple[int, int, int]
 ) -> tuple[dict[str, Array], tuple[Node, ...]]:
     """The staged arrays by name, and the nodes that fill them."""
-    placed: dict[str, Array] = {}
+    tiles: dict[str, Array] = {}
     shared: list[Node] = []
     registers: list[Node] = []
-    offset = 0  # in the dynamic shared memory
+    offset = 0  # bytes, in dynamic shared memory
     for declared in request.touched():
         source, memory = request.context.arrays[declared.name], declared.memory
         if declared.role == "temporary" or memory.space not in ("shared", "register"):
@@ -64,26 +64,26 @@ def place(
         if memory.dynamic:
             tile = replace(tile, dynamic_offset=offset)
             offset += (tile_bytes(tile, lowering.ranges) + 15) // 16 * 16
-        placed[declared.name] = tile
+        tiles[declared.name] = tile
         if memory.space == "shared":
             tile = replace(tile, values=None)
-            shared += [Declare(tile), _fill(lowering, source, tile, block)]
+            shared += [Declare(tile), _copy_by_block(lowering, source, tile, block)]
         else:
             registers.append(Declare(tile))
             if source.values is None:
-                registers.append(_unrolled_fill(lowering, source, tile))
+                registers.append(_copy_by_thread(lowering, source, tile))
     if shared:
         shared.append(Barrier())
-    return placed, (*shared, *registers)
+    return tiles, (*shared, *registers)
 
 
 def _row_major(shape: tuple[Integer, ...]) -> tuple[Integer, ...]:
-    """The strides of a tile, whatever those of the array that it holds are."""
+    """Row-major strides of a tile; the source array may have others."""
     return tuple(sympy.Mul(*shape[dimension + 1 :]) for dimension in range(len(shape)))
 
 
-def _fill(lowering: Lowering, source: Array, tile: Array, block: tuple[int, int, int]) -> Node:
-    """All threads of the block copy the array, element by element."""
+def _copy_by_block(lowering: Lowering, source: Array, tile: Array, block: tuple[int, int, int]) -> Node:
+    """A block-strided loop that copies the array element by element."""
     threads = block[0] * block[1] * block[2]
     thread: Integer = integer(0)
     scale = 1
@@ -96,36 +96,37 @@ def _fill(lowering: Lowering, source: Array, tile: Array, block: tuple[int, int,
     last = bounds(count, lowering.ranges)[1] - 1
     index = Index(lowering.names.allocate("element"), thread, (0, last))
     lowering.ranges[index.symbol] = index.range
-    subscripts: list[Integer] = []
-    rest: Integer = index.symbol
-    for position, extent in reversed(list(enumerate(source.shape))):
-        subscripts.insert(0, rest if position == 0 else Mod(rest, extent))
-        rest = FloorDiv(rest, extent)
-    places = tuple(subscripts)
-    origin = Access(source, places, "load")
-    if source.flat and (origin.offset() - _dense_offset(source, places)).expand() == 0:
-        origin = Access(replace(source, shape=(count,), strides=(integer(1),)), (index.symbol,), "load")
-    return For(Loop(index, thread, count, threads), (Copy(Access(tile, places, "store"), origin),))
+    unflattened: list[Integer] = []
+    quotient: Integer = index.symbol
+    for dimension, extent in reversed(list(enumerate(source.shape))):
+        unflattened.insert(0, quotient if dimension == 0 else Mod(quotient, extent))
+        quotient = FloorDiv(quotient, extent)
+    subscripts = tuple(unflattened)
+    load = Access(source, subscripts, "load")
+    if source.flat and (load.offset() - _dense_offset(source, subscripts)).expand() == 0:
+        load = Access(replace(source, shape=(count,), strides=(integer(1),)), (index.symbol,), "load")
+    return For(Loop(index, thread, count, threads), (Copy(Access(tile, subscripts, "store"), load),))
 
 
 def _dense_offset(array: Array, subscripts: tuple[Integer, ...]) -> Integer:
-    """The place of an element among all, row by row."""
+    """The row-major offset of an element, as if the array had no padding."""
     offset: Integer = integer(0)
     for subscript, extent in zip(subscripts, array.shape, strict=True):
         offset = offset * extent + subscript
     return offset
 
 
-def _unrolled_fill(lowering: Lowering, source: Array, tile: Array) -> Node:
+def _copy_by_thread(lowering: Lowering, source: Array, tile: Array) -> Node:
+    """Unrolled loops in which each thread copies the array into its registers."""
     indices = []
-    for position, extent in enumerate(source.shape):
+    for dimension, extent in enumerate(source.shape):
         index = Index(
-            lowering.names.allocate("ijklmn"[position % 6]), integer(0), (0, bounds(extent, lowering.ranges)[1] - 1)
+            lowering.names.allocate("ijklmn"[dimension % 6]), integer(0), (0, bounds(extent, lowering.ranges)[1] - 1)
         )
         lowering.ranges[index.symbol] = index.range
         indices.append(index)
-    places = tuple(index.symbol for index in indices)
-    node: Node = Copy(Access(tile, places, "store"), Access(source, places, "load"))
+    subscripts = tuple(index.symbol for index in indices)
+    node: Node = Copy(Access(tile, subscripts, "store"), Access(source, subscripts, "load"))
     for index, extent in reversed(list(zip(indices, source.shape, strict=True))):
         node = For(Loop(index, integer(0), extent, unroll=True), (node,))
     return node

@@ -47,7 +47,7 @@ def recognise(request: Request) -> Walk | None:
     return Walk(walked, index, reverse, tuple(dict.fromkeys(map(_scan_at_current, scans))))
 
 
-def lower_walk(walked: Walk, lowering: Lowering, scope: Scope) -> None:
+def lower_serial_scan(walked: Walk, lowering: Lowering, scope: Scope) -> None:
     """The running values, and the loop that updates them and stores each element."""
     name = symbol(lowering.names.allocate(walked.index.name))
     extent = to_integer(walked.index.extent, lowering.symbols)

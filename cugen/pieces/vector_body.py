@@ -24,7 +24,7 @@ from cugen.spec.model import Statement
 
 
 @dataclass(frozen=True)
-class Neighbours:
+class ConsecutiveElements:
     """`width` neighbours along an index, all of them inside. `wide` are the reads that come in vectors, of all the
     neighbours or of so many; `staged` says where each of them finds what was loaded before."""
 
@@ -44,9 +44,9 @@ class Neighbours:
         role = self.request.context.spec.array(statement.target).role
         return role != "temporary" or statement.target in self.request.stored
 
-    def needs_own_index(self) -> bool:
+    def needs_element_index(self) -> bool:
         """Whether an element's value depends on its own place, not only on the vector's."""
-        return self.width > 1 and depends_on_place(self.statements, self.along, (*self.wide, *self.staged))
+        return self.width > 1 and depends_on_index(self.statements, self.along, (*self.wide, *self.staged))
 
     def alignments(self) -> tuple[tuple[str, int], ...]:
         """What wide accesses ask of the arguments."""
@@ -83,7 +83,7 @@ def is_guarded(read: Read, along: str) -> bool:
     return alone and not read.exact and read.boundary is not None and read.boundary.mode == "zero"
 
 
-def depends_on_place(statements: tuple[Statement, ...], along: str, ready: tuple[Read, ...]) -> bool:
+def depends_on_index(statements: tuple[Statement, ...], along: str, ready: tuple[Read, ...]) -> bool:
     """Whether the statements mention the index `along` other than in reads that stand ready."""
     for read in loaded_reads(statements):
         if read not in ready and along in free_indices(read):
@@ -91,7 +91,7 @@ def depends_on_place(statements: tuple[Statement, ...], along: str, ready: tuple
     return any(along in index_values(statement.value) for statement in statements)
 
 
-def vector_body(work: Neighbours, lowering: Lowering, scope: Scope) -> tuple[Node, ...]:
+def vector_body(work: ConsecutiveElements, lowering: Lowering, scope: Scope) -> tuple[Node, ...]:
     """The nodes for the neighbours of which `lowering` knows the first."""
     first = lowering.symbols[work.along]
     places = dict(lowering.symbols)
@@ -99,7 +99,7 @@ def vector_body(work: Neighbours, lowering: Lowering, scope: Scope) -> tuple[Nod
     lowering.ranges[number.symbol] = number.range
     inner = Scope(scope, frozenset((work.along,)))
     gathered: dict[Expr, Integer] = {}
-    if work.needs_own_index():
+    if work.needs_element_index():
         own = define(work.along, first + number.symbol, lowering)
         limit(own.index, work.extent, lowering)
         lowering.symbols[work.along] = own.index.symbol
@@ -181,14 +181,14 @@ def load_vectors(
         return vector.component
     index = Index(lowering.names.allocate("u"), integer(0), (0, vector.count - 1))
     lowering.ranges[index.symbol] = index.range
-    load = Load(vector.one(index.symbol), access(index.symbol))
+    load = Load(vector.indexed(index.symbol), access(index.symbol))
     loop = Loop(index, integer(0), integer(vector.count), unroll=True)
     scope.nodes += [Let(vector, None, mutable=True), For(loop, (load,))]
     width = integer(vector.width)
-    return lambda place: vector.one(FloorDiv(place, width)).component(Mod(place, width))
+    return lambda place: vector.indexed(FloorDiv(place, width)).component(Mod(place, width))
 
 
-def _remember(work: Neighbours, read: Read, value: Expr, scope: Scope, lowering: Lowering) -> None:
+def _remember(work: ConsecutiveElements, read: Read, value: Expr, scope: Scope, lowering: Lowering) -> None:
     """An element that several places mention, or that says where another one is, gets a name of its own."""
     mentions = sum(1 for s in work.statements for node in walk(s.value) if node == read)
     if mentions > 1 or read in lowering.subscripts:

@@ -14,7 +14,7 @@ from cugen.plan.subscripts import to_integer
 from cugen.plan.symbols import FloorDiv, Integer, Maximum, Minimum, symbol
 from cugen.spec.expressions import Expr, Index, IndexValue, Read, free_indices, walk
 
-WIDEST = 16  # bytes that one thread moves with one access
+MAX_ACCESS_BYTES = 16  # bytes that one thread moves with one access
 SECTOR = 32  # bytes of memory that come and go together
 
 Place = tuple[str, tuple[Expr, ...]]  # an array, and where in it
@@ -70,8 +70,8 @@ def widest(array: Array, subscripts: Sequence[Expr], along: str, context: Contex
 
     Only places that are bare indices or the same for all say how their rows are aligned.
     """
-    most = WIDEST // array.dtype.bytes
-    found = Width(most, f"{most} elements of {array.name} are {WIDEST} bytes, the most that one access moves")
+    most = MAX_ACCESS_BYTES // array.dtype.bytes
+    found = Width(most, f"{most} elements of {array.name} are {MAX_ACCESS_BYTES} bytes, the most that one access moves")
     if not is_contiguous(array, subscripts, along):
         return Width(1, f"neighbours along {along} are no neighbours in {array.name}")
     for dimension, (sub, stride) in enumerate(zip(subscripts, array.strides, strict=True)):
@@ -92,8 +92,8 @@ def widest_at(array: Array, subscripts: Sequence[Expr], along: str, context: Con
     if all(isinstance(sub, IndexValue) or is_fixed(sub) for sub in subscripts):
         return widest(array, subscripts, along, context)
     apart = Width(1, f"neighbours along {along} are no neighbours in {array.name}")
-    most = WIDEST // array.dtype.bytes
-    found = Width(most, f"{most} elements of {array.name} are {WIDEST} bytes, the most that one access moves")
+    most = MAX_ACCESS_BYTES // array.dtype.bytes
+    found = Width(most, f"{most} elements of {array.name} are {MAX_ACCESS_BYTES} bytes, the most that one access moves")
     names = {name: symbol(f"index {name}") for sub in subscripts for name in free_indices(sub)}
     own, walked = names.get(along), 0
     for dimension, (sub, stride) in enumerate(zip(subscripts, array.strides, strict=True)):
@@ -116,7 +116,7 @@ def widest_at(array: Array, subscripts: Sequence[Expr], along: str, context: Con
     return found if walked == 1 else apart
 
 
-def run_alike(
+def have_equal_alignment(
     arrays: Mapping[str, Array],
     indices: Sequence[Index],
     context: Context,

@@ -19,11 +19,11 @@ from cugen.spec.model import Spec
 
 @dataclass(frozen=True)
 class Context:
-    """`spec` holds the statements that are launched, `asked` those that the user wrote: one of these may have become
+    """`spec` holds the statements that are launched, `original` those that the user wrote: one of these may have become
     several. `symbols` and `ranges` cover the params; `arrays` holds the global form of each array of the spec."""
 
     spec: Spec
-    asked: Spec
+    original: Spec
     names: Names
     symbols: Mapping[str, Integer]
     ranges: Mapping[sympy.Symbol, Range]
@@ -47,7 +47,7 @@ class Context:
         return low if low == high else None
 
 
-def make_context(spec: Spec, asked: Spec | None = None) -> Context:
+def make_context(spec: Spec, original: Spec | None = None) -> Context:
     """Names everything once, in the order of the spec, so that equal specs give equal names."""
     names = Names()
     names.allocate(spec.kernel)
@@ -76,7 +76,7 @@ def make_context(spec: Spec, asked: Spec | None = None) -> Context:
             constants.append(array)
         arrays[declared.name] = array
     return Context(
-        spec, asked or spec, names, symbols, ranges, arrays, scalar_symbols, tuple(constants), tuple(uploads)
+        spec, original or spec, names, symbols, ranges, arrays, scalar_symbols, tuple(constants), tuple(uploads)
     )
 
 

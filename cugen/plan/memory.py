@@ -87,7 +87,7 @@ class Access:
         pairs = zip(self.subscripts, self.start.subscripts, strict=True)
         return self.start.name, replace(self, subscripts=tuple(sympy.expand(sub - first) for sub, first in pairs))
 
-    def placed(self) -> tuple[Integer, ...]:
+    def physical_subscripts(self) -> tuple[Integer, ...]:
         """The subscripts as they stand in memory: with the column permuted where the array is swizzled."""
         if not self.array.swizzle:
             return self.subscripts
@@ -96,7 +96,7 @@ class Access:
 
     def offset(self) -> Integer:
         """The element's place in the array, as one expression."""
-        terms = (sub * stride for sub, stride in zip(self.placed(), self.array.strides, strict=True))
+        terms = (sub * stride for sub, stride in zip(self.physical_subscripts(), self.array.strides, strict=True))
         return sympy.Add(*terms)
 
 
@@ -115,30 +115,30 @@ class Element(Local):
 class Vector(Local):
     """`width` consecutive elements in registers, which one access loads or stores: `Vector<float, 4> x4`.
 
-    `count` of them make a row of vectors, declared at once: `Vector<float, 4> x4[2]`; `place` says which of the row.
+    `count` of them make a row of vectors, declared at once: `Vector<float, 4> x4[2]`; `index` selects one.
     Of `rows` such rows, `Vector<float, 4> x4[3][2]`, `row` says which."""
 
     element: DType  # as stored
     width: int
     count: int = 0
-    place: Integer | None = None
+    index: Integer | None = None
     rows: int = 0
     row: Integer | None = None
 
-    def one(self, place: Integer, row: Integer | None = None) -> Vector:
+    def indexed(self, index: Integer, row: Integer | None = None) -> Vector:
         """One vector of a row."""
-        return Vector(self.name, self.dtype, self.element, self.width, 0, place, 0, row)
+        return Vector(self.name, self.dtype, self.element, self.width, 0, index, 0, row)
 
-    def component(self, place: Integer) -> Component:
-        return Component(self.name, self.dtype, self, place)
+    def component(self, index: Integer) -> Component:
+        return Component(self.name, self.dtype, self, index)
 
 
 @dataclass(frozen=True, slots=True)
 class Component(Local):
-    """One element of a vector, in its compute type: `x4.at[v]`."""
+    """One element of a vector, in its compute type: `x4.data[v]`."""
 
     vector: Vector
-    place: Integer
+    index: Integer
 
 
 @dataclass(frozen=True, slots=True)

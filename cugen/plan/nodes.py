@@ -122,24 +122,23 @@ class Accumulate:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class MultiplyTiles:
-    """Adds the product of 16 x `depth` and `depth` x 8 elements to 16 x 8 sums, on a tensor core; all lanes of a warp
-    take part, each with what it holds in registers: `multiply_16x8x16(&sum[0][0], &sum[1][0], a[0], b[0])`.
+class Mma:
+    """A warp-wide tensor-core MMA on register fragments, m16n8k`k`: `mma_m16n8k16(&acc[0][0], &acc[1][0], a[0], b[0])`.
 
-    Lane 4 * g + t has in `left` the elements of rows g and g + 8 in columns t, t + 4 ..., in `right` those of column g
-    in rows t, t + 4 ..., and of the sums two neighbours from column 2 * t on: `upper` in row g, `lower` in row g + 8.
+    Lane 4 * g + t holds rows g and g + 8 of A in columns t, t + 4, …, column g of B in rows t, t + 4, …, and two
+    consecutive accumulators from column 2 * t on: `acc_upper` in row g, `acc_lower` in row g + 8.
     """
 
-    upper: Access
-    lower: Access
-    left: Access
-    right: Access
-    depth: int
+    acc_upper: Access
+    acc_lower: Access
+    a: Access
+    b: Access
+    k: int
 
     @property
-    def products(self) -> int:
-        """Multiply-adds of each lane's share."""
-        return 16 * 8 * self.depth // 32
+    def multiply_adds(self) -> int:
+        """Multiply-adds per lane."""
+        return 16 * 8 * self.k // 32
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -171,7 +170,7 @@ class AwaitCopies:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class TakeTicket:
+class FetchBlockId:
     """One thread counts its block among those that have begun, and tells the others in shared memory:
     `ticket_of_block = atomicAdd(&flags[0], 1)`. One that `wraps` is zero again once all blocks have begun:
     `atomicInc(&flags[0], gridDim.x - 1)`, of a counter without a sign."""
@@ -182,7 +181,7 @@ class TakeTicket:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Arrive:
+class CountArrival:
     """One thread counts its block among the `among` blocks that leave something for the last of them, once all is
     visible that it has written, and others of the block before a barrier; and tells the others in shared memory:
     `__threadfence(); arrival_of_block = atomicInc(&arrived[tile], 3); __threadfence();`. The counter, one without a
@@ -190,11 +189,11 @@ class Arrive:
 
     target: Access
     counter: Access
-    among: int
+    arrivals: int
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Ticket:
+class LoadBlockId:
     """Introduces the block's number in the order in which blocks begin, or arrive, which `TakeTicket` or `Arrive` left
     there before a barrier.
 
@@ -206,7 +205,7 @@ class Ticket:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Publish:
+class ReleaseFlag:
     """Sets a flag in global memory once all is visible that its thread has written, and others of the block before a
     barrier: `__threadfence(); atomicExch(&flags[block], 1);`."""
 
@@ -215,7 +214,7 @@ class Publish:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Await:
+class AcquireSpinWait:
     """The thread asks for a flag until it has the value; afterwards it sees what was written before the flag's
     `Publish`, and so do others after a barrier. Only flags may be awaited that a block with a smaller ticket sets: it
     has begun, so that it ends. What is handed over so must not be read through the read-only cache."""
@@ -263,7 +262,7 @@ class Barrier:
 
 
 @dataclass(frozen=True, slots=True)
-class TeamBarrier:
+class NamedBarrier:
     """Of `threads` of the block that lie side by side, whole warps, the `number`-th of such teams: `__syncwarp()` of a
     single warp, else `__barrier_sync_count(number + 1, threads)`, as the block's own barrier has the number 0."""
 
@@ -308,21 +307,21 @@ Node = (
     | Load
     | Store
     | Accumulate
-    | MultiplyTiles
+    | Mma
     | Copy
     | CommitCopies
     | AwaitCopies
-    | TakeTicket
-    | Arrive
-    | Ticket
-    | Publish
-    | Await
+    | FetchBlockId
+    | CountArrival
+    | LoadBlockId
+    | ReleaseFlag
+    | AcquireSpinWait
     | Assign
     | For
     | If
     | ReturnUnless
     | Barrier
-    | TeamBarrier
+    | NamedBarrier
     | ClusterBarrier
     | Declare
     | Comment

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import sympy
 
 from cugen.plan.memory import Array
-from cugen.plan.nodes import Condition, Copy, Declare, Define, For, Guard, If, Load, Node, ReturnUnless, TeamBarrier
+from cugen.plan.nodes import Condition, Copy, Declare, Define, For, Guard, If, Load, Node, ReturnUnless, NamedBarrier
 from cugen.plan.symbols import Integer
 from cugen.plan.walking import accesses, values_of, walk_nodes
 from cugen.spec.expressions import Expr, ParamValue, ScalarValue, walk
@@ -31,7 +31,7 @@ def integers(nodes: tuple[Node, ...]) -> Iterator[Integer]:
                 yield from _of_condition(node.guard)
             case If():
                 yield from _of_condition(node.condition)
-            case TeamBarrier() if not node.is_of_warp:
+            case NamedBarrier() if not node.is_of_warp:
                 yield node.number
 
 

@@ -7,21 +7,21 @@ from collections.abc import Iterator
 from cugen.plan.memory import Access, Element
 from cugen.plan.nodes import (
     Accumulate,
-    Arrive,
+    CountArrival,
     Assign,
-    Await,
+    AcquireSpinWait,
     Copy,
     For,
     Guard,
     If,
     Let,
     Load,
-    MultiplyTiles,
+    Mma,
     Node,
-    Publish,
+    ReleaseFlag,
     Store,
-    TakeTicket,
-    Ticket,
+    FetchBlockId,
+    LoadBlockId,
 )
 from cugen.spec.expressions import Expr, walk
 
@@ -42,11 +42,11 @@ def accesses(nodes: tuple[Node, ...]) -> Iterator[Access]:
     """Every access below the nodes, in the order of the source."""
     for node in walk_nodes(nodes):
         match node:
-            case Load() | Store() | Accumulate() | Ticket() | Publish() | Await():
+            case Load() | Store() | Accumulate() | LoadBlockId() | ReleaseFlag() | AcquireSpinWait():
                 yield node.access
-            case MultiplyTiles():
-                yield from (node.upper, node.lower, node.left, node.right)
-            case TakeTicket() | Arrive():
+            case Mma():
+                yield from (node.acc_upper, node.acc_lower, node.a, node.b)
+            case FetchBlockId() | CountArrival():
                 yield node.target
                 yield node.counter
             case Copy():
@@ -63,7 +63,7 @@ def values_of(node: Node) -> tuple[Expr, ...]:
             return () if value is None else (value,)
         case Store(value=value) | Assign(value=value) | Accumulate(value=value):
             return (value,)
-        case Publish(value=value) | Await(value=value):
+        case ReleaseFlag(value=value) | AcquireSpinWait(value=value):
             return (value,)
         case If(condition=condition) if not isinstance(condition, Guard):
             return (condition,)
