@@ -85,7 +85,7 @@ def _milliseconds(text: str, size: int, target: str) -> str:
     (spec,) = load_text(text.replace("$N", str(size)))
     (kernel,) = make_plan(spec).kernels
     took = min(_seconds(kernel, target, size) for _ in range(_REPEAT))
-    unknown = any(found.totals is None for found in analyze_kernel(kernel, target, {"N": size}).accesses)
+    unknown = any(access.totals is None for access in analyze_kernel(kernel, target, {"N": size}).accesses)
     return f"{took * 1e3:.1f}{' (unknown)' if unknown else ''}"
 
 

@@ -119,7 +119,7 @@ def _line(row: dict[str, Any]) -> str:
         return f"FAIL {row['name']}: {'; '.join(row['messages'])}"
     timed = {timed["name"]: timed for timed in row["regimes"]["cold"]}
     ours = timed["cugen"]
-    peers = " ".join(f"{name} ×{found['ratio']:.2f}" for name, found in timed.items() if name != "cugen")
+    peers = " ".join(f"{name} ×{times['ratio']:.2f}" for name, times in timed.items() if name != "cugen")
     absent = " ".join(f"[{peer['name']}: {peer['absent']}]" for peer in row["peers"] if peer["absent"])
     share = f"{ours['share_of_ceiling']:.3f} of {row['ceiling']}"
     return f"ok {row['name']:40} {ours['median_us']:10.1f} µs  {share}  {peers} {absent} {row['seconds']:.1f} s"

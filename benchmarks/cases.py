@@ -40,7 +40,7 @@ def spec_text(kernel: str, params: Mapping[str, int], arrays: Mapping[str, str],
     sizes = ", ".join(f"{name}: {value}" for name, value in params.items())
     lines = ["cugen: 1", f"kernel: {kernel}", f"params: {{{sizes}}}", "arrays:"]
     for name, text in arrays.items():
-        shape, dtype, *rest = text.split(" | ")
-        lines.append(f"  {name}: {{shape: {shape}, dtype: {dtype}{''.join(f', {key}' for key in rest)}}}")
+        shape, dtype, *options = text.split(" | ")
+        lines.append(f"  {name}: {{shape: {shape}, dtype: {dtype}{''.join(f', {key}' for key in options)}}}")
     body = [f"  {line}" for line in compute.splitlines()]
     return "\n".join([*lines, *filter(None, [more]), "compute: |", *body]) + "\n"

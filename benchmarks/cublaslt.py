@@ -83,7 +83,7 @@ class _Product:
         self._library, self._handle = _library()
         operand, result, scale, compute, _ = _TYPES[shape.dtype]
         scales = {_FLOAT: ctypes.c_float, _DOUBLE: ctypes.c_double, _INT32: ctypes.c_int32}[scale]
-        self._one, self._zero = scales(1), scales(0)
+        self._alpha, self._beta = scales(1), scales(0)
         self._operation = self._made("cublasLtMatmulDescCreate", compute, scale)
         self._first = self._layout(operand, shape.n, shape.k, shape.batch)
         self._second = self._layout(operand, shape.k, shape.m, shape.batch)
@@ -132,7 +132,7 @@ class _Product:
     def _proposals(self) -> list[_Proposal]:
         preference = self._made("cublasLtMatmulPreferenceCreate")
         self._set("MatmulPreference", preference, _MAX_WORKSPACE, ctypes.c_uint64(_WORKSPACE_BYTES))
-        found, count = (_Proposal * _PROPOSALS)(), ctypes.c_int()
+        proposals, count = (_Proposal * _PROPOSALS)(), ctypes.c_int()
         layouts = (self._first, self._second, self._product, self._product)
         self._call(
             "cublasLtMatmulAlgoGetHeuristic",
@@ -141,11 +141,11 @@ class _Product:
             *layouts,
             preference,
             _PROPOSALS,
-            found,
+            proposals,
             ctypes.byref(count),
         )
         self._call("cublasLtMatmulPreferenceDestroy", preference)
-        return [proposal for proposal in found[: count.value] if proposal.state == 0]
+        return [proposal for proposal in proposals[: count.value] if proposal.state == 0]
 
     def _launch(self, proposal: _Proposal, a: torch.Tensor, b: torch.Tensor, product: torch.Tensor) -> None:
         address = ctypes.c_void_p(product.data_ptr())
@@ -153,12 +153,12 @@ class _Product:
             "cublasLtMatmul",
             self._handle,
             self._operation,
-            ctypes.byref(self._one),
+            ctypes.byref(self._alpha),
             ctypes.c_void_p(b.data_ptr()),
             self._first,
             ctypes.c_void_p(a.data_ptr()),
             self._second,
-            ctypes.byref(self._zero),
+            ctypes.byref(self._beta),
             address,
             self._product,
             address,
@@ -194,9 +194,9 @@ class _Product:
 
 @functools.cache
 def _library() -> tuple[ctypes.CDLL, ctypes.c_void_p]:
-    """The library that PyTorch itself has loaded, or lies beside it, and a handle."""
-    beside = str(Path(torch.__file__).parents[1] / "nvidia" / "*" / "lib" / "libcublasLt.so.*")
-    name = next(iter(glob.glob(beside)), None) or ctypes.util.find_library("cublasLt")
+    """The library that PyTorch itself has loaded, or ships, and a handle."""
+    bundled = str(Path(torch.__file__).parents[1] / "nvidia" / "*" / "lib" / "libcublasLt.so.*")
+    name = next(iter(glob.glob(bundled)), None) or ctypes.util.find_library("cublasLt")
     if name is None:
         raise RuntimeError("libcublasLt wasn't found")
     library, handle = ctypes.CDLL(name), ctypes.c_void_p()

@@ -106,10 +106,10 @@ def _text(seconds: float | None) -> str:
 def _figures(folder: Path) -> Iterator[Figure]:
     yield Figure("help", "--help", _median("--help"), 0.2)
 
-    one = ("generate", str(_PRODUCT), "-o", str(folder / "one"))
+    command = ("generate", str(_PRODUCT), "-o", str(folder / "one"))
     cold = _middle([_seconds("generate", str(_PRODUCT), "-o", str(folder / str(n))) for n in range(_REPEAT)])
-    _seconds(*one)
-    yield Figure("generate, nothing to do", "generate SPEC", _median(*one), 0.2)
+    _seconds(*command)
+    yield Figure("generate, nothing to do", "generate SPEC", _median(*command), 0.2)
     yield Figure("generate one kernel", "generate SPEC", cold, 0.8)
 
     variants = folder / "variants.yaml"

@@ -43,9 +43,9 @@ def analysed(text: str) -> Step:
     return Step(spec.kernel, planned.family, wavefronts * _WARP / adds, adds / (sectors * _SECTOR_BYTES))
 
 
-def table(found: Sequence[Step], content: Mapping[str, Any] | None) -> str:
+def table(steps: Sequence[Step], content: Mapping[str, Any] | None) -> str:
     """What stands between the page's marks; `content` is what `ladder.py` wrote."""
-    lines = list(_rows(found, {row["name"]: row for row in content["cases"]} if content else {}))
+    lines = list(_rows(steps, {row["name"]: row for row in content["cases"]} if content else {}))
     if content:
         lines = [
             f"{content['device']}; {content['date']}; cugen {content['cugen']}; `{content['command']}`",
@@ -55,11 +55,11 @@ def table(found: Sequence[Step], content: Mapping[str, Any] | None) -> str:
     return "\n".join(lines) + "\n"
 
 
-def _rows(found: Sequence[Step], timed: Mapping[str, Any]) -> Iterator[str]:
+def _rows(steps: Sequence[Step], timed: Mapping[str, Any]) -> Iterator[str]:
     head = "| step | family | shared wavefronts ÷ warp's multiply-adds | multiply-adds ÷ byte of global memory |"
     yield head + (" TFLOP/s, cold | of cuBLAS |" if timed else "")
     yield "|---|---|---|---|" + ("---|---|" if timed else "")
-    for step in found:
+    for step in steps:
         name = f"[{step.kernel}](../generated/{step.kernel}.cu)"
         line = f"| {name} | {step.family} | {step.shared:.3f} | {step.intensity:.2f} |"
         yield line + (_speed(timed[step.kernel]) if step.kernel in timed else "")

@@ -116,15 +116,15 @@ def read(text: str) -> list[dict[str, Any]]:
     if start is None:
         return []
     units, *launches = csv.DictReader(io.StringIO("\n".join(lines[start:])))
-    found = []
+    rows = []
     for launch in launches:
         row: dict[str, Any] = {"kernel": launch["Kernel Name"].partition("(")[0]}
         for metric, name in METRICS.items():
             if launch.get(metric) not in (None, "", "n/a"):
                 scale = _UNITS.get(units[metric], 1.0) if name == "time_us" else _BYTES.get(units[metric], 1)
                 row[name] = round(float(launch[metric].replace(",", "")) * scale, 2)
-        found.append(row)
-    return found
+        rows.append(row)
+    return rows
 
 
 def main() -> int:

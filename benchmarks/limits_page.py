@@ -32,10 +32,10 @@ def part(figures: Row, limits: Row | None) -> str:
     rows = [row for row in figures["cases"] if missed(row)]
     if limits is None:
         return "\n".join(["The counters are not measured yet.", "", *_plain(rows)]) + "\n"
-    found = {row["name"]: row["launches"] for row in limits["cases"]}
+    profiles = {row["name"]: row["launches"] for row in limits["cases"]}
     version = limits["profiler"].partition(" ")[0]
     heading = f"Nsight Compute {version}; {limits['date']}; `{limits['command']}`"
-    return "\n".join([heading, "", *_profiled(rows, found)]) + "\n"
+    return "\n".join([heading, "", *_profiled(rows, profiles)]) + "\n"
 
 
 def missed(row: Row) -> list[Row]:
@@ -49,10 +49,11 @@ def out_of_reach(row: Row, goal: Row) -> str:
     if goal["against"] not in timed or row["ceiling"] not in timed:
         return ""
     wanted = timed[goal["against"]]["median_us"] / goal["must"]
-    least = timed[row["ceiling"]]["median_us"]
-    if wanted >= _COPIES * least:
+    ceiling_us = timed[row["ceiling"]]["median_us"]
+    if wanted >= _COPIES * ceiling_us:
         return ""
-    return f"out of reach: {goal['must']:g}× {goal['against']} is {wanted:.0f} µs, a {row['ceiling']} takes {least:.0f}"
+    target = f"{goal['must']:g}× {goal['against']}"
+    return f"out of reach: {target} is {wanted:.0f} µs, a {row['ceiling']} takes {ceiling_us:.0f}"
 
 
 def whole(launches: Sequence[Mapping[str, float]]) -> dict[str, float]:
@@ -101,13 +102,13 @@ def _profiled(rows: Sequence[Row], profiles: Mapping[str, Sequence[Mapping[str, 
     yield "|---|---|---|---|" + "---|" * (len(shares) + 1)
     for row in rows:
         launches = profiles.get(row["name"])
-        cells, found = ["–"] * (len(shares) + 2), "not profiled"
+        cells, limit = ["–"] * (len(shares) + 2), "not profiled"
         if launches:
             profile = whole(launches)
             cells = [f"{profile['time_us']:.0f}", f"{profile['dram_bytes'] / 1e6:.0f} ÷ {row['bytes'] / 1e6:.0f}"]
             cells += [f"{profile[share]:.0f}" for share in shares]
-            found = what_follows(row, profile)
-        yield f"| {' | '.join([row['name'], _goals(row), *cells, '; '.join([found, *_reasons(row)])])} |"
+            limit = what_follows(row, profile)
+        yield f"| {' | '.join([row['name'], _goals(row), *cells, '; '.join([limit, *_reasons(row)])])} |"
 
 
 def _goals(row: Row) -> str:

@@ -13,9 +13,9 @@ _SHORT = {F32: "f32", BF16: "bf16", F16: "f16", I8: "int8", I32: "int32"}
 def cases() -> tuple[Case, ...]:
     """All cases, in the order of the page."""
     parts = (_streams(), _broadcasts(), _moves(), _reductions(), _rows(), _scans(), _products(), _stencils())
-    found = tuple(case for part in parts for case in part)
-    assert len({case.name for case in found}) == len(found)
-    return found
+    listed = tuple(case for part in parts for case in part)
+    assert len({case.name for case in listed}) == len(listed)
+    return listed
 
 
 def _size(count: int) -> str:
@@ -78,18 +78,18 @@ def _reductions() -> Iterator[Case]:
     goals = (Goal("ceiling", 0.95, 0.98),)
     everybody = ("torch", "cupy")
     for count in (1 << 30, 1 << 28, 1 << 24, 1 << 20, 1 << 16):
-        own = goals * (count >= 1 << 28)
+        case_goals = goals * (count >= 1 << 28)
         side = 1 << (count.bit_length() - 1) // 2
         text = spec_text(
             "full_sum", {"N": count}, {"x": "[N] | float32", "total": "[] | float32"}, "total = sum(x[i], i)"
         )
-        yield Case(f"full sum f32 {_size(count)}", "reductions", text, own, against=everybody)
+        yield Case(f"full sum f32 {_size(count)}", "reductions", text, case_goals, against=everybody)
         arrays = {"x": "[M, N] | float32", "y": "[M] | float32"}
         text = spec_text("row_sum", {"M": count // side, "N": side}, arrays, "y[i] = sum(x[i, j], j)")
-        yield Case(f"row sum f32 {count // side}×{side}", "reductions", text, own, against=everybody)
+        yield Case(f"row sum f32 {count // side}×{side}", "reductions", text, case_goals, against=everybody)
         arrays = {"x": "[M, N] | float32", "y": "[N] | float32"}
         text = spec_text("column_sum", {"M": count // side, "N": side}, arrays, "y[j] = sum(x[i, j], i)")
-        yield Case(f"column sum f32 {count // side}×{side}", "reductions", text, own, against=everybody)
+        yield Case(f"column sum f32 {count // side}×{side}", "reductions", text, case_goals, against=everybody)
     text = spec_text(
         "full_max", {"N": 1 << 28}, {"x": "[N] | bfloat16", "most": "[] | bfloat16"}, "most = max(x[i], i)"
     )
@@ -144,8 +144,10 @@ def _scans() -> Iterator[Case]:
         for dtype in (I32, F32):
             arrays = {"x": f"[N] | {dtype}", "y": f"[N] | {dtype}"}
             text = spec_text("device_scan", {"N": count}, arrays, "y[i] = cumsum(x[i], i)")
-            own = (Goal("ceiling", 0.80, 0.92),) * (count == 1 << 28 and dtype == I32)
-            yield Case(f"cumsum {_SHORT[dtype]} {_size(count)}", "device scan", text, own, against=("torch", "cupy"))
+            case_goals = (Goal("ceiling", 0.80, 0.92),) * (count == 1 << 28 and dtype == I32)
+            yield Case(
+                f"cumsum {_SHORT[dtype]} {_size(count)}", "device scan", text, case_goals, against=("torch", "cupy")
+            )
 
 
 def _products() -> Iterator[Case]:

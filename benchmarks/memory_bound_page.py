@@ -60,11 +60,13 @@ def _summary(rows: Sequence[Row], groups: Sequence[str]) -> Iterator[str]:
     )
     yield "|---|---|---|---|---|---|---|---|---|"
     for group in [*groups, "all"]:
-        own = [row for row in rows if row["goals"] and group in ("all", row["group"])]
-        cells = [f"{len(own)}", goals_met(own)]
-        cells += mean_and_worst(own, lambda timed: timed["cugen"]["share_of_ceiling"])
+        group_rows = [row for row in rows if row["goals"] and group in ("all", row["group"])]
+        cells = [f"{len(group_rows)}", goals_met(group_rows)]
+        cells += mean_and_worst(group_rows, lambda timed: timed["cugen"]["share_of_ceiling"])
         for peer in ("torch", "torch.compile"):
-            cells += mean_and_worst(own, lambda timed, peer=peer: timed[peer]["ratio"] if peer in timed else None)
+            cells += mean_and_worst(
+                group_rows, lambda timed, peer=peer: timed[peer]["ratio"] if peer in timed else None
+            )
         yield f"| {group} | {' | '.join(cells)} |"
 
 
@@ -106,7 +108,7 @@ def _short(rows: Sequence[Row]) -> Iterator[str]:
 
 
 def _absent(row: Row, peer: str) -> str:
-    reasons = [found["absent"] for found in row["peers"] if found["name"] == peer]
+    reasons = [peer_row["absent"] for peer_row in row["peers"] if peer_row["name"] == peer]
     return f"none: {reasons[0]}" if reasons and reasons[0] else "–"
 
 

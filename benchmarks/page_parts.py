@@ -54,24 +54,24 @@ def verdict(row: Row, goal: Row, rivals: Iterable[str] = CUBLAS) -> tuple[float 
 def goals_met(rows: Iterable[Row], rivals: Iterable[str] = CUBLAS) -> str:
     """Of those that must be."""
     musts = [verdict(row, goal, rivals)[1] for row in rows for goal in row["goals"] if goal["must"] is not None]
-    return f"{sum(found in ('met', 'moonshot') for found in musts)} of {len(musts)}"
+    return f"{sum(judgement in ('met', 'moonshot') for judgement in musts)} of {len(musts)}"
 
 
 def goal_text(row: Row, goal: Row) -> str:
     """A goal with its verdict."""
-    _, found = verdict(row, goal)
+    _, judgement = verdict(row, goal)
     wanted = goal["must"] if goal["must"] is not None else goal["moonshot"]
     what = f"{wanted:.2f} of the {row['ceiling']}" if goal["against"] == "ceiling" else f"{wanted:g}× {goal['against']}"
     if (regime := goal.get("regime", "cold")) != "cold":
         what += f", {regime}"
-    return f"{what}: **{found}**" if found == "missed" else f"{what}: {found}"
+    return f"{what}: **{judgement}**" if judgement == "missed" else f"{what}: {judgement}"
 
 
 def mean_and_worst(
     rows: Iterable[Row], figure: Callable[[dict[str, Row]], float | None], regime: str = "cold"
 ) -> list[str]:
     """Two cells: the geometric mean of a figure, and the least with its case."""
-    timed = [(row["name"], figure(found)) for row in rows if (found := contenders(row, regime))]
+    timed = [(row["name"], figure(timings)) for row in rows if (timings := contenders(row, regime))]
     known = [(value, name) for name, value in timed if value is not None]
     if not known:
         return ["–", "–"]
@@ -92,11 +92,11 @@ def us(value: float) -> str:
 
 def replaced(page: str, begin: str, end: str, text: str) -> str:
     """The page with another text between two marks, each a comment on a line of its own."""
-    before, found, rest = page.partition(f"<!-- {begin} -->\n")
-    _, closing, after = rest.partition(f"<!-- {end} -->")
+    before, mark, rest_of_page = page.partition(f"<!-- {begin} -->\n")
+    _, closing, after = rest_of_page.partition(f"<!-- {end} -->")
     if not closing:
         raise ValueError(f"no {begin} … {end}")
-    return f"{before}{found}{text}{closing}{after}"
+    return f"{before}{mark}{text}{closing}{after}"
 
 
 def write(files: Mapping[Path, str], doc: str | None) -> int:

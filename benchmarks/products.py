@@ -1,4 +1,4 @@
-"""Times products of matrices beside cuBLAS (by way of PyTorch, of CuPy, and cuBLASLt at its best) and Triton.
+"""Times GEMMs next to cuBLAS (by way of PyTorch, of CuPy, and cuBLASLt at its best) and Triton.
 
     python benchmarks/tune_products.py benchmarks/cugen.lock
     python benchmarks/products.py docs/results/products_h200.json --lock benchmarks/cugen.lock

@@ -1,4 +1,4 @@
-"""What `products.py` measures: products of matrices of every shape that people multiply, as a user would write them."""
+"""What `products.py` measures: GEMMs of every shape that people multiply, as a user would write them."""
 
 from __future__ import annotations
 
@@ -42,9 +42,9 @@ def tuned() -> tuple[Case, ...]:
 def cases() -> tuple[Case, ...]:
     """All cases, in the order of the page."""
     parts = (_squares(), _odd(), _waves(), _skinny(), _layers(), _doubles(), _batches())
-    found = tuple(case for part in parts for case in part)
-    assert len({case.name for case in found}) == len(found)
-    return found
+    listed = tuple(case for part in parts for case in part)
+    assert len({case.name for case in listed}) == len(listed)
+    return listed
 
 
 def _goals(must: float, moonshot: float | None = None, warm: float | None = None) -> tuple[Goal, ...]:
@@ -75,8 +75,8 @@ def _squares() -> Iterator[Case]:
         4096: _goals(1.08, 1.12),
         8192: _goals(1.08, 1.12),
     }
-    for side, own in goals.items():
-        yield _product("squares", side, side, side, own, everybody=True)
+    for side, case_goals in goals.items():
+        yield _product("squares", side, side, side, case_goals, everybody=True)
 
 
 def _odd() -> Iterator[Case]:
@@ -108,8 +108,8 @@ def _layers() -> Iterator[Case]:
 
 def _doubles() -> Iterator[Case]:
     goals = {512: (), 1024: (), 4096: _goals(0.95, 1.02), 8192: ()}
-    for side, own in goals.items():
-        yield _product("float64", side, side, side, own, F64)
+    for side, case_goals in goals.items():
+        yield _product("float64", side, side, side, case_goals, F64)
 
 
 def _batches() -> Iterator[Case]:

@@ -36,7 +36,7 @@ PAGE = ROOT / "docs" / "performance.md"
 PEERS = ("torch", "cupy", "cublasLt", "triton")
 OWN_KINDS = ("float64", "batches")  # groups that aren't summed up with those of float32
 _SHARES = ("active_percent", "issue_percent", "fma_percent", "l1_data_percent", "memory_percent")
-_AXIS = Axis("speed with cold caches; the fastest way to call cuBLAS is 1", unit=320, most=1.6)
+_AXIS = Axis("speed with cold caches; the fastest way to call cuBLAS is 1", unit=320, maximum=1.6)
 
 
 def part(content: Row | None, limits: Row | None, regret: Row | None) -> str:
@@ -58,7 +58,7 @@ def picture(content: Row) -> str:
         if best is not None:
             speeds = [(name, best / cold[name]["ratio"]) for name in ("cugen", *PEERS) if name in cold]
             bars.append(Bars(row["name"], tuple(speeds)))
-    return chart(f"Products of matrices on {content['device']}", bars, _AXIS)
+    return chart(f"GEMMs on {content['device']}", bars, _AXIS)
 
 
 def _products(content: Row) -> Iterator[str]:
@@ -80,17 +80,17 @@ def _summary(rows: Sequence[Row]) -> Iterator[str]:
     parts = {"float32": plain}
     tuned = {chosen: [row for row in plain if _chosen(row) == chosen] for chosen in ("tuned", "picked")}
     if all(tuned.values()):
-        parts |= {f"float32, {chosen}": own for chosen, own in tuned.items()}
-    parts |= {kind: own for kind in OWN_KINDS if (own := [row for row in rows if row["group"] == kind])}
+        parts |= {f"float32, {chosen}": part_rows for chosen, part_rows in tuned.items()}
+    parts |= {kind: part_rows for kind in OWN_KINDS if (part_rows := [row for row in rows if row["group"] == kind])}
     for what, rivals in (("the fastest way to call cuBLAS", CUBLAS), ("what cuBLAS chooses itself", CHOICE)):
         ratio = partial(cublas_ratio, rivals=rivals)
         yield f"| against {what} | shapes | compared | goals met | cold | worst | below 1 | warm | worst | below 1 |"
         yield "|---|---|---|---|---|---|---|---|---|---|"
-        for name, own in parts.items():
-            known = [row for row in own if ratio(contenders(row, "cold")) is not None]
-            cells = [name, str(len(own)), str(len(known)), goals_met(own, rivals)]
+        for name, part_rows in parts.items():
+            known = [row for row in part_rows if ratio(contenders(row, "cold")) is not None]
+            cells = [name, str(len(part_rows)), str(len(known)), goals_met(part_rows, rivals)]
             for regime in ("cold", "warm"):
-                cells += mean_and_worst(own, ratio, regime)
+                cells += mean_and_worst(part_rows, ratio, regime)
                 cells.append(str(sum((ratio(contenders(row, regime)) or 1.0) < 1.0 for row in known)))
             yield f"| {' | '.join(cells)} |"
         yield ""
@@ -150,13 +150,13 @@ def _limits(content: Row, limits: Row) -> Iterator[str]:
     yield "| case | missed | µs, profiled | active | issue | multiply-adds | shared | memory | registers | blocks |"
     yield "|---|---|---|---|---|---|---|---|---|---|"
     rows = {row["name"]: row for row in content["cases"]}
-    for found in limits["cases"]:
-        row = rows[found["name"]]
+    for case in limits["cases"]:
+        row = rows[case["name"]]
         missed = "; ".join(goal_text(row, goal) for goal in row["goals"] if verdict(row, goal)[1] == "missed")
-        for launch in found["launches"]:
+        for launch in case["launches"]:
             shares = [f"{launch[key]:.0f} %" if key in launch else "–" for key in _SHARES]
             counts = [f"{launch[key]:.0f}" if key in launch else "–" for key in ("registers", "blocks")]
-            yield f"| {' | '.join([found['name'], missed, us(launch['time_us']), *shares, *counts])} |"
+            yield f"| {' | '.join([case['name'], missed, us(launch['time_us']), *shares, *counts])} |"
 
 
 def _regret(content: Row) -> Iterator[str]:

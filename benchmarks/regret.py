@@ -121,12 +121,12 @@ def _tuner(seconds: float) -> Callable[[Spec], Entry | None]:
 
 
 def _reader(lock: Path | None) -> Callable[[Spec], Entry | None]:
-    def found(spec: Spec) -> Entry | None:
+    def entry_of(spec: Spec) -> Entry | None:
         path = lock or Path(spec.dependencies[0]).parent / NAME
         entries = read(path).of(spec) if path.exists() else ()
         return entries[0] if entries else None
 
-    return found
+    return entry_of
 
 
 if __name__ == "__main__":

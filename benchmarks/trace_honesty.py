@@ -28,14 +28,15 @@ def trace_kernel(path: Path, name: str, beyond: int) -> dict[str, Any]:
     dynamic = {param.name: params[param.name] for param in full.params if param.is_dynamic}
     spec = load(path, params, kernel=name)
     kernel = generate(spec)
-    found = check_honesty(spec, kernel.plan, kernel.source, kernel.manifest, kernel.access_lines(), dynamic, seed=1)
-    print(f"{name} {params}: {found.summary}", *found.mismatches[:5], sep="\n    ", flush=True)
+    lines = kernel.access_lines()
+    comparison = check_honesty(spec, kernel.plan, kernel.source, kernel.manifest, lines, dynamic, seed=1)
+    print(f"{name} {params}: {comparison.summary}", *comparison.mismatches[:5], sep="\n    ", flush=True)
     return {
         "kernel": name,
         "params": params,
-        "accesses_compared": found.compared,
-        "mismatches": len(found.mismatches),
-        "unknown": found.unknown,
+        "accesses_compared": comparison.compared,
+        "mismatches": len(comparison.mismatches),
+        "unknown": comparison.unknown,
     }
 
 

@@ -26,7 +26,7 @@ _INTEGERS = 100  # as `cugen run` draws them: -100 .. 100, 0 .. 200 where unsign
 
 
 @dataclass(frozen=True)
-class Place:
+class ArrayBuffer:
     """One array in every set: `offset` from the set's start. `strides` count elements."""
 
     argument: ArrayArgument
@@ -55,7 +55,7 @@ class DeviceArray:
     """A view of device memory that every library understands."""
 
     address: int
-    place: Place
+    array: ArrayBuffer
     stand_in: str = ""
 
     def seen_as(self, dtype: str) -> DeviceArray:
@@ -64,11 +64,11 @@ class DeviceArray:
 
     @property
     def __cuda_array_interface__(self) -> dict[str, Any]:
-        width = self.place.dtype.bytes
+        width = self.array.dtype.bytes
         return {
-            "shape": self.place.shape,
-            "strides": tuple(stride * width for stride in self.place.strides),
-            "typestr": np.dtype(self.stand_in).str if self.stand_in else _typestr(self.place.dtype),
+            "shape": self.array.shape,
+            "strides": tuple(stride * width for stride in self.array.strides),
+            "typestr": np.dtype(self.stand_in).str if self.stand_in else _typestr(self.array.dtype),
             "data": (self.address, False),
             "version": 3,
             "stream": None,
@@ -76,7 +76,7 @@ class DeviceArray:
 
     @property
     def dtype(self) -> str:
-        return self.place.dtype.name
+        return self.array.dtype.name
 
 
 def _typestr(dtype: DType) -> str:
@@ -93,10 +93,10 @@ class Buffers:
     def __init__(self, session: Session, spec: Spec, manifest: Manifest, params: Mapping[str, int], seed: int) -> None:
         self._session = session
         self.params = dict(params)
-        self.places, size = _layout(manifest, params)
+        self.layout, size = _layout(manifest, params)
         self.set_bytes = size
-        self.moved_bytes = sum(p.logical_bytes * (2 if p.argument.role == "inout" else 1) for p in self.places)
-        self.written_bytes = sum(p.logical_bytes for p in self.places if p.argument.role != "input")
+        self.moved_bytes = sum(p.logical_bytes * (2 if p.argument.role == "inout" else 1) for p in self.layout)
+        self.written_bytes = sum(p.logical_bytes for p in self.layout if p.argument.role != "input")
         wanted = max(2, min(MOST_SETS, -(-CACHES * session.l2_bytes // max(self.held_bytes, 1))))
         self.count = min(wanted, int(_SHARE * session.free_bytes()) // size)
         if self.count < 2:
@@ -107,7 +107,7 @@ class Buffers:
 
     @property
     def held_bytes(self) -> int:
-        return sum(place.bytes for place in self.places)
+        return sum(array.bytes for array in self.layout)
 
     @property
     def exceeds_the_cache(self) -> bool:
@@ -126,30 +126,30 @@ class Buffers:
         return self._start + number * self.set_bytes
 
     def address(self, name: str, number: int = 0) -> int:
-        return self.start(number) + self.place(name).offset
+        return self.start(number) + self.array_buffer(name).offset
 
-    def place(self, name: str) -> Place:
-        return next(p for p in self.places if p.argument.name == name)
+    def array_buffer(self, name: str) -> ArrayBuffer:
+        return next(p for p in self.layout if p.argument.name == name)
 
     def arrays(self, number: int) -> dict[str, DeviceArray]:
         """What a call takes, for one set."""
-        return {p.argument.name: DeviceArray(self.start(number) + p.offset, p) for p in self.places}
+        return {p.argument.name: DeviceArray(self.start(number) + p.offset, p) for p in self.layout}
 
     def _draw(self, seed: int) -> None:
         self._seed = seed
         self._session.set_bytes(self._start, CANARY, self.set_bytes)
-        for place in self.places:
-            if place.argument.role == "output":
-                pattern = poison(place.dtype, 1).view(np.uint8)
-                self._repeat(self.start(0) + place.offset, pattern, place.elements)
+        for array in self.layout:
+            if array.argument.role == "output":
+                pattern = poison(array.dtype, 1).view(np.uint8)
+                self._repeat(self.start(0) + array.offset, pattern, array.elements)
             else:
-                self._fill(place, 0)
+                self._fill(array, 0)
         for number in range(1, self.count):
             self._session.copy(self.start(number), self._start, self.set_bytes)
         self._session.synchronize()
 
-    def _fill(self, place: Place, number: int) -> None:
-        name, dtype = place.argument.name, place.dtype
+    def _fill(self, array: ArrayBuffer, number: int) -> None:
+        name, dtype = array.argument.name, array.dtype
         whole = not dtype.is_float
         span = (-1, 1) if dtype.is_float else (-_INTEGERS, _INTEGERS)
         if dtype.kind is Kind.UINT:
@@ -158,7 +158,7 @@ class Buffers:
             low, high = (min(max(end, dtype.lowest), dtype.highest) for end in self._ranges[name])
             span = (low, max(low, high))
         seed = self._seed * 2**32 + zlib.crc32(name.encode())
-        self._session.fill(self.start(number) + place.offset, dtype.name, place.elements, seed, span, whole=whole)
+        self._session.fill(self.start(number) + array.offset, dtype.name, array.elements, seed, span, whole=whole)
 
     def _repeat(self, address: int, pattern: Any, count: int) -> None:
         """`count` elements of one pattern, by copies that double."""
@@ -172,14 +172,14 @@ class Buffers:
             done += step
 
 
-def _layout(manifest: Manifest, params: Mapping[str, int]) -> tuple[tuple[Place, ...], int]:
+def _layout(manifest: Manifest, params: Mapping[str, int]) -> tuple[tuple[ArrayBuffer, ...], int]:
     """The places of a set's arrays, and its size; CANARY_BYTES before, between and behind them."""
-    places, end = [], CANARY_BYTES
+    arrays, end = [], CANARY_BYTES
     for argument in manifest.arguments:
         if isinstance(argument, ArrayArgument):
             shape, strides = evaluate_all(argument.shape, params), evaluate_all(argument.strides, params)
             dtype, elements = DTYPES[argument.dtype], evaluate(argument.elements, params)
-            place = Place(argument, dtype, shape, strides, elements, end)
-            places.append(place)
-            end += -(-place.bytes // CANARY_BYTES) * CANARY_BYTES + CANARY_BYTES
-    return tuple(places), end
+            array = ArrayBuffer(argument, dtype, shape, strides, elements, end)
+            arrays.append(array)
+            end += -(-array.bytes // CANARY_BYTES) * CANARY_BYTES + CANARY_BYTES
+    return tuple(arrays), end

@@ -17,7 +17,7 @@ _COLOURS = {
     "cublasLt": "#b94e48",
     "triton": "#7a5ba6",
 }
-_OTHER = "#8a8a8a"
+_GREY = "#8a8a8a"
 
 
 @dataclass(frozen=True)
@@ -35,7 +35,7 @@ class Axis:
 
     text: str
     unit: int = 460
-    most: float = 1.12
+    maximum: float = 1.12
 
 
 CEILING = Axis("share of the ceiling measured in the same run")
@@ -47,7 +47,7 @@ def chart(title: str, rows: Sequence[Bars], axis: Axis = CEILING) -> str:
     top = _MARGIN + 44
     heights = [_height(row) for row in rows]
     bottom = top + sum(heights)
-    width = _LABELS + round(axis.unit * axis.most) + 2 * _MARGIN + 40
+    width = _LABELS + round(axis.unit * axis.maximum) + 2 * _MARGIN + 40
     parts = [
         f'<svg xmlns="http://www.w3.org/2000/svg" width="{width}" height="{bottom + 40}" '
         f'viewBox="0 0 {width} {bottom + 40}" font-family="system-ui, sans-serif" font-size="11">',
@@ -55,7 +55,7 @@ def chart(title: str, rows: Sequence[Bars], axis: Axis = CEILING) -> str:
         f'<text x="{_MARGIN}" y="{_MARGIN}" font-size="15" font-weight="600">{escape(title)}</text>',
         *_legend(names),
     ]
-    for tick in (number * _TICK for number in range(int(axis.most / _TICK) + 1)):
+    for tick in (number * _TICK for number in range(int(axis.maximum / _TICK) + 1)):
         x = _x(tick, axis)
         stroke = "#888888" if tick == 1.0 else "#dddddd"
         parts.append(f'<line x1="{x}" y1="{top - 6}" x2="{x}" y2="{bottom}" stroke="{stroke}"/>')
@@ -75,31 +75,31 @@ def _height(row: Bars) -> int:
 
 
 def _bars(row: Bars, top: int, axis: Axis) -> list[str]:
-    found = [
+    elements = [
         f'<text x="{_MARGIN + _LABELS - 8}" y="{top + _BAR - 2}" text-anchor="end">{escape(row.label)}</text>',
     ]
     left, y = _x(0, axis), top
     for position, (name, share) in enumerate(row.shares):
         height = _BAR if position == 0 else _PEER
-        length = max(1, round(min(share, axis.most) * axis.unit))
-        found.append(
-            f'<rect x="{left}" y="{y}" width="{length}" height="{height - 1}" fill="{_COLOURS.get(name, _OTHER)}">'
+        length = max(1, round(min(share, axis.maximum) * axis.unit))
+        elements.append(
+            f'<rect x="{left}" y="{y}" width="{length}" height="{height - 1}" fill="{_COLOURS.get(name, _GREY)}">'
             f"<title>{escape(f'{row.label}, {name}: {share:.3f}')}</title></rect>"
         )
         if position == 0:
-            found.append(f'<text x="{left + length + 4}" y="{y + _BAR - 2}" fill="#222222">{share:.2f}</text>')
+            elements.append(f'<text x="{left + length + 4}" y="{y + _BAR - 2}" fill="#222222">{share:.2f}</text>')
         y += height
-    return found
+    return elements
 
 
 def _legend(names: Sequence[str]) -> list[str]:
-    found = []
+    elements = []
     x = _MARGIN
     for name in names:
-        found.append(f'<rect x="{x}" y="{_MARGIN + 10}" width="10" height="10" fill="{_COLOURS.get(name, _OTHER)}"/>')
-        found.append(f'<text x="{x + 14}" y="{_MARGIN + 19}">{escape(name)}</text>')
+        elements.append(f'<rect x="{x}" y="{_MARGIN + 10}" width="10" height="10" fill="{_COLOURS.get(name, _GREY)}"/>')
+        elements.append(f'<text x="{x + 14}" y="{_MARGIN + 19}">{escape(name)}</text>')
         x += 34 + 7 * len(name)
-    return found
+    return elements
 
 
 def _x(share: float, axis: Axis) -> int:

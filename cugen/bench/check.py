@@ -10,7 +10,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from cugen.bench.buffers import Buffers, Place
+from cugen.bench.buffers import ArrayBuffer, Buffers
 from cugen.bench.session import Session
 from cugen.kernel import Kernel
 from cugen.reference.cost import cost, operations
@@ -45,8 +45,14 @@ def check_as_run(
     """What `cugen run` says, where that takes a moment only: every element, also on small integers."""
     if buffers.held_bytes > _SMALL_BYTES or cost(kernel.spec, dynamic) > _SMALL_COST:
         return None
-    found = verify(kernel.spec, kernel.source, kernel.manifest, device, params=dynamic, seed=seed).verification
-    return Check(found.passed, found.checked, found.max_abs_error, found.tolerance, found.messages)
+    run = verify(kernel.spec, kernel.source, kernel.manifest, device, params=dynamic, seed=seed).verification
+    return Check(
+        run.passed,
+        run.checked,
+        run.max_abs_error,
+        run.tolerance,
+        run.messages,
+    )
 
 
 @dataclass(frozen=True)
@@ -67,7 +73,7 @@ def expected(
 ) -> Expected:
     """By the reference; set 1 holds what set 0 held before the run."""
     points = _points(spec, buffers, seed)
-    inputs = {place.argument.name: _logical(session, buffers, place) for place in _given(buffers)}
+    inputs = {array.argument.name: _logical(session, buffers, array) for array in _given(buffers)}
     return Expected(points, evaluate(spec, inputs, params=dynamic, scalars=scalars, points=points))
 
 
@@ -88,14 +94,14 @@ def check_against(known: Expected, session: Session, buffers: Buffers) -> Check:
     messages = [*_damage(session, buffers)]
     worst, tolerance, compared = 0.0, 0.0, 0
     for name, result in known.results.items():
-        place = buffers.place(name)
-        got = _elements(session, buffers, place, known.points[name])
+        array = buffers.array_buffer(name)
+        got = _elements(session, buffers, array, known.points[name])
         compared += got.size
-        error, message = _error(name, got, result, known.points[name], place.shape)
+        error, message = _error(name, got, result, known.points[name], array.shape)
         worst = max(worst, error)
         tolerance = max(tolerance, float(np.max(result.bound, where=np.isfinite(result.bound), initial=0.0)))
         messages += [message] if message else []
-    total = sum(math.prod(buffers.place(name).shape) for name in known.results)
+    total = sum(math.prod(buffers.array_buffer(name).shape) for name in known.results)
     said = "all" if compared == total else f"sample of {compared}"
     return Check(not messages, said, worst, tolerance, tuple(messages))
 
@@ -103,48 +109,48 @@ def check_against(known: Expected, session: Session, buffers: Buffers) -> Check:
 def reruns(session: Session, buffers: Buffers, run: Callable[[int], None], times: int) -> tuple[str, ...]:
     """What differs, to the bit, between a run on set 0 and `times` others on the other sets: nothing should. Updates
     in place aren't compared, since each run continues the last."""
-    if any(place.argument.role == "inout" for place in buffers.places):
+    if any(array.argument.role == "inout" for array in buffers.layout):
         return ()
-    outputs = [place for place in buffers.places if place.argument.role == "output"]
+    outputs = [array for array in buffers.layout if array.argument.role == "output"]
     run(0)
     for number in range(times):
-        other = 1 + number % (buffers.count - 1)
-        run(other)
-        for place in outputs:
-            name = place.argument.name
-            if session.count_different(buffers.address(name, 0), buffers.address(name, other), place.bytes):
+        rerun_set = 1 + number % (buffers.count - 1)
+        run(rerun_set)
+        for array in outputs:
+            name = array.argument.name
+            if session.count_different(buffers.address(name, 0), buffers.address(name, rerun_set), array.bytes):
                 return (f"{name}: run {number + 2} gave other bits than the first",)
     return ()
 
 
-def _given(buffers: Buffers) -> Iterator[Place]:
-    return (place for place in buffers.places if place.argument.role != "output")
+def _given(buffers: Buffers) -> Iterator[ArrayBuffer]:
+    return (array for array in buffers.layout if array.argument.role != "output")
 
 
 def _damage(session: Session, buffers: Buffers) -> Iterator[str]:
     """What was written and shouldn't have been, and what wasn't and should."""
-    ends = [(place, side) for place in buffers.places for side in ("before", "behind")]
-    for place, side in ends:
-        start = buffers.address(place.argument.name)
-        address = start - CANARY_BYTES if side == "before" else start + place.bytes
-        length = CANARY_BYTES if side == "before" else -(-place.bytes // CANARY_BYTES) * CANARY_BYTES - place.bytes
+    ends = [(array, side) for array in buffers.layout for side in ("before", "behind")]
+    for array, side in ends:
+        start = buffers.address(array.argument.name)
+        address = start - CANARY_BYTES if side == "before" else start + array.bytes
+        length = CANARY_BYTES if side == "before" else -(-array.bytes // CANARY_BYTES) * CANARY_BYTES - array.bytes
         length = length if side == "before" else length + CANARY_BYTES
         damaged = length - session.count_equal(address, length, 1, CANARY)
         if damaged:
-            yield f"{place.argument.name}: {damaged} bytes {side} it were written"
-    for place in buffers.places:
-        name = place.argument.name
-        if place.argument.role == "input":
-            changed = session.count_different(buffers.address(name, 0), buffers.address(name, 1), place.bytes)
+            yield f"{array.argument.name}: {damaged} bytes {side} it were written"
+    for array in buffers.layout:
+        name = array.argument.name
+        if array.argument.role == "input":
+            changed = session.count_different(buffers.address(name, 0), buffers.address(name, 1), array.bytes)
             if changed:
                 yield f"{name} is an input and {changed} of its bytes were changed"
-        elif place.argument.role == "output" and _is_telling(place.dtype):
-            pattern = int(bits(poison(place.dtype, 1))[0])
-            left = session.count_equal(buffers.address(name), place.elements, place.dtype.bytes, pattern)
-            if left > place.gaps:
-                yield f"{name}: {left - place.gaps} elements were not written"
-            elif left < place.gaps:
-                yield f"{name}: {place.gaps - left} elements in the gaps of its pitch were written"
+        elif array.argument.role == "output" and _is_telling(array.dtype):
+            pattern = int(bits(poison(array.dtype, 1))[0])
+            left = session.count_equal(buffers.address(name), array.elements, array.dtype.bytes, pattern)
+            if left > array.gaps:
+                yield f"{name}: {left - array.gaps} elements were not written"
+            elif left < array.gaps:
+                yield f"{name}: {array.gaps - left} elements in the gaps of its pitch were written"
 
 
 def _is_telling(dtype: DType) -> bool:
@@ -162,39 +168,39 @@ def _points(spec: Spec, buffers: Buffers, seed: int) -> dict[str, NDArray[np.int
         for statement in spec.statements
     )
     number = int(min(SAMPLE, max(1, _OPERATIONS / max(each, 1))))
-    found = {}
-    for place in buffers.places:
-        if place.argument.role != "input":
-            total = math.prod(place.shape)
+    points = {}
+    for array in buffers.layout:
+        if array.argument.role != "input":
+            total = math.prod(array.shape)
             drawn = source.integers(0, total, number) if total > number else np.arange(total)
             chosen = np.concatenate([[total - 1, 0], drawn])[:number] if total else drawn
-            found[place.argument.name] = np.unique(chosen if total > number else drawn).astype(np.int64)
-    return found
+            points[array.argument.name] = np.unique(chosen if total > number else drawn).astype(np.int64)
+    return points
 
 
-def _logical(session: Session, buffers: Buffers, place: Place) -> Values:
+def _logical(session: Session, buffers: Buffers, array: ArrayBuffer) -> Values:
     """An input as a logical array on the host."""
-    dtype = numpy_dtype(place.dtype)
+    dtype = numpy_dtype(array.dtype)
     # Set 1 still has what inouts held before the run.
-    flat = session.fetch(buffers.address(place.argument.name, 1), place.elements, dtype)
-    if 0 in place.shape:
-        return np.empty(place.shape, dtype)
+    flat = session.fetch(buffers.address(array.argument.name, 1), array.elements, dtype)
+    if 0 in array.shape:
+        return np.empty(array.shape, dtype)
     raw = flat.view(f"u{dtype.itemsize}")
-    steps = tuple(stride * dtype.itemsize for stride in place.strides)
-    return np.lib.stride_tricks.as_strided(raw, place.shape, steps).view(dtype)
+    steps = tuple(stride * dtype.itemsize for stride in array.strides)
+    return np.lib.stride_tricks.as_strided(raw, array.shape, steps).view(dtype)
 
 
-def _elements(session: Session, buffers: Buffers, place: Place, numbers: NDArray[np.int64]) -> Values:
+def _elements(session: Session, buffers: Buffers, array: ArrayBuffer, numbers: NDArray[np.int64]) -> Values:
     """The elements of an output with these row-major numbers."""
-    dtype = numpy_dtype(place.dtype)
-    start = buffers.address(place.argument.name)
+    dtype = numpy_dtype(array.dtype)
+    start = buffers.address(array.argument.name)
     if not numbers.size:
         return np.empty(0, dtype)
-    places = np.unravel_index(numbers, place.shape) if place.shape else (np.zeros(1, np.int64),)
-    strides = place.strides or (0,)
-    offsets = sum(at * stride for at, stride in zip(places, strides, strict=True))
-    one = [session.fetch(start + int(offset) * dtype.itemsize, 1, dtype) for offset in np.atleast_1d(offsets)]
-    return np.concatenate([x.view(f"u{dtype.itemsize}") for x in one]).view(dtype)
+    coordinates = np.unravel_index(numbers, array.shape) if array.shape else (np.zeros(1, np.int64),)
+    strides = array.strides or (0,)
+    offsets = sum(coordinate * stride for coordinate, stride in zip(coordinates, strides, strict=True))
+    elements = [session.fetch(start + int(offset) * dtype.itemsize, 1, dtype) for offset in np.atleast_1d(offsets)]
+    return np.concatenate([x.view(f"u{dtype.itemsize}") for x in elements]).view(dtype)
 
 
 def _error(

@@ -82,7 +82,7 @@ class TorchLibrary:
     def array(self, given: DeviceArray) -> Any:
         name = given.dtype
         if name in ("bfloat16", "float8_e4m3", "float8_e5m2", "uint16", "uint32", "uint64", "bool"):
-            stand_in = {1: "int8", 2: "int16", 4: "int32", 8: "int64"}[given.place.dtype.bytes]
+            stand_in = {1: "int8", 2: "int16", 4: "int32", 8: "int64"}[given.array.dtype.bytes]
             tensor = self._torch.as_tensor(given.seen_as(stand_in), device="cuda")
             return tensor.view(self._dtype(name))
         return self._torch.as_tensor(given, device="cuda")
@@ -115,8 +115,8 @@ class TorchLibrary:
             if not expected.numel():
                 return 0.0, 0.0
             first, second = got.to(self._torch.float64), expected.to(self._torch.float64)
-            apart = self._torch.where(first == second, 0.0, (first - second).abs())
-            return float(apart.max()), float(second.abs().max())
+            distance = self._torch.where(first == second, 0.0, (first - second).abs())
+            return float(distance.max()), float(second.abs().max())
 
     def release(self) -> None:
         self._torch.cuda.empty_cache()
@@ -173,8 +173,8 @@ class CupyLibrary:
             if not expected.size:
                 return 0.0, 0.0
             first, second = got.astype("float64"), expected.astype("float64")
-            apart = self._cupy.where(first == second, 0.0, self._cupy.abs(first - second))
-            return float(apart.max()), float(self._cupy.abs(second).max())
+            distance = self._cupy.where(first == second, 0.0, self._cupy.abs(first - second))
+            return float(distance.max()), float(self._cupy.abs(second).max())
 
     def release(self) -> None:
         self._cupy.get_default_memory_pool().free_all_blocks()

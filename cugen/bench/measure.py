@@ -113,15 +113,15 @@ def _compared(
 ) -> Content:
     """Every library that was asked for takes part, or says why it can't."""
     has_product = is_product(spec, buffers.params, scalars)
-    asked: list[tuple[str, Called | None]] = [(name, None) for name in options.against]
-    asked += [(peer.library, peer) for peer in options.called]
-    if has_product and not asked:
-        asked = [("torch", None)]  # a product's ceiling, where this machine has it
+    peers: list[tuple[str, Called | None]] = [(name, None) for name in options.against]
+    peers += [(peer.library, peer) for peer in options.called]
+    if has_product and not peers:
+        peers = [("torch", None)]  # a GEMM's ceiling, where this machine has it
     reports: list[PeerReport] = []
     rivals: list[Contender] = []
     libraries: list[Library] = []
     try:
-        for name, called in asked:
+        for name, called in peers:
             try:
                 libraries.append(library(name, session.stream))
             except Absent as reason:
@@ -140,7 +140,7 @@ def _compared(
 
 
 def _ceiling(buffers: Buffers, rivals: Sequence[Contender], *, is_product: bool) -> str:
-    """Whose time is the least to hope for: the first peer's for products of matrices, else that of moving the bytes."""
+    """Whose time is the least to hope for: the first peer's for a GEMM, else that of moving the bytes."""
     if is_product and rivals:
         return rivals[0].name
     return READ if buffers.written_bytes < _MOSTLY_READ * buffers.moved_bytes else COPY
@@ -172,7 +172,7 @@ def _timed(
     )
     try:
         late = session.late
-        found = measure(contenders, session, plan)
+        times_by_regime = measure(contenders, session, plan)
         late = session.late - late
     finally:
         session.synchronize()
@@ -182,27 +182,27 @@ def _timed(
     return {
         "ceiling": ceiling,
         "late_batches": late,
-        "regimes": {regime: _regime(times, content, ceiling) for regime, times in found.items()},
+        "regimes": {regime: _regime(times, content, ceiling) for regime, times in times_by_regime.items()},
     }
 
 
 def _regime(times: Mapping[str, Times], content: Content, ceiling: str) -> list[Content]:
     """A row for each contender. `share_of_ceiling` and `ratio` are those of medians: the ceiling's over the row's, and
     the row's over ours."""
-    roof, own = times.get(ceiling), times.get(OURS)
+    roof, ours = times.get(ceiling), times.get(OURS)
     return [
         {
             "name": name,
-            "median_us": found.median,
-            "p10_us": found.p10,
-            "p90_us": found.p90,
-            "samples": len(found.samples),
-            "gb_per_s": content["bytes"] / found.median / 1e3 if found.median else None,
-            "gflop_per_s": content["flop"] / found.median / 1e3 if content["flop"] and found.median else None,
-            "share_of_ceiling": roof.median / found.median if roof and found.median else None,
-            "ratio": found.median / own.median if own and own.median else None,
+            "median_us": measured.median,
+            "p10_us": measured.p10,
+            "p90_us": measured.p90,
+            "samples": len(measured.samples),
+            "gb_per_s": content["bytes"] / measured.median / 1e3 if measured.median else None,
+            "gflop_per_s": content["flop"] / measured.median / 1e3 if content["flop"] and measured.median else None,
+            "share_of_ceiling": roof.median / measured.median if roof and measured.median else None,
+            "ratio": measured.median / ours.median if ours and ours.median else None,
         }
-        for name, found in times.items()
+        for name, measured in times.items()
     ]
 
 
@@ -229,20 +229,20 @@ def _flop(kernel: Kernel, params: Mapping[str, int]) -> int | None:
 def _launches(kernel: Kernel, params: Mapping[str, int], cubin: Cubin, target: str) -> Sequence[Content]:
     launches = []
     for launch in kernel.manifest.launches:
-        found = cubin.kernels[launch.kernel]
+        resources = cubin.kernels[launch.kernel]
         shared = launch.shared_bytes + launch.dynamic_shared_bytes
         threads = launch.block[0] * launch.block[1] * launch.block[2]
-        held = occupancy(target.rstrip("af"), threads, found.registers, shared)
+        residency = occupancy(target.rstrip("af"), threads, resources.registers, shared)
         launches.append(
             {
                 "kernel": launch.kernel,
                 "grid": list(evaluate_all(launch.grid, params)),
                 "block": list(launch.block),
                 "shared_bytes": shared,
-                "registers": found.registers,
-                "spill_bytes": found.spill_stores + found.spill_loads,
-                "occupancy": held.fraction,
-                "blocks_per_sm": held.blocks_per_sm,
+                "registers": resources.registers,
+                "spill_bytes": resources.spill_stores + resources.spill_loads,
+                "occupancy": residency.fraction,
+                "blocks_per_sm": residency.blocks_per_sm,
             }
         )
     return launches

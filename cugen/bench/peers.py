@@ -44,7 +44,7 @@ class Called:
 
 
 def is_product(spec: Spec, params: Mapping[str, int], scalars: Mapping[str, int | float | bool]) -> bool:
-    """Whether PyTorch has a product of matrices for the spec: then that is the ceiling, and not memory."""
+    """Whether PyTorch has a matrix multiplication for the spec: then that is the ceiling, and not memory."""
     try:
         source = translate(spec, params, scalars, Torch()).source
     except NoPeer:
@@ -77,7 +77,7 @@ def enter(
     except Exception as error:  # whatever a library raises at what it can't do
         said = (str(error).strip().splitlines() or [""])[0]
         return PeerReport(name, library.version, source, absent=f"{type(error).__name__}: {said}"), None
-    dtypes = [buffers.place(output).dtype for output in program.outputs]
+    dtypes = [buffers.array_buffer(output).dtype for output in program.outputs]
     if not difference <= max(map(_agreement, dtypes)):
         reason = f"its result differs from ours by {difference:.3g} of the largest element"
         return PeerReport(name, library.version, source, difference, reason), None
@@ -119,12 +119,12 @@ def _difference(library: Library, buffers: Buffers, program: Program, results: S
     worst = 0.0
     for name, result in zip(program.outputs, results, strict=True):
         expected = library.array(ours[name])
-        if tuple(result.shape) != buffers.place(name).shape:
+        if tuple(result.shape) != buffers.array_buffer(name).shape:
             raise NoPeer(f"its `{name}` has shape {tuple(result.shape)}")
         if str(result.dtype) != str(expected.dtype):
             raise NoPeer(f"its `{name}` is {result.dtype}")
-        apart, largest = library.difference(result, expected)
-        worst = max(worst, apart / largest if largest else apart)
+        distance, largest = library.difference(result, expected)
+        worst = max(worst, distance / largest if largest else distance)
     return worst
 
 

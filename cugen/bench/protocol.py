@@ -1,4 +1,4 @@
-"""How times are taken: contenders side by side, sample by sample, in alternating order, with cold and warm caches.
+"""How times are taken: contenders interleaved, sample by sample, in alternating order, with cold and warm caches.
 
 Nothing here knows of GPUs: a `Clock` times what it is given, so that the protocol itself can be tested.
 """
@@ -85,22 +85,24 @@ def measure(contenders: Sequence[Contender], clock: Clock, plan: Plan) -> dict[R
     """Cold and warm times of every contender, the first of which is ours; where its warm median is below 20 µs, also
     those of a graph."""
     samples = {c.name: _affordable(plan, _estimate(c, clock)) for c in contenders}
-    turns = itertools.count()
+    run_numbers = itertools.count()
 
     def cold(contender: Contender) -> Work:
-        run, turn = contender.run, next(turns) % plan.sets
-        return Work(lambda: run(turn), plan.flush)
+        run, buffer_set = contender.run, next(run_numbers) % plan.sets
+        return Work(lambda: run(buffer_set), plan.flush)
 
     def warm(contender: Contender) -> Work:
         return Work(_again(contender), _again(contender))
 
-    found: dict[Regime, dict[str, Times]] = {
+    times_by_regime: dict[Regime, dict[str, Times]] = {
         "cold": _interleaved(contenders, cold, clock, samples),
         "warm": _interleaved(contenders, warm, clock, samples),
     }
-    if found["warm"][contenders[0].name].median < SHORT_US and (graphs := _graphs(contenders, clock, samples)):
-        found["graph"] = graphs
-    return found
+    if times_by_regime["warm"][contenders[0].name].median < SHORT_US and (
+        graphs := _graphs(contenders, clock, samples)
+    ):
+        times_by_regime["graph"] = graphs
+    return times_by_regime
 
 
 def order(contenders: Sequence[Contender], sample: int) -> Sequence[Contender]:
@@ -137,7 +139,7 @@ def _interleaved(
         batch = schedule[start : start + _BATCH]
         for contender, time in zip(batch, clock.times_us([work(c) for c in batch]), strict=True):
             times[contender.name].append(time)
-    return {name: Times(tuple(found)) for name, found in times.items()}
+    return {name: Times(tuple(samples_us)) for name, samples_us in times.items()}
 
 
 def _graphs(contenders: Sequence[Contender], clock: Clock, samples: Mapping[str, int]) -> dict[str, Times]:
@@ -154,11 +156,11 @@ def _graphs(contenders: Sequence[Contender], clock: Clock, samples: Mapping[str,
             destroyers.append(destroy)
         if not players:
             return {}
-        found = _interleaved(players, lambda player: Work(_again(player)), clock, samples)
+        play_times = _interleaved(players, lambda player: Work(_again(player)), clock, samples)
     finally:
         for destroy in destroyers:
             destroy()
-    return {name: Times(tuple(time / _GRAPH_RUNS for time in times.samples)) for name, times in found.items()}
+    return {name: Times(tuple(time / _GRAPH_RUNS for time in times.samples)) for name, times in play_times.items()}
 
 
 def _ignoring_the_set(play: Queued, _: int) -> None:

@@ -127,9 +127,9 @@ class Session:
         """How many of `count` elements of `width` bytes hold `pattern`."""
         return self._counted("count_equal", address, count, ctypes.c_int(width), ctypes.c_uint64(pattern))
 
-    def count_different(self, address: int, other: int, size: int) -> int:
+    def count_different(self, address: int, other_address: int, size: int) -> int:
         """How many bytes of two stretches differ."""
-        return self._counted("count_different", address, ctypes.c_uint64(other), size)
+        return self._counted("count_different", address, ctypes.c_uint64(other_address), size)
 
     def read(self, address: int, size: int) -> None:
         """Reads `size` bytes once: the ceiling of reductions, and what empties the cache of everything else."""

@@ -44,4 +44,4 @@ class Outcome:
 
     @property
     def diagnostics(self) -> tuple[Diagnostic, ...]:
-        return (*self.refused, *(found.diagnostic for kernel in self.kernels for found in kernel.findings))
+        return (*self.refused, *(finding.diagnostic for kernel in self.kernels for finding in kernel.findings))

@@ -40,14 +40,14 @@ class Emission:
     @property
     def apis(self) -> tuple[Api, ...]:
         """For which of CUDA's interfaces there are launchers."""
-        found = {"cu": RUNTIME, "embed": DRIVER}
-        return tuple(api for kind, api in found.items() if kind in self.kinds)
+        api_of_kind = {"cu": RUNTIME, "embed": DRIVER}
+        return tuple(api for kind, api in api_of_kind.items() if kind in self.kinds)
 
     def paths(self, folder: Path, stem: str) -> list[Path]:
         """A kernel's files, sources and manifest first."""
-        own = [path for path in files.paths(folder, stem) if path.suffix in self.suffixes]
-        own += [folder / f"{stem}.{kind}" for kind in ("cubin", "ptx", "fatbin") if kind in self.kinds]
-        return own + (list(embed_paths(folder, stem)) if "embed" in self.kinds else [])
+        outputs = [path for path in files.paths(folder, stem) if path.suffix in self.suffixes]
+        outputs += [folder / f"{stem}.{kind}" for kind in ("cubin", "ptx", "fatbin") if kind in self.kinds]
+        return outputs + (list(embed_paths(folder, stem)) if "embed" in self.kinds else [])
 
     @property
     def compiles(self) -> bool:
@@ -111,8 +111,8 @@ def compiled(stem: str, source: str, target: str, wanted: Emission, folder: Path
         text = compile_ptx(source, stem, targets[0], lines=False)
         yield files.File(folder / f"{stem}.ptx", text.encode(), f"{compilers()[0].name} {compilers()[0].version}")
     if "fatbin" in wanted.kinds:
-        found = _fat_image(source, stem, targets)
-        yield files.File(folder / f"{stem}.fatbin", found.content, found.compiler)
+        image = _fat_image(source, stem, targets)
+        yield files.File(folder / f"{stem}.fatbin", image.content, image.compiler)
 
 
 def embedded(kernel: Kernel, input_hash: str, wanted: Emission, folder: Path, *, check: bool) -> Iterator[files.File]:
@@ -163,8 +163,8 @@ def _kinds(text: str) -> tuple[str, ...]:
 
 
 def _number(target: str) -> tuple[int, str]:
-    found = _TARGET.fullmatch(target)
-    return (int(found[1]), found[2]) if found else (0, "")
+    match = _TARGET.fullmatch(target)
+    return (int(match[1]), match[2]) if match else (0, "")
 
 
 def _embed_hash(input_hash: str, targets: Sequence[str]) -> str:

@@ -84,5 +84,5 @@ def failure_of(error: BaseException) -> Failure | None:
 
 
 def _system_error(error: OSError) -> str:
-    place = f"{error.filename}: " if error.filename else ""
-    return f"error: {place}{error.strerror or error}"
+    location = f"{error.filename}: " if error.filename else ""
+    return f"error: {location}{error.strerror or error}"

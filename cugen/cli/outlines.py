@@ -71,7 +71,7 @@ class OutlinedFile:
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class RecordLocation:
     """Where the record of a spec's file belongs, as the file is now; `lock` is the lock file that counts for it."""
 
     file: str
@@ -79,7 +79,7 @@ class Place:
     lock: str
 
 
-def place(file: str, args: argparse.Namespace) -> Place | None:
+def record_location(file: str, args: argparse.Namespace) -> RecordLocation | None:
     """None for a file that can't be read, which reading it will explain."""
     lock = args.lock or str(Path(file).parent / _LOCK)
     try:
@@ -90,42 +90,42 @@ def place(file: str, args: argparse.Namespace) -> Place | None:
     settings = sorted(settings_of(args).items())
     parts = [_FORMAT, __version__, _reader(), file, content, settings, args.target, lock, locked, args.device_name]
     key = _sha256(json.dumps(parts).encode())
-    return Place(file, folder() / "outlines" / key[:2] / f"{key[2:]}.json", lock)
+    return RecordLocation(file, folder() / "outlines" / key[:2] / f"{key[2:]}.json", lock)
 
 
-def recall(place: Place | None) -> OutlinedFile | None:
+def recall(record_location: RecordLocation | None) -> OutlinedFile | None:
     """What was remembered there; None where nothing was."""
-    if place is None:
+    if record_location is None:
         return None
     try:
-        record = json.loads(place.record.read_bytes())
+        record = json.loads(record_location.record.read_bytes())
         if any(_digest(path) != sha256 for path, sha256 in record["tables"]):
             return None
-        outlined = _outlined(record, place.file)
+        outlined = _outlined(record, record_location.file)
     except (OSError, ValueError, KeyError, TypeError):
         return None
     with suppress(OSError):
-        if time.time() - place.record.stat().st_mtime > _DAY_SECONDS:
-            os.utime(place.record)  # what is used is kept
+        if time.time() - record_location.record.stat().st_mtime > _DAY_SECONDS:
+            os.utime(record_location.record)  # what is used is kept
     return outlined
 
 
-def remember(place: Place | None, specs: Sequence[Spec], groups: Sequence[Siblings]) -> None:
+def remember(record_location: RecordLocation | None, specs: Sequence[Spec], groups: Sequence[Siblings]) -> None:
     """Keeps what was read from the file: all of its `specs`, and their `groups`. A cache that can't be written is no
     failure."""
-    if place is None:
+    if record_location is None:
         return
     read = {path for spec in specs for path in spec.dependencies[1:]}
-    if place.lock in read and any(spec.tuned is None for spec in specs):
+    if record_location.lock in read and any(spec.tuned is None for spec in specs):
         return  # somebody may have to be told that the lock file has no entry for it
     tables = {values.sha256 for spec in specs for array in spec.arrays if (values := array.values) and values.sha256}
     with suppress(OSError):
-        hashed = sorted((path, _digest(path)) for path in read - {place.lock})
+        hashed = sorted((path, _digest(path)) for path in read - {record_location.lock})
         if {sha256 for _, sha256 in hashed} != tables:
             return  # changed since it was read
-        place.record.parent.mkdir(parents=True, exist_ok=True)
-        write_atomically(place.record, json.dumps(_record(specs, groups, hashed)).encode())
-        _evict(place.record.parent)
+        record_location.record.parent.mkdir(parents=True, exist_ok=True)
+        write_atomically(record_location.record, json.dumps(_record(specs, groups, hashed)).encode())
+        _evict(record_location.record.parent)
 
 
 def _record(specs: Sequence[Spec], groups: Sequence[Siblings], tables: Sequence[tuple[str, str]]) -> dict[str, Any]:

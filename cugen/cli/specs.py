@@ -115,8 +115,8 @@ def lock_of(spec_file: str, args: argparse.Namespace) -> str | None:
     """The lock file of a spec: the one that the call names, else the one beside it, where there is one."""
     from cugen.schedule.lock import NAME
 
-    beside = Path(spec_file).parent / NAME
-    return args.lock or (str(beside) if beside.is_file() else None)
+    default_lock = Path(spec_file).parent / NAME
+    return args.lock or (str(default_lock) if default_lock.is_file() else None)
 
 
 def with_locks(specs: Sequence[Spec], args: argparse.Namespace) -> tuple[Spec, ...]:
@@ -126,20 +126,20 @@ def with_locks(specs: Sequence[Spec], args: argparse.Namespace) -> tuple[Spec, .
     from cugen.spec.diagnostics import SpecError
 
     files: dict[str, lock.Lock] = {}
-    found: list[Spec] = []
+    tuned_specs: list[Spec] = []
     try:
         for spec in specs:
             name = lock_of(spec.dependencies[0], args)
             if name is None:
-                found.append(spec)
+                tuned_specs.append(spec)
                 continue
             if name not in files:
                 files[name] = lock.read(name)
             warn(lock.warnings(spec, files[name]), args)
-            found.append(lock.apply(spec, files[name], args.device_name))
+            tuned_specs.append(lock.apply(spec, files[name], args.device_name))
     except SpecError as error:
         refuse(error.diagnostics)
-    return tuple(found)
+    return tuple(tuned_specs)
 
 
 def warn(findings: Iterable[Diagnostic], args: argparse.Namespace) -> None:

@@ -68,12 +68,12 @@ def _compile(project: Project, library: Library, kernels: Sequence[Path]) -> Pat
 
 def _device() -> str:
     """`gpu` or `cpu`, as CUGEN_DEVICE says; by itself the GPU where there is an nvcc."""
-    asked = os.environ.get("CUGEN_DEVICE", "auto")
-    if asked not in DEVICES:
-        raise BuildFailed(f"CUGEN_DEVICE is `{asked}`; it may be {', '.join(DEVICES)}")
-    if asked == "auto":
+    requested = os.environ.get("CUGEN_DEVICE", "auto")
+    if requested not in DEVICES:
+        raise BuildFailed(f"CUGEN_DEVICE is `{requested}`; it may be {', '.join(DEVICES)}")
+    if requested == "auto":
         return "gpu" if nvcc.find() else "cpu"
-    return asked
+    return requested
 
 
 def _must(words: Sequence[str]) -> None:

@@ -99,10 +99,10 @@ def _texts(table: Mapping[str, Any], name: str, key: str) -> tuple[str, ...]:
 
 def _files(folder: Path, patterns: Sequence[str], name: str) -> tuple[Path, ...]:
     """The files that the patterns name, in an order that doesn't depend on the file system."""
-    found: dict[Path, None] = {}
+    files: dict[Path, None] = {}
     for pattern in patterns:
         matches = sorted(path for path in folder.glob(pattern) if path.is_file())
         if not matches:
             raise ConfigError(f"{name}: there is no file `{pattern}`")
-        found.update(dict.fromkeys(matches))
-    return tuple(found)
+        files.update(dict.fromkeys(matches))
+    return tuple(files)

@@ -22,12 +22,16 @@ class Compiler:
         """The object of a source. CompileError where the compiler refuses it."""
         made = self.folder / f"{source.name}.o"
         dependencies = self.folder / f"{source.name}.d"
-        told = self.folder / f"{source.name}.command"
+        command_file = self.folder / f"{source.name}.command"
         command = [*self.command, "-MMD", "-MF", str(dependencies), "-c", str(source), "-o", str(made)]
-        if told.is_file() and told.read_text() == shlex.join(command) and up_to_date(made, _read(dependencies)):
+        if (
+            command_file.is_file()
+            and command_file.read_text() == shlex.join(command)
+            and up_to_date(made, _read(dependencies))
+        ):
             return made
         process.compile_with(command, source.name, self.folder)
-        told.write_text(shlex.join(command))
+        command_file.write_text(shlex.join(command))
         return made
 
     def link(self, objects: Sequence[Path], library: Path) -> None:
@@ -41,7 +45,7 @@ def up_to_date(path: Path, inputs: Iterable[Path]) -> bool:
     """Whether a file is there and no older than its inputs, which are all there too."""
     try:
         made = path.stat().st_mtime_ns
-        return all(found.stat().st_mtime_ns <= made for found in inputs)
+        return all(input_file.stat().st_mtime_ns <= made for input_file in inputs)
     except OSError:
         return False
 

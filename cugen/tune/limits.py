@@ -36,8 +36,8 @@ def passed_limit(kernel: Kernel, params: Mapping[str, int], cubin: Cubin) -> str
     for made in kernel.plan.kernels:
         report = analyze_any_size(made, spec.target, values, {})
         resources = cubin.kernels[made.name]
-        found = facts(made, context, spec.target, values, resources=resources, accesses=report.accesses)
-        for finding in findings(spec, spec.file, Launch(made, report, found), _Unprinted()):
+        launch_facts = facts(made, context, spec.target, values, resources=resources, accesses=report.accesses)
+        for finding in findings(spec, spec.file, Launch(made, report, launch_facts), _Unprinted()):
             if finding.diagnostic.severity == "error":
                 return finding.diagnostic.message
     return ""

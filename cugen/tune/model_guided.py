@@ -32,13 +32,13 @@ class ModelGuided:
         sampler = optuna.samplers.TPESampler(seed=seed, n_startup_trials=0, multivariate=True)
         self._study = optuna.create_study(sampler=sampler)
         self._features = {candidate: dict(candidate.features) for candidate in candidates}
-        self._asked = 0
+        self._proposed_count = 0
 
     def ask(self) -> Candidate | None:
         if not self._waiting:
             return None
-        candidate = next(iter(self._waiting)) if self._asked < _FIRST else self._proposed()
-        self._asked += 1
+        candidate = next(iter(self._waiting)) if self._proposed_count < _FIRST else self._proposed()
+        self._proposed_count += 1
         del self._waiting[candidate]
         return candidate
 
@@ -56,17 +56,17 @@ class ModelGuided:
         self._study.tell(trial, state=self._optuna.trial.TrialState.FAIL)
         wanted = {name: self._values[name][trial.params[name]] for name in self._values}
 
-        def alike(features: dict[str, Choice]) -> int:
+        def common_features(features: dict[str, Choice]) -> int:
             return sum(features.get(name, _LEFT) == value for name, value in wanted.items())
 
-        return max(self._waiting, key=lambda candidate: alike(self._waiting[candidate]))
+        return max(self._waiting, key=lambda candidate: common_features(self._waiting[candidate]))
 
     def _distribution(self, values: Sequence[Choice]) -> Any:
         """Places in a list of values: near ones are alike where these are numbers, else they are just names."""
-        places = range(len(values))
+        positions = range(len(values))
         if all(isinstance(value, int) or value == _LEFT for value in values):
             return self._optuna.distributions.IntDistribution(0, len(values) - 1)
-        return self._optuna.distributions.CategoricalDistribution(list(places))
+        return self._optuna.distributions.CategoricalDistribution(list(positions))
 
     def _coded(self, name: str, value: Choice) -> int:
         return self._values[name].index(value)
@@ -75,11 +75,11 @@ class ModelGuided:
 def _values(candidates: Sequence[Candidate]) -> dict[str, list[Choice]]:
     """Of each choice what occurs, numbers in their order; first, where some candidate has none, that it is left out."""
     names = dict.fromkeys(name for candidate in candidates for name, _ in candidate.features)
-    found: dict[str, list[Choice]] = {}
+    values: dict[str, list[Choice]] = {}
     for name in names:
         given = [dict(candidate.features).get(name, _LEFT) for candidate in candidates]
         kinds = dict.fromkeys(given)
         numbers = sorted(value for value in kinds if isinstance(value, int))
         words = sorted(value for value in kinds if isinstance(value, str) and value != _LEFT)
-        found[name] = [*([_LEFT] if _LEFT in kinds else []), *numbers, *words]
-    return found
+        values[name] = [*([_LEFT] if _LEFT in kinds else []), *numbers, *words]
+    return values

@@ -16,7 +16,7 @@ from cugen.schedule.planner import fits, make_plan, requests
 from cugen.schedule.runs import group
 from cugen.spec.model import Schedule, Spec
 
-MOST = 20_000  # candidates of a spec
+MAX_CANDIDATES = 20_000  # candidates of a spec
 _MOST_OF_A_FAMILY = 2_000
 _FEW = 16  # of a family's own list that are tried before other families' further guesses
 Feature = tuple[str, int | str | bool]
@@ -32,13 +32,13 @@ class Candidate:
     @property
     def features(self) -> tuple[Feature, ...]:
         """All that was chosen, each by a name of its own."""
-        found: list[Feature] = []
+        features: list[Feature] = []
         for output, schedule in self.schedules:
-            found.append((f"{output}.family", schedule.family or ""))
+            features.append((f"{output}.family", schedule.family or ""))
             for key in ("block", "thread", "step"):
-                found += [(f"{output}.{key}.{name}", size) for name, size in getattr(schedule, key)]
-            found += [(f"{output}.{name}", value) for name, value in schedule.tunables]
-        return tuple(found)
+                features += [(f"{output}.{key}.{name}", size) for name, size in getattr(schedule, key)]
+            features += [(f"{output}.{name}", value) for name, value in schedule.tunables]
+        return tuple(features)
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,17 +58,17 @@ class _Slot:
 def candidates(spec: Spec) -> tuple[Candidate, ...]:
     """The generator's own choice, then others: first those that change one launch, then those that change several."""
     slots = _slots(spec)
-    found = dict.fromkeys(islice(_combined(slots), MOST))
-    found.pop((), None)
-    return (Candidate(0), *(Candidate(number, schedules) for number, schedules in enumerate(found, 1)))
+    combinations = dict.fromkeys(islice(_combined(slots), MAX_CANDIDATES))
+    combinations.pop((), None)
+    return (Candidate(0), *(Candidate(number, schedules) for number, schedules in enumerate(combinations, 1)))
 
 
 def generators_choice(spec: Spec) -> Schedules:
     """What candidate 0 stands for, in words: of each launch the best guess of the family that the generator takes. None
     where it makes several launches that no schedule asks for."""
     chosen = tuple((slot.output, slot.levels[0][0]) for slot in _slots(spec) if slot.levels)
-    asked = replace(spec, schedules=filled(spec, chosen))
-    return chosen if _families(asked) == _families(spec) else ()
+    tuned = replace(spec, schedules=filled(spec, chosen))
+    return chosen if _families(tuned) == _families(spec) else ()
 
 
 def _families(spec: Spec) -> tuple[str, ...]:
@@ -82,8 +82,8 @@ def _combined(slots: Sequence[_Slot]) -> Iterator[Schedules]:
             for schedule in slot.levels[level] if level < len(slot.levels) else ():
                 yield ((slot.output, schedule),)
     for first, second in combinations(slots, 2):
-        for one, other in product(first.near, second.near):
-            yield (first.output, one), (second.output, other)
+        for first_schedule, second_schedule in product(first.near, second.near):
+            yield (first.output, first_schedule), (second.output, second_schedule)
 
 
 def _slots(spec: Spec) -> tuple[_Slot, ...]:

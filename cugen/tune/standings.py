@@ -64,13 +64,13 @@ class Standings:
         timed = [trial for trial in self.trials.values() if trial.is_timed]
         return sorted(timed, key=lambda trial: (trial.cold, trial.candidate.number))
 
-    def record(self, trial: Trial, beside: Trial, answer: Message) -> Record:
+    def record(self, trial: Trial, baseline: Trial, answer: Message) -> Record:
         """What an answer says of a trial, told by its ratio to the one that it ran beside."""
         number = str(trial.candidate.number)
         cold, warm = answer["times"][number]
-        if beside is not trial:
-            other_cold, other_warm = answer["times"][str(beside.candidate.number)]
-            cold, warm = beside.cold * cold / other_cold, beside.warm * warm / other_warm
+        if baseline is not trial:
+            baseline_cold, baseline_warm = answer["times"][str(baseline.candidate.number)]
+            cold, warm = baseline.cold * cold / baseline_cold, baseline.warm * warm / baseline_warm
         stopped = trial.candidate.number in answer["stopped"]
         return Record(trial.code.digest, cold, warm, bool(answer["same_bits"][number]), stopped)
 

@@ -35,9 +35,8 @@ class InOrder:
 
 
 class NearTheFastest:
-    """By turns the best guess that is left, and of those that have the most in common with the fastest so far the best
-    guess: each search comes to see what changes near the fastest, and what is elsewhere. Before any time is known the
-    best guess of all is taken for the fastest."""
+    """Alternates between exploration (the next candidate in order) and exploitation (the one that shares the most
+    features with the fastest so far). Before the first time is known, the first candidate counts as the fastest."""
 
     def __init__(self, candidates: Sequence[Candidate]) -> None:
         self._waiting = {candidate: frozenset(candidate.features) for candidate in candidates}

@@ -1,7 +1,8 @@
 """The search: candidates are prepared on the CPU cores, and timed on the GPUs as they get ready.
 
 Every time is taken beside the best candidate so far, and counts as a ratio to it, so that clocks and temperatures that
-drift don't decide. At the end the best few run side by side with the generator's own choice, and only that decides.
+drift don't decide. At the end the fastest few are timed interleaved with the generator's own choice, and only that
+decides.
 """
 
 from __future__ import annotations
@@ -84,17 +85,17 @@ def search(
     RunError (CG5011) without a GPU, SpecError for a spec that no family can do, ToolMissing without a compiler or the
     strategy's library, TuneError where the generator's own choice is wrong or can't be timed."""
     options = options or Options()
-    found = options.gpus or gpus()
-    places = [gpu for gpu in found if gpu.name == found[0].name]
+    available = options.gpus or gpus()
+    devices = [gpu for gpu in available if gpu.name == available[0].name]
     entries = lock.of(spec) if lock is not None and options.resume else ()
-    return _Search(spec, options, params or {}, places, report, entries).outcome()
+    return _Search(spec, options, params or {}, devices, report, entries).outcome()
 
 
 def _of_device(entry: Entry, device: str) -> Iterator[Schedules]:
     """The schedules of an entry for a device that aren't the generator's own choice."""
     if entry.device == device:
-        found = [entry.schedules, *(entry.runner_up[:1] if entry.runner_up else ())]
-        yield from (schedules for schedules in found if schedules)
+        known = [entry.schedules, *(entry.runner_up[:1] if entry.runner_up else ())]
+        yield from (schedules for schedules in known if schedules)
 
 
 class _Search:
@@ -103,21 +104,21 @@ class _Search:
         spec: Spec,
         options: Options,
         params: Mapping[str, int],
-        places: Sequence[Gpu],
+        devices: Sequence[Gpu],
         report: Callable[[Progress], None],
         entries: Sequence[Entry] = (),
     ) -> None:
-        self._spec, self._options, self._params, self._gpus, self._tell = spec, options, dict(params), places, report
+        self._spec, self._options, self._params, self._gpus, self._tell = spec, options, dict(params), devices, report
         make_plan(spec)  # refuses what no schedule could mend
-        code = prepare(spec, (), places[0].capability, self._params)
+        code = prepare(spec, (), devices[0].capability, self._params)
         if isinstance(code, Dropped):
             raise TuneError(f"the generator's own choice can't be prepared: {code.reason}")
         space = candidates(spec)
-        known = dict.fromkeys(schedules for entry in entries for schedules in _of_device(entry, places[0].name))
+        known = dict.fromkeys(schedules for entry in entries for schedules in _of_device(entry, devices[0].name))
         first = [Candidate(len(space) + number, schedules) for number, schedules in enumerate(known)]
         self._strategy = STRATEGIES[options.strategy]((*first, *space[1:]), options.seed)
-        self._asked: dict[Candidate, int] = {}
-        journal = Journal(journal_path(spec, places[0], params), resume=options.resume)
+        self._proposed_order: dict[Candidate, int] = {}
+        journal = Journal(journal_path(spec, devices[0], params), resume=options.resume)
         self._standings = Standings(Trial(space[0], code), journal, Progress(candidates=len(space)))
         self._jobs = options.jobs or len(os.sched_getaffinity(0))
         self._events: Events = SimpleQueue()
@@ -189,7 +190,7 @@ class _Search:
             if candidate is None:
                 self._is_exhausted = True
                 return
-            self._asked[candidate] = len(self._asked)
+            self._proposed_order[candidate] = len(self._proposed_order)
             capability = self._gpus[0].capability
             future = pool.submit(prepare, self._spec, candidate.schedules, capability, self._params, self._met)
             self._preparing[future] = candidate
@@ -214,23 +215,23 @@ class _Search:
 
     def _time_more(self) -> None:
         """Of those that are ready what the analysis expects to be clearly faster; else the strategy's order counts."""
-        self._ready.sort(key=lambda trial: (_class(trial.code.cost), self._asked[trial.candidate]))
+        self._ready.sort(key=lambda trial: (_class(trial.code.cost), self._proposed_order[trial.candidate]))
         for worker in self._idle():
             if self._ready:
                 trial, best = self._ready.pop(0), self._standings.best
                 worker.submit(_request([trial, best]), partial(self._timed, worker, trial, best))
 
-    def _timed(self, worker: Worker, trial: Trial, beside: Trial, answer: Answer) -> None:
+    def _timed(self, worker: Worker, trial: Trial, baseline: Trial, answer: Answer) -> None:
         if worker.is_lost:
             self._ready.append(trial)  # for another GPU
         elif isinstance(answer, str):
             self._take(trial, Record(trial.code.digest, failed=answer))
         elif answer["failed"]:
-            for failed in (trial, beside):
+            for failed in (trial, baseline):
                 if reason := answer["failed"].get(str(failed.candidate.number)):
                     self._take(failed, Record(failed.code.digest, failed=reason))
         else:
-            self._take(trial, self._standings.record(trial, beside, answer))
+            self._take(trial, self._standings.record(trial, baseline, answer))
 
     def _take(self, trial: Trial, record: Record, *, is_new: bool = True) -> None:
         self._standings.take(trial, record, is_new=is_new)
@@ -265,7 +266,7 @@ class _Search:
         trials = self._standings.trials
         order = sorted(times, key=lambda number: (times[number].cold, number))
         best = order[0] if times[order[0]].cold * _WORTH < times[0].cold else 0
-        rest = [number for number in order if number != best]
+        slower = [number for number in order if number != best]
         chosen = trials[best].candidate.schedules
         return Entry(
             self._spec.kernel,
@@ -277,7 +278,7 @@ class _Search:
             times[0],
             __version__,
             not trials[best].same_bits or may_reorder(self._spec, chosen),
-            (trials[rest[0]].candidate.schedules, times[rest[0]]) if rest else None,
+            (trials[slower[0]].candidate.schedules, times[slower[0]]) if slower else None,
             tuple(sorted(self._params.items())),
         )
 

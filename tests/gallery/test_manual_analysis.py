@@ -7,7 +7,8 @@ from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "docs" / "analysis.md").read_text()
-TESTS = "\n".join(path.read_text() for path in sorted((ROOT / "tests" / "analysis").rglob("test_*.py")))
+FOLDERS = ("machine", "analysis", "compiled")
+TESTS = "\n".join(path.read_text() for name in FOLDERS for path in sorted((ROOT / "tests" / name).rglob("test_*.py")))
 
 
 def test_every_claim_of_the_literature_is_held_by_a_test_that_exists() -> None:

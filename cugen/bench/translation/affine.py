@@ -15,10 +15,10 @@ class Affine:
     constant: int
     steps: Mapping[str, int]
 
-    def plus(self, other: Affine, factor: int = 1) -> Affine:
-        names = dict.fromkeys((*self.steps, *other.steps))
-        steps = {name: self.steps.get(name, 0) + factor * other.steps.get(name, 0) for name in names}
-        return Affine(self.constant + factor * other.constant, {n: s for n, s in steps.items() if s})
+    def plus(self, addend: Affine, factor: int = 1) -> Affine:
+        names = dict.fromkeys((*self.steps, *addend.steps))
+        steps = {name: self.steps.get(name, 0) + factor * addend.steps.get(name, 0) for name in names}
+        return Affine(self.constant + factor * addend.constant, {n: s for n, s in steps.items() if s})
 
     def range(self, extents: Mapping[str, int]) -> tuple[int, int]:
         """The least and greatest value; extents are at least 1."""
@@ -50,8 +50,8 @@ def affine(expr: Expr, params: Mapping[str, int]) -> Affine | None:
                 case "sub", [x, y]:
                     return x.plus(y, -1)
                 case "mul", [x, y] if not x.steps or not y.steps:
-                    factor, other = (x, y) if not x.steps else (y, x)
-                    return Affine(0, {}).plus(other, factor.constant)
+                    factor, addend = (x, y) if not x.steps else (y, x)
+                    return Affine(0, {}).plus(addend, factor.constant)
         case Op(name="floordiv" | "mod" as name, args=(left, right)):
             over, under = affine(left, params), affine(right, params)
             if over is not None and under is not None and not over.steps and not under.steps and under.constant:

@@ -150,17 +150,17 @@ class Torch:
 
     def _product(self, axes: Sequence[Sequence[str]], out: Sequence[str], texts: Sequence[str]) -> str | None:
         """A plain or batched product of two matrices."""
-        if len(texts) != 2 or len(out) not in (2, 3) or any(len(own) != len(out) for own in axes):
+        if len(texts) != 2 or len(out) not in (2, 3) or any(len(operand_axes) != len(out) for operand_axes in axes):
             return None
         *batch, m, n = out
         inner = [name for name in axes[0] if name not in out]
         operands = []
-        for own, text, order in zip(axes, texts, ((*batch, m, *inner), (*batch, *inner, n)), strict=True):
-            if set(own) != set(order):
+        for operand_axes, text, order in zip(axes, texts, ((*batch, m, *inner), (*batch, *inner, n)), strict=True):
+            if set(operand_axes) != set(order):
                 return None
-            places = [list(own).index(name) for name in order]
-            turned = f"{text}.mT" if places[-2:] == [len(out) - 1, len(out) - 2] else self.permute(text, places)
-            operands.append(text if places == sorted(places) else turned)
+            positions = [list(operand_axes).index(name) for name in order]
+            permuted = f"{text}.mT" if positions[-2:] == [len(out) - 1, len(out) - 2] else self.permute(text, positions)
+            operands.append(text if positions == sorted(positions) else permuted)
         return f"torch.matmul({', '.join(operands)})"
 
     def pad(self, text: str, widths: Sequence[tuple[int, int]], mode: str, value: float | int | bool) -> str:

@@ -27,14 +27,14 @@ def softmax(expr: Expr) -> Softmax | None:
         case _:
             return None
     match shifted:
-        case Op(name="sub", args=(body, Reduce(kind="max") as most)):
-            over = free_indices(body) - free_indices(most)
+        case Op(name="sub", args=(body, Reduce(kind="max") as maximum)):
+            over = free_indices(body) - free_indices(maximum)
         case _:
             return None
-    if len(over) != 1 or len(total.indices) != 1 or len(most.indices) != 1 or total.where or most.where:
+    if len(over) != 1 or len(total.indices) != 1 or len(maximum.indices) != 1 or total.where or maximum.where:
         return None
     (name,) = over
     exponents = Op("exp", (rename(shifted, {name: total.indices[0].name}),), total.dtype)
-    if total.body != exponents or most.body != rename(body, {name: most.indices[0].name}):
+    if total.body != exponents or maximum.body != rename(body, {name: maximum.indices[0].name}):
         return None
     return Softmax(body, name, log)

@@ -24,20 +24,20 @@ _MOST_UNROLLED = 64  # values of a window's indices that are written out
 def window(writer: Writer, node: Reduce, taps: Sequence[str]) -> Term:
     """A reduction over `taps`, which subscripts add to other indices, and possibly more. NoPeer for large windows."""
     if writer.say.has_convolutions:
-        if (found := convolution(node, writer.file.params)) is not None and node.dtype.is_float:
-            return _convolution(writer, found)
+        if (match := convolution(node, writer.file.params)) is not None and node.dtype.is_float:
+            return _convolution(writer, match)
         if (pool := pooling(node, writer.file.params)) is not None and _fits_pool(writer, pool):
             return _pool(writer, pool)
     extents = [writer.extents[name] for name in taps]
     if math.prod(extents) > _MOST_UNROLLED or node.kind not in ("sum", "max", "min", "prod", "any", "all"):
         raise NoPeer(f"a window of {math.prod(extents)} elements")
     terms: list[Term] = []
-    rest = tuple(index for index in node.indices if index.name not in taps)
+    outer = tuple(index for index in node.indices if index.name not in taps)
     for values in itertools.product(*map(range, extents)):
         fixed = {name: Const(value, INT64) for name, value in zip(taps, values, strict=True)}
         where = None if node.where is None else substitute(node.where, fixed)
-        part = replace(node, body=substitute(node.body, fixed), indices=rest, where=where)
-        terms.append(writer.reduce(part) if rest else _one(writer, part))
+        part = replace(node, body=substitute(node.body, fixed), indices=outer, where=where)
+        terms.append(writer.reduce(part) if outer else _element(writer, part))
     name = {"sum": "add", "max": "maximum", "min": "minimum", "prod": "mul", "any": "or", "all": "and"}[node.kind]
     total = terms[0]
     for term in terms[1:]:
@@ -45,21 +45,21 @@ def window(writer: Writer, node: Reduce, taps: Sequence[str]) -> Term:
     return total
 
 
-def _one(writer: Writer, node: Reduce) -> Term:
+def _element(writer: Writer, node: Reduce) -> Term:
     body = writer.term(node.body)
     return body if node.where is None else writer.masked(body, writer.term(node.where), node.kind)
 
 
-def _convolution(writer: Writer, found: Convolution) -> Term:
-    x, padding = _slid(writer, found.x, found.axes, [found.batch, found.channel])
-    w = writer.read(found.w)
-    order = (found.channel if found.is_depthwise else found.out, "" if found.is_depthwise else found.channel)
-    weights = _with_ones(writer, w, (*order, *(axis.tap for axis in found.axes)))
-    groups = f", groups={writer.extents[found.channel]}" if found.is_depthwise else ""
-    rank = len(found.axes)
-    text = f"torch.nn.functional.conv{rank}d({x}, {weights}{_settings(found.axes, padding)}{groups})"
-    channels = found.channel if found.is_depthwise else found.out
-    return _without_ones(writer, text, (found.batch, channels, *(axis.out for axis in found.axes)), w.dtype)
+def _convolution(writer: Writer, match: Convolution) -> Term:
+    x, padding = _slid(writer, match.x, match.axes, [match.batch, match.channel])
+    w = writer.read(match.w)
+    order = (match.channel if match.is_depthwise else match.out, "" if match.is_depthwise else match.channel)
+    weights = _with_ones(writer, w, (*order, *(axis.tap for axis in match.axes)))
+    groups = f", groups={writer.extents[match.channel]}" if match.is_depthwise else ""
+    rank = len(match.axes)
+    text = f"torch.nn.functional.conv{rank}d({x}, {weights}{_settings(match.axes, padding)}{groups})"
+    channels = match.channel if match.is_depthwise else match.out
+    return _without_ones(writer, text, (match.batch, channels, *(axis.out for axis in match.axes)), w.dtype)
 
 
 def _fits_pool(writer: Writer, pool: Pool) -> bool:
@@ -86,10 +86,10 @@ def _slid(writer: Writer, read: Read, axes: Sequence[Axis], leading: Sequence[st
     stored = writer.file.stored[read.array]
     first = len(stored.shape) - len(axes)
     pooled = read.boundary is not None and read.boundary.value == -math.inf
-    own = pooled or read.boundary is None or read.boundary.mode == "zero"
+    by_library = pooled or read.boundary is None or read.boundary.mode == "zero"
     even = all(axis.is_padded_evenly(n, writer.extents) for axis, n in zip(axes, stored.shape[first:], strict=True))
-    most = all(2 * -axis.start <= axis.dilation * axis.taps(writer.extents) for axis in axes)
-    if own and even and (most or not pooled):
+    is_half_padded = all(2 * -axis.start <= axis.dilation * axis.taps(writer.extents) for axis in axes)
+    if by_library and even and (is_half_padded or not pooled):
         text, padding = stored.name, [-axis.start for axis in axes]
     else:
         ranges = [(0, n - 1) for n in stored.shape[:first]] + [axis.reach(writer.extents) for axis in axes]

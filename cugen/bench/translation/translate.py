@@ -1,7 +1,7 @@
 """A spec as a function of PyTorch or CuPy, in the text that a user of theirs would write.
 
 Reads become slices, axes that an operand lacks are broadcast, reductions name dimensions; sums of products become
-products of matrices, windows with taps become convolutions. Elements keep their storage type until something promotes
+matrix multiplications, windows with taps become convolutions. Elements keep their storage type until something promotes
 them, as in a user's code, where the spec would compute narrow floats in float32; sums are float32.
 """
 

@@ -61,12 +61,12 @@ class Pool:
 def windows_of(node: Reduce, params: Mapping[str, int]) -> tuple[str, ...]:
     """The indices of a reduction that some subscript adds to another index."""
     bound = [index.name for index in node.indices]
-    found: dict[str, None] = {}
+    dimensions: dict[str, None] = {}
     for read in reads_of(node):
         for form in (affine(subscript, params) for subscript in read.subscripts):
             if form is not None and len(form.steps) > 1:
-                found |= dict.fromkeys(name for name in bound if name in form.steps)
-    return tuple(found)
+                dimensions |= dict.fromkeys(name for name in bound if name in form.steps)
+    return tuple(dimensions)
 
 
 def reads_of(node: Reduce) -> list[Read]:
@@ -135,7 +135,7 @@ def _is_window(form: Affine | None, bound: set[str]) -> bool:
 
 def _dimensions(read: Read, bound: set[str], params: Mapping[str, int]) -> list[str | Axis] | None:
     """Per dimension its index, or the window that slides over it."""
-    found: list[str | Axis] = []
+    dimensions: list[str | Axis] = []
     if read.exact:
         return None
     for form in _forms(read, params):
@@ -146,16 +146,16 @@ def _dimensions(read: Read, bound: set[str], params: Mapping[str, int]) -> list[
             (out,) = set(form.steps) - bound
             if form.steps[out] < 1 or form.steps[tap] < 1:
                 return None
-            found.append(Axis(out, tap, form.constant, form.steps[out], form.steps[tap]))
+            dimensions.append(Axis(out, tap, form.constant, form.steps[out], form.steps[tap]))
         elif list(form.steps.values()) == [1] and form.constant == 0:
-            found.append(next(iter(form.steps)))
+            dimensions.append(next(iter(form.steps)))
         else:
             return None
-    names = [name for d in found for name in ((d.out, d.tap) if isinstance(d, Axis) else (d,))]
-    return found if len(set(names)) == len(names) else None
+    names = [name for d in dimensions for name in ((d.out, d.tap) if isinstance(d, Axis) else (d,))]
+    return dimensions if len(set(names)) == len(names) else None
 
 
 def _plain(read: Read, params: Mapping[str, int]) -> list[str] | None:
     """The indices of a read whose subscripts are nothing else."""
-    found = _dimensions(read, set(), params)
-    return None if found is None else [name for name in found if isinstance(name, str)]
+    dimensions = _dimensions(read, set(), params)
+    return None if dimensions is None else [name for name in dimensions if isinstance(name, str)]

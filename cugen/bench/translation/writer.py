@@ -34,7 +34,7 @@ from cugen.spec.model import Spec, Statement
 from cugen.spec.prove.integers import evaluate as integer
 from cugen.spec.types import BOOL, INT64, DType
 
-_MOST_SPREAD = 4  # times the largest array: no user lets an intermediate one grow further
+_MAX_EXPANSION = 4  # times the largest array: no user lets an intermediate one grow further
 _IDENTITIES: Mapping[str, Number] = {"sum": 0, "prod": 1, "any": False, "all": True}
 
 Widths = list[tuple[int, int]]
@@ -84,9 +84,9 @@ class Writer:
         for node in nodes:
             indices += node.indices if isinstance(node, Reduce) else [node.inner] if isinstance(node, Scan) else []
         self.extents = {index.name: integer(index.extent, file.params) for index in indices}
-        self._places = {name: place for place, name in enumerate(self.extents)}
+        self._positions = {name: position for position, name in enumerate(self.extents)}
         sizes = [math.prod(integer(extent, file.params) for extent in array.shape) for array in file.spec.arrays]
-        self._most = _MOST_SPREAD * max(sizes, default=0)
+        self._max_elements = _MAX_EXPANSION * max(sizes, default=0)
         if 0 in self.extents.values():
             raise NoPeer("nothing to compute")
 
@@ -164,8 +164,8 @@ class Writer:
         return replace(term, text=self.file.assign(term.text), is_atom=True)
 
     def _made(self, expr: Expr) -> Term:
-        if (found := softmax(expr)) is not None:
-            return self._softmax(found)
+        if (match := softmax(expr)) is not None:
+            return self._softmax(match)
         match expr:
             case Const(value=value, dtype=dtype):
                 return _literal(value, dtype)
@@ -197,18 +197,20 @@ class Writer:
                 return self._scan(expr)
         raise NoPeer(f"a {type(expr).__name__}")
 
-    def _softmax(self, found: Softmax) -> Term:
-        body = self.term(found.body)
-        axis = body.axes.index(found.over)
-        if text := self.say.softmax(body.text, axis, log=found.log):
+    def _softmax(self, match: Softmax) -> Term:
+        body = self.term(match.body)
+        axis = body.axes.index(match.over)
+        if text := self.say.softmax(body.text, axis, log=match.log):
             return Term(text, body.axes, body.dtype)
-        rest = tuple(name for name in body.axes if name != found.over)
+        outer_axes = tuple(name for name in body.axes if name != match.over)
         rank = len(body.axes)
-        most = Term(self.say.reduce("max", body.text, [axis], body.dtype, rank), rest, body.dtype)
-        shifted = self._named(self.operator("sub", [body, most], is_bool=False))
+        maximum = Term(self.say.reduce("max", body.text, [axis], body.dtype, rank), outer_axes, body.dtype)
+        shifted = self._named(self.operator("sub", [body, maximum], is_bool=False))
         powers = self._named(self.operator("exp", [shifted], is_bool=False))
-        total = Term(self.say.reduce("sum", powers.text, [axis], body.dtype.compute, rank), rest, body.dtype.compute)
-        if found.log:
+        total = Term(
+            self.say.reduce("sum", powers.text, [axis], body.dtype.compute, rank), outer_axes, body.dtype.compute
+        )
+        if match.log:
             return self.operator("sub", [shifted, self.operator("log", [total], is_bool=False)], is_bool=False)
         return self.operator("div", [powers, total], is_bool=False)
 
@@ -228,8 +230,8 @@ class Writer:
         """The axes of a combination: in the order of the operand that has most of them, where that has all."""
         longest = max(terms, key=lambda term: len(term.axes)).axes
         names = dict.fromkeys(name for term in terms for name in term.axes)
-        axes = longest if set(names) == set(longest) else tuple(sorted(names, key=self._places.__getitem__))
-        if math.prod(self.extents[name] for name in axes) > self._most:
+        axes = longest if set(names) == set(longest) else tuple(sorted(names, key=self._positions.__getitem__))
+        if math.prod(self.extents[name] for name in axes) > self._max_elements:
             raise NoPeer("it would take an intermediate array far larger than its arguments")
         return axes
 
@@ -270,7 +272,7 @@ class Writer:
         name, offsets, sizes = self.base(read.array, read.boundary, [form.range(self.extents) for form in forms])
         axes: list[str] = []
         parts: list[str] = []
-        turned: list[int] = []
+        flipped: list[int] = []
         for form, offset, size in zip(forms, offsets, sizes, strict=True):
             if not form.steps:
                 parts.append(str(form.constant + offset))
@@ -280,15 +282,15 @@ class Writer:
                 raise NoPeer("a diagonal")
             low, high = (end + offset for end in form.range(self.extents))
             parts.append(slice_text(low, high + 1, abs(step), size))
-            turned += [len(axes)] * (step < 0)
+            flipped += [len(axes)] * (step < 0)
             axes.append(index)
         while parts and parts[-1] == ":":
             parts.pop()
         text = f"{name}[{', '.join(parts)}]" if parts else name
-        for axis in turned:
+        for axis in flipped:
             text = self.say.flip(text, axis)
-        is_own = bool(turned) and not self.say.flips_by_views
-        return Term(text, tuple(axes), stored.dtype, is_view=not is_own)
+        is_copied = bool(flipped) and not self.say.flips_by_views
+        return Term(text, tuple(axes), stored.dtype, is_view=not is_copied)
 
     def _form(self, subscript: Expr) -> Affine:
         form = affine(subscript, self.file.params)
@@ -318,7 +320,7 @@ class Writer:
     # Reductions and scans
 
     def reduce(self, node: Reduce) -> Term:
-        """A reduction: over a window, as a product of matrices, or over dimensions."""
+        """A reduction: over a window, as a matrix multiplication, or over dimensions."""
         if taps := windows_of(node, self.file.params):
             return window(self, node, taps)
         if (product := self._contraction(node)) is not None:
@@ -351,7 +353,7 @@ class Writer:
         return Term(self.say.where(chosen, terms, number(identity)), axes, body.dtype)
 
     def _contraction(self, node: Reduce) -> Term | None:
-        """A sum of products of operands with different axes, as a product of matrices."""
+        """A sum of products of operands with different axes, as a matrix multiplication."""
         if node.kind != "sum" or node.where is not None:
             return None
         factors = [self.term(factor) for factor in _factors(node.body)]
@@ -364,7 +366,7 @@ class Writer:
         dtype = promoted(arrays)
         texts = [f.text if f.dtype == dtype else self.say.cast(f.atom, dtype) for f in arrays]
         out = dict.fromkeys(name for factor in arrays for name in factor.axes if name not in names)
-        axes = tuple(sorted(out, key=self._places.__getitem__))
+        axes = tuple(sorted(out, key=self._positions.__getitem__))
         return Term(self.say.contraction([f.axes for f in arrays], axes, texts), axes, dtype)
 
     def _scan(self, node: Scan) -> Term:
@@ -377,7 +379,7 @@ class Writer:
         text = self.say.flip(body.text, axis) if node.reverse else body.text
         text = self.say.scan(node.kind, text, axis, node.dtype)
         if node.exclusive:
-            widths = [(1, 0) if place == axis else (0, 0) for place in range(len(body.axes))]
+            widths = [(1, 0) if position == axis else (0, 0) for position in range(len(body.axes))]
             kept = ", ".join([":"] * axis + [":-1"])
             filler = _IDENTITIES.get(node.kind, -math.inf if node.kind == "max" else math.inf)
             text = self.say.pad(f"{text}[{kept}]", widths, "value", filler)

@@ -49,18 +49,18 @@ def execute(args: argparse.Namespace) -> int:
     specs = with_locks(_specs(args), args)
     GpuDevice()  # refuses, with the way out, where there is none
     options = Options(samples=args.samples, against=args.against, seed=args.seed)
-    found = []
+    contents = []
     with session() as opened:
         for spec in specs:
             content = _bench(opened, spec, options, args)
-            found.append(content)
+            contents.append(content)
             if not args.json:
                 print(text(content, quiet=args.quiet), flush=True)
     if args.chart:
-        _draw(args.chart, found)
+        _draw(args.chart, contents)
     if args.json:
-        print(json.dumps(found[0] if len(found) == 1 else {"kernels": found}, indent=2))
-    return DONE if all(content["passed"] for content in found) else NO
+        print(json.dumps(contents[0] if len(contents) == 1 else {"kernels": contents}, indent=2))
+    return DONE if all(content["passed"] for content in contents) else NO
 
 
 def _specs(args: argparse.Namespace) -> Sequence[Spec]:
@@ -88,7 +88,7 @@ def _bench(opened: Session, spec: Spec, options: Options, args: argparse.Namespa
         raise Failure(f"{spec.kernel}: {error}", OWN_FAULT) from error
 
 
-def _draw(path: Path, found: Sequence[Content]) -> None:
+def _draw(path: Path, contents: Sequence[Content]) -> None:
     """Cold shares of every kernel that was timed."""
     from cugen.bench.chart import Bars, chart
     from cugen.emit.files import write_atomically
@@ -102,10 +102,10 @@ def _draw(path: Path, found: Sequence[Content]) -> None:
                 if row["name"] not in ("copy", "read") and row["share_of_ceiling"] is not None
             ),
         )
-        for content in found
+        for content in contents
         if content["regimes"]
     ]
-    title = f"Kernels on {found[0]['device']}"
+    title = f"Kernels on {contents[0]['device']}"
     with files_of_the_user():
         write_atomically(path, chart(title, rows).encode())
 

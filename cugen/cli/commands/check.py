@@ -111,12 +111,12 @@ def _check(spec: Spec, file: str, args: argparse.Namespace) -> Checked:
         known = facts(made, context, spec.target, values, resources=taken, accesses=report.accesses)
         launches.append(Launch(made, report, known))
     printed = printed_launches(kernel)
-    found = [
+    excesses = [
         finding
         for launch, source in zip(launches, printed, strict=True)
         for finding in findings(spec, file, launch, source)
     ]
-    return Checked(kernel, file, params, tuple(launches), printed, resources, tuple(found))
+    return Checked(kernel, file, params, tuple(launches), printed, resources, tuple(excesses))
 
 
 def _params(spec: Spec, args: argparse.Namespace) -> dict[str, int]:
@@ -137,14 +137,15 @@ def _resources(kernel: Kernel) -> Resources:
     if check.spills is None and check.occupancy is None:
         return Resources({})
     try:
-        found = resources_of(kernel)
+        resources = resources_of(kernel)
     except CompileError as error:
         raise Failure(explain_failure(error, kernel.source), OWN_FAULT) from error
-    if check.spills is not None and not found.compiler:
+    if check.spills is not None and not resources.compiler:
         raise Failure(
-            f"error[{TOOL_MISSING}]: `check.spills` of {kernel.name} needs a CUDA compiler: {found.reason}", CANNOT_HERE
+            f"error[{TOOL_MISSING}]: `check.spills` of {kernel.name} needs a CUDA compiler: {resources.reason}",
+            CANNOT_HERE,
         )
-    return found
+    return resources
 
 
 def _unknown_registers(checked: Checked) -> Sequence[str]:

@@ -19,11 +19,11 @@ _PLATFORMS = (("Linux", "x86_64"), ("Linux", "aarch64"), ("Darwin", "x86_64"), (
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """`found` describes it; where it is empty, `lack` says what is wrong and `cure` what mends it."""
+    """A requirement: its `version`, or, where that is empty, what is missing (`lack`) and the command that mends it."""
 
     name: str
     purpose: str
-    found: str = ""
+    version: str = ""
     lack: str = ""
     cure: str = ""
     needed: bool = False  # by `run --device cpu`
@@ -39,18 +39,18 @@ def execute(args: argparse.Namespace) -> int:
     for check in _CHECKS:
         finding = check()
         findings.append(finding)
-        if not args.quiet or not finding.found:
+        if not args.quiet or not finding.version:
             print("\n".join(_lines(finding)), flush=True)
-    works = all(finding.found for finding in findings if finding.needed)
+    works = all(finding.version for finding in findings if finding.needed)
     verdict = "works" if works else "doesn't work"
     print(f"\n`cugen run --device cpu` {paint(verdict, 'green' if works else 'red', sys.stdout)} on this machine")
     return DONE if works else CANNOT_HERE
 
 
 def _lines(finding: Finding) -> Iterator[str]:
-    state, style = ("ok", "green") if finding.found else ("missing", "red" if finding.needed else "yellow")
-    yield f"{paint(f'{state:<8}', style, sys.stdout)} {finding.name:<14} {finding.found or finding.lack}"
-    if not finding.found:
+    state, style = ("ok", "green") if finding.version else ("missing", "red" if finding.needed else "yellow")
+    yield f"{paint(f'{state:<8}', style, sys.stdout)} {finding.name:<14} {finding.version or finding.lack}"
+    if not finding.version:
         yield f"{'':<8} {'':<14} for: {finding.purpose}"
         yield f"{'':<8} {'':<14} mend: {finding.cure}"
 
@@ -59,7 +59,7 @@ def _platform() -> Finding:
     system, machine = platform.system(), platform.machine()
     name = f"{system} {machine}"
     if (system, machine) in _PLATFORMS:
-        return Finding("platform", "", found=name, needed=True)
+        return Finding("platform", "", version=name, needed=True)
     cure = "use Linux on x86-64 or AArch64; generating works everywhere"
     return Finding("platform", "running kernels", lack=f"{name} is not supported", cure=cure, needed=True)
 
@@ -67,16 +67,16 @@ def _platform() -> Finding:
 def _cache() -> Finding:
     from cugen.toolchain.cache import folder
 
-    place = folder()
+    cache_folder = folder()
     try:
-        place.mkdir(parents=True, exist_ok=True)
-        with tempfile.NamedTemporaryFile(dir=place):
+        cache_folder.mkdir(parents=True, exist_ok=True)
+        with tempfile.NamedTemporaryFile(dir=cache_folder):
             pass
     except OSError as error:
-        lack = f"{place} can't be written to: {error.strerror}"
+        lack = f"{cache_folder} can't be written to: {error.strerror}"
         cure = "name another folder in the variable CUGEN_CACHE_DIR"
         return Finding("cache", "everything that is compiled", lack=lack, cure=cure, needed=True)
-    return Finding("cache", "", found=str(place), needed=True)
+    return Finding("cache", "", version=str(cache_folder), needed=True)
 
 
 def _host_compiler() -> Finding:
@@ -95,7 +95,7 @@ def _host_compiler() -> Finding:
         return Finding("C++ compiler", purpose, lack=lack, cure=cure, needed=True)
     except OSError as error:
         return Finding("C++ compiler", purpose, lack=str(error), cure="mend the cache first", needed=True)
-    return Finding("C++ compiler", purpose, found=f"{used.version} at {used.path}", needed=True)
+    return Finding("C++ compiler", purpose, version=f"{used.version} at {used.path}", needed=True)
 
 
 def _sanitizers() -> Finding:
@@ -112,7 +112,7 @@ def _sanitizers() -> Finding:
         return Finding("sanitizers", purpose, lack=_first_line(error.output), cure=cure)
     except OSError as error:
         return Finding("sanitizers", purpose, lack=str(error), cure="mend the cache first")
-    return Finding("sanitizers", purpose, found="AddressSanitizer, UndefinedBehaviorSanitizer")
+    return Finding("sanitizers", purpose, version="AddressSanitizer, UndefinedBehaviorSanitizer")
 
 
 def _nvrtc() -> Finding:
@@ -120,11 +120,11 @@ def _nvrtc() -> Finding:
     from cugen.toolchain.errors import ToolMissing
 
     try:
-        found = nvrtc.require()
+        version = nvrtc.require()
     except ToolMissing as error:
         return Finding("NVRTC", "the GPU, and figures of registers", lack="it was not found", cure=error.cure)
-    targets = f"sm_{found.targets[0]} to sm_{found.targets[-1]}" if found.targets else "no target"
-    return Finding("NVRTC", "", found=f"{found.version} at {found.path}, for {targets}")
+    targets = f"sm_{version.targets[0]} to sm_{version.targets[-1]}" if version.targets else "no target"
+    return Finding("NVRTC", "", version=f"{version.version} at {version.path}, for {targets}")
 
 
 def _nvcc() -> Finding:
@@ -132,17 +132,17 @@ def _nvcc() -> Finding:
     from cugen.toolchain.errors import ToolMissing
 
     try:
-        found = nvcc.require()
+        version = nvcc.require()
     except ToolMissing as error:
         return Finding("nvcc", "building generated files into programs", lack="it was not found", cure=error.cure)
-    return Finding("nvcc", "", found=f"{found.version} at {found.path}")
+    return Finding("nvcc", "", version=f"{version.version} at {version.path}")
 
 
 def _headers() -> Finding:
     from cugen.toolchain.locations import include_folders
 
     if folders := include_folders():
-        return Finding("CUDA headers", "", found=str(folders[0]))
+        return Finding("CUDA headers", "", version=str(folders[0]))
     cure = "pip install 'cuda-toolkit[nvrtc,cudart,cccl,crt]==13.0.*', or name a CUDA toolkit in CUDA_HOME"
     return Finding("CUDA headers", "kernels with 16- and 8-bit floats", lack="cuda_fp16.h was not found", cure=cure)
 
@@ -150,8 +150,8 @@ def _headers() -> Finding:
 def _disassembler() -> Finding:
     from cugen.toolchain.locations import program
 
-    if found := program("nvdisasm"):
-        return Finding("nvdisasm", "", found=str(found))
+    if version := program("nvdisasm"):
+        return Finding("nvdisasm", "", version=str(version))
     cure = "pip install nvidia-cuda-nvdisasm, or install CUDA's toolkit and put its bin folder on PATH"
     return Finding("nvdisasm", "cugen inspect --what sass", lack="it was not found", cure=cure)
 
@@ -162,8 +162,8 @@ def _gpu() -> Finding:
 
     purpose = "calling compiled kernels, and with PyCUDA cugen run --device gpu"
     try:
-        found = driver()
-        return Finding("GPU", purpose, found=f"{found.limits(0).device} ({found.capability(0)})")
+        version = driver()
+        return Finding("GPU", purpose, version=f"{version.limits(0).device} ({version.capability(0)})")
     except RunError as error:
         cure = "install NVIDIA's driver (https://www.nvidia.com/drivers); in a container pass the GPU on (--gpus all)"
         return Finding("GPU", purpose, lack=error.message, cure=cure)
@@ -177,7 +177,7 @@ def _pycuda() -> Finding:
     except ImportError as error:
         lack = f"it can't be imported: {error}"
         return Finding("PyCUDA", purpose, lack=lack, cure="pip install 'cugen[gpu]'; it needs a CUDA toolkit to build")
-    return Finding("PyCUDA", purpose, found=str(pycuda.VERSION_TEXT))
+    return Finding("PyCUDA", purpose, version=str(pycuda.VERSION_TEXT))
 
 
 def _first_line(text: str) -> str:

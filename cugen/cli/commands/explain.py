@@ -54,5 +54,5 @@ def _styled(text: str, stream: TextIO) -> str:
         elif line.startswith("#"):
             lines.append(paint(line.lstrip("# "), "bold", stream))
         else:
-            lines.append(_INLINE_CODE.sub(lambda found: paint(found[1], "green", stream), line))
+            lines.append(_INLINE_CODE.sub(lambda code: paint(code[1], "green", stream), line))
     return "\n".join(lines) + "\n"

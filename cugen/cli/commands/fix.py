@@ -66,13 +66,13 @@ def _outcome(text: str, chosen: Sequence[str], args: argparse.Namespace) -> Outc
         load_text, file=args.spec, folder=Path(args.spec).parent, params=settings_of(args), target=args.target
     )
     specs = {spec.kernel: spec for spec in load(text)}
-    found: list[Fixes] = []
+    fixes_by_document: list[Fixes] = []
     changes: dict[tuple[int, str], Rows] = {}
     for number, names in enumerate(kernels_by_document(text)):
         if any(name in chosen for name in names):
-            own = [specs[name] for name in names]
-            found.append(find_fixes(own, make_plan, _given(own, args)))
-            changes |= {(number, fix.array): fix.rows for fix in found[-1].fixes}
+            specs_of_document = [specs[name] for name in names]
+            fixes_by_document.append(find_fixes(specs_of_document, make_plan, _given(specs_of_document, args)))
+            changes |= {(number, fix.array): fix.rows for fix in fixes_by_document[-1].fixes}
     try:
         after, patched = rewrite(text, changes, load)
     except CannotEdit as error:
@@ -82,16 +82,16 @@ def _outcome(text: str, chosen: Sequence[str], args: argparse.Namespace) -> Outc
         raise Failure(
             f"error: a fault of cugen's own: {error}\n  = help: please report it with the spec", OWN_FAULT
         ) from error
-    return _verified(found, {spec.kernel: spec for spec in patched}, text, after, args)
+    return _verified(fixes_by_document, {spec.kernel: spec for spec in patched}, text, after, args)
 
 
 def _verified(
-    found: Sequence[Fixes], patched: Mapping[str, Spec], before: str, after: str, args: argparse.Namespace
+    fixes_by_document: Sequence[Fixes], patched: Mapping[str, Spec], before: str, after: str, args: argparse.Namespace
 ) -> Outcome:
     """What was found, with a run of every kernel that changes."""
     choice = None
     documents = []
-    for fixes in found:
+    for fixes in fixes_by_document:
         specs = [patched[spec.kernel] for spec in fixes.specs]
         runs = {}
         if fixes.fixes:
@@ -123,9 +123,7 @@ def _run(spec: Spec, choice: Choice, args: argparse.Namespace) -> tuple[Run, Map
         raise Failure(explain_failure(error, kernel.source), OWN_FAULT) from error
     if not result.verification.passed:
         wrong = "\n  ".join(result.verification.messages)
-        raise Failure(
-            f"error: {kernel.name} with its tiles laid out anew computes something else:\n  {wrong}", OWN_FAULT
-        )
+        raise Failure(f"error: {kernel.name} computes something else with the new tile layout:\n  {wrong}", OWN_FAULT)
     return result, params
 
 
@@ -146,7 +144,7 @@ def _left(spec: Spec, args: argparse.Namespace) -> Sequence[Diagnostic]:
     for made, source in zip(kernel.plan.kernels, printed_launches(kernel), strict=True):
         report = analyze_any_size(made, spec.target, values, open_)
         known = facts(made, context, spec.target, values, accesses=report.accesses)
-        left += [found.diagnostic for found in findings(spec, args.spec, Launch(made, report, known), source)]
+        left += [finding.diagnostic for finding in findings(spec, args.spec, Launch(made, report, known), source)]
     return left
 
 

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 from cugen.cli.emission import Emission, compiled, embed_paths, embedded, emission, is_current_embed, umbrella_text
 from cugen.cli.emission import add_arguments as add_emission
 from cugen.cli.failures import DONE, NO, Failure, failure_of, files_of_the_user, wrong_call
-from cugen.cli.outlines import Outline, OutlinedFile, OutlinedGroup, place, recall, remember
+from cugen.cli.outlines import Outline, OutlinedFile, OutlinedGroup, recall, record_location, remember
 from cugen.cli.specs import add_lock_options, add_options, load_files, refuse, warn, with_locks
 from cugen.cli.text.terminal import note, progress
 from cugen.emit import files
@@ -41,7 +41,7 @@ class _Made:
 
 @dataclass(frozen=True, slots=True)
 class _Failed:
-    """A compiler's refusal, on its way between processes, which exceptions of ours wouldn't survive."""
+    """A compiler error in a form that can be sent between processes, which our exceptions can't."""
 
     text: str
     status: int
@@ -73,43 +73,43 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def execute(args: argparse.Namespace) -> int:
-    asked = emission(args)
+    options = emission(args)
     # A gate doesn't trust the hashes in the files that it checks; and machine code has none.
-    every = args.check or args.write == "always" or (asked.compiles and not args.list)
-    current = {} if every else _recall_current(asked, args)
+    every = args.check or args.write == "always" or (options.compiles and not args.list)
+    current = {} if every else _recall_current(options, args)
     specs, groups = _load([file for file in dict.fromkeys(args.specs) if file not in current], args)
-    kernels: list[Spec | Outline] = [*specs, *(kernel for found in current.values() for kernel in found.specs)]
-    shared: list[Siblings | OutlinedGroup] = [*groups, *(g for found in current.values() for g in found.groups)]
+    kernels: list[Spec | Outline] = [*specs, *(kernel for outlined in current.values() for kernel in outlined.specs)]
+    shared: list[Siblings | OutlinedGroup] = [*groups, *(g for outlined in current.values() for g in outlined.groups)]
     _refuse_equal_stems(kernels, shared)
     order = {file: position for position, file in enumerate(args.specs)}
     kernels.sort(key=lambda kernel: order[kernel.dependencies[0]])
     shared.sort(key=lambda group: order[group.specs[0].dependencies[0]])
-    outputs = [path for kernel in kernels for path in asked.paths(args.output, kernel.kernel)]
+    outputs = [path for kernel in kernels for path in options.paths(args.output, kernel.kernel)]
     stems = [*(group.name for group in shared), *([args.umbrella] if args.umbrella else [])]
-    outputs += [files.header_path(args.output, f"{stem}{api.suffix}") for api in asked.apis for stem in stems]
+    outputs += [files.header_path(args.output, f"{stem}{api.suffix}") for api in options.apis for stem in stems]
     _refuse_equal_files(outputs)
     if args.list:
         print("\n".join(map(str, outputs)))
         return DONE
-    stale = [group for group in groups if every or not _are_current_headers(group, asked, args)]
+    stale = [group for group in groups if every or not _are_current_headers(group, options, args)]
     needed = {spec.kernel for group in stale for spec in group.specs}
-    wanted = [spec for spec in specs if every or spec.kernel in needed or not _is_current(spec, asked, args)]
-    made = _generate_all(wanted, asked, args)
+    wanted = [spec for spec in specs if every or spec.kernel in needed or not _is_current(spec, options, args)]
+    made = _generate_all(wanted, options, args)
     texts = [result.texts for result in made]
     entries = {result.texts.stem: result.entry for result in made if result.entry}
-    headers = _headers(not args.no_analysis, stale, entries, asked)
+    headers = _headers(not args.no_analysis, stale, entries, options)
     if args.umbrella:
-        headers += _umbrellas(asked, kernels, shared, made, headers, args)
+        headers += _umbrellas(options, kernels, shared, made, headers, args)
     others = [file for result in made for file in result.compiled]
     if args.check:
         named = [*(kernel.kernel for kernel in kernels), *(group.name for group in shared)]
         possible = [path for stem in named for path in embed_paths(args.output, stem)]
-        return _check(texts, headers, others, [*outputs, *possible], asked, args)
+        return _check(texts, headers, others, [*outputs, *possible], options, args)
     with files_of_the_user():
         files.remove_abandoned(args.output)
         always = args.write == "always"
         written = chain(
-            (path for t in texts for path in files.write(args.output, t, always=always, suffixes=asked.suffixes)),
+            (path for t in texts for path in files.write(args.output, t, always=always, suffixes=options.suffixes)),
             (path for header in headers for path in files.write_header(args.output, header, always=always)),
             (path for file in others for path in files.write_file(file, always=always)),
         )
@@ -125,19 +125,19 @@ def execute(args: argparse.Namespace) -> int:
     return DONE
 
 
-def _recall_current(asked: Emission, args: argparse.Namespace) -> dict[str, OutlinedFile]:
+def _recall_current(options: Emission, args: argparse.Namespace) -> dict[str, OutlinedFile]:
     """The specs' files that needn't be read: what they give is remembered and, unless it is only listed, on disk."""
-    found: dict[str, OutlinedFile] = {}
+    current: dict[str, OutlinedFile] = {}
     for file in dict.fromkeys(args.specs):
-        outlined = recall(place(file, args))
+        outlined = recall(record_location(file, args))
         if outlined is None:
             continue
-        on_disk = all(_is_current(kernel, asked, args) for kernel in outlined.specs) and all(
-            _are_current_headers(group, asked, args) for group in outlined.groups
+        on_disk = all(_is_current(kernel, options, args) for kernel in outlined.specs) and all(
+            _are_current_headers(group, options, args) for group in outlined.groups
         )
         if args.list or on_disk:
-            found[file] = outlined
-    return found
+            current[file] = outlined
+    return current
 
 
 def _load(spec_files: Sequence[str], args: argparse.Namespace) -> tuple[tuple[Spec, ...], tuple[Siblings, ...]]:
@@ -146,27 +146,27 @@ def _load(spec_files: Sequence[str], args: argparse.Namespace) -> tuple[tuple[Sp
         return (), ()
     from cugen.spec.siblings import siblings
 
-    before = {file: place(file, args) for file in spec_files}
+    before = {file: record_location(file, args) for file in spec_files}
     specs = with_locks(load_files(spec_files, args), args)
     groups = siblings(specs)
     for file in spec_files:
-        if place(file, args) == before[file]:  # nobody changed it meanwhile
-            own = [spec for spec in specs if spec.dependencies[0] == file]
-            remember(before[file], own, [group for group in groups if group.specs[0].dependencies[0] == file])
+        if record_location(file, args) == before[file]:  # nobody changed it meanwhile
+            specs_of_file = [spec for spec in specs if spec.dependencies[0] == file]
+            remember(before[file], specs_of_file, [group for group in groups if group.specs[0].dependencies[0] == file])
     return specs, groups
 
 
-def _is_current(kernel: Spec | Outline, asked: Emission, args: argparse.Namespace) -> bool:
+def _is_current(kernel: Spec | Outline, options: Emission, args: argparse.Namespace) -> bool:
     expected = input_hash(kernel, analysis=not args.no_analysis)
-    sources = files.is_current if "cu" in asked.kinds else files.is_current_manifest
+    sources = files.is_current if "cu" in options.kinds else files.is_current_manifest
     return sources(args.output, kernel.kernel, expected) and (
-        "embed" not in asked.kinds or is_current_embed(args.output, kernel.kernel, expected, asked.targets)
+        "embed" not in options.kinds or is_current_embed(args.output, kernel.kernel, expected, options.targets)
     )
 
 
-def _are_current_headers(group: Siblings | OutlinedGroup, asked: Emission, args: argparse.Namespace) -> bool:
+def _are_current_headers(group: Siblings | OutlinedGroup, options: Emission, args: argparse.Namespace) -> bool:
     expected = shared_input_hash(group.specs, analysis=not args.no_analysis)
-    stems = [f"{group.name}{api.suffix}" for api in asked.apis]
+    stems = [f"{group.name}{api.suffix}" for api in options.apis]
     return all(files.is_current_header(args.output, stem, expected) for stem in stems)
 
 
@@ -174,18 +174,19 @@ def _refuse_equal_stems(specs: Sequence[Spec | Outline], groups: Sequence[Siblin
     first: dict[str, Spec | Outline] = {}
     for spec in specs:
         if spec.kernel in first:
-            one, other = first[spec.kernel].dependencies[0], spec.dependencies[0]
+            first_path, second_path = first[spec.kernel].dependencies[0], spec.dependencies[0]
             raise wrong_call(
-                f"two kernels are called `{spec.kernel}`: in {one} and in {other}",
+                f"two kernels are called `{spec.kernel}`: in {first_path} and in {second_path}",
                 "give one of them another name, or generate them into different folders",
             )
         first[spec.kernel] = spec
     for group in groups:
         if group.name in first:
-            one, other = first[group.name].dependencies[0], group.specs[0].dependencies[0]
+            first_path, second_path = first[group.name].dependencies[0], group.specs[0].dependencies[0]
             raise wrong_call(
-                f"two files are called `{group.name}.h`: from {one}, and for the variants `{group.specs[0].kernel}`, … "
-                f"in {other}",
+                f"two files are called `{group.name}.h`: from {first_path}, and for the "
+                f"variants `{group.specs[0].kernel}`, … "
+                f"in {second_path}",
                 "give one of the kernels another name, or generate them into different folders",
             )
         first[group.name] = group.specs[0]
@@ -203,7 +204,7 @@ def _refuse_equal_files(outputs: Sequence[Path]) -> None:
 
 
 def _umbrellas(
-    asked: Emission,
+    options: Emission,
     kernels: Sequence[Spec | Outline],
     groups: Sequence[Siblings | OutlinedGroup],
     made: Sequence[_Made],
@@ -213,20 +214,20 @@ def _umbrellas(
     """The headers that include all others. What is said of each is its first line, which may be on disk already."""
     texts = {result.texts.stem: result.texts.header for result in made}
     shared = {header.stem: header.text for header in headers}
-    found = []
-    for api in asked.apis:
+    headers = []
+    for api in options.apis:
         lines = []
         for stem in [*(kernel.kernel for kernel in kernels), *(group.name for group in groups)]:
             name = f"{stem}{api.suffix}"
             text = texts.get(stem) or shared.get(name) or files.header_path(args.output, name).read_text()
             lines.append((f"{name}.h", text.partition("\n")[0]))
         stem = f"{args.umbrella}{api.suffix}"
-        found.append(files.Header(stem, umbrella_text(f"{stem}.h", lines)))
-    return found
+        headers.append(files.Header(stem, umbrella_text(f"{stem}.h", lines)))
+    return headers
 
 
 def _headers(
-    analysis: bool, groups: Sequence[Siblings], entries: Mapping[str, Entry], asked: Emission
+    analysis: bool, groups: Sequence[Siblings], entries: Mapping[str, Entry], options: Emission
 ) -> list[files.Header]:
     """What variants share; all of their kernels are among `entries`."""
     if not groups:
@@ -236,17 +237,23 @@ def _headers(
     headers = []
     for group in groups:
         stamp = shared_input_hash(group.specs, analysis=analysis)
-        for api in asked.apis:
+        for api in options.apis:
             text = variants_header(group, [entries[spec.kernel] for spec in group.specs], api)
             headers.append(files.Header(f"{group.name}{api.suffix}", files.stamped(text, stamp)))
     return headers
 
 
-def _generate_all(specs: Sequence[Spec], asked: Emission, args: argparse.Namespace) -> list[_Made]:
+def _generate_all(specs: Sequence[Spec], options: Emission, args: argparse.Namespace) -> list[_Made]:
     """What all kernels give; Failure with every finding where one is refused."""
     made: list[_Made] = []
     findings: list[Diagnostic] = []
-    make = partial(_generate, analysis=not args.no_analysis, asked=asked, folder=args.output, check=args.check)
+    make = partial(
+        _generate,
+        analysis=not args.no_analysis,
+        options=options,
+        folder=args.output,
+        check=args.check,
+    )
     for result in progress(_results(specs, args.jobs, make), len(specs), "generating", quiet=args.quiet):
         if isinstance(result, _Failed):
             raise Failure(result.text, result.status)
@@ -268,7 +275,7 @@ def _results(specs: Sequence[Spec], jobs: int, make: Callable[[Spec], _Result]) 
     yield from in_processes(make, specs, jobs)
 
 
-def _generate(spec: Spec, *, analysis: bool, asked: Emission, folder: Path, check: bool) -> _Result:
+def _generate(spec: Spec, *, analysis: bool, options: Emission, folder: Path, check: bool) -> _Result:
     """The files, or why there are none; an exception of ours wouldn't survive the way between processes."""
     from cugen.emit.host.variants import make_entry
     from cugen.kernel import generate
@@ -278,9 +285,9 @@ def _generate(spec: Spec, *, analysis: bool, asked: Emission, folder: Path, chec
 
     try:
         kernel = generate(spec, analysis=analysis)
-        others = list(compiled(kernel.name, kernel.source, spec.target, asked, folder))
-        if "embed" in asked.kinds:
-            others += embedded(kernel, input_hash(spec, analysis=analysis), asked, folder, check=check)
+        others = list(compiled(kernel.name, kernel.source, spec.target, options, folder))
+        if "embed" in options.kinds:
+            others += embedded(kernel, input_hash(spec, analysis=analysis), options, folder, check=check)
     except SpecError as error:
         return error.diagnostics
     except (CompileError, ToolMissing) as error:
@@ -298,24 +305,24 @@ def _check(
     headers: Sequence[files.Header],
     others: Sequence[files.File],
     outputs: Sequence[Path],
-    asked: Emission,
+    options: Emission,
     args: argparse.Namespace,
 ) -> int:
-    found = [difference for made in texts for difference in files.differences(args.output, made, asked.suffixes)]
-    found += [difference for header in headers for difference in files.header_differences(args.output, header)]
-    found += [difference for file in others for difference in files.file_differences(file)]
+    stale = [difference for made in texts for difference in files.differences(args.output, made, options.suffixes)]
+    stale += [difference for header in headers for difference in files.header_differences(args.output, header)]
+    stale += [difference for file in others for difference in files.file_differences(file)]
     for file in others:
         if file.reserve:
             note(f"{file.path}: {file.reserve}", quiet=args.quiet)
     outlived = list(orphans(args.output, outputs, list(map(Path, args.specs))))
-    for difference in (*found, *outlived):
+    for difference in (*stale, *outlived):
         sys.stdout.write(difference.diff)
         note(f"{difference.path}: {difference.state}", quiet=args.quiet)
-    if found:
-        note("`cugen generate` writes them anew", quiet=args.quiet)
+    if stale:
+        note("`cugen generate` rewrites them", quiet=args.quiet)
     if outlived:
         note("delete what no spec makes", quiet=args.quiet)
-    if found or outlived:
+    if stale or outlived:
         return NO
     note(f"{len(texts)} kernel{'s' * (len(texts) > 1)} up to date", quiet=args.quiet)
     return DONE

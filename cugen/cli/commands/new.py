@@ -1,4 +1,4 @@
-"""Write NAME.yaml: a commented starter, a tiled matrix product, or with --from a copy of an example."""
+"""Write NAME.yaml: a commented starter, a tiled GEMM, or with --from a copy of an example."""
 
 from __future__ import annotations
 
@@ -51,4 +51,4 @@ def _example(example: str, name: str) -> str:
         )
     text = examples[stem].read_text(encoding="utf-8")
     several = len(_KERNEL_LINE.findall(text)) > 1
-    return _KERNEL_LINE.sub(lambda found: f"kernel: {name}_{found[1]}" if several else f"kernel: {name}", text)
+    return _KERNEL_LINE.sub(lambda line: f"kernel: {name}_{line[1]}" if several else f"kernel: {name}", text)

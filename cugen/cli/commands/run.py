@@ -69,15 +69,15 @@ def execute(args: argparse.Namespace) -> int:
     from cugen.runtime.devices import choose
 
     choice = choose(args.device, sanitize=args.sanitize, shuffle=args.shuffle)
-    found = []
+    contents = []
     for spec in specs:
         content = _run(spec, choice, args)
-        found.append(content)
+        contents.append(content)
         if not args.json:
             print(report.text(content, quiet=args.quiet), flush=True)
     if args.json:
-        print(json.dumps(found[0] if len(found) == 1 else {"kernels": found}, indent=2))
-    return DONE if all(content["passed"] for content in found) else NO
+        print(json.dumps(contents[0] if len(contents) == 1 else {"kernels": contents}, indent=2))
+    return DONE if all(content["passed"] for content in contents) else NO
 
 
 def _run(spec: Spec, choice: Choice, args: argparse.Namespace) -> report.Content:

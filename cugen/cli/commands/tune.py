@@ -43,8 +43,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--strategy",
         choices=STRATEGIES,
         default="exhaustive",
-        help="exhaustive: every candidate, the best guesses first (default); near: by turns so, and what is like the "
-        "fastest so far; random: in random order; "
+        help="exhaustive: every candidate, the best guesses first (default); near: alternates between "
+        "these and the ones most like the fastest so far; random: in random order; "
         "model: as a model of what was timed proposes (needs optuna)",
     )
     parser.add_argument(
@@ -55,7 +55,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--resume",
         action=argparse.BooleanOptionalAction,
         default=True,
-        help="go on where an earlier search of the same kernel ended (default), or begin anew",
+        help="go on where an earlier search of the same kernel ended (default), or start over",
     )
     parser.add_argument("--jobs", metavar="N", type=positive, default=0, help="processes that plan and compile")
     parser.add_argument("--seed", metavar="N", type=natural, default=0, help="of inputs and of random choices")
@@ -102,11 +102,11 @@ def execute(args: argparse.Namespace) -> int:
 def _gpus(name: str | None) -> tuple[Gpu, ...]:
     from cugen.tune.timing.gpus import gpus
 
-    found = gpus()
-    chosen = tuple(gpu for gpu in found if name in (None, gpu.name))
+    available = gpus()
+    chosen = tuple(gpu for gpu in available if name in (None, gpu.name))
     if not chosen:
         raise wrong_call(
-            f"this machine has no GPU called {name}", f"it has {', '.join(sorted({gpu.name for gpu in found}))}"
+            f"this machine has no GPU called {name}", f"it has {', '.join(sorted({gpu.name for gpu in available}))}"
         )
     return chosen
 
@@ -172,7 +172,7 @@ def _summary(outcome: Outcome, untuned: Schedules, path: Path, *, quiet: bool) -
 
 
 def _seconds(text: str) -> float:
-    found = _DURATION.fullmatch(text)
-    if not found or not float(found[1]):
+    match = _DURATION.fullmatch(text)
+    if not match or not float(match[1]):
         raise argparse.ArgumentTypeError(f"expected a time such as 90s or 5m, not {text!r}")
-    return float(found[1]) * _SECONDS[found[2]]
+    return float(match[1]) * _SECONDS[match[2]]

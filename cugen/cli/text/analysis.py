@@ -25,9 +25,9 @@ def analysis_text(report: Report, resources: Resources) -> str:
             lines += ["", *_table(launch), *_reasons(launch)]
         lines.append("")
         topic = ""
-        for own, sentence in launch.sentences:
-            lines += _row("" if own == topic else own, sentence)
-            topic = own
+        for label, sentence in launch.sentences:
+            lines += _row("" if label == topic else label, sentence)
+            topic = label
     return "\n".join(lines)
 
 
@@ -60,17 +60,17 @@ def _cells(report: AccessReport) -> Sequence[str]:
 
 def _reasons(launch: LaunchReport) -> Iterator[str]:
     """What stands behind each verdict, once for all accesses that share it."""
-    told: dict[str, list[str]] = {}
+    texts_of_reason: dict[str, list[str]] = {}
     for report in launch.accesses:
         if report.verdict != "unknown":  # its claim has said it all
-            told.setdefault(report.reason, []).append(report.text)
-    if told:
+            texts_of_reason.setdefault(report.reason, []).append(report.text)
+    if texts_of_reason:
         yield ""
-    for reason, texts in told.items():
+    for reason, texts in texts_of_reason.items():
         line = f"{', '.join(dict.fromkeys(texts))}: {reason}"
         yield from textwrap.wrap(line, _WIDTH, initial_indent="  ", subsequent_indent="    ", break_on_hyphens=False)
 
 
 def _row(label: str, text: str) -> list[str]:
-    head, rest = f"  {label:<{_LABEL}}", " " * (_LABEL + 2)
-    return textwrap.wrap(text, _WIDTH, initial_indent=head, subsequent_indent=rest, break_on_hyphens=False)
+    head, indent = f"  {label:<{_LABEL}}", " " * (_LABEL + 2)
+    return textwrap.wrap(text, _WIDTH, initial_indent=head, subsequent_indent=indent, break_on_hyphens=False)

@@ -20,7 +20,7 @@ def check_text(outcome: Outcome, *, quiet: bool, gnu: bool = False) -> str:
     for checked in outcome.kernels:
         if not quiet:
             parts += [_table(launch, checked) for launch in checked.launches]
-        parts += [paint_findings(found.diagnostic.render(gnu=gnu), sys.stdout) for found in checked.findings]
+        parts += [paint_findings(finding.diagnostic.render(gnu=gnu), sys.stdout) for finding in checked.findings]
     if not quiet:
         parts.append(_summary(outcome))
     return "\n\n".join(parts)
@@ -63,7 +63,7 @@ def _row(report: AccessReport) -> tuple[str, ...]:
 
 def _summary(outcome: Outcome) -> str:
     kernels = len(outcome.kernels)
-    counts = {kind: sum(found.severity == kind for found in outcome.diagnostics) for kind in ("error", "warning")}
+    counts = {kind: sum(finding.severity == kind for finding in outcome.diagnostics) for kind in ("error", "warning")}
     said = [f"{count} {kind}{'s' * (count > 1)}" for kind, count in counts.items() if count]
     limited = sum(checked.kernel.spec.check.spans != () for checked in outcome.kernels)
     limits = "no limits are set" if not limited else "all limits kept" if outcome.passed else "limits exceeded"

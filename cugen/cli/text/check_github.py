@@ -21,24 +21,24 @@ def relative_path(file: str) -> str:
     return os.path.relpath(file).replace(os.sep, "/")
 
 
-def details(found: Diagnostic) -> str:
+def details(finding: Diagnostic) -> str:
     """The message with all that is said below it."""
-    places = [f"{other.file}:{other.span.line}: {other.source_line.strip()}" for other in found.related]
-    said = [f"{place} ({other.message})" for place, other in zip(places, found.related, strict=True)]
-    helps = [f"help: {found.help}"] if found.help else []
-    return "\n".join([found.message, *said, *(f"note: {note}" for note in found.notes), *helps])
+    locations = [f"{related.file}:{related.span.line}: {related.source_line.strip()}" for related in finding.related]
+    said = [f"{location} ({related.message})" for location, related in zip(locations, finding.related, strict=True)]
+    helps = [f"help: {finding.help}"] if finding.help else []
+    return "\n".join([finding.message, *said, *(f"note: {note}" for note in finding.notes), *helps])
 
 
-def _annotation(found: Diagnostic) -> str:
-    properties = {"file": relative_path(found.file)}
-    span = found.span
+def _annotation(finding: Diagnostic) -> str:
+    properties = {"file": relative_path(finding.file)}
+    span = finding.span
     if span.line:
         properties |= {"line": str(span.line), "endLine": str(span.end_line)}
     if span.line and span.end_line == span.line:  # columns are only read for a single line
         properties |= {"col": str(span.column), "endColumn": str(span.end_column)}
-    properties["title"] = f"{found.code} {found.key}".strip()
+    properties["title"] = f"{finding.code} {finding.key}".strip()
     listed = ",".join(f"{name}={_property(value)}" for name, value in properties.items())
-    return f"::{found.severity} {listed}::{_data(details(found))}"
+    return f"::{finding.severity} {listed}::{_data(details(finding))}"
 
 
 def _data(text: str) -> str:

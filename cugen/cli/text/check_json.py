@@ -41,24 +41,24 @@ def _kernel(checked: Checked) -> Content:
         "launches": [
             _launch(launch, printed) for launch, printed in zip(checked.launches, checked.printed, strict=True)
         ],
-        "findings": [{**_finding(found.diagnostic), "launch": found.kernel} for found in checked.findings],
+        "findings": [{**_finding(finding.diagnostic), "launch": finding.kernel} for finding in checked.findings],
     }
 
 
 def _launch(launch: Launch, printed: PrintedLaunch) -> Content:
     facts = launch.facts
-    held, compiled = facts.occupancy, facts.compiler
+    residency, compiled = facts.occupancy, facts.compiler
     return {
         "kernel": launch.kernel.name,
         "family": launch.kernel.family,
         "grid": facts.launch.grid,
         "block": facts.launch.block,
-        "shared_bytes": held.shared_bytes,
-        "registers": held.registers,
+        "shared_bytes": residency.shared_bytes,
+        "registers": residency.registers,
         "spill_bytes": None if compiled is None else compiled.spill_stores + compiled.spill_loads,
-        "occupancy": held.occupancy.fraction,
-        "blocks_per_sm": held.occupancy.blocks_per_sm,
-        "limited_by": held.occupancy.limited_by,
+        "occupancy": residency.occupancy.fraction,
+        "blocks_per_sm": residency.occupancy.blocks_per_sm,
+        "limited_by": residency.occupancy.limited_by,
         "branches": [_branch(branch, printed) for branch in facts.branches],
         "accesses": [_access(report, printed) for report in launch.report.accesses],
     }
@@ -96,20 +96,20 @@ def _access(report: AccessReport, printed: PrintedLaunch) -> Content:
     }
 
 
-def _finding(found: Diagnostic) -> Content:
+def _finding(finding: Diagnostic) -> Content:
     return {
-        "code": found.code,
-        "severity": found.severity,
-        "message": found.message,
-        "file": found.file,
-        **_span(found.span),
-        "key": found.key,
-        "label": found.label,
-        "notes": found.notes,
-        "help": found.help,
+        "code": finding.code,
+        "severity": finding.severity,
+        "message": finding.message,
+        "file": finding.file,
+        **_span(finding.span),
+        "key": finding.key,
+        "label": finding.label,
+        "notes": finding.notes,
+        "help": finding.help,
         "related": [
-            {"file": other.file, **_span(other.span), "message": other.message, "source": other.source_line}
-            for other in found.related
+            {"file": related.file, **_span(related.span), "message": related.message, "source": related.source_line}
+            for related in finding.related
         ],
     }
 

@@ -28,17 +28,17 @@ _FINGERPRINT = "cugenFinding/v1"
 
 def sarif_text(outcome: Outcome) -> str:
     """One log with one run."""
-    named = [(found, f"{found.file}\0{found.key}") for found in outcome.refused]
+    named = [(finding, f"{finding.file}\0{finding.key}") for finding in outcome.refused]
     for checked in outcome.kernels:
-        named += [(found.diagnostic, f"{found.kernel}\0{found.subject}") for found in checked.findings]
-    used = sorted({found.code for found, _ in named})
+        named += [(finding.diagnostic, f"{finding.kernel}\0{finding.subject}") for finding in checked.findings]
+    used = sorted({finding.code for finding, _ in named})
     seen: dict[str, int] = {}
     results = []
-    for found, subject in named:
-        identity = f"{found.code}\0{subject}"
+    for finding, subject in named:
+        identity = f"{finding.code}\0{subject}"
         seen[identity] = seen.get(identity, 0) + 1
         fingerprint = hashlib.sha256(f"{identity}\0{seen[identity]}".encode()).hexdigest()
-        results.append(_result(found, used.index(found.code), fingerprint))
+        results.append(_result(finding, used.index(finding.code), fingerprint))
     run = {
         "tool": {"driver": {"name": "cugen", "semanticVersion": __version__, "rules": [_rule(code) for code in used]}},
         "columnKind": "unicodeCodePoints",
@@ -59,35 +59,35 @@ def _rule(code: str) -> Content:
     }
 
 
-def _result(found: Diagnostic, rule: int, fingerprint: str) -> Content:
+def _result(finding: Diagnostic, rule: int, fingerprint: str) -> Content:
     result: Content = {
-        "ruleId": found.code,
+        "ruleId": finding.code,
         "ruleIndex": rule,
-        "level": found.severity,
-        "message": {"text": details(found)},
-        "locations": [{"physicalLocation": _place(found.file, found.span, found.source_line)}],
+        "level": finding.severity,
+        "message": {"text": details(finding)},
+        "locations": [{"physicalLocation": _location(finding.file, finding.span, finding.source_line)}],
         "partialFingerprints": {_FINGERPRINT: fingerprint},
     }
-    if found.related:
+    if finding.related:
         result["relatedLocations"] = [
             {
                 "id": number,
-                "physicalLocation": _place(other.file, other.span, other.source_line),
-                "message": {"text": other.message},
+                "physicalLocation": _location(related.file, related.span, related.source_line),
+                "message": {"text": related.message},
             }
-            for number, other in enumerate(found.related, 1)
+            for number, related in enumerate(finding.related, 1)
         ]
     return result
 
 
-def _place(file: str, span: Span, line: str) -> Content:
-    place: Content = {"artifactLocation": {"uri": quote(relative_path(file)), "uriBaseId": _ROOT}}
+def _location(file: str, span: Span, line: str) -> Content:
+    location: Content = {"artifactLocation": {"uri": quote(relative_path(file)), "uriBaseId": _ROOT}}
     if span.line:
-        place["region"] = {
+        location["region"] = {
             "startLine": span.line,
             "startColumn": span.column,
             "endLine": span.end_line,
             "endColumn": span.end_column,
             "snippet": {"text": line},
         }
-    return place
+    return location

@@ -47,8 +47,8 @@ def json_text(outcome: Outcome) -> str:
                 "target": fixed.fixes.specs[0].target,
                 "fixes": [_fix_content(fix) for fix in fixed.fixes.fixes],
                 "incurable": [
-                    {"array": one.array, "reason": one.reason, "accesses": _accesses(one.accesses)}
-                    for one in fixed.fixes.incurable
+                    {"array": incurable.array, "reason": incurable.reason, "accesses": _accesses(incurable.accesses)}
+                    for incurable in fixed.fixes.incurable
                 ],
                 "unknown": _accesses(fixed.fixes.unknown),
                 "runs": [_run_content(name, run) for name, (run, _) in fixed.runs.items()],
@@ -73,9 +73,9 @@ def _document(fixed: Fixed, outcome: Outcome) -> Iterator[str]:
         yield from _fix(fix)
     for name, (run, params) in fixed.runs.items():
         yield _row("verified", _run(name, run, outcome.device, params))
-    for one in fixed.fixes.incurable:
-        yield f"{head}: {paint('no cure', 'yellow', sys.stdout)} for {one.array}: {one.reason}"
-        yield from (_row("costs", _access(report)) for report in one.accesses)
+    for incurable in fixed.fixes.incurable:
+        yield f"{head}: {paint('no cure', 'yellow', sys.stdout)} for {incurable.array}: {incurable.reason}"
+        yield from (_row("costs", _access(report)) for report in incurable.accesses)
     for report in fixed.fixes.unknown:
         yield f"{head}: left alone: {_access(report)}"
     for finding in fixed.left:
@@ -108,11 +108,11 @@ def _access(report: AccessReport) -> str:
 
 
 def _run(name: str, run: Run, device: str, params: Any) -> str:
-    at = "".join(f", {param}={value}" for param, value in params.items())
-    found = run.verification
+    params_text = "".join(f", {param}={value}" for param, value in params.items())
+    checked = run.verification
     return (
-        f"{name} ran on the {device}{at}: {found.checked} of the outputs' elements right, largest error "
-        f"{found.max_abs_error:.3g}, allowed {found.tolerance:.3g}"
+        f"{name} ran on the {device}{params_text}: {checked.checked} of the outputs' elements right, largest error "
+        f"{checked.max_abs_error:.3g}, allowed {checked.tolerance:.3g}"
     )
 
 
@@ -174,11 +174,11 @@ def _accesses(reports: tuple[AccessReport, ...]) -> list[dict[str, Any]]:
 
 
 def _run_content(name: str, run: Run) -> dict[str, Any]:
-    found = run.verification
+    verification = run.verification
     return {
         "kernel": name,
-        "passed": found.passed,
-        "checked": found.checked,
-        "max_abs_error": found.max_abs_error if math.isfinite(found.max_abs_error) else None,
-        "tolerance": found.tolerance if math.isfinite(found.tolerance) else None,
+        "passed": verification.passed,
+        "checked": verification.checked,
+        "max_abs_error": verification.max_abs_error if math.isfinite(verification.max_abs_error) else None,
+        "tolerance": verification.tolerance if math.isfinite(verification.tolerance) else None,
     }

@@ -13,7 +13,7 @@ from cugen.kernel import Kernel
 from cugen.plan.kernel import Kernel as PlannedKernel
 from cugen.plan.memory import Access
 from cugen.plan.nodes import (
-    Await,
+    AcquireSpinWait,
     AwaitCopies,
     Barrier,
     ClusterBarrier,
@@ -23,9 +23,9 @@ from cugen.plan.nodes import (
     For,
     If,
     Load,
+    NamedBarrier,
     Node,
     ReturnUnless,
-    TeamBarrier,
 )
 from cugen.plan.request import Refusal
 from cugen.plan.walking import accesses
@@ -106,9 +106,9 @@ def _launch_lines(
     yield from _row("block", f"{' × '.join(map(str, launch.block))} = {made.threads} threads")
     dynamic = f", {launch.dynamic_shared_bytes} of them dynamic" if launch.dynamic_shared_bytes else ""
     yield from _row("shared", f"{launch.shared_bytes + launch.dynamic_shared_bytes} bytes{dynamic}")
-    if found := resources.kernels.get(made.name):
-        spills = found.spill_stores + found.spill_loads
-        yield from _row("registers", f"{found.registers} a thread, {f'{spills} bytes' if spills else 'no'} spills")
+    if compiled := resources.kernels.get(made.name):
+        spills = compiled.spill_stores + compiled.spill_loads
+        yield from _row("registers", f"{compiled.registers} a thread, {f'{spills} bytes' if spills else 'no'} spills")
     printer = NodePrinter(dict(made.ranges), dict(kernel.plan.scalar_symbols), dict(kernel.plan.param_symbols))
     for part, nodes in made.parts:
         if nodes:
@@ -133,13 +133,13 @@ def _node_lines(nodes: tuple[Node, ...], printer: NodePrinter) -> Iterator[str]:
                 yield f"return if ({printer.negated(guard)})"
             case Barrier():
                 yield "__syncthreads()"
-            case TeamBarrier():
-                yield printer.team_barrier(node)
+            case NamedBarrier():
+                yield printer.named_barrier(node)
             case ClusterBarrier(call=call):
                 yield f"cluster.{call}()"
             case AwaitCopies(pending=pending):
                 yield f"wait for all copies but the last {pending}" if pending else "wait for all copies"
-            case Await(access=access):
+            case AcquireSpinWait(access=access):
                 yield f"wait for {_access_text(access, printer)}"
             case Define(index=index, then=None):
                 yield printer.definition(index)
@@ -163,5 +163,5 @@ def _access_text(access: Access, printer: NodePrinter) -> str:
 
 
 def _row(label: str, text: str) -> list[str]:
-    head, rest = f"  {label:<{_LABEL}}", " " * (_LABEL + 2)
-    return textwrap.wrap(text, _WIDTH, initial_indent=head, subsequent_indent=rest, break_on_hyphens=False)
+    head, indent = f"  {label:<{_LABEL}}", " " * (_LABEL + 2)
+    return textwrap.wrap(text, _WIDTH, initial_indent=head, subsequent_indent=indent, break_on_hyphens=False)

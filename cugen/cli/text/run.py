@@ -103,7 +103,7 @@ def _launches(
     from cugen.abi.sizes import evaluate_all
 
     known = {**kernel.manifest.params, **params}
-    registers = {name: found.registers for name, found in resources.kernels.items()} if resources else {}
+    registers = {name: compiled.registers for name, compiled in resources.kernels.items()} if resources else {}
     spills = {n: f.spill_stores + f.spill_loads for n, f in resources.kernels.items()} if resources else {}
     registers.update(run.outcome.registers)
     spills.update(run.outcome.spill_bytes)

@@ -1,4 +1,4 @@
-"""Some schedules of one spec side by side, in one run on one GPU."""
+"""Times several schedules of one spec in one run on one GPU, interleaved."""
 
 from __future__ import annotations
 
@@ -29,9 +29,9 @@ def compare(
 ) -> tuple[Time, ...]:
     """The time of each, checked first; `()` is the generator's own choice. RunError (CG5011) without a GPU,
     CannotCompare where one can't be timed."""
-    place = gpu or gpus()[0]
-    codes = [_code(number, spec, chosen, place, params or {}) for number, chosen in enumerate(schedules)]
-    process = Process(command, place, PATIENCE_S)
+    device = gpu or gpus()[0]
+    codes = [_code(number, spec, chosen, device, params or {}) for number, chosen in enumerate(schedules)]
+    process = Process(command, device, PATIENCE_S)
     try:
         process.ask(opening(spec, params or {}, seed, codes[0]))
         answer = process.ask(request(codes, samples=_SAMPLES, budget_us=_BUDGET_US))

@@ -23,10 +23,10 @@ def gpus() -> tuple[Gpu, ...]:
     cuda = driver()
     count = ctypes.c_int()
     cuda.call("cuDeviceGetCount", ctypes.byref(count))
-    found = []
+    devices = []
     for ordinal in range(count.value):
         raw = ctypes.create_string_buffer(16)
         cuda.call("cuDeviceGetUuid_v2", raw, ordinal)
         name = f"GPU-{uuid.UUID(bytes=raw.raw)}" if count.value > 1 else ""
-        found.append(Gpu(cuda.limits(ordinal).device, cuda.capability(ordinal), name))
-    return tuple(found)
+        devices.append(Gpu(cuda.limits(ordinal).device, cuda.capability(ordinal), name))
+    return tuple(devices)

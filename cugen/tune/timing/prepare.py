@@ -70,9 +70,9 @@ def prepare(
     digest = hashlib.sha256(_without_comments(kernel.source).encode()).hexdigest()
     if digest in others.digests:
         return Dropped("it is the same code as another")
-    cost, least = _cost(kernel, params), others.least_cost
-    if cost is not None and least is not None and cost > _HOPELESS * least:
-        return Dropped(f"the analysis expects {cost / least:.1f} times the cost of another")
+    cost, least_cost = _cost(kernel, params), others.least_cost
+    if cost is not None and least_cost is not None and cost > _HOPELESS * least_cost:
+        return Dropped(f"the analysis expects {cost / least_cost:.1f} times the cost of another")
     try:
         cubin = compile_cubin(kernel.source, kernel.name, target_for(kernel.manifest, capability))
     except CompileError as error:
@@ -91,12 +91,12 @@ def _without_comments(source: str) -> str:
 
 def _unfit(kernel: Kernel, cubin: Cubin, capability: str) -> str:
     for launch in kernel.plan.kernels:
-        found = cubin.kernels[launch.name]
-        spilled = found.spill_stores + found.spill_loads
+        resources = cubin.kernels[launch.name]
+        spilled = resources.spill_stores + resources.spill_loads
         if spilled > _MOST_SPILLED:
             return f"{launch.name} spills {spilled} bytes a thread"
-        if occupancy_facts(launch, target(capability), found).occupancy.blocks_per_sm == 0:
-            return f"no SM holds a block of {launch.name}: {found.registers} registers, {launch.threads} threads"
+        if occupancy_facts(launch, target(capability), resources).occupancy.blocks_per_sm == 0:
+            return f"no SM holds a block of {launch.name}: {resources.registers} registers, {launch.threads} threads"
     return ""
 
 

@@ -57,7 +57,7 @@ class Bench:
         self._scalars = {a.name: drawn[a.name] for a in manifest.arguments if isinstance(a, ScalarArgument)}
         self._expected = expected(opened, spec, self._buffers, self._dynamic, self._scalars, seed)
         self._flushed = 0 if self._buffers.exceeds_the_cache else opened.allocate(3 * opened.l2_bytes)
-        self._outputs = [p for p in self._buffers.places if p.argument.role != "input"]
+        self._outputs = [p for p in self._buffers.layout if p.argument.role != "input"]
         self._kept = {p.argument.name: opened.allocate(p.bytes) for p in self._outputs}
         self._same_bits: dict[int, bool] = {}
         self._contenders: dict[int, Contender] = {}
@@ -78,12 +78,12 @@ class Bench:
         if failed or not contenders:
             return answer
         first, last = contenders[0].name, contenders[-1].name
-        found = self._measured(contenders, _FEW, message["budget_us"])
-        if found["cold"][first].median > message["hopeless"] * found["cold"][last].median:
+        timings = self._measured(contenders, _FEW, message["budget_us"])
+        if timings["cold"][first].median > message["hopeless"] * timings["cold"][last].median:
             answer["stopped"] = [int(first)]
         elif message["samples"] > _FEW:
-            found = self._measured(contenders, message["samples"], message["budget_us"])
-        answer["times"] = {c.name: [found[regime][c.name].median for regime in ("cold", "warm")] for c in contenders}
+            timings = self._measured(contenders, message["samples"], message["budget_us"])
+        answer["times"] = {c.name: [timings[regime][c.name].median for regime in ("cold", "warm")] for c in contenders}
         answer["same_bits"] = {c.name: self._same_bits[int(c.name)] for c in contenders}
         return answer
 
@@ -108,12 +108,12 @@ class Bench:
         if not verdict.passed:
             raise _Wrong(f"wrong results: {verdict.messages[0]}")
         same = True
-        for place in self._outputs:
-            kept, address = self._kept[place.argument.name], self._buffers.address(place.argument.name)
+        for output in self._outputs:
+            reference, address = self._kept[output.argument.name], self._buffers.address(output.argument.name)
             if self._contenders:
-                same = same and not self._session.count_different(address, kept, place.bytes)
+                same = same and not self._session.count_different(address, reference, output.bytes)
             else:
-                self._session.copy(kept, address, place.bytes)
+                self._session.copy(reference, address, output.bytes)
         self._same_bits[number] = same
         self._contenders[number] = contender
 

@@ -128,8 +128,8 @@ class Worker:
         self._thread.join()
 
     def _work(self) -> None:
-        while (found := self._requests.get()) is not None:
-            request, then = found
+        while (queued := self._requests.get()) is not None:
+            request, then = queued
             opened = False
             try:
                 process = self._opened()

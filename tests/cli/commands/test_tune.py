@@ -15,7 +15,7 @@ from cugen.abi.errors import RunError
 from cugen.tune.timing import gpus, workers
 from cugen.tune.timing.gpus import Gpu
 
-from .conftest import Answer, Cli
+from ..conftest import Answer, Cli
 
 FAKE = Path(__file__).parents[2] / "tune" / "fake_worker.py"
 SPEC = """\

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from tests.families.test_gemm import product, request_of, tiles
+from tests.families.gemm.test_gemm import product, request_of, tiles
 
 from cugen.families.contraction.recognition import Contraction, recognise
 from cugen.families.gemm.config import Shape
@@ -16,7 +16,7 @@ from cugen.families.gemm.problem import problem_of
 from cugen.families.gemm.tensor_cores import shapes
 from cugen.kernel_report import analyze
 from cugen.machine import device
-from cugen.plan.nodes import Copy, Declare, MultiplyTiles
+from cugen.plan.nodes import Copy, Declare, Mma
 from cugen.plan.walking import walk_nodes
 from cugen.runtime.cpu import CpuDevice
 from cugen.runtime.honesty import check_honesty
@@ -30,7 +30,7 @@ def doubles(m=65, k=20, n=72, *, schedule=SMALL, **more) -> str:
 
 
 def is_on_tensor_cores(kernel) -> bool:
-    return any(isinstance(node, MultiplyTiles) for node in walk_nodes(kernel.body))
+    return any(isinstance(node, Mma) for node in walk_nodes(kernel.body))
 
 
 # Who gets them

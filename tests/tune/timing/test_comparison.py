@@ -18,7 +18,7 @@ from cugen.spec.model import Schedule, Spec
 from cugen.tune import Options, search, update
 from cugen.tune.timing.comparison import CannotCompare, compare
 
-from .conftest import FOUR, H200, ONE, TWO
+from ..conftest import FOUR, H200, ONE, TWO
 
 Command = Callable[..., tuple[str, ...]]
 BENCHMARKS = Path(__file__).parents[3] / "benchmarks"

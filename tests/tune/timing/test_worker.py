@@ -22,7 +22,7 @@ from cugen.tune.timing import messages, worker
 from cugen.tune.timing.messages import Message
 from cugen.tune.timing.worker import Bench
 
-from ..bench.conftest import FakeSession
+from ...bench.conftest import FakeSession
 
 TOTALS = """\
 cugen: 1
