@@ -52,11 +52,11 @@ def golden_part(golden: Golden) -> Part:
     """Compares a text with what stands in a Markdown file between `<!-- name -->` and `<!-- end -->`."""
 
     def compare(path: Path, name: str, text: str) -> None:
-        before, found, rest = path.read_text().partition(f"<!-- {name} -->\n")
-        assert found, f"{path.name} has no part {name}"
-        _, end, after = rest.partition("<!-- end -->")
+        before, mark, after_mark = path.read_text().partition(f"<!-- {name} -->\n")
+        assert mark, f"{path.name} has no part {name}"
+        _, end, after = after_mark.partition("<!-- end -->")
         assert end, f"the part {name} of {path.name} has no end"
-        golden(path, f"{before}{found}{text}{end}{after}")
+        golden(path, f"{before}{mark}{text}{end}{after}")
 
     return compare
 
@@ -89,10 +89,10 @@ class OperatorCase:
 
     def spec(self) -> Spec:
         (m, n), *_ = _SHAPES[self.shape]
-        asked = _PARAMS.get(self.shape)
-        if asked == "dynamic" and self.operator.get("nonempty"):
-            asked = "{range: [1, 1000000]}"
-        params = {"M": asked or m, "N": asked or n}
+        declaration = _PARAMS.get(self.shape)
+        if declaration == "dynamic" and self.operator.get("nonempty"):
+            declaration = "{range: [1, 1000000]}"
+        params = {"M": declaration or m, "N": declaration or n}
         result = "int32" if self.dtype == "bool" else self.dtype
         lines = ["cugen: 1", f"kernel: {self.operator['name']}", "params:"]
         lines += [f"  {name}: {value}" for name, value in params.items()]
@@ -122,9 +122,9 @@ def _operator_cases() -> list[OperatorCase]:
     operators = yaml.safe_load((Path(__file__).parent / "data" / "operators.yaml").read_text())
     kinds = {"floats": lambda dtype: dtype.is_float, "integers": lambda dtype: dtype.is_integer}
     return [
-        OperatorCase(operator, name, shape, _BOUNDARIES[(place + number) % len(_BOUNDARIES)])
+        OperatorCase(operator, name, shape, _BOUNDARIES[(position + number) % len(_BOUNDARIES)])
         for operator in operators
-        for place, (name, dtype) in enumerate(DTYPES.items())
+        for position, (name, dtype) in enumerate(DTYPES.items())
         if kinds.get(operator.get("types", ""), lambda dtype: True)(dtype)
         for number, shape in enumerate(_SHAPES)
     ]
@@ -138,8 +138,8 @@ def _covering(cases: list[OperatorCase]) -> list[OperatorCase]:
         by_operator.setdefault(case.operator["name"], []).append(case)
     chosen: list[OperatorCase] = []
     while wanted:
-        for own in by_operator.values():
-            case = next((c for c in own if (c.dtype, c.shape) in wanted), None)
+        for cases_of_operator in by_operator.values():
+            case = next((c for c in cases_of_operator if (c.dtype, c.shape) in wanted), None)
             if case is not None:
                 chosen.append(case)
                 del wanted[case.dtype, case.shape]
@@ -152,8 +152,8 @@ def _pairs(cases: list[OperatorCase]) -> list[OperatorCase]:
     met: dict[tuple[str, str], None] = {}
     for case in cases:
         name = case.operator["name"]
-        turn = list(_SHAPES)[list(DTYPES).index(case.dtype) % len(_SHAPES)] == case.shape
-        if turn and ((name, case.dtype) not in met or (name, case.shape) not in met):
+        is_due = list(_SHAPES)[list(DTYPES).index(case.dtype) % len(_SHAPES)] == case.shape
+        if is_due and ((name, case.dtype) not in met or (name, case.shape) not in met):
             met |= {(name, case.dtype): None, (name, case.shape): None}
             chosen.append(case)
     return chosen

@@ -65,8 +65,8 @@ class FakeSession:
     def count_equal(self, address: int, count: int, width: int, pattern: int) -> int:
         return int(np.sum(self.bytes_at(address, count * width).view(f"u{width}") == pattern))
 
-    def count_different(self, address: int, other: int, size: int) -> int:
-        return int(np.sum(self.bytes_at(address, size) != self.bytes_at(other, size)))
+    def count_different(self, address: int, other_address: int, size: int) -> int:
+        return int(np.sum(self.bytes_at(address, size) != self.bytes_at(other_address, size)))
 
     # What only measuring needs: a clock for which everything takes 10 µs.
 

@@ -38,7 +38,7 @@ def test_a_bar_beyond_the_axis_is_cut_and_keeps_its_number() -> None:
 
 
 def test_an_axis_may_reach_further_and_says_what_it_is() -> None:
-    text = chart("t", [Bars("fast", (("cugen", 1.5),))], Axis("speed & more", unit=100, most=1.6))
+    text = chart("t", [Bars("fast", (("cugen", 1.5),))], Axis("speed & more", unit=100, maximum=1.6))
     assert [int(bar.get("width", "0")) for bar in rects(text)] == [150]
     said = [e.text for e in ET.fromstring(text).iter(f"{SVG}text")]
     assert "speed & more" in said

@@ -50,7 +50,7 @@ class Bench:
         manifest = generate(self.spec, analysis=False).manifest
         self.buffers = Buffers(session, self.spec, manifest, self.params, seed=5)
         inputs = {
-            p.argument.name: self.view(p.argument.name) for p in self.buffers.places if p.argument.role != "output"
+            p.argument.name: self.view(p.argument.name) for p in self.buffers.layout if p.argument.role != "output"
         }
         before = {name: array.copy() for name, array in inputs.items()}
         for name, result in evaluate(self.spec, before).items():
@@ -58,10 +58,10 @@ class Bench:
 
     def view(self, name: str, number: int = 0) -> np.ndarray[Any, Any]:
         """The logical array in the memory of a set."""
-        place = self.buffers.place(name)
-        flat = self.session.bytes_at(self.buffers.address(name, number), place.bytes).view(numpy_dtype(place.dtype))
-        steps = tuple(s * place.dtype.bytes for s in place.strides)
-        return np.lib.stride_tricks.as_strided(flat, place.shape, steps)
+        array = self.buffers.array_buffer(name)
+        flat = self.session.bytes_at(self.buffers.address(name, number), array.bytes).view(numpy_dtype(array.dtype))
+        steps = tuple(s * array.dtype.bytes for s in array.strides)
+        return np.lib.stride_tricks.as_strided(flat, array.shape, steps)
 
     def check(self) -> Check:
         return check(self.session, self.spec, self.buffers, {}, {}, seed=1)
@@ -69,10 +69,10 @@ class Bench:
 
 def test_what_the_reference_says_passes_gaps_updates_and_numbers_included(fake: Any) -> None:
     for text in (PITCHED, UPDATE):
-        found = Bench(fake, text).check()
-        assert found.messages == ()
-        assert found.passed
-        assert found.checked == "all"
+        check = Bench(fake, text).check()
+        assert check.messages == ()
+        assert check.passed
+        assert check.checked == "all"
 
 
 @pytest.mark.parametrize(
@@ -84,7 +84,7 @@ def test_what_the_reference_says_passes_gaps_updates_and_numbers_included(fake: 
         (lambda b: b.view("x").__setitem__((0, 0), -0.0), "x is an input and"),
         (lambda b: b.session.set_bytes(b.buffers.address("x") - 3, 7, 2), "x: 2 bytes before it were written"),
         (
-            lambda b: b.session.set_bytes(b.buffers.address("y") + b.buffers.place("y").bytes, 7, 1),
+            lambda b: b.session.set_bytes(b.buffers.address("y") + b.buffers.array_buffer("y").bytes, 7, 1),
             "y: 1 bytes behind it were written",
         ),
     ],
@@ -92,16 +92,16 @@ def test_what_the_reference_says_passes_gaps_updates_and_numbers_included(fake: 
 def test_each_kind_of_damage_is_seen_and_said(fake: Any, damage: Callable[[Bench], None], message: str) -> None:
     bench = Bench(fake, PITCHED)
     damage(bench)
-    found = bench.check()
-    assert not found.passed
-    assert any(message in said for said in found.messages)
+    check = bench.check()
+    assert not check.passed
+    assert any(message in said for said in check.messages)
 
 
 def test_large_outputs_are_sampled_with_both_ends(fake: Any) -> None:
     bench = Bench(fake, PITCHED.replace("M: 7, N: 10", "M: 700, N: 16"))
-    found = bench.check()
-    assert found.passed
-    assert found.checked.startswith("sample of ")
+    check = bench.check()
+    assert check.passed
+    assert check.checked.startswith("sample of ")
     bench.view("y")[-1, -1] += 1
     assert not bench.check().passed
 

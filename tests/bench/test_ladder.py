@@ -18,10 +18,10 @@ def page(monkeypatch_module) -> ModuleType:
     spec = importlib.util.spec_from_file_location("ladder_page", BENCHMARKS / "ladder_page.py")
     assert spec is not None
     assert spec.loader is not None
-    found = importlib.util.module_from_spec(spec)
-    sys.modules["ladder_page"] = found  # dataclasses look there
-    spec.loader.exec_module(found)
-    return found
+    module = importlib.util.module_from_spec(spec)
+    sys.modules["ladder_page"] = module  # dataclasses look there
+    spec.loader.exec_module(module)
+    return module
 
 
 @pytest.fixture(scope="module")
@@ -32,11 +32,11 @@ def monkeypatch_module():
 
 
 def test_the_page_is_current_and_each_step_asks_less_of_memory(page):
-    found = [page.analysed(step) for step in page.steps()]
-    assert page.table(found, None) in page.PAGE.read_text() or page.RESULTS.exists()
-    # A percent more where the last step of a ring is copied in vain, or a tile is begun twice.
-    assert all(after.intensity > 0.98 * before.intensity for before, after in pairwise(found))
-    assert all(after.shared < 1.02 * before.shared for before, after in pairwise(found[2:]))
+    module = [page.analysed(step) for step in page.steps()]
+    assert page.table(module, None) in page.PAGE.read_text() or page.RESULTS.exists()
+    # A percent more where the last k-tile is copied again unused, or a tile is started twice.
+    assert all(after.intensity > 0.98 * before.intensity for before, after in pairwise(module))
+    assert all(after.shared < 1.02 * before.shared for before, after in pairwise(module[2:]))
 
 
 def test_measured_steps_show_their_speed(page):

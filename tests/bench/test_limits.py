@@ -26,10 +26,10 @@ def limits() -> ModuleType:
     spec = importlib.util.spec_from_file_location("limits", BENCHMARKS / "limits.py")
     assert spec is not None
     assert spec.loader is not None
-    found = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(found)
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
     sys.path.remove(str(BENCHMARKS))
-    return found
+    return module
 
 
 def test_the_profilers_units_become_ours(limits):

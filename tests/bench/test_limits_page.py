@@ -17,10 +17,10 @@ def module(name: str) -> ModuleType:
     spec = importlib.util.spec_from_file_location(name, BENCHMARKS / f"{name}.py")
     assert spec is not None
     assert spec.loader is not None
-    found = importlib.util.module_from_spec(spec)
-    sys.modules[name] = found  # each other's imports look there
-    spec.loader.exec_module(found)
-    return found
+    loaded = importlib.util.module_from_spec(spec)
+    sys.modules[name] = loaded  # each other's imports look there
+    spec.loader.exec_module(loaded)
+    return loaded
 
 
 module("page_parts")
@@ -41,15 +41,15 @@ def row(
         {"name": "torch", "median_us": torch_us, "share_of_ceiling": 1000 / torch_us, "ratio": torch_us / ours},
         {"name": "copy", "median_us": 1000.0, "share_of_ceiling": 1.0, "ratio": 1000 / ours, "gb_per_s": 4000.0},
     ]
-    found = {"name": "case", "goals": list(goals), "bytes": BYTES, "ceiling": "copy", "regimes": {"cold": timed}}
-    return found | {"launches": [{"blocks_per_sm": 2}]}
+    case = {"name": "case", "goals": list(goals), "bytes": BYTES, "ceiling": "copy", "regimes": {"cold": timed}}
+    return case | {"launches": [{"blocks_per_sm": 2}]}
 
 
 def launch(memory: float, *, time: float = 1000.0, moved: float = BYTES, **shares: float) -> dict[str, Any]:
     """A launch that moves so many bytes; the memory's peak follows from its share."""
-    rest = dict.fromkeys((*page.UNITS, "warps_percent"), 10.0) | {f"{name}_percent": v for name, v in shares.items()}
+    others = dict.fromkeys((*page.UNITS, "warps_percent"), 10.0) | {f"{name}_percent": v for name, v in shares.items()}
     moved_both = {"dram_read_bytes": 0.6 * moved, "dram_written_bytes": 0.4 * moved}
-    return {"kernel": "k", "time_us": time, **moved_both, "memory_percent": memory, **rest}
+    return {"kernel": "k", "time_us": time, **moved_both, "memory_percent": memory, **others}
 
 
 @pytest.mark.parametrize(
@@ -79,9 +79,9 @@ def test_a_kernel_that_waits_has_as_many_blocks_as_its_launch_that_has_the_fewes
 
 
 def test_launches_count_by_the_time_that_they_take():
-    found = page.whole([launch(80, time=300.0, moved=1e9, issue=20), launch(40, time=100.0, moved=2e9, issue=60)])
-    assert (found["time_us"], found["dram_bytes"]) == (400.0, 3e9)
-    assert (found["memory_percent"], found["issue_percent"]) == (70.0, 30.0)
+    case = page.whole([launch(80, time=300.0, moved=1e9, issue=20), launch(40, time=100.0, moved=2e9, issue=60)])
+    assert (case["time_us"], case["dram_bytes"]) == (400.0, 3e9)
+    assert (case["memory_percent"], case["issue_percent"]) == (70.0, 30.0)
 
 
 def test_a_goal_that_asks_for_less_time_than_a_copy_takes_is_out_of_reach():

@@ -58,10 +58,10 @@ FEW = Options(samples=5)
 
 
 def host(session: Any, given: DeviceArray) -> np.ndarray[Any, Any]:
-    place = given.place
-    flat = session.bytes_at(given.address, place.bytes).view(numpy_dtype(place.dtype))
-    steps = tuple(stride * place.dtype.bytes for stride in place.strides)
-    return np.lib.stride_tricks.as_strided(flat, place.shape, steps)
+    array = given.array
+    flat = session.bytes_at(given.address, array.bytes).view(numpy_dtype(array.dtype))
+    steps = tuple(stride * array.dtype.bytes for stride in array.strides)
+    return np.lib.stride_tricks.as_strided(flat, array.shape, steps)
 
 
 class HostLibrary:
@@ -125,9 +125,9 @@ def run(fake: Any, monkeypatch: pytest.MonkeyPatch) -> Callable[..., dict[str, A
         monkeypatch.setattr(measure, "GpuDevice", lambda: None)
         monkeypatch.setattr(measure, "check_as_run", lambda *_: None)
         monkeypatch.setattr(measure, "library", known)
-        found = bench(fake, spec, {}, options)
-        assert json.loads(json.dumps(found)) == found
-        return found
+        content = bench(fake, spec, {}, options)
+        assert json.loads(json.dumps(content)) == content
+        return content
 
     return go
 
@@ -138,62 +138,62 @@ def _evaluated(spec: Spec, arrays: Mapping[str, Any], scalars: Mapping[str, Any]
 
 
 def test_the_object_has_what_it_promises(run: Any) -> None:
-    found = run(SCALE)
-    assert (found["kernel"], found["passed"], found["target"]) == ("scale", True, "sm_90")
-    assert (found["bytes"], found["bytes_written"], found["flop"]) == (4800, 2400, 600)
-    assert (found["ceiling"], found["compile_ms"], found["compile_cached"]) == ("copy", 500.0, False)
-    (launch,) = found["launches"]
+    content = run(SCALE)
+    assert (content["kernel"], content["passed"], content["target"]) == ("scale", True, "sm_90")
+    assert (content["bytes"], content["bytes_written"], content["flop"]) == (4800, 2400, 600)
+    assert (content["ceiling"], content["compile_ms"], content["compile_cached"]) == ("copy", 500.0, False)
+    (launch,) = content["launches"]
     assert (launch["registers"], launch["spill_bytes"]) == (32, 12)
     assert 0 < launch["occupancy"] <= 1
-    assert list(found["regimes"]) == ["cold", "warm", "graph"]
-    for rows in found["regimes"].values():
+    assert list(content["regimes"]) == ["cold", "warm", "graph"]
+    for rows in content["regimes"].values():
         assert [row["name"] for row in rows] == ["cugen", "copy"]
         assert all(row["samples"] == 5 for row in rows)
-    ours = found["regimes"]["cold"][0]
+    ours = content["regimes"]["cold"][0]
     assert (ours["median_us"], ours["p10_us"], ours["p90_us"]) == (10.0, 10.0, 10.0)
     assert (ours["gb_per_s"], ours["gflop_per_s"]) == (0.48, 0.06)
     assert (ours["share_of_ceiling"], ours["ratio"]) == (1.0, 1.0)
 
 
 def test_a_reduction_is_held_to_reading(run: Any) -> None:
-    found = run(SUM)
-    assert found["ceiling"] == "read"
-    assert [row["name"] for row in found["regimes"]["cold"]] == ["cugen", "copy", "read"]
+    content = run(SUM)
+    assert content["ceiling"] == "read"
+    assert [row["name"] for row in content["regimes"]["cold"]] == ["cugen", "copy", "read"]
 
 
 def test_a_wrong_kernel_is_not_timed(run: Any) -> None:
-    found = run(SCALE, wrong=0.25)
-    assert not found["passed"]
-    assert found["regimes"] == {}
-    assert "elements differ" in found["messages"][0]
-    assert text(found, quiet=False).startswith("scale: FAILED (all of its elements checked)")
+    content = run(SCALE, wrong=0.25)
+    assert not content["passed"]
+    assert content["regimes"] == {}
+    assert "elements differ" in content["messages"][0]
+    assert text(content, quiet=False).startswith("scale: FAILED (all of its elements checked)")
 
 
 def test_results_that_change_from_run_to_run_are_no_pass(run: Any) -> None:
     assert run(SCALE)["reruns"] == 100
-    found = run(SCALE, unsteady=True)
-    assert not found["passed"]
-    assert "gave other bits than the first" in found["messages"][0]
+    content = run(SCALE, unsteady=True)
+    assert not content["passed"]
+    assert "gave other bits than the first" in content["messages"][0]
 
 
 def test_peers_take_part_or_say_why_not(run: Any) -> None:
-    found = run(SCALE, replace(FEW, against=("torch", "cupy")))
-    torch, cupy = found["peers"]
+    content = run(SCALE, replace(FEW, against=("torch", "cupy")))
+    torch, cupy = content["peers"]
     assert (torch["name"], torch["absent"]) == ("torch", "torch isn't here")
     assert (cupy["absent"], cupy["difference"]) == ("", 0.0)
     assert "return (y,)" in cupy["source"]
-    assert [row["name"] for row in found["regimes"]["warm"]] == ["cugen", "cupy", "copy"]
-    said = text(found, quiet=False)
+    assert [row["name"] for row in content["regimes"]["warm"]] == ["cugen", "cupy", "copy"]
+    said = text(content, quiet=False)
     assert "no peer    torch: torch isn't here" in said
     assert "peer       cupy 0.0: y = " in said
 
 
 def test_a_peer_that_differs_is_not_timed(run: Any) -> None:
     wrong = Called("cupy", "a wrong one", "def peer(x):\n    return (x + 1,)\n")
-    found = run(SCALE, replace(FEW, called=(wrong,)))
-    (peer,) = found["peers"]
+    content = run(SCALE, replace(FEW, called=(wrong,)))
+    (peer,) = content["peers"]
     assert "differs from ours" in peer["absent"]
-    assert [row["name"] for row in found["regimes"]["cold"]] == ["cugen", "copy"]
+    assert [row["name"] for row in content["regimes"]["cold"]] == ["cugen", "copy"]
 
 
 @pytest.mark.parametrize(
@@ -211,20 +211,20 @@ def test_a_peer_of_another_form_says_so(run: Any, body: str, reason: str) -> Non
 
 
 def test_a_product_is_held_to_its_peer(run: Any) -> None:
-    found = run(PRODUCT, replace(FEW, against=("cupy",)))
-    assert found["ceiling"] == "cupy"
-    assert "the ceiling is the time of cupy" in text(found, quiet=False)
+    content = run(PRODUCT, replace(FEW, against=("cupy",)))
+    assert content["ceiling"] == "cupy"
+    assert "the ceiling is the time of cupy" in text(content, quiet=False)
 
 
 def test_a_product_asks_for_pytorch_by_itself_and_does_without(run: Any) -> None:
-    found = run(PRODUCT)
-    assert [peer["name"] for peer in found["peers"]] == ["torch"]
-    assert found["ceiling"] == "copy"
+    content = run(PRODUCT)
+    assert [peer["name"] for peer in content["peers"]] == ["torch"]
+    assert content["ceiling"] == "copy"
 
 
 def test_the_table_has_a_line_for_each_contender_and_regime(run: Any) -> None:
-    found = run(SCALE)
-    lines = text(found, quiet=True).splitlines()
+    content = run(SCALE)
+    lines = text(content, quiet=True).splitlines()
     assert lines[0] == "scale: map on a GPU of the tests"
     assert [line.split()[0] for line in lines[1:]] == [
         "cold",

@@ -21,10 +21,10 @@ def module(name: str) -> ModuleType:
     spec = importlib.util.spec_from_file_location(name, BENCHMARKS / f"{name}.py")
     assert spec is not None
     assert spec.loader is not None
-    found = importlib.util.module_from_spec(spec)
-    sys.modules[name] = found  # dataclasses and each other's imports look there
-    spec.loader.exec_module(found)
-    return found
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[name] = module  # dataclasses and each other's imports look there
+    spec.loader.exec_module(module)
+    return module
 
 
 module("cases")

@@ -48,9 +48,9 @@ def row(name: str, group: str = "squares", *, peers: dict[str, float] | None = N
 
 
 def failed(name: str) -> dict[str, Any]:
-    found = row(name, passed=False, messages=["C: wrong"], regimes={})
-    del found["max_abs_error"], found["tolerance"]
-    return found
+    wrong_row = row(name, passed=False, messages=["C: wrong"], regimes={})
+    del wrong_row["max_abs_error"], wrong_row["tolerance"]
+    return wrong_row
 
 
 def content(*rows: dict[str, Any]) -> dict[str, Any]:

@@ -101,16 +101,16 @@ def test_small_sets_are_flushed_before_each_cold_run_and_only_there() -> None:
 
 def test_everybody_gets_as_many_samples_as_asked_for() -> None:
     clock = FakeClock({"a": 50, "b": 60})
-    found = measure([clock.contender("a"), clock.contender("b")], clock, Plan(sets=2))
-    assert {len(times.samples) for regime in found.values() for times in regime.values()} == {100}
-    assert found["cold"]["b"].median == 60
+    times = measure([clock.contender("a"), clock.contender("b")], clock, Plan(sets=2))
+    assert {len(times.samples) for regime in times.values() for times in regime.values()} == {100}
+    assert times["cold"]["b"].median == 60
 
 
 def test_a_slow_contender_stops_at_its_budget_and_holds_nobody_up() -> None:
     clock = FakeClock({"fast": 50, "slow": 5000, "glacial": 1e7})
     contenders = [clock.contender(name) for name in clock.takes]
-    found = measure(contenders, clock, Plan(sets=2, samples=100, budget_us=1e5))
-    assert {name: len(times.samples) for name, times in found["cold"].items()} == {
+    times = measure(contenders, clock, Plan(sets=2, samples=100, budget_us=1e5))
+    assert {name: len(times.samples) for name, times in times["cold"].items()} == {
         "fast": 100,
         "slow": 20,
         "glacial": 5,
@@ -125,16 +125,16 @@ def test_no_batch_outgrows_the_driver_s_queue() -> None:
 
 def test_where_ours_is_short_everybody_is_timed_in_a_graph_and_per_run() -> None:
     clock = FakeClock({"short": 10, "long": 30})
-    found = measure([clock.contender("short"), clock.contender("long")], clock, Plan(sets=2, samples=9))
-    assert found["graph"]["short"].samples == (10 / 20,) * 9
-    assert found["graph"]["long"].samples == (30 / 20,) * 9
+    times = measure([clock.contender("short"), clock.contender("long")], clock, Plan(sets=2, samples=9))
+    assert times["graph"]["short"].samples == (10 / 20,) * 9
+    assert times["graph"]["long"].samples == (30 / 20,) * 9
     assert clock.destroyed == 2
 
 
 def test_where_ours_is_long_nobody_is_timed_in_a_graph() -> None:
     clock = FakeClock({"long": 30, "short": 10})
-    found = measure([clock.contender("long"), clock.contender("short")], clock, Plan(sets=2, samples=9))
-    assert set(found) == {"cold", "warm"}
+    times = measure([clock.contender("long"), clock.contender("short")], clock, Plan(sets=2, samples=9))
+    assert set(times) == {"cold", "warm"}
 
 
 def test_what_cannot_be_captured_is_left_out_of_the_graphs() -> None:

@@ -55,9 +55,9 @@ def test_what_was_found_for_them_still_fits(script: ModuleType) -> None:
 
 
 def test_what_has_no_entry_comes_first(script: ModuleType) -> None:
-    first, second, *rest = specs(script)
+    first, second, *remaining = specs(script)
     lock = Lock("", (outcome(first).entry, replace(outcome(second).entry, device="NVIDIA T4")))
-    assert script.in_turn([first, second, *rest], lock, DEVICE) == [second, *rest, first]
+    assert script.in_turn([first, second, *remaining], lock, DEVICE) == [second, *remaining, first]
 
 
 def test_a_line_has_both_times_the_schedule_and_what_was_tried(script: ModuleType) -> None:
@@ -67,17 +67,17 @@ def test_a_line_has_both_times_the_schedule_and_what_was_tried(script: ModuleTyp
     assert line.endswith(
         "C: {family: gemm, block: {m: 64, n: 64}, thread: {m: 8, n: 8}}  60 of 90 timed, 25 dropped, 5 failed"
     )
-    own = script.line(spec, replace(outcome(spec), entry=replace(outcome(spec).entry, schedules=())))
-    assert "as untuned: C: {family: gemm, block: {m: " in own
+    printed = script.line(spec, replace(outcome(spec), entry=replace(outcome(spec).entry, schedules=())))
+    assert "as untuned: C: {family: gemm, block: {m: " in printed
 
 
 def test_searches_fill_a_lock_that_the_list_of_products_takes(
     script: ModuleType, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    asked: list[str] = []
+    searched: list[str] = []
 
     def search(spec: Spec, options: Options, lock: Lock) -> Outcome:
-        asked.append(spec.kernel)
+        searched.append(spec.kernel)
         assert options.budget_s == 5
         if spec.kernel == "product_4096_4096_64":
             raise TuneError("the generator's own choice can't be timed: it hangs")
@@ -88,13 +88,13 @@ def test_searches_fill_a_lock_that_the_list_of_products_takes(
     monkeypatch.setattr(script, "gpus", lambda: (Gpu(DEVICE, "sm_90"),))
     monkeypatch.setattr(sys, "argv", ["tune_products.py", str(lock), "--budget", "5", "--only", "f64,one short side"])
     assert script.main() == 1
-    assert asked == ["product_4096_4096_64", "product_64_4096_4096"]
+    assert searched == ["product_4096_4096_64", "product_64_4096_4096"]
     assert "FAIL product_4096_4096_64: the generator's own" in capsys.readouterr().out
-    found = read(lock)
-    assert [entry.kernel for entry in found.entries] == ["product_64_4096_4096"]
+    lock_file = read(lock)
+    assert [entry.kernel for entry in lock_file.entries] == ["product_64_4096_4096"]
     (case,) = (case for case in script.tuned() if case.name == "f32 64×4096×4096")
     (spec,) = load_text(case.spec, file=f"{case.name}.yaml")  # as the list loads it
-    assert apply(spec, found, DEVICE).tuned is not None
+    assert apply(spec, lock_file, DEVICE).tuned is not None
 
     monkeypatch.setattr(sys, "argv", [*sys.argv, "--seconds", "0"])
     assert script.main() == 0

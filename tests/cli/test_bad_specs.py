@@ -63,15 +63,15 @@ def read_cases() -> dict[str, Case]:
 
 def unmarked(text: str) -> tuple[str, list[tuple[int, int, int]]]:
     """The spec without its marks, and what they mark: line, column and length."""
-    places = []
+    spans = []
     lines = text.split("\n")
     for number, line in enumerate(lines, 1):
         while (start := line.find("«")) >= 0:
             end = line.index("»") - 1
             line = line.replace("«", "", 1).replace("»", "", 1)
-            places.append((number, start + 1, max(1, end - start)))
+            spans.append((number, start + 1, max(1, end - start)))
         lines[number - 1] = line
-    return "\n".join(lines), places
+    return "\n".join(lines), spans
 
 
 CASES = read_cases()
@@ -80,7 +80,7 @@ CASES = read_cases()
 @pytest.mark.parametrize("name", CASES)
 def test_a_bad_spec_gets_what_it_deserves(name, cli, tmp_path):
     case = CASES[name]
-    text, places = unmarked(case.text)
+    text, spans = unmarked(case.text)
     spec, out = tmp_path / "bad.yaml", tmp_path / "out"
     spec.write_text(text, encoding="utf-8")
 
@@ -89,11 +89,11 @@ def test_a_bad_spec_gets_what_it_deserves(name, cli, tmp_path):
     assert answer.status == 2, answer.err
     assert not out.exists()
     assert answer.out == ""
-    found = list(FINDING.finditer(answer.err))
-    assert [match["code"] or "-" for match in found] == [expected.code for expected in case.findings], answer.err
-    marked = iter(places)
+    findings = list(FINDING.finditer(answer.err))
+    assert [match["code"] or "-" for match in findings] == [expected.code for expected in case.findings], answer.err
+    marked = iter(spans)
     last: tuple[int, int, int] | None = None
-    for match, expected in zip(found, case.findings, strict=True):
+    for match, expected in zip(findings, case.findings, strict=True):
         if expected.mark == "==>":
             assert match["line"] is None
         else:

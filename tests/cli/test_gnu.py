@@ -20,8 +20,8 @@ def test_a_refused_spec_is_reported_at_its_line_and_column(cli, spec):
 def test_every_file_has_its_own_head_and_one_without_a_line_gets_the_first(cli, spec, tmp_path):
     spec.write_text("cugen: 1\n")
     answer = cli("generate", spec, tmp_path / "absent.yaml", "--gnu")
-    places = {(file, line) for file, line, *_ in HEAD.findall(answer.err)}
-    assert places == {(str(spec), "1"), (str(tmp_path / "absent.yaml"), "1")}
+    locations = {(file, line) for file, line, *_ in HEAD.findall(answer.err)}
+    assert locations == {(str(spec), "1"), (str(tmp_path / "absent.yaml"), "1")}
 
 
 def test_passed_limits_of_a_check_are_reported_so_too(cli, spec):

@@ -35,9 +35,9 @@ def refused(cli, tmp_path):
         assert time.process_time() - start < 1
         assert answer.status == 2, answer.err
         assert not out.exists()
-        places = re.findall(r"error\[(CG\d{4})\]: .*\n +--> [^\n]*?(?::(\d+):(\d+))?\n", answer.err)
-        assert len(re.findall("^ += help: .", answer.err, re.MULTILINE)) == len(places) > 0
-        return [(code, int(line or 0), int(column or 0)) for code, line, column in places]
+        locations = re.findall(r"error\[(CG\d{4})\]: .*\n +--> [^\n]*?(?::(\d+):(\d+))?\n", answer.err)
+        assert len(re.findall("^ += help: .", answer.err, re.MULTILINE)) == len(locations) > 0
+        return [(code, int(line or 0), int(column or 0)) for code, line, column in locations]
 
     return generate
 
@@ -69,8 +69,8 @@ def refused(cli, tmp_path):
         (b"%" * 1000, ("CG1005", 1, 2)),
     ],
 )
-def test_bytes_that_are_no_spec_are_refused_where_they_go_wrong(refused, content, place):
-    assert refused(content)[0] == place
+def test_bytes_that_are_no_spec_are_refused_where_they_go_wrong(refused, content, location):
+    assert refused(content)[0] == location
 
 
 @pytest.mark.parametrize("content", [b"\xef\xbb\xbf" + GOOD.encode(), GOOD.replace("\n", "\r\n").encode()])
@@ -138,28 +138,28 @@ def test_expressions_that_are_too_large_or_too_deep_are_refused_at_once(cli, ref
         (tmp_path / "deep.yaml").write_text(text)
         assert cli("generate", tmp_path / "deep.yaml", "-o", tmp_path / "deep").status == 0
         return
-    ((code, line, found),) = refused(text)
+    ((code, line, reported),) = refused(text)
     assert (code, line) == ("CG1106", 6)
-    assert column in (None, found)
+    assert column in (None, reported)
 
 
 def test_each_of_many_temporaries_that_nobody_reads_is_a_finding(refused):
     lines = "".join(f"  t{n}[i] = x[i] + {n}\n" for n in range(200))
-    found = refused(GOOD.replace("compute: y[i] = x[i]\n", f"compute: |\n{lines}  y[i] = x[i]\n"))
-    assert found == [("CG1311", 7 + n, 3) for n in range(200)]
+    findings = refused(GOOD.replace("compute: y[i] = x[i]\n", f"compute: |\n{lines}  y[i] = x[i]\n"))
+    assert findings == [("CG1311", 7 + n, 3) for n in range(200)]
 
 
 def test_more_statements_than_a_kernel_may_have_are_refused_at_once(refused):
     lines = "".join(f"  - t{n}[i] = x[i] + {n}\n" for n in range(10_000))
-    found = refused(GOOD.replace("compute: y[i] = x[i]\n", f"compute:\n{lines}  - y[i] = x[i]\n"))
-    assert found == [("CG1106", 7 + 256, 5)]
+    findings = refused(GOOD.replace("compute: y[i] = x[i]\n", f"compute:\n{lines}  - y[i] = x[i]\n"))
+    assert findings == [("CG1106", 7 + 256, 5)]
 
 
 @pytest.mark.parametrize(("depth", "code"), [(12, "CG1304"), (13, "CG1106"), (40, "CG1106")])
 def test_divisions_within_divisions_do_not_take_forever(refused, depth, code):
     subscript = "(" * depth + "i" + " * 3) // 2" * depth
-    ((found, line, _),) = refused(GOOD.replace("= x[i]", f"= x[{subscript}]"))
-    assert (found, line) == (code, 6)
+    ((reported, line, _),) = refused(GOOD.replace("= x[i]", f"= x[{subscript}]"))
+    assert (reported, line) == (code, 6)
 
 
 @pytest.mark.slow
@@ -285,9 +285,9 @@ def test_prose_stays_inside_its_comment(cli, tmp_path, doc):
         assert "CG1003" in answer.err
         return
     for name in ("k.cu", "k.h"):
-        plain, other = ((tmp_path / folder / name).read_text() for folder in ("plain", "out"))
-        assert without_comments(plain) == without_comments(other)
-        assert "49" not in other.split("\n", 1)[0]
+        plain, written = ((tmp_path / folder / name).read_text() for folder in ("plain", "out"))
+        assert without_comments(plain) == without_comments(written)
+        assert "49" not in written.split("\n", 1)[0]
 
 
 def test_a_file_name_stays_inside_its_comment(cli, tmp_path):

@@ -27,9 +27,9 @@ def test_help_lists_every_command_and_each_has_help_of_its_own(cli: Cli) -> None
     assert answer.status == 0
     for name in COMMANDS:
         assert f"  {name} " in answer.out
-        own = cli(name, "--help")
-        assert own.status == 0
-        assert own.out.startswith(f"usage: cugen {name}")
+        answer = cli(name, "--help")
+        assert answer.status == 0
+        assert answer.out.startswith(f"usage: cugen {name}")
 
 
 def test_version_is_one_line(cli: Cli) -> None:

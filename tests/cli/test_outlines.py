@@ -22,16 +22,16 @@ Cli = Callable[..., Any]
 @pytest.fixture
 def read(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> list[str]:
     """The names of the files that were parsed."""
-    found: list[str] = []
+    opened: list[str] = []
     load_all = cugen.spec.load.load_all
 
     def recording(path: str, *words: Any, **more: Any) -> Any:
-        found.append(Path(path).name)
+        opened.append(Path(path).name)
         return load_all(path, *words, **more)
 
     monkeypatch.setattr(cugen.spec.load, "load_all", recording)
     monkeypatch.setenv("CUGEN_CACHE_DIR", str(tmp_path / "cache"))
-    return found
+    return opened
 
 
 def test_what_is_current_is_not_read_again(cli: Cli, spec: Path, tmp_path: Path, read: list[str]) -> None:
@@ -153,12 +153,12 @@ def test_variants_and_their_header_are_recalled(cli: Cli, spec: Path, tmp_path: 
 
 
 def test_two_kernels_of_one_name_are_refused_though_both_are_current(cli: Cli, spec: Path, tmp_path: Path) -> None:
-    other = tmp_path / "other.yaml"
-    other.write_text(spec.read_text().replace("scale", "other"))
+    second_spec = tmp_path / "other.yaml"
+    second_spec.write_text(spec.read_text().replace("scale", "other"))
     twin = tmp_path / "sub" / "scale.yaml"
     twin.parent.mkdir()
     twin.write_bytes(spec.read_bytes())
-    for words in ((spec, other), (twin, other)):
+    for words in ((spec, second_spec), (twin, second_spec)):
         assert cli("generate", *words, "-o", tmp_path / "out").status == 0
     assert cli("generate", spec, twin, "-o", tmp_path / "out").status == 2
 

@@ -74,7 +74,7 @@ def test_every_file_of_the_table_is_written(cli: Callable[..., Any], tmp_path: P
     written = {Path(line).name for line in listed.splitlines()}
     rows = [line.split("|")[1] for line in PAGE.splitlines() if line.startswith("| `")]
     named = {file for row in rows for file in re.findall(r"`(.+?)`", row)}
-    found = {name.replace("scale_rows", "<kernel>").replace("product", "<name>") for name in written}
+    made = {name.replace("scale_rows", "<kernel>").replace("product", "<name>") for name in written}
     shown = {file if file.startswith(("<", "N")) else f"<kernel>{file}" for file in named}
-    assert shown <= found
-    assert {name for name in found if not name.startswith("<name>__")} == shown
+    assert shown <= made
+    assert {name for name in made if not name.startswith("<name>__")} == shown

@@ -34,22 +34,24 @@ def mutated(text: str, rng: random.Random) -> str:
     """The text after one to three mutations."""
     for _ in range(rng.choice((1, 1, 2, 3))):
         lines = text.split("\n")
-        at, other = rng.randrange(len(lines)), rng.randrange(len(lines))
+        first, second = rng.randrange(len(lines)), rng.randrange(len(lines))
         match rng.randrange(11):
             case 0:
-                del lines[at]
+                del lines[first]
             case 1:
-                lines.insert(other, lines[at])
+                lines.insert(second, lines[first])
             case 2:
-                lines[at], lines[other] = lines[other], lines[at]
+                lines[first], lines[second] = lines[second], lines[first]
             case 3:
-                place = rng.randrange(len(lines[at]) + 1)
-                lines[at] = lines[at][:place] + rng.choice(CHARACTERS) + lines[at][place + rng.randint(0, 1) :]
+                column = rng.randrange(len(lines[first]) + 1)
+                lines[first] = (
+                    lines[first][:column] + rng.choice(CHARACTERS) + lines[first][column + rng.randint(0, 1) :]
+                )
             case 4:
-                place = rng.randrange(len(lines[at]) + 1)
-                lines[at] = lines[at][:place] + lines[at][place + rng.randint(1, 8) :]
+                column = rng.randrange(len(lines[first]) + 1)
+                lines[first] = lines[first][:column] + lines[first][column + rng.randint(1, 8) :]
             case 5 | 6:
-                lines[at] = replaced(lines[at], rng)
+                lines[first] = replaced(lines[first], rng)
             case _:
                 text = exchanged(text, rng)
                 continue
@@ -70,10 +72,10 @@ def replaced(line: str, rng: random.Random) -> str:
 def exchanged(text: str, rng: random.Random) -> str:
     """The text with one of its words in exchange for another of them, or a number for a number."""
     words = [match for match in re.finditer(r"(?<!\w)[\w.]+", text) if "#" not in text[: match.start()].split("\n")[-1]]
-    place, other = rng.choice(words), rng.choice(words)[0]
-    if place[0].isdigit() and rng.random() < 0.7:
-        other = str(rng.choice((0, 1, 2, 3, 4, 5, 7, 8, 13, 16, 31, 33, 64, 100, 1000, 65536)))
-    return text[: place.start()] + other + text[place.end() :]
+    word, replacement = rng.choice(words), rng.choice(words)[0]
+    if word[0].isdigit() and rng.random() < 0.7:
+        replacement = str(rng.choice((0, 1, 2, 3, 4, 5, 7, 8, 13, 16, 31, 33, 64, 100, 1000, 65536)))
+    return text[: word.start()] + replacement + text[word.end() :]
 
 
 @pytest.mark.slow

@@ -57,5 +57,5 @@ def test_importing_the_package_imports_nothing() -> None:
 def test_help_reads_no_more_than_a_few_dozen_modules() -> None:
     command = [sys.executable, "-X", "importtime", "-m", "cugen", "--help"]
     done = subprocess.run(command, capture_output=True, text=True, timeout=20, check=True, env={**os.environ})
-    own = [line for line in done.stderr.splitlines() if "| " in line and " cugen" in line]
-    assert len(own) < 12
+    modules = [line for line in done.stderr.splitlines() if "| " in line and " cugen" in line]
+    assert len(modules) < 12

@@ -24,9 +24,9 @@ PAGE = (Path(__file__).parents[2] / "docs" / "adding-a-family.md").read_text()
 
 
 def block(language: str) -> str:
-    found = re.search(rf"^```{language}\n(.*?)^```", PAGE, re.DOTALL | re.MULTILINE)
-    assert found
-    return found[1]
+    match = re.search(rf"^```{language}\n(.*?)^```", PAGE, re.DOTALL | re.MULTILINE)
+    assert match
+    return match[1]
 
 
 @pytest.fixture

@@ -37,12 +37,12 @@ def test_the_manual_has_examples() -> None:
 
 @pytest.mark.parametrize(("info", "text"), EXAMPLES)
 def test_an_example_of_the_manual_loads_or_is_refused_as_it_says(info: str, text: str) -> None:
-    found: list[str] = []
+    codes: list[str] = []
     try:
         load_text(text)
     except SpecError as error:
-        found = sorted({diagnostic.code for diagnostic in error.diagnostics})
-    assert found == info.split()[1:]
+        codes = sorted({diagnostic.code for diagnostic in error.diagnostics})
+    assert codes == info.split()[1:]
 
 
 def _functions() -> str:
@@ -96,11 +96,11 @@ def test_the_manual_names_every_key_and_word(known: tuple[str, ...]) -> None:
 
 def _codes() -> dict[str, str]:
     """Every diagnostic with its title, from all tables `CODES` of the package."""
-    found: dict[str, str] = {}
+    codes: dict[str, str] = {}
     for module in pkgutil.walk_packages(cugen.__path__, "cugen."):
         if "codes" in module.name.rsplit(".", 1)[1]:
-            found |= importlib.import_module(module.name).CODES
-    return dict(sorted(found.items()))
+            codes |= importlib.import_module(module.name).CODES
+    return dict(sorted(codes.items()))
 
 
 def test_the_list_of_diagnostics_is_that_of_the_code(golden_part: Part) -> None:

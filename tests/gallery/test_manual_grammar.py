@@ -26,9 +26,9 @@ SPELLINGS = {
 
 def rules() -> dict[str, list[str]]:
     """Each rule's name with the tokens of its right side."""
-    found = re.search(r"```ebnf\n(.*?)```", MANUAL.read_text(), re.DOTALL)
-    assert found
-    parts = [TOKEN.findall(part) for part in re.split(r";\n", found[1]) if part.strip()]
+    match = re.search(r"```ebnf\n(.*?)```", MANUAL.read_text(), re.DOTALL)
+    assert match
+    parts = [TOKEN.findall(part) for part in re.split(r";\n", match[1]) if part.strip()]
     return {part[0]: part[2:] for part in parts}
 
 

@@ -234,7 +234,7 @@ def weighed_by_normal_probability(x: Array) -> Array:
 
 
 @meaning_of("argmax")
-def places_of_maxima(x: Array) -> Array:
+def positions_of_maxima(x: Array) -> Array:
     return np.argmax(x, axis=1)
 
 
@@ -329,8 +329,8 @@ def attended(q: Array, k: Array, v: Array) -> Array:
 def lived_on(before: Array) -> Array:
     alive = before % 2
     around = [(i, j) for i in (-1, 0, 1) for j in (-1, 0, 1) if (i, j) != (0, 0)]
-    neighbours = sum(np.roll(alive, shift, axis=(0, 1)).astype(int) for shift in around)
-    return (neighbours == 3) | ((neighbours == 2) & (alive == 1))
+    living = sum(np.roll(alive, shift, axis=(0, 1)).astype(int) for shift in around)
+    return (living == 3) | ((living == 2) & (alive == 1))
 
 
 def _widened(values: Array) -> Array:

@@ -22,8 +22,8 @@ pytestmark = pytest.mark.gpu
 
 @pytest.fixture
 def opened(device: GpuDevice) -> Iterator[Session]:
-    with session() as found:
-        yield found
+    with session() as gpu_session:
+        yield gpu_session
 
 
 def copy_of(count: int) -> str:
@@ -35,17 +35,17 @@ def copy_of(count: int) -> str:
 
 def test_a_large_copy_is_about_as_fast_as_the_device_s(opened: Session) -> None:
     (spec,) = load_text(copy_of(1 << 26))
-    found = bench(opened, spec, {}, Options(samples=FEW))
-    assert found["passed"]
-    assert found["late_batches"] == 0
-    ours, copy = found["regimes"]["cold"]
+    content = bench(opened, spec, {}, Options(samples=FEW))
+    assert content["passed"]
+    assert content["late_batches"] == 0
+    ours, copy = content["regimes"]["cold"]
     assert 0.8 < copy["median_us"] / ours["median_us"] < 1.2
 
 
 def test_a_small_kernel_in_a_graph_has_no_launch_to_pay(opened: Session) -> None:
     (spec,) = load_text(copy_of(1 << 12))
-    found = bench(opened, spec, {}, Options(samples=FEW))
-    warm, graph = (found["regimes"][regime][0]["median_us"] for regime in ("warm", "graph"))
+    content = bench(opened, spec, {}, Options(samples=FEW))
+    warm, graph = (content["regimes"][regime][0]["median_us"] for regime in ("warm", "graph"))
     assert 0 < graph < warm
 
 
@@ -84,7 +84,7 @@ def test_counts_on_the_device_are_right(opened: Session) -> None:
 def test_peers_agree_with_ours(opened: Session, name: str, library: str) -> None:
     if importlib.util.find_spec(library) is None:
         pytest.skip(f"NO {library.upper()}, NOT TESTED")
-    found = bench(opened, load(SPECS / f"{name}.yaml"), {}, Options(samples=FEW, against=(library,)))
-    assert found["passed"]
-    assert [peer["absent"] for peer in found["peers"]] == [""]
-    assert [row["name"] for row in found["regimes"]["cold"]][:2] == ["cugen", library]
+    content = bench(opened, load(SPECS / f"{name}.yaml"), {}, Options(samples=FEW, against=(library,)))
+    assert content["passed"]
+    assert [peer["absent"] for peer in content["peers"]] == [""]
+    assert [row["name"] for row in content["regimes"]["cold"]][:2] == ["cugen", library]

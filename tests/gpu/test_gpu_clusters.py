@@ -31,8 +31,8 @@ STANDARD = "(x[i, j] - mean(x[i, k], k)) * rsqrt(var(x[i, k], k) + 1e-5)"
 @pytest.fixture
 def clusters(device: GpuDevice) -> GpuDevice:
     """A GPU that has clusters; older ones hold nothing that could be tested here."""
-    with session() as found:
-        if int(found.capability.removeprefix("sm_")) < 90:
+    with session() as gpu_session:
+        if int(gpu_session.capability.removeprefix("sm_")) < 90:
             pytest.skip("NO GPU, NOT TESTED: clusters of blocks are from sm_90 on")
     return device
 

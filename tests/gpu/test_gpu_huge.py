@@ -56,10 +56,10 @@ def gpuarray(device: GpuDevice) -> Iterator[Any]:
 
 @pytest.fixture(scope="module")
 def x(gpuarray: Any) -> Any:
-    held = gpuarray.empty((ROWS, COLUMNS), np.int8)
+    array = gpuarray.empty((ROWS, COLUMNS), np.int8)
     formula = f"x[i, j] = cast((i * 31 + j * 7) % {PERIOD} - 125, int8)"
-    spec_of(INPUT, formula).compile("gpu")(x=held)
-    return held
+    spec_of(INPUT, formula).compile("gpu")(x=array)
+    return array
 
 
 @dataclass(frozen=True)
@@ -94,7 +94,7 @@ def total() -> int:
     return int((meets * values).sum())
 
 
-def neighbours(row: int, column: int) -> int:
+def sum_of_adjacent(row: int, column: int) -> int:
     around = [(row - 1, column), (row + 1, column), (row, column - 1), (row, column + 1)]
     return sum(int(element(i, j)) for i, j in around if 0 <= i < ROWS and 0 <= j < COLUMNS)
 
@@ -120,9 +120,9 @@ CASES = (
          lambda i, j: whole_row(i)[: j + 1].sum()),
     Case("running_column_sums", "y: {shape: [R, C], dtype: int32}", "y[i, j] = cumsum(x[i, j], i)", np.int32, "rc",
          lambda i, j: whole_column(j)[: i + 1].sum()),
-    Case("neighbours", "y: {shape: [R, C], dtype: int16}",
+    Case("five_points", "y: {shape: [R, C], dtype: int16}",
          "y[i, j] = cast(0, int16) + (x[i - 1, j] if i > 0 else 0) + (x[i + 1, j] if i < R - 1 else 0)"
-         " + (x[i, j - 1] if j > 0 else 0) + (x[i, j + 1] if j < C - 1 else 0)", np.int16, "rc", neighbours),
+         " + (x[i, j - 1] if j > 0 else 0) + (x[i, j + 1] if j < C - 1 else 0)", np.int16, "rc", sum_of_adjacent),
     Case("row_softmax", "y: {shape: [R, C], dtype: float32}",
          "y[i, j] = exp2(x[i, j] / 16) / sum(exp2(x[i, k] / 16), k)", np.float32, "rc", softmax),
 )  # fmt: skip
@@ -136,9 +136,9 @@ def test_elements_beyond_the_two_thousand_millionth_are_right(gpuarray: Any, x: 
     flat = y.reshape(-1)
     for i in SOME_ROWS if "r" in case.shape else (0,):
         for j in SOME_COLUMNS if "c" in case.shape else (0,):
-            places = {"rc": i * COLUMNS + j, "cr": j * ROWS + i, "r": i, "c": j, "": 0}
-            place = places[case.shape]
-            (got,) = flat[place : place + 1].get()
+            offsets = {"rc": i * COLUMNS + j, "cr": j * ROWS + i, "r": i, "c": j, "": 0}
+            offset = offsets[case.shape]
+            (got,) = flat[offset : offset + 1].get()
             assert got == pytest.approx(case.expected(i, j), rel=1e-4), (i, j)
 
 

@@ -22,7 +22,7 @@ arrays:
   x: {shape: [M, N], dtype: %s}
   y: {shape: [M, N], dtype: %s}
 compute: y[i, j] = %s
-schedule: {how: look_back%s}
+schedule: {algorithm: look_back%s}
 """
 
 
@@ -117,7 +117,7 @@ def test_calls_on_one_workspace_give_the_same_bits(device: GpuDevice, sharing: s
         stream.synchronize()
         first, *others = (c.get() for c in outputs)
         assert np.allclose(first, a.astype(np.float64) @ b, rtol=1e-4, atol=1e-3)
-        assert all(other.tobytes() == first.tobytes() for other in others)
+        assert all(repeated.tobytes() == first.tobytes() for repeated in others)
         del arrays, outputs, c, stream
     finally:
         cuda.Context.pop()

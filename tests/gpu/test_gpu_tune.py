@@ -37,21 +37,21 @@ def own_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_a_search_times_candidates_and_none_is_wrong(device: GpuDevice) -> None:
     (spec,) = load_text(COPY)
-    found = search(spec, Options(budget_s=30))
-    assert found.failures == ()
-    assert found.progress.timed >= 3
-    assert found.entry.time.cold <= found.entry.untuned.cold
-    assert 20 < found.entry.time.cold < 5000
-    assert not found.entry.reorders
+    outcome = search(spec, Options(budget_s=30))
+    assert outcome.failures == ()
+    assert outcome.progress.timed >= 3
+    assert outcome.entry.time.cold <= outcome.entry.untuned.cold
+    assert 20 < outcome.entry.time.cold < 5000
+    assert not outcome.entry.reorders
 
 
 def test_a_search_on_every_gpu_uses_them_all(device: GpuDevice) -> None:
-    places = gpus()
-    if len(places) < 2:
+    devices = gpus()
+    if len(devices) < 2:
         pytest.skip("NO SECOND GPU, NOT TESTED")
     (spec,) = load_text(COPY)
     assert search(spec, Options(budget_s=30)).failures == ()
-    assert len({gpu.uuid for gpu in places}) == len(places)
+    assert len({gpu.uuid for gpu in devices}) == len(devices)
 
 
 def test_the_command_writes_a_lock_that_generate_takes(

@@ -39,16 +39,16 @@ class Environment:
 
     @property
     def packages(self) -> Path:
-        (found,) = self.folder.glob("lib/python*/site-packages")
-        return found
+        (site_packages,) = self.folder.glob("lib/python*/site-packages")
+        return site_packages
 
     def variables(self) -> dict[str, str]:
         # Build tools come as wheels beside the tests; a CUDA compiler may be where toolkits put it.
-        own = [str(self.folder / "bin"), sysconfig.get_path("scripts"), os.environ["PATH"], "/usr/local/cuda/bin"]
+        folders = [str(self.folder / "bin"), sysconfig.get_path("scripts"), os.environ["PATH"], "/usr/local/cuda/bin"]
         hidden = ("PYTHONPATH", "VIRTUAL_ENV", "CXX", "MAKEFLAGS")
         inherited = {name: value for name, value in os.environ.items() if name not in hidden}
         return inherited | {
-            "PATH": os.pathsep.join(own),
+            "PATH": os.pathsep.join(folders),
             "CUGEN_CACHE_DIR": str(self.cache),
             "CUGEN_DEVICE": "cpu",
             "PIP_NO_INDEX": "1",

@@ -51,7 +51,7 @@ def test_the_workflow_gives_the_action_inputs_that_it_has():
     action = yaml.safe_load((ROOT / "action.yml").read_text())
     used = yaml.safe_load(text)["steps"][1]["with"]
     assert used.keys() <= action["inputs"].keys()
-    assert {name for name, told in action["inputs"].items() if told.get("required")} <= used.keys()
+    assert {name for name, declaration in action["inputs"].items() if declaration.get("required")} <= used.keys()
 
 
 def test_the_commands_without_any_build_system_make_a_program_that_computes(tmp_path):

@@ -57,8 +57,8 @@ class Project(ABC):
         return self.folder / "kernels" / f"{name}.yaml"
 
     def generated(self, name):
-        (found,) = (self.folder / self.output).rglob(name)
-        return found
+        (path,) = (self.folder / self.output).rglob(name)
+        return path
 
     def run_programs(self):
         return [
@@ -148,7 +148,7 @@ def files(name):
     return {f"{name}{suffix}" for suffix in SUFFIXES}
 
 
-def settled(project):
+def wait_until_built(project):
     """Another build does nothing."""
     assert project.build() == (set(), set())
 
@@ -173,7 +173,7 @@ def delete_an_output(project):
         assert f"total{suffix}" in written
         assert written <= files("total")
         assert compiled <= {"total kernel", "vectors program"}
-        settled(project)
+        wait_until_built(project)
 
 
 def give_a_param_another_value(project):
@@ -188,8 +188,8 @@ def break_a_spec_and_mend_it(project):
     spec.write_text(good.replace("y: {shape: [N], dtype: float32}", "y: {shape: [N], dtype: float33}"))
     for _ in range(2):
         text = project.fails()
-        (place,) = re.findall(r"^(.*axpy\.yaml):8:26: error: there is no dtype `float33` \[CG1028\]$", text, re.M)
-        assert spec in {(folder / place).resolve() for folder in (project.folder, project.folder / project.output)}
+        (location,) = re.findall(r"^(.*axpy\.yaml):8:26: error: there is no dtype `float33` \[CG1028\]$", text, re.M)
+        assert spec in {(folder / location).resolve() for folder in (project.folder, project.folder / project.output)}
         assert "8 |   y: {shape: [N], dtype: float33}" in text
     spec.write_text(good)
     written, compiled = project.build()
@@ -197,7 +197,7 @@ def break_a_spec_and_mend_it(project):
     assert compiled <= {"axpy kernel", "vectors program"}
 
 
-def keep_a_lock_beside_the_specs(project):
+def keep_a_lock_with_the_specs(project):
     lock = project.folder / "kernels" / "cugen.lock"
     lock.write_text("cugen_lock: 1\nkernels: []\n")
     project.configure(128)
@@ -205,7 +205,7 @@ def keep_a_lock_beside_the_specs(project):
         project.spec(name).touch()
     written, _ = project.build()
     assert written == ({f"{name}{suffix}" for name in KERNELS for suffix in SUFFIXES} if project.rewrites else set())
-    settled(project)
+    wait_until_built(project)
     lock.write_text("cugen_lock: 1\nkernels: 3\n")
     assert re.search(r"cugen\.lock:2:10: error: ", project.fails())
     lock.unlink()
@@ -223,18 +223,18 @@ def change_a_template(project):
 
 
 def test_each_change_rebuilds_what_depends_on_it_and_nothing_else(project):
-    settled(project)
+    wait_until_built(project)
     for change in (
         touch_a_spec,
         edit_a_spec,
         delete_an_output,
         give_a_param_another_value,
         break_a_spec_and_mend_it,
-        keep_a_lock_beside_the_specs,
+        keep_a_lock_with_the_specs,
         change_a_template,
     ):
         change(project)
-        settled(project)
+        wait_until_built(project)
 
 
 @pytest.mark.parametrize(("system", "device"), DEVICES, ids=lambda value: getattr(value, "__name__", value))
@@ -246,4 +246,4 @@ def test_programs_are_linked_for_every_device_that_there_is_a_compiler_for(syste
     needed = installed.must(["nm", "--undefined-only", project.folder / project.output / "gemm"], project.folder)
     defined = installed.must(["nm", "--defined-only", project.folder / project.output / "gemm"], project.folder)
     assert ("cudaLaunchKernel" in needed + defined) == (device == "gpu")
-    settled(project)
+    wait_until_built(project)

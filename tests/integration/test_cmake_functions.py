@@ -14,7 +14,7 @@ pytestmark = pytest.mark.slow
 # Embedding needs the driver's headers, which come with a toolkit; machine code by itself needs NVRTC alone.
 TOOLKIT = shutil.which("nvcc") or shutil.which("nvcc", path="/usr/local/cuda/bin")
 KINDS = ["cubin", *(["embed"] if TOOLKIT else [])]
-TURN = Path(__file__).parents[2] / "examples" / "pre-commit" / "kernels" / "turn.yaml"
+TRANSPOSE = Path(__file__).parents[2] / "examples" / "pre-commit" / "kernels" / "turn.yaml"
 HEAD = """\
 cmake_minimum_required(VERSION 3.21)
 project(scratch LANGUAGES CXX)
@@ -27,7 +27,7 @@ def folder(tmp_path):
     """With a kernel whose tile has no bank conflicts; without `pad` it has."""
     made = tmp_path / "a project (1)"
     made.mkdir()
-    shutil.copy(TURN, made)
+    shutil.copy(TRANSPOSE, made)
     return made
 
 
@@ -98,10 +98,10 @@ def test_bare_sources_serve_a_target_of_ones_own_in_a_folder_with_blanks(install
 
 
 def test_specs_of_one_name_in_two_folders_go_into_one_library(installed, folder):
-    for other in ("left", "right"):
-        (folder / other).mkdir()
-        text = (folder / "turn.yaml").read_text().replace("kernel: turn", f"kernel: turn_{other}")
-        (folder / other / "turn.yaml").write_text(text)
+    for folder_name in ("left", "right"):
+        (folder / folder_name).mkdir()
+        text = (folder / "turn.yaml").read_text().replace("kernel: turn", f"kernel: turn_{folder_name}")
+        (folder / folder_name / "turn.yaml").write_text(text)
     done = configure(installed, folder, "cugen_add_library(k SPECS left/turn.yaml right/turn.yaml CHECK error)\n")
     assert done.status == 0, done.text
     done = build(installed, folder)
@@ -165,10 +165,10 @@ def test_a_wrong_call_is_refused_when_the_project_is_configured(installed, folde
 
 
 def test_other_versions_of_cugen_are_told_apart(installed, folder):
-    for version, found in (("0.1", True), ("0.1.0 EXACT", True), ("0.0.9", False), ("1", False), ("0.2", False)):
+    for version, is_accepted in (("0.1", True), ("0.1.0 EXACT", True), ("0.0.9", False), ("1", False), ("0.2", False)):
         (folder / "CMakeLists.txt").write_text(
             HEAD.replace("find_package(cugen CONFIG REQUIRED)", f"find_package(cugen {version} CONFIG REQUIRED)")
         )
         shutil.rmtree(folder / "build", ignore_errors=True)
         words = ["-G", "Ninja", "-B", "build", f"-Dcugen_DIR={installed.packages / 'cugen' / 'cmake'}"]
-        assert (installed.run(["cmake", *words], folder).status == 0) == found, version
+        assert (installed.run(["cmake", *words], folder).status == 0) == is_accepted, version

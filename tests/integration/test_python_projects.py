@@ -62,7 +62,7 @@ def times(project):
 
 
 def changed(project, before):
-    """What was generated anew, and what was compiled."""
+    """What was regenerated, and what was compiled."""
     now = {path for path, time in times(project).items() if before.get(path) != time}
     return (
         {path.name for path in now if "kernels" in path.parts and path.suffix in SUFFIXES},

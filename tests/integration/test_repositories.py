@@ -27,12 +27,12 @@ def repository(tmp_path, installed):
     commit(installed, hooks)
     folder = Path(shutil.copytree(EXAMPLE, tmp_path / "repository"))
     config = folder / ".pre-commit-config.yaml"
-    found = yaml.safe_load(config.read_text())
-    (hook_source,) = found["repos"]
+    expression = yaml.safe_load(config.read_text())
+    (hook_source,) = expression["repos"]
     hook_source |= {"repo": str(hooks), "rev": installed.must(["git", "rev-parse", "HEAD"], hooks).strip()}
     for hook in hook_source["hooks"]:
         hook["language"] = "system"
-    config.write_text(yaml.safe_dump(found))
+    config.write_text(yaml.safe_dump(expression))
     installed.must(["cugen", "generate", "-o", "generated", "kernels/turn.yaml"], folder)
     commit(installed, folder)
     installed.must(["pre-commit", "install"], folder, home(tmp_path))
@@ -87,7 +87,7 @@ def test_a_commit_passes_only_with_current_kernels_within_their_limits(repositor
 def run_action(environment, folder, inputs):
     """Runs the steps that are shell, as a runner would; the exit status of the first that fails, and what all said."""
     action = yaml.safe_load((ROOT / "action.yml").read_text())
-    given = {name: told.get("default", "") for name, told in action["inputs"].items()} | inputs
+    given = {name: declaration.get("default", "") for name, declaration in action["inputs"].items()} | inputs
     output = folder / "output"
     output.write_text("")
     said = ""
@@ -99,9 +99,11 @@ def run_action(environment, folder, inputs):
         variables = {"GITHUB_OUTPUT": str(output)}
         for name, value in step.get("env", {}).items():
             outputs = dict(line.split("=", 1) for line in output.read_text().splitlines())
-            value = re.sub(r"\$\{\{ inputs\.(\w+) \}\}", lambda found: given[found[1]], value)
+            value = re.sub(r"\$\{\{ inputs\.(\w+) \}\}", lambda name: given[name[1]], value)
             variables[name] = re.sub(
-                r"\$\{\{ steps\.check\.outputs\.(\w+) \}\}", lambda found, known=outputs: known[found[1]], value
+                r"\$\{\{ steps\.check\.outputs\.(\w+) \}\}",
+                lambda name, known=outputs: known[name[1]],
+                value,
             )
         done = environment.run(
             ["bash", "--noprofile", "--norc", "-eo", "pipefail", "-c", step["run"]], folder, variables
@@ -126,8 +128,8 @@ def test_the_action_reports_findings_and_fails_where_there_are_some(tmp_path, in
     status, said = run_action(installed, folder, inputs)
     assert (status, "::error::" in said) == (1, True)
     (result,) = json.loads((folder / "cugen.sarif").read_text())["runs"][0]["results"]
-    place = result["locations"][0]["physicalLocation"]
-    assert (result["ruleId"], place["artifactLocation"]["uri"], place["region"]["startLine"]) == (
+    location = result["locations"][0]["physicalLocation"]
+    assert (result["ruleId"], location["artifactLocation"]["uri"], location["region"]["startLine"]) == (
         "CG2201",
         "kernels/turn.yaml",
         6,

@@ -28,7 +28,7 @@ arrays:
 compute: y[i] = 2 * x[i]
 schedule: {family: map, vectors: 1}
 """
-FOUR, TWO, ONE = "Vector<float, 4>", "Vector<float, 2>", "float x_i"
+FOUR, TWO, SCALAR = "Vector<float, 4>", "Vector<float, 2>", "float x_i"
 H200 = Gpu("NVIDIA H200", "sm_90")
 
 
@@ -62,7 +62,7 @@ def fake(tmp_path: Path) -> Callable[..., tuple[str, ...]]:
 
 @pytest.fixture
 def options(fake: Callable[..., tuple[str, ...]]) -> Callable[..., Options]:
-    """Options of a search that begins anew on one GPU, by default; the rest is the worker's."""
+    """Options of a search that starts over on one GPU, by default; the rest is the worker's."""
 
     def made(
         *,
@@ -74,7 +74,7 @@ def options(fake: Callable[..., tuple[str, ...]]) -> Callable[..., Options]:
         budget_s: float = 60.0,
         **plan: Any,
     ) -> Options:
-        plan = {"times": [[TWO, 5.0], [ONE, 20.0], [FOUR, 10.0]], **plan}
+        plan = {"times": [[TWO, 5.0], [SCALAR, 20.0], [FOUR, 10.0]], **plan}
         return Options(budget_s, strategy, 0, jobs, resume, gpus, fake(**plan), patience_s)
 
     return made

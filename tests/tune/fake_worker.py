@@ -53,7 +53,7 @@ def main() -> None:
         if answer["failed"]:
             answer |= {"times": {}, "same_bits": {}}
         elif len(message["time"]) > 1:
-            first, last = (str(message["time"][place]["number"]) for place in (0, -1))
+            first, last = (str(message["time"][position]["number"]) for position in (0, -1))
             if answer["times"][first][0] > message["hopeless"] * answer["times"][last][0]:
                 answer["stopped"] = [int(first)]
         print(json.dumps(answer), flush=True)

@@ -87,13 +87,13 @@ def test_reading_gives_back_what_was_written() -> None:
 
 words = st.text(st.characters(exclude_categories=("Cs", "Cc", "Zl", "Zp", "Cn", "Co")), min_size=1, max_size=12)
 names = st.from_regex(r"[A-Za-z_][A-Za-z0-9_]{0,8}", fullmatch=True)
-blocks = st.dictionaries(names, st.integers(1, 32), max_size=2).map(lambda found: tuple(found.items()))
-ones = st.dictionaries(names, st.just(1), max_size=2).map(lambda found: tuple(found.items()))
+blocks = st.dictionaries(names, st.integers(1, 32), max_size=2).map(lambda listed: tuple(listed.items()))
+ones = st.dictionaries(names, st.just(1), max_size=2).map(lambda listed: tuple(listed.items()))
 tunables = st.dictionaries(
     names.filter(lambda name: name not in ("family", "block", "thread", "step")),
     st.integers(0, 4096) | st.booleans() | words,
     max_size=3,
-).map(lambda found: tuple(found.items()))
+).map(lambda listed: tuple(listed.items()))
 schedules = st.dictionaries(names, st.builds(Schedule, st.none() | names, blocks, ones, blocks, tunables), max_size=2)
 times = st.floats(0.01, 1e7).map(lambda value: float(f"{value:.4g}"))
 entries = st.builds(
@@ -102,7 +102,7 @@ entries = st.builds(
     st.from_regex(r"[0-9a-f]{16}", fullmatch=True),
     st.sampled_from(["sm_80", "sm_90a"]),
     words,
-    schedules.map(lambda found: tuple(found.items())),
+    schedules.map(lambda listed: tuple(listed.items())),
     st.builds(Time, times, times),
     st.builds(Time, times, times),
     words,
@@ -118,13 +118,13 @@ def test_whatever_is_written_reads_back(entry: Entry) -> None:
 
 @settings(max_examples=30)
 @given(st.lists(entries, unique_by=lambda entry: entry.place, max_size=4), st.integers(0, 4))
-def test_the_union_of_two_files_has_the_blocks_of_both(found: list[Entry], cut: int) -> None:
+def test_the_union_of_two_files_has_the_blocks_of_both(listed: list[Entry], cut: int) -> None:
     """So that a merge of branches that added different entries is the file that holds both."""
-    one, other = (text(Lock("cugen.lock", tuple(part))) for part in (found[:cut], found[cut:]))
-    blocks = sorted(map(block, found), key=[block(e) for e in sorted(found, key=lambda e: e.place)].index)
+    first_text, second_text = (text(Lock("cugen.lock", tuple(part))) for part in (listed[:cut], listed[cut:]))
+    blocks = sorted(map(block, listed), key=[block(e) for e in sorted(listed, key=lambda e: e.place)].index)
     head = text(Lock("cugen.lock"))
-    assert text(Lock("cugen.lock", tuple(found))) == head + "".join(f"\n{part}" for part in blocks)
-    assert all(part in one or part in other for part in blocks)
+    assert text(Lock("cugen.lock", tuple(listed))) == head + "".join(f"\n{part}" for part in blocks)
+    assert all(part in first_text or part in second_text for part in blocks)
 
 
 def test_an_update_keeps_what_others_wrote(tmp_path: Path) -> None:

@@ -53,12 +53,12 @@ def tunables(candidate: Candidate) -> dict[str, int | str | bool]:
 
 
 def test_the_first_is_the_generators_choice_and_the_nearest_follow() -> None:
-    found = candidates(spec_of(SUM))
-    assert found[0] == Candidate(0)
-    assert [candidate.number for candidate in found] == list(range(len(found)))
-    changed = [len(tunables(candidate)) for candidate in found[1:]]
+    space = candidates(spec_of(SUM))
+    assert space[0] == Candidate(0)
+    assert [candidate.number for candidate in space] == list(range(len(space)))
+    changed = [len(tunables(candidate)) for candidate in space[1:]]
     assert changed == sorted(changed)
-    assert len(set(found)) == len(found)
+    assert len(set(space)) == len(space)
 
 
 PRODUCT = """\
@@ -99,19 +99,19 @@ def test_no_words_are_better_than_wrong_ones() -> None:
 
 
 def test_what_the_user_fixed_is_in_every_candidate() -> None:
-    found = candidates(spec_of(SUM + "schedule: {family: reduce, threads: 128}\n"))
-    assert len(found) > 10
-    for candidate in found[1:]:
+    space = candidates(spec_of(SUM + "schedule: {family: reduce, threads: 128}\n"))
+    assert len(space) > 10
+    for candidate in space[1:]:
         ((output, schedule),) = candidate.schedules
         assert (output, schedule.family, tunables(candidate)["threads"]) == ("y", "reduce", 128)
 
 
 def test_launches_are_changed_one_at_a_time_then_two_together() -> None:
-    found = candidates(spec_of(TWO))[1:]
-    counts = [len(candidate.schedules) for candidate in found]
+    space = candidates(spec_of(TWO))[1:]
+    counts = [len(candidate.schedules) for candidate in space]
     assert counts == sorted(counts)
     assert set(counts) == {1, 2}
-    assert {output for candidate in found for output, _ in candidate.schedules} == {"y", "z"}
+    assert {output for candidate in space for output, _ in candidate.schedules} == {"y", "z"}
 
 
 def test_a_family_may_say_what_is_worth_trying(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -120,8 +120,8 @@ def test_a_family_may_say_what_is_worth_trying(monkeypatch: pytest.MonkeyPatch) 
 
     changed = tuple(replace(f, candidates=worth) if f.name == "reduce" else f for f in families())
     monkeypatch.setattr(planner, "families", lambda: changed)
-    found = candidates(spec_of(SUM + "schedule: {family: reduce}\n"))
-    assert [tunables(candidate)["threads"] for candidate in found[1:]] == [256, 64]
+    space = candidates(spec_of(SUM + "schedule: {family: reduce}\n"))
+    assert [tunables(candidate)["threads"] for candidate in space[1:]] == [256, 64]
 
 
 def test_features_name_every_choice() -> None:

@@ -21,24 +21,24 @@ SPACE = tuple(
 
 def time_of(candidate: Candidate) -> float:
     """A valley at a = 32, b = 4."""
-    found = dict(candidate.schedules[0][1].tunables)
-    away = abs(SIZES.index(int(found["a"])) - 5) + abs(SIZES.index(int(found["b"])) - 2)
-    return 10.0 + away + (found["how"] != "right") * 2
+    tunables = dict(candidate.schedules[0][1].tunables)
+    away = abs(SIZES.index(int(tunables["a"])) - 5) + abs(SIZES.index(int(tunables["b"])) - 2)
+    return 10.0 + away + (tunables["how"] != "right") * 2
 
 
 def tried(strategy: str, count: int, seed: int = 0) -> list[Candidate]:
     search = STRATEGIES[strategy](SPACE, seed)
-    found = []
-    while len(found) < count and (candidate := search.ask()) is not None:
-        found.append(candidate)
-        search.tell(candidate, None if len(found) % 7 == 0 else time_of(candidate))
-    return found
+    trials = []
+    while len(trials) < count and (candidate := search.ask()) is not None:
+        trials.append(candidate)
+        search.tell(candidate, None if len(trials) % 7 == 0 else time_of(candidate))
+    return trials
 
 
 @pytest.mark.parametrize("strategy", ["exhaustive", "near", "random"])
 def test_every_candidate_is_proposed_once(strategy: str) -> None:
-    found = tried(strategy, len(SPACE) + 1)
-    assert sorted(found, key=lambda c: c.number) == list(SPACE)
+    trials = tried(strategy, len(SPACE) + 1)
+    assert sorted(trials, key=lambda c: c.number) == list(SPACE)
 
 
 def test_exhaustive_keeps_the_order_and_random_follows_its_seed() -> None:
@@ -48,13 +48,13 @@ def test_exhaustive_keeps_the_order_and_random_follows_its_seed() -> None:
 
 
 def test_near_takes_by_turns_the_next_and_what_is_like_the_fastest() -> None:
-    found = tried("near", 24)
-    assert found[0] == SPACE[0]
-    for place in range(3, 23, 2):
-        fastest = min((c for number, c in enumerate(found[:place], 1) if number % 7), key=time_of)
-        left = [c for c in SPACE if c not in found[:place]]
-        apart = [len(set(c.features) ^ set(fastest.features)) for c in left]
-        assert found[place] == left[apart.index(min(apart))]
+    trials = tried("near", 24)
+    assert trials[0] == SPACE[0]
+    for position in range(3, 23, 2):
+        fastest = min((c for number, c in enumerate(trials[:position], 1) if number % 7), key=time_of)
+        left = [c for c in SPACE if c not in trials[:position]]
+        distances = [len(set(c.features) ^ set(fastest.features)) for c in left]
+        assert trials[position] == left[distances.index(min(distances))]
 
 
 def test_near_finds_the_valley_sooner_than_the_order_does() -> None:
@@ -62,10 +62,10 @@ def test_near_finds_the_valley_sooner_than_the_order_does() -> None:
 
 
 def test_the_model_finds_the_valley() -> None:
-    found = tried("model", 64)
-    assert len(set(found)) == 64
-    assert min(map(time_of, found)) <= 11
-    assert found == tried("model", 64)
+    trials = tried("model", 64)
+    assert len(set(trials)) == 64
+    assert min(map(time_of, trials)) <= 11
+    assert trials == tried("model", 64)
 
 
 @pytest.mark.slow

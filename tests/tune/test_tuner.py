@@ -23,7 +23,7 @@ from cugen.tune.lockfile import block
 from cugen.tune.timing.gpus import Gpu
 from cugen.tune.tuner import Options, TuneError, search
 
-from .conftest import FOUR, H200, ONE, SCALE, TWO
+from .conftest import FOUR, H200, SCALAR, SCALE, TWO
 
 Made = Callable[..., Options]
 
@@ -33,14 +33,14 @@ def vector(size: int) -> tuple[tuple[str, Schedule], ...]:
 
 
 def test_the_fastest_wins_and_the_runner_up_is_kept(scale: Spec, options: Made) -> None:
-    found = search(scale, options())
-    entry = found.entry
+    outcome = search(scale, options())
+    entry = outcome.entry
     assert (entry.schedules, entry.time, entry.untuned) == (vector(2), Time(5.0, 2.5), Time(10.0, 5.0))
     assert entry.runner_up == ((), Time(10.0, 5.0))
     assert (entry.kernel, entry.device, entry.target) == ("scale", "NVIDIA H200", "sm_90")
-    assert found.failures == ()
-    assert (found.progress.timed, found.progress.best_us, found.progress.untuned_us) == (3, 5.0, 10.0)
-    assert found.progress.dropped == found.progress.candidates - 3  # the same code, or refused
+    assert outcome.failures == ()
+    assert (outcome.progress.timed, outcome.progress.best_us, outcome.progress.untuned_us) == (3, 5.0, 10.0)
+    assert outcome.progress.dropped == outcome.progress.candidates - 3  # the same code, or refused
 
 
 @pytest.mark.slow
@@ -49,10 +49,10 @@ def test_equal_searches_give_equal_blocks(scale: Spec, options: Made) -> None:
 
 
 def test_the_generators_choice_stays_unless_another_is_worth_it(scale: Spec, options: Made) -> None:
-    found = search(scale, options(times=[[TWO, 9.97], [FOUR, 10.0], [ONE, 20.0]]))
-    assert found.entry.schedules == ()
-    assert found.entry.runner_up == (vector(2), Time(9.97, 4.985))
-    assert not found.entry.reorders
+    outcome = search(scale, options(times=[[TWO, 9.97], [FOUR, 10.0], [SCALAR, 20.0]]))
+    assert outcome.entry.schedules == ()
+    assert outcome.entry.runner_up == (vector(2), Time(9.97, 4.985))
+    assert not outcome.entry.reorders
 
 
 def test_bits_that_differ_from_the_generators_choice_are_marked(scale: Spec, options: Made) -> None:
@@ -62,14 +62,14 @@ def test_bits_that_differ_from_the_generators_choice_are_marked(scale: Spec, opt
 
 def test_a_candidate_that_hangs_dies_or_is_wrong_costs_its_process_and_not_the_run(scale: Spec, options: Made) -> None:
     for plan, reason in (
-        ({"hang": [ONE], "patience_s": 0.5}, "it hangs"),
-        ({"die": [ONE]}, "the process died: an illegal memory access"),
-        ({"wrong": [ONE]}, "3 of 9 elements differ"),
-        ({"garble": [ONE]}, "the process died"),
+        ({"hang": [SCALAR], "patience_s": 0.5}, "it hangs"),
+        ({"die": [SCALAR]}, "the process died: an illegal memory access"),
+        ({"wrong": [SCALAR]}, "3 of 9 elements differ"),
+        ({"garble": [SCALAR]}, "the process died"),
     ):
-        found = search(scale, options(**plan))
-        ((schedules, said),) = found.failures
-        assert (schedules, found.entry.schedules) == (vector(1), vector(2))
+        outcome = search(scale, options(**plan))
+        ((schedules, said),) = outcome.failures
+        assert (schedules, outcome.entry.schedules) == (vector(1), vector(2))
         assert reason in said
 
 
@@ -91,16 +91,16 @@ def test_a_spec_that_no_family_can_do_is_a_finding(options: Made) -> None:
 
 
 def test_several_gpus_work_at_once_and_one_that_is_full_is_left_out(scale: Spec, options: Made, tmp_path: Path) -> None:
-    places = (*(Gpu("NVIDIA H200", "sm_90", f"GPU-{n}") for n in range(3)), Gpu("NVIDIA A100", "sm_80", "GPU-3"))
+    devices = (*(Gpu("NVIDIA H200", "sm_90", f"GPU-{n}") for n in range(3)), Gpu("NVIDIA A100", "sm_80", "GPU-3"))
     log = tmp_path / "log"
-    found = search(scale, options(gpus=places, refuses=["GPU-1"], log=str(log)))
-    assert found.entry.schedules == vector(2)
+    outcome = search(scale, options(gpus=devices, refuses=["GPU-1"], log=str(log)))
+    assert outcome.entry.schedules == vector(2)
     assert Counter(line.split()[0] for line in log.read_text().splitlines()).keys() == {"GPU-0", "GPU-2"}
 
 
 def test_a_search_goes_on_where_it_ended(scale: Spec, options: Made, tmp_path: Path) -> None:
     log = tmp_path / "log"
-    first = search(scale, options(die=[ONE]))
+    first = search(scale, options(die=[SCALAR]))
     again = search(scale, options(resume=True, log=str(log)))
     assert again.entry == first.entry
     assert (again.progress.resumed, again.progress.timed) == (1, 1)
@@ -109,7 +109,7 @@ def test_a_search_goes_on_where_it_ended(scale: Spec, options: Made, tmp_path: P
 
 
 def test_what_the_lock_has_is_the_first_guess(scale: Spec, options: Made) -> None:
-    found = search(scale, options()).entry
+    outcome = search(scale, options()).entry
     journal = journal_path(scale, H200, {})
 
     def first(entry: Entry, *, resume: bool = True) -> str:
@@ -117,7 +117,7 @@ def test_what_the_lock_has_is_the_first_guess(scale: Spec, options: Made) -> Non
         search(scale, options(resume=resume), lock=Lock("", (entry,)))
         return str(json.loads(journal.read_text().splitlines()[0])["schedule"])
 
-    locked = {size: replace(found, schedules=vector(size), runner_up=None) for size in (1, 2)}
+    locked = {size: replace(outcome, schedules=vector(size), runner_up=None) for size in (1, 2)}
     assert {size: first(entry) for size, entry in locked.items()} == {
         1: "y: {family: map, vector: 1, vectors: 1}",
         2: "y: {family: map, vector: 2, vectors: 1}",
@@ -130,7 +130,7 @@ def test_the_journal_says_which_schedule_took_how_long_and_reads_records_that_do
     scale: Spec, options: Made
 ) -> None:
     path = journal_path(scale, H200, {})
-    search(scale, options(die=[ONE]))
+    search(scale, options(die=[SCALAR]))
     records = [json.loads(line) for line in path.read_text().splitlines()]
     assert {record["schedule"]: (record["cold"], record["failed"]) for record in records} == {
         "y: {family: map, vector: 2, vectors: 1}": (5.0, ""),
@@ -147,15 +147,15 @@ def test_a_search_that_was_killed_in_mid_line_goes_on(scale: Spec, options: Made
     search(scale, options())
     path = journal_path(scale, H200, {})
     path.write_text(path.read_text()[:-20])
-    found = search(scale, options(resume=True))
-    assert (found.progress.resumed, found.progress.timed) == (1, 2)
+    outcome = search(scale, options(resume=True))
+    assert (outcome.progress.resumed, outcome.progress.timed) == (1, 2)
     assert len(path.read_text().splitlines()) == 3  # a broken one, and both
 
 
 @pytest.mark.slow
 def test_without_time_only_the_generators_choice_is_timed(scale: Spec, options: Made) -> None:
-    found = search(scale, options(budget_s=0.001))
-    assert (found.entry.schedules, found.progress.timed, found.entry.runner_up) == ((), 1, None)
+    outcome = search(scale, options(budget_s=0.001))
+    assert (outcome.entry.schedules, outcome.progress.timed, outcome.entry.runner_up) == ((), 1, None)
 
 
 @pytest.mark.slow
@@ -201,15 +201,15 @@ def test_a_search_whose_process_was_killed_goes_on(
     journal = journal_path(scale, H200, {})
     journal.unlink(missing_ok=True)
     (tmp_path / "scale.yaml").write_text(SCALE)
-    command = fake(times=[[ONE, 20.0], [FOUR, 10.0]], hang=[TWO])
+    command = fake(times=[[SCALAR, 20.0], [FOUR, 10.0]], hang=[TWO])
     words = [sys.executable, "-c", _KILLED, str(tmp_path / "scale.yaml"), *command]
     with subprocess.Popen(words) as process:
         deadline = time.monotonic() + 60
         while not journal.exists() and time.monotonic() < deadline:
             time.sleep(0.05)
         process.kill()
-    found = search(scale, options(resume=True))
-    assert (found.progress.resumed, found.entry.schedules) == (1, vector(2))
+    outcome = search(scale, options(resume=True))
+    assert (outcome.progress.resumed, outcome.entry.schedules) == (1, vector(2))
 
 
 @pytest.mark.slow

@@ -244,10 +244,10 @@ def torch_text(compute: str, arrays: dict[str, str], more: str = "") -> str:
 
 
 def test_pytorch_s_own_functions_are_named() -> None:
-    one = {"x": f"shape: [4, 9], {F}", "y": f"shape: [4, 9], {F}"}
-    assert "y = torch.softmax(x, 1)\n" in torch_text("y[i, j] = softmax(x[i, j], j)", one)
-    assert "y = torch.log_softmax(x, 0)\n" in torch_text("y[i, j] = log_softmax(x[i, j], i)", one)
-    assert "y = torch.cumsum(x, 1, dtype=torch.float32)\n" in torch_text("y[i, j] = cumsum(x[i, j], j)", one)
+    matrices = {"x": f"shape: [4, 9], {F}", "y": f"shape: [4, 9], {F}"}
+    assert "y = torch.softmax(x, 1)\n" in torch_text("y[i, j] = softmax(x[i, j], j)", matrices)
+    assert "y = torch.log_softmax(x, 0)\n" in torch_text("y[i, j] = log_softmax(x[i, j], i)", matrices)
+    assert "y = torch.cumsum(x, 1, dtype=torch.float32)\n" in torch_text("y[i, j] = cumsum(x[i, j], j)", matrices)
     assert "torch.matmul(A.mT, B)" in torch_text(
         "C[m, n] = sum(A[k, m] * B[k, n], k)",
         {"A": f"shape: [4, 5], {F}", "B": f"shape: [4, 6], {F}", "C": f"shape: [5, 6], {F}"},

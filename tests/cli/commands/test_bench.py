@@ -22,14 +22,14 @@ Cli = Callable[..., Any]
 @pytest.fixture
 def gpu(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
     """A machine with a GPU, on which every kernel passes at once; the options that each was measured with."""
-    asked: list[Any] = []
+    calls: list[Any] = []
 
     @contextmanager
     def session() -> Iterator[object]:
         yield object()
 
     def bench(session: object, spec: Any, dynamic: Any, options: Any) -> dict[str, Any]:
-        asked.append((spec, dynamic, options))
+        calls.append((spec, dynamic, options))
         row = {"name": "cugen", "median_us": 8.0, "p10_us": 7.0, "p90_us": 9.0, "samples": options.samples}
         row |= {"gb_per_s": 40.0, "gflop_per_s": None, "share_of_ceiling": 0.9, "ratio": 1.0}
         launch = {"kernel": spec.kernel, "grid": [1, 1, 1], "block": [64, 1, 1], "shared_bytes": 0}
@@ -58,7 +58,7 @@ def gpu(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
     monkeypatch.setattr(cugen.bench.session, "session", session)
     monkeypatch.setattr(cugen.bench.measure, "bench", bench)
     monkeypatch.setattr(cugen.runtime.gpu, "GpuDevice", lambda: None)
-    return asked
+    return calls
 
 
 @pytest.mark.skipif(not available(), reason="a GPU is here")

@@ -279,14 +279,14 @@ def test_without_a_compiler_occupancy_is_judged_by_the_rest_and_says_so(
 def test_registers_of_a_compiler_decide_the_occupancy(
     cli: Cli, transpose: Callable[..., Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def found(registers: int) -> Callable[[Any], resources.Resources]:
+    def with_registers(registers: int) -> Callable[[Any], resources.Resources]:
         taken = cuda.KernelResources(registers, 0, 8, 12, 0, 0)
         return lambda kernel: resources.Resources({"turn": taken}, "nvrtc 13.0")
 
     path = transpose("{space: shared, pad: 1}", check="{occupancy: 0.5}")
-    monkeypatch.setattr("cugen.cli.commands.check.resources_of", found(64))
+    monkeypatch.setattr("cugen.cli.commands.check.resources_of", with_registers(64))
     assert cli("check", path, "--target", "sm_90").status == 0
-    monkeypatch.setattr("cugen.cli.commands.check.resources_of", found(65))
+    monkeypatch.setattr("cugen.cli.commands.check.resources_of", with_registers(65))
     answer = cli("check", path, "--target", "sm_90")
     assert answer.status == 1
     assert "error[CG3201]: turn fills 0.375 of the warps of an SM of sm_90" in answer.out

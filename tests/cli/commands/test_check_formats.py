@@ -59,12 +59,17 @@ def test_json_is_one_object_with_every_access_and_finding(cli: Cli, colliding: P
     assert (answer.status, answer.err) == (1, "")
     assert content["passed"] is False
     assert content["refused"] == []
-    turn, scale = content["kernels"]
-    assert (turn["kernel"], turn["passed"], scale["kernel"], scale["passed"]) == ("turn", False, "scale", True)
-    (launch,) = turn["launches"]
+    square, scale = content["kernels"]
+    assert (square["kernel"], square["passed"], scale["kernel"], scale["passed"]) == (
+        "turn",
+        False,
+        "scale",
+        True,
+    )
+    (launch,) = square["launches"]
     assert (launch["grid"], launch["block"], launch["shared_bytes"]) == ([4, 2, 1], [32, 8, 1], 4096)
     assert [access["verdict"] for access in launch["accesses"]] == ["ideal", "ideal", "costly", "ideal"]
-    (finding,) = turn["findings"]
+    (finding,) = square["findings"]
     assert (finding["code"], finding["line"], finding["key"]) == ("CG2201", 6, "arrays.A.memory")
     assert finding["related"][0]["file"] == "turn.cu"
     assert scale["findings"] == []
@@ -98,8 +103,8 @@ def test_the_keys_of_json_are_stable(cli: Cli, colliding: Path) -> None:
 def test_an_annotation_is_one_line_with_what_separates_its_parts_escaped(cli: Cli, colliding: Path) -> None:
     answer = cli("check", colliding, "--format", "github")
     (line,) = answer.out.splitlines()
-    command, _, rest = line.removeprefix("::").partition(" ")
-    properties, _, message = rest.partition("::")
+    command, _, after_command = line.removeprefix("::").partition(" ")
+    properties, _, message = after_command.partition("::")
     assert (answer.status, command) == (1, "error")
     assert properties == (
         "file=kernels/turn%2C 1.yaml,line=6,endLine=6,col=46,endColumn=52,title=CG2201 arrays.A.memory"
@@ -109,10 +114,10 @@ def test_an_annotation_is_one_line_with_what_separates_its_parts_escaped(cli: Cl
 
 
 def test_what_a_workflow_command_would_read_is_escaped() -> None:
-    found = Diagnostic(
+    prints = Diagnostic(
         "CG2201", "50 % of it:\r\n::stop, all", "a:b.yaml", Span(1, 2, 3, 4), "k,e:y", severity="warning"
     )
-    assert github_text([found]) == (
+    assert github_text([prints]) == (
         "::warning file=a%3Ab.yaml,line=1,endLine=3,title=CG2201 k%2Ce%3Ay::50 %25 of it:%0D%0A::stop, all"
     )
 
@@ -148,9 +153,13 @@ def test_sarif_points_at_the_spec_and_relates_the_generated_line(cli: Cli, colli
     page = (Path(cugen.__file__).parent / "explain" / "CG2201.md").read_text()
     assert rule["help"] == {"text": page, "markdown": page}
     assert rule["shortDescription"]["text"] == "A shared access with bank conflicts"
-    place = result["locations"][0]["physicalLocation"]
-    assert place["artifactLocation"] == {"uri": "kernels/turn%2C%201.yaml", "uriBaseId": "%SRCROOT%"}
-    assert (place["region"]["startLine"], place["region"]["startColumn"], place["region"]["endColumn"]) == (6, 46, 52)
+    location = result["locations"][0]["physicalLocation"]
+    assert location["artifactLocation"] == {"uri": "kernels/turn%2C%201.yaml", "uriBaseId": "%SRCROOT%"}
+    assert (location["region"]["startLine"], location["region"]["startColumn"], location["region"]["endColumn"]) == (
+        6,
+        46,
+        52,
+    )
     (related,) = result["relatedLocations"]
     assert related["physicalLocation"]["artifactLocation"]["uri"] == "turn.cu"
     assert "tile[tx][ty + r]" in related["physicalLocation"]["region"]["snippet"]["text"]
@@ -197,9 +206,9 @@ def test_each_finding_has_a_fingerprint_of_its_own(cli: Cli, tmp_path: Path) -> 
     again = tmp_path / "again.yaml"
     again.write_text(AGAIN)
     run = sarif(cli, Path(__file__).parents[3] / "specs" / "array_of_structures.yaml", again)
-    found = fingerprints(run)
-    assert len(found) == 3 + 2 * 2
-    assert len(set(found)) == len(found)
+    prints = fingerprints(run)
+    assert len(prints) == 3 + 2 * 2
+    assert len(set(prints)) == len(prints)
 
 
 @pytest.mark.parametrize("form", ["json", "github", "sarif"])

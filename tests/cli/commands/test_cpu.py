@@ -23,8 +23,8 @@ def test_it_includes_the_source_as_it_is_and_repeats_the_launcher(cli, kernel):
 def test_lines_of_the_launcher_keep_their_numbers(cli, kernel):
     cli("cpu", kernel)
     after = kernel.with_name("scale_cpu.cpp").read_text().partition("#line ")[2]
-    number, _, rest = after.partition(' "scale.cu"\n')
-    assert kernel.read_text().splitlines()[int(number) - 1 :][:8] == rest.splitlines()[:8]
+    number, _, repeated = after.partition(' "scale.cu"\n')
+    assert kernel.read_text().splitlines()[int(number) - 1 :][:8] == repeated.splitlines()[:8]
 
 
 def test_a_file_that_is_current_is_left_alone_unless_it_is_always_written(cli, kernel):

@@ -150,12 +150,12 @@ def test_json_is_one_object_with_every_figure(cli: Cli, file: Callable[..., Path
         "cpu",
     )
     (document,) = content["documents"]
-    (found,) = document["fixes"]
-    assert (document["kernels"], found["array"], found["set"]) == (["product"], "A", {"pad": 0})
-    (launch,) = found["launches"]
+    (offered,) = document["fixes"]
+    assert (document["kernels"], offered["array"], offered["set"]) == (["product"], "A", {"pad": 0})
+    (launch,) = offered["launches"]
     assert launch["before"]["wavefronts"] > launch["after"]["wavefronts"] == launch["after"]["ideal"]
     assert launch["before"]["shared_bytes"] == launch["after"]["shared_bytes"] + 64
-    assert found["why"][0] == "As[ty][tx]: 1 at pad mod 32 = 0, else 2"
+    assert offered["why"][0] == "As[ty][tx]: 1 at pad mod 32 = 0, else 2"
     assert (document["runs"][0]["passed"], document["runs"][0]["checked"]) == (True, "all")
     assert (document["incurable"], document["unknown"], document["left"]) == ([], [], [])
 

@@ -113,21 +113,21 @@ def test_if_one_spec_is_refused_nothing_is_written_and_all_findings_are_shown(
 
 
 def test_a_schedule_that_nothing_can_honour_also_writes_nothing(cli: Cli, spec: Path, tmp_path: Path) -> None:
-    other = tmp_path / "other.yaml"
-    other.write_text(spec.read_text().replace("scale", "other").replace("direct", "nonsense"))
+    second_spec = tmp_path / "other.yaml"
+    second_spec.write_text(spec.read_text().replace("scale", "other").replace("direct", "nonsense"))
     for jobs in (1, 2):
-        answer = cli("generate", spec, other, "-o", tmp_path / "out", "--jobs", jobs)
+        answer = cli("generate", spec, second_spec, "-o", tmp_path / "out", "--jobs", jobs)
         assert (answer.status, names(tmp_path / "out")) == (2, [])
         assert "schedule.family" in answer.err
 
 
 def test_two_kernels_of_one_name_are_refused(cli: Cli, spec: Path, tmp_path: Path) -> None:
-    other = tmp_path / "other.yaml"
-    other.write_text(spec.read_text())
-    answer = cli("generate", spec, other, "-o", tmp_path / "out")
+    second_spec = tmp_path / "other.yaml"
+    second_spec.write_text(spec.read_text())
+    answer = cli("generate", spec, second_spec, "-o", tmp_path / "out")
     assert (answer.status, names(tmp_path / "out")) == (2, [])
     assert str(spec) in answer.err
-    assert str(other) in answer.err
+    assert str(second_spec) in answer.err
 
 
 def test_the_same_file_twice_is_one(cli: Cli, spec: Path, tmp_path: Path) -> None:
@@ -145,11 +145,13 @@ def test_no_kernel_name_leads_out_of_the_folder(cli: Cli, spec: Path, tmp_path: 
 def test_variants_are_generated_by_several_processes_as_by_one(cli: Cli, spec: Path, tmp_path: Path) -> None:
     text = spec.read_text().replace("N: 40", "N: $n") + "variants: {n: [10, 20, 30]}\n"
     spec.write_text(text)
-    one, two = tmp_path / "one", tmp_path / "two"
-    assert cli("generate", spec, "-o", one).status == 0
-    assert cli("generate", spec, "-o", two, "--jobs", "2").status == 0
-    assert len(names(one)) == 10
-    assert [(two / name).read_bytes() for name in names(one)] == [(one / name).read_bytes() for name in names(one)]
+    first, second = tmp_path / "one", tmp_path / "two"
+    assert cli("generate", spec, "-o", first).status == 0
+    assert cli("generate", spec, "-o", second, "--jobs", "2").status == 0
+    assert len(names(first)) == 10
+    assert [(second / name).read_bytes() for name in names(first)] == [
+        (first / name).read_bytes() for name in names(first)
+    ]
 
 
 def test_bytes_do_not_depend_on_where_the_spec_and_the_output_are(

@@ -36,8 +36,8 @@ def applied(diff: str, folder: Path) -> None:
         new: list[str] = []
         position = 0
         for line in hunks.splitlines(keepends=True):
-            if found := re.match(r"@@ -(\d+)(?:,(\d+))? ", line):
-                start = int(found[1]) - (found[2] != "0")
+            if answer := re.match(r"@@ -(\d+)(?:,(\d+))? ", line):
+                start = int(answer[1]) - (answer[2] != "0")
                 new += old[position:start]
                 position = start
                 continue
@@ -58,43 +58,43 @@ def test_a_hand_edit_is_found_and_the_diff_undoes_it(gate: Callable[[], Any], tm
     source = tmp_path / "kernels" / "scale.cu"
     good = source.read_text()
     source.write_text(good.replace("2.0f", "2.5f"))
-    found = gate()
-    assert found.status == 1
-    assert "kernels/scale.cu: edited by hand" in found.err
-    applied(found.out, tmp_path)
+    answer = gate()
+    assert answer.status == 1
+    assert "kernels/scale.cu: edited by hand" in answer.err
+    applied(answer.out, tmp_path)
     assert source.read_text() == good
 
 
 def test_a_stale_file_is_found(gate: Callable[[], Any], tmp_path: Path) -> None:
     spec = tmp_path / "specs" / "scale.yaml"
     spec.write_text(spec.read_text().replace("2 *", "3 *"))
-    found = gate()
-    assert found.status == 1
-    assert {line for line in found.err.splitlines() if "stale" in line} == {
+    answer = gate()
+    assert answer.status == 1
+    assert {line for line in answer.err.splitlines() if "stale" in line} == {
         f"kernels/scale{suffix}: stale" for suffix in (".cu", ".h", ".json")
     }
-    applied(found.out, tmp_path)
+    applied(answer.out, tmp_path)
     assert gate().status == 0
 
 
 def test_a_missing_file_is_found(gate: Callable[[], Any], tmp_path: Path) -> None:
     header = tmp_path / "kernels" / "scale.h"
     header.unlink()
-    found = gate()
-    assert (found.status, found.err.splitlines()[0]) == (1, "kernels/scale.h: missing")
-    applied(found.out, tmp_path)
+    answer = gate()
+    assert (answer.status, answer.err.splitlines()[0]) == (1, "kernels/scale.h: missing")
+    applied(answer.out, tmp_path)
     assert gate().status == 0
 
 
 def test_what_a_spec_left_behind_when_it_went_is_found(gate: Callable[[], Any], tmp_path: Path) -> None:
     (tmp_path / "specs" / "other.yaml").unlink()
-    found = gate()
-    assert found.status == 1
-    assert found.err.splitlines() == [
+    answer = gate()
+    assert answer.status == 1
+    assert answer.err.splitlines() == [
         *(f"kernels/other{suffix}: no spec makes it (other.yaml is gone)" for suffix in (".cu", ".h", ".json")),
         "delete what no spec makes",
     ]
-    applied(found.out, tmp_path)
+    applied(answer.out, tmp_path)
     assert sorted(path.name for path in (tmp_path / "kernels").iterdir()) == ["scale.cu", "scale.h", "scale.json"]
     assert gate().status == 0
 
@@ -105,9 +105,9 @@ def test_what_a_kernel_left_behind_when_it_was_renamed_is_found(
     spec = tmp_path / "specs" / "scale.yaml"
     spec.write_text(spec.read_text().replace("kernel: scale", "kernel: twice"))
     cli("generate", spec, "-o", "kernels")
-    found = gate()
-    assert found.status == 1
-    assert "kernels/scale.cu: no spec makes it (scale.yaml has no such kernel)" in found.err
+    answer = gate()
+    assert answer.status == 1
+    assert "kernels/scale.cu: no spec makes it (scale.yaml has no such kernel)" in answer.err
 
 
 def test_a_header_of_variants_that_share_none_any_more_is_found(
@@ -121,8 +121,8 @@ def test_a_header_of_variants_that_share_none_any_more_is_found(
         (tmp_path / "kernels" / f"scale{suffix}").unlink()
     assert gate().status == 0
     spec.write_text(text + "variants: {b: [64]}\n")
-    found = gate()
-    lines = [line for line in found.err.splitlines() if "no such kernel" in line]
+    answer = gate()
+    lines = [line for line in answer.err.splitlines() if "no such kernel" in line]
     assert [line.split(":")[0] for line in lines] == [
         "kernels/scale.h",
         *(f"kernels/scale__128{suffix}" for suffix in (".cu", ".h", ".json")),

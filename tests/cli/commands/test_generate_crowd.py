@@ -132,8 +132,8 @@ class _Setting:
         words = [what, count, self.out, self.specs["old"], self.specs["new"], expected]
         command = [sys.executable, "-c", _CROWD, *map(str, words)]
         done = subprocess.run(command, stdout=subprocess.PIPE, text=True, timeout=300, check=True)
-        found: dict[str, object] = json.loads(done.stdout)
-        return found
+        outcome: dict[str, object] = json.loads(done.stdout)
+        return outcome
 
 
 @pytest.fixture
@@ -143,8 +143,8 @@ def setting(tmp_path: Path) -> _Setting:
 
 @pytest.mark.slow
 def test_200_processes_at_once_leave_whole_files_and_nothing_else(setting: _Setting) -> None:
-    found = setting.play("at once", 200)
-    assert (found["torn"], found["failed"]) == ([], 0)
+    outcome = setting.play("at once", 200)
+    assert (outcome["torn"], outcome["failed"]) == ([], 0)
     assert _contents(setting.out).keys() == setting.whole["old"].keys()
     for name in ("new", "old"):
         _generate(setting.specs[name], "-o", setting.out)
@@ -153,11 +153,11 @@ def test_200_processes_at_once_leave_whole_files_and_nothing_else(setting: _Sett
 
 @pytest.mark.slow
 def test_200_processes_killed_at_random_moments_leave_whole_files(setting: _Setting) -> None:
-    found = setting.play("kill", 200)
-    assert found["torn"] == []
-    assert isinstance(found["killed"], int)
-    assert found["killed"] > 50
-    assert found["temporaries"] != 0  # or nobody was killed while writing
+    outcome = setting.play("kill", 200)
+    assert outcome["torn"] == []
+    assert isinstance(outcome["killed"], int)
+    assert outcome["killed"] > 50
+    assert outcome["temporaries"] != 0  # or nobody was killed while writing
     _generate(setting.specs["new"], "-o", setting.out)
     kept = {name: content for name, content in _contents(setting.out).items() if not name.endswith(".tmp")}
     assert kept == setting.whole["new"]

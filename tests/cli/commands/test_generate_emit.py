@@ -65,11 +65,13 @@ def test_what_is_asked_for_is_written_listed_and_current(
 
 @pytest.mark.slow
 def test_several_processes_make_the_same_code(cli: Cli, spec: Path, second: Path, tmp_path: Path) -> None:
-    one, two = tmp_path / "one", tmp_path / "two"
-    cli("generate", spec, second, "-o", one, "--emit", "cubin,embed")
-    cli("generate", spec, second, "-o", two, "--emit", "cubin,embed", "--jobs", "2")
-    assert len(names(one)) == 8
-    assert [(two / name).read_bytes() for name in names(one)] == [(one / name).read_bytes() for name in names(one)]
+    first, second = tmp_path / "one", tmp_path / "two"
+    cli("generate", spec, second, "-o", first, "--emit", "cubin,embed")
+    cli("generate", spec, second, "-o", second, "--emit", "cubin,embed", "--jobs", "2")
+    assert len(names(first)) == 8
+    assert [(second / name).read_bytes() for name in names(first)] == [
+        (first / name).read_bytes() for name in names(first)
+    ]
 
 
 def test_machine_code_is_for_the_target(cli: Cli, spec: Path, tmp_path: Path) -> None:

@@ -115,26 +115,26 @@ def test_check_tells_missing_stale_and_edited_apart(cli: Cli, variants: Path, tm
 
 
 def test_several_processes_write_the_same_shared_header(cli: Cli, variants: Path, tmp_path: Path) -> None:
-    one, two = tmp_path / "one", tmp_path / "two"
-    assert cli("generate", variants, "-o", one).status == 0
-    assert cli("generate", variants, "-o", two, "--jobs", "2").status == 0
-    assert (one / "scale.h").read_bytes() == (two / "scale.h").read_bytes()
+    first, second = tmp_path / "one", tmp_path / "two"
+    assert cli("generate", variants, "-o", first).status == 0
+    assert cli("generate", variants, "-o", second, "--jobs", "2").status == 0
+    assert (first / "scale.h").read_bytes() == (second / "scale.h").read_bytes()
 
 
 def test_a_kernel_whose_header_would_have_the_same_name_is_refused(cli: Cli, variants: Path, tmp_path: Path) -> None:
-    other = tmp_path / "other.yaml"
-    other.write_text(variants.read_text().replace("variants: {size: [64, 32]}", "").replace("$size", "32"))
-    answer = cli("generate", variants, other, "-o", tmp_path / "out")
+    second_spec = tmp_path / "other.yaml"
+    second_spec.write_text(variants.read_text().replace("variants: {size: [64, 32]}", "").replace("$size", "32"))
+    answer = cli("generate", variants, second_spec, "-o", tmp_path / "out")
     assert (answer.status, names(tmp_path / "out")) == (2, [])
     assert "scale.h" in answer.err
     assert str(variants) in answer.err
-    assert str(other) in answer.err
+    assert str(second_spec) in answer.err
 
 
 def test_two_files_whose_variants_would_share_a_name_are_refused(cli: Cli, variants: Path, tmp_path: Path) -> None:
-    other = tmp_path / "other.yaml"
-    other.write_text(variants.read_text().replace("[64, 32]", "[128, 256]"))
-    answer = cli("generate", variants, other, "-o", tmp_path / "out")
+    second_spec = tmp_path / "other.yaml"
+    second_spec.write_text(variants.read_text().replace("[64, 32]", "[128, 256]"))
+    answer = cli("generate", variants, second_spec, "-o", tmp_path / "out")
     assert (answer.status, names(tmp_path / "out")) == (2, [])
     assert "scale.h" in answer.err
 

@@ -77,8 +77,8 @@ def test_the_reasons_stand_below_the_table_and_the_facts_after_them(
     cli: Cli, tmp_path: Path, no_compiler: None
 ) -> None:
     text = page(cli, tmp_path, TILED)
-    places = [text.index(word) for word in ("access", "As[ty][k]: bank = ", "  launch     256 threads", "roofline")]
-    assert places == sorted(places)
+    positions = [text.index(word) for word in ("access", "As[ty][k]: bank = ", "  launch     256 threads", "roofline")]
+    assert positions == sorted(positions)
     assert "350 of 2,744 warps mixed" in text
     assert "registers aren't known" in text
     assert "compiler   none: a CUDA compiler" in text

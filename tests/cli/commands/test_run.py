@@ -169,8 +169,8 @@ def test_several_kernels_are_listed_in_json_and_one_can_be_chosen(cli: Cli, spec
     spec.write_text(spec.read_text().replace("N: 40", "N: $n") + "variants: {n: [10, 20]}\n")
     both = json.loads(cli("run", spec, "--device", "cpu", "--json").out)
     assert [kernel["kernel"] for kernel in both["kernels"]] == ["scale__10", "scale__20"]
-    one = json.loads(cli("run", spec, "--device", "cpu", "--json", "--kernel", "scale__20").out)
-    assert one["kernel"] == "scale__20"
+    chosen = json.loads(cli("run", spec, "--device", "cpu", "--json", "--kernel", "scale__20").out)
+    assert chosen["kernel"] == "scale__20"
     assert cli("run", spec, "--device", "cpu", "--output", "y=y.npy").status == 2
 
 

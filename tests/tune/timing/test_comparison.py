@@ -1,4 +1,4 @@
-"""Some schedules side by side, and the regret that follows from it."""
+"""Several schedules timed in one run, and the regret that follows from it."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from cugen.spec.model import Schedule, Spec
 from cugen.tune import Options, search, update
 from cugen.tune.timing.comparison import CannotCompare, compare
 
-from ..conftest import FOUR, H200, ONE, TWO
+from ..conftest import FOUR, H200, SCALAR, TWO
 
 Command = Callable[..., tuple[str, ...]]
 BENCHMARKS = Path(__file__).parents[3] / "benchmarks"
@@ -38,9 +38,9 @@ def regret() -> Iterator[ModuleType]:
         yield importlib.import_module("regret")
 
 
-def answers(*found: Entry | None) -> Callable[[Spec], Entry | None]:
+def answers(*entries: Entry | None) -> Callable[[Spec], Entry | None]:
     """One after the other."""
-    waiting = iter(found)
+    waiting = iter(entries)
     return lambda spec: next(waiting)
 
 
@@ -52,8 +52,8 @@ def test_times_are_in_the_order_of_the_schedules(scale: Spec, fake: Command) -> 
 def test_what_cannot_be_timed_says_why(scale: Spec, fake: Command) -> None:
     for schedules, plan, said in (
         (vector(16), {}, "map"),
-        (vector(1), {"die": [ONE]}, "an illegal memory access"),
-        (vector(1), {"wrong": [ONE]}, "3 of 9 elements differ"),
+        (vector(1), {"die": [SCALAR]}, "an illegal memory access"),
+        (vector(1), {"wrong": [SCALAR]}, "3 of 9 elements differ"),
     ):
         with pytest.raises(CannotCompare, match=said):
             compare(scale, [(), schedules], gpu=H200, command=fake(times=[], **plan))

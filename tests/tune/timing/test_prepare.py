@@ -42,9 +42,9 @@ def prepared(text: str, family: str | None = None, others: Others | None = None,
     return prepare(spec, chosen, "sm_90", {}, others)
 
 
-def reason(found: Prepared | Dropped) -> str:
-    assert isinstance(found, Dropped)
-    return found.reason
+def reason(prepared_code: Prepared | Dropped) -> str:
+    assert isinstance(prepared_code, Dropped)
+    return prepared_code.reason
 
 
 def test_code_that_was_met_is_not_compiled_again() -> None:
@@ -55,11 +55,14 @@ def test_code_that_was_met_is_not_compiled_again() -> None:
 
 
 def test_equal_code_of_specs_with_other_names_has_one_digest() -> None:
-    one, other = prepare(spec_of(SUM), (), "sm_90", {}), prepare(load_text(SUM, file="other.yaml")[0], (), "sm_90", {})
-    assert isinstance(one, Prepared)
-    assert isinstance(other, Prepared)
-    assert one.digest == other.digest
-    assert one.source != other.source
+    first_code, second_code = (
+        prepare(spec_of(SUM), (), "sm_90", {}),
+        prepare(load_text(SUM, file="other.yaml")[0], (), "sm_90", {}),
+    )
+    assert isinstance(first_code, Prepared)
+    assert isinstance(second_code, Prepared)
+    assert first_code.digest == second_code.digest
+    assert first_code.source != second_code.source
 
 
 def test_what_a_family_refuses_says_why() -> None:
@@ -76,8 +79,8 @@ def test_what_the_analysis_expects_to_be_slow_is_not_compiled() -> None:
 
 @pytest.mark.parametrize(("limit", "is_dropped"), [("check: {sectors: 1}", True), ("check: {sectors: 40}", False)])
 def test_what_passes_a_limit_of_the_spec_is_dropped(limit: str, is_dropped: bool) -> None:
-    found = prepared(TRANSPOSE.replace("check: {sectors: 1}", limit), "direct")
-    assert isinstance(found, Dropped) is is_dropped
+    prepared_code = prepared(TRANSPOSE.replace("check: {sectors: 1}", limit), "direct")
+    assert isinstance(prepared_code, Dropped) is is_dropped
     if is_dropped:
-        assert "sectors a warp" in reason(found)
+        assert "sectors a warp" in reason(prepared_code)
     assert isinstance(prepared(TRANSPOSE), Prepared)
