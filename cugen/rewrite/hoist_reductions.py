@@ -14,7 +14,7 @@ from cugen.plan.schedules import schedule_of
 from cugen.plan.substitution import rebuilt
 from cugen.spec.expressions import Const, Expr, Index, IndexValue, Read, Reduce, Scan, children, free_indices, walk
 from cugen.spec.model import Array, Schedule, Spec, Statement
-from cugen.spec.prove.linear import linear_form
+from cugen.spec.prove.affine import affine_form
 from cugen.spec.resolve.statements import dense_strides
 
 _SHORT = 16  # steps that are sooner done in place than stored
@@ -158,7 +158,7 @@ def _with(expr: Expr, part: Expr, read: Read) -> Expr:
 
 
 def _value(extent: Expr, spec: Spec) -> int | None:
-    form = linear_form(extent, {param.name: param for param in spec.params})
+    form = affine_form(extent, {param.name: param for param in spec.params})
     return form.constant if form.is_constant else None
 
 

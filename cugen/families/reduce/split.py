@@ -20,7 +20,7 @@ from cugen.rewrite.align_reductions import collected, rebuilt
 from cugen.rewrite.fuse_dimensions import digits, product
 from cugen.spec.expressions import Const, Expr, Index, IndexValue, Op, Read, Reduce, walk
 from cugen.spec.model import Array, Statement
-from cugen.spec.prove.linear import text_of
+from cugen.spec.prove.affine import text_of
 from cugen.spec.types import BOOL, INT64
 
 _MULTIPROCESSORS = 132  # of a large device

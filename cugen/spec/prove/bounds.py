@@ -1,4 +1,4 @@
-"""Proof that every read and write is inside its array, or a point where one isn't."""
+"""Bounds checks: proves that every access is in bounds, or reports a counterexample."""
 
 from __future__ import annotations
 
@@ -8,20 +8,20 @@ from dataclasses import dataclass, replace
 from cugen.spec.diagnostics import Reporter
 from cugen.spec.expressions import Expr, Index, IndexValue, Op, ParamValue, Read, Reduce, Scan, Select, Span, walk
 from cugen.spec.model import Array, Param, Statement
+from cugen.spec.prove.affine import AffineForm, Variable, affine_form, atom_form, floor_quotient, text_of
 from cugen.spec.prove.counterexample import Point, find_outside
 from cugen.spec.prove.guards import Case, alternatives, conjunction
-from cugen.spec.prove.linear import Form, Variable, atom_form, floor_quotient, linear_form, text_of
 from cugen.spec.prove.nonnegative import never_negative
 from cugen.spec.rewriting import rebuild
 from cugen.spec.types import BOOL
 
-_MANY = 65536  # the end of a range that is shown as an example
+_EXAMPLE_MAXIMUM = 65536  # of the range that a help text shows
 
 
 @dataclass(frozen=True, slots=True)
 class Context:
-    """Where an expression is evaluated: the indices around it, the conditions that guard it (each with the value that
-    it has there), and both as facts, of which one case applies."""
+    """The context of an expression: the indices in scope, the guarding conditions (each with the value that it has
+    there), and the facts that follow from both, as a disjunction of cases."""
 
     indices: tuple[Index, ...] = ()
     guards: tuple[tuple[Expr, bool], ...] = ()
@@ -29,26 +29,26 @@ class Context:
 
 
 class Bounds:
-    """Checks the statements of one spec."""
+    """The bounds checker of one spec's statements."""
 
     def __init__(self, params: Mapping[str, Param], arrays: Mapping[str, Array], report: Reporter) -> None:
         self._params = params
         self._arrays = arrays
         self._report = report
-        self._told: dict[Span, None] = {}
-        self.outside: dict[str, None] = {}  # arrays that a left side leaves
+        self._reported: dict[Span, None] = {}
+        self.written_outside: dict[str, None] = {}  # targets with an out-of-bounds write
 
     def checked(self, statement: Statement) -> Statement:
-        """The statement with `boundary` left only on reads that may be outside; the others were proved inside."""
+        """The statement without `boundary` on reads that are proved in bounds; reports accesses that aren't."""
         context = self._binding(Context(), statement.indices)
         self._check_target(statement, context)
-        return replace(statement, value=self._tree(statement.value, context))
+        return replace(statement, value=self._visit(statement.value, context))
 
     def _binding(self, context: Context, indices: tuple[Index, ...]) -> Context:
-        facts: list[Form] = []
+        facts: list[AffineForm] = []
         for index in indices:
             variable = atom_form(Variable(index.name))
-            facts += [variable, linear_form(index.extent, self._params) - 1 - variable]
+            facts += [variable, affine_form(index.extent, self._params) - 1 - variable]
         cases = tuple((*case, *facts) for case in context.cases)
         return replace(context, indices=context.indices + indices, cases=cases)
 
@@ -57,18 +57,18 @@ class Bounds:
         cases = tuple(conjunction(list(context.cases), more))
         return replace(context, guards=(*context.guards, (condition, holds)), cases=cases)
 
-    def _tree(self, expr: Expr, context: Context) -> Expr:
+    def _visit(self, expr: Expr, context: Context) -> Expr:
         match expr:
             case Read():
-                inner = rebuild(expr, lambda child: self._tree(child, context))
+                inner = rebuild(expr, lambda child: self._visit(child, context))
                 assert isinstance(inner, Read)
                 return self._read(inner, context)
             case Select(condition=condition, then=then, orelse=orelse):
                 return replace(
                     expr,
-                    condition=self._tree(condition, context),
-                    then=self._tree(then, self._assuming(context, condition, True)),
-                    orelse=self._tree(orelse, self._assuming(context, condition, False)),
+                    condition=self._visit(condition, context),
+                    then=self._visit(then, self._assuming(context, condition, True)),
+                    orelse=self._visit(orelse, self._assuming(context, condition, False)),
                 )
             case Reduce(indices=indices):
                 return self._guarded(expr, self._binding(context, indices))
@@ -79,40 +79,40 @@ class Bounds:
                 order = Op("lt" if expr.exclusive else "le", (lower, upper), BOOL)
                 return self._guarded(expr, self._assuming(inside, order, True))
             case _:
-                return rebuild(expr, lambda child: self._tree(child, context))
+                return rebuild(expr, lambda child: self._visit(child, context))
 
     def _guarded(self, expr: Reduce | Scan, context: Context) -> Expr:
         if expr.where is None:
-            return replace(expr, body=self._tree(expr.body, context))
-        where = self._tree(expr.where, context)
-        return replace(expr, where=where, body=self._tree(expr.body, self._assuming(context, expr.where, True)))
+            return replace(expr, body=self._visit(expr.body, context))
+        where = self._visit(expr.where, context)
+        return replace(expr, where=where, body=self._visit(expr.body, self._assuming(context, expr.where, True)))
 
     def _read(self, read: Read, context: Context) -> Read:
         shape = self._arrays[read.array].shape
         gathers = any(isinstance(part, Read) for subscript in read.subscripts for part in walk(subscript))
         known = [(s, e) for s, e in zip(read.subscripts, shape, strict=True) if not _has_read(s)]
         exact = [(dividend, divisor) for dividend, divisor in read.exact if not _has_read(dividend)]
-        if self._proved(known, exact, context):
+        if self._is_proved(known, exact, context):
             return read if gathers else replace(read, boundary=None)
         if read.boundary is not None:
             return read
         subscripts = [(None if _has_read(s) else s, e) for s, e in zip(read.subscripts, shape, strict=True)]
         point = find_outside(subscripts, exact, context.indices, context.guards, self._params)
-        if point is not None and read.span not in self._told:
-            self._told[read.span] = None
-            self._tell_read(read, point)
+        if point is not None and read.span not in self._reported:
+            self._reported[read.span] = None
+            self._report_read(read, point)
         return read
 
-    def _proved(self, pairs: list[tuple[Expr, Expr]], exact: list[tuple[Expr, int]], context: Context) -> bool:
-        goals: list[Form] = []
+    def _is_proved(self, pairs: list[tuple[Expr, Expr]], exact: list[tuple[Expr, int]], context: Context) -> bool:
+        goals: list[AffineForm] = []
         for subscript, extent in pairs:
-            form = linear_form(subscript, self._params)
-            goals += [form, linear_form(extent, self._params) - 1 - form]
+            form = affine_form(subscript, self._params)
+            goals += [form, affine_form(extent, self._params) - 1 - form]
         for dividend, divisor in exact:
-            goals.append(_negative_remainder(linear_form(dividend, self._params), divisor))
+            goals.append(_negative_remainder(affine_form(dividend, self._params), divisor))
         return all(never_negative(goal, case, self._params) for case in context.cases for goal in goals)
 
-    def _tell_read(self, read: Read, point: Point) -> None:
+    def _report_read(self, read: Read, point: Point) -> None:
         text = text_of(read)
         if point.is_sure:
             message = f"`{text}` reads outside the array"
@@ -131,11 +131,11 @@ class Bounds:
             read.span,
             label=label,
             notes=notes,
-            help=f"{self._boundary_cure(read)}, or guard the read: `where(inside({text}), {text}, 0)`"
-            + self._range_cure(read),
+            help=f"{self._boundary_help(read)}, or guard the read: `where(inside({text}), {text}, 0)`"
+            + self._range_help(read),
         )
 
-    def _boundary_cure(self, read: Read) -> str:
+    def _boundary_help(self, read: Read) -> str:
         array = self._arrays[read.array]
         if not array.is_temporary:
             return f"give `{array.name}` a `boundary`, such as `boundary: zero`"
@@ -143,8 +143,8 @@ class Bounds:
         entry = f"{array.name}: {{shape: [{shape}], dtype: {array.dtype.name}, memory: scratch, boundary: zero}}"
         return f"declare `{array.name}` under `arrays` with a `boundary`: `{entry}`"
 
-    def _range_cure(self, read: Read) -> str:
-        """What to say of a remainder by a param that may be 0: it is inside for any other value."""
+    def _range_help(self, read: Read) -> str:
+        """The help for a remainder by a param that may be 0; for any other value the read is in bounds."""
         divisors = [
             node.args[1].name
             for subscript in read.subscripts
@@ -152,25 +152,25 @@ class Bounds:
             if isinstance(node, Op) and node.name == "mod" and isinstance(node.args[1], ParamValue)
         ]
         empty = [name for name in divisors if self._params[name].value is None and self._params[name].minimum < 1]
-        return f"; or let `{empty[0]}` start at 1: `{{range: [1, {_MANY}]}}`" if empty else ""
+        return f"; or let `{empty[0]}` start at 1: `{{range: [1, {_EXAMPLE_MAXIMUM}]}}`" if empty else ""
 
     def _check_target(self, statement: Statement, context: Context) -> None:
         array = self._arrays[statement.target]
         pairs = list(zip(statement.subscripts, array.shape, strict=True))
-        if self._proved(pairs, [], context):
+        if self._is_proved(pairs, [], context):
             return
         point = find_outside([(s, e) for s, e in pairs], [], context.indices, (), self._params)
         if point is None:
             return
-        self.outside[statement.target] = None
-        sure = f"{point.where or 'it'} writes {statement.target}[{point.element}], outside {point.limits}"
+        self.written_outside[statement.target] = None
+        certain = f"{point.where or 'it'} writes {statement.target}[{point.element}], outside {point.limits}"
         self._report.error(
             "CG1305",
             f"`{statement.target}` is written outside its shape"
             if point.is_sure
             else f"`{statement.target}` may be written outside its shape (unproved)",
             statement.span,
-            label=sure if point.is_sure else "unproved",
+            label=certain if point.is_sure else "unproved",
             help="change the shape, or give the index a shorter extent under `indices`",
         )
 
@@ -179,6 +179,6 @@ def _has_read(expr: Expr) -> bool:
     return any(isinstance(part, Read) for part in walk(expr))
 
 
-def _negative_remainder(dividend: Form, divisor: int) -> Form:
-    """`-(dividend % divisor)`, which is at least 0 only where the division is exact."""
-    return floor_quotient(dividend, Form((), divisor)).scaled(divisor) - dividend
+def _negative_remainder(dividend: AffineForm, divisor: int) -> AffineForm:
+    """`-(dividend % divisor)`, which is nonnegative only where the division is exact."""
+    return floor_quotient(dividend, AffineForm((), divisor)).scaled(divisor) - dividend

@@ -1,4 +1,4 @@
-"""Integer trees and conditions as closures, for loops over very many points; several times faster than `evaluate`."""
+"""Integer trees and conditions compiled to closures, for exhaustive searches over many points."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ _COMPARED: dict[str, Callable[[int, int], bool]] = {
 }
 
 
-def integer_function(expr: Expr, params: Mapping[str, int], places: Mapping[str, int]) -> IntegerFunction:
-    """The tree as a function of a point; `places` says where in a point each index stands.
+def integer_function(expr: Expr, params: Mapping[str, int], positions: Mapping[str, int]) -> IntegerFunction:
+    """Compiles an integer tree to a function of a point; `positions` maps each index to its component of the point.
 
-    KeyError for an index or param that is missing, TypeError for what isn't an integer tree."""
+    KeyError for an index or param that is missing, TypeError for another kind of tree."""
     match expr:
         case Const(value=value):
             number = int(value)
@@ -33,15 +33,15 @@ def integer_function(expr: Expr, params: Mapping[str, int], places: Mapping[str,
             known = params[name]
             return lambda point: known
         case IndexValue(name=name):
-            return operator.itemgetter(places[name])
+            return operator.itemgetter(positions[name])
         case Op(name="neg", args=(arg,)):
-            inner = integer_function(arg, params, places)
+            inner = integer_function(arg, params, positions)
             return lambda point: -inner(point)
         case Op(name="add" | "sub" | "mul" | "floordiv" | "mod" as name, args=(left, right)):
-            a = integer_function(left, params, places)
+            a = integer_function(left, params, positions)
             if isinstance(right, Const | ParamValue):
-                return _with_constant(name, a, integer_function(right, params, places)(()))
-            b = integer_function(right, params, places)
+                return _with_constant(name, a, integer_function(right, params, positions)(()))
+            b = integer_function(right, params, positions)
             match name:
                 case "add":
                     return lambda point: a(point) + b(point)
@@ -71,26 +71,26 @@ def _with_constant(name: str, a: IntegerFunction, b: int) -> IntegerFunction:
     return lambda point: a(point) % b
 
 
-def condition_function(expr: Expr, params: Mapping[str, int], places: Mapping[str, int]) -> Condition:
-    """A condition as a function of a point; it gives None where data decides."""
+def condition_function(expr: Expr, params: Mapping[str, int], positions: Mapping[str, int]) -> Condition:
+    """Compiles a condition to a function of a point, which returns None where the value depends on array data."""
     match expr:
         case Const(value=value):
             known = bool(value)
             return lambda point: known
         case Op(name="not", args=(arg,)):
-            inner = condition_function(arg, params, places)
+            inner = condition_function(arg, params, positions)
             return lambda point: None if (value := inner(point)) is None else not value
         case Op(name="and" | "or" as name, args=(left, right)):
-            return _joined(
-                name == "or", condition_function(left, params, places), condition_function(right, params, places)
+            return _connective(
+                name == "or", condition_function(left, params, positions), condition_function(right, params, positions)
             )
         case Select(condition=test, then=then, orelse=orelse):
-            return _chosen(*(condition_function(part, params, places) for part in (test, then, orelse)))
+            return _conditional(*(condition_function(part, params, positions) for part in (test, then, orelse)))
         case Op(name=name, args=(left, right)) if (
             name in _COMPARED and left.dtype.is_integer and right.dtype.is_integer
         ):
             try:
-                a, b = integer_function(left, params, places), integer_function(right, params, places)
+                a, b = integer_function(left, params, positions), integer_function(right, params, positions)
             except (TypeError, KeyError):
                 return lambda point: None
             compare = _COMPARED[name]
@@ -99,8 +99,8 @@ def condition_function(expr: Expr, params: Mapping[str, int], places: Mapping[st
             return lambda point: None
 
 
-def _joined(decisive: bool, a: Condition, b: Condition) -> Condition:
-    """`or` (decided by a true side) or `and` (decided by a false one)."""
+def _connective(decisive: bool, a: Condition, b: Condition) -> Condition:
+    """Three-valued `or` (decisive: True) or `and` (decisive: False)."""
 
     def value(point: Point) -> bool | None:
         first = a(point)
@@ -114,7 +114,7 @@ def _joined(decisive: bool, a: Condition, b: Condition) -> Condition:
     return value
 
 
-def _chosen(test: Condition, then: Condition, orelse: Condition) -> Condition:
+def _conditional(test: Condition, then: Condition, orelse: Condition) -> Condition:
     def value(point: Point) -> bool | None:
         known = test(point)
         return None if known is None else then(point) if known else orelse(point)

@@ -1,4 +1,4 @@
-"""Search for a point where a subscript leaves its array: exhaustive for small spaces, else at corners."""
+"""Search for a counterexample, a point with an out-of-bounds subscript: exhaustive for small spaces, else sampled."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from cugen.spec.model import Param
 from cugen.spec.prove.closures import Condition, condition_function, integer_function
 from cugen.spec.prove.integers import evaluate
 
-MAX_POINTS = 1 << 18
-_MAX_SAMPLES = 20_000
+MAX_POINTS = 1 << 18  # of an exhaustive search, about a second
+_MAX_SAMPLES = 20_000  # points of a sampled search
 
 
 @dataclass(frozen=True, slots=True)
 class Point:
-    """A point that is outside, as text: `where` is `m = 999, n = 0`, `element` the subscripts there, `limits` the
-    range that one of them leaves. Not sure where only data, or a proof that wasn't found, can say."""
+    """A counterexample as text: `where` is `m = 999, n = 0`, `element` the subscripts there, `limits` the valid range
+    of the violated one. Not sure where it depends on array data, or where the search was incomplete."""
 
     where: str
     element: str
@@ -34,10 +34,10 @@ def find_outside(
     guards: Sequence[tuple[Expr, bool]],
     params: Mapping[str, Param],
 ) -> Point | None:
-    """A point where some subscript is outside `0 .. extent - 1` or some exact division has a remainder.
+    """A point where a subscript is outside `0 .. extent - 1` or an exact division has a remainder.
 
-    `subscripts` are pairs of a subscript (None: depends on data) and its extent. None: every point was tried, and
-    none is outside. Where not every point could be tried and none was found, an unsure Point with empty texts."""
+    `subscripts` are pairs of a subscript (None: depends on data) and its extent. None if all points were tried and are
+    in bounds. An unsure Point with empty texts if the search was incomplete and found none."""
     search = _Search(subscripts, exact, indices, guards, params)
     sampled = search.run(samples=True)
     if sampled is not None and sampled.is_sure:
@@ -63,7 +63,7 @@ class _Search:
         trees = [s for s, _ in subscripts if s is not None]
         trees += [dividend for dividend, _ in exact] + [guard for guard, _ in guards]
         used = {part.name: None for tree in trees for part in walk(tree) if isinstance(part, IndexValue)}
-        # An index that nothing mentions matters only by being empty.
+        # An index that no subscript or guard uses matters only if its range is empty.
         self._indices = [index for index in indices if index.name in used]
         self._all = indices
         extents = [index.extent for index in indices] + [extent for _, extent in subscripts]
@@ -77,35 +77,35 @@ class _Search:
 
     def run(self, *, samples: bool) -> Point | None:
         tried = 0
-        doubtful: Point | None = None
+        unsure: Point | None = None
         names = [index.name for index in self._indices]
         for chosen in product(*map(_param_samples, self._dynamic)):
             params = {**self._static, **{p.name: v for p, v in zip(self._dynamic, chosen, strict=True)}}
             if any(evaluate(index.extent, params) < 1 for index in self._all):
                 continue
             extents = [evaluate(index.extent, params) for index in self._indices]
-            is_outside = self._test(params, {name: place for place, name in enumerate(names)})
-            for at in product(*(_samples(extent) if samples else range(extent) for extent in extents)):
+            is_outside = self._compile(params, {name: position for position, name in enumerate(names)})
+            for values in product(*(_samples(extent) if samples else range(extent) for extent in extents)):
                 tried += 1
                 if samples and tried > _MAX_SAMPLES:
-                    return doubtful
-                sure = is_outside(at)
-                if sure or (sure is None and doubtful is None):
-                    point = self._described({**params, **dict(zip(names, at, strict=True))}, bool(sure))
+                    return unsure
+                sure = is_outside(values)
+                if sure or (sure is None and unsure is None):
+                    point = self._describe({**params, **dict(zip(names, values, strict=True))}, bool(sure))
                     if sure:
                         return point
-                    doubtful = point
-        return doubtful
+                    unsure = point
+        return unsure
 
-    def _test(self, params: Mapping[str, int], places: Mapping[str, int]) -> Condition:
-        """Whether a point is outside; None where only data says whether its guards let it through."""
-        guards = [(condition_function(guard, params, places), holds) for guard, holds in self._guards]
+    def _compile(self, params: Mapping[str, int], positions: Mapping[str, int]) -> Condition:
+        """Compiles the test for an out-of-bounds point; None where its guards depend on array data."""
+        guards = [(condition_function(guard, params, positions), holds) for guard, holds in self._guards]
         ranges = [
-            (integer_function(subscript, params, places), evaluate(extent, params))
+            (integer_function(subscript, params, positions), evaluate(extent, params))
             for subscript, extent in self._subscripts
             if subscript is not None
         ]
-        divisions = [(integer_function(dividend, params, places), divisor) for dividend, divisor in self._exact]
+        divisions = [(integer_function(dividend, params, positions), divisor) for dividend, divisor in self._exact]
 
         def is_outside(point: Sequence[int]) -> bool | None:
             sure = True
@@ -125,7 +125,7 @@ class _Search:
 
         return is_outside
 
-    def _described(self, values: Mapping[str, int], sure: bool) -> Point:
+    def _describe(self, values: Mapping[str, int], sure: bool) -> Point:
         names = [param.name for param in self._dynamic] + [index.name for index in self._indices]
         where = ", ".join(f"{name} = {values[name]}" for name in names)
         element = ", ".join("..." if s is None else str(evaluate(s, values)) for s, _ in self._subscripts)
@@ -145,10 +145,10 @@ def _param_samples(param: Param) -> list[int]:
     unit = param.multiple_of
     first = -(-param.minimum // unit) * unit
     last = param.maximum // unit * unit
-    wanted = (first, first + unit, first + 2 * unit, first + 7 * unit, first + 100 * unit, last)
-    return sorted({value for value in wanted if first <= value <= last})
+    candidates = (first, first + unit, first + 2 * unit, first + 7 * unit, first + 100 * unit, last)
+    return sorted({value for value in candidates if first <= value <= last})
 
 
 def _samples(extent: int) -> list[int]:
-    wanted = (0, extent - 1, 1, extent - 2, extent // 2, 2, 3)
-    return list(dict.fromkeys(value for value in wanted if 0 <= value < extent))
+    candidates = (0, extent - 1, 1, extent - 2, extent // 2, 2, 3)
+    return list(dict.fromkeys(value for value in candidates if 0 <= value < extent))

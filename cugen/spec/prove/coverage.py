@@ -1,8 +1,8 @@
-"""Proof that the left sides which write an array write each of its elements exactly once.
+"""Coverage: proves that the statements which write an array write each of its elements exactly once.
 
-Three ways, tried in this order: symbolic (bare indices, mixed radix such as `4*i + j`, runs that join end to end,
-interleaved strides), which also holds for dynamic params; sets of positions per dimension, as the bits of integers,
-where each index occurs in one dimension only; and enumeration of all elements of a small array.
+Three methods, in this order: symbolic (bare indices, mixed radix such as `4*i + j`, contiguous ranges, interleaved
+strides), which also covers dynamic params; one bit set per dimension, if each index occurs in one dimension only; and
+enumeration of the elements of a small array.
 """
 
 from __future__ import annotations
@@ -12,11 +12,11 @@ from math import prod
 
 from cugen.spec.diagnostics import Reporter
 from cugen.spec.model import Array, Param, Statement
+from cugen.spec.prove.affine import affine_form
 from cugen.spec.prove.coverage_sets import Verdict, by_dimension, by_enumeration
 from cugen.spec.prove.coverage_symbolic import covers_symbolically, writes_once_symbolically
-from cugen.spec.prove.linear import linear_form
 
-MAX_ELEMENTS = 1 << 20
+MAX_ELEMENTS = 1 << 20  # of an array, and points of its writers, for enumeration
 
 
 def check_coverage(
@@ -28,22 +28,22 @@ def check_coverage(
         writers = [statement for statement in statements if statement.target == target]
         verdict = _verdict(writers, arrays[target], params)
         if verdict is not None:
-            _tell(verdict, writers, arrays[target], report)
+            _report_verdict(verdict, writers, arrays[target], report)
 
 
 def _verdict(writers: list[Statement], array: Array, params: Mapping[str, Param]) -> Verdict | None:
     adds = any(statement.accumulate for statement in writers)
     if covers_symbolically(writers, array, params) or (adds and writes_once_symbolically(writers, params)):
         return None
-    shape = [linear_form(extent, params) for extent in array.shape]
-    extents = [linear_form(index.extent, params) for statement in writers for index in statement.indices]
+    shape = [affine_form(extent, params) for extent in array.shape]
+    extents = [affine_form(index.extent, params) for statement in writers for index in statement.indices]
     if not all(form.is_constant for form in (*shape, *extents)):
         return Verdict("unproved")
     sizes = [max(form.constant, 0) for form in shape]
     verdict = by_dimension(writers, sizes, params)
     if verdict is None:
         points = sum(
-            prod(linear_form(index.extent, params).constant for index in statement.indices) for statement in writers
+            prod(affine_form(index.extent, params).constant for index in statement.indices) for statement in writers
         )
         if prod(sizes) > MAX_ELEMENTS or points > MAX_ELEMENTS:
             return Verdict("unproved")
@@ -53,7 +53,7 @@ def _verdict(writers: list[Statement], array: Array, params: Mapping[str, Param]
     return verdict
 
 
-def _tell(verdict: Verdict, writers: list[Statement], array: Array, report: Reporter) -> None:
+def _report_verdict(verdict: Verdict, writers: list[Statement], array: Array, report: Reporter) -> None:
     name = array.name
     element = f"{name}[{', '.join(map(str, verdict.element))}]" if verdict.element else name
     statement = writers[verdict.second]
@@ -63,9 +63,9 @@ def _tell(verdict: Verdict, writers: list[Statement], array: Array, report: Repo
             "CG1307",
             f"`{element}` is never written",
             writers[-1].span,
-            label=f"leaves out {element}",
+            label=f"misses {element}",
             notes=tuple(f"`{name}` is also written in line {w.span.line}" for w in writers[:-1]),
-            help="write every element, with another statement for the rest if need be",
+            help="write every element, if necessary with another statement",
         )
     elif verdict.kind == "twice":
         report.error(
@@ -74,7 +74,7 @@ def _tell(verdict: Verdict, writers: list[Statement], array: Array, report: Repo
             statement.span,
             label="here again" if verdict.first != verdict.second else "by two values of its indices",
             notes=lines,
-            help="let each statement write its own elements; a value that is only needed in between is a temporary",
+            help="let each statement write its own elements; store an intermediate value in a temporary",
         )
     else:
         report.error(
@@ -83,5 +83,5 @@ def _tell(verdict: Verdict, writers: list[Statement], array: Array, report: Repo
             statement.span,
             label="unproved",
             notes=lines,
-            help="use bare indices on the left, and subscript the right side instead",
+            help="use bare indices on the left, and move the subscript expressions to the right side",
         )

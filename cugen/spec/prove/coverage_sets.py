@@ -1,4 +1,4 @@
-"""Which elements left sides write, as sets: one integer's bits per dimension, or a byte per element."""
+"""Coverage by explicit sets: one bit set per dimension, or one byte per element."""
 
 from __future__ import annotations
 
@@ -9,15 +9,15 @@ from math import prod
 
 from cugen.spec.expressions import IndexValue, walk
 from cugen.spec.model import Param, Statement
+from cugen.spec.prove.affine import AffineForm, Variable, affine_form
 from cugen.spec.prove.integers import evaluate
-from cugen.spec.prove.linear import Form, Variable, linear_form
 
-_MAX_BITS = 1 << 24
+_MAX_BITS = 1 << 24  # of the bit set of one dimension
 
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """`kind` is exact, missing, twice or unproved; `element` an example, `first` and `second` who writes it."""
+    """`kind` is exact, missing, twice or unproved; `element` an example, written by statements `first` and `second`."""
 
     kind: str
     element: tuple[int, ...] = ()
@@ -26,7 +26,7 @@ class Verdict:
 
 
 def by_dimension(writers: list[Statement], sizes: list[int], params: Mapping[str, Param]) -> Verdict | None:
-    """The verdict where each statement writes a product of sets; None where one doesn't, or a dimension is too long."""
+    """The verdict if each statement writes a Cartesian product of sets; None if not, or if a dimension is too long."""
     boxes: list[list[int]] = []
     for position, statement in enumerate(writers):
         box = _box(statement, sizes, params)
@@ -53,16 +53,16 @@ def _lowest(mask: int) -> int:
 
 
 def _box(statement: Statement, sizes: list[int], params: Mapping[str, Param]) -> tuple[list[int], int] | None:
-    """The positions that a statement writes per dimension, and how many values its indices have together."""
-    extents = {index.name: linear_form(index.extent, params).constant for index in statement.indices}
-    owner: dict[str, int] = {}
+    """The bit set of positions that a statement writes per dimension, and the size of its iteration space."""
+    extents = {index.name: affine_form(index.extent, params).constant for index in statement.indices}
+    writer: dict[str, int] = {}
     masks: list[int] = []
     for dimension, (subscript, size) in enumerate(zip(statement.subscripts, sizes, strict=True)):
-        form = linear_form(subscript, params)
+        form = affine_form(subscript, params)
         if size > _MAX_BITS:
             return None
         for atom, _ in form.terms:
-            if not isinstance(atom, Variable) or owner.setdefault(atom.name, dimension) != dimension:
+            if not isinstance(atom, Variable) or writer.setdefault(atom.name, dimension) != dimension:
                 return None
         mask = _positions(form, extents)
         if mask is None:
@@ -71,8 +71,8 @@ def _box(statement: Statement, sizes: list[int], params: Mapping[str, Param]) ->
     return masks, prod(extents.values())
 
 
-def _positions(form: Form, extents: Mapping[str, int]) -> int | None:
-    """The values of `constant + sum(c * index)` as the bits of an integer; bits below 0 are an error found before."""
+def _positions(form: AffineForm, extents: Mapping[str, int]) -> int | None:
+    """The values of `constant + sum(c * index)` as a bit set; negative ones were reported by the bounds check."""
     low = form.constant
     steps: list[tuple[int, int]] = []
     for atom, c in form.terms:
@@ -87,60 +87,60 @@ def _positions(form: Form, extents: Mapping[str, int]) -> int | None:
         return None
     mask = 1 << low
     for step, extent in steps:
-        done = 1
-        while done < extent:
-            more = min(done, extent - done)
+        covered = 1
+        while covered < extent:
+            more = min(covered, extent - covered)
             mask |= mask << (step * more)
-            done += more
+            covered += more
     return mask
 
 
 def _missing(boxes: list[list[int]], sizes: list[int]) -> tuple[int, ...]:
-    """An element in no box: the first row of dimensions that some boxes leave out."""
+    """The lexicographically first element that is in no box."""
     element: list[int] = []
-    alive = boxes
+    remaining = boxes
     for dimension, size in enumerate(sizes):
-        rest = prod(sizes[dimension + 1 :])
+        elements_per_position = prod(sizes[dimension + 1 :])
         chosen = 0
         candidates = [0]
-        for box in alive:
+        for box in remaining:
             mask = box[dimension]
-            # Where a box begins or ends is where what is covered can change.
+            # Coverage changes only where the set of a box begins or ends.
             candidates += [_lowest(~mask), _lowest(mask), mask.bit_length()]
             candidates.append(_lowest(mask ^ (mask >> 1)) + 1)
         for position in sorted({c for c in candidates if 0 <= c < size}):
-            here = [box for box in alive if box[dimension] >> position & 1]
-            if sum(prod(mask.bit_count() for mask in box[dimension + 1 :]) for box in here) < rest:
+            here = [box for box in remaining if box[dimension] >> position & 1]
+            if sum(prod(mask.bit_count() for mask in box[dimension + 1 :]) for box in here) < elements_per_position:
                 chosen = position
                 break
         element.append(chosen)
-        alive = [box for box in alive if box[dimension] >> chosen & 1]
+        remaining = [box for box in remaining if box[dimension] >> chosen & 1]
     return tuple(element)
 
 
 def by_enumeration(writers: list[Statement], sizes: list[int], params: Mapping[str, Param]) -> Verdict:
-    """The verdict by writing a byte per element."""
+    """The verdict by marking one byte per element."""
     total = prod(sizes)
-    owner = bytearray(total)
+    writer = bytearray(total)
     values = {name: param.value for name, param in params.items() if param.value is not None}
     for position, statement in enumerate(writers):
         used = {p.name: None for s in statement.subscripts for p in walk(s) if isinstance(p, IndexValue)}
         names = [index.name for index in statement.indices if index.name in used]
         ranges = [range(evaluate(index.extent, values)) for index in statement.indices if index.name in used]
-        for at in product(*ranges):
-            values.update(zip(names, at, strict=True))
+        for point in product(*ranges):
+            values.update(zip(names, point, strict=True))
             element = tuple(evaluate(subscript, values) for subscript in statement.subscripts)
             if any(not 0 <= s < size for s, size in zip(element, sizes, strict=True)):
                 return Verdict("unproved", (), position, position)
             flat = 0
             for subscript, size in zip(element, sizes, strict=True):
                 flat = flat * size + subscript
-            if owner[flat]:
-                return Verdict("twice", element, min(owner[flat] - 1, position), position)
-            owner[flat] = min(position + 1, 255)
-    if all(owner):
+            if writer[flat]:
+                return Verdict("twice", element, min(writer[flat] - 1, position), position)
+            writer[flat] = min(position + 1, 255)
+    if all(writer):
         return Verdict("exact")
-    flat = owner.index(0)
+    flat = writer.index(0)
     element_list: list[int] = []
     for size in reversed(sizes):
         flat, digit = divmod(flat, size)

@@ -1,4 +1,4 @@
-"""Coverage by form alone, for any size: dimension by dimension, and statements that share one dimension."""
+"""Symbolic coverage, for any size: per dimension, and for statements that partition one dimension."""
 
 from __future__ import annotations
 
@@ -6,64 +6,64 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from cugen.spec.model import Array, Param, Statement
-from cugen.spec.prove.linear import Form, Variable, atom_form, floor_quotient, linear_form, multiply
+from cugen.spec.prove.affine import AffineForm, Variable, affine_form, atom_form, floor_quotient, multiply
 
 
 @dataclass(frozen=True, slots=True)
-class Run:
-    """`start, start + stride, ...`: `length` positions of one dimension, each written once."""
+class Progression:
+    """The positions `start, start + stride, ...` of one dimension, `length` in number, each written once."""
 
-    start: Form
+    start: AffineForm
     stride: int
-    length: Form
+    length: AffineForm
 
 
 def covers_symbolically(writers: list[Statement], array: Array, params: Mapping[str, Param]) -> bool:
-    """Whether the statements together write every element exactly once; False means `not shown`."""
-    shape = [linear_form(extent, params) for extent in array.shape]
-    if len(writers) == 1 and _splits_flat_index(writers[0], shape, params):
+    """Whether the statements together write every element exactly once; False means `not proved`."""
+    shape = [affine_form(extent, params) for extent in array.shape]
+    if len(writers) == 1 and _delinearises_index(writers[0], shape, params):
         return True
-    runs = [_runs(statement, params) for statement in writers]
-    known = [run for run in runs if run is not None]
-    if len(known) < len(runs):
+    progressions = [_progressions(statement, params) for statement in writers]
+    known = [progression for progression in progressions if progression is not None]
+    if len(known) < len(progressions):
         return False
-    differing = [d for d in range(len(shape)) if not all(_fills(run[d], shape[d]) for run in known)]
+    differing = [d for d in range(len(shape)) if not all(_fills(progression[d], shape[d]) for progression in known)]
     if not differing:
         return len(writers) == 1
     if len(differing) > 1:
         return False
     dimension = differing[0]
-    parts = [run[dimension] for run in known]
-    return _join(parts, shape[dimension]) or _interleave(parts, shape[dimension])
+    parts = [progression[dimension] for progression in known]
+    return _concatenate(parts, shape[dimension]) or _interleave(parts, shape[dimension])
 
 
 def writes_once_symbolically(writers: list[Statement], params: Mapping[str, Param]) -> bool:
-    """Whether no element is written twice; shown for one statement only."""
-    return len(writers) == 1 and _runs(writers[0], params) is not None
+    """Whether no element is written twice; proved for a single statement only."""
+    return len(writers) == 1 and _progressions(writers[0], params) is not None
 
 
-def _fills(run: Run, extent: Form) -> bool:
-    return run.stride == 1 and run.start == Form() and run.length == extent
+def _fills(progression: Progression, extent: AffineForm) -> bool:
+    return progression.stride == 1 and progression.start == AffineForm() and progression.length == extent
 
 
-def _runs(statement: Statement, params: Mapping[str, Param]) -> list[Run] | None:
-    """The run that each dimension makes, where every index occurs in exactly one of them."""
-    extents = {index.name: linear_form(index.extent, params) for index in statement.indices}
+def _progressions(statement: Statement, params: Mapping[str, Param]) -> list[Progression] | None:
+    """The progression of each dimension; None unless every index occurs in exactly one dimension."""
+    extents = {index.name: affine_form(index.extent, params) for index in statement.indices}
     seen: dict[str, None] = {}
-    runs: list[Run] = []
+    progressions: list[Progression] = []
     for subscript in statement.subscripts:
-        form = linear_form(subscript, params)
-        run = _run(form, extents, seen)
-        if run is None:
+        form = affine_form(subscript, params)
+        progression = _progression(form, extents, seen)
+        if progression is None:
             return None
-        runs.append(run)
-    return runs if len(seen) == len(extents) else None
+        progressions.append(progression)
+    return progressions if len(seen) == len(extents) else None
 
 
-def _run(form: Form, extents: Mapping[str, Form], seen: dict[str, None]) -> Run | None:
-    """A mixed radix: the index of stride s and extent n is followed by one of stride s * n."""
-    strides: dict[str, Form] = {}
-    start = Form((), form.constant)
+def _progression(form: AffineForm, extents: Mapping[str, AffineForm], seen: dict[str, None]) -> Progression | None:
+    """A mixed-radix subscript as a progression: after the index of stride s and extent n comes one of stride s * n."""
+    strides: dict[str, AffineForm] = {}
+    start = AffineForm((), form.constant)
     for atom, c in form.terms:
         names = [f.name for f in getattr(atom, "factors", (atom,)) if isinstance(f, Variable) and f.name in extents]
         if not names:
@@ -72,63 +72,67 @@ def _run(form: Form, extents: Mapping[str, Form], seen: dict[str, None]) -> Run 
         if len(names) > 1 or names[0] in seen:
             return None
         factors = [f for f in getattr(atom, "factors", (atom,)) if f != Variable(names[0])]
-        stride = Form((), c)
+        stride = AffineForm((), c)
         for factor in factors:
             product = multiply(stride, atom_form(factor))
             if product is None:
                 return None
             stride = product
-        strides[names[0]] = strides.get(names[0], Form()) + stride
+        strides[names[0]] = strides.get(names[0], AffineForm()) + stride
     if not strides:
-        return Run(start, 1, Form((), 1))
-    least = [s.constant for s in strides.values() if s.is_constant and s.constant > 0]
-    first = min(least, default=0)
-    if not first:
+        return Progression(start, 1, AffineForm((), 1))
+    positive_strides = [s.constant for s in strides.values() if s.is_constant and s.constant > 0]
+    smallest = min(positive_strides, default=0)
+    if not smallest:
         return None
-    step, length = Form((), first), Form((), 1)
-    left = dict(strides)
-    while left:
-        name = next((n for n, stride in left.items() if stride == step), None)
+    step, length = AffineForm((), smallest), AffineForm((), 1)
+    remaining = dict(strides)
+    while remaining:
+        name = next((n for n, stride in remaining.items() if stride == step), None)
         if name is None:
             return None
-        del left[name]
+        del remaining[name]
         seen[name] = None
         more, longer = multiply(step, extents[name]), multiply(length, extents[name])
         if more is None or longer is None:
             return None
         step, length = more, longer
-    return Run(start, first, length)
+    return Progression(start, smallest, length)
 
 
-def _join(parts: list[Run], extent: Form) -> bool:
-    """Runs of stride 1 that follow one another from 0 to the end."""
-    left = [part for part in parts if part.length != Form()]
-    end = Form()
-    while left:
-        following = next((p for p in left if p.start == end and (p.stride == 1 or p.length == Form((), 1))), None)
+def _concatenate(parts: list[Progression], extent: AffineForm) -> bool:
+    """Whether contiguous ranges concatenate to the whole dimension."""
+    remaining = [part for part in parts if part.length != AffineForm()]
+    end = AffineForm()
+    while remaining:
+        following = next(
+            (p for p in remaining if p.start == end and (p.stride == 1 or p.length == AffineForm((), 1))), None
+        )
         if following is None:
             return False
-        left.remove(following)
+        remaining.remove(following)
         end = end + following.length
     return end == extent
 
 
-def _interleave(parts: list[Run], extent: Form) -> bool:
-    """Runs of stride c that start at 0, 1, ... c - 1; each has as many positions as fit below the extent."""
+def _interleave(parts: list[Progression], extent: AffineForm) -> bool:
+    """Whether c progressions of stride c, starting at 0, 1, ... c - 1, interleave to the whole dimension."""
     stride = len(parts)
     starts = sorted(part.start.constant if part.start.is_constant else -1 for part in parts)
     if starts != list(range(stride)) or any(part.stride != stride for part in parts):
         return False
-    return all(part.length == floor_quotient(extent - part.start + (stride - 1), Form((), stride)) for part in parts)
+    return all(
+        part.length == floor_quotient(extent - part.start + (stride - 1), AffineForm((), stride)) for part in parts
+    )
 
 
-def _splits_flat_index(statement: Statement, shape: list[Form], params: Mapping[str, Param]) -> bool:
-    """`y[i // c, i % c]` with c the last extent and i over all elements, for any number of dimensions."""
+def _delinearises_index(statement: Statement, shape: list[AffineForm], params: Mapping[str, Param]) -> bool:
+    """Whether one index over all elements is delinearised: `y[i // c, i % c]`, for any number of dimensions."""
     if len(statement.indices) != 1 or len(shape) < 2:
         return False
     index = statement.indices[0]
-    rest, extent = atom_form(Variable(index.name)), linear_form(index.extent, params)
-    total = Form((), 1)
+    remaining_index, extent = atom_form(Variable(index.name)), affine_form(index.extent, params)
+    total = AffineForm((), 1)
     for size in shape:
         product = multiply(total, size)
         if product is None:
@@ -139,8 +143,8 @@ def _splits_flat_index(statement: Statement, shape: list[Form], params: Mapping[
     for subscript, size in zip(reversed(statement.subscripts[1:]), reversed(shape[1:]), strict=True):
         if not size.is_constant or size.constant < 1:
             return False
-        quotient = floor_quotient(rest, size)
-        if linear_form(subscript, params) != rest - quotient.scaled(size.constant):
+        quotient = floor_quotient(remaining_index, size)
+        if affine_form(subscript, params) != remaining_index - quotient.scaled(size.constant):
             return False
-        rest = quotient
-    return linear_form(statement.subscripts[0], params) == rest
+        remaining_index = quotient
+    return affine_form(statement.subscripts[0], params) == remaining_index

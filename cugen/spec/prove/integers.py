@@ -1,4 +1,4 @@
-"""Values of integer trees: shapes, extents, grid sizes and, where indices are given, subscripts."""
+"""Evaluation of integer trees: shapes, extents, grid sizes and, with indices given, subscripts."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from cugen.spec.expressions import Const, Expr, IndexValue, Op, ParamValue
 def evaluate(expr: Expr, values: Mapping[str, int]) -> int:
     """The value of an integer tree; `values` maps params and indices to theirs. KeyError for a name that is missing.
 
-    Division has floor semantics and yields 0 for a zero divisor, as in the language."""
+    Division has floor semantics and yields 0 for a zero divisor. TypeError for another kind of tree."""
     match expr:
         case Const(value=value):
             return int(value)

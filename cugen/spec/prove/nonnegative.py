@@ -1,7 +1,7 @@
-"""Proofs that an integer form is never negative, by Fourier-Motzkin elimination with rounding to integers.
+"""Proofs that an affine form is nonnegative, by Fourier-Motzkin elimination with integer tightening.
 
-A proof assumes that the goal is at most -1 and derives a contradiction from the facts. It is sound over the integers
-and incomplete: False means `not proved`, never `false`.
+A proof assumes that the goal is at most -1 and derives a contradiction from the facts (refutation). It is sound over
+the integers and incomplete: False means `not proved`.
 """
 
 from __future__ import annotations
@@ -10,51 +10,54 @@ from collections.abc import Iterable, Mapping, Sequence
 from math import gcd
 
 from cugen.spec.model import Param
-from cugen.spec.prove.linear import Atom, Form, Product, Quotient, Variable, atom_form, multiply
+from cugen.spec.prove.affine import AffineForm, Atom, Product, Quotient, Variable, atom_form, multiply
 
-_MAX_FACTS = 240
-_MAX_COEFFICIENT = 2**200
+_MAX_FACTS = 240  # rows of the system: elimination is quadratic per atom
+_MAX_FACTS_PER_ATOM = 4  # as factors of products
+_MAX_COEFFICIENT = 2**200  # bounds the cost of integer arithmetic
 
 
-def never_negative(goal: Form, facts: Sequence[Form], params: Mapping[str, Param]) -> bool:
-    """Whether `goal >= 0` follows from `facts`, each of which says that a form is at least 0."""
+def never_negative(goal: AffineForm, facts: Sequence[AffineForm], params: Mapping[str, Param]) -> bool:
+    """Whether `goal >= 0` follows from `facts`, a conjunction of forms that are nonnegative."""
     if goal.is_constant and goal.constant >= 0:
         return True
     assumed = goal.scaled(-1) - 1
-    system = _relevant(assumed, [*facts, *_times_divisors(assumed)], params)
-    return system is not None and _contradictory(system)
+    system = _relevant(assumed, [*facts, *_multiply_by_divisors(assumed)], params)
+    return system is not None and _is_contradictory(system)
 
 
-def _relevant(start: Form, facts: Sequence[Form], params: Mapping[str, Param]) -> list[Form] | None:
-    """The facts that share atoms with `start`, directly or through others, and what is known of those atoms."""
+def _relevant(start: AffineForm, facts: Sequence[AffineForm], params: Mapping[str, Param]) -> list[AffineForm] | None:
+    """The constraints that share atoms with `start`, transitively, including the axioms of those atoms.
+
+    None if the system is too large."""
     system = [start]
     seen: set[Atom] = set()
     frontier = [atom for atom, _ in start.terms]
-    left = list(facts)
+    unrelated = list(facts)
     while frontier:
-        fresh: list[Form] = []
+        fresh: list[AffineForm] = []
         for atom in frontier:
             if atom not in seen:
                 seen.add(atom)
-                fresh += _known(atom, facts, params)
-        sharing = [fact for fact in left if any(atom in seen for atom, _ in fact.terms)]
-        left = [fact for fact in left if fact not in sharing]
+                fresh += _axioms(atom, facts, params)
+        sharing = [fact for fact in unrelated if any(atom in seen for atom, _ in fact.terms)]
+        unrelated = [fact for fact in unrelated if fact not in sharing]
         fresh += sharing
         system += fresh
         frontier = [atom for fact in fresh for atom, _ in fact.terms if atom not in seen]
         if len(system) > _MAX_FACTS:
             return None
-    return system + [fact for fact in left if fact.is_constant]
+    return system + [fact for fact in unrelated if fact.is_constant]
 
 
-def _times_divisors(form: Form) -> list[Form]:
-    """The form times each divisor that isn't a number: quotients by params are bounded only as products with them."""
+def _multiply_by_divisors(form: AffineForm) -> list[AffineForm]:
+    """The form times each symbolic divisor: axioms of quotients by params are about products with the divisor."""
     divisors = [atom.divisor for atom, _ in form.terms if isinstance(atom, Quotient) and not atom.divisor.is_constant]
     return [product for divisor in divisors if (product := multiply(form, divisor)) is not None]
 
 
-def _known(atom: Atom, facts: Sequence[Form], params: Mapping[str, Param]) -> list[Form]:
-    """What holds of an atom by its nature."""
+def _axioms(atom: Atom, facts: Sequence[AffineForm], params: Mapping[str, Param]) -> list[AffineForm]:
+    """The axioms of an atom: the range of a param, 0 <= dividend - divisor * quotient < divisor, signs of products."""
     match atom:
         case Variable(name=name) if name in params:
             param = params[name]
@@ -64,96 +67,98 @@ def _known(atom: Atom, facts: Sequence[Form], params: Mapping[str, Param]) -> li
             product = multiply(divisor, atom_form(atom))
             if product is None:
                 return []
-            rest = dividend - product
-            return [rest, divisor - 1 - rest]
+            remainder = dividend - product
+            return [remainder, divisor - 1 - remainder]
         case Product(factors=factors):
-            return _known_product(factors, facts, params)
+            return _product_axioms(factors, facts, params)
         case _:
             return []
 
 
-def _known_product(factors: tuple[Atom, ...], facts: Sequence[Form], params: Mapping[str, Param]) -> list[Form]:
-    """Products of facts about the factors: a >= 0 and b >= 0 give a * b >= 0."""
-    found: list[Form] = []
+def _product_axioms(
+    factors: tuple[Atom, ...], facts: Sequence[AffineForm], params: Mapping[str, Param]
+) -> list[AffineForm]:
+    """Products of facts about the factors: a >= 0 and b >= 0 imply a * b >= 0."""
+    products: list[AffineForm] = []
     for factor in factors:
         if isinstance(factor, Quotient):
-            found += _known(factor, facts, params)
+            products += _axioms(factor, facts, params)
     for position, factor in enumerate(factors):
         others = factors[:position] + factors[position + 1 :]
-        rest = others[0] if len(others) == 1 else Product(others)
-        mine = _simple_facts(factor, facts, params)
-        theirs = _simple_facts(rest, facts, params)
-        for a in mine:
-            for b in theirs:
+        cofactor = others[0] if len(others) == 1 else Product(others)
+        factor_facts = _simple_facts(factor, facts, params)
+        cofactor_facts = _simple_facts(cofactor, facts, params)
+        for a in factor_facts:
+            for b in cofactor_facts:
                 product = multiply(a, b)
-                if product is not None and product not in found:
-                    found.append(product)
-    return found
+                if product is not None and product not in products:
+                    products.append(product)
+    return products
 
 
-def _simple_facts(atom: Atom, facts: Sequence[Form], params: Mapping[str, Param]) -> list[Form]:
-    """At most a few facts that bound one atom."""
+def _simple_facts(atom: Atom, facts: Sequence[AffineForm], params: Mapping[str, Param]) -> list[AffineForm]:
+    """A few facts that bound one atom."""
     if isinstance(atom, Product):
         inner = [_simple_facts(factor, facts, params) for factor in atom.factors]
         positive = all(
             any(fact == atom_form(factor) for fact in known) for factor, known in zip(atom.factors, inner, strict=True)
         )
         return [atom_form(atom)] if positive else []
-    found = [fact for fact in facts if any(a == atom and abs(c) == 1 for a, c in fact.terms)][:4]
+    bounds = [fact for fact in facts if any(a == atom and abs(c) == 1 for a, c in fact.terms)][:_MAX_FACTS_PER_ATOM]
     if isinstance(atom, Variable) and atom.name in params:
-        found += _known(atom, facts, params)
-        if atom_form(atom) not in found and params[atom.name].minimum >= 0:
-            found.append(atom_form(atom))
-    return found
+        bounds += _axioms(atom, facts, params)
+        if atom_form(atom) not in bounds and params[atom.name].minimum >= 0:
+            bounds.append(atom_form(atom))
+    return bounds
 
 
-def _tightened(terms: Mapping[Atom, int], constant: int) -> tuple[dict[Atom, int], int]:
-    """Divided by what the coefficients share; the constant is rounded down, which integers allow."""
-    kept = {atom: c for atom, c in terms.items() if c}
-    shared = gcd(*kept.values()) if kept else 1
+def _tighten(terms: Mapping[Atom, int], constant: int) -> tuple[dict[Atom, int], int]:
+    """Divides by the gcd of the coefficients and rounds the constant down, which is valid over the integers."""
+    remaining = {atom: c for atom, c in terms.items() if c}
+    shared = gcd(*remaining.values()) if remaining else 1
     if shared > 1:
-        return {atom: c // shared for atom, c in kept.items()}, constant // shared
-    return kept, constant
+        return {atom: c // shared for atom, c in remaining.items()}, constant // shared
+    return remaining, constant
 
 
-def _contradictory(system: Iterable[Form]) -> bool:
-    rows = _strongest(_tightened(dict(form.terms), form.constant) for form in system)
+def _is_contradictory(system: Iterable[AffineForm]) -> bool:
+    rows = _without_redundant(_tighten(dict(form.terms), form.constant) for form in system)
     while True:
         if any(constant < 0 for key, (_, constant) in rows.items() if not key):
             return True
-        atom = _cheapest(rows)
+        atom = _next_atom(rows)
         if atom is None:
             return False
-        kept: list[_Row] = []
+        remaining: list[_Row] = []
         lower: list[_Row] = []
         upper: list[_Row] = []
         for terms, constant in rows.values():
-            group = kept if atom not in terms else lower if terms[atom] > 0 else upper
+            group = remaining if atom not in terms else lower if terms[atom] > 0 else upper
             group.append((terms, constant))
-        if len(kept) + len(lower) * len(upper) > _MAX_FACTS:
+        if len(remaining) + len(lower) * len(upper) > _MAX_FACTS:
             return False
-        made = [_combine(atom, low, high) for low in lower for high in upper]
-        if any(abs(c) > _MAX_COEFFICIENT for terms, _ in made for c in terms.values()):
+        combined = [_combine(atom, low, high) for low in lower for high in upper]
+        if any(abs(c) > _MAX_COEFFICIENT for terms, _ in combined for c in terms.values()):
             return False
-        rows = _strongest([*kept, *made])
+        rows = _without_redundant([*remaining, *combined])
 
 
 _Row = tuple[dict[Atom, int], int]
 
 
 def _combine(atom: Atom, low: _Row, high: _Row) -> _Row:
-    """The sum of two rows, scaled so that `atom` cancels."""
+    """The positive combination of a lower and an upper bound that eliminates `atom`."""
     a, b = low[0][atom], -high[0][atom]
     shared = gcd(a, b)
     x, y = b // shared, a // shared
     terms = {key: c * x for key, c in low[0].items()}
     for key, c in high[0].items():
         terms[key] = terms.get(key, 0) + c * y
-    return _tightened(terms, low[1] * x + high[1] * y)
+    return _tighten(terms, low[1] * x + high[1] * y)
 
 
-def _strongest(rows: Iterable[_Row]) -> dict[frozenset[tuple[Atom, int]], _Row]:
-    """Of rows with the same terms, the one with the least constant says the most."""
+def _without_redundant(rows: Iterable[_Row]) -> dict[frozenset[tuple[Atom, int]], _Row]:
+    """Drops redundant rows: of those with the same terms, the one with the smallest constant implies the others."""
     best: dict[frozenset[tuple[Atom, int]], _Row] = {}
     for terms, constant in rows:
         key = frozenset(terms.items())
@@ -162,8 +167,8 @@ def _strongest(rows: Iterable[_Row]) -> dict[frozenset[tuple[Atom, int]], _Row]:
     return best
 
 
-def _cheapest(rows: Mapping[frozenset[tuple[Atom, int]], _Row]) -> Atom | None:
-    """The atom whose elimination makes the fewest rows."""
+def _next_atom(rows: Mapping[frozenset[tuple[Atom, int]], _Row]) -> Atom | None:
+    """The atom whose elimination adds the fewest rows; None if none is left."""
     counts: dict[Atom, list[int]] = {}
     for terms, _ in rows.values():
         for atom, c in terms.items():

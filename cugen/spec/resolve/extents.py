@@ -9,7 +9,7 @@ from cugen.spec.diagnostics import Reporter
 from cugen.spec.expressions import Expr, Span
 from cugen.spec.model import Array, Param
 from cugen.spec.parse.syntax import NameNode, Node, StatementNode, SubscriptNode, walk
-from cugen.spec.prove.linear import Form, linear_form, text_of
+from cugen.spec.prove.affine import AffineForm, affine_form, text_of
 from cugen.spec.prove.nonnegative import never_negative
 
 
@@ -145,8 +145,8 @@ class Extents:
             return text_of(first.extent)
         return "..."
 
-    def _form(self, extent: Expr) -> Form:
-        return linear_form(extent, self._params)
+    def _form(self, extent: Expr) -> AffineForm:
+        return affine_form(extent, self._params)
 
     def _said(self, extent: Expr) -> str:
         form, text = self._form(extent), text_of(extent)

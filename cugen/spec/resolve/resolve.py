@@ -64,7 +64,7 @@ def resolve_compute(
     bounds = Bounds(params, elaborator.arrays, report)
     checked = [bounds.checked(statement) for statement in resolved]
     if complete:
-        inside = [statement for statement in checked if statement.target not in bounds.outside]
+        inside = [statement for statement in checked if statement.target not in bounds.written_outside]
         check_coverage(inside, elaborator.arrays, params, report)
         check_order(checked, elaborator.arrays, params, report)
     if not complete or len(report.diagnostics) > before:

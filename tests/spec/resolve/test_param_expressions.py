@@ -15,7 +15,7 @@ from cugen.spec.parse.grammar import parse_expression
 from cugen.spec.parse.syntax import Node, Text
 from cugen.spec.prove.closures import condition_function, integer_function
 from cugen.spec.prove.integers import evaluate
-from cugen.spec.prove.linear import linear_form
+from cugen.spec.prove.affine import affine_form
 from cugen.spec.resolve.baked_numbers import resolve_number
 from cugen.spec.resolve.param_expressions import holds, resolve_condition, resolve_integer
 from cugen.spec.types import INT64
@@ -73,7 +73,7 @@ def test_equal_linear_forms_have_equal_values(a: str, b: str) -> None:
     assume(first is not None and second is not None)
     assert first is not None
     assert second is not None
-    same = linear_form(first, params) == linear_form(second, params)
+    same = affine_form(first, params) == affine_form(second, params)
     for length in (0, 1, 5):
         values = {"C": 12, "G": 4, "L": length}
         assert not same or evaluate(first, values) == evaluate(second, values)

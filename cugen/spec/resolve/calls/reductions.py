@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from cugen.spec.expressions import Const, Expr, Index, Op, Reduce, Scan, Span, walk
 from cugen.spec.parse.syntax import CallNode, NameNode, Node, NumberNode, UnaryNode
-from cugen.spec.prove.linear import linear_form
+from cugen.spec.prove.affine import affine_form
 from cugen.spec.prove.nonnegative import never_negative
 from cugen.spec.resolve.bindings import Bound, Scope, is_narrower
 from cugen.spec.resolve.calls.functions import Function
@@ -205,7 +205,7 @@ def _bound_names(elaborator: Elaborator, node: CallNode, scope: Scope) -> list[N
 
 
 def _not_empty(elaborator: Elaborator, along: Along) -> bool:
-    if never_negative(linear_form(along.indices[0].extent, elaborator.params) - 1, (), elaborator.params):
+    if never_negative(affine_form(along.indices[0].extent, elaborator.params) - 1, (), elaborator.params):
         return True
     elaborator.report.error(
         "CG1314",

@@ -1,4 +1,4 @@
-"""Integer trees as linear forms: what extents are compared as, and what proofs of bounds reason about.
+"""Integer trees as affine forms, the normal form in which extents are compared and bounds are proved.
 
 A form is a constant plus integer multiples of atoms. Atoms are indices and dynamic params, floor quotients, products,
 and opaque values (gathers). Static params are numbers. `e % d` is `e - d * (e // d)`.
@@ -14,9 +14,9 @@ from cugen.spec.expressions import Const, Expr, IndexValue, Op, ParamValue
 from cugen.spec.model import Param
 from cugen.spec.types import INT64
 
-# A product of sums has the product of their numbers of terms; past this it stays opaque.
+# Terms of the expanded product of two sums; larger ones stay opaque.
 _MAX_TERMS = 64
-# Atoms of a form, those inside its quotients counted: `x * 3 // 2` holds `x` twice, and nesting doubles that each time.
+# Atoms of a form, including those in quotients: nested quotients duplicate their atoms exponentially.
 _MAX_WEIGHT = 400
 
 
@@ -35,8 +35,8 @@ class Variable:
 class Quotient:
     """`dividend // divisor`, rounded down. The divisor is at least 1."""
 
-    dividend: Form
-    divisor: Form
+    dividend: AffineForm
+    divisor: AffineForm
 
     @property
     def key(self) -> str:
@@ -45,7 +45,7 @@ class Quotient:
 
 @dataclass(frozen=True, slots=True)
 class Product:
-    """Two or more atoms multiplied, in the order of their keys."""
+    """A product of two or more atoms, sorted by their keys."""
 
     factors: tuple[Atom, ...]
 
@@ -56,7 +56,7 @@ class Product:
 
 @dataclass(frozen=True, slots=True)
 class Opaque:
-    """A value of which nothing is known, except that equal trees have equal values."""
+    """A value without known properties; equal trees have equal values."""
 
     expr: Expr
 
@@ -69,7 +69,7 @@ Atom = Variable | Quotient | Product | Opaque
 
 
 @dataclass(frozen=True, slots=True)
-class Form:
+class AffineForm:
     """`constant + sum(coefficient * atom)`; `terms` are sorted by their atoms' keys, coefficients are not 0."""
 
     terms: tuple[tuple[Atom, int], ...] = ()
@@ -83,44 +83,46 @@ class Form:
     def is_constant(self) -> bool:
         return not self.terms
 
-    def __add__(self, other: Form | int) -> Form:
-        if isinstance(other, int):
-            return Form(self.terms, self.constant + other)
+    def __add__(self, addend: AffineForm | int) -> AffineForm:
+        if isinstance(addend, int):
+            return AffineForm(self.terms, self.constant + addend)
         total = dict(self.terms)
-        for atom, coefficient in other.terms:
+        for atom, coefficient in addend.terms:
             total[atom] = total.get(atom, 0) + coefficient
-        return _of(total, self.constant + other.constant)
+        return _normalised(total, self.constant + addend.constant)
 
-    def __neg__(self) -> Form:
+    def __neg__(self) -> AffineForm:
         return self.scaled(-1)
 
-    def __sub__(self, other: Form | int) -> Form:
-        return self + (-other)
+    def __sub__(self, subtrahend: AffineForm | int) -> AffineForm:
+        return self + (-subtrahend)
 
-    def scaled(self, factor: int) -> Form:
+    def scaled(self, factor: int) -> AffineForm:
+        """The form times an integer."""
         if factor == 0:
-            return Form()
-        return Form(tuple((atom, c * factor) for atom, c in self.terms), self.constant * factor)
+            return AffineForm()
+        return AffineForm(tuple((atom, c * factor) for atom, c in self.terms), self.constant * factor)
 
 
-def _of(terms: Mapping[Atom, int], constant: int) -> Form:
-    kept = [(atom, c) for atom, c in terms.items() if c]
-    return Form(tuple(sorted(kept, key=lambda term: term[0].key)), constant)
+def _normalised(terms: Mapping[Atom, int], constant: int) -> AffineForm:
+    nonzero = [(atom, c) for atom, c in terms.items() if c]
+    return AffineForm(tuple(sorted(nonzero, key=lambda term: term[0].key)), constant)
 
 
-def atom_form(atom: Atom, coefficient: int = 1) -> Form:
-    return Form(((atom, coefficient),), 0)
+def atom_form(atom: Atom, coefficient: int = 1) -> AffineForm:
+    """The form `coefficient * atom`."""
+    return AffineForm(((atom, coefficient),), 0)
 
 
-def multiply(a: Form, b: Form) -> Form | None:
-    """The product, or None where it would have too many terms."""
+def multiply(a: AffineForm, b: AffineForm) -> AffineForm | None:
+    """The expanded product, or None if it has too many terms."""
     if a.is_constant:
         return b.scaled(a.constant)
     if b.is_constant:
         return a.scaled(b.constant)
     if (len(a.terms) + 1) * (len(b.terms) + 1) > _MAX_TERMS:
         return None
-    total = a.scaled(b.constant) + Form(b.terms).scaled(a.constant)
+    total = a.scaled(b.constant) + AffineForm(b.terms).scaled(a.constant)
     for x, c in a.terms:
         for y, d in b.terms:
             factors = sorted((*_factors(x), *_factors(y)), key=lambda atom: atom.key)
@@ -132,55 +134,55 @@ def _factors(atom: Atom) -> tuple[Atom, ...]:
     return atom.factors if isinstance(atom, Product) else (atom,)
 
 
-def floor_quotient(a: Form, b: Form) -> Form:
-    """`a // b` for a divisor of at least 1; what divides evenly is taken out."""
+def floor_quotient(a: AffineForm, b: AffineForm) -> AffineForm:
+    """`a // b` for a divisor of at least 1; terms that the divisor divides are extracted."""
     if not b.is_constant:
         if a.terms and b.terms[0][1] and a.terms[0][1] % b.terms[0][1] == 0:
             ratio = a.terms[0][1] // b.terms[0][1]
             if a == b.scaled(ratio):
-                return Form((), ratio)
-        return Form() if a == Form() else atom_form(Quotient(a, b))
+                return AffineForm((), ratio)
+        return AffineForm() if a == AffineForm() else atom_form(Quotient(a, b))
     divisor = b.constant
-    whole = Form(tuple((atom, c // divisor) for atom, c in a.terms if c // divisor), a.constant // divisor)
-    rest = Form(tuple((atom, c % divisor) for atom, c in a.terms if c % divisor), a.constant % divisor)
-    if rest.is_constant:
+    whole = AffineForm(tuple((atom, c // divisor) for atom, c in a.terms if c // divisor), a.constant // divisor)
+    remainder = AffineForm(tuple((atom, c % divisor) for atom, c in a.terms if c % divisor), a.constant % divisor)
+    if remainder.is_constant:
         return whole
-    atom, c = rest.terms[0]
-    if len(rest.terms) == 1 and c == 1 and isinstance(atom, Quotient) and atom.divisor.is_constant:
+    atom, c = remainder.terms[0]
+    if len(remainder.terms) == 1 and c == 1 and isinstance(atom, Quotient) and atom.divisor.is_constant:
         # (a // b + r) // d = (a + r * b) // (b * d)
         inner = atom.divisor.constant
-        return whole + floor_quotient(atom.dividend + rest.constant * inner, Form((), inner * divisor))
+        return whole + floor_quotient(atom.dividend + remainder.constant * inner, AffineForm((), inner * divisor))
     # (g * f + r) // (g * d) = (f + r // g) // d
-    common = gcd(divisor, *(c for _, c in rest.terms))
-    reduced = Form(tuple((atom, c // common) for atom, c in rest.terms), rest.constant // common)
-    return whole + atom_form(Quotient(reduced, Form((), divisor // common)))
+    common = gcd(divisor, *(c for _, c in remainder.terms))
+    reduced = AffineForm(tuple((atom, c // common) for atom, c in remainder.terms), remainder.constant // common)
+    return whole + atom_form(Quotient(reduced, AffineForm((), divisor // common)))
 
 
-def linear_form(expr: Expr, params: Mapping[str, Param]) -> Form:
-    """The form of an integer tree; parts that have none, or that wrap at fewer than 64 bits, are opaque."""
+def affine_form(expr: Expr, params: Mapping[str, Param]) -> AffineForm:
+    """The affine form of an integer tree; nonaffine parts, and those narrower than 64 bits (they wrap), are opaque."""
     match expr:
         case Const(value=value) if isinstance(value, int):
-            return Form((), int(value))
+            return AffineForm((), int(value))
         case IndexValue(name=name):
             return atom_form(Variable(name))
         case ParamValue(name=name) if name in params:
             param = params[name]
             if param.value is not None:
-                return Form((), param.value)
+                return AffineForm((), param.value)
             return atom_form(Variable(name), param.multiple_of)
         case Op(name="neg", args=(arg,), dtype=dtype) if dtype == INT64:
-            return -linear_form(arg, params)
+            return -affine_form(arg, params)
         case Op(name="add" | "sub" | "mul" | "floordiv" | "mod" as name, args=(left, right), dtype=dtype) if (
             dtype == INT64
         ):
-            a, b = linear_form(left, params), linear_form(right, params)
-            result = _combined(name, a, b, params)
+            a, b = affine_form(left, params), affine_form(right, params)
+            result = _combine(name, a, b, params)
             if result is not None and _weight(result) <= _MAX_WEIGHT:
                 return result
     return atom_form(Opaque(expr))
 
 
-def _weight(form: Form) -> int:
+def _weight(form: AffineForm) -> int:
     return 1 + sum(_atom_weight(atom) for atom, _ in form.terms)
 
 
@@ -193,7 +195,7 @@ def _atom_weight(atom: Atom) -> int:
     return 1
 
 
-def _combined(name: str, a: Form, b: Form, params: Mapping[str, Param]) -> Form | None:
+def _combine(name: str, a: AffineForm, b: AffineForm, params: Mapping[str, Param]) -> AffineForm | None:
     match name:
         case "add":
             return a + b
@@ -202,9 +204,9 @@ def _combined(name: str, a: Form, b: Form, params: Mapping[str, Param]) -> Form 
         case "mul":
             return multiply(a, b)
     if b.is_constant and b.constant == 0:
-        return Form()
+        return AffineForm()
     if a.is_constant and b.is_constant:
-        return Form((), a.constant // b.constant if name == "floordiv" else a.constant % b.constant)
+        return AffineForm((), a.constant // b.constant if name == "floordiv" else a.constant % b.constant)
     if not _at_least_one(b, params):
         return None
     quotient = floor_quotient(a, b)
@@ -214,8 +216,8 @@ def _combined(name: str, a: Form, b: Form, params: Mapping[str, Param]) -> Form 
     return None if product is None else a - product
 
 
-def _at_least_one(form: Form, params: Mapping[str, Param]) -> bool:
-    """Whether a divisor is known to be positive: a positive number, or a multiple of params that start above 0."""
+def _at_least_one(form: AffineForm, params: Mapping[str, Param]) -> bool:
+    """Whether a divisor is provably positive: a positive number, or a multiple of params with a positive minimum."""
     if form.is_constant:
         return form.constant >= 1
     if form.constant < 0:
@@ -230,23 +232,23 @@ def _at_least_one(form: Form, params: Mapping[str, Param]) -> bool:
 
 
 def text_of(expr: Expr) -> str:
-    """An integer tree as the user would write it, for messages."""
+    """An integer tree in the syntax of the expression language, for messages."""
     return _text(expr, 0)
 
 
 _SIGNS = {"add": ("+", 1), "sub": ("-", 1), "mul": ("*", 2), "floordiv": ("//", 2), "mod": ("%", 2)}
 
 
-def _text(expr: Expr, level: int) -> str:
+def _text(expr: Expr, outer_precedence: int) -> str:
     match expr:
         case Const(value=value):
             return str(value)
         case IndexValue(name=name) | ParamValue(name=name):
             return name
         case Op(name=name, args=(a, b)) if name in _SIGNS:
-            sign, own = _SIGNS[name]
-            text = f"{_text(a, own)} {sign} {_text(b, own + 1)}"
-            return f"({text})" if own < level else text
+            sign, precedence = _SIGNS[name]
+            text = f"{_text(a, precedence)} {sign} {_text(b, precedence + 1)}"
+            return f"({text})" if precedence < outer_precedence else text
         case Op(name="neg", args=(a,)):
             return f"-{_text(a, 3)}"
         case _:
