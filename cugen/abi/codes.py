@@ -1,4 +1,4 @@
-"""The 5xxx codes: what can go wrong when a kernel is called. A code is never reused."""
+"""The CG5xxx codes: errors of calls. A code is never reused."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the blocks of a kernel's launches ask of a device: by it variants are put in order and chosen."""
+"""Resources per block that the launches of a kernel need; variants are ordered and chosen by them."""
 
 from __future__ import annotations
 
@@ -8,19 +8,19 @@ from math import prod
 
 from cugen.abi.manifest import Manifest
 
-WORDS = {
+UNITS = {
     "threads": "threads",
     "static": "bytes of shared memory",
-    "dynamic": "bytes of shared memory on request",
+    "dynamic": "bytes of opt-in shared memory",
 }
 
 
 @dataclass(frozen=True, slots=True)
 class Demand:
-    """The most that any launch of one call asks for a block.
+    """Maximum resources per block over the launches of one call.
 
-    Shared memory is counted apart since devices have two limits: `static` bytes are those of launches without dynamic
-    shared memory, `dynamic` those of launches with it, static and dynamic together.
+    Devices have two shared memory limits: `static` are the bytes of launches without dynamic shared memory, `dynamic`
+    those of launches with it, static and dynamic together.
     """
 
     threads: int
@@ -29,24 +29,24 @@ class Demand:
 
     @property
     def size(self) -> tuple[int, int]:
-        """Orders demands: by shared memory, which grows with a tile whatever computes it, then by threads."""
+        """Sort key: shared memory, which grows with the tile, then threads."""
         return max(self.static, self.dynamic), self.threads
 
-    def parts(self) -> dict[str, int]:
-        """What is asked for at all, by the keys of WORDS."""
+    def amounts(self) -> dict[str, int]:
+        """Nonzero resources by the keys of UNITS."""
         amounts = {"threads": self.threads, "static": self.static, "dynamic": self.dynamic}
         return {key: amount for key, amount in amounts.items() if amount}
 
     def fits(self, allowed: Mapping[str, int]) -> bool:
-        """Whether there is enough of all; what `allowed` doesn't name, there is nothing of."""
-        return all(amount <= allowed.get(key, 0) for key, amount in self.parts().items())
+        """Whether every amount is within `allowed`, in which a missing key counts as 0."""
+        return all(amount <= allowed.get(key, 0) for key, amount in self.amounts().items())
 
     def __str__(self) -> str:
-        return " and ".join(f"{amount} {WORDS[key]}" for key, amount in self.parts().items()) + " per block"
+        return " and ".join(f"{amount} {UNITS[key]}" for key, amount in self.amounts().items()) + " per block"
 
 
 def demand(manifest: Manifest) -> Demand:
-    """The demand of a whole call of the manifest's entry point."""
+    """Demand of one call of the manifest's entry point."""
     launches = manifest.launches
     return Demand(
         max((prod(launch.block) for launch in launches), default=0),

@@ -1,10 +1,10 @@
-"""A call that can't be made as it was asked for."""
+"""The error of a refused call."""
 
 from __future__ import annotations
 
 
 class RunError(Exception):
-    """`code` is one of cugen.abi.codes; `help` is the cure, where one is known."""
+    """A refused call. `code` is one of cugen.abi.codes; `help` says how to fix it, where that is known."""
 
     def __init__(self, code: str, message: str, help: str = "") -> None:
         self.code = code

@@ -1,4 +1,4 @@
-"""What a device allows one launch, and what a launch asks for, compared before anything runs."""
+"""Device limits of a launch, checked before anything runs."""
 
 from __future__ import annotations
 
@@ -9,12 +9,11 @@ from typing import Protocol, TypeVar
 
 from cugen.abi import wording
 from cugen.abi.codes import OVER_A_LIMIT
-from cugen.abi.demand import WORDS, demand
+from cugen.abi.demand import UNITS, demand
 from cugen.abi.errors import RunError
 from cugen.abi.manifest import LaunchEntry, Manifest
 from cugen.abi.sizes import evaluate_all
-
-PLAIN_SHARED_BYTES = 48 * 1024  # beyond it a function's own limit must be raised first
+from cugen.machine.target import STATIC_SHARED_BYTES
 
 
 class Variant(Protocol):
@@ -31,7 +30,7 @@ AnyVariant = TypeVar("AnyVariant", bound=Variant)
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """Of one device. `shared_bytes` is what a block may ask for, static and dynamic together, once opted in."""
+    """Launch limits of a device. `shared_bytes` is the opt-in limit of a block, static and dynamic together."""
 
     device: str
     threads: int
@@ -44,43 +43,44 @@ class Limits:
 def check_launch(
     launch: LaunchEntry, params: Mapping[str, int], limits: Limits, registers: int = 0
 ) -> tuple[int, int, int]:
-    """The grid of `launch`, for which everything fits; RunError (CG5010) with the numbers where it does not.
+    """The grid of `launch`. RunError (CG5010) where the launch exceeds a limit.
 
-    `registers` is what one thread of the kernel takes, 0 where unknown."""
+    `registers` are those of one thread, 0 where unknown."""
     grid = evaluate_all(launch.grid, params)
     threads = prod(launch.block)
     shared = launch.shared_bytes + launch.dynamic_shared_bytes
-    asked = [
+    requested = [
         ("threads per block", threads, limits.threads),
         *(
-            (f"threads in block.{axis}", n, most)
-            for axis, n, most in zip("xyz", launch.block, limits.block, strict=True)
+            (f"threads in block.{axis}", n, limit)
+            for axis, n, limit in zip("xyz", launch.block, limits.block, strict=True)
         ),
-        *((f"blocks in grid.{axis}", n, most) for axis, n, most in zip("xyz", grid, limits.grid, strict=True)),
+        *((f"blocks in grid.{axis}", n, limit) for axis, n, limit in zip("xyz", grid, limits.grid, strict=True)),
         ("bytes of shared memory per block", shared, limits.shared_bytes),
         ("registers per block", registers * threads, limits.registers),
     ]
-    over = [f"{n} {what}, of which {limits.device} has {most}" for what, n, most in asked if n > most]
-    if over:
+    exceeded = [f"{n} {resource}; {limits.device} allows {limit}" for resource, n, limit in requested if n > limit]
+    if exceeded:
         raise RunError(
             OVER_A_LIMIT,
-            f"kernel `{launch.kernel}` asks for {'; '.join(over)}",
-            "choose smaller block or step sizes or fewer stages in the spec's schedule",
+            f"kernel `{launch.kernel}` needs {', and '.join(exceeded)}",
+            "choose smaller blocks or steps, or fewer stages, in the spec's schedule",
         )
     x, y, z = grid
     return x, y, z
 
 
 def largest_that_fits(kernels: Sequence[AnyVariant], limits: Limits) -> AnyVariant:
-    """Of variants for the same sizes, the one with the most shared memory, then threads, per block that a device
-    allows: the choice of the launcher in their `<name>.h`. RunError (CG5010) with what the smallest needs and what
-    the device allows; ValueError where there are no kernels."""
+    """The variant with the most shared memory, then the most threads, per block that fits the device.
+
+    The launcher of the variants' `<name>.h` makes the same choice. RunError (CG5010) where none fits, ValueError for
+    an empty sequence."""
     if not kernels:
         raise ValueError("no kernels to choose from")
     ordered = sorted(kernels, key=lambda kernel: demand(kernel.manifest).size, reverse=True)
     allowed = {
         "threads": limits.threads,
-        "static": min(limits.shared_bytes, PLAIN_SHARED_BYTES),
+        "static": min(limits.shared_bytes, STATIC_SHARED_BYTES),
         "dynamic": limits.shared_bytes,
     }
     for kernel in ordered:
@@ -88,18 +88,20 @@ def largest_that_fits(kernels: Sequence[AnyVariant], limits: Limits) -> AnyVaria
             return kernel
     smallest = ordered[-1]
     needed = demand(smallest.manifest)
-    has = " and ".join(f"{allowed[key]} {WORDS[key]}" for key in needed.parts())
+    texts = [f"{allowed[key]} {UNITS[key]}" for key in needed.amounts()]
     raise RunError(
         OVER_A_LIMIT,
-        wording.OVER_A_LIMIT.format(name=smallest.name, needed=needed, device=limits.device, has=has),
+        wording.OVER_A_LIMIT.format(
+            name=smallest.name, needed=needed, device=limits.device, allowed=" and ".join(texts)
+        ),
         "add a variant with smaller tiles",
     )
 
 
 def dynamic_limits(manifest: Manifest) -> dict[str, int]:
-    """The dynamic shared memory to allow each kernel that takes more than every device gives unasked, in bytes."""
-    allowed: dict[str, int] = {}
+    """Dynamic shared memory, in bytes, of each kernel that needs the opt-in beyond STATIC_SHARED_BYTES."""
+    sizes: dict[str, int] = {}
     for launch in manifest.launches:
-        if launch.dynamic_shared_bytes and launch.shared_bytes + launch.dynamic_shared_bytes > PLAIN_SHARED_BYTES:
-            allowed[launch.kernel] = max(allowed.get(launch.kernel, 0), launch.dynamic_shared_bytes)
-    return allowed
+        if launch.dynamic_shared_bytes and launch.shared_bytes + launch.dynamic_shared_bytes > STATIC_SHARED_BYTES:
+            sizes[launch.kernel] = max(sizes.get(launch.kernel, 0), launch.dynamic_shared_bytes)
+    return sizes

@@ -1,7 +1,6 @@
-"""`<stem>.json`: everything that a program needs to call a generated kernel, and nothing that only cugen knows.
+"""`<stem>.json`: the manifest, everything that a program needs to launch a generated kernel.
 
-The launch list is played as it stands by PyCUDA, by the CPU device and by whoever reads the file. Sizes are integers,
-or, where they depend on a dynamic param, text in the language of shapes (`"(M + 15) // 16"`).
+Sizes are integers or, where they depend on a dynamic param, expressions over params (`"(M + 15) // 16"`).
 """
 
 from __future__ import annotations
@@ -17,7 +16,7 @@ Size = int | str
 
 @dataclass(frozen=True, slots=True)
 class ArrayArgument:
-    """A device pointer. `elements` is the span of the buffer, gaps of a pitch included; `alignment` is in bytes."""
+    """A device pointer. `elements` is the extent of the buffer, pitch padding included; `alignment` is in bytes."""
 
     name: str
     role: str  # input, output, inout
@@ -26,12 +25,12 @@ class ArrayArgument:
     strides: tuple[Size, ...]  # in elements
     elements: Size
     alignment: int
-    boundary: str = ""  # what a read outside yields, for the reader
+    boundary: str = ""  # value of a read outside the array; informative
 
 
 @dataclass(frozen=True, slots=True)
 class ScalarArgument:
-    """A number passed by value, in its own element type."""
+    """A number passed by value."""
 
     name: str
     dtype: str
@@ -50,21 +49,22 @@ class ParamArgument:
 
 @dataclass(frozen=True, slots=True)
 class Workspace:
-    """A buffer that the caller or the launcher owns between the launches of one call. A `zeroed` one is set to zeros
-    before the launches, in the order of their stream. The launches leave one that is also `left_zero` as zeros: before
-    the next ones it need not be set again."""
+    """A temporary buffer of one call.
+
+    A `zeroed` one must be zero before the launches, in stream order. The launches reset a `left_zero` one to zeros, so
+    that it need not be cleared before the next call."""
 
     name: str
     dtype: str
     elements: Size
     shape: tuple[Size, ...] = ()
     zeroed: bool = False
-    left_zero: bool = False  # left out of the file where it isn't so
+    left_zero: bool = False  # omitted from the file where false
 
 
 @dataclass(frozen=True, slots=True)
 class Upload:
-    """Before the launches, `bytes` bytes of the argument go to the `__constant__` symbol (arrays: device to device)."""
+    """A copy of `bytes` bytes of an argument to a `__constant__` symbol, before the launches."""
 
     symbol: str
     argument: str
@@ -73,8 +73,8 @@ class Upload:
 
 @dataclass(frozen=True, slots=True)
 class LaunchEntry:
-    """One kernel launch; `arguments` name entries of `arguments` and `workspace`, in the order of the C parameters.
-    A grid with a zero launches nothing."""
+    """One kernel launch; `arguments` are names of arguments and workspaces, in the order of the C parameters.
+    An empty grid is skipped."""
 
     kernel: str
     grid: tuple[Size, Size, Size]
@@ -83,12 +83,12 @@ class LaunchEntry:
     dynamic_shared_bytes: int
     arguments: tuple[str, ...]
     computes: str  # the statements, as the user wrote them
-    cluster: int = 1  # blocks along x that run at once, as the kernel itself says; left out of the file where it is 1
+    cluster: int = 1  # cluster size along x, as in `__cluster_dims__`; omitted from the file where 1
 
 
 @dataclass(frozen=True, slots=True)
 class Manifest:
-    """The whole file. `params` holds the values that were baked in."""
+    """The whole file. `params` holds the values compiled into the kernel."""
 
     kernel: str
     version: str  # of cugen
@@ -103,10 +103,10 @@ class Manifest:
     require: tuple[str, ...] = ()
     source_hash: str = ""  # SHA-256 of <stem>.cu
     header_hash: str = ""  # SHA-256 of <stem>.h
-    input_hash: str = ""  # of all that went in: spec, templates, version, target
+    input_hash: str = ""  # of all inputs: spec, templates, version, target
 
     def to_json(self) -> str:
-        """The file's text; the same manifest gives the same bytes. Its last key is the hash of all before it."""
+        """Deterministic text of the file. Its last key is the hash of all others."""
         kinds = {ArrayArgument: "array", ScalarArgument: "scalar", ParamArgument: "param"}
         content: dict[str, Any] = {"cugen": 1} | asdict(self)
         content["arguments"] = [{"kind": kinds[type(a)]} | asdict(a) for a in self.arguments]
@@ -130,7 +130,7 @@ class Manifest:
 
 
 def is_untouched(text: str) -> bool:
-    """Whether `text` is what `to_json` wrote, to the byte: nobody edited it."""
+    """Whether `text` is unmodified output of `to_json`."""
     try:
         content = json.loads(text)
         del content["manifest_hash"]
@@ -140,7 +140,7 @@ def is_untouched(text: str) -> bool:
 
 
 def _without(entry: Workspace | LaunchEntry, **defaults: int) -> dict[str, Any]:
-    """What the file says of an entry, with no word of these fields where they have these values."""
+    """Fields of an entry; those of `defaults` are omitted where they have the default value."""
     return {key: value for key, value in asdict(entry).items() if key not in defaults or value != defaults[key]}
 
 

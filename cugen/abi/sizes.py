@@ -1,4 +1,4 @@
-"""Sizes and conditions of a manifest as numbers. They are text in the language of shapes: parsed, never executed."""
+"""Evaluation of a manifest's sizes and conditions: expressions over params, parsed and never executed."""
 
 from __future__ import annotations
 
@@ -26,12 +26,11 @@ _COMPARISONS: dict[str, Callable[[int, int], bool]] = {
     ">": operator.gt,
     ">=": operator.ge,
 }
-_MOST_POWER = 64
+_MAX_EXPONENT = 64  # bounds the size of the result
 
 
 def evaluate(size: Size, params: Mapping[str, int]) -> int:
-    """The value of a size. `params` maps names to values; KeyError for one that is missing, ValueError for text that
-    is not in the language of shapes."""
+    """The value of a size. KeyError for a param without a value, ValueError for text that is no shape expression."""
     return size if isinstance(size, int) else int(_value(parsed(size), params))
 
 
@@ -46,11 +45,11 @@ def holds(condition: str, params: Mapping[str, int]) -> bool:
 
 @functools.lru_cache(maxsize=1024)
 def parsed(text: str) -> Node:
-    """The tree of a size or a condition. ValueError for text that is not in the language of shapes."""
+    """Syntax tree of a size or a condition. ValueError for text that is no shape expression."""
     report = Reporter("manifest", text)
     node = parse_expression(Text(text, tuple((1, column + 1) for column in range(len(text) + 1))), report)
     if node is None or report.failed:
-        reasons = "; ".join(finding.message for finding in report.diagnostics)
+        reasons = "; ".join(diagnostic.message for diagnostic in report.diagnostics)
         raise ValueError(f"not an expression in params: {text!r} ({reasons})")
     return node
 
@@ -67,15 +66,15 @@ def _value(node: Node, params: Mapping[str, int]) -> int:
             return bool(_value(left, params)) and bool(_value(right, params))
         case BinaryNode(operator="or", left=left, right=right):
             return bool(_value(left, params)) or bool(_value(right, params))
-        case BinaryNode(operator="/", left=left, right=right):  # exact, as in the language of shapes
+        case BinaryNode(operator="/", left=left, right=right):  # exact, as in shapes
             quotient, remainder = divmod(_value(left, params), _value(right, params) or 1)
             if remainder:
                 raise ValueError("a division leaves a remainder")
             return quotient
         case BinaryNode(operator="**", left=left, right=right):
             exponent = _value(right, params)
-            if not 0 <= exponent <= _MOST_POWER:
-                raise ValueError(f"an exponent of {exponent}; 0 to {_MOST_POWER} are allowed")
+            if not 0 <= exponent <= _MAX_EXPONENT:
+                raise ValueError(f"an exponent of {exponent}; 0 to {_MAX_EXPONENT} are allowed")
             return int(_value(left, params) ** exponent)
         case BinaryNode(operator=sign, left=left, right=right) if sign in _ARITHMETIC:
             return _ARITHMETIC[sign](_value(left, params), _value(right, params))
@@ -93,4 +92,4 @@ def _value(node: Node, params: Mapping[str, int]) -> int:
             return min(_value(a, params), _value(b, params))
         case CallNode(function="maximum", arguments=(a, b)):
             return max(_value(a, params), _value(b, params))
-    raise ValueError("not in the language of shapes")
+    raise ValueError("not a shape expression")

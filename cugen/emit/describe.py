@@ -1,4 +1,4 @@
-"""Sentences about a spec for the heads of generated files; whatever the user wrote is made harmless in a comment."""
+"""Head comments of generated files; text of users is escaped."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from cugen.plan.kernel import Plan
 from cugen.spec.model import Array
 from cugen.version import __version__
 
-_WIDTH = 112
+_LINE_WIDTH = 112
 
 
 def harmless(text: str) -> str:
-    """Text that can't end a comment, continue a line or form a trigraph."""
+    """Text without comment ends, line continuations and trigraphs."""
     printable = "".join(c if c.isprintable() else " " for c in text)
     return re.sub(r"\?\?(?=[=/'()!<>-])", "? ?", printable.replace("*/", "* /")).rstrip("\\ ").strip()
 
@@ -27,18 +27,18 @@ def heading(context: Context) -> str:
 
 
 def header_lines(context: Context, plan: Plan, analysis: tuple[str, ...] = ()) -> tuple[str, ...]:
-    """What is computed, on what, how it's launched and what the analysis found."""
+    """Lines of the head comment: statements, arrays, launches and the analysis' summary."""
     spec = context.spec
     names = {expr.name: name for name, expr in context.symbols.items()}
     rows: list[tuple[str, str]] = []
-    for position, statement in enumerate(context.asked.statements):
+    for position, statement in enumerate(context.original.statements):
         rows.append(("computes" if position == 0 else "", harmless(" ".join(statement.text.split()))))
     if spec.params:
         rows.append(
             ("params", ", ".join(f"{p.name} = {p.value}" if p.value is not None else p.name for p in spec.params))
         )
-    if context.asked.tuned is not None:
-        rows.append(("schedule", harmless(context.asked.tuned.text)))
+    if context.original.tuned is not None:
+        rows.append(("schedule", harmless(context.original.tuned.text)))
     for declared in spec.arrays:
         if not declared.is_temporary:
             rows.append((declared.name, _array_line(declared, context, plan)))
@@ -54,11 +54,11 @@ def header_lines(context: Context, plan: Plan, analysis: tuple[str, ...] = ()) -
     width = max((len(name) for name, _ in rows), default=0) + 2
     lines = []
     for name, text in rows:
-        wrapped = textwrap.wrap(text, _WIDTH - width, break_long_words=True) or [""]
+        wrapped = textwrap.wrap(text, _LINE_WIDTH - width, break_long_words=True) or [""]
         lines.append((name.ljust(width) + wrapped[0]).rstrip("\\ "))
         lines += [(" " * width + line).rstrip("\\ ") for line in wrapped[1:]]
     lines.append("")
-    digest = context.asked.hash[:16]
+    digest = context.original.hash[:16]
     origin = harmless(spec.file) or "a spec"
     lines.append(
         f"Made by cugen {__version__} from {origin} (hash {digest}) for {spec.target}. Edit the spec, not this file."
@@ -86,7 +86,7 @@ def _array_line(declared: Array, context: Context, plan: Plan) -> str:
     if declared.boundary is not None:
         mode = declared.boundary.mode
         text += f", outside: {declared.boundary.value if mode == 'value' else mode}"
-    asked = max((dict(kernel.alignments).get(declared.name, 0) for kernel in plan.kernels), default=0)
-    if asked > declared.dtype.bytes:
-        text += f", aligned to {asked} bytes"
+    alignment = max((dict(kernel.alignments).get(declared.name, 0) for kernel in plan.kernels), default=0)
+    if alignment > declared.dtype.bytes:
+        text += f", aligned to {alignment} bytes"
     return text

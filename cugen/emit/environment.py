@@ -1,4 +1,4 @@
-"""The Jinja2 environment: strict about names, C to the eye, and without any decision of its own."""
+"""The Jinja2 environment of the templates."""
 
 from __future__ import annotations
 
@@ -19,30 +19,29 @@ _TESTS = {
     "load": nodes.Load,
     "store": nodes.Store,
     "accumulate": nodes.Accumulate,
-    "multiply_tiles": nodes.MultiplyTiles,
+    "mma": nodes.Mma,
     "copy": nodes.Copy,
     "commit_copies": nodes.CommitCopies,
     "await_copies": nodes.AwaitCopies,
-    "take_ticket": nodes.TakeTicket,
-    "arrive": nodes.Arrive,
-    "ticket": nodes.Ticket,
-    "publish": nodes.Publish,
-    "await": nodes.Await,
+    "fetch_block_id": nodes.FetchBlockId,
+    "count_arrival": nodes.CountArrival,
+    "load_block_id": nodes.LoadBlockId,
+    "release_flag": nodes.ReleaseFlag,
+    "spin_wait": nodes.AcquireSpinWait,
     "assign": nodes.Assign,
     "loop": nodes.For,
     "choice": nodes.If,
     "return_unless": nodes.ReturnUnless,
     "barrier": nodes.Barrier,
-    "team_barrier": nodes.TeamBarrier,
+    "named_barrier": nodes.NamedBarrier,
     "cluster_barrier": nodes.ClusterBarrier,
     "declare": nodes.Declare,
     "comment": nodes.Comment,
 }
 
 
-class _Compiled(jinja2.BytecodeCache):
-    """The templates' code, by their text: each kernel has an environment of its own, and most of the time that making a
-    kernel takes would go into compiling the same templates again."""
+class _InMemoryBytecode(jinja2.BytecodeCache):
+    """Bytecode of the templates, shared by the environments of all kernels; compiling templates dominates otherwise."""
 
     def __init__(self) -> None:
         self._code: dict[tuple[str, str], CodeType | None] = {}
@@ -54,7 +53,7 @@ class _Compiled(jinja2.BytecodeCache):
         self._code[bucket.key, bucket.checksum] = bucket.code
 
 
-_COMPILED = _Compiled()
+_BYTECODE = _InMemoryBytecode()
 
 
 def template_folder() -> Path:
@@ -62,29 +61,30 @@ def template_folder() -> Path:
 
 
 def environment() -> jinja2.Environment:
-    """Templates from the package's folder; undefined names are errors."""
-    found = jinja2.Environment(
+    """An environment for the package's templates; undefined names are errors."""
+    env = jinja2.Environment(
         loader=jinja2.FileSystemLoader(template_folder()),
         undefined=jinja2.StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
         keep_trailing_newline=True,
         autoescape=False,
-        bytecode_cache=_COMPILED,
+        bytecode_cache=_BYTECODE,
     )
     for name, kind in _TESTS.items():
-        found.tests[name] = lambda node, kind=kind: isinstance(node, kind)
-    return found
+        env.tests[name] = lambda node, kind=kind: isinstance(node, kind)
+    return env
 
 
 def bind(env: jinja2.Environment, printer: NodePrinter) -> jinja2.Environment:
-    """The environment with the filters of one kernel."""
+    """The environment with the filters of one kernel's printer."""
     bound = env.overlay()
     bound.filters = dict(env.filters)
     for name in ("definition", "let", "load", "store", "accumulate", "copy", "assign", "declare", "condition"):
         bound.filters[name] = getattr(printer, name)
-    for name in ("start", "multiply_tiles", "take_ticket", "arrive", "ticket", "publish", "awaited", "team_barrier"):
+    for name in ("start", "mma", "fetch_block_id", "count_arrival", "load_block_id", "release_flag", "spin_wait"):
         bound.filters[name] = getattr(printer, name)
+    bound.filters["named_barrier"] = printer.named_barrier
     bound.filters["loop_header"] = printer.loop
     bound.filters["negated"] = printer.negated
     bound.filters["remarks"] = printer.remarks

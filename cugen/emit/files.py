@@ -1,8 +1,7 @@
-"""`<stem>.cu`, `<stem>.h` and `<stem>.json` on disk: whether they are current, how they differ, and writing them.
+"""`<stem>.cu`, `<stem>.h` and `<stem>.json` on disk: staleness, differences and atomic writes.
 
-Each file is replaced by one rename, so a reader sees the whole old or the whole new one. The manifest comes last: its
-hashes tell an interrupted set, and one that somebody edited, from a good one. The header that variants share has no
-manifest: its last line holds the hashes.
+Each file is replaced atomically by a rename. The manifest is written last; its hashes identify incomplete and edited
+sets. The common header of variants has no manifest: its last line has the hashes.
 """
 
 from __future__ import annotations
@@ -23,13 +22,13 @@ from cugen.abi.manifest import is_untouched
 
 SUFFIXES = (".cu", ".h", ".json")
 _TEMPORARY = re.compile(r"\..+\.[0-9a-f]{16}\.cugen\.tmp")
-_ABANDONED_SECONDS = 600.0  # writing a file takes milliseconds
+_ABANDONED_SECONDS = 600.0  # age of a temporary file whose writer was killed; a write takes milliseconds
 _STAMP = re.compile(r"\n// Input ([0-9a-f]{16}), text ([0-9a-f]{16})\.\n\Z")
 
 
 @dataclass(frozen=True, slots=True)
 class Texts:
-    """What one kernel's files hold, in the order of SUFFIXES."""
+    """Contents of one kernel's files, in the order of SUFFIXES."""
 
     stem: str
     source: str
@@ -43,17 +42,16 @@ class Texts:
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """A file on disk that isn't what would be written; `state` is missing, stale, edited by hand, or why it is none."""
+    """A file on disk that differs from the generated one; `state` is missing, stale, edited by hand, or a reason."""
 
     path: Path
     state: str
-    diff: str  # unified, from the file on disk to what would be written
+    diff: str  # unified, from the file on disk to the generated one
 
 
 @dataclass(frozen=True, slots=True)
 class File:
-    """A file of its own. A stamped text tells by itself whether it is current; of other bytes, `compiler` made them.
-    `reserve` says what of it couldn't be compared."""
+    """A file without a manifest: a stamped text, or output of `compiler`. `reserve` says what couldn't be compared."""
 
     path: Path
     content: bytes
@@ -63,14 +61,14 @@ class File:
 
 @dataclass(frozen=True, slots=True)
 class Header:
-    """`<stem>.h` by itself, for variants; `text` is stamped."""
+    """The common header of variants; `text` is stamped."""
 
     stem: str
     text: str
 
 
 def paths(folder: Path, stem: str) -> tuple[Path, Path, Path]:
-    """The three files. ValueError for a stem that would leave the folder."""
+    """Paths of the three files. ValueError for a stem with a folder."""
     if Path(stem).name != stem:
         raise ValueError(f"not the stem of a file: {stem!r}")
     source, header, manifest = (folder / f"{stem}{suffix}" for suffix in SUFFIXES)
@@ -78,13 +76,13 @@ def paths(folder: Path, stem: str) -> tuple[Path, Path, Path]:
 
 
 def is_current_manifest(folder: Path, stem: str, input_hash: str) -> bool:
-    """Whether the manifest on disk was made from the same input and nobody has touched it since."""
+    """Whether the manifest on disk has this input hash and is unmodified."""
     text = _decoded(_content(paths(folder, stem)[2]) or b"")
     return is_untouched(text) and json.loads(text).get("input_hash") == input_hash
 
 
 def is_current(folder: Path, stem: str, input_hash: str) -> bool:
-    """Whether the files on disk were made from the same input and nobody has touched them since."""
+    """Whether the files on disk have this input hash and are unmodified."""
     source, header, manifest = paths(folder, stem)
     try:
         text = _decoded(manifest.read_bytes())
@@ -98,34 +96,34 @@ def is_current(folder: Path, stem: str, input_hash: str) -> bool:
 
 
 def header_path(folder: Path, stem: str) -> Path:
-    """Where a header by itself goes. ValueError for a stem that would leave the folder."""
+    """Path of a common header. ValueError for a stem with a folder."""
     return paths(folder, stem)[1]
 
 
 def stamped(text: str, input_hash: str) -> str:
-    """`text` and a last line that says what it was made from, and whether somebody has edited it since."""
+    """`text` with a last line of the input's hash and its own."""
     start = input_hash[:16]
     return f"{text}\n// Input {start}, text {_digest(text, start)}.\n"
 
 
 def is_current_header(folder: Path, stem: str, input_hash: str) -> bool:
-    """Whether the header on disk was made from the same input and nobody has touched it since."""
+    """Whether the header on disk has this input hash and is unmodified."""
     return is_current_text(header_path(folder, stem), input_hash)
 
 
 def is_current_text(path: Path, input_hash: str) -> bool:
-    """The same for any stamped text."""
-    found = _content(path)
-    return found is not None and _input_of(_decoded(found)) == input_hash[:16]
+    """Whether the stamped text on disk has this input hash and is unmodified."""
+    content = _content(path)
+    return content is not None and _input_of(_decoded(content)) == input_hash[:16]
 
 
 def is_stamped(text: str) -> bool:
-    """Whether it is as it was written, stamp and all."""
+    """Whether the text has a valid stamp."""
     return bool(_input_of(text))
 
 
 def write_header(folder: Path, header: Header, *, always: bool = False) -> tuple[Path, ...]:
-    """As `write`, for a header by itself."""
+    """As `write`, for a common header."""
     return write_file(File(header_path(folder, header.stem), header.text.encode()), always=always)
 
 
@@ -141,8 +139,9 @@ def write_file(file: File, *, always: bool = False) -> tuple[Path, ...]:
 def write(
     folder: Path, texts: Texts, *, always: bool = False, suffixes: Collection[str] = SUFFIXES
 ) -> tuple[Path, ...]:
-    """Writes the files whose bytes differ, or all of them with `always`; the ones that were written. OSError where
-    the folder can't be made or written to."""
+    """Writes the files whose bytes differ, or all of them with `always`; returns the files written.
+
+    OSError where the folder can't be created or written to."""
     folder.mkdir(parents=True, exist_ok=True)
     written = []
     for path, text in zip(paths(folder, texts.stem), texts.contents, strict=True):
@@ -153,10 +152,10 @@ def write(
 
 
 def write_atomically(path: Path, content: bytes) -> None:
-    """Puts `content` at `path` by one rename, so whoever is killed leaves the old bytes or the new ones. A link at
-    `path` is replaced, not followed.
+    """Replaces `path` by one rename, so that it has the old or the new bytes at any time. A link is replaced, not
+    followed.
 
-    Nothing waits for the disk: after a power cut a file may be empty, as a compiler's output may, and the hashes tell.
+    No fsync: after a power failure a file may be empty, which the hashes detect.
     """
     temporary = path.with_name(f".{path.name}.{secrets.token_hex(8)}.cugen.tmp")
     try:
@@ -169,70 +168,70 @@ def write_atomically(path: Path, content: bytes) -> None:
 
 
 def remove_abandoned(folder: Path) -> None:
-    """Removes the temporary files that killed processes left in the folder."""
+    """Removes temporary files of killed processes from the folder."""
     if not folder.is_dir():
         return
     latest = time.time() - _ABANDONED_SECONDS
     with os.scandir(folder) as entries:
         abandoned = [entry for entry in entries if _TEMPORARY.fullmatch(entry.name)]
     for entry in abandoned:
-        with suppress(OSError):  # another process was first
+        with suppress(OSError):  # removed by another process
             if entry.stat(follow_symlinks=False).st_mtime < latest:
                 os.unlink(entry)
 
 
 def differences(folder: Path, texts: Texts, suffixes: Collection[str] = SUFFIXES) -> Iterator[Difference]:
-    """Every file that isn't what `write` would leave there."""
+    """Files that differ from those `write` would write."""
     recorded = _recorded_hashes(folder, texts.stem)
     for path, text, recorded_hash in zip(paths(folder, texts.stem), texts.contents, recorded, strict=True):
-        found = _content(path)
+        actual = _content(path)
         if path.suffix not in suffixes:
             continue
-        if found is None:
+        if actual is None:
             yield Difference(path, "missing", _diff("/dev/null", str(path), "", text))
-        elif found != text.encode():
-            state = "stale" if _sha256(found) == recorded_hash else "edited by hand"
-            yield Difference(path, state, _diff(str(path), str(path), _decoded(found), text))
+        elif actual != text.encode():
+            state = "stale" if _sha256(actual) == recorded_hash else "edited by hand"
+            yield Difference(path, state, _diff(str(path), str(path), _decoded(actual), text))
 
 
 def header_differences(folder: Path, header: Header) -> Iterator[Difference]:
-    """As `differences`, for a header by itself."""
+    """As `differences`, for a common header."""
     return file_differences(File(header_path(folder, header.stem), header.text.encode()))
 
 
 def file_differences(file: File) -> Iterator[Difference]:
     """As `differences`, for one file."""
-    path, found = file.path, _content(file.path)
-    if found is None:
+    path, actual = file.path, _content(file.path)
+    if actual is None:
         yield Difference(path, "missing", _comparison("/dev/null", str(path), b"", file.content))
-    elif found != file.content:
-        stale = "stale" if _input_of(_decoded(found)) else "edited by hand"
+    elif actual != file.content:
+        stale = "stale" if _input_of(_decoded(actual)) else "edited by hand"
         state = f"not what {file.compiler} makes here" if file.compiler else stale
-        yield Difference(path, state, _comparison(str(path), str(path), found, file.content))
+        yield Difference(path, state, _comparison(str(path), str(path), actual, file.content))
 
 
 def removal(path: Path, why: str) -> Difference:
-    """A file that nothing would write."""
+    """The difference of a file that should not exist."""
     return Difference(path, why, _diff(str(path), "/dev/null", _decoded(path.read_bytes()), ""))
 
 
 def make_rule(targets: Iterable[Path], dependencies: Iterable[str]) -> str:
-    """A depfile: one rule in the syntax of Make, which Ninja reads too. ValueError for a path that
-    this syntax can't say: one with a line break, or with a blank or a backslash at its end."""
+    """A depfile: one Make rule, which Ninja reads too. ValueError for a path that can't be escaped: one with a line
+    break, or with a space or a backslash at its end."""
     left = " ".join(_escaped(str(path)) for path in targets)
     right = [_escaped(path) for path in dict.fromkeys(dependencies)]
     return left + ":" + "".join(f" \\\n  {path}" for path in right) + "\n"
 
 
 def _escaped(path: str) -> str:
-    """Backslashes count only before a blank, `#` or `:`, where those that stand there are doubled."""
+    """Make escapes: backslashes are special only before a space, `#` or `:`, where they are doubled."""
     if re.search(r"[\n\r\0]|[ \t\\]$", path):
         raise ValueError(f"a depfile can't hold the path {path!r}")
     return re.sub(r"(\\*)([ \t#:])", r"\1\1\\\2", path).replace("$", "$$")
 
 
 def _input_of(text: str) -> str:
-    """The start of the hash of what a stamped text was made from; empty where it isn't as it was written."""
+    """Start of the input hash of a stamped text; empty where the stamp is missing or invalid."""
     stamp = _STAMP.search(text)
     if stamp is None or _digest(text[: stamp.start()], stamp[1]) != stamp[2]:
         return ""
@@ -244,7 +243,7 @@ def _digest(text: str, input_start: str) -> str:
 
 
 def _recorded_hashes(folder: Path, stem: str) -> tuple[str, str, str]:
-    """What the manifest on disk says that the files were when they were written; empty where it doesn't."""
+    """Hashes of the three files in the manifest on disk; empty strings without an unmodified manifest."""
     manifest = _content(paths(folder, stem)[2])
     text = "" if manifest is None else _decoded(manifest)
     if manifest is None or not is_untouched(text):

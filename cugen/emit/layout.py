@@ -1,16 +1,16 @@
-"""The last pass over generated text: no blanks at line ends, single empty lines, and lines that fit a screen."""
+"""Formatting of generated text: no trailing spaces, single empty lines, wrapped statements."""
 
 from __future__ import annotations
 
 import re
 
-_WIDTH = 112
+_LINE_WIDTH = 112
 _LOOKAHEAD = 4  # characters of the longest operator
 _OPENING, _CLOSING = "([{", ")]}"
-# Where a line may break, the loosest operator first; the break stands before the operator, after a comma.
+# Line breaks in order of preference: before these operators, and after a comma.
 _BREAKS = ((" ? ", " : "), (" || ",), (" && ",), (", ",), (" + ", " - "), (" * ", " / "))
 _QUOTE = re.compile(r'\\"')
-_TEMPLATE_ARGUMENT = re.compile(r" \d+>")  # no break before it: an access begins on the line of its statement
+_TEMPLATE_ARGUMENT = re.compile(r" \d+>")  # not broken: an access must begin on the line of its statement
 
 
 def tidy(text: str) -> str:
@@ -18,7 +18,7 @@ def tidy(text: str) -> str:
 
 
 def tidy_lines(lines: list[tuple[str, str]]) -> list[tuple[str, str]]:
-    """Lines and what is known of each; pieces of a wrapped line share what was known of it."""
+    """`tidy` for pairs of a line and a note; pieces of a wrapped line share its note."""
     pieces = [(piece, note) for line, note in lines for piece in _wrapped(line.rstrip())]
     single = [piece for n, piece in enumerate(pieces) if piece[0] or (n and pieces[n - 1][0])]
     while single and not single[0][0]:
@@ -33,34 +33,35 @@ def tidy_lines(lines: list[tuple[str, str]]) -> list[tuple[str, str]]:
 
 
 def _wrapped(line: str) -> list[str]:
-    """A long statement over several lines, the later ones indented by one more level. Tables may have a million
-    characters in a line, so only what fits the next one is looked at."""
+    """A statement wrapped at `_LINE_WIDTH`, continuation lines indented by one level.
+
+    Linear time: lines of tables may have a million characters."""
     stripped = line.lstrip()
     indent = margin = " " * (len(line) - len(stripped))
     end = len(_code(line)) - len(indent)
     if stripped.startswith("#"):
         return [line]
     pieces: list[str] = []
-    at = 0
-    while len(margin) + end - at > _WIDTH:
-        window = margin + stripped[at : at + _WIDTH + _LOOKAHEAD]
-        place = _break(window, len(margin))
-        if place is None:
+    start = 0
+    while len(margin) + end - start > _LINE_WIDTH:
+        window = margin + stripped[start : start + _LINE_WIDTH + _LOOKAHEAD]
+        column = _break(window, len(margin))
+        if column is None:
             break
-        pieces.append(window[:place].rstrip())
-        at += place - len(margin)
-        at += len(stripped[at : at + _WIDTH]) - len(stripped[at : at + _WIDTH].lstrip())
+        pieces.append(window[:column].rstrip())
+        start += column - len(margin)
+        start += len(stripped[start : start + _LINE_WIDTH]) - len(stripped[start : start + _LINE_WIDTH].lstrip())
         margin = indent + "    "
-    return [*pieces, margin + stripped[at:]]
+    return [*pieces, margin + stripped[start:]]
 
 
 def _break(line: str, start: int) -> int | None:
-    """The last place within the width at the least depth of brackets, among the loosest operators found there; none
-    in a comment or a string."""
+    """Column of the best break: lowest bracket depth, then lowest operator precedence, then rightmost. None where only
+    comments and strings are left."""
     best: tuple[int, int, int] | None = None
     depth = 0
     quoted = False
-    for position, character in enumerate(_code(line)[: _WIDTH + 1]):
+    for position, character in enumerate(_code(line)[: _LINE_WIDTH + 1]):
         if character == '"' and line[position - 1] != "\\":
             quoted = not quoted
         elif quoted:
@@ -82,7 +83,7 @@ def _break(line: str, start: int) -> int | None:
 
 def _code(line: str) -> str:
     """The line without its comment."""
-    place = line.find("//")
-    while place >= 0 and _QUOTE.sub("", line[:place]).count('"') % 2:
-        place = line.find("//", place + 2)
-    return (line if place < 0 else line[:place]).rstrip()
+    column = line.find("//")
+    while column >= 0 and _QUOTE.sub("", line[:column]).count('"') % 2:
+        column = line.find("//", column + 2)
+    return (line if column < 0 else line[:column]).rstrip()

@@ -23,7 +23,7 @@ from cugen.version import __version__
 
 
 def make_manifest(context: Context, plan: Plan, source: str, header: str, input_hash: str) -> Manifest:
-    """What a caller must know of the plan's entry point; `source` and `header` are hashed, not kept."""
+    """The manifest of the plan's entry point; `source` and `header` are hashed."""
     spec = context.spec
     names = {expr.name: name for name, expr in context.symbols.items()}
 
@@ -35,7 +35,7 @@ def make_manifest(context: Context, plan: Plan, source: str, header: str, input_
         if declared.role not in ("input", "output", "inout"):
             continue
         array = context.arrays[declared.name]
-        asked = [dict(kernel.alignments).get(declared.name, 0) for kernel in plan.kernels]
+        alignments = [dict(kernel.alignments).get(declared.name, 0) for kernel in plan.kernels]
         arguments.append(
             ArrayArgument(
                 declared.name,
@@ -44,7 +44,7 @@ def make_manifest(context: Context, plan: Plan, source: str, header: str, input_
                 tuple(map(sized, array.shape)),
                 tuple(map(sized, array.strides)),
                 sized(context.elements(declared)),
-                max([declared.dtype.bytes, *asked]),
+                max([declared.dtype.bytes, *alignments]),
                 _boundary(declared),
             )
         )
@@ -82,7 +82,7 @@ def make_manifest(context: Context, plan: Plan, source: str, header: str, input_
         spec.kernel,
         __version__,
         spec.file,
-        context.asked.hash,
+        context.original.hash,
         spec.target,
         {p.name: p.value for p in spec.params if p.value is not None},
         tuple(arguments),

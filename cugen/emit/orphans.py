@@ -1,6 +1,7 @@
-"""Generated files that outlived what they were made from: the spec is gone, or it no longer has that kernel.
+"""Orphaned generated files: the spec was deleted, or no longer has the kernel.
 
-A generated file names its spec's file, without a folder. So a spec is looked for where the specs of this call are.
+A generated file has the name of its spec file, without the folder; that file is searched for in the folders of the
+call's specs.
 """
 
 from __future__ import annotations
@@ -12,28 +13,29 @@ from pathlib import Path
 
 from cugen.emit.files import SUFFIXES, Difference, removal
 
-_HEAD_BYTES = 1 << 14
+_HEAD_BYTES = 1 << 14  # the origin is in the head comment
 _ORIGIN = re.compile(r"^// Made by cugen \S+ from (.+?) (?:\(hash [0-9a-f]+\) )?for \S+\. Edit the spec", re.MULTILINE)
 
 
-def orphans(folder: Path, made: Collection[Path], specs: Collection[Path]) -> Iterator[Difference]:
-    """Files in `folder` that were generated and are none of `made`, which is all that `specs` give, unless they are of
-    another spec that exists beside those."""
+def orphans(folder: Path, generated: Collection[Path], specs: Collection[Path]) -> Iterator[Difference]:
+    """Generated files in `folder` without a spec.
+
+    `generated` are all files of `specs`; files of other specs in the folders of `specs` are no orphans."""
     if not folder.is_dir():
         return
     names = {spec.name for spec in specs}
-    places = dict.fromkeys(spec.parent for spec in specs)
-    known = {path.name for path in made}
+    folders = dict.fromkeys(spec.parent for spec in specs)
+    known = {path.name for path in generated}
     for path in sorted(folder.iterdir()):
         if path.suffix not in SUFFIXES or path.name in known or not path.is_file():
             continue
         origin = _origin(path)
-        if origin and (origin in names or not any((place / origin).exists() for place in places)):
+        if origin and (origin in names or not any((parent / origin).exists() for parent in folders)):
             yield removal(path, f"no spec makes it ({origin} {'has no such kernel' if origin in names else 'is gone'})")
 
 
 def _origin(path: Path) -> str:
-    """The name of the spec's file that a generated file was made from; empty for other files."""
+    """Name of the spec file of a generated file; empty for other files."""
     if path.suffix == ".json":
         try:
             manifest = json.loads(path.read_bytes())
@@ -42,5 +44,5 @@ def _origin(path: Path) -> str:
             return ""
     with path.open("rb") as file:
         head = file.read(_HEAD_BYTES).decode(errors="replace")
-    found = _ORIGIN.search(head)
-    return found[1] if found else ""
+    match = _ORIGIN.search(head)
+    return match[1] if match else ""

@@ -1,7 +1,6 @@
-"""Where the text of a .cu comes from: which template line printed each line, and at which line each access stands.
+"""Provenance of a .cu: the template line of each line, and the line of each access.
 
-The source is rendered once more with marks, before every line of every template or before every access; the marks say
-where the text came from and are then taken out. Generation itself never pays for this.
+The source is rendered a second time with marks before every template line or every access, which are then removed.
 """
 
 from __future__ import annotations
@@ -27,7 +26,7 @@ _MARK = re.compile("\x01([^\x02]*)\x02")
 
 
 class _MarkingLoader(jinja2.FileSystemLoader):
-    """Loads templates with a mark at the start of each line that prints something of its own."""
+    """Loads templates with a mark before each line that is no Jinja tag."""
 
     def get_source(self, environment: jinja2.Environment, template: str) -> tuple[str, str, Callable[[], bool]]:
         text, path, fresh = super().get_source(environment, template)
@@ -41,7 +40,7 @@ class _MarkingLoader(jinja2.FileSystemLoader):
 
 
 def provenance(context: Context, plan: Plan, remarks: Remarks | None = None) -> Mapping[int, str]:
-    """For each line of the source (1-based), the template's line and the spec key that it came from."""
+    """Template line and spec key of each line of the source (1-based)."""
     env = environment()
     env.loader = _MarkingLoader(template_folder())
     lines: list[tuple[str, str]] = []
@@ -54,34 +53,33 @@ def provenance(context: Context, plan: Plan, remarks: Remarks | None = None) -> 
 
 
 class _MarkingPrinter(NodePrinter):
-    """Prints each access with a mark that holds its identity before it."""
+    """Prints each access after a mark with its identity."""
 
-    def place(self, access: Access) -> str:
-        return f"\x01{id(access)}\x02{super().place(access)}"
+    def lvalue(self, access: Access) -> str:
+        return f"\x01{id(access)}\x02{super().lvalue(access)}"
 
 
 def access_lines(context: Context, plan: Plan, remarks: Remarks | None = None) -> Mapping[int, int]:
-    """The line of the source (1-based) at which each access begins; accesses by their number in the plan, through all
-    kernels in the order of the source."""
+    """Line of the source (1-based) of each access, by its number in the plan, over all kernels in order."""
     marked = render_raw(environment(), context, plan, remarks or Remarks(), _MarkingPrinter).source
-    pieces = _MARK.split(marked)  # text, then mark and text by turns
+    pieces = _MARK.split(marked)  # alternately text and mark
     texts, marks = pieces[::2], pieces[1::2]
-    # The last pass over the layout moves nothing but blanks.
+    # `tidy` changes whitespace only.
     line_of = [
         number for number, line in enumerate(tidy("".join(texts)).splitlines(), 1) for _ in "".join(line.split())
     ]
     starts = accumulate(len("".join(text.split())) for text in texts)
-    found = {int(mark): line_of[start] for mark, start in zip(marks, starts, strict=False)}
-    # Compilers have both sides of a copy where its statement begins.
+    line_of_access = {int(mark): line_of[start] for mark, start in zip(marks, starts, strict=False)}
+    # Line tables have both accesses of a copy on the first line of its statement.
     for node in (node for kernel in plan.kernels for node in walk_nodes(kernel.body)):
         if isinstance(node, Copy):
-            found[id(node.source)] = found[id(node.target)]
+            line_of_access[id(node.source)] = line_of_access[id(node.target)]
     planned = [access for kernel in plan.kernels for access in accesses(kernel.body)]
-    return {number: found[id(access)] for number, access in enumerate(planned)}
+    return {number: line_of_access[id(access)] for number, access in enumerate(planned)}
 
 
 def _key(context: Context, line: str) -> str:
-    """The spec key that the line speaks of: the array that it names, else the statement."""
+    """Spec key of a line: the array it accesses or declares, else `compute`."""
     for declared in context.spec.arrays:
         symbol = re.escape(context.arrays[declared.name].symbol)
         if not declared.is_temporary and re.search(rf"\b{symbol}s?(?=\[|;| =)", line):

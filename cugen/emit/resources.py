@@ -1,4 +1,4 @@
-"""Where the package's data files are: inside the package when installed, beside it in a checkout."""
+"""Location of the data files: in the package when installed, in the repository root of a checkout."""
 
 from __future__ import annotations
 

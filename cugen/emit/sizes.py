@@ -1,4 +1,4 @@
-"""Sizes over params as the manifest writes them: a number where it's known, else text in the language of shapes."""
+"""Sizes over params as in the manifest: integers where constant, else shape expressions."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from cugen.plan.symbols import FloorDiv, Integer, Maximum, Minimum, Mod, Range, 
 
 
 def size(expr: Integer, ranges: Mapping[sympy.Symbol, Range], names: Mapping[str, str]) -> Size:
-    """`names` maps the C name of a param to the spec's."""
+    """`names` maps C names of params to names in the spec."""
     fixed = expr.subs({s: ranges[s][0] for s in expr.free_symbols if ranges[s][0] == ranges[s][1]})
     if fixed.is_Integer:
         return int(fixed)
@@ -20,7 +20,7 @@ def size(expr: Integer, ranges: Mapping[sympy.Symbol, Range], names: Mapping[str
 
 
 def _text(expr: Integer, names: Mapping[str, str]) -> tuple[str, int]:
-    """The text and whether it binds as an atom (0), a product (1) or a sum (2)."""
+    """Text and precedence: an atom (0), a product (1) or a sum (2)."""
     if expr.is_Integer:
         return str(int(expr)), 0 if int(expr) >= 0 else 2
     if expr.is_Symbol:
@@ -48,10 +48,10 @@ def _text(expr: Integer, names: Mapping[str, str]) -> tuple[str, int]:
 
 
 def _sum(expr: Integer, names: Mapping[str, str]) -> str:
-    """`M + N - 1`: what is added before what is subtracted."""
+    """`M + N - 1`: positive terms first."""
     added = [_text(term, names) for term in expr.args if not term.could_extract_minus_sign()]
-    taken = [_text(-term, names) for term in expr.args if term.could_extract_minus_sign()]
-    plus, minus = ([_in_sum(part) for part in sorted(parts, key=_key)] for parts in (added, taken))
+    subtracted = [_text(-term, names) for term in expr.args if term.could_extract_minus_sign()]
+    plus, minus = ([_in_sum(part) for part in sorted(parts, key=_key)] for parts in (added, subtracted))
     first = " + ".join(plus)
     return " - ".join([first, *minus] if plus else [f"-{minus[0]}", *minus[1:]])
 
@@ -61,7 +61,7 @@ def _in_sum(part: tuple[str, int]) -> str:
 
 
 def _key(part: tuple[str, int]) -> tuple[bool, str]:
-    """Numbers last; the order is that of the texts, whatever sympy's is."""
+    """Sort key by text, numbers last; independent of sympy's order."""
     return part[0].isdigit(), part[0]
 
 

@@ -1,4 +1,4 @@
-"""The text of `<stem>.cu` and `<stem>.h`: a plan's kernels through their families' templates."""
+"""Texts of `<stem>.cu` and `<stem>.h`: a plan's kernels rendered by the templates of their families."""
 
 from __future__ import annotations
 
@@ -30,19 +30,19 @@ from cugen.plan.walking import accesses, walk_nodes
 
 
 class EmissionError(AssertionError):
-    """A template printed other accesses than the plan holds: a fault of cugen's own."""
+    """The printed accesses differ from the planned ones: a bug in a template."""
 
 
 @dataclass(frozen=True, slots=True)
 class Sources:
-    """The texts of the two files."""
+    """Texts of the two files."""
 
     source: str
     header: str
 
 
 def render(context: Context, plan: Plan, remarks: Remarks | None = None) -> Sources:
-    """Both files; the same plan and remarks give the same bytes."""
+    """Deterministic texts of both files."""
     raw = render_raw(environment(), context, plan, remarks or Remarks())
     return Sources(tidy(raw.source), tidy(raw.header))
 
@@ -54,7 +54,7 @@ def render_raw(
     remarks: Remarks,
     printers: type[NodePrinter] = NodePrinter,
 ) -> Sources:
-    """Both files as the templates print them, before the last pass over the layout. `printers` prints the nodes."""
+    """Both files before `tidy`. `printers` is the class that prints the nodes."""
     texts: list[str] = []
     functions: dict[tuple[str, str], None] = {}
     headers: dict[str, None] = {}
@@ -75,7 +75,7 @@ def render_raw(
     launcher = make_launcher(context, plan)
     typed = make_typed(make_manifest(context, plan, "", "", ""), c_names(context))
     fixed = constants(context, bodies)
-    of_host = [c for c in param_constants(context, launcher.symbols) if c not in fixed]
+    host_constants = [c for c in param_constants(context, launcher.symbols) if c not in fixed]
     functions.update(dict.fromkeys(launcher.functions))
     helper_texts = [
         function_text(env, name, kind, host=(name, kind) in launcher.functions) for name, kind in sorted(functions)
@@ -88,7 +88,7 @@ def render_raw(
         symbols=declared,
         functions=helper_texts,
         kernels=texts,
-        launcher=env.get_template("launch.cu.j2").render(constants=of_host, **launcher.variables()),
+        launcher=env.get_template("launch.cu.j2").render(constants=host_constants, **launcher.variables()),
     )
     header = env.get_template("kernel.h.j2").render(
         heading=heading(context),
@@ -104,7 +104,7 @@ def render_raw(
 
 
 def _headers_of_types(context: Context, bodies: tuple[Node, ...]) -> dict[str, None]:
-    """The CUDA headers that define the types of arrays and of scalars given at run time."""
+    """CUDA headers of the types of arrays and run-time scalars."""
     types = [array.dtype for array in usage.arrays(bodies)]
     mentioned = usage.scalars(bodies)
     types += [scalar.dtype for scalar in context.spec.scalars if scalar.value is None and scalar.name in mentioned]
@@ -112,9 +112,9 @@ def _headers_of_types(context: Context, bodies: tuple[Node, ...]) -> dict[str, N
 
 
 def _scalar_texts(context: Context) -> dict[str, str]:
-    """What stands for each scalar's value: its name, with a conversion round it where it is stored as a narrow float.
+    """C text of each scalar's value: its name, widened to the compute type.
 
-    C++ has no constant expression for infinities and NaN: a scalar of such a value is a literal at every place."""
+    Infinities and NaN are no constant expressions in C++; scalars of these values are printed as literals."""
     texts = {}
     for scalar, name in zip(context.spec.scalars, context.scalar_symbols.values(), strict=True):
         if scalar.value is None:
@@ -142,7 +142,7 @@ def _kernel_text(env: jinja2.Environment, context: Context, kernel: Kernel, prin
 
 
 def _check_accesses(kernel: Kernel, printer: NodePrinter, text: str) -> None:
-    """All planned accesses and no others stand in the text, each once."""
+    """EmissionError unless the text has each planned access once and no others."""
     planned = list(accesses(kernel.body))
     if len(printer.printed) != len(planned) or {id(a) for a in printer.printed} != {id(a) for a in planned}:
         missing = [a.array.symbol for a in planned if all(a is not p for p in printer.printed)]
@@ -157,21 +157,21 @@ def _check_accesses(kernel: Kernel, printer: NodePrinter, text: str) -> None:
         expected[array.symbol] += array.space in ("shared", "register") and not array.dynamic
     scalars = {array.symbol for array in usage.arrays(kernel.body) if not array.shape}
     for name in sorted(expected.keys() - scalars):
-        symbol = rf"(?<![\w.]){re.escape(name)}"  # `x4.at[v]` is no array `at`
-        found = len(re.findall(rf"{symbol}\[|\bmap_shared_rank\({symbol}, ", code))
-        if found != expected[name]:
-            raise EmissionError(f"{kernel.name}: {name} is subscripted {found} times, planned {expected[name]}")
+        symbol = rf"(?<![\w.]){re.escape(name)}"  # `x4.data[v]` is no access to an array `data`
+        count = len(re.findall(rf"{symbol}\[|\bmap_shared_rank\({symbol}, ", code))
+        if count != expected[name]:
+            raise EmissionError(f"{kernel.name}: {name} is subscripted {count} times, planned {expected[name]}")
 
 
 def _parameters(context: Context, kernel: Kernel) -> list[str]:
     """C parameters of the `__global__` function."""
     stores = {a.array.symbol for a in accesses(kernel.body) if a.kind != "load"}
     parameters = []
-    # Other blocks write to it meanwhile, which `__restrict__` would let the compiler ignore.
-    own = {array.name: f"{c_name(array.dtype)}* {array.symbol}" for array in kernel.workspace}
+    # Not `__restrict__`: other blocks write to the workspace concurrently.
+    workspace = {array.name: f"{c_name(array.dtype)}* {array.symbol}" for array in kernel.workspace}
     for name in kernel.arguments:
-        if name in own:
-            parameters.append(own[name])
+        if name in workspace:
+            parameters.append(workspace[name])
         elif name in context.arrays:
             array = context.arrays[name]
             constant = "" if array.symbol in stores else "const "

@@ -45,4 +45,4 @@ def test_what_fits_finds_enough_of_all_that_it_asks_for(allowed: dict[str, int],
 def test_a_demand_in_words_names_only_what_is_asked_for() -> None:
     assert str(Demand(64, 0, 0)) == "64 threads per block"
     assert str(Demand(64, 512, 0)) == "64 threads and 512 bytes of shared memory per block"
-    assert str(Demand(64, 0, 60_000)) == "64 threads and 60000 bytes of shared memory on request per block"
+    assert str(Demand(64, 0, 60_000)) == "64 threads and 60000 bytes of opt-in shared memory per block"

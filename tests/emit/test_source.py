@@ -158,4 +158,4 @@ def test_the_same_plan_gives_the_same_text(planned):
 def test_an_array_may_be_called_as_the_elements_of_vectors_are(planned):
     text = "cugen: 1\nkernel: k\narrays:\n  at: {shape: [64], dtype: float32}\n  y: {shape: [64], dtype: float32}\n"
     context, plan = planned(text + "compute: y[i] = 2 * at[i]\n")
-    assert ".at[v]" in render(context, plan).source
+    assert ".data[v]" in render(context, plan).source

@@ -60,7 +60,7 @@ kernel: blocks_wait
 params: {N: 5000}
 arrays: {A: {shape: [N], dtype: float32}, Y: {shape: [N], dtype: float32}}
 compute: Y[i] = cumsum(A[i], i)
-schedule: {how: look_back}
+schedule: {algorithm: look_back}
 ---
 cugen: 1
 kernel: one_number

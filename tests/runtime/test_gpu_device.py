@@ -289,8 +289,8 @@ def test_much_dynamic_shared_memory_is_allowed_first(driver, manifest, scale) ->
 @pytest.mark.parametrize(
     ("change", "words"),
     [
-        ({"block": (2048, 1, 1)}, "2048 threads per block, of which a made-up GPU has 1024"),
-        ({"grid": (1, 65536, 1)}, r"65536 blocks in grid\.y, of which a made-up GPU has 65535"),
+        ({"block": (2048, 1, 1)}, "2048 threads per block; a made-up GPU allows 1024"),
+        ({"grid": (1, 65536, 1)}, r"65536 blocks in grid\.y; a made-up GPU allows 65535"),
         ({"dynamic_shared_bytes": 100 * 1024, "shared_bytes": 4}, "102404 bytes of shared memory per block.*101376"),
         ({"block": (1024, 2, 1)}, "81920 registers per block"),
     ],

@@ -159,7 +159,7 @@ def _indented(nodes: tuple[Node, ...], printer: NodePrinter) -> Iterator[str]:
 def _access_text(access: Access, printer: NodePrinter) -> str:
     array = access.array
     wide = f" × {access.width}" if access.width > 1 else ""
-    return f"{access.kind:<5} {printer.place(access)}  ({array.space}, {array.dtype.name}{wide})"
+    return f"{access.kind:<5} {printer.lvalue(access)}  ({array.space}, {array.dtype.name}{wide})"
 
 
 def _row(label: str, text: str) -> list[str]:

@@ -1,4 +1,4 @@
-"""The two interfaces of CUDA that launchers are written for, by the names that they give to the same things."""
+"""Names of the CUDA runtime and driver APIs that launchers use."""
 
 from __future__ import annotations
 
@@ -8,16 +8,16 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Api:
-    """`limits` maps the parts of a demand (cugen.abi.demand.WORDS) to the attributes of a device."""
+    """One API. `limits` maps the resources of a demand (cugen.abi.demand.UNITS) to device attributes."""
 
     header: str
-    suffix: str  # of the files' stems
-    outcome: str  # the template that puts a status into words
+    suffix: str  # of file stems
+    outcome: str  # template of the function from a status to an Error
     status_type: str
     stream_type: str
     success: str
-    invalid: str  # a call that can't be made
-    too_large: str  # a launch that the device has no room for
+    invalid: str  # status of an invalid call
+    too_large: str  # status of a launch beyond the device's limits
     device_type: str
     current_device: str
     device_attribute: str

@@ -1,7 +1,7 @@
-"""Sizes and conditions of a manifest as C expressions that C and C++ both take, in as many bits as they need.
+"""Sizes and conditions of a manifest as expressions valid in C and C++, in 32 or 64 bits.
 
-What is printed means what cugen.abi.sizes computes: `//` and `%` round down, which C's operators do where nothing is
-negative; elsewhere helper functions do.
+The semantics are those of cugen.abi.sizes: `//` and `%` round down. C's operators do so for nonnegative operands;
+other operands need a helper function.
 """
 
 from __future__ import annotations
@@ -14,14 +14,14 @@ from cugen.abi.sizes import parsed
 from cugen.plan.symbols import INT32_MAX, INT32_MIN
 from cugen.spec.parse.syntax import BinaryNode, CallNode, CompareNode, NameNode, Node, NumberNode, UnaryNode
 
-HELPERS = ("floor_quotient", "floor_remainder", "lesser", "greater")  # templates/sizes.h.j2
+HELPERS = ("floor_quotient", "floor_remainder", "min", "max")  # templates/sizes.h.j2
 _ATOM, _UNARY, _PRODUCT, _SUM, _COMPARISON, _AND, _OR = range(7)
 _SIGNS = {"+": _SUM, "-": _SUM, "*": _PRODUCT}
 
 
 @dataclass(frozen=True, slots=True)
 class Name:
-    """What stands for a param: its C name, or a number that was baked in, and the values that it can have."""
+    """A param: its C name, or the literal of a fixed one, and its range."""
 
     text: str
     low: int
@@ -41,8 +41,8 @@ class _Piece:
 
 @dataclass
 class SizePrinter:
-    """`names` maps the spec's params. `wide` names are declared in 64 bits; the others get a cast where 32 are too few.
-    `helpers` collects the functions that the texts call."""
+    """`names` maps the spec's params. With `wide` they are declared in 64 bits, else cast where 32 bits could overflow.
+    `helpers` collects the functions called."""
 
     names: Mapping[str, Name]
     wide: bool = False
@@ -52,11 +52,11 @@ class SizePrinter:
         return str(size) if isinstance(size, int) else self._text(size)
 
     def sum(self, size: Size) -> str:
-        """The text where it stands in a comparison."""
+        """Text of an operand of a comparison."""
         return str(size) if isinstance(size, int) else self._piece(size).within(_SUM)
 
     def bounds(self, size: Size) -> tuple[int, int]:
-        """The least and the greatest value."""
+        """Minimum and maximum value."""
         if isinstance(size, int):
             return size, size
         piece = _Walk(self, cast=False).piece(parsed(size))
@@ -70,15 +70,13 @@ class SizePrinter:
 
     def _piece(self, text: str) -> _Piece:
         tree = parsed(text)
-        plain = _Walk(self, cast=False)
-        found = plain.piece(tree)
-        if self.wide or not plain.overflows:
-            self.helpers.update(plain.helpers)
-            return found
-        cast = _Walk(self, cast=True)
-        found = cast.piece(tree)
-        self.helpers.update(cast.helpers)
-        return found
+        walk = _Walk(self, cast=False)
+        piece = walk.piece(tree)
+        if walk.overflows and not self.wide:
+            walk = _Walk(self, cast=True)
+            piece = walk.piece(tree)
+        self.helpers.update(walk.helpers)
+        return piece
 
 
 class _Walk:
@@ -89,11 +87,11 @@ class _Walk:
         self.helpers: dict[str, None] = {}
 
     def piece(self, node: Node) -> _Piece:
-        found = self._of(node)
-        self.overflows = self.overflows or not (INT32_MIN <= found.low and found.high <= INT32_MAX)
-        return found
+        piece = self._piece(node)
+        self.overflows = self.overflows or not (INT32_MIN <= piece.low and piece.high <= INT32_MAX)
+        return piece
 
-    def _of(self, node: Node) -> _Piece:
+    def _piece(self, node: Node) -> _Piece:
         match node:
             case NumberNode(value=int() as value):
                 return _Piece(str(value), _ATOM, value, value)
@@ -102,7 +100,7 @@ class _Walk:
             case NameNode(name=name):
                 return self._param(self._names[name])
             case BinaryNode(operator="and" | "or" as word, left=left, right=right):
-                return self._joined(word, left, right)
+                return self._logical(word, left, right)
             case BinaryNode(operator="**", left=left, right=right):
                 return self._power(self.piece(left), self.piece(right))
             case BinaryNode(operator="//" | "/", left=left, right=right):
@@ -112,8 +110,8 @@ class _Walk:
             case BinaryNode(operator=sign, left=left, right=right) if sign in _SIGNS:
                 return self._arithmetic(sign, self.piece(left), self.piece(right))
             case UnaryNode(operator="-", operand=operand):
-                one = self.piece(operand)
-                return _Piece(f"-{one.within(_ATOM)}", _UNARY, -one.high, -one.low)
+                inner = self.piece(operand)
+                return _Piece(f"-{inner.within(_ATOM)}", _UNARY, -inner.high, -inner.low)
             case UnaryNode(operator="+", operand=operand):
                 return self.piece(operand)
             case UnaryNode(operator="not", operand=operand):
@@ -123,29 +121,28 @@ class _Walk:
                 pairs = [f"{a} {sign} {b}" for a, sign, b in zip(parts, signs, parts[1:], strict=False)]
                 return _Piece(" && ".join(pairs), _COMPARISON if len(pairs) == 1 else _AND, 0, 1)
             case CallNode(function="minimum" | "maximum" as function, arguments=(left, right)):
-                one, two = self.piece(left), self.piece(right)
-                least = function == "minimum"
-                pick = min if least else max
-                text = self._call("lesser" if least else "greater", one, two)
-                return _Piece(text, _ATOM, pick(one.low, two.low), pick(one.high, two.high))
-        raise ValueError("not in the language of shapes")
+                a, b = self.piece(left), self.piece(right)
+                bound = min if function == "minimum" else max
+                text = self._call(bound.__name__, a, b)
+                return _Piece(text, _ATOM, bound(a.low, b.low), bound(a.high, b.high))
+        raise ValueError("not a shape expression")
 
     def _param(self, name: Name) -> _Piece:
         text = f"(long long){name.text}" if self._cast and name.low != name.high else name.text
         return _Piece(text, _UNARY if text != name.text else _ATOM, name.low, name.high)
 
-    def _joined(self, word: str, left: Node, right: Node) -> _Piece:
-        # Compilers warn of `a && b || c` without brackets.
+    def _logical(self, word: str, left: Node, right: Node) -> _Piece:
+        # Compilers warn about `a && b || c` without parentheses.
         parts = [self.piece(node) for node in (left, right)]
         texts = [part.within(_COMPARISON if word == "or" else _AND) for part in parts]
         return _Piece(f" {'||' if word == 'or' else '&&'} ".join(texts), _OR if word == "or" else _AND, 0, 1)
 
-    def _arithmetic(self, sign: str, one: _Piece, two: _Piece) -> _Piece:
+    def _arithmetic(self, sign: str, left: _Piece, right: _Piece) -> _Piece:
         if sign == "*":
-            return self._product([one, two])
-        right = two.within(_SUM if sign == "+" else _PRODUCT)
-        low, high = (two.low, two.high) if sign == "+" else (-two.high, -two.low)
-        return _Piece(f"{one.within(_SUM)} {sign} {right}", _SUM, one.low + low, one.high + high)
+            return self._product([left, right])
+        text = right.within(_SUM if sign == "+" else _PRODUCT)
+        low, high = (right.low, right.high) if sign == "+" else (-right.high, -right.low)
+        return _Piece(f"{left.within(_SUM)} {sign} {text}", _SUM, left.low + low, left.high + high)
 
     def _product(self, factors: list[_Piece]) -> _Piece:
         first, *rest = factors
@@ -157,28 +154,28 @@ class _Walk:
         return first
 
     def _power(self, base: _Piece, exponent: _Piece) -> _Piece:
-        """Of numbers that are known: the language of shapes has no others."""
+        """Power of constants; shapes have no others."""
         if base.low != base.high or exponent.low != exponent.high:
-            raise ValueError("a power of what isn't known")
+            raise ValueError("a power of a param")
         value = int(base.low**exponent.low)
         return _Piece(str(value), _ATOM if value >= 0 else _UNARY, value, value)
 
-    def _quotient(self, one: _Piece, two: _Piece) -> _Piece:
-        divisors = [max(two.low, 1), max(two.high, 1)]
-        corners = [a // b for a in (one.low, one.high) for b in divisors]
+    def _quotient(self, left: _Piece, right: _Piece) -> _Piece:
+        divisors = [max(right.low, 1), max(right.high, 1)]
+        corners = [a // b for a in (left.low, left.high) for b in divisors]
         low, high = min(corners), max(corners)
-        if two.low < 1:
+        if right.low < 1:
             low, high = min(low, -abs(high), 0), max(high, abs(low), 0)
-        if one.low >= 0 and two.low > 0:
-            return _Piece(f"{one.within(_PRODUCT)} / {two.within(_UNARY)}", _PRODUCT, low, high)
-        return _Piece(self._call("floor_quotient", one, two), _ATOM, low, high)
+        if left.low >= 0 and right.low > 0:
+            return _Piece(f"{left.within(_PRODUCT)} / {right.within(_UNARY)}", _PRODUCT, low, high)
+        return _Piece(self._call("floor_quotient", left, right), _ATOM, low, high)
 
-    def _remainder(self, one: _Piece, two: _Piece) -> _Piece:
-        low, high = min(two.low + 1, 0), max(two.high - 1, 0)
-        if one.low >= 0 and two.low > 0:
-            return _Piece(f"{one.within(_PRODUCT)} % {two.within(_UNARY)}", _PRODUCT, low, high)
-        return _Piece(self._call("floor_remainder", one, two), _ATOM, low, high)
+    def _remainder(self, left: _Piece, right: _Piece) -> _Piece:
+        low, high = min(right.low + 1, 0), max(right.high - 1, 0)
+        if left.low >= 0 and right.low > 0:
+            return _Piece(f"{left.within(_PRODUCT)} % {right.within(_UNARY)}", _PRODUCT, low, high)
+        return _Piece(self._call("floor_remainder", left, right), _ATOM, low, high)
 
-    def _call(self, name: str, one: _Piece, two: _Piece) -> str:
+    def _call(self, name: str, left: _Piece, right: _Piece) -> str:
         self.helpers[name] = None
-        return f"cugen_{name}({one.text}, {two.text})"
+        return f"cugen_{name}({left.text}, {right.text})"

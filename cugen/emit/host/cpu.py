@@ -1,6 +1,7 @@
-"""`<stem>_cpu.cpp`: a generated .cu and its launcher for a C++ compiler, where a project is built without CUDA.
+"""`<stem>_cpu.cpp`: a generated .cu and its launcher for a C++ compiler, for builds without CUDA.
 
-The .cu is included as it is; only its launcher, which stands behind `__CUDACC__`, is repeated with `<<<…>>>` as a call.
+The .cu is included unchanged. Its launcher, which is conditional on `__CUDACC__`, is repeated with function calls in
+place of `<<<…>>>`.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from cugen.version import __version__
 _DEVICE = Path(__file__).resolve().parents[2] / "runtime" / "cpu"
 INCLUDES = _DEVICE / "include"
 RUNTIME = _DEVICE / "runtime" / "launch.cpp"
-# Integers wrap, nothing is contracted, and pointers alias, as the language of specs says.
+# Semantics of specs: integers wrap, no FMA contraction, pointers may alias.
 COMPILER_FLAGS = (
     "-std=c++17",
     "-pthread",
@@ -28,7 +29,7 @@ COMPILER_FLAGS = (
 
 SUFFIX = "_cpu.cpp"
 _GUARD = "#if defined(__CUDACC__) && !defined(__CUDACC_RTC__)\n"
-# Blocks of a cluster take turns with their variables, which lie together for that.
+# Shared variables of clustered kernels are in one section, which the work-group scheduler saves and restores per block.
 _IN_SECTION = "CUGEN_IN_SECTION"
 _INCLUDE = re.compile(r"^#include <.*>$", re.MULTILINE)
 _LAUNCH = re.compile(r"\b(\w+)<<<(.+)>>>\((.*)\);$", re.MULTILINE)
@@ -41,16 +42,16 @@ class _Launch(NamedTuple):
 
 
 class NotGenerated(ValueError):
-    """The file isn't a .cu of cugen's with its manifest beside it."""
+    """The file is no generated .cu, or has no manifest in its folder."""
 
 
 def cpu_path(source: Path, folder: Path | None = None) -> Path:
-    """Where the file for a .cu goes; beside it unless a folder is given."""
+    """Path of the file for a .cu: in `folder`, by default that of the .cu."""
     return (folder or source.parent) / f"{source.stem}{SUFFIX}"
 
 
 def cpu_text(source: Path) -> str:
-    """The C++ for a generated .cu. NotGenerated where it is none, OSError where it can't be read."""
+    """C++ text for a generated .cu. NotGenerated for another file, OSError where it can't be read."""
     text = source.read_text(encoding="utf-8")
     before, guard, launcher = text.partition(_GUARD)
     if not guard:
@@ -77,7 +78,7 @@ def cpu_text(source: Path) -> str:
         f'#include "{source.stem}.h"',
         "#pragma GCC visibility pop",
         "",
-        "// As for CUDA, variables and helpers of one .cu are none of another's.",
+        "// Internal linkage, as the variables and helpers of a .cu have under nvcc.",
         "namespace {",
         f'#include "{source.name}"',
         *([f"alignas(1024) {storage} unsigned char shared_memory[{dynamic}];"] if dynamic else []),
@@ -90,7 +91,7 @@ def cpu_text(source: Path) -> str:
 
 
 def _call(launch: re.Match[str], clusters: Mapping[str, int]) -> str:
-    """The launch as a call. `clusters` has the blocks of each kernel's clusters, where the file has any."""
+    """The launch as a call. `clusters` maps kernels to cluster sizes; empty for a file without clusters."""
     kernel, configuration, arguments = launch.groups()
     call = [f"{{{configuration}}}", *filter(None, (arguments,))]
     if clusters:
@@ -99,9 +100,9 @@ def _call(launch: re.Match[str], clusters: Mapping[str, int]) -> str:
 
 
 def _shared_macros(text: str, storage: str) -> list[str]:
-    """What `__shared__` means depends on its line: an array of the block, or a declaration of the dynamic one."""
+    """Definition of `__shared__` for each line: a static array of the block, or the declaration of the dynamic one."""
     lines = text.split("\n")
-    dynamic = "" if storage == _IN_SECTION else storage  # of which the section is that of its definition
+    dynamic = "" if storage == _IN_SECTION else storage  # its definition names the section
     return [
         f"#define cugen_shared_{number} {dynamic if 'extern' in line else f'static {storage}'}".rstrip()
         for number, line in enumerate(lines, 1)
@@ -110,7 +111,7 @@ def _shared_macros(text: str, storage: str) -> list[str]:
 
 
 def _launches(source: Path) -> list[_Launch]:
-    """The launches that the manifest beside the .cu lists."""
+    """Launches of the manifest in the folder of the .cu."""
     manifest = source.with_suffix(".json")
     try:
         launches = json.loads(manifest.read_text(encoding="utf-8"))["launches"]

@@ -1,4 +1,4 @@
-"""`<stem>_embed.h` and `<stem>_embed.c`: the machine code as a C array, and a launcher that needs the driver alone."""
+"""`<stem>_embed.h` and `<stem>_embed.c`: the machine code as a C array, and a launcher on the driver API."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ import struct
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from cugen.abi.limits import PLAIN_SHARED_BYTES
 from cugen.abi.manifest import LaunchEntry, Manifest, ParamArgument, Size, Workspace
 from cugen.emit.describe import harmless, header_lines, heading
 from cugen.emit.environment import environment
@@ -16,19 +15,20 @@ from cugen.emit.host.c_sizes import SizePrinter
 from cugen.emit.host.launcher import Launcher, c_names, make_launcher
 from cugen.emit.host.typed import make_typed, size_names
 from cugen.emit.layout import tidy
+from cugen.machine.target import STATIC_SHARED_BYTES
 from cugen.plan.context import Context
 from cugen.plan.kernel import Plan
 from cugen.plan.names import Names
 from cugen.spec.types import DTYPES
 
-_WORDS_PER_LINE = 4
+_WORDS_PER_LINE = 4  # 64-bit words; fits the line width
 _IMAGE = re.compile(r"^static const unsigned long long \w+_image\[\] = \{\n(.*?)^\};", re.MULTILINE | re.DOTALL)
 _COMPILER = re.compile(r"^// Machine code for (.+), by (.+), of ", re.MULTILINE)
 
 
 @dataclass(frozen=True, slots=True)
 class Image:
-    """Machine code. `targets` are the GPUs that it is for, `compiler` made it."""
+    """Machine code, the targets that it was compiled for, and the compiler."""
 
     content: bytes
     targets: tuple[str, ...]
@@ -45,7 +45,7 @@ class Embedded:
 
 @dataclass(frozen=True, slots=True)
 class _Launch:
-    """One launch: `condition` is empty where the grid can't be."""
+    """One launch; `condition` is that of a nonempty grid, "" where the grid can't be empty."""
 
     kernel: str
     condition: str
@@ -56,15 +56,15 @@ class _Launch:
 
 
 def embed(context: Context, plan: Plan, manifest: Manifest, image: Image) -> Embedded:
-    """Both files; the same plan and image give the same bytes."""
+    """Deterministic texts of both files."""
     launcher, names = make_launcher(context, plan), c_names(context)
     typed = make_typed(manifest, names)
     printer = SizePrinter(size_names(manifest, names))
     local = Names()
     for name in (*names.values(), *(array.symbol for array in plan.workspace)):
         local.allocate(name)
-    own = {name: local.allocate(name) for name in ("library", "values", "allocated")}
-    pieces = {space.name: array.symbol for space, array in zip(manifest.workspace, plan.workspace, strict=True)}
+    variables_of_launcher = {name: local.allocate(name) for name in ("library", "values", "allocated")}
+    buffers = {space.name: array.symbol for space, array in zip(manifest.workspace, plan.workspace, strict=True)}
     total = printer.print(_total(manifest.workspace))
     variables = {
         "heading": heading(context),
@@ -73,16 +73,16 @@ def embed(context: Context, plan: Plan, manifest: Manifest, image: Image) -> Emb
         "aliases": launcher.aliases,
         "notes": launcher.notes,
         "api": DRIVER,
-        **_of_launcher(launcher),
+        **_launcher_variables(launcher),
         **typed.variables(workspace=bool(launcher.workspace)),
     }
-    arguments = {**names, **pieces}
+    arguments = {**names, **buffers}
     source = {
         "checks": _checks(manifest, launcher, printer),
-        "pieces": _pieces(manifest, pieces, printer),
-        "zeros": [(pieces[space.name], _bytes_of(space, printer)) for space in manifest.workspace if space.zeroed],
+        "workspace_buffers": _workspace_buffers(manifest, buffers, printer),
+        "zeros": [(buffers[space.name], _bytes_of(space, printer)) for space in manifest.workspace if space.zeroed],
         "total": total,
-        "unmentioned": [
+        "unused_sizes": [
             text for text in launcher.size_arguments.split(", ") if text and text not in re.findall(r"\w+", total)
         ],
         "uploads": [
@@ -90,12 +90,12 @@ def embed(context: Context, plan: Plan, manifest: Manifest, image: Image) -> Emb
             for upload in manifest.uploads
         ],
         "launches": [_launch(launch, arguments, printer) for launch in manifest.launches],
-        "attribute": any(_asks_for_more(launch) for launch in manifest.launches),
+        "attribute": any(_needs_opt_in(launch) for launch in manifest.launches),
         "targets": ", ".join(image.targets),
         "compiler": harmless(image.compiler),
         "source_hash": manifest.source_hash[:16],
         "lines": _lines(image.content),
-        **own,
+        **variables_of_launcher,
     }
     source["helpers"] = tuple(printer.helpers)
     env = environment()
@@ -106,7 +106,7 @@ def embed(context: Context, plan: Plan, manifest: Manifest, image: Image) -> Emb
 
 
 def image_of(text: str) -> Image | None:
-    """The machine code in a file that `embed` wrote; None where there is none to be found."""
+    """Machine code of a file written by `embed`; None for any other text."""
     image, compiler = _IMAGE.search(text), _COMPILER.search(text)
     if image is None or compiler is None:
         return None
@@ -114,7 +114,7 @@ def image_of(text: str) -> Image | None:
     return Image(struct.pack(f"<{len(words)}Q", *words), tuple(compiler[1].split(", ")), compiler[2])
 
 
-def _of_launcher(launcher: Launcher) -> dict[str, object]:
+def _launcher_variables(launcher: Launcher) -> dict[str, object]:
     return {
         "name": launcher.name,
         "parameters": launcher.parameters,
@@ -132,7 +132,7 @@ def _lines(content: bytes) -> Iterator[str]:
 
 
 def _checks(manifest: Manifest, launcher: Launcher, printer: SizePrinter) -> list[str]:
-    """The conditions under which a call is refused: on each param, then the requirements that name one."""
+    """Conditions of an invalid call: ranges of params, then the requirements that depend on one."""
     params = {a.name for a in manifest.arguments if isinstance(a, ParamArgument)}
     checks = list(launcher.checks[: len(params)])
     for condition in manifest.require:
@@ -141,31 +141,31 @@ def _checks(manifest: Manifest, launcher: Launcher, printer: SizePrinter) -> lis
     return checks
 
 
-def _asks_for_more(launch: LaunchEntry) -> bool:
-    """Whether it takes more shared memory than every kernel may have unasked."""
-    return launch.dynamic_shared_bytes > 0 and launch.shared_bytes + launch.dynamic_shared_bytes > PLAIN_SHARED_BYTES
+def _needs_opt_in(launch: LaunchEntry) -> bool:
+    """Whether its shared memory exceeds STATIC_SHARED_BYTES."""
+    return launch.dynamic_shared_bytes > 0 and launch.shared_bytes + launch.dynamic_shared_bytes > STATIC_SHARED_BYTES
 
 
 def _total(spaces: Sequence[Workspace]) -> Size:
-    """The bytes of these pieces of the workspace; each takes a multiple of 256, as allocations do."""
-    known, texts = 0, []
+    """Bytes of these workspace buffers, each rounded up to a multiple of 256, as allocations are."""
+    fixed, texts = 0, []
     for space in spaces:
         size = DTYPES[space.dtype].bytes
         if isinstance(space.elements, int):
-            known += (space.elements * size + 255) // 256 * 256
+            fixed += (space.elements * size + 255) // 256 * 256
         else:
             texts.append(f"(({space.elements}) * {size} + 255) // 256 * 256")
-    return " + ".join([*texts, *([str(known)] if known else [])]) if texts else known
+    return " + ".join([*texts, *([str(fixed)] if fixed else [])]) if texts else fixed
 
 
-def _pieces(manifest: Manifest, symbols: Mapping[str, str], printer: SizePrinter) -> list[tuple[str, str]]:
-    """Where each temporary lies."""
-    found = []
-    for place, space in enumerate(manifest.workspace):
-        offset = _total(manifest.workspace[:place])
+def _workspace_buffers(manifest: Manifest, symbols: Mapping[str, str], printer: SizePrinter) -> list[tuple[str, str]]:
+    """Symbol and address of each temporary."""
+    buffers = []
+    for position, space in enumerate(manifest.workspace):
+        offset = _total(manifest.workspace[:position])
         start = f"(char*)workspace + {printer.print(offset)}" if offset else "workspace"
-        found.append((symbols[space.name], start))
-    return found
+        buffers.append((symbols[space.name], start))
+    return buffers
 
 
 def _bytes_of(space: Workspace, printer: SizePrinter) -> str:

@@ -1,4 +1,4 @@
-"""The host function that plays a plan's launches: for the end of the .cu and, declared, for the .h."""
+"""The host function that runs a plan's launches: defined at the end of the .cu, declared in the .h."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from typing import Any
 
 from cugen.emit.printer.ctypes import alias_in_c, c_name, header_of
 from cugen.emit.printer.nodes import NodePrinter
+from cugen.machine.target import STATIC_SHARED_BYTES
 from cugen.plan.context import Context
 from cugen.plan.kernel import Kernel, Plan, Upload
 from cugen.plan.symbols import FloorDiv, Integer, bounds, integer
@@ -16,7 +17,7 @@ from cugen.spec.model import Param
 
 @dataclass(frozen=True, slots=True)
 class LaunchText:
-    """One launch: `condition` is empty where the grid can't be empty."""
+    """One launch; `condition` is that of a nonempty grid, "" where the grid can't be empty."""
 
     kernel: str
     condition: str
@@ -27,7 +28,7 @@ class LaunchText:
 
 @dataclass(frozen=True)
 class Launcher:
-    """The text of the host function. `functions` are the helpers that it calls, with their types in C."""
+    """Texts of the host function. `functions` are the helpers it calls, with their C types."""
 
     name: str
     parameters: tuple[str, ...]
@@ -35,25 +36,25 @@ class Launcher:
     uploads: tuple[str, ...]
     launches: tuple[LaunchText, ...]
     workspace: tuple[str, ...]
-    zeros: tuple[str, ...]  # what is set to zeros before the launches
+    zeros: tuple[str, ...]  # memsets before the launches
     workspace_total: str
     size_parameters: str
-    size_definition: str  # the same, without names for those that the size doesn't depend on
+    size_definition: str  # the same, unused parameters unnamed
     size_arguments: str
-    symbols: frozenset[str]  # params that the text mentions
+    symbols: frozenset[str]  # params used
     functions: tuple[tuple[str, str], ...]
     includes: tuple[str, ...]
-    aliases: tuple[str, ...]  # of types for which CUDA's headers have another name in C
+    aliases: tuple[str, ...]  # typedefs of types that CUDA's headers name differently in C
     notes: tuple[str, ...]
 
     def variables(self) -> dict[str, Any]:
-        """What the launch template needs."""
-        others = ("symbols", "functions", "includes", "aliases", "notes")
-        return {f.name: getattr(self, f.name) for f in fields(self) if f.name not in others}
+        """Variables of the launch template."""
+        excluded = ("symbols", "functions", "includes", "aliases", "notes")
+        return {f.name: getattr(self, f.name) for f in fields(self) if f.name not in excluded}
 
 
 class _Texts:
-    """Prints sizes and conditions over params; remembers the params and the helpers that the texts mention."""
+    """Prints sizes and conditions over params; collects the params and helpers used."""
 
     def __init__(self, context: Context) -> None:
         names = {name: expr.name for name, expr in context.symbols.items()}
@@ -75,7 +76,7 @@ class _Texts:
 
 
 def make_launcher(context: Context, plan: Plan) -> Launcher:
-    """The host function of a plan. What it is given stands in the order of the spec: arrays, scalars, params."""
+    """The host function of a plan. Parameters are in the order of the spec: arrays, scalars, params."""
     spec, texts = context.spec, _Texts(context)
     dynamic = [param for param in spec.params if param.is_dynamic]
     arrays = [a for a in spec.arrays if a.role in ("input", "output", "inout")]
@@ -88,17 +89,17 @@ def make_launcher(context: Context, plan: Plan) -> Launcher:
     sizes = [context.symbols[param.name].name for param in dynamic]
     parameters += [f"int {size}" for size in sizes]
     notes = [
-        f"{_parameter(context, array.name)} must be aligned to {asked} bytes."
+        f"{_parameter(context, array.name)} must be aligned to {alignment} bytes."
         for array in arrays
-        if (asked := _alignment(plan, array.name)) > array.dtype.bytes
+        if (alignment := _alignment(plan, array.name)) > array.dtype.bytes
     ]
     if plan.workspace:
         parameters.append("void* workspace")
-        notes.append("`workspace` may be null: the launch then allocates and frees its own, in the stream's order.")
+        notes.append("`workspace` may be null: the launch then allocates and frees one, stream-ordered.")
     checks = [_check(param, context.symbols[param.name].name) for param in dynamic]
     conditions = [requirement.condition for requirement in spec.require]
     checks += [f"!({texts.condition(condition)})" for condition in conditions if _is_open(context, condition)]
-    pieces, zeros, total, needed = _workspace(context, plan, texts)
+    buffers, zeros, total, size_params = _workspace(context, plan, texts)
     launches = tuple(_launch(context, kernel, texts) for kernel in plan.kernels)
     types = [*(array.dtype for array in arrays), *(scalar.dtype for scalar in scalars)]
     return Launcher(
@@ -107,11 +108,11 @@ def make_launcher(context: Context, plan: Plan) -> Launcher:
         tuple(checks),
         tuple(_upload(context, upload) for upload in plan.uploads),
         launches,
-        pieces,
+        buffers,
         zeros,
         total,
         ", ".join(f"int {size}" for size in sizes) or "void",
-        ", ".join(f"int {size}" if size in needed else f"int /* {size} */" for size in sizes) or "void",
+        ", ".join(f"int {size}" if size in size_params else f"int /* {size} */" for size in sizes) or "void",
         ", ".join(sizes),
         frozenset(texts.symbols),
         tuple(texts.functions),
@@ -122,20 +123,20 @@ def make_launcher(context: Context, plan: Plan) -> Launcher:
 
 
 def c_names(context: Context) -> dict[str, str]:
-    """What the launcher calls each argument, by the spec's names."""
+    """C name of each argument in the launcher, by its name in the spec."""
     spec = context.spec
-    found = {array.name: _parameter(context, array.name) for array in spec.arrays if array.name in context.arrays}
-    found |= {scalar.name: _parameter(context, scalar.name) for scalar in spec.scalars}
-    return found | {param.name: context.symbols[param.name].name for param in spec.params}
+    names = {array.name: _parameter(context, array.name) for array in spec.arrays if array.name in context.arrays}
+    names |= {scalar.name: _parameter(context, scalar.name) for scalar in spec.scalars}
+    return names | {param.name: context.symbols[param.name].name for param in spec.params}
 
 
 def _alignment(plan: Plan, array: str) -> int:
-    """The bytes to which some kernel asks that the array be aligned."""
+    """Maximum alignment in bytes that a kernel requires of the array."""
     return max((dict(kernel.alignments).get(array, 0) for kernel in plan.kernels), default=0)
 
 
 def _check(param: Param, name: str) -> str:
-    """The condition under which the param has a value that the spec doesn't allow."""
+    """Condition of a param outside its range."""
     text = f"{name} < {param.minimum}"
     if param.maximum < 2**31 - 1:
         text += f" || {name} > {param.maximum}"
@@ -147,21 +148,20 @@ def _check(param: Param, name: str) -> str:
 def _workspace(
     context: Context, plan: Plan, texts: _Texts
 ) -> tuple[tuple[str, ...], tuple[str, ...], str, frozenset[str]]:
-    """The pieces of the workspace, one for each array, what zeroes some of them, its size in bytes, and the params that
-    the size names."""
-    pieces, zeros, total = [], [], integer(0)
+    """Workspace buffers, memsets, the total size in bytes, and the params that the size depends on."""
+    buffers, zeros, total = [], [], integer(0)
     for array in plan.workspace:
         kind = c_name(array.dtype)
         start = texts.size(total, wide=True) if total != 0 else "0"
-        pieces.append(
+        buffers.append(
             f"{kind}* const {array.symbol} = reinterpret_cast<{kind}*>(static_cast<char*>(workspace) + {start})"
         )
         size = context.elements_of(array) * array.dtype.bytes
         if array.zeroed:
             zeros.append(f"cudaMemsetAsync({array.symbol}, 0, {texts.size(size, wide=True)}, stream)")
         total = total + _aligned(size)
-    needed = frozenset(symbol.name for symbol in total.free_symbols)
-    return tuple(pieces), tuple(zeros), texts.size(total, wide=True) if plan.workspace else "", needed
+    size_params = frozenset(symbol.name for symbol in total.free_symbols)
+    return tuple(buffers), tuple(zeros), texts.size(total, wide=True) if plan.workspace else "", size_params
 
 
 def _upload(context: Context, upload: Upload) -> str:
@@ -180,10 +180,10 @@ def _launch(context: Context, kernel: Kernel, texts: _Texts) -> LaunchText:
         block.pop()
     empty = [texts.size(extent) for extent in kernel.grid if bounds(extent, context.ranges)[0] < 1]
     arguments = []
-    own = {array.name: array.symbol for array in kernel.workspace}
+    workspace = {array.name: array.symbol for array in kernel.workspace}
     for name in kernel.arguments:
-        if name in own:
-            arguments.append(own[name])
+        if name in workspace:
+            arguments.append(workspace[name])
         elif name in context.arrays:
             arguments.append(_parameter(context, name))
         elif name in context.scalar_symbols:
@@ -197,13 +197,13 @@ def _launch(context: Context, kernel: Kernel, texts: _Texts) -> LaunchText:
         kernel.name,
         " && ".join(f"{extent} > 0" for extent in empty),
         call,
-        kernel.dynamic_shared_bytes > 0 and kernel.shared_bytes + kernel.dynamic_shared_bytes > 48 * 1024,
+        kernel.dynamic_shared_bytes > 0 and kernel.shared_bytes + kernel.dynamic_shared_bytes > STATIC_SHARED_BYTES,
         kernel.dynamic_shared_bytes,
     )
 
 
 def _parameter(context: Context, name: str) -> str:
-    """The launcher's name for an array or scalar: the symbol of a constant one stands for the copy on the device."""
+    """C parameter of an array or scalar. The symbol of a `__constant__` one names the copy on the device."""
     for upload in context.uploads:
         if upload.argument == name:
             return upload.parameter
@@ -211,10 +211,10 @@ def _parameter(context: Context, name: str) -> str:
 
 
 def _aligned(size: Integer) -> Integer:
-    """Pieces of a workspace begin at multiples of 256 bytes, as allocations do."""
+    """Workspace buffers are aligned to 256 bytes, as allocations are."""
     return FloorDiv(size + 255, integer(256)) * 256
 
 
 def _is_open(context: Context, condition: Expr) -> bool:
-    """Whether a requirement mentions a dynamic param; the others were checked when the spec was read."""
+    """Whether a requirement depends on a dynamic param; others are checked when the spec is read."""
     return any(isinstance(n, ParamValue) and context.spec.param(n.name).is_dynamic for n in walk(condition))

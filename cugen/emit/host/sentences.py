@@ -1,35 +1,35 @@
-"""Sentences with places for values, as C++ expressions of type std::string."""
+"""Message templates as C++ expressions of type std::string."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Mapping
 
-_WIDTH = 72
+_LITERAL_CHARACTERS = 72  # keeps a literal on one line
 
 
 def terms(sentence: str, values: Mapping[str, str]) -> list[str]:
-    """C++ terms whose sum is the sentence: literals, and the expression for each place."""
-    found = []
+    """C++ terms whose sum is the message: literals, and the expression of each placeholder."""
+    result = []
     for number, part in enumerate(re.split(r"[{}]", sentence)):
         if number % 2:
-            found.append(values[part])
+            result.append(values[part])
         elif part:
-            found += map(quoted, _pieces(part))
-    found[0] = f"std::string({found[0]})"
-    return found
+            result += map(quoted, _pieces(part))
+    result[0] = f"std::string({result[0]})"
+    return result
 
 
 def _pieces(text: str) -> list[str]:
-    """The text cut behind blanks, so that each piece fits a line."""
+    """The text split after spaces into pieces that fit a line."""
     pieces = []
-    while len(text) > _WIDTH and " " in text[:_WIDTH]:
-        cut = text.rindex(" ", 0, _WIDTH) + 1
+    while len(text) > _LITERAL_CHARACTERS and " " in text[:_LITERAL_CHARACTERS]:
+        cut = text.rindex(" ", 0, _LITERAL_CHARACTERS) + 1
         pieces.append(text[:cut])
         text = text[cut:]
     return [*pieces, text]
 
 
 def quoted(text: str) -> str:
-    """A literal of C. The names, sizes and sentences that become one hold no line breaks."""
+    """A C string literal. `text` has no line breaks."""
     return '"' + text.replace("\\", "\\\\").replace('"', '\\"') + '"'

@@ -1,4 +1,4 @@
-"""The C++ launcher that takes spans and says in words why a call can't be made: what its template needs."""
+"""The C++ launcher that takes spans and checks them: variables of its template."""
 
 from __future__ import annotations
 
@@ -15,11 +15,12 @@ from cugen.emit.printer.ctypes import c_name
 from cugen.plan.names import Names
 from cugen.spec.types import DTYPES
 
-# What templates/checks.h.j2 calls the values that sentences have places for.
+# C++ expressions in templates/checks.h.j2 for the placeholders of cugen.abi.wording.
 _EXPRESSIONS = {
-    **{word: word for word in ("name", "other_name", "place", "other_place", "condition", "symbols", "wanted")},
-    **{word: f"std::to_string({word})" for word in ("value", "other", "low", "high", "multiple", "alignment")},
-    "found": "found",
+    **{word: word for word in ("name", "other_name", "source", "other_source", "condition", "symbols")},
+    **{word: f"std::to_string({word})" for word in ("value", "other_value", "low", "high", "multiple", "alignment")},
+    "actual": "actual",
+    "expected": "expected",
     "values": "text",
     "address": "hexadecimal(address)",
 }
@@ -27,8 +28,8 @@ _EXPRESSIONS = {
 
 @dataclass(frozen=True, slots=True)
 class Typed:
-    """`sizes` are the params that the extents of spans tell, with the extent that is taken; `checks` are calls on an
-    object of the name `check`; `arguments` are those of the C interface without workspace and stream."""
+    """`sizes` are the params deduced from extents of spans, each with the extent; `checks` are calls on an object named
+    `check`; `arguments` are those of the C launcher without workspace and stream."""
 
     parameters: tuple[str, ...]
     sizes: tuple[tuple[str, str], ...]
@@ -38,13 +39,13 @@ class Typed:
     helpers: tuple[str, ...]  # functions of templates/sizes.h.j2 that the checks call
 
     def variables(self, *, workspace: bool) -> dict[str, Any]:
-        """What templates/typed.h.j2 and templates/checks.h.j2 need beside the names of an API."""
+        """Variables of templates/typed.h.j2 and templates/checks.h.j2, except those of the API."""
         arguments = [*self.arguments, *(["workspace"] if workspace else []), "stream"]
         return {"typed": self, "arguments": ", ".join(arguments), "sentences": _sentences(), "codes": _codes()}
 
 
 def make_typed(manifest: Manifest, c_names: Mapping[str, str]) -> Typed:
-    """`c_names` says what the launcher calls each argument."""
+    """`c_names` maps arguments to their C names."""
     names = Names()
     for text in (*c_names.values(), "stream", "workspace"):
         names.allocate(text)
@@ -58,7 +59,7 @@ def make_typed(manifest: Manifest, c_names: Mapping[str, str]) -> Typed:
         _requirement(condition, manifest, printer) for condition in manifest.require if _is_open(condition, params)
     ]
     checks += [_array_check(array, c_names[array.name], printer) for array in arrays]
-    checks += _apart(arrays, c_names)
+    checks += _disjoint(arrays, c_names)
     return Typed(
         tuple(_parameter(a, c_names[a.name]) for a in manifest.arguments if not extents.get(a.name)),
         tuple((c_names[param.name], extents[param.name][0][0]) for param in params if extents[param.name]),
@@ -70,16 +71,16 @@ def make_typed(manifest: Manifest, c_names: Mapping[str, str]) -> Typed:
 
 
 def size_names(manifest: Manifest, c_names: Mapping[str, str]) -> dict[str, Name]:
-    """What stands for each param in the sizes of a manifest."""
-    found = {name: Name(str(value), value, value) for name, value in manifest.params.items()}
+    """C text and range of each param in the sizes of a manifest."""
+    names = {name: Name(str(value), value, value) for name, value in manifest.params.items()}
     for argument in manifest.arguments:
         if isinstance(argument, ParamArgument):
-            found[argument.name] = Name(c_names[argument.name], argument.minimum, argument.maximum)
-    return found
+            names[argument.name] = Name(c_names[argument.name], argument.minimum, argument.maximum)
+    return names
 
 
 def _sentences() -> dict[str, str]:
-    """The wording of refusals as C++ expressions over the arguments of the checks."""
+    """Messages as C++ expressions over the arguments of the checks."""
     texts = {
         "shape": wording.SHAPE,
         "equation": wording.EQUATION,
@@ -96,7 +97,7 @@ def _sentences() -> dict[str, str]:
 
 
 def _codes() -> dict[str, str]:
-    """The codes of refusals, by the names that the template uses."""
+    """Error codes by their names in the template."""
     return {
         "shape": codes.WRONG_SHAPE,
         "strides": codes.WRONG_STRIDES,
@@ -108,7 +109,7 @@ def _codes() -> dict[str, str]:
 
 
 def _extents(param: str, arrays: list[ArrayArgument], c_names: Mapping[str, str]) -> list[tuple[str, str]]:
-    """The extents of spans that are the param, each with its place in words."""
+    """Extents of spans that equal the param, each with its description."""
     return [
         (f"{c_names[array.name]}.extents[{dimension}]", wording.DIMENSION.format(dimension=dimension, name=array.name))
         for array in arrays
@@ -119,8 +120,8 @@ def _extents(param: str, arrays: list[ArrayArgument], c_names: Mapping[str, str]
 
 def _param_checks(param: ParamArgument, text: str, extents: list[tuple[str, str]]) -> list[str]:
     lines = []
-    for extent, place in extents[1:]:
-        lines.append(f"same({quoted(param.name)}, {text}, {quoted(extents[0][1])}, {extent}, {quoted(place)})")
+    for extent, source in extents[1:]:
+        lines.append(f"equal({quoted(param.name)}, {text}, {quoted(extents[0][1])}, {extent}, {quoted(source)})")
     limits = f"{param.minimum}, {param.maximum}, {param.multiple_of}"
     return [*lines, f"param({quoted(param.name)}, {text}, {limits})"]
 
@@ -143,11 +144,11 @@ def _array_check(array: ArrayArgument, text: str, printer: SizePrinter) -> str:
     return f"{line})"
 
 
-def _apart(arrays: list[ArrayArgument], c_names: Mapping[str, str]) -> list[str]:
+def _disjoint(arrays: list[ArrayArgument], c_names: Mapping[str, str]) -> list[str]:
     return [
-        f"apart({quoted(one.name)}, {c_names[one.name]}, {quoted(two.name)}, {c_names[two.name]})"
-        for one, two in combinations(arrays, 2)
-        if (one.role, two.role) != ("input", "input")
+        f"disjoint({quoted(a.name)}, {c_names[a.name]}, {quoted(b.name)}, {c_names[b.name]})"
+        for a, b in combinations(arrays, 2)
+        if (a.role, b.role) != ("input", "input")
     ]
 
 

@@ -1,4 +1,4 @@
-"""C's names for element types, and the spelling of literals."""
+"""C names of element types, and C literals."""
 
 from __future__ import annotations
 
@@ -30,14 +30,14 @@ _HEADERS = {
     "float8_e4m3": "cuda_fp8.h",
     "float8_e5m2": "cuda_fp8.h",
 }
-# CUDA's own headers give C programs the bits alone, under these names.
+# Types of the bit patterns in C, where CUDA's headers define the classes for C++ only.
 _NAMES_IN_C = {
     "float16": "__half_raw",
     "bfloat16": "__nv_bfloat16_raw",
     "float8_e4m3": "__nv_fp8_storage_t",
     "float8_e5m2": "__nv_fp8_storage_t",
 }
-# Loading a narrow float widens it, storing rounds to nearest even (to float8 with saturation).
+# Loads widen narrow floats; stores round to nearest even (to float8 with saturation).
 _WIDEN = {"float16": "__half2float({})", "bfloat16": "__bfloat162float({})"}
 _NARROW = {"float16": "__float2half_rn({})", "bfloat16": "__float2bfloat16_rn({})"}
 
@@ -47,32 +47,32 @@ def c_name(dtype: DType) -> str:
 
 
 def header_of(dtype: DType) -> str | None:
-    """The CUDA header that defines the type, where one is needed."""
+    """CUDA header of the type; None for built-in types."""
     return _HEADERS.get(dtype.name)
 
 
 def alias_in_c(dtype: DType) -> str | None:
-    """The declaration by which a C program, without C++, knows the type under its name."""
+    """Typedef of the C++ class name for C; None for built-in types."""
     plain = _NAMES_IN_C.get(dtype.name)
     return f"typedef {plain} {c_name(dtype)}" if plain else None
 
 
 def widened(text: str, dtype: DType) -> str:
-    """A stored element as a value of its compute type."""
+    """Conversion of a stored element to its compute type."""
     if dtype.name in _WIDEN:
         return _WIDEN[dtype.name].format(text)
     return f"float({text})" if dtype.compute != dtype else text
 
 
 def narrowed(text: str, dtype: DType) -> str:
-    """A value of the compute type as an element."""
+    """Conversion of a value of the compute type to the storage type."""
     if dtype.name in _NARROW:
         return _NARROW[dtype.name].format(text)
     return f"{c_name(dtype)}({text})" if dtype.compute != dtype else text
 
 
 def literal(value: int | float | bool, dtype: DType) -> str:
-    """A literal of a compute type; negative ones have their sign. `CUDART_` names stand for what has no literal."""
+    """A literal of a compute type, with its sign; `CUDART_` macros for infinities and NaN."""
     if dtype.name == "bool":
         return "true" if value else "false"
     if dtype.is_float:
@@ -86,7 +86,7 @@ def literal(value: int | float | bool, dtype: DType) -> str:
 
 
 def constant_literal(value: int | float | bool, dtype: DType) -> str:
-    """A literal for the first value of a variable at file scope: the `CUDART_` names are computed at run time."""
+    """A literal in an initialiser at file scope, where the `CUDART_` macros are no constant expressions."""
     if not dtype.is_float or math.isfinite(value):
         return literal(value, dtype)
     suffix = "f" if dtype.bits <= 32 else ""
@@ -108,11 +108,11 @@ def _float(value: float, *, single: bool) -> str:
 
 
 def _shortest_single(value: float) -> str:
-    """The shortest decimal that a float reads back as itself."""
-    wanted = struct.pack("f", value)
+    """Shortest decimal that round-trips as float."""
+    bits = struct.pack("f", value)
     for digits in range(1, 10):
         text = f"{value:.{digits}g}"
-        if struct.pack("f", float(text)) == wanted:
+        if struct.pack("f", float(text)) == bits:
             break
     number = float(text)
     return repr(number) if 1e-4 <= abs(number) < 1e7 or number == 0 else text

@@ -1,4 +1,4 @@
-"""What stands before the kernels of a .cu: fixed params and scalars, `__constant__` symbols and baked tables."""
+"""File-scope declarations of a .cu: fixed params and scalars, `__constant__` symbols and constant tables."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from cugen.plan.symbols import Integer, integer
 
 
 def symbols(context: Context, bodies: tuple[Node, ...]) -> tuple[list[str], dict[str, None]]:
-    """`__constant__` arrays and scalars, and tables of baked values, at file scope."""
+    """Declarations of `__constant__` arrays and scalars and of constant tables, and the headers they need."""
     texts = []
     headers: dict[str, None] = {}
     used = {array.symbol for array in usage.arrays(bodies)}
@@ -37,9 +37,9 @@ def _symbol_text(array: Array, context: Context, headers: dict[str, None]) -> st
     else:
         extents = "".join(f"[{printer.integer(extent)}]" for extent in array.shape)
     qualifier = "__constant__" if array.space == "constant" else "__device__"
-    first = f" = {printer.initializer(array)}" if array.values is not None else ""
+    initializer = f" = {printer.initializer(array)}" if array.values is not None else ""
     headers.update(printer.headers)
-    return f"{qualifier} {c_name(array.dtype)} {array.symbol}{extents}{first}"
+    return f"{qualifier} {c_name(array.dtype)} {array.symbol}{extents}{initializer}"
 
 
 def _span(array: Array) -> Integer:
@@ -50,7 +50,7 @@ def _span(array: Array) -> Integer:
 
 
 def constants(context: Context, bodies: tuple[Node, ...]) -> list[str]:
-    """`int M = 1000` for each fixed param that the kernels mention, `float eps = 1e-5f` for baked scalars."""
+    """`int M = 1000` for each fixed param that the kernels use, `float eps = 1e-5f` for fixed scalars."""
     mentioned = {s.name for s in usage.free_symbols(bodies)}
     mentioned |= {context.symbols[name].name for name in usage.params(bodies)}
     declared = [a for a in usage.arrays(bodies) if a.space not in ("global", "readonly") or a.values is not None]
@@ -65,7 +65,7 @@ def constants(context: Context, bodies: tuple[Node, ...]) -> list[str]:
 
 
 def param_constants(context: Context, mentioned: Collection[str]) -> list[str]:
-    """The fixed params whose C names are in `mentioned`, in the order of the spec."""
+    """Fixed params whose C names are in `mentioned`, in the order of the spec."""
     texts = []
     for param in context.spec.params:
         name = context.symbols[param.name].name

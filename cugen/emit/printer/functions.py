@@ -1,4 +1,4 @@
-"""Helper functions of a kernel: those that C++ doesn't have with the language's meaning, one template for each."""
+"""Device helper functions of kernels, one template each."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from cugen.spec.types import DTYPES
 
 
 def function_text(env: jinja2.Environment, name: str, kind: str, *, host: bool = False) -> str:
-    """A helper for one element type, or a template over all of them where `kind` is empty. `host`: the launcher calls
-    it too. The guard lets one program include several sources."""
+    """A helper for the C type `kind`, or a template over types where it is empty, with an include guard. With `host`
+    it is callable from the launcher too."""
     template = env.get_template(f"functions/{name}.cu.j2")
     text = template.render(_variables(kind) if kind else {})
     if host:
@@ -20,7 +20,7 @@ def function_text(env: jinja2.Environment, name: str, kind: str, *, host: bool =
 
 
 def _variables(kind: str) -> dict[str, str | int | bool]:
-    """What templates may ask of an element type, by its name in C."""
+    """Template variables of an element type, by its C name."""
     dtype = next(t for t in DTYPES.values() if c_name(t) == kind)
     return {
         "T": kind,

@@ -1,4 +1,4 @@
-"""sympy → C for index expressions. The order of terms is our own, so that sympy's version doesn't change the bytes."""
+"""Printer of index expressions from sympy to C. The order of terms is independent of sympy's version."""
 
 from __future__ import annotations
 
@@ -26,15 +26,16 @@ from cugen.plan.symbols import (
     integer,
 )
 
-# Precedence of C's operators, as far as index expressions need them.
+# C operator precedence of index expressions.
 _ATOM, _PRODUCT, _SUM, _XOR, _CHOICE = 0, 1, 2, 3, 4
 _BUILTINS = ("blockIdx.", "threadIdx.")
 
 
 @dataclass
 class IntegerPrinter:
-    """Prints for one kernel. `params` stand first in a product and last in a sum; `functions` collects the helper
-    functions that the text calls, `long_names` the indices that are declared in 64 bits, whatever they hold later."""
+    """Printer of one kernel. `params` are printed first in products and last in sums.
+
+    `functions` collects the helper functions called, `long_names` the indices declared in 64 bits."""
 
     ranges: Mapping[sympy.Symbol, Range]
     params: frozenset[str]
@@ -45,23 +46,23 @@ class IntegerPrinter:
         self._order = {name: position for position, name in enumerate(self.ranges)}
 
     def print(self, expr: Integer, *, wide: bool = False) -> str:
-        """C text of `expr`; `wide` asks for 64 bits even where 32 would do."""
+        """C text of `expr`, evaluated in 64 bits with `wide` even where 32 suffice."""
         return self._print(expr, wide)[0]
 
     def is_wide(self, expr: Integer) -> bool:
-        """Whether 32 bits can overflow."""
+        """Whether the value can overflow 32 bits."""
         low, high = bounds(expr, self.ranges)
         return not (INT32_MIN <= low and high <= INT32_MAX)
 
     def _is_long(self, expr: Integer) -> bool:
-        """Whether C computes the text of `expr` in 64 bits, though its value may fit 32."""
+        """Whether C evaluates `expr` in 64 bits, even if its value fits 32."""
         parts = list(sympy.preorder_traversal(expr))
         if any(part.is_Symbol and part.name in self.long_names for part in parts):
             return True
         return any(map(self.is_wide, parts)) or any(self._grows_wide(part) for part in parts if part.is_Add)
 
     def _grows_wide(self, total: Integer) -> bool:
-        """Whether the terms of a sum, added in the order in which they are printed, leave 32 bits on the way."""
+        """Whether a partial sum, in the order of printing, can overflow 32 bits."""
         return any(map(self.is_wide, accumulate(sorted(total.args, key=self._term_key))))
 
     def comparison(self, term: Comparison) -> str:
@@ -69,11 +70,11 @@ class IntegerPrinter:
         return f"{left} {term.operator} {right}"
 
     def guard(self, guard: Guard) -> str:
-        """The condition; a lower and an upper bound of one expression stand side by side."""
+        """The conjunction of the guard's comparisons."""
         return " && ".join(self.comparison(term) for term in guard.terms)
 
     def negated(self, guard: Guard) -> str:
-        """The condition under which the guard fails."""
+        """The negated guard, by De Morgan."""
         opposite = {"<": ">=", "<=": ">", ">": "<=", ">=": "<", "==": "!=", "!=": "=="}
         terms = [Comparison(term.left, opposite[term.operator], term.right) for term in guard.terms]
         return " || ".join(self.comparison(term) for term in terms)
@@ -82,11 +83,11 @@ class IntegerPrinter:
         """`[m * K + k]` for a flat array, `[m][k]` for any other."""
         array = access.array
         if not array.flat:
-            return "".join(f"[{self.print(sub)}]" for sub in access.placed())
+            return "".join(f"[{self.print(sub)}]" for sub in access.physical_subscripts())
         return f"[{self._flat(access)}]"
 
     def _flat(self, access: Access) -> str:
-        """The offset, slowest dimension first: nested where the array is dense, a sum of products where it has gaps."""
+        """Linear offset, slowest dimension first: Horner form for dense arrays, else a sum of index times stride."""
         strides = access.array.strides
         order = list(range(len(strides)))
         if len(order) > 1 and strides[0] == 1 and strides[-1] != 1:
@@ -112,12 +113,12 @@ class IntegerPrinter:
     def _added(self, text: str, precedence: int, sub: Integer, stride: Integer, wide: bool) -> tuple[str, int]:
         if sub == 0 and text:
             return text, precedence
-        own, own_precedence = self._print(sub, (wide and not text) or self.is_wide(sub * stride))
+        term, term_precedence = self._print(sub, (wide and not text) or self.is_wide(sub * stride))
         if stride != 1:
-            own, own_precedence = self._scaled(own, own_precedence, stride), _PRODUCT
+            term, term_precedence = self._scaled(term, term_precedence, stride), _PRODUCT
         if not text:
-            return own, own_precedence
-        return f"{text} + {_paren(own, own_precedence, _SUM)}", _SUM
+            return term, term_precedence
+        return f"{text} + {_paren(term, term_precedence, _SUM)}", _SUM
 
     def _scaled(self, text: str, precedence: int, factor: Integer) -> str:
         if text == "1":
@@ -183,15 +184,15 @@ class IntegerPrinter:
         text = ""
         for position, term in enumerate(terms):
             negative = term.could_extract_minus_sign()
-            own = self._operand(-term if negative else term, wide and position == 0, _PRODUCT)
+            operand = self._operand(-term if negative else term, wide and position == 0, _PRODUCT)
             if not text:
-                text = f"-{own}" if negative else own
+                text = f"-{operand}" if negative else operand
             else:
-                text += f" - {own}" if negative else f" + {own}"
+                text += f" - {operand}" if negative else f" + {operand}"
         return text, _SUM
 
     def _term_key(self, term: Integer) -> tuple[int, int, int, str]:
-        """Positive before negative; then from the block's origin to the thread's place to the rest, numbers last."""
+        """Sort key: positive before negative; block offset, thread index, other indices, params, constants."""
         negative = bool(term.could_extract_minus_sign())
         names = [s.name for s in term.free_symbols]
         if term.is_Integer:
@@ -209,7 +210,7 @@ class IntegerPrinter:
         return (1 if negative else 0, kind, self._latest(term), str(term))
 
     def _latest(self, term: Integer) -> int:
-        """When the last of the term's indices was introduced: outer indices stand before inner ones."""
+        """Position of the term's innermost index."""
         return max((self._order.get(s, 0) for s in term.free_symbols if s.name not in self.params), default=0)
 
     def _product(self, expr: Integer, wide: bool) -> tuple[str, int]:
@@ -234,7 +235,7 @@ class IntegerPrinter:
 
 
 def _is_origin(name: str) -> bool:
-    """Whether the name is that of a tile's first index, such as `k0`; `j0` is a function of the C library."""
+    """Whether the name is that of a tile's origin, such as `k0`, or `j0_`, since `j0` is a C library function."""
     return len(name) > 1 and name.removesuffix("_").endswith("0")
 
 

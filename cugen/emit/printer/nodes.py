@@ -1,4 +1,4 @@
-"""Nodes of a plan → the pieces of C that templates arrange. Every access is printed here, and counted."""
+"""Printer of a plan's nodes to C statements. Records every access it prints."""
 
 from __future__ import annotations
 
@@ -11,35 +11,35 @@ from cugen.emit.printer.values import ValuePrinter
 from cugen.plan.memory import Access, Array, Component, Element, Shuffled, Start, Vector
 from cugen.plan.nodes import (
     Accumulate,
-    Arrive,
+    AcquireSpinWait,
     Assign,
-    Await,
     Condition,
     Copy,
+    CountArrival,
     Declare,
+    FetchBlockId,
     For,
     Guard,
     Index,
     Let,
     Load,
-    MultiplyTiles,
+    LoadBlockId,
+    Mma,
+    NamedBarrier,
     Node,
-    Publish,
+    ReleaseFlag,
     Store,
-    TakeTicket,
-    TeamBarrier,
-    Ticket,
 )
 from cugen.plan.remarks import own_accesses
 from cugen.plan.symbols import Integer, Ranges, bounds
 from cugen.spec.expressions import Const, Expr, Local
 from cugen.spec.types import INT64, DType, Kind
 
-_ATOM = 0  # the precedence of what never needs parentheses
+_ATOM = 0  # precedence of expressions that never need parentheses
 
 
 class NodePrinter(ValuePrinter):
-    """The filters that the templates of one kernel use. `printed` holds each access that was printed, in order."""
+    """Filters of the templates of one kernel. `printed` holds the accesses in the order of printing."""
 
     def __init__(
         self,
@@ -93,9 +93,9 @@ class NodePrinter(ValuePrinter):
         if loop.stop.is_Add and loop.stop.args[0] == 1:
             stop = f"<= {self.integer(loop.stop - 1)}"
         step = f"++{name}" if loop.step == 1 else f"{name} += {loop.step}"
-        for other in node.counted:
-            start += f", {other.index.name} = 0"
-            step += f", {other.index.name} = {self.integer(other.then)}"
+        for counter in node.counted:
+            start += f", {counter.index.name} = 0"
+            step += f", {counter.index.name} = {self.integer(counter.then)}"
         return f"for ({kind} {name} = {start}; {name} {stop}; {step})"
 
     def condition(self, condition: Condition) -> str:
@@ -104,8 +104,8 @@ class NodePrinter(ValuePrinter):
     def negated(self, guard: Guard) -> str:
         return self.integers.negated(guard)
 
-    def place(self, access: Access) -> str:
-        """`A[m * K + k]`; the one way in which memory is named in the source."""
+    def lvalue(self, access: Access) -> str:
+        """`A[m * K + k]`; every access in the source is printed here."""
         self.printed.append(access)
         return self.text(access)
 
@@ -116,21 +116,21 @@ class NodePrinter(ValuePrinter):
         return f"{symbol}{self.integers.subscripts(access)}"
 
     def remarks(self, node: Node) -> list[str]:
-        """What the comments above a node say of its accesses."""
-        found = [(access, self.claims.get(id(access), "")) for access in own_accesses(node)]
-        return [f"{self.text(access)}: {claim}" for access, claim in found if claim]
+        """Comments above a node with the analysis of its accesses."""
+        claims = [(access, self.claims.get(id(access), "")) for access in own_accesses(node)]
+        return [f"{self.text(access)}: {claim}" for access, claim in claims if claim]
 
     def element(self, access: Element) -> str:
         return self._stored(access.access)
 
     def component(self, part: Component) -> str:
-        """`x4.at[v]`, as it is stored."""
-        return f"{self.vector(part.vector)}.at[{self.integer(part.place)}]"
+        """`x4.data[v]`, in the storage type."""
+        return f"{self.vector(part.vector)}.data[{self.integer(part.index)}]"
 
     def vector(self, vector: Vector) -> str:
-        """`x4`, or `x4[u]` of a row of them."""
-        places = (place for place in (vector.row, vector.place) if place is not None)
-        return vector.name + "".join(f"[{self.integer(place)}]" for place in places)
+        """`x4`, or `x4[u]` of an array of vectors."""
+        indices = (index for index in (vector.row, vector.index) if index is not None)
+        return vector.name + "".join(f"[{self.integer(index)}]" for index in indices)
 
     def _print(self, expr: Expr) -> tuple[str, int]:
         if isinstance(expr, Component):
@@ -157,7 +157,7 @@ class NodePrinter(ValuePrinter):
         if node.value is None:
             return f"{kind} {node.local.name}"
         constant = "" if node.mutable else "const "
-        return f"{constant}{self._local_type(node)} {node.local.name} = {self.print(node.value)}"
+        return f"{constant}{kind} {node.local.name} = {self.print(node.value)}"
 
     def load(self, node: Load) -> str:
         self._declared(node.local)
@@ -165,9 +165,9 @@ class NodePrinter(ValuePrinter):
         if node.access.width > 1:
             kind = self._vector_type(dtype, node.access.width)
             target = f"const auto {node.local.name}"
-            if isinstance(node.local, Vector) and node.local.place is not None:
+            if isinstance(node.local, Vector) and node.local.index is not None:
                 target = self.vector(node.local)
-            vector = f"reinterpret_cast<const {kind}*>(&{self.place(node.access)})"
+            vector = f"reinterpret_cast<const {kind}*>(&{self.lvalue(node.access)})"
             if node.access.streaming:
                 self.functions.setdefault(("load_streaming", ""))
                 return f"{target} = load_streaming({vector})"
@@ -184,73 +184,74 @@ class NodePrinter(ValuePrinter):
     def store(self, node: Store) -> str:
         if node.access.width > 1:
             kind = self._vector_type(node.access.array.dtype, node.access.width)
-            return f"*reinterpret_cast<{kind}*>(&{self.place(node.access)}) = {self.print(node.value)}"
+            return f"*reinterpret_cast<{kind}*>(&{self.lvalue(node.access)}) = {self.print(node.value)}"
         dtype = node.access.array.dtype
         if isinstance(node.value, Component) and node.value.vector.element == dtype:
-            return f"{self.place(node.access)} = {self.component(node.value)}"
-        return f"{self.place(node.access)} = {narrowed(self.print(node.value), dtype)}"
+            return f"{self.lvalue(node.access)} = {self.component(node.value)}"
+        return f"{self.lvalue(node.access)} = {narrowed(self.print(node.value), dtype)}"
 
     def accumulate(self, node: Accumulate) -> str:
-        return f"{self.place(node.access)} += {self.print(node.value)}"
+        return f"{self.lvalue(node.access)} += {self.print(node.value)}"
 
-    def multiply_tiles(self, node: MultiplyTiles) -> str:
-        """`multiply_16x8x16(&sum[0][0], &sum[1][0], a[0], b[0])`: each lane hands over rows of what it holds."""
-        name = f"multiply_16x8x{node.depth}"
+    def mma(self, node: Mma) -> str:
+        """`mma_m16n8k16(&acc[0][0], &acc[1][0], a[0], b[0])`: a lane's accumulators and fragments."""
+        name = f"mma_m16n8k{node.k}"
         self.functions.setdefault((name, ""))
-        sums = [f"&{self.place(access)}" for access in (node.upper, node.lower)]
-        factors = [self.place(access).removesuffix("[0]") for access in (node.left, node.right)]
-        return f"{name}({', '.join((*sums, *factors))})"
+        accumulators = [f"&{self.lvalue(access)}" for access in (node.acc_upper, node.acc_lower)]
+        fragments = [self.lvalue(access).removesuffix("[0]") for access in (node.a, node.b)]
+        return f"{name}({', '.join((*accumulators, *fragments))})"
 
     def copy(self, node: Copy) -> str:
-        """Elements moved without a change; zeros where the guard fails."""
+        """Copy of elements in their storage type; zero-filled where the guard fails."""
         guard = self.integers.guard(node.guard) if node.guard is not None and node.guard.terms else ""
         if node.asynchronous:
-            return self._copied_later(node, guard)
+            return self._asynchronous_copy(node, guard)
         dtype = node.target.array.dtype
         if node.target.width > 1:
             kind = self._vector_type(dtype, node.target.width)
-            source = f"*reinterpret_cast<const {kind}*>(&{self.place(node.source)})"
-            target, zero = f"*reinterpret_cast<{kind}*>(&{self.place(node.target)})", f"{kind}{{}}"
+            source = f"*reinterpret_cast<const {kind}*>(&{self.lvalue(node.source)})"
+            target, zero = f"*reinterpret_cast<{kind}*>(&{self.lvalue(node.target)})", f"{kind}{{}}"
         else:
-            source, target = self._stored(node.source), self.place(node.target)
+            source, target = self._stored(node.source), self.lvalue(node.target)
             zero = self._zero(node.target.array, Const(0, dtype.compute))
         return f"{target} = {guard} ? {source} : {zero}" if guard else f"{target} = {source}"
 
-    def _copied_later(self, node: Copy, guard: str) -> str:
-        """`__pipeline_memcpy_async(&As[k][r], &A[m * K + k], 4)`; the last argument says how much of it is zeros."""
+    def _asynchronous_copy(self, node: Copy, guard: str) -> str:
+        """`__pipeline_memcpy_async(&As[k][r], &A[m * K + k], 4)`; the last argument is the number of bytes
+        to zero-fill."""
         self.headers.setdefault("cuda_pipeline_primitives.h")
         size = node.target.array.dtype.bytes * node.target.width
         zeros = f", {guard} ? 0 : {size}" if guard else ""
-        return f"__pipeline_memcpy_async(&{self.place(node.target)}, &{self.place(node.source)}, {size}{zeros})"
+        return f"__pipeline_memcpy_async(&{self.lvalue(node.target)}, &{self.lvalue(node.source)}, {size}{zeros})"
 
-    def take_ticket(self, node: TakeTicket) -> str:
-        counter = f"&{self.place(node.counter)}"
+    def fetch_block_id(self, node: FetchBlockId) -> str:
+        counter = f"&{self.lvalue(node.counter)}"
         count = f"atomicInc({counter}, gridDim.x - 1)" if node.wraps else f"atomicAdd({counter}, 1)"
-        return f"{self.place(node.target)} = {count}"
+        return f"{self.lvalue(node.target)} = {count}"
 
-    def arrive(self, node: Arrive) -> str:
-        return f"{self.place(node.target)} = atomicInc(&{self.place(node.counter)}, {node.among - 1})"
+    def count_arrival(self, node: CountArrival) -> str:
+        return f"{self.lvalue(node.target)} = atomicInc(&{self.lvalue(node.counter)}, {node.arrivals - 1})"
 
-    def ticket(self, node: Ticket) -> str:
-        return f"const {self.integer_type(node.index)} {node.index.name} = {self.place(node.access)}"
+    def load_block_id(self, node: LoadBlockId) -> str:
+        return f"const {self.integer_type(node.index)} {node.index.name} = {self.lvalue(node.access)}"
 
-    def team_barrier(self, node: TeamBarrier) -> str:
+    def named_barrier(self, node: NamedBarrier) -> str:
         if node.is_of_warp:
             return "__syncwarp()"
         return f"__barrier_sync_count({self.integer(node.number + 1)}, {node.threads})"
 
-    def publish(self, node: Publish) -> str:
-        return f"atomicExch(&{self.place(node.access)}, {self.print(node.value)})"
+    def release_flag(self, node: ReleaseFlag) -> str:
+        return f"atomicExch(&{self.lvalue(node.access)}, {self.print(node.value)})"
 
-    def awaited(self, node: Await) -> str:
-        """The condition under which the thread has to ask once more."""
-        return f"__ldcv(&{self.place(node.access)}) != {self.print(node.value)}"
+    def spin_wait(self, node: AcquireSpinWait) -> str:
+        """The condition of the spin loop: the flag differs from the awaited value."""
+        return f"__ldcv(&{self.lvalue(node.access)}) != {self.print(node.value)}"
 
     def assign(self, node: Assign) -> str:
         if isinstance(node.local, Vector) and isinstance(node.value, Element):
             kind = self._vector_type(node.local.element, node.local.width)
-            place = self.place(node.value.access)
-            return f"{self.vector(node.local)} = *reinterpret_cast<const {kind}*>(&{place})"
+            source = self.lvalue(node.value.access)
+            return f"{self.vector(node.local)} = *reinterpret_cast<const {kind}*>(&{source})"
         if isinstance(node.local, Vector):
             return f"{self.vector(node.local)} = {self.print(node.value)}"
         if isinstance(node.local, Component):
@@ -265,20 +266,21 @@ class NodePrinter(ValuePrinter):
         return self.assignment(node.local.name, node.value)
 
     def declare(self, node: Declare) -> str:
-        """`__shared__ float As[16][17]`, or an array of the thread's own."""
+        """`__shared__ float As[16][17]`, or an array in registers."""
         array = node.array
         extents = "".join(f"[{self.integer(extent)}]" for extent in array.padded_shape)
         if array.space == "register":
             constant = "const " if array.values is not None else ""
-            first = f" = {self.initializer(array)}" if array.values is not None else " = {}" if node.zeroed else ""
-            return f"{constant}{c_name(array.dtype)} {array.symbol}{extents}{first}"
+            zeros = " = {}" if node.zeroed else ""
+            initializer = f" = {self.initializer(array)}" if array.values is not None else zeros
+            return f"{constant}{c_name(array.dtype)} {array.symbol}{extents}{initializer}"
         if array.dynamic:
-            return self._carved(array)
+            return self._dynamic_tile(array)
         align = f"__align__({array.align}) " if array.align else ""
         return f"__shared__ {align}{c_name(array.dtype)} {array.symbol}{extents}"
 
-    def _carved(self, array: Array) -> str:
-        """A tile inside the dynamic shared memory: a pointer to its rows."""
+    def _dynamic_tile(self, array: Array) -> str:
+        """A tile in dynamic shared memory: a pointer to its rows."""
         rows = "".join(f"[{self.integer(extent)}]" for extent in array.padded_shape[1:])
         kind = c_name(array.dtype)
         start = "shared_memory" + (f" + {array.dynamic_offset}" if array.dynamic_offset else "")
@@ -289,7 +291,7 @@ class NodePrinter(ValuePrinter):
         return f"{target} = reinterpret_cast<{cast}>({start})"
 
     def initializer(self, array: Array) -> str:
-        """The baked values of a table, nested as its dimensions."""
+        """Initialiser of a constant table."""
         return tables.initializer(array, self.integers.ranges)
 
     def _vector_type(self, element: DType, width: int) -> str:
@@ -297,19 +299,13 @@ class NodePrinter(ValuePrinter):
         return f"Vector<{c_name(element)}, {width}>"
 
     def _stored(self, access: Access) -> str:
-        place = self.place(access)
+        text = self.lvalue(access)
         if access.array.space != "readonly":
-            return place
+            return text
         if access.array.dtype.kind is Kind.BOOL or (access.array.dtype.is_float and access.array.dtype.bits == 8):
             self.functions.setdefault(("load_byte", ""))
-            return f"load_byte(&{place})"
-        return f"__ldg(&{place})"
+            return f"load_byte(&{text})"
+        return f"__ldg(&{text})"
 
     def _zero(self, array: Array, zero: Const) -> str:
         return narrowed(literal(0, zero.dtype), array.dtype)
-
-    def _local_type(self, node: Let) -> str:
-        """int64 values that C computes in an int stay one, unless they are assigned to later."""
-        if node.local.dtype == INT64 and not node.mutable and node.value is not None and self._is_narrow(node.value):
-            return "long long"
-        return c_name(node.local.dtype)

@@ -1,4 +1,4 @@
-"""Value expressions → C, with the language's meaning of operators and conversions where C's differs."""
+"""Printer of value expressions to C, with the semantics of specs where C's operators and conversions differ."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from cugen.plan.symbols import Range
 from cugen.spec.expressions import Cast, Const, Expr, Local, Op, ParamValue, ScalarValue, Select
 from cugen.spec.types import INT32, INT64, UINT16, UINT32, DType, Kind
 
-# Precedence of C's operators: the lower binds tighter.
+# C operator precedence; lower binds tighter.
 _ATOM, _UNARY, _PRODUCT, _SUM, _SHIFT, _RELATION, _EQUALITY, _AND, _XOR, _OR, _BOTH, _EITHER, _CHOICE = range(13)
 
 _INFIX = {
@@ -34,7 +34,7 @@ _INFIX = {
 }
 _MATH = {"round": "rint", "abs": "fabs"}
 _WRAPPING = {"add": "wrapping_add", "sub": "wrapping_subtract", "mul": "wrapping_multiply", "neg": "wrapping_negate"}
-# Functions that C++ doesn't have with the language's meaning; templates/functions/ holds one file for each.
+# Functions without a C++ counterpart of the same semantics: one template in templates/functions/ each.
 _INTEGER_HELPERS = {
     "floordiv": "floor_divide",
     "mod": "floor_modulo",
@@ -50,15 +50,16 @@ _FLOAT_HELPERS = {
     "sign": "sign_of",
     "maximum": "maximum",
     "minimum": "minimum",
-    "divided_by": "divided_by",  # a plan's own: a division by what many are divided by
+    "divided_by": "divided_by",  # a plan's: division through a shared reciprocal
 }
 _FROM_FLOAT = {"int32": "int", "uint32": "uint"}
 
 
 @dataclass
 class ValuePrinter:
-    """Prints for one kernel. `ranges` holds the values of indices, params and bounded locals by their names in C;
-    `functions` collects the helpers that the text calls, with their element types; `element` prints a memory access."""
+    """Printer of one kernel. `ranges` are those of indices, params and bounded locals by C name.
+
+    `functions` collects the helpers called, with their element types."""
 
     ranges: Mapping[str, Range]
     scalars: Mapping[str, str]
@@ -66,17 +67,19 @@ class ValuePrinter:
     wide: frozenset[str]  # indices and params that are 64 bits wide
     functions: dict[tuple[str, str], None] = field(default_factory=dict)
     headers: dict[str, None] = field(default_factory=dict)
-    long_locals: dict[str, None] = field(default_factory=dict)  # declared as 64 bits wide, whatever their range
+    long_locals: dict[str, None] = field(default_factory=dict)  # declared in 64 bits, whatever their range
 
     def print(self, expr: Expr) -> str:
         return self._print(expr)[0]
 
     def branch(self, expr: Expr) -> str:
-        """The text as it stands in `condition ? text : text`."""
+        """Text of a branch of a conditional expression."""
         return self._below(expr, _CHOICE)
 
     def assignment(self, target: str, value: Expr, local: Local | None = None) -> str:
-        """`target = value`, or `target += rest` where the value begins with the target: the `local` of that text."""
+        """`target = value`, or `target += operand` for a value `target + operand`.
+
+        `local` is the target, by default the one of its name."""
         if isinstance(value, Op) and value.name in ("add", "mul"):
             grows = value.args[0] == (local or Local(target, value.dtype))
             wraps_itself = value.dtype.kind is Kind.UINT and value.dtype.bits >= 32
@@ -85,8 +88,8 @@ class ValuePrinter:
         return f"{target} = {self.print(value)}"
 
     def element(self, access: Element) -> str:
-        """Replaced by the source printer, which knows how subscripts are printed."""
-        raise TypeError(f"no memory can be read here: {access.name}")
+        """Text of a memory access; overridden by the node printer."""
+        raise TypeError(f"a memory access in an expression without memory: {access.name}")
 
     def _print(self, expr: Expr) -> tuple[str, int]:
         match expr:
@@ -117,13 +120,13 @@ class ValuePrinter:
         return self._checked(text)
 
     def _checked(self, text: str) -> tuple[str, int]:
-        """A name or literal, with what it needs."""
+        """A name or literal; collects the header it needs."""
         if "CUDART" in text:
             self.headers.setdefault("math_constants.h")
         return text, _UNARY if text.startswith("-") else _ATOM
 
     def _below(self, expr: Expr, limit: int) -> str:
-        """The text of an operand, in parentheses where it binds no tighter than `limit`."""
+        """Text of an operand, in parentheses unless it binds tighter than `limit`."""
         text, precedence = self._print(expr)
         return text if precedence < limit else f"({text})"
 
@@ -166,10 +169,10 @@ class ValuePrinter:
             return f"{left} {symbol} {right}", _PRODUCT
         if op.name in ("minimum", "maximum"):
             function = "min" if op.name == "minimum" else "max"
-            # Smaller types become an int by themselves.
-            same = self.c_type(op)
-            plain = same == INT32
-            text = ", ".join(self.print(arg) if plain else self._argument(arg, same) for arg in op.args)
+            # Smaller types are promoted to int.
+            common = self.c_type(op)
+            promoted = common == INT32
+            text = ", ".join(self.print(arg) if promoted else self._argument(arg, common) for arg in op.args)
             return f"{function}({text})", _ATOM
         arguments = ", ".join(self._argument(arg, dtype) for arg in op.args)
         return self._helper(_INTEGER_HELPERS[op.name], dtype, arguments)
@@ -180,16 +183,15 @@ class ValuePrinter:
             arguments = ", ".join(self._argument(arg, dtype) for arg in op.args)
             return self._helper(_WRAPPING[op.name], dtype, arguments)
         if self._is_wider_than_operands(op):
-            first, *rest = op.args
-            text = f"(long long){self._below(first, _PRODUCT)}"
+            text = f"(long long){self._below(op.args[0], _PRODUCT)}"
             if op.name == "neg":
                 return f"-{text}", _UNARY
             symbol, precedence = _INFIX[op.name]
-            return f"{text} {symbol} {self._below(rest[0], precedence)}", precedence
+            return f"{text} {symbol} {self._below(op.args[1], precedence)}", precedence
         if op.name == "neg":
             text, precedence = f"-{self._below(op.args[0], _UNARY)}", _UNARY
         elif op.name == "mul" and dtype == UINT16 and not fits(unwrapped(op, self.ranges), INT32):
-            # C multiplies in an int, which two numbers of 16 bits without a sign overflow.
+            # Promoted to int, in which the product of two uint16 can overflow.
             text = f"(unsigned int){self._below(op.args[0], _PRODUCT)} * {self._below(op.args[1], _PRODUCT)}"
             precedence = _PRODUCT
         else:
@@ -211,7 +213,7 @@ class ValuePrinter:
         return f"{left_text} {symbol} {right_text}", precedence
 
     def _converted_by_c(self, op: Op) -> tuple[Expr, Expr]:
-        """The operands without a conversion to the other one's float type, which C makes by itself."""
+        """Operands without casts to the float type of the other operand, which are implicit in C."""
         left, right = op.args
         if isinstance(left, Cast) != isinstance(right, Cast):
             if isinstance(left, Cast) and _widens_to(left, right.dtype):
@@ -224,13 +226,13 @@ class ValuePrinter:
         return op.dtype.is_integer and not fits(unwrapped(op, self.ranges), op.dtype)
 
     def c_type(self, expr: Expr) -> DType:
-        """The type in which C computes the text of an integer or bool: an int where int64 values need no more."""
+        """Type in which C evaluates the text of an integer or bool: int for int64 values that fit."""
         match expr:
             case Const(value=value, dtype=dtype) if dtype.kind is not Kind.BOOL:
                 return INT32 if dtype.bits < 32 or (dtype == INT64 and fits((int(value), int(value)), INT32)) else dtype
             case Local(name=name, dtype=dtype) if dtype == INT64:
-                own = name in self.ranges and name not in self.wide and name not in self.long_locals
-                return INT32 if own and not isinstance(expr, Element) else INT64
+                is_narrow = name in self.ranges and name not in self.wide and name not in self.long_locals
+                return INT32 if is_narrow and not isinstance(expr, Element) else INT64
             case ParamValue(name=name):
                 return INT64 if self.params[name] in self.wide else INT32
             case Select(then=then, orelse=orelse):
@@ -268,29 +270,29 @@ class ValuePrinter:
         return op.dtype
 
     def _is_narrow(self, expr: Expr) -> bool:
-        """Whether C computes this int64 in an `int`."""
+        """Whether C evaluates this int64 in an `int`."""
         return self.c_type(expr).bits <= 32
 
     def _needs_no_cast(self, cast: Cast) -> bool:
-        """Whether C holds the operand of an integer conversion in a type that serves as well."""
+        """Whether the C type of the operand of an integer conversion makes the cast redundant."""
         source, to = cast.arg.dtype, cast.to
         if source == to or (isinstance(cast.arg, Const) and not source.is_float and not to.is_float):
             return True
         if source.is_float or to not in (INT32, INT64):
             return False
-        # What has 32 bits or fewer becomes an int by itself, or is widened where more is asked for.
-        held = self.c_type(cast.arg)
-        return held != UINT32 and held.bits <= 32 and (to == INT64 or source.bits < 32 or source == INT64)
+        # Signed types up to 32 bits are promoted to int and widened implicitly.
+        actual = self.c_type(cast.arg)
+        return actual != UINT32 and actual.bits <= 32 and (to == INT64 or source.bits < 32 or source == INT64)
 
     def _is_wider_than_operands(self, op: Op) -> bool:
         return op.dtype == INT64 and all(map(self._is_narrow, op.args)) and not self._is_narrow(op)
 
     def _divides_as_c_does(self, op: Op) -> bool:
-        """C rounds toward zero and faults on zero: the same only where nothing is negative and the divisor positive."""
+        """Whether C's truncating division equals floor division: nonnegative dividend, positive divisor."""
         return interval(op.args[0], self.ranges)[0] >= 0 and interval(op.args[1], self.ranges)[0] > 0
 
     def _argument(self, expr: Expr, dtype: DType) -> str:
-        """An argument of a call, where C picks the overload by type."""
+        """An argument of an overloaded function."""
         if self.c_type(expr) == dtype:
             return self.print(expr)
         if isinstance(expr, Const) and dtype.bits >= 32:
@@ -321,8 +323,8 @@ class ValuePrinter:
         return f"({c_name(to)}){self._below(cast.arg, _PRODUCT)}", _UNARY
 
     def _from_float(self, cast: Cast) -> tuple[str, int]:
-        """CUDA's conversions truncate and saturate; C's cast is undefined outside the type's range. A NaN gives 0, but
-        for conversions from or to 64 bits."""
+        """Truncating, saturating conversion by a CUDA intrinsic; C's cast is undefined outside the type's range. The
+        intrinsics convert NaN to 0, except from or to 64 bits, which need a helper."""
         source, to = cast.arg.dtype, cast.to
         wide = to if to.bits >= 32 else UINT32 if to.kind is Kind.UINT else INT32
         if source.bits == 64 or wide.bits == 64:
@@ -333,7 +335,7 @@ class ValuePrinter:
 
 
 def _confuses(inner: int, outer: int) -> bool:
-    """Pairs of operators that C reads by precedence and people don't: -Wparentheses wants parentheses there."""
+    """Whether -Wparentheses warns about the nested operator."""
     if outer in (_AND, _XOR, _OR):
         return _PRODUCT <= inner != outer
     if outer in (_RELATION, _EQUALITY):
@@ -342,7 +344,7 @@ def _confuses(inner: int, outer: int) -> bool:
 
 
 def _common(a: DType, b: DType) -> DType:
-    """C's usual conversions of two integer operands."""
+    """C's usual arithmetic conversions of two integer operands."""
     wider = a if a.bits > b.bits else b
     if wider.bits < 32:
         return INT32
@@ -352,13 +354,13 @@ def _common(a: DType, b: DType) -> DType:
 
 
 def _widens_to(cast: Cast, dtype: DType) -> bool:
-    """Whether C makes this conversion by itself beside an operand of the float type `dtype`."""
+    """Whether the cast is implicit in an operation with the float type `dtype`."""
     source = cast.arg.dtype
     return cast.to == dtype and dtype.is_float and not (source.is_float and source.bits > dtype.bits)
 
 
 def _converted(value: int, to: DType) -> int | float | bool:
-    """An integer constant as a value of another type."""
+    """An integer constant converted to another type."""
     if to.is_float:
         return float(value)
     if to.kind is Kind.BOOL:

@@ -88,7 +88,7 @@ def test_c_computes_what_python_does(batch: Callable[..., list[str]], wide: bool
         ("0 < d < N", "0 < d_ && d_ < N"),
         ("not N == 4 or d == 1 and N > 5", "!(N == 4) || (d_ == 1 && N > 5)"),
         ("2 ** K < M", "128 < M"),
-        ("maximum(N, 8) * 2", "cugen_greater(N, 8) * 2"),
+        ("maximum(N, 8) * 2", "cugen_max(N, 8) * 2"),
     ],
 )
 def test_what_c_says_itself_is_said_so(text: str, result: str) -> None:

@@ -65,7 +65,7 @@ kernel: waits
 params: {N: {range: [0, 10000000]}}
 arrays: {x: {shape: [N], dtype: float32}, y: {shape: [N], dtype: float32}}
 compute: y[i] = cumsum(x[i], i)
-schedule: {how: look_back}
+schedule: {algorithm: look_back}
 """
 SPECS = {"full": FULL, "large_tiles": LARGE_TILES, "outside": OUTSIDE, "waits": WAITS}
 # The arguments of each call as C++ writes them, and the values of the params.

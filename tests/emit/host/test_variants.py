@@ -227,7 +227,7 @@ int main(int, char** numbers)
     std::printf("|%d|%s\\n", error.status, error.message.c_str());
 }
 """
-NO_VARIANT = "no variant of `product` was made for M = 64, K = 63; there are variants for "
+NO_VARIANT = "`product` has no variant for M = 64, K = 63; there are variants for "
 
 
 @pytest.mark.parametrize(

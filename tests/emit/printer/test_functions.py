@@ -43,11 +43,11 @@ FUNCTIONS = {
     "wrapping_subtract": (2, (INT32, INT64)),
 }
 GENERIC = {  # for all types at once
-    "vector": "Vector<float, 4> x; x.at[3] = 1.0f; sink = x.at[threadIdx.x] + sizeof(Vector<char, 16>);",
+    "vector": "Vector<float, 4> x; x.data[3] = 1.0f; sink = x.data[threadIdx.x] + sizeof(Vector<char, 16>);",
     "load_streaming": "const uint4 four = {}; sink = load_streaming(&four).y;",
     "load_byte": "const bool yes = true; sink = load_byte(&yes);",
 }
-ON_TENSOR_CORES = tuple(f"multiply_16x8x{depth}" for depth in (4, 8, 16))  # of sm_80 and newer
+ON_TENSOR_CORES = tuple(f"mma_m16n8k{depth}" for depth in (4, 8, 16))  # of sm_80 and newer
 CASES = [(name, dtype) for name, (_, types) in FUNCTIONS.items() for dtype in types]
 
 
@@ -176,7 +176,7 @@ def test_tensor_cores_multiply_without_a_warning(target, build_cache):
         pytest.skip("NO NVRTC, HELPER FUNCTIONS ARE COMPILED FOR THE HOST ALONE")
     functions = [function_text(environment(), name, "") for name in ON_TENSOR_CORES]
     calls = [f"    {name}(sums, sums + 2, a{name[9:]}, b{name[9:]});" for name in ON_TENSOR_CORES]
-    factors = [f"    const double a16x8x{k}[{k // 2}] = {{x}}, b16x8x{k}[{k // 4}] = {{x}};" for k in (4, 8, 16)]
+    factors = [f"    const double ak{k}[{k // 2}] = {{x}}, bk{k}[{k // 4}] = {{x}};" for k in (4, 8, 16)]
     head = 'extern "C" __global__ void k(double* out, double x) {\n    double sums[4] = {};'
     body = [head, *factors, *calls, "    out[threadIdx.x] = sums[0] + sums[1] + sums[2] + sums[3];", "}"]
     cubin = compile_cubin("\n".join([*functions, *body]), "k", target)

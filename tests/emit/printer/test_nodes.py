@@ -12,9 +12,8 @@ from cugen.emit.printer.nodes import NodePrinter
 from cugen.plan.memory import Access, Array, Element, Shuffled, Start, Vector
 from cugen.plan.nodes import (
     Accumulate,
-    Arrive,
+    AcquireSpinWait,
     Assign,
-    Await,
     AwaitCopies,
     Barrier,
     ClusterBarrier,
@@ -22,20 +21,21 @@ from cugen.plan.nodes import (
     CommitCopies,
     Comparison,
     Copy,
+    CountArrival,
     Declare,
     Define,
+    FetchBlockId,
     For,
     Guard,
     If,
     Index,
     Let,
     Load,
+    LoadBlockId,
     Loop,
-    Publish,
+    ReleaseFlag,
     ReturnUnless,
     Store,
-    TakeTicket,
-    Ticket,
 )
 from cugen.plan.symbols import Choice, Mod, integer, symbol
 from cugen.spec.expressions import Const, Local, Op
@@ -88,14 +88,14 @@ def at(array, *subscripts, kind="load", width=1):
         (CommitCopies(), "__pipeline_commit();"),
         (AwaitCopies(2), "__pipeline_wait_prior(2);"),
         (
-            TakeTicket(at(TICKET, kind="store"), at(FLAGS, integer(0), kind="atomic")),
+            FetchBlockId(at(TICKET, kind="store"), at(FLAGS, integer(0), kind="atomic")),
             "ticket_of_block = atomicAdd(&flags[0], 1);",
         ),
         (
-            TakeTicket(at(TICKET, kind="store"), at(FLAGS, integer(0), kind="atomic"), wraps=True),
+            FetchBlockId(at(TICKET, kind="store"), at(FLAGS, integer(0), kind="atomic"), wraps=True),
             "ticket_of_block = atomicInc(&flags[0], gridDim.x - 1);",
         ),
-        (Ticket(Index("ticket", symbol("blockIdx.x"), (0, 99)), at(TICKET)), "const int ticket = ticket_of_block;"),
+        (LoadBlockId(Index("ticket", symbol("blockIdx.x"), (0, 99)), at(TICKET)), "const int ticket = ticket_of_block;"),
         (
             Copy(at(TILE, K, ROW, kind="async_copy", width=4), at(A, ROW, width=4)),
             "__pipeline_memcpy_async(&As[k][row], &A[row], 16);",
@@ -245,14 +245,14 @@ def test_an_int64_that_fits_an_int_is_long_where_it_is_stored_in_a_local(text):
 
 def test_components_of_vectors(text):
     x4, h4 = Vector("x4", FLOAT32, FLOAT32, 4), Vector("h4", FLOAT32, FLOAT16, 4)
-    assert text(Assign(x4.component(K), Const(1, FLOAT32))) == ["x4.at[k] = 1.0f;"]
+    assert text(Assign(x4.component(K), Const(1, FLOAT32))) == ["x4.data[k] = 1.0f;"]
     grown = Op("add", (x4.component(K), X), FLOAT32)
-    assert text(Assign(x4.component(K), grown)) == ["x4.at[k] += x;"]
-    assert text(Assign(x4.component(ROW), grown)) == ["x4.at[row] = x4.at[k] + x;"]
-    assert text(Assign(h4.component(K), h4.component(ROW))) == ["h4.at[k] = h4.at[row];"]
-    assert text(Assign(h4.component(K), x4.component(ROW))) == ["h4.at[k] = __float2half_rn(x4.at[row]);"]
-    assert text(Assign(h4.component(K), Element.of(at(H, ROW)))) == ["h4.at[k] = H[row];"]
-    assert text(Store(at(H, ROW, kind="store"), h4.component(K))) == ["H[row] = h4.at[k];"]
+    assert text(Assign(x4.component(K), grown)) == ["x4.data[k] += x;"]
+    assert text(Assign(x4.component(ROW), grown)) == ["x4.data[row] = x4.data[k] + x;"]
+    assert text(Assign(h4.component(K), h4.component(ROW))) == ["h4.data[k] = h4.data[row];"]
+    assert text(Assign(h4.component(K), x4.component(ROW))) == ["h4.data[k] = __float2half_rn(x4.data[row]);"]
+    assert text(Assign(h4.component(K), Element.of(at(H, ROW)))) == ["h4.data[k] = H[row];"]
+    assert text(Store(at(H, ROW, kind="store"), h4.component(K))) == ["H[row] = h4.data[k];"]
     assert text(Store(at(A, ROW, kind="store", width=4), x4)) == ["*reinterpret_cast<Vector<float, 4>*>(&A[row]) = x4;"]
 
 
@@ -260,11 +260,11 @@ def test_rows_of_vectors(text):
     row = Vector("x4", FLOAT32, FLOAT32, 4, count=2)
     assert text(Let(row, None)) == ["Vector<float, 4> x4[2];"]
     assert text(Let(row, Const(0, FLOAT32))) == ["Vector<float, 4> x4[2] = {};"]
-    load = Load(row.one(K), at(A, ROW, width=4))
+    load = Load(row.indexed(K), at(A, ROW, width=4))
     assert text(load) == ["x4[k] = *reinterpret_cast<const Vector<float, 4>*>(&A[row]);"]
-    assert text(Assign(X, row.one(K).component(integer(3)))) == ["x = x4[k].at[3];"]
-    assert text(Assign(row.one(K), Vector("y4", FLOAT32, FLOAT32, 4))) == ["x4[k] = y4;"]
-    store = Store(at(A, ROW, kind="store", width=4), row.one(K))
+    assert text(Assign(X, row.indexed(K).component(integer(3)))) == ["x = x4[k].data[3];"]
+    assert text(Assign(row.indexed(K), Vector("y4", FLOAT32, FLOAT32, 4))) == ["x4[k] = y4;"]
+    store = Store(at(A, ROW, kind="store", width=4), row.indexed(K))
     assert text(store) == ["*reinterpret_cast<Vector<float, 4>*>(&A[row]) = x4[k];"]
 
 
@@ -300,7 +300,7 @@ def test_what_is_said_of_an_access_stands_above_its_node(text):
 
 
 def test_a_block_arrives_between_fences(text):
-    assert text(Arrive(at(TICKET, kind="store"), at(FLAGS, ROW, kind="atomic"), 4)) == [
+    assert text(CountArrival(at(TICKET, kind="store"), at(FLAGS, ROW, kind="atomic"), 4)) == [
         "__threadfence();",
         "ticket_of_block = atomicInc(&flags[row], 3);",
         "__threadfence();",
@@ -309,8 +309,8 @@ def test_a_block_arrives_between_fences(text):
 
 def test_a_flag_is_set_after_a_fence_and_awaited_before_one(text):
     one = Const(1, INT32)
-    assert text(Publish(at(FLAGS, ROW, kind="atomic"), one)) == ["__threadfence();", "atomicExch(&flags[row], 1);"]
-    assert text(Await(at(FLAGS, ROW - 1), one)) == [
+    assert text(ReleaseFlag(at(FLAGS, ROW, kind="atomic"), one)) == ["__threadfence();", "atomicExch(&flags[row], 1);"]
+    assert text(AcquireSpinWait(at(FLAGS, ROW - 1), one)) == [
         "while (__ldcv(&flags[row - 1]) != 1)",
         "    __nanosleep(32);",
         "__threadfence();",

@@ -82,9 +82,9 @@ def test_a_param_may_be_given_too(manifest) -> None:
         ({"M": 8}, "CG5009", ["`M` is 8 in the call and 6 in dimension 0 of `A`"]),
         ({"A": OnGpu((6, 4), strides=(4, 24))}, "CG5006", ["`A` has strides of [4, 24] bytes", "[16, 4]"]),
         ({"C": OnGpu((6, 4), address=1 << 21)}, "CG5006", ["`C`", "[16, 4]", "[32, 4]"]),
-        ({"A": OnGpu((6, 4), address=(1 << 20) + 4)}, "CG5007", ["`A` begins at address 0x100004", "16 bytes"]),
+        ({"A": OnGpu((6, 4), address=(1 << 20) + 4)}, "CG5007", ["`A` is at address 0x100004", "16-byte alignment"]),
         ({"C": OnGpu((6, 4), address=1 << 21, strides=(32, 4), readonly=True)}, "CG5008", ["`C`", "read-only"]),
-        ({"C": OnGpu((6, 4), address=(1 << 20) + 64, strides=(32, 4))}, "CG5014", ["`A` and `C` share memory"]),
+        ({"C": OnGpu((6, 4), address=(1 << 20) + 64, strides=(32, 4))}, "CG5014", ["`A` and `C` overlap"]),
         ({"s": "two"}, "CG5003", ["`s` is 'two'", "float32"]),
     ],
 )

@@ -18,7 +18,7 @@ extern "C" __global__ void k(const double* A, const double* B, const double* C, 
   }
   for (int h = 0; h < 2; ++h)
     for (int n = 0; n < 2; ++n) sums[h][n] = C[(g + 8 * h) * 8 + 2 * t + n];
-  if (WHO) multiply_16x8xDEPTH(sums[0], sums[1], a, b);
+  if (WHO) mma_m16n8kDEPTH(sums[0], sums[1], a, b);
   for (int h = 0; h < 2; ++h)
     for (int n = 0; n < 2; ++n) out[(g + 8 * h) * 8 + 2 * t + n] = sums[h][n];
 }
