@@ -43,7 +43,7 @@ def part(content: Row | None, limits: Row | None, regret: Row | None) -> str:
     """What stands between the page's marks, of the files that there are."""
     lines = list(_products(content)) if content else ["Not measured yet."]
     if content and limits:
-        lines += ["", "### What holds products back", "", *_limits(content, limits)]
+        lines += ["", "### What limits GEMMs", "", *_limits(content, limits)]
     if regret:
         lines += ["", "### The pick without tuning", "", *_regret(regret)]
     return "\n".join(lines) + "\n"

@@ -51,7 +51,7 @@ def main():
     theirs = torch.autograd.grad(reference(x, norm.weight), (x, norm.weight), slope)
     torch.testing.assert_close(ours, theirs, rtol=1e-4, atol=1e-4)
 
-    # The operator is one node of the graph, and its number of rows may change without compiling anew.
+    # The operator is one node of the graph, and its number of rows may change without another compilation.
     block = torch.compile(torch.nn.Sequential(norm, torch.nn.Linear(512, 64, device=device)), backend="aot_eager")
     for rows in (300, 17):
         assert block(torch.randn(rows, 512, device=device)).shape == (rows, 64)
