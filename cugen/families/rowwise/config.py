@@ -1,4 +1,4 @@
-"""How a row is laid over threads: how many share it, how wide their accesses are, and where its elements wait."""
+"""How a row is mapped to threads: threads per row, vector width, and the storage level of its elements."""
 
 from __future__ import annotations
 
@@ -6,10 +6,17 @@ import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from cugen.families.rowwise.passes.schedule import Keep, costs, live, plan_sweeps, reduction_levels, successors
-from cugen.families.rowwise.passes.storage_levels import MEMORY, REGISTERS, SHARED, Tier
-from cugen.families.rowwise.statements.recognition import RowWork
-from cugen.pieces.vectors import WIDEST, Width, divisor, is_contiguous, widest
+from cugen.families.rowwise.passes.schedule import (
+    CachePolicy,
+    has_costly_elements,
+    max_live_values,
+    plan_passes,
+    reduction_levels,
+    reused_buffers,
+)
+from cugen.families.rowwise.passes.storage_levels import GLOBAL, REGISTERS, SHARED, StorageLevel
+from cugen.families.rowwise.statements.recognition import RowProblem
+from cugen.pieces.vectors import MAX_ACCESS_BYTES, Width, divisor, is_contiguous, widest
 from cugen.plan.memory import Array
 from cugen.plan.request import Request, Tunable
 from cugen.plan.subscripts import to_integer
@@ -17,261 +24,282 @@ from cugen.plan.symbols import bounds
 from cugen.spec.expressions import Expr, Read, children, free_indices, walk
 from cugen.spec.types import DType
 
-_BLOCK = 128  # threads of a block where several rows share one
-_ACCESSES = 2  # of a thread to a row, at least, until a row takes 256 threads
-_NARROW = 8  # elements that one access moves, from which their types are narrow
-_EACH = 8  # elements of a thread, at least
-_NEIGHBOURS = 32  # rows side by side in a block
-_DEEP = 16  # elements of a thread whose neighbours have neighbouring rows
-_FLOATS = 4  # values of 32 bits that one access moves
-_MOST = 32  # elements of a thread beyond that; 1024 threads have 64 registers each
-_BESIDE = 24  # elements of a thread in registers where it has others in shared memory
-_BESIDE_MORE = 16  # and where it reads more anew
-_LIKELY = 4096  # elements of a row of any length that get a place; beyond, they are read anew
-_FEW = 32  # blocks that leave most of a device idle
-_LONG = 1 << 16  # elements of a row for which that matters
-_ALONE = 1 << 15  # registers for a row that one block has; beyond, the blocks of a cluster share it where there are any
-_SHARE = 1 << 14  # of these in each block then: two blocks of 512 threads with 64 registers fill a multiprocessor
-_NARROW_SHARE = 1 << 15  # of narrow types, most of them in shared memory: half as many bytes need twice the elements
-_CLUSTERS = (2, 4, 8)
-_PLACES = ("argmax", "argmin")
-_IN_MEMORY = ("global", "readonly")
+# Heuristics, measured on H200 unless said otherwise.
+SHORT_ROW_BLOCK_THREADS = 128  # of a block that several rows share
+MIN_ACCESSES_PER_THREAD = 2  # per row, until a row has 256 threads
+MIN_ELEMENTS_PER_THREAD = 8
+NARROW_VECTOR_ELEMENTS = 8  # per access, from which an element type counts as narrow: 16 bits and less
+ROWS_PER_STRIDED_BLOCK = 32  # where rows are contiguous, a warp takes adjacent rows
+ELEMENTS_PER_STRIDED_THREAD = 16
+FLOATS_PER_ACCESS = MAX_ACCESS_BYTES // 4
+MAX_ELEMENTS_PER_THREAD = 32  # of long rows: threads of a block of 1024 have 64 registers each
+MAX_SMALL_BLOCK_REGISTER_VALUES = 2 * MAX_ELEMENTS_PER_THREAD  # cached per thread, below 512 threads
+MAX_LARGE_BLOCK_REGISTER_VALUES = MAX_ELEMENTS_PER_THREAD + 8
+REGISTER_VALUES_BESIDE_SHARED = 24  # cached per thread in registers, where others are in shared memory
+REGISTER_VALUES_BESIDE_GLOBAL = 16  # and where others are reloaded, whose loops need registers
+CACHED_ELEMENTS_OF_DYNAMIC_ROW = 4096  # cached where the length is unknown; elements past these are reloaded
+MAX_IDLING_BLOCKS = 32  # grids up to this leave most multiprocessors idle
+MIN_LONG_ROW_ELEMENTS = 1 << 16  # from which idle multiprocessors cost more than another launch
+MAX_SINGLE_BLOCK_ROW_REGISTERS = 1 << 15  # of 32 bits, half of a multiprocessor's; longer rows take a cluster
+CLUSTER_BLOCK_REGISTERS = 1 << 14  # of a row in each block of a cluster: two such blocks fill a multiprocessor
+NARROW_CLUSTER_BLOCK_REGISTERS = 1 << 15  # for narrow types: half the bytes take twice the elements in flight
+CLUSTER_SIZES = (2, 4, 8)  # 8 is the largest portable size (CUDA programming guide)
+_ARG_REDUCTIONS = ("argmax", "argmin")
+_GLOBAL_SPACES = ("global", "readonly")
 
 THREADS = Tunable(
     "threads",
     (1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024),
     "by length",
-    "threads that share a row; by default as many as leave each 8 or 16 elements, or 32 of a long row",
+    "threads per row; by default enough for 8 or 16 elements each, or 32 of a long row",
     reorders=True,
 )
-ROWS = Tunable(
-    "rows", (1, 2, 4, 8, 16, 32, 64, 128), "as fit", "rows of a block; by default as many as give 128 threads"
-)
+ROWS = Tunable("rows", (1, 2, 4, 8, 16, 32, 64, 128), "as fit", "rows per block; by default enough for 128 threads")
 REGISTER_ELEMENTS = Tunable(
     "registers",
     (0, 8, 16, 24, 32, 40, 48, 64),
     "as fit",
-    "values of a row that a thread keeps in registers, the rest waits in shared memory; by default up to 64, or 24",
+    "values per thread that are cached in registers, all others in shared memory; by default up to 64, or 24",
 )
 CLUSTER = Tunable(
     "cluster",
-    (1, *_CLUSTERS),
+    (1, *CLUSTER_SIZES),
     "by length",
-    "blocks that share a row, from sm_90 on; by default as many as leave each 16384 values of a row of more than "
-    "32768, or 32768 of a narrow type",
+    "blocks per row (a thread block cluster, sm_90 and newer); by default 16384 values per block for rows of more "
+    "than 32768, or 32768 of a narrow type",
     reorders=True,
 )
 
 
 @dataclass(frozen=True, slots=True)
-class Shape:
-    """`threads` share each of a block's `rows`, with `width` neighbours an access. `tiers` are the parts of a row by
-    where they wait. `across` names the index of the rows that are neighbours in memory, where elements of a row
-    aren't. `cluster` blocks share each row."""
+class RowConfig:
+    """`threads` of a block per row, `rows` per block, accesses of `width` elements, `cluster` blocks per row.
+
+    `levels` are the parts of a row by storage level. `contiguous_row` is the row index that is contiguous in memory,
+    where the column index is not."""
 
     threads: int
     rows: int
     width: Width
-    tiers: tuple[Tier, ...]
-    across: str = ""
+    levels: tuple[StorageLevel, ...]
+    contiguous_row: str = ""
     cluster: int = 1
-    minimum_blocks: int = 0  # that a multiprocessor must have registers for
+    min_blocks_per_sm: int = 0  # for __launch_bounds__
 
     @property
     def stride(self) -> int:
-        """Elements that all who share a row take side by side."""
+        """Elements of a row that all its threads access at once."""
         return self.threads * self.width.count * self.cluster
 
 
-def choose_shape(request: Request, work: RowWork) -> Shape:
-    """The shape that the schedule asks for, or else by the length of the rows."""
+def choose_config(request: Request, problem: RowProblem) -> RowConfig:
+    """The config by the schedule's tunables, or else by the length of the rows."""
     context = request.context
-    (column,) = work.domain.columns
+    (column,) = problem.domain.columns
     shortest, longest = bounds(to_integer(column.extent, context.symbols), dict(context.ranges))
-    is_known = longest <= max(_LONG, 4 * shortest)
-    likely = max(longest if is_known else _LIKELY, 1)
-    width = _width(request, work)
-    across = _across(work)
-    asked = {name: int(value) for name, value in request.schedule.tunables}
-    rows = asked.get("rows", _NEIGHBOURS if across else 0)
-    cluster = asked.get("cluster", 1 if across or rows > 1 else _cluster(request, work, shortest, likely, width.count))
-    likely = -(-likely // cluster)
+    is_known = longest <= max(MIN_LONG_ROW_ELEMENTS, 4 * shortest)
+    length = max(longest if is_known else CACHED_ELEMENTS_OF_DYNAMIC_ROW, 1)
+    width = _width(request, problem)
+    contiguous_row = _contiguous_row(problem)
+    tunables = {name: int(value) for name, value in request.schedule.tunables}
+    rows = tunables.get("rows", ROWS_PER_STRIDED_BLOCK if contiguous_row else 0)
+    one_block = contiguous_row or rows > 1
+    cluster = tunables.get("cluster", 1 if one_block else _cluster(request, problem, shortest, length, width.count))
+    length = -(-length // cluster)
     threads = (
-        min(_power_of_two(-(-likely // _DEEP)), 1024 // rows)
-        if across
-        else _threads(likely, width.count, costs=costs(work.outputs, column.name))
+        min(_power_of_two(-(-length // ELEMENTS_PER_STRIDED_THREAD)), 1024 // rows)
+        if contiguous_row
+        else _threads(length, width.count, is_costly=has_costly_elements(problem.outputs, column.name))
     )
-    threads = asked.get("threads", threads)
-    if "rows" not in asked:
-        rows = max(rows, 1, 1 if cluster > 1 else _BLOCK // threads)
-    slots = -(-likely // (threads * width.count))
-    tiers = _tiers(request, work, threads * rows, width.count, slots)
-    if width.count > _FLOATS and tiers[-1].place == SHARED and _takes_places(work, as_computed=True):
-        # Values as computed spare a second computation, and two blocks a multiprocessor if that leaves room.
-        waiting = (likely - threads * _BESIDE) * WIDEST // _FLOATS
-        wider = threads if "threads" in asked or 2 * waiting <= request.target.shared_opt_in else 1024
-        slots = -(-likely // (wider * _FLOATS))
-        found = _tiers(request, work, wider * rows, _FLOATS, slots)
-        if found[-1].as_computed:
-            threads, tiers = wider, found
-            width = Width(_FLOATS, f"{_FLOATS} elements as computed are {WIDEST} bytes in shared memory")
-    if not is_known and tiers[-1].is_kept:
-        sweeps = plan_sweeps(work.outputs, frozenset((column.name,)), Keep.NOTHING)
-        tiers = (*tiers, Tier(MEMORY, tiers[-1].start + tiers[-1].slots, 0, sweeps))
-    minimum = 0
-    if cluster > 1 and threads < 1024 and len(tiers) == 1 and tiers[0].slots * width.count * _words(work) <= _MOST:
-        minimum = 1024 // threads
-    return Shape(threads, rows, width, tiers, across, cluster, minimum)
+    threads = tunables.get("threads", threads)
+    if "rows" not in tunables:
+        rows = max(rows, 1, 1 if cluster > 1 else SHORT_ROW_BLOCK_THREADS // threads)
+    slots = -(-length // (threads * width.count))
+    levels = _storage_levels(request, problem, threads * rows, width.count, slots)
+    if (
+        width.count > FLOATS_PER_ACCESS
+        and levels[-1].storage == SHARED
+        and _can_reuse_buffers(problem, as_computed=True)
+    ):
+        # Buffers of the compute type save recomputation, and allow two blocks per multiprocessor if they fit.
+        shared_bytes = (length - threads * REGISTER_VALUES_BESIDE_SHARED) * MAX_ACCESS_BYTES // FLOATS_PER_ACCESS
+        two_fit = 2 * shared_bytes <= request.target.shared_opt_in
+        float_threads = threads if "threads" in tunables or two_fit else 1024
+        slots = -(-length // (float_threads * FLOATS_PER_ACCESS))
+        float_levels = _storage_levels(request, problem, float_threads * rows, FLOATS_PER_ACCESS, slots)
+        if float_levels[-1].as_computed:
+            threads, levels = float_threads, float_levels
+            reason = f"{FLOATS_PER_ACCESS} elements as computed are {MAX_ACCESS_BYTES} bytes in shared memory"
+            width = Width(FLOATS_PER_ACCESS, reason)
+    if not is_known and levels[-1].is_cached:
+        passes = plan_passes(problem.outputs, frozenset((column.name,)), CachePolicy.NOTHING)
+        levels = (*levels, StorageLevel(GLOBAL, levels[-1].start + levels[-1].slots, 0, passes))
+    min_blocks = 0
+    registers = levels[0].slots * width.count * _registers_per_element(problem)
+    if cluster > 1 and threads < 1024 and len(levels) == 1 and registers <= MAX_ELEMENTS_PER_THREAD:
+        min_blocks = 1024 // threads
+    return RowConfig(threads, rows, width, levels, contiguous_row, cluster, min_blocks)
 
 
-def _cluster(request: Request, work: RowWork, shortest: int, likely: int, width: int) -> int:
-    """How many blocks share a row: one that held a long row would be alone on its multiprocessor, where its loads
-    wait for its stores."""
-    words, share = _words(work), _NARROW_SHARE if width >= _NARROW else _SHARE
-    if not request.target.has_clusters or shortest * words <= _ALONE:
+def _cluster(request: Request, problem: RowProblem, shortest: int, length: int, width: int) -> int:
+    """The blocks per row. A single block of a long row would be the only one on its multiprocessor, without another
+    one's loads to overlap with its stores."""
+    registers = _registers_per_element(problem)
+    per_block = NARROW_CLUSTER_BLOCK_REGISTERS if width >= NARROW_VECTOR_ELEMENTS else CLUSTER_BLOCK_REGISTERS
+    if not request.target.has_clusters or shortest * registers <= MAX_SINGLE_BLOCK_ROW_REGISTERS:
         return 1
-    return next((count for count in _CLUSTERS if likely * words <= count * share), _CLUSTERS[-1])
+    return next((size for size in CLUSTER_SIZES if length * registers <= size * per_block), CLUSTER_SIZES[-1])
 
 
-def _words(work: RowWork) -> int:
-    """The registers that what is kept of an element takes."""
-    (column,) = work.domain.columns
-    sweeps = plan_sweeps(work.outputs, frozenset((column.name,)), Keep.ALL)
-    bits = max((expr.dtype.compute.bits for sweep in sweeps for expr in sweep.computed), default=0)
-    return live(sweeps) * -(-bits // 32)
+def _registers_per_element(problem: RowProblem) -> int:
+    """The 32-bit registers of an element's cached values."""
+    (column,) = problem.domain.columns
+    passes = plan_passes(problem.outputs, frozenset((column.name,)), CachePolicy.ALL)
+    bits = max((expr.dtype.compute.bits for row_pass in passes for expr in row_pass.cached), default=0)
+    return max_live_values(passes) * -(-bits // 32)
 
 
-def is_few(request: Request, work: RowWork) -> bool:
-    """Whether most of the device would idle for long, were each row for one block."""
+def has_too_few_rows(request: Request, problem: RowProblem) -> bool:
+    """Whether a grid with one block or cluster per row would leave most of the device idle, for long."""
     ranges, symbols = dict(request.context.ranges), request.context.symbols
-    rows = math.prod(bounds(to_integer(index.extent, symbols), ranges)[1] for index in work.domain.rows)
-    (column,) = work.domain.columns
+    rows = math.prod(bounds(to_integer(index.extent, symbols), ranges)[1] for index in problem.domain.rows)
+    (column,) = problem.domain.columns
     longest = bounds(to_integer(column.extent, symbols), ranges)[1]
-    shape = choose_shape(request, work)
-    blocks = -(-rows // shape.rows) * (shape.cluster if shape.tiers[-1].is_kept else 1)
-    return blocks <= _FEW and longest >= _LONG and request.schedule.family != "rowwise"
+    config = choose_config(request, problem)
+    blocks = -(-rows // config.rows) * (config.cluster if config.levels[-1].is_cached else 1)
+    is_idle = blocks <= MAX_IDLING_BLOCKS and longest >= MIN_LONG_ROW_ELEMENTS
+    return is_idle and request.schedule.family != "rowwise"
 
 
-def _tiers(request: Request, work: RowWork, threads: int, width: int, slots: int) -> tuple[Tier, ...]:
-    """Registers first, then shared memory, as far as a block has them; what is left is read anew in each sweep."""
-    (column,) = work.domain.columns
-    sweeps = {keep: plan_sweeps(work.outputs, frozenset((column.name,)), keep) for keep in Keep}
-    asked = {name: int(value) for name, value in request.schedule.tunables}
-    budget = asked.get("registers", 2 * _MOST if threads < 512 else _MOST + 8)
-    each = max(live(sweeps[Keep.ALL]), 1) * width
-    if slots * each <= budget:
-        return (Tier(REGISTERS, 0, slots, sweeps[Keep.ALL]),)
-    if not live(sweeps[Keep.LOADED]):
-        return (Tier(MEMORY, 0, 0, sweeps[Keep.NOTHING]),)
-    held = min(asked.get("registers", _BESIDE) // each, slots)
-    free, kept = request.target.shared_opt_in - _result_bytes(work, threads), sweeps[Keep.LOADED][0].computed
-    room = free // (threads * width * sum(expr.dtype.bytes for expr in kept))
-    as_computed = held + room >= slots and _takes_places(work, as_computed=True)
-    as_computed = as_computed and all(width * expr.dtype.bytes <= WIDEST for expr in kept)
+def _storage_levels(
+    request: Request, problem: RowProblem, threads: int, width: int, slots: int
+) -> tuple[StorageLevel, ...]:
+    """Registers first, then shared memory up to a block's limit; what exceeds both is reloaded in each pass."""
+    (column,) = problem.domain.columns
+    passes = {policy: plan_passes(problem.outputs, frozenset((column.name,)), policy) for policy in CachePolicy}
+    tunables = {name: int(value) for name, value in request.schedule.tunables}
+    limit = MAX_SMALL_BLOCK_REGISTER_VALUES if threads < 512 else MAX_LARGE_BLOCK_REGISTER_VALUES
+    values_per_slot = max(max_live_values(passes[CachePolicy.ALL]), 1) * width
+    if slots * values_per_slot <= tunables.get("registers", limit):
+        return (StorageLevel(REGISTERS, 0, slots, passes[CachePolicy.ALL]),)
+    if not max_live_values(passes[CachePolicy.LOADED]):
+        return (StorageLevel(GLOBAL, 0, 0, passes[CachePolicy.NOTHING]),)
+    in_registers = min(tunables.get("registers", REGISTER_VALUES_BESIDE_SHARED) // values_per_slot, slots)
+    free_bytes = request.target.shared_opt_in - _reduction_bytes(problem, threads)
+    cached = passes[CachePolicy.LOADED][0].cached
+    shared_slots = free_bytes // (threads * width * sum(expr.dtype.bytes for expr in cached))
+    as_computed = in_registers + shared_slots >= slots and _can_reuse_buffers(problem, as_computed=True)
+    as_computed = as_computed and all(width * expr.dtype.bytes <= MAX_ACCESS_BYTES for expr in cached)
     if not as_computed:
-        room = free // (threads * width * sum(stored_type(expr, work).bytes for expr in kept))
-    if held + room < slots and "registers" not in asked:
-        held = min(_BESIDE_MORE // each, slots)  # loops over the rest need registers
-    shared = min(room, slots - held)
-    in_shared = sweeps[Keep.ALL if _takes_places(work, as_computed=as_computed) else Keep.LOADED]
-    tiers = [Tier(REGISTERS, 0, held, sweeps[Keep.ALL]), Tier(SHARED, held, shared, in_shared, as_computed)]
-    if held + shared < slots:
-        tiers.append(Tier(MEMORY, held + shared, 0, sweeps[Keep.NOTHING]))
-    return tuple(tier for tier in tiers if tier.slots or not tier.is_kept)
+        shared_slots = free_bytes // (threads * width * sum(storage_type(expr, problem).bytes for expr in cached))
+    if in_registers + shared_slots < slots and "registers" not in tunables:
+        in_registers = min(REGISTER_VALUES_BESIDE_GLOBAL // values_per_slot, slots)
+    shared_slots = min(shared_slots, slots - in_registers)
+    can_reuse = _can_reuse_buffers(problem, as_computed=as_computed)
+    shared_passes = passes[CachePolicy.ALL if can_reuse else CachePolicy.LOADED]
+    levels = [
+        StorageLevel(REGISTERS, 0, in_registers, passes[CachePolicy.ALL]),
+        StorageLevel(SHARED, in_registers, shared_slots, shared_passes, as_computed),
+    ]
+    if in_registers + shared_slots < slots:
+        levels.append(StorageLevel(GLOBAL, in_registers + shared_slots, 0, passes[CachePolicy.NOTHING]))
+    return tuple(level for level in levels if level.slots or not level.is_cached)
 
 
-def _result_bytes(work: RowWork, threads: int) -> int:
-    """The most shared memory in which the threads of a block combine all that rows are reduced to."""
-    reductions = [reduction for level in reduction_levels(work.outputs) for reduction in level]
-    return sum(threads * (r.dtype.bytes + r.body.dtype.bytes * (r.kind in _PLACES)) for r in reductions)
+def _reduction_bytes(problem: RowProblem, threads: int) -> int:
+    """An upper bound of the shared memory that a block's reductions take."""
+    reductions = [reduction for level in reduction_levels(problem.outputs) for reduction in level]
+    return sum(threads * (r.dtype.bytes + r.body.dtype.bytes * (r.kind in _ARG_REDUCTIONS)) for r in reductions)
 
 
-def _takes_places(work: RowWork, *, as_computed: bool) -> bool:
-    """Whether in shared memory each costly value can take the place of one that isn't needed any more."""
-    (column,) = work.domain.columns
-    sweeps = plan_sweeps(work.outputs, frozenset((column.name,)), Keep.ALL)
-    later = any(sweep.computed for sweep in sweeps[1:])
-    heirs = successors(sweeps, lambda expr: expr.dtype if as_computed else stored_type(expr, work))
-    return bool(later and heirs)
+def _can_reuse_buffers(problem: RowProblem, *, as_computed: bool) -> bool:
+    """Whether each costly value can overwrite the shared-memory buffer of a dead one."""
+    (column,) = problem.domain.columns
+    passes = plan_passes(problem.outputs, frozenset((column.name,)), CachePolicy.ALL)
+    has_later_values = any(row_pass.cached for row_pass in passes[1:])
+    reused = reused_buffers(passes, lambda expr: expr.dtype if as_computed else storage_type(expr, problem))
+    return bool(has_later_values and reused)
 
 
-def stored_type(expr: Expr, work: RowWork) -> DType:
-    """The type of a kept value in shared memory: as stored where it is only read, else as computed."""
-    return work.arrays[expr.array].dtype if isinstance(expr, Read) else expr.dtype
+def storage_type(expr: Expr, problem: RowProblem) -> DType:
+    """The type of a cached value in shared memory: that of its array if it is only loaded, else its compute type."""
+    return problem.arrays[expr.array].dtype if isinstance(expr, Read) else expr.dtype
 
 
-def _across(work: RowWork) -> str:
-    """The index of rows along which more of what moves is contiguous than along the rows themselves."""
-    (column,) = work.domain.columns
-    places = [(o.target, o.subscripts) for o in work.outputs if o.wide]
-    places += [(read.array, read.subscripts) for o in work.outputs for read in _reads(o.value)]
+def _contiguous_row(problem: RowProblem) -> str:
+    """The row index along which more of the accessed arrays are contiguous than along the columns; empty for none."""
+    (column,) = problem.domain.columns
+    accesses = [(o.target, o.subscripts) for o in problem.outputs if o.is_per_element]
+    accesses += [(read.array, read.subscripts) for o in problem.outputs for read in _unbounded_reads(o.value)]
     counts = {}
-    for index in (column, *reversed(work.domain.rows)):
-        moving = [(array, subs) for array, subs in places if any(column.name in free_indices(sub) for sub in subs)]
-        counts[index.name] = sum(is_contiguous(work.arrays[array], subs, index.name) for array, subs in moving)
+    for index in (column, *reversed(problem.domain.rows)):
+        moving = [(array, subs) for array, subs in accesses if any(column.name in free_indices(sub) for sub in subs)]
+        counts[index.name] = sum(is_contiguous(problem.arrays[array], subs, index.name) for array, subs in moving)
     best = max(counts, key=lambda name: counts[name])
     return best if best != column.name else ""
 
 
-def _threads(longest: int, width: int, *, costs: bool) -> int:
-    """As many as leave each a few elements; of a long row, the most that registers hold. Where half as many leave
-    fewer of them idle, these."""
-    # So many elements in so few bytes keep a block computing: several blocks have to take turns.
-    is_narrow = width >= _NARROW
-    each = max(_EACH, width * _ACCESSES * (2 if is_narrow else 1))
-    if longest > 256 * each:
-        most = 512 if is_narrow and longest <= (_LONG if costs else _LONG // 2) else 1024
-        return min(most, max(256, _power_of_two(-(-longest // _MOST))))
-    threads = _power_of_two(-(-longest // each))
-    padded = [-(-longest // (count * width)) * count * width for count in (threads, threads // 2) if count]
+def _threads(length: int, width: int, *, is_costly: bool) -> int:
+    """Threads per row: a few elements each, or as many as registers hold of a long row. Half as many if that leaves
+    fewer of them idle."""
+    # A block of narrow elements computes for long; smaller blocks let another one's loads overlap with that.
+    is_narrow = width >= NARROW_VECTOR_ELEMENTS
+    per_thread = max(MIN_ELEMENTS_PER_THREAD, width * MIN_ACCESSES_PER_THREAD * (2 if is_narrow else 1))
+    if length > 256 * per_thread:
+        half_block_length = MIN_LONG_ROW_ELEMENTS if is_costly else MIN_LONG_ROW_ELEMENTS // 2
+        max_threads = 512 if is_narrow and length <= half_block_length else 1024
+        return min(max_threads, max(256, _power_of_two(-(-length // MAX_ELEMENTS_PER_THREAD))))
+    threads = _power_of_two(-(-length // per_thread))
+    padded = [-(-length // (count * width)) * count * width for count in (threads, threads // 2) if count]
     return threads if min(padded) == padded[0] else threads // 2
 
 
-def _width(request: Request, work: RowWork) -> Width:
-    """The widest access that alignment allows everywhere."""
-    context, outputs = request.context, work.outputs
-    (column,) = work.domain.columns
-    places = [(read.array, read.subscripts) for output in outputs for read in _reads(output.value)]
-    places += [(output.target, output.subscripts) for output in outputs if output.wide]
-    found = [
-        widest(work.arrays[array], subscripts, column.name, context)
-        for array, subscripts in places
-        if is_vector(work.arrays[array], subscripts, column.name)
+def _width(request: Request, problem: RowProblem) -> Width:
+    """The widest access that the alignment of all arrays allows."""
+    context, outputs = request.context, problem.outputs
+    (column,) = problem.domain.columns
+    accesses = [(read.array, read.subscripts) for output in outputs for read in _unbounded_reads(output.value)]
+    accesses += [(output.target, output.subscripts) for output in outputs if output.is_per_element]
+    widths = [
+        widest(problem.arrays[array], subscripts, column.name, context)
+        for array, subscripts in accesses
+        if is_vector(problem.arrays[array], subscripts, column.name)
     ]
-    if not found:
-        return Width(1, f"nothing is contiguous along {column.name}")
-    width = min(found, key=lambda one: one.count)
+    if not widths:
+        return Width(1, f"no array is contiguous along {column.name}")
+    width = min(widths, key=lambda width: width.count)
     count = width.count
-    sure = divisor(to_integer(column.extent, context.symbols), context)
-    while sure % count:
+    multiple = divisor(to_integer(column.extent, context.symbols), context)
+    while multiple % count:
         count //= 2
-    return width if count == width.count else Width(count, f"the length of a row is surely a multiple of {count} only")
+    return width if count == width.count else Width(count, f"the row length is only known to be a multiple of {count}")
 
 
 def is_vector(array: Array, subscripts: tuple[Expr, ...], along: str) -> bool:
-    """Whether neighbours along the row are neighbours in memory, at places that indices alone say."""
-    if array.space not in _IN_MEMORY or any(isinstance(n, Read) for sub in subscripts for n in walk(sub)):
+    """Whether consecutive elements of the row are contiguous in memory, with subscripts of indices alone."""
+    if array.space not in _GLOBAL_SPACES or any(isinstance(n, Read) for sub in subscripts for n in walk(sub)):
         return False
     return is_contiguous(array, subscripts, along) and sum(along in free_indices(sub) for sub in subscripts) == 1
 
 
-def reads_vector(expr: Expr, work: RowWork, width: int) -> bool:
-    """Whether one access reads the thread's `width` neighbours at once."""
+def reads_vector(expr: Expr, problem: RowProblem, width: int) -> bool:
+    """Whether one vector load reads `width` consecutive elements."""
     return (
         width > 1
         and isinstance(expr, Read)
         and expr.boundary is None
-        and is_vector(work.arrays[expr.array], expr.subscripts, work.domain.columns[0].name)
+        and is_vector(problem.arrays[expr.array], expr.subscripts, problem.domain.columns[0].name)
     )
 
 
-def _reads(expr: Expr) -> Iterator[Read]:
+def _unbounded_reads(expr: Expr) -> Iterator[Read]:
+    """The reads without a boundary rule."""
     if isinstance(expr, Read):
         if expr.boundary is None:
             yield expr
         return
     for child in children(expr):
-        yield from _reads(child)
+        yield from _unbounded_reads(child)
 
 
 def _power_of_two(count: int) -> int:

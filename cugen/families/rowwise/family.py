@@ -1,4 +1,4 @@
-"""Rows that are reduced and then mapped: softmax, norms, standardising. A team of threads has each row."""
+"""Rows that are reduced and mapped in one launch: softmax, normalisation, standardisation."""
 
 from __future__ import annotations
 
@@ -11,17 +11,17 @@ from cugen.families.rowwise.config import (
     REGISTER_ELEMENTS,
     ROWS,
     THREADS,
-    Shape,
-    choose_shape,
-    is_few,
+    RowConfig,
+    choose_config,
+    has_too_few_rows,
 )
-from cugen.families.rowwise.kernel import RowSteps
+from cugen.families.rowwise.kernel import RowPasses
 from cugen.families.rowwise.split import split
-from cugen.families.rowwise.statements.nan_free_maxima import with_peaks
-from cugen.families.rowwise.statements.recognition import NotRows, RowWork, find_row_work
-from cugen.families.rowwise.statements.views import merge_columns
-from cugen.families.rowwise.thread_group import WARP, RowTeam
-from cugen.pieces.blocks import Blocks, define, lay_blocks, limit, thread
+from cugen.families.rowwise.statements.nan_free_maxima import with_nan_free_maxima
+from cugen.families.rowwise.statements.recognition import NotRowwise, RowProblem, match_rows
+from cugen.families.rowwise.statements.views import fuse_columns
+from cugen.families.rowwise.thread_group import WARP, RowThreadGroup
+from cugen.pieces.blocks import Blocks, define, limit, make_grid, thread
 from cugen.pieces.elementwise import placement_refusals
 from cugen.pieces.grid import divides
 from cugen.pieces.kernels import assemble, new_lowering
@@ -40,131 +40,136 @@ _TUNABLES = (THREADS, ROWS, REGISTER_ELEMENTS, CLUSTER)
 
 
 def refusals(request: Request) -> tuple[Refusal, ...]:
-    found = [*refuse_tunables(request, _TUNABLES), *placement_refusals(request, {})]
+    refused = [*refuse_tunables(request, _TUNABLES), *placement_refusals(request, {})]
     for key in ("block", "thread", "step"):
         if getattr(request.schedule, key):
-            found.append(Refusal("has `threads` and `rows` in place of a block and a step", f"schedule.{key}"))
+            refused.append(Refusal("takes the tunables `threads` and `rows`, not a block or step", f"schedule.{key}"))
     try:
-        work = _work(request)
-        if not found:
-            found += _size_refusals(request, work)
-    except NotRows as error:
-        found.append(Refusal(str(error)))
-    return tuple(found)
+        problem = _match(request)
+        if not refused:
+            refused += _size_refusals(request, problem)
+    except NotRowwise as error:
+        refused.append(Refusal(str(error)))
+    return tuple(refused)
 
 
-def _work(request: Request) -> RowWork:
-    return with_peaks(merge_columns(find_row_work(request), request.context.symbols))
+def _match(request: Request) -> RowProblem:
+    return with_nan_free_maxima(fuse_columns(match_rows(request), request.context.symbols))
 
 
-def _size_refusals(request: Request, work: RowWork) -> Iterator[Refusal]:
-    if not _has_own_rows(work):
-        yield Refusal("reads each row for one result; here several results share all that they read")
+def _size_refusals(request: Request, problem: RowProblem) -> Iterator[Refusal]:
+    if not _has_element_per_row(problem):
+        yield Refusal("reads each element for one row; here several results share every element")
         return
-    if request.group.mixed and not _lie_alike(work):
-        yield Refusal("stores elements of a row side by side; one of the outputs has them apart")
+    if request.group.mixed and not _have_equal_layouts(problem):
+        yield Refusal("stores all outputs along the same contiguous index; here one has another layout")
         return
-    if is_few(request, work):
-        yield Refusal("has a block for each row; these are few and long")
+    if has_too_few_rows(request, problem):
+        yield Refusal("has one block per row; with few long rows, most multiprocessors would idle")
         return
-    shape = choose_shape(request, work)
-    if shape.threads * shape.rows > 1024:
-        yield Refusal(f"{shape.rows} rows of {shape.threads} threads are more than a block has", "schedule.rows")
-    if shape.cluster > 1:
-        yield from _cluster_refusals(request, shape)
+    config = choose_config(request, problem)
+    if config.threads * config.rows > 1024:
+        reason = f"{config.rows} rows of {config.threads} threads exceed the 1024 threads of a block"
+        yield Refusal(reason, "schedule.rows")
+    if config.cluster > 1:
+        yield from _cluster_refusals(request, config)
 
 
-def _cluster_refusals(request: Request, shape: Shape) -> Iterator[Refusal]:
+def _cluster_refusals(request: Request, config: RowConfig) -> Iterator[Refusal]:
     if not request.target.has_clusters:
-        yield Refusal(f"shares a row between blocks from sm_90 on; {request.target.name} has no clusters", _CLUSTER_KEY)
-    if shape.across:
-        yield Refusal("shares a row between blocks where its elements lie side by side only", _CLUSTER_KEY)
-    elif shape.rows > 1 or shape.threads < WARP:
-        yield Refusal(f"shares a row between blocks that have no other and {WARP} threads at least", _CLUSTER_KEY)
+        yield Refusal(f"clusters need sm_90 or newer; {request.target.name} has no clusters", _CLUSTER_KEY)
+    if config.contiguous_row:
+        yield Refusal("clusters need rows that are contiguous in memory", _CLUSTER_KEY)
+    elif config.rows > 1 or config.threads < WARP:
+        yield Refusal(f"clusters need one row per block and at least {WARP} threads", _CLUSTER_KEY)
 
 
-def _has_own_rows(work: RowWork) -> bool:
-    """Whether something is stored for each element, or read for each element of each row."""
-    names = {index.name for index in (*work.domain.rows, *work.domain.columns)}
-    reads = [node for output in work.outputs for node in walk(output.value) if isinstance(node, Read)]
-    own = [read for read in reads if names <= free_indices(read)]
-    if any(output.wide for output in work.outputs):
+def _has_element_per_row(problem: RowProblem) -> bool:
+    """Whether an array is stored per element, or read along all row and column indices."""
+    names = {index.name for index in (*problem.domain.rows, *problem.domain.columns)}
+    reads = [node for output in problem.outputs for node in walk(output.value) if isinstance(node, Read)]
+    full_reads = [read for read in reads if names <= free_indices(read)]
+    if any(output.is_per_element for output in problem.outputs):
         return True
-    return any(is_contiguous(work.arrays[read.array], read.subscripts, name) for read in own for name in names)
+    return any(
+        is_contiguous(problem.arrays[read.array], read.subscripts, name) for read in full_reads for name in names
+    )
 
 
-def _lie_alike(work: RowWork) -> bool:
-    """Whether all that is stored for each element is contiguous along the same index."""
-    names = [index.name for index in (*work.domain.columns, *work.domain.rows)]
-    wide = [output for output in work.outputs if output.wide]
-    found = {
-        tuple(is_contiguous(work.arrays[output.target], output.subscripts, name) for name in names) for output in wide
+def _have_equal_layouts(problem: RowProblem) -> bool:
+    """Whether all outputs per element are contiguous along the same index."""
+    names = [index.name for index in (*problem.domain.columns, *problem.domain.rows)]
+    per_element = [output for output in problem.outputs if output.is_per_element]
+    layouts = {
+        tuple(is_contiguous(problem.arrays[output.target], output.subscripts, name) for name in names)
+        for output in per_element
     }
-    return len(found) <= 1
+    return len(layouts) <= 1
 
 
 def build(request: Request) -> Kernel:
-    work = _work(request)
-    return _Builder(request, work, choose_shape(request, work)).kernel()
+    problem = _match(request)
+    return _Builder(request, problem, choose_config(request, problem)).kernel()
 
 
 class _Builder:
-    """The kernel of one group: sweep by sweep, with the team's results between."""
+    """The kernel of one group: pass by pass, each followed by the reductions over the thread group."""
 
-    def __init__(self, request: Request, work: RowWork, shape: Shape) -> None:
-        self.request, self.work, self.shape = request, work, shape
+    def __init__(self, request: Request, problem: RowProblem, config: RowConfig) -> None:
+        self.request, self.problem, self.config = request, problem, config
         self.lowering: Lowering = new_lowering(request)
-        self.lowering.arrays = work.arrays
-        along, beside = "yx" if shape.across else "xy"
-        lane, number = thread(along, shape.threads, self.lowering), thread(beside, shape.rows, self.lowering)
-        self.team = RowTeam(shape.threads, lane, shape.rows, number, bool(shape.across), lane)
-        self.inside = Guard(())
+        self.lowering.arrays = problem.arrays
+        thread_axis, row_axis = "yx" if config.contiguous_row else "xy"
+        lane = thread(thread_axis, config.threads, self.lowering)
+        row = thread(row_axis, config.rows, self.lowering)
+        self.group = RowThreadGroup(config.threads, lane, config.rows, row, bool(config.contiguous_row), lane)
+        self.in_range = Guard(())
 
     def kernel(self) -> Kernel:
         grid, indices = self._rows()
-        if self.shape.cluster > 1:
-            indices = (*indices, *self._place_in_cluster())
-        steps = RowSteps(self.request, self.work, self.lowering, self.shape, self.team, self.inside)
-        count = len(self.shape.tiers[0].sweeps)
+        if self.config.cluster > 1:
+            indices = (*indices, *self._cluster_indices())
+        row_passes = RowPasses(self.request, self.problem, self.lowering, self.config, self.group, self.in_range)
+        count = len(self.config.levels[0].passes)
         for number in range(count):
-            steps.sweep(number, everywhere=number < count - 1)
-        steps.store_results(tuple(output for output in self.work.outputs if not output.wide))
-        parts = (("indices", indices), *steps.sweeps())
+            row_passes.build_pass(number, broadcast=number < count - 1)
+        row_passes.store_row_outputs(tuple(output for output in self.problem.outputs if not output.is_per_element))
+        parts = (("indices", indices), *row_passes.passes())
         kernel = assemble(
             self.request,
             self.lowering,
             "rowwise",
             parts,
             grid,
-            self.team.block,
-            minimum_blocks=self.shape.minimum_blocks,
-            alignments=steps.alignments(),
+            self.group.block,
+            minimum_blocks=self.config.min_blocks_per_sm,
+            alignments=row_passes.alignments(),
         )
-        return replace(kernel, reasons=self._reasons(), cluster=self.shape.cluster)
+        return replace(kernel, reasons=self._reasons(), cluster=self.config.cluster)
 
-    def _place_in_cluster(self) -> Iterator[Node]:
-        """The block's rank, and the thread's number among all that share the row. The other blocks are told that this
-        one has begun."""
-        size, team = self.shape.cluster, self.team
+    def _cluster_indices(self) -> Iterator[Node]:
+        """The block's rank and the thread's index in the cluster, and the arrival that other blocks wait for before
+        they write to this block's shared memory."""
+        size, group = self.config.cluster, self.group
         rank = define("rank", Mod(symbol("blockIdx.x"), integer(size)), self.lowering)
-        place = define("thread", rank.index.symbol * team.threads + team.lane, self.lowering)
-        self.team = replace(team, place=place.index.symbol, cluster=size, rank=rank.index.symbol)
-        return iter((rank, place, ClusterBarrier("arrive")))
+        thread_in_row = define("thread", rank.index.symbol * group.threads + group.lane, self.lowering)
+        self.group = replace(group, thread_in_row=thread_in_row.index.symbol, cluster=size, rank=rank.index.symbol)
+        return iter((rank, thread_in_row, ClusterBarrier("arrive")))
 
     def _rows(self) -> tuple[tuple[Integer, Integer, Integer], tuple[Node, ...]]:
-        """The grid, and the indices of the team's row."""
-        lowering, size, cluster = self.lowering, self.shape.rows, self.shape.cluster
-        rows = [index for index in self.work.domain.rows if index.name != self.shape.across]
-        order = [index for index in self.work.domain.rows if index not in rows] + rows[::-1]
+        """The grid, and the indices of the thread group's row."""
+        lowering, size, cluster = self.lowering, self.config.rows, self.config.cluster
+        rows = [index for index in self.problem.domain.rows if index.name != self.config.contiguous_row]
+        order = [index for index in self.problem.domain.rows if index not in rows] + rows[::-1]
         counts = [to_integer(index.extent, lowering.symbols) for index in order]
         if not order:
-            return lay_blocks([integer(cluster)], lowering, self.request.target).grid, ()
+            return make_grid([integer(cluster)], lowering, self.request.target).grid, ()
         if size == 1:
-            blocks = lay_blocks([counts[0] * cluster, *counts[1:]], lowering, self.request.target)
-            places = (FloorDiv(blocks.places[0], integer(cluster)), *blocks.places[1:])
+            blocks = make_grid([counts[0] * cluster, *counts[1:]], lowering, self.request.target)
+            coordinates = (FloorDiv(blocks.coordinates[0], integer(cluster)), *blocks.coordinates[1:])
             nodes: list[Node] = []
-            for index, extent, place in zip(order, counts, places, strict=True):
-                node = define(index.name, place, lowering, below=extent)
+            for index, extent, coordinate in zip(order, counts, coordinates, strict=True):
+                node = define(index.name, coordinate, lowering, below=extent)
                 lowering.symbols[index.name] = node.index.symbol
                 limit(node.index, extent, lowering)
                 nodes.insert(0, node)
@@ -172,18 +177,18 @@ class _Builder:
         total: Integer = integer(1)
         for count in counts:
             total = total * count
-        blocks = lay_blocks([ceil_div(total, size)], lowering, self.request.target)
+        blocks = make_grid([ceil_div(total, size)], lowering, self.request.target)
         name = order[0].name if len(order) == 1 else "row"
-        nodes = [*self._number_of_row(name, total, blocks)]
+        nodes = [*self._linear_row(name, total, blocks)]
         row = self.row
         if len(order) == 1:
             lowering.symbols[name] = row
         else:
-            nodes += self._digits(order, counts, row)
+            nodes += self._delinearised(order, counts, row)
         return blocks.grid, tuple(nodes)
 
-    def _digits(self, order: list[spec.Index], counts: list[Integer], row: Integer) -> list[Node]:
-        """The indices that the number of a row stands for; `order` has the fastest first."""
+    def _delinearised(self, order: list[spec.Index], counts: list[Integer], row: Integer) -> list[Node]:
+        """The indices of a linear row number; `order` has the fastest first."""
         nodes: list[Node] = []
         scale: Integer = integer(1)
         for position, (index, count) in enumerate(zip(order, counts, strict=True)):
@@ -196,47 +201,46 @@ class _Builder:
             scale = scale * count
         return nodes
 
-    def _number_of_row(self, name: str, total: Integer, blocks: Blocks) -> Iterator[Node]:
-        """The team's row; teams beyond the last one compute it again, since all lanes of a warp take part in its
-        shuffles, and store nothing."""
-        lowering, size = self.lowering, self.shape.rows
-        place = blocks.places[0] * size + self.team.number
-        if divides(size, total, self.request.context) or self.team.may_return:
-            node = define(name, place, lowering, below=ceil_div(total, size) * size)
+    def _linear_row(self, name: str, total: Integer, blocks: Blocks) -> Iterator[Node]:
+        """The linear number of the thread group's row. Groups past the end recompute the last row without storing it,
+        since all lanes of a warp take part in its shuffles."""
+        lowering, size = self.lowering, self.config.rows
+        number = blocks.coordinates[0] * size + self.group.row_in_block
+        if divides(size, total, self.request.context) or self.group.may_return:
+            node = define(name, number, lowering, below=ceil_div(total, size) * size)
             self.row = node.index.symbol
             yield node
             if not divides(size, total, self.request.context):
                 yield ReturnUnless(Guard((Comparison(self.row, "<", total),)))
             limit(node.index, total, lowering)
             return
-        team = define("team", place, lowering, below=ceil_div(total, size) * size)
+        group = define("group_row", number, lowering, below=ceil_div(total, size) * size)
         high = max(bounds(total, lowering.ranges)[1] - 1, 0)
-        index = Index(lowering.names.allocate(name), Minimum(team.index.symbol, total - 1), (0, high))
+        index = Index(lowering.names.allocate(name), Minimum(group.index.symbol, total - 1), (0, high))
         lowering.ranges[index.symbol] = index.range
         lowering.limits[index.symbol] = total
         self.row = index.symbol
-        self.inside = Guard((Comparison(team.index.symbol, "<", total),))
-        yield team
+        self.in_range = Guard((Comparison(group.index.symbol, "<", total),))
+        yield group
         yield Define(index)
 
     def _reasons(self) -> tuple[str, ...]:
-        shape, along = self.shape, self.work.domain.columns[0].name
-        who = "a thread has each row" if shape.threads == 1 else f"{shape.threads} threads share each row"
-        if shape.cluster > 1:
-            who = f"a cluster of {shape.cluster} blocks of {shape.threads} threads shares each row"
+        config, along = self.config, self.problem.domain.columns[0].name
+        threads = "one thread per row" if config.threads == 1 else f"{config.threads} threads per row"
+        if config.cluster > 1:
+            threads = f"a cluster of {config.cluster} blocks of {config.threads} threads per row"
         parts = []
-        for tier in shape.tiers:
-            count = tier.slots * shape.width.count
-            parts.append(
-                f"{count} elements stay with each in {tier.place}" if tier.is_kept else "the rest is read anew"
-            )
-        return (f"{who} along {along}; {', '.join(parts)}", shape.width.reason)
+        for level in config.levels:
+            count = level.slots * config.width.count
+            cached = f"{count} elements per thread cached in {level.storage}"
+            parts.append(cached if level.is_cached else "all others are reloaded")
+        return (f"{threads} along {along}; {', '.join(parts)}", config.width.reason)
 
 
 FAMILY = Family(
     "rowwise",
     rank=12,
-    doc="rows that are reduced and mapped in one launch: softmax, norms; a team of threads for each",
+    doc="rows that are reduced and mapped in one launch (softmax, normalisation), a thread group for each",
     refusals=refusals,
     build=build,
     tunables=_TUNABLES,

@@ -1,20 +1,20 @@
-"""The sweeps over a row as nodes: loops over a thread's elements, and what its team combines after each."""
+"""The passes over a row as plan nodes: loops over a thread's elements, each followed by the group's reductions."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
-from cugen.families.rowwise.config import Shape, is_vector, reads_vector, stored_type
-from cugen.families.rowwise.passes.online_softmax import Online, online_pairs, step_online
-from cugen.families.rowwise.passes.schedule import Sweep, mentions, moving_reads, shows_place
-from cugen.families.rowwise.passes.storage_levels import REGISTERS, Places, Segment, Tier, segments
-from cugen.families.rowwise.row_buffers import Room
-from cugen.families.rowwise.statements.names import RowNames, wish
-from cugen.families.rowwise.statements.recognition import Output, RowWork
+from cugen.families.rowwise.config import RowConfig, is_vector, reads_vector, storage_type
+from cugen.families.rowwise.passes.online_softmax import OnlineSoftmax, online_pairs, online_step
+from cugen.families.rowwise.passes.schedule import RowPass, element_reads, use_counts, uses_element_index
+from cugen.families.rowwise.passes.storage_levels import REGISTERS, RowIndexing, Segment, StorageLevel, segments
+from cugen.families.rowwise.row_buffers import RowBuffers
+from cugen.families.rowwise.statements.names import RowNames, name_hint
+from cugen.families.rowwise.statements.recognition import Output, RowProblem
 from cugen.families.rowwise.statements.results import Results, with_reciprocals
-from cugen.families.rowwise.thread_group import RowTeam
-from cugen.pieces.block_reduce import Running, first_values
+from cugen.families.rowwise.thread_group import RowThreadGroup
+from cugen.pieces.block_reduce import Accumulator, declare_accumulator
 from cugen.plan.lowering.expressions import Lowering
 from cugen.plan.lowering.reductions import ACCUMULATORS, accumulate, combine
 from cugen.plan.memory import Access, Element, Vector
@@ -28,52 +28,57 @@ from cugen.spec.types import DType
 
 
 @dataclass
-class Spot:
-    """Where a walk is: the slot in a tier, the first element there, and what follows the vector's elements."""
+class VectorCode:
+    """The code for one vector of a level's slot: nodes before, in and after the loop over its elements.
 
-    place: str
+    `first` is the index of its first element in the row."""
+
+    storage: str
     slot: Integer
-    at: Integer
+    first: Integer
+    vector_scope: Scope
+    element_scope: Scope
     after: list[Node] = field(default_factory=list)
 
 
-class RowSteps:
+class RowPasses:
     """Builds the nodes of one row, in order, in `root`.
 
-    `inside` is what keeps stores to the rows that there are, where a team may have none of its own."""
+    `in_range` guards the stores where some thread groups of the last block have no row of their own."""
 
     def __init__(
         self,
         request: Request,
-        work: RowWork,
+        problem: RowProblem,
         lowering: Lowering,
-        shape: Shape,
-        team: RowTeam,
-        inside: Guard,
+        config: RowConfig,
+        group: RowThreadGroup,
+        in_range: Guard,
     ) -> None:
-        self.request, self.work, self.lowering, self.shape = request, work, lowering, shape
-        self.team, self.inside = team, inside
-        self.column = work.domain.columns[0]
+        self.request, self.problem, self.lowering, self.config = request, problem, lowering, config
+        self.group, self.in_range = group, in_range
+        self.column = problem.domain.columns[0]
         self.root = Scope()
-        self.parts: list[int] = []  # where among the root's nodes each sweep begins
+        self.pass_starts: list[int] = []  # positions in the root's nodes
         self.results = Results()
-        self.names = RowNames(work, lowering, self.results)
-        self.room = Room(work, shape, team, self.names)
-        self.aligned: dict[str, None] = {}
-        self.own = ""
+        self.names = RowNames(problem, lowering, self.results)
+        self.buffers = RowBuffers(problem, config, group, self.names)
+        self.vectorised: dict[str, None] = {}  # arrays with vector accesses
+        self.element_name = ""
         self.extent = to_integer(self.column.extent, lowering.symbols)
         self.shortest, self.longest = bounds(self.extent, lowering.ranges)
-        width = shape.width.count
-        self.part = self._counter("v", width)
-        slot = self._counter("s", max((tier.slots for tier in shape.tiers), default=0))
-        self.places = Places(self._first_index(), slot, team.place * width, shape.stride, self.extent)
-        is_long = any(not tier.is_kept for tier in shape.tiers) and self.shortest >= 1
-        self.pairs = online_pairs(shape.tiers[0].sweeps) if is_long else {}
-        self.done: dict[Reduce, Online] = {}  # sums that a sweep of maxima computed for what is read anew
-        self.straight: dict[str, Integer] = {}  # the place of a tier's only vector
+        width = config.width.count
+        self.lane = self._loop_symbol("v", width)  # of the element in its vector
+        slot = self._loop_symbol("s", max((level.slots for level in config.levels), default=0))
+        offset = group.thread_in_row * width
+        self.indexing = RowIndexing(self._first_index(), slot, offset, config.stride, self.extent)
+        is_uncached = any(not level.is_cached for level in config.levels) and self.shortest >= 1
+        self.pairs = online_pairs(config.levels[0].passes) if is_uncached else {}
+        self.online: dict[Reduce, OnlineSoftmax] = {}  # by the sum, once the pass of its maximum has begun
+        self.straight_line: dict[str, Integer] = {}  # the element index of a level's only slot, by storage
 
-    def _counter(self, name: str, count: int) -> Integer:
-        """A number below `count`, which a loop counts."""
+    def _loop_symbol(self, name: str, count: int) -> Integer:
+        """The variable of loops over numbers below `count`; 0 where there is nothing to loop over."""
         if count <= 1:
             return integer(0)
         index = Index(self.lowering.names.allocate(name), integer(0), (0, count - 1))
@@ -81,268 +86,281 @@ class RowSteps:
         return index.symbol
 
     def _first_index(self) -> Index:
-        """The first of the thread's elements side by side."""
-        lowering, shape, name = self.lowering, self.shape, self.column.name
-        sweeps = (sweep for tier in shape.tiers for sweep in tier.sweeps)
-        apart = shape.width.count > 1 and any(self._needs_own(sweep) for sweep in sweeps)
+        """The row index of a vector's first element."""
+        lowering, config, name = self.lowering, self.config, self.column.name
+        passes = (row_pass for level in config.levels for row_pass in level.passes)
+        has_element_index = config.width.count > 1 and any(self._needs_element_index(p) for p in passes)
         last = max(self.longest - 1, 0)
-        if self.longest + shape.stride > INT32_MAX:
-            last = self.longest + shape.stride  # the step beyond the last element must not overflow
-        beyond = max((tier.start + tier.slots for tier in shape.tiers), default=0) * shape.stride
-        name = lowering.names.allocate(f"first_{name}" if apart else name)
-        index = Index(name, integer(0), (0, max(last, beyond - 1)))
+        if self.longest + config.stride > INT32_MAX:
+            last = self.longest + config.stride  # the increment past the last element must not overflow
+        end = max((level.start + level.slots for level in config.levels), default=0) * config.stride
+        name = lowering.names.allocate(f"first_{name}" if has_element_index else name)
+        index = Index(name, integer(0), (0, max(last, end - 1)))
         lowering.ranges[index.symbol] = (0, last)
         lowering.limits[index.symbol] = self.extent
         return index
 
-    def _own_index(self, at: Integer) -> Index:
-        """The place of one of a vector's elements."""
+    def _element_index(self, first: Integer) -> Index:
+        """The row index of one of a vector's elements."""
         lowering = self.lowering
-        if not self.own:
-            self.own = lowering.names.allocate(self.column.name)
-        own = Index(self.own, at + self.part, (0, max(self.longest - 1, 0)))
-        lowering.ranges[own.symbol] = own.range
-        lowering.limits[own.symbol] = self.extent
-        return own
+        if not self.element_name:
+            self.element_name = lowering.names.allocate(self.column.name)
+        index = Index(self.element_name, first + self.lane, (0, max(self.longest - 1, 0)))
+        lowering.ranges[index.symbol] = index.range
+        lowering.limits[index.symbol] = self.extent
+        return index
 
-    # One sweep
+    # One pass
 
-    def sweep(self, number: int, *, everywhere: bool) -> None:
-        """The loops over the thread's elements, and the team's results of its reductions."""
-        lowering, root, tiers = self.lowering, self.root, self.shape.tiers
-        self.parts.append(len(root.nodes))
-        # What is read anew was read last before this sweep: it may still be near. Shared memory is filled first, while
-        # registers are free.
-        order = sorted(tiers, key=lambda tier: (tier.is_kept, tier.place == REGISTERS))
-        for tier in order:
-            values = self._values(tier.sweeps[number])
+    def build_pass(self, number: int, *, broadcast: bool) -> None:
+        """The loops over the thread's elements, and the reductions over the thread group."""
+        lowering, root, levels = self.lowering, self.root, self.config.levels
+        self.pass_starts.append(len(root.nodes))
+        # Uncached elements first: the previous pass read them last, so that they may still be in the caches. Shared
+        # memory is filled before the registers, while registers are free.
+        order = sorted(levels, key=lambda level: (level.is_cached, level.storage == REGISTERS))
+        for level in order:
+            values = self._values(level.passes[number])
             lowering.prepare(values)
             self.names.hoist(values, self.column.name, root)
-        runs = {reduction: self._running(reduction) for reduction in tiers[0].sweeps[number].reductions}
-        for reduction, run in runs.items():
-            root.nodes += self._first_values(reduction, run)
-        for tier in order:
-            for expr in tier.sweeps[number].computed:
-                root.nodes += self.room.keep(tier, expr)
-            if self._has_work(tier, number):
-                lowering.prepare(self._values(tier.sweeps[number]))
-                for segment in segments(tier, self.shape.stride, self.shortest, self.longest):
-                    own = {r: run for r, run in runs.items() if tier.is_kept or r not in self.done}
-                    root.nodes += self._walk(tier.sweeps[number], own, segment)
-        first = not any(sweep.reductions for sweep in tiers[0].sweeps[:number])
-        root.nodes += self.team.combine(tuple(runs.values()), lowering, everywhere=everywhere, first=first)
-        self.results.locals.update({reduction: run.value for reduction, run in runs.items()})
+        accumulators = {reduction: self._accumulator(reduction) for reduction in levels[0].passes[number].reductions}
+        for reduction, accumulator in accumulators.items():
+            root.nodes += self._declarations(reduction, accumulator)
+        for level in order:
+            row_pass = level.passes[number]
+            for expr in row_pass.cached:
+                root.nodes += self.buffers.allocate(level, expr)
+            if self._has_work(level, number):
+                lowering.prepare(self._values(row_pass))
+                for segment in segments(level, self.config.stride, self.shortest, self.longest):
+                    of_level = {r: a for r, a in accumulators.items() if level.is_cached or r not in self.online}
+                    root.nodes += self._segment(row_pass, of_level, segment)
+        is_first = not any(row_pass.reductions for row_pass in levels[0].passes[:number])
+        root.nodes += self.group.combine(tuple(accumulators.values()), lowering, broadcast=broadcast, is_first=is_first)
+        self.results.locals.update({reduction: a.value for reduction, a in accumulators.items()})
 
-    def _has_work(self, tier: Tier, number: int) -> bool:
-        sweep = tier.sweeps[number]
-        left = tier.is_kept or any(reduction not in self.done for reduction in sweep.reductions)
-        return bool(sweep.computed or sweep.outputs or (sweep.reductions and left))
+    def _has_work(self, level: StorageLevel, number: int) -> bool:
+        row_pass = level.passes[number]
+        has_terms = level.is_cached or any(reduction not in self.online for reduction in row_pass.reductions)
+        return bool(row_pass.cached or row_pass.outputs or (row_pass.reductions and has_terms))
 
-    def _first_values(self, reduction: Reduce, run: Running) -> tuple[Node, ...]:
-        """Where the running values start, and those that stand for two reductions of what is read anew."""
-        if reduction in self.done:
-            online = self.done[reduction]
-            return (Let(run.value, online.at(self.results.locals[online.peak]), mutable=True),)
+    def _declarations(self, reduction: Reduce, accumulator: Accumulator) -> tuple[Node, ...]:
+        """Initialises an accumulator; an online-softmax pair shares one (max, sum) state where the row is uncached."""
+        if reduction in self.online:
+            online = self.online[reduction]
+            rescaled = online.rescaled_sum(self.results.locals[online.maximum])
+            return (Let(accumulator.value, rescaled, mutable=True),)
         if reduction not in self.pairs:
-            return first_values(run)
+            return declare_accumulator(accumulator)
         names, total = self.lowering.names, self.pairs[reduction]
-        greatest = Local(names.allocate("greatest"), reduction.dtype)
-        online = Online(reduction, total, greatest, Local(names.allocate("share"), total.dtype))
-        self.done[total] = online
-        return (*first_values(run), *online.first_values())
+        thread_max = Local(names.allocate("thread_max"), reduction.dtype)
+        online = OnlineSoftmax(reduction, total, thread_max, Local(names.allocate("thread_sum"), total.dtype))
+        self.online[total] = online
+        return (*declare_accumulator(accumulator), *online.initial_state())
 
-    def _values(self, sweep: Sweep) -> tuple[Expr, ...]:
-        inner = map(self.results.settled, sweep.values[: len(sweep.values) - len(sweep.outputs)])
-        return (*inner, *map(self._stored_value, sweep.outputs))
+    def _values(self, row_pass: RowPass) -> tuple[Expr, ...]:
+        inner = map(self.results.resolved, row_pass.values[: len(row_pass.values) - len(row_pass.outputs)])
+        return (*inner, *map(self._stored_value, row_pass.outputs))
 
-    def _running(self, reduction: Reduce) -> Running:
-        local = Local(self.names.give(reduction, ACCUMULATORS[reduction.kind]), reduction.dtype)
+    def _accumulator(self, reduction: Reduce) -> Accumulator:
+        local = Local(self.names.allocate(reduction, ACCUMULATORS[reduction.kind]), reduction.dtype)
         if reduction.kind not in ("argmax", "argmin"):
-            return Running(reduction.kind, local)
+            return Accumulator(reduction.kind, local)
         name = "largest" if reduction.kind == "argmax" else "smallest"
-        return Running(reduction.kind, local, Local(self.lowering.names.allocate(name), reduction.body.dtype))
+        return Accumulator(reduction.kind, local, Local(self.lowering.names.allocate(name), reduction.body.dtype))
 
     def _stored_value(self, output: Output) -> Expr:
-        """What is stored. Where that is rounded to fewer bits, quotients by what is the same for the row are computed
-        from its reciprocal: a division of each element takes longer than memory does for so few bytes."""
-        value = self.results.settled(output.value)
+        """The value to store. For outputs of 16 bits and less, divisions by row invariants become multiplications by
+        their reciprocal: so few bytes per element leave no time for a division."""
+        value = self.results.resolved(output.value)
         is_narrow = self.lowering.arrays[output.target].dtype.bits <= 16
         if not is_narrow:
             return value
-        return with_reciprocals(value, self.column.name, self.results, self.room.holds)
+        return with_reciprocals(value, self.column.name, self.results, self.buffers.holds)
 
     def _is_vector(self, expr: Expr) -> bool:
-        return reads_vector(expr, self.work, self.shape.width.count)
+        return reads_vector(expr, self.problem, self.config.width.count)
 
-    def _needs_own(self, sweep: Sweep) -> bool:
-        """Whether an element's own place matters, not only the vector's."""
-        along, arrays = self.column.name, self.work.arrays
-        if shows_place(sweep, along) or not all(map(self._is_vector, moving_reads(sweep, along))):
+    def _needs_element_index(self, row_pass: RowPass) -> bool:
+        """Whether the code uses the index of each element, not only that of its vector."""
+        along, arrays = self.column.name, self.problem.arrays
+        if uses_element_index(row_pass, along) or not all(map(self._is_vector, element_reads(row_pass, along))):
             return True
-        return not all(is_vector(arrays[o.target], o.subscripts, along) for o in sweep.outputs)
+        return not all(is_vector(arrays[o.target], o.subscripts, along) for o in row_pass.outputs)
 
-    def _walk(self, sweep: Sweep, runs: dict[Reduce, Running], segment: Segment) -> tuple[Node, ...]:
-        """The sweep over one segment: vector by vector, and element by element in each."""
-        lowering, along, width = self.lowering, self.column.name, self.shape.width.count
-        spot = self._spot(segment)
-        around = self.root if segment.is_straight else self._inside(self.root)
-        inner = self._inside(around) if width > 1 else around
-        lowering.symbols[along] = spot.at
-        if width > 1 and self._needs_own(sweep):
-            own = self._own_index(spot.at)
-            lowering.symbols[along] = own.symbol
-            inner.nodes.append(Define(own))
-        self._recall(sweep, spot, around, inner)
-        self._load(sweep, spot, around, inner)
-        self._compute(sweep, spot, around, inner)
-        for reduction, run in runs.items():
-            settled = self.results.settled(reduction)
-            assert isinstance(settled, Reduce)
-            if reduction in self.pairs and not segment.tier.is_kept:
-                online = self.done[self.pairs[reduction]]
-                value = lowering.lower(settled.body, inner)
-                spot.after += step_online(online, value, lowering, (around, inner), self.part, width)
+    def _segment(
+        self, row_pass: RowPass, accumulators: dict[Reduce, Accumulator], segment: Segment
+    ) -> tuple[Node, ...]:
+        """The code of a pass for one segment: a loop over vectors, and in it one over the elements of each."""
+        lowering, along, width = self.lowering, self.column.name, self.config.width.count
+        code = self._vector_code(segment)
+        outer, inner = code.vector_scope, code.element_scope
+        lowering.symbols[along] = code.first
+        if width > 1 and self._needs_element_index(row_pass):
+            index = self._element_index(code.first)
+            lowering.symbols[along] = index.symbol
+            inner.nodes.append(Define(index))
+        self._read_cache(row_pass, code)
+        self._load(row_pass, code)
+        self._fill_cache(row_pass, code)
+        for reduction, accumulator in accumulators.items():
+            resolved = self.results.resolved(reduction)
+            assert isinstance(resolved, Reduce)
+            if reduction in self.pairs and not segment.level.is_cached:
+                online = self.online[self.pairs[reduction]]
+                value = lowering.lower(resolved.body, inner)
+                code.after += online_step(online, value, lowering, (outer, inner), self.lane, width)
             else:
-                accumulate(lowering, settled, run.value, inner, run.extreme)
-        self._outputs(sweep, spot, around, inner)
+                accumulate(lowering, resolved, accumulator.value, inner, accumulator.extreme)
+        self._store_elements(row_pass, code)
         del lowering.symbols[along]
         if width > 1 and inner.nodes:
-            each = Index(str(self.part), integer(0), (0, width - 1))
-            around.nodes.append(For(Loop(each, integer(0), integer(width), unroll=True), tuple(inner.nodes)))
-        terms = self.inside.terms if sweep.outputs else ()
-        if segment.is_straight:
-            return (If(Guard(terms), tuple(spot.after)),) if terms and spot.after else tuple(spot.after)
-        nodes = self.places.around(segment, (*around.nodes, *spot.after), terms)
-        if segment.tier.is_kept:
+            each = Index(str(self.lane), integer(0), (0, width - 1))
+            outer.nodes.append(For(Loop(each, integer(0), integer(width), unroll=True), tuple(inner.nodes)))
+        terms = self.in_range.terms if row_pass.outputs else ()
+        if segment.is_straight_line:
+            return (If(Guard(terms), tuple(code.after)),) if terms and code.after else tuple(code.after)
+        nodes = self.indexing.loop_over(segment, (*outer.nodes, *code.after), terms)
+        if segment.level.is_cached:
             return nodes
-        seen = ((runs[peak], self.done[total].greatest) for peak, total in self.pairs.items() if peak in runs)
-        return (*nodes, *(Assign(run.value, combine(run.kind, run.value, greatest)) for run, greatest in seen))
+        maxima = (
+            (accumulators[maximum], self.online[total].thread_max)
+            for maximum, total in self.pairs.items()
+            if maximum in accumulators
+        )
+        return (*nodes, *(Assign(a.value, combine(a.kind, a.value, thread_max)) for a, thread_max in maxima))
 
-    def _inside(self, scope: Scope) -> Scope:
+    def _inner_scope(self, scope: Scope) -> Scope:
         return Scope(scope, frozenset((self.column.name,)), certain=self.shortest >= 1 or scope is not self.root)
 
-    def _spot(self, segment: Segment) -> Spot:
-        """Where the walk over a segment is."""
-        slot, first = self.places.slot_of(segment), self.places.first
-        if not segment.is_straight:
-            return Spot(segment.tier.place, slot, first.symbol)
-        place, start = segment.tier.place, self.places.start_of(segment)
-        if self.shape.width.count == 1 and place not in self.straight:
-            index = Index(self.lowering.names.allocate(self.column.name), start, first.range)
+    def _vector_code(self, segment: Segment) -> VectorCode:
+        """Empty code for the vectors of a segment. Straight-line code goes to the root, without scopes of its own."""
+        storage, slot = segment.level.storage, self.indexing.slot_of(segment)
+        first = self._straight_line_index(segment) if segment.is_straight_line else self.indexing.first.symbol
+        outer = self.root if segment.is_straight_line else self._inner_scope(self.root)
+        inner = self._inner_scope(outer) if self.config.width.count > 1 else outer
+        return VectorCode(storage, slot, first, outer, inner)
+
+    def _straight_line_index(self, segment: Segment) -> Integer:
+        """The element index of a level's only slot, defined once where its accesses are of single elements."""
+        storage, start = segment.level.storage, self.indexing.start_of(segment)
+        if self.config.width.count == 1 and storage not in self.straight_line:
+            index = Index(self.lowering.names.allocate(self.column.name), start, self.indexing.first.range)
             self.lowering.ranges[index.symbol] = (0, max(self.longest - 1, 0))
             self.root.nodes.append(Define(index))
-            self.straight[place] = index.symbol
-        return Spot(place, slot, self.straight.get(place, start))
+            self.straight_line[storage] = index.symbol
+        return self.straight_line.get(storage, start)
 
-    # What is done at each element
+    # The code for one element
 
-    def _recall(self, sweep: Sweep, spot: Spot, around: Scope, inner: Scope) -> None:
-        shown = mentions(sweep)
-        for expr in sweep.known:
-            settled = self.results.settled(expr)
-            kept = self.room.kept[spot.place, settled]
-            if kept.is_shared and kept.width > 1:
-                vector = self._vector(expr, kept.element, around)
-                around.nodes.append(Load(vector, kept.access(spot.slot, "load")))
-                value: Expr = vector.component(self.part)
+    def _read_cache(self, row_pass: RowPass, code: VectorCode) -> None:
+        counts = use_counts(row_pass)
+        for expr in row_pass.reused:
+            resolved = self.results.resolved(expr)
+            cached = self.buffers.cached[code.storage, resolved]
+            if cached.is_shared and cached.width > 1:
+                vector = self._vector(expr, cached.element, code.vector_scope)
+                code.vector_scope.nodes.append(Load(vector, cached.access(code.slot, "load")))
+                value: Expr = vector.component(self.lane)
             else:
-                value = kept.get(spot.slot, self.part)
-            inner.remember(settled, self._named(expr, value, self._uses(expr, shown), inner))
+                value = cached.get(code.slot, self.lane)
+            named = self._named(expr, value, self._uses(expr, counts), code.element_scope)
+            code.element_scope.remember(resolved, named)
 
-    def _uses(self, expr: Expr, shown: Mapping[Expr, int]) -> int:
-        """How often the text shows a value; what is a subscript needs a name in any case."""
-        return shown.get(expr, 0) + 2 * (expr in self.lowering.subscripts)
+    def _uses(self, expr: Expr, counts: Mapping[Expr, int]) -> int:
+        """How often the code uses a value; subscripts count as several uses, since they need a name."""
+        return counts.get(expr, 0) + 2 * (expr in self.lowering.subscripts)
 
     def _named(self, expr: Expr, value: Expr, count: int, scope: Scope) -> Expr:
-        """The value, under a name where the text shows it more than once."""
+        """The value, as a named local where it is used more than once."""
         if count < 2 or (isinstance(value, Local) and type(value) is Local):
             return value
-        name = wish(expr)
-        taken = isinstance(expr, Read) and name == self.lowering.arrays[expr.array].symbol
-        name = self.lowering.name_for(expr, f"{name}_value" if taken else name, scope)
+        name = name_hint(expr)
+        is_taken = isinstance(expr, Read) and name == self.lowering.arrays[expr.array].symbol
+        name = self.lowering.name_for(expr, f"{name}_value" if is_taken else name, scope)
         scope.nodes.append(Let(Local(name, expr.dtype), value))
         return Local(name, expr.dtype)
 
-    def _load(self, sweep: Sweep, spot: Spot, around: Scope, inner: Scope) -> None:
-        """Wide loads, into what is kept or into vectors of their own; the rest is loaded where it is used."""
-        shown = mentions(sweep)
-        for read in filter(self._is_vector, moving_reads(sweep, self.column.name)):
-            vector = self._vector(read, self.lowering.arrays[read.array].dtype, around)
-            source = self._access(read.array, read.subscripts, "load", spot)
-            kept = self.room.kept[spot.place, read] if read in sweep.computed else None
-            if kept is None or kept.element != vector.element:
-                around.nodes.append(Load(vector, source))
-                if kept is not None:
-                    inner.remember(read, vector.component(self.part))
+    def _load(self, row_pass: RowPass, code: VectorCode) -> None:
+        """Vector loads, into the cache's registers or into vectors; other reads are loaded where they are used."""
+        counts, inner = use_counts(row_pass), code.element_scope
+        for read in filter(self._is_vector, element_reads(row_pass, self.column.name)):
+            vector = self._vector(read, self.lowering.arrays[read.array].dtype, code.vector_scope)
+            source = self._vector_access(read.array, read.subscripts, "load", code)
+            cached = self.buffers.cached[code.storage, read] if read in row_pass.cached else None
+            if cached is None or cached.element != vector.element:
+                code.vector_scope.nodes.append(Load(vector, source))
+                if cached is not None:
+                    inner.remember(read, vector.component(self.lane))
             else:
-                around.nodes += kept.fill(spot.slot, vector, source)
-                vector = kept.vector.one(spot.slot) if kept.vector is not None else vector
-            if uses := self._uses(read, shown):
-                inner.remember(read, self._named(read, vector.component(self.part), uses, inner))
+                code.vector_scope.nodes += cached.fill(code.slot, vector, source)
+                vector = cached.vector.indexed(code.slot) if cached.vector is not None else vector
+            if uses := self._uses(read, counts):
+                inner.remember(read, self._named(read, vector.component(self.lane), uses, inner))
 
-    def _compute(self, sweep: Sweep, spot: Spot, around: Scope, inner: Scope) -> None:
-        shown = mentions(sweep)
-        for expr in sorted(sweep.computed, key=lambda e: sum(1 for _ in walk(e))):
-            settled = self.results.settled(expr)
-            kept = self.room.kept[spot.place, settled]
-            if self._is_vector(expr) and kept.element == stored_type(expr, self.work):
-                continue  # filled as it was loaded
-            value = self.lowering.lower(settled, inner)
-            if shown.get(expr, 0):
+    def _fill_cache(self, row_pass: RowPass, code: VectorCode) -> None:
+        counts, inner = use_counts(row_pass), code.element_scope
+        for expr in sorted(row_pass.cached, key=lambda e: sum(1 for _ in walk(e))):
+            resolved = self.results.resolved(expr)
+            cached = self.buffers.cached[code.storage, resolved]
+            if self._is_vector(expr) and cached.element == storage_type(expr, self.problem):
+                continue  # filled by the load
+            value = self.lowering.lower(resolved, inner)
+            if counts.get(expr, 0):
                 value = self._named(expr, value, 2, inner)
-                inner.remember(settled, value)
+                inner.remember(resolved, value)
             else:
                 value = _unnamed(value, inner)
-            if kept.is_shared and kept.width > 1:
-                self._collect(expr, kept.access(spot.slot, "store"), value, spot, around, inner)
+            if cached.is_shared and cached.width > 1:
+                self._store_vector(expr, cached.access(code.slot, "store"), value, code)
             else:
-                inner.nodes.append(kept.put(spot.slot, self.part, value))
+                inner.nodes.append(cached.put(code.slot, self.lane, value))
 
-    def _outputs(self, sweep: Sweep, spot: Spot, around: Scope, inner: Scope) -> None:
-        """Stores of what the row becomes; wide ones follow the loop over a vector's elements."""
-        for output in sweep.outputs:
-            value = self.lowering.lower(self._stored_value(output), inner)
-            array = self.work.arrays[output.target]
-            if self.shape.width.count > 1 and is_vector(array, output.subscripts, self.column.name):
-                target = self._access(output.target, output.subscripts, "store", spot)
-                name = Read(output.target, output.subscripts, output.value.dtype)
-                self._collect(name, target, value, spot, around, inner)
+    def _store_elements(self, row_pass: RowPass, code: VectorCode) -> None:
+        """Stores of the per-element outputs; vector stores follow the loop over a vector's elements."""
+        for output in row_pass.outputs:
+            value = self.lowering.lower(self._stored_value(output), code.element_scope)
+            array = self.problem.arrays[output.target]
+            if self.config.width.count > 1 and is_vector(array, output.subscripts, self.column.name):
+                target = self._vector_access(output.target, output.subscripts, "store", code)
+                self._store_vector(Read(output.target, output.subscripts, output.value.dtype), target, value, code)
             else:
                 subscripts = tuple(to_integer(sub, self.lowering.symbols) for sub in output.subscripts)
-                inner.nodes.append(Store(Access(self.lowering.arrays[output.target], subscripts, "store"), value))
+                store = Store(Access(self.lowering.arrays[output.target], subscripts, "store"), value)
+                code.element_scope.nodes.append(store)
 
-    def _collect(self, name: Expr, target: Access, value: Expr, spot: Spot, around: Scope, inner: Scope) -> None:
-        """A vector of one value of each neighbour, stored at once."""
-        vector = self._vector(name, target.array.dtype, around)
-        around.nodes.append(Let(vector, None, mutable=True))
-        inner.nodes.append(Assign(vector.component(self.part), value))
-        spot.after.append(Store(target, vector))
+    def _store_vector(self, expr: Expr, target: Access, value: Expr, code: VectorCode) -> None:
+        """Gathers the values of all elements in a vector, stored by one access."""
+        vector = self._vector(expr, target.array.dtype, code.vector_scope)
+        code.vector_scope.nodes.append(Let(vector, None, mutable=True))
+        code.element_scope.nodes.append(Assign(vector.component(self.lane), value))
+        code.after.append(Store(target, vector))
 
     def _vector(self, expr: Expr, element: DType, scope: Scope) -> Vector:
-        """`x4` for four elements of x."""
-        name, width = wish(expr), self.shape.width.count
+        """A register vector, such as `x4` for four elements of x."""
+        name, width = name_hint(expr), self.config.width.count
         name = f"{name}{'_' if name[-1].isdigit() else ''}{width}"
         key = Op("vector", (expr,), expr.dtype)
         return Vector(self.lowering.name_for(key, name, scope), element.compute, element, width)
 
-    def _access(self, array: str, subscripts: tuple[Expr, ...], kind: str, spot: Spot) -> Access:
-        self.aligned[array] = None
-        symbols = {**self.lowering.symbols, self.column.name: spot.at}
-        places = tuple(to_integer(sub, symbols) for sub in subscripts)
-        return Access(self.lowering.arrays[array], places, kind, self.shape.width.count)
+    def _vector_access(self, array: str, subscripts: tuple[Expr, ...], kind: str, code: VectorCode) -> Access:
+        self.vectorised[array] = None
+        symbols = {**self.lowering.symbols, self.column.name: code.first}
+        coordinates = tuple(to_integer(sub, symbols) for sub in subscripts)
+        return Access(self.lowering.arrays[array], coordinates, kind, self.config.width.count)
 
-    # After the sweeps
+    # After the passes
 
-    def store_results(self, outputs: tuple[Output, ...]) -> None:
-        """What is stored once for the row, by the first thread of its team."""
+    def store_row_outputs(self, outputs: tuple[Output, ...]) -> None:
+        """Stores the outputs of one value per row, from the first thread of the group."""
         if not outputs:
             return
         lowering = self.lowering
-        terms = self.inside.terms
-        if self.team.threads > 1:
-            terms = (Comparison(self.team.place, "==", integer(0)), *terms)
+        terms = self.in_range.terms
+        if self.group.threads > 1:
+            terms = (Comparison(self.group.thread_in_row, "==", integer(0)), *terms)
         scope = Scope(self.root, certain=False) if terms else self.root
-        values = tuple(self.results.settled(output.value) for output in outputs)
+        values = tuple(self.results.resolved(output.value) for output in outputs)
         lowering.prepare(values)
         for output, value in zip(outputs, values, strict=True):
             result = lowering.lower(value, scope)
@@ -351,23 +369,23 @@ class RowSteps:
         if terms:
             self.root.nodes.append(If(Guard(terms), tuple(scope.nodes)))
 
-    def sweeps(self) -> Iterator[tuple[str, tuple[Node, ...]]]:
-        """The nodes of each sweep that has any, those of what follows with the last."""
-        ends = [*self.parts[1:], len(self.root.nodes)]
-        for number, (start, end) in enumerate(zip(self.parts, ends, strict=True)):
+    def passes(self) -> Iterator[tuple[str, tuple[Node, ...]]]:
+        """The named nodes of each pass that has any; the row outputs are part of the last."""
+        ends = [*self.pass_starts[1:], len(self.root.nodes)]
+        for number, (start, end) in enumerate(zip(self.pass_starts, ends, strict=True)):
             if start < end:
-                yield f"sweep{number}", tuple(self.root.nodes[start:end])
+                yield f"pass{number}", tuple(self.root.nodes[start:end])
 
     def alignments(self) -> tuple[tuple[str, int], ...]:
-        """What wide accesses ask of the arguments."""
-        spec, width = self.request.context.spec, self.shape.width.count
+        """The alignment in bytes that vector accesses require of each argument."""
+        spec, width = self.request.context.spec, self.config.width.count
         return tuple(
-            (a.name, width * a.dtype.bytes) for a in spec.arrays if a.name in self.aligned and not a.is_temporary
+            (a.name, width * a.dtype.bytes) for a in spec.arrays if a.name in self.vectorised and not a.is_temporary
         )
 
 
 def _unnamed(value: Expr, scope: Scope) -> Expr:
-    """The element itself in place of a name that it was just given for one use."""
+    """The access itself in place of a local that was just loaded for a single use."""
     match scope.nodes[-1:]:
         case [Load(local=local, access=access, guard=None)] if local == value:
             scope.nodes.pop()

@@ -1,16 +1,16 @@
-"""Room for the values of a row that wait between sweeps: which of them have it, in which type, and under what name."""
+"""Allocates the buffers of values that are cached between passes: their storage, element type and name."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from cugen.families.rowwise.config import Shape, reads_vector, stored_type
-from cugen.families.rowwise.passes.cache import Kept
-from cugen.families.rowwise.passes.schedule import successors
-from cugen.families.rowwise.passes.storage_levels import REGISTERS, Tier
-from cugen.families.rowwise.statements.names import RowNames, wish
-from cugen.families.rowwise.statements.recognition import RowWork
-from cugen.families.rowwise.thread_group import RowTeam
+from cugen.families.rowwise.config import RowConfig, reads_vector, storage_type
+from cugen.families.rowwise.passes.cache import CachedValue
+from cugen.families.rowwise.passes.schedule import reused_buffers
+from cugen.families.rowwise.passes.storage_levels import REGISTERS, StorageLevel
+from cugen.families.rowwise.statements.names import RowNames, name_hint
+from cugen.families.rowwise.statements.recognition import RowProblem
+from cugen.families.rowwise.thread_group import RowThreadGroup
 from cugen.plan.memory import Array
 from cugen.plan.nodes import Node
 from cugen.plan.symbols import integer
@@ -19,44 +19,46 @@ from cugen.spec.types import DType
 
 
 @dataclass
-class Room:
-    """What waits in each place, by its expression with the results of reductions; `shared_bytes` are taken so far."""
+class RowBuffers:
+    """The buffers by storage and expression, whose reductions are replaced by their results.
 
-    work: RowWork
-    shape: Shape
-    team: RowTeam
+    `shared_bytes` of shared memory are allocated so far."""
+
+    problem: RowProblem
+    config: RowConfig
+    group: RowThreadGroup
     names: RowNames
-    kept: dict[tuple[str, Expr], Kept] = field(default_factory=dict)
+    cached: dict[tuple[str, Expr], CachedValue] = field(default_factory=dict)
     shared_bytes: int = 0
 
     def holds(self, expr: Expr) -> bool:
-        return any(expr == known for _, known in self.kept)
+        return any(expr == cached for _, cached in self.cached)
 
-    def keep(self, tier: Tier, expr: Expr) -> tuple[Node, ...]:
-        """Room for a value of each of the thread's elements, declared where no other value leaves its own to it."""
-        settled, width = self.names.results.settled, self.shape.width.count
-        heirs = successors(tier.sweeps, lambda kept: self._waiting_type(kept, tier)) or {}
-        if tier.place != REGISTERS and expr in heirs:
-            self.kept[tier.place, settled(expr)] = self.kept[tier.place, settled(heirs[expr])]
+    def allocate(self, level: StorageLevel, expr: Expr) -> tuple[Node, ...]:
+        """Declares the buffer of a value, unless it overwrites that of a dead one."""
+        resolved, width = self.names.results.resolved, self.config.width.count
+        reused = reused_buffers(level.passes, lambda cached: self._buffer_type(cached, level)) or {}
+        if level.storage != REGISTERS and expr in reused:
+            self.cached[level.storage, resolved(expr)] = self.cached[level.storage, resolved(reused[expr])]
             return ()
-        element = self._waiting_type(expr, tier)
-        if tier.place == REGISTERS:
-            name = self.names.give(expr, wish(expr), str(width) if width > 1 else "_row")
-            kept = Kept.in_registers(name, expr.dtype, element, width, tier.slots)
+        element = self._buffer_type(expr, level)
+        if level.storage == REGISTERS:
+            name = self.names.allocate(expr, name_hint(expr), str(width) if width > 1 else "_row")
+            cached = CachedValue.in_registers(name, expr.dtype, element, width, level.slots)
         else:
-            kept = self._in_shared_memory(self.names.give(expr, wish(expr), "_rest"), element, tier)
-        self.kept[tier.place, settled(expr)] = kept
-        return (kept.declaration(),)
+            cached = self._in_shared_memory(self.names.allocate(expr, name_hint(expr), "_shared"), element, level)
+        self.cached[level.storage, resolved(expr)] = cached
+        return (cached.declaration(),)
 
-    def _waiting_type(self, expr: Expr, tier: Tier) -> DType:
-        """The type in which a value waits: where it's only read as it is stored, if that spares a conversion."""
-        is_raw = reads_vector(expr, self.work, self.shape.width.count) or tier.place != REGISTERS
-        return stored_type(expr, self.work) if is_raw and not tier.as_computed else expr.dtype
+    def _buffer_type(self, expr: Expr, level: StorageLevel) -> DType:
+        """The element type of a buffer: as in global memory for values that are only loaded, else as computed."""
+        is_raw = reads_vector(expr, self.problem, self.config.width.count) or level.storage != REGISTERS
+        return storage_type(expr, self.problem) if is_raw and not level.as_computed else expr.dtype
 
-    def _in_shared_memory(self, name: str, element: DType, tier: Tier) -> Kept:
-        width, team = self.shape.width.count, self.team
-        threads = team.threads * team.rows
-        count = tier.slots * threads * width
+    def _in_shared_memory(self, name: str, element: DType, level: StorageLevel) -> CachedValue:
+        width, group = self.config.width.count, self.group
+        threads = group.threads * group.rows
+        count = level.slots * threads * width
         array = Array(
             "",
             name,
@@ -68,4 +70,4 @@ class Room:
             dynamic_offset=self.shared_bytes,
         )
         self.shared_bytes += -(-count * element.bytes // 16) * 16
-        return Kept(width, None, array, threads, team.thread)
+        return CachedValue(width, None, array, threads, group.thread)

@@ -1,13 +1,13 @@
-"""Few long rows in steps: each reduction a statement of its own, over which the whole device can spread."""
+"""Few long rows as several launches: one statement per reduction, each of which can use the whole device."""
 
 from __future__ import annotations
 
 from dataclasses import replace
 
-from cugen.families.rowwise.config import is_few
+from cugen.families.rowwise.config import has_too_few_rows
 from cugen.families.rowwise.passes.schedule import reduction_levels
-from cugen.families.rowwise.statements.recognition import NotRows, find_row_work
-from cugen.families.rowwise.statements.views import merge_columns
+from cugen.families.rowwise.statements.recognition import NotRowwise, match_rows
+from cugen.families.rowwise.statements.views import fuse_columns
 from cugen.plan.lowering.reductions import ACCUMULATORS
 from cugen.plan.request import Group, Request, Single, Steps
 from cugen.plan.substitution import rebuilt
@@ -17,36 +17,38 @@ from cugen.spec.types import INT64
 
 
 def split(single: Single) -> Steps | None:
-    """The statement after those of its reductions, where it has few and long rows."""
+    """One statement per reduction, then the map. None unless the statement has few long rows."""
     statement = single.statement
     request = Request("", Group((statement,)), single.context, single.schedule, single.target)
     try:
-        work = find_row_work(request)
-        merged = merge_columns(work, single.context.symbols)
-    except NotRows:
+        problem = match_rows(request)
+        fused = fuse_columns(problem, single.context.symbols)
+    except NotRowwise:
         return None
     names = {index.name for index in statement.indices}
-    own = {index.name for index in (*work.domain.rows, *work.domain.columns)}
-    if len(work.outputs) != 1 or not work.outputs[0].wide or own != names or not is_few(request, merged):
+    domain_names = {index.name for index in (*problem.domain.rows, *problem.domain.columns)}
+    if len(problem.outputs) != 1 or not problem.outputs[0].is_per_element:
+        return None
+    if domain_names != names or not has_too_few_rows(request, fused):
         return None
     taken = {array.name for array in single.context.spec.arrays} | names
-    found: dict[Expr, Expr] = {}
+    stored: dict[Expr, Expr] = {}
 
-    def known(expr: Expr) -> Expr:
-        return found.get(expr) or rebuilt(expr, known)
+    def with_results(expr: Expr) -> Expr:
+        return stored.get(expr) or rebuilt(expr, with_results)
 
     steps: list[Statement] = []
     temporaries: list[Array] = []
-    rows = tuple(IndexValue(index.name) for index in work.domain.rows)
-    shape = tuple(index.extent for index in work.domain.rows)
-    for reduction in (reduction for level in reduction_levels(work.outputs) for reduction in level):
+    rows = tuple(IndexValue(index.name) for index in problem.domain.rows)
+    shape = tuple(index.extent for index in problem.domain.rows)
+    for reduction in (reduction for level in reduction_levels(problem.outputs) for reduction in level):
         name = _fresh(f"{statement.target}_{ACCUMULATORS[reduction.kind]}", taken)
-        value = rebuilt(reduction, known)
+        value = rebuilt(reduction, with_results)
         text = f"{name}{_subscripted(rows)} = {reduction.kind} over {_along(reduction)}, of: {statement.text}"
-        steps.append(Statement(name, rows, work.domain.rows, value, text=text, span=statement.span))
-        temporaries.append(Array(name, shape, reduction.dtype, "temporary", _dense(shape), is_temporary=True))
-        found[reduction] = Read(name, rows, reduction.dtype)
-    last = replace(statement, value=known(work.outputs[0].value), accumulate=False)
+        steps.append(Statement(name, rows, problem.domain.rows, value, text=text, span=statement.span))
+        temporaries.append(Array(name, shape, reduction.dtype, "temporary", _row_major(shape), is_temporary=True))
+        stored[reduction] = Read(name, rows, reduction.dtype)
+    last = replace(statement, value=with_results(problem.outputs[0].value), accumulate=False)
     names_of_steps = tuple(array.name for array in temporaries)
     return Steps((*steps, last), tuple(temporaries), names_of_steps, again=names_of_steps)
 
@@ -66,8 +68,8 @@ def _subscripted(rows: tuple[IndexValue, ...]) -> str:
     return f"[{', '.join(row.name for row in rows)}]" if rows else ""
 
 
-def _dense(shape: tuple[Expr, ...]) -> tuple[Expr, ...]:
-    """The strides of rows one after another."""
+def _row_major(shape: tuple[Expr, ...]) -> tuple[Expr, ...]:
+    """The strides of a dense row-major array."""
     strides: list[Expr] = []
     stride: Expr = Const(1, INT64)
     for extent in reversed(shape):

@@ -1,4 +1,4 @@
-"""Long rows that the blocks of a cluster share: when they do, what the kernel says, and right results."""
+"""Long rows by thread block clusters: when, the generated kernel, and correctness."""
 
 from __future__ import annotations
 
@@ -26,18 +26,18 @@ def slow(*values: object) -> object:
 
 def rows(m, n, statements=SOFTMAX, dtype="float32", *, schedule="", more="", target="sm_90"):
     text = "".join(f"  {statement}\n" for statement in statements)
-    asked = f"schedule: {{{schedule}}}\n" if schedule else ""
+    tunables = f"schedule: {{{schedule}}}\n" if schedule else ""
     return (
         f"params: {{M: {m}, N: {n}}}\ntarget: {target}\n"
         f"arrays:\n  x: {{shape: [M, N], dtype: {dtype}}}\n  y: {{shape: [M, N], dtype: {dtype}}}\n{more}"
-        f"compute: |\n{text}{asked}"
+        f"compute: |\n{text}{tunables}"
     )
 
 
 SMALL = "family: rowwise, cluster: %d, threads: %d"
 
 
-# When blocks share a row
+# When a row takes a cluster
 
 
 @pytest.mark.parametrize(
@@ -57,13 +57,13 @@ SMALL = "family: rowwise, cluster: %d, threads: %d"
         ("dynamic", "float32", 1, 256),
     ],
 )
-def test_as_many_blocks_share_a_row_as_hold_it_in_half_the_registers(planned, n, dtype, cluster, threads):
+def test_clusters_are_as_large_as_caches_a_row_in_half_of_the_registers(planned, n, dtype, cluster, threads):
     kernel = planned(rows(2048, n, dtype=dtype))
     assert (kernel.cluster, kernel.threads) == (cluster, threads)
     assert ("a cluster of" in kernel.reasons[0]) == (cluster > 1)
 
 
-def test_a_target_without_clusters_has_a_block_for_each_row(planned, reasons):
+def test_a_target_without_clusters_has_one_block_per_row(planned, reasons):
     assert planned(rows(2048, 65536, target="sm_80")).cluster == 1
     (refusal,) = reasons("rowwise", rows(2048, 65536, schedule="cluster: 4", target="sm_80"))
     assert refusal.key == "schedule.cluster"
@@ -71,25 +71,25 @@ def test_a_target_without_clusters_has_a_block_for_each_row(planned, reasons):
 
 
 @pytest.mark.parametrize("schedule", ["cluster: 2, rows: 2", "cluster: 2, threads: 16", "cluster: 3"])
-def test_a_cluster_that_cant_be_is_refused(reasons, schedule):
+def test_an_impossible_cluster_is_refused(reasons, schedule):
     keys = {refusal.key for refusal in reasons("rowwise", rows(100, 4096, schedule=schedule))}
     assert keys == {"schedule.cluster"}
 
 
-def test_rows_that_are_neighbours_in_memory_have_no_clusters(reasons):
+def test_strided_rows_have_no_clusters(reasons):
     text = rows(4096, 100, ("y[i, j] = softmax(x[i, j], i)",), schedule="cluster: 2")
     assert [refusal.key for refusal in reasons("rowwise", text)] == ["schedule.cluster"]
 
 
-def test_few_rows_that_clusters_spread_over_the_device_take_one_launch(made):
+def test_few_rows_take_one_launch_where_clusters_fill_the_device(made):
     assert [kernel.family for kernel in made(rows(16, 131072)).plan.kernels] == ["rowwise"]
     assert len(made(rows(2, 131072)).plan.kernels) > 1
 
 
-# What the kernel says
+# The generated kernel
 
 
-def test_each_element_is_loaded_once_by_one_of_the_blocks(made):
+def test_each_element_is_loaded_once_by_one_block_of_the_cluster(made):
     kernel = made(rows(40, 131072))
     (plan,) = kernel.plan.kernels
     assert sum(a.kind == "load" and a.array.name == "x" for a in accesses(plan.body)) == 1
@@ -102,16 +102,16 @@ def test_each_element_is_loaded_once_by_one_of_the_blocks(made):
     assert (launch.grid, launch.cluster) == ((320, 1, 1), 8)
 
 
-def test_what_another_blocks_memory_costs_is_unknown_and_all_else_is_exact(planned):
+def test_distributed_shared_memory_is_unknown_to_the_analysis_and_all_else_exact(planned):
     report = analyze_kernel(planned(rows(40, 65536)), "sm_90", {"M": 40, "N": 65536})
-    found = {access.text: access.verdict for access in report.accesses}
-    far = {text for text in found if "map_shared_rank" in text}
-    assert {found[text] for text in far} == {"unknown"}
-    assert {found[text] for text in found.keys() - far} == {"ideal"}
-    assert len(far) == 2
+    verdicts = {access.text: access.verdict for access in report.accesses}
+    remote = {text for text in verdicts if "map_shared_rank" in text}
+    assert {verdicts[text] for text in remote} == {"unknown"}
+    assert {verdicts[text] for text in verdicts.keys() - remote} == {"ideal"}
+    assert len(remote) == 2
 
 
-def test_an_array_may_be_called_cluster(made):
+def test_an_array_may_be_named_cluster(made):
     text = rows(2, 300, ("y[i, j] = softmax(cluster[i, j], j)",), schedule=SMALL % (2, 32))
     assert "const float* __restrict__ cluster_," in made(text.replace("  x:", "  cluster:")).source
 
@@ -119,18 +119,18 @@ def test_an_array_may_be_called_cluster(made):
 @pytest.mark.slow
 @pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
 @pytest.mark.parametrize("n", [32769, 65536, 131072])
-def test_two_blocks_fit_the_registers_of_a_multiprocessor(made, n, dtype):
+def test_two_blocks_fit_in_the_register_file(made, n, dtype):
     for statements in (SOFTMAX, LAYER_NORM):
         source = made(rows(256, n, statements, dtype)).source
         for compiler in compilers() if dtype == "float32" else compilers()[:1]:
             cubin = compile_cubin(source, "k", "sm_90", prefer=compiler.name)
-            found = cubin.kernels["k"]
+            resources = cubin.kernels["k"]
             assert not cubin.warnings
-            assert found.registers <= 64
-            assert found.spill_stores == found.spill_loads == 0
+            assert resources.registers <= 64
+            assert resources.spill_stores == resources.spill_loads == 0
 
 
-# Right results
+# Correctness
 
 
 @pytest.mark.parametrize("cluster", [slow(2), slow(4), 8])
@@ -180,7 +180,7 @@ def test_integers(prove, dtype):
     prove(rows(3, 700, statements, dtype, schedule=SMALL % (4, 32)))
 
 
-def test_what_is_stored_once_for_a_row(prove):
+def test_outputs_of_one_value_per_row(prove):
     statements = (
         "m[i] = max(x[i, j], j)",
         "s[i] = sum(exp(x[i, j] - m[i]), j)",
@@ -193,7 +193,7 @@ def test_what_is_stored_once_for_a_row(prove):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("registers", [0, 8, 16])
-def test_what_registers_do_not_hold(prove, registers):
+def test_elements_beyond_the_registers(prove, registers):
     for n in (1000, 9001):
         prove(rows(2, n, schedule=f"{SMALL % (4, 32)}, registers: {registers}"))
 
@@ -206,7 +206,7 @@ def test_every_size_of_a_dynamic_kernel(prove):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("length", ["{range: [40000, 60000]}", "{range: [40000, 60000], multiple_of: 8}"])
-def test_long_rows_of_a_length_that_is_known_later(prove, length):
+def test_long_rows_of_a_dynamic_length(prove, length):
     for m, n in ((0, 40000), (40, 40000), (1, 59992), (2, 49152)):
         prove(rows("dynamic", length), {"M": m, "N": n})
 
@@ -223,7 +223,7 @@ def test_rows_of_several_indices(prove):
 
 
 @pytest.mark.slow
-def test_nan_and_infinities_are_seen_by_all_blocks(prove):
+def test_nan_and_infinities_reach_all_blocks(prove):
     odd = "(log(x[i, {0}]) / where(i == 1, 0, 1))"
     for cluster in (2, 8):
         statement = f"y[i, j] = exp({odd.format('j')} - max({odd.format('k')}, k))"
@@ -233,7 +233,7 @@ def test_nan_and_infinities_are_seen_by_all_blocks(prove):
 @pytest.mark.slow
 @pytest.mark.parametrize("settings", [{"sanitize": True}, {"races": True}, {"races": True, "shuffle": 2}], ids=str)
 @pytest.mark.parametrize("statements", [SOFTMAX, LAYER_NORM])
-def test_clean_under_sanitizers_and_the_watch_for_races(made, check, statements, settings):
+def test_clean_under_sanitizers_and_the_race_check(made, check, statements, settings):
     for schedule in (SMALL % (4, 64), f"{SMALL % (4, 64)}, registers: 8"):
         for n in (1000, 1023):
             check(made(rows(3, n, statements, schedule=schedule)), CpuDevice(**settings))
@@ -241,7 +241,7 @@ def test_clean_under_sanitizers_and_the_watch_for_races(made, check, statements,
 
 @pytest.mark.slow
 @pytest.mark.parametrize("missing", [0, 1, 2])
-def test_a_barrier_that_is_missing_shows(made, missing):
+def test_a_missing_barrier_gives_wrong_results(made, missing):
     kernel = made(rows(3, 2000, schedule=SMALL % (4, 64)))
     parts = re.split(r"cluster.(?:barrier_wait|sync)\(\);", kernel.source)
     assert len(parts) == 4
@@ -251,7 +251,7 @@ def test_a_barrier_that_is_missing_shows(made, missing):
 
 
 @pytest.mark.slow
-def test_the_same_bits_in_every_run(made):
+def test_results_are_bitwise_reproducible(made):
     kernel = made(rows(6, 3001, schedule=SMALL % (8, 64)))
     results = set()
     for seed in range(20):

@@ -1,4 +1,4 @@
-"""Rows too long for registers, and rows too few to fill a device."""
+"""Rows too long for registers, and grids of too few rows to fill a device."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ LAYER_NORM = (
 
 
 def slow(value: object) -> object:
-    """A parameter for the slow tests: it repeats what another of the same test shows."""
+    """A parameter for the slow tests only."""
     return pytest.param(value, marks=pytest.mark.slow)
 
 
@@ -43,32 +43,32 @@ def rows(m, n, statements=SOFTMAX, dtype="float32", out=None, schedule=""):
 F = "float32"
 
 
-# Rows too long for registers, where one block has each
+# Rows too long for registers, with one block per row
 
 ONE_BLOCK = "cluster: 1"
 
 
-def test_what_registers_do_not_hold_waits_in_shared_memory(planned):
+def test_elements_beyond_the_registers_are_cached_in_shared_memory(planned):
     kernel = planned(rows(2048, 65536, LAYER_NORM, schedule=ONE_BLOCK))
     assert kernel.dynamic_shared_bytes > 100_000
     assert kernel.dynamic_shared_bytes + kernel.shared_bytes <= 227 * 1024
     assert sum(a.kind == "load" and a.array.name == "x" for a in accesses(kernel.body)) == 2
 
 
-def test_exponentials_take_the_place_of_what_they_are_computed_from(made):
+def test_exponentials_overwrite_the_elements_they_are_computed_from(made):
     wide = made(rows(2048, 65536, schedule=ONE_BLOCK)).source
-    assert wide.count("expf(") == 2  # in shared memory, and in registers
-    for n, count in ((65536, 2), (131072, 3)):  # they wait as floats, for which there is no room in the end
+    assert wide.count("expf(") == 2  # in the shared-memory loop and in the register loop
+    for n, count in ((65536, 2), (131072, 3)):  # cached as floats, which exceed shared memory at last
         assert made(rows(2048, n, dtype="bfloat16", schedule=ONE_BLOCK)).source.count("expf(") == count
 
 
-def test_what_shared_memory_does_not_hold_is_read_again(planned):
+def test_elements_beyond_shared_memory_are_reloaded(planned):
     kernel = planned(rows(2048, 131072, LAYER_NORM, schedule=ONE_BLOCK))
     assert sum(a.kind == "load" and a.array.name == "x" for a in accesses(kernel.body)) == 5
-    assert any("the rest is read anew" in reason for reason in kernel.reasons)
+    assert any("all others are reloaded" in reason for reason in kernel.reasons)
 
 
-def test_a_maximum_and_its_exponentials_take_one_sweep_where_elements_are_read_again(planned):
+def test_reloaded_elements_take_one_pass_of_online_softmax(planned):
     kernel = planned(rows(2048, 131072, schedule=ONE_BLOCK))
     assert sum(a.kind == "load" and a.array.name == "x" for a in accesses(kernel.body)) == 4
 
@@ -77,10 +77,10 @@ SHORT_REGISTERS = "threads: 8, rows: 1, registers: %d"
 
 
 @pytest.mark.parametrize("statements", [SOFTMAX, BY_HAND, LAYER_NORM])
-@pytest.mark.parametrize("held", [0, slow(8), slow(16)])
-def test_rows_in_registers_and_in_shared_memory(prove, statements, held):
+@pytest.mark.parametrize("registers", [0, slow(8), slow(16)])
+def test_rows_in_registers_and_in_shared_memory(prove, statements, registers):
     for n in (256, 255, 100):
-        prove(rows(3, n, statements, schedule=SHORT_REGISTERS % held))
+        prove(rows(3, n, statements, schedule=SHORT_REGISTERS % registers))
 
 
 @pytest.mark.slow
@@ -92,13 +92,13 @@ def test_the_longest_rows(prove, statements, n, dtype):
 
 
 @pytest.mark.slow
-def test_infinities_in_one_sweep(prove):
+def test_infinities_in_online_softmax(prove):
     masked = ("m[i] = max(z[i, j], j)", "s[i] = sum(exp(z[i, j] - m[i]), j)", "y[i, j] = exp(z[i, j] - m[i]) / s[i]")
     for first in ("z[i, j] = where(j % 7 < 3, x[i, j], -inf)", "z[i, j] = where(j < 60000, -inf, x[i, j])"):
         prove(rows(2, 70000, (first, *masked), "float64", schedule="family: rowwise"))
 
 
-# Few rows
+# Grids of few rows
 
 
 def test_few_long_rows_take_several_launches_that_fill_the_device(made):
@@ -113,7 +113,7 @@ def test_rows_that_fill_the_device_stay_one_launch(made):
 
 
 @pytest.mark.parametrize("statement", ["y[j] = softmax(x[j], j)", "y[j] = (x[j] - mean(x[k], k)) / sqrt(var(x[k], k))"])
-def test_few_long_rows_are_right(prove, statement):
+def test_few_long_rows_are_correct(prove, statement):
     prove(spec("N: 300000", {"x": ("N", F), "y": ("N", F)}, (statement,)))
     text = spec("M: 3, N: 70000", {"x": ("M, N", F), "y": ("M, N", F)}, (statement,))
     prove(text.replace("y[j]", "y[i, j]").replace("x[j]", "x[i, j]").replace("x[k]", "x[i, k]"))

@@ -1,4 +1,4 @@
-"""Norms of all kinds: over rows, columns and groups, with gaps, infinities and what comes before and after."""
+"""Normalisations over rows, columns and groups: layouts, masks, infinities, fused prologues and epilogues."""
 
 from __future__ import annotations
 
@@ -106,7 +106,7 @@ MORE = {
         ),
     ),
     "in place": ("M: 9, N: 200", {"x": ("M, N", F)}, ("m[i] = max(x[i, j], j)", "x[i, j] = x[i, j] - m[i]")),
-    "added to what is there": (
+    "accumulated into outputs": (
         "M: 9, N: 200",
         {"x": ("M, N", F), "r": ("M", F), "y": ("M, N", F)},
         ("mu[i] = mean(x[i, j], j)", "r[i] += mu[i] * 0.1", "y[i, j] += x[i, j] - mu[i]"),
@@ -142,7 +142,7 @@ MORE = {
         ("m[i, k] = max(x[i, k, j], j)", "y[k, i, j] = x[i, k, j] - m[i, k]"),
     ),
     "one row": ("N: 1000", {"x": ("N", F), "y": ("N", F)}, ("y[j] = softmax(x[j], j)",)),
-    "with places": (
+    "with positions": (
         "M: 9, N: 64",
         {"x": ("M, N", F), "y": ("M, N", F)},
         ("m[i] = sum(x[i, j] * j, j)", "y[i, j] = x[i, j] * j + m[i] + (x[i, j - 1] if j > 0 else 0)"),
@@ -210,7 +210,7 @@ def test_a_norm_of_groups_is_one_launch(made, prove, width):
     prove(GROUP_NORM % width)
 
 
-def test_groups_that_do_not_divide_are_not_cut(prove):
+def test_groups_that_do_not_divide_are_not_split(prove):
     prove((GROUP_NORM % 8).replace("C: 12", "C: 14").replace("G: 4", "G: 5").replace("g * K + k", "g * 2 + k"))
 
 
@@ -222,24 +222,24 @@ def test_norms_of_all_kinds(made, prove, name):
 
 
 @pytest.mark.parametrize("count", [1, 8, 16, 32])
-def test_columns_by_any_number_of_neighbours(prove, count):
+def test_columns_by_any_number_of_adjacent_rows(prove, count):
     statements = ("y[i, j] = softmax(x[i, j], i)",)
     for threads in (1, 4, 32):
         prove(rows(45, 37, statements, schedule=f"threads: {threads}, rows: {count}"))
 
 
 @pytest.mark.parametrize("layout", ["pitch: 48", "layout: column"])
-def test_rows_with_gaps_and_columns(prove, layout):
+def test_pitched_rows_and_column_major_arrays(prove, layout):
     prove(rows(9, 30).replace("dtype: float32}", f"dtype: float32, {layout}}}"))
 
 
-def test_what_is_infinite_or_not_a_number_goes_through(prove):
+def test_infinities_and_nan_propagate(prove):
     prove(rows(9, 30, ("y[i, j] = softmax(log(x[i, j]) / 0, j)",)))
     prove(rows(9, 30, ("y[i, j] = softmax(where(x[i, j] > 0, x[i, j], -inf), j)",)))
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", list(MORE))
-def test_no_address_outside_and_no_race(prove, name):
+def test_clean_under_sanitizers_and_the_race_check(prove, name):
     prove(spec(*MORE[name]), sanitize=True)
     prove(spec(*MORE[name]), races=True)

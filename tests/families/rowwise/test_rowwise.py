@@ -1,4 +1,4 @@
-"""Rows reduced and mapped in one launch: which statements share a kernel, what is refused, and rows of any size."""
+"""Rows reduced and mapped in one launch: which statements share a kernel, refusals, and rows of any size."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ NORM = ("y[i, j] = x[i, j] / norm(x[i, k], k)",)
 
 
 def slow(value: object) -> object:
-    """A parameter for the slow tests: it repeats what another of the same test shows."""
+    """A parameter for the slow tests only."""
     return pytest.param(value, marks=pytest.mark.slow)
 
 
@@ -49,18 +49,18 @@ def rows(m, n, statements=SOFTMAX, dtype="float32", out=None, schedule=""):
 
 
 @pytest.mark.parametrize("statements", [SOFTMAX, BY_HAND, LAYER_NORM, NORM])
-def test_however_it_is_written_a_norm_is_one_launch(made, statements):
+def test_a_norm_is_one_launch_however_it_is_written(made, statements):
     kernel = made(rows(100, 256, statements))
     assert [k.family for k in kernel.plan.kernels] == ["rowwise"]
     assert kernel.plan.workspace == ()
 
 
-def test_both_ways_of_writing_softmax_make_the_same_loads(made):
+def test_softmax_by_name_and_by_formula_has_the_same_accesses(made):
     counts = [[a.kind for a in accesses(made(rows(100, 256, s)).plan.kernels[0].body)] for s in (SOFTMAX, BY_HAND)]
     assert counts[0] == counts[1] == ["load", "store"]
 
 
-def test_results_of_rows_are_stored_beside_their_elements(planned):
+def test_outputs_per_row_and_per_element_share_a_kernel(planned):
     arrays = {"x": ("M, N", "float32"), "mean": ("M", "float32"), "rstd": ("M", "float32"), "y": ("M, N", "float32")}
     text = spec(
         "M: 64, N: 128",
@@ -74,7 +74,7 @@ def test_results_of_rows_are_stored_beside_their_elements(planned):
     assert sorted(planned(text).arguments) == ["mean", "rstd", "x", "y"]
 
 
-def test_what_follows_in_another_order_is_a_launch_of_its_own(made):
+def test_a_transposed_output_is_a_separate_launch(made):
     arrays = {"x": ("M, N", "float32"), "y": ("M, N", "float32"), "z": ("N, M", "float32")}
     kernel = made(
         spec("M: 64, N: 96", arrays, ("m[i] = max(x[i, j], j)", "y[i, j] = x[i, j] - m[i]", "z[j, i] = y[i, j]"))
@@ -82,7 +82,7 @@ def test_what_follows_in_another_order_is_a_launch_of_its_own(made):
     assert [k.family for k in kernel.plan.kernels] == ["rowwise", "transpose"]
 
 
-def test_an_output_that_lies_the_other_way_is_turned_by_itself(made, prove):
+def test_an_output_of_another_layout_is_transposed_by_a_separate_launch(made, prove):
     arrays = {"x": ("M, N", "float32"), "y": ("M, N", "float32"), "z": ("M, N", "float16")}
     text = spec("M: 40, N: 36", arrays, (*BY_HAND, "z[i, j] = y[i, j] * 2")).replace(
         "float16}", "float16, layout: column}"
@@ -92,7 +92,7 @@ def test_an_output_that_lies_the_other_way_is_turned_by_itself(made, prove):
     prove(rows(9, 64, BY_HAND).replace("y: {shape: [M, N],", "y: {shape: [M, N], layout: column,"))
 
 
-def test_a_row_result_that_others_need_is_stored_in_the_workspace(made):
+def test_a_row_result_of_another_kernel_is_stored_in_the_workspace(made):
     arrays = {"x": ("M, N", "float32"), "y": ("M, N", "float32"), "z": ("M, M", "float32")}
     kernel = made(
         spec("M: 64, N: 96", arrays, ("m[i] = max(x[i, j], j)", "y[i, j] = x[i, j] - m[i]", "z[p, q] = m[p] + m[q]"))
@@ -106,7 +106,7 @@ def test_a_plain_sum_of_rows_is_left_to_reduce(planned):
     assert planned(text).family == "reduce"
 
 
-# How a row is laid over threads
+# How a row is mapped to threads
 
 
 @pytest.mark.parametrize(
@@ -127,7 +127,7 @@ def test_long_rows_have_more_threads(planned, n, dtype, block):
     assert planned(rows(2048, n, dtype=dtype)).block == block
 
 
-def test_threads_and_rows_are_what_the_schedule_says(planned):
+def test_threads_and_rows_follow_the_tunables(planned):
     assert planned(rows(300, 512, schedule="threads: 64, rows: 4")).block == (64, 4, 1)
     assert planned(rows(300, 512, schedule="threads: 512")).block == (512, 1, 1)
 
@@ -138,10 +138,10 @@ def test_each_element_is_loaded_once_where_a_row_fits_registers(made):
         loads = {a.array.name for a in accesses(kernel.body) if a.kind == "load" and a.array.space == "global"}
         sites = [a for a in accesses(kernel.body) if a.kind == "load" and a.array.space == "global"]
         assert loads == {"x"}
-        assert len({id(a) for a in sites}) <= 2  # whole vectors, and what is left
+        assert len({id(a) for a in sites}) <= 2  # full vectors, and the guarded last one
 
 
-def test_wide_accesses_where_alignment_is_sure(made):
+def test_vector_accesses_where_alignment_is_known(made):
     assert "Vector<float, 4> x4" in made(rows(64, 256)).source
     assert "Vector<float, 2> x2" in made(rows(64, 254)).source
     assert "Vector" not in made(rows(64, 255)).source
@@ -160,7 +160,7 @@ def test_an_exponential_is_computed_once_for_each_element(made):
     assert made(rows(64, 256, BY_HAND)).source.count("expf(") == 1
 
 
-def test_rows_that_are_neighbours_are_read_side_by_side(planned):
+def test_adjacent_threads_take_adjacent_rows_where_these_are_contiguous(planned):
     kernel = planned(rows(100, 320, ("y[i, j] = softmax(x[i, j], i)",)))
     assert kernel.block == (32, 8, 1)
     assert {str(a.subscripts[1]) for a in accesses(kernel.body) if a.array.name == "y"} == {"j"}
@@ -172,15 +172,15 @@ def test_rows_that_are_neighbours_are_read_side_by_side(planned):
 @pytest.mark.parametrize(
     ("statement", "reason"),
     [
-        ("y[i, j] = cumsum(x[i, j], j) / sum(x[i, k], k)", "keeps no running values"),
-        ("y[i, j] = 2 * x[i, j]", "there are none"),
+        ("y[i, j] = cumsum(x[i, j], j) / sum(x[i, k], k)", "here is a scan"),
+        ("y[i, j] = 2 * x[i, j]", "here is none"),
         ("y[i, j] = sum(x[i, k] * x[k, j], k)", "several results share"),
-        ("y[i, j] = sum(x[i, k], k) + sum(x[k, j], k)", "walks a row along"),
+        ("y[i, j] = sum(x[i, k], k) + sum(x[k, j], k)", "reduces rows along"),
     ],
 )
-def test_what_it_does_not_take_has_a_reason(reasons, statement, reason):
-    found = reasons("rowwise", rows(64, 64, (statement,)))
-    assert any(reason in refusal.reason for refusal in found), found
+def test_a_refusal_has_a_reason(reasons, statement, reason):
+    refusals = reasons("rowwise", rows(64, 64, (statement,)))
+    assert any(reason in refusal.reason for refusal in refusals), refusals
 
 
 @pytest.mark.parametrize(
@@ -193,17 +193,17 @@ def test_what_it_does_not_take_has_a_reason(reasons, statement, reason):
         ("threads: 512, rows: 4", "schedule.rows"),
     ],
 )
-def test_a_schedule_is_honoured_or_refused(reasons, schedule, key):
+def test_a_schedule_that_does_not_fit_is_refused(reasons, schedule, key):
     assert [refusal.key for refusal in reasons("rowwise", rows(100, 100, schedule=schedule))] == [key]
 
 
-def test_elements_that_other_threads_computed_are_refused(made):
+def test_elements_that_other_threads_computed_take_another_launch(made):
     arrays = {"x": ("M, N", "float32"), "y": ("M, N", "float32"), "z": ("M, N", "float32")}
     statements = ("y[i, j] = x[i, j] - max(x[i, k], k)", "z[i, j] = y[i, N - 1 - j]")
     assert len(made(spec("M: 9, N: 33", arrays, statements)).plan.kernels) == 2
 
 
-# Right results
+# Correctness
 
 
 @pytest.mark.parametrize("statements", [SOFTMAX, BY_HAND, LAYER_NORM])
@@ -245,11 +245,11 @@ def test_every_size_of_a_dynamic_kernel(prove, length):
         prove(text, {"M": m, "N": n})
 
 
-def test_rows_of_any_length_are_shared_as_most_are_long(planned):
+def test_dynamic_rows_get_threads_for_a_typical_length(planned):
     kernel = planned(rows("dynamic", "dynamic"))
     assert kernel.block == (256, 1, 1)
     assert kernel.dynamic_shared_bytes == 0
-    assert any("the rest is read anew" in reason for reason in kernel.reasons)
+    assert any("all others are reloaded" in reason for reason in kernel.reasons)
 
 
 def test_a_dynamic_length_that_is_a_multiple(prove):
@@ -268,17 +268,17 @@ def test_a_dynamic_length_that_is_a_multiple(prove):
     axis=st.booleans(),
 )
 def test_any_size(prove, m, n, statements, dtype, axis):
-    turned = tuple(
+    transposed = tuple(
         s.replace("x[i, j]", "x[j, i]").replace("x[i, k]", "x[k, i]").replace("y[i, j]", "y[j, i]") for s in statements
     )
     if not axis:
         prove(rows(m, n, statements, dtype))
     elif statements is not SOFTMAX:
-        prove(rows(n, m, turned, dtype))
+        prove(rows(n, m, transposed, dtype))
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("statements", [SOFTMAX, LAYER_NORM])
-def test_the_compiler_has_nothing_to_say(compiled, statements):
+def test_kernels_compile_without_warnings(compiled, statements):
     for n in (1000, 257, "dynamic"):
         compiled(rows(64, n, statements))

@@ -1,4 +1,4 @@
-"""Where the values wait that a thread needs in more than one sweep over its row: registers, or shared memory."""
+"""Buffers for values that a thread needs in several passes over its row, in registers or in shared memory."""
 
 from __future__ import annotations
 
@@ -14,9 +14,11 @@ from cugen.spec.types import DType
 
 
 @dataclass(frozen=True, slots=True)
-class Kept:
-    """One value for each of the thread's elements: `vector` is a row of vectors in registers; `array` lies in registers
-    where `threads` is 0, else in shared memory, where each of so many threads has elements of its own."""
+class CachedValue:
+    """The buffer of one value for all of the thread's elements.
+
+    `vector` is an array of register vectors. `array` is in registers where `threads` is 0, else in shared memory with
+    the elements of `threads` threads interleaved, vector by vector."""
 
     width: int
     vector: Vector | None = None
@@ -25,11 +27,11 @@ class Kept:
     thread: Integer = sympy.S.Zero
 
     @staticmethod
-    def in_registers(name: str, dtype: DType, element: DType, width: int, slots: int) -> Kept:
-        """`slots` vectors of `width` elements; single elements are held as they are computed."""
+    def in_registers(name: str, dtype: DType, element: DType, width: int, slots: int) -> CachedValue:
+        """`slots` vectors of `width` elements; with width 1 an array of the compute type."""
         if width > 1:
-            return Kept(width, Vector(name, dtype, element, width, slots))
-        return Kept(1, None, Array("", name, dtype, (integer(slots),), (integer(1),), "register", flat=False))
+            return CachedValue(width, Vector(name, dtype, element, width, slots))
+        return CachedValue(1, None, Array("", name, dtype, (integer(slots),), (integer(1),), "register", flat=False))
 
     @property
     def is_shared(self) -> bool:
@@ -37,7 +39,7 @@ class Kept:
 
     @property
     def element(self) -> DType:
-        """The type in which it waits."""
+        """The element type of the buffer."""
         if self.vector is not None:
             return self.vector.element
         assert self.array is not None
@@ -50,24 +52,24 @@ class Kept:
         return Declare(self.array)
 
     def access(self, slot: Integer, kind: str) -> Access:
-        """The thread's elements of a slot, in memory."""
+        """The access to the thread's elements of a slot."""
         assert self.array is not None
-        place = (slot * self.threads + self.thread) * self.width if self.is_shared else slot
-        return Access(self.array, (place.expand(),), kind, self.width)
+        offset = (slot * self.threads + self.thread) * self.width if self.is_shared else slot
+        return Access(self.array, (offset.expand(),), kind, self.width)
 
-    def get(self, slot: Integer, part: Integer) -> Expr:
-        """The value where it can be had without a wide load."""
+    def get(self, slot: Integer, lane: Integer) -> Expr:
+        """Element `lane` of a slot, without a vector load."""
         if self.vector is not None:
-            return self.vector.one(slot).component(part)
+            return self.vector.indexed(slot).component(lane)
         return Element.of(self.access(slot, "load"))
 
-    def put(self, slot: Integer, part: Integer, value: Expr) -> Node:
+    def put(self, slot: Integer, lane: Integer, value: Expr) -> Node:
         if self.vector is not None:
-            return Assign(self.vector.one(slot).component(part), value)
+            return Assign(self.vector.indexed(slot).component(lane), value)
         return Store(self.access(slot, "store"), value)
 
     def fill(self, slot: Integer, loaded: Vector, source: Access) -> tuple[Node, ...]:
-        """A wide load into it, by way of `loaded` where that is shared memory."""
+        """A vector load into the slot; shared memory is written through the register vector `loaded`."""
         if self.vector is not None:
-            return (Load(self.vector.one(slot), source),)
+            return (Load(self.vector.indexed(slot), source),)
         return Load(loaded, source), Store(self.access(slot, "store"), loaded)

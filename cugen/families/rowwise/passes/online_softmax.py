@@ -1,7 +1,8 @@
-"""A maximum and the sum of exponentials below it in one sweep, for what of a row is too long to be kept.
+"""Online softmax: a maximum and the sum of exponentials under it in one pass, for the uncached part of a row.
 
-A thread holds the greatest value that it has seen, and the sum of `exp(value - greatest)`; a greater value scales the
-sum down. What the threads have is brought to the maximum of all afterwards.
+Each thread holds a (max, sum) state, with sum = Σ exp(x - max). A greater element rescales the sum by
+exp(old max - new max). After the reduction of the maximum each thread rescales its sum to it (Milakov and Gimelshein,
+Online normalizer calculation for softmax, 2018).
 """
 
 from __future__ import annotations
@@ -10,7 +11,8 @@ import math
 from dataclasses import dataclass
 from itertools import pairwise
 
-from cugen.families.rowwise.passes.schedule import Sweep
+from cugen.families.rowwise.passes.schedule import RowPass
+from cugen.families.rowwise.statements.nan_free_maxima import MAXIMA
 from cugen.plan.lowering.expressions import Lowering
 from cugen.plan.lowering.reductions import combine, identity
 from cugen.plan.memory import Component, Vector
@@ -22,72 +24,74 @@ from cugen.spec.types import BOOL
 
 
 @dataclass(frozen=True, slots=True)
-class Online:
-    """A thread's share of both: the greatest value, and the sum of the exponentials."""
+class OnlineSoftmax:
+    """The two reductions and a thread's (max, sum) state."""
 
-    peak: Reduce
+    maximum: Reduce
     total: Reduce
-    greatest: Local
-    share: Local
+    thread_max: Local
+    thread_sum: Local
 
-    def first_values(self) -> tuple[Node, ...]:
+    def initial_state(self) -> tuple[Node, ...]:
         return (
-            Let(self.greatest, identity("max", self.greatest.dtype), mutable=True),
-            Let(self.share, identity("sum", self.share.dtype), mutable=True),
+            Let(self.thread_max, identity("max", self.thread_max.dtype), mutable=True),
+            Let(self.thread_sum, identity("sum", self.thread_sum.dtype), mutable=True),
         )
 
-    def at(self, peak: Local) -> Expr:
-        """The share of the sum of exponentials, once the maximum of all is known."""
-        return Op("mul", (self.share, _exp(self.greatest, peak)), self.share.dtype)
+    def rescaled_sum(self, row_max: Local) -> Expr:
+        """The thread's sum of exponentials, relative to the maximum of the row."""
+        return Op("mul", (self.thread_sum, _exp(self.thread_max, row_max)), self.thread_sum.dtype)
 
 
-def online_pairs(sweeps: tuple[Sweep, ...]) -> dict[Reduce, Reduce]:
-    """The maxima whose exponentials are summed in the next sweep."""
+def online_pairs(passes: tuple[RowPass, ...]) -> dict[Reduce, Reduce]:
+    """The maxima whose sum of exponentials is the next pass's, with these sums."""
     pairs: dict[Reduce, Reduce] = {}
-    for sweep, following in pairwise(sweeps):
+    for row_pass, following in pairwise(passes):
         for total in following.reductions:
             match total:
-                case Reduce(kind="sum", where=None, body=Op(name="exp", args=(Op(name="sub", args=(body, peak)),))):
-                    if peak in sweep.reductions and isinstance(peak, Reduce) and _is_peak(peak, body):
-                        pairs[peak] = total
+                case Reduce(kind="sum", where=None, body=Op(name="exp", args=(Op(name="sub", args=(body, maximum)),))):
+                    if maximum in row_pass.reductions and isinstance(maximum, Reduce) and _is_maximum_of(maximum, body):
+                        pairs[maximum] = total
     return pairs
 
 
-def _is_peak(peak: Reduce, body: Expr) -> bool:
-    return peak.kind in ("max", "peak") and peak.where is None and peak.body == body and peak.dtype.is_float
+def _is_maximum_of(maximum: Reduce, body: Expr) -> bool:
+    return maximum.kind in MAXIMA and maximum.where is None and maximum.body == body and maximum.dtype.is_float
 
 
-def step_online(
-    online: Online, value: Expr, lowering: Lowering, scopes: tuple[Scope, Scope], part: Integer, width: int
+def online_step(
+    online: OnlineSoftmax, value: Expr, lowering: Lowering, scopes: tuple[Scope, Scope], lane: Integer, width: int
 ) -> tuple[Node, ...]:
-    """Takes in the `value` of each of a vector's elements. `scopes` are those of the vector and of an element; what is
-    returned follows the loop over the elements."""
-    around, inner = scopes
-    dtype = online.greatest.dtype
-    most = Local(lowering.name_for(Op("most", (online.peak,), dtype), "most", around), dtype)
-    around.nodes.append(Let(most, online.greatest, mutable=True))
+    """Updates the state by a vector: its maximum first, so that the sum is rescaled once per vector.
+
+    `value` is element `lane`; `scopes` are those of the vector and of an element. The nodes returned follow the loop
+    over the elements."""
+    vector_scope, element_scope = scopes
+    dtype = online.thread_max.dtype
+    new_max = Local(lowering.name_for(Op("new_max", (online.maximum,), dtype), "new_max", vector_scope), dtype)
+    vector_scope.nodes.append(Let(new_max, online.thread_max, mutable=True))
     if width > 1 and not isinstance(value, Component):
-        name = lowering.name_for(Op("values", (online.peak,), dtype), f"value{width}", around)
+        name = lowering.name_for(Op("values", (online.maximum,), dtype), f"value{width}", vector_scope)
         vector = Vector(name, dtype, dtype, width)
-        around.nodes.append(Let(vector, None, mutable=True))
-        inner.nodes.append(Assign(vector.component(part), value))
-        value = vector.component(part)
+        vector_scope.nodes.append(Let(vector, None, mutable=True))
+        element_scope.nodes.append(Assign(vector.component(lane), value))
+        value = vector.component(lane)
     elif width == 1 and not isinstance(value, Local):
-        named = Local(lowering.name_for(Op("value", (online.peak,), dtype), "value", around), dtype)
-        around.nodes.append(Let(named, value))
+        named = Local(lowering.name_for(Op("value", (online.maximum,), dtype), "value", vector_scope), dtype)
+        vector_scope.nodes.append(Let(named, value))
         value = named
-    inner.nodes.append(Assign(most, combine(online.peak.kind, most, value)))
-    shift = Local(lowering.name_for(Op("shift", (online.peak,), dtype), "shift", around), dtype)
-    nothing = Op("eq", (most, Const(-math.inf, dtype)), BOOL)
-    grown: Node = Assign(online.share, Op("add", (online.share, _exp(value, shift)), dtype))
+    element_scope.nodes.append(Assign(new_max, combine(online.maximum.kind, new_max, value)))
+    shift = Local(lowering.name_for(Op("shift", (online.maximum,), dtype), "shift", vector_scope), dtype)
+    is_empty = Op("eq", (new_max, Const(-math.inf, dtype)), BOOL)  # -inf - -inf would be NaN
+    sum_update: Node = Assign(online.thread_sum, Op("add", (online.thread_sum, _exp(value, shift)), dtype))
     if width > 1:
-        each = Index(str(part), integer(0), (0, width - 1))
-        grown = For(Loop(each, integer(0), integer(width), unroll=True), (grown,))
+        each = Index(str(lane), integer(0), (0, width - 1))
+        sum_update = For(Loop(each, integer(0), integer(width), unroll=True), (sum_update,))
     return (
-        Let(shift, Select(nothing, Const(0, dtype), most, dtype)),
-        Assign(online.share, Op("mul", (online.share, _exp(online.greatest, shift)), dtype)),
-        grown,
-        Assign(online.greatest, most),
+        Let(shift, Select(is_empty, Const(0, dtype), new_max, dtype)),
+        Assign(online.thread_sum, Op("mul", (online.thread_sum, _exp(online.thread_max, shift)), dtype)),
+        sum_update,
+        Assign(online.thread_max, new_max),
     )
 
 

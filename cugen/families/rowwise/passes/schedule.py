@@ -1,4 +1,4 @@
-"""The sweeps over a row: which reductions run together, and which values stay with a thread from one to the next."""
+"""The passes over a row: which reductions share one, and which values a thread caches from one pass to the next."""
 
 from __future__ import annotations
 
@@ -10,16 +10,16 @@ from cugen.families.rowwise.statements.recognition import Output
 from cugen.spec.expressions import Expr, IndexValue, Op, Read, Reduce, Select, children, free_indices, walk
 from cugen.spec.types import DType
 
-# What is worth a register rather than computing it again.
-_COSTLY: tuple[str, ...] = (
+# Operations that cost more than a register to hold their result.
+_COSTLY_OPERATIONS: tuple[str, ...] = (
     *("div", "floordiv", "mod", "pow", "sqrt", "rsqrt", "cbrt", "erf", "erfc", "lgamma", "atan2"),
     *("exp", "exp2", "expm1", "log", "log2", "log10", "log1p", "sin", "cos", "tan", "asin", "acos", "atan"),
     *("sinh", "cosh", "tanh", "asinh", "acosh", "atanh"),
 )
 
 
-class Keep(Enum):
-    """What stays with a thread: nothing, what is computed before any reduction, or also what costs later on."""
+class CachePolicy(Enum):
+    """What a thread caches: nothing, what it computes before any reduction, or costly intermediate results as well."""
 
     NOTHING = 0
     LOADED = 1
@@ -27,180 +27,185 @@ class Keep(Enum):
 
 
 @dataclass(frozen=True, slots=True)
-class Sweep:
-    """One walk over the row: `computed` values stay with the thread, `known` ones are at hand from earlier sweeps."""
+class RowPass:
+    """One pass over the row. It writes the `cached` values, and reads the `reused` ones that earlier passes cached."""
 
     reductions: tuple[Reduce, ...]
     outputs: tuple[Output, ...]
-    computed: tuple[Expr, ...]
-    known: tuple[Expr, ...]
+    cached: tuple[Expr, ...]
+    reused: tuple[Expr, ...]
 
     @property
     def values(self) -> tuple[Expr, ...]:
-        """All that is evaluated at each element."""
-        found: list[Expr] = list(self.computed)
+        """All expressions that the pass evaluates per element."""
+        evaluated: list[Expr] = list(self.cached)
         for reduction in self.reductions:
-            found += [reduction.body] if reduction.where is None else [reduction.where, reduction.body]
-        return (*found, *(output.value for output in self.outputs))
+            evaluated += [reduction.body] if reduction.where is None else [reduction.where, reduction.body]
+        return (*evaluated, *(output.value for output in self.outputs))
 
 
-def plan_sweeps(outputs: tuple[Output, ...], columns: frozenset[str], keep: Keep) -> tuple[Sweep, ...]:
-    """The sweeps in order; the first only loads and computes what is kept from the start."""
-    wide = tuple(output for output in outputs if output.wide)
-    plain = [Sweep((), (), (), ()), *(Sweep(level, (), (), ()) for level in reduction_levels(outputs))]
-    if wide:
-        plain.append(Sweep((), wide, (), ()))
-    kept = {} if keep is Keep.NOTHING else _kept(plain, columns, costly=keep is Keep.ALL)
-    sweeps = []
-    for number, sweep in enumerate(plain):
-        computed = tuple(expr for expr, at in kept.items() if at == number)
-        earlier = {expr for expr, at in kept.items() if at < number}
-        roots = replace(sweep, computed=computed)
-        known = tuple(dict.fromkeys(n for v in roots.values for n in reached(v, earlier) if n in earlier))
-        sweeps.append(replace(roots, known=known))
-    return tuple(sweeps)
+def plan_passes(outputs: tuple[Output, ...], columns: frozenset[str], policy: CachePolicy) -> tuple[RowPass, ...]:
+    """The passes in order. The first only loads and computes what is cached from the start."""
+    per_element = tuple(output for output in outputs if output.is_per_element)
+    uncached = [RowPass((), (), (), ()), *(RowPass(level, (), (), ()) for level in reduction_levels(outputs))]
+    if per_element:
+        uncached.append(RowPass((), per_element, (), ()))
+    no_cache = policy is CachePolicy.NOTHING
+    cached_in = {} if no_cache else _cached_values(uncached, columns, costly=policy is CachePolicy.ALL)
+    passes = []
+    for number, row_pass in enumerate(uncached):
+        cached = tuple(expr for expr, first in cached_in.items() if first == number)
+        earlier = {expr for expr, first in cached_in.items() if first < number}
+        filling = replace(row_pass, cached=cached)
+        reused = tuple(dict.fromkeys(n for v in filling.values for n in evaluated_nodes(v, earlier) if n in earlier))
+        passes.append(replace(filling, reused=reused))
+    return tuple(passes)
 
 
 def reduction_levels(outputs: tuple[Output, ...]) -> tuple[tuple[Reduce, ...], ...]:
-    """The reductions by how many others are inside them, one in the other."""
-    depths: dict[Reduce, int] = {}
+    """The reductions by nesting level, innermost first: those of a level need results of the levels before it."""
+    nesting: dict[Reduce, int] = {}
     for output in outputs:
-        _depth(output.value, depths)
-    count = max(depths.values(), default=0)
-    return tuple(tuple(r for r, depth in depths.items() if depth == level + 1) for level in range(count))
+        _nesting_level(output.value, nesting)
+    count = max(nesting.values(), default=0)
+    return tuple(tuple(r for r, depth in nesting.items() if depth == level + 1) for level in range(count))
 
 
-def _depth(expr: Expr, depths: dict[Reduce, int]) -> int:
-    if isinstance(expr, Reduce) and expr in depths:
-        return depths[expr]
-    inner = max((_depth(child, depths) for child in children(expr)), default=0)
+def _nesting_level(expr: Expr, nesting: dict[Reduce, int]) -> int:
+    if isinstance(expr, Reduce) and expr in nesting:
+        return nesting[expr]
+    inner = max((_nesting_level(child, nesting) for child in children(expr)), default=0)
     if isinstance(expr, Reduce):
-        depths[expr] = inner + 1
+        nesting[expr] = inner + 1
         return inner + 1
     return inner
 
 
-def reached(expr: Expr, known: set[Expr] | frozenset[Expr]) -> Iterator[Expr]:
-    """The nodes that a sweep evaluates: nothing inside reductions, nor below what is known."""
+def evaluated_nodes(expr: Expr, cached: set[Expr] | frozenset[Expr]) -> Iterator[Expr]:
+    """The nodes that a pass evaluates: none inside reductions, none below a cached value."""
     yield expr
-    if not isinstance(expr, Reduce) and expr not in known:
+    if not isinstance(expr, Reduce) and expr not in cached:
         for child in children(expr):
-            yield from reached(child, known)
+            yield from evaluated_nodes(child, cached)
 
 
-def _kept(sweeps: list[Sweep], columns: frozenset[str], *, costly: bool) -> dict[Expr, int]:
-    """The values that stay with the threads, each with the number of the sweep that computes it."""
-    places: dict[Expr, set[int]] = {}
-    for number, sweep in enumerate(sweeps):
-        for value in sweep.values:
-            for node in reached(value, frozenset()):
-                if _moves(node, columns):
-                    places.setdefault(node, set()).add(number)
-    kept: dict[Expr, int] = {}
-    for sweep in sweeps:
-        for value in sweep.values:
-            _choose(value, columns, places, kept, costly=costly)
-    return _needed(sweeps, kept)
+def _cached_values(passes: list[RowPass], columns: frozenset[str], *, costly: bool) -> dict[Expr, int]:
+    """The values to cache, each with the number of the pass that computes it."""
+    uses: dict[Expr, set[int]] = {}
+    for number, row_pass in enumerate(passes):
+        for value in row_pass.values:
+            for node in evaluated_nodes(value, frozenset()):
+                if _is_element_data(node, columns):
+                    uses.setdefault(node, set()).add(number)
+    cached: dict[Expr, int] = {}
+    for row_pass in passes:
+        for value in row_pass.values:
+            _select_cached(value, columns, uses, cached, costly=costly)
+    return _without_unused(passes, cached)
 
 
-def _choose(
-    expr: Expr, columns: frozenset[str], places: dict[Expr, set[int]], kept: dict[Expr, int], *, costly: bool
+def _select_cached(
+    expr: Expr, columns: frozenset[str], uses: dict[Expr, set[int]], cached: dict[Expr, int], *, costly: bool
 ) -> None:
-    """Keeps the largest parts that other sweeps need as well: all that is read before any reduction, and what costs."""
-    if isinstance(expr, Reduce) or expr in kept:
+    """Caches the largest subexpressions that several passes use: those without a reduction, and costly ones."""
+    if isinstance(expr, Reduce) or expr in cached:
         return
-    sweeps = places.get(expr, set())
-    if len(sweeps) > 1:
-        before_all = not any(isinstance(node, Reduce) for node in walk(expr))
-        if before_all:
-            kept[expr] = 0
+    using_passes = uses.get(expr, set())
+    if len(using_passes) > 1:
+        needs_no_reduction = not any(isinstance(node, Reduce) for node in walk(expr))
+        if needs_no_reduction:
+            cached[expr] = 0
             return
         if costly and _is_costly(expr, columns):
-            kept[expr] = min(sweeps)
+            cached[expr] = min(using_passes)
     for child in children(expr):
-        _choose(child, columns, places, kept, costly=costly)
+        _select_cached(child, columns, uses, cached, costly=costly)
 
 
-def _needed(sweeps: list[Sweep], kept: dict[Expr, int]) -> dict[Expr, int]:
-    """Those that a later sweep takes up, now that it finds others at hand."""
+def _without_unused(passes: list[RowPass], cached: dict[Expr, int]) -> dict[Expr, int]:
+    """The cached values that a later pass reads, which depends on what else is cached: iterated to a fixed point."""
     while True:
         used: set[Expr] = set()
-        for number, sweep in enumerate(sweeps):
-            earlier = {expr for expr, at in kept.items() if at < number}
-            roots = (*sweep.values, *(expr for expr, at in kept.items() if at == number))
-            used |= {node for value in roots for node in reached(value, earlier) if node in earlier}
-        if len(used) == len(kept):
-            return kept
-        kept = {expr: at for expr, at in kept.items() if expr in used}
+        for number, row_pass in enumerate(passes):
+            earlier = {expr for expr, first in cached.items() if first < number}
+            roots = (*row_pass.values, *(expr for expr, first in cached.items() if first == number))
+            used |= {node for value in roots for node in evaluated_nodes(value, earlier) if node in earlier}
+        if len(used) == len(cached):
+            return cached
+        cached = {expr: first for expr, first in cached.items() if expr in used}
 
 
-def live(sweeps: tuple[Sweep, ...]) -> int:
-    """How many values of each element a thread holds at once, at most."""
-    first = {expr: n for n, sweep in enumerate(sweeps) for expr in sweep.computed}
-    last = {expr: n for n, sweep in enumerate(sweeps) for expr in sweep.known}
-    return max((sum(first[e] <= n < last[e] for e in last) for n in range(len(sweeps))), default=0)
+def max_live_values(passes: tuple[RowPass, ...]) -> int:
+    """The largest number of cached values per element that are live at once."""
+    first = {expr: n for n, row_pass in enumerate(passes) for expr in row_pass.cached}
+    last = {expr: n for n, row_pass in enumerate(passes) for expr in row_pass.reused}
+    return max((sum(first[e] <= n < last[e] for e in last) for n in range(len(passes))), default=0)
 
 
-def successors(sweeps: tuple[Sweep, ...], stored: Callable[[Expr], DType]) -> dict[Expr, Expr] | None:
-    """For each value that is kept from a later sweep on, one of the same type that isn't needed from then on: it takes
-    its place. None where there isn't one for each. `stored` tells in which type a value waits."""
-    last = {expr: number for number, sweep in enumerate(sweeps) for expr in sweep.known}
-    found: dict[Expr, Expr] = {}
-    for number, sweep in enumerate(sweeps[1:], 1):
-        for expr in sweep.computed:
-            free = (old for old in sweep.known if last[old] == number and old not in found.values())
-            heir = next((old for old in free if stored(old) == stored(expr)), None)
-            if heir is None:
+def reused_buffers(passes: tuple[RowPass, ...], cached_type: Callable[[Expr], DType]) -> dict[Expr, Expr] | None:
+    """For each value cached by a later pass, a dead value of the same type whose buffer it overwrites.
+
+    `cached_type` gives the type of a value in its buffer. None unless every such value gets a buffer."""
+    last = {expr: number for number, row_pass in enumerate(passes) for expr in row_pass.reused}
+    reused: dict[Expr, Expr] = {}
+    for number, row_pass in enumerate(passes[1:], 1):
+        for expr in row_pass.cached:
+            dead = (old for old in row_pass.reused if last[old] == number and old not in reused.values())
+            match = next((old for old in dead if cached_type(old) == cached_type(expr)), None)
+            if match is None:
                 return None
-            found[expr] = heir
-    return found
+            reused[expr] = match
+    return reused
 
 
-def _moves(expr: Expr, columns: frozenset[str]) -> bool:
-    """Whether it's data of each element: not the same for the whole row, and not its place alone."""
-    reads = any(isinstance(node, Read) for node in reached(expr, frozenset()))
+def _is_element_data(expr: Expr, columns: frozenset[str]) -> bool:
+    """Whether it is data of each element: neither invariant along the row nor a function of the index alone."""
+    reads = any(isinstance(node, Read) for node in evaluated_nodes(expr, frozenset()))
     return reads and bool(free_indices(expr) & columns) and isinstance(expr, Read | Op | Select)
 
 
 def _is_costly(expr: Expr, columns: frozenset[str]) -> bool:
-    found = (node for node in reached(expr, frozenset()) if isinstance(node, Op) and node.name in _COSTLY)
-    return any(free_indices(node) & columns for node in found)
+    nodes = evaluated_nodes(expr, frozenset())
+    costly = (node for node in nodes if isinstance(node, Op) and node.name in _COSTLY_OPERATIONS)
+    return any(free_indices(node) & columns for node in costly)
 
 
-def costs(outputs: tuple[Output, ...], column: str) -> bool:
-    """Whether something that takes long is computed for each element."""
+def has_costly_elements(outputs: tuple[Output, ...], column: str) -> bool:
+    """Whether each element takes a costly operation."""
     values = [reduction.body for level in reduction_levels(outputs) for reduction in level]
     return any(_is_costly(value, frozenset((column,))) for value in (*values, *(o.value for o in outputs)))
 
 
-def mentions(sweep: Sweep) -> dict[Expr, int]:
-    """How often the text of a sweep shows each value; what is kept counts where it is used, not where it is made."""
-    leaves = frozenset((*sweep.known, *sweep.computed))
-    found: dict[Expr, int] = {}
+def use_counts(row_pass: RowPass) -> dict[Expr, int]:
+    """How often the code of a pass uses each value. Cached values count where they are used, not where computed."""
+    leaves = frozenset((*row_pass.reused, *row_pass.cached))
+    counts: dict[Expr, int] = {}
 
-    def show(expr: Expr) -> None:
-        found[expr] = found.get(expr, 0) + 1
+    def count(expr: Expr) -> None:
+        counts[expr] = counts.get(expr, 0) + 1
         if expr not in leaves and not isinstance(expr, Read | Reduce):
             for child in children(expr):
-                show(child)
+                count(child)
 
-    for value in sweep.values:
-        if value not in sweep.computed:
-            show(value)
-    for value in sweep.computed:
+    for value in row_pass.values:
+        if value not in row_pass.cached:
+            count(value)
+    for value in row_pass.cached:
         for child in children(value) if not isinstance(value, Read) else ():
-            show(child)
-    return found
+            count(child)
+    return counts
 
 
-def moving_reads(sweep: Sweep, column: str) -> tuple[Read, ...]:
-    """The reads of elements along the row that the sweep makes."""
-    shown = (*sweep.computed, *mentions(sweep))
+def element_reads(row_pass: RowPass, column: str) -> tuple[Read, ...]:
+    """The reads of row elements that the pass makes from global memory."""
+    used = (*row_pass.cached, *use_counts(row_pass))
     return tuple(
-        dict.fromkeys(e for e in shown if isinstance(e, Read) and e not in sweep.known and column in free_indices(e))
+        dict.fromkeys(e for e in used if isinstance(e, Read) and e not in row_pass.reused and column in free_indices(e))
     )
 
 
-def shows_place(sweep: Sweep, column: str) -> bool:
-    """Whether a value depends on its own place in the row, other than by subscripts of whole reads."""
-    return IndexValue(column) in mentions(sweep) or any(r.kind in ("argmax", "argmin") for r in sweep.reductions)
+def uses_element_index(row_pass: RowPass, column: str) -> bool:
+    """Whether a value depends on the element's index other than through the subscripts of reads."""
+    return IndexValue(column) in use_counts(row_pass) or any(
+        r.kind in ("argmax", "argmin") for r in row_pass.reductions
+    )

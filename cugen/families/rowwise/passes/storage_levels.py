@@ -1,43 +1,43 @@
-"""The parts of a row by where they wait between sweeps, and the loops over a thread's elements in each."""
+"""The parts of a row by storage level between passes, and the loops over a thread's elements in each."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from cugen.families.rowwise.passes.schedule import Sweep
+from cugen.families.rowwise.passes.schedule import RowPass
 from cugen.plan import usage
 from cugen.plan.nodes import Comparison, Define, For, Guard, If, Index, Loop, Node
 from cugen.plan.symbols import Integer, integer
 from cugen.spec.expressions import Local, walk
 
-_SIDE_BY_SIDE = 4  # loads in flight of what isn't held in registers
-REGISTERS, SHARED, MEMORY = "registers", "shared memory", "memory"
+UNROLL_BEYOND_REGISTERS = 4  # loads in flight per thread outside of registers; heuristic
+REGISTERS, SHARED, GLOBAL = "registers", "shared memory", "global memory"
 
 
 @dataclass(frozen=True, slots=True)
-class Tier:
-    """The accesses of each thread from number `start` on: `slots` of them, or in memory all up to the row's end.
+class StorageLevel:
+    """The thread's slots (vector accesses) from `start` on: `slots` of them, in global memory all to the row's end.
 
-    `sweeps` are those of this part: what is at hand, and what is kept, depends on where it waits. What waits
-    `as_computed` has its compute type, also where it is only read."""
+    `passes` are those of this part: what is reused and cached depends on the storage. With `as_computed` the buffers
+    have the compute type, also for values that are only loaded."""
 
-    place: str
+    storage: str
     start: int
     slots: int
-    sweeps: tuple[Sweep, ...]
+    passes: tuple[RowPass, ...]
     as_computed: bool = False
 
     @property
-    def is_kept(self) -> bool:
-        return self.place != MEMORY
+    def is_cached(self) -> bool:
+        return self.storage != GLOBAL
 
 
 @dataclass(frozen=True, slots=True)
 class Segment:
-    """Slots of a tier from `start` on, below `stop`; some of what `is_guarded` may lie beyond the row's end."""
+    """Slots `start` to `stop` (exclusive) of a level. With `is_guarded` some may be past the end of the row."""
 
-    tier: Tier
+    level: StorageLevel
     start: int
     stop: int
     is_guarded: bool
@@ -47,32 +47,33 @@ class Segment:
         return self.stop - self.start
 
     @property
-    def is_straight(self) -> bool:
-        """Whether what is done there stands among the row's own nodes, neither in a loop nor in a choice."""
-        return self.tier.is_kept and self.count == 1 and not self.is_guarded
+    def is_straight_line(self) -> bool:
+        """Whether its code needs neither a loop nor a guard."""
+        return self.level.is_cached and self.count == 1 and not self.is_guarded
 
 
-def segments(tier: Tier, stride: int, shortest: int, longest: int) -> Iterator[Segment]:
-    """The tier cut where elements may begin to lie beyond the end of a row of `shortest` to `longest`."""
-    if not tier.is_kept:
-        yield Segment(tier, 0, 0, is_guarded=False)
+def segments(level: StorageLevel, stride: int, shortest: int, longest: int) -> Iterator[Segment]:
+    """The level's full slots and those that need a guard, for rows of `shortest` to `longest` elements."""
+    if not level.is_cached:
+        yield Segment(level, 0, 0, is_guarded=False)
         return
-    full = max(min(shortest // stride - tier.start, tier.slots), 0)
-    if full == tier.slots or (full < 2 and tier.slots > 1) or full == 0:
-        yield Segment(tier, 0, tier.slots, is_guarded=full < tier.slots)
+    full = max(min(shortest // stride - level.start, level.slots), 0)
+    if full == level.slots or (full < 2 and level.slots > 1) or full == 0:
+        yield Segment(level, 0, level.slots, is_guarded=full < level.slots)
         return
-    yield Segment(tier, 0, full, is_guarded=False)
-    yield Segment(tier, full, tier.slots, is_guarded=True)
+    yield Segment(level, 0, full, is_guarded=False)
+    yield Segment(level, full, level.slots, is_guarded=True)
 
 
 @dataclass(frozen=True, slots=True)
-class Places:
-    """How elements are numbered: `first` is the index of the first of the thread's neighbours in the row, `slot` the
-    loop's variable over slots; `lane` elements lie before the thread's in each `stride`."""
+class RowIndexing:
+    """The element indices of a thread: slot s starts at `offset + s * stride`.
+
+    `first` is the index of the slot's first element, `slot` the loop variable over slots."""
 
     first: Index
     slot: Integer
-    lane: Integer
+    offset: Integer
     stride: int
     extent: Integer
 
@@ -80,14 +81,14 @@ class Places:
         return integer(segment.start) if segment.count == 1 else self.slot
 
     def start_of(self, segment: Segment) -> Integer:
-        """The first element of the slot that is walked, or in memory of the thread's first access."""
-        slot = self.slot_of(segment) if segment.tier.is_kept else integer(0)
-        return self.lane + (slot + segment.tier.start) * self.stride
+        """The first element of the current slot; in global memory that of the thread's first access."""
+        slot = self.slot_of(segment) if segment.level.is_cached else integer(0)
+        return self.offset + (slot + segment.level.start) * self.stride
 
-    def around(self, segment: Segment, body: tuple[Node, ...], terms: tuple[Comparison, ...]) -> tuple[Node, ...]:
-        """The body with its loop and its place in the row, where the `terms` hold."""
+    def loop_over(self, segment: Segment, body: tuple[Node, ...], terms: tuple[Comparison, ...]) -> tuple[Node, ...]:
+        """The body in its loop over the segment, with the element index defined, where `terms` hold."""
         start = self.start_of(segment)
-        if not segment.tier.is_kept:
+        if not segment.level.is_cached:
             return _where(terms, (For(Loop(self.first, start, self.extent, self.stride), body),))
         define = (Define(Index(self.first.name, start, self.first.range)),) if _mentions(body, self.first) else ()
         if segment.count == 1:
@@ -97,11 +98,11 @@ class Places:
             define = (Define(Index(self.first.name, start, self.first.range)),)
             body = _where((Comparison(self.first.symbol, "<", self.extent),), body)
         slots = Index(str(self.slot), integer(segment.start), (segment.start, segment.stop - 1))
-        start_, stop = integer(segment.start), integer(segment.stop)
-        if segment.tier.place == REGISTERS:
-            loop = Loop(slots, start_, stop, unroll=True)
+        first_slot, stop = integer(segment.start), integer(segment.stop)
+        if segment.level.storage == REGISTERS:
+            loop = Loop(slots, first_slot, stop, unroll=True)
         else:
-            loop = Loop(slots, start_, stop, unroll_by=_SIDE_BY_SIDE)
+            loop = Loop(slots, first_slot, stop, unroll_by=UNROLL_BEYOND_REGISTERS)
         return _where(terms, (For(loop, (*define, *body)),))
 
 

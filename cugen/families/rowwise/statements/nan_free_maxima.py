@@ -1,6 +1,7 @@
-"""Maxima that needn't look for NaN, since the sum of exponentials under them finds it.
+"""Maxima that need not propagate NaN, since the sum of exponentials under them does.
 
-`exp(x - max(x)) / sum(exp(x - max(x)))` is NaN all along a row that holds one, whatever its maximum is said to be.
+`exp(x - max(x)) / sum(exp(x - max(x)))` is NaN along a whole row that contains one, also where the maximum ignores
+NaN. `fmaxf` is one instruction, a maximum that propagates NaN several.
 """
 
 from __future__ import annotations
@@ -8,51 +9,56 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator
 from dataclasses import replace
 
-from cugen.families.rowwise.statements.recognition import RowWork
+from cugen.families.rowwise.statements.recognition import RowProblem
 from cugen.plan.substitution import rebuilt
 from cugen.spec.expressions import Cast, Expr, Op, Reduce, walk
 
+NAN_FREE_MAXIMUM = "peak"  # the kind of reduction: the maximum of the elements that aren't NaN
+MAXIMA = ("max", NAN_FREE_MAXIMUM)
+
 # Operators whose result is NaN where any operand is.
-_STRICT = ("add", "sub", "mul", "div", "neg", "exp", "log", "sqrt", "rsqrt")
+_NAN_PROPAGATING = ("add", "sub", "mul", "div", "neg", "exp", "log", "sqrt", "rsqrt")
 
 
-def with_peaks(work: RowWork) -> RowWork:
-    """The same work, with `peak` in place of `max` wherever nobody could tell the difference."""
-    values = [output.value for output in work.outputs]
+def with_nan_free_maxima(problem: RowProblem) -> RowProblem:
+    """The same problem, with maxima that ignore NaN wherever no output changes."""
+    values = [output.value for output in problem.outputs]
     maxima = {node: None for value in values for node in walk(value) if isinstance(node, Reduce) and node.kind == "max"}
-    peaks = frozenset(node for node in maxima if _is_found_by_sums(node, values))
-    if not peaks:
-        return work
-    outputs = tuple(replace(output, value=_replaced(output.value, peaks)) for output in work.outputs)
-    names = {_replaced(value, peaks): name for value, name in work.names.items()}
-    return replace(work, outputs=outputs, names=names)
+    replaceable = frozenset(node for node in maxima if _sums_propagate_nan(node, values))
+    if not replaceable:
+        return problem
+    outputs = tuple(replace(output, value=_replaced(output.value, replaceable)) for output in problem.outputs)
+    names = {_replaced(value, replaceable): name for value, name in problem.names.items()}
+    return replace(problem, outputs=outputs, names=names)
 
 
-def exponentials(total: Expr) -> Reduce | None:
-    """The maximum under which a sum of exponentials is taken: the largest of its terms is 1, and none is more."""
+def subtracted_maximum(total: Expr) -> Reduce | None:
+    """The maximum m of a sum of exp(x - m): the largest term of the sum is 1."""
     match total:
-        case Reduce(kind="sum", where=None, body=Op(name="exp", args=(Op(name="sub", args=(body, Reduce() as peak)),))):
-            alike = peak.kind in ("max", "peak") and peak.where is None and peak.body == body
-            return peak if alike and peak.dtype.is_float else None
+        case Reduce(
+            kind="sum", where=None, body=Op(name="exp", args=(Op(name="sub", args=(body, Reduce() as maximum)),))
+        ):
+            is_maximum = maximum.kind in MAXIMA and maximum.where is None and maximum.body == body
+            return maximum if is_maximum and maximum.dtype.is_float else None
     return None
 
 
-def _is_found_by_sums(most: Reduce, values: list[Expr]) -> bool:
-    users = [value for value in values if any(node == most for node in walk(value))]
-    return all(any(exponentials(part) == most for part in _strict_parts(value)) for value in users)
+def _sums_propagate_nan(maximum: Reduce, values: list[Expr]) -> bool:
+    users = [value for value in values if any(node == maximum for node in walk(value))]
+    return all(any(subtracted_maximum(part) == maximum for part in _propagating_parts(value)) for value in users)
 
 
-def _strict_parts(expr: Expr) -> Iterator[Expr]:
-    """The parts of which no one can be NaN unless the whole is."""
+def _propagating_parts(expr: Expr) -> Iterator[Expr]:
+    """The subexpressions whose NaN makes the whole NaN."""
     yield expr
     match expr:
-        case Op(name=name, args=args) if name in _STRICT:
+        case Op(name=name, args=args) if name in _NAN_PROPAGATING:
             for arg in args:
-                yield from _strict_parts(arg)
+                yield from _propagating_parts(arg)
         case Cast(arg=arg, to=to) if arg.dtype.is_float and to.is_float:
-            yield from _strict_parts(arg)
+            yield from _propagating_parts(arg)
 
 
-def _replaced(expr: Expr, peaks: Collection[Expr]) -> Expr:
-    changed = rebuilt(expr, lambda part: _replaced(part, peaks))
-    return replace(changed, kind="peak") if isinstance(changed, Reduce) and expr in peaks else changed
+def _replaced(expr: Expr, maxima: Collection[Expr]) -> Expr:
+    changed = rebuilt(expr, lambda part: _replaced(part, maxima))
+    return replace(changed, kind=NAN_FREE_MAXIMUM) if isinstance(changed, Reduce) and expr in maxima else changed

@@ -1,8 +1,8 @@
-"""Brings statements over rows to one form: every value over the same row indices and the same indices along a row.
+"""Matches groups of statements over rows, normalised to the same row and column indices.
 
-Statements over rows (`m[i] = max(x[i, j], j)`) and over all elements of them (`y[i, j] = x[i, j] - m[i]`) get the same
-names for the same indices, also where a reduction binds them, and reads of what the group computed become what was
-computed. What is left are outputs, each a tree of elementwise code and nested reductions over inputs alone.
+Statements per row (`m[i] = max(x[i, j], j)`) and per element (`y[i, j] = x[i, j] - m[i]`) get the same index names,
+also for the indices that a reduction binds. Reads of arrays that the group computes are replaced by their expressions.
+The result is a list of outputs, each an expression of elementwise operations and nested reductions over inputs alone.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from itertools import permutations
 
-from cugen.families.rowwise.statements.groups import cut_groups
+from cugen.families.rowwise.statements.groups import split_groups
 from cugen.plan.memory import Array
 from cugen.plan.request import Request
 from cugen.plan.substitution import rebuilt, substitute
@@ -31,26 +31,26 @@ from cugen.spec.expressions import (
 )
 from cugen.spec.model import Statement
 
-_LARGEST = 2000  # nodes of the outputs' trees; beyond, the kernel's text gets too long
+MAX_EXPRESSION_NODES = 2000  # of all outputs, which bounds the length of the kernel; heuristic
 
 
-class NotRows(Exception):
-    """Why statements aren't of this kind."""
+class NotRowwise(Exception):
+    """Why statements don't match the family."""
 
 
 @dataclass(frozen=True, slots=True)
 class Output:
-    """What is stored: at each element of a row where it is `wide`, else once for the row."""
+    """A stored value: one per element of the row with `is_per_element`, else one per row."""
 
     target: str
     subscripts: tuple[Expr, ...]
     value: Expr
-    wide: bool
+    is_per_element: bool
 
 
 @dataclass(frozen=True, slots=True)
 class Domain:
-    """`rows` count the rows, slowest first; `columns` are the indices along a row."""
+    """The row indices, slowest first, and the column indices, along which rows are reduced."""
 
     rows: tuple[Index, ...]
     columns: tuple[Index, ...]
@@ -61,9 +61,10 @@ class Domain:
 
 
 @dataclass(frozen=True, slots=True)
-class RowWork:
-    """What a group does: `names` are the arrays whose elements the parts of the outputs' trees are, `arrays` the spec's
-    as these trees subscript them."""
+class RowProblem:
+    """The outputs of a group over one domain.
+
+    `names` are the spec's names of subexpressions, `arrays` the spec's with the dimensions that the outputs use."""
 
     domain: Domain
     outputs: tuple[Output, ...]
@@ -71,52 +72,54 @@ class RowWork:
     arrays: Mapping[str, Array]
 
 
-def find_row_work(request: Request) -> RowWork:
-    """The group's outputs over one domain. NotRows where it is no such group."""
-    statements, arrays = cut_groups(request.group.statements, request.context)
+def match_rows(request: Request) -> RowProblem:
+    """The group's outputs over one domain; NotRowwise with the reason if there are none."""
+    statements, arrays = split_groups(request.group.statements, request.context)
     for statement in statements:
         if not all(isinstance(sub, IndexValue | Const) for sub in statement.subscripts):
-            raise NotRows(f"writes {statement.target} at bare indices only")
+            raise NotRowwise(f"subscripts outputs by indices alone; {statement.target} has an expression")
         if any(isinstance(node, Scan) for node in walk(statement.value)):
-            raise NotRows("keeps no running values, and there is a scan")
+            raise NotRowwise("reduces and maps rows; here is a scan")
     if not any(isinstance(node, Reduce) for s in statements for node in walk(s.value)):
-        raise NotRows("takes reductions of rows, and there are none")
+        raise NotRowwise("needs a reduction along rows; here is none")
     domain, aligned = _aligned(statements)
     inliner = _Inliner(request, domain)
     outputs = inliner.run(aligned)
-    if sum(1 for output in outputs for _ in walk(output.value)) > _LARGEST:
-        raise NotRows("put together, the statements are too long")
+    if sum(1 for output in outputs for _ in walk(output.value)) > MAX_EXPRESSION_NODES:
+        raise NotRowwise(f"the fused expressions exceed {MAX_EXPRESSION_NODES} nodes")
     _check_hazards(outputs)
     names = {value: target for (target, _), value in inliner.computed.items()}
-    return RowWork(domain, outputs, names, arrays)
+    return RowProblem(domain, outputs, names, arrays)
 
 
 # One domain for all statements
 
 
 def _aligned(statements: tuple[Statement, ...]) -> tuple[Domain, tuple[Statement, ...]]:
-    """The domain, and the statements under its names; those bound by reductions are still their own."""
-    most = max(len(s.indices) for s in statements)
-    first = next(s for s in statements if len(s.indices) == most)
-    wide = {n: _renamed(s, first.indices) for n, s in enumerate(statements) if len(s.indices) == most}
-    narrow = {n: s for n, s in enumerate(statements) if n not in wide}
-    names = _row_names(tuple(wide.values()), tuple(narrow.values()))
+    """The domain, and the statements with its index names; the indices of reductions are renamed later."""
+    rank = max(len(s.indices) for s in statements)
+    first = next(s for s in statements if len(s.indices) == rank)
+    full_rank = {n: _renamed(s, first.indices) for n, s in enumerate(statements) if len(s.indices) == rank}
+    lower_rank = {n: s for n, s in enumerate(statements) if n not in full_rank}
+    readers = tuple(full_rank.values())
+    names = _row_names(readers, tuple(lower_rank.values()))
     rows = tuple(index for index in first.indices if index.name in names)
-    if narrow and not names:
-        rows = first.indices[: len(next(iter(narrow.values())).indices)]
+    if lower_rank and not names:
+        rows = first.indices[: len(next(iter(lower_rank.values())).indices)]
     columns = tuple(index for index in first.indices if index not in rows)
     if not columns:
-        columns = _bound_columns(tuple(wide.values()), {index.name for index in rows})
+        columns = _bound_columns(readers, {index.name for index in rows})
     aligned = []
     for n, statement in enumerate(statements):
-        aligned.append(wide[n] if n in wide else _renamed(statement, _own_rows(statement, tuple(wide.values()), rows)))
+        is_full = n in full_rank
+        aligned.append(full_rank[n] if is_full else _renamed(statement, _row_indices(statement, readers, rows)))
     return Domain(rows, columns), tuple(aligned)
 
 
 def _renamed(statement: Statement, indices: tuple[Index, ...]) -> Statement:
-    """The statement over other names of indices with the same extents."""
+    """The statement with its indices renamed to others of the same extents."""
     if [i.extent for i in statement.indices] != [i.extent for i in indices]:
-        raise NotRows("takes statements over the same rows, and these differ")
+        raise NotRowwise("takes statements over the same rows; these have different extents")
     names: dict[str, Expr] = {
         a.name: IndexValue(b.name) for a, b in zip(statement.indices, indices, strict=True) if a.name != b.name
     }
@@ -128,58 +131,57 @@ def _renamed(statement: Statement, indices: tuple[Index, ...]) -> Statement:
     )
 
 
-def _row_names(wide: tuple[Statement, ...], narrow: tuple[Statement, ...]) -> frozenset[str]:
-    """The indices that reductions, and reads of what was computed for a row, leave free."""
-    targets = {s.target for s in narrow}
-    found = frozenset[str]()
-    for statement in wide:
-        for node in _outside(statement.value):
+def _row_names(full_rank: tuple[Statement, ...], lower_rank: tuple[Statement, ...]) -> frozenset[str]:
+    """The free indices of reductions, and of reads of values that are computed per row."""
+    targets = {s.target for s in lower_rank}
+    names = frozenset[str]()
+    for statement in full_rank:
+        for node in _nodes_outside_reductions(statement.value):
             if isinstance(node, Reduce) or (isinstance(node, Read) and node.array in targets):
-                found |= free_indices(node)
-    return found
+                names |= free_indices(node)
+    return names
 
 
-def _outside(expr: Expr) -> Iterator[Expr]:
-    """All nodes but those inside reductions."""
+def _nodes_outside_reductions(expr: Expr) -> Iterator[Expr]:
     yield expr
     if not isinstance(expr, Reduce):
         for child in children(expr):
-            yield from _outside(child)
+            yield from _nodes_outside_reductions(child)
 
 
 def _bound_columns(statements: tuple[Statement, ...], taken: set[str]) -> tuple[Index, ...]:
-    """The indices of the first reduction, where nothing is stored for each element."""
+    """The indices of the first reduction, where nothing is stored per element."""
     for statement in statements:
         for node in walk(statement.value):
             if isinstance(node, Reduce):
                 return tuple(replace(i, name=i.name + "_" if i.name in taken else i.name) for i in node.indices)
-    raise NotRows("takes reductions of rows, and there are none")
+    raise NotRowwise("needs a reduction along rows; here is none")
 
 
-def _own_rows(statement: Statement, wide: tuple[Statement, ...], rows: tuple[Index, ...]) -> tuple[Index, ...]:
-    """The domain's index for each of the statement's, by how the statements over elements read what it computes."""
+def _row_indices(statement: Statement, readers: tuple[Statement, ...], rows: tuple[Index, ...]) -> tuple[Index, ...]:
+    """The domain's index for each of the statement's, from the subscripts by which `readers` read its target."""
     if len(statement.indices) != len(rows):
-        raise NotRows("takes statements over the same rows, and these differ")
+        raise NotRowwise("takes statements over the same rows; these have different extents")
     known = {index.name: index for index in rows}
-    for reader in wide:
-        for node in _outside(reader.value):
+    for reader in readers:
+        for node in _nodes_outside_reductions(reader.value):
             if isinstance(node, Read) and node.array == statement.target:
-                at = {
-                    own.name: known[sub.name]
-                    for own, sub in zip(statement.subscripts, node.subscripts, strict=True)
-                    if isinstance(own, IndexValue) and isinstance(sub, IndexValue) and sub.name in known
+                row_of = {
+                    index.name: known[sub.name]
+                    for index, sub in zip(statement.subscripts, node.subscripts, strict=True)
+                    if isinstance(index, IndexValue) and isinstance(sub, IndexValue) and sub.name in known
                 }
-                if len(at) == len(rows):
-                    return tuple(at[index.name] for index in statement.indices)
+                if len(row_of) == len(rows):
+                    return tuple(row_of[index.name] for index in statement.indices)
     return rows
 
 
-# What the statements compute from inputs alone
+# The statements as expressions of inputs alone
 
 
 @dataclass
 class _Inliner:
-    """Goes through the statements in order; `computed` holds what elements have become so far."""
+    """Inlines the statements in order. `computed` are the expressions of the elements written so far."""
 
     request: Request
     domain: Domain
@@ -190,21 +192,21 @@ class _Inliner:
         spec = self.request.context.spec
         outputs: dict[tuple[str, tuple[Expr, ...]], Output] = {}
         for statement in statements:
-            place = (statement.target, statement.subscripts)
+            element = (statement.target, statement.subscripts)
             declared = spec.array(statement.target)
             value = self._canonical(statement.value, {})
             if statement.accumulate:
-                own = Read(*place, declared.dtype.compute)
-                value = Op("add", (self.computed.get(place, own), value), own.dtype)
-            self.computed[place] = value if declared.dtype == value.dtype else Cast(value, declared.dtype)
+                old = Read(*element, declared.dtype.compute)
+                value = Op("add", (self.computed.get(element, old), value), old.dtype)
+            self.computed[element] = value if declared.dtype == value.dtype else Cast(value, declared.dtype)
             self.written.add(statement.target)
             if declared.role != "temporary" or statement.target in self.request.stored:
-                wide = bool({i.name for i in statement.indices} & self.domain.column_names)
-                outputs[place] = Output(*place, value, wide)
+                is_per_element = bool({i.name for i in statement.indices} & self.domain.column_names)
+                outputs[element] = Output(*element, value, is_per_element)
         return tuple(outputs.values())
 
     def _canonical(self, expr: Expr, names: Mapping[str, str]) -> Expr:
-        """The expression over the domain's columns, also where a reduction binds others."""
+        """The expression with index names replaced; `names` maps those that reductions bind to the domain's columns."""
 
         def rewritten(node: Expr) -> Expr:
             return self._canonical(node, names)
@@ -228,7 +230,7 @@ class _Inliner:
         if known is not None and not read.exact:
             return known
         if read.array in self.written:
-            raise NotRows(f"{read.array} is read at other elements than the one just computed")
+            raise NotRowwise(f"{read.array} is read at elements that other threads computed")
         return read
 
     def _reduction(self, reduction: Reduce, names: Mapping[str, str]) -> Reduce:
@@ -243,12 +245,12 @@ class _Inliner:
         )
         if order is None:
             along = ", ".join(index.name for index in columns)
-            own = ", ".join(index.name for index in reduction.indices)
-            raise NotRows(f"walks a row along {along}, and a {reduction.kind} runs over {own}")
-        inside = {**names, **{own.name: column.name for own, column in zip(order, columns, strict=True)}}
+            reduced = ", ".join(index.name for index in reduction.indices)
+            raise NotRowwise(f"reduces rows along {along}; here a {reduction.kind} runs over {reduced}")
+        inside = {**names, **{index.name: column.name for index, column in zip(order, columns, strict=True)}}
         outer = {names.get(name, name) for name in free_indices(reduction)}
         if outer & self.domain.column_names:
-            raise NotRows(f"reduces rows, not anew for each element as the {reduction.kind} does")
+            raise NotRowwise(f"reduces once per row; here a {reduction.kind} is computed per element")
         return replace(
             reduction,
             indices=columns,
@@ -258,12 +260,12 @@ class _Inliner:
 
 
 def _check_hazards(outputs: tuple[Output, ...]) -> None:
-    """Old contents of what is overwritten may only be read by the thread that writes."""
-    places = {output.target: output for output in outputs}
+    """NotRowwise where a thread may read an element before or after another thread overwrites it."""
+    writers = {output.target: output for output in outputs}
     for reader in outputs:
         for node in walk(reader.value):
-            if not isinstance(node, Read) or node.array not in places:
+            if not isinstance(node, Read) or node.array not in writers:
                 continue
-            output = places[node.array]
-            if node.subscripts != output.subscripts or (not output.wide and reader != output):
-                raise NotRows(f"{node.array} is read and overwritten by different threads")
+            output = writers[node.array]
+            if node.subscripts != output.subscripts or (not output.is_per_element and reader != output):
+                raise NotRowwise(f"{node.array} is read and overwritten by different threads")

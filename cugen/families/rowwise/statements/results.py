@@ -1,11 +1,11 @@
-"""What a row's reductions came to, in the expressions that use it."""
+"""The results of a row's reductions, in the expressions that use them."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 
-from cugen.families.rowwise.statements.nan_free_maxima import exponentials
+from cugen.families.rowwise.statements.nan_free_maxima import subtracted_maximum
 from cugen.plan.substitution import rebuilt
 from cugen.spec.expressions import Cast, Const, Expr, Local, Op, Read, Reduce, Select, children, free_indices, walk
 from cugen.spec.types import FLOAT32
@@ -13,31 +13,31 @@ from cugen.spec.types import FLOAT32
 
 @dataclass(frozen=True, slots=True)
 class Results:
-    """The locals that have the results of the reductions so far."""
+    """The locals with the results of the reductions so far."""
 
     locals: dict[Expr, Local] = field(default_factory=dict)
 
-    def settled(self, expr: Expr) -> Expr:
-        """The expression with the results of reductions in their places."""
-        return self.locals[expr] if expr in self.locals else rebuilt(expr, self.settled)
+    def resolved(self, expr: Expr) -> Expr:
+        """The expression with its reductions replaced by their results."""
+        return self.locals[expr] if expr in self.locals else rebuilt(expr, self.resolved)
 
     def has_normal_inverse(self, expr: Expr) -> bool:
-        """Whether it is a rounded sum with an inverse that is as precise as any number is: that of exponentials, the
-        largest of which is 1, or a square root, whose exponent is far from the ends."""
+        """Whether 1 / expr is a normal number, hence accurate, and expr itself rounded: so for a sum of exponentials,
+        whose largest term is 1, and for a square root of sums, whose exponent is far from the limits."""
         sums = {local for value, local in self.locals.items() if isinstance(value, Reduce) and value.kind == "sum"}
         match expr:
             case Local():
-                return any(local == expr and exponentials(value) for value, local in self.locals.items())
+                return any(local == expr and subtracted_maximum(value) for value, local in self.locals.items())
             case Op(name="sqrt"):
                 return any(part in sums for part in walk(expr))
         return False
 
 
-def fixed(expr: Expr, along: str) -> Iterator[Expr]:
-    """The largest parts that are the same all along the row and are computed from results, not from memory."""
+def row_invariants(expr: Expr, along: str) -> Iterator[Expr]:
+    """The largest subexpressions that are invariant along the row and computed from results, without reads."""
     if isinstance(expr, Reduce):
         for part in (expr.body, *(() if expr.where is None else (expr.where,))):
-            yield from fixed(part, along)
+            yield from row_invariants(part, along)
         return
     if isinstance(expr, Op | Select | Cast) and along not in free_indices(expr):
         nodes = list(walk(expr))
@@ -45,14 +45,14 @@ def fixed(expr: Expr, along: str) -> Iterator[Expr]:
             yield expr
             return
     for child in children(expr):
-        yield from fixed(child, along)
+        yield from row_invariants(child, along)
 
 
-def with_reciprocals(expr: Expr, along: str, results: Results, is_kept: Callable[[Expr], bool]) -> Expr:
-    """Quotients by results of the row as products with their reciprocals, but for what is kept as it is."""
-    if is_kept(expr) or along not in free_indices(expr):
+def with_reciprocals(expr: Expr, along: str, results: Results, is_cached: Callable[[Expr], bool]) -> Expr:
+    """Divisions by row invariants as multiplications by their reciprocals; cached values stay as they are."""
+    if is_cached(expr) or along not in free_indices(expr):
         return expr
-    match rebuilt(expr, lambda part: with_reciprocals(part, along, results, is_kept)):
+    match rebuilt(expr, lambda part: with_reciprocals(part, along, results, is_cached)):
         case Op(name="div", args=(dividend, divisor)) as quotient if (
             _is_result(divisor, along) and expr.dtype == FLOAT32
         ):
@@ -65,5 +65,5 @@ def with_reciprocals(expr: Expr, along: str, results: Results, is_kept: Callable
 
 
 def _is_result(expr: Expr, along: str) -> bool:
-    """Whether it comes from the row's reductions alone."""
+    """Whether it is a function of the row's reductions alone."""
     return along not in free_indices(expr) and any(isinstance(part, Local) for part in walk(expr))
