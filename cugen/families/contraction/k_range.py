@@ -1,4 +1,4 @@
-"""The steps of k that a block needs where conditions leave products out, as in triangles and bands."""
+"""The K range of a block where a condition masks terms of the sum, as in triangular and banded matrices."""
 
 from __future__ import annotations
 
@@ -13,39 +13,40 @@ from cugen.plan.subscripts import to_guard
 from cugen.plan.symbols import FloorDiv, Integer, Maximum, Minimum, integer, symbol
 from cugen.spec.expressions import Expr, Reduce
 
-Side = tuple[Integer, int]  # the first row or column of a block, a multiple of their number, and their number
+BlockExtent = tuple[Integer, int]  # a block tile's origin along M or N, a multiple of its size, and its size
 
 
-def bounds_depth(request: Request, reduction: Reduce, sides: tuple[str, str], batch: Sequence[str]) -> Refusal | None:
-    """Why the conditions of a sum are no bounds of its index that rows and columns move in proportion."""
+def k_bounds_refusal(request: Request, reduction: Reduce, mn: tuple[str, str], batch: Sequence[str]) -> Refusal | None:
+    """Why the condition of a sum isn't a conjunction of bounds on k that are linear in m and n."""
     lowering = new_lowering(request)
-    (depth,) = reduction.indices
-    names = {name: symbol(f"{name} of the spec") for name in (*sides, *batch, depth.name)}
+    (k,) = reduction.indices
+    names = {name: symbol(f"{name} of the spec") for name in (*mn, *batch, k.name)}
     lowering.symbols.update(names)
     for condition in conjuncts(reduction.where):
-        bound = loop_bound(lowering, condition, names[depth.name])
+        bound = loop_bound(lowering, condition, names[k.name])
         if bound is None:
-            return Refusal(f"takes conditions that bound {depth.name} by other indices, and no others")
-        for side in sides:
-            slope = bound.right.coeff(names[side])
-            if not slope.is_Integer or names[side] in (bound.right - slope * names[side]).expand().free_symbols:
-                return Refusal(f"takes bounds of {depth.name} that move in proportion to {' and '.join(sides)}")
+            return Refusal(f"takes conditions that bound {k.name} by other indices, and no others")
+        for name in mn:
+            slope = bound.right.coeff(names[name])
+            if not slope.is_Integer or names[name] in (bound.right - slope * names[name]).expand().free_symbols:
+                return Refusal(f"takes bounds of {k.name} that are linear in {' and '.join(mn)}")
     return None
 
 
-def depth_range(
+def k_range(
     lowering: Lowering,
     conditions: tuple[Expr, ...],
-    depth: tuple[str, Integer],
-    sides: Mapping[str, Side],
-    step: int,
+    k: tuple[str, Integer],
+    block_tile: Mapping[str, BlockExtent],
+    block_k: int,
 ) -> tuple[Integer, Integer]:
-    """Where the loop over k starts and stops in a block whose rows and columns are `sides`: with the first step of
-    which anything counts, and past the last. `depth` is the index and its extent."""
-    name, stop = depth
+    """The half-open K range of a block tile's main loop: from the first k-tile with an unmasked term to past the last.
+
+    `k` is the index and its extent, `block_tile` the block's extents along m and n by name."""
+    name, stop = k
     start: Integer = integer(0)
     known = dict(lowering.symbols)
-    names = {index: symbol(f"{index} of the spec") for index in (name, *sides)}
+    names = {index: symbol(f"{index} of the spec") for index in (name, *block_tile)}
     lowering.symbols.update(names)
     bounds = [loop_bound(lowering, condition, names[name]) for condition in conditions]
     lowering.symbols.clear()
@@ -53,22 +54,22 @@ def depth_range(
     for bound in bounds:
         assert bound is not None
         limit = bound.right
-        for side, (first, count) in sides.items():
-            grows = bool(limit.coeff(names[side]) > 0)
-            limit = limit.subs(names[side], first + count - 1 if grows == (bound.operator == "<") else first).expand()
+        for mn, (origin, size) in block_tile.items():
+            grows = bool(limit.coeff(names[mn]) > 0)
+            limit = limit.subs(names[mn], origin + size - 1 if grows == (bound.operator == "<") else origin).expand()
         if bound.operator == "<":
             if not lowering.is_below(stop, limit + 1):
                 stop = limit if lowering.is_below(limit, stop + 1) else Minimum(stop, limit)
         elif not lowering.is_below(limit, start + 1):
-            least = limit if lowering.is_below(start, limit + 1) else Maximum(start, limit)
-            start = least if _is_multiple(limit, sides, step) else FloorDiv(least, integer(step)) * step
+            lower = limit if lowering.is_below(start, limit + 1) else Maximum(start, limit)
+            start = lower if _is_multiple(limit, block_tile, block_k) else FloorDiv(lower, integer(block_k)) * block_k
     return start, stop
 
 
-def where_they_hold(
+def guarded(
     lowering: Lowering, conditions: Sequence[Expr], symbols: Mapping[str, Integer], nodes: list[Node]
 ) -> tuple[Node, ...]:
-    """The nodes where the conditions hold. What they leave out may be infinite, so no zero would do for it."""
+    """The nodes under the conditions. Masked terms may be infinite, so that multiplying them by 0 would not do."""
     terms: list[Comparison] = []
     for condition in conditions:
         guard = to_guard(condition, symbols)
@@ -77,11 +78,11 @@ def where_they_hold(
     return (If(Guard(tuple(terms)), tuple(nodes)),) if terms else tuple(nodes)
 
 
-def _is_multiple(limit: Integer, sides: Mapping[str, Side], step: int) -> bool:
-    rest = limit
-    for first, count in sides.values():
-        slope = limit.coeff(first)
-        rest = (rest - slope * first).expand()
-        if not slope.is_Integer or int(slope) * count % step:
+def _is_multiple(limit: Integer, block_tile: Mapping[str, BlockExtent], block_k: int) -> bool:
+    constant = limit
+    for origin, size in block_tile.values():
+        slope = limit.coeff(origin)
+        constant = (constant - slope * origin).expand()
+        if not slope.is_Integer or int(slope) * size % block_k:
             return False
-    return bool(rest.is_Integer) and int(rest) % step == 0
+    return bool(constant.is_Integer) and int(constant) % block_k == 0

@@ -1,4 +1,4 @@
-"""Recognises C[batch, row, column] = f(sum over k of A·B), or of several such sums, and names the parts of it."""
+"""Recognises contractions C[batch, m, n] = f(sum over k of A[batch, m, k]·B[batch, k, n]), with one or several sums."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
-from cugen.families.contraction.k_range import bounds_depth
+from cugen.families.contraction.k_range import k_bounds_refusal
 from cugen.pieces.grid import fastest_first
 from cugen.pieces.kernels import new_lowering
 from cugen.plan.lowering.reductions import conjuncts
@@ -31,14 +31,15 @@ from cugen.spec.expressions import (
     walk,
 )
 
-_MOST = 4  # sums that share a walk along k: their running values fill registers, their tiles shared memory
+MAX_SUMS = 4  # per main loop: each has its accumulators in registers and its operands' tiles in shared memory
 
 
 @dataclass(frozen=True, slots=True)
 class Operand:
-    """What the terms are made of: `outer` is its row or column, k the index that is summed.
+    """An A or B operand: a read indexed by K and by M or N (`mn`).
 
-    `slow` and `fast` are the two in the order of memory. All other subscripts are fixed in a block."""
+    `slow` and `fast` are the names of these two indices, the one with the smaller stride last. All other subscripts
+    are uniform in a block."""
 
     read: Read
     mn: spec.Index
@@ -48,9 +49,9 @@ class Operand:
 
 @dataclass(frozen=True, slots=True)
 class Contraction:
-    """The column is the index along which the output is contiguous, whatever the user calls it.
+    """A GEMM-like statement group; n is the index along which the output is contiguous, whatever its name in the spec.
 
-    `request` is what was asked for, or the same with neighbours in memory as one index."""
+    `request` is the original one, or the same over fused dimensions."""
 
     request: Request
     sums: tuple[Reduce, ...]
@@ -67,105 +68,106 @@ class Contraction:
 
     @property
     def conditions(self) -> tuple[Expr, ...]:
-        """What must hold for a term of any of the sums to count; each bounds k from one side."""
+        """The conjuncts of the sums' common `where`; each bounds k from one side."""
         return conjuncts(self.sums[0].where)
 
 
 def recognise(request: Request) -> Contraction | Refusal:
-    """The contraction that the group's first statement holds, or why it holds none.
+    """The contraction in the group's first statement, or why there is none.
 
-    Where only one operand moves with a batch index, it and the row or column may be one index of memory, and so may
-    the indices of a sum over several."""
-    found = _recognise(request)
-    if isinstance(found, Contraction) and not _has_own_batch(found):
-        return found
+    Dimensions are fused where only one operand depends on a batch index, which then may become a part of M or N, and
+    where a sum runs over several indices."""
+    match = _recognise(request)
+    if isinstance(match, Contraction) and not _has_single_operand_batch(match):
+        return match
     statements = request.group.statements
     try:
         stages = collected(statements)
     except NotInStages:
-        return found
-    if isinstance(found, Refusal) and all(len(node.indices) == 1 for stage in stages for node in stage):
-        return found
-    plain = merged(with_common_indices(statements, request.context), request.context)
-    kept = {index.name for index in plain.statements[0].indices}
+        return match
+    if isinstance(match, Refusal) and all(len(node.indices) == 1 for stage in stages for node in stage):
+        return match
+    fused = merged(with_common_indices(statements, request.context), request.context)
+    remaining = {index.name for index in fused.statements[0].indices}
     schedule = request.schedule
-    asked = {name for sizes in (schedule.block, schedule.thread, schedule.step) for name, _ in sizes}
-    if plain.statements == statements or not asked & {i.name for i in _indices(request)} <= kept:
-        return found
-    group, context = replace(request.group, statements=plain.statements), replace(request.context, arrays=plain.arrays)
-    other = _recognise(replace(request, group=group, context=context))
-    return other if isinstance(other, Contraction) else found
+    scheduled = {name for sizes in (schedule.block, schedule.thread, schedule.step) for name, _ in sizes}
+    if fused.statements == statements or not scheduled & {i.name for i in _indices(request)} <= remaining:
+        return match
+    group, context = replace(request.group, statements=fused.statements), replace(request.context, arrays=fused.arrays)
+    fused_match = _recognise(replace(request, group=group, context=context))
+    return fused_match if isinstance(fused_match, Contraction) else match
 
 
 def _indices(request: Request) -> tuple[spec.Index, ...]:
     return request.group.statements[0].indices
 
 
-def _has_own_batch(found: Contraction) -> bool:
-    held = [free_indices(operand.read) for operand in found.operands]
-    return any(not all(index.name in names for names in held) for index in found.batch)
+def _has_single_operand_batch(contraction: Contraction) -> bool:
+    """Whether some operand does not depend on one of the batch indices."""
+    operand_indices = [free_indices(operand.read) for operand in contraction.operands]
+    return any(not all(index.name in names for names in operand_indices) for index in contraction.batch)
 
 
 def _recognise(request: Request) -> Contraction | Refusal:
     statements = request.group.statements
-    found = {n: None for s in statements for n in walk(s.value) if isinstance(n, Reduce | Scan)}
-    if len(found) > 1 and all(isinstance(n, Reduce) for n in found):
+    loops = {n: None for s in statements for n in walk(s.value) if isinstance(n, Reduce | Scan)}
+    if len(loops) > 1 and all(isinstance(n, Reduce) for n in loops):
         statements = with_common_indices(statements, request.context)
         request = replace(request, group=replace(request.group, statements=statements))
-        found = {n: None for s in statements for n in walk(s.value) if isinstance(n, Reduce)}
-    if not any(n in found for n in walk(statements[0].value)):
-        return Refusal("takes a sum of products in the first statement, and there is none")
-    if len(found) > _MOST:
-        return Refusal(f"takes {_MOST} sums of products, not {len(found)}")
-    sums = tuple(node for node in found if isinstance(node, Reduce) and node.kind == "sum")
-    if len(sums) < len(found):
-        return Refusal("takes sums, and nothing else over other indices")
+        loops = {n: None for s in statements for n in walk(s.value) if isinstance(n, Reduce)}
+    if not any(n in loops for n in walk(statements[0].value)):
+        return Refusal("takes a contraction in the first statement, and there is none")
+    if len(loops) > MAX_SUMS:
+        return Refusal(f"takes up to {MAX_SUMS} contractions, not {len(loops)}")
+    sums = tuple(node for node in loops if isinstance(node, Reduce) and node.kind == "sum")
+    if len(sums) < len(loops):
+        return Refusal("takes sums, and no other reduction or scan")
     if any(len(node.indices) != 1 for node in sums):
         return Refusal("takes sums over one index")
     if len({(node.indices, node.where) for node in sums}) > 1:
         return Refusal("takes sums over the same index, under the same condition")
     if not all(_vanishes(node.body) for node in sums):
-        return Refusal("takes sums of products of two array elements, or of what else is 0 where these are")
-    (depth,) = sums[0].indices
-    reads = tuple({node: None for one in sums for node in walk(one.body) if isinstance(node, Read)})
+        return Refusal("takes sums whose terms are 0 where the operands are 0: tiles are padded with zeros")
+    (k,) = sums[0].indices
+    reads = tuple({node: None for reduction in sums for node in walk(reduction.body) if isinstance(node, Read)})
     for read in reads:
         if read.boundary is not None or read.exact:
-            return Refusal(f"reads inside its operands only; {read.array} has a boundary")
-        if depth.name not in _bare(read):
-            return Refusal(f"{read.array} has no subscript that is {depth.name} alone")
+            return Refusal(f"takes operands without a boundary; {read.array} has one")
+        if k.name not in _bare(read):
+            return Refusal(f"{read.array} has no subscript that is {k.name} alone")
     order = fastest_first(request)
-    unheld = [i.name for i in order if not any(i.name in free_indices(read) for read in reads)]
-    if unheld:
-        return Refusal(f"takes output indices that move an operand; {unheld[0]} moves none")
+    broadcast = [i.name for i in order if not any(i.name in free_indices(read) for read in reads)]
+    if broadcast:
+        return Refusal(f"takes output indices on which an operand depends; none depends on {broadcast[0]}")
     free = [index for index in order if _is_plain(index.name, reads)]
-    column = next((i for i in free if not all(i.name in _bare(read) for read in reads)), None)
-    lefts = tuple(read for read in reads if column and column.name not in _bare(read))
-    rights = tuple(read for read in reads if read not in lefts)
-    row = next((i for i in free if all((i.name in _bare(read)) == (read in lefts) for read in reads)), None)
-    if column is None or row is None:
-        return Refusal("takes a row index that one operand has alone and a column index that the other has alone")
-    if not all(_mentions(one.body, lefts) and _mentions(one.body, rights) for one in sums):
-        return Refusal("takes sums of terms that move with rows and with columns")
-    batch = tuple(index for index in order if index not in (row, column))
+    n = next((i for i in free if not all(i.name in _bare(read) for read in reads)), None)
+    a_reads = tuple(read for read in reads if n and n.name not in _bare(read))
+    b_reads = tuple(read for read in reads if read not in a_reads)
+    m = next((i for i in free if all((i.name in _bare(read)) == (read in a_reads) for read in reads)), None)
+    if n is None or m is None:
+        return Refusal("takes an M index that only the A operands have and an N index that only the B operands have")
+    if not all(_mentions(reduction.body, a_reads) and _mentions(reduction.body, b_reads) for reduction in sums):
+        return Refusal("takes sums whose terms depend on M and on N")
+    batch = tuple(index for index in order if index not in (m, n))
     refusal = _fixed_refusal(request, sums, reads, {index.name for index in batch})
     if refusal is None:
-        refusal = bounds_depth(request, sums[0], (row.name, column.name), [index.name for index in batch])
+        refusal = k_bounds_refusal(request, sums[0], (m.name, n.name), [index.name for index in batch])
     if refusal is not None:
         return refusal
     return Contraction(
         request,
         sums,
-        row,
-        column,
-        depth,
+        m,
+        n,
+        k,
         batch,
-        tuple(_operand(request, read, row, depth.name) for read in lefts),
-        tuple(_operand(request, read, column, depth.name) for read in rights),
+        tuple(_operand(request, read, m, k.name) for read in a_reads),
+        tuple(_operand(request, read, n, k.name) for read in b_reads),
     )
 
 
 def _vanishes(term: Expr) -> bool:
-    """Whether a term is 0 where all array elements in it are: past the edges of tiles they are."""
+    """Whether a term is 0 where all array elements in it are 0, as in the padding of tiles."""
     match term:
         case Read():
             return True
@@ -193,7 +195,7 @@ def _bare(read: Read) -> tuple[str, ...]:
 
 
 def _is_plain(name: str, reads: tuple[Read, ...]) -> bool:
-    """Whether the index is at most one subscript of each operand, and in no other place."""
+    """Whether the index is at most one bare subscript of each operand, and in no compound one."""
     for read in reads:
         if sum(name in free_indices(sub) for sub in read.subscripts) != _bare(read).count(name):
             return False
@@ -205,8 +207,7 @@ def _is_plain(name: str, reads: tuple[Read, ...]) -> bool:
 def _fixed_refusal(
     request: Request, sums: tuple[Reduce, ...], reads: tuple[Read, ...], batch: set[str]
 ) -> Refusal | None:
-    """Why subscripts that are expressions can't be fixed for a block: all of its threads read there, also those whose
-    sum a condition leaves out."""
+    """Why a compound subscript can't be uniform in a block. All threads load tiles, also those whose sum is masked."""
     lowering = new_lowering(request)
     for index in _indices(request):
         name = symbol(index.name)
@@ -214,27 +215,27 @@ def _fixed_refusal(
         lowering.ranges[name] = (0, max(bounds(extent, lowering.ranges)[1] - 1, 0))
         lowering.limits[name] = extent
         lowering.symbols[index.name] = name
-    conditions = [*_conditions_round(request, sums), *conjuncts(sums[0].where)]
-    decided = frozenset[str]().union(*map(_names, conditions))
+    conditions = [*_select_conditions(request, sums), *conjuncts(sums[0].where)]
+    conditional = frozenset[str]().union(*map(_names, conditions))
     for read in reads:
         for sub, extent in zip(read.subscripts, request.context.arrays[read.array].shape, strict=True):
             if isinstance(sub, IndexValue):
                 continue
             if not free_indices(sub) <= batch or any(isinstance(node, Read) for node in walk(sub)):
                 return Refusal(
-                    f"takes subscripts that are one index, or fixed in a block; those of {read.array} aren't"
+                    f"takes subscripts that are one index, or uniform in a block; those of {read.array} aren't"
                 )
             try:
-                place = to_integer(sub, lowering.symbols)
+                coordinate = to_integer(sub, lowering.symbols)
             except NotAnInteger:
-                return Refusal(f"takes subscripts of whole numbers; those of {read.array} are not")
-            if _names(sub) & decided and lowering.inside((place,), (extent,)).terms:
-                return Refusal(f"reads its operands wherever its threads are; {read.array} is read under a condition")
+                return Refusal(f"takes integer subscripts; those of {read.array} are not")
+            if _names(sub) & conditional and lowering.inside((coordinate,), (extent,)).terms:
+                return Refusal(f"loads tiles unconditionally; {read.array} is in bounds only under a condition")
     return None
 
 
-def _conditions_round(request: Request, sums: tuple[Reduce, ...]) -> Iterator[Expr]:
-    """What decides whether a sum is evaluated at all."""
+def _select_conditions(request: Request, sums: tuple[Reduce, ...]) -> Iterator[Expr]:
+    """The conditions of selects with a sum in one of their branches."""
     for statement in request.group.statements:
         for node in walk(statement.value):
             if isinstance(node, Select) and any(n in sums for b in (node.then, node.orelse) for n in walk(b)):
@@ -245,18 +246,18 @@ def _names(expr: Expr) -> frozenset[str]:
     return frozenset(node.name for node in walk(expr) if isinstance(node, IndexValue | ParamValue))
 
 
-def _operand(request: Request, read: Read, outer: spec.Index, depth: str) -> Operand:
+def _operand(request: Request, read: Read, mn: spec.Index, k: str) -> Operand:
     array = request.context.arrays[read.array]
     dimension = {sub.name: d for d, sub in enumerate(read.subscripts) if isinstance(sub, IndexValue)}
-    slow, fast = sorted((outer.name, depth), key=lambda name: dimension[name])
+    slow, fast = sorted((mn.name, k), key=lambda name: dimension[name])
     a, b = dimension[slow], dimension[fast]
-    if array.strides[a] == 1 or _is_smaller(request, read.array, a, b):
+    if array.strides[a] == 1 or _has_smaller_stride(request, read.array, a, b):
         slow, fast = fast, slow
-    return Operand(read, outer, slow, fast)
+    return Operand(read, mn, slow, fast)
 
 
-def _is_smaller(request: Request, name: str, a: int, b: int) -> bool:
-    """Whether the stride of dimension a is surely less than that of b."""
+def _has_smaller_stride(request: Request, name: str, a: int, b: int) -> bool:
+    """Whether the stride of dimension a is provably less than that of b."""
     strides = request.context.arrays[name].strides
     first, second = request.context.static(strides[a]), request.context.static(strides[b])
     return first is not None and second is not None and first < second

@@ -1,14 +1,17 @@
-"""Sizes of small products: how many a block has, what of each a thread owns, and how their tiles lie."""
+"""The config of a small batched GEMM: matrices per block, thread tiles, shared-memory layouts of the operands."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import lru_cache
 
 from cugen.families.contraction.recognition import Contraction, Operand
-from cugen.machine.requests.quick_banks import wavefronts
-from cugen.pieces.vectors import WIDEST, widest
+from cugen.machine.devices import PLANNING_DEVICE
+from cugen.machine.requests.request import warp_request
+from cugen.machine.requests.warp import WARP_SIZE
+from cugen.pieces.vectors import MAX_ACCESS_BYTES, widest
 from cugen.plan.memory import Array
 from cugen.plan.request import Tunable
 from cugen.plan.subscripts import to_integer
@@ -16,22 +19,21 @@ from cugen.plan.symbols import bounds
 from cugen.spec import expressions as spec
 from cugen.spec.expressions import free_indices
 
-WARP = 32
-_LARGE = 32  # rows and columns beyond which a thread has more of them
-_OWN = 4
-_THREADS = 128  # of a block
-_BLOCKS = 2 * 132  # that a large device wants at least
-_UNROLLED = 32  # steps of the sum that are written out
-_WORDS = 32  # of a line of banks
+_THREAD_TILE = 4  # default elements per thread along M and N (heuristic)
+_MIN_EXTENT_FOR_TALL_THREAD_TILES = 32  # beyond this extent of M and N a thread tile is twice as tall (heuristic)
+_TARGET_BLOCK_THREADS = 128  # matrices are added to a block up to this (heuristic)
+_MIN_BLOCKS_PER_SM = 2  # grid size that is kept while matrices are added to a block (heuristic)
+_MAX_UNROLLED_K = 32  # longer loops over k are partially unrolled
+_BANK_PERIOD_BYTES = 128  # 32 banks of 4 bytes (CUDA programming guide): pitches repeat their conflicts after this
 
-PRODUCTS = Tunable(
-    "products", (1, 2, 4, 8, 16, 32, 64, 128), "as fit", "products of a block; by default as many as give 128 threads"
+BATCH = Tunable(
+    "batch", (1, 2, 4, 8, 16, 32, 64, 128), "as fit", "matrices per block; by default as many as give 128 threads"
 )
 
 
 @dataclass(frozen=True, slots=True)
-class Side:
-    """How the rows or the columns of a product lie over its threads: each has `vectors` of `width` neighbours."""
+class Partition:
+    """A matrix's M or N dimension over the threads: each has `vectors` vectors of `width` consecutive elements."""
 
     index: spec.Index
     extent: int
@@ -40,209 +42,246 @@ class Side:
     width: int
 
     @property
-    def own(self) -> int:
+    def per_thread(self) -> int:
         return self.vectors * self.width
 
     @property
-    def covered(self) -> int:
-        """The rows that threads compute, beyond the last where they don't divide."""
-        return self.threads * self.own
+    def padded_extent(self) -> int:
+        """The extent that the thread tiles cover, at least `extent`."""
+        return self.threads * self.per_thread
 
 
 @dataclass(frozen=True, slots=True)
-class Tile:
-    """Where an operand's matrices lie: rows `pitch` elements apart, matrices `span`; `copied` elements come from memory
-    at once, `read` are read at once. One that doesn't move with the batch is there once."""
+class SharedTile:
+    """An operand's matrices in shared memory, in elements: rows `pitch` apart, matrices `matrix_stride` apart.
+
+    A tile has a matrix for each of the block's, or a single one if the operand has no batch index. `load_width`
+    elements are copied from global memory per access, `read_width` read from the tile per access."""
 
     operand: Operand
-    outer: Side
-    slow: int
-    fast: int
-    is_deep: bool  # neighbours in memory are neighbours along the summed index
+    mn: Partition
+    slow_extent: int
+    fast_extent: int
+    is_k_major: bool
     is_batched: bool
-    copied: int
-    read: int
+    load_width: int
+    read_width: int
     pitch: int
-    span: int
+    matrix_stride: int
 
     @property
-    def height(self) -> int:
-        """The tile's rows: some more than the matrix has where threads read there."""
-        return self.outer.covered if self.is_deep else self.slow
+    def rows(self) -> int:
+        """The tile's rows, with the padding rows that thread tiles read."""
+        return self.mn.padded_extent if self.is_k_major else self.slow_extent
 
 
 @dataclass(frozen=True, slots=True)
-class Shape:
-    """`step` values of the summed index are read at once where memory has them side by side."""
+class BatchConfig:
+    """Matrices per block and the partition of each; `k_width` consecutive k are read per access of a K-major tile."""
 
-    products: int
-    rows: Side
-    columns: Side
-    depth: int
-    step: int
-    tiles: tuple[Tile, ...]
+    batch: int
+    m: Partition
+    n: Partition
+    k: int
+    k_width: int
+    tiles: tuple[SharedTile, ...]
 
     @property
-    def team(self) -> int:
-        """The threads of a product."""
-        return self.rows.threads * self.columns.threads
+    def threads_per_matrix(self) -> int:
+        return self.m.threads * self.n.threads
 
     @property
     def threads(self) -> int:
-        return self.team * self.products
+        return self.threads_per_matrix * self.batch
 
     @property
     def is_unrolled(self) -> bool:
-        return self.depth <= _UNROLLED
+        """Whether the loop over k is fully unrolled."""
+        return self.k <= _MAX_UNROLLED_K
 
-    def shared_bytes(self, found: Contraction) -> int:
+    def shared_bytes(self, contraction: Contraction) -> int:
         return sum(
-            tile.span * (self.products if tile.is_batched else 1) * _array(found, tile.operand).dtype.bytes
+            tile.matrix_stride * (self.batch if tile.is_batched else 1) * _array(contraction, tile.operand).dtype.bytes
             for tile in self.tiles
         )
 
 
-def extent_of(found: Contraction, index: spec.Index) -> tuple[int, int]:
-    """The least and the greatest extent that an index can have."""
-    context = found.request.context
+def extent_bounds(contraction: Contraction, index: spec.Index) -> tuple[int, int]:
+    """The minimum and maximum extent of an index."""
+    context = contraction.request.context
     return bounds(to_integer(index.extent, context.symbols), dict(context.ranges))
 
 
-def choose_shape(found: Contraction) -> Shape:
-    """The schedule's sizes, completed; of the widths that columns may have, the one with the fewest wavefronts."""
-    return min(_candidates(found), key=lambda candidate: candidate[0])[1]
+def choose_config(contraction: Contraction) -> BatchConfig:
+    """The schedule's sizes, completed; of the vector widths along N, the one with the fewest wavefronts."""
+    return min(_candidates(contraction), key=lambda candidate: candidate[0])[1]
 
 
-def _candidates(found: Contraction) -> Iterator[tuple[int, Shape]]:
-    m, n, k = (extent_of(found, index)[1] for index in (found.m, found.n, found.k))
-    own = dict(found.request.schedule.thread)
-    large = 2 if min(m, n) > _LARGE else 1
-    deep = [operand for operand in found.operands if operand.fast == found.k.name]
-    step = math.gcd(k, *(WIDEST // _array(found, operand).dtype.bytes for operand in deep)) if deep else 1
-    upright = [operand for operand in found.a_operands if operand not in deep]
-    row_width = math.gcd(m, *(WIDEST // _array(found, operand).dtype.bytes for operand in upright)) if upright else 1
-    rows = _side(found.m, m, own.get(found.m.name, large * _OWN), row_width)
-    width = _column_width(found, n, deep)
-    while width:
-        columns = _side(found.n, n, own.get(found.n.name, _OWN), width)
-        team = rows.threads * columns.threads
-        products = _products(found, team)
+def _candidates(contraction: Contraction) -> Iterator[tuple[int, BatchConfig]]:
+    """Configs by vector width along N, each with its cost: wavefronts of a warp's shared accesses, and its stores."""
+    m, n, k = (extent_bounds(contraction, index)[1] for index in (contraction.m, contraction.n, contraction.k))
+    thread = dict(contraction.request.schedule.thread)
+    thread_m = thread.get(
+        contraction.m.name, _THREAD_TILE * (2 if min(m, n) > _MIN_EXTENT_FOR_TALL_THREAD_TILES else 1)
+    )
+    thread_n = thread.get(contraction.n.name, _THREAD_TILE)
+    k_major = [operand for operand in contraction.operands if operand.fast == contraction.k.name]
+    k_width = math.gcd(k, *(_max_width(contraction, operand) for operand in k_major)) if k_major else 1
+    m_major = [operand for operand in contraction.a_operands if operand not in k_major]
+    m_width = math.gcd(m, *(_max_width(contraction, operand) for operand in m_major)) if m_major else 1
+    m_partition = _partition(contraction.m, m, thread_m, m_width)
+    n_width = _max_n_width(contraction, n, k_major)
+    while n_width:
+        n_partition = _partition(contraction.n, n, thread_n, n_width)
+        batch = _batch_per_block(contraction, m_partition.threads * n_partition.threads)
         while True:
-            found_tiles = [_tile(found, operand, rows, columns, k, step, products) for operand in found.operands]
-            shape = Shape(products, rows, columns, k, step, tuple(tile for _, tile in found_tiles))
-            limit = found.request.target.shared_per_block
-            if products == 1 or shape.shared_bytes(found) <= limit or _asked(found):
+            tiles = [
+                _tile(contraction, operand, m_partition, n_partition, k, k_width, batch)
+                for operand in contraction.operands
+            ]
+            config = BatchConfig(batch, m_partition, n_partition, k, k_width, tuple(tile for _, tile in tiles))
+            limit = contraction.request.target.shared_per_block
+            if batch == 1 or config.shared_bytes(contraction) <= limit or _scheduled_batch(contraction):
                 break
-            products //= 2
-        stored = columns.vectors * rows.own
-        yield sum(cost for cost, _ in found_tiles) + stored, shape
-        width //= 2
+            batch //= 2
+        stores = n_partition.vectors * m_partition.per_thread
+        yield sum(wavefronts for wavefronts, _ in tiles) + stores, config
+        n_width //= 2
 
 
-def _asked(found: Contraction) -> int:
-    return int(dict(found.request.schedule.tunables).get("products", 0))
+def _scheduled_batch(contraction: Contraction) -> int:
+    """The `batch` tunable; 0 where the schedule doesn't set it."""
+    return int(dict(contraction.request.schedule.tunables).get(BATCH.name, 0))
 
 
-def _products(found: Contraction, team: int) -> int:
-    """The products of a block: as many as give it enough threads, as long as there are blocks for the device."""
-    if _asked(found):
-        return _asked(found)
-    counts = [extent_of(found, index)[1] for index in found.batch]
-    products = 1
-    while 2 * products * team <= _THREADS and 2 * products <= counts[0]:
-        products *= 2
-    while products > 1 and math.prod(counts) < _BLOCKS * products:
-        products //= 2
-    return products
+def _batch_per_block(contraction: Contraction, threads_per_matrix: int) -> int:
+    """Matrices per block: up to the target block size, as long as the grid fills the planning device."""
+    if scheduled := _scheduled_batch(contraction):
+        return scheduled
+    counts = [extent_bounds(contraction, index)[1] for index in contraction.batch]
+    batch = 1
+    while 2 * batch * threads_per_matrix <= _TARGET_BLOCK_THREADS and 2 * batch <= counts[0]:
+        batch *= 2
+    while batch > 1 and math.prod(counts) < _MIN_BLOCKS_PER_SM * PLANNING_DEVICE.sms * batch:
+        batch //= 2
+    return batch
 
 
-def _side(index: spec.Index, extent: int, own: int, width: int) -> Side:
-    """The threads along a side where each has about `own` elements."""
-    width = min(width, 1 << (own.bit_length() - 1))
+def _partition(index: spec.Index, extent: int, per_thread: int, width: int) -> Partition:
+    """A partition with about `per_thread` elements per thread."""
+    width = min(width, 1 << (per_thread.bit_length() - 1))
     vectors = -(-extent // width)
-    threads = -(-vectors // max(own // width, 1))
-    return Side(index, extent, threads, -(-vectors // threads), width)
+    threads = -(-vectors // max(per_thread // width, 1))
+    return Partition(index, extent, threads, -(-vectors // threads), width)
 
 
-def _column_width(found: Contraction, n: int, deep: list[Operand]) -> int:
-    """The most neighbours along the columns that are read and stored at once."""
-    request = found.request
+def _max_width(contraction: Contraction, operand: Operand) -> int:
+    """The elements of the widest access."""
+    return MAX_ACCESS_BYTES // _array(contraction, operand).dtype.bytes
+
+
+def _max_n_width(contraction: Contraction, n: int, k_major: list[Operand]) -> int:
+    """The widest vector along N that the B tiles are read with and the outputs stored with."""
+    request = contraction.request
     context = request.context
-    width = math.gcd(n, WIDEST)
-    for operand in found.b_operands:
-        if operand not in deep:
-            width = min(width, WIDEST // _array(found, operand).dtype.bytes)
+    width = math.gcd(n, MAX_ACCESS_BYTES)
+    for operand in contraction.b_operands:
+        if operand not in k_major:
+            width = min(width, _max_width(contraction, operand))
     for statement in request.group.statements:
         if context.spec.array(statement.target).role != "temporary" or statement.target in request.stored:
             array = context.arrays[statement.target]
-            width = min(width, widest(array, statement.subscripts, found.n.name, context).count)
+            width = min(width, widest(array, statement.subscripts, contraction.n.name, context).count)
     return width
 
 
 def _tile(
-    found: Contraction, operand: Operand, rows: Side, columns: Side, k: int, step: int, products: int
-) -> tuple[int, Tile]:
-    """The operand's tile with the paddings that cost the fewest wavefronts, and how many a warp needs."""
-    array = _array(found, operand)
-    outer = rows if operand in found.a_operands else columns
-    is_deep = operand.fast == found.k.name
-    slow, fast = (outer.extent, k) if is_deep else (k, outer.extent)
-    read = step if is_deep else outer.width
-    copied = _copied(found, operand, fast)
-    unit = max(copied, read)
-    is_batched = found.batch[0].name in free_indices(operand.read)
-    team = rows.threads * columns.threads
-    best: tuple[tuple[int, int], Tile] | None = None
-    least = -(-(fast if is_deep else outer.covered) // unit) * unit
-    for pitch in _spans(least, unit, array):
-        height = outer.covered if is_deep else slow
-        apart = products > 1 and is_batched and team < WARP
-        for span in _spans(height * pitch, unit, array) if apart else (-(-height * pitch // unit) * unit,):
-            tile = Tile(operand, outer, slow, fast, is_deep, is_batched, copied, read, pitch, span)
-            cost = _reading(tile, array, columns.threads, team, outer is rows) + _filling(tile, array)
-            if best is None or (cost, span) < best[0]:
-                best = (cost, span), tile
+    contraction: Contraction, operand: Operand, m: Partition, n: Partition, k: int, k_width: int, batch: int
+) -> tuple[int, SharedTile]:
+    """The operand's tile with the padding that costs the fewest wavefronts, and that number."""
+    array = _array(contraction, operand)
+    is_a = operand in contraction.a_operands
+    mn = m if is_a else n
+    is_k_major = operand.fast == contraction.k.name
+    slow_extent, fast_extent = (mn.extent, k) if is_k_major else (k, mn.extent)
+    read_width = k_width if is_k_major else mn.width
+    load_width = _load_width(contraction, operand, fast_extent)
+    unit = max(load_width, read_width)
+    is_batched = contraction.batch[0].name in free_indices(operand.read)
+    threads_per_matrix = m.threads * n.threads
+    # Only a warp that reads several matrices can have bank conflicts between them.
+    pads_matrices = batch > 1 and is_batched and threads_per_matrix < WARP_SIZE
+    rows = mn.padded_extent if is_k_major else slow_extent
+    best: tuple[tuple[int, int], SharedTile] | None = None
+    for pitch in _strides(-(-(fast_extent if is_k_major else mn.padded_extent) // unit) * unit, unit, array):
+        dense_stride = -(-rows * pitch // unit) * unit
+        for matrix_stride in _strides(rows * pitch, unit, array) if pads_matrices else (dense_stride,):
+            tile = SharedTile(
+                operand,
+                mn,
+                slow_extent,
+                fast_extent,
+                is_k_major,
+                is_batched,
+                load_width,
+                read_width,
+                pitch,
+                matrix_stride,
+            )
+            cost = _read_wavefronts(tile, array, n.threads, threads_per_matrix, is_a) + _fill_wavefronts(tile, array)
+            if best is None or (cost, matrix_stride) < best[0]:
+                best = (cost, matrix_stride), tile
     assert best is not None
     return best[0][0], best[1]
 
 
-def _copied(found: Contraction, operand: Operand, fast: int) -> int:
-    """The elements that one access moves from memory."""
-    array = _array(found, operand)
+def _load_width(contraction: Contraction, operand: Operand, fast_extent: int) -> int:
+    """The elements per access of the copy from global memory."""
+    array = _array(contraction, operand)
     if array.space == "readonly":
         return 1
-    return math.gcd(widest(array, operand.read.subscripts, operand.fast, found.request.context).count, fast)
+    return math.gcd(
+        widest(array, operand.read.subscripts, operand.fast, contraction.request.context).count, fast_extent
+    )
 
 
-def _spans(least: int, unit: int, array: Array) -> range:
-    """Distances to try: up to a line of banks more than the least."""
-    return range(least, least + _WORDS * 4 // array.dtype.bytes + 1, unit)
+def _strides(minimum: int, unit: int, array: Array) -> range:
+    """Strides to try, in elements: up to a bank period more than the minimum."""
+    return range(minimum, minimum + _BANK_PERIOD_BYTES // array.dtype.bytes + 1, unit)
 
 
-def _reading(tile: Tile, array: Array, columns: int, team: int, is_left: bool) -> int:
-    """The wavefronts of the loads with which one warp walks along the whole sum."""
-    places = []
-    for lane in range(WARP):
-        product, place = divmod(lane, team)
-        number = place // columns if is_left else place % columns
-        row = number * tile.outer.width * (tile.pitch if tile.is_deep else 1)
-        places.append((product * tile.span if tile.is_batched else 0) + row)
+def _read_wavefronts(tile: SharedTile, array: Array, n_threads: int, threads_per_matrix: int, is_a: bool) -> int:
+    """Wavefronts of one warp's reads of the tile in the whole main loop."""
     size = array.dtype.bytes
-    one = wavefronts([place * size for place in places], tile.read * size, "load")
-    depth = tile.fast if tile.is_deep else tile.slow
-    return one * (tile.outer.own * (depth // tile.read) if tile.is_deep else tile.outer.vectors * depth)
+    addresses = []
+    for lane in range(WARP_SIZE):
+        matrix, thread = divmod(lane, threads_per_matrix)
+        position = thread // n_threads if is_a else thread % n_threads
+        offset = position * tile.mn.width * (tile.pitch if tile.is_k_major else 1)
+        addresses.append(((matrix * tile.matrix_stride if tile.is_batched else 0) + offset) * size)
+    wavefronts = _wavefronts("load", tile.read_width * size, tuple(addresses))
+    if tile.is_k_major:
+        return wavefronts * tile.mn.per_thread * (tile.fast_extent // tile.read_width)
+    return wavefronts * tile.mn.vectors * tile.slow_extent
 
 
-def _filling(tile: Tile, array: Array) -> int:
-    """The wavefronts of the stores of one warp's share, as if it filled the tile of its first product."""
-    size, row = array.dtype.bytes, tile.fast // tile.copied
-    places = []
-    for lane in range(WARP):
-        slow, fast = divmod(lane, row)
-        product, slow = divmod(slow, tile.slow)
-        places.append((product * tile.span + slow * tile.pitch + fast * tile.copied) * size)
-    return wavefronts(places, tile.copied * size, "store") * -(-tile.slow * row // WARP)
+def _fill_wavefronts(tile: SharedTile, array: Array) -> int:
+    """Wavefronts of the stores that fill one matrix, estimated from those of the first warp."""
+    size, vectors_per_row = array.dtype.bytes, tile.fast_extent // tile.load_width
+    addresses = []
+    for lane in range(WARP_SIZE):
+        row, vector = divmod(lane, vectors_per_row)
+        matrix, row = divmod(row, tile.slow_extent)
+        addresses.append((matrix * tile.matrix_stride + row * tile.pitch + vector * tile.load_width) * size)
+    wavefronts = _wavefronts("store", tile.load_width * size, tuple(addresses))
+    return wavefronts * -(-tile.slow_extent * vectors_per_row // WARP_SIZE)
 
 
-def _array(found: Contraction, operand: Operand) -> Array:
-    return found.request.context.arrays[operand.read.array]
+@lru_cache(maxsize=1 << 14)
+def _wavefronts(kind: str, width: int, addresses: tuple[int, ...]) -> int:
+    """Wavefronts of a warp's shared-memory access by the rule of the planning device, so that layouts don't vary."""
+    return warp_request("shared", kind, width, addresses, PLANNING_DEVICE.target).wavefronts
+
+
+def _array(contraction: Contraction, operand: Operand) -> Array:
+    return contraction.request.context.arrays[operand.read.array]

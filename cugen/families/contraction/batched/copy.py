@@ -1,11 +1,11 @@
-"""How a block fills the tiles of its products: all threads side by side along memory, several loads in flight."""
+"""Copies a block's matrices from global to shared memory, coalesced, with several loads in flight per thread."""
 
 from __future__ import annotations
 
 import math
 from dataclasses import replace
 
-from cugen.families.contraction.batched.config import Shape, Tile
+from cugen.families.contraction.batched.config import BatchConfig, SharedTile
 from cugen.families.contraction.recognition import Contraction
 from cugen.pieces.loop_variables import shared_loop_variable
 from cugen.plan.lowering.expressions import Lowering
@@ -14,15 +14,16 @@ from cugen.plan.nodes import Comparison, Copy, Define, For, Guard, If, Index, Lo
 from cugen.plan.subscripts import to_integer
 from cugen.plan.symbols import FloorDiv, Integer, Mod, Range, integer
 
-_IN_FLIGHT = 16  # loads of a thread
+_MAX_LOADS_IN_FLIGHT = 16  # per thread: the unroll limit of the copy loop (heuristic)
 
 
-def tile_array(found: Contraction, tile: Tile, shape: Shape, lowering: Lowering) -> Array:
-    """The tile's array: matrices, rows and columns, or all of a matrix in one dimension where gaps follow it."""
-    source = found.request.context.arrays[tile.operand.read.array]
-    matrix: tuple[int, ...] = (tile.height, tile.pitch) if tile.span == tile.height * tile.pitch else (tile.span,)
-    sizes = (shape.products, *matrix) if _is_one_of_several(tile, shape) else matrix
-    widest = max(tile.copied, tile.read)
+def tile_array(contraction: Contraction, tile: SharedTile, config: BatchConfig, lowering: Lowering) -> Array:
+    """The tile's array [matrix, row, column]; [matrix, element] if there is padding between matrices."""
+    source = contraction.request.context.arrays[tile.operand.read.array]
+    is_dense = tile.matrix_stride == tile.rows * tile.pitch
+    matrix: tuple[int, ...] = (tile.rows, tile.pitch) if is_dense else (tile.matrix_stride,)
+    sizes = (config.batch, *matrix) if _has_matrix_dimension(tile, config) else matrix
+    width = max(tile.load_width, tile.read_width)
     return Array(
         source.name,
         lowering.names.allocate(f"{source.symbol}s"),
@@ -31,74 +32,88 @@ def tile_array(found: Contraction, tile: Tile, shape: Shape, lowering: Lowering)
         tuple(integer(math.prod(sizes[dimension + 1 :])) for dimension in range(len(sizes))),
         "shared",
         flat=False,
-        align=widest * source.dtype.bytes if widest > 1 else 0,
+        align=width * source.dtype.bytes if width > 1 else 0,
     )
 
 
-def place_in(tile: Tile, shape: Shape, array: Array, place: tuple[Integer, Integer, Integer]) -> tuple[Integer, ...]:
-    """The subscripts of a product's row and column in the tile."""
-    product, row, column = place
-    several = _is_one_of_several(tile, shape)
-    matrix = (row, column) if len(array.shape) == 2 + several else (row * tile.pitch + column,)
-    return (product, *matrix) if several else matrix
+def tile_subscripts(
+    tile: SharedTile, config: BatchConfig, array: Array, coordinates: tuple[Integer, Integer, Integer]
+) -> tuple[Integer, ...]:
+    """The subscripts of (matrix, row, column) in the tile's array."""
+    matrix, row, column = coordinates
+    is_batched = _has_matrix_dimension(tile, config)
+    element = (row, column) if len(array.shape) == 2 + is_batched else (row * tile.pitch + column,)
+    return (matrix, *element) if is_batched else element
 
 
-def fill(
-    found: Contraction, tile: Tile, shape: Shape, target: Array, around: Lowering, first: Integer, thread: Integer
+def load_tile(
+    contraction: Contraction,
+    tile: SharedTile,
+    config: BatchConfig,
+    target: Array,
+    lowering: Lowering,
+    batch0: Integer,
+    thread: Integer,
 ) -> tuple[Node, ...]:
-    """The nodes that fill a tile; `first` is the block's first product, `thread` the number of the thread in it."""
-    several = _is_one_of_several(tile, shape)
-    row = tile.fast // tile.copied
-    count = tile.slow * row * (shape.products if several else 1)
-    trips = -(-count // shape.threads)
-    turn = shared_loop_variable("u", (0, trips - 1), around)
+    """The nodes that copy a tile; `batch0` is the batch index of the block's first matrix, `thread` the thread rank."""
+    is_batched = _has_matrix_dimension(tile, config)
+    vectors_per_row = tile.fast_extent // tile.load_width
+    vectors = tile.slow_extent * vectors_per_row * (config.batch if is_batched else 1)
+    iterations = -(-vectors // config.threads)
+    iteration = shared_loop_variable("u", (0, iterations - 1), lowering)
     nodes: list[Define] = []
 
-    def named(wish: str, value: Integer, values: Range) -> Integer:
+    def define_index(name_hint: str, value: Integer, values: Range) -> Integer:
         if value.is_Integer or value.is_Symbol:
             return value
-        if trips > 1:
-            index = replace(shared_loop_variable(wish, values, around), definition=value)
+        if iterations > 1:
+            index = replace(shared_loop_variable(name_hint, values, lowering), definition=value)
         else:
-            index = Index(around.names.allocate(f"{target.symbol.lower()}_{wish}"), value, values)
-            around.ranges[index.symbol] = values
+            index = Index(lowering.names.allocate(f"{target.symbol.lower()}_{name_hint}"), value, values)
+            lowering.ranges[index.symbol] = values
         nodes.append(Define(index))
         return index.symbol
 
-    last = trips * shape.threads - 1
-    number = named("part", (turn.symbol * shape.threads if trips > 1 else 0) + thread, (0, last))
-    first_nodes, nodes = tuple(nodes), []
-    line = FloorDiv(number, integer(row))
-    product: Integer = integer(0)
-    if several:
-        product = named("product", FloorDiv(number, integer(tile.slow * row)), (0, shape.products - 1))
-        line = Mod(line, integer(tile.slow))
-    slow = named("line", line, (0, tile.slow - 1))
-    fast = named("place", Mod(number, integer(row)) * tile.copied, (0, tile.fast - tile.copied))
-    own = first + product if tile.is_batched else integer(0)
-    extent = to_integer(found.batch[0].extent, around.symbols)
+    last = iterations * config.threads - 1
+    vector = define_index("vector", (iteration.symbol * config.threads if iterations > 1 else 0) + thread, (0, last))
+    vector_nodes, nodes = tuple(nodes), []
+    row = FloorDiv(vector, integer(vectors_per_row))
+    matrix: Integer = integer(0)
+    if is_batched:
+        matrix_vectors = integer(tile.slow_extent * vectors_per_row)
+        matrix = define_index("matrix", FloorDiv(vector, matrix_vectors), (0, config.batch - 1))
+        row = Mod(row, integer(tile.slow_extent))
+    slow = define_index("row", row, (0, tile.slow_extent - 1))
+    column = Mod(vector, integer(vectors_per_row)) * tile.load_width
+    fast = define_index("column", column, (0, tile.fast_extent - tile.load_width))
+    batch = batch0 + matrix if tile.is_batched else integer(0)
+    extent = to_integer(contraction.batch[0].extent, lowering.symbols)
     copy = Copy(
-        Access(target, place_in(tile, shape, target, (product, slow, fast)), "store", tile.copied),
-        _source(found, tile, around, {tile.operand.slow: slow, tile.operand.fast: fast}, own),
+        Access(target, tile_subscripts(tile, config, target, (matrix, slow, fast)), "store", tile.load_width),
+        _source(contraction, tile, lowering, {tile.operand.slow: slow, tile.operand.fast: fast}, batch),
     )
-    # Products beyond the last are computed from whatever is there, and not stored.
-    exists = around.needed(Guard((Comparison(own, "<", extent),)))
+    # The tiles of matrices past the last stay uninitialised; their results are not stored.
+    exists = lowering.needed(Guard((Comparison(batch, "<", extent),)))
     body: tuple[Node, ...] = (*nodes, If(exists, (copy,)) if exists.terms else copy)
-    if count % shape.threads:
-        body = (If(Guard((Comparison(number, "<", integer(count)),)), body),)
-    if trips == 1:
-        return (*first_nodes, *body)
-    unrolled = trips <= _IN_FLIGHT
-    loop = Loop(turn, integer(0), integer(trips), unroll=unrolled, unroll_by=0 if unrolled else _IN_FLIGHT)
-    return (For(loop, (*first_nodes, *body)),)
+    if vectors % config.threads:
+        body = (If(Guard((Comparison(vector, "<", integer(vectors)),)), body),)
+    if iterations == 1:
+        return (*vector_nodes, *body)
+    is_unrolled = iterations <= _MAX_LOADS_IN_FLIGHT
+    unroll_by = 0 if is_unrolled else _MAX_LOADS_IN_FLIGHT
+    loop = Loop(iteration, integer(0), integer(iterations), unroll=is_unrolled, unroll_by=unroll_by)
+    return (For(loop, (*vector_nodes, *body)),)
 
 
-def _source(found: Contraction, tile: Tile, lowering: Lowering, at: dict[str, Integer], own: Integer) -> Access:
-    source = found.request.context.arrays[tile.operand.read.array]
-    symbols = {**lowering.symbols, **at, found.batch[0].name: own}
+def _source(
+    contraction: Contraction, tile: SharedTile, lowering: Lowering, coordinates: dict[str, Integer], batch: Integer
+) -> Access:
+    source = contraction.request.context.arrays[tile.operand.read.array]
+    symbols = {**lowering.symbols, **coordinates, contraction.batch[0].name: batch}
     subscripts = tuple(to_integer(sub, symbols) for sub in tile.operand.read.subscripts)
-    return Access(source, subscripts, "load", tile.copied)
+    return Access(source, subscripts, "load", tile.load_width)
 
 
-def _is_one_of_several(tile: Tile, shape: Shape) -> bool:
-    return tile.is_batched and shape.products > 1
+def _has_matrix_dimension(tile: SharedTile, config: BatchConfig) -> bool:
+    """Whether the tile has several matrices."""
+    return tile.is_batched and config.batch > 1

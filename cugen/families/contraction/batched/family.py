@@ -1,4 +1,4 @@
-"""Many small products: a block stages the whole matrices of several, and threads own a few elements of each result."""
+"""Small batched GEMM: a block stages the whole operands of several matrices, with no loop over k-tiles."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from cugen.families.base import Family
-from cugen.families.contraction.batched.config import PRODUCTS, choose_shape, extent_of
+from cugen.families.contraction.batched.config import BATCH, choose_config, extent_bounds
 from cugen.families.contraction.batched.kernel import Builder
 from cugen.families.contraction.recognition import Contraction, recognise
 from cugen.plan.kernel import Kernel
@@ -15,104 +15,107 @@ from cugen.plan.request import Refusal, Request, refuse_tunables
 from cugen.rewrite.align_reductions import NotInStages, with_common_indices
 from cugen.rewrite.fuse_dimensions import merged
 
-_LONGEST = 64  # rows and columns of a small matrix
-_DEEPEST = 256  # of the summed index
-_SIZES = (1, 2, 4, 8)
-_ENOUGH = 64  # products; of fewer, each is better spread over several blocks
+_MAX_MN = 64  # extent of M and of N: the whole operands must fit shared memory
+_MAX_K = 256
+_THREAD_TILE_SIZES = (1, 2, 4, 8)  # elements per thread along M or N
+_MIN_BATCH = 64  # below, a matrix over several blocks (`tiled`, `gemm`) fills more of a device (heuristic)
 
 
 def refusals(request: Request) -> tuple[Refusal, ...]:
-    found = find(request)
-    if isinstance(found, Refusal):
-        return (found,)
-    reasons = [*_size_refusals(found), *refuse_tunables(request, (PRODUCTS,))]
-    reasons += [*_placement_refusals(found), *_schedule_refusals(found)]
-    return tuple(reasons or (*_count_refusals(found), *_room_refusals(found)))
+    contraction = recognise_batch(request)
+    if isinstance(contraction, Refusal):
+        return (contraction,)
+    reasons = [*_size_refusals(contraction), *refuse_tunables(request, (BATCH,))]
+    reasons += [*_placement_refusals(contraction), *_schedule_refusals(contraction)]
+    return tuple(reasons or (*_batch_refusals(contraction), *_limit_refusals(contraction)))
 
 
-def find(request: Request) -> Contraction | Refusal:
-    """The products that the group computes, over one batch index where memory has several as one."""
+def recognise_batch(request: Request) -> Contraction | Refusal:
+    """The batched contraction of the group, its batch dimensions fused where memory allows."""
     try:
-        plain = merged(with_common_indices(request.group.statements, request.context), request.context)
+        fused = merged(with_common_indices(request.group.statements, request.context), request.context)
     except NotInStages as error:
         return Refusal(str(error))
-    asked = {name for sizes in (request.schedule.block, request.schedule.thread) for name, _ in sizes}
-    found: Contraction | Refusal = Refusal("")
-    if asked <= {index.name for index in plain.statements[0].indices}:
-        group = replace(request.group, statements=plain.statements)
-        context = replace(request.context, arrays=plain.arrays)
-        found = recognise(replace(request, group=group, context=context))
-    if isinstance(found, Refusal):
-        found = recognise(request)
-    if isinstance(found, Contraction) and not found.batch:
-        return Refusal("takes many products, and this is one")
-    return found
+    scheduled = {name for sizes in (request.schedule.block, request.schedule.thread) for name, _ in sizes}
+    match: Contraction | Refusal = Refusal("")
+    if scheduled <= {index.name for index in fused.statements[0].indices}:
+        group = replace(request.group, statements=fused.statements)
+        context = replace(request.context, arrays=fused.arrays)
+        match = recognise(replace(request, group=group, context=context))
+    if isinstance(match, Refusal):
+        match = recognise(request)
+    if isinstance(match, Contraction) and not match.batch:
+        return Refusal("takes a batch of matrices, and there is no batch index")
+    return match
 
 
-def _size_refusals(found: Contraction) -> Iterator[Refusal]:
-    for index, most in ((found.m, _LONGEST), (found.n, _LONGEST), (found.k, _DEEPEST)):
-        low, high = extent_of(found, index)
+def _size_refusals(contraction: Contraction) -> Iterator[Refusal]:
+    for index, limit in ((contraction.m, _MAX_MN), (contraction.n, _MAX_MN), (contraction.k, _MAX_K)):
+        low, high = extent_bounds(contraction, index)
         if low != high:
-            yield Refusal(f"writes loops along {index.name} out, so its extent must be fixed")
-        elif not 0 < high <= most:
-            yield Refusal(f"holds whole matrices: {index.name} has up to {most} values, not {high}")
+            yield Refusal(f"unrolls loops over {index.name}, so its extent must be fixed")
+        elif not 0 < high <= limit:
+            yield Refusal(f"stages whole matrices: the extent of {index.name} may be up to {limit}, not {high}")
 
 
-def _count_refusals(found: Contraction) -> Iterator[Refusal]:
-    count = math.prod(extent_of(found, index)[1] for index in found.batch)
-    schedule = found.request.schedule
-    if count < _ENOUGH and schedule.family != "batched" and not schedule.tunables:
-        yield Refusal(f"pays from {_ENOUGH} products on, and these are {count}")
+def _batch_refusals(contraction: Contraction) -> Iterator[Refusal]:
+    count = math.prod(extent_bounds(contraction, index)[1] for index in contraction.batch)
+    schedule = contraction.request.schedule
+    if count < _MIN_BATCH and schedule.family != "batched" and not schedule.tunables:
+        yield Refusal(f"is chosen from {_MIN_BATCH} matrices on, and these are {count}")
 
 
-def _placement_refusals(found: Contraction) -> Iterator[Refusal]:
-    operands = {operand.read.array for operand in found.operands}
-    for array in found.request.touched():
+def _placement_refusals(contraction: Contraction) -> Iterator[Refusal]:
+    operands = {operand.read.array for operand in contraction.operands}
+    for array in contraction.request.touched():
         key, memory = f"arrays.{array.name}.memory", array.memory
         if array.name in operands and memory.space not in (None, "shared"):
-            yield Refusal(f"stages its operands; {array.name} is to stay in {memory.space} memory", key)
+            yield Refusal(f"stages its operands in shared memory; {array.name} is placed in {memory.space} memory", key)
         elif array.name in operands and (memory.pad or memory.swizzle or memory.dynamic or memory.stages > 1):
-            yield Refusal(f"lays out the tiles of {array.name} itself", key)
+            yield Refusal(f"chooses the layout of {array.name} in shared memory", key)
         elif array.name not in operands and memory.space == "shared":
             yield Refusal(f"stages its operands only; {array.name} is not one of them", key)
         elif array.name not in operands and memory.space == "register" and array.role != "temporary":
-            yield Refusal(f"has no use for all of {array.name} in registers", key)
+            yield Refusal(f"can't hold {array.name} in registers", key)
 
 
-def _schedule_refusals(found: Contraction) -> Iterator[Refusal]:
-    schedule = found.request.schedule
+def _schedule_refusals(contraction: Contraction) -> Iterator[Refusal]:
+    schedule = contraction.request.schedule
     for key in ("block", "step"):
         if getattr(schedule, key):
-            yield Refusal("has `products` in place of a block and a step", f"schedule.{key}")
+            yield Refusal("has the tunable `batch` in place of block and step sizes", f"schedule.{key}")
     for name, size in schedule.thread:
-        if name not in (found.m.name, found.n.name):
-            yield Refusal(f"a thread owns rows and columns, not {name}", f"schedule.thread.{name}")
-        elif size not in _SIZES:
-            allowed = ", ".join(map(str, _SIZES))
+        if name not in (contraction.m.name, contraction.n.name):
+            yield Refusal(
+                f"thread sizes are for {contraction.m.name} and {contraction.n.name}, not for {name}",
+                f"schedule.thread.{name}",
+            )
+        elif size not in _THREAD_TILE_SIZES:
+            allowed = ", ".join(map(str, _THREAD_TILE_SIZES))
             yield Refusal(f"a thread may have {allowed} elements along {name}, not {size}", f"schedule.thread.{name}")
 
 
-def _room_refusals(found: Contraction) -> Iterator[Refusal]:
-    shape, limits = choose_shape(found), found.request.target
-    if shape.threads > limits.threads_per_block:
-        yield Refusal(f"a block of {shape.threads} threads is too large", "schedule.products")
-    bytes_ = shape.shared_bytes(found)
-    if bytes_ > limits.shared_per_block:
-        reason = f"its matrices take {bytes_} bytes of shared memory, {limits.shared_per_block} are allowed"
-        yield Refusal(reason, "schedule.products")
+def _limit_refusals(contraction: Contraction) -> Iterator[Refusal]:
+    config, target = choose_config(contraction), contraction.request.target
+    key = f"schedule.{BATCH.name}"
+    if config.threads > target.threads_per_block:
+        yield Refusal(f"a block of {config.threads} threads is too large", key)
+    shared_bytes = config.shared_bytes(contraction)
+    if shared_bytes > target.shared_per_block:
+        yield Refusal(f"needs {shared_bytes} bytes of shared memory, {target.shared_per_block} are allowed", key)
 
 
 def build(request: Request) -> Kernel:
-    found = find(request)
-    assert isinstance(found, Contraction)
-    return Builder(found, choose_shape(found)).kernel()
+    contraction = recognise_batch(request)
+    assert isinstance(contraction, Contraction)
+    return Builder(contraction, choose_config(contraction)).kernel()
 
 
 FAMILY = Family(
     "batched",
     rank=45,
-    doc="many small products, several to a block, each held whole in shared memory",
+    doc="small batched GEMM: several matrices per block, whole operands in shared memory",
     refusals=refusals,
     build=build,
-    tunables=(PRODUCTS,),
+    tunables=(BATCH,),
 )

@@ -1,19 +1,20 @@
-"""The kernel of many small products: tiles filled once, running values in registers, results stored in vectors."""
+"""The small batched GEMM kernel: operands staged once, accumulators in registers, vectorised stores."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
 
-from cugen.families.contraction.batched.config import Shape, Side, Tile
-from cugen.families.contraction.batched.copy import fill, place_in, tile_array
-from cugen.families.contraction.k_range import where_they_hold
+from cugen.families.contraction.batched.config import BatchConfig, Partition, SharedTile
+from cugen.families.contraction.batched.copy import load_tile, tile_array, tile_subscripts
+from cugen.families.contraction.k_range import guarded
 from cugen.families.contraction.recognition import Contraction
-from cugen.pieces.blocks import define, lay_blocks, limit, thread
+from cugen.pieces.blocks import define, limit, make_grid, thread
 from cugen.pieces.grid import divides
 from cugen.pieces.kernels import assemble, new_lowering
+from cugen.pieces.loop_variables import shared_loop_variable
 from cugen.pieces.statements import lower_statements
-from cugen.pieces.vector_body import Neighbours, vector_body, wide_reads
+from cugen.pieces.vector_body import ConsecutiveElements, vector_body, wide_reads
 from cugen.plan.kernel import Kernel
 from cugen.plan.memory import Access, Array, Element, Vector
 from cugen.plan.nodes import (
@@ -35,178 +36,177 @@ from cugen.plan.request import Request
 from cugen.plan.scopes import Scope
 from cugen.plan.subscripts import to_integer
 from cugen.plan.substitution import substitute
-from cugen.plan.symbols import FloorDiv, Integer, Mod, ceil_div, integer
+from cugen.plan.symbols import FloorDiv, Integer, Mod, Range, ceil_div, integer
 from cugen.rewrite.align_reductions import rebuilt
 from cugen.spec.expressions import Expr, IndexValue, Local, Op, Read, Reduce
 
-_WRITTEN_OUT = 8  # steps of a longer sum that stand side by side
+_PARTIAL_UNROLL_K = 8  # values of k per iteration of a loop that is too long to unroll fully (heuristic)
+
+
+FragmentElement = Callable[[Index], Expr]  # an element of a register fragment, by its loop variable
 
 
 class Builder:
-    """The kernel of one contraction, part by part."""
+    """Builds the kernel of one batched contraction, section by section."""
 
-    def __init__(self, found: Contraction, shape: Shape) -> None:
-        self.found, self.shape, self.request = found, shape, found.request
-        self.lowering = new_lowering(found.request)
-        self.arrays = {tile.operand.read: tile_array(found, tile, shape, self.lowering) for tile in shape.tiles}
-        self.batch = to_integer(found.batch[0].extent, self.lowering.symbols)
-        self.is_even = divides(shape.products, self.batch, self.request.context)
-        self.sums: dict[Reduce, Array] = {}
-        self.aligned: dict[str, int] = {}
+    def __init__(self, contraction: Contraction, config: BatchConfig) -> None:
+        self.contraction, self.config, self.request = contraction, config, contraction.request
+        self.lowering = new_lowering(contraction.request)
+        self.arrays = {tile.operand.read: tile_array(contraction, tile, config, self.lowering) for tile in config.tiles}
+        self.batch_extent = to_integer(contraction.batch[0].extent, self.lowering.symbols)
+        self.is_even = divides(config.batch, self.batch_extent, self.request.context)
+        self.accumulators: dict[Reduce, Array] = {}
+        self.store_alignments: dict[str, int] = {}
 
     def kernel(self) -> Kernel:
-        found, shape, lowering = self.found, self.shape, self.lowering
-        extents = [to_integer(index.extent, lowering.symbols) for index in found.batch]
-        blocks = lay_blocks([ceil_div(self.batch, shape.products), *extents[1:]], lowering, self.request.target)
-        indices = self._indices(blocks.places, extents)
-        own = thread("x", shape.team, lowering) + self.product * shape.team
-        filling: list[Node] = []
-        for tile in shape.tiles:
+        contraction, config, lowering = self.contraction, self.config, self.lowering
+        extents = [to_integer(index.extent, lowering.symbols) for index in contraction.batch]
+        blocks = make_grid([ceil_div(self.batch_extent, config.batch), *extents[1:]], lowering, self.request.target)
+        coordinates = self._coordinates(blocks.coordinates, extents)
+        thread_id = thread("x", config.threads_per_matrix, lowering) + self.matrix * config.threads_per_matrix
+        loads: list[Node] = []
+        for tile in config.tiles:
             array = self.arrays[tile.operand.read]
-            filling += fill(found, tile, shape, array, lowering, self.first, own)
-        sums = self._sums()
-        walk = self._walk()
-        results = self._results()
-        parts = (
+            loads += load_tile(contraction, tile, config, array, lowering, self.batch0, thread_id)
+        accumulators = self._accumulators()
+        main_loop = self._main_loop()
+        epilogue = self._epilogue()
+        sections = (
             ("tiles", tuple(Declare(array) for array in self.arrays.values())),
-            ("indices", indices),
-            ("filling", (*filling, Barrier())),
-            ("sums", sums),
-            ("walk", (walk,)),
-            ("results", results),
+            ("coordinates", coordinates),
+            ("load_tiles", (*loads, Barrier())),
+            ("accumulators", accumulators),
+            ("main_loop", (main_loop,)),
+            ("epilogue", epilogue),
         )
         kernel = assemble(
             self.request,
             lowering,
             "batched",
-            parts,
+            sections,
             blocks.grid,
-            (shape.team, shape.products, 1),
+            (config.threads_per_matrix, config.batch, 1),
             alignments=self._alignments(),
         )
         return replace(kernel, reasons=self._reasons())
 
-    # Where the block and the thread stand
+    # Block and thread coordinates
 
-    def _indices(self, places: tuple[Integer, ...], extents: list[Integer]) -> tuple[Node, ...]:
-        found, shape, lowering = self.found, self.shape, self.lowering
+    def _coordinates(self, block: tuple[Integer, ...], extents: list[Integer]) -> tuple[Node, ...]:
+        contraction, config, lowering = self.contraction, self.config, self.lowering
         nodes: list[Node] = []
-        own = thread("x", shape.team, lowering)
-        self.product = thread("y", shape.products, lowering)
-        self.places = {
-            found.m.name: self._define("ty", FloorDiv(own, integer(shape.columns.threads)), nodes),
-            found.n.name: self._define("tx", Mod(own, integer(shape.columns.threads)), nodes),
+        thread_id = thread("x", config.threads_per_matrix, lowering)
+        self.matrix = thread("y", config.batch, lowering)
+        self.thread_coordinates = {
+            contraction.m.name: self._define("ty", FloorDiv(thread_id, integer(config.n.threads)), nodes),
+            contraction.n.name: self._define("tx", Mod(thread_id, integer(config.n.threads)), nodes),
         }
-        for index, place, extent in zip(found.batch[1:], places[1:], extents[1:], strict=False):
-            node = define(index.name, place, lowering, below=extent)
+        for index, coordinate, extent in zip(contraction.batch[1:], block[1:], extents[1:], strict=False):
+            node = define(index.name, coordinate, lowering, below=extent)
             limit(node.index, extent, lowering)
             lowering.symbols[index.name] = node.index.symbol
             nodes.append(node)
-        name = found.batch[0].name
-        if shape.products > 1:
-            below = ceil_div(self.batch, shape.products) * shape.products
-            node = define(f"{name}0", places[0] * shape.products, lowering, below=below)
+        name = contraction.batch[0].name
+        if config.batch > 1:
+            below = ceil_div(self.batch_extent, config.batch) * config.batch
+            node = define(f"{name}0", block[0] * config.batch, lowering, below=below)
             nodes.append(node)
-            self.first: Integer = node.index.symbol
-            node = define(name, self.first + self.product, lowering, below=below)
+            self.batch0: Integer = node.index.symbol
+            node = define(name, self.batch0 + self.matrix, lowering, below=below)
         else:
-            node = define(name, places[0], lowering, below=self.batch)
-            self.first = node.index.symbol
+            node = define(name, block[0], lowering, below=self.batch_extent)
+            self.batch0 = node.index.symbol
         if self.is_even:
-            limit(node.index, self.batch, lowering)
+            limit(node.index, self.batch_extent, lowering)
         lowering.symbols[name] = node.index.symbol
         return (*nodes, node)
 
-    def _define(self, wish: str, definition: Integer, nodes: list[Node]) -> Integer:
+    def _define(self, name_hint: str, definition: Integer, nodes: list[Node]) -> Integer:
         if definition.is_Integer:
             return definition
-        node = define(wish, definition, self.lowering)
+        node = define(name_hint, definition, self.lowering)
         nodes.append(node)
         return node.index.symbol
 
-    # The walk along the sum
+    # Main loop
 
-    def _sums(self) -> tuple[Node, ...]:
-        extents = (integer(self.shape.rows.own), integer(self.shape.columns.own))
-        for reduction in self.found.sums:
-            name = self.lowering.names.allocate("sum")
+    def _accumulators(self) -> tuple[Node, ...]:
+        extents = (integer(self.config.m.per_thread), integer(self.config.n.per_thread))
+        for reduction in self.contraction.sums:
+            name = self.lowering.names.allocate("acc")
             strides = (extents[1], integer(1))
-            self.sums[reduction] = Array(name, name, reduction.dtype, extents, strides, "register", flat=False)
-        return tuple(Declare(array, zeroed=True) for array in self.sums.values())
+            self.accumulators[reduction] = Array(name, name, reduction.dtype, extents, strides, "register", flat=False)
+        return tuple(Declare(array, zeroed=True) for array in self.accumulators.values())
 
-    def _walk(self) -> Node:
-        """Steps along the sum, each of as many terms as the operands with such neighbours are read for at once."""
-        shape, depth = self.shape, self.found.k.name
-        wish = f"{depth}0" if shape.step > 1 else depth
-        outer = self._loop_index(wish, (0, shape.depth - shape.step))
-        inner = self._loop_index("d", (0, shape.step - 1)) if shape.step > 1 else None
-        values: dict[Read, Callable[[Index, Integer], Expr]] = {}
-        before: list[Node] = []
+    def _main_loop(self) -> Node:
+        """The loop over k; each iteration multiplies `k_width` values of k, read per access from K-major tiles."""
+        config, k_name = self.config, self.contraction.k.name
+        k0 = self._loop_index(f"{k_name}0" if config.k_width > 1 else k_name, (0, config.k - config.k_width))
+        dk = self._loop_index("dk", (0, config.k_width - 1)) if config.k_width > 1 else None
+        k = k0.symbol if dk is None else k0.symbol + dk.symbol
+        fragments: dict[Read, FragmentElement] = {}
+        loads: list[Node] = []
         body: list[Node] = []
-        k = outer.symbol if inner is None else outer.symbol + inner.symbol
-        for tile in shape.tiles:
-            if tile.is_deep:
-                values[tile.operand.read] = self._deep(tile, outer.symbol, inner, before)
+        for tile in config.tiles:
+            if tile.is_k_major:
+                fragments[tile.operand.read] = self._load_k_major(tile, k0.symbol, dk, loads)
             else:
-                values[tile.operand.read] = self._upright(tile, k, body)
-        body += self._terms(k, values)
-        if inner is not None:
-            body = [For(Loop(inner, integer(0), integer(shape.step), unroll=True), tuple(body))]
-        unrolled = shape.is_unrolled
-        together = 0 if unrolled else max(_WRITTEN_OUT // shape.step, 1)
-        loop = Loop(outer, integer(0), integer(shape.depth), shape.step, unroll=unrolled, unroll_by=together)
-        return For(loop, (*before, *body))
+                fragments[tile.operand.read] = self._load_mn_major(tile, k, body)
+        body += self._multiply_accumulate(k, fragments)
+        if dk is not None:
+            body = [For(Loop(dk, integer(0), integer(config.k_width), unroll=True), tuple(body))]
+        unroll_by = 0 if config.is_unrolled else max(_PARTIAL_UNROLL_K // config.k_width, 1)
+        loop = Loop(k0, integer(0), integer(config.k), config.k_width, unroll=config.is_unrolled, unroll_by=unroll_by)
+        return For(loop, (*loads, *body))
 
-    def _deep(
-        self, tile: Tile, first: Integer, inner: Index | None, nodes: list[Node]
-    ) -> Callable[[Index, Integer], Expr]:
-        """Loads what every row needs of a step: `step` neighbours along the sum."""
-        side, read = tile.outer, tile.operand.read
-        index = self._own_index(side)
-        place = self._element(side, index.symbol)
-        access = Access(self.arrays[read], self._in_tile(tile, place, first), "load", tile.read)
-        if inner is None:
-            return self._loaded(tile, access, index, side.own, nodes)
-        vector = self._vector(tile, side.own)
-        load = Load(vector.one(index.symbol) if vector.count else vector, access)
-        self._repeat(vector, load, index, side.own, nodes)
-        return lambda number, _: (vector.one(number.symbol) if vector.count else vector).component(inner.symbol)
+    def _load_k_major(self, tile: SharedTile, k0: Integer, dk: Index | None, nodes: list[Node]) -> FragmentElement:
+        """Loads vectors of `k_width` consecutive k, one for each of the thread's rows of a K-major tile."""
+        partition, read = tile.mn, tile.operand.read
+        index = self._element_index(partition)
+        coordinate = self._element_coordinate(partition, index.symbol)
+        access = Access(self.arrays[read], self._tile_subscripts(tile, coordinate, k0), "load", tile.read_width)
+        if dk is None:
+            return self._load_scalars(tile, access, index, partition.per_thread, nodes)
+        vector = self._vector(tile, partition.per_thread)
+        load = Load(vector.indexed(index.symbol) if vector.count else vector, access)
+        self._repeat(vector, load, index, partition.per_thread, nodes)
+        return lambda element: (vector.indexed(element.symbol) if vector.count else vector).component(dk.symbol)
 
-    def _upright(self, tile: Tile, k: Integer, nodes: list[Node]) -> Callable[[Index, Integer], Expr]:
-        """Loads what a term needs of a tile whose neighbours are rows or columns."""
-        side, read = tile.outer, tile.operand.read
-        index = self._vector_index(side)
-        place = self._vector_place(side, index)
-        access = Access(self.arrays[read], self._in_tile(tile, k, place), "load", tile.read)
-        if side.width == 1:
-            return self._loaded(tile, access, index, side.own, nodes)
-        vector = self._vector(tile, side.vectors)
-        load = Load(vector.one(index.symbol) if vector.count else vector, access)
-        self._repeat(vector, load, index, side.vectors, nodes)
-        width = integer(side.width)
+    def _load_mn_major(self, tile: SharedTile, k: Integer, nodes: list[Node]) -> FragmentElement:
+        """Loads the thread's vectors along M or N at one k of an M-major or N-major tile."""
+        partition, read = tile.mn, tile.operand.read
+        index = self._vector_index(partition)
+        coordinate = self._vector_coordinate(partition, index)
+        access = Access(self.arrays[read], self._tile_subscripts(tile, k, coordinate), "load", tile.read_width)
+        if partition.width == 1:
+            return self._load_scalars(tile, access, index, partition.per_thread, nodes)
+        vector = self._vector(tile, partition.vectors)
+        load = Load(vector.indexed(index.symbol) if vector.count else vector, access)
+        self._repeat(vector, load, index, partition.vectors, nodes)
+        width = integer(partition.width)
 
-        def value(number: Index, _: Integer) -> Expr:
+        def component(element: Index) -> Expr:
             if not vector.count:
-                return vector.component(number.symbol)
-            return vector.one(FloorDiv(number.symbol, width)).component(Mod(number.symbol, width))
+                return vector.component(element.symbol)
+            return vector.indexed(FloorDiv(element.symbol, width)).component(Mod(element.symbol, width))
 
-        return value
+        return component
 
-    def _loaded(
-        self, tile: Tile, access: Access, index: Index, count: int, nodes: list[Node]
-    ) -> Callable[[Index, Integer], Expr]:
-        """Single elements: a local, or an array of them."""
+    def _load_scalars(
+        self, tile: SharedTile, access: Access, index: Index, count: int, nodes: list[Node]
+    ) -> FragmentElement:
+        """Loads a scalar fragment: a local, or a register array of `count` elements."""
         name = self.lowering.names.allocate(self._name(tile))
         dtype = tile.operand.read.dtype
         if count == 1:
             local = Local(name, dtype)
             nodes.append(Load(local, access))
-            return lambda _, __: local
+            return lambda _: local
         array = Array("", name, dtype, (integer(count),), (integer(1),), "register", flat=False)
         store = Store(Access(array, (index.symbol,), "store"), Element.of(access))
         loop = Loop(index, integer(0), integer(count), unroll=True)
         nodes += [Declare(array), For(loop, (store,))]
-        return lambda number, _: Element.of(Access(array, (number.symbol,), "load"))
+        return lambda element: Element.of(Access(array, (element.symbol,), "load"))
 
     def _repeat(self, vector: Vector, load: Load, index: Index, count: int, nodes: list[Node]) -> None:
         if vector.count:
@@ -215,149 +215,148 @@ class Builder:
         else:
             nodes.append(load)
 
-    def _vector(self, tile: Tile, count: int) -> Vector:
-        name = self._name(tile)
-        separator = "_" if name[-1].isdigit() else ""
+    def _vector(self, tile: SharedTile, count: int) -> Vector:
         source = self.arrays[tile.operand.read].dtype
-        name = self.lowering.names.allocate(f"{name}{separator}{tile.read}")
-        return Vector(name, source.compute, source, tile.read, count if count > 1 else 0)
+        name = self.lowering.names.allocate(self._name(tile))
+        return Vector(name, source.compute, source, tile.read_width, count if count > 1 else 0)
 
-    def _name(self, tile: Tile) -> str:
-        return tile.operand.read.array.lower()
+    def _name(self, tile: SharedTile) -> str:
+        return f"{tile.operand.read.array.lower()}_frag"
 
-    def _in_tile(self, tile: Tile, row: Integer, column: Integer) -> tuple[Integer, ...]:
-        return place_in(tile, self.shape, self.arrays[tile.operand.read], (self.product, row, column))
+    def _tile_subscripts(self, tile: SharedTile, row: Integer, column: Integer) -> tuple[Integer, ...]:
+        return tile_subscripts(tile, self.config, self.arrays[tile.operand.read], (self.matrix, row, column))
 
-    def _terms(self, k: Integer, values: dict[Read, Callable[[Index, Integer], Expr]]) -> tuple[Node, ...]:
-        """One term for each of the thread's elements."""
-        found, shape, lowering = self.found, self.shape, self.lowering
-        i, j = self._own_index(shape.rows), self._own_index(shape.columns)
-        lefts = {operand.read for operand in found.a_operands}
+    def _multiply_accumulate(self, k: Integer, fragments: dict[Read, FragmentElement]) -> tuple[Node, ...]:
+        """Accumulates the outer product of the fragments at one k."""
+        contraction, config, lowering = self.contraction, self.config, self.lowering
+        i, j = self._element_index(config.m), self._element_index(config.n)
+        a_reads = {operand.read for operand in contraction.a_operands}
         nodes: list[Node] = []
 
         def on_read(read: Read) -> Expr:
-            return values[read](i if read in lefts else j, k)
+            return fragments[read](i if read in a_reads else j)
 
-        for reduction, sums in self.sums.items():
+        position = tuple(
+            element.symbol if partition.per_thread > 1 else integer(0)
+            for element, partition in ((i, config.m), (j, config.n))
+        )
+        for reduction, accumulator in self.accumulators.items():
             scope = Scope()
             term = lowering.lower(substitute(reduction.body, {}, on_read), scope)
             nodes += scope.nodes
-            at = tuple(
-                number.symbol if side.own > 1 else integer(0) for number, side in ((i, shape.rows), (j, shape.columns))
-            )
-            if sums.dtype.is_float:
-                nodes.append(Accumulate(Access(sums, at, "store"), term))
+            if accumulator.dtype.is_float:
+                nodes.append(Accumulate(Access(accumulator, position, "store"), term))
             else:
-                old = Element.of(Access(sums, at, "load"))
-                nodes.append(Store(Access(sums, at, "store"), Op("add", (old, term), sums.dtype)))
+                old = Element.of(Access(accumulator, position, "load"))
+                nodes.append(Store(Access(accumulator, position, "store"), Op("add", (old, term), accumulator.dtype)))
         symbols = {
             **lowering.symbols,
-            found.m.name: self._element(shape.rows, i.symbol),
-            found.n.name: self._element(shape.columns, j.symbol),
-            found.k.name: k,
+            contraction.m.name: self._element_coordinate(config.m, i.symbol),
+            contraction.n.name: self._element_coordinate(config.n, j.symbol),
+            contraction.k.name: k,
         }
-        body = where_they_hold(lowering, found.conditions, symbols, nodes)
-        for number, side in ((j, shape.columns), (i, shape.rows)):
-            if side.own > 1:
-                body = (For(Loop(number, integer(0), integer(side.own), unroll=True), body),)
+        body = guarded(lowering, contraction.conditions, symbols, nodes)
+        for element, partition in ((j, config.n), (i, config.m)):
+            if partition.per_thread > 1:
+                body = (For(Loop(element, integer(0), integer(partition.per_thread), unroll=True), body),)
         return body
 
-    def _element(self, side: Side, number: Integer) -> Integer:
-        """Which row or column one of the thread's own is."""
-        first = self.places[side.index.name]
-        if side.own == 1:
+    def _element_coordinate(self, partition: Partition, element: Integer) -> Integer:
+        """The M or N coordinate of one of the thread's elements."""
+        first = self.thread_coordinates[partition.index.name]
+        if partition.per_thread == 1:
             return first
-        if side.vectors == 1:
-            return first * side.width + number
-        if side.width == 1:
-            return first + number * side.threads
-        width = integer(side.width)
-        return (first + FloorDiv(number, width) * side.threads) * side.width + Mod(number, width)
+        if partition.vectors == 1:
+            return first * partition.width + element
+        if partition.width == 1:
+            return first + element * partition.threads
+        width = integer(partition.width)
+        return (first + FloorDiv(element, width) * partition.threads) * partition.width + Mod(element, width)
 
-    def _vector_place(self, side: Side, index: Index) -> Integer:
-        """The first of the neighbours that a vector of the thread holds."""
-        first = self.places[side.index.name]
-        return (first + index.symbol * side.threads if side.vectors > 1 else first) * side.width
+    def _vector_coordinate(self, partition: Partition, index: Index) -> Integer:
+        """The M or N coordinate of a vector's first element."""
+        first = self.thread_coordinates[partition.index.name]
+        return (first + index.symbol * partition.threads if partition.vectors > 1 else first) * partition.width
 
-    def _own_index(self, side: Side) -> Index:
-        return self._loop_index("i" if side is self.shape.rows else "j", (0, side.own - 1))
+    def _element_index(self, partition: Partition) -> Index:
+        return self._loop_index("i" if partition is self.config.m else "j", (0, partition.per_thread - 1))
 
-    def _vector_index(self, side: Side) -> Index:
-        if side.width == 1:
-            return self._own_index(side)
-        return self._loop_index("r" if side is self.shape.rows else "c", (0, side.vectors - 1))
+    def _vector_index(self, partition: Partition) -> Index:
+        if partition.width == 1:
+            return self._element_index(partition)
+        return self._loop_index("r" if partition is self.config.m else "c", (0, partition.vectors - 1))
 
-    def _loop_index(self, wish: str, values: tuple[int, int]) -> Index:
-        """The variable of a loop; loops that stand side by side over equal ranges share it."""
-        name = self.lowering.loops.get((wish, values)) or self.lowering.names.allocate(wish)
-        self.lowering.loops[wish, values] = name
-        index = Index(name, integer(0), values)
-        self.lowering.ranges[index.symbol] = values
-        return index
+    def _loop_index(self, name_hint: str, values: Range) -> Index:
+        return shared_loop_variable(name_hint, values, self.lowering)
 
-    # Results
+    # Epilogue
 
-    def _results(self) -> tuple[Node, ...]:
-        found, shape, lowering = self.found, self.shape, self.lowering
-        rows, columns = shape.rows, shape.columns
-        i = self._own_index(rows)
-        row = define(found.m.name, self._element(rows, i.symbol), lowering)
-        lowering.symbols[found.m.name] = row.index.symbol
-        j = self._vector_index(columns)
-        column = define(found.n.name, self._vector_place(columns, j), lowering)
-        lowering.symbols[found.n.name] = column.index.symbol
+    def _epilogue(self) -> tuple[Node, ...]:
+        contraction, config, lowering = self.contraction, self.config, self.lowering
+        i = self._element_index(config.m)
+        m = define(contraction.m.name, self._element_coordinate(config.m, i.symbol), lowering)
+        lowering.symbols[contraction.m.name] = m.index.symbol
+        j = self._vector_index(config.n)
+        n = define(contraction.n.name, self._vector_coordinate(config.n, j), lowering)
+        lowering.symbols[contraction.n.name] = n.index.symbol
         terms: list[Comparison] = []
         if not self.is_even:
-            terms.append(Comparison(lowering.symbols[found.batch[0].name], "<", self.batch))
-        for node, side in ((row, rows), (column, columns)):
-            extent = to_integer(side.index.extent, lowering.symbols)
-            if side.covered > side.extent:
+            terms.append(Comparison(lowering.symbols[contraction.batch[0].name], "<", self.batch_extent))
+        for node, partition in ((m, config.m), (n, config.n)):
+            extent = to_integer(partition.index.extent, lowering.symbols)
+            if partition.padded_extent > partition.extent:
                 terms.append(Comparison(node.index.symbol, "<", extent))
             limit(node.index, extent, lowering)
-        name = lowering.symbols[found.batch[0].name]
-        lowering.limits[name] = self.batch
-        body = self._stored(i, j)
-        guarded = (If(Guard(tuple(terms)), body),) if terms else body
-        across: tuple[Node, ...] = (column, *guarded)
-        if columns.vectors > 1:
-            across = (For(Loop(j, integer(0), integer(columns.vectors), unroll=True), across),)
-        if rows.own > 1:
-            return (For(Loop(i, integer(0), integer(rows.own), unroll=True), (row, *across)),)
-        return (row, *across)
+        name = lowering.symbols[contraction.batch[0].name]
+        lowering.limits[name] = self.batch_extent
+        body = self._store_vector(i, j)
+        inner: tuple[Node, ...] = (n, *((If(Guard(tuple(terms)), body),) if terms else body))
+        if config.n.vectors > 1:
+            inner = (For(Loop(j, integer(0), integer(config.n.vectors), unroll=True), inner),)
+        if config.m.per_thread > 1:
+            return (For(Loop(i, integer(0), integer(config.m.per_thread), unroll=True), (m, *inner)),)
+        return (m, *inner)
 
-    def _stored(self, i: Index, j: Index) -> tuple[Node, ...]:
-        """What the statements make of the sums at one row and a vector of columns."""
-        found, shape, lowering = self.found, self.shape, self.lowering
-        columns, scope = shape.columns, Scope()
-        row = i.symbol if shape.rows.own > 1 else integer(0)
-        first = j.symbol * columns.width if columns.vectors > 1 else integer(0)
+    def _store_vector(self, i: Index, j: Index) -> tuple[Node, ...]:
+        """Evaluates the statements for one vector along N of the thread tile and stores it."""
+        contraction, config, lowering = self.contraction, self.config, self.lowering
+        scope = Scope()
+        row = i.symbol if config.m.per_thread > 1 else integer(0)
+        column0 = j.symbol * config.n.width if config.n.vectors > 1 else integer(0)
 
-        def total(sums: Array, ahead: Integer) -> Element:
-            return Element.of(Access(sums, (row, first + ahead), "load"))
+        def accumulated(accumulator: Array, component: Integer) -> Element:
+            return Element.of(Access(accumulator, (row, column0 + component), "load"))
 
-        if columns.width == 1:
-            for reduction, sums in self.sums.items():
+        if config.n.width == 1:
+            for reduction, accumulator in self.accumulators.items():
                 local = Local(lowering.names.allocate("total"), reduction.dtype)
-                scope.nodes.append(Load(local, total(sums, integer(0)).access))
+                scope.nodes.append(Load(local, accumulated(accumulator, integer(0)).access))
                 scope.remember(reduction, local)
             lower_statements(self.request, lowering, scope)
             return tuple(scope.nodes)
-        names = (IndexValue(found.m.name), IndexValue(found.n.name))
-        reads = {reduction: Read(sums.name, names, reduction.dtype) for reduction, sums in self.sums.items()}
-        request = self._with(reads)
-        arrays = {**self.request.context.arrays, **{sums.name: sums for sums in self.sums.values()}}
+        names = (IndexValue(contraction.m.name), IndexValue(contraction.n.name))
+        reads = {
+            reduction: Read(accumulator.name, names, reduction.dtype)
+            for reduction, accumulator in self.accumulators.items()
+        }
+        request = self._with_reductions_as(reads)
+        accumulators = {accumulator.name: accumulator for accumulator in self.accumulators.values()}
+        arrays = {**self.request.context.arrays, **accumulators}
         lowering.arrays = arrays
         staged = {
-            reads[reduction]: lambda ahead, sums=sums: total(sums, ahead) for reduction, sums in self.sums.items()
+            reads[reduction]: lambda component, accumulator=accumulator: accumulated(accumulator, component)
+            for reduction, accumulator in self.accumulators.items()
         }
-        along, width = found.n.name, columns.width
+        along, width = contraction.n.name, config.n.width
         wide = wide_reads(request, arrays, along, width, tuple(staged))
-        extent = to_integer(found.n.extent, lowering.symbols)
-        neighbours = Neighbours(request, arrays, along, extent, width, wide, staged)
-        self.aligned = dict(neighbours.alignments())
-        return vector_body(neighbours, lowering, scope)
+        extent = to_integer(contraction.n.extent, lowering.symbols)
+        elements = ConsecutiveElements(request, arrays, along, extent, width, wide, staged)
+        self.store_alignments = dict(elements.alignments())
+        return vector_body(elements, lowering, scope)
 
-    def _with(self, reads: dict[Reduce, Read]) -> Request:
+    def _with_reductions_as(self, reads: dict[Reduce, Read]) -> Request:
+        """The request with reads of the accumulators in place of the reductions."""
+
         def change(node: Expr) -> Expr | None:
             return reads.get(node) if isinstance(node, Reduce) else None
 
@@ -366,24 +365,24 @@ class Builder:
         return replace(self.request, group=replace(group, statements=statements))
 
     def _alignments(self) -> tuple[tuple[str, int], ...]:
-        found = dict(self.aligned)
-        for tile in self.shape.tiles:
+        """The alignment in bytes that vector accesses need, by array."""
+        alignments = dict(self.store_alignments)
+        for tile in self.config.tiles:
             name = tile.operand.read.array
-            if tile.copied > 1:
-                bytes_ = tile.copied * self.request.context.arrays[name].dtype.bytes
-                found[name] = max(found.get(name, 0), bytes_)
+            if tile.load_width > 1:
+                vector_bytes = tile.load_width * self.request.context.arrays[name].dtype.bytes
+                alignments[name] = max(alignments.get(name, 0), vector_bytes)
         arrays = self.request.context.spec.arrays
-        return tuple((a.name, found[a.name]) for a in arrays if a.name in found and not a.is_temporary)
+        return tuple((a.name, alignments[a.name]) for a in arrays if a.name in alignments and not a.is_temporary)
 
     def _reasons(self) -> tuple[str, ...]:
-        found, shape = self.found, self.shape
-        rows, columns = shape.rows, shape.columns
-        what = f"products of {rows.extent} x {shape.depth} by {shape.depth} x {columns.extent}"
-        many = f"{shape.products} in each block" if shape.products > 1 else "one in each block"
-        threads = f"{shape.team} threads each, {rows.own} x {columns.own} elements in a thread"
-        moved = [
-            f"{tile.operand.read.array} is read {tile.copied} elements at a time"
-            for tile in shape.tiles
-            if tile.copied > 1
+        config = self.config
+        problem = f"small batched GEMM, {config.m.extent} x {config.n.extent} x {config.k} (M x N x K)"
+        batch = f"{config.batch} matrices per block" if config.batch > 1 else "one matrix per block"
+        threads = f"{config.threads_per_matrix} threads each, thread tile {config.m.per_thread} x {config.n.per_thread}"
+        loads = [
+            f"{tile.operand.read.array} is loaded in vectors of {tile.load_width} elements"
+            for tile in config.tiles
+            if tile.load_width > 1
         ]
-        return (f"{what}, {many}: {threads}", *moved[: len(found.operands)])
+        return (f"{problem}, {batch}: {threads}", *loads)

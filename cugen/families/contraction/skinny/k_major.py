@@ -16,8 +16,8 @@ from cugen.families.contraction.skinny.multiply import (
     running,
 )
 from cugen.families.contraction.skinny.recognition import Skinny
-from cugen.pieces.block_reduce import Running, Team, combine_team
-from cugen.pieces.blocks import define, lay_blocks, limit, thread
+from cugen.pieces.block_reduce import Accumulator, ThreadGroup, reduce_group
+from cugen.pieces.blocks import define, limit, make_grid, thread
 from cugen.pieces.grid import divides
 from cugen.pieces.kernels import assemble, new_lowering
 from cugen.pieces.statements import lower_statements
@@ -71,15 +71,15 @@ def _indices(
     extent = found.extent(found.many)
     span = shape.columns * shape.warps
     counts = [ceil_div(extent, span), *(found.extent(index) for index in found.batch)]
-    blocks = lay_blocks(counts, lowering, found.request.target)
+    blocks = make_grid(counts, lowering, found.request.target)
     nodes: list[Node] = []
-    for index, place in zip(found.batch, blocks.places[1:], strict=False):
+    for index, place in zip(found.batch, blocks.coordinates[1:], strict=False):
         node = define(index.name, place, lowering, below=found.extent(index))
         limit(node.index, found.extent(index), lowering)
         lowering.symbols[index.name] = node.index.symbol
         nodes.append(node)
     below = ceil_div(extent, span) * span
-    node = define(f"{found.many.name}0", blocks.places[0] * span + warp * shape.columns, lowering, below=below)
+    node = define(f"{found.many.name}0", blocks.coordinates[0] * span + warp * shape.columns, lowering, below=below)
     lowering.symbols[found.many.name] = node.index.symbol
     nodes.append(node)
     if not divides(span, extent, found.request.context):
@@ -155,7 +155,7 @@ def _results(found: Skinny, shape: Shape, lowering: Lowering, lane: Integer, sum
     row, of = number(i, found.count), number(j, shape.columns)
     total = Local(lowering.names.allocate("total"), sums.dtype)
     share = Element.of(Access(sums, (row, of), "load"))
-    combined = combine_team(Team(WARP, lane), (Running("sum", total),), lowering, everywhere=True)
+    combined = reduce_group(ThreadGroup(WARP, lane), (Accumulator("sum", total),), lowering, everywhere=True)
     scope = Scope()
     extent = found.extent(found.many)
     terms = [Comparison(lane, "==", integer(0))]

@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 
 from cugen.families.contraction.skinny.recognition import Skinny
-from cugen.pieces.vectors import WIDEST
+from cugen.pieces.vectors import MAX_ACCESS_BYTES
 from cugen.plan.lowering.expressions import Lowering
 from cugen.plan.memory import Access, Array, Element, Vector
 from cugen.plan.nodes import Accumulate, Declare, For, Index, Let, Load, Loop, Node, Store
@@ -69,7 +69,7 @@ class Loaded:
         ahead = number(piece, self.pieces) * self.piece
         symbols = {**lowering.symbols, self.along: lowering.symbols[self.along] + ahead}
         subscripts = tuple(to_integer(sub, symbols) for sub in self.read.subscripts)
-        streaming = self.streams and self.piece * self.array.dtype.bytes == WIDEST
+        streaming = self.streams and self.piece * self.array.dtype.bytes == MAX_ACCESS_BYTES
         access = Access(self.array, subscripts, "load", self.piece, streaming=streaming)
         at = number(index, self.count) * self.pieces + number(piece, self.pieces)
         if self.piece == 1:
@@ -77,7 +77,7 @@ class Loaded:
             load: Node = Store(Access(self.values, (at,), "store"), Element.of(access))
         elif self.vector.count:
             first = (Let(self.vector, None, mutable=True),)
-            load = Load(self.vector.one(at), access)
+            load = Load(self.vector.indexed(at), access)
         else:
             first, load = (), Load(self.vector, access)
         return (*first, *repeat(index, self.count, (*before, *repeat(piece, self.pieces, (load,)))))
@@ -90,7 +90,7 @@ class Loaded:
         if self.pieces > 1:
             width = integer(self.piece)
             at, place = at + FloorDiv(place, width), Mod(place, width)
-        return (self.vector.one(at) if self.vector.count else self.vector).component(place)
+        return (self.vector.indexed(at) if self.vector.count else self.vector).component(place)
 
     @property
     def alignment(self) -> int:

@@ -16,7 +16,7 @@ from cugen.families.contraction.skinny.multiply import (
     running,
 )
 from cugen.families.contraction.skinny.recognition import Skinny
-from cugen.pieces.blocks import define, lay_blocks, limit, thread
+from cugen.pieces.blocks import define, limit, make_grid, thread
 from cugen.pieces.grid import divides
 from cugen.pieces.kernels import assemble, new_lowering
 from cugen.pieces.statements import lower_statements
@@ -47,14 +47,14 @@ class _Columns:
         found, shape, lowering = self.found, self.shape, self.lowering
         span = shape.columns * shape.lanes
         counts = [ceil_div(self.extent, span), *(found.extent(index) for index in found.batch)]
-        blocks = lay_blocks(counts, lowering, self.request.target)
+        blocks = make_grid(counts, lowering, self.request.target)
         nodes: list[Node] = []
-        for index, place in zip(found.batch, blocks.places[1:], strict=False):
+        for index, place in zip(found.batch, blocks.coordinates[1:], strict=False):
             batch = define(index.name, place, lowering, below=found.extent(index))
             limit(batch.index, found.extent(index), lowering)
             lowering.symbols[index.name] = batch.index.symbol
             nodes.append(batch)
-        own = define(f"{found.many.name}0", blocks.places[0] * span + self.lane * shape.columns, lowering)
+        own = define(f"{found.many.name}0", blocks.coordinates[0] * span + self.lane * shape.columns, lowering)
         nodes.append(own)
         self.first = own.index.symbol
         lowering.prepare(tuple(statement.value for statement in self.request.group.statements))

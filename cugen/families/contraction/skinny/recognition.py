@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 
 import sympy
 
-from cugen.pieces.vectors import WIDEST, divisor
+from cugen.pieces.vectors import MAX_ACCESS_BYTES, divisor
 from cugen.plan.memory import Array
 from cugen.plan.request import Refusal, Request
 from cugen.plan.subscripts import NotAnInteger, to_integer
@@ -73,7 +73,7 @@ class Skinny:
         if place.coeff(own) != 1 or own in rest.free_symbols or array.space != "global":
             return 1
         extents = [divisor(self.extent(along), context), divisor(rest, context)]
-        return math.gcd(WIDEST // array.dtype.bytes, *extents)
+        return math.gcd(MAX_ACCESS_BYTES // array.dtype.bytes, *extents)
 
 
 def offset(request: Request, array: Array, read: Read) -> Integer:

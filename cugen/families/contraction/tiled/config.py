@@ -1,4 +1,4 @@
-"""Sizes of a tiled contraction: a block's tile, a thread's share of it, the step along k; and why they can't be had."""
+"""The tile config of a single-stage tiled contraction: block tile, thread tile, k-tile; and why one is refused."""
 
 from __future__ import annotations
 
@@ -10,119 +10,122 @@ from cugen.plan.subscripts import to_integer
 from cugen.plan.symbols import Integer, bounds
 from cugen.spec.expressions import Expr
 
-_SMALL = 64  # below this extent a block of 16 x 16 leaves fewer threads idle than one of 64 x 64
-_WIDE = 2  # more sums than these leave a thread no registers for 4 x 4 of each
+# Heuristic: below this extent of M or N, a 64 x 64 block tile would be mostly padding.
+_MIN_EXTENT_FOR_REGISTER_TILES = 64
+# Heuristic: the accumulators of more sums, 4 x 4 each, would not fit a thread's registers.
+_MAX_REGISTER_TILED_SUMS = 2
 
 
 @dataclass(frozen=True, slots=True)
-class Shape:
-    """Sizes of a block's work: the output tile, what a thread owns of it, and how much of k is staged at a time."""
+class TileConfig:
+    """The block tile BM x BN x BK and the thread tile TM x TN, in elements.
 
-    rows: int
-    columns: int
-    thread_rows: int
-    thread_columns: int
-    step: int
+    A thread's elements are `threads_y` apart along M and `threads_x` apart along N."""
+
+    block_m: int
+    block_n: int
+    block_k: int
+    thread_m: int
+    thread_n: int
 
     @property
     def threads_x(self) -> int:
-        return self.columns // self.thread_columns
+        return self.block_n // self.thread_n
 
     @property
     def threads_y(self) -> int:
-        return self.rows // self.thread_rows
+        return self.block_m // self.thread_m
 
     @property
-    def is_single(self) -> bool:
-        """One output element in each thread."""
-        return self.thread_rows == self.thread_columns == 1
+    def is_scalar(self) -> bool:
+        """Whether the thread tile is one element."""
+        return self.thread_m == self.thread_n == 1
 
 
 def refusals(request: Request) -> tuple[Refusal, ...]:
-    """Why the group is no contraction, or why its sizes and placements can't be had."""
-    found = recognise(request)
-    if isinstance(found, Refusal):
-        return (found,)
-    reasons = [*_shape_refusals(request, found), *_placement_refusals(request, found)]
+    """Why the group is no contraction, or its schedule and placements can't be honoured."""
+    contraction = recognise(request)
+    if isinstance(contraction, Refusal):
+        return (contraction,)
+    reasons = [*_schedule_refusals(request, contraction), *_placement_refusals(request, contraction)]
     if not reasons:
-        shape = choose_shape(found)
-        for operand in staged(found):
+        config = choose_config(contraction)
+        for operand in staged_operands(contraction):
             memory = request.context.spec.array(operand.read.array).memory
-            width = tile_extent(operand, shape, operand.fast, found)
+            width = tile_extent(operand, config, operand.fast, contraction)
             if memory.swizzle and width & (width - 1):
                 key = f"arrays.{operand.read.array}.memory"
-                reasons.append(Refusal(f"the xor swizzle needs rows of a power of two, not of {width}", key))
+                reasons.append(Refusal(f"the XOR swizzle needs tile rows of a power of two, not of {width}", key))
     return (*reasons, *refuse_tunables(request, ()))
 
 
-def _shape_refusals(request: Request, found: Contraction) -> list[Refusal]:
+def _schedule_refusals(request: Request, contraction: Contraction) -> list[Refusal]:
     schedule = request.schedule
-    allowed = {found.m.name, found.n.name}
+    allowed = {contraction.m.name, contraction.n.name}
     reasons = []
     for key, sizes in (("block", schedule.block), ("thread", schedule.thread)):
         for name, size in sizes:
             if name not in allowed and size != 1:
-                reason = f"{key} sizes are for {found.m.name} and {found.n.name}, not for {name}"
+                reason = f"{key} sizes are for {contraction.m.name} and {contraction.n.name}, not for {name}"
                 reasons.append(Refusal(reason, f"schedule.{key}.{name}"))
     for name, _ in schedule.step:
-        if name != found.k.name:
-            reasons.append(Refusal(f"steps along {found.k.name}, not along {name}", f"schedule.step.{name}"))
+        if name != contraction.k.name:
+            reasons.append(Refusal(f"steps along {contraction.k.name}, not along {name}", f"schedule.step.{name}"))
     if not reasons:
-        shape = choose_shape(found)
+        config = choose_config(contraction)
         for name, block, thread in (
-            (found.m.name, shape.rows, shape.thread_rows),
-            (found.n.name, shape.columns, shape.thread_columns),
+            (contraction.m.name, config.block_m, config.thread_m),
+            (contraction.n.name, config.block_n, config.thread_n),
         ):
             if block % thread:
-                reason = f"a thread's {thread} must divide the block's {block} along {name}"
+                reason = f"the thread tile's {thread} must divide the block tile's {block} along {name}"
                 reasons.append(Refusal(reason, f"schedule.thread.{name}"))
     return reasons
 
 
-def _placement_refusals(request: Request, found: Contraction) -> list[Refusal]:
+def _placement_refusals(request: Request, contraction: Contraction) -> list[Refusal]:
     reasons = []
-    operands = {operand.read.array for operand in found.operands}
+    operands = {operand.read.array for operand in contraction.operands}
     for array in request.touched():
         key, memory = f"arrays.{array.name}.memory", array.memory
         if array.name in operands and memory.space == "shared":
             if memory.stages > 1:
-                reasons.append(Refusal(f"has one buffer of {array.name} in flight, not {memory.stages}", key))
+                reasons.append(Refusal(f"has a single stage; {array.name} asks for {memory.stages}", key))
         elif memory.space == "shared" or (memory.space == "register" and array.role != "temporary"):
             reasons.append(Refusal(f"stages its operands only; {array.name} is not one of them", key))
-    if not staged(found):
+    if not staged_operands(contraction):
         reasons.append(Refusal("stages at least one operand; the spec keeps both out of shared memory", "arrays"))
     return reasons
 
 
-def staged(found: Contraction) -> list[Operand]:
-    """The operands that go through a tile: those asked for, and those of which nothing is said."""
-    spec = found.request.context.spec
-    return [o for o in found.operands if spec.array(o.read.array).memory.space in (None, "shared", "scratch")]
+def staged_operands(contraction: Contraction) -> list[Operand]:
+    """The operands staged in shared memory: those that the spec places there, and those that it doesn't place."""
+    spec = contraction.request.context.spec
+    return [o for o in contraction.operands if spec.array(o.read.array).memory.space in (None, "shared", "scratch")]
 
 
-def choose_shape(found: Contraction) -> Shape:
-    """The schedule's sizes, completed: 64 x 64 with 4 x 4 a thread where the matrix is large enough, else 16 x 16."""
-    request, schedule = found.request, found.request.schedule
+def choose_config(contraction: Contraction) -> TileConfig:
+    """The schedule's sizes, completed: 64 x 64 with 4 x 4 per thread for large M and N, else 16 x 16 with 1 x 1."""
+    request, schedule = contraction.request, contraction.request.schedule
+    m, n, k = contraction.m, contraction.n, contraction.k
     block, thread, step = dict(schedule.block), dict(schedule.thread), dict(schedule.step)
-    extents = [bounds(_extent(request, i.extent), dict(request.context.ranges))[1] for i in (found.m, found.n)]
-    large = not block and not thread and min(extents) >= _SMALL and len(found.sums) <= _WIDE
-    size, own = (64, 4) if large else (16, 1)
-    rows = block.get(found.m.name, size * thread.get(found.m.name, 1))
-    columns = block.get(found.n.name, size * thread.get(found.n.name, 1))
-    return Shape(
-        rows,
-        columns,
-        thread.get(found.m.name, own),
-        thread.get(found.n.name, own),
-        step.get(found.k.name, 16),
+    extents = [bounds(_extent(request, index.extent), dict(request.context.ranges))[1] for index in (m, n)]
+    is_large = min(extents) >= _MIN_EXTENT_FOR_REGISTER_TILES and len(contraction.sums) <= _MAX_REGISTER_TILED_SUMS
+    block_size, thread_size = (64, 4) if is_large and not block and not thread else (16, 1)
+    return TileConfig(
+        block_m=block.get(m.name, block_size * thread.get(m.name, 1)),
+        block_n=block.get(n.name, block_size * thread.get(n.name, 1)),
+        block_k=step.get(k.name, 16),
+        thread_m=thread.get(m.name, thread_size),
+        thread_n=thread.get(n.name, thread_size),
     )
 
 
-def tile_extent(operand: Operand, shape: Shape, name: str, found: Contraction) -> int:
-    """How far the operand's tile reaches along an index."""
-    if name == found.k.name:
-        return shape.step
-    return shape.rows if name == found.m.name else shape.columns
+def tile_extent(operand: Operand, config: TileConfig, name: str, contraction: Contraction) -> int:
+    """The extent of the operand's tile along an index."""
+    if name == contraction.k.name:
+        return config.block_k
+    return config.block_m if name == contraction.m.name else config.block_n
 
 
 def _extent(request: Request, extent: Expr) -> Integer:
