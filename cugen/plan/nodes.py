@@ -300,6 +300,17 @@ class Comment:
     text: str
 
 
+@dataclass(frozen=True, slots=True)
+class Section:
+    """A named part of a kernel, which a template places; it prints nothing of its own. False where it is empty."""
+
+    name: str
+    body: tuple[Node, ...]
+
+    def __bool__(self) -> bool:
+        return bool(self.body)
+
+
 Node = (
     Define
     | Start
@@ -325,4 +336,5 @@ Node = (
     | ClusterBarrier
     | Declare
     | Comment
+    | Section
 )

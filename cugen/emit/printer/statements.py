@@ -1,0 +1,258 @@
+"""Prints the sections of a plan where a family's template places them, and proves that nothing changed places.
+
+Four functions are the template's: `body` prints a section, `barrier` one that synchronises, `loop` and `branch` print
+a loop's or a branch's head round what the template places inside. Every statement carries a mark. When the template is
+done, the sequence and nesting of the marks must be the plan's: two sections that changed places are an error, not
+another program.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Mapping
+
+from cugen.emit.printer.nodes import NodePrinter
+from cugen.plan import nodes
+from cugen.plan.memory import Start
+from cugen.plan.nodes import For, If, Node, Section
+from cugen.plan.sections import is_synchronising
+
+Sections = Mapping[str, Section]
+_MARK = re.compile("\x03([0-9]+|[)|])\x04")
+_EMPTY = "\x03-\x04"  # a section without nodes: its line goes
+_CLOSE = "\x03)\x04"
+_ELSE = "\x03|\x04"
+_EMPTY_LINE = re.compile(rf"^[ ]*{_EMPTY}[ ]*\n?", re.MULTILINE)
+_INDENT = "    "
+
+
+class EmissionError(AssertionError):
+    """The printed text differs from the plan: a bug in a template."""
+
+
+class StatementPrinter:
+    """The four functions, for one kernel; `printed` are the nodes that they were given, by the numbers of the marks."""
+
+    def __init__(self, printer: NodePrinter) -> None:
+        self.printer = printer
+        self.printed: list[Node] = []
+
+    def functions(self) -> dict[str, Callable[..., str]]:
+        """By the names that templates call them."""
+        return {"body": self.body, "barrier": self.barrier, "loop_over": self.loop, "branch": self.branch}
+
+    def body(self, section: Section) -> str:
+        """All statements of a section. EmissionError for one with a barrier, which templates place themselves."""
+        if any(map(is_synchronising, section.body)):
+            raise EmissionError(f"the template prints the barrier in section {section.name} without showing it")
+        return self.opened(section) + self._nodes(section.body)
+
+    def barrier(self, section: Section) -> str:
+        """A section that synchronises: barriers, waits for asynchronous copies, and what goes with them."""
+        return self.opened(section) + self._nodes(section.body)
+
+    def loop(self, section: Section, caller: Callable[[Sections], str]) -> str:
+        """The one loop of a section, with the sections of its body where the template has them."""
+        node = self._only(section, For)
+        head = self._head(node)
+        return f"{self.opened(section)}{head}\n{_indented(caller(_by_name(node.body, section)))}\n{_CLOSE}}}"
+
+    def branch(self, section: Section, caller: Callable[[Sections], str]) -> str:
+        """The one branch of a section. Its else, where it has one, has no barrier and is printed whole."""
+        node = self._only(section, If)
+        text = f"{self.opened(section)}{self._condition(node)}\n{_indented(caller(_by_name(node.then, section)))}\n"
+        if node.orelse:
+            text += f"{_ELSE}}} else {{\n{_indented(self.body(Section(section.name, node.orelse)))}\n"
+        return f"{text}{_CLOSE}}}"
+
+    def opened(self, section: Section) -> str:
+        """What goes before a section's text; nothing, but for who asks where text comes from."""
+        return ""
+
+    @staticmethod
+    def _only(section: Section, kind: type[Node]) -> Node:
+        if len(section.body) != 1 or not isinstance(section.body[0], kind):
+            kinds = ", ".join(type(node).__name__ for node in section.body) or "nothing"
+            raise EmissionError(f"section {section.name} should be one {kind.__name__}, it has {kinds}")
+        return section.body[0]
+
+    def _nodes(self, body: tuple[Node, ...]) -> str:
+        return "\n".join(text for node in body for text in self._lines(node)) or _EMPTY
+
+    def _lines(self, node: Node) -> Iterator[str]:
+        match node:
+            case Section():
+                for part in node.body:
+                    yield from self._lines(part)
+            case For():
+                yield f"{self._head(node)}\n{_indented(self._nodes(node.body))}\n{_CLOSE}}}"
+            case If():
+                text = f"{self._condition(node)}\n{_indented(self._nodes(node.then))}\n"
+                if node.orelse:
+                    text += f"{_ELSE}}} else {{\n{_indented(self._nodes(node.orelse))}\n"
+                yield f"{text}{_CLOSE}}}"
+            case _:
+                mark = self._mark(node)
+                remarks = [f"// {remark}" for remark in self.printer.remarks(node)]
+                lines = [*remarks, *self._statement(node)]
+                if lines:
+                    yield "\n".join([mark + lines[0], *lines[1:]])
+                else:
+                    yield mark + _EMPTY
+
+    def _head(self, node: For) -> str:
+        mark = self._mark(node)
+        lines = [f"// {remark}" for remark in self.printer.remarks(node)]
+        if node.loop.unroll:
+            lines.append("#pragma unroll")
+        elif node.loop.rolled:
+            lines.append("#pragma unroll 1")
+        elif node.loop.unroll_by:
+            lines.append(f"#pragma unroll {node.loop.unroll_by}")
+        return mark + "\n".join([*lines, f"{self.printer.loop(node)} {{"])
+
+    def _condition(self, node: If) -> str:
+        mark = self._mark(node)
+        lines = [f"// {remark}" for remark in self.printer.remarks(node)]
+        return mark + "\n".join([*lines, f"if ({self.printer.condition(node.condition)}) {{"])
+
+    def _mark(self, node: Node) -> str:
+        self.printed.append(node)
+        return f"\x03{len(self.printed) - 1}\x04"
+
+    def _statement(self, node: Node) -> tuple[str, ...]:
+        """The lines of a node without children."""
+        printer = self.printer
+        match node:
+            case nodes.Define():
+                return () if node.then is not None else (f"const {printer.definition(node.index)};",)
+            case Start():
+                return (f"{printer.start(node)};",)
+            case nodes.Let():
+                return (f"{printer.let(node)};",)
+            case nodes.Load():
+                return (f"{printer.load(node)};",)
+            case nodes.Store():
+                return (f"{printer.store(node)};",)
+            case nodes.Accumulate():
+                return (f"{printer.accumulate(node)};",)
+            case nodes.Mma():
+                return (f"{printer.mma(node)};",)
+            case nodes.Copy():
+                return (f"{printer.copy(node)};",)
+            case nodes.CommitCopies():
+                return ("__pipeline_commit();",)
+            case nodes.AwaitCopies():
+                return (f"__pipeline_wait_prior({node.pending});",)
+            case nodes.FetchBlockId():
+                return (f"{printer.fetch_block_id(node)};",)
+            case nodes.CountArrival():
+                return ("__threadfence();", f"{printer.count_arrival(node)};", "__threadfence();")
+            case nodes.LoadBlockId():
+                return (f"{printer.load_block_id(node)};",)
+            case nodes.ReleaseFlag():
+                return ("__threadfence();", f"{printer.release_flag(node)};")
+            case nodes.AcquireSpinWait():
+                return (f"while ({printer.spin_wait(node)})", f"{_INDENT}__nanosleep(32);", "__threadfence();")
+            case nodes.Assign():
+                return (f"{printer.assign(node)};",)
+            case nodes.Declare():
+                return (f"{printer.declare(node)};",)
+            case nodes.Barrier():
+                return ("__syncthreads();",)
+            case nodes.NamedBarrier():
+                return (f"{printer.named_barrier(node)};",)
+            case nodes.ClusterBarrier():
+                return (f"cluster.{node.call}();",)
+            case nodes.Comment():
+                return (f"// {node.text}",)
+            case nodes.ReturnUnless():
+                return (f"if ({printer.negated(node.guard)})", f"{_INDENT}return;")
+        raise EmissionError(f"no statement for a {type(node).__name__}")
+
+
+def checked(text: str, printer: StatementPrinter, body: tuple[Node, ...], kernel: str) -> str:
+    """The text without marks. EmissionError unless its statements have the order and nesting of `body`."""
+    planned = list(_events(body))
+    found = [printer.printed[int(mark)] if mark.isdigit() else mark for mark in _MARK.findall(text)]
+    for number, (wanted, printed) in enumerate(zip(planned, found, strict=False)):
+        if not _is_same(wanted, printed):
+            raise EmissionError(
+                f"{kernel}: the template prints {_named(printed)} as statement {number + 1}, where the plan has"
+                f" {_named(wanted)}"
+            )
+    if len(planned) != len(found):
+        first = _named((planned if len(planned) > len(found) else found)[min(len(planned), len(found))])
+        what = "leaves out" if len(planned) > len(found) else "prints twice"
+        raise EmissionError(f"{kernel}: the template {what} {first}")
+    return _EMPTY_LINE.sub("", _MARK.sub("", text))
+
+
+def _events(body: tuple[Node, ...]) -> Iterator[Node | str]:
+    for node in body:
+        yield node
+        match node:
+            case For():
+                yield from _events(node.body)
+                yield ")"
+            case If():
+                yield from _events(node.then)
+                if node.orelse:
+                    yield "|"
+                    yield from _events(node.orelse)
+                yield ")"
+
+
+def _is_same(planned: Node | str, printed: Node | str) -> bool:
+    """Statements by identity where they have one, else by value; loops and branches by their heads."""
+    match planned, printed:
+        case For(), For():
+            return planned.loop == printed.loop
+        case If(), If():
+            return planned.condition == printed.condition
+    return planned == printed
+
+
+def _named(event: Node | str) -> str:
+    if isinstance(event, str):
+        return {")": "the end of a loop or a branch", "|": "an else"}[event]
+    name = type(event).__name__
+    match event:
+        case nodes.Define():
+            return f"{name} {event.index.name}"
+        case nodes.Load() | nodes.Let() | nodes.Assign():
+            return f"{name} {getattr(event.local, 'name', '')}".rstrip()
+        case nodes.Store() | nodes.Accumulate():
+            return f"{name} {event.access.array.symbol}"
+        case nodes.Copy():
+            return f"{name} to {event.target.array.symbol}"
+        case For():
+            return f"loop over {event.loop.index.name}"
+    return name
+
+
+def _by_name(body: tuple[Node, ...], section: Section) -> Sections:
+    unnamed = [type(node).__name__ for node in body if not isinstance(node, Section)]
+    if unnamed:
+        raise EmissionError(f"{', '.join(unnamed)} in section {section.name} has no section of its own")
+    return by_name(tuple(node for node in body if isinstance(node, Section)))
+
+
+class _ByName(dict[str, Section]):
+    """Sections by name; one that a kernel doesn't have is empty."""
+
+    def __missing__(self, name: str) -> Section:
+        return Section(name, ())
+
+
+def by_name(sections: tuple[Section, ...]) -> Sections:
+    """For a template: `step.load_fragments`. EmissionError for two sections of one name."""
+    found = _ByName({section.name: section for section in sections})
+    if len(found) < len(sections):
+        raise EmissionError(f"two sections have one name among {', '.join(section.name for section in sections)}")
+    return found
+
+
+def _indented(text: str) -> str:
+    lines = text.removesuffix("\n").split("\n")
+    return "\n".join(f"{_INDENT}{line}" if line and line != _EMPTY else line for line in lines)
