@@ -1,1 +1,1 @@
-"""Devices and calls: what a launch list runs on, its inputs, and the comparison with the reference."""
+"""Execution of kernels: devices, calls, inputs, and verification against the reference."""

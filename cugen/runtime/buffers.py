@@ -1,7 +1,7 @@
-"""From logical arrays to the flat buffers that kernels see, and back.
+"""Conversion between logical arrays and the flat buffers of kernels.
 
-A buffer has the argument's `elements`; what its strides don't reach (the gap of a pitch) is filled with poison, as
-are outputs. Poison tells afterwards what was not written, and what should not have been.
+Pitch padding and outputs are filled with a poison pattern, which reveals elements that were not written and padding
+that was.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ from cugen.abi.sizes import evaluate, evaluate_all
 from cugen.reference.storage import numpy_dtype
 from cugen.spec.types import DTYPES, DType
 
-CANARY_BYTES = 512  # on each side of a device buffer; keeps every alignment that CUDA gives
+CANARY_BYTES = 512  # on each side of a device buffer; a multiple of the alignment of cudaMalloc
 CANARY = 0xC5
 
-# Quiet NaNs with a payload that no operation makes, and for integers an unlikely number; the second of each serves a
-# second run, so that a result which happens to equal one pattern does not equal both.
+# Quiet NaNs with an unusual payload, unlikely integers. The second pattern is for a second run: a result can't equal
+# both by chance.
 _FLOAT_POISON = {
     "float64": (0x7FFDA5A5A5A5A5A5, 0x7FFE5A5A5A5A5A5A),
     "float32": (0x7FE5A5A5, 0x7FDA5A5A),
@@ -34,28 +34,28 @@ _INTEGER_POISON = (0xA5, 0x5A)
 
 
 def poison(dtype: DType, count: int, variant: int = 0) -> NDArray[Any]:
-    """`count` elements of `dtype`, none of them written yet; `variant` is 0 or 1."""
+    """`count` poisoned elements of `dtype`; `variant` is 0 or 1."""
     raw = np.dtype(f"u{dtype.bytes}")
     if dtype.is_float:
         pattern = _FLOAT_POISON[dtype.name][variant]
     elif dtype.name == "bool":
-        pattern = 1 - variant  # a byte that is neither 0 nor 1 would be undefined behaviour to read
+        pattern = 1 - variant  # other bytes would be undefined behaviour
     else:
         pattern = int.from_bytes(bytes([_INTEGER_POISON[variant]]) * dtype.bytes, "little")
     return np.full(count, pattern, dtype=raw).view(numpy_dtype(dtype))
 
 
 def view(buffer: NDArray[Any], argument: ArrayArgument, params: Mapping[str, int]) -> NDArray[Any]:
-    """The logical array in a flat `buffer`: no copy, of the argument's shape, strided as the manifest says."""
+    """The logical array in a flat `buffer`, as a view with the argument's shape and strides."""
     shape = evaluate_all(argument.shape, params)
     strides = evaluate_all(argument.strides, params)
     if 0 in shape:
         return np.empty(shape, dtype=buffer.dtype)
     last = sum((extent - 1) * stride for extent, stride in zip(shape, strides, strict=True))
     if last >= buffer.size:
-        raise ValueError(f"{argument.name}: element {last} lies outside a buffer of {buffer.size}")
+        raise ValueError(f"{argument.name}: element {last} is outside a buffer of {buffer.size} elements")
     steps = tuple(stride * buffer.itemsize for stride in strides)
-    # NumPy makes no strided view of types that it doesn't know itself, such as float8.
+    # as_strided rejects user-defined types such as float8.
     raw = buffer.view(np.dtype(f"u{buffer.itemsize}"))
     return np.lib.stride_tricks.as_strided(raw, shape, steps).view(buffer.dtype)
 
@@ -63,7 +63,7 @@ def view(buffer: NDArray[Any], argument: ArrayArgument, params: Mapping[str, int
 def pack(
     array: NDArray[Any] | None, argument: ArrayArgument, params: Mapping[str, int], variant: int = 0
 ) -> NDArray[Any]:
-    """A flat buffer that holds `array` where the strides say, poison elsewhere; all poison for None."""
+    """A flat buffer with `array` at the argument's strides, poison elsewhere; poison only for None."""
     buffer = poison(DTYPES[argument.dtype], evaluate(argument.elements, params), variant)
     if array is not None:
         target = view(buffer, argument, params)
@@ -74,12 +74,12 @@ def pack(
 
 
 def gaps(argument: ArrayArgument, params: Mapping[str, int]) -> NDArray[np.bool_]:
-    """For each element of the buffer, whether it is outside the logical array."""
+    """Mask of the buffer's elements outside the logical array."""
     mask = np.ones(evaluate(argument.elements, params), dtype=np.bool_)
     view(mask, argument, params)[...] = False
     return mask
 
 
 def bits(array: NDArray[Any]) -> NDArray[Any]:
-    """The elements as unsigned integers, for comparisons that see every bit."""
+    """The elements as unsigned integers, for bitwise comparison."""
     return np.ascontiguousarray(array).view(f"u{array.dtype.itemsize}").reshape(array.shape)

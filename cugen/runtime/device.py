@@ -1,4 +1,4 @@
-"""What a device is to the rest of cugen: something that plays a manifest's launch list over buffers."""
+"""The device protocol: execution of a manifest's launch list on buffers."""
 
 from __future__ import annotations
 
@@ -17,21 +17,21 @@ Buffer = NDArray[Any]
 class Job:
     """One call of a generated entry point.
 
-    `buffers` holds, for each array argument, a flat array of the argument's `elements` in its storage type, laid
-    out as the manifest's strides say, outputs and gaps poisoned. Workspaces are the device's affair (poisoned too).
+    `buffers` has a flat array of `elements` elements for each array argument, with outputs and padding poisoned. The
+    device allocates and poisons workspaces.
     """
 
     source: str  # the text of the .cu
     manifest: Manifest
     buffers: Mapping[str, Buffer]
-    params: Mapping[str, int] = field(default_factory=dict)  # of the dynamic ones
+    params: Mapping[str, int] = field(default_factory=dict)  # dynamic ones
     scalars: Mapping[str, int | float | bool] = field(default_factory=dict)
     repeat: int = 1
 
 
 @dataclass(frozen=True)
 class Fault:
-    """Something that the device caught: out of bounds, a damaged canary, a divergent barrier, a race, a crash."""
+    """An error detected by the device: out-of-bounds access, barrier divergence, data race, crash."""
 
     kind: str
     message: str
@@ -40,18 +40,18 @@ class Fault:
 
 @dataclass(frozen=True)
 class Outcome:
-    """Buffers of the outputs after the first play of the launch list, and one time for each repetition."""
+    """Output buffers after the first run of the launch list, and the time of each repetition."""
 
     buffers: Mapping[str, Buffer]
     times_ms: tuple[float, ...] = ()
     compile_ms: float = 0.0
-    registers: Mapping[str, int] = field(default_factory=dict)  # by kernel; empty where the device has none
+    registers: Mapping[str, int] = field(default_factory=dict)  # by kernel; empty for the CPU device
     spill_bytes: Mapping[str, int] = field(default_factory=dict)
     faults: tuple[Fault, ...] = ()
 
 
 class Device(Protocol):
-    """`name` is what `--device` and reports call it."""
+    """`name` is its name in `--device` and in reports."""
 
     name: str
 

@@ -1,4 +1,4 @@
-"""Which device to run on: the one that is asked for, or the best that this machine has."""
+"""Choice of the device."""
 
 from __future__ import annotations
 
@@ -14,19 +14,20 @@ DeviceName = Literal["auto", "gpu", "cpu"]
 
 @dataclass(frozen=True)
 class Choice:
-    """`reason` says why `auto` took the CPU; it is empty where it didn't, or where a device was named."""
+    """`reason` says why `auto` chose the CPU; else empty."""
 
     device: Device
     reason: str = ""
 
 
 def choose(name: DeviceName, *, sanitize: bool = False, shuffle: int | None = None) -> Choice:
-    """`sanitize` and `shuffle` are the CPU device's, so `auto` takes that for them. RunError (CG5011) where `gpu` is
-    asked for and there is none."""
+    """`auto` is the GPU if there is one; `sanitize` and `shuffle` imply the CPU device.
+
+    RunError (CG5011) for `gpu` without a GPU."""
     if name == "gpu":
         return Choice(GpuDevice())
-    own = CpuDevice(sanitize=sanitize, shuffle=shuffle)
+    cpu = CpuDevice(sanitize=sanitize, shuffle=shuffle)
     if name == "cpu" or sanitize or shuffle is not None:
-        return Choice(own)
+        return Choice(cpu)
     reason = available()
-    return Choice(own, reason) if reason else Choice(GpuDevice())
+    return Choice(cpu, reason) if reason else Choice(GpuDevice())

@@ -1,4 +1,4 @@
-"""Arrays from files: .npy, .npz and images, checked against the array that they are for."""
+"""Input arrays from .npy, .npz and image files."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ _MODES = {1: "L", 3: "RGB", 4: "RGBA"}
 
 
 def read(name: str, path: Path, shape: tuple[int, ...], dtype: DType) -> NDArray[Any]:
-    """The contents of `path` for array `name`, in its shape and type.
+    """Contents of `path` for array `name`, in its shape and type.
 
-    A .npz gives its entry of that name. An image fills [H, W] (grey), [H, W, C] or [C, H, W] with 1, 3 or 4 channels,
-    as bytes for uint8 and scaled to 0 .. 1 for floats. RunError: CG5001 unreadable, CG5002 shape, CG5003 type.
+    Of a .npz the entry `name` is read. An image fills [H, W] (grey), [H, W, C] or [C, H, W] with 1, 3 or 4 channels, as
+    bytes for uint8 and scaled to 0 .. 1 for floats. RunError: CG5001 unreadable, CG5002 shape, CG5003 type.
     """
     if not path.is_file():
         raise RunError(FILE_UNREADABLE, f"input for `{name}`: there is no file {path}")
@@ -39,8 +39,8 @@ def read(name: str, path: Path, shape: tuple[int, ...], dtype: DType) -> NDArray
                     )
                 content = content[name]
     except (ValueError, OSError, EOFError, zipfile.BadZipFile) as error:
-        # NumPy takes whatever it doesn't know for a pickle, and would have it loaded unsafely.
-        why = "it begins like none of them" if "contains pickled" in str(error) else str(error)
+        # NumPy takes unknown formats for pickles.
+        why = "unknown format" if "contains pickled" in str(error) else str(error)
         raise RunError(
             FILE_UNREADABLE,
             f"input for `{name}`: {path} is no readable .npy, .npz, .png or .jpg file: {why}",
@@ -50,29 +50,29 @@ def read(name: str, path: Path, shape: tuple[int, ...], dtype: DType) -> NDArray
 
 
 def fit(name: str, array: NDArray[Any], shape: tuple[int, ...], dtype: DType) -> NDArray[Any]:
-    """`array` for the array `name`: of exactly its shape, in its type.
+    """`array` in the type of the array `name`. RunError: CG5002 shape, CG5003 type.
 
-    A type is converted only where no value can change. bfloat16 and float8, for which .npy has no name, come as raw
-    bytes, as ml_dtypes saves them, or as float32, which is rounded.
+    Only lossless conversions are made. bfloat16 and float8, which .npy has no names for, are read from raw bytes, as
+    ml_dtypes saves them, or rounded from float32.
     """
     if array.shape != shape:
         raise RunError(
             WRONG_SHAPE, f"input for `{name}` has shape {_shape(array.shape)}; the spec says {_shape(shape)}"
         )
-    wanted = numpy_dtype(dtype)
-    if array.dtype == wanted:
+    expected = numpy_dtype(dtype)
+    if array.dtype == expected:
         return array
-    if array.dtype.kind == "V" and array.dtype.names is None and array.dtype.itemsize == wanted.itemsize:
-        return array.view(wanted)
+    if array.dtype.kind == "V" and array.dtype.names is None and array.dtype.itemsize == expected.itemsize:
+        return array.view(expected)
     if dtype.name in ("bfloat16", "float8_e4m3", "float8_e5m2"):
         if array.dtype == np.float32:
             return store(array.astype(np.float64), dtype)
-    elif np.can_cast(array.dtype, wanted, "safe"):
-        return array.astype(wanted)
+    elif np.can_cast(array.dtype, expected, "safe"):
+        return array.astype(expected)
     raise RunError(
         WRONG_DTYPE,
-        f"input for `{name}` holds {array.dtype}; the spec says {dtype.name}, which doesn't hold every {array.dtype}",
-        f"convert it where it is made: array.astype({wanted.name!r})",
+        f"input for `{name}` holds {array.dtype}; the spec says {dtype.name}, to which the conversion is lossy",
+        f"convert it explicitly: array.astype({expected.name!r})",
     )
 
 
@@ -106,7 +106,9 @@ def _read_image(name: str, path: Path, shape: tuple[int, ...], dtype: DType) -> 
 
 
 def _channels(name: str, shape: tuple[int, ...], size: tuple[int, int]) -> tuple[int, bool]:
-    """Channels of an array of `shape`, and whether they are its first dimension; `size` decides where both fit."""
+    """Channels of an array of `shape`, and whether they are the first dimension.
+
+    `size`, height and width, decides where both are possible."""
     match shape:
         case (_, _):
             return 1, False

@@ -1,7 +1,6 @@
-"""Which values an integer array may hold so that a gather through it stays inside the array that it indexes.
+"""Ranges of index arrays for which gathers are in bounds, by interval arithmetic on the subscripts.
 
-Intervals are propagated through the subscript. Guards (`where`) are not looked at: the range may be narrower than it
-need be, and is never wider.
+Guards (`where`) are ignored, which is conservative: a range may be narrower than necessary.
 """
 
 from __future__ import annotations
@@ -13,13 +12,13 @@ from cugen.spec.model import Spec, Statement
 from cugen.spec.prove.integers import evaluate
 
 Interval = tuple[int, int]
-_WIDEST = 2**40
+_SEARCH_LIMIT = 2**40  # above any extent
 
 
 def gather_ranges(spec: Spec, params: Mapping[str, int]) -> dict[str, Interval]:
-    """Least and greatest allowed element of each array that occurs inside a subscript, by name.
+    """Minimum and maximum in-bounds element of each array that occurs in a subscript, by name.
 
-    Where the read has a boundary the range reaches one element outside at either end, so that it is used."""
+    For a read with a boundary the range includes one element outside at either end, which exercises the boundary."""
     ranges: dict[str, Interval] = {}
     for statement in spec.statements:
         extents = {index.name: evaluate(index.extent, params) for index in _indices(statement)}
@@ -54,24 +53,25 @@ def _reads(statement: Statement) -> Iterator[Read]:
 
 
 def _allowed(subscript: Expr, extent: int, extents: Mapping[str, int], params: Mapping[str, int]) -> Interval:
-    """The widest range of the inner elements, from the least number of at least 0 that works, that keeps `subscript`
-    within 0 .. extent - 1; subscripts are taken to grow, or to fall, with the element."""
+    """The widest range of index elements, nonnegative, for which `subscript` is within 0 .. extent - 1.
+
+    Subscripts are assumed to be monotonic in the element."""
 
     def interval(low: int, high: int) -> Interval:
         return _interval(subscript, (low, high), extents, params)
 
     if interval(1, 1)[0] < interval(0, 0)[0]:
-        low = _least(lambda value: interval(value, value)[1] < extent)
-        high = _least(lambda value: interval(low, value)[0] < 0) - 1
+        low = _smallest(lambda value: interval(value, value)[1] < extent)
+        high = _smallest(lambda value: interval(low, value)[0] < 0) - 1
     else:
-        low = _least(lambda value: interval(value, value)[0] >= 0)
-        high = _least(lambda value: interval(low, value)[1] >= extent) - 1
+        low = _smallest(lambda value: interval(value, value)[0] >= 0)
+        high = _smallest(lambda value: interval(low, value)[1] >= extent) - 1
     return low, max(low, high)
 
 
-def _least(holds: Callable[[int], bool]) -> int:
-    """The least number of 0 .. 2**40 for which `holds`, which once true stays true."""
-    below, above = -1, _WIDEST
+def _smallest(holds: Callable[[int], bool]) -> int:
+    """The smallest number of 0 .. _SEARCH_LIMIT for which the monotonic predicate holds, by bisection."""
+    below, above = -1, _SEARCH_LIMIT
     while above - below > 1:
         middle = (below + above) // 2
         below, above = (below, middle) if holds(middle) else (middle, above)
@@ -79,7 +79,7 @@ def _least(holds: Callable[[int], bool]) -> int:
 
 
 def _interval(expr: Expr, inner: Interval, extents: Mapping[str, int], params: Mapping[str, int]) -> Interval:
-    """Bounds of an integer tree whose reads lie in `inner`."""
+    """Bounds of an integer expression whose reads are within `inner`."""
     match expr:
         case Const(value=value):
             return int(value), int(value)

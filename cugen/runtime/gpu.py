@@ -1,7 +1,7 @@
-"""The GPU as a device: PyCUDA loads the cubin and plays the manifest's launch list.
+"""The GPU device: PyCUDA loads the cubin and runs the manifest's launch list.
 
-PyCUDA is imported when a GPU is first asked for. The primary context is used and retained for the life of the
-process, never made current for longer than a run, so that PyTorch and CuPy share it.
+PyCUDA is imported on first use. Runs use the primary context, which PyTorch and CuPy share; it is retained for the
+process and current only during a run.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from cugen.toolchain.cuda import Cubin, compile_cubin
 
 
 def available() -> str:
-    """Empty where a GPU can be used, else the reason why not, as one line."""
+    """Why no GPU can be used, as one line; empty where one can."""
     try:
         driver = _driver()
     except ImportError as error:
@@ -43,7 +43,7 @@ def available() -> str:
 
 
 class GpuDevice:
-    """`ordinal` counts the GPUs that CUDA_VISIBLE_DEVICES leaves."""
+    """`ordinal` counts the GPUs visible under CUDA_VISIBLE_DEVICES."""
 
     name = "gpu"
 
@@ -53,11 +53,11 @@ class GpuDevice:
         self.ordinal = ordinal
 
     def run(self, job: Job) -> Outcome:
-        """Plays the launch list once for the results and `repeat` times for the clock.
+        """Runs the launch list once for the results and `repeat` times for timing.
 
-        `buffers` holds every array argument as the device left it. Times are those of CUDA events round one play,
-        uploads included. RunError (CG5010) before anything runs where a launch doesn't fit the device; CompileError
-        and ToolMissing from the toolchain. What the driver reports during the play comes back as a fault.
+        `buffers` are all array arguments after the first run. Times are between CUDA events around one run, uploads
+        included. Errors of the driver during a run are faults. RunError (CG5010) where a launch exceeds the device's
+        limits; CompileError and ToolMissing from the toolchain.
         """
         with _current(self.ordinal) as (driver, device):
             capability = "sm_{}{}".format(*device.compute_capability())
@@ -66,7 +66,7 @@ class GpuDevice:
             limits = device_limits(driver, device)
             for launch in job.manifest.launches:
                 check_launch(launch, params, limits, _registers(cubin, launch))
-            result = _Play(driver, job, params, cubin).outcome()
+            result = _Run(driver, job, params, cubin).outcome()
         return replace(
             result,
             compile_ms=cubin.seconds * 1e3,
@@ -76,13 +76,14 @@ class GpuDevice:
 
 
 def target_for(manifest: Manifest, capability: str) -> str:
-    """What to compile for on a GPU of `capability`: exactly it, with its architecture-specific features (`sm_90a`)
-    where the manifest was made for those. RunError (CG5010) where it has no clusters of blocks, and a kernel does."""
+    """Compilation target on a GPU of `capability`, architecture-specific (`sm_90a`) if the manifest's target is.
+
+    RunError (CG5010) for kernels with clusters on a GPU without."""
     if any(launch.cluster > 1 for launch in manifest.launches) and not Target(capability).has_clusters:
         raise RunError(
             OVER_A_LIMIT,
-            f"`{manifest.kernel}` is made for {manifest.target}: its blocks form clusters, and {capability} has none",
-            f"say `target: {capability}` in the spec",
+            f"`{manifest.kernel}` uses thread block clusters of {manifest.target}, which {capability} doesn't have",
+            f"set `target: {capability}` in the spec",
         )
     return manifest.target if manifest.target[:-1] == capability else capability
 
@@ -108,8 +109,8 @@ def device_limits(driver: Any, device: Any) -> Limits:
 
 
 @dataclass(frozen=True)
-class _Guarded:
-    """Device memory with a canary on each side; `address` is that of the content."""
+class _CanaryBuffer:
+    """Device memory between canaries; `address` is that of the content."""
 
     name: str
     allocation: Any
@@ -117,7 +118,7 @@ class _Guarded:
     bytes: int
 
 
-class _Play:
+class _Run:
     """One job on the current context."""
 
     def __init__(self, driver: Any, job: Job, params: Mapping[str, int], cubin: Cubin) -> None:
@@ -130,7 +131,7 @@ class _Play:
         for kernel, size in dynamic_limits(job.manifest).items():
             attribute = driver.function_attribute.MAX_DYNAMIC_SHARED_SIZE_BYTES
             self._functions[kernel].set_attribute(attribute, size)
-        self._memory: dict[str, _Guarded] = {}
+        self._memory: dict[str, _CanaryBuffer] = {}
 
     def outcome(self) -> Outcome:
         poisoned = {
@@ -140,27 +141,27 @@ class _Play:
         try:
             for name, content in (*self._job.buffers.items(), *poisoned.items()):
                 self._memory[name] = self._allocate(name, content)
-            self._play()
+            self._launch_all()
             self._driver.Context.synchronize()
             buffers = {name: self._fetch(name) for name in self._job.buffers}
             faults = [fault for memory in self._memory.values() for fault in self._canary_faults(memory)]
             times = tuple(self._timed() for _ in range(self._job.repeat))
         except self._driver.Error as error:
-            # A kernel that the driver stopped leaves the context unusable: nothing can be read back.
+            # After a sticky error the context is unusable: buffers can't be read back.
             return Outcome(dict(self._job.buffers), faults=(Fault("driver", f"the CUDA driver reported: {error}"),))
         return Outcome(buffers, times, faults=tuple(faults))
 
-    def _allocate(self, name: str, content: Buffer) -> _Guarded:
+    def _allocate(self, name: str, content: Buffer) -> _CanaryBuffer:
         size = content.nbytes
         allocation = self._driver.mem_alloc(size + 2 * CANARY_BYTES)
         base = int(allocation)
         self._driver.memset_d8(base, CANARY, CANARY_BYTES)
         self._driver.memset_d8(base + CANARY_BYTES + size, CANARY, CANARY_BYTES)
-        memory = _Guarded(name, allocation, base + CANARY_BYTES, size)
+        memory = _CanaryBuffer(name, allocation, base + CANARY_BYTES, size)
         self._fill(memory, content)
         return memory
 
-    def _fill(self, memory: _Guarded, content: Buffer) -> None:
+    def _fill(self, memory: _CanaryBuffer, content: Buffer) -> None:
         if memory.bytes:
             self._driver.memcpy_htod(memory.address, np.ascontiguousarray(content).view(np.uint8))
 
@@ -171,8 +172,8 @@ class _Play:
             self._driver.memcpy_dtoh(raw, self._memory[name].address)
         return content
 
-    def _canary_faults(self, memory: _Guarded) -> Iterator[Fault]:
-        for side, start in (("before", memory.address - CANARY_BYTES), ("behind", memory.address + memory.bytes)):
+    def _canary_faults(self, memory: _CanaryBuffer) -> Iterator[Fault]:
+        for side, start in (("before", memory.address - CANARY_BYTES), ("after", memory.address + memory.bytes)):
             raw = np.empty(CANARY_BYTES, np.uint8)
             self._driver.memcpy_dtoh(raw, start)
             damaged = np.flatnonzero(raw != CANARY)
@@ -180,10 +181,10 @@ class _Play:
                 nearest = CANARY_BYTES - int(damaged[-1]) if side == "before" else int(damaged[0]) + 1
                 yield Fault(
                     "out of bounds",
-                    f"`{memory.name}`: {damaged.size} bytes {side} it were written, {nearest} bytes off",
+                    f"`{memory.name}`: {damaged.size} bytes {side} it were written, the nearest {nearest} bytes away",
                 )
 
-    def _play(self) -> None:
+    def _launch_all(self) -> None:
         for upload in self._manifest.uploads:
             symbol, size = self._module.get_global(upload.symbol)
             if upload.bytes > size:
@@ -217,13 +218,13 @@ class _Play:
         raise KeyError(name)
 
     def _timed(self) -> float:
-        """Milliseconds of one play; what it updates in place is first set back."""
+        """Milliseconds of one run; in-out arrays are reset first."""
         for argument in self._manifest.arguments:
             if isinstance(argument, ArrayArgument) and argument.role == "inout":
                 self._fill(self._memory[argument.name], self._job.buffers[argument.name])
         start, end = self._driver.Event(), self._driver.Event()
         start.record()
-        self._play()
+        self._launch_all()
         end.record()
         end.synchronize()
         return float(end.time_since(start))
@@ -246,7 +247,7 @@ def _retained(ordinal: int) -> tuple[Any, Any]:
     driver = _driver()
     driver.init()
     if ordinal >= driver.Device.count():
-        raise RunError(NO_GPU, f"there is no GPU {ordinal}: {driver.Device.count()} can be seen")
+        raise RunError(NO_GPU, f"there is no GPU {ordinal}: {driver.Device.count()} are visible")
     device = driver.Device(ordinal)
     return device, device.retain_primary_context()
 

@@ -1,4 +1,4 @@
-"""Random inputs: the same numbers from the same seed, fit for each array's type and use."""
+"""Reproducible random inputs."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ Number = int | float | bool
 
 @dataclass(frozen=True)
 class Inputs:
-    """Logical arrays by name, for each input and inout array, and a number for each scalar without a value."""
+    """Logical arrays of inputs and inouts, and numbers of scalars without a value, by name."""
 
     arrays: Mapping[str, NDArray[Any]]
     scalars: Mapping[str, Number]
 
 
 def known_params(spec: Spec, dynamic: Mapping[str, int]) -> dict[str, int]:
-    """Every param's value: that of the spec, or that of `dynamic`. KeyError for a dynamic param without one."""
+    """Values of all params. KeyError for a dynamic param without a value in `dynamic`."""
     return {p.name: dynamic[p.name] if p.value is None else p.value for p in spec.params}
 
 
@@ -39,10 +39,9 @@ def shape_of(array: Array, params: Mapping[str, int]) -> tuple[int, ...]:
 def draw(spec: Spec, params: Mapping[str, int], seed: int, *, exact_up_to: int = 0) -> Inputs:
     """Random inputs. `params` holds all params.
 
-    Floats are uniform in [-1, 1], rounded to their type; integers lie within -100 .. 100 (0 .. 200 where unsigned);
-    an array whose elements are used as subscripts stays within the array that they index. With `exact_up_to` every
-    number is an integer of at most that magnitude, so that short sums of products are exact in any order. The numbers
-    of an array depend on the seed and its name alone.
+    Floats are uniform in [-1, 1]; integers are within -100 .. 100 (0 .. 200 if unsigned); elements used as subscripts
+    are in bounds. With `exact_up_to` all numbers are integers of at most that magnitude, for which short dot products
+    are exact in any order. The numbers of an array depend on the seed and its name only.
     """
     ranges = gather_ranges(spec, params)
     arrays = {
@@ -78,7 +77,7 @@ def _draw_array(
 
 
 def _draw_scalar(dtype: DType, source: np.random.Generator, exact_up_to: int) -> Number:
-    """Positive, since a scalar is mostly a scale, a divisor or an epsilon; exactly representable in its type."""
+    """A positive number, as most scalars are scales, divisors or epsilons; exact in its type."""
     if dtype.kind is Kind.BOOL:
         return bool(source.integers(0, 2))
     if dtype.is_integer or exact_up_to:

@@ -1,7 +1,7 @@
-"""The few functions of the CUDA driver that a compiled kernel needs, through ctypes.
+"""ctypes bindings of the CUDA driver functions that calls of compiled kernels need.
 
-PyCUDA can't launch on a stream that another library made (its `Stream` wraps no foreign handle); here any handle will
-do, and whoever calls a compiled kernel from PyTorch or CuPy needs no PyCUDA.
+Unlike PyCUDA's `Stream`, launches accept stream handles of other libraries; calls from PyTorch and CuPy don't need
+PyCUDA.
 """
 
 from __future__ import annotations
@@ -42,18 +42,18 @@ def driver() -> Driver:
 
 
 class Driver:
-    """Each method raises RunError (CG5013) with the driver's own words where a call fails."""
+    """Methods raise RunError (CG5013) with the driver's message where a call fails."""
 
     def __init__(self, library: Any) -> None:
         self._library = library
         self._retained: dict[int, ctypes.c_void_p] = {}
         status = library.cuInit(0)
         if status:
-            raise RunError(NO_GPU, f"the CUDA driver can't be used: {self._words(status)}")
+            raise RunError(NO_GPU, f"the CUDA driver can't be used: {self._message(status)}")
 
     @contextmanager
     def context(self) -> Iterator[tuple[int, int]]:
-        """The handle and the GPU of the current context; where there is none, GPU 0's primary one for the while."""
+        """Handle and GPU of the current context; without one, of GPU 0's primary context, current until exit."""
         handle = ctypes.c_void_p()
         self.call("cuCtxGetCurrent", ctypes.byref(handle))
         pushed = not handle.value
@@ -87,7 +87,7 @@ class Driver:
         )
 
     def ordinal_of(self, address: int) -> int:
-        """The GPU whose memory `address` is, -1 where it is none's."""
+        """The GPU of a device pointer, -1 for other pointers."""
         ordinal = ctypes.c_int(-1)
         status = self._library.cuPointerGetAttribute(ctypes.byref(ordinal), _POINTER_ORDINAL, ctypes.c_uint64(address))
         return -1 if status else ordinal.value
@@ -114,7 +114,7 @@ class Driver:
         self.call("cuFuncSetAttribute", ctypes.c_void_p(function), _DYNAMIC_SHARED, ctypes.c_int(size))
 
     def allocate(self, size: int, stream: int) -> int:
-        """Memory that is there for what follows on `stream`; nothing waits."""
+        """Stream-ordered allocation."""
         address = ctypes.c_uint64()
         self.call("cuMemAllocAsync", ctypes.byref(address), ctypes.c_size_t(size), ctypes.c_void_p(stream))
         return int(address.value)
@@ -133,8 +133,9 @@ class Driver:
         )
 
     def upload(self, target: int, content: bytes, stream: int) -> None:
-        """The bytes of a number, in 1, 2 or 4 at a time. A captured CUDA graph keeps the value that it fills with; of a
-        copy it would keep where the value lay."""
+        """Stores the bytes of a number by memsets of 1, 2 or 4 bytes.
+
+        A captured CUDA graph keeps the values of memsets, but only the host address of a copy."""
         width = min(len(content), 4)
         name, kind = _FILLS[width]
         for start in range(0, len(content), width):
@@ -142,7 +143,7 @@ class Driver:
             self.call(name, ctypes.c_uint64(target + start), value, ctypes.c_size_t(1), ctypes.c_void_p(stream))
 
     def clear(self, address: int, size: int, stream: int) -> None:
-        """Zeros in place of what is there."""
+        """Sets memory to zeros."""
         self.call(
             "cuMemsetD8Async",
             ctypes.c_uint64(address),
@@ -160,7 +161,7 @@ class Driver:
         stream: int,
         arguments: Sequence[bytes],
     ) -> None:
-        """Each of `arguments` is one parameter's bytes, in its own size."""
+        """`arguments` are the bytes of each parameter."""
         values = [ctypes.create_string_buffer(content, len(content)) for content in arguments]
         pointers = (ctypes.c_void_p * max(1, len(values)))(*map(ctypes.addressof, values))
         self.call(
@@ -177,7 +178,7 @@ class Driver:
             handle = ctypes.c_void_p()
             status = self._library.cuDevicePrimaryCtxRetain(ctypes.byref(handle), ctypes.c_int(ordinal))
             if status:
-                raise RunError(NO_GPU, f"GPU {ordinal} can't be used: {self._words(status)}")
+                raise RunError(NO_GPU, f"GPU {ordinal} can't be used: {self._message(status)}")
             self._retained[ordinal] = handle
         return self._retained[ordinal]
 
@@ -188,12 +189,12 @@ class Driver:
         return value.value
 
     def call(self, function: str, *arguments: Any) -> None:
-        """Any function of the driver, by its name in libcuda."""
+        """Calls a function of libcuda by name."""
         status = getattr(self._library, function)(*arguments)
         if status:
-            raise RunError(DEVICE_FAULT, f"{function} failed: {self._words(status)}")
+            raise RunError(DEVICE_FAULT, f"{function} failed: {self._message(status)}")
 
-    def _words(self, status: int) -> str:
+    def _message(self, status: int) -> str:
         name, text = ctypes.c_char_p(), ctypes.c_char_p()
         self._library.cuGetErrorName(status, ctypes.byref(name))
         self._library.cuGetErrorString(status, ctypes.byref(text))

@@ -1,4 +1,4 @@
-"""Numbers as kernels take them by value."""
+"""Packing of by-value kernel arguments."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from cugen.spec.types import DType, Kind
 def pack_number(value: int | float | bool, dtype: DType) -> np.generic:
     """`value` in the bytes of `dtype`, as a NumPy scalar that PyCUDA and `struct` can pack.
 
-    Neither knows float16, bfloat16, float8 or bool: those come as unsigned integers of the same bits, which have the
-    same size and alignment. Integers wrap, as in a C cast.
+    float16, bfloat16, float8 and bool, which neither supports, are returned as unsigned integers of the same bits.
+    Integers wrap, as in a C cast.
     """
     content: NDArray[Any]
     if dtype.is_float:

@@ -1,5 +1,5 @@
-"""Is a kernel right? One run on random numbers against the reference's error bound, one on small integers, where
-every order of summation gives the same bits."""
+"""Verification of a kernel: a run on random numbers against the reference's error bounds, and a run on small integers,
+for which every order of summation is exact."""
 
 from __future__ import annotations
 
@@ -24,15 +24,15 @@ from cugen.runtime.device import Device, Job, Outcome
 from cugen.runtime.inputs import Inputs, draw, known_params, shape_of
 from cugen.spec.model import Spec
 
-WHOLE = 5e8  # elementary operations of the reference, some seconds; beyond it a sample is compared
-SAMPLE = 4096  # elements of each output
-_MAGNITUDES = (3, 1)  # of the small integers: the larger one first, since it tells more
-_PROBE = 64
+MAX_REFERENCE_OPERATIONS = 5e8  # some seconds; beyond it a sample of elements is compared
+SAMPLED_ELEMENTS = 4096  # of each output
+_MAGNITUDES = (3, 1)  # of the small integers; larger ones are less likely to be equal by chance
+_PROBED_ELEMENTS = 64  # of each output, before the whole is evaluated
 
 
 @dataclass(frozen=True)
 class Run:
-    """What came of one verified run; `outputs` are logical arrays."""
+    """A verified run; `outputs` are logical arrays."""
 
     verification: Verification
     outcome: Outcome
@@ -42,7 +42,7 @@ class Run:
 def make_job(
     source: str, manifest: Manifest, inputs: Inputs, params: Mapping[str, int], *, variant: int = 0, repeat: int = 1
 ) -> Job:
-    """A job over fresh buffers: inputs laid out, outputs and gaps poisoned. `params` holds the dynamic ones."""
+    """A job with new buffers, outputs and padding poisoned. `params` holds the dynamic ones."""
     known = {**manifest.params, **params}
     buffers = {
         argument.name: pack(inputs.arrays.get(argument.name), argument, known, variant)
@@ -53,7 +53,7 @@ def make_job(
 
 
 def outputs_of(job: Job, outcome: Outcome) -> dict[str, NDArray[Any]]:
-    """Outputs and inouts as logical arrays of their own; what the device gave nothing back for is left out."""
+    """Copies of the outputs and inouts that the device returned, as logical arrays."""
     known = {**job.manifest.params, **job.params}
     return {
         argument.name: view(outcome.buffers[argument.name], argument, known).copy()
@@ -73,15 +73,15 @@ def verify(
     seed: int = 0,
     repeat: int = 1,
 ) -> Run:
-    """Runs the kernel and says whether it is right. `params` gives the dynamic ones.
+    """Runs the kernel and compares its outputs with the reference. `params` gives the dynamic ones.
 
-    With `inputs` only they are run; otherwise random ones, and then small integers where the reference finds that
-    they leave one answer only. Large problems compare a random sample of elements, corners included.
-    RunError (CG5015) where an element used as a subscript lies outside what it indexes.
+    Without `inputs` a run on random numbers is followed by one on small integers, if the reference is exact for them.
+    Large problems compare a random sample of elements, corners included. RunError (CG5015) where an element used as a
+    subscript is out of bounds.
     """
     dynamic = dict(params or {})
     known = known_params(spec, dynamic)
-    points = sample(spec, known, seed) if cost(spec, dynamic) > WHOLE else None
+    points = sample(spec, known, seed) if cost(spec, dynamic) > MAX_REFERENCE_OPERATIONS else None
     given = inputs or draw(spec, known, seed)
     expected = _expected(spec, given, dynamic, points)
     job = make_job(source, manifest, given, dynamic, repeat=repeat)
@@ -93,8 +93,8 @@ def verify(
 
 
 def sample(spec: Spec, params: Mapping[str, int], seed: int) -> dict[str, NDArray[np.int64]]:
-    """Row-major numbers of some elements of each output: random ones, and all corners."""
-    source = np.random.default_rng([seed, SAMPLE])
+    """Row-major indices of random elements and all corners of each output."""
+    source = np.random.default_rng([seed, SAMPLED_ELEMENTS])
     numbers = {}
     for array in spec.arrays:
         if array.role not in ("output", "inout"):
@@ -106,7 +106,7 @@ def sample(spec: Spec, params: Mapping[str, int], seed: int) -> dict[str, NDArra
         ends = [np.unique([0, extent - 1]) for extent in shape]
         grid = np.meshgrid(*ends, indexing="ij")
         corners = np.ravel_multi_index([axis.ravel() for axis in grid], shape) if shape else np.zeros(1, np.int64)
-        drawn = source.integers(0, math.prod(shape), SAMPLE)
+        drawn = source.integers(0, math.prod(shape), SAMPLED_ELEMENTS)
         numbers[array.name] = np.unique(np.concatenate([np.atleast_1d(corners), drawn])).astype(np.int64)
     return numbers
 
@@ -116,7 +116,7 @@ def _expected(spec: Spec, inputs: Inputs, dynamic: Mapping[str, int], points: Po
         return evaluate(spec, inputs.arrays, params=dynamic, scalars=inputs.scalars, points=points)
     except OutsideError as error:
         raise RunError(
-            GATHER_OUTSIDE, str(error), "correct the subscripts, or say with `boundary` what a read outside yields"
+            GATHER_OUTSIDE, str(error), "correct the subscripts, or add a `boundary` to the array"
         ) from error
 
 
@@ -131,7 +131,7 @@ def _with_integers(
     first: Verification,
 ) -> Verification:
     known = known_params(spec, dynamic)
-    probe = {name: numbers[:_PROBE] for name, numbers in (points or sample(spec, known, seed)).items()}
+    probe = {name: numbers[:_PROBED_ELEMENTS] for name, numbers in (points or sample(spec, known, seed)).items()}
     for magnitude in _MAGNITUDES:
         inputs = draw(spec, known, seed + 1, exact_up_to=magnitude)
         if not _all_exact(_expected(spec, inputs, dynamic, probe)):
@@ -139,7 +139,7 @@ def _with_integers(
         expected = _expected(spec, inputs, dynamic, points)
         if not _all_exact(expected):
             continue
-        # The other poison: an element that was never written can't look right in both runs.
+        # The other poison pattern: an unwritten element can't be right in both runs.
         job = make_job(source, manifest, inputs, dynamic, variant=1)
         second = compare(job, device.run(job), expected, points)
         if not second.passed:

@@ -90,7 +90,7 @@ extern "C" __global__ void second(float* out, const float* w) {
     assert set(outcome.registers) == {"first", "second"}
 
 
-@pytest.mark.parametrize(("offset", "words"), [(N, "4 bytes behind"), (-3, "4 bytes before")])
+@pytest.mark.parametrize(("offset", "words"), [(N, "4 bytes after"), (-3, "4 bytes before")])
 def test_a_write_beside_an_array_is_caught(device: GpuDevice, offset: int, words: str) -> None:
     source = f'extern "C" __global__ void k(float* out) {{ if (!threadIdx.x && !blockIdx.x) out[{offset}] = 1.0f; }}'
     (fault,) = play(device, source, manifest(array("out", "output")), {}).faults

@@ -132,7 +132,7 @@ def test_elements_that_were_not_written_are_counted(check) -> None:
 
 def test_a_write_into_the_gap_of_a_pitch_is_an_error(check) -> None:
     messages = check(NumpyDevice(lambda buffers, job: buffers["C"].__setitem__(slice(9, 11), 0))).verification.messages
-    assert messages == ("C: 2 elements in the gaps of its pitch were written, the first at 9",)
+    assert messages == ("C: 2 elements of its pitch padding were written, the first at 9",)
 
 
 def test_a_changed_input_is_an_error(check) -> None:
@@ -148,7 +148,7 @@ def test_a_fault_fails_a_run_whose_numbers_are_right(check) -> None:
 
 def test_an_output_that_never_came_back_is_an_error(check) -> None:
     run = check(NumpyDevice(lambda buffers, job: buffers.clear()))
-    assert run.verification.messages == ("C: the device gave nothing back",)
+    assert run.verification.messages == ("C: the device returned no buffer",)
     assert run.outputs == {}
 
 
@@ -162,8 +162,8 @@ def test_given_inputs_are_run_alone(check) -> None:
 
 
 def test_large_problems_compare_a_sample_and_say_so(check, monkeypatch) -> None:
-    monkeypatch.setattr(verifying, "WHOLE", 10)
-    monkeypatch.setattr(verifying, "SAMPLE", 20)
+    monkeypatch.setattr(verifying, "MAX_REFERENCE_OPERATIONS", 10)
+    monkeypatch.setattr(verifying, "SAMPLED_ELEMENTS", 20)
     result = check(NumpyDevice()).verification
     assert result.passed
     assert result.checked.startswith("sample of ")
@@ -171,8 +171,8 @@ def test_large_problems_compare_a_sample_and_say_so(check, monkeypatch) -> None:
 
 
 def test_a_sample_still_sees_elements_that_were_not_written(check, monkeypatch) -> None:
-    monkeypatch.setattr(verifying, "WHOLE", 10)
-    monkeypatch.setattr(verifying, "SAMPLE", 1)
+    monkeypatch.setattr(verifying, "MAX_REFERENCE_OPERATIONS", 10)
+    monkeypatch.setattr(verifying, "SAMPLED_ELEMENTS", 1)
     left_out = 12 * 9 + 4
 
     def mistake(buffers: dict, job: Job) -> None:

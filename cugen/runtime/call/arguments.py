@@ -1,4 +1,4 @@
-"""The arguments of one call against the manifest: what a raw kernel launch would silently get wrong."""
+"""Argument checks of one call against the manifest."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ Number = int | float | bool
 
 @dataclass(frozen=True)
 class Call:
-    """Checked arguments. `params` holds all of them, the dynamic ones as given or as the shapes imply."""
+    """Checked arguments. `params` holds all params, dynamic ones given or deduced from shapes."""
 
     arrays: Mapping[str, ArrayView]
     scalars: Mapping[str, Number]
@@ -39,10 +39,9 @@ class Call:
 
 
 def check_call(manifest: Manifest, given: Mapping[str, Any], *, device: int) -> Call:
-    """`given` maps argument names to arrays and numbers; `device` is the ordinal that the kernel runs on, or CPU.
+    """Checks the arguments `given`, arrays and numbers by name; `device` is the ordinal of the GPU, or CPU.
 
-    A dynamic param that is a whole dimension of an array needs no value of its own. RunError CG5002 to CG5009 and
-    CG5014, each naming the argument, what it is and what it should be.
+    Dynamic params that are extents of arrays are deduced. RunError CG5002 to CG5009 and CG5014.
     """
     _check_names(manifest, given)
     arrays = {a.name: view_of(a.name, given[a.name]) for a in manifest.arguments if isinstance(a, ArrayArgument)}
@@ -76,27 +75,31 @@ def _check_names(manifest: Manifest, given: Mapping[str, Any]) -> None:
 
 
 def _dynamic(manifest: Manifest, given: Mapping[str, Any], arrays: Mapping[str, ArrayView]) -> dict[str, int]:
-    implied = _implied(manifest, arrays)
+    deduced = _deduced(manifest, arrays)
     values: dict[str, int] = {}
     for param in manifest.arguments:
         if not isinstance(param, ParamArgument):
             continue
-        sources = implied.get(param.name, [])
+        sources = deduced.get(param.name, [])
         if param.name in given:
             sources = [("the call", int(given[param.name])), *sources]
         if not sources:
             raise RunError(
                 MISSING_ARGUMENT,
-                f"{manifest.kernel} needs the param `{param.name}`, which no array's shape tells",
+                f"{manifest.kernel} needs the param `{param.name}`, which can't be deduced from a shape",
                 f"pass it by name: {param.name}=…",
             )
-        (first, value), *rest = sources
-        for other, differing in rest:
-            if differing != value:
+        source, value = sources[0]
+        for other_source, other_value in sources[1:]:
+            if other_value != value:
                 raise RunError(
                     PARAM_REFUSED,
                     wording.TWO_VALUES.format(
-                        name=param.name, value=value, place=first, other=differing, other_place=other
+                        name=param.name,
+                        value=value,
+                        source=source,
+                        other_value=other_value,
+                        other_source=other_source,
                     ),
                 )
         _check_param(param, value)
@@ -104,18 +107,18 @@ def _dynamic(manifest: Manifest, given: Mapping[str, Any], arrays: Mapping[str, 
     return values
 
 
-def _implied(manifest: Manifest, arrays: Mapping[str, ArrayView]) -> dict[str, list[tuple[str, int]]]:
-    """For each param that is a dimension of some array: where, and its value there."""
-    found: dict[str, list[tuple[str, int]]] = {}
+def _deduced(manifest: Manifest, arrays: Mapping[str, ArrayView]) -> dict[str, list[tuple[str, int]]]:
+    """Values of params that are extents of arrays, each with the dimension's description."""
+    values: dict[str, list[tuple[str, int]]] = {}
     for argument in manifest.arguments:
         if not isinstance(argument, ArrayArgument) or len(argument.shape) != len(arrays[argument.name].shape):
             continue
         extents = zip(argument.shape, arrays[argument.name].shape, strict=True)
         for position, (size, extent) in enumerate(extents):
             if isinstance(size, str):
-                place = wording.DIMENSION.format(dimension=position, name=argument.name)
-                found.setdefault(size, []).append((place, extent))
-    return found
+                source = wording.DIMENSION.format(dimension=position, name=argument.name)
+                values.setdefault(size, []).append((source, extent))
+    return values
 
 
 def _check_param(param: ParamArgument, value: int) -> None:
@@ -129,7 +132,7 @@ def _check_param(param: ParamArgument, value: int) -> None:
 
 def _check_array(argument: ArrayArgument, view: ArrayView, params: Mapping[str, int], device: int) -> None:
     name = argument.name
-    _check_place(argument, view, device)
+    _check_device(argument, view, device)
     dtype = DTYPES[argument.dtype]
     raw = view.dtype == f"V{dtype.bytes}" and dtype.name in ("bfloat16", "float8_e4m3", "float8_e5m2")
     if view.dtype != argument.dtype and not raw:
@@ -137,16 +140,16 @@ def _check_array(argument: ArrayArgument, view: ArrayView, params: Mapping[str, 
     shape = evaluate_all(argument.shape, params)
     if view.shape != shape:
         symbols, numbers = _list(argument.shape), _list(shape)
-        wanted = numbers if symbols == numbers else wording.EQUATION.format(symbols=symbols, wanted=numbers)
-        raise RunError(WRONG_SHAPE, wording.SHAPE.format(name=name, found=_list(view.shape), wanted=wanted))
+        expected = numbers if symbols == numbers else wording.EQUATION.format(symbols=symbols, expected=numbers)
+        raise RunError(WRONG_SHAPE, wording.SHAPE.format(name=name, actual=_list(view.shape), expected=expected))
     if 0 in shape:
         return
     strides = tuple(stride * dtype.bytes for stride in evaluate_all(argument.strides, params))
     if any(n > 1 and a != b for n, a, b in zip(shape, view.strides, strides, strict=True)):
         raise RunError(
             WRONG_STRIDES,
-            wording.STRIDES.format(name=name, found=_list(view.strides), wanted=_list(strides)),
-            "pass a contiguous copy, or say the array's layout in the spec",
+            wording.STRIDES.format(name=name, actual=_list(view.strides), expected=_list(strides)),
+            "pass a contiguous copy, or set the array's layout in the spec",
         )
     if view.address == 0:
         raise RunError(WRONG_DEVICE, wording.NULL.format(name=name))
@@ -154,31 +157,31 @@ def _check_array(argument: ArrayArgument, view: ArrayView, params: Mapping[str, 
         raise RunError(
             MISALIGNED,
             wording.ALIGNMENT.format(name=name, address=hex(view.address), alignment=argument.alignment),
-            "pass an array that begins at its allocation, or a copy",
+            "pass an array at the start of its allocation, or a copy",
         )
 
 
-def _check_place(argument: ArrayArgument, view: ArrayView, device: int) -> None:
+def _check_device(argument: ArrayArgument, view: ArrayView, device: int) -> None:
     name = argument.name
     if device == CPU and view.device != CPU:
-        raise RunError(WRONG_DEVICE, f"`{name}` lies on a GPU; this kernel runs on the CPU", "pass a NumPy array")
+        raise RunError(WRONG_DEVICE, f"`{name}` is in GPU memory; this kernel runs on the CPU", "pass a NumPy array")
     if device != CPU and view.device == CPU:
         raise RunError(
-            WRONG_DEVICE, f"`{name}` lies in the memory of the CPU; this kernel runs on GPU {device}", "copy it there"
+            WRONG_DEVICE, f"`{name}` is in host memory; this kernel runs on GPU {device}", "copy it to the GPU"
         )
     if view.device not in (None, device):
-        raise RunError(WRONG_DEVICE, f"`{name}` lies on GPU {view.device}; the kernel runs on GPU {device}")
+        raise RunError(WRONG_DEVICE, f"`{name}` is on GPU {view.device}; the kernel runs on GPU {device}")
     if view.readonly and argument.role != "input":
-        raise RunError(WRONG_DEVICE, f"`{name}` is written by the kernel, and what was passed is read-only")
+        raise RunError(WRONG_DEVICE, f"`{name}` is written by the kernel; the array passed is read-only")
 
 
 def _check_overlap(manifest: Manifest, arrays: Mapping[str, ArrayView]) -> None:
     declared = [a for a in manifest.arguments if isinstance(a, ArrayArgument) and arrays[a.name].bytes]
-    for one, two in combinations(declared, 2):
-        a, b = arrays[one.name], arrays[two.name]
-        apart = a.address + a.bytes <= b.address or b.address + b.bytes <= a.address
-        if not apart and (one.role, two.role) != ("input", "input"):
-            raise RunError(OVERLAP, wording.OVERLAP.format(name=one.name, other_name=two.name))
+    for a, b in combinations(declared, 2):
+        first, second = arrays[a.name], arrays[b.name]
+        overlap = first.address < second.address + second.bytes and second.address < first.address + first.bytes
+        if overlap and (a.role, b.role) != ("input", "input"):
+            raise RunError(OVERLAP, wording.OVERLAP.format(name=a.name, other_name=b.name))
 
 
 def _number(argument: ScalarArgument, given: Any) -> Number:
@@ -186,12 +189,12 @@ def _number(argument: ScalarArgument, given: Any) -> Number:
     try:
         number = given.item() if hasattr(given, "item") else given
         if not dtype.is_float and int(number) != number:
-            raise ValueError("it has a fraction")
+            raise ValueError("not an integer")
         value: Number = float(number) if dtype.is_float else int(number)
     except (TypeError, ValueError, OverflowError) as error:
         raise RunError(WRONG_DTYPE, f"`{argument.name}` is {given!r}; the kernel takes a {dtype.name}") from error
     if not dtype.is_float and not dtype.lowest <= value <= dtype.highest:
-        raise RunError(WRONG_DTYPE, f"`{argument.name}` is {value}, which {dtype.name} can't hold")
+        raise RunError(WRONG_DTYPE, f"`{argument.name}` is {value}, which {dtype.name} can't represent")
     return value
 
 

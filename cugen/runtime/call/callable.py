@@ -1,4 +1,4 @@
-"""Compiled kernels as Python functions: what `kernel.compile(device=…)` returns."""
+"""Compiled kernels as Python functions, as returned by `kernel.compile(device=…)`."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from cugen.toolchain.cuda import Cubin, compile_cubin
 
 @dataclass(frozen=True)
 class _Loaded:
-    """A module in one context."""
+    """A module loaded in one context."""
 
     functions: Mapping[str, int]
     symbols: Mapping[str, int]
@@ -41,11 +41,10 @@ class _Loaded:
 class GpuFunction:
     """A kernel for the GPU, called with arrays by name: `fn(A=a, B=b, C=c, stream=s)`.
 
-    Arrays are anything with `__cuda_array_interface__` or DLPack; outputs are given by the caller. Every argument is
-    checked before anything is launched (RunError CG5002 to CG5010, CG5014). `stream` is a handle, or a stream of
-    PyTorch, CuPy or PyCUDA; without it the default stream. A call returns when all is queued: it never waits. It runs
-    in the context that is current, and compiles for that context's GPU at the first call there. Workspaces belong to
-    the function, one set for each stream, are reused by later calls on that stream, and live as long as the process.
+    Arrays are anything with `__cuda_array_interface__` or DLPack, outputs included. Arguments are checked before the
+    launch (RunError CG5002 to CG5010, CG5014). `stream` is a handle, or a stream of PyTorch, CuPy or PyCUDA; by default
+    the default stream. Calls are asynchronous. They run in the current context; the first call in a context compiles
+    for its GPU. The function caches one set of workspaces per stream for the lifetime of the process.
     """
 
     source: str
@@ -58,8 +57,7 @@ class GpuFunction:
         self.queue(arguments, stream_handle(stream))
 
     def queue(self, arguments: Mapping[str, Any], handle: int, allocate: Callable[[int], int] | None = None) -> None:
-        """As a call, on the stream of this handle; with `allocate`, which is given bytes and gives an address, the
-        workspaces are the caller's."""
+        """A call on the stream of this handle. `allocate` allocates workspaces that the caller owns."""
         cuda = driver()
         with cuda.context() as (context, ordinal):
             call = check_call(self.manifest, arguments, device=ordinal)
@@ -84,9 +82,9 @@ class GpuFunction:
 
     def _check_ordinals(self, cuda: Driver, call: Call, ordinal: int) -> None:
         for name, array in call.arrays.items():
-            if array.device is None and array.bytes and (found := cuda.ordinal_of(array.address)) != ordinal:
-                place = "no GPU's memory" if found < 0 else f"the memory of GPU {found}"
-                raise RunError(WRONG_DEVICE, f"`{name}` lies in {place}; the kernel runs on GPU {ordinal}")
+            if array.device is None and array.bytes and (actual := cuda.ordinal_of(array.address)) != ordinal:
+                location = "not in GPU memory" if actual < 0 else f"in the memory of GPU {actual}"
+                raise RunError(WRONG_DEVICE, f"`{name}` is {location}; the kernel runs on GPU {ordinal}")
 
     def _load(self, cuda: Driver, ordinal: int) -> _Loaded:
         target = target_for(self.manifest, cuda.capability(ordinal))
@@ -96,22 +94,22 @@ class GpuFunction:
         symbols = {upload.symbol: cuda.symbol(module, upload.symbol) for upload in self.manifest.uploads}
         limits = cuda.limits(ordinal)
         for kernel, size in dynamic_limits(self.manifest).items():
-            if size <= limits.shared_bytes:  # else the launch is refused, with its numbers
+            if size <= limits.shared_bytes:  # else check_launch refuses it
                 cuda.allow_dynamic_shared(functions[kernel], size)
         return _Loaded(functions, symbols, limits, cubin)
 
     def _grids(self, call: Call, loaded: _Loaded) -> list[tuple[int, int, int]]:
-        found = loaded.cubin.kernels
+        kernels = loaded.cubin.kernels
         return [
-            check_launch(launch, call.params, loaded.limits, found[launch.kernel].registers)
+            check_launch(launch, call.params, loaded.limits, kernels[launch.kernel].registers)
             for launch in self.manifest.launches
         ]
 
     def _workspace(self, cuda: Driver, context: int, stream: int, space: Workspace, size: int) -> int:
-        """The function's own memory for it on this stream; zeros where launches leave zeros."""
+        """Cached workspace of this stream; zeroed when allocated if launches leave it zero."""
         key = (context, stream, space.name)
-        address, held = self._workspaces.get(key, (0, 0))
-        if held < size:
+        address, capacity = self._workspaces.get(key, (0, 0))
+        if capacity < size:
             if address:
                 del self._workspaces[key]
                 cuda.free(address, stream)
@@ -131,7 +129,7 @@ class GpuFunction:
         cleared: Mapping[str, int],
         stream: int,
     ) -> None:
-        """`cleared` says how many bytes of which workspaces are to be zeros first."""
+        """`cleared` are the bytes of the workspaces to be zeroed first."""
         values = self._values(call, addresses)
         for upload in self.manifest.uploads:
             symbol = loaded.symbols[upload.symbol]
@@ -166,8 +164,7 @@ class GpuFunction:
 
 @dataclass(frozen=True)
 class CpuFunction:
-    """A kernel on the CPU device, called as a `GpuFunction` is, with arrays of NumPy or what has DLPack and lies in the
-    CPU's memory; outputs are filled on return."""
+    """A kernel on the CPU device, called as a `GpuFunction` with arrays in host memory (NumPy, DLPack). Synchronous."""
 
     source: str
     manifest: Manifest
@@ -189,13 +186,13 @@ class CpuFunction:
                 arrays[a.name][...] = view(outcome.buffers[a.name], a, call.params)
 
 
-def _array(found: ArrayView, dtype: np.dtype[Any]) -> NDArray[Any]:
-    """An array of NumPy's on the memory of a view."""
-    if 0 in found.shape:
-        return np.empty(found.shape, dtype)
-    memory = memoryview((ctypes.c_ubyte * found.bytes).from_address(found.address))
-    # NumPy makes no strided view of types that it doesn't know itself, such as float8.
-    raw = np.ndarray(found.shape, f"u{found.itemsize}", memory, strides=found.strides)
+def _array(array: ArrayView, dtype: np.dtype[Any]) -> NDArray[Any]:
+    """A NumPy array on the memory of a view."""
+    if 0 in array.shape:
+        return np.empty(array.shape, dtype)
+    memory = memoryview((ctypes.c_ubyte * array.bytes).from_address(array.address))
+    # NumPy rejects strided views of user-defined types such as float8.
+    raw = np.ndarray(array.shape, f"u{array.itemsize}", memory, strides=array.strides)
     return raw.view(dtype)
 
 
@@ -203,13 +200,14 @@ Compiled = GpuFunction | CpuFunction
 
 
 def compiled(source: str, manifest: Manifest, device: Device | None = None) -> Compiled:
-    """The kernel as a function: for the GPU, or for `device`, which plays manifests over NumPy arrays."""
+    """The kernel as a function: for the GPU, or for `device`, which runs on NumPy arrays."""
     return GpuFunction(source, manifest) if device is None else CpuFunction(source, manifest, device)
 
 
 def stream_handle(stream: Any) -> int:
-    """The driver's handle of a stream: 0 for None, an integer as it is; else as PyTorch (`cuda_stream`), CuPy (`ptr`),
-    PyCUDA (`handle`) or the `__cuda_stream__` protocol say."""
+    """The driver handle of a stream: 0 for None, an integer itself, or that of an object.
+
+    Streams of PyTorch (`cuda_stream`), CuPy (`ptr`), PyCUDA (`handle`) and with `__cuda_stream__` are supported."""
     if stream is None:
         return 0
     if isinstance(stream, int):

@@ -1,4 +1,4 @@
-"""A kernel as a function of values: what it takes, and which arrays it returns."""
+"""The functional signature of a kernel: from inputs and numbers to outputs."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from cugen.spec.types import DTYPES
 
 @dataclass(frozen=True, slots=True)
 class Signature:
-    """`params` are the dynamic ones that are no dimension of an input; `inputs` includes what is updated in place."""
+    """`params` are the dynamic ones that can't be deduced from an input; `inputs` include in-out arrays."""
 
     kernel: str
     inputs: tuple[ArrayArgument, ...]
@@ -26,30 +26,29 @@ class Signature:
 
     @property
     def names(self) -> tuple[str, ...]:
-        """What a call takes, in order."""
+        """Names of the arguments, in order."""
         return tuple(argument.name for arguments in (self.inputs, self.scalars, self.params) for argument in arguments)
 
     @property
     def updated(self) -> tuple[str, ...]:
-        """The parameters of the schema that are written."""
+        """Parameters of the schema that are mutated."""
         return tuple(_parameter(array.name) for array in self.inputs if array.role == "inout")
 
     @property
     def schema(self) -> str:
-        """In PyTorch's language for operators. A name that is a word of Python's has an underscore behind it."""
+        """Operator schema of PyTorch. Python keywords get a trailing underscore."""
         aliases = {name: f"Tensor({chr(ord('a') + position)}!)" for position, name in enumerate(self.updated)}
         typed = [
             *((aliases.get(_parameter(array.name), "Tensor"), array.name) for array in self.inputs),
             *((_kind(scalar.dtype), scalar.name) for scalar in self.scalars),
             *(("SymInt", param.name) for param in self.params),
         ]
-        taken = ", ".join(f"{kind} {_parameter(name)}" for kind, name in typed)
+        parameters = ", ".join(f"{kind} {_parameter(name)}" for kind, name in typed)
         returned = ", ".join(["Tensor"] * len(self.outputs))
-        return f"({taken}) -> {returned if len(self.outputs) == 1 else f'({returned})'}"
+        return f"({parameters}) -> {returned if len(self.outputs) == 1 else f'({returned})'}"
 
     def sizes(self, shapes: Mapping[str, tuple[int, ...]], given: Mapping[str, int]) -> dict[str, int]:
-        """All params, from the shapes of the inputs and the `given` values. RunError CG5002 for another number of
-        dimensions."""
+        """All params, from the shapes of the inputs and the `given` values. RunError CG5002 for a wrong rank."""
         params = {**self.fixed, **given}
         for array in self.inputs:
             shape = shapes[array.name]
@@ -62,7 +61,7 @@ class Signature:
         return params
 
     def check_dtype(self, array: ArrayArgument, dtype: str) -> None:
-        """RunError CG5003 for elements of another type."""
+        """RunError CG5003 for another element type."""
         if dtype != array.dtype:
             raise RunError(WRONG_DTYPE, f"`{array.name}` holds {dtype}; {self.kernel} was made for {array.dtype}")
 
@@ -70,19 +69,19 @@ class Signature:
 def signature_of(manifest: Manifest) -> Signature:
     arrays = [a for a in manifest.arguments if isinstance(a, ArrayArgument)]
     inputs = tuple(a for a in arrays if a.role != "output")
-    told = {size for array in inputs for size in array.shape}
+    deduced = {size for array in inputs for size in array.shape}
     return Signature(
         manifest.kernel,
         inputs,
         tuple(a for a in manifest.arguments if isinstance(a, ScalarArgument)),
-        tuple(a for a in manifest.arguments if isinstance(a, ParamArgument) and a.name not in told),
+        tuple(a for a in manifest.arguments if isinstance(a, ParamArgument) and a.name not in deduced),
         tuple(a for a in arrays if a.role == "output"),
         manifest.params,
     )
 
 
 def extents(sizes: tuple[int | str, ...], params: Mapping[str, int]) -> tuple[int, ...]:
-    """Sizes as numbers; one that is a param is its very value, which may be a symbol of whoever traces the call."""
+    """Evaluated sizes; a size that is a param is its value itself, which may be a symbolic integer of a tracer."""
     return tuple(params[size] if isinstance(size, str) and size in params else evaluate(size, params) for size in sizes)
 
 

@@ -1,6 +1,6 @@
-"""What a call was given: the address, shape and layout of an array, whoever made it.
+"""Views of arrays of any library: address, shape and strides.
 
-Three ways of saying so are read: `__cuda_array_interface__` (Numba's, versions 2 and 3), DLPack, and NumPy arrays.
+Read from NumPy arrays, `__cuda_array_interface__` (Numba's, versions 2 and 3) and DLPack.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ _NUMPY_NAMES = {"float8_e4m3fn": "float8_e4m3"}
 
 @dataclass(frozen=True, slots=True)
 class ArrayView:
-    """`strides` count bytes. `dtype` is a name of the language where it has one; `V2` is raw bytes of that width.
-    `device` is an ordinal, CPU, or None where the interface doesn't say. `owner` keeps the memory alive."""
+    """An array in memory. `strides` are in bytes. `dtype` is the element type's name in specs; `V2` is raw bytes of
+    that width. `device` is an ordinal, CPU, or None where unknown. `owner` keeps the memory alive."""
 
     address: int
     shape: tuple[int, ...]
@@ -36,14 +36,14 @@ class ArrayView:
 
     @property
     def bytes(self) -> int:
-        """From the first to behind the last element; strides are taken to be positive."""
+        """Extent in memory, from the first to the last element, for nonnegative strides."""
         if 0 in self.shape:
             return 0
         return self.itemsize + sum((n - 1) * abs(s) for n, s in zip(self.shape, self.strides, strict=True))
 
 
 def view_of(name: str, given: Any) -> ArrayView:
-    """The view of what was passed for array `name`. RunError (CG5008) for an object that says nothing of its memory."""
+    """The view of the argument `name`. RunError (CG5008) for an object without one of the interfaces."""
     if isinstance(given, np.ndarray):
         return _from_numpy(given)
     interface = _cuda_interface(given)
@@ -67,14 +67,10 @@ def _from_numpy(array: np.ndarray[Any, Any]) -> ArrayView:
 
 def _cuda_interface(given: Any) -> dict[str, Any] | None:
     try:
-        found = getattr(given, "__cuda_array_interface__", None)
-    except (
-        RuntimeError,
-        TypeError,
-        KeyError,
-    ):  # PyTorch's way of saying: on the CPU, needs a gradient, or no such type
+        interface = getattr(given, "__cuda_array_interface__", None)
+    except (RuntimeError, TypeError, KeyError):  # PyTorch: a CPU tensor, one that requires grad, or an unsupported type
         return None
-    return found if isinstance(found, dict) else None
+    return interface if isinstance(interface, dict) else None
 
 
 def _from_cuda_interface(interface: dict[str, Any], given: Any) -> ArrayView:
@@ -112,7 +108,7 @@ class _DataType(ctypes.Structure):
 
 
 class _Tensor(ctypes.Structure):
-    """`DLTensor` of dlpack.h; it stands at the start of what an unversioned capsule points to."""
+    """`DLTensor` of dlpack.h, the first member of `DLManagedTensor`."""
 
     _fields_ = (
         ("data", ctypes.c_void_p),
@@ -128,12 +124,12 @@ class _Tensor(ctypes.Structure):
 def _from_dlpack(name: str, given: Any) -> ArrayView:
     kind, _ = given.__dlpack_device__()
     if kind not in (_DLPACK_CPU, _DLPACK_CUDA, _DLPACK_CUDA_MANAGED):
-        raise RunError(WRONG_DEVICE, f"`{name}` lies on a device of DLPack's type {int(kind)}, which is no CUDA device")
-    # -1: no synchronisation between streams; a call orders itself by the stream that it is given.
+        raise RunError(WRONG_DEVICE, f"`{name}` is on a device of DLPack type {int(kind)}, which is no CUDA device")
+    # -1: no synchronisation; the caller orders streams.
     try:
         capsule = given.__dlpack__() if kind == _DLPACK_CPU else given.__dlpack__(stream=-1)
-    except (BufferError, RuntimeError, TypeError) as error:  # such as a tensor of PyTorch that requires a gradient
-        raise RunError(WRONG_DEVICE, f"`{name}` doesn't give its memory away: {error}") from error
+    except (BufferError, RuntimeError, TypeError) as error:  # such as a PyTorch tensor that requires grad
+        raise RunError(WRONG_DEVICE, f"`{name}` can't be exported through DLPack: {error}") from error
     pointer_of = ctypes.pythonapi.PyCapsule_GetPointer
     pointer_of.restype, pointer_of.argtypes = ctypes.c_void_p, (ctypes.py_object, ctypes.c_char_p)
     tensor = _Tensor.from_address(pointer_of(capsule, b"dltensor"))

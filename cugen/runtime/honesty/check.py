@@ -1,4 +1,4 @@
-"""One run of a kernel on the CPU device, its accesses traced and held against the plan."""
+"""Trace of a kernel on the CPU device, compared with the plan's prediction."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from cugen.abi.manifest import Manifest
 from cugen.plan.kernel import Plan
 from cugen.runtime.cpu import CpuDevice
 from cugen.runtime.honesty.comparison import Comparison, compare
-from cugen.runtime.honesty.prediction import predicted
+from cugen.runtime.honesty.prediction import predict
 from cugen.runtime.inputs import draw, known_params
 from cugen.runtime.verify import make_job
 from cugen.spec.model import Spec
@@ -28,21 +28,23 @@ def check_honesty(
     *,
     seed: int = 0,
 ) -> Comparison:
-    """Random inputs; `params` are the dynamic ones, `lines` those of `Kernel.access_lines`. RuntimeError where the run
-    ends in a fault."""
+    """Compares trace and prediction for random inputs.
+
+    `params` are the dynamic ones, `lines` those of `Kernel.access_lines`. RuntimeError where the run ends in a fault.
+    """
     job = make_job(source, manifest, draw(spec, known_params(spec, params), seed), params)
-    trace, begins = CpuDevice().trace(job), _begins(source)
+    trace, statement_lines = CpuDevice().trace(job), _statement_lines(source)
     table = trace.table.copy()
-    table["line"] = begins[table["line"]]
-    first_lines = {number: int(begins[line]) for number, line in lines.items()}
-    return compare(replace(trace, table=table), predicted(plan, first_lines, job))
+    table["line"] = statement_lines[table["line"]]
+    first_lines = {number: int(statement_lines[line]) for number, line in lines.items()}
+    return compare(replace(trace, table=table), predict(plan, first_lines, job))
 
 
-def _begins(source: str) -> NDArray[np.int64]:
-    """The line on which each line's statement begins: of one on several lines compilers name now this, now that."""
-    begins, is_open = [0], False
+def _statement_lines(source: str) -> NDArray[np.int64]:
+    """First line of each line's statement, since line tables name any line of a wrapped one."""
+    first_lines, is_open = [0], False
     for number, line in enumerate(source.splitlines(), 1):
-        begins.append(begins[-1] if is_open else number)
+        first_lines.append(first_lines[-1] if is_open else number)
         text = line.strip()
         is_open = bool(text) and not text.startswith(("#", "//")) and not text.endswith((";", "{", "}"))
-    return np.array(begins, np.int64)
+    return np.array(first_lines, np.int64)

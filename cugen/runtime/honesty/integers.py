@@ -1,4 +1,4 @@
-"""The values of index expressions, for all threads of a launch at once."""
+"""Vectorised evaluation of index expressions over all threads of a launch."""
 
 from __future__ import annotations
 
@@ -33,9 +33,7 @@ _COMPARISONS: dict[str, Callable[[Any, Any], Any]] = {
 
 
 def value_of(expr: Integer, names: Mapping[sympy.Symbol, Numbers]) -> Numbers:
-    """The value of `expr` for each thread; an array of no dimension where all have the same.
-
-    Divisors are positive, as `FloorDiv` and `Mod` ask for."""
+    """The value of `expr` for each thread; a 0-d array where it is uniform. Divisors must be positive."""
     if expr.is_Symbol:
         return names[expr]
     if expr.is_Integer:

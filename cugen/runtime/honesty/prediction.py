@@ -1,7 +1,7 @@
-"""What a plan says that its kernels do to memory: for every thread the sequence of addresses, from the plan alone.
+"""The predicted access sequence of a plan: the addresses that each thread of its kernels accesses.
 
-The walk runs the nodes of a kernel for all threads of the launch at once, with masks for guards, and never looks at
-the text of the .cu; only the line of each access comes from there.
+An interpreter executes the nodes of a kernel for all threads of a launch, with masks for guards. It doesn't use the
+text of the .cu, except for the line of each access.
 """
 
 from __future__ import annotations
@@ -17,22 +17,22 @@ from cugen.plan.kernel import Kernel, Plan
 from cugen.plan.memory import Access, Array, Element
 from cugen.plan.nodes import (
     Accumulate,
-    Arrive,
+    AcquireSpinWait,
     Assign,
-    Await,
     Copy,
+    CountArrival,
     Define,
+    FetchBlockId,
     For,
     Guard,
     If,
     Let,
     Load,
+    LoadBlockId,
     Node,
-    Publish,
+    ReleaseFlag,
     ReturnUnless,
     Store,
-    TakeTicket,
-    Ticket,
 )
 from cugen.plan.symbols import Integer, symbol
 from cugen.plan.walking import accesses, walk_nodes
@@ -43,27 +43,27 @@ from cugen.runtime.honesty.values import (
     Mask,
     Memory,
     Values,
-    deciding_locals,
     has_elements,
     memory_of,
     merged,
+    relevant_locals,
     unknown,
     unsure,
 )
 from cugen.spec.expressions import Expr, Op, Select, children
 
-# As a table of predicted accesses has them; `place` is the access's number in the plan, `thread` counts through the
-# whole launch, `step` the statements that the walk had run before.
-EVENT = np.dtype([("launch", "<u4"), ("thread", "<u4"), ("place", "<u4"), ("step", "<u4"), ("offset", "<i8")])
+# A predicted access: `thread` is linear in the launch, `access` the number in the plan, `step` counts the
+# statements executed before.
+EVENT = np.dtype([("launch", "<u4"), ("thread", "<u4"), ("access", "<u4"), ("step", "<u4"), ("offset", "<i8")])
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
-    """One access of the plan and where it stands in the .cu."""
+class PlannedAccess:
+    """An access of the plan, with its line in the .cu."""
 
     kernel: str
     text: str  # `load As[ty, k]`
-    array: str  # as traces call it
+    array: str  # its name in traces
     kind: str  # read, write or atomic
     bytes: int
     line: int
@@ -71,60 +71,62 @@ class Place:
 
 @dataclass(frozen=True)
 class Prediction:
-    """`table` (dtype `EVENT`) holds the accesses outside registers; those of one thread are in program order.
+    """`table` (dtype `EVENT`) has the memory accesses, those of one thread in program order.
 
-    `unknown` holds pairs: where data that isn't known decides whether or where a thread makes an access, the table
-    lacks it. `threads` are those of a block, for each launch."""
+    `unknown` has the accesses of threads whose predicate or address depends on unknown data; they are not in the table.
+    `threads` are the threads per block of each launch."""
 
-    places: tuple[Place, ...]
+    accesses: tuple[PlannedAccess, ...]
     table: NDArray[np.void]
-    unknown: NDArray[np.void]  # of EVENT; launch, thread and place count
+    unknown: NDArray[np.void]  # of EVENT; launch, thread and access are valid
     threads: tuple[int, ...]
 
 
-def predicted(plan: Plan, lines: Mapping[int, int], job: Job) -> Prediction:
-    """What the plan predicts of a job's launches. `lines` are those of `cugen.emit.provenance.access_lines`."""
+def predict(plan: Plan, lines: Mapping[int, int], job: Job) -> Prediction:
+    """The predicted accesses of a job's launches. `lines` are those of `cugen.emit.provenance.access_lines`."""
     params = {**job.manifest.params, **job.params}
     names = {symbol(in_c): params[name] for name, in_c in plan.param_symbols}
     memory = memory_of(plan, job)
-    places: list[Place] = []
+    predicted: list[PlannedAccess] = []
     tables: list[NDArray[np.void]] = []
     unknowns: list[NDArray[np.void]] = []
     for launch, kernel in enumerate(plan.kernels):
         planned = list(accesses(kernel.body))
-        numbers = {id(access): len(places) + n for n, access in enumerate(planned)}
-        places += [_place(kernel, access, lines[numbers[id(access)]]) for access in planned]
-        walk = _Walk(launch, kernel, names, numbers, memory, job)
-        walk.run()
-        tables += walk.events
-        unknowns += walk.unknown
+        numbers = {id(access): len(predicted) + n for n, access in enumerate(planned)}
+        predicted += [_planned_access(kernel, access, lines[numbers[id(access)]]) for access in planned]
+        interpreter = _Interpreter(launch, kernel, names, numbers, memory, job)
+        interpreter.run()
+        tables += interpreter.events
+        unknowns += interpreter.unknown
     nothing = np.zeros(0, EVENT)
     return Prediction(
-        tuple(places),
+        tuple(predicted),
         np.concatenate([nothing, *tables]),
         np.concatenate([nothing, *unknowns]),
         tuple(kernel.threads for kernel in plan.kernels),
     )
 
 
-def _place(kernel: Kernel, access: Access, line: int) -> Place:
+def _planned_access(kernel: Kernel, access: Access, line: int) -> PlannedAccess:
     array = access.array
     text = f"{access.kind} {array.symbol}[{', '.join(map(str, access.subscripts))}]"
     kind = {"load": "read", "atomic": "atomic"}.get(access.kind, "write")
-    return Place(kernel.name, text, traced_name(array), kind, access.width * array.dtype.bytes, line)
+    return PlannedAccess(kernel.name, text, traced_name(array), kind, access.width * array.dtype.bytes, line)
 
 
 def traced_name(array: Array) -> str:
-    """What a trace calls the memory that the array lies in."""
+    """Name of the array's memory in traces."""
     if array.dynamic:
         return "shared_memory"
     return array.name if array.space in ("global", "readonly") else array.symbol
 
 
 @dataclass
-class _Walk:
-    """All threads of one launch. `names` holds indices, `locals` the values that decide about accesses, `doubt` the
-    threads whose value of a name is not known."""
+class _Interpreter:
+    """SIMT interpreter of one launch.
+
+    `names` are values of indices, `locals` those that accesses depend on, `doubt` masks of the threads for which a name
+    is unknown."""
 
     launch: int
     kernel: Kernel
@@ -150,14 +152,14 @@ class _Walk:
             self.names[symbol(name)] = axis
         for name, axis in zip(("threadIdx.z", "threadIdx.y", "threadIdx.x"), axes[3:], strict=True):
             self.names[symbol(name)] = axis
-        self.decides = deciding_locals(self.kernel.body)
+        self.relevant = relevant_locals(self.kernel.body)
         self.offsets = {id(access): access.offset() for access in accesses(self.kernel.body)}
         self.values = Values(self.job, self.locals, self.names, self._read)
         if self.count:
             self._nodes(self.kernel.body, np.ones(self.count, np.bool_))
 
     def _nodes(self, nodes: tuple[Node, ...], on: Mask) -> Mask:
-        """Runs the nodes for the threads `on`; those of them that have not returned."""
+        """Executes the nodes for the active threads `on`; returns those that have not returned."""
         for node in nodes:
             if not on.any():
                 return on
@@ -169,25 +171,24 @@ class _Walk:
         match node:
             case Define():
                 self._name(node.index.symbol, node.index.definition)
-            case Ticket():
+            case LoadBlockId():
                 self._access(node.access, on)
                 self._name(node.index.symbol, node.index.definition)
-            case TakeTicket() | Arrive():
+            case FetchBlockId() | CountArrival():
                 self._access(node.counter, on)
                 self._access(node.target, on)
-            case Publish() | Await():
-                # Blocks run one after another where they are traced: an awaited flag is set when it is asked for, and
-                # blocks arrive in their order.
+            case ReleaseFlag() | AcquireSpinWait():
+                # Traced blocks run sequentially: a flag is already set when a later block reads it.
                 self._access(node.access, on)
             case ReturnUnless():
-                on, open_question = self._guard(node.guard, on)
-                self._give_up(self.kernel.body, open_question)
+                on, doubtful = self._guard(node.guard, on)
+                self._mark_unknown(self.kernel.body, doubtful)
             case For():
                 self._loop(node, on)
             case If():
                 self._choice(node, on)
             case Copy():
-                inside = on if node.guard is None else self._held(node.guard, on, (node.source,))
+                inside = on if node.guard is None else self._masked(node.guard, on, (node.source,))
                 self._access(node.source, inside)
                 self._access(node.target, on)
             case Load():
@@ -200,27 +201,27 @@ class _Walk:
             case Let() | Assign():
                 if node.value is not None:
                     self._value(node.value, on)
-                    if node.local.name in self.decides:
-                        self._keep(node.local.name, self.values.of(node.value), on)
+                    if node.local.name in self.relevant:
+                        self._update(node.local.name, self.values.of(node.value), on)
         return on
 
     def _load(self, node: Load, on: Mask) -> None:
-        inside = on if node.guard is None else self._held(node.guard, on, (node.access,))
+        inside = on if node.guard is None else self._masked(node.guard, on, (node.access,))
         self._access(node.access, inside)
         if node.otherwise is not None:
             self._value(node.otherwise, on & ~inside)
-        if node.local.name in self.decides:
+        if node.local.name in self.relevant:
             value = self._read(node.access)
             if node.otherwise is not None:
                 value = merged(value, self.values.of(node.otherwise), inside)
-            self._keep(node.local.name, value, on)
+            self._update(node.local.name, value, on)
 
     def _name(self, name: sympy.Symbol, definition: Integer) -> None:
         self.names[name] = value_of(definition, self.names)
         self.doubt[name] = self._doubt(definition)
 
-    def _keep(self, name: str, value: Tracked, on: Mask) -> None:
-        """A local's new value, also as a name in subscripts where it is an integer."""
+    def _update(self, name: str, value: Tracked, on: Mask) -> None:
+        """Updates a local, and the name in subscripts if it is an integer."""
         value = merged(value, self.locals.get(name), on)
         self.locals[name] = value
         if value.value.dtype.kind in "iu":
@@ -228,7 +229,7 @@ class _Walk:
             self.doubt[symbol(name)] = unsure(value)
 
     def _doubt(self, *expressions: Integer) -> Mask:
-        """The threads for which one of the expressions has no known value."""
+        """Mask of the threads for which an expression is unknown."""
         doubt = np.zeros((), np.bool_)
         for expr in expressions:
             for name in expr.free_symbols:
@@ -236,29 +237,29 @@ class _Walk:
         return doubt
 
     def _guard(self, guard: Guard, on: Mask) -> tuple[Mask, Mask]:
-        """The threads for which the guard surely holds, and those for which that is not known."""
+        """Masks of the threads for which the guard holds, and for which it is unknown."""
         holding, doubt = on, np.zeros((), np.bool_)
         for term in guard.terms:
             holding = holding & holds(term, self.names)
             doubt = doubt | self._doubt(term.left, term.right)
         return holding & ~doubt, on & doubt
 
-    def _held(self, guard: Guard, on: Mask, held: tuple[Access, ...]) -> Mask:
-        """The threads for which the guard surely holds; for the doubtful ones the `held` accesses are unknown."""
-        inside, open_question = self._guard(guard, on)
-        for access in held:
-            self._unknown(access, open_question)
+    def _masked(self, guard: Guard, on: Mask, guarded: tuple[Access, ...]) -> Mask:
+        """Mask of the threads for which the guard holds; where it is unknown, so are the guarded accesses."""
+        inside, doubtful = self._guard(guard, on)
+        for access in guarded:
+            self._unknown(access, doubtful)
         return inside
 
     def _choice(self, node: If, on: Mask) -> None:
         if isinstance(node.condition, Guard):
-            then, open_question = self._guard(node.condition, on)
+            then, doubtful = self._guard(node.condition, on)
         else:
             self._value(node.condition, on)
-            then, open_question = self._condition(node.condition, on)
-        self._give_up((*node.then, *node.orelse), open_question)
+            then, doubtful = self._condition(node.condition, on)
+        self._mark_unknown((*node.then, *node.orelse), doubtful)
         self._nodes(node.then, then)
-        self._nodes(node.orelse, on & ~then & ~open_question)
+        self._nodes(node.orelse, on & ~then & ~doubtful)
 
     def _condition(self, condition: Expr, on: Mask) -> tuple[Mask, Mask]:
         truth = self.values.of(condition)
@@ -267,9 +268,9 @@ class _Walk:
 
     def _loop(self, node: For, on: Mask) -> None:
         loop = node.loop
-        open_question = on & self._doubt(loop.start, loop.stop)
-        self._give_up(node.body, open_question)
-        on = on & ~open_question
+        doubtful = on & self._doubt(loop.start, loop.stop)
+        self._mark_unknown(node.body, doubtful)
+        on = on & ~doubtful
         start, stop = value_of(loop.start, self.names), value_of(loop.stop, self.names)
         distance = 0
         while (running := on & (start + distance < stop)).any():
@@ -277,18 +278,18 @@ class _Walk:
             self._nodes(node.body, running)
             distance += loop.step
 
-    def _give_up(self, nodes: tuple[Node, ...], threads: Mask) -> None:
-        """What the nodes would do in these threads is not known."""
+    def _mark_unknown(self, nodes: tuple[Node, ...], threads: Mask) -> None:
+        """Marks the nodes' accesses and locals as unknown for these threads."""
         if not threads.any():
             return
         for access in accesses(nodes):
             self._unknown(access, threads)
         for node in walk_nodes(nodes):
-            if isinstance(node, Let | Load | Assign) and node.local.name in self.decides:
-                self._keep(node.local.name, unknown(node.local.dtype), threads)
+            if isinstance(node, Let | Load | Assign) and node.local.name in self.relevant:
+                self._update(node.local.name, unknown(node.local.dtype), threads)
 
     def _value(self, expr: Expr, on: Mask) -> None:
-        """Makes the accesses of an expression, of a choice only those that are chosen."""
+        """Adds the accesses of an expression; of a conditional one those of the selected branch."""
         if not has_elements(expr):
             return
         match expr:
@@ -296,17 +297,17 @@ class _Walk:
                 self._access(expr.access, on)
             case Select():
                 self._value(expr.condition, on)
-                then, open_question = self._condition(expr.condition, on)
+                then, doubtful = self._condition(expr.condition, on)
                 self._value(expr.then, then)
-                self._value(expr.orelse, on & ~then & ~open_question)
-                self._unknown_elements(expr.then, open_question)
-                self._unknown_elements(expr.orelse, open_question)
+                self._value(expr.orelse, on & ~then & ~doubtful)
+                self._unknown_elements(expr.then, doubtful)
+                self._unknown_elements(expr.orelse, doubtful)
             case Op() if expr.name in ("and", "or") and has_elements(expr.args[1]):
                 self._value(expr.args[0], on)
-                truth, open_question = self._condition(expr.args[0], on)
-                on = truth if expr.name == "and" else on & ~truth & ~open_question
+                truth, doubtful = self._condition(expr.args[0], on)
+                on = truth if expr.name == "and" else on & ~truth & ~doubtful
                 self._value(expr.args[1], on)
-                self._unknown_elements(expr.args[1], open_question)
+                self._unknown_elements(expr.args[1], doubtful)
             case _:
                 for child in children(expr):
                     self._value(child, on)
@@ -321,7 +322,7 @@ class _Walk:
         return value_of(self.offsets[id(access)], self.names)
 
     def _read(self, access: Access) -> Tracked:
-        """The element, for each thread; anything for those that don't read it."""
+        """The element read by each thread; unspecified for inactive ones."""
         value = self.memory.read(access, self._offset(access))
         doubt = self._doubt(self.offsets[id(access)])
         if not doubt.any():
@@ -332,7 +333,7 @@ class _Walk:
         array = access.array
         if array.space == "register" or not on.any():
             return
-        if access.rank is not None:  # a trace has only what a block does to its own
+        if access.rank is not None:  # traces don't cover distributed shared memory
             self._unknown(access, on)
             return
         doubt = on & self._doubt(self.offsets[id(access)])
@@ -348,6 +349,6 @@ class _Walk:
 
     def _rows(self, access: Access, threads: NDArray[np.int64], offsets: Numbers) -> NDArray[np.void]:
         rows = np.zeros(len(threads), EVENT)
-        rows["launch"], rows["thread"], rows["place"] = self.launch, threads, self.numbers[id(access)]
+        rows["launch"], rows["thread"], rows["access"] = self.launch, threads, self.numbers[id(access)]
         rows["step"], rows["offset"] = self.step, offsets
         return rows

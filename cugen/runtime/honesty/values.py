@@ -1,7 +1,7 @@
-"""What a kernel's data decides: which locals bear on a subscript or a condition, and their values.
+"""Evaluation of data-dependent subscripts and conditions.
 
-Values come from the reference's operators, with its error bounds: a comparison that rounding could turn either way is
-known to be unknown. Only arrays that no kernel of the plan writes are read; whatever else is read admits anything.
+Values have the reference's error bounds: a comparison within rounding error is unknown. Elements are known only of
+arrays that no kernel of the plan writes.
 """
 
 from __future__ import annotations
@@ -31,12 +31,12 @@ Mask = NDArray[np.bool_]
 
 
 def unknown(dtype: DType) -> Tracked:
-    """A value of which nothing is known."""
+    """An unknown value."""
     return Tracked(np.zeros((), working_dtype(dtype)), np.asarray(1.0 if dtype.kind is Kind.BOOL else np.inf))
 
 
 def unsure(value: Tracked) -> Mask:
-    """Where the device's value may be another."""
+    """Where the device's value may differ."""
     return np.asarray(value.slack != 0)
 
 
@@ -44,28 +44,28 @@ def has_elements(expr: Expr) -> bool:
     return any(isinstance(leaf, Element) for leaf in walk(expr))
 
 
-def deciding_locals(nodes: tuple[Node, ...]) -> frozenset[str]:
-    """Names of the locals on whose values it depends which addresses are touched."""
+def relevant_locals(nodes: tuple[Node, ...]) -> frozenset[str]:
+    """Names of the locals on which addresses or predicates of accesses depend."""
     values: dict[str, list[Expr]] = {}
-    wanted: list[str] = []
+    worklist: list[str] = []
     for node in walk_nodes(nodes):
         match node:
             case Let(local=local) | Load(local=local) | Assign(local=local):
                 values.setdefault(local.name, []).extend(values_of(node))
-        wanted += [name.name for expr in _integers(node) for name in expr.free_symbols]
+        worklist += [name.name for expr in _integers(node) for name in expr.free_symbols]
         for condition in _conditions(node):
-            wanted += _locals(condition)
-    decided: dict[str, None] = {}
-    while wanted:
-        name = wanted.pop()
-        if name not in decided:
-            decided[name] = None
-            wanted += [inner for value in values.get(name, ()) for inner in _locals(value)]
-    return frozenset(decided)
+            worklist += _locals(condition)
+    relevant: dict[str, None] = {}
+    while worklist:
+        name = worklist.pop()
+        if name not in relevant:
+            relevant[name] = None
+            worklist += [inner for value in values.get(name, ()) for inner in _locals(value)]
+    return frozenset(relevant)
 
 
 def _integers(node: Node) -> Iterator[Integer]:
-    """The index expressions that a node shows, those of its children left out."""
+    """Index expressions of a node, without those of its children."""
     guard = None
     match node:
         case Define():
@@ -85,7 +85,7 @@ def _integers(node: Node) -> Iterator[Integer]:
 
 
 def _conditions(node: Node) -> Iterator[Expr]:
-    """Values that decide whether an access is made."""
+    """Conditions that accesses depend on."""
     if isinstance(node, If) and not isinstance(node.condition, Guard):
         yield node.condition
     for value in values_of(node):
@@ -102,25 +102,25 @@ def _locals(expr: Expr) -> list[str]:
 
 @dataclass(frozen=True)
 class Memory:
-    """The arrays whose contents are known, by their names in C: flat, in storage order."""
+    """Arrays with known contents by C name: flat, in storage order."""
 
     contents: Mapping[str, NDArray[Any]]
 
     def read(self, access: Access, offsets: NDArray[np.int64]) -> Tracked:
-        """The elements at `offsets` (in elements, anything where the thread doesn't read)."""
-        held = self.contents.get(access.array.symbol)
+        """The elements at `offsets` (in elements; arbitrary for inactive threads)."""
+        content = self.contents.get(access.array.symbol)
         dtype = access.array.dtype.compute
-        if held is None or held.size == 0 or access.width > 1:
+        if content is None or content.size == 0 or access.width > 1:
             return unknown(dtype)
-        return Tracked(held[np.clip(offsets, 0, held.size - 1)].astype(working_dtype(dtype)))
+        return Tracked(content[np.clip(offsets, 0, content.size - 1)].astype(working_dtype(dtype)))
 
 
 def memory_of(plan: Plan, job: Job) -> Memory:
-    """What is known of a job's memory throughout its launches."""
-    touched = [access for kernel in plan.kernels for access in accesses(kernel.body)]
-    written = {access.array.name for access in touched if access.kind != "load" and access.array.space == "global"}
+    """Arrays of a job that stay constant throughout its launches."""
+    planned = [access for kernel in plan.kernels for access in accesses(kernel.body)]
+    written = {access.array.name for access in planned if access.kind != "load" and access.array.space == "global"}
     contents: dict[str, NDArray[Any]] = {}
-    for array in (access.array for access in touched):
+    for array in (access.array for access in planned):
         if array.values is not None:
             dense = [int(np.prod(array.shape[d + 1 :])) for d in range(len(array.shape))]
             if array.space in ("table", "constant") and list(array.strides) == dense and not array.pad:
@@ -132,7 +132,7 @@ def memory_of(plan: Plan, job: Job) -> Memory:
 
 @dataclass(frozen=True)
 class Values:
-    """Evaluates value expressions for all threads at once."""
+    """Vectorised evaluation of value expressions over all threads."""
 
     job: Job
     locals: dict[str, Tracked]
@@ -169,7 +169,7 @@ class Values:
 
 
 def merged(new: Tracked, old: Tracked | None, on: Mask) -> Tracked:
-    """`new` for the threads that run, for the others what they had."""
+    """`new` for the active threads, `old` for the others."""
     if old is None:
         return new
     bound = None

@@ -74,7 +74,7 @@ def test_a_param_may_be_given_too(manifest) -> None:
         ({"A": None}, "CG5005", ["scale needs the array `A` (float32)"]),
         ({"s": None}, "CG5005", ["scale needs the number `s`"]),
         ({"A": [1]}, "CG5008", ["`A` is a list"]),
-        ({"A": np.zeros((6, 4), np.float32)}, "CG5008", ["`A`", "memory of the CPU", "GPU 0"]),
+        ({"A": np.zeros((6, 4), np.float32)}, "CG5008", ["`A`", "host memory", "GPU 0"]),
         ({"A": OnGpu((6, 4), typestr="<f8")}, "CG5003", ["`A` holds float64", "float32"]),
         ({"A": OnGpu((6, 5))}, "CG5002", ["`A` has shape [6, 5]", "[M, 4] = [6, 4]"]),
         ({"A": OnGpu((24,))}, "CG5002", ["`A` has shape [24]", "[M, 4]"]),
@@ -133,7 +133,7 @@ def test_an_input_may_be_given_twice(manifest, argument) -> None:
 
 @pytest.mark.parametrize(
     ("dtype", "value", "words"),
-    [("int8", 200, "which int8 can't hold"), ("int32", 1.5, "int32"), ("uint8", -1, "which uint8 can't hold")],
+    [("int8", 200, "which int8 can't represent"), ("int32", 1.5, "int32"), ("uint8", -1, "which uint8 can't represent")],
 )
 def test_a_number_that_its_type_cannot_hold_is_refused(manifest, dtype, value, words) -> None:
     only = replace(manifest, arguments=(ScalarArgument("s", dtype),), require=(), workspace=())
@@ -146,5 +146,5 @@ def test_a_kernel_on_the_cpu_takes_numpy_arrays_only(manifest) -> None:
     pitched = np.zeros((6, 8), np.float32)[:, :4]
     given = {"A": np.zeros((6, 4), np.float32), "C": pitched, "s": 1.0}
     assert check_call(relaxed, given, device=CPU).params["M"] == 6
-    with refused("CG5008", "`A` lies on a GPU", "NumPy"):
+    with refused("CG5008", "`A` is in GPU memory", "NumPy"):
         check_call(relaxed, given | {"A": OnGpu((6, 4))}, device=CPU)

@@ -215,10 +215,10 @@ def test_a_module_is_loaded_once_for_each_context(driver, manifest) -> None:
 
 def test_an_array_on_another_gpu_is_refused_before_anything_is_queued(driver, manifest) -> None:
     driver.homes[C] = 1
-    with pytest.raises(RunError, match=r"CG5008.*`C` lies in the memory of GPU 1; the kernel runs on GPU 0"):
+    with pytest.raises(RunError, match=r"CG5008.*`C` is in the memory of GPU 1; the kernel runs on GPU 0"):
         call(GpuFunction("source", manifest))
     driver.homes[C] = -1
-    with pytest.raises(RunError, match=r"CG5008.*`C` lies in no GPU's memory"):
+    with pytest.raises(RunError, match=r"CG5008.*`C` is not in GPU memory"):
         call(GpuFunction("source", manifest))
     assert driver.log == []
 

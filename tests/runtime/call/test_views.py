@@ -103,7 +103,7 @@ def test_a_dlpack_tensor_on_a_gpu_is_read_without_synchronising(dtype: type) -> 
 
 
 def test_a_dlpack_tensor_on_another_kind_of_device_is_refused() -> None:
-    with pytest.raises(RunError, match=r"CG5008.*`A` lies on a device of DLPack's type 10"):
+    with pytest.raises(RunError, match=r"CG5008.*`A` is on a device of DLPack type 10"):
         view_of("A", ThroughDlpack(np.zeros(3, np.float32), (10, 0)))
 
 

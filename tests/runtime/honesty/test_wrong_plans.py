@@ -14,7 +14,7 @@ from cugen.plan.nodes import Accumulate, Assign, Copy, For, Guard, If, Let, Load
 from cugen.plan.symbols import integer
 from cugen.plan.walking import accesses
 from cugen.runtime.cpu import CpuDevice
-from cugen.runtime.honesty import compare, predicted
+from cugen.runtime.honesty import compare, predict
 from cugen.runtime.inputs import draw
 from cugen.runtime.verify import make_job
 
@@ -42,7 +42,7 @@ class Case:
         self.trace = CpuDevice().trace(self.job)
 
     def against(self, plan: Plan, lines=None):
-        return compare(self.trace, predicted(plan, lines or self.lines, self.job))
+        return compare(self.trace, predict(plan, lines or self.lines, self.job))
 
     def rewritten(self, rewrite: Rewrite) -> Plan:
         def nodes(body):
@@ -122,10 +122,10 @@ def test_every_access_whose_subscript_is_off_by_one_is_named(product):
         named = [
             m
             for m in found.mismatches
-            if m.expected is not None and m.access.split("[")[0].endswith(wrong.array.symbol)
+            if m.predicted is not None and m.access.split("[")[0].endswith(wrong.array.symbol)
         ]
         size = wrong.array.dtype.bytes
-        assert any(m.found is not None and m.expected == m.found + size for m in named)
+        assert any(m.traced is not None and m.predicted == m.traced + size for m in named)
         assert {m.line for m in found.mismatches} <= set(product.lines.values())
 
 
@@ -139,14 +139,14 @@ def test_a_wrong_pad_of_a_tile_is_found(product):
 def test_a_copy_without_its_guard_is_found(product):
     found = product.against(product.rewritten(lambda n: replace(n, guard=None) if isinstance(n, Copy) else n))
     assert found.mismatches
-    assert all(m.found is None or m.expected is not None for m in found.mismatches)
+    assert all(m.traced is None or m.predicted is not None for m in found.mismatches)
 
 
 def test_threads_that_should_have_returned_are_found(product):
     always = Guard(())
     found = product.against(product.rewritten(lambda n: ReturnUnless(always) if isinstance(n, ReturnUnless) else n))
     assert {m.access.split("[")[0] for m in found.mismatches} == {"store C"}
-    assert all(m.found is None for m in found.mismatches)
+    assert all(m.traced is None for m in found.mismatches)
 
 
 def test_a_loop_that_ends_too_early_is_found(product):
@@ -157,7 +157,7 @@ def test_a_loop_that_ends_too_early_is_found(product):
 
     found = product.against(product.rewritten(shorter))
     assert found.mismatches
-    assert all(m.expected is None for m in found.mismatches)
+    assert all(m.predicted is None for m in found.mismatches)
 
 
 def test_statements_in_another_order_are_found(product):
@@ -191,9 +191,9 @@ def test_an_access_on_another_line_is_found(product):
 
 def test_records_that_are_missing_from_a_trace_are_found(product):
     assert len(product.trace) > 100
-    found = compare(product.trace[: len(product.trace) - 1], predicted(product.plan, product.lines, product.job))
+    found = compare(product.trace[: len(product.trace) - 1], predict(product.plan, product.lines, product.job))
     assert len(found.mismatches) == 1
-    assert found.mismatches[0].found is None
+    assert found.mismatches[0].traced is None
 
 
 def test_an_order_swapped_in_the_trace_is_found(product):
@@ -201,7 +201,7 @@ def test_an_order_swapped_in_the_trace_is_found(product):
     own = np.flatnonzero((table["block"] == 0) & (table["thread"] == 0))
     table[[own[0], own[-1]]] = table[[own[-1], own[0]]]
     swapped = replace(product.trace, table=table)
-    assert compare(swapped, predicted(product.plan, product.lines, product.job)).mismatches
+    assert compare(swapped, predict(product.plan, product.lines, product.job)).mismatches
 
 
 CHOSEN = """
