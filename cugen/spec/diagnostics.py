@@ -1,4 +1,4 @@
-"""Diagnostics in the manner of rustc: a code, the place, the quoted line, what is wrong and what would be right."""
+"""Diagnostics in the style of rustc: code, message, location, quoted span, notes and help."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ from dataclasses import dataclass
 
 from cugen.spec.expressions import Span
 
-QUOTED = 160  # characters of a longer line that are quoted around the place
+MAX_QUOTED_CHARACTERS = 160  # of a source line; longer ones are cut around the span
 
 
 @dataclass(frozen=True, slots=True)
 class Related:
-    """Another place that a finding speaks of, such as a line of the generated source; quoted below its own."""
+    """A secondary location of a diagnostic, such as a line of the generated source; quoted below the primary one."""
 
     file: str
     span: Span
@@ -22,34 +22,35 @@ class Related:
 
 @dataclass(frozen=True, slots=True)
 class Diagnostic:
-    """One finding. `code` is stable and never reused: 1xxx spec, 2xxx memory, 3xxx launch, 4xxx compile, 5xxx run.
+    """One diagnostic. `code` is stable and never reused: 1xxx spec, 2xxx memory, 3xxx launch, 4xxx compile, 5xxx run.
 
-    `severity` is error, or warning for what refuses nothing."""
+    `severity` is error or warning; warnings don't reject a spec."""
 
     code: str
     message: str
     file: str
     span: Span
     key: str = ""  # the spec key, such as "arrays.A.memory.pad"
-    label: str = ""  # printed under the underlined place
+    label: str = ""  # printed after the underline of the span
     notes: tuple[str, ...] = ()
-    help: str = ""  # the cure
+    help: str = ""  # how to fix it
     source_line: str = ""
     severity: str = "error"
     related: tuple[Related, ...] = ()
 
     def render(self, *, gnu: bool = False) -> str:
-        """The finding as text: a head line, the places with their quoted and underlined lines, notes, help, what to
-        read. With `gnu` the head is `file:line:column: error: …`, which build tools and editors know from compilers."""
-        gutter = " " * max(len(str(place.line)) for place in (self.span, *(r.span for r in self.related)))
-        place = _place("-->", gutter, self.file, self.span, self.source_line, self.label)
+        """The diagnostic as text: a head line, the locations with their quoted and underlined spans, notes and help.
+
+        With `gnu` the head line is `file:line:column: error: …`, which build tools and editors parse."""
+        gutter = " " * max(len(str(span.line)) for span in (self.span, *(r.span for r in self.related)))
+        quoted = _quote("-->", gutter, self.file, self.span, self.source_line, self.label)
         if gnu:
-            at = f"{self.span.line}:{self.span.column}" if self.span.line else "1:1"
-            lines = [f"{self.file}:{at}: {self.severity}: {self.message} [{self.code}]", *place[1:]]
+            position = f"{self.span.line}:{self.span.column}" if self.span.line else "1:1"
+            lines = [f"{self.file}:{position}: {self.severity}: {self.message} [{self.code}]", *quoted[1:]]
         else:
-            lines = [f"{self.severity}[{self.code}]: {self.message}", *place]
-        for other in self.related:
-            lines += _place(":::", gutter, other.file, other.span, other.source_line, other.message)
+            lines = [f"{self.severity}[{self.code}]: {self.message}", *quoted]
+        for related in self.related:
+            lines += _quote(":::", gutter, related.file, related.span, related.source_line, related.message)
         if self.key:
             lines.append(f"{gutter} = key: {self.key}")
         lines += [f"{gutter} = note: {note}" for note in self.notes]
@@ -59,15 +60,15 @@ class Diagnostic:
         return "\n".join(lines)
 
 
-def _place(arrow: str, gutter: str, file: str, span: Span, source_line: str, label: str) -> list[str]:
-    """Where something stands, with its line quoted and underlined; the file alone where there is no line."""
+def _quote(arrow: str, gutter: str, file: str, span: Span, source_line: str, label: str) -> list[str]:
+    """A location with its quoted, underlined line; the file alone for a span without a line."""
     if not span.line:
         return [f"{gutter}{arrow} {file}"]
     lines = [f"{gutter}{arrow} {file}:{span.line}:{span.column}"]
     if source_line:
         line = source_line.replace("\t", " ")
-        first = max(0, span.column - QUOTED // 2) if len(line) > QUOTED else 0
-        quoted = line[first : first + QUOTED]
+        first = max(0, span.column - MAX_QUOTED_CHARACTERS // 2) if len(line) > MAX_QUOTED_CHARACTERS else 0
+        quoted = line[first : first + MAX_QUOTED_CHARACTERS]
         stop = span.end_column if span.end_line == span.line else len(line) + 1
         width = max(1, min(stop - first, len(quoted) + 1) - (span.column - first))
         marks = " " * (span.column - 1 - first) + "^" * width
@@ -77,7 +78,7 @@ def _place(arrow: str, gutter: str, file: str, span: Span, source_line: str, lab
 
 
 class SpecError(Exception):
-    """A spec was refused; `diagnostics` holds every finding of the file, in the order of their places."""
+    """A rejected spec; `diagnostics` holds all diagnostics of the file, sorted by location."""
 
     def __init__(self, diagnostics: Iterable[Diagnostic]) -> None:
         self.diagnostics = tuple(sorted(diagnostics, key=lambda d: (d.file, d.span.line, d.span.column, d.code)))
@@ -85,13 +86,13 @@ class SpecError(Exception):
 
     @property
     def summary(self) -> str:
-        """The first finding in one line."""
+        """The first diagnostic in one line."""
         first = self.diagnostics[0]
         return first.message + (f": {'; '.join(first.notes)}" if first.notes else "")
 
 
 class Reporter:
-    """Collects the findings of one file; every check goes on after an error, so that all of them are seen at once."""
+    """Collects the diagnostics of one file. Checks continue after an error, so that one run reports all of them."""
 
     def __init__(self, file: str, text: str = "") -> None:
         self.file = file
@@ -109,10 +110,11 @@ class Reporter:
         notes: tuple[str, ...] = (),
         help: str = "",
     ) -> None:
+        """Adds an error, quoting the line of `span`; duplicates are dropped."""
         line = self._lines[span.line - 1] if 0 < span.line <= len(self._lines) else ""
-        finding = Diagnostic(code, message, self.file, span, key, label, notes, help, line)
-        if finding not in self.diagnostics:
-            self.diagnostics.append(finding)
+        diagnostic = Diagnostic(code, message, self.file, span, key, label, notes, help, line)
+        if diagnostic not in self.diagnostics:
+            self.diagnostics.append(diagnostic)
 
     @property
     def failed(self) -> bool:

@@ -1,4 +1,4 @@
-"""Edits of a spec's file: how the rows of a shared tile are laid out changes, every other byte stays as it was."""
+"""Source edits of a spec file: changes the row layout of a shared-memory tile and preserves every other byte."""
 
 from __future__ import annotations
 
@@ -17,20 +17,20 @@ _BETWEEN = r"(?:[ \t\r\n]|(?<=[ \t\r\n])#[^\r\n]*)*"
 _REPEATED = re.compile(rf"{_BETWEEN}:{_BETWEEN}([&*])[^\s,\[\]{{}}]+")
 _LINE_END = re.compile(r"\r|\n|\Z")
 _BREAK = re.compile(r"\r\n|\r|\n")
-_REST_OF_LINE = re.compile(r"[ \t]*(,?)[ \t]*(?:(?<=[ \t,])#[^\r\n]*)?(?=\r|\n)")
+_TO_LINE_END = re.compile(r"[ \t]*(,?)[ \t]*(?:(?<=[ \t,])#[^\r\n]*)?(?=\r|\n)")
 
 
 class CannotEdit(Exception):
-    """The file says a placement in a way that no small edit changes; the text is the reason."""
+    """The file's notation for `memory` can't be changed by a local edit; the message is the reason."""
 
 
 class Misread(Exception):
-    """An edited file means something else than was intended: a fault of this module."""
+    """The edited file doesn't parse to the intended specs: a bug in this module."""
 
 
 @dataclass(frozen=True, slots=True)
 class Rows:
-    """How the rows of a shared tile lie: each `pad` elements longer, or with their columns permuted by xor."""
+    """The row layout of a shared-memory tile: rows padded by `pad` elements, or columns permuted by an xor swizzle."""
 
     pad: int = 0
     swizzle: bool = False
@@ -41,22 +41,21 @@ class Rows:
 
     @property
     def entry(self) -> tuple[str, str]:
-        """The key and the value that say so."""
+        """The YAML key and value of this layout."""
         return ("swizzle", "xor") if self.swizzle else ("pad", str(self.pad))
 
     def __str__(self) -> str:
         return ": ".join(self.entry)
 
     def laid(self, spec: Spec, array: str) -> Spec:
-        """The spec with this placement of an array."""
-        found = spec.array(array)
-        memory = replace(found.memory, space="shared", pad=self.pad, swizzle=self.swizzle)
+        """The spec with this layout for an array in shared memory."""
+        memory = replace(spec.array(array).memory, space="shared", pad=self.pad, swizzle=self.swizzle)
         arrays = tuple(replace(a, memory=memory) if a.name == array else a for a in spec.arrays)
         return replace(spec, arrays=arrays)
 
 
 def kernels_by_document(text: str) -> tuple[tuple[str, ...], ...]:
-    """The kernels of each document of a file that loads; variants of one document share its lines."""
+    """The kernel names of each document of a valid file; variants of one document share its lines."""
     report = Reporter("")
     documents = parse(text, report)
     return tuple(tuple(map(_name, expand(node, report))) if isinstance(node, YamlMapping) else () for node in documents)
@@ -65,29 +64,29 @@ def kernels_by_document(text: str) -> tuple[tuple[str, ...], ...]:
 def rewrite(
     text: str, changes: Mapping[tuple[int, str], Rows], load: Callable[[str], Sequence[Spec]]
 ) -> tuple[str, tuple[Spec, ...]]:
-    """The file's text with arrays, named by the number of their document and their name, laid out anew; and its specs.
+    """Changes row layouts, keyed by (document number, array name); returns the new text and its specs.
 
-    `load` gives the specs of a text. The new text is loaded again and must mean what was intended: Misread where it
-    doesn't. CannotEdit where the file's way of saying it leaves no small edit.
+    `load` parses a text to specs. The new text is parsed and compared with the intended specs: Misread if they differ.
+    CannotEdit if the file's notation allows no local edit.
     """
     intended = tuple(load(text))
     documents = kernels_by_document(text)
     for (document, array), rows in changes.items():
         text = set_rows(text, document, array, rows)
-        own = documents[document]
-        intended = tuple(rows.laid(spec, array) if spec.kernel in own else spec for spec in intended)
+        kernels = documents[document]
+        intended = tuple(rows.laid(spec, array) if spec.kernel in kernels else spec for spec in intended)
     try:
-        found = tuple(load(text))
+        specs = tuple(load(text))
     except SpecError as error:
-        raise Misread(f"the edited file is refused: {error}") from error
-    # Hashes, since numbers that are NaN differ from themselves.
-    if [spec.hash for spec in found] != [spec.hash for spec in intended]:
+        raise Misread(f"the edited file is rejected: {error}") from error
+    # Compares hashes, since NaN isn't equal to itself.
+    if [spec.hash for spec in specs] != [spec.hash for spec in intended]:
         raise Misread("the edited file means something else than it should")
-    return text, found
+    return text, specs
 
 
 def set_rows(text: str, document: int, array: str, rows: Rows) -> str:
-    """The text with `memory` of an array changed, in the document of that number (from 0). CannotEdit as `rewrite`."""
+    """The text with the row layout of one array changed; documents count from 0. CannotEdit as for `rewrite`."""
     body = text.removeprefix("\ufeff")
     node = parse(body, Reporter(""))[document]
     if not isinstance(node, YamlMapping):
@@ -101,7 +100,7 @@ def _name(expanded: Expanded) -> str:
 
 
 class _Editor:
-    """Collects replacements `(start, end, text)` in one document."""
+    """Collects the replacements `(start, end, text)` of one document."""
 
     def __init__(self, text: str, document: YamlMapping) -> None:
         self.text, self.document = text, document
@@ -132,16 +131,16 @@ class _Editor:
             return
         mapping = self._mapping(entry)
         key, value = rows.entry
-        other = "pad" if rows.swizzle else "swizzle"
-        own, opposite = mapping.get(key), mapping.get(other)
-        for name in ("space", key, other):
+        opposite_key = "pad" if rows.swizzle else "swizzle"
+        current, opposite = mapping.get(key), mapping.get(opposite_key)
+        for name in ("space", key, opposite_key):
             if mapping.get(name) is not None:
                 self._refuse_variant(self._entry(mapping, name).value, name)
         self._refuse_other_space(self._entry(mapping, "space").value)
-        if own is not None and opposite is not None:
-            raise CannotEdit(f"both `pad` and `swizzle` stand in line {own.key.span.line}; remove one of them")
-        if own is not None:
-            self._replace(own.value, value)
+        if current is not None and opposite is not None:
+            raise CannotEdit(f"both `pad` and `swizzle` are given in line {current.key.span.line}; remove one of them")
+        if current is not None:
+            self._replace(current.value, value)
         elif opposite is not None:
             quote = opposite.key.style
             self._replace(opposite.key, f"{quote}{key}{quote}")
@@ -155,7 +154,7 @@ class _Editor:
         self.replacements.append((node.start, node.end, replacement))
 
     def _insert(self, mapping: YamlMapping, entry: str) -> None:
-        """Adds an entry behind the last one, in the style of the mapping."""
+        """Appends an entry, in the mapping's style (block, flow, or flow with one entry per line)."""
         last = mapping.entries[-1]
         end = self._end(last)
         line_end = self._line_end(end)
@@ -165,24 +164,22 @@ class _Editor:
             column = mapping.span.column - 1
             self.replacements.append((line_end, line_end, f"{self._break(line_end)}{' ' * column}{entry}"))
             return
-        rest = _REST_OF_LINE.match(self.text, end)
-        if indent is None or rest is None:
+        comma = _TO_LINE_END.match(self.text, end)
+        if indent is None or comma is None:
             self.replacements.append((end, end, f", {entry}"))
             return
-        # One entry in each line: the comment beside the last one stays there.
-        behind = self.text[end:line_end] if rest[1] else f",{self.text[end:line_end]}"
-        self.replacements.append((end, line_end, f"{behind}{self._break(line_end)}{indent}{entry}{rest[1]}"))
+        # One entry per line: the trailing comment stays with the last entry.
+        trailing = self.text[end:line_end] if comma[1] else f",{self.text[end:line_end]}"
+        self.replacements.append((end, line_end, f"{trailing}{self._break(line_end)}{indent}{entry}{comma[1]}"))
 
-    # Ways of writing that an edit leaves alone
+    # Notations that an edit doesn't support
 
     def _entry(self, mapping: YamlMapping, name: str) -> Entry:
         entry = mapping.get(name)
         if entry is None:
-            raise CannotEdit(f"no key `{name}` is written out as such")
+            raise CannotEdit(f"the file has no literal key `{name}`")
         if (repeated := _REPEATED.match(self.text, entry.key.end)) is not None:
-            what = (
-                "repeats a value by an alias" if repeated[1] == "*" else "has an anchor, so that others may repeat it"
-            )
+            what = "repeats a value by an alias" if repeated[1] == "*" else "has an anchor, which aliases may repeat"
             raise CannotEdit(f"`{name}` in line {entry.key.span.line} {what}")
         return entry
 
@@ -197,18 +194,18 @@ class _Editor:
 
     def _refuse_other_space(self, node: YamlNode) -> None:
         if not isinstance(node, YamlScalar) or node.string != "shared":
-            raise CannotEdit(f"line {node.span.line} asks for another memory than shared")
+            raise CannotEdit(f"line {node.span.line} has a memory space other than shared")
 
-    # Places
+    # Offsets
 
     def _end(self, entry: Entry) -> int:
-        """Behind the last character of an entry's value, comments left out."""
+        """The offset after an entry's value, trailing comments excluded."""
         repeated = _REPEATED.match(self.text, entry.key.end)
         if repeated is not None and repeated[1] == "*":
             return repeated.end()
         node = entry.value
         end = node.end if isinstance(node, YamlScalar) else self._offset(node.span.end_line, node.span.end_column)
-        # What is in block style ends where the next thing begins.
+        # A block-style node ends at the start of the next token.
         while True:
             end = len(self.text[:end].rstrip())
             start = self._line_start(end)
@@ -223,16 +220,16 @@ class _Editor:
         return self.source.line_starts[bisect_right(self.source.line_starts, offset) - 1]
 
     def _line_end(self, offset: int) -> int:
-        found = _LINE_END.search(self.text, offset)
-        assert found is not None, "the text's end is a line's end"
-        return found.start()
+        match = _LINE_END.search(self.text, offset)
+        assert match is not None, "the pattern matches at the end of the text"
+        return match.start()
 
     def _indent(self, offset: int) -> str | None:
-        """The blanks before what is the first thing in its line."""
+        """The indentation of the first token of a line; None for a later token."""
         before = self.text[self._line_start(offset) : offset]
         return None if before.strip() else before
 
     def _break(self, offset: int) -> str:
-        """The line break at a place, or, at the file's end, the file's."""
-        found = _BREAK.match(self.text, offset) or _BREAK.search(self.text)
-        return found[0] if found else "\n"
+        """The line break at an offset; at the end of the file, the file's first one."""
+        match = _BREAK.match(self.text, offset) or _BREAK.search(self.text)
+        return match[0] if match else "\n"

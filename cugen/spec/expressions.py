@@ -1,15 +1,15 @@
-"""The typed expression tree: what every later room reads, after names, types and extents were resolved.
+"""The typed expression tree (AST) of a spec, after resolution of names, types and extents.
 
 A tree is built only by `cugen.spec.resolve.resolve`, which guarantees:
 
 - every node's `dtype` is a *compute* type (float32, float64, an integer type or bool; never a narrower float), and
-  operands were brought to the operator's type by explicit `Cast` nodes;
-- functions that are defined by their expansion (`softmax`, `gelu`, `mean`, `var`, `norm` ...) were expanded;
-- every bound index has a name that no other index of the statement has;
+  operands are converted to the operator's type by explicit `Cast` nodes;
+- functions that are defined by an expansion (`softmax`, `gelu`, `mean`, `var`, `norm` ...) are expanded;
+- bound indices have unique names within a statement;
 - subscripts are integer trees (dtype int64) over `Const`, `IndexValue`, `ParamValue`, `Read` (a gather) and the
   operators add, sub, mul, neg, floordiv, mod.
 
-Spans are not part of a node's identity: equal expressions at two places of a file compare equal.
+Spans don't take part in comparison: equal expressions at two locations compare equal.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from cugen.spec.types import BOOL, INT64, DType
 
 @dataclass(frozen=True, slots=True)
 class Span:
-    """A stretch of a spec's text: 1-based lines and columns, the end exclusive."""
+    """A range of source text: 1-based lines and columns, the end exclusive."""
 
     line: int
     column: int
@@ -67,7 +67,7 @@ class ScalarValue:
 
 @dataclass(frozen=True, slots=True)
 class Boundary:
-    """What a read outside yields: `mode` is zero, clamp, wrap, reflect or value (then `value` says which).
+    """The value of an out-of-bounds read: `mode` is zero, clamp, wrap, reflect or value (then `value` is the constant).
 
     `reflect` mirrors about the first and last element without repeating them (numpy.pad's "reflect")."""
 
@@ -79,9 +79,9 @@ class Boundary:
 class Read:
     """One element of an array or temporary, in the compute type of its element type.
 
-    `boundary` is None where every read was proved inside (or, for a gather, is promised to be). `exact` holds, per
-    dimension, the divisor of an exact division `/`: the subscript then is the floor division, and the read is outside
-    where `dividend % divisor` (the pair's operands) is not 0.
+    `boundary` is None if the read is proved in bounds (for a gather: assumed). `exact` holds a pair (dividend, divisor)
+    for each exact division `/` in a subscript: the subscript has the floor division, and the read is out of bounds
+    where `dividend % divisor` is not 0.
     """
 
     array: str
@@ -143,8 +143,8 @@ class Reduce:
     """A reduction over all values of `indices` where `where` holds.
 
     `kind`: sum prod max min any all argmax argmin. An empty sum is 0, prod 1, max the type's lowest, min its highest
-    (-inf and inf for floats), any false, all true. argmax and argmin (one index, result int64) take the first of equal
-    values, and a NaN wins over all. `body` has dtype `dtype`, except for argmax and argmin.
+    (-inf and inf for floats), any false, all true. argmax and argmin (one index, result int64) give the first of equal
+    values, and NaN compares as the extremum. `body` has dtype `dtype`, except for argmax and argmin.
     """
 
     kind: str
@@ -157,10 +157,10 @@ class Reduce:
 
 @dataclass(frozen=True, slots=True)
 class Scan:
-    """A running reduction along `outer`, an index of the left side, at its current value.
+    """A prefix reduction (scan) along `outer`, an index of the left side, at its current value.
 
     `kind`: sum prod max min. The value is the reduction of `body` over `inner` (which has outer's extent) from 0 to
-    outer's value inclusive (exclusive: less itself), or from it to the end where `reverse`.
+    outer's value, inclusive unless `exclusive`; with `reverse` from outer's value to the end.
     """
 
     kind: str
@@ -176,7 +176,7 @@ class Scan:
 
 @dataclass(frozen=True, slots=True)
 class Local:
-    """A value that a kernel has already computed, under its name there. Only plans hold these, never a spec."""
+    """A local variable of a kernel, by its name. Occurs in plans only, never in a spec."""
 
     name: str
     dtype: DType
@@ -187,7 +187,7 @@ Expr = Const | IndexValue | ParamValue | ScalarValue | Read | Op | Select | Cast
 # name -> number of operands. Comparisons, logic and the predicates give bool; the rest give their operands' type.
 # Integer `floordiv` and `mod` have floor semantics and yield 0 where the divisor is 0; `div` is true division;
 # `pow` of integers wraps, and a negative exponent yields 0 except for bases 1 and -1; shifts by a count outside
-# 0 .. bits - 1 shift everything out. `round` is half to even. `maximum` and `minimum` let NaN through.
+# 0 .. bits - 1 shift everything out. `round` is half to even. `maximum` and `minimum` propagate NaN.
 OPERATORS: dict[str, int] = {
     **dict.fromkeys(("add", "sub", "mul", "div", "floordiv", "mod", "pow"), 2),
     **dict.fromkeys(("eq", "ne", "lt", "le", "gt", "ge", "and", "or"), 2),
@@ -203,7 +203,7 @@ OPERATORS: dict[str, int] = {
 
 
 def children(expr: Expr) -> tuple[Expr, ...]:
-    """The direct subexpressions, subscripts and `where` included, in evaluation order."""
+    """The direct subexpressions, including subscripts and `where`, in evaluation order."""
     match expr:
         case Read():
             return expr.subscripts + tuple(dividend for dividend, _ in expr.exact)
@@ -220,14 +220,14 @@ def children(expr: Expr) -> tuple[Expr, ...]:
 
 
 def walk(expr: Expr) -> Iterator[Expr]:
-    """The expression and everything below it, parents first."""
+    """The expression and all its subexpressions, in preorder."""
     yield expr
     for child in children(expr):
         yield from walk(child)
 
 
 def free_indices(expr: Expr) -> frozenset[str]:
-    """Names of the indices that `expr` uses and doesn't bind."""
+    """The names of the free indices of an expression."""
     match expr:
         case IndexValue():
             return frozenset((expr.name,))

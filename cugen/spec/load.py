@@ -1,4 +1,4 @@
-"""Loads specs: a file or a text becomes checked `Spec`s, or one `SpecError` with every finding."""
+"""Loads specs: parses a file or a text to checked `Spec`s, or raises one `SpecError` with all diagnostics."""
 
 from __future__ import annotations
 
@@ -28,8 +28,8 @@ def load(
 ) -> Spec:
     """The one kernel of a spec file, or the one of several that `kernel` names.
 
-    `params` sets params and scalars in place of the file's values. A dynamic param stays dynamic: its value is checked
-    and is for the run. SpecError holds all findings of the file.
+    `params` overrides the file's values of params and scalars. A dynamic param stays dynamic: its value is only checked
+    (it is for the run). SpecError holds all diagnostics of the file.
     """
     specs = _load_file(path, params, kernel, target)
     if len(specs) > 1:
@@ -46,7 +46,9 @@ def load(
 def load_all(
     path: str | os.PathLike[str], params: Mapping[str, Setting] | None = None, *, target: str | None = None
 ) -> tuple[Spec, ...]:
-    """All kernels of a spec file, in the order of its documents, the last variant changing fastest."""
+    """All kernels of a spec file, in the order of its documents, the last variant varying fastest.
+
+    `params` and errors as for `load`."""
     return _load_file(path, params, None, target)
 
 
@@ -58,7 +60,7 @@ def load_text(
     params: Mapping[str, Setting] | None = None,
     target: str | None = None,
 ) -> tuple[Spec, ...]:
-    """All kernels of a text; `file` is what findings call it, `folder` where the files that it names are looked for."""
+    """All kernels of a text; `file` is its name in diagnostics, `folder` the base of the paths that it names."""
     return _load(text, file, folder, params or {}, None, target)
 
 
@@ -113,7 +115,7 @@ def _load(
 
 
 def _kernels(text: str, report: Reporter) -> list[Expanded]:
-    """The kernels of all documents, those without names or with a name that stood before included."""
+    """The kernels of all documents, including those without a name or with a duplicate one."""
     result: list[Expanded] = []
     documents = parse(text, report)
     for document in documents:
@@ -166,8 +168,8 @@ def _choose(kernels: Sequence[Expanded], kernel: str | None, report: Reporter) -
     chosen = [expanded for expanded in kernels if _name(expanded) == kernel]
     if not chosen and not report.failed:
         names = [name for name in map(_name, kernels) if name is not None]
-        cure = did_you_mean(kernel, names, what="kernels")
-        report.error("CG1051", f"the file has no kernel `{kernel}`", NOWHERE, key="--kernel", help=cure)
+        help = did_you_mean(kernel, names, what="kernels")
+        report.error("CG1051", f"the file has no kernel `{kernel}`", NOWHERE, key="--kernel", help=help)
     return chosen
 
 
@@ -182,11 +184,11 @@ def _settable(expanded: Expanded) -> list[str]:
 
 def _known_settings(params: Mapping[str, Setting], expanded: Expanded) -> dict[str, Setting]:
     names = _settable(expanded)
-    return {name: _plain(value) for name, value in params.items() if name in names}
+    return {name: _to_python_int(value) for name, value in params.items() if name in names}
 
 
-def _plain(value: Setting) -> Setting:
-    """An integer of NumPy's as Python's; other values come back as they are, for the declaration to judge."""
+def _to_python_int(value: Setting) -> Setting:
+    """A NumPy integer as a Python int; other values unchanged."""
     if isinstance(value, bool) or not hasattr(value, "__index__"):
         return value
     try:
@@ -196,19 +198,19 @@ def _plain(value: Setting) -> Setting:
 
 
 def _check_settings(params: Mapping[str, Setting], kernels: Sequence[Expanded], report: Reporter) -> None:
-    """Every name that is set is known to at least one of the kernels."""
+    """Reports settings whose name no kernel declares."""
     if not kernels:
         return
     known = list(dict.fromkeys(name for expanded in kernels for name in _settable(expanded)))
     for name in params:
         if name not in known:
-            cure = did_you_mean(name, known, what="params and scalars")
+            help = did_you_mean(name, known, what="params and scalars")
             message = f"`{name}` can't be set: the spec has no param or scalar of that name"
-            report.error("CG1022", message, NOWHERE, key=f"--set {name}", help=cure)
+            report.error("CG1022", message, NOWHERE, key=f"--set {name}", help=help)
 
 
 def _merge(part: Reporter, expanded: Expanded, report: Reporter) -> None:
-    """Take over a variant's findings, less those that another variant had at the same place."""
+    """Adds a variant's diagnostics, except duplicates of another variant's at the same span."""
     seen = {(d.code, d.span, d.key) for d in report.diagnostics}
     choice = ", ".join(f"{name} = {value}" for name, value in expanded.variant)
     for d in part.diagnostics:

@@ -1,6 +1,6 @@
-"""`Spec`: one kernel as the user described it, frozen, typed and checked. It says what, never how.
+"""`Spec`: the frozen, typed and checked description of one kernel: what is computed, not how.
 
-Everything is in the order of the file, so that what is made from a spec never depends on a set's order.
+Everything is in the order of the file, so that generated code never depends on the order of a set.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from cugen.spec.types import DType
 
 @dataclass(frozen=True, slots=True)
 class Param:
-    """An integer of the spec. `value` is None for a dynamic one: `minimum .. maximum`, a multiple of `multiple_of`."""
+    """An integer parameter. `value` is None for a dynamic one, a multiple of `multiple_of` in `minimum .. maximum`."""
 
     name: str
     value: int | None
@@ -32,7 +32,7 @@ class Param:
 
 @dataclass(frozen=True, slots=True)
 class Scalar:
-    """A number beside the arrays: baked in where `value` is known, else an argument; `constant`: in that memory."""
+    """A scalar: a compile-time constant if `value` is known, else a kernel argument; `constant`: in constant memory."""
 
     name: str
     dtype: DType
@@ -43,7 +43,7 @@ class Scalar:
 
 @dataclass(frozen=True, slots=True)
 class Memory:
-    """Where an array lives. `space` is None where the spec is silent: the generator then chooses."""
+    """The memory space and layout options of an array. With `space` None the generator chooses."""
 
     space: str | None = None  # global shared constant register readonly scratch
     pad: int = 0
@@ -64,7 +64,7 @@ class Values:
 
 @dataclass(frozen=True, slots=True)
 class Array:
-    """A declared array, or a temporary that statements made (`is_temporary`; its dtype is then a compute type).
+    """A declared array, or an undeclared temporary (`is_temporary`; its dtype is then a compute type).
 
     `shape` and `strides` are integer trees over params; strides count elements and follow `layout` and `pitch`.
     `role`: input, output, inout (read and written), baked (`values`), or temporary (scratch, and undeclared names).
@@ -110,10 +110,10 @@ class Requirement:
 
 @dataclass(frozen=True, slots=True)
 class Schedule:
-    """What the user fixed about the way of computing; None and empty mean that the generator chooses.
+    """The user's schedule; None and empty mean that the generator chooses.
 
-    `block`, `thread` and `step` map index names to sizes; `tunables` holds a family's own keys; `spans` gives each
-    key's place (`"block.m"`, `"family"`).
+    `block`, `thread` and `step` map index names to sizes; `tunables` holds the family-specific keys; `spans`
+    maps keys (`"block.m"`, `"family"`) to their locations.
     """
 
     family: str | None = None
@@ -142,8 +142,9 @@ class Check:
 
 @dataclass(frozen=True, slots=True)
 class Tuned:
-    """Where the schedules of a spec come from that the user didn't write: `file`'s entry for `device`, found by cugen
-    `version`. `written` are the user's own; `refused` says why these alone were used in the end."""
+    """The origin of tuned schedules: the entry for `device` in the lock `file`, measured by cugen `version`.
+
+    `written` are the user's schedules; `refused` is the reason if the tuned ones were rejected."""
 
     file: str
     device: str
@@ -154,7 +155,7 @@ class Tuned:
 
     @property
     def text(self) -> str:
-        """One line, for people."""
+        """A one-line description for reports."""
         if self.refused:
             return f"the generator's own: the one in {self.file} for {self.device} no longer fits ({self.refused})"
         return f"from {self.file}: {self.device}, {self.gain}"
@@ -162,7 +163,7 @@ class Tuned:
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Spec:
-    """One kernel. `schedules` maps an output's name, or "" for all of them, to what was fixed for it."""
+    """One kernel. `schedules` maps an output's name, or "" for all outputs, to its schedule."""
 
     kernel: str
     doc: str
@@ -194,12 +195,12 @@ class Spec:
 
     @property
     def hash(self) -> str:
-        """SHA-256 of the canonical spec: equal for specs that mean the same, whatever their comments and file."""
+        """SHA-256 of the canonical spec: equal for equivalent specs, whatever their comments and file."""
         return hashlib.sha256(json.dumps(canonical(self), sort_keys=True).encode()).hexdigest()
 
 
 def canonical(value: Any) -> Any:
-    """A JSON value that holds what is compared of a spec's dataclasses; spans, texts and paths are left out."""
+    """A JSON value of the compared fields of a spec's dataclasses, without spans, texts and paths."""
     if is_dataclass(value) and not isinstance(value, type):
         content = {f.name: canonical(getattr(value, f.name)) for f in fields(value) if f.compare}
         return {"is": type(value).__name__, **content}

@@ -1,4 +1,4 @@
-"""Trees made from trees: children replaced, indices renamed, and bound indices given their final names."""
+"""Transformations of expression trees: mapping children, renaming indices, and naming bound indices."""
 
 from __future__ import annotations
 
@@ -7,13 +7,13 @@ from dataclasses import replace
 
 from cugen.spec.expressions import Cast, Expr, Index, IndexValue, Op, Read, Reduce, Scan, Select
 
-# Stands between the user's name of a bound index and a number that tells it from others of that name, until every
-# extent is known and `with_final_names` chooses names that can be printed.
+# Separates the source name of a bound index from a unique number, until extents are known and `FinalNames` chooses
+# printable names.
 SEPARATOR = "'"
 
 
 def rebuild(expr: Expr, change: Callable[[Expr], Expr]) -> Expr:
-    """The node with each direct child changed."""
+    """The node with `change` applied to each direct child."""
     match expr:
         case Read(subscripts=subscripts, exact=exact):
             divisions = tuple((change(dividend), divisor) for dividend, divisor in exact)
@@ -31,7 +31,7 @@ def rebuild(expr: Expr, change: Callable[[Expr], Expr]) -> Expr:
 
 
 def rename(expr: Expr, names: Mapping[str, str]) -> Expr:
-    """The tree with free indices renamed. Bound ones must have names of their own."""
+    """The tree with free indices renamed; bound indices must have distinct names (no capture)."""
     if isinstance(expr, IndexValue):
         return replace(expr, name=names.get(expr.name, expr.name))
     if isinstance(expr, Scan) and expr.outer in names:
@@ -42,8 +42,8 @@ def rename(expr: Expr, names: Mapping[str, str]) -> Expr:
 class FinalNames:
     """Chooses the names of one statement's bound indices.
 
-    The user's name stays where it can: it must differ from `taken`, from the indices around and below, and from any
-    index of another extent. Names are chosen from the inside out, so that equal subtrees get equal names.
+    Keeps the source name unless it is in `taken`, is bound in the same subtree, or names an index of another extent.
+    Names are chosen bottom-up, so that equal subtrees get equal names.
     """
 
     def __init__(self, taken: Collection[str]) -> None:
@@ -54,7 +54,7 @@ class FinalNames:
         return self._named(expr)[0]
 
     def _named(self, expr: Expr) -> tuple[Expr, frozenset[str]]:
-        """The tree, and the final names of the indices that it binds."""
+        """The renamed tree, and the names of the indices that it binds."""
         below: list[frozenset[str]] = []
 
         def change(child: Expr) -> Expr:

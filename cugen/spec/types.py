@@ -1,4 +1,4 @@
-"""Element types: their names, widths, promotion and the types that arithmetic on them runs in."""
+"""Element types: names, widths, type promotion, compute and accumulator types."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from enum import Enum
 
 
 class Kind(Enum):
-    """The family a type belongs to; promotion first settles the kind, then the width."""
+    """The kind of a type; promotion determines the kind first, then the width."""
 
     BOOL = "bool"
     UINT = "uint"
@@ -37,12 +37,12 @@ class DType:
 
     @property
     def compute(self) -> DType:
-        """The type that arithmetic on a value of this type runs in: float32 for narrower floats, else itself."""
+        """The type of arithmetic on values of this type: float32 for narrower floats, else itself."""
         return FLOAT32 if self.is_float and self.bits < 32 else self
 
     @property
     def accumulate(self) -> DType:
-        """The default type of a running sum of values of this type."""
+        """The default accumulator type of a sum of values of this type."""
         if self.is_float:
             return self.compute
         if self.kind is Kind.BOOL or self.bits <= 16:
@@ -51,12 +51,12 @@ class DType:
 
     @property
     def lowest(self) -> int:
-        """The least value of an integer type."""
+        """The minimum of an integer type."""
         return -(1 << (self.bits - 1)) if self.kind is Kind.INT else 0
 
     @property
     def highest(self) -> int:
-        """The greatest value of an integer or bool type."""
+        """The maximum of an integer or bool type."""
         if self.kind is Kind.BOOL:
             return 1
         return (1 << (self.bits - 1)) - 1 if self.kind is Kind.INT else (1 << self.bits) - 1

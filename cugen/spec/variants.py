@@ -1,4 +1,4 @@
-"""`variants`: one document becomes a kernel for each combination of values, like the jobs of a build matrix."""
+"""`variants`: expands one document to a kernel per combination of values, like a build matrix."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from cugen.spec.parse.syntax import Text
 
 Value = int | float | str | bool
 
-MAX_EXPANDED_NODES = 3_000_000
+MAX_EXPANDED_NODES = 3_000_000  # YAML nodes of all variants of a document
 
 _REFERENCE = re.compile(r"\$(?:\{([A-Za-z_][A-Za-z0-9_]*)\}|([A-Za-z_][A-Za-z0-9_]*))")
 _NAME_PART = re.compile(r"[A-Za-z0-9_]+")
@@ -28,7 +28,7 @@ _NAME_PART = re.compile(r"[A-Za-z0-9_]+")
 
 @dataclass(frozen=True, slots=True)
 class Expanded:
-    """One kernel of a document: its tree without references, what was put in, and what its name ends in."""
+    """One kernel of a document: its YAML tree after substitution, and the values that were substituted."""
 
     document: YamlMapping
     variant: tuple[tuple[str, Value], ...] = ()
@@ -39,14 +39,14 @@ class Expanded:
 
 
 def in_name(value: Value) -> str:
-    """How a variant's value is written in a kernel's name."""
+    """The spelling of a variant's value in a kernel name."""
     return str(value).lower() if isinstance(value, bool) else str(value)
 
 
 def expand(document: YamlMapping, report: Reporter) -> list[Expanded]:
-    """The kernels of a document, the last variant changing fastest. Empty only after a finding."""
+    """The kernels of a document, the last variant varying fastest. Empty only after reporting an error."""
     entry = document.get("variants")
-    rest = YamlMapping(tuple(e for e in document.entries if e.name != "variants"), document.span, document.size)
+    body = YamlMapping(tuple(e for e in document.entries if e.name != "variants"), document.span, document.size)
     axes = {} if entry is None else _read_axes(entry.value, report)
     if axes is None:
         return []
@@ -67,7 +67,7 @@ def expand(document: YamlMapping, report: Reporter) -> list[Expanded]:
     result: list[Expanded] = []
     for values in product(*axes.values()):
         bindings = dict(zip(axes, values, strict=True))
-        node = _Substitution(bindings, report).mapping(rest, top=True)
+        node = _Substitution(bindings, report).mapping(body, top=True)
         result.append(Expanded(node, tuple(bindings.items())))
         if len(report.diagnostics) > failures:
             return []
@@ -79,7 +79,7 @@ def _read_axes(node: YamlNode, report: Reporter) -> dict[str, list[Value]] | Non
     if entries is None:
         return None
     axes: dict[str, list[Value]] = {}
-    good = True
+    valid = True
     for entry in entries:
         key = join("variants", entry.name)
         problem = name_problem(entry.name)
@@ -92,7 +92,7 @@ def _read_axes(node: YamlNode, report: Reporter) -> dict[str, list[Value]] | Non
                 label="this name",
                 help=problem[1],
             )
-            good = False
+            valid = False
         if not isinstance(entry.value, YamlSequence) or not entry.value.items:
             report.error(
                 "CG1044",
@@ -104,12 +104,12 @@ def _read_axes(node: YamlNode, report: Reporter) -> dict[str, list[Value]] | Non
                 label="expected a list",
                 help=f"write a list such as `{shorten(entry.name)}: [16, 32]`",
             )
-            good = False
+            valid = False
             continue
         values = [_read_value(item, report, key) for item in entry.value.items]
         axes[entry.name] = [value for value in values if value is not None]
-        good = good and len(axes[entry.name]) == len(values)
-    return axes if good else None
+        valid = valid and len(axes[entry.name]) == len(values)
+    return axes if valid else None
 
 
 def _read_value(node: YamlNode, report: Reporter, key: str) -> Value | None:
@@ -130,7 +130,7 @@ def _read_value(node: YamlNode, report: Reporter, key: str) -> Value | None:
 
 
 class _Substitution:
-    """Puts the values of one combination into the scalars of a document."""
+    """Substitutes the values of one combination for the references in a document's scalars."""
 
     def __init__(self, bindings: Mapping[str, Value], report: Reporter) -> None:
         self._bindings = bindings
@@ -151,7 +151,7 @@ class _Substitution:
         return self._scalar(node, lenient=lenient)
 
     def _scalar(self, node: YamlScalar, *, lenient: bool = False) -> YamlScalar:
-        """`lenient` keeps references to unknown names: prose may hold a dollar sign."""
+        """`lenient` keeps references to unknown names: a doc text may contain a dollar sign."""
         matches = list(_REFERENCE.finditer(node.string))
         if not matches:
             return node
@@ -187,9 +187,9 @@ def _name(match: re.Match[str]) -> str:
     return match[1] or match[2]
 
 
-def _text(string: str, original: Text, at: int) -> Text:
-    """A text that stands in place of a reference: all its characters are at the dollar sign."""
-    return Text(string, (original.positions[at],) * len(string) + (original.positions[-1],))
+def _text(string: str, original: Text, offset: int) -> Text:
+    """The substituted text of a reference; all its characters have the position of the dollar sign."""
+    return Text(string, (original.positions[offset],) * len(string) + (original.positions[-1],))
 
 
 def _splice(text: Text, matches: list[re.Match[str]], bindings: Mapping[str, Value]) -> Text:

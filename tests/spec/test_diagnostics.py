@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from cugen.spec.diagnostics import QUOTED, Diagnostic, Related, Reporter, SpecError
+from cugen.spec.diagnostics import MAX_QUOTED_CHARACTERS, Diagnostic, Related, Reporter, SpecError
 from cugen.spec.expressions import NOWHERE, Span
 
 
@@ -40,7 +40,7 @@ def test_a_finding_about_no_place_quotes_nothing() -> None:
 def test_of_a_long_line_the_part_around_the_place_is_quoted(column: int) -> None:
     text = "." * (column - 1) + "x" + "." * (10_000 - column)
     lines = rendered(text, Span(1, column, 1, column + 1))
-    assert len(lines[3]) <= QUOTED + 4
+    assert len(lines[3]) <= MAX_QUOTED_CHARACTERS + 4
     assert lines[3][lines[4].index("^")] == "x"
 
 

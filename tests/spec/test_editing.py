@@ -137,10 +137,10 @@ def test_variants_of_a_document_change_together() -> None:
         ("{space: shared, pad: $p}", "variants: {p: [0, 1]}\n", "`pad` in line 6 comes from a variant: `$p`"),
         ("$s", "variants: {s: [shared, global]}\n", "`memory` in line 6 comes from a variant: `$s`"),
         ("{space: $s}", "variants: {s: [shared, global]}\n", "`space` in line 6 comes from a variant: `$s`"),
-        ("global", "", "line 5 asks for another memory than shared"),
-        ("{space: readonly}", "", "line 5 asks for another memory than shared"),
+        ("global", "", "line 5 has a memory space other than shared"),
+        ("{space: readonly}", "", "line 5 has a memory space other than shared"),
         ("&tile shared", "", "`memory` in line 5 has an anchor"),
-        ("{space: shared, pad: 0, swizzle: xor}", "", "both `pad` and `swizzle` stand in line 5"),
+        ("{space: shared, pad: 0, swizzle: xor}", "", "both `pad` and `swizzle` are given in line 5"),
         (">-\n      shared", "", "is a block of text"),
     ],
 )

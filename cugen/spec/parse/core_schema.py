@@ -1,4 +1,4 @@
-"""What a plain YAML scalar means by the YAML 1.2 core schema: `no`, `16:16` and `1_000` are text, `010` is ten."""
+"""Resolution of plain scalars by the YAML 1.2 core schema: `no`, `16:16` and `1_000` are text, `010` is ten."""
 
 from __future__ import annotations
 
@@ -17,15 +17,15 @@ _WORDS: dict[str, PlainValue] = {
     **dict.fromkeys(("false", "False", "FALSE"), False),
     **dict.fromkeys((".nan", ".NaN", ".NAN"), float("nan")),
 }
-# Longer than any number that a spec can use, and short of the length from which Python refuses to convert.
-_LONGEST_NUMBER = 400
+# Longer than any number in a spec, and below the length from which Python refuses the conversion (4300 digits).
+_MAX_NUMBER_CHARACTERS = 400
 
 
 def resolve(text: str) -> PlainValue:
     """The value of an unquoted scalar: null, bool, int, float, or the text itself."""
     if text in _WORDS:
         return _WORDS[text]
-    if len(text) > _LONGEST_NUMBER:
+    if len(text) > _MAX_NUMBER_CHARACTERS:
         return text
     if _DECIMAL.fullmatch(text):
         return int(text)

@@ -1,6 +1,6 @@
-"""Text of the expression language -> syntax tree, by recursive descent with Python's precedence.
+"""Recursive-descent parser of the expression language, with Python's operator precedence.
 
-Nothing is evaluated. Length, nesting and size are bounded, so that every later pass may recurse over a tree.
+Nothing is evaluated. Length, nesting and size are bounded, so that later passes may recurse over a parse tree.
 """
 
 from __future__ import annotations
@@ -25,12 +25,12 @@ from cugen.spec.parse.syntax import (
     UnaryNode,
 )
 
-MAX_CHARACTERS = 20_000
-MAX_DEPTH = 100
-MAX_NODES = 5_000
+MAX_CHARACTERS = 20_000  # of a text
+MAX_DEPTH = 100  # of a parse tree, and of nested brackets
+MAX_NODES = 5_000  # of a parse tree
 
 _COMPARISONS = ("==", "!=", "<", "<=", ">", ">=")
-# Operators between two operands, loosest first; `not` stands between `and` and the comparisons.
+# Binary operators by increasing precedence; `not` is between `and` and the comparisons.
 _LEVELS = (
     ("or",),
     ("and",),
@@ -43,14 +43,14 @@ _LEVELS = (
     ("+", "-"),
     ("*", "/", "//", "%"),
 )
-_TIGHTNESS = {operator: level for level, operators in enumerate(_LEVELS) for operator in operators}
-_NOT = _TIGHTNESS.pop("not")
+_PRECEDENCE = {operator: level for level, operators in enumerate(_LEVELS) for operator in operators}
+_NOT = _PRECEDENCE.pop("not")
 _CLOSING = {"(": ")", "[": "]"}
 
 
 @dataclass(eq=False)
-class _Problem(Exception):
-    """The first thing in a statement that the grammar doesn't allow."""
+class _SyntaxError(Exception):
+    """The first syntax error of a statement."""
 
     code: str
     message: str
@@ -60,8 +60,8 @@ class _Problem(Exception):
 
 
 def parse_expression(text: Text, report: Reporter) -> Node | None:
-    """The tree of a text that holds one expression, or None after at least one finding; line breaks are blanks."""
-    if not _short_enough(text, report):
+    """The parse tree of one expression, or None after reporting an error; line breaks are whitespace."""
+    if not _has_allowed_length(text, report):
         return None
     tokens = tokenize(text, report)
     if tokens is None:
@@ -69,34 +69,34 @@ def parse_expression(text: Text, report: Reporter) -> Node | None:
     parser = _Parser(text, [token for token in tokens if token.kind != "newline"])
     try:
         return parser.whole_expression()
-    except _Problem as problem:
-        _tell(problem, report)
+    except _SyntaxError as error:
+        _report_error(error, report)
         return None
 
 
 def parse_statements(text: Text, report: Reporter) -> list[StatementNode]:
-    """The statements of a block that could be read, in order; each of the others left one finding.
+    """The valid statements of a block, in order; each invalid one reports one error.
 
-    A line is a statement, an open bracket continues it on the next line, and `#` begins a comment."""
-    if not _short_enough(text, report):
+    A line is a statement, an open bracket continues it on the next line, and `#` starts a comment."""
+    if not _has_allowed_length(text, report):
         return []
     statements: list[StatementNode] = []
-    found = False
+    has_statement = False
     for start, end in logical_lines(text.value):
         piece = Text(text.value[start:end], text.positions[start : end + 1])
         before = len(report.diagnostics)
         tokens = tokenize(piece, report)
         if tokens is None or any(token.kind not in ("newline", "end") for token in tokens):
-            found = True
+            has_statement = True
         else:
             continue
         if tokens is None or len(report.diagnostics) > before:
             continue
         try:
             statements.append(_Parser(piece, [t for t in tokens if t.kind != "newline"]).statement())
-        except _Problem as problem:
-            _tell(problem, report)
-    if not found:
+        except _SyntaxError as error:
+            _report_error(error, report)
+    if not has_statement:
         report.error(
             "CG1105",
             "there is no statement here",
@@ -107,16 +107,16 @@ def parse_statements(text: Text, report: Reporter) -> list[StatementNode]:
     return statements
 
 
-def _tell(problem: _Problem, report: Reporter) -> None:
-    report.error(problem.code, problem.message, problem.span, label=problem.label, help=problem.help)
+def _report_error(error: _SyntaxError, report: Reporter) -> None:
+    report.error(error.code, error.message, error.span, label=error.label, help=error.help)
 
 
-def _short_enough(text: Text, report: Reporter) -> bool:
+def _has_allowed_length(text: Text, report: Reporter) -> bool:
     if len(text.value) <= MAX_CHARACTERS:
         return True
     report.error(
         "CG1106",
-        f"the text has {len(text.value)} characters; at most {MAX_CHARACTERS} are read",
+        f"the text has {len(text.value)} characters; at most {MAX_CHARACTERS} are allowed",
         text.span(0, 1),
         label="starts here",
         help="put tables of numbers into `values` of an array",
@@ -128,68 +128,73 @@ class _Parser:
     def __init__(self, text: Text, tokens: list[Token]) -> None:
         self._text = text
         self._tokens = tokens
-        self._at = 0
+        self._cursor = 0
         self._nesting = 0
         self._nodes = 0
         self._depths: dict[int, int] = {}
-        self._alive: list[Node] = []  # keeps the ids in _depths from being reused
+        self._live_nodes: list[Node] = []  # keeps the ids in _depths from being reused
 
     @property
     def _token(self) -> Token:
-        return self._tokens[self._at]
+        return self._tokens[self._cursor]
 
     def _next(self) -> Token:
         token = self._token
-        self._at = min(self._at + 1, len(self._tokens) - 1)
+        self._cursor = min(self._cursor + 1, len(self._tokens) - 1)
         return token
 
     def _span(self, start: int) -> Span:
-        """From an offset to the end of the token that was read last."""
-        return self._text.span(start, self._tokens[max(self._at - 1, 0)].end)
+        """The span from an offset to the end of the last consumed token."""
+        return self._text.span(start, self._tokens[max(self._cursor - 1, 0)].end)
 
-    def _made(self, node: Node, *below: Node) -> Node:
-        depth = 1 + max((self._depths[id(child)] for child in below), default=0)
+    def _checked(self, node: Node, *children: Node) -> Node:
+        """Checks the size and depth limits for a new node."""
+        depth = 1 + max((self._depths[id(child)] for child in children), default=0)
         self._nodes += 1
         if depth > MAX_DEPTH:
             raise self._too_large(f"the expression is nested deeper than {MAX_DEPTH} levels", node.span)
         if self._nodes > MAX_NODES:
             raise self._too_large(f"the expression has more than {MAX_NODES} parts", node.span)
         self._depths[id(node)] = depth
-        self._alive.append(node)
+        self._live_nodes.append(node)
         return node
 
-    def _too_large(self, message: str, span: Span) -> _Problem:
-        cure = "split it: a name on the left that isn't declared stands for its expression"
-        return _Problem("CG1106", message, span, "here", cure)
+    def _too_large(self, message: str, span: Span) -> _SyntaxError:
+        help = "split it into statements: an undeclared name on the left is a temporary"
+        return _SyntaxError("CG1106", message, span, "here", help)
 
-    def _expected(self, what: str, help: str = "") -> _Problem:
+    def _expected(self, what: str, help: str = "") -> _SyntaxError:
         token = self._token
         if token.kind == "end":
-            at = max(token.start - 1, 0)
-            return _Problem("CG1103", f"{what} is missing at the end", self._text.span(at, at + 1), "ends here", help)
+            last = max(token.start - 1, 0)
+            return _SyntaxError(
+                "CG1103", f"{what} is missing at the end", self._text.span(last, last + 1), "ends here", help
+            )
         if token.kind in (")", "]"):
-            return _Problem("CG1104", f"`{token.text}` closes nothing, or too early", self._place(token), what, help)
+            return _SyntaxError(
+                "CG1104", f"`{token.text}` closes nothing, or too early", self._span_of(token), what, help
+            )
         message = f"expected {what}, found `{token.text}`"
-        return _Problem("CG1103", message, self._place(token), "unexpected", help)
+        return _SyntaxError("CG1103", message, self._span_of(token), "unexpected", help)
 
-    def _place(self, token: Token) -> Span:
+    def _span_of(self, token: Token) -> Span:
         return self._text.span(token.start, token.end)
 
     def whole_expression(self) -> Node:
         node = self._conditional()
         if self._token.kind != "end":
-            raise self._after(node)
+            raise self._trailing_token(node)
         return node
 
     def statement(self) -> StatementNode:
         start = self._token.start
         target = self._conditional()
         if self._token.kind not in ("=", "+="):
-            raise _Problem(
+            raise _SyntaxError(
                 "CG1105", "this isn't a statement", self._span(start), "no `=`", "write `OUT[i, j] = expression`"
             )
         if not isinstance(target, NameNode | SubscriptNode):
-            raise _Problem(
+            raise _SyntaxError(
                 "CG1105",
                 "only a name or a subscripted name can be written",
                 target.span,
@@ -202,35 +207,38 @@ class _Parser:
         lines = (line.split("#", 1)[0].strip() for line in self._text.value.split("\n"))
         return StatementNode(target, accumulate, value, " ".join(filter(None, lines)), span)
 
-    def _after(self, node: Node) -> _Problem:
-        """What is wrong with the token that follows a complete expression."""
+    def _trailing_token(self, node: Node) -> _SyntaxError:
+        """The error for a token after a complete expression."""
         token = self._token
+        unexpected = f"`{token.text}` isn't allowed here"
         if token.kind in (")", "]"):
-            return _Problem(
-                "CG1104", f"`{token.text}` closes nothing", self._place(token), "no bracket is open", "remove it"
+            return _SyntaxError(
+                "CG1104", f"`{token.text}` closes nothing", self._span_of(token), "no bracket is open", "remove it"
             )
         if token.kind in ("=", "+="):
             help = "compare with `==`" if token.kind == "=" else "a statement has one `=` or `+=`"
-            return _Problem("CG1103", f"`{token.text}` can't stand here", self._place(token), "unexpected", help)
+            return _SyntaxError("CG1103", unexpected, self._span_of(token), "unexpected", help)
         if token.kind == ",":
             help = "an expression is one value; a statement writes one element"
-            return _Problem("CG1103", "`,` can't stand here", self._place(token), "unexpected", help)
+            return _SyntaxError("CG1103", "`,` isn't allowed here", self._span_of(token), "unexpected", help)
         if token.kind == "[":
             return self._no_subscript(token, node)
-        help = "an operator is missing before it; a product needs its `*`"
-        return _Problem("CG1103", f"`{token.text}` can't stand here", self._place(token), "unexpected", help)
+        help = "an operator is missing before it; a multiplication needs its `*`"
+        return _SyntaxError("CG1103", unexpected, self._span_of(token), "unexpected", help)
 
-    def _no_subscript(self, token: Token, node: Node) -> _Problem:
-        cure = "put all subscripts into one pair of brackets: `A[i, j]`"
+    def _no_subscript(self, token: Token, node: Node) -> _SyntaxError:
+        help = "put all subscripts into one pair of brackets: `A[i, j]`"
         if not isinstance(node, SubscriptNode):
-            cure = "name the intermediate result in a statement of its own and subscript that"
+            help = "assign the expression to a temporary and subscript that"
         message = "only the name of an array can be subscripted"
-        return _Problem("CG1108", message, self._place(token), "second subscript", cure)
+        return _SyntaxError("CG1108", message, self._span_of(token), "second subscript", help)
 
-    def _deeper(self) -> None:
+    def _enter_nesting(self) -> None:
         self._nesting += 1
         if self._nesting > MAX_DEPTH:
-            raise self._too_large(f"the expression is nested deeper than {MAX_DEPTH} levels", self._place(self._token))
+            raise self._too_large(
+                f"the expression is nested deeper than {MAX_DEPTH} levels", self._span_of(self._token)
+            )
 
     def _conditional(self) -> Node:
         start = self._token.start
@@ -242,41 +250,41 @@ class _Parser:
         if self._token.kind != "else":
             raise self._expected("`else`", "write `a if condition else b`")
         self._next()
-        self._deeper()
+        self._enter_nesting()
         orelse = self._conditional()
         self._nesting -= 1
-        return self._made(ConditionalNode(condition, then, orelse, self._span(start)), condition, then, orelse)
+        return self._checked(ConditionalNode(condition, then, orelse, self._span(start)), condition, then, orelse)
 
     def _binary(self, level: int) -> Node:
-        """An expression whose operators bind at least as tightly as `level`."""
-        self._deeper()
+        """An expression with operators of at least this precedence level (precedence climbing)."""
+        self._enter_nesting()
         start = self._token.start
         nots: list[int] = []
         while self._token.kind == "not" and level <= _NOT:
             nots.append(self._next().start)
         left = self._binary(_NOT + 1) if nots else self._unary()
-        for place in reversed(nots):
-            left = self._made(UnaryNode("not", left, self._span(place)), left)
-        while (tightness := _TIGHTNESS.get(self._token.kind, -1)) >= level:
+        for offset in reversed(nots):
+            left = self._checked(UnaryNode("not", left, self._span(offset)), left)
+        while (precedence := _PRECEDENCE.get(self._token.kind, -1)) >= level:
             if self._token.kind in _COMPARISONS:
-                left = self._comparison(left, start, tightness)
+                left = self._comparison(left, start, precedence)
                 continue
             operator = self._next().kind
-            right = self._binary(tightness + 1)
-            left = self._made(BinaryNode(operator, left, right, self._span(start)), left, right)
+            right = self._binary(precedence + 1)
+            left = self._checked(BinaryNode(operator, left, right, self._span(start)), left, right)
         self._nesting -= 1
         return left
 
-    def _comparison(self, left: Node, start: int, tightness: int) -> Node:
+    def _comparison(self, left: Node, start: int, precedence: int) -> Node:
         operands = [left]
         operators: list[str] = []
         while self._token.kind in _COMPARISONS:
             operators.append(self._next().kind)
-            operands.append(self._binary(tightness + 1))
-        return self._made(CompareNode(tuple(operands), tuple(operators), self._span(start)), *operands)
+            operands.append(self._binary(precedence + 1))
+        return self._checked(CompareNode(tuple(operands), tuple(operators), self._span(start)), *operands)
 
     def _unary(self) -> Node:
-        """Signs bind looser than `**` on their right and tighter than all else: `-x ** 2` is `-(x ** 2)`."""
+        """Unary operators: precedence below `**`, above all binary operators: `-x ** 2` is `-(x ** 2)`."""
         signs: list[Token] = []
         while self._token.kind in ("-", "+", "~"):
             signs.append(self._next())
@@ -284,12 +292,12 @@ class _Parser:
         node = self._primary()
         if self._token.kind == "**":
             self._next()
-            self._deeper()
+            self._enter_nesting()
             exponent = self._unary()
             self._nesting -= 1
-            node = self._made(BinaryNode("**", node, exponent, self._span(start)), node, exponent)
+            node = self._checked(BinaryNode("**", node, exponent, self._span(start)), node, exponent)
         for sign in reversed(signs):
-            node = self._made(UnaryNode(sign.kind, node, self._span(sign.start)), node)
+            node = self._checked(UnaryNode(sign.kind, node, self._span(sign.start)), node)
         return node
 
     def _primary(self) -> Node:
@@ -297,11 +305,11 @@ class _Parser:
         if token.kind not in ("number", "name", "("):
             if token.kind == "[":
                 help = "declare an array with `values: [...]`"
-                raise _Problem("CG1108", "an expression has no lists", self._place(token), "unexpected", help)
+                raise _SyntaxError("CG1108", "an expression has no lists", self._span_of(token), "unexpected", help)
             raise self._expected("a value", "write the number, name or bracket that belongs here")
         self._next()
         if token.kind == "number":
-            return self._made(NumberNode(token.value, self._place(token)))
+            return self._checked(NumberNode(token.value, self._span_of(token)))
         opening = self._token
         node: Node
         if token.kind == "(":
@@ -310,15 +318,15 @@ class _Parser:
         elif opening.kind == "[":
             self._next()
             subscripts = self._subscripts(opening)
-            node = SubscriptNode(token.text, subscripts, self._place(token), self._span(token.start))
-            self._made(node, *subscripts)
+            node = SubscriptNode(token.text, subscripts, self._span_of(token), self._span(token.start))
+            self._checked(node, *subscripts)
         elif opening.kind == "(":
             self._next()
             arguments, keywords = self._arguments(opening)
-            node = CallNode(token.text, arguments, keywords, self._place(token), self._span(token.start))
-            self._made(node, *arguments, *(value for _, value in keywords))
+            node = CallNode(token.text, arguments, keywords, self._span_of(token), self._span(token.start))
+            self._checked(node, *arguments, *(value for _, value in keywords))
         else:
-            return self._made(NameNode(token.text, self._place(token)))
+            return self._checked(NameNode(token.text, self._span_of(token)))
         if self._token.kind == "[":
             raise self._no_subscript(self._token, node)
         return node
@@ -326,7 +334,7 @@ class _Parser:
     def _subscripts(self, opening: Token) -> tuple[Node, ...]:
         if self._token.kind == "]":
             help = "write the name alone for an array of shape []"
-            raise _Problem("CG1108", "the subscript is empty", self._place(opening), "empty", help)
+            raise _SyntaxError("CG1108", "the subscript is empty", self._span_of(opening), "empty", help)
         subscripts = [self._conditional()]
         while self._token.kind == ",":
             self._next()
@@ -339,17 +347,17 @@ class _Parser:
         keywords: list[tuple[str, Node]] = []
         while self._token.kind != ")":
             token = self._token
-            if token.kind == "name" and self._tokens[self._at + 1].kind == "=":
+            if token.kind == "name" and self._tokens[self._cursor + 1].kind == "=":
                 self._next()
                 self._next()
                 if any(name == token.text for name, _ in keywords):
                     message = f"the option `{token.text}` is given twice"
-                    raise _Problem("CG1107", message, self._place(token), "second time", "keep one of the two")
+                    raise _SyntaxError("CG1107", message, self._span_of(token), "second time", "keep one of the two")
                 keywords.append((token.text, self._conditional()))
             elif keywords:
                 help = f"move it before `{keywords[0][0]}=`"
                 message = "an argument without a name can't follow one with a name"
-                raise _Problem("CG1107", message, self._place(token), "here", help)
+                raise _SyntaxError("CG1107", message, self._span_of(token), "here", help)
             else:
                 arguments.append(self._conditional())
             if self._token.kind != ",":
@@ -366,11 +374,11 @@ class _Parser:
             return
         if token.kind == "end":
             message = f"`{opening.kind}` is never closed"
-            raise _Problem("CG1104", message, self._place(opening), "opened here", f"add the `{closing}`")
+            raise _SyntaxError("CG1104", message, self._span_of(opening), "opened here", f"add the `{closing}`")
         if token.kind in (")", "]"):
             message = f"`{token.kind}` can't close `{opening.kind}`"
-            raise _Problem("CG1104", message, self._place(token), f"expected `{closing}`", f"write `{closing}`")
+            raise _SyntaxError("CG1104", message, self._span_of(token), f"expected `{closing}`", f"write `{closing}`")
         if token.kind == "=":
             help = "compare with `==`; an option is `name=value`"
-            raise _Problem("CG1103", "`=` can't stand here", self._place(token), "unexpected", help)
+            raise _SyntaxError("CG1103", "`=` isn't allowed here", self._span_of(token), "unexpected", help)
         raise self._expected(f"`,` or `{closing}`", "an operator or a comma is missing before it")

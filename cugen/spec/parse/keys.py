@@ -1,4 +1,4 @@
-"""The keys and words of the spec language. The JSON Schema is held equal to these tables by a test."""
+"""Keys, option values and limits of the spec language. A test checks that the JSON Schema agrees with these tables."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ LAYOUTS = ("row", "column")
 BOUNDARIES = ("zero", "clamp", "wrap", "reflect")
 SWIZZLES = ("xor",)
 DTYPE_NAMES = tuple(DTYPES)
-# What other languages call the types.
+# Type names of other languages, for suggestions.
 _SYNONYMS = {
     "float32": "float single f32 fp32",
     "float64": "double f64 fp64",
@@ -58,13 +58,13 @@ TYPE_SYNONYMS = {word: name for name, words in _SYNONYMS.items() for word in wor
 ACCUMULATE_NAMES = tuple(name for name, t in DTYPES.items() if t.compute == t and name != "bool")
 
 MAX_DIMENSIONS = 8
-MAX_ELEMENTS = 2**48
-MAX_PAD = 1024
-MAX_STAGES = 8
-MAX_TILE = 65536
-MAX_THREADS = 1024
-MAX_CONSTANT_BYTES = 65536
-MAX_TABLE_BYTES = 1 << 20
-MAX_VARIANTS = 1024
+MAX_ELEMENTS = 2**48  # of an array; keeps byte offsets within 64 bits
+MAX_PAD = 1024  # elements per row of a shared-memory tile
+MAX_STAGES = 8  # of a software pipeline
+MAX_TILE = 65536  # elements of a block or thread tile per index
+MAX_THREADS = 1024  # of a block (CUDA programming guide, all compute capabilities)
+MAX_CONSTANT_BYTES = 65536  # of constant memory per module (CUDA programming guide)
+MAX_TABLE_BYTES = 1 << 20  # of a baked array
+MAX_VARIANTS = 1024  # of a document
 MAX_STATEMENTS = 256
-MAX_NAME = 100
+MAX_NAME = 100  # characters

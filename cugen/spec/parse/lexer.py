@@ -1,4 +1,4 @@
-"""Tokens of the expression language."""
+"""Lexer of the expression language."""
 
 from __future__ import annotations
 
@@ -10,16 +10,15 @@ from cugen.spec.parse.syntax import Text
 
 KEYWORDS = ("and", "or", "not", "if", "else")
 
-# Longest first, so that `<=` is never read as `<` and `=`.
+# Longest match first: `<=` is one token, not `<` and `=`.
 _SYMBOL = re.compile(r"\*\*|//|<<|>>|<=|>=|==|!=|\+=|[-+*/%<>=()\[\],&|^~]")
 _NUMBER = re.compile(r"0[xX][0-9a-fA-F]+|(?:[0-9][0-9_]*(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][-+]?[0-9]+)?")
 _WORD = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
-_BLANK = re.compile(r"[ \t\r\u00a0]+|#[^\n]*")
-# An integer of more digits fits no type; the limit also keeps conversion from taking long.
-_MAX_DIGITS = 40
+_WHITESPACE = re.compile(r"[ \t\r\u00a0]+|#[^\n]*")
+_MAX_DIGITS = 40  # of an integer literal; longer ones fit no type, and conversion is quadratic
 
-# What people write out of habit, and what the language has instead.
-_FOREIGN = {
+# Operators of other languages, and their equivalents here.
+_FOREIGN_OPERATORS = {
     "&&": "write `and`",
     "||": "write `or`",
     "!": "write `not`",
@@ -32,7 +31,7 @@ _FOREIGN = {
     "/=": "write `x[i] = x[i] / expression`",
     "===": "write `==`",
     "<>": "write `!=`",
-    "@": "write the product with its indices: `sum(A[m, k] * B[k, n], k)`",
+    "@": "write the matrix multiplication with indices: `sum(A[m, k] * B[k, n], k)`",
     "·": "write `*`",
     "×": "write `*`",
     "−": "write `-` (this is a typographic minus)",
@@ -45,10 +44,10 @@ _FOREIGN = {
     ";": "write one statement a line",
     "{": "group with `(` and `)`",
     "}": "group with `(` and `)`",
-    "$": "`$name` stands for a variant; is it declared under `variants`?",
+    "$": "`$name` refers to a variant; is it declared under `variants`?",
     "\\": "an open bracket continues on the next line; no `\\` is needed",
-    "'": "an expression has no text in it; write names without quotes",
-    '"': "an expression has no text in it; write names without quotes",
+    "'": "expressions have no string literals; write names without quotes",
+    '"': "expressions have no string literals; write names without quotes",
     ".": "write `f(x)` for a function of `x`; names have no dots",
     ":": "name an index instead of a slice: `A[i, j]`",
 }
@@ -56,8 +55,8 @@ _FOREIGN = {
 
 @dataclass(frozen=True, slots=True)
 class Token:
-    """`kind` is number, name, symbol, newline or end; `start` and `end` are offsets into the text. A keyword and a
-    symbol carry their own spelling in `kind`'s place, so that the parser compares one field."""
+    """A token. `kind` is number, name, newline or end, and for a keyword or symbol its spelling; `start` and `end` are
+    offsets into the text."""
 
     kind: str
     text: str
@@ -67,77 +66,81 @@ class Token:
 
 
 def tokenize(text: Text, report: Reporter) -> list[Token] | None:
-    """The tokens of a text, line breaks included; None where a character or number was refused (all are reported)."""
+    """The tokens of a text, including line breaks; None after reporting all invalid characters and numbers."""
     source = text.value
     tokens: list[Token] = []
     failed = False
-    at = 0
-    while at < len(source):
-        blank = _BLANK.match(source, at)
-        if blank:
-            at = blank.end()
-        elif source[at] == "\n":
-            tokens.append(Token("newline", "\n", at, at + 1))
-            at += 1
-        elif word := _WORD.match(source, at):
+    offset = 0
+    while offset < len(source):
+        whitespace = _WHITESPACE.match(source, offset)
+        if whitespace:
+            offset = whitespace.end()
+        elif source[offset] == "\n":
+            tokens.append(Token("newline", "\n", offset, offset + 1))
+            offset += 1
+        elif word := _WORD.match(source, offset):
             kind = word[0] if word[0] in KEYWORDS else "name"
-            tokens.append(Token(kind, word[0], at, word.end()))
-            at = word.end()
-        elif number := _NUMBER.match(source, at):
-            token = _number(text, number[0], at, report)
+            tokens.append(Token(kind, word[0], offset, word.end()))
+            offset = word.end()
+        elif number := _NUMBER.match(source, offset):
+            token = _number(text, number[0], offset, report)
             failed = failed or token is None
             tokens += [token] if token else []
-            at = number.end()
-            if token is not None and (tail := _WORD.match(source, at)):
+            offset = number.end()
+            if token is not None and (tail := _WORD.match(source, offset)):
                 failed = True
-                _bad_number(text, source[token.start : tail.end()], token.start, report)
-                at = tail.end()
-        elif symbol := _symbol(source, at):
-            tokens.append(Token(symbol, symbol, at, at + len(symbol)))
-            at += len(symbol)
+                _report_number(text, source[token.start : tail.end()], token.start, report)
+                offset = tail.end()
+        elif symbol := _symbol(source, offset):
+            tokens.append(Token(symbol, symbol, offset, offset + len(symbol)))
+            offset += len(symbol)
         else:
             failed = True
-            at = _refuse(text, at, report)
+            offset = _refuse(text, offset, report)
     tokens.append(Token("end", "", len(source), len(source)))
     return None if failed else tokens
 
 
-def _symbol(source: str, at: int) -> str | None:
-    # `-=` and `*=` would otherwise be read as an operator before a stray `=`.
-    if source[at : at + 2] in _FOREIGN or source.startswith("===", at) or source.startswith("<>", at):
+def _symbol(source: str, offset: int) -> str | None:
+    # Otherwise `-=` and `*=` would be an operator followed by `=`.
+    if (
+        source[offset : offset + 2] in _FOREIGN_OPERATORS
+        or source.startswith("===", offset)
+        or source.startswith("<>", offset)
+    ):
         return None
-    match = _SYMBOL.match(source, at)
+    match = _SYMBOL.match(source, offset)
     return match[0] if match else None
 
 
-def _refuse(text: Text, at: int, report: Reporter) -> int:
-    """Report what stands at `at`; the offset after it."""
-    length = next((n for n in (3, 2, 1) if text.value[at : at + n] in _FOREIGN), 0)
+def _refuse(text: Text, offset: int, report: Reporter) -> int:
+    """Reports an invalid character or foreign operator; returns the offset after it."""
+    length = next((n for n in (3, 2, 1) if text.value[offset : offset + n] in _FOREIGN_OPERATORS), 0)
     if length:
-        spelling = text.value[at : at + length]
+        spelling = text.value[offset : offset + length]
         report.error(
             "CG1109",
             f"`{spelling}` isn't part of the expression language",
-            text.span(at, at + length),
+            text.span(offset, offset + length),
             label="here",
-            help=_FOREIGN[spelling],
+            help=_FOREIGN_OPERATORS[spelling],
         )
-        return at + length
+        return offset + length
     report.error(
         "CG1101",
-        f"the character {text.value[at]!r} has no meaning in an expression",
-        text.span(at, at + 1),
+        f"the character {text.value[offset]!r} isn't allowed in an expression",
+        text.span(offset, offset + 1),
         label="here",
         help="remove it; names are made of the letters a to z, digits and `_`",
     )
-    return at + 1
+    return offset + 1
 
 
-def _number(text: Text, spelling: str, at: int, report: Reporter) -> Token | None:
-    end = at + len(spelling)
+def _number(text: Text, spelling: str, offset: int, report: Reporter) -> Token | None:
+    end = offset + len(spelling)
     digits = spelling.replace("_", "")
     if spelling.endswith("_") or "__" in spelling:
-        _bad_number(text, spelling, at, report)
+        _report_number(text, spelling, offset, report)
         return None
     value: int | float
     if digits[:2] in ("0x", "0X"):
@@ -150,19 +153,19 @@ def _number(text: Text, spelling: str, at: int, report: Reporter) -> Token | Non
         report.error(
             "CG1102",
             "the number is too large for any type",
-            text.span(at, end),
+            text.span(offset, end),
             label="here",
             help="write `inf` for infinity",
         )
         return None
-    return Token("number", spelling, at, end, value)
+    return Token("number", spelling, offset, end, value)
 
 
-def _bad_number(text: Text, spelling: str, at: int, report: Reporter) -> None:
+def _report_number(text: Text, spelling: str, offset: int, report: Reporter) -> None:
     report.error(
         "CG1102",
         f"`{spelling}` isn't a number",
-        text.span(at, at + len(spelling)),
+        text.span(offset, offset + len(spelling)),
         label="here",
-        help="numbers look like `12`, `1_000`, `0xff`, `0.5` or `1e-3`; a product needs its `*`",
+        help="numbers look like `12`, `1_000`, `0xff`, `0.5` or `1e-3`; a multiplication needs its `*`",
     )

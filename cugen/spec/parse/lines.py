@@ -1,30 +1,31 @@
-"""Where the statements of a block begin and end."""
+"""Logical lines: splits a block of text into statements."""
 
 from __future__ import annotations
 
 
 def logical_lines(source: str) -> list[tuple[int, int]]:
-    """Offsets of statements: lines, joined while a bracket is open. A bracket that nothing closes ends with its line
-    where a line below looks like a statement, so that it spoils one statement and not all that follow."""
+    """The offsets of statements: lines, joined while a bracket is open.
+
+    Error recovery: an unclosed bracket ends before the next line that looks like a statement."""
     lines: list[tuple[int, int]] = []
     start = 0
     for part in source.split("\n"):
         lines.append((start, start + len(part)))
         start += len(part) + 1
-    joined: list[tuple[int, int]] = []
-    at = 0
-    while at < len(lines):
-        stop = at
-        depth = _open_brackets(source[slice(*lines[at])])
-        while depth > 0 and stop + 1 < len(lines):
-            stop += 1
-            depth += _open_brackets(source[slice(*lines[stop])])
+    statements: list[tuple[int, int]] = []
+    first = 0
+    while first < len(lines):
+        last = first
+        depth = _open_brackets(source[slice(*lines[first])])
+        while depth > 0 and last + 1 < len(lines):
+            last += 1
+            depth += _open_brackets(source[slice(*lines[last])])
         if depth > 0:
-            later = (line for line in range(at + 1, len(lines)) if _begins_statement(source[slice(*lines[line])]))
-            stop = next(later, len(lines)) - 1
-        joined.append((lines[at][0], lines[stop][1]))
-        at = stop + 1
-    return joined
+            later = (line for line in range(first + 1, len(lines)) if _begins_statement(source[slice(*lines[line])]))
+            last = next(later, len(lines)) - 1
+        statements.append((lines[first][0], lines[last][1]))
+        first = last + 1
+    return statements
 
 
 def _open_brackets(line: str) -> int:
@@ -33,7 +34,7 @@ def _open_brackets(line: str) -> int:
 
 
 def _begins_statement(line: str) -> bool:
-    """Whether a line begins with a name, perhaps subscripted, and then `=` or `+=`."""
+    """Whether a line starts with a name, optionally subscripted, followed by `=` or `+=`."""
     code = line.split("#", 1)[0].replace("==", "  ")
     target = code.split("=", 1)[0].rstrip().removesuffix("+").strip()
     name = target.split("[", 1)[0].strip()

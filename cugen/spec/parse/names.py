@@ -1,4 +1,4 @@
-"""Which names a spec may give to its kernel and to what it declares."""
+"""Valid names of kernels and of declared entities."""
 
 from __future__ import annotations
 
@@ -10,15 +10,15 @@ from cugen.spec.parse.keys import MAX_NAME
 _IDENTIFIER = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
 
-# Names that the expression language keeps for itself. A function's name is only one before a bracket, and a type's only
-# in a cast, so both may be declared as anything else.
+# Reserved names of the expression language. Functions are recognised only in calls and types only in casts, so their
+# names aren't reserved.
 CONSTANTS = ("inf", "nan", "pi", "true", "false")
 KEYWORDS = ("and", "or", "not", "if", "else")
 RESERVED = frozenset((*CONSTANTS, *KEYWORDS))
 
 
 def kernel_name_problem(name: str) -> tuple[str, str] | None:
-    """What is wrong with a kernel's name, and the cure; None for a good one."""
+    """The problem with a kernel's name and its fix; None for a valid name."""
     if not _IDENTIFIER.fullmatch(name):
         suggestion = _suggestion(name)
         return "it isn't a C identifier", f"use letters, digits and underscores only, such as `{suggestion}`"
@@ -30,9 +30,9 @@ def kernel_name_problem(name: str) -> tuple[str, str] | None:
     if name in c_names.KEYWORDS:
         return "it is a keyword of C or C++", f"call it `{name}_kernel`"
     if c_names.is_in_headers(name):
-        return "CUDA or the C library has taken this name", f"call it `{name}_kernel`"
+        return "CUDA or the C library declares this name", f"call it `{name}_kernel`"
     if name in c_names.GENERATED:
-        return "generated files use this name themselves", f"call it `{name}_kernel`"
+        return "generated files declare this name", f"call it `{name}_kernel`"
     if len(name) > MAX_NAME:
         return f"it has {len(name)} characters; at most {MAX_NAME} are allowed", "shorten it"
     return None
@@ -44,11 +44,11 @@ def _suggestion(name: str, prefix: str = "kernel") -> str:
 
 
 def name_problem(name: str) -> tuple[str, str] | None:
-    """What is wrong with the name of a param, scalar, array, index or variant, and the cure; None for a good one."""
+    """The problem with the name of a param, scalar, array, index or variant, and its fix; None for a valid name."""
     if not _IDENTIFIER.fullmatch(name):
         return "a name is made of letters, digits and underscores", f"call it `{_suggestion(name, 'x')}`"
     if name in RESERVED:
-        return "the expression language keeps this name for itself", f"call it `{name}_`"
+        return "the expression language reserves this name", f"call it `{name}_`"
     if len(name) > MAX_NAME:
         return f"it has {len(name)} characters; at most {MAX_NAME} are allowed", "shorten it"
     return None

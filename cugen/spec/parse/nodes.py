@@ -1,7 +1,7 @@
-"""A spec's file as YAML 1.2 nodes with positions.
+"""The YAML 1.2 parse tree of a spec file, with source locations.
 
-PyYAML scans and parses; its YAML 1.1 reading of scalars isn't used. Nodes are made from its events, so that depth,
-size and aliases are bounded while the file is read. Tags are refused: nothing in a spec makes an object.
+Built from PyYAML's events, with scalars resolved by the core schema instead of YAML 1.1, and with depth, size and
+aliases bounded while parsing. Tags are rejected: a spec never constructs objects.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ from cugen.spec.parse import core_schema
 from cugen.spec.parse.source import Source, scalar_text
 from cugen.spec.parse.syntax import Text
 
-MAX_BYTES = 1 << 20
-MAX_DEPTH = 32
-MAX_NODES = 300_000
+MAX_BYTES = 1 << 20  # of a file
+MAX_DEPTH = 32  # of nested mappings and lists
+MAX_NODES = 300_000  # of a file, aliases expanded
 
-# Control characters, what YAML 1.1 but not 1.2 takes for a line break, marks that reorder text on the screen,
-# surrogates and non-characters.
+# Control characters, line breaks of YAML 1.1 that 1.2 doesn't have, bidirectional formatting characters, surrogates
+# and noncharacters.
 _FORBIDDEN = re.compile(
     "[^\t\n\r\x20-\x7e\xa0-\ud7ff\ue000-\ufefe\uff00-\ufffd\U00010000-\U0010ffff]"
     "|[\u2028\u2029\u200e\u200f\u202a-\u202e\u2066-\u2069]"
@@ -33,7 +33,7 @@ _FORBIDDEN = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class YamlScalar:
-    """`value` is the scalar's meaning by the core schema; `string` its text; `style` is "" where it is unquoted."""
+    """A scalar: `value` is resolved by the core schema, `string` its text, `style` its quote or block indicator."""
 
     value: core_schema.PlainValue
     string: str
@@ -47,7 +47,7 @@ class YamlScalar:
 
     @property
     def text(self) -> Text:
-        """The scalar as a piece of text whose every character knows its place."""
+        """The scalar's text with the source position of each character."""
         if self.replaced is not None:
             return self.replaced
         return scalar_text(self.source, self.string, self.style, self.start, self.end)
@@ -62,7 +62,7 @@ class YamlSequence:
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """One `key: value` of a mapping; a key is its text."""
+    """One `key: value` pair of a mapping."""
 
     key: YamlScalar
     value: YamlNode
@@ -85,12 +85,12 @@ class YamlMapping:
 YamlNode = YamlScalar | YamlSequence | YamlMapping
 
 
-class _Refused(Exception):
-    """Reading can't go on after the finding that was just reported."""
+class _ParsingStopped(Exception):
+    """Parsing stops after the error that was just reported."""
 
 
 def decode(content: bytes, report: Reporter) -> str | None:
-    """The text of a file's bytes: UTF-8 with or without a byte order mark, at most MAX_BYTES."""
+    """Decodes UTF-8, with or without a byte order mark, of at most MAX_BYTES; None after reporting an error."""
     if len(content) > MAX_BYTES:
         report.error(
             "CG1004",
@@ -114,12 +114,12 @@ def decode(content: bytes, report: Reporter) -> str | None:
 
 
 def printable(text: str) -> str:
-    """The text with every forbidden character replaced, safe to quote on a terminal."""
+    """The text with forbidden characters replaced, safe to print on a terminal."""
     return _FORBIDDEN.sub("\ufffd", text)
 
 
 def parse(text: str, report: Reporter) -> list[YamlNode]:
-    """The documents of a file; findings go to the report, and then what was read before them is returned."""
+    """The documents of a file; after an error, those parsed before it."""
     if len(text) > MAX_BYTES:
         decode(text.encode("utf-8", "replace"), report)
         return []
@@ -131,19 +131,19 @@ def parse(text: str, report: Reporter) -> list[YamlNode]:
             f"the character U+{ord(match[0]):04X} isn't allowed in a spec",
             source.span(match.start(), match.end()),
             label="here",
-            help="delete it; control characters and marks that reorder text have no place in a spec",
+            help="delete it; control and bidirectional formatting characters aren't allowed in a spec",
         )
     if report.failed:
         return []
     composer = _Composer(source, report)
     try:
         return composer.documents()
-    except _Refused:
+    except _ParsingStopped:
         return []
     except yaml.MarkedYAMLError as error:
         _report_syntax(error, source, report)
     except (yaml.YAMLError, ValueError, OverflowError) as error:
-        # PyYAML lets these two builtin errors escape for numbers in escapes and directives that are out of range.
+        # PyYAML raises these two builtin errors for out-of-range numbers in escapes and directives.
         report.error(
             "CG1005", f"this isn't YAML: {error}", source.span(0, 0), help="check numbers in escapes and directives"
         )
@@ -152,25 +152,25 @@ def parse(text: str, report: Reporter) -> list[YamlNode]:
 
 def _report_syntax(error: yaml.MarkedYAMLError, source: Source, report: Reporter) -> None:
     problem = (error.problem or error.context or "it can't be read").replace("\\t", "a tab")
-    begun = error.context_mark
-    # A key without its colon, or a quote or bracket that nothing closes, is found out only further down.
-    late = "expected ':'" in problem or "stream" in problem
-    mark = begun if begun and late else error.problem_mark or begun
+    start_mark = error.context_mark
+    # A missing colon, or an unclosed quote or bracket, is detected only further down.
+    is_late = "expected ':'" in problem or "stream" in problem
+    mark = start_mark if start_mark and is_late else error.problem_mark or start_mark
     last = max(0, len(source.text.rstrip()) - 1)
-    at = min(mark.index, last) if mark else 0
-    notes = (f"{error.context}, which begins in line {begun.line + 1}",) if error.context and begun else ()
+    offset = min(mark.index, last) if mark else 0
+    notes = (f"{error.context}, which begins in line {start_mark.line + 1}",) if error.context and start_mark else ()
     report.error(
         "CG1005",
         f"this isn't YAML: {problem}",
-        source.span(at, at + 1),
+        source.span(offset, offset + 1),
         label="here",
         notes=notes,
-        help=_syntax_help(problem, source.text, at),
+        help=_syntax_help(problem, source.text, offset),
     )
 
 
-def _syntax_help(problem: str, text: str, at: int) -> str:
-    if "a tab" in problem or text[at : at + 1] == "\t":
+def _syntax_help(problem: str, text: str, offset: int) -> str:
+    if "a tab" in problem or text[offset : offset + 1] == "\t":
         return "indent with spaces; YAML allows no tabs there"
     if "expected ':'" in problem:
         return "write `key: value`, with a blank after the colon, and put texts of several lines after `|`"
@@ -186,13 +186,13 @@ def _syntax_help(problem: str, text: str, at: int) -> str:
 
 
 def _offsets(event: yaml.Event) -> tuple[int, int]:
-    """Where an event starts and ends in the text; every event of a scanned text has both marks."""
+    """The start and end offsets of an event; events of a scanned text have both marks."""
     start, end = event.start_mark, event.end_mark
     return (start.index if start else 0, end.index if end else 0)
 
 
 class _Composer:
-    """Makes nodes from PyYAML's events."""
+    """Composes nodes from PyYAML's events."""
 
     def __init__(self, source: Source, report: Reporter) -> None:
         self._source = source
@@ -208,7 +208,7 @@ class _Composer:
                 self._anchors = {}
                 node = self._node(next(self._events), 0)
                 if isinstance(node, YamlScalar) and node.start == node.end:
-                    # An empty document has no place of its own, and may begin behind the last line.
+                    # An empty document has no extent of its own, and may start after the last line.
                     node = replace(node, span=self._source.span(*_offsets(event)))
                 result.append(node)
         return result
@@ -236,12 +236,12 @@ class _Composer:
         if depth > MAX_DEPTH:
             self._refuse("CG1004", f"this is nested deeper than {MAX_DEPTH} levels", span, "flatten it")
         if self._nodes > MAX_NODES:
-            cure = "put large tables into a .npy file beside the spec and name it under `values`"
-            self._refuse("CG1004", f"the file has more than {MAX_NODES} values, aliases counted", span, cure)
+            help = "put large tables into a .npy file beside the spec and name it under `values`"
+            self._refuse("CG1004", f"the file has more than {MAX_NODES} values, aliases counted", span, help)
 
-    def _refuse(self, code: str, message: str, span: Span, cure: str) -> NoReturn:
-        self._report.error(code, message, span, label="here", help=cure)
-        raise _Refused
+    def _refuse(self, code: str, message: str, span: Span, help: str) -> NoReturn:
+        self._report.error(code, message, span, label="here", help=help)
+        raise _ParsingStopped
 
     def _check_tag(self, event: yaml.Event, span: Span) -> None:
         if isinstance(event, yaml.ScalarEvent | yaml.CollectionStartEvent) and event.tag not in (None, "!"):
@@ -258,18 +258,18 @@ class _Composer:
     def _alias(self, event: yaml.AliasEvent, span: Span) -> YamlNode:
         node = self._anchors.get(event.anchor or "")
         if node is None:
-            cure = f"write `&{event.anchor}` before the value that it shall repeat, earlier in the document"
-            self._refuse("CG1008", f"nothing is anchored as `{event.anchor}`", span, cure)
+            help = f"write `&{event.anchor}` before the value to repeat, earlier in the document"
+            self._refuse("CG1008", f"there is no anchor `{event.anchor}`", span, help)
         self._check_limits(span, 0, node.size)
         return node
 
     def _scalar(self, event: yaml.ScalarEvent, span: Span) -> YamlScalar:
         style = event.style or ""
-        bad = _FORBIDDEN.search(event.value)
-        if bad is not None:
+        forbidden = _FORBIDDEN.search(event.value)
+        if forbidden is not None:
             self._report.error(
                 "CG1003",
-                f"an escape stands for the character U+{ord(bad[0]):04X}, which isn't allowed in a spec",
+                f"an escape sequence encodes the character U+{ord(forbidden[0]):04X}, which isn't allowed in a spec",
                 span,
                 label="in this text",
                 help="remove the escape",
@@ -283,7 +283,7 @@ class _Composer:
         while not isinstance(event := next(self._events), yaml.SequenceEndEvent):
             items.append(self._node(event, depth + 1))
             size += items[-1].size
-        return YamlSequence(tuple(items), self._to(span, event), size)
+        return YamlSequence(tuple(items), self._span_to(span, event), size)
 
     def _mapping(self, span: Span, depth: int) -> YamlMapping:
         entries: list[Entry] = []
@@ -300,31 +300,31 @@ class _Composer:
                 self._report.error(
                     "CG1009", "a key is a name, not a list or a mapping", key.span, label="key", help="write a name"
                 )
-        return YamlMapping(unique(entries, self._report), self._to(span, event), size)
+        return YamlMapping(unique(entries, self._report), self._span_to(span, event), size)
 
     def _merged(self, key: YamlScalar, value: YamlNode) -> tuple[Entry, ...]:
-        """What a merge key of YAML 1.1 would bring in, so that nothing is reported as missing as well."""
-        cure = "write the keys out, or repeat whole values by an alias: `shape: *dims`"
-        self._report.error("CG1009", "YAML 1.2 has no merge keys", key.span, label="merge key", help=cure)
+        """Reports a merge key of YAML 1.1; returns its entries, so that no missing keys are reported as well."""
+        help = "write the keys out, or repeat whole values by an alias: `shape: *dims`"
+        self._report.error("CG1009", "YAML 1.2 has no merge keys", key.span, label="merge key", help=help)
         return value.entries if isinstance(value, YamlMapping) else ()
 
-    def _to(self, span: Span, event: yaml.Event) -> Span:
+    def _span_to(self, span: Span, event: yaml.Event) -> Span:
         line, column = self._source.position(_offsets(event)[1])
         return Span(span.line, span.column, line, column)
 
 
 def unique(entries: list[Entry], report: Reporter) -> tuple[Entry, ...]:
-    """The entries of a mapping without those whose key stood there before, which are findings."""
+    """The entries of a mapping with duplicate keys reported and removed."""
     first: dict[str, Entry] = {}
     for entry in entries:
         if entry.name in first:
             report.error(
                 "CG1006",
-                f"the key `{entry.name}` stands here twice",
+                f"the key `{entry.name}` is given twice",
                 entry.key.span,
                 key=entry.name,
                 label="second time",
-                notes=(f"it stands first in line {first[entry.name].key.span.line}",),
+                notes=(f"first given in line {first[entry.name].key.span.line}",),
                 help="keep one of the two",
             )
         else:

@@ -1,4 +1,4 @@
-"""Reads small .npy files without NumPy: its header is a Python literal, of which only the exact known form is accepted.
+"""Reader of small .npy files without NumPy. The header is a Python literal; only its standard form is accepted.
 
 The format is version 1.0 to 3.0 of https://numpy.org/doc/stable/reference/generated/numpy.lib.format.html
 """
@@ -17,7 +17,7 @@ _HEADER = re.compile(
     r"\{'descr': '([<>|=][a-zA-Z]\d*)', 'fortran_order': (True|False), "
     r"'shape': \(((?:\d{1,15}(?:, \d{1,15})*)?),?\), ?\}\s*"
 )
-# The struct module's code for each element type of the format.
+# Format characters of the struct module by element type.
 _CODES = {
     "f8": "d",
     "f4": "f",
@@ -35,12 +35,12 @@ _CODES = {
 
 
 class NotReadable(ValueError):
-    """The bytes are no .npy file of numbers; the message says what is wrong with them."""
+    """The bytes aren't a .npy file of plain numbers; the message is the reason."""
 
 
 @dataclass(frozen=True, slots=True)
 class NpyFile:
-    """The contents of a .npy file; `data` is flat and row-major whatever the order of the file."""
+    """The contents of a .npy file; `data` is flat and row-major, also for files in Fortran order."""
 
     shape: tuple[int, ...]
     data: tuple[int | float | bool, ...]
@@ -73,12 +73,12 @@ def read_npy(content: bytes) -> NpyFile:
         raise NotReadable("it has no elements")
     order = ">" if kind[0] == ">" else "<"
     if struct.calcsize(order + code) * count != len(body):
-        raise NotReadable(f"its header promises {count} elements, and {len(body)} bytes follow")
+        raise NotReadable(f"its header declares {count} elements, and {len(body)} bytes follow")
     data = struct.unpack(f"{order}{count}{code}", body)
     return NpyFile(shape, _row_major(data, shape) if fortran == "True" else data)
 
 
 def _row_major(data: Sequence[int | float | bool], shape: tuple[int, ...]) -> tuple[int | float | bool, ...]:
-    steps = [prod(shape[:position]) for position in range(len(shape))]
-    places = product(*map(range, shape))
-    return tuple(data[sum(i * step for i, step in zip(place, steps, strict=True))] for place in places)
+    strides = [prod(shape[:position]) for position in range(len(shape))]
+    elements = product(*map(range, shape))
+    return tuple(data[sum(i * stride for i, stride in zip(element, strides, strict=True))] for element in elements)

@@ -1,4 +1,4 @@
-"""Reads the values of a spec's keys: each function gives the value, or None after reporting what is wrong."""
+"""Typed readers of YAML nodes: each returns the value, or None after reporting an error."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from cugen.spec.types import DTYPES, DType
 
 
 def describe(node: YamlNode) -> str:
-    """A node in words, for messages."""
+    """A description of a node, for messages."""
     match node:
         case YamlMapping():
             return "a mapping"
@@ -30,12 +30,13 @@ def describe(node: YamlNode) -> str:
 
 
 def shorten(text: str, limit: int = 40) -> str:
-    """The start of a text on one line."""
+    """The text on one line, truncated to `limit` characters."""
     line = " ".join(text.split())
     return line if len(line) <= limit else line[: limit - 1] + "…"
 
 
 def wrong_type(node: YamlNode, expected: str, report: Reporter, *, key: str, help: str = "") -> None:
+    """Reports a node of the wrong type (CG1015)."""
     report.error(
         "CG1015",
         f"`{key}` must be {expected}, not {describe(node)}",
@@ -47,7 +48,7 @@ def wrong_type(node: YamlNode, expected: str, report: Reporter, *, key: str, hel
 
 
 def first_line(node: YamlNode) -> Span:
-    """A place to underline: a node that goes over several lines is shown by its start."""
+    """The span to underline: for a node of several lines, its first character."""
     span = node.span
     if span.end_line == span.line:
         return span
@@ -57,7 +58,7 @@ def first_line(node: YamlNode) -> Span:
 
 
 def read_mapping(node: YamlNode, report: Reporter, *, key: str, help: str = "") -> tuple[Entry, ...] | None:
-    """The entries of a mapping whose keys are names of the user's own."""
+    """The entries of a mapping with user-defined keys."""
     if isinstance(node, YamlMapping):
         return node.entries
     wrong_type(node, "a mapping", report, key=key, help=help)
@@ -67,11 +68,11 @@ def read_mapping(node: YamlNode, report: Reporter, *, key: str, help: str = "") 
 def read_keys(
     node: YamlNode, known: Sequence[str], report: Reporter, *, key: str, required: Sequence[str] = ()
 ) -> dict[str, Entry] | None:
-    """The entries of a mapping with a fixed set of keys; unknown and missing ones are findings."""
+    """The known entries of a mapping with fixed keys; reports unknown and missing ones."""
     entries = read_mapping(node, report, key=key or "the spec")
     if entries is None:
         return None
-    found = {entry.name: entry for entry in entries}
+    by_name = {entry.name: entry for entry in entries}
     for entry in entries:
         if entry.name not in known:
             report.error(
@@ -83,7 +84,7 @@ def read_keys(
                 help=did_you_mean(entry.name, known, what="keys"),
             )
     for name in required:
-        if name not in found:
+        if name not in by_name:
             report.error(
                 "CG1013",
                 f"the key `{name}` is missing",
@@ -92,7 +93,7 @@ def read_keys(
                 label=f"no `{name}` in this mapping",
                 help=f"add `{name}:`",
             )
-    return {name: entry for name, entry in found.items() if name in known}
+    return {name: entry for name, entry in by_name.items() if name in known}
 
 
 def join(key: str, name: str) -> str:
@@ -101,6 +102,7 @@ def join(key: str, name: str) -> str:
 
 
 def read_text(node: YamlNode, report: Reporter, *, key: str) -> str | None:
+    """A string scalar."""
     if isinstance(node, YamlScalar) and isinstance(node.value, str):
         return node.value
     wrong_type(node, "text", report, key=key)
@@ -108,6 +110,7 @@ def read_text(node: YamlNode, report: Reporter, *, key: str) -> str | None:
 
 
 def read_bool(node: YamlNode, report: Reporter, *, key: str) -> bool | None:
+    """A boolean scalar."""
     if isinstance(node, YamlScalar) and isinstance(node.value, bool):
         return node.value
     wrong_type(node, "`true` or `false`", report, key=key)
@@ -154,7 +157,7 @@ def _out_of_range(node: YamlScalar, report: Reporter, key: str, allowed: str) ->
 def read_choice(
     node: YamlNode, choices: Sequence[str], report: Reporter, *, key: str, what: str, code: str = "CG1052"
 ) -> str | None:
-    """One of a few words."""
+    """One of the given option values; `what` names the option in messages."""
     if not isinstance(node, YamlScalar) or node.value is None:
         wrong_type(node, f"one of {', '.join(choices)}", report, key=key)
         return None
@@ -172,7 +175,7 @@ def read_choice(
 
 
 def read_type(node: YamlNode, report: Reporter, *, key: str) -> DType | None:
-    """An element type. For a misspelt or foreign one (a finding) the type that was meant, so that reading can go on."""
+    """An element type. After reporting a misspelt one, the type that was probably meant (error recovery)."""
     if not isinstance(node, YamlScalar) or node.value is None:
         wrong_type(node, f"one of {', '.join(DTYPES)}", report, key=key)
         return None

@@ -1,4 +1,4 @@
-"""The text of a spec's file, and where each character of a YAML scalar stands in it."""
+"""Source text with line offsets, and the source position of each character of a YAML scalar."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _ESCAPE = re.compile(r"\\(x[0-9a-fA-F]{2}|u[0-9a-fA-F]{4}|U[0-9a-fA-F]{8}|\r\n|.
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """A file's text with the offsets at which its lines start."""
+    """A file's text with the offsets of its lines."""
 
     text: str
     line_starts: tuple[int, ...] = field(default=(), compare=False)
@@ -35,18 +35,18 @@ class Source:
 
 
 def scalar_text(source: Source, value: str, style: str, start: int, end: int) -> Text:
-    """The text of the scalar that stands at `start .. end` of the source, each character with its position.
+    """The text of the scalar at `start .. end` of the source, with the position of each character.
 
-    `style` is YAML's: empty for plain, or one of ' " | >. Characters other than blanks stand in the source in the
-    order of the value, so both are walked side by side; blanks that folding made take the place of the break.
+    `style` is YAML's: empty for plain, or one of ' " | >. Nonblank characters have the same order in the source and in
+    the value, so both are traversed in lockstep; a blank from line folding has the position of the line break.
     """
-    at = _content_start(source.text, style, start, end)
+    offset = _content_start(source.text, style, start, end)
     offsets: list[int] = []
     for character in value:
-        at = _skip(source.text, character, style, at, end)
-        offsets.append(min(at, end))
-        at += _width(source.text, character, style, at)
-    last = min(at, end)
+        offset = _skip(source.text, character, style, offset, end)
+        offsets.append(min(offset, end))
+        offset += _width(source.text, character, style, offset)
+    last = min(offset, end)
     return Text(value, tuple(map(source.position, [*offsets, last])))
 
 
@@ -59,29 +59,31 @@ def _content_start(text: str, style: str, start: int, end: int) -> int:
     return start + 1
 
 
-def _skip(text: str, character: str, style: str, at: int, end: int) -> int:
-    """Step over blanks and escaped line breaks that stand before `character` and aren't part of the value."""
-    if character in _BLANK and not (style == '"' and text[at : at + 1] == "\\"):
-        return at
-    while at < end and (text[at] in _BLANK or (style == '"' and text[at] == "\\" and text[at + 1 : at + 2] in _BLANK)):
-        if text[at] == "\\":
-            if character == text[at + 1 : at + 2] and character in " \t":
-                return at
-            at += 1
-        elif text[at] == character:
-            return at
-        at += 1
-    return at
+def _skip(text: str, character: str, style: str, offset: int, end: int) -> int:
+    """Skips blanks and escaped line breaks before `character` that aren't part of the value."""
+    if character in _BLANK and not (style == '"' and text[offset : offset + 1] == "\\"):
+        return offset
+    while offset < end and (
+        text[offset] in _BLANK or (style == '"' and text[offset] == "\\" and text[offset + 1 : offset + 2] in _BLANK)
+    ):
+        if text[offset] == "\\":
+            if character == text[offset + 1 : offset + 2] and character in " \t":
+                return offset
+            offset += 1
+        elif text[offset] == character:
+            return offset
+        offset += 1
+    return offset
 
 
-def _width(text: str, character: str, style: str, at: int) -> int:
+def _width(text: str, character: str, style: str, offset: int) -> int:
     if style == "'" and character == "'":
         return 2
-    if style == '"' and text[at : at + 1] == "\\":
-        match = _ESCAPE.match(text, at)
+    if style == '"' and text[offset : offset + 1] == "\\":
+        match = _ESCAPE.match(text, offset)
         return len(match[0]) if match else 1
-    if character in _BLANK and text[at : at + 1] not in (*_BLANK,):
+    if character in _BLANK and text[offset : offset + 1] not in (*_BLANK,):
         return 0
-    if character == "\n" and text[at : at + 2] == "\r\n":
+    if character == "\n" and text[offset : offset + 2] == "\r\n":
         return 2
     return 1

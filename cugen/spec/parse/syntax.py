@@ -1,4 +1,4 @@
-"""The syntax tree of an expression as it was written: no names looked up, no types, every node with its span."""
+"""The parse tree of an expression: names unresolved, untyped, every node with its span."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from cugen.spec.expressions import Span
 
 @dataclass(frozen=True, slots=True)
 class Text:
-    """A piece of a spec's text and where each of its characters stands: `positions[i]` is the 1-based (line, column)
-    of `value[i]`, with one more entry for the end."""
+    """A piece of source text with the position of each character: `positions[i]` is the 1-based (line, column) of
+    `value[i]`, with one more entry for the end."""
 
     value: str
     positions: tuple[tuple[int, int], ...]
 
     def span(self, start: int, end: int) -> Span:
-        """The place of `value[start:end]`; like a slice, it is cut at the end of the text."""
+        """The span of `value[start:end]`, clipped to the text like a slice."""
         end = min(end, len(self.value))
         line, column = self.positions[start]
         last_line, last_column = self.positions[max(start, end - 1)]
@@ -63,7 +63,7 @@ class BinaryNode:
 
 @dataclass(frozen=True, slots=True)
 class CompareNode:
-    """`a < b <= c`: one operator fewer than operands."""
+    """A chained comparison `a < b <= c`, with one operator fewer than operands."""
 
     operands: tuple[Node, ...]
     operators: tuple[str, ...]
@@ -104,20 +104,20 @@ class StatementNode:
 
 
 def walk(node: Node) -> Iterator[Node]:
-    """The node and everything below it, parents first, in the order of the text."""
+    """The node and all its descendants, in preorder and source order."""
     yield node
     match node:
         case SubscriptNode(subscripts=parts) | CompareNode(operands=parts):
-            below = parts
+            children = parts
         case UnaryNode(operand=operand):
-            below = (operand,)
+            children = (operand,)
         case BinaryNode(left=left, right=right):
-            below = (left, right)
+            children = (left, right)
         case ConditionalNode(condition=condition, then=then, orelse=orelse):
-            below = (then, condition, orelse)
+            children = (then, condition, orelse)
         case CallNode(arguments=arguments, keywords=keywords):
-            below = (*arguments, *(value for _, value in keywords))
+            children = (*arguments, *(value for _, value in keywords))
         case _:
-            below = ()
-    for part in below:
+            children = ()
+    for part in children:
         yield from walk(part)

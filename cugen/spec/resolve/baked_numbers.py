@@ -1,4 +1,4 @@
-"""Numbers that a spec bakes in: expressions in literals and static params, computed as Python's math module does."""
+"""Constant evaluation of baked numbers: expressions in literals and static params, by Python's math module."""
 
 from __future__ import annotations
 
@@ -24,21 +24,23 @@ from cugen.spec.resolve.param_expressions import COMPARE, COMPARISONS
 
 
 def resolve_number(node: Node, params: Sequence[Param], report: Reporter, *, key: str) -> int | float | bool | None:
-    """The value of an expression in static params and literals; functions are those of Python's math module."""
+    """Evaluates an expression in static params and literals at compile time; None after reporting an error."""
     try:
         return _number(node, {param.name: param for param in params})
-    except _NotANumber as problem:
-        place = problem.node.span
-        report.error(problem.code, problem.message, place, key=key, label=problem.label, help=problem.help)
+    except _NotANumber as error:
+        report.error(error.code, error.message, error.node.span, key=key, label=error.label, help=error.help)
         return None
 
 
 class _NotANumber(Exception):
+    """An expression without a compile-time value, as a diagnostic."""
+
     def __init__(self, code: str, message: str, node: Node, label: str, help: str) -> None:
         super().__init__(message)
         self.code, self.message, self.node, self.label, self.help = code, message, node, label, help
 
 
+_MAX_EXPONENT = 1100  # of `**` and `<<`; larger results overflow a double
 _Number = int | float | bool
 _NAMED: dict[str, _Number] = {"inf": math.inf, "nan": math.nan, "pi": math.pi, "true": True, "false": False}
 _UNARY: dict[str, Callable[..., _Number]] = {
@@ -86,18 +88,18 @@ def _number(node: Node, params: Mapping[str, Param]) -> _Number:
         case NumberNode(value=value):
             return value
         case NameNode(name=name):
-            return _named(node, name, params)
+            return _name_value(node, name, params)
         case UnaryNode(operator=symbol, operand=operand):
-            return _computed(node, _UNARY[symbol], [_number(operand, params)])
+            return _apply(node, _UNARY[symbol], [_number(operand, params)])
         case BinaryNode(operator="and", left=left, right=right):
             return bool(_number(left, params)) and bool(_number(right, params))
         case BinaryNode(operator="or", left=left, right=right):
             return bool(_number(left, params)) or bool(_number(right, params))
         case BinaryNode(operator=symbol, left=left, right=right):
             operands = [_number(left, params), _number(right, params)]
-            if symbol in ("**", "<<") and abs(operands[1]) > 1100:
+            if symbol in ("**", "<<") and abs(operands[1]) > _MAX_EXPONENT:
                 raise _NotANumber("CG1214", "the number is too large", node, "here", "choose smaller numbers")
-            return _computed(node, _BINARY[symbol], operands)
+            return _apply(node, _BINARY[symbol], operands)
         case CompareNode(operands=parts, operators=symbols):
             values = [_number(part, params) for part in parts]
             links = zip(values, symbols, values[1:], strict=False)
@@ -108,19 +110,19 @@ def _number(node: Node, params: Mapping[str, Param]) -> _Number:
             arity, function = _FUNCTIONS.get(name, (0, None))
             if function is None:
                 help = did_you_mean(name, _FUNCTIONS, what="functions")
-                raise _NotANumber("CG1202", f"`{name}` can't be used in a baked number", node, "unknown here", help)
+                raise _NotANumber("CG1202", f"`{name}` isn't allowed in a baked number", node, "unknown here", help)
             if keywords or len(arguments) != arity:
                 message = f"`{name}` takes {arity} argument{'s' if arity > 1 else ''} here"
-                raise _NotANumber("CG1203", message, node, "wrong arguments", "give it just those")
+                raise _NotANumber("CG1203", message, node, "wrong arguments", "pass exactly these")
             if name == "where":
                 return _number(arguments[1] if _number(arguments[0], params) else arguments[2], params)
-            return _computed(node, function, [_number(argument, params) for argument in arguments])
+            return _apply(node, function, [_number(argument, params) for argument in arguments])
         case SubscriptNode():
             help = "use numbers, params and functions"
             raise _NotANumber("CG1214", "a baked number can't read an array", node, "an array", help)
 
 
-def _named(node: Node, name: str, params: Mapping[str, Param]) -> _Number:
+def _name_value(node: Node, name: str, params: Mapping[str, Param]) -> _Number:
     if name in _NAMED:
         return _NAMED[name]
     if name not in params:
@@ -133,7 +135,7 @@ def _named(node: Node, name: str, params: Mapping[str, Param]) -> _Number:
     return value
 
 
-def _computed(node: Node, function: Callable[..., _Number], operands: list[_Number]) -> _Number:
+def _apply(node: Node, function: Callable[..., _Number], operands: list[_Number]) -> _Number:
     try:
         value = function(*operands)
         if isinstance(value, complex):
@@ -141,7 +143,7 @@ def _computed(node: Node, function: Callable[..., _Number], operands: list[_Numb
         if isinstance(value, int | float) and abs(value) <= 2**1023:
             return value
         if isinstance(value, float) and not all(math.isfinite(x) for x in operands):
-            return value  # infinity and NaN beget their like
+            return value  # infinity and NaN propagate
     except (ArithmeticError, ValueError, TypeError) as error:
         raise _NotANumber("CG1214", f"this has no value: {error}", node, "here", "choose other numbers") from error
     raise _NotANumber("CG1214", "the number is too large", node, "here", "choose smaller numbers")

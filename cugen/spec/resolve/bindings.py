@@ -1,4 +1,4 @@
-"""What names mean at one place of an expression: indices in scope, and the arguments of an expansion."""
+"""Lexical scopes of expressions: indices, and the arguments of an expansion."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from cugen.spec.types import DType
 
 
 @dataclass(frozen=True, slots=True)
-class Bound:
-    """An index in scope: the name that trees have for it now, its extent, and whether the left side binds it."""
+class BoundIndex:
+    """An index in scope: its unique name in trees, its extent, and whether the left side binds it."""
 
     name: str
     extent: Expr
@@ -21,21 +21,21 @@ class Bound:
 
 @dataclass(frozen=True, slots=True)
 class Scope:
-    """What names mean at one place. `widen` is the type that a running sum's narrower terms are brought to."""
+    """The names in scope. `widen` is the accumulator type to which narrower terms of a sum are converted."""
 
-    names: Mapping[str, Bound | Value] = field(default_factory=dict)
+    names: Mapping[str, BoundIndex | Value] = field(default_factory=dict)
     widen: DType | None = None
 
-    def binding(self, more: Mapping[str, Bound]) -> Scope:
+    def bind(self, more: Mapping[str, BoundIndex]) -> Scope:
         return replace(self, names={**self.names, **more})
 
     @property
-    def plain(self) -> Scope:
-        """For conditions and the like, whose terms nobody adds up."""
+    def without_widening(self) -> Scope:
+        """The scope without widening, for conditions and subscripts, which aren't terms of the sum."""
         return replace(self, widen=None)
 
 
 def is_narrower(dtype: DType, than: DType) -> bool:
-    """Whether a term is brought to the type of its running sum: it is of the same kind and has fewer bits."""
-    same = (dtype.is_float and than.is_float) or (dtype.is_integer and than.is_integer)
-    return same and dtype.bits < than.bits
+    """Whether a term is widened to its accumulator type: the same kind with fewer bits."""
+    same_kind = (dtype.is_float and than.is_float) or (dtype.is_integer and than.is_integer)
+    return same_kind and dtype.bits < than.bits

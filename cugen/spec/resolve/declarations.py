@@ -1,4 +1,4 @@
-"""What a spec declares before any of its statements is read: the names that an expression may use."""
+"""The symbol table of a spec's declarations."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from cugen.spec.types import DType
 class Declarations:
     """The declared names, in the order of the file.
 
-    `arrays` have shapes and strides as integer trees over params and the role "", which the statements decide.
-    `indices` are the explicit extents of `indices:`, each (name, extent, place). `accumulate` is the type of running
-    sums, or None for each operand's default. `broken` are names whose declaration was refused: what uses them isn't
-    reported again.
+    `arrays` have shapes and strides as integer trees over params; their role is "" until the statements are resolved.
+    `indices` are the explicit extents of `indices:`, each (name, extent, span). `accumulate` is the accumulator type,
+    or None for each operand's default. `broken` are names with an invalid declaration; uses of them report no further
+    errors.
     """
 
     params: tuple[Param, ...] = ()

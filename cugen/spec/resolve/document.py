@@ -1,4 +1,4 @@
-"""One YAML document, variants put in, becomes one `Spec`: every key checked, in the order of the manual."""
+"""Builds one `Spec` from one YAML document with variants substituted; checks every key."""
 
 from __future__ import annotations
 
@@ -53,25 +53,27 @@ def build(
     target: str | None,
     folder: Path | None,
 ) -> Spec | None:
-    """The checked spec of one kernel, or None after findings. `settings` replace values of params and scalars;
-    `target` goes before the file's own; `folder` is where files named by `values` are looked for."""
+    """The checked spec of one kernel, or None after reporting errors.
+
+    `settings` override values of params and scalars, `target` the file's target; paths under `values` are relative to
+    `folder`."""
     before = len(report.diagnostics)
-    found = read_keys(expanded.document, TOP_KEYS, report, key="", required=REQUIRED_KEYS) or {}
-    _check_version(found.get("cugen"), report)
-    kernel = _read_kernel(found.get("kernel"), expanded.suffix, report)
-    doc = read_text(found["doc"].value, report, key="doc") if "doc" in found else None
-    aim = _read_target(found.get("target"), target, report)
+    entries = read_keys(expanded.document, TOP_KEYS, report, key="", required=REQUIRED_KEYS) or {}
+    _check_version(entries.get("cugen"), report)
+    kernel = _read_kernel(entries.get("kernel"), expanded.suffix, report)
+    doc = read_text(entries["doc"].value, report, key="doc") if "doc" in entries else None
+    target_name = _read_target(entries.get("target"), target, report)
 
     scope = Scope(report, settings)
-    declarations = _read_declarations(found, scope, folder)
-    require = _read_requirements(found["require"].value, scope) if "require" in found else ()
-    statements = _read_statements(found["compute"].value, report) if "compute" in found else None
+    declarations = _read_declarations(entries, scope, folder)
+    require = _read_requirements(entries["require"].value, scope) if "require" in entries else ()
+    statements = _read_statements(entries["compute"].value, report) if "compute" in entries else None
     indices = None if statements is None else _indices(statements, declarations)
     schedules: tuple[tuple[str, Schedule], ...] = ()
-    if "schedule" in found:
-        schedules = read_schedules(found["schedule"].value, indices, report)
-    check = read_check(found["check"].value, report) if "check" in found else Check()
-    if declarations is None or statements is None or "arrays" not in found:
+    if "schedule" in entries:
+        schedules = read_schedules(entries["schedule"].value, indices, report)
+    check = read_check(entries["check"].value, report) if "check" in entries else Check()
+    if declarations is None or statements is None or "arrays" not in entries:
         return None
     check_constant_memory(declarations.arrays, declarations.scalars, scope)
     resolution = resolve.resolve_compute(declarations, statements, report)
@@ -82,7 +84,7 @@ def build(
     return Spec(
         kernel=kernel,
         doc=(doc or "").strip(),
-        target=aim,
+        target=target_name,
         params=declarations.params,
         scalars=declarations.scalars,
         arrays=resolution.arrays,
@@ -132,7 +134,7 @@ def _read_kernel(entry: Entry | None, suffix: str, report: Reporter) -> str:
 
 
 def _read_target(entry: Entry | None, override: str | None, report: Reporter) -> str:
-    """The canonical name of the target: the caller's, else the file's (checked in either case), else the default."""
+    """The canonical name of the target: the caller's, else the file's, else the default. Checks both."""
     name = DEFAULT_TARGET
     if entry is not None:
         if not isinstance(entry.value, YamlScalar) or entry.value.value is None:
@@ -159,30 +161,30 @@ def _check_target(name: str, span: Span, report: Reporter) -> None:
     )
 
 
-def _read_declarations(found: Mapping[str, Entry], scope: Scope, folder: Path | None) -> Declarations | None:
-    """What the statements may name; None where a part can't be read at all, so that they aren't read."""
-    good = True
-    if "params" in found:
-        read_params(found["params"].value, scope)
-        good = isinstance(found["params"].value, YamlMapping)
+def _read_declarations(entries: Mapping[str, Entry], scope: Scope, folder: Path | None) -> Declarations | None:
+    """The symbol table for the statements; None if a section is malformed, so that statements aren't resolved."""
+    valid = True
+    if "params" in entries:
+        read_params(entries["params"].value, scope)
+        valid = isinstance(entries["params"].value, YamlMapping)
     scalars: list[Scalar] = []
-    if "scalars" in found:
-        scalars = read_scalars(found["scalars"].value, scope)
-        good = good and isinstance(found["scalars"].value, YamlMapping)
-    arrays = read_arrays(found["arrays"].value, scope, folder) if "arrays" in found else []
+    if "scalars" in entries:
+        scalars = read_scalars(entries["scalars"].value, scope)
+        valid = valid and isinstance(entries["scalars"].value, YamlMapping)
+    arrays = read_arrays(entries["arrays"].value, scope, folder) if "arrays" in entries else []
     indices: list[tuple[str, Expr, Span]] = []
-    if "indices" in found:
-        good = _read_indices(found["indices"].value, scope, indices) and good
-    accumulate = _read_accumulate(found.get("accumulate"), scope.report)
-    if not good or ("arrays" in found and not arrays and not scope.broken):
+    if "indices" in entries:
+        valid = _read_indices(entries["indices"].value, scope, indices) and valid
+    accumulate = _read_accumulate(entries.get("accumulate"), scope.report)
+    if not valid or ("arrays" in entries and not arrays and not scope.broken):
         return None
     broken = tuple(sorted(scope.broken))
     return Declarations(tuple(scope.params), tuple(scalars), tuple(arrays), tuple(indices), accumulate, broken)
 
 
 def _read_indices(node: YamlNode, scope: Scope, indices: list[tuple[str, Expr, Span]]) -> bool:
-    entries = read_mapping(node, scope.report, key="indices")
-    for entry in entries or ():
+    index_entries = read_mapping(node, scope.report, key="indices")
+    for entry in index_entries or ():
         key = join("indices", entry.name)
         if not scope.declare(entry.key, "an index", key=key):
             continue
@@ -202,19 +204,19 @@ def _read_indices(node: YamlNode, scope: Scope, indices: list[tuple[str, Expr, S
             scope.mark_broken((entry.name,))
         else:
             indices.append((entry.name, extent, entry.key.span))
-    return entries is not None
+    return index_entries is not None
 
 
 def _read_accumulate(entry: Entry | None, report: Reporter) -> DType | None:
     if entry is None:
         return None
-    what = "type of running sums"
+    what = "accumulator type"
     name = read_choice(entry.value, ACCUMULATE_NAMES, report, key="accumulate", what=what)
     return None if name is None else DTYPES[name]
 
 
 def _read_requirements(node: YamlNode, scope: Scope) -> tuple[Requirement, ...]:
-    """The conditions; those that the params' values already break are findings."""
+    """The conditions; reports those that the values of the params violate."""
     if not isinstance(node, YamlSequence):
         wrong_type(node, "a list of conditions", scope.report, key="require", help="write `[C % G == 0]`")
         return ()
@@ -247,7 +249,7 @@ def _read_requirements(node: YamlNode, scope: Scope) -> tuple[Requirement, ...]:
 
 
 def _holds(condition: Expr, values: Mapping[str, int]) -> bool | None:
-    """Whether a condition holds; None where it needs a dynamic param that isn't set."""
+    """Whether a condition holds; None if it depends on a dynamic param without a value."""
     try:
         return resolve.holds(condition, values)
     except KeyError:
@@ -255,7 +257,7 @@ def _holds(condition: Expr, values: Mapping[str, int]) -> bool | None:
 
 
 def _read_statements(node: YamlNode, report: Reporter) -> list[StatementNode] | None:
-    """The statements of a text or of a list of texts; None where a finding left some of them out."""
+    """The statements of a text or of a list of texts; None after reporting an error."""
     before = len(report.diagnostics)
     items = node.items if isinstance(node, YamlSequence) else (node,)
     statements: list[StatementNode] = []
@@ -287,7 +289,7 @@ def _read_statements(node: YamlNode, report: Reporter) -> list[StatementNode] | 
 
 
 def _indices(statements: list[StatementNode], declarations: Declarations | None) -> dict[str, list[str]] | None:
-    """For each target, the names in its statements that are neither declared nor a temporary: their indices."""
+    """Maps each target to the indices of its statements: names that are neither declared nor a temporary."""
     if declarations is None:
         return None
     declared = {array.name for array in declarations.arrays}

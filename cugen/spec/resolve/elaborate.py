@@ -1,4 +1,4 @@
-"""Syntax tree -> typed tree: names are looked up, operators typed, calls handed to `calls`."""
+"""Elaboration: parse tree to typed expression tree; resolves names and types operators. Calls are in `calls`."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from cugen.spec.parse.syntax import (
     SubscriptNode,
     UnaryNode,
 )
-from cugen.spec.resolve.bindings import Bound, Scope, is_narrower
+from cugen.spec.resolve.bindings import BoundIndex, Scope, is_narrower
 from cugen.spec.resolve.calls import calls
 from cugen.spec.resolve.calls.functions import FUNCTIONS
 from cugen.spec.resolve.extents import Extents
@@ -51,8 +51,8 @@ _CONSTANTS: dict[str, float] = {"inf": math.inf, "nan": math.nan, "pi": math.pi}
 
 
 class Elaborator:
-    """Elaborates the expressions of one spec. `arrays` holds the temporaries defined so far, too; names in `broken`
-    were refused where they are defined, so that their uses are passed over in silence."""
+    """Elaborates the expressions of one spec. `arrays` includes the temporaries defined so far; `broken` are names with
+    an invalid definition, whose uses report no further errors."""
 
     def __init__(
         self,
@@ -66,22 +66,22 @@ class Elaborator:
         self.params = params
         self.scalars = scalars
         self.arrays = dict(arrays)
-        self.later: dict[str, Span] = {}  # temporaries that no statement has defined yet
+        self.later: dict[str, Span] = {}  # temporaries that a later statement defines
         self.broken: dict[str, None] = {}
         self.extents = extents
         self.accumulate = accumulate
         self.report = report
         self.typing = Typing(FLOAT64 if accumulate == FLOAT64 else FLOAT32, report)
         self.leaves: list[DType] = []
-        self._bound = 0
+        self._index_count = 0
 
     def fresh(self, name: str) -> str:
-        """A name for a bound index that no other has; `rewriting.FinalNames` replaces it."""
-        self._bound += 1
-        return f"{name}{SEPARATOR}{self._bound}"
+        """A unique name for a bound index, until `rewriting.FinalNames` replaces it."""
+        self._index_count += 1
+        return f"{name}{SEPARATOR}{self._index_count}"
 
     def value(self, node: Node, scope: Scope) -> Value | None:
-        """The typed tree of an expression, or None after a finding (or where it uses what is broken)."""
+        """The typed tree of an expression; None after reporting an error, or if it uses a broken name."""
         match node:
             case NumberNode(value=value):
                 return self.typing.number(value)
@@ -111,14 +111,14 @@ class Elaborator:
                 return calls.resolve_call(self, node, scope)
 
     def condition(self, node: Node, scope: Scope) -> Value | None:
-        """The value as a bool."""
+        """The typed tree of a condition, converted to bool."""
         mark = len(self.leaves)
-        value = self.value(node, scope.plain)
+        value = self.value(node, scope.without_widening)
         del self.leaves[mark:]
-        return None if value is None else self.typing.truth(value, node.span)
+        return None if value is None else self.typing.as_bool(value, node.span)
 
     def leaf(self, value: Value, scope: Scope, span: Span) -> Value | None:
-        """A value that was read; inside a running sum a narrower one of the sum's kind is widened first."""
+        """A loaded value; within a sum it is widened to the accumulator type if narrower."""
         self.leaves.append(value.dtype)
         if scope.widen is None or not is_narrower(value.dtype, scope.widen):
             return value
@@ -127,7 +127,7 @@ class Elaborator:
 
     def _comparison(self, node: CompareNode, scope: Scope) -> Value | None:
         mark = len(self.leaves)
-        values = [self.value(operand, scope.plain) for operand in node.operands]
+        values = [self.value(operand, scope.without_widening) for operand in node.operands]
         del self.leaves[mark:]
         result: Value | None = None
         for a, symbol, b in zip(values, node.operators, values[1:], strict=False):
@@ -146,7 +146,7 @@ class Elaborator:
         meaning = scope.names.get(name)
         if isinstance(meaning, Value):
             return meaning
-        if isinstance(meaning, Bound):
+        if isinstance(meaning, BoundIndex):
             return Value(IndexValue(meaning.name), INT64, weak=True)
         if name in _CONSTANTS:
             return self.typing.number(_CONSTANTS[name])
@@ -163,7 +163,7 @@ class Elaborator:
         return None
 
     def unknown(self, node: NameNode, scope: Scope) -> None:
-        """Report a name that means nothing here, unless its definition was refused before."""
+        """Reports an unresolved name, unless its definition is broken."""
         name = node.name
         if name in self.broken:
             return
@@ -179,12 +179,15 @@ class Elaborator:
         else:
             message, label = f"the name `{name}` is unknown", "unknown"
             known = (*scope.names, *self.params, *self.scalars, *self.arrays, *_CONSTANTS, "true", "false")
-            guess = nearest(name, known)
+            suggestion = nearest(name, known)
             bind = f"bind it as an index, as in `sum(..., {name})`, or put it on the left"
-            help = f"did you mean `{guess}`?" if guess else f"declare it under `params` or `scalars`; or {bind}"
+            help = (
+                f"did you mean `{suggestion}`?" if suggestion else f"declare it under `params` or `scalars`; or {bind}"
+            )
         self.report.error("CG1201", message, node.span, label=label, help=help)
 
     def read_too_early(self, name: str, span: Span) -> None:
+        """Reports a use of a temporary before its definition, once."""
         self.broken[name] = None
         self.report.error(
             "CG1310",
@@ -196,7 +199,7 @@ class Elaborator:
         )
 
     def read(self, node: SubscriptNode, scope: Scope) -> Value | None:
-        """One element of an array or temporary."""
+        """The typed tree of an array access; None after reporting an error."""
         array = self.arrays.get(node.array)
         exact: list[tuple[Expr, int]] = []
         subscripts = [resolve_subscript(self, subscript, scope, exact) for subscript in node.subscripts]
@@ -210,10 +213,11 @@ class Elaborator:
         if len(trees) < len(subscripts):
             return None
         read = Read(array.name, trees, array.dtype.compute, array.boundary, tuple(exact), node.span)
-        below = sum(1 for tree in trees for _ in walk(tree))
-        return self.leaf(Value(read, array.dtype, size=1 + below), scope, node.span)
+        descendants = sum(1 for tree in trees for _ in walk(tree))
+        return self.leaf(Value(read, array.dtype, size=1 + descendants), scope, node.span)
 
     def wrong_rank(self, array: Array, given: int, span: Span) -> None:
+        """Reports a wrong number of subscripts."""
         rank = len(array.shape)
         help = f"write `{array.name}` alone" if rank == 0 else f"write `{array.name}[{', '.join('ijklmnpq'[:rank])}]`"
         self.report.error(
@@ -236,10 +240,12 @@ class Elaborator:
         if name in FUNCTIONS:
             message, help = f"`{name}` is a function", f"write `{FUNCTIONS[name].usage}`"
         elif kind is None:
-            guess = nearest(name, self.arrays)
+            suggestion = nearest(name, self.arrays)
             message = f"there is no array `{name}`"
             help = (
-                f"did you mean `{guess}`?" if guess else "declare it under `arrays`, or write it in a statement above"
+                f"did you mean `{suggestion}`?"
+                if suggestion
+                else "declare it under `arrays`, or write it in a statement above"
             )
         else:
             message, help = f"`{name}` is {kind}, not an array", f"write `{name}` without subscripts"
@@ -247,7 +253,7 @@ class Elaborator:
         self.report.error(code, message, node.array_span, label="not an array", help=help)
 
     def kind_of(self, name: str, scope: Scope) -> str | None:
-        """What a name stands for already, or None where it is free."""
+        """The kind of entity that a name is bound to, or None for a free name."""
         if name in scope.names:
             return "an index"
         if name in self.params:
@@ -259,18 +265,18 @@ class Elaborator:
         return None
 
     def is_unbound(self, name: str, scope: Scope) -> bool:
-        """Whether a name could only be an index that nothing binds here: it means nothing and resembles nothing."""
+        """Whether a name is probably an unbound index: it is free, and isn't similar to a declared name."""
         if self.kind_of(name, scope) is not None or name in self.broken or name_problem(name) is not None:
             return False
         return nearest(name, (*self.params, *self.scalars)) is None
 
     def new_index(self, node: NameNode, scope: Scope) -> bool:
-        """Whether a name may become an index here; reports where it may not."""
+        """Whether a name can be bound as an index; reports an error if not."""
         kind = self.kind_of(node.name, scope)
         problem = name_problem(node.name)
         if kind is None and problem is None:
             return True
-        message = f"`{node.name}` is {kind} already" if kind else f"`{node.name}` can't be an index"
-        label = "second meaning" if kind else (problem or ("", ""))[0]
+        message = f"`{node.name}` is already {kind}" if kind else f"`{node.name}` can't be an index"
+        label = "already in scope" if kind else (problem or ("", ""))[0]
         self.report.error("CG1204", message, node.span, label=label, help="choose another name for the index")
         return False

@@ -1,4 +1,4 @@
-"""How far an index runs: from the bare subscripts that it is used as, and from `indices:`."""
+"""Inference of index extents, from bare subscripts and from `indices:`."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from cugen.spec.prove.nonnegative import never_negative
 
 
 @dataclass(frozen=True, slots=True)
-class Evidence:
-    """A bare subscript `array[..., index, ...]` and the extent of that dimension."""
+class BareUse:
+    """A use of an index as a bare subscript `array[..., index, ...]`, with the extent of that dimension."""
 
     array: str
     dimension: int
@@ -23,9 +23,9 @@ class Evidence:
     span: Span
 
 
-def evidence(nodes: Iterable[Node], index: str, arrays: Mapping[str, Array]) -> list[Evidence]:
-    """The bare uses of an index, in the order of the text."""
-    found: list[Evidence] = []
+def bare_uses(nodes: Iterable[Node], index: str, arrays: Mapping[str, Array]) -> list[BareUse]:
+    """The bare uses of an index, in source order."""
+    uses: list[BareUse] = []
     for node in nodes:
         for part in walk(node):
             if not isinstance(part, SubscriptNode) or part.array not in arrays:
@@ -33,39 +33,39 @@ def evidence(nodes: Iterable[Node], index: str, arrays: Mapping[str, Array]) -> 
             shape = arrays[part.array].shape
             for dimension, (subscript, extent) in enumerate(zip(part.subscripts, shape, strict=False)):
                 if isinstance(subscript, NameNode) and subscript.name == index:
-                    found.append(Evidence(part.array, dimension, extent, subscript.span))
-    return found
+                    uses.append(BareUse(part.array, dimension, extent, subscript.span))
+    return uses
 
 
-def evidence_of_readers(
+def uses_by_readers(
     temporary: str, dimension: int, readers: Sequence[StatementNode], arrays: Mapping[str, Array]
-) -> list[Evidence]:
-    """What later statements tell of a temporary's dimension: where they read it at a bare index, that index's uses."""
-    found: list[Evidence] = []
+) -> list[BareUse]:
+    """The uses that determine an extent of a temporary: those of the bare indices at which later statements read it."""
+    all_uses: list[BareUse] = []
     for position, reader in enumerate(readers):
         for name in _bare_at(temporary, dimension, reader.value):
-            uses = evidence((reader.target, reader.value), name, arrays)
+            uses = bare_uses((reader.target, reader.value), name, arrays)
             if not uses and isinstance(reader.target, SubscriptNode):
-                places = [place for place, node in enumerate(reader.target.subscripts) if _is(node, name)]
-                for place in places:
-                    uses += evidence_of_readers(reader.target.array, place, readers[position + 1 :], arrays)
-            found += uses
-    return found
+                dimensions = [d for d, node in enumerate(reader.target.subscripts) if _is_name(node, name)]
+                for target_dimension in dimensions:
+                    uses += uses_by_readers(reader.target.array, target_dimension, readers[position + 1 :], arrays)
+            all_uses += uses
+    return all_uses
 
 
 def _bare_at(array: str, dimension: int, value: Node) -> dict[str, None]:
-    """The indices that stand alone at a dimension where an array is read."""
+    """The bare indices at one dimension of an array's reads."""
     reads = [part for part in walk(value) if isinstance(part, SubscriptNode) and part.array == array]
     subscripts = [read.subscripts[dimension] for read in reads if dimension < len(read.subscripts)]
     return {subscript.name: None for subscript in subscripts if isinstance(subscript, NameNode)}
 
 
-def _is(node: Node, name: str) -> bool:
+def _is_name(node: Node, name: str) -> bool:
     return isinstance(node, NameNode) and node.name == name
 
 
 class Extents:
-    """Decides extents, and remembers which entries of `indices:` were used."""
+    """Infers extents, and records which entries of `indices:` are used."""
 
     def __init__(
         self,
@@ -75,84 +75,85 @@ class Extents:
         *,
         partial: bool = False,
     ) -> None:
-        """`partial` says that some declarations were refused, so that an index may well have had its extent there."""
+        """`partial`: some declarations are broken, so that a missing extent isn't reported."""
         self._explicit = {name: (extent, span) for name, extent, span in explicit}
         self._params = params
         self._report = report
         self._partial = partial
         self.used: dict[str, None] = {}
 
-    def of(self, index: str, uses: list[Evidence], span: Span) -> Expr | None:
-        """The extent of an index that is bound at `span`; None after a finding."""
+    def of(self, index: str, uses: list[BareUse], span: Span) -> Expr | None:
+        """The extent of an index that is bound at `span`; None after reporting an error."""
         if index in self._explicit:
             self.used[index] = None
-            extent, place = self._explicit[index]
-            shorter = [self._fits(index, extent, use, place) for use in uses]
-            return extent if all(shorter) else None
+            extent, declared_at = self._explicit[index]
+            is_valid = [self._fits(index, extent, use, declared_at) for use in uses]
+            return extent if all(is_valid) else None
         if not uses and self._partial:
             return None
         if not uses:
             self._report.error(
                 "CG1301",
-                f"nothing says how far the index `{index}` runs",
+                f"the index `{index}` has no extent",
                 span,
-                label="no extent",
-                help=f"add `indices: {{{index}: ...}}`, or use `{index}` alone as a subscript of an array",
+                label="unknown extent",
+                help=f"add `indices: {{{index}: ...}}`, or use `{index}` as a bare subscript of an array",
             )
             return None
         first = uses[0]
-        agreed = [self._agree(index, first, use) for use in uses[1:]]
-        return first.extent if all(agreed) else None
+        agree = [self._agree(index, first, use) for use in uses[1:]]
+        return first.extent if all(agree) else None
 
-    def _agree(self, index: str, first: Evidence, other: Evidence) -> bool:
-        if self._form(first.extent) == self._form(other.extent):
+    def _agree(self, index: str, first: BareUse, second: BareUse) -> bool:
+        if self._form(first.extent) == self._form(second.extent):
             return True
         self._report.error(
             "CG1302",
-            f"`{index}` runs over {self._said(first.extent)} in `{first.array}` "
-            f"and over {self._said(other.extent)} in `{other.array}`",
-            other.span,
-            label=f"dimension {other.dimension} of `{other.array}` has {self._said(other.extent)}",
+            f"`{index}` has the extent {self._extent_text(first.extent)} in `{first.array}` "
+            f"and {self._extent_text(second.extent)} in `{second.array}`",
+            second.span,
+            label=f"dimension {second.dimension} of `{second.array}` has {self._extent_text(second.extent)}",
             notes=(
-                f"dimension {first.dimension} of `{first.array}` has {self._said(first.extent)} "
+                f"dimension {first.dimension} of `{first.array}` has {self._extent_text(first.extent)} "
                 f"(line {first.span.line}, column {first.span.column})",
             ),
             help="make the shapes agree, use two indices, say "
-            f"`indices: {{{index}: {self._shorter(first, other)}}}` for the shorter run, "
+            f"`indices: {{{index}: {self._shorter(first, second)}}}` for the shorter extent, "
             f"or write `{index} + 0` where a guard keeps the read inside",
         )
         return False
 
-    def _fits(self, index: str, extent: Expr, use: Evidence, place: Span) -> bool:
+    def _fits(self, index: str, extent: Expr, use: BareUse, declared_at: Span) -> bool:
         if never_negative(self._form(use.extent) - self._form(extent), (), self._params):
             return True
         self._report.error(
             "CG1303",
-            f"`indices` lets `{index}` run over {self._said(extent)}, "
-            f"but dimension {use.dimension} of `{use.array}` has {self._said(use.extent)}",
+            f"`indices` gives `{index}` the extent {self._extent_text(extent)}, "
+            f"but dimension {use.dimension} of `{use.array}` has {self._extent_text(use.extent)}",
             use.span,
-            label=f"only {self._said(use.extent)} here",
-            notes=(f"the extent is given in line {place.line}",),
+            label=f"only {self._extent_text(use.extent)} here",
+            notes=(f"the extent is given in line {declared_at.line}",),
             help="shorten it, or subscript the array with a compound expression and a guard",
         )
         return False
 
-    def _shorter(self, first: Evidence, other: Evidence) -> str:
-        """The smaller of two extents, where it can be told."""
-        if never_negative(self._form(first.extent) - self._form(other.extent), (), self._params):
-            return text_of(other.extent)
-        if never_negative(self._form(other.extent) - self._form(first.extent), (), self._params):
+    def _shorter(self, first: BareUse, second: BareUse) -> str:
+        """The text of the smaller of two extents, if it can be proved."""
+        if never_negative(self._form(first.extent) - self._form(second.extent), (), self._params):
+            return text_of(second.extent)
+        if never_negative(self._form(second.extent) - self._form(first.extent), (), self._params):
             return text_of(first.extent)
         return "..."
 
     def _form(self, extent: Expr) -> AffineForm:
         return affine_form(extent, self._params)
 
-    def _said(self, extent: Expr) -> str:
+    def _extent_text(self, extent: Expr) -> str:
         form, text = self._form(extent), text_of(extent)
         return text if not form.is_constant or text == str(form.constant) else f"{text} = {form.constant}"
 
     def unused(self) -> list[tuple[str, Span]]:
+        """The entries of `indices:` that no statement uses."""
         return [(name, span) for name, (_, span) in self._explicit.items() if name not in self.used]
 
     @property

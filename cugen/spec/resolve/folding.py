@@ -1,4 +1,4 @@
-"""Literals are computed when the spec is read: integers exactly, floats in double, so that `1 / 3` is rounded once."""
+"""Constant folding of literals: integers exactly, floats in double, so that `1 / 3` is rounded once."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from collections.abc import Callable
 
 from cugen.spec.expressions import Const, Expr
 
-# Integers may pass through values that fit no type, as in `2 ** 64 - 1`, up to this many bits; one that stays so large
-# is refused where it meets its type.
+# Intermediate integers may exceed every type, as in `2 ** 64 - 1`, up to this many bits; the range of the result is
+# checked on conversion to its type.
 _MAX_BITS = 400
 
 _FOLDS: dict[str, Callable[[int, int], int]] = {
@@ -27,7 +27,7 @@ _FOLDS: dict[str, Callable[[int, int], int]] = {
 
 
 def fold(name: str, a: Expr, b: Expr) -> int | float | None:
-    """The value of an operator between two literals, or None where they aren't literals or it can't be computed."""
+    """The value of a binary operator; None if an operand isn't a literal, or the value is undefined."""
     if not isinstance(a, Const) or not isinstance(b, Const):
         return None
     x, y = a.value, b.value
@@ -47,7 +47,7 @@ def _integer(name: str, x: int, y: int) -> int | None:
     if name in ("pow", "shl", "shr"):
         if y < 0:
             return None
-        # Past the limit it doesn't matter by how much.
+        # Saturates past the limit, to bound the time.
         bits = abs(x).bit_length()
         if name == "pow" and abs(x) > 1:
             y = min(y, _MAX_BITS // (bits - 1 or 1) + 1)

@@ -27,17 +27,18 @@ _INT64 = range(-(2**63), 2**63)
 
 
 def resolve_integer(node: Node, params: Sequence[Param], report: Reporter, *, key: str) -> Expr | None:
-    """An integer tree over params (`+ - * // %`); static params stay `ParamValue`s. None after a finding."""
+    """An integer tree over params (`+ - * // %`); static params stay `ParamValue`s. None after reporting an error."""
     return _Integers(params, report, key).integer(node)
 
 
 def resolve_condition(node: Node, params: Sequence[Param], report: Reporter, *, key: str) -> Expr | None:
-    """A bool tree over params: comparisons of integer trees joined by and, or, not. None after a finding."""
+    """A bool tree over params: comparisons of integer trees joined by and, or, not. None after reporting an error."""
     return _Integers(params, report, key).condition(node)
 
 
 def holds(condition: Expr, values: Mapping[str, int]) -> bool:
-    """Whether a condition of `resolve_condition` holds; `values` maps its params. KeyError for a missing one."""
+    """Whether a condition of `resolve_condition` holds; `values` maps its params. KeyError for a missing one, TypeError
+    for another kind of tree."""
     match condition:
         case Const(value=value):
             return bool(value)
@@ -99,7 +100,7 @@ class _Integers:
         return None
 
     def _power(self, node: Node, left: Node, right: Node) -> Expr | None:
-        """`**` has no place in an integer tree, so it is computed here, where its operands are known."""
+        """Integer trees have no `**`: it is folded here, which needs static operands."""
         a, b = self.integer(left), self.integer(right)
         if a is None or b is None:
             return None

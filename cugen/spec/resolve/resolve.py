@@ -1,4 +1,4 @@
-"""Names, types, extents and bounds: syntax trees -> the typed trees that every later room reads."""
+"""Semantic analysis: resolves names, types and extents of parse trees, and checks bounds, coverage and order."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ __all__ = ["Resolution", "holds", "resolve_compute", "resolve_condition", "resol
 
 @dataclass(frozen=True, slots=True)
 class Resolution:
-    """`compute`, resolved: the statements in order, and all arrays with their roles, temporaries last."""
+    """The resolved `compute` section: statements in order, and all arrays with their roles, temporaries last."""
 
     statements: tuple[Statement, ...]
     arrays: tuple[Array, ...]
@@ -34,7 +34,7 @@ class Resolution:
 def resolve_compute(
     declarations: Declarations, statements: Sequence[StatementNode], report: Reporter
 ) -> Resolution | None:
-    """The typed statements with every read proved inside or given its boundary; None after a finding."""
+    """The typed statements, with every read proved in bounds or with a boundary; None after reporting errors."""
     before = len(report.diagnostics)
     params = {param.name: param for param in declarations.params}
     extents = Extents(declarations.indices, params, report, partial=bool(declarations.broken))
@@ -64,8 +64,8 @@ def resolve_compute(
     bounds = Bounds(params, elaborator.arrays, report)
     checked = [bounds.checked(statement) for statement in resolved]
     if complete:
-        inside = [statement for statement in checked if statement.target not in bounds.written_outside]
-        check_coverage(inside, elaborator.arrays, params, report)
+        in_bounds = [statement for statement in checked if statement.target not in bounds.written_outside]
+        check_coverage(in_bounds, elaborator.arrays, params, report)
         check_order(checked, elaborator.arrays, params, report)
     if not complete or len(report.diagnostics) > before:
         return None
@@ -73,7 +73,7 @@ def resolve_compute(
 
 
 def _define_later(elaborator: Elaborator, statements: Sequence[StatementNode]) -> tuple[str, ...]:
-    """The temporaries: names on the left that aren't declared."""
+    """The names of the temporaries: undeclared names on the left."""
     for node in statements:
         name = node.target.name if isinstance(node.target, NameNode) else node.target.array
         if elaborator.kind_of(name, Scope()) is None and name not in elaborator.broken:
@@ -82,7 +82,7 @@ def _define_later(elaborator: Elaborator, statements: Sequence[StatementNode]) -
 
 
 def _check_indices(extents: Extents, statements: Sequence[StatementNode], report: Reporter) -> None:
-    """Every entry of `indices:` must belong to an index of some statement."""
+    """Reports the entries of `indices:` that no statement uses."""
     used = dict.fromkeys(
         part.name for node in statements for tree in (node.target, node.value) for part in walk(tree)
         if isinstance(part, NameNode)

@@ -1,4 +1,4 @@
-"""One statement: its left side with the extents of its indices, and its typed right side."""
+"""Resolution of one statement: its left side, the extents of its indices, and its typed right side."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from cugen.spec.expressions import Const, Expr, Index, IndexValue, Op
 from cugen.spec.model import Array, Statement
 from cugen.spec.parse.names import name_problem
 from cugen.spec.parse.syntax import NameNode, Node, StatementNode, SubscriptNode, walk
-from cugen.spec.resolve.bindings import Bound, Scope
+from cugen.spec.resolve.bindings import BoundIndex, Scope
 from cugen.spec.resolve.elaborate import Elaborator
-from cugen.spec.resolve.extents import evidence, evidence_of_readers
+from cugen.spec.resolve.extents import bare_uses, uses_by_readers
 from cugen.spec.resolve.subscripts import resolve_subscript
 from cugen.spec.rewriting import FinalNames
 from cugen.spec.types import INT64
@@ -22,27 +22,27 @@ _READ_ONLY = {"constant": "constant memory", "readonly": "the read-only cache"}
 def resolve_statement(
     elaborator: Elaborator, node: StatementNode, names: Collection[str], later: Sequence[StatementNode] = ()
 ) -> Statement | None:
-    """The statement, and in `elaborator.arrays` the temporary that it defines; None after a finding.
+    """The resolved statement; adds the temporary that it defines to `elaborator.arrays`. None after reporting an error.
 
-    `names` are the spec's other names, which no bound index may get; `later` are the statements that follow, whose
-    reads may tell how far a temporary reaches."""
+    `names` are the spec's names, which bound indices must not shadow; `later` are the subsequent statements, whose
+    reads may determine the extents of a temporary."""
     before = len(elaborator.report.diagnostics)
     target = node.target
     name = target.name if isinstance(target, NameNode) else target.array
     subscripts = () if isinstance(target, NameNode) else target.subscripts
-    if not _may_write(elaborator, node, name):
+    if not _is_writable(elaborator, node, name):
         return None
     array = elaborator.arrays.get(name)
     indices = _left_indices(elaborator, subscripts)
-    bounds: dict[str, Bound] = {}
+    bounds: dict[str, BoundIndex] = {}
     for index in indices:
-        uses = evidence([target, node.value], index.name, elaborator.arrays)
+        uses = bare_uses([target, node.value], index.name, elaborator.arrays)
         if not uses and array is None:
-            places = [place for place, part in enumerate(subscripts) if part == index]
-            uses = [use for at in places for use in evidence_of_readers(name, at, later, elaborator.arrays)]
+            dimensions = [d for d, part in enumerate(subscripts) if part == index]
+            uses = [use for d in dimensions for use in uses_by_readers(name, d, later, elaborator.arrays)]
         extent = elaborator.extents.of(index.name, uses, index.span)
         bare = any(isinstance(part, NameNode) and part.name == index.name for part in subscripts)
-        bounds[index.name] = Bound(index.name, Const(1, INT64) if extent is None else extent, bare)
+        bounds[index.name] = BoundIndex(index.name, Const(1, INT64) if extent is None else extent, bare)
     scope = Scope(bounds)
     left = _subscripts(elaborator, node, array, scope)
     value = elaborator.value(node.value, scope)
@@ -50,13 +50,13 @@ def resolve_statement(
         return None
     if array is None:
         array = _temporary(elaborator, node, name, left, bounds)
-        settled = elaborator.typing.settled(value, node.value.span)
-        if array is None or settled is None:
+        typed = elaborator.typing.with_default_type(value, node.value.span)
+        if array is None or typed is None:
             return None
-        array = replace(array, dtype=settled.dtype.compute)
-        tree: Expr | None = settled.expr
+        array = replace(array, dtype=typed.dtype.compute)
+        tree: Expr | None = typed.expr
     else:
-        tree = elaborator.typing.stored(value, array.dtype, name, node.value.span)
+        tree = elaborator.typing.convert_for_store(value, array.dtype, name, node.value.span)
     if tree is None:
         return None
     tree = FinalNames((*names, *bounds)).apply(tree)
@@ -65,9 +65,9 @@ def resolve_statement(
     return Statement(name, left, extents, tree, node.accumulate, node.text, node.span)
 
 
-def _may_write(elaborator: Elaborator, node: StatementNode, name: str) -> bool:
-    """Whether the target can be written at all; reports where it can't."""
-    place = node.target.span if isinstance(node.target, NameNode) else node.target.array_span
+def _is_writable(elaborator: Elaborator, node: StatementNode, name: str) -> bool:
+    """Whether the target is writable; reports an error if not."""
+    span = node.target.span if isinstance(node.target, NameNode) else node.target.array_span
     kind = elaborator.kind_of(name, Scope())
     array = elaborator.arrays.get(name)
     problem = name_problem(name)
@@ -82,21 +82,21 @@ def _may_write(elaborator: Elaborator, node: StatementNode, name: str) -> bool:
         message, help = f"`{name}` can't be written: {problem[0]}", problem[1]
     else:
         return True
-    elaborator.report.error("CG1219", message, place, label="not writable", help=help)
+    elaborator.report.error("CG1219", message, span, label="not writable", help=help)
     return False
 
 
 def _left_indices(elaborator: Elaborator, subscripts: tuple[Node, ...]) -> list[NameNode]:
-    """The names on the left that become indices, in the order of their first appearance; those that can't were
-    reported and are bound all the same, so that nothing else is said of them."""
-    found: dict[str, NameNode] = {}
+    """The names that the left side binds as indices, by first appearance. Invalid ones are reported and bound too, so
+    that their uses report no further errors."""
+    indices: dict[str, NameNode] = {}
     for subscript in subscripts:
         for part in walk(subscript):
-            if not isinstance(part, NameNode) or part.name in found or part.name in elaborator.params:
+            if not isinstance(part, NameNode) or part.name in indices or part.name in elaborator.params:
                 continue
             elaborator.new_index(part, Scope())
-            found[part.name] = part
-    return list(found.values())
+            indices[part.name] = part
+    return list(indices.values())
 
 
 def _subscripts(
@@ -104,16 +104,16 @@ def _subscripts(
 ) -> tuple[Expr, ...] | None:
     target = node.target
     written = () if isinstance(target, NameNode) else target.subscripts
-    gathers = [part for subscript in written for part in walk(subscript) if isinstance(part, SubscriptNode)]
-    for part in gathers:
+    scatters = [part for subscript in written for part in walk(subscript) if isinstance(part, SubscriptNode)]
+    for part in scatters:
         elaborator.report.error(
             "CG1308",
-            "a subscript on the left that comes from an array can't be shown to write each element once",
+            "a subscript on the left that is read from an array can't be proved to write each element once",
             part.span,
             label="depends on data",
-            help="turn the statement round, so that it reads through the table and writes bare indices",
+            help="replace the scatter by a gather: read through the table and write bare indices",
         )
-    if gathers:
+    if scatters:
         return None
     if array is not None and len(written) != len(array.shape):
         elaborator.wrong_rank(array, len(written), target.span)
@@ -123,10 +123,10 @@ def _subscripts(
     if exact:
         elaborator.report.error(
             "CG1308",
-            "an exact division on the left can't be shown to write each element once",
+            "an exact division on the left can't be proved to write each element once",
             target.span,
             label="divides",
-            help="use `//`, or subscript the right side instead",
+            help="use `//`, or move the division to the right side",
         )
         return None
     known = tuple(tree for tree in trees if tree is not None)
@@ -134,9 +134,9 @@ def _subscripts(
 
 
 def _temporary(
-    elaborator: Elaborator, node: StatementNode, name: str, left: tuple[Expr, ...], bounds: dict[str, Bound]
+    elaborator: Elaborator, node: StatementNode, name: str, left: tuple[Expr, ...], bounds: dict[str, BoundIndex]
 ) -> Array | None:
-    """The array that stands for an undeclared name: its shape is the extents of its subscripts."""
+    """The temporary for an undeclared name; its shape is the extents of its subscripts."""
     if node.accumulate:
         elaborator.report.error(
             "CG1310",
@@ -152,8 +152,8 @@ def _temporary(
             "CG1313",
             f"`{name}` isn't declared, so its subscripts must be different bare indices",
             node.target.span,
-            label="this gives it no shape",
-            help=f"declare `{name}` under `arrays`, with `memory: scratch` if it is only needed in between",
+            label="its shape can't be inferred",
+            help=f"declare `{name}` under `arrays`, with `memory: scratch` for an intermediate array",
         )
         return None
     shape = tuple(bounds[index].extent for index in names)

@@ -1,4 +1,4 @@
-"""Subscripts: quasi-affine integer trees over indices, params and, for gathers, elements of integer arrays."""
+"""Resolution of subscripts: quasi-affine integer trees over indices, params and gathered integers."""
 
 from __future__ import annotations
 
@@ -14,24 +14,26 @@ from cugen.spec.types import INT64
 if TYPE_CHECKING:
     from cugen.spec.resolve.elaborate import Elaborator
 
-_CURES = {
+_HINTS = {
     "clamp": "give the array `boundary: clamp`, or guard the read with `where`",
     "minimum": "give the array `boundary: clamp`, or guard the read with `where`",
     "maximum": "give the array `boundary: clamp`, or guard the read with `where`",
     "abs": "give the array `boundary: reflect`, or guard two reads with `where`",
 }
-# What is proved of a subscript may double with each division within another.
-MAX_DIVISIONS = 12
-_PLAIN = "use integers, params, indices, elements of integer arrays, `+ - *` by a constant, `//` and `%` by a constant"
+MAX_DIVISIONS = 12  # nested in a subscript: the cost of a bounds proof may double with each
+_DEFAULT_HINT = (
+    "use integers, params, indices, elements of integer arrays, `+ - *` by a constant, `//` and `%` by a constant"
+)
 
 
 def resolve_subscript(elaborator: Elaborator, node: Node, scope: Scope, exact: list[tuple[Expr, int]]) -> Expr | None:
-    """The tree of one subscript, or None after a finding; exact divisions `/` in it join `exact` and become `//`."""
+    """The tree of one subscript, or None after reporting an error. Exact divisions `/` become `//` and are added to
+    `exact` as (dividend, divisor)."""
     tree = _Subscript(elaborator, scope, exact).tree(node)
     if tree is not None and _divisions(tree) > MAX_DIVISIONS:
         elaborator.report.error(
             "CG1106",
-            f"more than {MAX_DIVISIONS} divisions stand one within the other",
+            f"divisions are nested more than {MAX_DIVISIONS} deep",
             node.span,
             label="nested too deep",
             help="split the index into several, or read the subscript from an integer array",
@@ -41,7 +43,7 @@ def resolve_subscript(elaborator: Elaborator, node: Node, scope: Scope, exact: l
 
 
 def _divisions(tree: Expr) -> int:
-    """How many `//` and `%` stand one within the other."""
+    """The nesting depth of `//` and `%`."""
     if not isinstance(tree, Op):
         return 0
     return max(map(_divisions, tree.args)) + (tree.name in ("floordiv", "mod"))
@@ -62,7 +64,11 @@ class _Subscript:
                 if value < 2**63:
                     return Const(value, INT64)
                 self._elaborator.report.error(
-                    "CG1210", "the number doesn't fit into 64 bits", node.span, label="too large", help="shrink it"
+                    "CG1210",
+                    "the number doesn't fit into 64 bits",
+                    node.span,
+                    label="too large",
+                    help="write a smaller number",
                 )
                 return None
             case NumberNode():
@@ -78,21 +84,21 @@ class _Subscript:
             case BinaryNode(operator=symbol, left=left, right=right) if symbol in INTEGER_OPERATORS or symbol == "/":
                 a, b = self.tree(left), self.tree(right)
                 return None if a is None or b is None else self._operator(node, symbol, a, b)
-        cure = _CURES.get(getattr(node, "function", ""), _PLAIN)
-        self._refuse(node, "a subscript must be quasi-affine", "not quasi-affine", cure)
+        help = _HINTS.get(getattr(node, "function", ""), _DEFAULT_HINT)
+        self._refuse(node, "a subscript must be quasi-affine", "not quasi-affine", help)
         return None
 
     def _element(self, node: NameNode | SubscriptNode) -> Expr | None:
         if isinstance(node, NameNode) and self._elaborator.is_unbound(node.name, self._scope):
             self._elaborator.report.error(
                 "CG1205",
-                f"nothing binds the index `{node.name}`",
+                f"the index `{node.name}` is unbound",
                 node.span,
                 label="not bound here",
                 help=f"put it on the left, or bind it with a reduction such as `sum(..., {node.name})`",
             )
             return None
-        value = self._elaborator.value(node, self._scope.plain)
+        value = self._elaborator.value(node, self._scope.without_widening)
         if value is None:
             return None
         if isinstance(value.expr, IndexValue | ParamValue) or (isinstance(value.expr, Read) and value.dtype.is_integer):
@@ -111,12 +117,12 @@ class _Subscript:
         if symbol == "*":
             if is_fixed(a) or is_fixed(b):
                 return Op("mul", (a, b), INT64, node.span)
-            help = "multiply by a constant or a param; store other products in an integer array"
-            self._refuse(node, "two indices are multiplied in a subscript", "not quasi-affine", help)
+            help = "multiply by a constant or a param, or read the subscript from an integer array"
+            self._refuse(node, "a subscript multiplies two indices", "not quasi-affine", help)
             return None
         if not is_fixed(b):
             help = "divide by an integer or a param"
-            self._refuse(node.right, "a subscript is divided by what isn't constant", "not constant", help)
+            self._refuse(node.right, "the divisor in a subscript isn't constant", "not constant", help)
             return None
         divisor = self._value(b)
         if divisor is not None and divisor < 1:
@@ -146,5 +152,5 @@ class _Subscript:
 
 
 def is_fixed(expr: Expr) -> bool:
-    """Whether a tree has the same value everywhere: it is made of integers and params alone."""
+    """Whether a tree is loop-invariant: it consists of integers and params only."""
     return all(isinstance(part, Const | ParamValue | Op) for part in walk(expr))

@@ -1,7 +1,7 @@
-"""The types of operators and functions: NumPy's promotion, with weak literals, params and indices.
+"""Typing rules of operators and functions: NumPy's type promotion, with weakly typed literals, params and indices.
 
-A value has two types. The *semantic* one (`Value.dtype`) takes part in promotion and may be a narrow float; its tree's
-own `dtype` is the compute type, so float16 operands are computed in float32 and not rounded before a store.
+A value has two types. The *semantic* one (`Value.dtype`) takes part in promotion and may be a narrow float; the `dtype`
+of its tree is the compute type: float16 operands are computed in float32 and rounded only by a store.
 """
 
 from __future__ import annotations
@@ -14,18 +14,18 @@ from cugen.spec.expressions import Cast, Const, Expr, Op, Read, Reduce, Scan, Se
 from cugen.spec.resolve.folding import fold
 from cugen.spec.types import BOOL, FLOAT16, FLOAT32, FLOAT64, INT32, INT64, UINT64, DType, promote
 
-MAX_SIZE = 20_000
-MAX_DEPTH = 120
+MAX_SIZE = 20_000  # nodes of an expanded tree
+MAX_DEPTH = 120  # of an expanded tree; later passes recurse
 COMPARISONS = ("eq", "ne", "lt", "le", "gt", "ge")
 _BITWISE = {"bitand": "and", "bitor": "or", "bitxor": "ne", "shl": "", "shr": ""}
-_WHOLE = ("floor", "ceil", "round", "trunc")  # integers are left as they are
-_ANY_NUMBER = ("neg", "abs", "sign")
+_ROUNDING_FUNCTIONS = ("floor", "ceil", "round", "trunc")  # identities on integers
+_TYPE_PRESERVING = ("neg", "abs", "sign")
 
 
 @dataclass(frozen=True, slots=True)
 class Value:
-    """A typed tree. A weak one (literals, params, indices and what is made of them alone) takes the other side's
-    type; until then it is int64 or the default float. `size` and `depth` count nodes and bound later recursion."""
+    """A typed tree. A weak value (of literals, params and indices only) takes the type of the other operand; without
+    one it is int64 or the default float. `size` and `depth` count nodes and bound later recursion."""
 
     expr: Expr
     dtype: DType
@@ -35,49 +35,52 @@ class Value:
 
 
 class Typing:
-    """Applies operators to values. What is refused is reported at the given span and gives None."""
+    """Applies operators to values. Methods return None after reporting a type error at the given span."""
 
     def __init__(self, default_float: DType, report: Reporter) -> None:
         self.default_float = default_float
         self._report = report
 
-    def made(self, expr: Expr, dtype: DType, parts: Sequence[Value], span: Span, *, weak: bool = False) -> Value | None:
-        """A value over `parts`, or None where it has grown past what later passes can take."""
+    def build(
+        self, expr: Expr, dtype: DType, parts: Sequence[Value], span: Span, *, weak: bool = False
+    ) -> Value | None:
+        """A value with operands `parts`; None after reporting that it exceeds the size limits."""
         size = 1 + sum(part.size for part in parts)
         depth = 1 + max((part.depth for part in parts), default=0)
         if size > MAX_SIZE or depth > MAX_DEPTH:
             self._report.error(
                 "CG1106",
-                "the expression is too large once its functions are expanded",
+                "the expression is too large after expansion of its functions",
                 span,
                 label="too large",
-                help="split it: a name on the left that isn't declared stands for its expression",
+                help="split it into statements: an undeclared name on the left is a temporary",
             )
             return None
         return Value(expr, dtype, weak, size, depth)
 
     def number(self, value: int | float) -> Value:
+        """A weak literal."""
         if isinstance(value, float):
             return Value(Const(value, self.default_float), self.default_float, weak=True)
         return Value(Const(value, INT64), INT64, weak=True)
 
-    def common(self, values: Sequence[Value], *, arithmetic: bool = True) -> tuple[DType, bool]:
-        """The semantic type that operands are brought to, and whether it is weak. In arithmetic a bool is an int32, but
-        beside a float it takes the float's type, so that a mask on float32 doesn't compute in float64."""
+    def promoted_type(self, values: Sequence[Value], *, arithmetic: bool = True) -> tuple[DType, bool]:
+        """The promoted semantic type of operands, and whether it is weak. In arithmetic a bool is an int32, but with a
+        float operand it takes the float's type, so that a mask times float32 isn't promoted to float64."""
         strong = [v.dtype for v in values if not v.weak]
         floating = any(v.weak and v.dtype.is_float for v in values)
         if not strong:
             return (self.default_float if floating else INT64), True
         if arithmetic or len(strong) < len(values):
-            masked = any(dtype.is_float for dtype in strong)
-            strong = [INT32 if dtype == BOOL and not masked else dtype for dtype in strong]
+            has_float = any(dtype.is_float for dtype in strong)
+            strong = [INT32 if dtype == BOOL and not has_float else dtype for dtype in strong]
         result = strong[0]
         for dtype in strong[1:]:
             result = promote(result, dtype)
         return (FLOAT64 if floating and not result.is_float else result), False
 
     def convert(self, value: Value, to: DType, span: Span) -> Expr | None:
-        """The tree of `value` in the compute type of `to`; None for a literal that doesn't fit."""
+        """The tree of `value` converted to the compute type of `to`; None after reporting a literal out of range."""
         compute = to.compute
         expr = value.expr
         if value.weak and isinstance(expr, Const) and isinstance(expr.value, int):
@@ -94,43 +97,43 @@ class Typing:
         return Cast(expr, compute, span)
 
     def _refuse_literal(self, value: int, compute: DType, span: Span) -> None:
-        limits = "" if compute.is_float else f", which goes from {compute.lowest} to {compute.highest}"
+        limits = "" if compute.is_float else f", whose range is {compute.lowest} to {compute.highest}"
         number = str(value) if abs(value) < 10**40 else "the number"
         self._report.error(
             "CG1210",
             f"{number} doesn't fit into {compute}{limits}",
             span,
             label=f"{compute} here",
-            help="use a number of that range, or `cast` the other side to a wider type",
+            help="use a number of that range, or `cast` the other operand to a wider type",
         )
 
-    def settled(self, value: Value, span: Span) -> Value | None:
-        """A weak value that stays alone, in its own type."""
+    def with_default_type(self, value: Value, span: Span) -> Value | None:
+        """The value with a weak type made concrete: int64 or the default float."""
         expr = self.convert(value, value.dtype, span)
         return None if expr is None else replace(value, expr=expr)
 
     def arithmetic(self, name: str, a: Value, b: Value, span: Span) -> Value | None:
-        """add sub mul div floordiv mod pow maximum minimum atan2, and the operators on bits."""
+        """add sub mul div floordiv mod pow maximum minimum atan2, and the bitwise operators."""
         if name in _BITWISE:
             return self._bitwise(name, a, b, span)
-        dtype, weak = self.common((a, b))
+        dtype, weak = self.promoted_type((a, b))
         if name == "pow" and self._negative_power(dtype, b, span):
             return None
         if name in ("div", "atan2") and not dtype.is_float:
             dtype = self.default_float if weak else FLOAT64
-        return self._folded(name, a, b, weak, span) or self._joined(name, (a, b), dtype, weak, span)
+        return self._folded(name, a, b, weak, span) or self._operation(name, (a, b), dtype, weak, span)
 
     def _folded(self, name: str, a: Value, b: Value, weak: bool, span: Span) -> Value | None:
-        """The value of two literals; None where they aren't, or where it isn't known here."""
+        """The folded value of two literals, or None."""
         folded = fold(name, a.expr, b.expr) if weak else None
         return None if folded is None else self.number(folded)
 
-    def _joined(self, name: str, args: Sequence[Value], dtype: DType, weak: bool, span: Span) -> Value | None:
+    def _operation(self, name: str, args: Sequence[Value], dtype: DType, weak: bool, span: Span) -> Value | None:
         trees = [self.convert(arg, dtype, span) for arg in args]
         operands = tuple(tree for tree in trees if tree is not None)
         if len(operands) < len(args):
             return None
-        return self.made(Op(name, operands, dtype.compute, span), dtype, args, span, weak=weak)
+        return self.build(Op(name, operands, dtype.compute, span), dtype, args, span, weak=weak)
 
     def _negative_power(self, dtype: DType, exponent: Value, span: Span) -> bool:
         known = exponent.expr.value if isinstance(exponent.expr, Const) else 0
@@ -147,21 +150,21 @@ class Typing:
 
     def _bitwise(self, name: str, a: Value, b: Value, span: Span) -> Value | None:
         if a.dtype == b.dtype == BOOL and _BITWISE[name]:
-            return self.made(Op(_BITWISE[name], (a.expr, b.expr), BOOL, span), BOOL, (a, b), span)
-        dtype, weak = self.common((a, b))
+            return self.build(Op(_BITWISE[name], (a.expr, b.expr), BOOL, span), BOOL, (a, b), span)
+        dtype, weak = self.promoted_type((a, b))
         if dtype.is_float:
             power = "for a power write `x ** y`; " if name == "bitxor" else ""
-            self._refuse_float("operators on bits take", a if a.dtype.is_float else b, span, power)
+            self._refuse_float("bitwise operators take", a if a.dtype.is_float else b, span, power)
             return None
-        return self._folded(name, a, b, weak, span) or self._joined(name, (a, b), dtype, weak, span)
+        return self._folded(name, a, b, weak, span) or self._operation(name, (a, b), dtype, weak, span)
 
     def _refuse_float(self, what: str, value: Value, span: Span, hint: str = "") -> None:
         help = f"{hint}`cast` it to an integer type; for conditions use `and`, `or`, `not`"
         self._report.error("CG1208", f"{what} integers and bools", span, label=f"has {value.dtype}", help=help)
 
     def compare(self, name: str, a: Value, b: Value, span: Span) -> Value | None:
-        """A comparison. A weak integer that may not fit into the other side's type is compared as int64, exactly."""
-        dtype, _ = self.common((a, b), arithmetic=name not in ("eq", "ne"))
+        """A comparison. A weak integer that may exceed the other operand's type is compared in int64, exactly."""
+        dtype, _ = self.promoted_type((a, b), arithmetic=name not in ("eq", "ne"))
         strong, weak = (b, a) if a.weak else (a, b)
         if weak.weak and not strong.weak and not weak.dtype.is_float and dtype.is_integer:
             known = weak.expr.value if isinstance(weak.expr, Const) else None
@@ -170,25 +173,25 @@ class Typing:
         left, right = self.convert(a, dtype, span), self.convert(b, dtype, span)
         if left is None or right is None:
             return None
-        return self.made(Op(name, (left, right), BOOL, span), BOOL, (a, b), span)
+        return self.build(Op(name, (left, right), BOOL, span), BOOL, (a, b), span)
 
-    def truth(self, value: Value, span: Span) -> Value | None:
-        """The value as a bool: itself, or whether it differs from 0."""
+    def as_bool(self, value: Value, span: Span) -> Value | None:
+        """The value converted to bool: itself, or `value != 0`."""
         return value if value.dtype == BOOL else self.compare("ne", value, self.number(0), span)
 
     def logic(self, name: str, values: Sequence[Value], span: Span) -> Value | None:
         """and, or, not. The operands of an Op are all evaluated, so an `and` or `or` whose right side reads arrays
-        becomes a Select, which evaluates it only where Python would."""
-        args = [self.truth(value, span) for value in values]
+        becomes a Select, which short-circuits as in Python."""
+        args = [self.as_bool(value, span) for value in values]
         bools = [arg for arg in args if arg is not None]
         if len(bools) < len(values):
             return None
         if name == "not" or not reads(bools[1].expr):
-            return self.made(Op(name, tuple(arg.expr for arg in bools), BOOL, span), BOOL, bools, span)
+            return self.build(Op(name, tuple(arg.expr for arg in bools), BOOL, span), BOOL, bools, span)
         a, b = bools
         if name == "and":
-            return self.made(Select(a.expr, b.expr, Const(False, BOOL), BOOL, span), BOOL, bools, span)
-        return self.made(Select(a.expr, Const(True, BOOL), b.expr, BOOL, span), BOOL, bools, span)
+            return self.build(Select(a.expr, b.expr, Const(False, BOOL), BOOL, span), BOOL, bools, span)
+        return self.build(Select(a.expr, Const(True, BOOL), b.expr, BOOL, span), BOOL, bools, span)
 
     def unary(self, name: str, value: Value, span: Span) -> Value | None:
         """plus neg abs sign invert, rounding, and the functions of one float."""
@@ -200,32 +203,34 @@ class Typing:
                 return None
         if name == "neg" and value.weak and isinstance(value.expr, Const):
             return self.number(-value.expr.value)
-        dtype, weak = self.common((value,))
-        if name == "plus" or (name in _WHOLE and not dtype.is_float):
+        dtype, weak = self.promoted_type((value,))
+        if name == "plus" or (name in _ROUNDING_FUNCTIONS and not dtype.is_float):
             expr = self.convert(value, dtype, span)
             return None if expr is None else replace(value, expr=expr, dtype=dtype)
-        if name not in _ANY_NUMBER and name != "invert" and not dtype.is_float:
-            dtype = self.default_float if weak else _float_of(value.dtype)
-        return self._joined(name, (value,), dtype, weak, span)
+        if name not in _TYPE_PRESERVING and name != "invert" and not dtype.is_float:
+            dtype = self.default_float if weak else _float_result_type(value.dtype)
+        return self._operation(name, (value,), dtype, weak, span)
 
     def fma(self, values: Sequence[Value], span: Span) -> Value | None:
-        dtype, weak = self.common(values)
+        """A fused multiply-add of three operands."""
+        dtype, weak = self.promoted_type(values)
         if not dtype.is_float:
             dtype = self.default_float if weak else FLOAT64
-        return self._joined("fma", values, dtype, weak, span)
+        return self._operation("fma", values, dtype, weak, span)
 
     def select(self, condition: Value, a: Value, b: Value, span: Span) -> Value | None:
-        test = self.truth(condition, span)
-        dtype, weak = self.common((a, b), arithmetic=False)
+        """`a` where the condition holds, else `b`."""
+        test = self.as_bool(condition, span)
+        dtype, weak = self.promoted_type((a, b), arithmetic=False)
         then, orelse = self.convert(a, dtype, span), self.convert(b, dtype, span)
         if test is None or then is None or orelse is None:
             return None
-        return self.made(Select(test.expr, then, orelse, dtype.compute, span), dtype, (test, a, b), span, weak=weak)
+        return self.build(Select(test.expr, then, orelse, dtype.compute, span), dtype, (test, a, b), span, weak=weak)
 
     def cast(self, value: Value, to: DType, span: Span) -> Value | None:
-        """The user's `cast`: rounds to `to` itself, not only to its compute type."""
+        """The language's `cast`: rounds to `to` itself, not only to its compute type."""
         if to == BOOL:
-            return self.truth(value, span)
+            return self.as_bool(value, span)
         source: Expr | None = value.expr
         if value.weak and to.is_float:
             source = self.convert(value, to, span)
@@ -233,29 +238,29 @@ class Typing:
             source = self.convert(value, value.dtype, span)
         if source is None:
             return None
-        plain = source.dtype == to or (value.weak and to.is_float and to.compute == to)
-        return self.made(source if plain else Cast(source, to, span), to, (value,), span)
+        is_redundant = source.dtype == to or (value.weak and to.is_float and to.compute == to)
+        return self.build(source if is_redundant else Cast(source, to, span), to, (value,), span)
 
-    def stored(self, value: Value, to: DType, target: str, span: Span) -> Expr | None:
-        """The tree that is stored into an element of type `to`: narrower floats round without being asked."""
+    def convert_for_store(self, value: Value, to: DType, target: str, span: Span) -> Expr | None:
+        """The tree converted for a store to element type `to`; narrowing float conversions are implicit."""
         if to == BOOL and value.dtype != BOOL:
-            cure = "compare it, such as `x != 0`"
+            help = "compare it, such as `x != 0`"
         elif to.is_integer and value.dtype.is_float:
-            cure = f"write `cast(..., {to})`, which truncates, or round first: `cast(round(...), {to})`"
+            help = f"write `cast(..., {to})`, which truncates, or round first: `cast(round(...), {to})`"
         else:
             return self.convert(value, to, span)
         self._report.error(
             "CG1209",
-            f"a {value.dtype} can't be stored into `{target}`, which holds {to}",
+            f"a {value.dtype} can't be stored into `{target}`, whose type is {to}",
             span,
             label=f"this is {value.dtype}",
-            help=cure,
+            help=help,
         )
         return None
 
 
 def retyped(expr: Expr, to: DType) -> Expr:
-    """A weak float tree in another float type; integer and bool parts stay as they are."""
+    """A weak float tree converted to another float type; integer and bool subtrees are unchanged."""
     if not expr.dtype.is_float:
         return expr
     match expr:
@@ -274,12 +279,12 @@ def retyped(expr: Expr, to: DType) -> Expr:
 
 
 def reads(expr: Expr) -> bool:
-    """Whether evaluating the tree reads an array."""
+    """Whether the tree contains an array access."""
     return any(isinstance(part, Read) for part in walk(expr))
 
 
-def _float_of(dtype: DType) -> DType:
-    """The type of a float function of an integer: NumPy's, by the integer's width; a bool counts as int32."""
+def _float_result_type(dtype: DType) -> DType:
+    """The result type of a float function of an integer: as in NumPy, by the integer's width; bool as int32."""
     if dtype == BOOL or dtype.bits > 16:
         return FLOAT64
     return FLOAT16 if dtype.bits == 8 else FLOAT32

@@ -126,7 +126,7 @@ def test_visible_characters_of_a_value_are_found_at_their_places(lines: list[str
 
 def test_a_second_key_of_one_name_is_found_with_the_line_of_the_first() -> None:
     _, found = read("a: 1\nb: 2\na: 3\n")
-    assert [(d.code, d.span.line, d.notes) for d in found] == [("CG1006", 3, ("it stands first in line 1",))]
+    assert [(d.code, d.span.line, d.notes) for d in found] == [("CG1006", 3, ("first given in line 1",))]
 
 
 def test_an_anchor_may_be_repeated() -> None:

@@ -55,7 +55,7 @@ def test_these_write_each_element_once(compute: Compute, block: str, shape: str,
         ("y[i - 1] = x[i]", "8", "CG1305", "outside"),
         ("y[i // 2] += x[i]", "4", "CG1306", "written twice"),
         ("y[0] = x[0]\ny[7] = x[1]", "8", "CG1307", "`y[1]` is never written"),
-        ("y[x[i]] = x[i]", "8", "CG1308", "comes from an array"),
+        ("y[x[i]] = x[i]", "8", "CG1308", "is read from an array"),
         ("y[i / 2] = x[i]", "4", "CG1308", "exact division"),
     ],
 )

@@ -1,4 +1,4 @@
-"""Calls: elementwise functions, expansions, reductions and scans."""
+"""Resolution of calls: elementwise functions, expansions, reductions and scans."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from cugen.spec.nearest import did_you_mean
 from cugen.spec.parse.syntax import CallNode, NameNode, Node, SubscriptNode
 from cugen.spec.resolve.bindings import Scope
 from cugen.spec.resolve.calls import reductions
-from cugen.spec.resolve.calls.functions import ANY_NUMBER, FUNCTIONS, Function, expansion_tree
+from cugen.spec.resolve.calls.functions import FUNCTIONS, MAX_INDICES, Function, expansion_tree
 from cugen.spec.resolve.typing_rules import Value
 from cugen.spec.types import BOOL, DTYPES, INT64
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 def resolve_call(elaborator: Elaborator, node: CallNode, scope: Scope) -> Value | None:
-    """The value of a call, or None after a finding."""
+    """The typed tree of a call, or None after reporting an error."""
     function = FUNCTIONS.get(node.function)
     if function is None:
         _unknown(elaborator, node)
@@ -42,9 +42,9 @@ def resolve_call(elaborator: Elaborator, node: CallNode, scope: Scope) -> Value 
 def _elementwise(
     elaborator: Elaborator, node: CallNode, function: Function, arguments: dict[str, Node], scope: Scope
 ) -> Value | None:
-    found = {name: elaborator.value(argument, scope) for name, argument in arguments.items()}
-    values = {name: value for name, value in found.items() if value is not None}
-    if len(values) < len(found):
+    evaluated = {name: elaborator.value(argument, scope) for name, argument in arguments.items()}
+    values = {name: value for name, value in evaluated.items() if value is not None}
+    if len(values) < len(evaluated):
         return None
     if function.group == "expansion":
         return expand(elaborator, function.expansion, values, node.span)
@@ -57,28 +57,28 @@ def _elementwise(
 
 
 def expand(elaborator: Elaborator, text: str, values: dict[str, Value], span: Span) -> Value | None:
-    """An expansion with its arguments put in; every part stands at `span`."""
+    """An expansion with its arguments substituted; all its nodes have the span `span`."""
     return elaborator.value(expansion_tree(text, span), Scope(values))
 
 
 def match_arguments(elaborator: Elaborator, node: CallNode, function: Function) -> dict[str, Node] | None:
-    """The nodes of the named arguments and options. Index names of reductions stay in `node.arguments`."""
+    """The argument and option nodes by name; None after reporting an error. Index names stay in `node.arguments`."""
 
     def wrong(message: str, span: Span, label: str) -> None:
         help = f"write `{function.usage}`"
         elaborator.report.error("CG1203", f"`{function.name}` {message}", span, label=label, help=help)
 
-    least, most = function.indices
-    taken = [name for name, default in function.arguments if default is None or not most]
+    min_indices, max_indices = function.indices
+    positional = [name for name, default in function.arguments if default is None or not max_indices]
     required = [name for name, default in function.arguments if default is None]
     given = len(node.arguments)
-    if given > len(taken) + most and most < ANY_NUMBER:
+    if given > len(positional) + max_indices and max_indices < MAX_INDICES:
         if function.name in ("argmax", "argmin") and given == 3:
             wrong("works along one index", node.arguments[2].span, "one too many")
         else:
-            wrong(f"takes at most {len(taken) + most} arguments, not {given}", node.span, "too many")
+            wrong(f"takes at most {len(positional) + max_indices} arguments, not {given}", node.span, "too many")
         return None
-    result = dict(zip(taken, node.arguments, strict=False))
+    result = dict(zip(positional, node.arguments, strict=False))
     defaults = {name: default for name, default in function.arguments if default is not None}
     for name, value in node.keywords:
         if name not in (*(n for n, _ in function.arguments), *function.options):
@@ -95,7 +95,7 @@ def match_arguments(elaborator: Elaborator, node: CallNode, function: Function) 
     if missing:
         wrong(f"needs `{missing[0]}`", node.span, "too few arguments")
         return None
-    if given < len(taken) + least and most:
+    if given < len(positional) + min_indices and max_indices:
         wrong("needs the name of an index", node.span, "no index")
         return None
     for name, default in defaults.items():
@@ -116,7 +116,7 @@ def _unknown(elaborator: Elaborator, node: CallNode) -> None:
 
 def _cast(elaborator: Elaborator, node: CallNode, arguments: dict[str, Node], scope: Scope) -> Value | None:
     mark = len(elaborator.leaves)
-    value = elaborator.value(arguments["x"], scope.plain)
+    value = elaborator.value(arguments["x"], scope.without_widening)
     del elaborator.leaves[mark:]
     name = arguments["dtype"]
     dtype = DTYPES.get(name.name) if isinstance(name, NameNode) else None
@@ -134,15 +134,17 @@ def _cast(elaborator: Elaborator, node: CallNode, arguments: dict[str, Node], sc
 
 
 def _inside(elaborator: Elaborator, node: CallNode, scope: Scope) -> Value | None:
-    """True where every subscript of the read is in range and every exact division leaves no remainder."""
+    """The condition that an access is in bounds: subscripts in range, exact divisions without remainder."""
     argument = node.arguments[0] if node.arguments else None
     if not isinstance(argument, SubscriptNode):
         span = argument.span if argument else node.span
         help = "write `inside(x[i + 1])`"
-        elaborator.report.error("CG1203", "`inside` asks about a read", span, label="not a read", help=help)
+        elaborator.report.error(
+            "CG1203", "the argument of `inside` is an array access", span, label="not an array access", help=help
+        )
         return None
     mark = len(elaborator.leaves)
-    value = elaborator.read(argument, scope.plain)
+    value = elaborator.read(argument, scope.without_widening)
     del elaborator.leaves[mark:]
     if value is None or not isinstance(value.expr, Read):
         return None
@@ -156,4 +158,4 @@ def _inside(elaborator: Elaborator, node: CallNode, scope: Scope) -> Value | Non
     result = tests[0]
     for test in tests[1:]:
         result = Op("and", (result, test), BOOL, node.span)
-    return elaborator.typing.made(result, BOOL, [value] * len(tests), node.span)
+    return elaborator.typing.build(result, BOOL, [value] * len(tests), node.span)

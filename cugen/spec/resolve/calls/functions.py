@@ -1,7 +1,7 @@
-"""The functions of the language: their arguments, and the expansions that some of them are defined by.
+"""The builtin functions of the language: signatures, and expansions that define some of them.
 
-The manual prints this table. An expansion is text of the language itself; its arguments are evaluated once, so they may
-stand in it more than once. Every expansion is safe where `exp` overflows.
+The manual prints this table. An expansion is source text of the language; arguments are substituted as values, so that
+repeated uses are evaluated once. Every expansion is numerically stable where `exp` overflows.
 """
 
 from __future__ import annotations
@@ -28,8 +28,8 @@ from cugen.spec.parse.syntax import (
 
 @dataclass(frozen=True, slots=True)
 class Function:
-    """`arguments` are names with their default, or None where one must be given. `group` is elementwise, expansion,
-    reduction, scan, softmax or special; `indices` is how many index names follow the arguments (least, most)."""
+    """A builtin function. `arguments` are names with their default, None for a required one. `group` is elementwise,
+    expansion, reduction, scan, softmax or special; `indices` is the (minimum, maximum) number of index arguments."""
 
     name: str
     group: str
@@ -40,7 +40,7 @@ class Function:
 
     @property
     def usage(self) -> str:
-        """How a call looks, for messages and the manual."""
+        """The call syntax, for messages and the manual."""
         parts = [name if default is None else f"{name}={default}" for name, default in self.arguments]
         positional = [part for part in parts if "=" not in part]
         named = [part for part in parts if "=" in part]
@@ -49,7 +49,7 @@ class Function:
         return f"{self.name}({', '.join([*positional, *indices, *named, *options])})"
 
 
-ANY_NUMBER = 99
+MAX_INDICES = 99  # index arguments of a reduction: unlimited in effect
 
 _ONE_OPERAND = (
     *("abs", "sign", "floor", "ceil", "round", "trunc", "sqrt", "rsqrt", "cbrt", "exp", "exp2", "expm1", "log", "log2"),
@@ -80,8 +80,8 @@ _EXPANSIONS = (
 )
 
 
-def _reduction(name: str, most: int = ANY_NUMBER, extra: tuple[tuple[str, str | None], ...] = ()) -> Function:
-    return Function(name, "reduction", (("x", None), *extra), (1, most), ("where",))
+def _reduction(name: str, max_indices: int = MAX_INDICES, extra: tuple[tuple[str, str | None], ...] = ()) -> Function:
+    return Function(name, "reduction", (("x", None), *extra), (1, max_indices), ("where",))
 
 
 _REDUCTIONS = (
@@ -95,7 +95,7 @@ _SCANS = tuple(
     Function(name, "scan", _X, (1, 1), ("exclusive", "reverse", "where"))
     for name in ("cumsum", "cumprod", "cummax", "cummin")
 )
-_OTHERS = (
+_SPECIAL = (
     Function("fma", "special", (("a", None), ("b", None), ("c", None))),
     Function("where", "special", (("condition", None), ("a", None), ("b", None))),
     Function("cast", "special", (("x", None), ("dtype", None))),
@@ -109,7 +109,7 @@ FUNCTIONS: dict[str, Function] = {
     for function in (
         *(Function(name, "elementwise", _X) for name in _ONE_OPERAND),
         *(Function(name, "elementwise", (("a", None), ("b", None))) for name in _TWO_OPERANDS),
-        *_OTHERS,
+        *_SPECIAL,
         *_EXPANSIONS,
         *_REDUCTIONS,
         *_SCANS,
@@ -118,36 +118,38 @@ FUNCTIONS: dict[str, Function] = {
 
 
 @lru_cache(maxsize=256)
-def expansion_tree(text: str, place: Span) -> Node:
-    """The tree of an expansion or of a default, every part of it at `place`; this table's own texts always parse."""
-    report = Reporter("cugen/spec/functions.py", text)
-    position = (place.line, place.column)
+def expansion_tree(text: str, span: Span) -> Node:
+    """The parse tree of an expansion or a default, with all spans set to `span`; texts of this table always parse."""
+    report = Reporter("cugen/spec/resolve/calls/functions.py", text)
+    position = (span.line, span.column)
     node = parse_expression(Text(text, (position,) * (len(text) + 1)), report)
     report.raise_if_failed()
     assert node is not None
-    return relocated(node, place)
+    return with_span(node, span)
 
 
-def relocated(node: Node, place: Span) -> Node:
-    """The tree with every part at `place`."""
+def with_span(node: Node, span: Span) -> Node:
+    """The parse tree with all spans replaced."""
 
-    def move(part: Node) -> Node:
-        return relocated(part, place)
+    def relocated(part: Node) -> Node:
+        return with_span(part, span)
 
     match node:
         case NumberNode() | NameNode():
-            return replace(node, span=place)
+            return replace(node, span=span)
         case UnaryNode(operand=operand):
-            return replace(node, operand=move(operand), span=place)
+            return replace(node, operand=relocated(operand), span=span)
         case BinaryNode(left=left, right=right):
-            return replace(node, left=move(left), right=move(right), span=place)
+            return replace(node, left=relocated(left), right=relocated(right), span=span)
         case CompareNode(operands=operands):
-            return replace(node, operands=tuple(map(move, operands)), span=place)
+            return replace(node, operands=tuple(map(relocated, operands)), span=span)
         case ConditionalNode(condition=condition, then=then, orelse=orelse):
-            return replace(node, condition=move(condition), then=move(then), orelse=move(orelse), span=place)
+            return replace(
+                node, condition=relocated(condition), then=relocated(then), orelse=relocated(orelse), span=span
+            )
         case SubscriptNode(subscripts=subscripts):
-            return replace(node, subscripts=tuple(map(move, subscripts)), array_span=place, span=place)
+            return replace(node, subscripts=tuple(map(relocated, subscripts)), array_span=span, span=span)
         case CallNode(arguments=arguments, keywords=keywords):
-            moved = tuple((name, move(value)) for name, value in keywords)
-            arguments = tuple(map(move, arguments))
-            return replace(node, arguments=arguments, keywords=moved, function_span=place, span=place)
+            keyword_nodes = tuple((name, relocated(value)) for name, value in keywords)
+            arguments = tuple(map(relocated, arguments))
+            return replace(node, arguments=arguments, keywords=keyword_nodes, function_span=span, span=span)

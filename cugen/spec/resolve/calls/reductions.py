@@ -1,4 +1,4 @@
-"""Reductions, scans and softmax: the calls that run over an index."""
+"""Resolution of reductions, scans and softmax: calls with index arguments."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from cugen.spec.expressions import Const, Expr, Index, Op, Reduce, Scan, Span, w
 from cugen.spec.parse.syntax import CallNode, NameNode, Node, NumberNode, UnaryNode
 from cugen.spec.prove.affine import affine_form
 from cugen.spec.prove.nonnegative import never_negative
-from cugen.spec.resolve.bindings import Bound, Scope, is_narrower
+from cugen.spec.resolve.bindings import BoundIndex, Scope, is_narrower
 from cugen.spec.resolve.calls.functions import Function
-from cugen.spec.resolve.extents import evidence
+from cugen.spec.resolve.extents import bare_uses
 from cugen.spec.resolve.typing_rules import Value
 from cugen.spec.rewriting import SEPARATOR, rename
 from cugen.spec.types import BOOL, INT32, INT64, DType
@@ -20,14 +20,14 @@ from cugen.spec.types import BOOL, INT32, INT64, DType
 if TYPE_CHECKING:
     from cugen.spec.resolve.elaborate import Elaborator
 
-_RUNNING = {"cumsum": "sum", "cumprod": "prod", "cummax": "max", "cummin": "min"}
+_SCAN_KINDS = {"cumsum": "sum", "cumprod": "prod", "cummax": "max", "cummin": "min"}
 _WIDENED = ("sum", "prod", "mean", "var", "norm", "cumsum", "cumprod")
 
 
 def resolve(
     elaborator: Elaborator, node: CallNode, function: Function, arguments: dict[str, Node], scope: Scope
 ) -> Value | None:
-    """The value of a reduction, scan or softmax call, or None after a finding."""
+    """The typed tree of a reduction, scan or softmax call, or None after reporting an error."""
     if function.group == "reduction":
         return _reduction(elaborator, node, arguments, scope)
     index = node.arguments[1]
@@ -39,7 +39,7 @@ def resolve(
             f"`{node.function}` {verb} an index of the left side",
             index.span,
             label="not an index here",
-            help=f"name an index that stands alone on the left, such as `y[i, j] = {node.function}(x[i, j], j)`",
+            help=f"name a bare index of the left side, such as `y[i, j] = {node.function}(x[i, j], j)`",
         )
         return None
     if function.group == "scan":
@@ -47,8 +47,8 @@ def resolve(
     return _softmax(elaborator, node, arguments["x"], bound, scope)
 
 
-class Along:
-    """Builds reductions of one call: over its indices, where its condition holds, at its place."""
+class ReductionBuilder:
+    """Builds the Reduce nodes of one call, with its indices, condition and span."""
 
     def __init__(self, elaborator: Elaborator, indices: tuple[Index, ...], where: Value | None, span: Span) -> None:
         self.elaborator = elaborator
@@ -57,43 +57,43 @@ class Along:
         self.where = where
         self.span = span
 
-    def renamed(self, value: Value) -> tuple[Along, Value]:
-        """The same with fresh indices, and `value` over them: the second use of a term in an expansion."""
+    def renamed(self, value: Value) -> tuple[ReductionBuilder, Value]:
+        """A copy with fresh indices, and `value` renamed to them, for the second use of a term in an expansion."""
         names = {index.name: self.elaborator.fresh(index.name.split(SEPARATOR)[0]) for index in self.indices}
         indices = tuple(Index(names[index.name], index.extent) for index in self.indices)
         where = None if self.where is None else replace(self.where, expr=rename(self.where.expr, names))
-        along = Along(self.elaborator, indices, where, self.span)
-        return along, replace(value, expr=rename(value.expr, names))
+        builder = ReductionBuilder(self.elaborator, indices, where, self.span)
+        return builder, replace(value, expr=rename(value.expr, names))
 
     def reduce(self, kind: str, body: Value) -> Value | None:
-        """sum prod max min any all of a term; sums run in the accumulate type."""
+        """sum prod max min any all of a term; sum and prod use the accumulator type."""
         typed: Value | None = body
         if kind in ("any", "all"):
-            typed = self.typing.truth(body, self.span)
+            typed = self.typing.as_bool(body, self.span)
         elif kind in ("sum", "prod") and not body.weak:
             typed = self._accumulated(body)
         if typed is None:
             return None
         condition = None if self.where is None else self.where.expr
         tree = Reduce(kind, typed.expr, self.indices, typed.expr.dtype, condition, self.span)
-        return self.typing.made(tree, typed.dtype, self._parts(typed), self.span, weak=typed.weak)
+        return self.typing.build(tree, typed.dtype, self._parts(typed), self.span, weak=typed.weak)
 
     def _accumulated(self, body: Value) -> Value | None:
         dtype = accumulate_type(body.dtype, self.elaborator.accumulate)
         expr = self.typing.convert(body, dtype, self.span)
         return None if expr is None else replace(body, expr=expr, dtype=dtype)
 
-    def first(self, kind: str, body: Value) -> Value | None:
+    def argument_of_extremum(self, kind: str, body: Value) -> Value | None:
         """argmax and argmin."""
-        settled = self.typing.settled(body, self.span)
-        if settled is None:
+        typed = self.typing.with_default_type(body, self.span)
+        if typed is None:
             return None
         condition = None if self.where is None else self.where.expr
-        tree = Reduce(kind, settled.expr, self.indices, INT64, condition, self.span)
-        return self.typing.made(tree, INT64, self._parts(settled), self.span)
+        tree = Reduce(kind, typed.expr, self.indices, INT64, condition, self.span)
+        return self.typing.build(tree, INT64, self._parts(typed), self.span)
 
     def count(self) -> Value | None:
-        """How many terms there are: the product of the extents, or with a condition a sum of ones."""
+        """The number of terms: the product of the extents, or with a condition the sum of 1."""
         if self.where is not None:
             return self.reduce("sum", self.typing.number(1))
         total: Expr = self.indices[0].extent
@@ -102,6 +102,7 @@ class Along:
         return Value(total, INT64, weak=True, size=sum(1 for _ in walk(total)))
 
     def mean(self, body: Value) -> Value | None:
+        """The sum divided by the number of terms."""
         return self.divided(self.reduce("sum", body), self.count())
 
     def divided(self, total: Value | None, count: Value | None) -> Value | None:
@@ -111,18 +112,18 @@ class Along:
         return [body] if self.where is None else [body, self.where]
 
 
-def accumulate_type(dtype: DType, asked: DType | None) -> DType:
-    """The type of a running sum of `dtype`: what the spec asks for where it is of the same kind, else the default."""
-    if asked is not None and (dtype.is_float == asked.is_float):
-        return asked.compute
+def accumulate_type(dtype: DType, requested: DType | None) -> DType:
+    """The accumulator type of a sum of `dtype`: the requested one if it is of the same kind, else the default."""
+    if requested is not None and (dtype.is_float == requested.is_float):
+        return requested.compute
     return dtype.accumulate
 
 
-def _term(elaborator: Elaborator, node: Node, scope: Scope, *, widened: bool) -> Value | None:
-    """A reduction's term. Where a running sum is wider than what is read in it, the reads are widened first, so that
-    products don't overflow or round before they are added; whether it is, only the term's own type says."""
+def _resolve_term(elaborator: Elaborator, node: Node, scope: Scope, *, widened: bool) -> Value | None:
+    """A reduction's term. If the accumulator is wider than the loads, these are widened first, so that products don't
+    overflow or round before accumulation. The accumulator type depends on the term's type: hence two passes."""
     mark = len(elaborator.leaves)
-    value = elaborator.value(node, scope if widened else scope.plain)
+    value = elaborator.value(node, scope if widened else scope.without_widening)
     leaves = elaborator.leaves[mark:]
     if not widened:
         del elaborator.leaves[mark:]
@@ -135,8 +136,8 @@ def _term(elaborator: Elaborator, node: Node, scope: Scope, *, widened: bool) ->
     return elaborator.value(node, replace(scope, widen=dtype))
 
 
-def _where(elaborator: Elaborator, arguments: dict[str, Node], scope: Scope) -> tuple[bool, Value | None]:
-    """Whether the condition is well, and its value where there is one."""
+def _read_where(elaborator: Elaborator, arguments: dict[str, Node], scope: Scope) -> tuple[bool, Value | None]:
+    """Whether the `where` option is valid, and its condition if given."""
     if "where" not in arguments:
         return True, None
     value = elaborator.condition(arguments["where"], scope)
@@ -148,35 +149,37 @@ def _reduction(elaborator: Elaborator, node: CallNode, arguments: dict[str, Node
     if names is None:
         return None
     indices: list[Index] = []
-    inner: dict[str, Bound] = {}
-    well = True
+    inner: dict[str, BoundIndex] = {}
+    is_valid = True
     for name in names:
-        uses = evidence(
+        uses = bare_uses(
             [node.arguments[0], *(v for k, v in node.keywords if k == "where")], name.name, elaborator.arrays
         )
         extent = elaborator.extents.of(name.name, uses, name.span)
-        well = well and extent is not None
+        is_valid = is_valid and extent is not None
         index = Index(elaborator.fresh(name.name), extent if extent is not None else Const(1, INT64))
         indices.append(index)
-        inner[name.name] = Bound(index.name, index.extent)
-    inside = scope.binding(inner)
-    fine, where = _where(elaborator, arguments, inside)
-    body = _term(elaborator, arguments["x"], inside, widened=node.function in _WIDENED)
-    options = {name: elaborator.value(arguments[name], scope.plain) for name in ("ddof", "p") if name in arguments}
-    if not well or not fine or body is None or None in options.values():
+        inner[name.name] = BoundIndex(index.name, index.extent)
+    inside = scope.bind(inner)
+    where_is_valid, where = _read_where(elaborator, arguments, inside)
+    body = _resolve_term(elaborator, arguments["x"], inside, widened=node.function in _WIDENED)
+    options = {
+        name: elaborator.value(arguments[name], scope.without_widening) for name in ("ddof", "p") if name in arguments
+    }
+    if not is_valid or not where_is_valid or body is None or None in options.values():
         return None
-    along = Along(elaborator, tuple(indices), where, node.span)
+    builder = ReductionBuilder(elaborator, tuple(indices), where, node.span)
     match node.function:
         case "mean":
-            return along.mean(body)
+            return builder.mean(body)
         case "argmax" | "argmin":
-            return along.first(node.function, body) if _not_empty(elaborator, along) else None
+            return builder.argument_of_extremum(node.function, body) if _is_nonempty(elaborator, builder) else None
         case "var":
-            return _variance(along, body, options["ddof"])
+            return _variance(builder, body, options["ddof"])
         case "norm":
-            return _norm(along, body, arguments["p"], options["p"])
+            return _norm(builder, body, arguments["p"], options["p"])
         case kind:
-            return along.reduce(kind, body)
+            return builder.reduce(kind, body)
 
 
 def _bound_names(elaborator: Elaborator, node: CallNode, scope: Scope) -> list[NameNode] | None:
@@ -191,10 +194,10 @@ def _bound_names(elaborator: Elaborator, node: CallNode, scope: Scope) -> list[N
                 help = (
                     f"`{node.function}` reduces over an index; the {node.function} of two values is `{instead}(a, b)`"
                 )
-            message = f"`{node.function}` runs over an index, and this isn't the name of one"
+            message = f"`{node.function}` reduces over an index, and this isn't the name of one"
             elaborator.report.error("CG1211", message, argument.span, label="not an index", help=help)
             return None
-        if any(argument.name == other.name for other in names):
+        if any(argument.name == name.name for name in names):
             message = f"`{argument.name}` is bound twice here"
             elaborator.report.error("CG1204", message, argument.span, label="second time", help="name each index once")
             return None
@@ -204,51 +207,51 @@ def _bound_names(elaborator: Elaborator, node: CallNode, scope: Scope) -> list[N
     return names
 
 
-def _not_empty(elaborator: Elaborator, along: Along) -> bool:
-    if never_negative(affine_form(along.indices[0].extent, elaborator.params) - 1, (), elaborator.params):
+def _is_nonempty(elaborator: Elaborator, builder: ReductionBuilder) -> bool:
+    if never_negative(affine_form(builder.indices[0].extent, elaborator.params) - 1, (), elaborator.params):
         return True
     elaborator.report.error(
         "CG1314",
-        "an argmax or argmin over nothing has no value",
-        along.span,
+        "argmax and argmin have no value over an empty range",
+        builder.span,
         label="the index may have extent 0",
         help="let the param's range start at 1, as in `K: {range: [1, 4096]}`",
     )
     return False
 
 
-def _variance(along: Along, body: Value, ddof: Value | None) -> Value | None:
+def _variance(builder: ReductionBuilder, body: Value, ddof: Value | None) -> Value | None:
     """sum((x - mean(x)) ** 2) / (count - ddof)."""
-    typing, span = along.typing, along.span
-    mean = along.mean(body)
-    outer, term = along.renamed(body)
+    typing, span = builder.typing, builder.span
+    mean = builder.mean(body)
+    outer, term = builder.renamed(body)
     offset = None if mean is None else typing.arithmetic("sub", term, mean, span)
     square = None if offset is None else typing.arithmetic("mul", offset, offset, span)
     total = None if square is None else outer.reduce("sum", square)
-    count = along.count()
+    count = builder.count()
     if count is not None and ddof is not None and not (isinstance(ddof.expr, Const) and ddof.expr.value == 0):
         count = typing.arithmetic("sub", count, ddof, span)
-    return along.divided(total, count)
+    return builder.divided(total, count)
 
 
-def _norm(along: Along, body: Value, written: Node, power: Value | None) -> Value | None:
+def _norm(builder: ReductionBuilder, body: Value, written: Node, power: Value | None) -> Value | None:
     """(sum(abs(x) ** p)) ** (1 / p); p = 2, 1, inf and -inf have their usual forms."""
-    typing, span = along.typing, along.span
+    typing, span = builder.typing, builder.span
     p = _literal(written)
     if p == 2:
         square = typing.arithmetic("mul", body, body, span)
-        total = None if square is None else along.reduce("sum", square)
+        total = None if square is None else builder.reduce("sum", square)
         return None if total is None else typing.unary("sqrt", total, span)
     size = typing.unary("abs", body, span)
     if size is None or power is None:
         return None
     if p is not None and abs(p) in (1, math.inf) and p != -1:
-        return along.reduce({1: "sum", math.inf: "max", -math.inf: "min"}[p], size)
+        return builder.reduce({1: "sum", math.inf: "max", -math.inf: "min"}[p], size)
     if p == 0:
         differs = typing.compare("ne", body, typing.number(0), span)
-        return None if differs is None else along.reduce("sum", differs)
+        return None if differs is None else builder.reduce("sum", differs)
     raised = typing.arithmetic("pow", size, typing.number(float(p)) if p is not None else power, span)
-    total = None if raised is None else along.reduce("sum", raised)
+    total = None if raised is None else builder.reduce("sum", raised)
     root = typing.arithmetic("div", typing.number(1), power, span)
     return None if total is None or root is None else typing.arithmetic("pow", total, root, span)
 
@@ -267,7 +270,7 @@ def _literal(node: Node) -> float | None:
 
 
 def _scan(
-    elaborator: Elaborator, node: CallNode, arguments: dict[str, Node], outer: Bound, scope: Scope
+    elaborator: Elaborator, node: CallNode, arguments: dict[str, Node], outer: BoundIndex, scope: Scope
 ) -> Value | None:
     name = node.arguments[1]
     assert isinstance(name, NameNode)
@@ -277,18 +280,18 @@ def _scan(
             f"`{node.function}` scans along an index of the left side; `{name.name}` is bound by a reduction",
             name.span,
             label="not on the left",
-            help="compute the scan in a statement of its own, and reduce that",
+            help="compute the scan in a separate statement, and reduce its result",
         )
         return None
     inner = Index(elaborator.fresh(name.name), outer.extent)
-    inside = scope.binding({name.name: Bound(inner.name, inner.extent)})
-    fine, where = _where(elaborator, arguments, inside)
-    flags = {option: _flag(elaborator, arguments.get(option)) for option in ("exclusive", "reverse")}
-    body = _term(elaborator, arguments["x"], inside, widened=node.function in _WIDENED)
-    if not fine or body is None or None in flags.values():
+    inside = scope.bind({name.name: BoundIndex(inner.name, inner.extent)})
+    where_is_valid, where = _read_where(elaborator, arguments, inside)
+    flags = {option: _read_flag(elaborator, arguments.get(option)) for option in ("exclusive", "reverse")}
+    body = _resolve_term(elaborator, arguments["x"], inside, widened=node.function in _WIDENED)
+    if not where_is_valid or body is None or None in flags.values():
         return None
-    kind = _RUNNING[node.function]
-    reduced = Along(elaborator, (inner,), where, node.span).reduce(kind, body)
+    kind = _SCAN_KINDS[node.function]
+    reduced = ReductionBuilder(elaborator, (inner,), where, node.span).reduce(kind, body)
     if reduced is None or not isinstance(reduced.expr, Reduce):
         return None
     tree = Scan(
@@ -305,7 +308,7 @@ def _scan(
     return replace(reduced, expr=tree)
 
 
-def _flag(elaborator: Elaborator, node: Node | None) -> bool | None:
+def _read_flag(elaborator: Elaborator, node: Node | None) -> bool | None:
     if node is None:
         return False
     if isinstance(node, NameNode) and node.name in ("true", "false"):
@@ -316,27 +319,27 @@ def _flag(elaborator: Elaborator, node: Node | None) -> bool | None:
     return None
 
 
-def _softmax(elaborator: Elaborator, node: CallNode, argument: Node, along: Bound, scope: Scope) -> Value | None:
+def _softmax(elaborator: Elaborator, node: CallNode, argument: Node, index: BoundIndex, scope: Scope) -> Value | None:
     """softmax: exp(x - max(x)) / sum(exp(x - max(x))); log_softmax: x - max(x) - log(sum(exp(x - max(x))))."""
     typing, span = elaborator.typing, node.span
-    here = _term(elaborator, argument, scope, widened=False)
-    if here is None:
+    argument_value = _resolve_term(elaborator, argument, scope, widened=False)
+    if argument_value is None:
         return None
-    if any(isinstance(part, Scan) and part.outer == along.name for part in walk(here.expr)):
-        help = "compute the scan in a statement of its own"
-        message = f"`{node.function}` can't run along the index of a scan inside it"
+    if any(isinstance(part, Scan) and part.outer == index.name for part in walk(argument_value.expr)):
+        help = "compute the scan in a separate statement"
+        message = f"`{node.function}` can't be along the index of a scan in its argument"
         elaborator.report.error("CG1212", message, span, label="scanned inside", help=help)
         return None
-    base = along.name.split(SEPARATOR)[0]
-    first, second = (Index(elaborator.fresh(base), along.extent) for _ in range(2))
-    under = replace(here, expr=rename(here.expr, {along.name: first.name}))
-    peak = Along(elaborator, (first,), None, span).reduce("max", under)
-    offset = None if peak is None else typing.arithmetic("sub", here, peak, span)
+    base = index.name.split(SEPARATOR)[0]
+    first, second = (Index(elaborator.fresh(base), index.extent) for _ in range(2))
+    under = replace(argument_value, expr=rename(argument_value.expr, {index.name: first.name}))
+    maximum = ReductionBuilder(elaborator, (first,), None, span).reduce("max", under)
+    offset = None if maximum is None else typing.arithmetic("sub", argument_value, maximum, span)
     power = None if offset is None else typing.unary("exp", offset, span)
     if offset is None or power is None:
         return None
-    term = replace(power, expr=rename(power.expr, {along.name: second.name}))
-    total = Along(elaborator, (second,), None, span).reduce("sum", term)
+    term = replace(power, expr=rename(power.expr, {index.name: second.name}))
+    total = ReductionBuilder(elaborator, (second,), None, span).reduce("sum", term)
     if total is None:
         return None
     if node.function == "softmax":

@@ -1,4 +1,4 @@
-"""`arrays`: shapes, types, places, and what a read outside yields."""
+"""`arrays`: shapes, element types, memory spaces and boundaries."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from cugen.spec.types import DType
 
 
 def read_arrays(node: YamlNode, scope: Scope, folder: Path | None) -> list[Array]:
-    """The declared arrays in the order of the file; the names of those that were refused are marked broken."""
+    """The declared arrays in the order of the file; names of invalid ones are marked broken."""
     entries = read_mapping(node, scope.report, key="arrays")
     arrays: list[Array] = []
     if entries == () and node.size == 1:
@@ -38,45 +38,45 @@ def read_arrays(node: YamlNode, scope: Scope, folder: Path | None) -> list[Array
 
 def _read_array(entry: Entry, scope: Scope, folder: Path | None, key: str) -> Array | None:
     report = scope.report
-    found = read_keys(entry.value, ARRAY_KEYS, report, key=key, required=("shape", "dtype"))
-    if found is None:
+    options = read_keys(entry.value, ARRAY_KEYS, report, key=key, required=("shape", "dtype"))
+    if options is None:
         return None
-    shape = _read_shape(found["shape"].value, scope, key=f"{key}.shape") if "shape" in found else None
-    dtype = read_type(found["dtype"].value, report, key=f"{key}.dtype") if "dtype" in found else None
-    memory = read_memory(found["memory"].value, report, key=f"{key}.memory") if "memory" in found else Memory()
+    shape = _read_shape(options["shape"].value, scope, key=f"{key}.shape") if "shape" in options else None
+    dtype = read_type(options["dtype"].value, report, key=f"{key}.dtype") if "dtype" in options else None
+    memory = read_memory(options["memory"].value, report, key=f"{key}.memory") if "memory" in options else Memory()
     boundary = None
-    if "boundary" in found:
-        boundary = read_boundary(found["boundary"].value, dtype, scope, key=f"{key}.boundary")
+    if "boundary" in options:
+        boundary = read_boundary(options["boundary"].value, dtype, scope, key=f"{key}.boundary")
     if shape is None or dtype is None:
         return None
-    strides = read_strides(shape, dtype, found.get("layout"), found.get("pitch"), scope, key=key)
+    strides = read_strides(shape, dtype, options.get("layout"), options.get("pitch"), scope, key=key)
     if strides is None:
         strides = dense_strides(shape)
     else:
         _check_size(entry, shape, strides, scope, key)
-    if "pitch" in found and memory.space in ("constant", "register"):
+    if "pitch" in options and memory.space in ("constant", "register"):
         report.error(
             "CG2006",
-            f"`pitch` spaces rows in global memory, and this array is in {memory.space} memory",
-            found["pitch"].key.span,
+            f"`pitch` applies to global memory, and this array is in {memory.space} memory",
+            options["pitch"].key.span,
             key=f"{key}.pitch",
             label="not in global memory",
             help="remove `pitch`",
         )
     values = None
-    if "values" in found:
-        if memory.space == "scratch" or "pitch" in found:
-            other = "pitch" if "pitch" in found else "memory"
+    if "values" in options:
+        if memory.space == "scratch" or "pitch" in options:
+            conflicting = "pitch" if "pitch" in options else "memory"
             report.error(
                 "CG2007",
-                "an array with `values` is baked in: it is neither scratch memory nor has it a pitch",
-                found[other].key.span,
-                key=f"{key}.{other}",
-                label="doesn't go with `values`",
-                help=f"remove `{other}`",
+                "an array with `values` is baked in: it can't be in scratch memory or have a pitch",
+                options[conflicting].key.span,
+                key=f"{key}.{conflicting}",
+                label="incompatible with `values`",
+                help=f"remove `{conflicting}`",
             )
         extents = [scope.static(extent) for extent in shape]
-        values = read_values(found["values"].value, extents, dtype, scope, folder, key=f"{key}.values")
+        values = read_values(options["values"].value, extents, dtype, scope, folder, key=f"{key}.values")
         if values is None:
             return None
     return Array(entry.name, shape, dtype, "", strides, memory, boundary, values, span=entry.key.span)
@@ -93,7 +93,7 @@ def _read_shape(node: YamlNode, scope: Scope, *, key: str) -> tuple[Expr, ...] |
             first_line(node),
             key=key,
             label="too many",
-            help="merge dimensions",
+            help="fuse dimensions",
         )
         return None
     extents = [_read_extent(item, scope, f"{key}[{position}]") for position, item in enumerate(node.items)]
@@ -118,7 +118,7 @@ def _read_extent(node: YamlNode, scope: Scope, key: str) -> Expr | None:
             first_line(node),
             key=key,
             label=f"this is {size}",
-            help="make it positive; an operation on nothing needs no kernel",
+            help="make it positive; an empty array needs no kernel",
         )
         return None
     return extent
@@ -137,27 +137,27 @@ def _too_large(node: YamlNode, elements: int, scope: Scope, key: str) -> None:
         first_line(node),
         key=key,
         label="too large",
-        help="make the extents smaller; no device holds as much",
+        help="make the extents smaller; no device has that much memory",
     )
 
 
 def read_boundary(node: YamlNode, dtype: DType | None, scope: Scope, *, key: str) -> Boundary | None:
-    """What a read outside yields. A refused one reads as zero, so that reads outside aren't reported as well."""
+    """The boundary of an array. An invalid one becomes zero, so that out-of-bounds reads aren't reported as well."""
     report = scope.report
     if not isinstance(node, YamlMapping):
-        word = read_choice(node, BOUNDARIES, report, key=key, what="boundary", code="CG1030")
-        return Boundary(word or "zero")
-    found = read_keys(node, ("value",), report, key=key, required=("value",))
-    if not found or "value" not in found:
+        mode = read_choice(node, BOUNDARIES, report, key=key, what="boundary", code="CG1030")
+        return Boundary(mode or "zero")
+    options = read_keys(node, ("value",), report, key=key, required=("value",))
+    if not options or "value" not in options:
         return Boundary("zero")
-    value = literal(found["value"].value)
+    value = literal(options["value"].value)
     if value is None:
-        wrong_type(found["value"].value, "a number", report, key=f"{key}.value")
+        wrong_type(options["value"].value, "a number", report, key=f"{key}.value")
         return Boundary("zero")
     if dtype is None:
         return Boundary("zero")
     problem = misfit(value, dtype)
     if problem is not None:
-        report_misfit(found["value"].value, dtype, problem, scope, key=f"{key}.value")
+        report_misfit(options["value"].value, dtype, problem, scope, key=f"{key}.value")
         return Boundary("zero")
     return Boundary("value", convert(value, dtype))

@@ -10,28 +10,28 @@ from cugen.spec.parse.reading import first_line, read_choice, read_integer, read
 
 
 def read_check(node: YamlNode, report: Reporter) -> Check:
-    """The limits; a refused one is left out. Ratios are to the ideal, so they are at least 1."""
-    found = read_keys(node, CHECK_KEYS, report, key="check") or {}
+    """The limits, without invalid ones. Ratios are relative to the ideal, so at least 1."""
+    limits = read_keys(node, CHECK_KEYS, report, key="check") or {}
     spills = None
-    if "spills" in found:
-        spills = read_integer(found["spills"].value, report, key="check.spills", low=0, high=2**31 - 1)
+    if "spills" in limits:
+        spills = read_integer(limits["spills"].value, report, key="check.spills", low=0, high=2**31 - 1)
     allow = None
-    if "unknown" in found:
-        allow = read_choice(found["unknown"].value, ("allow",), report, key="check.unknown", what="word")
+    if "unknown" in limits:
+        allow = read_choice(limits["unknown"].value, ("allow",), report, key="check.unknown", what="value")
     return Check(
-        bank_conflicts=_limit(found, "bank_conflicts", report, low=1),
-        sectors=_limit(found, "sectors", report, low=1),
-        occupancy=_limit(found, "occupancy", report, low=0, high=1),
+        bank_conflicts=_limit(limits, "bank_conflicts", report, low=1),
+        sectors=_limit(limits, "sectors", report, low=1),
+        occupancy=_limit(limits, "occupancy", report, low=0, high=1),
         spills=spills,
-        mixed_warps=_limit(found, "mixed_warps", report, low=0),
+        mixed_warps=_limit(limits, "mixed_warps", report, low=0),
         allow_unknown=allow == "allow",
-        spans=tuple((name, first_line(entry.value)) for name, entry in found.items()),
+        spans=tuple((name, first_line(entry.value)) for name, entry in limits.items()),
     )
 
 
 def _limit(
-    found: dict[str, Entry], name: str, report: Reporter, *, low: float, high: float = float("inf")
+    limits: dict[str, Entry], name: str, report: Reporter, *, low: float, high: float = float("inf")
 ) -> float | None:
-    if name not in found:
+    if name not in limits:
         return None
-    return read_number(found[name].value, report, key=f"check.{name}", low=low, high=high)
+    return read_number(limits[name].value, report, key=f"check.{name}", low=low, high=high)

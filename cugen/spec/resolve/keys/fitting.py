@@ -1,4 +1,4 @@
-"""Whether a literal fits an element type."""
+"""Range checks of literals against element types."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _WORDS = {"inf": math.inf, "+inf": math.inf, "-inf": -math.inf, "nan": math.nan}
 
 
 def literal(node: YamlNode) -> Number | None:
-    """The number that a node stands for: a YAML number or boolean, or the words inf, -inf and nan."""
+    """The number of a literal node: a YAML number or boolean, or inf, -inf and nan; None for other nodes."""
     if not isinstance(node, YamlScalar):
         return None
     if isinstance(node.value, bool | int | float):
@@ -31,14 +31,14 @@ def literal(node: YamlNode) -> Number | None:
 
 
 def misfit(value: Number, dtype: DType) -> str | None:
-    """Why a value can't be an element of the type, or None where it can. Floats are rounded, never truncated."""
+    """The reason why a value is out of the type's range, or None if it fits. Floats round to nearest."""
     if dtype == BOOL:
         return None if value is True or value is False or value in (0, 1) else "a bool is true or false"
     if isinstance(value, bool):
         return f"it is a boolean, not {'a number' if dtype.is_float else 'an integer'}"
     if dtype.is_integer:
         if not isinstance(value, int):
-            return f"it isn't an integer, as {dtype} asks"
+            return f"{dtype} needs an integer"
         return None if dtype.lowest <= value <= dtype.highest else f"{dtype} holds {dtype.lowest} to {dtype.highest}"
     if isinstance(value, float) and not math.isfinite(value):
         if dtype.name == "float8_e4m3" and math.isinf(value):
@@ -48,7 +48,7 @@ def misfit(value: Number, dtype: DType) -> str | None:
 
 
 def convert(value: Number, dtype: DType) -> Number:
-    """A value that fits the type, as the Python type of its kind."""
+    """Converts a value that fits to the Python type of the element type's kind."""
     if dtype == BOOL:
         return bool(value)
     return float(value) if dtype.is_float else int(value)

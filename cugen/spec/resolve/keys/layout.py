@@ -1,4 +1,4 @@
-"""`layout` and `pitch`: how many elements lie between neighbours along each dimension."""
+"""`layout` and `pitch`: the strides of an array."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from cugen.spec.types import INT64, DType
 
 
 def product(a: Expr, b: Expr) -> Expr:
-    """a * b, without factors of one, literals multiplied."""
+    """The tree a * b, with literals folded."""
     if isinstance(a, Const) and isinstance(b, Const):
         return Const(int(a.value) * int(b.value), INT64)
     if isinstance(a, Const) and a.value == 1:
@@ -27,17 +27,17 @@ def dense_strides(shape: Sequence[Expr], *, column: bool = False, pitch: Expr | 
     """Strides in elements; `pitch` replaces the length of the contiguous dimension (the last, or the first one)."""
     order = list(shape) if column else list(shape)[::-1]
     strides: list[Expr] = []
-    step: Expr = Const(1, INT64)
+    stride: Expr = Const(1, INT64)
     for position, extent in enumerate(order):
-        strides.append(step)
-        step = product(pitch if pitch is not None and position == 0 else extent, step)
+        strides.append(stride)
+        stride = product(pitch if pitch is not None and position == 0 else extent, stride)
     return tuple(strides if column else strides[::-1])
 
 
 def read_strides(
     shape: tuple[Expr, ...], dtype: DType, layout: Entry | None, pitch: Entry | None, scope: Scope, *, key: str
 ) -> tuple[Expr, ...] | None:
-    """The strides that `layout` and `pitch` ask for; None where a finding says why there are none."""
+    """The strides given by `layout` and `pitch`; None after reporting an error."""
     report = scope.report
     column = False
     if layout is not None:
@@ -45,24 +45,24 @@ def read_strides(
             if pitch is not None:
                 report.error(
                     "CG1039",
-                    "`layout` gives the strides, so there is no place for a `pitch`",
+                    "`layout` gives explicit strides, so `pitch` isn't allowed",
                     pitch.key.span,
                     key=f"{key}.pitch",
-                    label="second statement of the same thing",
+                    label="conflicts with `layout`",
                     help="remove `pitch`",
                 )
                 return None
             return _explicit(shape, layout.value, scope, key=f"{key}.layout")
-        word = read_choice(layout.value, LAYOUTS, report, key=f"{key}.layout", what="layout", code="CG1037")
-        if word is None:
+        order_name = read_choice(layout.value, LAYOUTS, report, key=f"{key}.layout", what="layout", code="CG1037")
+        if order_name is None:
             return None
-        column = word == "column"
+        column = order_name == "column"
     if pitch is None:
         return dense_strides(shape, column=column)
     if len(shape) < 2:
         report.error(
             "CG1039",
-            f"an array of {len(shape)} dimension{'s' if len(shape) != 1 else ''} has no rows to lay a pitch apart",
+            f"an array of {len(shape)} dimension{'s' if len(shape) != 1 else ''} has no row pitch",
             pitch.key.span,
             key=f"{key}.pitch",
             label="needs two dimensions",
@@ -74,13 +74,13 @@ def read_strides(
 
 
 def _explicit(shape: tuple[Expr, ...], node: YamlMapping, scope: Scope, *, key: str) -> tuple[Expr, ...] | None:
-    found = read_keys(node, ("strides",), scope.report, key=key, required=("strides",))
-    if not found or "strides" not in found:
+    options = read_keys(node, ("strides",), scope.report, key=key, required=("strides",))
+    if not options or "strides" not in options:
         return None
-    value = found["strides"].value
+    value = options["strides"].value
     key = f"{key}.strides"
     if not isinstance(value, YamlSequence):
-        wrong_type(value, "a list with one stride a dimension", scope.report, key=key)
+        wrong_type(value, "a list with one stride per dimension", scope.report, key=key)
         return None
     if len(value.items) != len(shape):
         scope.report.error(
@@ -105,15 +105,15 @@ def _explicit(shape: tuple[Expr, ...], node: YamlMapping, scope: Scope, *, key: 
                 item.span,
                 key=f"{key}[{position}]",
                 label="out of range",
-                help="count the elements from one index value to the next",
+                help="give the number of elements between consecutive index values",
             )
             return None
         strides.append(stride)
-    return tuple(strides) if _apart(shape, strides, value, scope, key) else None
+    return tuple(strides) if _are_disjoint(shape, strides, value, scope, key) else None
 
 
-def _apart(shape: Sequence[Expr], strides: Sequence[Expr], node: YamlNode, scope: Scope, key: str) -> bool:
-    """Whether each stride steps over all that the smaller ones span, so that no two elements share a place."""
+def _are_disjoint(shape: Sequence[Expr], strides: Sequence[Expr], node: YamlNode, scope: Scope, key: str) -> bool:
+    """Whether elements have distinct offsets: each stride is at least the span of the smaller ones; else reports it."""
     pairs = [(scope.static(stride), scope.static(extent)) for stride, extent in zip(strides, shape, strict=True)]
     known = sorted((stride, extent) for stride, extent in pairs if stride is not None and extent is not None)
     span = 1
@@ -121,7 +121,7 @@ def _apart(shape: Sequence[Expr], strides: Sequence[Expr], node: YamlNode, scope
         if extent > 1 and stride < span:
             scope.report.error(
                 "CG1038",
-                f"elements overlap: a stride of {stride} is less than the {span} elements that smaller strides span",
+                f"elements overlap: the stride {stride} is less than {span}, the span of the smaller strides",
                 first_line(node),
                 key=key,
                 label="overlapping",
@@ -133,20 +133,20 @@ def _apart(shape: Sequence[Expr], strides: Sequence[Expr], node: YamlNode, scope
 
 
 def _read_pitch(row: Expr, dtype: DType, node: YamlNode, scope: Scope, *, key: str) -> Expr | None:
-    """The row pitch in elements: given as such, or as the alignment of each row in bytes."""
+    """The row pitch in elements: explicit, or from the alignment of rows in bytes."""
     if isinstance(node, YamlMapping):
         return _aligned(row, dtype, node, scope, key=key)
     pitch = scope.integer(node, key=key)
     if pitch is None:
         return None
-    wanted, length = scope.static(pitch), scope.static(row)
-    if wanted is not None and (wanted < 1 or wanted > MAX_ELEMENTS or (length is not None and wanted < length)):
+    elements, length = scope.static(pitch), scope.static(row)
+    if elements is not None and (elements < 1 or elements > MAX_ELEMENTS or (length is not None and elements < length)):
         scope.report.error(
             "CG1039",
-            f"a pitch of {wanted} elements can't hold a row of {length if length is not None else 'the shape'}",
+            f"a pitch of {elements} elements can't hold a row of {length if length is not None else 'the shape'}",
             node.span,
             key=key,
-            label="too short" if wanted <= MAX_ELEMENTS else "too long",
+            label="too short" if elements <= MAX_ELEMENTS else "too long",
             help=f"make it {length if length is not None else 'the row length'} or more, or write `{{align: 128}}`",
         )
         return None
@@ -154,10 +154,10 @@ def _read_pitch(row: Expr, dtype: DType, node: YamlNode, scope: Scope, *, key: s
 
 
 def _aligned(row: Expr, dtype: DType, node: YamlMapping, scope: Scope, *, key: str) -> Expr | None:
-    found = read_keys(node, ("align",), scope.report, key=key, required=("align",))
-    if not found or "align" not in found:
+    options = read_keys(node, ("align",), scope.report, key=key, required=("align",))
+    if not options or "align" not in options:
         return None
-    value = found["align"].value
+    value = options["align"].value
     align = read_integer(value, scope.report, key=f"{key}.align", low=1, high=4096)
     if align is None:
         return None
@@ -168,7 +168,7 @@ def _aligned(row: Expr, dtype: DType, node: YamlMapping, scope: Scope, *, key: s
             value.span if isinstance(value, YamlScalar) else first_line(value),
             key=f"{key}.align",
             label=f"must be a power of two and a multiple of {dtype.bytes}",
-            help="128 is the length of a cache line, 256 what cudaMallocPitch gives",
+            help="128 is the size of a cache line, 256 the alignment of cudaMallocPitch",
         )
         return None
     unit = Const(align // dtype.bytes, INT64)

@@ -1,4 +1,4 @@
-"""`memory`: where an array lives, and the rules about it that the spec alone decides."""
+"""`memory`: the memory space and tile options of an array, and target-independent checks."""
 
 from __future__ import annotations
 
@@ -14,45 +14,45 @@ from cugen.spec.resolve.keys.scope import Scope
 
 
 def read_memory(node: YamlNode, report: Reporter, *, key: str) -> Memory:
-    """A space by name, or a mapping with `space` and what goes with it; refused parts are left at their defaults."""
+    """A memory space by name, or a mapping with `space` and tile options; invalid options keep their defaults."""
     if not isinstance(node, YamlMapping):
         space = read_choice(node, SPACES, report, key=key, what="memory space", code="CG2001")
         return Memory(space, span=node.span)
-    found = read_keys(node, MEMORY_KEYS, report, key=key, required=("space",)) or {}
+    options = read_keys(node, MEMORY_KEYS, report, key=key, required=("space",)) or {}
     space = None
-    if "space" in found:
-        entry = found["space"]
+    if "space" in options:
+        entry = options["space"]
         space = read_choice(entry.value, SPACES, report, key=f"{key}.space", what="memory space", code="CG2001")
         if space is not None and space != "shared":
-            _refuse_tile_keys(found, space, report, key)
+            _refuse_tile_keys(options, space, report, key)
     pad, stages, swizzle, dynamic = 0, 1, False, False
-    if "pad" in found:
-        pad = read_integer(found["pad"].value, report, key=f"{key}.pad", low=0, high=MAX_PAD) or 0
-    if "stages" in found:
-        stages = read_integer(found["stages"].value, report, key=f"{key}.stages", low=1, high=MAX_STAGES) or 1
-    if "swizzle" in found:
-        swizzle = read_choice(found["swizzle"].value, SWIZZLES, report, key=f"{key}.swizzle", what="swizzle") == "xor"
-    if "dynamic" in found:
-        dynamic = read_bool(found["dynamic"].value, report, key=f"{key}.dynamic") or False
+    if "pad" in options:
+        pad = read_integer(options["pad"].value, report, key=f"{key}.pad", low=0, high=MAX_PAD) or 0
+    if "stages" in options:
+        stages = read_integer(options["stages"].value, report, key=f"{key}.stages", low=1, high=MAX_STAGES) or 1
+    if "swizzle" in options:
+        swizzle = read_choice(options["swizzle"].value, SWIZZLES, report, key=f"{key}.swizzle", what="swizzle") == "xor"
+    if "dynamic" in options:
+        dynamic = read_bool(options["dynamic"].value, report, key=f"{key}.dynamic") or False
     if pad and swizzle:
         report.error(
             "CG2003",
-            "a tile is either padded or swizzled",
-            found["swizzle"].key.span,
+            "a tile can't be both padded and swizzled",
+            options["swizzle"].key.span,
             key=f"{key}.swizzle",
-            label=f"and the rows are padded by {pad}",
-            help="remove `pad` or `swizzle`; `cugen fix` finds the smaller one that clears the conflicts",
+            label=f"conflicts with `pad: {pad}`",
+            help="remove `pad` or `swizzle`; `cugen fix` finds the smallest one without bank conflicts",
         )
     return Memory(space, pad, swizzle, dynamic, stages, node.span)
 
 
-def _refuse_tile_keys(found: dict[str, Entry], space: str, report: Reporter, key: str) -> None:
+def _refuse_tile_keys(options: dict[str, Entry], space: str, report: Reporter, key: str) -> None:
     for name in ("pad", "swizzle", "dynamic", "stages"):
-        if name in found:
+        if name in options:
             report.error(
                 "CG2002",
-                f"`{name}` shapes a shared tile, and this array is in {space} memory",
-                found[name].key.span,
+                f"`{name}` applies to shared memory, and this array is in {space} memory",
+                options[name].key.span,
                 key=f"{key}.{name}",
                 label="needs `space: shared`",
                 help=f"write `space: shared`, or remove `{name}`",
@@ -60,7 +60,7 @@ def _refuse_tile_keys(found: dict[str, Entry], space: str, report: Reporter, key
 
 
 def check_constant_memory(arrays: Sequence[Array], scalars: Iterable[Scalar], scope: Scope) -> None:
-    """All constant arrays and constant scalars together fit into the 64 KB of constant memory."""
+    """Reports constant arrays and scalars that together exceed constant memory (64 KiB)."""
     total = sum(scalar.dtype.bytes for scalar in scalars if scalar.constant)
     for array in arrays:
         if array.memory.space != "constant":
@@ -79,25 +79,25 @@ def check_constant_memory(arrays: Sequence[Array], scalars: Iterable[Scalar], sc
             continue
         before, total = total, total + elements * _stored_bytes(array)
         if total > MAX_CONSTANT_BYTES:
-            others = f" ({before} bytes are taken by others)" if before else ""
+            used = f" ({before} bytes are in use)" if before else ""
             scope.report.error(
                 "CG2004",
-                f"constant memory holds {MAX_CONSTANT_BYTES} bytes; with `{array.name}` it would be {total}{others}",
+                f"constant memory holds {MAX_CONSTANT_BYTES} bytes; with `{array.name}` it would be {total}{used}",
                 array.memory.span,
                 key=key,
                 label=f"{elements * _stored_bytes(array)} bytes",
-                help="use `memory: readonly`, or shared memory for what every block reads",
+                help="use `memory: readonly`, or shared memory for data that every block reads",
             )
             total = before
 
 
 def _stored_bytes(array: Array) -> int:
-    """Baked numbers are kept in the type that they are computed in."""
+    """Bytes per element; baked arrays are stored in their compute type."""
     return array.dtype.bytes if array.values is None else array.dtype.compute.bytes
 
 
 def storage_elements(shape: Sequence[Expr], strides: Sequence[Expr], scope: Scope) -> int | None:
-    """Elements from the first to the last, gaps counted; None where a dynamic param decides."""
+    """Elements from the first to the last offset, gaps included; None if it depends on a dynamic param."""
     last = 0
     for extent, stride in zip(shape, strides, strict=True):
         n, step = scope.static(extent), scope.static(stride)

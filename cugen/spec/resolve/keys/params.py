@@ -1,4 +1,4 @@
-"""`params`: integers that are baked in, or arguments of the kernel where they are dynamic."""
+"""`params`: compile-time constants, or kernel arguments if dynamic."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from cugen.spec.resolve.keys.scope import Scope
 
 MAX_DYNAMIC = 2**31 - 1
 _INT64 = range(-(2**63), 2**63)
-_CURE = "write an integer, an expression in earlier params, `dynamic`, or `{range: [lo, hi], multiple_of: n}`"
+_VALUE_HELP = "write an integer, an expression in earlier params, `dynamic`, or `{range: [lo, hi], multiple_of: n}`"
 
 
 def read_params(node: YamlNode, scope: Scope) -> None:
-    """Declare the params in the order of the file; `scope.params` has the good ones."""
+    """Declares the params in the order of the file; appends the valid ones to `scope.params`."""
     entries = read_mapping(node, scope.report, key="params") or ()
     names = [entry.name for entry in entries]
     for position, entry in enumerate(entries):
@@ -41,7 +41,7 @@ def _read_param(entry: Entry, later: list[str], scope: Scope, key: str) -> Param
     elif isinstance(node, YamlScalar) and isinstance(node.value, str):
         value = _evaluate(node, later, scope, key)
     else:
-        wrong_type(node, "an integer", scope.report, key=key, help=_CURE)
+        wrong_type(node, "an integer", scope.report, key=key, help=_VALUE_HELP)
         return None
     if value is not None and value not in _INT64:
         scope.report.error(
@@ -62,20 +62,22 @@ def _evaluate(node: YamlScalar, later: list[str], scope: Scope, key: str) -> int
         return None
     for part in walk(tree):
         if isinstance(part, NameNode) and part.name in later:
-            itself = part.name == later[0]
+            is_self_reference = part.name == later[0]
             scope.report.error(
                 "CG1019",
-                f"`{part.name}` isn't known yet: a param may use only those above it",
+                f"`{part.name}` isn't declared yet: a param may use only earlier params",
                 part.span,
                 key=key,
-                label="this is the param itself" if itself else "declared further down",
-                help="give it a value that doesn't use itself" if itself else f"move `{part.name}` above this param",
+                label="refers to itself" if is_self_reference else "declared further down",
+                help="give it a value that doesn't use itself"
+                if is_self_reference
+                else f"move `{part.name}` above this param",
             )
             return None
         if isinstance(part, NameNode) and any(p.name == part.name and p.is_dynamic for p in scope.params):
             scope.report.error(
                 "CG1055",
-                f"`{part.name}` is dynamic, so `{later[0]}` would have no value when the code is generated",
+                f"`{part.name}` is dynamic, so `{later[0]}` has no value at compile time",
                 part.span,
                 key=key,
                 label="known only at launch",
@@ -87,26 +89,28 @@ def _evaluate(node: YamlScalar, later: list[str], scope: Scope, key: str) -> int
 
 
 def _read_dynamic(node: YamlMapping, name: str, span: Span, scope: Scope, key: str) -> Param | None:
-    found = read_keys(node, DYNAMIC_KEYS, scope.report, key=key)
+    options = read_keys(node, DYNAMIC_KEYS, scope.report, key=key)
     low, high, multiple = 0, MAX_DYNAMIC, 1
     before = len(scope.report.diagnostics)
-    if found and "range" in found:
-        bounds = found["range"].value
+    if options and "range" in options:
+        bounds = options["range"].value
         if isinstance(bounds, YamlSequence) and len(bounds.items) == 2:
             first = read_integer(bounds.items[0], scope.report, key=f"{key}.range", low=0, high=MAX_DYNAMIC)
             last = read_integer(bounds.items[1], scope.report, key=f"{key}.range", low=0, high=MAX_DYNAMIC)
             low, high = first or 0, MAX_DYNAMIC if last is None else last
         else:
-            wrong_type(bounds, "a list of the least and the greatest value", scope.report, key=f"{key}.range")
-    if found and "multiple_of" in found:
-        entry = found["multiple_of"]
+            wrong_type(bounds, "a list of the minimum and the maximum", scope.report, key=f"{key}.range")
+    if options and "multiple_of" in options:
+        entry = options["multiple_of"]
         multiple = read_integer(entry.value, scope.report, key=f"{key}.multiple_of", low=1, high=MAX_DYNAMIC) or 1
-    if not found or len(scope.report.diagnostics) > before:
-        if found == {} and not node.entries:
-            wrong_type(node, "`dynamic`, or a mapping with `range` or `multiple_of`", scope.report, key=key, help=_CURE)
+    if not options or len(scope.report.diagnostics) > before:
+        if options == {} and not node.entries:
+            wrong_type(
+                node, "`dynamic`, or a mapping with `range` or `multiple_of`", scope.report, key=key, help=_VALUE_HELP
+            )
         return None
     if high // multiple * multiple < low:
-        entry = found.get("range") or found["multiple_of"]
+        entry = options.get("range") or options["multiple_of"]
         scope.report.error(
             "CG1021",
             f"no value of `{name}` is allowed: none in {low} to {high} is a multiple of {multiple}"
@@ -115,14 +119,14 @@ def _read_dynamic(node: YamlMapping, name: str, span: Span, scope: Scope, key: s
             entry.value.span,
             key=key,
             label="empty",
-            help="write the lower bound first, and leave a multiple inside",
+            help="write the lower bound first, and include a multiple in the range",
         )
         return None
     return Param(name, None, low, high, multiple, span)
 
 
 def _set(param: Param, scope: Scope, key: str) -> Param:
-    """The param with the value that the caller sets; a dynamic one stays dynamic, its value is only checked."""
+    """The param with the caller's value; a dynamic one stays dynamic, its value is only checked."""
     if param.name not in scope.settings:
         return param
     value = scope.settings[param.name]

@@ -1,4 +1,4 @@
-"""`scalars`: numbers beside the arrays, baked in or handed over at run time."""
+"""`scalars`: compile-time constants or kernel arguments."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ from cugen.spec.types import DType
 
 
 def read_scalars(node: YamlNode, scope: Scope) -> list[Scalar]:
+    """The declared scalars in the order of the file; names of invalid ones are marked broken."""
     scalars: list[Scalar] = []
     for entry in read_mapping(node, scope.report, key="scalars") or ():
         key = join("scalars", entry.name)
@@ -30,20 +31,20 @@ def read_scalars(node: YamlNode, scope: Scope) -> list[Scalar]:
 
 def _read_scalar(entry: Entry, scope: Scope, key: str) -> Scalar | None:
     report = scope.report
-    found = read_keys(entry.value, SCALAR_KEYS, report, key=key, required=("dtype",))
-    if not found or "dtype" not in found:
+    options = read_keys(entry.value, SCALAR_KEYS, report, key=key, required=("dtype",))
+    if not options or "dtype" not in options:
         return None
     before = len(report.diagnostics)
-    dtype = read_type(found["dtype"].value, report, key=f"{key}.dtype")
+    dtype = read_type(options["dtype"].value, report, key=f"{key}.dtype")
     constant = False
-    if "memory" in found:
+    if "memory" in options:
         spaces = ("constant",)
         constant = bool(
-            read_choice(found["memory"].value, spaces, report, key=f"{key}.memory", what="memory space of a scalar")
+            read_choice(options["memory"].value, spaces, report, key=f"{key}.memory", what="memory space of a scalar")
         )
     if dtype is None:
         return None
-    value = _read_value(found["value"].value, dtype, scope, f"{key}.value") if "value" in found else None
+    value = _read_value(options["value"].value, dtype, scope, f"{key}.value") if "value" in options else None
     value = _set(entry.name, entry.key.span, dtype, value, scope, key)
     if len(report.diagnostics) > before:
         return None
@@ -65,7 +66,7 @@ def _read_value(node: YamlNode, dtype: DType, scope: Scope, key: str) -> Number 
 
 
 def _set(name: str, span: Span, dtype: DType, value: Number | None, scope: Scope, key: str) -> Number | None:
-    """The value that the caller sets instead; a scalar that is an argument stays one, its value is only checked."""
+    """The scalar's value, overridden by the caller's; for a kernel argument that is only checked."""
     if name not in scope.settings:
         return value
     setting = scope.settings[name]

@@ -1,4 +1,4 @@
-"""`schedule`: what the user fixes about the way of computing."""
+"""`schedule`: the user's family, tile sizes and tunables."""
 
 from __future__ import annotations
 
@@ -19,18 +19,20 @@ Sizes = tuple[tuple[str, int], ...]
 def read_schedules(
     node: YamlNode, indices: Mapping[str, Sequence[str]] | None, report: Reporter
 ) -> tuple[tuple[str, Schedule], ...]:
-    """Schedules by output name, or one under "" that is for all.
+    """Schedules by output name, or one under "" for all outputs.
 
-    `indices` maps each target of a statement to the indices of the statements that write it; None where the statements
-    couldn't be read, so that names aren't checked.
+    `indices` maps each target to the indices of the statements that write it; None if the statements are invalid:
+    names then aren't checked.
     """
     entries = read_mapping(node, report, key="schedule")
     if entries is None:
         return ()
     per_output = bool(entries) and all(isinstance(e.value, YamlMapping) for e in entries)
     if not per_output or any(entry.name in SCHEDULE_KEYS for entry in entries):
-        every = None if indices is None else list(dict.fromkeys(name for some in indices.values() for name in some))
-        return (("", _read_schedule(node, every, report, "schedule")),)
+        all_indices = (
+            None if indices is None else list(dict.fromkeys(name for names in indices.values() for name in names))
+        )
+        return (("", _read_schedule(node, all_indices, report, "schedule")),)
     result: list[tuple[str, Schedule]] = []
     for entry in entries:
         if indices is not None and entry.name not in indices:
@@ -85,20 +87,20 @@ def _read_sizes(
 
 
 def _known_indices(node: YamlNode, known: Sequence[str], report: Reporter, key: str) -> list[Entry]:
-    good: list[Entry] = []
+    valid: list[Entry] = []
     for item in read_mapping(node, report, key=key, help="map index names to sizes, such as `{m: 16, n: 16}`") or ():
         if item.name in known:
-            good.append(item)
+            valid.append(item)
             continue
         report.error(
             "CG1041",
-            f"`{shorten(item.name)}` is no index of the statements that this schedule is for",
+            f"`{shorten(item.name)}` isn't an index of the statements of this schedule",
             first_line(item.key),
             key=join(key, item.name),
             label="unknown index",
             help=did_you_mean(item.name, known, what="indices"),
         )
-    return good
+    return valid
 
 
 def _read_tunable(entry: Entry, report: Reporter, key: str) -> int | str | bool | None:
@@ -121,33 +123,33 @@ def _read_tunable(entry: Entry, report: Reporter, key: str) -> int | str | bool 
 
 def _check_threads(maps: Mapping[str, Sizes], entries: Mapping[str, Entry], report: Reporter, key: str) -> None:
     block, thread = dict(maps["block"]), dict(maps["thread"])
-    good = True
+    valid = True
     for name, size in thread.items():
         if name in block and block[name] % size:
-            good = False
-            where = _entry(entries["thread"], name)
+            valid = False
+            size_entry = _entry(entries["thread"], name)
             report.error(
                 "CG1042",
-                f"{block[name]} elements of `{name}` in a block can't be shared out in parts of {size}",
-                first_line(where.value),
+                f"the block tile of {block[name]} along `{name}` isn't a multiple of the thread tile of {size}",
+                first_line(size_entry.value),
                 key=join(f"{key}.thread", name),
                 label=f"doesn't divide {block[name]}",
                 help=f"choose a divisor of {block[name]}",
             )
-    if not good or not block or not thread:
+    if not valid or not block or not thread:
         return
     threads = prod(size // thread.get(name, 1) for name, size in block.items())
     if threads > MAX_THREADS:
         report.error(
             "CG3001",
-            f"this makes {threads} threads a block; a block has at most {MAX_THREADS}",
+            f"this gives {threads} threads per block; the limit is {MAX_THREADS}",
             first_line(entries["block"].value),
             key=f"{key}.block",
-            label=f"{prod(block.values())} elements, {prod(thread.get(name, 1) for name in block)} a thread",
-            help="make the block smaller, or give each thread more elements",
+            label=f"{prod(block.values())} elements, {prod(thread.get(name, 1) for name in block)} per thread",
+            help="make the block tile smaller, or the thread tile larger",
         )
 
 
 def _entry(entry: Entry, name: str) -> Entry:
-    found = entry.value.get(name) if isinstance(entry.value, YamlMapping) else None
-    return found or entry
+    nested = entry.value.get(name) if isinstance(entry.value, YamlMapping) else None
+    return nested or entry

@@ -1,4 +1,4 @@
-"""The names that a spec has declared so far, and the integer expressions that use them."""
+"""The symbol table during parsing of a document, and evaluation of integer expressions in params."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ Setting = int | float | bool
 
 
 class Scope:
-    """Grows while a document is read from top to bottom.
+    """The symbol table, filled in the order of the document.
 
-    `broken` holds names whose declaration was refused: what uses them isn't reported again. `settings` are the values
-    that the caller gives to params and scalars in place of the file's.
+    `broken` holds names with an invalid declaration; uses of them report no further errors. `settings` are the caller's
+    values of params and scalars, which override the file's.
     """
 
     def __init__(self, report: Reporter, settings: Mapping[str, Setting]) -> None:
@@ -34,7 +34,7 @@ class Scope:
         self._kinds: dict[str, tuple[str, int]] = {}
 
     def declare(self, name: YamlScalar, what: str, *, key: str) -> bool:
-        """Take a name for a `what`; False after reporting that it can't be one or is taken."""
+        """Declares a name as a `what`; False after reporting an invalid or duplicate name."""
         problem = name_problem(name.string)
         if problem is not None:
             self.report.error(
@@ -49,7 +49,7 @@ class Scope:
             kind, line = self._kinds[name.string]
             self.report.error(
                 "CG1018",
-                f"`{name.string}` is {kind} already",
+                f"`{name.string}` is already {kind}",
                 name.span,
                 key=key,
                 label=f"{what} of the same name",
@@ -63,10 +63,11 @@ class Scope:
         return False
 
     def mark_broken(self, names: Iterable[str]) -> None:
+        """Marks names whose declaration is invalid."""
         self.broken.update(names)
 
     def parse(self, node: YamlNode, *, key: str, expected: str) -> Node | None:
-        """The syntax tree of a text that holds an expression; None after a finding, or where it uses broken names."""
+        """The parse tree of a node with an expression; None after reporting an error, or if it uses broken names."""
         if not isinstance(node, YamlScalar) or not isinstance(node.value, str):
             wrong_type(node, expected, self.report, key=key)
             return None
@@ -74,16 +75,18 @@ class Scope:
         return None if tree is None or self.uses_broken(tree) else tree
 
     def uses_broken(self, tree: Node) -> bool:
+        """Whether a parse tree refers to a broken name."""
         return any(isinstance(part, NameNode) and part.name in self.broken for part in walk(tree))
 
     def integer(self, node: YamlNode, *, key: str) -> Expr | None:
-        """An integer literal or an expression in params, as an integer tree; None where a finding explains why not."""
+        """An integer literal or an expression in params, as an integer tree; None after reporting an error."""
         if isinstance(node, YamlScalar) and isinstance(node.value, int) and not isinstance(node.value, bool):
             return Const(node.value, INT64)
         tree = self.parse(node, key=key, expected="an integer or an expression in params")
         return None if tree is None else self.resolve(tree, key=key)
 
     def resolve(self, tree: Node, *, key: str) -> Expr | None:
+        """The integer tree of a parse tree over params; None after reporting an error."""
         return resolve.resolve_integer(tree, self.params, self.report, key=key)
 
     @property
@@ -92,7 +95,7 @@ class Scope:
         return {param.name: param.value for param in self.params if param.value is not None}
 
     def static(self, expr: Expr) -> int | None:
-        """The value of an integer tree; None where it needs a dynamic param."""
+        """The compile-time value of an integer tree; None if it depends on a dynamic param."""
         try:
             return evaluate(expr, self.values)
         except KeyError:

@@ -1,4 +1,4 @@
-"""`values`: the contents of an array that is baked into the code, written out or read from a .npy file."""
+"""`values`: the contents of a baked array, from literals or a .npy file."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _EXPECTED = "a list of numbers, or the name of a .npy file"
 def read_values(
     node: YamlNode, shape: Sequence[int | None], dtype: DType, scope: Scope, folder: Path | None, *, key: str
 ) -> Values | None:
-    """The contents of an array of the given extents (None for a dynamic one); None after a finding."""
+    """The contents of an array of the given extents (None for a dynamic one); None after reporting an error."""
     report = scope.report
     extents = [extent for extent in shape if extent is not None]
     if len(extents) < len(shape):
@@ -34,7 +34,7 @@ def read_values(
             first_line(node),
             key=key,
             label="the shape uses a dynamic param",
-            help="give the param a value, or hand the array over at run time",
+            help="give the param a value, or pass the array at run time",
         )
         return None
     if prod(extents) * dtype.bytes > MAX_TABLE_BYTES:
@@ -44,7 +44,7 @@ def read_values(
             first_line(node),
             key=key,
             label="too large",
-            help="hand the array over at run time",
+            help="pass the array at run time",
         )
         return None
     if isinstance(node, YamlMapping) or (isinstance(node, YamlScalar) and node.value is None):
@@ -64,23 +64,24 @@ def _from_literals(node: YamlNode, extents: list[int], dtype: DType, scope: Scop
         _wrong_shape(node, written, extents, scope, key)
         return None
     data: list[Number] = []
-    good = True
+    valid = True
     for leaf in leaves:
         value = literal(leaf)
         if value is None:
             wrong_type(leaf, "a number", scope.report, key=key)
-            good = False
+            valid = False
             continue
         problem = misfit(value, dtype)
         if problem is not None:
             report_misfit(leaf, dtype, problem, scope, key=key)
-            good = False
+            valid = False
         else:
             data.append(convert(value, dtype))
-    return Values(tuple(data)) if good else None
+    return Values(tuple(data)) if valid else None
 
 
 def report_misfit(node: YamlNode, dtype: DType, problem: str, scope: Scope, *, key: str) -> None:
+    """Reports a literal that is out of the range of its element type."""
     text = shorten(node.string) if isinstance(node, YamlScalar) else "it"
     scope.report.error(
         "CG1031",
@@ -93,7 +94,7 @@ def report_misfit(node: YamlNode, dtype: DType, problem: str, scope: Scope, *, k
 
 
 def _shape_of(node: YamlNode, leaves: list[YamlNode], scope: Scope, key: str) -> tuple[int, ...] | None:
-    """The shape of nested lists, whose leaves are appended in row-major order; None after reporting a ragged one."""
+    """The shape of nested lists; appends the leaves in row-major order. None after reporting ragged lists."""
     if not isinstance(node, YamlSequence):
         leaves.append(node)
         return ()
@@ -105,10 +106,10 @@ def _shape_of(node: YamlNode, leaves: list[YamlNode], scope: Scope, key: str) ->
         if shapes and shape != shapes[0]:
             scope.report.error(
                 "CG1032",
-                f"this part has the shape {list(shape)}, those before it have {list(shapes[0])}",
+                f"this list has the shape {list(shape)}, the previous ones {list(shapes[0])}",
                 first_line(item),
                 key=key,
-                label="of another shape",
+                label="different shape",
                 help="give every row the same length",
             )
             return None
@@ -141,7 +142,7 @@ def _from_file(
                 node.span,
                 key=key,
                 label="too large",
-                help="hand the array over at run time",
+                help="pass the array at run time",
             )
             return None
         content = path.read_bytes()
@@ -180,13 +181,13 @@ def _unreadable(node: YamlScalar, reason: str, scope: Scope, key: str) -> None:
 
 
 def _allowed_path(node: YamlScalar, scope: Scope, folder: Path | None, key: str) -> Path | None:
-    """The file inside the spec's folder, links followed; None after reporting that it's none or outside."""
+    """The resolved path inside the spec's folder; None after reporting one that is missing or outside."""
     name = PurePosixPath(node.string)
     problem = None
     if not node.string.endswith(".npy"):
         problem = "only .npy files can be named here"
     elif name.is_absolute() or ".." in name.parts or "\\" in node.string or ":" in node.string:
-        problem = "the path must lead into the spec's own folder, without `..`"
+        problem = "the path must be inside the spec's folder, without `..`"
     elif folder is None:
         problem = "this spec has no folder to look in"
     else:
