@@ -12,7 +12,7 @@ from cugen.abi.sizes import evaluate_all
 from cugen.analysis.launches.operations import work
 from cugen.analysis.totals.exact import Unknown
 from cugen.analysis.totals.sites import steps
-from cugen.analysis.totals.tally import Tallies
+from cugen.analysis.totals.executions import ExecutionCounts
 from cugen.bench.buffers import Buffers
 from cugen.bench.check import check, check_as_run, reruns
 from cugen.bench.libraries import Absent, Library, library
@@ -221,7 +221,7 @@ def _flop(kernel: Kernel, params: Mapping[str, int]) -> int | None:
     """Floating-point operations of all launches; None where the analysis can't say."""
     values = {kernel.context.symbols[name].name: value for name, value in params.items()}
     try:
-        return sum(work(steps(k, values), Tallies(k.block)).all_flop for k in kernel.plan.kernels)
+        return sum(work(steps(k, values), ExecutionCounts(k.block)).all_flop for k in kernel.plan.kernels)
     except Unknown:
         return None
 

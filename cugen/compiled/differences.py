@@ -14,8 +14,8 @@ from math import prod
 
 import sympy
 
-from cugen.analysis.totals import contradictions
-from cugen.analysis.totals.sites import HIDDEN, THREAD, Counter, Site
+from cugen.analysis.totals import infeasible
+from cugen.analysis.totals.sites import THREAD, UNKNOWN_LANES, Counter, Site
 from cugen.compiled import peeled_sites as placing
 from cugen.compiled import reshaping
 from cugen.compiled.addresses import Form
@@ -89,7 +89,7 @@ def code_of(
 
 def _loops_round(site: Site, open_loops: Collection[sympy.Symbol]) -> _Loops:
     """The loops round an access: those with a counter, and the open ones, even if they make a single trip."""
-    return site.counters, frozenset(name for name in open_loops if name in site.names)
+    return site.counters, frozenset(name for name in open_loops if name in site.definitions)
 
 
 def _uneven_loops(kernel: Kernel, params: Mapping[str, int]) -> tuple[str, ...]:
@@ -226,7 +226,7 @@ def _moved(code: Code, site: Site, instructions: Sequence[Instruction]) -> Site 
     blocks = {code.program.block_of(i) for i in instructions}
     store = code.pinned.get(min(blocks))
     guarded = any(i.predicate for i in instructions) or reshaping.symbols_of(site.predicates) & _loops(site)
-    if store is None or len(blocks) > 1 or guarded or (site.opaque and site.opaque not in HIDDEN):
+    if store is None or len(blocks) > 1 or guarded or (site.opaque and site.opaque not in UNKNOWN_LANES):
         return None
     if site.predicates == store.predicates and not site.opaque:
         return None
@@ -285,9 +285,9 @@ def _possible(
         return live
     ranges = {c.symbol: (0, c.count - 1) for c in site.counters}
     ranges.update({t: (0, size - 1) for t, size in zip(THREAD, code.threads, strict=True)})
-    never = [at for at in live if contradictions.excluded(reshaping.fixed(site, at).predicates, ranges)]
+    never = [at for at in live if infeasible.are_infeasible(reshaping.fixed(site, at).predicates, ranges)]
     left = [at for at in live if at not in never]
-    copied = site.copied_to is not None or site.access.kind == "async_copy"
+    copied = site.copy_target is not None or site.access.kind == "async_copy"
     return (left + never)[:copies] if len(left) == copies or (copied and len(left) < copies) else live
 
 

@@ -13,7 +13,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from cugen.analysis.totals.exact import Totals, Unknown
-from cugen.analysis.totals.sites import HIDDEN, WAITS, Site, sites
+from cugen.analysis.totals.sites import SPIN_WAIT, UNKNOWN_LANES, Site, sites
 from cugen.analysis.verdicts import copy_sources
 from cugen.analysis.verdicts.report import site_totals
 from cugen.compiled import sass
@@ -162,15 +162,15 @@ def _compiled(
     code = code_of(kernel, params, program, forms, placed, matches)
     ends = {id(p.site.access): p.site for p in placed}
     dropped = [p.site for p, instructions in zip(placed, matches.instructions, strict=True) if not instructions]
-    starts = {id(p.site.copied_to): p.site for p in placed if p.site.copied_to is not None}
+    starts = {id(p.site.copy_target): p.site for p in placed if p.site.copy_target is not None}
     for place, instructions in zip(placed, matches.instructions, strict=True):
         if place.space == "constant":
             uses = constants.get(place.site.access.array.symbol, ())
             results.append(_constant_access(kernel, place, uses, target))
-        elif place.site.copied_to is not None:
+        elif place.site.copy_target is not None:
             reading = tuple(i for i in instructions if not fills(i))
-            results.append(_copy_source(kernel, code, place, ends[id(place.site.copied_to)], reading, target))
-        elif place.site.copied_from is not None:
+            results.append(_copy_source(kernel, code, place, ends[id(place.site.copy_target)], reading, target))
+        elif place.site.source_offset is not None:
             read = starts[id(place.site.access)]
             results.append(_copy_target(kernel, code, place, read, instructions, target))
         elif instructions and any(_are_branches(place.site, other) for other in dropped):
@@ -280,8 +280,8 @@ def _access(
     kernel: Kernel, code: Code, place: Placed, instructions: tuple[Instruction, ...], target: Target
 ) -> CompiledAccess:
     written, reason = _total(kernel, (place.site,), target)
-    if place.site.opaque == WAITS:
-        return _result(place, instructions, (), None, None, WAITS)
+    if place.site.opaque == SPIN_WAIT:
+        return _result(place, instructions, (), None, None, SPIN_WAIT)
     if not instructions:
         return _result(place, (), ["dropped: no instruction carries it out"], written, (), "", ())
     changes, shaped, why = made_of(code, place.site, instructions)
@@ -290,9 +290,11 @@ def _access(
     compiled = written
     if shaped != (place.site,):
         compiled, reason = _total(kernel, shaped, target)
-    if compiled is None and all((site.opaque and site.opaque not in HIDDEN) or site.copied_from for site in shaped):
+    if compiled is None and all(
+        (site.opaque and site.opaque not in UNKNOWN_LANES) or site.source_offset for site in shaped
+    ):
         # Which element is read is data, but not whether: at any one place it runs as often.
-        anywhere = [replace(site, offset=integer(0), opaque="", copied_from=None) for site in shaped]
+        anywhere = [replace(site, offset=integer(0), opaque="", source_offset=None) for site in shaped]
         runs, _ = _total(kernel, anywhere, target)
         return _result(place, instructions, changes, written, None, reason, runs)
     return _result(place, instructions, changes, written, compiled, reason, compiled)
@@ -308,7 +310,7 @@ def _copy_source(
     sources = copy_sources.lane_sources(place.site.offset, kernel.block, place.site.access.array.dtype.bytes)
     aligned = all(totals.sectors == totals.ideal_sectors for totals in found.compiled)
     if aligned and sources is not None and async_copies.are_sector_pairs(sources):
-        written, _ = site_totals(kernel, replace(end, copied_from=None, held_back=None), target)
+        written, _ = site_totals(kernel, replace(end, source_offset=None, source_guard=None), target)
         if all(async_copies.are_sector_pairs(pattern.lanes) for pattern in written.patterns):
             return found
     return replace(found, compiled=None, reason=_PARTS_OF_SECTORS)
@@ -319,7 +321,7 @@ def _copy_target(
 ) -> CompiledAccess:
     """What a copy writes: by the instructions that read, and by those that write zeros where the guard of the source
     fails."""
-    place = replace(place, site=replace(place.site, held_back=None))  # what is held back is counted by instructions
+    place = replace(place, site=replace(place.site, source_guard=None))  # what is held back is counted by instructions
     filling = tuple(i for i in instructions if fills(i))
     if not filling:
         return _access(
@@ -333,7 +335,7 @@ def _copy_target(
     parts = (
         (replace(site, predicates=read.predicates), tuple(i for i in instructions if i not in filling)),
         (
-            replace(site, predicates=(*outer, replace(guard, negated=True)), copied_from=None),  # nothing is read
+            replace(site, predicates=(*outer, replace(guard, negated=True)), source_offset=None),  # nothing is read
             filling,
         ),
     )
@@ -347,7 +349,7 @@ def _copy_target(
         changes += found
         if shaped is None:
             return _result(place, instructions, [*changes, why], written, None, why)
-        runs, why = _total(kernel, [replace(piece, copied_from=None) for piece in shaped], target)
+        runs, why = _total(kernel, [replace(piece, source_offset=None) for piece in shaped], target)
         costs, reason = _total(kernel, shaped, target)
         if runs is None:
             return _result(place, instructions, changes, written, None, why)

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from math import prod
 
-from cugen.analysis.totals.affine import split
+from cugen.analysis.totals.affine import affine_form
 from cugen.analysis.totals.sites import BLOCK, THREAD, Site
 from cugen.compiled.addresses import Form
 from cugen.compiled.sass import Instruction, Program
@@ -99,8 +99,8 @@ def match(
             dealt.append(instruction)
     targets = {id(place.site.access): own for place, own in zip(placed, found, strict=True)}
     for place, own in zip(placed, found, strict=True):
-        if place.site.copied_to is not None:  # one instruction reads and writes
-            own += targets.get(id(place.site.copied_to), [])
+        if place.site.copy_target is not None:  # one instruction reads and writes
+            own += targets.get(id(place.site.copy_target), [])
     return Matches(tuple(tuple(f) for f in found), tuple(joined), tuple(dealt), tuple(unexplained))
 
 
@@ -272,12 +272,12 @@ def linear_steps(form: Form) -> dict[str, int] | None:
 
 def planned_steps(site: Site) -> tuple[dict[str, int], int] | None:
     """The same of a site, and its constant in bytes; None where its offset isn't linear."""
-    affine = split(site.offset, (*THREAD, *BLOCK, *(c.symbol for c in site.counters)))
-    if not affine.rest.is_Integer:
+    affine = affine_form(site.offset, (*THREAD, *BLOCK, *(c.symbol for c in site.counters)))
+    if not affine.residual.is_Integer:
         return None
     size = site.access.array.dtype.bytes
     steps = {str(s): c * size % _WORD for s, c in affine.coefficients.items() if s in THREAD}
-    return steps, int(affine.rest) * size % _WORD
+    return steps, int(affine.residual) * size % _WORD
 
 
 def _steps_agree(form: Form, site: Site) -> bool:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 import sympy
 
-from cugen.analysis.totals.affine import split
+from cugen.analysis.totals.affine import affine_form
 from cugen.analysis.totals.sites import BLOCK, THREAD, Predicate, Site
 from cugen.compiled import reshaping
 from cugen.compiled.addresses import Form
@@ -108,8 +108,8 @@ def _thread_terms(offset: Integer, size: int) -> dict[sympy.Symbol, int] | None:
     """Bytes by which the address moves with the thread's and the block's place; None where it isn't linear in them once
     the loops' counters have a value."""
     free = offset.free_symbols
-    affine = split(offset, tuple(free))
-    if not affine.rest.is_Integer:
+    affine = affine_form(offset, tuple(free))
+    if not affine.residual.is_Integer:
         return None
     places = {*THREAD, *BLOCK}
     return {s: c * size % _WORD for s, c in affine.coefficients.items() if s in places and c * size % _WORD}

@@ -11,7 +11,7 @@ from itertools import product
 
 import sympy
 
-from cugen.analysis.totals.sites import Counter, Place, Site, Step, sites, steps
+from cugen.analysis.totals.sites import Counter, ProgramPoint, Site, Step, sites, steps
 from cugen.compiled.reshaping import is_loop
 from cugen.plan.kernel import Kernel
 from cugen.plan.memory import Access, Component, Element
@@ -66,7 +66,7 @@ def _leaves(step: Step) -> Iterator[Local]:
         yield from (leaf for leaf in walk(value) if isinstance(leaf, Local))
 
 
-def _kept(node: Store, leaf: Local, place: Place, read: Mapping[int, frozenset[int]]) -> Kept | None:
+def _kept(node: Store, leaf: Local, place: ProgramPoint, read: Mapping[int, frozenset[int]]) -> Kept | None:
     """What a store keeps of a value; None where it goes elsewhere or isn't stored as it is."""
     if not _is(node.value, leaf) or id(node.access.array) not in read or node.access.width != 1:
         return None

@@ -12,7 +12,7 @@ from itertools import pairwise
 import numpy as np
 import sympy
 
-from cugen.analysis.totals.affine import compiled, split
+from cugen.analysis.totals.affine import affine_form, evaluator
 from cugen.analysis.totals.sites import THREAD, Counter, Predicate, Site
 from cugen.plan.symbols import FloorDiv, Integer, Mod, integer
 
@@ -44,10 +44,10 @@ def widened(site: Site, factors: Sequence[int]) -> tuple[Site, ...] | None:
 
 def _misaligned(site: Site, counter: Counter, factor: int) -> int:
     """How many elements past a multiple of `factor` the counter's first value lies, where that is the same always."""
-    affine = split(site.offset, (*THREAD, *(c.symbol for c in site.counters)))
+    affine = affine_form(site.offset, (*THREAD, *(c.symbol for c in site.counters)))
     others = [c for name, c in affine.coefficients.items() if name != counter.symbol]
-    same = affine.rest.is_Integer and all(c % factor == 0 for c in others)
-    return int(affine.rest) % factor if same else 0
+    same = affine.residual.is_Integer and all(c % factor == 0 for c in others)
+    return int(affine.residual) % factor if same else 0
 
 
 def narrowed(site: Site, factor: int) -> tuple[Site, ...]:
@@ -88,7 +88,7 @@ def holds(predicate: Predicate, values: Mapping[sympy.Symbol, int]) -> bool:
     """A predicate over symbols that all have a value."""
     answers = []
     for term, operator in predicate.terms:
-        value = int(compiled(term)(values))
+        value = int(evaluator(term)(values))
         answers.append(value < 0 if operator == "<" else value == 0 if operator == "==" else value != 0)
     return all(answers) != predicate.negated
 
@@ -105,12 +105,12 @@ def lane_loops(site: Site, uneven: Collection[str], block: tuple[int, int, int])
 
 def _parts_lanes(rest: Integer, counters: tuple[sympy.Symbol, ...], block: tuple[int, int, int]) -> bool:
     """Whether an expression has several values in some warp, whatever those of the counters."""
-    affine = split(rest, counters)
-    if affine.tangled:
+    affine = affine_form(rest, counters)
+    if affine.nonaffine:
         return True
     linear = np.arange(block[0] * block[1] * block[2])
     places = (linear % block[0], linear // block[0] % block[1], linear // (block[0] * block[1]))
-    values = compiled(affine.rest)(dict(zip(THREAD, places, strict=True))) + 0 * linear
+    values = evaluator(affine.residual)(dict(zip(THREAD, places, strict=True))) + 0 * linear
     warps = [values[first : first + _WARP_SIZE] for first in range(0, len(values), _WARP_SIZE)]
     return any(len(np.unique(warp)) > 1 for warp in warps)
 
@@ -179,7 +179,7 @@ def _chain(sizes: Sequence[int]) -> tuple[bool, tuple[int, ...]]:
 
 
 def _unit_counter(site: Site) -> Counter | None:
-    affine = split(site.offset, tuple(c.symbol for c in site.counters))
+    affine = affine_form(site.offset, tuple(c.symbol for c in site.counters))
     guarded = symbols_of(site.predicates)
     for counter in reversed(site.counters):  # the innermost loop first
         unit = affine.coefficients.get(counter.symbol) == site.access.width
@@ -205,10 +205,10 @@ def _ends(site: Site) -> Iterator[tuple[Counter, int, int, Integer]]:
     for index, predicate in enumerate(site.predicates):
         if predicate.negated or len(predicate.terms) != 1 or predicate.terms[0][1] != "<":
             continue
-        affine = split(predicate.terms[0][0], tuple(c.symbol for c in site.counters))
+        affine = affine_form(predicate.terms[0][0], tuple(c.symbol for c in site.counters))
         for counter in site.counters:
             step = affine.coefficients.get(counter.symbol, 0)
-            if step > 0 and is_loop(counter) and affine.rest.free_symbols & set(THREAD):
+            if step > 0 and is_loop(counter) and affine.residual.free_symbols & set(THREAD):
                 yield counter, index, step, sympy.expand(predicate.terms[0][0] - step * counter.symbol)
 
 

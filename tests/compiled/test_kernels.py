@@ -6,7 +6,7 @@ from functools import cache
 
 import pytest
 
-from cugen.analysis.totals.sites import DISTRIBUTED, WAITS
+from cugen.analysis.totals.sites import REMOTE_SHARED, SPIN_WAIT
 from cugen.compiled.kernels import PARTED, CompiledAccess, CompiledKernel, compiled_kernels
 from cugen.emit.resources import data_folder
 from cugen.kernel import Kernel, generate
@@ -94,7 +94,7 @@ def check_accounts(name: str, target: str) -> None:
         for found in kernel.accesses:
             assert set(names(found)) <= NAMES, found.changes
             if found.compiled is None:  # then for a reason with a name, never "unexplained"
-                known = found.reason.partition(":")[0] in NAMES or found.reason in (WAITS, DISTRIBUTED)
+                known = found.reason.partition(":")[0] in NAMES or found.reason in (SPIN_WAIT, REMOTE_SHARED)
                 assert known or any(text in found.reason for text in UNKNOWN), found.reason
             assert found.instructions or "dropped" in names(found)
 
@@ -312,7 +312,7 @@ def test_a_store_behind_shuffles_that_lanes_may_come_to_apart_is_in_no_loop():
 def test_elements_that_never_come_last_are_no_trips():
     """Where a vector doesn't fit, its last element never does: 4 elements of which 3 are written out."""
     for found in compiled(generate(gallery()["prefix_sum"]), "sm_90"):
-        counted = [a for a in found.accesses if a.reason not in (WAITS, PARTED)]
+        counted = [a for a in found.accesses if a.reason not in (SPIN_WAIT, PARTED)]
         assert len(counted) == len(found.accesses) - 2
         assert all(a.compiled is not None for a in counted), [a.reason for a in counted]
 

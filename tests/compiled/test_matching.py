@@ -26,8 +26,8 @@ def array(name: str, space: str = "shared", size: int = 256, offset: int | None 
 def site(tile: Array, kind: str, source: Array | None = None) -> Site:
     zero = integer(0)
     read = None if source is None else Access(source, (zero,), "load")
-    copied_from = None if source is None else zero
-    return Site(Access(tile, (zero,), kind), zero, (), (), {}, {}, source=read, copied_from=copied_from)
+    source_offset = None if source is None else zero
+    return Site(Access(tile, (zero,), kind), zero, (), (), {}, {}, source=read, source_offset=source_offset)
 
 
 def matched(code: str, *placed: Placed) -> list[list[int]]:

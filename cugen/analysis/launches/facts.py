@@ -25,8 +25,8 @@ from cugen.analysis.launches.operations import Work, work
 from cugen.analysis.launches.roofline import intensity
 from cugen.analysis.launches.traffic import Traffic, traffic
 from cugen.analysis.totals.exact import Unknown
-from cugen.analysis.totals.sites import DATA_DECIDES, Step, sites, steps
-from cugen.analysis.totals.tally import Parting, Tallies
+from cugen.analysis.totals.executions import BranchDivergence, ExecutionCounts
+from cugen.analysis.totals.sites import DATA_DEPENDENT_GUARD, Step, sites, steps
 from cugen.analysis.verdicts.report import AccessReport, analyze_kernel
 from cugen.machine import Device, Target, default_device, is_known
 from cugen.machine import device as known_device
@@ -57,7 +57,7 @@ class BranchFacts:
 
     node: Node
     kind: str  # return, if, load, loop
-    parting: Parting | None
+    parting: BranchDivergence | None
     reason: str = ""
 
 
@@ -154,32 +154,32 @@ def facts(
 def _counted(
     basis: Facts, kernel: Kernel, params: Mapping[str, int], device: Device | None, accesses: tuple[AccessReport, ...]
 ) -> Facts:
-    walked, found, tallies = tuple(steps(kernel, params)), sites(kernel, params), Tallies(kernel.block)
-    branches = (_branch(step, tallies) for step in walked if _decides(step))
+    walked, found, executions = tuple(steps(kernel, params)), sites(kernel, params), ExecutionCounts(kernel.block)
+    branches = (_branch(step, executions) for step in walked if _decides(step))
     basis = replace(basis, branches=tuple(filter(_is_open, branches)))
     try:
-        done = work(walked, tallies)
-        moved = traffic(walked, found, accesses, params, tallies)
-        hidden = hiding(walked, found, basis.occupancy, device, tallies) if device else None
+        done = work(walked, executions)
+        moved = traffic(walked, found, accesses, params, executions)
+        hidden = hiding(walked, found, basis.occupancy, device, executions) if device else None
     except Unknown as why:
         return replace(basis, unknown=str(why))
     roof = roofline(done, moved, device) if device else None
     return replace(basis, work=done, traffic=moved, roofline=roof, hiding=hidden)
 
 
-def _branch(step: Step, tallies: Tallies) -> BranchFacts:
+def _branch(step: Step, executions: ExecutionCounts) -> BranchFacts:
     kinds = {ReturnUnless: "return", If: "if", For: "loop"}
     kind = kinds.get(type(step.node), "load")
     try:
-        return BranchFacts(step.node, kind, tallies.parting(step))
+        return BranchFacts(step.node, kind, executions.divergence(step))
     except Unknown as why:
-        reason = "which lanes go on depends on data" if step.inside.opaque == DATA_DECIDES else str(why)
+        reason = "which lanes go on depends on data" if step.inside.opaque == DATA_DEPENDENT_GUARD else str(why)
         return BranchFacts(step.node, kind, None, reason)
 
 
 def _decides(step: Step) -> bool:
     """Whether a node lets some lanes go on and may hold back others."""
-    return (step.inside.predicates, step.inside.opaque) != (step.place.predicates, step.place.opaque)
+    return (step.inside.predicates, step.inside.opaque) != (step.point.predicates, step.point.opaque)
 
 
 def _is_open(branch: BranchFacts) -> bool:

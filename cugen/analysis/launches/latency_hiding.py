@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from cugen.analysis.launches.launch import OccupancyFacts
 from cugen.analysis.launches.roofline import bytes_in_flight, warps_to_hide
 from cugen.analysis.launches.traffic import GLOBAL
+from cugen.analysis.totals.executions import ExecutionCounts
 from cugen.analysis.totals.sites import Site, Step
-from cugen.analysis.totals.tally import Tallies
 from cugen.machine import Device
 from cugen.machine.latency import Latency, memory_latency
 from cugen.plan.memory import Access
@@ -48,16 +48,16 @@ class Hiding:
 
 
 def hiding(
-    steps: Iterable[Step], found: Iterable[Site], held: OccupancyFacts, device: Device, tallies: Tallies
+    steps: Iterable[Step], found: Iterable[Site], held: OccupancyFacts, device: Device, executions: ExecutionCounts
 ) -> Hiding | None:
     """None where nothing is loaded from global memory, or an SM holds no block. Raises Unknown as tallies do."""
     loads = [site for site in found if _is_global_load(site.access)]
-    load_warps = sum(tallies.at(site).warps for site in loads)
+    load_warps = sum(executions.of(site).warps for site in loads)
     blocks = held.occupancy.blocks_per_sm
     if not load_warps or not blocks:
         return None
     others = [(step, _instructions(step)) for step in steps]
-    all_warps = load_warps + sum(count * tallies.at(step.place).warps for step, count in others if count)
+    all_warps = load_warps + sum(count * executions.of(step.point).warps for step, count in others if count)
     latency = memory_latency(device)
     per_thread, together = max(_together(loads).values())
     between = together * all_warps / load_warps

@@ -10,8 +10,8 @@ from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+from cugen.analysis.totals.executions import ExecutionCounts
 from cugen.analysis.totals.sites import Step
-from cugen.analysis.totals.tally import Tallies
 from cugen.plan.nodes import Accumulate, Load, Mma
 from cugen.plan.walking import values_of
 from cugen.spec.expressions import Expr, Op, Select, walk
@@ -41,14 +41,14 @@ class Work:
         return sum(count for _, count in self.flop)
 
 
-def work(steps: Iterable[Step], tallies: Tallies) -> Work:
+def work(steps: Iterable[Step], executions: ExecutionCounts) -> Work:
     """Raises Unknown where it can't be said how often something runs."""
     total: Counter[str] = Counter()
     exact = True
     for step in steps:
         counts, is_exact = _operations(step)
         if counts:
-            tally = tallies.at(step.place)
+            tally = executions.of(step.point)
             exact = exact and is_exact and tally.exact
             for kind, count in counts.items():
                 total[kind] += count * tally.lanes

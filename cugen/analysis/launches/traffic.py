@@ -8,8 +8,8 @@ from math import prod
 
 import sympy
 
-from cugen.analysis.totals.sites import WAITS, Site, Step
-from cugen.analysis.totals.tally import Tallies
+from cugen.analysis.totals.executions import ExecutionCounts
+from cugen.analysis.totals.sites import SPIN_WAIT, Site, Step
 from cugen.analysis.verdicts.report import AccessReport
 from cugen.machine.requests.warp import SECTOR_BYTES
 from cugen.plan.memory import Access, Array, Element
@@ -65,7 +65,7 @@ def traffic(
     found: Iterable[Site],
     reports: Iterable[AccessReport],
     params: Mapping[str, int],
-    tallies: Tallies,
+    executions: ExecutionCounts,
 ) -> Traffic:
     """Raises Unknown where it can't be said how often something runs."""
     fixed: dict[sympy.Symbol, Integer] = {symbol(name): integer(value) for name, value in params.items()}
@@ -78,12 +78,12 @@ def traffic(
     exact = True
     for site in found:
         access, array = site.access, site.access.array
-        if access.kind == "atomic" or site.opaque == WAITS:
+        if access.kind == "atomic" or site.opaque == SPIN_WAIT:
             continue
         source = staging.source_of(access)
         if array.space not in GLOBAL and source is None:
             continue
-        tally = tallies.at(site)
+        tally = executions.of(site)
         exact = exact and tally.exact
         if source is not None and access.kind == "load" and not staging.moves(access):
             untiled += tally.lanes * access.width * source.dtype.bytes

@@ -1,6 +1,6 @@
-"""Index expressions as functions of counters: the part that is linear, the part that repeats, and their values.
+"""Affine and quasi-affine forms of index expressions over loop counters, and their evaluation.
 
-`shift` is what makes exact totals cheap: e(v + period) = e(v) + drift, whatever the other variables are.
+Exact totals rely on `quasi_period`: e(v + period) = e(v) + drift for all values of the other variables.
 """
 
 from __future__ import annotations
@@ -24,44 +24,44 @@ Values = Mapping[sympy.Symbol, "int | Numbers"]
 
 @dataclass(frozen=True)
 class Affine:
-    """`coefficients` of the variables that enter linearly; `rest` holds everything else, and `tangled` its counters."""
+    """`coefficients` of the affine counters; `residual` holds all other terms, and `nonaffine` the counters in them."""
 
     coefficients: Mapping[sympy.Symbol, int]
-    rest: Integer
-    tangled: tuple[sympy.Symbol, ...]
+    residual: Integer
+    nonaffine: tuple[sympy.Symbol, ...]
 
 
-def split(expr: Integer, counters: tuple[sympy.Symbol, ...]) -> Affine:
-    """The expression as a sum of multiples of counters and a rest over threads and tangled counters."""
+def affine_form(expr: Integer, counters: tuple[sympy.Symbol, ...]) -> Affine:
+    """Affine form of an expression over `counters`; the residual is over thread indices and nonaffine counters."""
     expanded = sympy.expand(expr)
     terms = expanded.args if expanded.is_Add else (expanded,)
     coefficients: dict[sympy.Symbol, int] = {}
-    rest: list[Integer] = []
+    nonlinear: list[Integer] = []
     for term in terms:
         coefficient, factor = term.as_coeff_Mul()
         if factor in counters and coefficient.is_Integer:
             coefficients[factor] = coefficients.get(factor, 0) + int(coefficient)
         else:
-            rest.append(term)
-    remainder = sympy.Add(*rest)
-    tangled = tuple(c for c in counters if c in remainder.free_symbols)
-    for counter in tangled:
+            nonlinear.append(term)
+    remainder = sympy.Add(*nonlinear)
+    nonaffine = tuple(c for c in counters if c in remainder.free_symbols)
+    for counter in nonaffine:
         if counter in coefficients:
             remainder += coefficients.pop(counter) * counter
-    return Affine(coefficients, remainder, tangled)
+    return Affine(coefficients, remainder, nonaffine)
 
 
 @lru_cache(maxsize=4096)
-def shift(expr: Integer, variable: sympy.Symbol) -> tuple[int, int] | None:
-    """(period, drift) of an expression in a variable; None where there is none that holds for all other values.
+def quasi_period(expr: Integer, variable: sympy.Symbol) -> tuple[int, int] | None:
+    """(period, drift) of an expression in a variable; None if they depend on the other variables.
 
-    Minimum and Maximum must have been settled first wherever the variable could change their winner.
+    Minimum and Maximum must be resolved first where the variable could change the selected operand.
     """
     if variable not in expr.free_symbols:
         return 1, 0
     if expr.is_Symbol:
         return 1, 1
-    parts = [shift(arg, variable) for arg in expr.args]
+    parts = [quasi_period(arg, variable) for arg in expr.args]
     if any(part is None for part in parts):
         return None
     known = [part for part in parts if part is not None]
@@ -72,7 +72,7 @@ def shift(expr: Integer, variable: sympy.Symbol) -> tuple[int, int] | None:
         return period, sum(drift * (period // p) for p, drift in known)
     if expr.is_Mul:
         coefficient, factor = expr.as_coeff_Mul()
-        inner = shift(factor, variable) if factor != expr else None
+        inner = quasi_period(factor, variable) if factor != expr else None
         return None if inner is None else (inner[0], inner[1] * int(coefficient))
     (period, drift), (other_period, other_drift) = known
     match expr:
@@ -89,27 +89,27 @@ def shift(expr: Integer, variable: sympy.Symbol) -> tuple[int, int] | None:
     return None
 
 
-def settled(expr: Integer, varying: frozenset[sympy.Symbol], values: Values) -> Integer:
-    """The expression with each Minimum and Maximum that involves a varying counter replaced by its winner at `values`.
+def resolve_extrema(expr: Integer, varying: frozenset[sympy.Symbol], values: Values) -> Integer:
+    """Replaces each Minimum and Maximum over a varying counter by the operand selected at `values`.
 
-    Whoever asks has cut the launch so that the winner is the same for all lanes and all values."""
+    Precondition: the region is cut so that all lanes and values select the same operand."""
     if not expr.args or not (expr.free_symbols & varying):
         return expr
-    parts = [settled(arg, varying, values) for arg in expr.args]
+    parts = [resolve_extrema(arg, varying, values) for arg in expr.args]
     if isinstance(expr, Minimum | Maximum) and (expr.free_symbols & varying):
-        first, second = (np.max(compiled(part)(values)) for part in parts)
+        first, second = (np.max(evaluator(part)(values)) for part in parts)
         return parts[0] if (first < second) == isinstance(expr, Minimum) else parts[1]
     return expr.func(*parts)
 
 
-def compiled(expr: Integer) -> Callable[[Values], Any]:
-    """A function from the values of all symbols, integers or one for each thread, to those of the expression."""
+def evaluator(expr: Integer) -> Callable[[Values], Any]:
+    """Function that evaluates the expression; symbols are integers, or arrays with a value per thread."""
     if expr.is_Integer:
         constant = int(expr)
         return lambda values: constant
     if expr.is_Symbol:
         return lambda values: values[expr]
-    parts = [compiled(arg) for arg in expr.args]
+    parts = [evaluator(arg) for arg in expr.args]
     if expr.is_Add:
         return lambda values: sum(part(values) for part in parts)
     if expr.is_Mul:
@@ -142,23 +142,23 @@ def _product(values: Iterable[Any]) -> Any:
     return result
 
 
-def choices(expr: Integer) -> tuple[Integer, ...]:
-    """The differences whose sign decides which operand of each Minimum and Maximum wins.
+def extremum_differences(expr: Integer) -> tuple[Integer, ...]:
+    """Differences whose sign selects the operand of each Minimum and Maximum.
 
-    Where operands hold such a function themselves, there is one difference for each that may have won inside."""
-    found: dict[Integer, None] = {}
+    Nested functions contribute one difference per operand that they may select."""
+    differences: dict[Integer, None] = {}
     for part in sympy.preorder_traversal(expr):
         if isinstance(part, Minimum | Maximum):
             first, second = (alternatives(arg) for arg in part.args)
-            found.update(dict.fromkeys(a - b for a in first for b in second))
-    return tuple(found)
+            differences.update(dict.fromkeys(a - b for a in first for b in second))
+    return tuple(differences)
 
 
 def alternatives(expr: Integer) -> tuple[Integer, ...]:
-    """What the expression may be once the winner of each Minimum and Maximum in it is known."""
+    """Forms of the expression for all selections of Minimum and Maximum operands."""
     if not expr.has(Minimum, Maximum):
         return (expr,)
     if isinstance(expr, Minimum | Maximum):
-        return tuple(dict.fromkeys(found for arg in expr.args for found in alternatives(arg)))
+        return tuple(dict.fromkeys(alternative for arg in expr.args for alternative in alternatives(arg)))
     parts = [alternatives(arg) for arg in expr.args]
     return tuple(dict.fromkeys(expr.func(*chosen) for chosen in product(*parts)))

@@ -1,7 +1,6 @@
-"""Cuts the box of all counter values where decisions change: inside a region every decision is settled.
+"""Partition of the iteration domain into boxes in which every guard is uniform over the lanes of a block.
 
-A decision is a comparison that some lanes of a block may answer differently. Over most of a launch all lanes agree; the
-regions where they don't are single values of a counter, and few.
+Over most of a launch all lanes agree; boxes where they diverge are single values of a counter, and few.
 """
 
 from __future__ import annotations
@@ -12,35 +11,36 @@ from itertools import pairwise
 
 import sympy
 
-Span = tuple[int, int]  # first value, how many
-_LIMIT = 20_000  # regions beyond which the answer is "unknown" rather than slow
+Interval = tuple[int, int]  # first value, count
+_MAX_REGIONS = 20_000  # heuristic: beyond, the verdict is `unknown`
 
 
 class TooManyRegions(Exception):
-    """Decisions couple counters so that regions can't be told apart cheaply."""
+    """The guards couple counters, so that the domain falls into too many boxes."""
 
 
 @dataclass(frozen=True, slots=True)
-class Decision:
-    """`rest + Σ coefficient·counter  operator  0`, where `rest` lies in `low .. high` over the threads of a block.
+class AffineGuard:
+    """`residual + Σ coefficient·counter  operator  0`, with the residual in `low .. high` over the threads of a block.
 
-    A tangled decision is not of that form in `tangled`: those counters are taken one value at a time."""
+    nonaffine: counters that enter otherwise; they are enumerated value by value.
+    """
 
     coefficients: Mapping[sympy.Symbol, int]
     low: int
     high: int
     operator: str  # < == !=
-    tangled: tuple[sympy.Symbol, ...] = ()
+    nonaffine: tuple[sympy.Symbol, ...] = ()
 
-    def open_counters(self, box: Mapping[sympy.Symbol, Span]) -> tuple[sympy.Symbol, ...]:
-        """The counters that still have several values here and matter."""
-        names = (*self.tangled, *self.coefficients)
+    def varying_counters(self, box: Mapping[sympy.Symbol, Interval]) -> tuple[sympy.Symbol, ...]:
+        """Counters of the guard with several values in the box."""
+        names = (*self.nonaffine, *self.coefficients)
         return tuple(c for c in names if c in box and box[c][1] > 1)
 
-    def is_settled(self, box: Mapping[sympy.Symbol, Span]) -> bool:
-        """Whether all lanes give one answer over the whole box."""
-        if self.tangled:
-            return False  # only its own values tell
+    def is_uniform(self, box: Mapping[sympy.Symbol, Interval]) -> bool:
+        """Whether the guard has one value for all lanes over the box."""
+        if self.nonaffine:
+            return False
         low, high = self.low, self.high
         for counter, coefficient in self.coefficients.items():
             first, count = box[counter]
@@ -51,29 +51,31 @@ class Decision:
         return low > 0 or high < 0 or low == high == 0
 
 
-def regions(box: Mapping[sympy.Symbol, Span], decisions: tuple[Decision, ...]) -> Iterator[dict[sympy.Symbol, Span]]:
-    """Boxes that together are `box`. In each, every decision is settled or has no counter left that varies."""
-    budget = [_LIMIT]
+def regions(
+    box: Mapping[sympy.Symbol, Interval], decisions: tuple[AffineGuard, ...]
+) -> Iterator[dict[sympy.Symbol, Interval]]:
+    """Partition of `box`: in each part every guard is uniform, or its counters are single values."""
+    budget = [_MAX_REGIONS]
     yield from _cut(dict(box), decisions, budget)
 
 
 def _cut(
-    box: dict[sympy.Symbol, Span], decisions: tuple[Decision, ...], budget: list[int]
-) -> Iterator[dict[sympy.Symbol, Span]]:
-    open_ = [d for d in decisions if d.open_counters(box) and not d.is_settled(box)]
+    box: dict[sympy.Symbol, Interval], decisions: tuple[AffineGuard, ...], budget: list[int]
+) -> Iterator[dict[sympy.Symbol, Interval]]:
+    open_ = [d for d in decisions if d.varying_counters(box) and not d.is_uniform(box)]
     if not open_:
         budget[0] -= 1
         if budget[0] < 0:
             raise TooManyRegions
         yield box
         return
-    alone = [d for d in open_ if len(d.open_counters(box)) == 1 and not d.tangled]
-    if alone:
-        (counter,) = alone[0].open_counters(box)
-        mine = [d for d in alone if d.open_counters(box) == (counter,)]
-        pieces = _pieces(box, counter, mine)
+    univariate = [d for d in open_ if len(d.varying_counters(box)) == 1 and not d.nonaffine]
+    if univariate:
+        (counter,) = univariate[0].varying_counters(box)
+        of_counter = [d for d in univariate if d.varying_counters(box) == (counter,)]
+        pieces = _pieces(box, counter, of_counter)
     else:
-        candidates = {c: box[c][1] for d in open_ for c in d.open_counters(box)}
+        candidates = {c: box[c][1] for d in open_ for c in d.varying_counters(box)}
         counter = min(candidates, key=lambda c: (candidates[c], str(c)))
         first, count = box[counter]
         if count > budget[0]:
@@ -83,24 +85,26 @@ def _cut(
         yield from _cut({**box, counter: piece}, tuple(open_), budget)
 
 
-def _pieces(box: Mapping[sympy.Symbol, Span], counter: sympy.Symbol, decisions: list[Decision]) -> list[Span]:
-    """The counter's span cut where one of the decisions changes its answer; where lanes disagree, value by value."""
+def _pieces(
+    box: Mapping[sympy.Symbol, Interval], counter: sympy.Symbol, decisions: list[AffineGuard]
+) -> list[Interval]:
+    """Interval of the counter cut where a guard changes; divergent parts are cut into single values."""
     first, count = box[counter]
     end = first + count
     cuts = {first, end}
     mixed: list[tuple[int, int]] = []
     for decision in decisions:
         coefficient = decision.coefficients[counter]
-        others = sum(c * box[v][0] for v, c in decision.coefficients.items() if v != counter)
-        low, high = decision.low + others, decision.high + others
-        # Values v with low + c·v <= 0 <= high + c·v have lanes on both sides, or may have.
+        fixed = sum(c * box[v][0] for v, c in decision.coefficients.items() if v != counter)
+        low, high = decision.low + fixed, decision.high + fixed
+        # Values v with low + c·v <= 0 <= high + c·v may diverge.
         edges = _edges(low, high, coefficient)
         start, stop = max(first, edges[0]), min(end, edges[1])
         if start < stop:
             mixed.append((start, stop))
         cuts.update(edge for edge in edges if first < edge < end)
     ordered = sorted(cuts)
-    pieces: list[Span] = []
+    pieces: list[Interval] = []
     for a, b in pairwise(ordered):
         if any(start <= a and b <= stop for start, stop in mixed):
             pieces += [(value, 1) for value in range(a, b)]
@@ -110,7 +114,7 @@ def _pieces(box: Mapping[sympy.Symbol, Span], counter: sympy.Symbol, decisions: 
 
 
 def _edges(low: int, high: int, coefficient: int) -> tuple[int, int]:
-    """First and one past the last v for which `0` lies in `low + c·v .. high + c·v`, or has just been passed."""
+    """Half-open interval of the v for which `low + c·v .. high + c·v` contains 0, or has just passed it."""
     if coefficient < 0:
         low, high, coefficient = -high, -low, -coefficient
     # low + c·v <= 0  <=>  v <= floor(-low / c);   high + c·v >= 0  <=>  v >= ceil(-high / c)

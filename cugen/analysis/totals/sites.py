@@ -1,7 +1,7 @@
-"""Where each node and access of a kernel stands: the loops and guards round it, every name replaced by its definition.
+"""Access sites: the iteration domain and guards of each node and access, with every name replaced by its definition.
 
-What is left are base variables: the thread's place in its block, the block's in the grid, and one counter for each
-loop, which runs from 0. Loop conditions that may fail inside the counter's range become predicates like any guard.
+Expressions are over base variables: thread indices, block indices and one counter per loop, which starts at 0. Loop
+conditions that may fail inside the counter's range become predicates.
 """
 
 from __future__ import annotations
@@ -33,11 +33,11 @@ from cugen.spec.expressions import Local, Read, ScalarValue, walk
 
 THREAD = tuple(symbol(f"threadIdx.{axis}") for axis in "xyz")
 BLOCK = tuple(symbol(f"blockIdx.{axis}") for axis in "xyz")
-DATA_DECIDES = "whether it runs depends on data"
-WAITS = "how often it asks depends on when another block answers"
-DISTRIBUTED = "another block's shared memory isn't modelled"
-NO_CONJUNCTION = "its condition is no conjunction of comparisons"
-HIDDEN = (DATA_DECIDES, NO_CONJUNCTION)  # why it isn't known which lanes come to a place
+DATA_DEPENDENT_GUARD = "whether it runs depends on data"
+SPIN_WAIT = "the number of polls of a spin-wait is not static"
+REMOTE_SHARED = "distributed shared memory is not modelled"
+NOT_A_CONJUNCTION = "its condition is not a conjunction of comparisons"
+UNKNOWN_LANES = (DATA_DEPENDENT_GUARD, NOT_A_CONJUNCTION)  # reasons for which the active lanes are unknown
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,15 +47,15 @@ class Predicate:
     terms: tuple[tuple[Integer, str], ...]
     negated: bool = False
 
-    def is_decided_by(self, counters: tuple[Counter, ...], sizes: frozenset[sympy.Symbol] = frozenset()) -> bool:
-        """Whether nothing but the lane's place and the counters decides it, or `sizes` that have no value yet."""
+    def depends_only_on(self, counters: tuple[Counter, ...], sizes: frozenset[sympy.Symbol] = frozenset()) -> bool:
+        """Whether it is over thread indices, the counters and `sizes` (params without a value) only."""
         known = {*THREAD, *(counter.symbol for counter in counters), *sizes}
         return all(difference.free_symbols <= known for difference, _ in self.terms)
 
 
 @dataclass(frozen=True, slots=True)
 class Counter:
-    """A variable that every warp of a block steps through alike: a block index or a loop's counter, 0 .. count - 1."""
+    """Iteration variable 0 .. count - 1 that is uniform over the lanes of a warp: a block index or a loop counter."""
 
     symbol: sympy.Symbol
     count: int
@@ -63,36 +63,38 @@ class Counter:
 
 @dataclass(frozen=True, slots=True)
 class Site:
-    """One access with all that decides when it runs. `opaque` says what of that depends on data, empty if nothing.
+    """One access with its iteration domain. `opaque` is why the domain is not static, empty if it is.
 
-    The two sides of an asynchronous copy know each other: where the source is copied to, and what the target is copied
-    from, at which offset, and whether a guard holds that back."""
+    The two accesses of an asynchronous copy refer to each other: the source has its `copy_target`, the target its
+    `source`, the `source_offset` in elements and the `source_guard`.
+    """
 
     access: Access
     offset: Integer  # in elements, over base variables
     counters: tuple[Counter, ...]
     predicates: tuple[Predicate, ...]
-    names: Mapping[sympy.Symbol, Integer]  # what each name in sight stands for, over base variables
-    spelled: Mapping[sympy.Symbol, Integer]  # its definition as the source has it, over other names
+    definitions: Mapping[sympy.Symbol, Integer]  # names in scope, over base variables
+    source_definitions: Mapping[sympy.Symbol, Integer]  # the same as printed, over other names
     opaque: str = ""
-    copied_to: Access | None = None
-    copied_from: Integer | None = None
+    copy_target: Access | None = None
+    source_offset: Integer | None = None
     source: Access | None = None
-    held_back: Predicate | None = None
+    source_guard: Predicate | None = None
 
     def offset_of(self, access: Access) -> Integer:
-        """The offset of another access that could stand here, in elements, over base variables."""
-        return access.offset().xreplace(self.names)
+        """Offset of another access at this point, in elements, over base variables."""
+        return access.offset().xreplace(self.definitions)
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
-    """A point of the source: what its names stand for, and what decides when it is reached; `opaque` as in `Site`.
+class ProgramPoint:
+    """Program point: definitions in scope and the iteration domain; `opaque` as in `Site`.
 
-    `sizes` are params without a value: they stay in expressions, and no data."""
+    sizes: params without a value, which stay symbolic.
+    """
 
     definitions: Mapping[sympy.Symbol, Integer]
-    spelled: Mapping[sympy.Symbol, Integer]
+    source_definitions: Mapping[sympy.Symbol, Integer]
     counters: tuple[Counter, ...]
     predicates: tuple[Predicate, ...]
     opaque: str = ""
@@ -101,23 +103,23 @@ class Place:
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """A node in its place. `inside` is where its guard, condition or loop lets lanes go on; without one, the place."""
+    """Node at a program point. `inside` is the point under its guard, condition or loop; without one, `point`."""
 
     node: Node
-    place: Place
-    inside: Place
+    point: ProgramPoint
+    inside: ProgramPoint
 
 
 def sites(kernel: Kernel, params: Mapping[str, int], sizes: Iterable[str] = ()) -> tuple[Site, ...]:
-    """All accesses of a kernel in the order of the source. `params` gives each param's value by its name in C.
+    """All accesses of a kernel in source order. `params` has each param's value by its name in C.
 
-    `sizes` names params without a value. Then counters run as far as any allowed value lets them, and expressions hold
-    the param itself."""
+    sizes: params without a value. Counters then cover their maximum range, and expressions contain the param.
+    """
     return tuple(site for step in steps(kernel, params, sizes) for site in _sites_of(step))
 
 
 def steps(kernel: Kernel, params: Mapping[str, int], sizes: Iterable[str] = ()) -> Iterator[Step]:
-    """All nodes of a kernel in the order of the source, those with children before them."""
+    """All nodes of a kernel in source order, parents before children."""
     fixed: dict[sympy.Symbol, Integer] = {symbol(name): integer(value) for name, value in params.items()}
     fixed.update({t: integer(0) for t, size in zip(THREAD, kernel.block, strict=True) if size == 1})
     ranges = dict(kernel.ranges)
@@ -128,130 +130,132 @@ def steps(kernel: Kernel, params: Mapping[str, int], sizes: Iterable[str] = ()) 
     fixed.update({b: integer(0) for b, count in zip(BLOCK, grid, strict=True) if count == 1})
     ranges.update({t: (0, size - 1) for t, size in zip(THREAD, kernel.block, strict=True)})
     ranges.update({b: (0, max(count - 1, 0)) for b, count in zip(BLOCK, grid, strict=True)})
-    return _Walk(ranges).nodes(kernel.body, Place(fixed, {}, counters, (), sizes=free))
+    return _Walk(ranges).nodes(kernel.body, ProgramPoint(fixed, {}, counters, (), sizes=free))
 
 
 class _Walk:
-    """The walk over a body; `ranges` grows by one entry for each loop counter."""
+    """Traversal of a body; `ranges` gains one entry per loop counter."""
 
     def __init__(self, ranges: dict[sympy.Symbol, tuple[int, int]]) -> None:
         self.ranges = ranges
         self.loops = 0
 
-    def nodes(self, nodes: tuple[Node, ...], place: Place) -> Iterator[Step]:
+    def nodes(self, nodes: tuple[Node, ...], point: ProgramPoint) -> Iterator[Step]:
         for node in nodes:
             match node:
                 case Define() | LoadBlockId():
                     if isinstance(node, LoadBlockId):
-                        yield Step(node, place, place)
-                    value = node.index.definition.xreplace(place.definitions)
-                    name, spelled = node.index.symbol, node.index.definition
-                    place = replace(
-                        place,
-                        definitions={**place.definitions, name: value},
-                        spelled={**place.spelled, name: spelled},
+                        yield Step(node, point, point)
+                    value = node.index.definition.xreplace(point.definitions)
+                    name, source_definitions = node.index.symbol, node.index.definition
+                    point = replace(
+                        point,
+                        definitions={**point.definitions, name: value},
+                        source_definitions={**point.source_definitions, name: source_definitions},
                     )
                 case ReturnUnless():
-                    guarded = _guarded(place, node.guard)
-                    yield Step(node, place, guarded)
-                    place = guarded
+                    guarded = _under_guard(point, node.guard)
+                    yield Step(node, point, guarded)
+                    point = guarded
                 case For():
-                    inside = self._inside(node, place)
-                    yield Step(node, place, inside)
+                    inside = self._loop_body(node, point)
+                    yield Step(node, point, inside)
                     yield from self.nodes(node.body, inside)
                 case If(condition=Guard() as guard):
-                    guarded = _guarded(place, guard)
-                    yield Step(node, place, guarded)
+                    guarded = _under_guard(point, guard)
+                    yield Step(node, point, guarded)
                     yield from self.nodes(node.then, guarded)
-                    yield from self.nodes(node.orelse, _guarded(place, guard, negated=True))
+                    yield from self.nodes(node.orelse, _under_guard(point, guard, negated=True))
                 case If():
-                    hidden = replace(place, opaque=place.opaque or _why_hidden(node.condition, place))
-                    yield Step(node, place, hidden)
+                    hidden = replace(point, opaque=point.opaque or _unknown_reason(node.condition, point))
+                    yield Step(node, point, hidden)
                     yield from self.nodes(node.then, hidden)
                     yield from self.nodes(node.orelse, hidden)
                 case Load() | Copy() if node.guard is not None and node.guard.terms:
-                    yield Step(node, place, _guarded(place, node.guard))
+                    yield Step(node, point, _under_guard(point, node.guard))
                 case _:
-                    yield Step(node, place, place)
+                    yield Step(node, point, point)
 
-    def _inside(self, node: For, place: Place) -> Place:
-        """The loop's body: its index becomes `start + step * counter`, or `stop - 1 - step * counter` downward."""
+    def _loop_body(self, node: For, point: ProgramPoint) -> ProgramPoint:
+        """Point of the loop body: the index is `start + step * counter`, or `stop - 1 - step * counter` downward."""
         loop = node.loop
-        start, stop = (e.xreplace(place.definitions) for e in (loop.start, loop.stop))
+        start, stop = (e.xreplace(point.definitions) for e in (loop.start, loop.stop))
         trips = FloorDiv(stop - start + (loop.step - 1), integer(loop.step))
         low, high = bounds(trips, self.ranges)
-        count = max(min(high, self._limit(stop - start, loop.step, place)), 0)
+        count = max(min(high, self._max_distance(stop - start, loop.step, point)), 0)
         name: Integer = sympy.Symbol(f"loop {self.loops} {loop.index.name}", integer=True) if count != 1 else integer(0)
         self.loops += 1
         self.ranges[name] = (0, max(count - 1, 0))
         value = stop - 1 - loop.step * name if loop.downward else start + loop.step * name
-        predicates = place.predicates
+        predicates = point.predicates
         if low != high:
             predicates = (*predicates, Predicate(((start + loop.step * name - stop, "<"),)))
-        counters = (*place.counters, Counter(name, count)) if count != 1 else place.counters
-        opaque = place.opaque or (
-            "" if all(p.is_decided_by(counters, place.sizes) for p in predicates) else DATA_DECIDES
+        counters = (*point.counters, Counter(name, count)) if count != 1 else point.counters
+        opaque = point.opaque or (
+            "" if all(p.depends_only_on(counters, point.sizes) for p in predicates) else DATA_DEPENDENT_GUARD
         )
-        definitions = {**place.definitions, loop.index.symbol: value}
-        return Place(definitions, place.spelled, counters, predicates, opaque, place.sizes)
+        definitions = {**point.definitions, loop.index.symbol: value}
+        return ProgramPoint(definitions, point.source_definitions, counters, predicates, opaque, point.sizes)
 
-    def _limit(self, distance: Integer, step: int, place: Place) -> int:
-        """How often a loop over `distance` can run at most, where a guard round it says more than ranges do."""
-        best = bounds(distance, self.ranges)[1]
-        for predicate in place.predicates:
+    def _max_distance(self, distance: Integer, step: int, point: ProgramPoint) -> int:
+        """Maximum trip count over `distance`, by ranges and enclosing guards."""
+        distance_bound = bounds(distance, self.ranges)[1]
+        for predicate in point.predicates:
             if len(predicate.terms) != 1 or predicate.terms[0][1] != "<":
                 continue
             difference = predicate.terms[0][0]
             known = difference if predicate.negated else -difference - 1  # known >= 0
             slack = distance + known
             if slack.is_Integer:
-                best = min(best, int(slack))
-        return -(-best // step)
+                distance_bound = min(distance_bound, int(slack))
+        return -(-distance_bound // step)
 
 
-def _guarded(place: Place, guard: Guard, *, negated: bool = False) -> Place:
-    predicate = Predicate(tuple(_term(term, place.definitions) for term in guard.terms), negated)
-    opaque = place.opaque or ("" if predicate.is_decided_by(place.counters, place.sizes) else DATA_DECIDES)
-    return replace(place, predicates=(*place.predicates, predicate), opaque=opaque)
+def _under_guard(point: ProgramPoint, guard: Guard, *, negated: bool = False) -> ProgramPoint:
+    predicate = Predicate(tuple(_term(term, point.definitions) for term in guard.terms), negated)
+    opaque = point.opaque or ("" if predicate.depends_only_on(point.counters, point.sizes) else DATA_DEPENDENT_GUARD)
+    return replace(point, predicates=(*point.predicates, predicate), opaque=opaque)
 
 
-def _why_hidden(condition: Condition, place: Place) -> str:
-    """Why a condition that is no guard can't be counted: it depends on data, or only on indices."""
+def _unknown_reason(condition: Condition, point: ProgramPoint) -> str:
+    """Why the lanes of a condition other than a guard are unknown: it depends on data, or only on indices."""
     for leaf in () if isinstance(condition, Guard) else walk(condition):
         if isinstance(leaf, Read | ScalarValue) or (
-            isinstance(leaf, Local) and symbol(leaf.name) not in place.definitions
+            isinstance(leaf, Local) and symbol(leaf.name) not in point.definitions
         ):
-            return DATA_DECIDES
-    return NO_CONJUNCTION
+            return DATA_DEPENDENT_GUARD
+    return NOT_A_CONJUNCTION
 
 
 def _sites_of(step: Step) -> Iterator[Site]:
-    """A guard holds a load back, and a copy's source; what a copy writes is written in any case."""
+    """Sites of a node. A guard applies to a load and to a copy's source; a copy's target is always written."""
     node = step.node
     inline = [leaf.access for value in values_of(node) for leaf in walk(value) if isinstance(leaf, Element)]
-    own = inline if isinstance(node, For | If) else accesses((node,))
-    for access in own:
+    node_accesses = inline if isinstance(node, For | If) else accesses((node,))
+    for access in node_accesses:
         always = (isinstance(node, Copy) and access is node.target) or any(access is i for i in inline)
-        site = _site(access, step.place if always else step.inside)
+        site = _site(access, step.point if always else step.inside)
         if isinstance(node, Copy) and node.asynchronous:
             if access is node.source:
-                site = replace(site, copied_to=node.target)
+                site = replace(site, copy_target=node.target)
             else:
-                offset = node.source.offset().xreplace(step.place.definitions)
-                guards = step.inside.predicates[len(step.place.predicates) :]
-                site = replace(site, copied_from=offset, source=node.source, held_back=guards[0] if guards else None)
-        why = WAITS if isinstance(node, AcquireSpinWait) else DISTRIBUTED if access.rank is not None else ""
+                offset = node.source.offset().xreplace(step.point.definitions)
+                guards = step.inside.predicates[len(step.point.predicates) :]
+                site = replace(
+                    site, source_offset=offset, source=node.source, source_guard=guards[0] if guards else None
+                )
+        why = SPIN_WAIT if isinstance(node, AcquireSpinWait) else REMOTE_SHARED if access.rank is not None else ""
         yield replace(site, opaque=site.opaque or why)
 
 
-def _site(access: Access, place: Place) -> Site:
-    offset = access.offset().xreplace(place.definitions)
-    known = {*THREAD, *(counter.symbol for counter in place.counters), *place.sizes}
-    opaque = place.opaque
+def _site(access: Access, point: ProgramPoint) -> Site:
+    offset = access.offset().xreplace(point.definitions)
+    known = {*THREAD, *(counter.symbol for counter in point.counters), *point.sizes}
+    opaque = point.opaque
     for free in sorted(offset.free_symbols, key=str):
         if free not in known:
             opaque = opaque or f"the subscript depends on the value {free}, which is read from memory"
-    return Site(access, offset, place.counters, place.predicates, place.definitions, place.spelled, opaque)
+    return Site(access, offset, point.counters, point.predicates, point.definitions, point.source_definitions, opaque)
 
 
 def _term(term: Comparison, definitions: Mapping[sympy.Symbol, Integer]) -> tuple[Integer, str]:

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import sympy
 
-from cugen.analysis.totals.affine import Numbers, Values, compiled
+from cugen.analysis.totals.affine import Numbers, Values, evaluator
 from cugen.analysis.totals.exact import Unknown
 from cugen.analysis.totals.sites import THREAD, Site
 from cugen.machine.requests.async_copies import L1_BYPASS_BYTES, LINE_BYTES, Sources
@@ -38,13 +38,13 @@ def sources_of(site: Site, block: tuple[int, int, int]) -> Sources:
     """Where the lanes of every warp copy from: counted from any start below 16 bytes a lane, else from that of a line.
 
     Unknown where the warps of the launch differ in that."""
-    if site.copied_from is None:
+    if site.source_offset is None:
         raise ValueError(f"{site.access.array.symbol} isn't written by an asynchronous copy")
     element = site.access.array.dtype.bytes
     if element * site.access.width < L1_BYPASS_BYTES:
-        found = lane_sources(site.copied_from, block, element)
-    elif starts_lines(site.copied_from, element):
-        found = _alike(site.copied_from, block, element, LINE_BYTES)
+        found = lane_sources(site.source_offset, block, element)
+    elif starts_lines(site.source_offset, element):
+        found = _alike(site.source_offset, block, element, LINE_BYTES)
     else:
         raise Unknown("its warps may copy from different parts of lines of 128 bytes")
     if found is None:
@@ -72,7 +72,7 @@ def _is_multiple(value: Integer, divisor: int) -> bool:
 def _moved(source: Integer) -> Callable[[Values], Any] | None:
     """How far a thread's source lies from that of the block's first; None where more than its place decides that."""
     moved = sympy.expand(source - source.xreplace(dict.fromkeys(THREAD, integer(0))))
-    return None if moved.free_symbols - set(THREAD) else compiled(moved)
+    return None if moved.free_symbols - set(THREAD) else evaluator(moved)
 
 
 def _threads(block: tuple[int, int, int]) -> dict[sympy.Symbol, Numbers]:

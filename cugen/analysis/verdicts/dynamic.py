@@ -104,7 +104,7 @@ def _worst(kernel: Kernel, site: Site, setting: Setting, wording: Wording, dynam
         return unknown(kernel, site, wording, str(why))
     worst = max(cases, key=lambda case: case.badness)
     at = _named(worst, cases, residues)
-    guards = len(interior.predicates) < len(site.predicates) or interior.held_back != site.held_back
+    guards = len(interior.predicates) < len(site.predicates) or interior.source_guard != site.source_guard
     return _any_size(worst.report, at, ", ".join(sorted(dynamic)), guards=guards)
 
 
@@ -117,8 +117,8 @@ def _case(
     values: tuple[int, ...],
 ) -> _Case:
     chosen = {r.name: sympy.Integer(value) for r, value in zip(residues, values, strict=True)}
-    source = None if site.copied_from is None else site.copied_from.xreplace(chosen)
-    fixed = replace(site, offset=site.offset.xreplace(chosen), copied_from=source)
+    source = None if site.source_offset is None else site.source_offset.xreplace(chosen)
+    fixed = replace(site, offset=site.offset.xreplace(chosen), source_offset=source)
     found, assumptions = setting.totals(kernel, fixed)
     return _Case(values, judged(kernel, fixed, setting, wording, found, assumptions))
 
@@ -157,19 +157,19 @@ def _interior(kernel: Kernel, site: Site, sizes: frozenset[sympy.Symbol]) -> Sit
     quotients: dict[Integer, Counter] = {}
     offset = _without_bounds(site.offset, sizes, quotients)
     ranges = {**dict(kernel.ranges), **{c.symbol: (0, max(c.count - 1, 0)) for c in site.counters}}
-    source = None if site.copied_from is None else _without_bounds(site.copied_from, sizes, quotients)
+    source = None if site.source_offset is None else _without_bounds(site.source_offset, sizes, quotients)
     counters = [*site.counters]
     for part, counter in quotients.items():
         counters.append(replace(counter, count=bounds(part, ranges)[1] + 1))
     kept = tuple(p for p in site.predicates if not _asks_for(p, sizes))
-    back = None if site.held_back is None or _asks_for(site.held_back, sizes) else site.held_back
+    back = None if site.source_guard is None or _asks_for(site.source_guard, sizes) else site.source_guard
     return replace(
         site,
         offset=sympy.expand(offset),
         counters=tuple(counters),
         predicates=kept,
-        copied_from=source,
-        held_back=back,
+        source_offset=source,
+        source_guard=back,
     )
 
 
@@ -200,10 +200,10 @@ def _without_bounds(expr: Integer, sizes: frozenset[sympy.Symbol], quotients: di
 def _settled(site: Site, setting: Setting, sizes: frozenset[sympy.Symbol]) -> Site:
     """The site without what a size moves by whole periods, all lanes of a warp alike."""
     offset = _without_periods(site.offset, _elements(site, setting), sizes)
-    source = site.copied_from
+    source = site.source_offset
     if source is not None:
         source = _without_periods(source, _source_elements(site), sizes)
-    return replace(site, offset=offset, copied_from=source)
+    return replace(site, offset=offset, source_offset=source)
 
 
 def _without_periods(expr: Integer, elements: int, sizes: frozenset[sympy.Symbol]) -> Integer:
@@ -249,8 +249,8 @@ def _residues(kernel: Kernel, site: Site, setting: Setting, dynamic: Mapping[str
     """For each size in the subscript the values to try; a divisor of it multiplies the period."""
     ranges = dict(kernel.ranges)
     periods = [(site.offset, _elements(site, setting))]
-    if site.copied_from is not None:
-        periods.append((site.copied_from, async_copies.LINE_BYTES // site.access.array.dtype.bytes))
+    if site.source_offset is not None:
+        periods.append((site.source_offset, async_copies.LINE_BYTES // site.access.array.dtype.bytes))
     sizes = {name for expr, _ in periods for name in expr.free_symbols} & set(map(symbol, dynamic))
     found = []
     for name in sorted(sizes, key=str):

@@ -88,7 +88,7 @@ def reason(subject: Subject, found: Totals) -> str:
 # What an access looks like to the lanes of a warp
 
 
-def spelled(site: Site) -> Integer:
+def source_expression(site: Site) -> Integer:
     """The offset in elements over the source's names. A name that differs between the lanes by more than one of the
     thread's coordinates, or beside another name for the same one, stands for its definition."""
     expr = site.access.offset()
@@ -96,21 +96,21 @@ def spelled(site: Site) -> Integer:
         varying = [name for name in sorted(expr.free_symbols, key=str) if _differs(site, name)]
         axes = Counter(_axis(site, name) for name in varying)
         found = {
-            name: site.spelled[name]
+            name: site.source_definitions[name]
             for name in varying
-            if name in site.spelled
-            and site.names[name] not in THREAD
+            if name in site.source_definitions
+            and site.definitions[name] not in THREAD
             and (_axis(site, name) is None or axes[_axis(site, name)] > 1)
         }
         if not found:
-            fixed = {name: value for name, value in site.names.items() if value.is_Integer}
+            fixed = {name: value for name, value in site.definitions.items() if value.is_Integer}
             return sympy.expand(expr.xreplace(fixed))
         expr = expr.xreplace(found)
 
 
 def _axis(site: Site, name: sympy.Symbol) -> sympy.Symbol | None:
     """The coordinate that a name follows one by one: the name is the coordinate and something all lanes share."""
-    value = site.names.get(name, name)
+    value = site.definitions.get(name, name)
     for axis in THREAD:
         if axis in value.free_symbols:
             rest = (value - axis).expand()
@@ -121,7 +121,7 @@ def _axis(site: Site, name: sympy.Symbol) -> sympy.Symbol | None:
 def lanes_of(subject: Subject) -> tuple[Lane, ...]:
     """The coordinates that differ between the lanes of the first warp, the fastest first."""
     site, (x, y, _) = subject.site, subject.block
-    expr = spelled(site)
+    expr = source_expression(site)
     threads = min(WARP_SIZE, subject.block[0] * subject.block[1] * subject.block[2])
     found = []
     for axis, size, slower in zip(THREAD, subject.block, (1, x, x * y), strict=True):
@@ -135,12 +135,12 @@ def lanes_of(subject: Subject) -> tuple[Lane, ...]:
 
 def _shared_part(site: Site, name: sympy.Symbol, axis: sympy.Symbol) -> int:
     """What a name adds to the coordinate in the first block, when each loop begins."""
-    rest = site.names.get(name, name) - axis
+    rest = site.definitions.get(name, name) - axis
     return int(rest.xreplace({counter.symbol: integer(0) for counter in site.counters}))
 
 
 def _differs(site: Site, name: sympy.Symbol) -> bool:
-    return any(axis in site.names.get(name, name).free_symbols for axis in THREAD)
+    return any(axis in site.definitions.get(name, name).free_symbols for axis in THREAD)
 
 
 def _step(expr: Integer, name: sympy.Symbol) -> int | None:
@@ -159,7 +159,7 @@ def _in_a_warp(lanes: tuple[Lane, ...]) -> str:
 
 def _same(subject: Subject) -> str:
     """`, for every k and k0`: the names in the offset that all lanes share."""
-    names = sorted(str(n) for n in spelled(subject.site).free_symbols if not _differs(subject.site, n))
+    names = sorted(str(n) for n in source_expression(subject.site).free_symbols if not _differs(subject.site, n))
     return f", for every {_listed(names)}" if names else ""
 
 
@@ -222,7 +222,7 @@ def _collision(subject: Subject, pattern: Pattern) -> BankConflict | None:
 
 def bank_formula(subject: Subject) -> str:
     """`bank = (33 * tx + k) mod 32 = (tx + k) mod 32`, of the first word that an element lies in."""
-    expr, size = spelled(subject.site), subject.element_bytes
+    expr, size = source_expression(subject.site), subject.element_bytes
     banks, width = subject.target.banks, WORD_BYTES * bank_words(subject.target, subject.bank_bytes)
     write = subject.wording.text
     if size >= width:
@@ -325,7 +325,7 @@ def _global(subject: Subject, found: Totals) -> str:
 
 
 def _address(subject: Subject) -> str:
-    text, size = subject.wording.text(spelled(subject.site)), subject.element_bytes
+    text, size = subject.wording.text(source_expression(subject.site)), subject.element_bytes
     return text if size == 1 else f"{size} * ({text})"
 
 

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, fields, replace
 
 from cugen.analysis.totals.exact import Cost, Pattern, Totals, Unknown, totals
-from cugen.analysis.totals.sites import DATA_DECIDES, Site, sites
+from cugen.analysis.totals.sites import DATA_DEPENDENT_GUARD, Site, sites
 from cugen.analysis.verdicts import copy_sources, reasons
 from cugen.analysis.verdicts.wording import Wording
 from cugen.machine import Target
@@ -112,11 +112,11 @@ class Setting:
 
     def moved(self, site: Site) -> Site:
         """The site with what it is copied from, if it is, as far on as its array starts."""
-        if site.source is None or site.copied_from is None:
+        if site.source is None or site.source_offset is None:
             return site
         array = site.source.array
         return replace(
-            site, copied_from=site.copied_from + (self.offsets or {}).get(array.name, 0) // array.dtype.bytes
+            site, source_offset=site.source_offset + (self.offsets or {}).get(array.name, 0) // array.dtype.bytes
         )
 
 
@@ -199,9 +199,9 @@ def site_totals(
         raise Unknown(site.opaque)
     space = SPACES[access.array.space]
     width = access.array.dtype.bytes * access.width
-    if site.held_back is not None and width < async_copies.L1_BYPASS_BYTES:
+    if site.source_guard is not None and width < async_copies.L1_BYPASS_BYTES:
         return _held_back(kernel, site, target, start)
-    sources = None if site.copied_from is None else copy_sources.sources_of(site, kernel.block)
+    sources = None if site.source_offset is None else copy_sources.sources_of(site, kernel.block)
     assumptions: dict[str, None] = {}
 
     def measure(addresses: tuple[int | None, ...]) -> Cost:
@@ -221,13 +221,13 @@ def site_totals(
 def _held_back(kernel: Kernel, site: Site, target: Target, start: int) -> tuple[Totals, tuple[str, ...]]:
     """A copy whose source a guard holds back: of narrow ones, zeros are written by instructions of their own,
     which count as such."""
-    assert site.held_back is not None
-    if not site.held_back.is_decided_by(site.counters):
-        raise Unknown(DATA_DECIDES)
-    filled = replace(site.held_back, negated=not site.held_back.negated)
+    assert site.source_guard is not None
+    if not site.source_guard.depends_only_on(site.counters):
+        raise Unknown(DATA_DEPENDENT_GUARD)
+    filled = replace(site.source_guard, negated=not site.source_guard.negated)
     parts = (
-        replace(site, predicates=(*site.predicates, site.held_back), held_back=None),
-        replace(site, predicates=(*site.predicates, filled), held_back=None, copied_from=None, source=None),
+        replace(site, predicates=(*site.predicates, site.source_guard), source_guard=None),
+        replace(site, predicates=(*site.predicates, filled), source_guard=None, source_offset=None, source=None),
     )
     (read, doubts), (zeros, more) = (site_totals(kernel, part, target, start=start) for part in parts)
     sums = {f.name: getattr(read, f.name) + getattr(zeros, f.name) for f in fields(Totals)}
@@ -245,7 +245,7 @@ def judged(
     each = per_request(unit, found)
     bank_bytes = setting.bank_bytes or setting.target.bank_modes[0]
     width = access.array.dtype.bytes * access.width
-    sources = None if site.copied_from is None else copy_sources.sources_of(setting.moved(site), kernel.block)
+    sources = None if site.source_offset is None else copy_sources.sources_of(setting.moved(site), kernel.block)
     subject = reasons.Subject(site, space, width, kernel.block, setting.target, bank_bytes, wording, sources)
     verdict = "ideal" if cost == ideal else "costly"
     claim = reasons.claim(subject, found, str(each))

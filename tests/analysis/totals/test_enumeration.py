@@ -9,8 +9,8 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from cugen.analysis.totals.affine import compiled
-from cugen.analysis.totals.enumeration import listed
+from cugen.analysis.totals.affine import evaluator
+from cugen.analysis.totals.enumeration import enumerated
 from cugen.analysis.totals.sites import Counter, Predicate
 from cugen.analysis.verdicts.report import analyze_kernel
 from cugen.families.gemm import heuristic as gemm_choice
@@ -43,9 +43,9 @@ def values(offset, counters, predicates, names=(), rows=(((), 1),)) -> Multiset[
             at = {**dict(zip(symbols, (*chosen, *row), strict=True)), LANE: np.arange(LANES)}
             on = np.ones(LANES, np.bool_)
             for predicate in predicates:
-                holds = np.logical_and.reduce([compiled(d)(at) + 0 * at[LANE] < 0 for d, _ in predicate.terms])
+                holds = np.logical_and.reduce([evaluator(d)(at) + 0 * at[LANE] < 0 for d, _ in predicate.terms])
                 on &= holds != predicate.negated
-            places = (compiled(offset)(at) + 0 * at[LANE]) % CYCLE
+            places = (evaluator(offset)(at) + 0 * at[LANE]) % CYCLE
             for lane in np.flatnonzero(on).tolist():
                 found[lane, int(places[lane])] += times
     return found
@@ -66,29 +66,29 @@ def test_listed_counters_run_through_the_same_values(blocks, rounds, share, edge
         Predicate(((tile + 2 * C + LANE - edge, "<"), (C - 2, "<")), negated),
     )
     counters = (Counter(BLOCK, blocks), Counter(TURN, rounds + 3), Counter(K, steps), Counter(C, 3))
-    found = listed(offset, counters, predicates, (LANES, 1, 1), CYCLE)
+    found = enumerated(offset, counters, predicates, (LANES, 1, 1), CYCLE)
     assert [counter.symbol for counter in found.counters] == [C]
-    assert values(found.offset, found.counters, found.predicates, found.names, found.rows) == values(
+    assert values(found.offset, found.counters, found.predicates, found.symbols, found.cases) == values(
         offset, counters, predicates
     )
 
 
 def test_without_choices_all_stays_as_it_is():
     counters, predicates = (Counter(BLOCK, 9),), (Predicate(((3 * BLOCK + LANE - 20, "<"),)),)
-    found = listed(Minimum(3 * BLOCK, integer(19)) + LANE, counters, predicates, (LANES, 1, 1), CYCLE)
-    assert (found.counters, found.predicates, found.names) == (counters, predicates, ())
+    found = enumerated(Minimum(3 * BLOCK, integer(19)) + LANE, counters, predicates, (LANES, 1, 1), CYCLE)
+    assert (found.counters, found.predicates, found.symbols) == (counters, predicates, ())
 
 
 def test_what_a_lane_and_a_choice_decide_together_is_left_to_others():
     offset = FloorDiv(Choice(TURN, integer(1), BLOCK, integer(3)) + LANE, integer(2))
     counters = (Counter(BLOCK, 4), Counter(TURN, 2))
-    assert listed(offset, counters, (), (LANES, 1, 1), CYCLE).counters == counters
+    assert enumerated(offset, counters, (), (LANES, 1, 1), CYCLE).counters == counters
 
 
 def test_too_many_combinations_are_left_to_others():
     counters = (Counter(BLOCK, 1 << 13), Counter(TURN, 1 << 13))
     offset = Choice(TURN, integer(9), BLOCK, integer(0)) + LANE
-    assert listed(offset, counters, (), (LANES, 1, 1), CYCLE).counters == counters
+    assert enumerated(offset, counters, (), (LANES, 1, 1), CYCLE).counters == counters
 
 
 def test_blocks_that_share_out_the_last_tiles_cost_what_a_walk_finds(walk, monkeypatch):

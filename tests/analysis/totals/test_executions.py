@@ -11,8 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from cugen.analysis.totals.exact import Unknown
+from cugen.analysis.totals.executions import BranchDivergence, ExecutionCounts
 from cugen.analysis.totals.sites import steps
-from cugen.analysis.totals.tally import Parting, Tallies
 from cugen.kernel import Kernel, generate
 from cugen.plan.kernel import Kernel as PlannedKernel
 from cugen.plan.nodes import Comparison, Copy, Define, For, Guard, If, Load, ReturnUnless
@@ -98,14 +98,14 @@ def check_against_walk(text: str) -> int:
     for spec in load_text(text):
         kernel = generate(spec)
         for launch in kernel.plan.kernels:
-            walk, tallies = Walk(launch, params_of(kernel)), Tallies(launch.block)
+            walk, executions = Walk(launch, params_of(kernel)), ExecutionCounts(launch.block)
             for step in steps(launch, params_of(kernel)):
                 runs = walk.runs.get(id(step.node), Counter())
-                found = tallies.at(step.place)
+                found = executions.of(step.point)
                 assert (found.warps, found.lanes, found.exact) == (runs["warps"], runs["lanes"], True), step.node
-                if step.inside.predicates != step.place.predicates:
+                if step.inside.predicates != step.point.predicates:
                     expected = walk.partings.get(id(step.node), Counter())
-                    parting = tallies.parting(step)
+                    parting = executions.divergence(step)
                     got = (parting.warps, parting.mixed_warps, parting.taken)
                     assert got == (expected["warps"], expected["mixed"], expected["taken"]), step.node
                     compared += 1
@@ -183,11 +183,11 @@ compute: "C[i] = A[i] if A[i] > 0 else B[i]"
 schedule: {family: direct}
 """)
     launch = generate(spec).plan.kernels[0]
-    tallies, walked = Tallies(launch.block), list(steps(launch, {"N": 100}))
+    executions, walked = ExecutionCounts(launch.block), list(steps(launch, {"N": 100}))
     choice = next(step for step in walked if isinstance(step.node, If))
     with pytest.raises(Unknown, match="depends on data"):
-        tallies.parting(choice)
-    inside = tallies.at(choice.inside)
+        executions.divergence(choice)
+    inside = executions.of(choice.inside)
     assert (inside.lanes, inside.exact) == (100, False)
 
 
@@ -204,4 +204,6 @@ schedule: {family: direct, block: {m: 64}}
 """)
     launch = generate(spec).plan.kernels[0]
     loop = next(step for step in steps(launch, {"M": 64, "N": 12}) if isinstance(step.node, For))
-    assert Tallies(launch.block).parting(loop) == Parting(warps=24, mixed_warps=0, lanes=768, taken=768)
+    assert ExecutionCounts(launch.block).divergence(loop) == BranchDivergence(
+        warps=24, mixed_warps=0, lanes=768, taken=768
+    )

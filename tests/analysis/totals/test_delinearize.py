@@ -8,7 +8,7 @@ from itertools import product
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cugen.analysis.totals.digits import unfolded
+from cugen.analysis.totals.delinearize import delinearized
 from cugen.analysis.totals.sites import Counter, Predicate
 from cugen.plan.symbols import FloorDiv, Mod, integer, symbol
 
@@ -32,14 +32,14 @@ def test_digits_run_through_the_values_of_the_counter(count, divisors, plain):
         offset += (7 + place) * FloorDiv(BLOCK, integer(divisor)) - 3 * Mod(BLOCK, integer(divisor))
     predicates = (Predicate(((FloorDiv(BLOCK, integer(divisors[0])) - 4, "<"),)),)
     counters = (Counter(BLOCK, count),)
-    assert values(*unfolded(offset, counters, predicates)) == values(offset, counters, predicates)
+    assert values(*delinearized(offset, counters, predicates)) == values(offset, counters, predicates)
 
 
 def test_block_numbers_of_three_axes_become_three_counters():
     offset = (
         100 * FloorDiv(BLOCK, integer(12)) + 10 * Mod(FloorDiv(BLOCK, integer(4)), integer(3)) + Mod(BLOCK, integer(4))
     )
-    found, counters, predicates = unfolded(offset, (Counter(BLOCK, 60),), ())
+    found, counters, predicates = delinearized(offset, (Counter(BLOCK, 60),), ())
     assert sorted(counter.count for counter in counters) == [3, 4, 5]
     assert not predicates
     assert not found.has(FloorDiv, Mod)
@@ -47,4 +47,4 @@ def test_block_numbers_of_three_axes_become_three_counters():
 
 def test_a_counter_that_nothing_divides_stays_as_it_is():
     counters = (Counter(BLOCK, 10),)
-    assert unfolded(3 * BLOCK, counters, ()) == (3 * BLOCK, counters, ())
+    assert delinearized(3 * BLOCK, counters, ()) == (3 * BLOCK, counters, ())
