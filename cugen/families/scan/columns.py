@@ -1,5 +1,4 @@
-"""Scans across memory: neighbouring threads have neighbouring columns and walk along them, alone or with others that
-have the next stretch of the same columns."""
+"""Scans across contiguous memory: adjacent threads have adjacent columns; one or more threads share a column."""
 
 from __future__ import annotations
 
@@ -7,12 +6,12 @@ import math
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
-from cugen.families.scan.elements import Elements
-from cugen.families.scan.recognition import Work
+from cugen.families.scan.recognition import ScanProblem
 from cugen.families.scan.registers import Registers, guarded
-from cugen.families.scan.steps import steps_of
-from cugen.pieces.block_scan import WARP, Names, above, joined, scan_lanes
-from cugen.pieces.blocks import define, lay_blocks, limit, thread
+from cugen.families.scan.scan_loop import scan_loop
+from cugen.families.scan.thread_scan import ThreadScan
+from cugen.pieces.block_scan import WARP, ScanLocals, combine_pair, select_above, warp_scan
+from cugen.pieces.blocks import define, limit, make_grid, thread
 from cugen.pieces.grid import divides
 from cugen.plan.lowering.expressions import Lowering
 from cugen.plan.lowering.reductions import identity
@@ -43,229 +42,235 @@ Parts = tuple[tuple[str, tuple[Node, ...]], ...]
 
 
 @dataclass(frozen=True, slots=True)
-class Strips:
-    """`threads` beside each other, each with `width` columns; `strips` of them follow each other along the scan, and
-    take `vectors` elements of each column in a step."""
+class ColumnConfig:
+    """`threads` along adjacent columns, each with `width` of them; `threads_per_column` along the scan, each with
+    `vectors` consecutive elements of a column per iteration."""
 
     threads: int
-    strips: int
+    threads_per_column: int
     vectors: int
     width: int
 
     @property
     def step(self) -> int:
-        return self.strips * self.vectors
+        return self.threads_per_column * self.vectors
 
     @property
-    def in_a_warp(self) -> int:
-        """Strips that follow each other in a warp."""
-        return min(max(WARP // self.threads, 1), self.strips)
+    def lanes_per_column(self) -> int:
+        """Threads of a column in the same warp."""
+        return min(max(WARP // self.threads, 1), self.threads_per_column)
 
     @property
-    def groups(self) -> int:
-        """Strips, or warps of strips, that meet in shared memory."""
-        return self.strips // self.in_a_warp
+    def partials(self) -> int:
+        """Partial aggregates of a column that are exchanged through shared memory."""
+        return self.threads_per_column // self.lanes_per_column
 
 
 class ColumnScan:
-    """The kernel's parts, its grid and its block."""
+    """Builds the kernel's sections, grid and block."""
 
-    def __init__(self, work: Work, lowering: Lowering, strips: Strips) -> None:
-        self.work, self.lowering, self.strips = work, lowering, strips
+    def __init__(self, problem: ScanProblem, lowering: Lowering, config: ColumnConfig) -> None:
+        self.problem, self.lowering, self.config = problem, lowering, config
         self.columns_inside: tuple[Comparison, ...] = ()
-        self.steps = steps_of(work, lowering, strips.step)
+        self.loop = scan_loop(problem, lowering, config.step)
         self.indices = self._indices()
-        self.registers = Registers(work, lowering, strips.width, strips.vectors, None)
-        self.elements = Elements(work, lowering, self.registers, max(self.steps.longest, 1))
-        self.registers.begin_at(self.first)
-        names = self.elements.names
-        self.running = tuple(self._values(n.running) for n in names)
-        self.so_far = tuple(self._values(n.so_far) for n in names)
-        self.own = tuple(self._values(n.own) for n in names)
+        self.registers = Registers(problem, lowering, config.width, config.vectors, None)
+        self.thread_scan = ThreadScan(problem, lowering, self.registers, max(self.loop.max_length, 1))
+        self.registers.set_first(self.first)
+        names = self.thread_scan.names
+        self.accumulators = tuple(self._values(n.accumulator) for n in names)
+        self.totals = tuple(self._values(n.block_total) for n in names)
+        self.partials = tuple(self._values(n.inclusive) for n in names)
         self.shared: dict[str, Array] = {}
-        self.slot: Scope | None = None
+        self.element_scope: Scope | None = None
 
     @property
     def width(self) -> int:
-        return self.strips.width
+        return self.config.width
 
     @property
     def reason(self) -> str:
-        strips, along = self.strips, self.work.along.name
-        beside = f"{strips.width} columns" if strips.width > 1 else "one column"
-        if strips.strips == 1:
-            return f"a thread has {beside} and walks along {along}, {strips.vectors} elements at a time"
-        return f"{strips.strips} threads share {beside} and walk along {along}, {strips.step} elements at a time"
+        config, along = self.config, self.problem.along.name
+        columns = f"{config.width} columns" if config.width > 1 else "one column"
+        if config.threads_per_column == 1:
+            return f"one thread for {columns} along {along}, {config.vectors} elements per iteration"
+        return (
+            f"{config.threads_per_column} threads share {columns} along {along}, {config.step} elements per iteration"
+        )
 
     @property
     def block(self) -> tuple[int, int, int]:
-        return (self.strips.threads, self.strips.strips, 1)
+        return (self.config.threads, self.config.threads_per_column, 1)
 
     def _indices(self) -> tuple[Node, ...]:
-        lowering, strips, fast = self.lowering, self.strips, self.work.fast
-        extent = to_integer(fast.extent, lowering.symbols)
-        rest = [to_integer(index.extent, lowering.symbols) for index in self.work.rest]
-        blocks = lay_blocks(
-            [ceil_div(extent, strips.threads * strips.width), *rest], lowering, self.work.request.target
+        lowering, config, fastest = self.lowering, self.config, self.problem.fastest
+        extent = to_integer(fastest.extent, lowering.symbols)
+        outer = [to_integer(index.extent, lowering.symbols) for index in self.problem.outer]
+        blocks = make_grid(
+            [ceil_div(extent, config.threads * config.width), *outer], lowering, self.problem.request.target
         )
         self.grid = blocks.grid
         nodes: list[Node] = []
-        for row, count, place in zip(self.work.rest, rest, blocks.places[1:], strict=True):
-            node = define(row.name, place, lowering, below=count)
-            lowering.symbols[row.name] = node.index.symbol
+        for index, count, coordinate in zip(self.problem.outer, outer, blocks.coordinates[1:], strict=True):
+            node = define(index.name, coordinate, lowering, below=count)
+            lowering.symbols[index.name] = node.index.symbol
             limit(node.index, count, lowering)
             nodes.insert(0, node)
-        number = blocks.places[0] * strips.threads + thread("x", strips.threads, lowering)
-        name = fast.name if strips.width == 1 else "first"
-        node = define(name, number * strips.width, lowering)
-        self.first = lowering.symbols[fast.name] = node.index.symbol
+        number = blocks.coordinates[0] * config.threads + thread("x", config.threads, lowering)
+        name = fastest.name if config.width == 1 else "first"
+        node = define(name, number * config.width, lowering)
+        self.first = lowering.symbols[fastest.name] = node.index.symbol
         nodes.append(node)
-        if not divides(strips.threads * strips.width, extent, self.work.request.context):
+        if not divides(config.threads * config.width, extent, self.problem.request.context):
             inside = Comparison(node.index.symbol, "<", extent)
-            if strips.strips == 1:
+            if config.threads_per_column == 1:
                 nodes.append(ReturnUnless(Guard((inside,))))
             else:
                 self.columns_inside = (inside,)
         limit(node.index, extent, lowering)
-        if strips.in_a_warp > 1:
-            strip = thread("y", strips.strips, lowering)
-            lane = define(
-                "lane",
-                Mod(strip, integer(strips.in_a_warp)) * strips.threads + thread("x", strips.threads, lowering),
-                lowering,
-            )
+        if config.lanes_per_column > 1:
+            row = Mod(thread("y", config.threads_per_column, lowering), integer(config.lanes_per_column))
+            lane = define("lane", row * config.threads + thread("x", config.threads, lowering), lowering)
             self.lane = lane.index
             nodes.append(lane)
         return tuple(nodes)
 
-    # Running values, one for each column of the thread
+    # Accumulators, one for each column of the thread
 
     def _values(self, local: Local) -> Local:
-        if self.strips.width == 1:
+        if self.config.width == 1:
             return local
-        return Vector(local.name, local.dtype, local.dtype, self.strips.width)
+        return Vector(local.name, local.dtype, local.dtype, self.config.width)
 
-    def _present(self, values: tuple[Local, ...]) -> list[Local]:
-        """The value of each scan in the present column."""
-        number = self.registers.number.symbol
-        return [value.component(number) if isinstance(value, Vector) else value for value in values]
+    def _current(self, values: tuple[Local, ...]) -> list[Local]:
+        """The accumulator of each scan for the current column."""
+        column = self.registers.element_counter.symbol
+        return [value.component(column) if isinstance(value, Vector) else value for value in values]
 
-    def _start_at_nothing(self, values: tuple[Local, ...]) -> tuple[Node, ...]:
+    def _initialise(self, values: tuple[Local, ...]) -> tuple[Node, ...]:
         nodes: list[Node] = []
         inner: list[Node] = []
-        for names, value, present in zip(self.elements.names, values, self._present(values), strict=True):
-            nothing = identity(names.scan.kind, names.scan.dtype)
+        for names, value, current in zip(self.thread_scan.names, values, self._current(values), strict=True):
+            start = identity(names.scan.kind, names.scan.dtype)
             if not isinstance(value, Vector) or names.scan.kind == "sum":
-                nodes.append(Let(value, nothing, mutable=True))
+                nodes.append(Let(value, start, mutable=True))
             else:
                 nodes.append(Let(value, None, mutable=True))
-                inner.append(Assign(present, nothing))
+                inner.append(Assign(current, start))
         return (*nodes, *self.registers.each_element(inner))
 
-    # The walk
+    # The loop along the columns
 
     def parts(self) -> Parts:
-        lowering, elements, strips = self.lowering, self.elements, self.strips
-        lowering.prepare(tuple(s.value for s in self.work.request.group.statements))
+        lowering, thread_scan, config = self.lowering, self.thread_scan, self.config
+        lowering.prepare(tuple(s.value for s in self.problem.request.group.statements))
         top = Scope()
-        body = Scope(top, certain=bounds(self.steps.extent, lowering.ranges)[0] >= 1)
-        strip = thread("y", strips.strips, lowering)
-        ahead = self.steps.start + strip * strips.vectors + self.registers.place
-        place, inside = self.steps.place(self.work.along.name, ahead)
-        lowering.symbols[self.work.along.name] = place.index.symbol
+        body = Scope(top, certain=bounds(self.loop.extent, lowering.ranges)[0] >= 1)
+        offset = (
+            self.loop.start
+            + thread("y", config.threads_per_column, lowering) * config.vectors
+            + self.registers.vector_index
+        )
+        position, inside = self.loop.position(self.problem.along.name, offset)
+        lowering.symbols[self.problem.along.name] = position.index.symbol
         inside = Guard((*self.columns_inside, *inside.terms))
         load = (
             *self.registers.declare(inside, zeroed=False),
-            *elements.each_vector(place, self.registers.load(inside)),
+            *thread_scan.each_vector(position, self.registers.load(inside)),
         )
-        if strips.vectors == 1:
-            load = (place, *load)
-        across: tuple[Node, ...] = ()
-        if strips.strips > 1:
-            self.shared = {n.shared: self._group_results(n) for n in elements.names}
-            across = self._across(body, place, inside)
-        slot = self._slot(body, inside)
-        stored = elements.store_results(slot, self._present(self.running), Guard(()))
-        result = elements.each_vector(place, guarded(inside, (*slot.nodes, *stored)))
-        if strips.strips > 1:
-            result = (Comment("The running values, element by element."), *result)
-        carried = self._start_at_nothing(self.so_far if strips.strips > 1 else self.running)
-        walk = self.steps.loop((*body.nodes, *load, *across, *result))
+        if config.vectors == 1:
+            load = (position, *load)
+        combine: tuple[Node, ...] = ()
+        if config.threads_per_column > 1:
+            self.shared = {n.shared: self._partials(n) for n in thread_scan.names}
+            combine = self._combine_threads(body, position, inside)
+        scope = self._element_scope(body, inside)
+        stored = thread_scan.scan_and_store(scope, self._current(self.accumulators), Guard(()))
+        result = thread_scan.each_vector(position, guarded(inside, (*scope.nodes, *stored)))
+        if config.threads_per_column > 1:
+            result = (Comment("Scan of the elements, and the results."), *result)
+        carried = self._initialise(self.totals if config.threads_per_column > 1 else self.accumulators)
+        loop = self.loop.around((*body.nodes, *load, *combine, *result))
         return (
             ("indices", self.indices),
             ("shared", tuple(Declare(array) for array in self.shared.values())),
-            ("rows", (*top.nodes, *carried, *walk)),
+            ("rows", (*top.nodes, *carried, *loop)),
         )
 
-    def _slot(self, body: Scope, inside: Guard) -> Scope:
-        """The scope of one element of each column: the same for both walks where they aren't in blocks of their own."""
-        own_block = self.strips.vectors > 1 or inside.terms
-        if own_block or self.slot is None:
-            self.slot = Scope(body, frozenset((self.work.along.name,)), certain=not inside.terms)
-        return self.slot
+    def _element_scope(self, body: Scope, inside: Guard) -> Scope:
+        """The scope of one element of each column, shared by reduction and scan unless each has its own C++ block."""
+        has_block = self.config.vectors > 1 or inside.terms
+        if has_block or self.element_scope is None:
+            self.element_scope = Scope(body, frozenset((self.problem.along.name,)), certain=not inside.terms)
+        return self.element_scope
 
-    def _group_results(self, names: Names) -> Array:
-        """A place in shared memory for what each group of strips combines to, in each of its columns."""
-        strips = self.strips
-        buffers = [] if self.steps.is_one else [2]
-        columns = [] if strips.width == 1 else [strips.width]
-        sizes = [*buffers, *columns, strips.groups, strips.threads]
+    def _partials(self, names: ScanLocals) -> Array:
+        """The shared-memory array of partial aggregates, per warp and column."""
+        config = self.config
+        buffers = [] if self.loop.is_single else [2]
+        columns = [] if config.width == 1 else [config.width]
+        sizes = [*buffers, *columns, config.partials, config.threads]
         shape = tuple(map(integer, sizes))
         strides = tuple(integer(math.prod(sizes[n + 1 :])) for n in range(len(sizes)))
         return Array("", names.shared, names.scan.dtype, shape, strides, "shared", flat=False)
 
-    def _result_of(self, names: Names, group: Integer, kind: str) -> Access:
-        """The present column of a group of strips."""
-        column = () if self.strips.width == 1 else (self.registers.number.symbol,)
-        place = (*self.steps.buffer, *column, group, thread("x", self.strips.threads, self.lowering))
-        return Access(self.shared[names.shared], place, kind)
+    def _partial(self, names: ScanLocals, group: Integer, kind: str) -> Access:
+        """The partial aggregate of a warp, for the current column."""
+        column = () if self.config.width == 1 else (self.registers.element_counter.symbol,)
+        subscripts = (*self.loop.buffer_index, *column, group, thread("x", self.config.threads, self.lowering))
+        return Access(self.shared[names.shared], subscripts, kind)
 
-    def _across(self, body: Scope, place: Define, inside: Guard) -> tuple[Node, ...]:
-        """What the strips in front combine to, and the carry of the step."""
-        strips, elements, registers = self.strips, self.elements, self.registers
-        slot = self._slot(body, inside)
-        partial = elements.combine(slot, self._present(self.own), inside)
-        taken, slot.nodes = tuple(slot.nodes), []
-        other = Index(self.lowering.names.allocate("group"), integer(0), (0, strips.groups - 1))
-        self.lowering.ranges[other.symbol] = other.range
-        group = FloorDiv(thread("y", strips.strips, self.lowering), integer(strips.in_a_warp))
-        reached = If(
-            Guard((Comparison(other.symbol, "==", group),)),
-            tuple(Assign(value, so_far) for value, so_far in zip(self.running, self.so_far, strict=True)),
+    def _combine_threads(self, body: Scope, position: Define, inside: Guard) -> tuple[Node, ...]:
+        """The exclusive prefix of each thread's elements, and the carry to the next iteration."""
+        config, thread_scan, registers = self.config, self.thread_scan, self.registers
+        scope = self._element_scope(body, inside)
+        reduced = thread_scan.reduce(scope, self._current(self.partials), inside)
+        reads, scope.nodes = tuple(scope.nodes), []
+        preceding = Index(self.lowering.names.allocate("group"), integer(0), (0, config.partials - 1))
+        self.lowering.ranges[preceding.symbol] = preceding.range
+        group = FloorDiv(thread("y", config.threads_per_column, self.lowering), integer(config.lanes_per_column))
+        set_prefix = If(
+            Guard((Comparison(preceding.symbol, "==", group),)),
+            tuple(Assign(value, total) for value, total in zip(self.accumulators, self.totals, strict=True)),
         )
-        take = [
-            Assign(value, joined(n, value, Element.of(self._result_of(n, other.symbol, "load"))))
-            for n, value in zip(elements.names, self._present(self.so_far), strict=True)
+        add = [
+            Assign(value, combine_pair(n, value, Element.of(self._partial(n, preceding.symbol, "load"))))
+            for n, value in zip(thread_scan.names, self._current(self.totals), strict=True)
         ]
-        join = [
-            Assign(value, joined(n, value, own))
-            for n, value, own in zip(elements.names, self._present(self.running), self._present(self.own), strict=True)
+        add_warp_prefix = [
+            Assign(value, combine_pair(n, value, partial))
+            for n, value, partial in zip(
+                thread_scan.names, self._current(self.accumulators), self._current(self.partials), strict=True
+            )
         ]
         return (
-            Comment("What each strip combines to, and what the strips in front of it do."),
-            *self._start_at_nothing(self.own),
-            *elements.each_vector(place, guarded(inside, (*taken, *partial))),
-            *registers.each_element(tuple(self._tell_groups(group))),
+            Comment("Aggregate of the thread's elements, then the exclusive prefix of its part of the column."),
+            *self._initialise(self.partials),
+            *thread_scan.each_vector(position, guarded(inside, (*reads, *reduced))),
+            *registers.each_element(tuple(self._store_partials(group))),
             Barrier(),
-            *(Let(value, None, mutable=True) for value in self.running),
-            For(Loop(other, integer(0), integer(strips.groups), unroll=True), (reached, *registers.each_element(take))),
-            *(registers.each_element(join) if strips.in_a_warp > 1 else ()),
+            *(Let(value, None, mutable=True) for value in self.accumulators),
+            For(
+                Loop(preceding, integer(0), integer(config.partials), unroll=True),
+                (set_prefix, *registers.each_element(add)),
+            ),
+            *(registers.each_element(add_warp_prefix) if config.lanes_per_column > 1 else ()),
         )
 
-    def _tell_groups(self, group: Integer) -> Iterator[Node]:
-        """Strips of a warp combine by shuffles; the last one tells the other groups. Afterwards a strip's own value is
-        what those before it in the warp combine to."""
-        strips, names, own = self.strips, self.elements.names, self._present(self.own)
-        results = [self._result_of(n, group, "store") for n in names]
-        if strips.in_a_warp == 1:
-            yield from (Store(result, value) for result, value in zip(results, own, strict=True))
+    def _store_partials(self, group: Integer) -> Iterator[Node]:
+        """Stores the partial aggregates. Threads of a column in the same warp are scanned with shuffles, their last one
+        stores; afterwards `partials` holds the exclusive prefix within the warp."""
+        config, names, partials = self.config, self.thread_scan.names, self._current(self.partials)
+        results = [self._partial(n, group, "store") for n in names]
+        if config.lanes_per_column == 1:
+            yield from (Store(result, value) for result, value in zip(results, partials, strict=True))
             return
-        apart, lanes = strips.threads, strips.threads * strips.in_a_warp
-        scans = [replace(n, own=Local(n.before, n.scan.dtype)) for n in names]
-        yield from (Let(scan.own, value, mutable=True) for scan, value in zip(scans, own, strict=True))
-        yield from scan_lanes(scans, self.lane.name, lanes, apart, self.lowering)
-        for scan, value in zip(scans, own, strict=True):
-            nothing = identity(scan.scan.kind, scan.scan.dtype)
-            yield Assign(value, above(self.lane.name, apart, scan.lower, nothing))
-        last = Guard((Comparison(self.lane.symbol, ">=", integer(lanes - apart)),))
-        yield If(last, tuple(Store(result, scan.own) for result, scan in zip(results, scans, strict=True)))
+        distance, lanes = config.threads, config.threads * config.lanes_per_column
+        scans = [replace(n, inclusive=Local(n.vector_prefix, n.scan.dtype)) for n in names]
+        yield from (Let(scan.inclusive, value, mutable=True) for scan, value in zip(scans, partials, strict=True))
+        yield from warp_scan(scans, self.lane.name, lanes, distance, self.lowering)
+        for scan, value in zip(scans, partials, strict=True):
+            start = identity(scan.scan.kind, scan.scan.dtype)
+            yield Assign(value, select_above(self.lane.name, distance, scan.exclusive, start))
+        last = Guard((Comparison(self.lane.symbol, ">=", integer(lanes - distance)),))
+        yield If(last, tuple(Store(result, scan.inclusive) for result, scan in zip(results, scans, strict=True)))

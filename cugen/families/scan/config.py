@@ -1,4 +1,4 @@
-"""How many threads share a scan, and how much of it each has at a time."""
+"""Launch configurations of scans: thread groups, vectors per thread, and tile lengths."""
 
 from __future__ import annotations
 
@@ -6,260 +6,270 @@ import math
 from collections.abc import Iterator
 from dataclasses import replace
 
-from cugen.families.scan.columns import Strips
-from cugen.families.scan.recognition import Work
-from cugen.families.scan.rows import Team
-from cugen.families.scan.segments import Segments
-from cugen.pieces.vectors import WIDEST
+from cugen.families.scan.columns import ColumnConfig
+from cugen.families.scan.recognition import ScanProblem
+from cugen.families.scan.rows import RowConfig
+from cugen.families.scan.tiles import Tiles
+from cugen.pieces.block_scan import WARP
+from cugen.pieces.vectors import MAX_ACCESS_BYTES
 from cugen.plan.request import Refusal, Request, Tunable
 from cugen.plan.subscripts import to_integer
 from cugen.plan.symbols import bounds
 from cugen.spec import expressions as spec
 
-_LONG = 1 << 22  # elements; of fewer, two launches without flags are faster on an H200
-_WARP = 32
-_BLOCK = 256
-_ENOUGH = 65_536  # so many threads with several vectors each keep the memory of a device busy
-_MOST_STRIPS = 64
-_FEW_STEPS = 1024  # vectors of a row up to which a block takes few steps
-_ELEMENTS = 64  # of a thread that has columns
-_FULL = 1024  # so many blocks fill a device several times
-_MANY_ROWS = 80  # so many blocks keep a device busier than three launches would
-_MANY_NARROW_ROWS = 200  # the same of elements that take more computing for their bytes
-_LONG_ROW = 131_072  # bytes of a row; for fewer, another launch takes longer
-_SEGMENTS = 256  # of a row, where that makes them neither short nor long
-_SHORTEST_SEGMENT, _SEGMENT, _LONGEST_SEGMENT = 8_192, 32_768, 65_536  # bytes
-_LONG_COLUMN = 1024  # elements of a column's segment
-_LINE = 128  # bytes of a line in memory
-_BYTES = 128  # of a thread that looks back
-_RESIDENT = 1024  # threads of a multiprocessor that have room for so many
+# All measured on H200, except for LINE_BYTES.
+MIN_LOOK_BACK_ELEMENTS = 1 << 22  # shorter scans are faster as two launches without flags
+BLOCK_THREADS = 256
+MIN_RESIDENT_THREADS = 65_536  # with several vectors each, enough to saturate the memory bandwidth of a device
+MAX_DEFAULT_THREADS_PER_COLUMN = 64
+MAX_SHORT_ROW_VECTORS = 1024  # rows up to this length take few iterations of a small block
+ELEMENTS_PER_COLUMN_THREAD = 64
+MIN_BLOCKS_SEVERAL_WAVES = 1024  # fill a device several times
+MIN_SINGLE_PASS_ROWS = 80  # one block per row keeps a device busier than three launches
+MIN_SINGLE_PASS_NARROW_ROWS = 200  # the same for elements with more arithmetic per byte
+MIN_MULTI_PASS_ROW_BYTES = 131_072  # for shorter rows another launch costs more than it gains
+TARGET_TILES_PER_ROW = 256  # within the limits of the tile length
+MIN_TILE_BYTES, DEFAULT_TILE_BYTES, MAX_TILE_BYTES = 8_192, 32_768, 65_536
+MIN_COLUMN_TILE_ELEMENTS = 1024
+LINE_BYTES = 128  # of the L1 cache
+LOOK_BACK_BYTES_PER_THREAD = 128  # loads in flight
+LOOK_BACK_THREADS_PER_SM = 1024  # that the register file has to hold
 
 THREADS = Tunable(
     "threads",
     (1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024),
     "by length",
-    "threads that share a row, or that have neighbouring columns",
+    "threads per row, or threads per block along adjacent columns",
     reorders=True,
 )
-ROWS = Tunable("rows", (1, 2, 4, 8, 16, 32, 64), "as fit", "rows of a block, where a warp or less has each")
-STRIPS = Tunable(
-    "strips",
+ROWS = Tunable("rows", (1, 2, 4, 8, 16, 32, 64), "as fit", "rows per block, for thread groups of at most a warp")
+THREADS_PER_COLUMN = Tunable(
+    "threads_per_column",
     (1, 2, 4, 8, 16, 32, 64, 128),
     "as needed",
-    "threads that follow each other along columns and share them",
+    "threads that share a column, each with consecutive elements of it",
     reorders=True,
 )
-VECTORS = Tunable(
-    "vectors", (1, 2, 4, 8, 16), "by length", "vectors that a thread has in flight at a time", reorders=True
-)
-HOW = Tunable(
-    "how",
-    ("passes", "look_back"),
+VECTORS = Tunable("vectors", (1, 2, 4, 8, 16), "by length", "vectors per thread and iteration", reorders=True)
+ALGORITHM = Tunable(
+    "algorithm",
+    ("multi_pass", "look_back"),
     "by length",
-    "whether a few long rows take several launches, or one whose blocks wait for what those before them combine to",
+    "few long rows: several launches, or a single pass with decoupled look-back",
     reorders=True,
 )
-TUNABLES = (THREADS, ROWS, STRIPS, VECTORS, HOW)
+TUNABLES = (THREADS, ROWS, THREADS_PER_COLUMN, VECTORS, ALGORITHM)
 
 
-def size_refusals(work: Work) -> Iterator[Refusal]:
-    """What a schedule asks for and can't have."""
-    request, asked = work.request, dict(work.request.schedule.tunables)
-    if work.is_row and "strips" in asked:
-        yield Refusal(f"{work.along.name} runs along rows, and strips are of columns", "schedule.strips")
-    if not work.is_row and "rows" in asked:
-        yield Refusal(f"{work.along.name} runs along columns: it has strips, no rows", "schedule.rows")
-    if asked.get("how") == "look_back" and (reason := _why_not_back(work)):
-        yield Refusal(reason, "schedule.how")
-    if looks_back(work):
-        team = look_back_team(work)
-        if team.threads <= _WARP:
-            yield Refusal("blocks that look back have several warps", "schedule.threads")
-        if "rows" in asked:
-            yield Refusal("blocks that look back have one row", "schedule.rows")
-    elif work.is_row:
-        team = team_of(work)
-        if work.segments is not None and work.segments.length % team.step:
-            yield Refusal(f"steps of {team.step} don't divide a segment of {work.segments.length}", "schedule.threads")
-        if team.threads > _WARP and team.rows > 1:
-            yield Refusal("a block has several rows only where a warp or less has each", "schedule.rows")
-    x, y = block_of(work)
+def size_refusals(problem: ScanProblem) -> Iterator[Refusal]:
+    """Tunables that don't fit the scan."""
+    request, tunables = problem.request, dict(problem.request.schedule.tunables)
+    if problem.is_row and "threads_per_column" in tunables:
+        yield Refusal(f"{problem.along.name} runs along rows, not columns", "schedule.threads_per_column")
+    if not problem.is_row and "rows" in tunables:
+        yield Refusal(f"{problem.along.name} runs along columns, not rows", "schedule.rows")
+    if tunables.get("algorithm") == "look_back" and (reason := _why_no_look_back(problem)):
+        yield Refusal(reason, "schedule.algorithm")
+    if uses_look_back(problem):
+        config = look_back_config(problem)
+        if config.threads <= WARP:
+            yield Refusal("look-back takes blocks of several warps", "schedule.threads")
+        if "rows" in tunables:
+            yield Refusal("look-back takes one row per block", "schedule.rows")
+    elif problem.is_row:
+        config = row_config(problem)
+        if problem.tiles is not None and problem.tiles.length % config.step:
+            yield Refusal(
+                f"{config.step} elements per iteration don't divide a tile of {problem.tiles.length}",
+                "schedule.threads",
+            )
+        if config.threads > WARP and config.rows > 1:
+            yield Refusal("several rows per block take thread groups of at most a warp", "schedule.rows")
+    x, y = block_shape(problem)
     if x * y > request.target.threads_per_block:
-        key = next((key for key in ("strips", "rows", "threads") if key in asked), "threads")
+        key = next((key for key in ("threads_per_column", "rows", "threads") if key in tunables), "threads")
         reason = f"a block of {x} x {y} threads; {request.target.name} allows {request.target.threads_per_block}"
         yield Refusal(reason, f"schedule.{key}")
 
 
-def block_of(work: Work) -> tuple[int, int]:
-    if work.is_row:
-        team = look_back_team(work) if looks_back(work) else team_of(work)
-        return team.threads, team.rows
-    strips = strips_of(work)
-    return strips.threads, strips.strips
+def block_shape(problem: ScanProblem) -> tuple[int, int]:
+    if problem.is_row:
+        config = look_back_config(problem) if uses_look_back(problem) else row_config(problem)
+        return config.threads, config.rows
+    columns = column_config(problem)
+    return columns.threads, columns.threads_per_column
 
 
-def team_of(work: Work) -> Team:
-    """A warp or less for short rows, else a block; where that takes many steps, it loads the next one while it scans
-    one."""
-    asked = dict(work.request.schedule.tunables)
-    longest, width = most(work.request, work.along), _width(work)
-    if work.segments is not None:
-        longest = work.segments.length
-    slots = max(-(-longest // width), 1)
-    narrow = max(WIDEST // (width * _widest_element(work)), 1)  # accesses that move as much as the widest one
-    is_few = others(work) < _many_rows(work)
-    ahead = False
-    if slots <= _WARP:
-        threads, vectors = _power_of_two(slots), 1
-    elif slots <= _WARP * 2 * narrow:
-        threads, vectors = _WARP, min(-(-slots // _WARP), 4)
-    elif (slots <= _FEW_STEPS * narrow or _may_be_short(work)) and not is_few and work.segments is None:
+def row_config(problem: ScanProblem) -> RowConfig:
+    """At most a warp for short rows, else a block, with prefetching where it takes many iterations."""
+    tunables = dict(problem.request.schedule.tunables)
+    max_length, width = max_extent(problem.request, problem.along), _vector_width(problem)
+    if problem.tiles is not None:
+        max_length = problem.tiles.length
+    vectors_per_row = max(-(-max_length // width), 1)
+    # Accesses that move as many bytes as the widest one.
+    narrow = max(MAX_ACCESS_BYTES // (width * _max_element_bytes(problem)), 1)
+    is_short = vectors_per_row <= MAX_SHORT_ROW_VECTORS * narrow
+    is_few = outer_count(problem) < _min_single_pass_rows(problem)
+    prefetch = False
+    if vectors_per_row <= WARP:
+        threads, vectors = _power_of_two(vectors_per_row), 1
+    elif vectors_per_row <= WARP * 2 * narrow:
+        threads, vectors = WARP, min(-(-vectors_per_row // WARP), 4)
+    elif (is_short or _may_be_short(problem)) and not is_few and problem.tiles is None:
         vectors = min(2 * narrow, 8)
-        threads = min(_power_of_two(-(-slots // vectors)), _BLOCK // 2)
+        threads = min(_power_of_two(-(-vectors_per_row // vectors)), BLOCK_THREADS // 2)
     else:
         vectors = min(4 * narrow, 8)
-        threads = 4 * _BLOCK if is_few else 2 * _BLOCK
-        ahead = slots > threads * vectors
-        if ahead and width > 4:  # narrow elements take registers to compute with
-            fills = others(work) >= _FULL
-            threads, vectors, ahead = (_BLOCK, 1, False) if fills else (threads, min(vectors, 2), True)
-        threads = min(_power_of_two(-(-slots // vectors)), threads)
-    vectors = int(asked.get("vectors", vectors))
-    threads = int(asked.get("threads", threads))
+        threads = 4 * BLOCK_THREADS if is_few else 2 * BLOCK_THREADS
+        prefetch = vectors_per_row > threads * vectors
+        if prefetch and width > 4:  # narrow elements take more registers in their compute type
+            fills = outer_count(problem) >= MIN_BLOCKS_SEVERAL_WAVES
+            threads, vectors, prefetch = (BLOCK_THREADS, 1, False) if fills else (threads, min(vectors, 2), True)
+        threads = min(_power_of_two(-(-vectors_per_row // vectors)), threads)
+    vectors = int(tunables.get("vectors", vectors))
+    threads = int(tunables.get("threads", threads))
     rows = 1
-    if work.rest and threads <= _WARP and work.segments is None:
-        rows = min(_BLOCK // 2 // threads, _power_of_two(most(work.request, work.rest[0])))
-    return Team(threads, int(asked.get("rows", rows)), vectors, width, ahead)
+    if problem.outer and threads <= WARP and problem.tiles is None:
+        rows = min(BLOCK_THREADS // 2 // threads, _power_of_two(max_extent(problem.request, problem.outer[0])))
+    return RowConfig(threads, int(tunables.get("rows", rows)), vectors, width, prefetch)
 
 
-def looks_back(work: Work) -> bool:
-    """Whether rows are taken in segments by blocks that wait for each other."""
-    how = dict(work.request.schedule.tunables).get("how")
-    if how == "passes" or _why_not_back(work):
+def uses_look_back(problem: ScanProblem) -> bool:
+    """Whether the scan is a single pass with decoupled look-back."""
+    algorithm = dict(problem.request.schedule.tunables).get("algorithm")
+    if algorithm == "multi_pass" or _why_no_look_back(problem):
         return False
-    if how == "look_back":
+    if algorithm == "look_back":
         return True
-    is_long = most(work.request, work.along) * others(work) >= _LONG
-    return is_long and segment_length(work) is not None and not _is_step(work)
+    is_long = max_extent(problem.request, problem.along) * outer_count(problem) >= MIN_LOOK_BACK_ELEMENTS
+    return is_long and tile_length(problem) is not None and not _is_pass(problem)
 
 
-def _is_step(work: Work) -> bool:
-    """Whether the scan is one of those that passes are made of."""
-    asked = {array.name for array in work.request.context.asked.arrays}
-    return all(statement.target not in asked for statement in work.request.group.statements)
+def _is_pass(problem: ScanProblem) -> bool:
+    """Whether the scan is one pass of a multi-pass scan."""
+    declared = {array.name for array in problem.request.context.original.arrays}
+    return all(statement.target not in declared for statement in problem.request.group.statements)
 
 
-def _why_not_back(work: Work) -> str:
-    if not work.is_row:
-        return f"{work.along.name} runs along columns: blocks look back along rows"
-    if work.segments is not None:
-        return "begins anew with every segment"
-    target = work.request.target
+def _why_no_look_back(problem: ScanProblem) -> str:
+    if not problem.is_row:
+        return f"{problem.along.name} runs along columns; look-back takes rows"
+    if problem.tiles is not None:
+        return "restarts in every tile"
+    target = problem.request.target
     if target.capability < (7, 0):
-        return f"threads of {target.name} can't wait for each other one by one; sm_70 is the first where they can"
-    blocks = others(work) * -(-most(work.request, work.along) // look_back_team(work).step)
+        return f"{target.name} has no independent thread scheduling (from sm_70 on), which a spin-wait needs"
+    blocks = outer_count(problem) * -(-max_extent(problem.request, problem.along) // look_back_config(problem).step)
     return "" if blocks <= target.grid_x else f"{blocks} blocks; {target.name} allows {target.grid_x}"
 
 
-def look_back_team(work: Work) -> Team:
-    """Blocks with as many bytes in flight as leave room for several side by side; fewer where blocks would be few."""
-    asked = dict(work.request.schedule.tunables)
-    width = _width(work)
-    arrays = work.request.context.arrays
-    held = sum(arrays[read.array].dtype.bytes for read in work.wide_reads)
-    # Narrow elements take registers to compute with.
-    vectors = min(max(_power_of_two(_BYTES // (width * max(_widest_element(work), held, 4)) + 1) // 2, 1), 16)
-    threads = int(asked.get("threads", _BLOCK))
-    longest = most(work.request, work.along)
-    while vectors > 1 and others(work) * -(-longest // (threads * vectors * width)) < _FULL // 2:
+def look_back_config(problem: ScanProblem) -> RowConfig:
+    """As many bytes in flight per thread as leave several blocks resident; fewer where there would be few blocks."""
+    tunables = dict(problem.request.schedule.tunables)
+    width = _vector_width(problem)
+    arrays = problem.request.context.arrays
+    bytes_per_element = sum(arrays[read.array].dtype.bytes for read in problem.vector_reads)
+    # Narrow elements take more registers in their compute type.
+    max_vectors = LOOK_BACK_BYTES_PER_THREAD // (width * max(_max_element_bytes(problem), bytes_per_element, 4))
+    vectors = min(max(_power_of_two(max_vectors + 1) // 2, 1), 16)
+    threads = int(tunables.get("threads", BLOCK_THREADS))
+    max_length = max_extent(problem.request, problem.along)
+    min_tiles = MIN_BLOCKS_SEVERAL_WAVES // 2
+    while vectors > 1 and outer_count(problem) * -(-max_length // (threads * vectors * width)) < min_tiles:
         vectors //= 2
-    return Team(threads, 1, int(asked.get("vectors", vectors)), width)
+    return RowConfig(threads, 1, int(tunables.get("vectors", vectors)), width)
 
 
-def resident_blocks(work: Work, team: Team) -> int:
-    """How many blocks that look back a multiprocessor is to hold; fewer of wide values, which take more registers."""
-    is_wide = _widest_element(work) > 4 or any(scan.dtype.bytes > 4 for scan in work.scans)
-    return max((_RESIDENT * 3 // 4 if is_wide else _RESIDENT) // team.threads, 1)
+def min_blocks_per_sm(problem: ScanProblem, config: RowConfig) -> int:
+    """Resident look-back blocks per multiprocessor, for the launch bounds; fewer for 8-byte values."""
+    is_wide = _max_element_bytes(problem) > 4 or any(scan.dtype.bytes > 4 for scan in problem.scans)
+    return max((LOOK_BACK_THREADS_PER_SM * 3 // 4 if is_wide else LOOK_BACK_THREADS_PER_SM) // config.threads, 1)
 
 
-def strips_of(work: Work) -> Strips:
-    """As many strips as it takes to keep a device busy, and as are of use; blocks as narrow as a line of 128 bytes, so
-    that there are many."""
-    asked = dict(work.request.schedule.tunables)
-    longest, width = most(work.request, work.along), _width(work)
-    if work.segments is not None:
-        longest = work.segments.length
-    slots = max(-(-most(work.request, work.fast) // width), 1)
-    vectors = int(asked.get("vectors", max(min(8, _ELEMENTS // width), 1)))
-    line = max(_LINE // (width * _widest_element(work)), 8)
-    strips, most_strips = 1, min(_MOST_STRIPS, work.request.target.threads_per_block // min(line, _power_of_two(slots)))
-    while strips < most_strips and slots * others(work) * strips < _ENOUGH and strips * vectors < longest:
-        strips *= 2
-    strips = int(asked.get("strips", strips))
-    threads = int(asked.get("threads", min(max(_BLOCK // strips, line), _power_of_two(slots))))
-    return Strips(threads, strips, vectors, width)
+def column_config(problem: ScanProblem) -> ColumnConfig:
+    """As many threads per column as keep a device busy; blocks as narrow as a cache line, so that there are many."""
+    tunables = dict(problem.request.schedule.tunables)
+    max_length, width = max_extent(problem.request, problem.along), _vector_width(problem)
+    if problem.tiles is not None:
+        max_length = problem.tiles.length
+    column_vectors = max(-(-max_extent(problem.request, problem.fastest) // width), 1)
+    vectors = int(tunables.get("vectors", max(min(8, ELEMENTS_PER_COLUMN_THREAD // width), 1)))
+    line = max(LINE_BYTES // (width * _max_element_bytes(problem)), 8)
+    max_per_column = problem.request.target.threads_per_block // min(line, _power_of_two(column_vectors))
+    per_column, max_per_column = 1, min(MAX_DEFAULT_THREADS_PER_COLUMN, max_per_column)
+    while (
+        per_column < max_per_column
+        and column_vectors * outer_count(problem) * per_column < MIN_RESIDENT_THREADS
+        and per_column * vectors < max_length
+    ):
+        per_column *= 2
+    per_column = int(tunables.get("threads_per_column", per_column))
+    threads = int(tunables.get("threads", min(max(BLOCK_THREADS // per_column, line), _power_of_two(column_vectors))))
+    return ColumnConfig(threads, per_column, vectors, width)
 
 
-def segment_length(work: Work) -> int | None:
-    """How many elements make a segment, where there are too few rows or columns to keep a device busy, and long ones;
-    None where each is walked whole."""
-    longest = most(work.request, work.along)
-    if work.is_row:
-        size = _widest_element(work)
-        if others(work) >= _many_rows(work) or longest * size < _LONG_ROW:
+def tile_length(problem: ScanProblem) -> int | None:
+    """Elements per tile of a multi-pass scan; None where the rows or columns are many or short."""
+    max_length = max_extent(problem.request, problem.along)
+    if problem.is_row:
+        size = _max_element_bytes(problem)
+        if outer_count(problem) >= _min_single_pass_rows(problem) or max_length * size < MIN_MULTI_PASS_ROW_BYTES:
             return None
-        length = _power_of_two(-(-longest // _SEGMENTS))
-        length = min(max(length, _SHORTEST_SEGMENT // size), _LONGEST_SEGMENT // size)
-        if not may_look_back(work, length):
-            length = _SEGMENT // size
-        step = team_of(replace(work, segments=Segments(length, ""))).step
+        length = _power_of_two(-(-max_length // TARGET_TILES_PER_ROW))
+        length = min(max(length, MIN_TILE_BYTES // size), MAX_TILE_BYTES // size)
+        if not can_reduce_preceding(problem, length):
+            length = DEFAULT_TILE_BYTES // size
+        step = row_config(replace(problem, tiles=Tiles(length, ""))).step
         return -(-length // step) * step
-    strips = strips_of(work)
-    columns = others(work) * max(-(-most(work.request, work.fast) // strips.width), 1)
-    length = strips.step * -(-_LONG_COLUMN // strips.step)
-    return length if columns * _MOST_STRIPS < _ENOUGH and longest >= 4 * length else None
+    config = column_config(problem)
+    columns = outer_count(problem) * max(-(-max_extent(problem.request, problem.fastest) // config.width), 1)
+    length = config.step * -(-MIN_COLUMN_TILE_ELEMENTS // config.step)
+    is_idle = columns * MAX_DEFAULT_THREADS_PER_COLUMN < MIN_RESIDENT_THREADS
+    return length if is_idle and max_length >= 4 * length else None
 
 
-def may_look_back(work: Work, length: int) -> bool:
-    """Whether there are so few segments of a row that each can combine all those in front of it."""
-    return work.is_row and not _may_be_short(work) and -(-most(work.request, work.along) // length) <= 2 * _SEGMENTS
+def can_reduce_preceding(problem: ScanProblem, length: int) -> bool:
+    """Whether a row has so few tiles that each can reduce the aggregates of all preceding ones itself."""
+    tiles = -(-max_extent(problem.request, problem.along) // length)
+    return problem.is_row and not _may_be_short(problem) and tiles <= 2 * TARGET_TILES_PER_ROW
 
 
-def _many_rows(work: Work) -> int:
-    return _MANY_ROWS if _width(work) <= 4 else _MANY_NARROW_ROWS
+def _min_single_pass_rows(problem: ScanProblem) -> int:
+    return MIN_SINGLE_PASS_ROWS if _vector_width(problem) <= 4 else MIN_SINGLE_PASS_NARROW_ROWS
 
 
-def others(work: Work) -> int:
-    """How many rows there are at most, or how many times the columns."""
-    return math.prod(max(most(work.request, index), 1) for index in work.rest)
+def outer_count(problem: ScanProblem) -> int:
+    """Upper bound of the number of rows, or of sets of columns."""
+    return math.prod(max(max_extent(problem.request, index), 1) for index in problem.outer)
 
 
-def most(request: Request, index: spec.Index) -> int:
-    """The largest extent that the index may have."""
+def max_extent(request: Request, index: spec.Index) -> int:
+    """Upper bound of the extent of an index."""
     return bounds(to_integer(index.extent, request.context.symbols), dict(request.context.ranges))[1]
 
 
-def _may_be_short(work: Work) -> bool:
-    """Whether rows get their length at run time, perhaps a small one."""
-    context = work.request.context
-    return context.static(to_integer(work.along.extent, context.symbols)) is None
+def _may_be_short(problem: ScanProblem) -> bool:
+    """Whether the row length is known at run time only, and may be small."""
+    context = problem.request.context
+    return context.static(to_integer(problem.along.extent, context.symbols)) is None
 
 
-def _widest_element(work: Work) -> int:
-    """Bytes of the widest element that vectors hold."""
-    arrays = work.request.context.arrays
-    stored = [s.target for s in work.request.group.statements if work.is_stored(s)]
-    return max(arrays[name].dtype.bytes for name in (*stored, *(read.array for read in work.wide_reads)))
+def _max_element_bytes(problem: ScanProblem) -> int:
+    """Bytes of the widest element accessed in vectors."""
+    arrays = problem.request.context.arrays
+    stored = [s.target for s in problem.request.group.statements if problem.is_stored(s)]
+    return max(arrays[name].dtype.bytes for name in (*stored, *(read.array for read in problem.vector_reads)))
 
 
-def _width(work: Work) -> int:
-    """The widest access that alignment allows and that one line of the output fills."""
-    width, longest = work.most.count, most(work.request, work.fast)
-    while width > max(longest, 1):
+def _vector_width(problem: ScanProblem) -> int:
+    """The widest access that alignment and the contiguous extent of the output allow."""
+    width, max_length = problem.max_width.count, max_extent(problem.request, problem.fastest)
+    while width > max(max_length, 1):
         width //= 2
     return width
 
 
 def _power_of_two(count: int) -> int:
-    """The least power of two that covers `count`."""
+    """The smallest power of two that is at least `count`."""
     return 1 << max(count - 1, 0).bit_length()

@@ -1,9 +1,9 @@
-"""Long rows in one pass: each block scans a segment, tells what it combines to, and learns what all before it do.
+"""Single-pass scans of long rows with decoupled look-back: one tile per block, prefixes from the preceding tiles.
 
-Blocks draw tickets and take the segments of a row in that order, so that a block waits for others that have begun. As
-many segments as a block has threads are a group. Every block awaits those before it in its group, a thread each, and
-what the last block of the group before tells: what all segments up to there combine to. What the threads learned is
-combined as in any other reduction. So the association is fixed: no timing changes a bit of the result.
+Blocks take tiles in the order of their dynamic block ids, so that a block only waits for blocks that have started.
+Tiles form groups of as many as a block has threads. Each thread of a block acquires one predecessor: the aggregate of
+a preceding tile of the group, or the inclusive prefix that the last tile of the previous group has published. Their
+reduction is the tile's exclusive prefix. The association is fixed: results are the same bits in every run.
 """
 
 from __future__ import annotations
@@ -12,145 +12,147 @@ from dataclasses import dataclass, replace
 
 import sympy
 
-from cugen.families.scan.recognition import Work
-from cugen.families.scan.rows import RowScan, Team
+from cugen.families.scan.recognition import ScanProblem
+from cugen.families.scan.rows import RowConfig, RowScan
 from cugen.pieces import block_reduce as collective
-from cugen.pieces.block_reduce import Running, combine_team, first_values
-from cugen.pieces.block_scan import Names, joined
+from cugen.pieces.block_reduce import Accumulator, declare_accumulator, reduce_group
+from cugen.pieces.block_scan import ScanLocals, combine_pair
 from cugen.pieces.blocks import Blocks, define, digits, thread
-from cugen.pieces.grid_sync import Tickets, shared_by_blocks
+from cugen.pieces.grid_sync import DynamicBlockIds, workspace_array
 from cugen.plan.lowering.expressions import Lowering
 from cugen.plan.lowering.reductions import ACCUMULATORS
 from cugen.plan.memory import Access, Array, Element
-from cugen.plan.nodes import Assign, Await, Comment, Comparison, Guard, If, Node, Publish, Store
+from cugen.plan.nodes import AcquireSpinWait, Assign, Comment, Comparison, Guard, If, Node, ReleaseFlag, Store
 from cugen.plan.subscripts import to_integer
 from cugen.plan.symbols import Integer, Mod, bounds, integer, symbol
 from cugen.spec.expressions import Expr, Local
 
 
 @dataclass(frozen=True, slots=True)
-class _Handed:
-    """What blocks hand to each other of one scan: what each segment combines to, the last of a group and all before."""
+class _TilePrefix:
+    """The look-back state of one scan: `prefix` accumulates the tile's exclusive prefix; `partials` in global memory
+    holds each tile's aggregate, or its inclusive prefix where it is the last of a group."""
 
-    names: Names
-    earlier: Local  # what the thread learned, then what all segments before the block's combine to
-    results: Array
+    names: ScanLocals
+    prefix: Local
+    partials: Array
 
 
 class LookBackScan(RowScan):
-    """`work` is in segments of one step of the team."""
+    """A row scan with one tile per block, each tile one iteration of the thread group."""
 
-    def __init__(self, work: Work, lowering: Lowering, team: Team) -> None:
-        self.counts = [to_integer(index.extent, lowering.symbols) for index in work.rest]
-        super().__init__(work, lowering, team)
-        longest = bounds(self.steps.extent, lowering.ranges)[1]
-        self.elements.most = -(-longest // team.step) * team.step
-        # Forward the last segment alone may be short, and nobody asks for what it combines to.
-        self.elements.all_count = work.walk.reverse
-        self.handed = tuple(self._handed(names) for names in self.elements.names)
+    def __init__(self, problem: ScanProblem, lowering: Lowering, config: RowConfig) -> None:
+        self.counts = [to_integer(index.extent, lowering.symbols) for index in problem.outer]
+        super().__init__(problem, lowering, config)
+        max_length = bounds(self.loop.extent, lowering.ranges)[1]
+        self.thread_scan.max_elements = -(-max_length // config.step) * config.step
+        # Forward, only the last tile of a row may be partial, and no tile uses its aggregate.
+        self.thread_scan.needs_exact_totals = problem.pattern.reverse
+        self.prefixes = tuple(self._tile_prefix(names) for names in self.thread_scan.names)
 
     @property
     def reason(self) -> str:
-        team, along = self.team, self.work.along.name
-        return f"one pass along {along}: {team.threads} threads scan {team.step} neighbours and await what comes before"
+        config, along = self.config, self.problem.along.name
+        return f"single pass along {along} with decoupled look-back: {config.threads} threads, tiles of {config.step}"
 
     @property
     def workspace(self) -> tuple[Array, ...]:
-        return (self.tickets.flags, *(h.results for h in self.handed))
+        return (self.block_ids.flags, *(p.partials for p in self.prefixes))
 
     def _blocks(self) -> Blocks:
-        """A block for each segment, by its ticket: the segments of a row in the direction of the scan, then the next
-        row's."""
+        """A block per tile by its dynamic id: the tiles of a row in the direction of the scan, then the next row's."""
         lowering = self.lowering
         count = sympy.Mul(*self.counts)
-        self.tickets = Tickets(self.work.request, lowering, count)
-        self.turn: Integer = self.tickets.number
-        self.turns: list[Node] = []
-        several = [axis for axis, n in enumerate(self.counts) if axis == 0 or bounds(n, lowering.ranges) != (1, 1)]
-        places = [integer(0)] * len(self.counts)
-        places[0] = self.turn
-        if len(several) > 1 or self.work.walk.reverse:
-            segments = define("segments", self.counts[0], lowering)
-            self.turns.append(segments)
-            sizes = (segments.index.symbol, *(self.counts[axis] for axis in several[1:]))
-            for axis, place in zip(several, digits(self.tickets.number, sizes), strict=True):
-                places[axis] = place
-            if self.work.walk.reverse:
-                self._turn_round(places, segments.index.symbol)
-        return Blocks((count, integer(1), integer(1)), tuple(places))
+        self.block_ids = DynamicBlockIds(self.problem.request, lowering, count)
+        # The position of the block's tile in its row, in the direction of the scan.
+        self.position: Integer = self.block_ids.block_id
+        self.position_nodes: list[Node] = []
+        axes = [axis for axis, n in enumerate(self.counts) if axis == 0 or bounds(n, lowering.ranges) != (1, 1)]
+        coordinates = [integer(0)] * len(self.counts)
+        coordinates[0] = self.position
+        if len(axes) > 1 or self.problem.pattern.reverse:
+            tiles = define("tiles", self.counts[0], lowering)
+            self.position_nodes.append(tiles)
+            sizes = (tiles.index.symbol, *(self.counts[axis] for axis in axes[1:]))
+            for axis, digit in zip(axes, digits(self.block_ids.block_id, sizes), strict=True):
+                coordinates[axis] = digit
+            if self.problem.pattern.reverse:
+                self._reverse(coordinates, tiles.index.symbol)
+        return Blocks((count, integer(1), integer(1)), tuple(coordinates))
 
-    def _turn_round(self, places: list[Integer], segments: Integer) -> None:
-        """The last segment of a row has the first turn."""
-        if places[0] != self.turn:
-            turn = define("turn", places[0], self.lowering)
-            self.turns.append(turn)
-            self.turn = turn.index.symbol
-        places[0] = segments - 1 - self.turn
+    def _reverse(self, coordinates: list[Integer], tiles: Integer) -> None:
+        """Starts a reverse scan with the last tile of the row."""
+        if coordinates[0] != self.position:
+            position = define("position", coordinates[0], self.lowering)
+            self.position_nodes.append(position)
+            self.position = position.index.symbol
+        coordinates[0] = tiles - 1 - self.position
 
     def _indices(self) -> tuple[Node, ...]:
-        self.thread = thread("x", self.team.threads, self.lowering)
-        self.has_groups = bounds(self.counts[0], self.lowering.ranges)[1] > self.team.threads
+        self.thread = thread("x", self.config.threads, self.lowering)
+        self.has_groups = bounds(self.counts[0], self.lowering.ranges)[1] > self.config.threads
         nodes = super()._indices()
-        if self.turns and not self.work.walk.reverse and self.work.segments is not None:
-            self.turn = self.lowering.symbols[self.work.segments.index]
-        return (
-            *self.tickets.draw(),
-            *self.turns,
-            *nodes,
-        )
+        if self.position_nodes and not self.problem.pattern.reverse and self.problem.tiles is not None:
+            self.position = self.lowering.symbols[self.problem.tiles.index]
+        return (*self.block_ids.fetch(), *self.position_nodes, *nodes)
 
-    def _warp_results(self, names: Names, buffers: int) -> Array:
-        """Neighbours of it are read at once, though the ticket lies before it."""
-        return replace(super()._warp_results(names, buffers), align=16)
+    def _warp_totals(self, names: ScanLocals, buffers: int) -> Array:
+        """The array of warp totals, aligned for vector loads behind the broadcast block id."""
+        return replace(super()._warp_totals(names, buffers), align=16)
 
-    def _handed(self, names: Names) -> _Handed:
+    def _tile_prefix(self, names: ScanLocals) -> _TilePrefix:
         base, dtype = ACCUMULATORS[names.scan.kind], names.scan.dtype
-        earlier = Local(self.lowering.names.allocate(f"earlier_{base}"), dtype)
-        if (known := self.lowering.ranges.get(symbol(names.running.name))) is not None:
-            self.lowering.ranges[symbol(earlier.name)] = known
-        return _Handed(
-            names, earlier, shared_by_blocks(self.work.request, f"{base}s", dtype, (1 + self.blocks.grid[0],))
-        )
+        prefix = Local(self.lowering.names.allocate(f"tile_prefix_{base}"), dtype)
+        if (known := self.lowering.ranges.get(symbol(names.accumulator.name))) is not None:
+            self.lowering.ranges[symbol(prefix.name)] = known
+        partials = workspace_array(self.problem.request, f"{base}s", dtype, (1 + self.blocks.grid[0],))
+        return _TilePrefix(names, prefix, partials)
 
-    def _across(self, shared: dict[str, Array]) -> tuple[Node, ...]:
-        """What the warps in front and all blocks before combine to."""
-        lowering, threads = self.lowering, self.team.threads
-        ticket, place, members = self.tickets.number, self.turn, list[Node]()
+    def _combine_warps(self, shared: dict[str, Array]) -> tuple[Node, ...]:
+        """The exclusive prefix of each warp, including that of the tile."""
+        lowering, threads = self.lowering, self.config.threads
+        in_group, in_group_nodes = self.position, list[Node]()
         if self.has_groups:
-            member = define("member", Mod(self.turn, integer(threads)), lowering)
-            place, members = member.index.symbol, [member]
-        earlier = define("earlier", ticket - place + self.thread, lowering, below=self.blocks.grid[0])
-        is_teller = Comparison(self.thread, "==", integer(threads - 1))
-        in_group = Comparison(place, "<", integer(threads - 1))
-        is_before = Comparison(self.thread, "<=", place)
-        of_row = self.turn - place + self.thread if self.has_groups else self.thread
-        is_in_row = Comparison(of_row, ">", integer(0))
-        runs = tuple(Running(h.names.scan.kind, h.earlier) for h in self.handed)
-        ask: tuple[Node, ...] = (
-            earlier,
-            Await(self.tickets.flag(earlier.index.symbol, "load"), self.tickets.set),
-            *(Assign(h.earlier, Element.of(Access(h.results, (earlier.index.symbol,), "load"))) for h in self.handed),
+            define_in_group = define("tile_in_group", Mod(self.position, integer(threads)), lowering)
+            in_group, in_group_nodes = define_in_group.index.symbol, [define_in_group]
+        predecessor = define(
+            "predecessor", self.block_ids.block_id - in_group + self.thread, lowering, below=self.blocks.grid[0]
         )
-        tell = self._tell(tuple(h.names.so_far for h in self.handed))
+        is_last_thread = Comparison(self.thread, "==", integer(threads - 1))
+        is_inner_tile = Comparison(in_group, "<", integer(threads - 1))
+        is_preceding = Comparison(self.thread, "<=", in_group)
+        position = self.position - in_group + self.thread if self.has_groups else self.thread
+        is_in_row = Comparison(position, ">", integer(0))
+        accumulators = tuple(Accumulator(p.names.scan.kind, p.prefix) for p in self.prefixes)
+        source = predecessor.index.symbol
+        look_back: tuple[Node, ...] = (
+            predecessor,
+            AcquireSpinWait(self.block_ids.flag(source, "load"), self.block_ids.set),
+            *(Assign(p.prefix, Element.of(Access(p.partials, (source,), "load"))) for p in self.prefixes),
+        )
+        publish = self._publish(tuple(p.names.block_total for p in self.prefixes))
         nodes: list[Node] = [
-            *super()._across(shared),
-            Comment("The block tells what its segment combines to, and awaits what those before it do."),
-            *members,
-            If(Guard((is_teller, in_group) if self.has_groups else (is_teller,)), tell),
-            *(node for run in runs for node in first_values(run)),
-            If(Guard((is_in_row, is_before)), ask),
-            *combine_team(collective.Team(threads, self.thread), runs, lowering, everywhere=True),
+            *super()._combine_warps(shared),
+            Comment("Decoupled look-back: publish the tile's aggregate, then reduce those of the preceding tiles."),
+            *in_group_nodes,
+            If(Guard((is_last_thread, is_inner_tile) if self.has_groups else (is_last_thread,)), publish),
+            *(node for accumulator in accumulators for node in declare_accumulator(accumulator)),
+            If(Guard((is_in_row, is_preceding)), look_back),
+            *reduce_group(collective.ThreadGroup(threads, self.thread), accumulators, lowering, everywhere=True),
         ]
         if self.has_groups:
-            all_so_far = tuple(joined(h.names, h.earlier, h.names.so_far) for h in self.handed)
-            is_end = Comparison(place, "==", integer(threads - 1))
-            nodes.append(If(Guard((is_teller, is_end)), self._tell(all_so_far)))
-        nodes += [Assign(h.names.in_front, joined(h.names, h.earlier, h.names.in_front)) for h in self.handed]
+            inclusive = tuple(combine_pair(p.names, p.prefix, p.names.block_total) for p in self.prefixes)
+            is_last_tile = Comparison(in_group, "==", integer(threads - 1))
+            nodes.append(If(Guard((is_last_thread, is_last_tile)), self._publish(inclusive)))
+        nodes += [
+            Assign(p.names.warp_prefix, combine_pair(p.names, p.prefix, p.names.warp_prefix)) for p in self.prefixes
+        ]
         return tuple(nodes)
 
-    def _tell(self, values: tuple[Expr, ...]) -> tuple[Node, ...]:
-        own = 1 + self.tickets.number
-        stored = [
-            Store(Access(h.results, (own,), "store"), value) for h, value in zip(self.handed, values, strict=True)
+    def _publish(self, values: tuple[Expr, ...]) -> tuple[Node, ...]:
+        """Stores the tile's partials, then releases its flag."""
+        index = 1 + self.block_ids.block_id
+        stores = [
+            Store(Access(p.partials, (index,), "store"), value) for p, value in zip(self.prefixes, values, strict=True)
         ]
-        return (*stored, Publish(self.tickets.flag(own, "atomic"), self.tickets.set))
+        return (*stores, ReleaseFlag(self.block_ids.flag(index, "atomic"), self.block_ids.set))

@@ -1,14 +1,14 @@
-"""Recognises statements with scans along one index, and says which index walks memory contiguously."""
+"""Recognises statements with scans along one index, and finds the index that is contiguous in memory."""
 
 from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
 
-from cugen.families.scan.segments import Segments, count_of, without_segments
+from cugen.families.scan.tiles import Tiles, extract_tiles, tile_count
 from cugen.pieces.elementwise import loaded_reads
 from cugen.pieces.grid import fastest_first
-from cugen.pieces.serial_scan import Walk, recognise
+from cugen.pieces.serial_scan import SerialScan, recognise
 from cugen.pieces.vectors import Width, divisor, is_contiguous, is_fixed, widest
 from cugen.plan.request import Refusal, Request
 from cugen.plan.subscripts import to_integer
@@ -20,109 +20,113 @@ _IN_MEMORY = ("global", "readonly")
 
 
 @dataclass(frozen=True, slots=True)
-class Work:
-    """Scans along `walk.index`. Neighbours along `fast` are neighbours in memory, for all that is stored and for
-    `wide_reads`; `rest` are the other indices of the output, the number of
-    the segment before them where the scans begin anew in each. `most` is how many neighbours one access may move."""
+class ScanProblem:
+    """Scans along `pattern.index`. All stores and the `vector_reads` are contiguous along the index `fastest`.
 
-    walk: Walk
-    fast: spec.Index
-    rest: tuple[spec.Index, ...]
-    wide_reads: tuple[Read, ...]
-    most: Width
-    segments: Segments | None = None
-    fronts: tuple[Reduce, ...] = ()  # what the segments in front of each combine to
-    reads_elsewhere: bool = False  # what can't be loaded with the vectors, nor for an element that isn't there
+    `outer` are the output's remaining indices, preceded by the tile index where the scans restart in every tile.
+    `max_width` is the widest vector access in elements.
+    """
+
+    pattern: SerialScan
+    fastest: spec.Index
+    outer: tuple[spec.Index, ...]
+    vector_reads: tuple[Read, ...]
+    max_width: Width
+    tiles: Tiles | None = None
+    prefix_reductions: tuple[Reduce, ...] = ()  # aggregates of the preceding tiles, the same for a whole tile
+    has_indexed_reads: bool = False  # read per element, only inside of the row
 
     @property
     def request(self) -> Request:
-        """The group with the terms of its scans at the current element."""
-        return self.walk.request
+        """The group, with the scans' inputs at the current element."""
+        return self.pattern.request
 
     @property
     def scans(self) -> tuple[Scan, ...]:
-        return self.walk.scans
+        return self.pattern.scans
 
     @property
     def along(self) -> spec.Index:
-        return self.walk.index
+        return self.pattern.index
 
     @property
     def is_row(self) -> bool:
-        """Whether the scans run along neighbours."""
-        return self.fast == self.along
+        """Whether the scans run along contiguous memory."""
+        return self.fastest == self.along
 
     def is_stored(self, statement: Statement) -> bool:
         role = self.request.context.spec.array(statement.target).role
         return role != "temporary" or statement.target in self.request.stored
 
 
-def find_work(request: Request) -> Work | Refusal:
-    """The group's scans, or why a team of threads can't share them."""
+def match_scans(request: Request) -> ScanProblem | Refusal:
+    """The group's scans, or why they can't be computed in parallel."""
     if not any(isinstance(node, Scan) for s in request.group.statements for node in walk(s.value)):
-        return Refusal("takes scans, and there are none")
-    request, segments = without_segments(request)
-    walked = recognise(request)
-    if walked is None:
-        return Refusal("takes scans that run along one index in one direction, in every element")
-    statements = walked.request.group.statements
-    fronts = () if segments is None else _fronts(walked, segments)
+        return Refusal("has no scan")
+    request, tiles = extract_tiles(request)
+    pattern = recognise(request)
+    if pattern is None:
+        return Refusal("takes unconditional scans along one index in one direction")
+    statements = pattern.request.group.statements
+    prefix_reductions = () if tiles is None else _prefix_reductions(pattern, tiles)
     for statement in statements:
         if not all(isinstance(sub, IndexValue | Const) for sub in statement.subscripts):
-            return Refusal(f"writes {statement.target} at bare indices only")
-        if any(isinstance(node, Reduce) and node not in fronts for node in walk(statement.value)):
-            return Refusal(f"has no loops beside the scan's, and {statement.target} needs one")
+            return Refusal(f"writes {statement.target} at plain indices only")
+        if any(isinstance(node, Reduce) and node not in prefix_reductions for node in walk(statement.value)):
+            return Refusal(f"has no reduction loops besides the scan, and {statement.target} needs one")
     reads = loaded_reads(statements)
-    elsewhere = tuple(read for read in reads if read.boundary is not None or not all(map(_is_plain, read.subscripts)))
+    indexed = tuple(read for read in reads if read.boundary is not None or not all(map(_is_plain, read.subscripts)))
     order = fastest_first(request)
-    fast = order[0]
-    moving = tuple(
+    fastest = order[0]
+    vector_reads = tuple(
         read
         for read in reads
-        if read not in elsewhere
-        and IndexValue(fast.name) in read.subscripts
+        if read not in indexed
+        and IndexValue(fastest.name) in read.subscripts
         and request.context.arrays[read.array].space in _IN_MEMORY
     )
-    places = [(read.array, read.subscripts) for read in moving]
-    places += [(s.target, s.subscripts) for s in statements if _is_stored(request, s)]
-    for array, subscripts in places:
-        if not is_contiguous(request.context.arrays[array], subscripts, fast.name):
-            return Refusal(f"neighbours along {fast.name} are no neighbours in {array}")
+    accessed = [(read.array, read.subscripts) for read in vector_reads]
+    accessed += [(s.target, s.subscripts) for s in statements if _is_stored(request, s)]
+    for array, subscripts in accessed:
+        if not is_contiguous(request.context.arrays[array], subscripts, fastest.name):
+            return Refusal(f"{array} is not contiguous along {fastest.name}")
     widths = [
-        widest(request.context.arrays[array], subscripts, fast.name, request.context) for array, subscripts in places
+        widest(request.context.arrays[array], subscripts, fastest.name, request.context)
+        for array, subscripts in accessed
     ]
-    most = min(widths, key=lambda width: width.count)
-    count = math.gcd(divisor(to_integer(fast.extent, request.context.symbols), request.context), most.count)
-    if count < most.count and fast != walked.index:
-        most = Width(count, f"the extent of {fast.name} is surely a multiple of {count}, not of more")
-    rest = tuple(index for index in order if index not in (fast, walked.index))
-    if fronts and fast != walked.index:
-        return Refusal("combines what is in front of segments of rows, not of columns")
-    if elsewhere:
-        most = Width(1, f"{elsewhere[0].array} is read elsewhere than at bare indices, element by element")
-    if segments is not None:
-        rest = (spec.Index(segments.index, count_of(walked.index.extent, segments.length)), *rest)
-    return Work(walked, fast, rest, moving, most, segments, fronts, bool(elsewhere))
+    max_width = min(widths, key=lambda width: width.count)
+    count = math.gcd(divisor(to_integer(fastest.extent, request.context.symbols), request.context), max_width.count)
+    if count < max_width.count and fastest != pattern.index:
+        max_width = Width(count, f"the extent of {fastest.name} is a known multiple of {count} only")
+    outer = tuple(index for index in order if index not in (fastest, pattern.index))
+    if prefix_reductions and fastest != pattern.index:
+        return Refusal("combines preceding tiles of rows, not of columns")
+    if indexed:
+        max_width = Width(1, f"{indexed[0].array} is read at other than plain indices, one element at a time")
+    if tiles is not None:
+        outer = (spec.Index(tiles.index, tile_count(pattern.index.extent, tiles.length)), *outer)
+    return ScanProblem(pattern, fastest, outer, vector_reads, max_width, tiles, prefix_reductions, bool(indexed))
 
 
-def in_segments(work: Work, length: int) -> Work:
-    """The same scans with a number for each segment of so many elements, which go on from one to the next."""
-    name = "segment" if all(index.name != "segment" for index in (*work.rest, work.along)) else "segment_"
-    number = spec.Index(name, count_of(work.along.extent, length))
-    return replace(work, segments=Segments(length, name), rest=(number, *work.rest))
+def in_tiles(problem: ScanProblem, length: int) -> ScanProblem:
+    """The same scans over tiles of `length` elements, with a tile index; the prefix carries over from tile to tile."""
+    used = {index.name for index in (*problem.outer, problem.along)} | problem.request.context.symbols.keys()
+    name = "tile" if "tile" not in used else "tile_"
+    number = spec.Index(name, tile_count(problem.along.extent, length))
+    return replace(problem, tiles=Tiles(length, name), outer=(number, *problem.outer))
 
 
-def _fronts(walked: Walk, segments: Segments) -> tuple[Reduce, ...]:
-    """Reductions over the segments in front of the present one, alike for all of its elements."""
-    values = [statement.value for statement in walked.request.group.statements]
-    found = {node: None for value in values for node in walk(value) if isinstance(node, Reduce)}
+def _prefix_reductions(pattern: SerialScan, tiles: Tiles) -> tuple[Reduce, ...]:
+    """Reductions over preceding tiles that are the same for all elements of a tile."""
+    values = [statement.value for statement in pattern.request.group.statements]
+    reductions = {node: None for value in values for node in walk(value) if isinstance(node, Reduce)}
     return tuple(
-        front
-        for front in found
-        if len(front.indices) == 1
-        and isinstance(front.body, Read)
-        and segments.index in free_indices(front)
-        and walked.index.name not in free_indices(front)
+        reduction
+        for reduction in reductions
+        if len(reduction.indices) == 1
+        and isinstance(reduction.body, Read)
+        and tiles.index in free_indices(reduction)
+        and pattern.index.name not in free_indices(reduction)
     )
 
 
@@ -132,5 +136,5 @@ def _is_stored(request: Request, statement: Statement) -> bool:
 
 
 def _is_plain(sub: Expr) -> bool:
-    """A bare index, or a place that is the same for all."""
+    """Whether a subscript is a plain index or the same for all elements."""
     return isinstance(sub, IndexValue) or is_fixed(sub)

@@ -1,4 +1,4 @@
-"""Reductions over channels and the like: windows move along them, and every output of a thread has a running value."""
+"""Reductions over channels: a loop that reloads the register windows, with an accumulator per output of a thread."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 
 import sympy
 
-from cugen.families.stencil.footprint import Walk
-from cugen.families.stencil.register_window import Held
+from cugen.families.stencil.footprint import ChannelReduction
+from cugen.families.stencil.register_window import RegisterWindow
 from cugen.plan.lowering.reductions import ACCUMULATORS, combine, identity
 from cugen.plan.memory import Access, Array, Element
 from cugen.plan.nodes import Accumulate, Declare, For, Index, Let, Loop, Node, Store
@@ -19,87 +19,88 @@ from cugen.plan.symbols import Integer, bounds, integer
 from cugen.spec.expressions import Expr, Local, Select
 
 if TYPE_CHECKING:
-    from cugen.families.stencil.kernel import Builder
+    from cugen.families.stencil.kernel import StencilBuilder
 
 
-_NAMES = {"sum": "sums", "prod": "products"}
+ARRAY_NAMES = {"sum": "sums", "prod": "products"}
 
 
-class Sums:
-    """Running values of a reduction whose windows move: one for each of the thread's outputs, in registers."""
+class ChannelAccumulators:
+    """The accumulators of a channel reduction in registers, one per output of the thread."""
 
-    def __init__(self, builder: Builder, walk: Walk) -> None:
-        self.builder, self.found, self.lowering = builder, walk, builder.lowering
-        shape = builder.shape
-        self.several = [index.name for index in reversed(shape.order) if shape.outputs.get(index.name, 1) > 1]
-        counts = [integer(shape.outputs[name]) for name in self.several] or [integer(1)]
+    def __init__(self, builder: StencilBuilder, channels: ChannelReduction) -> None:
+        self.builder, self.channels, self.lowering = builder, channels, builder.lowering
+        config = builder.config
+        self.names = [index.name for index in reversed(config.order) if config.outputs.get(index.name, 1) > 1]
+        counts = [integer(config.outputs[name]) for name in self.names] or [integer(1)]
         strides = [sympy.Mul(*counts[position + 1 :]) for position in range(len(counts))]
-        name = self.lowering.names.allocate(_NAMES.get(walk.reduction.kind, "results"))
-        self.array = Array("", name, walk.reduction.dtype, tuple(counts), tuple(strides), "register", flat=False)
+        name = self.lowering.names.allocate(ARRAY_NAMES.get(channels.reduction.kind, "results"))
+        self.array = Array("", name, channels.reduction.dtype, tuple(counts), tuple(strides), "register", flat=False)
 
-    def windows(self, held: list[Held]) -> tuple[Held, ...]:
-        """The windows that move."""
-        names = [index.name for index in self.found.walked]
-        return tuple(one for one in held if any(axis.index in names for axis in one.window.axes))
+    def reloaded(self, windows: list[RegisterWindow]) -> tuple[RegisterWindow, ...]:
+        """The windows that depend on a channel."""
+        names = [index.name for index in self.channels.channels]
+        return tuple(w for w in windows if any(axis.index in names for axis in w.footprint.axes))
 
-    def walk(self, moving: tuple[Held, ...], origins: Mapping[str, Integer]) -> tuple[Node, ...]:
-        """The loops over the walked indices; in each step all outputs take what the windows hold."""
+    def loop(self, reloaded: tuple[RegisterWindow, ...], origins: Mapping[str, Integer]) -> tuple[Node, ...]:
+        """The loops over the channels, which reload windows and accumulate all outputs of the thread."""
         lowering = self.lowering
-        first = identity(self.found.reduction.kind, self.found.reduction.dtype)
+        initial = identity(self.channels.reduction.kind, self.channels.reduction.dtype)
         loops: list[Loop] = []
-        places = dict(origins)
-        for index in self.found.walked:
+        channel_origins = dict(origins)
+        for index in self.channels.channels:
             extent = to_integer(index.extent, lowering.symbols)
             last = max(bounds(extent, lowering.ranges)[1] - 1, 0)
             counter = Index(lowering.names.allocate(index.name), integer(0), (0, last))
             lowering.ranges[counter.symbol], lowering.limits[counter.symbol] = counter.range, extent
-            lowering.symbols[index.name] = places[index.name] = counter.symbol
-            lowering.places[index.name] = integer(0)
+            lowering.symbols[index.name] = channel_origins[index.name] = counter.symbol
+            lowering.output_offsets[index.name] = integer(0)
             loops.append(Loop(counter, integer(0), extent))
         with lowering.block():
-            loads = [node for one in moving for node in self.builder.load(one, places)]
-            body = (*loads, *self.builder.each_row(origins, self._add))
+            loads = [node for w in reloaded for node in self.builder.load(w, channel_origins)]
+            body = (*loads, *self.builder.each_row(origins, self._accumulate_row))
         for loop in reversed(loops):
             body = (For(loop, body),)
-        if not first.value:
+        if not initial.value:
             return (Declare(self.array, zeroed=True), *body)
-        return (Declare(self.array), *self.builder.each_row(origins, self._first), *body)
+        return (Declare(self.array), *self.builder.each_row(origins, self._initialise_row), *body)
 
-    def _cell(self, kind: str) -> Access:
-        places = tuple(self.lowering.places[name] for name in self.several) or (integer(0),)
-        return Access(self.array, places, kind)
+    def _accumulator(self, kind: str) -> Access:
+        subscripts = tuple(self.lowering.output_offsets[name] for name in self.names) or (integer(0),)
+        return Access(self.array, subscripts, kind)
 
-    def _first(self, scope: Scope, first: Integer) -> None:
-        value = identity(self.found.reduction.kind, self.found.reduction.dtype)
-        self.builder.each_output(scope, first, lambda inner: inner.nodes.append(Store(self._cell("store"), value)))
-
-    def _add(self, scope: Scope, first: Integer) -> None:
-        self.builder.each_output(scope, first, self._add_one, (self._step(),))
-
-    def _step(self) -> Expr:
-        """What one step adds: the reduction over what the windows hold."""
-        whole = self.found.reduction
-        if self.found.rest:
-            return replace(whole, indices=self.found.rest)
-        return (
-            whole.body
-            if whole.where is None
-            else Select(whole.where, whole.body, identity(whole.kind, whole.dtype), whole.dtype)
+    def _initialise_row(self, scope: Scope, first: Integer) -> None:
+        value = identity(self.channels.reduction.kind, self.channels.reduction.dtype)
+        self.builder.each_output(
+            scope, first, lambda inner: inner.nodes.append(Store(self._accumulator("store"), value))
         )
 
-    def _add_one(self, scope: Scope) -> None:
-        step = self._step()
-        self.lowering.prepare((step,))
-        value = self.lowering.lower(step, scope)
-        old = Element.of(self._cell("load"))
-        if self.found.reduction.kind == "sum" and old.dtype.is_float:
-            scope.nodes.append(Accumulate(self._cell("store"), value))
-        else:
-            scope.nodes.append(Store(self._cell("store"), combine(self.found.reduction.kind, old, value)))
+    def _accumulate_row(self, scope: Scope, first: Integer) -> None:
+        self.builder.each_output(scope, first, self._accumulate_output, (self._term(),))
 
-    def recall(self, scope: Scope) -> None:
-        """The result for the output of this scope, under a name."""
-        kind = self.found.reduction.kind
+    def _term(self) -> Expr:
+        """The term of one channel: the reduction over its taps."""
+        reduction = self.channels.reduction
+        if self.channels.taps:
+            return replace(reduction, indices=self.channels.taps)
+        if reduction.where is None:
+            return reduction.body
+        neutral = identity(reduction.kind, reduction.dtype)
+        return Select(reduction.where, reduction.body, neutral, reduction.dtype)
+
+    def _accumulate_output(self, scope: Scope) -> None:
+        term = self._term()
+        self.lowering.prepare((term,))
+        value = self.lowering.lower(term, scope)
+        old = Element.of(self._accumulator("load"))
+        if self.channels.reduction.kind == "sum" and old.dtype.is_float:
+            scope.nodes.append(Accumulate(self._accumulator("store"), value))
+        else:
+            scope.nodes.append(Store(self._accumulator("store"), combine(self.channels.reduction.kind, old, value)))
+
+    def load_result(self, scope: Scope) -> None:
+        """Defines a local with the result of the scope's output."""
+        kind = self.channels.reduction.kind
         local = Local(self.lowering.names.allocate({"sum": "total"}.get(kind, ACCUMULATORS[kind])), self.array.dtype)
-        scope.nodes.append(Let(local, Element.of(self._cell("load"))))
-        scope.remember(self.found.reduction, local)
+        scope.nodes.append(Let(local, Element.of(self._accumulator("load"))))
+        scope.remember(self.channels.reduction, local)

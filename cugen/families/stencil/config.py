@@ -1,4 +1,4 @@
-"""How many neighbours a thread of a stencil computes, and how many threads stand side by side."""
+"""Launch configurations of stencils: outputs per thread and threads per block."""
 
 from __future__ import annotations
 
@@ -6,9 +6,11 @@ import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from cugen.families.stencil.footprint import Walk, Window
+from cugen.families.stencil.footprint import ChannelReduction, Footprint
+from cugen.machine.devices import PLANNING_DEVICE
+from cugen.pieces.block_reduce import WARP
 from cugen.pieces.grid import fastest_first
-from cugen.pieces.vectors import WIDEST, divisor
+from cugen.pieces.vectors import MAX_ACCESS_BYTES, divisor
 from cugen.plan.memory import Array
 from cugen.plan.request import Refusal, Request, Tunable
 from cugen.plan.subscripts import to_integer
@@ -17,22 +19,20 @@ from cugen.spec import expressions as spec
 from cugen.spec.expressions import Expr, IndexValue
 
 _SIZES = (1, 2, 4, 8, 16)
-VECTOR = Tunable("vector", _SIZES, "by alignment", "neighbours in a row that a thread computes")
-ROWS = Tunable("rows", _SIZES, "by window", "rows of neighbours that a thread computes")
-_NEIGHBOURS = 8  # at most, unless a schedule says more: bytes are many to a vector, and each takes a register
-_CHANNELS = 4  # of the output that share a window in registers, where it moves along a sum
-_THREADS = 128
-_WARP = 32
-_REGISTERS = 128  # of a thread, for its windows
-_ENOUGH_THREADS = 132 * 1024  # that fill a device
-_UNROLLED = 4096  # steps of all the loops that a thread runs through
+VECTOR = Tunable("vector", _SIZES, "by alignment", "consecutive outputs of a row per thread")
+ROWS = Tunable("rows", _SIZES, "by footprint", "rows of outputs per thread")
+MAX_DEFAULT_VECTOR = 8  # outputs; each takes a register, and a vector of bytes has 16 (heuristic)
+CHANNELS_PER_THREAD = 4  # output channels that share a register window (measured on H200)
+BLOCK_THREADS = 128
+MAX_WINDOW_REGISTERS = 128  # per thread (heuristic)
+THREADS_PER_SM = 1024  # enough to hide latencies (heuristic)
+MAX_UNROLLED_ITERATIONS = 4096  # of all loops over taps and outputs of a thread (heuristic)
 
 
 @dataclass(frozen=True, slots=True)
-class Shape:
-    """`order` are the output's indices, the one along its rows first; `outputs` says how many elements along each a
-    thread computes, `threads` how many threads a block has along it; both are 1 for those left out. The last `idle`
-    threads of a row have no output."""
+class StencilConfig:
+    """`order` are the output's indices, the contiguous one first. `outputs` per thread and `threads` per block are by
+    index, 1 where absent. The last `idle` threads of a row have no output."""
 
     order: tuple[spec.Index, ...]
     outputs: dict[str, int]
@@ -49,54 +49,54 @@ class Shape:
         return self.outputs.get(self.along, 1)
 
     def per_block(self, name: str) -> int:
-        """The outputs of a block along an index."""
-        busy = self.threads.get(name, 1) - (self.idle if name == self.along else 0)
-        return self.outputs.get(name, 1) * busy
+        """Outputs per block along an index."""
+        active = self.threads.get(name, 1) - (self.idle if name == self.along else 0)
+        return self.outputs.get(name, 1) * active
 
 
-def choose_shape(
-    request: Request, windows: dict[str, Window], walks: tuple[Walk, ...] = ()
-) -> Shape | tuple[Refusal, ...]:
-    order = output_order(request, windows)
-    refused = tuple(_schedule_refusals(request, order))
-    if refused:
-        return refused
+def choose_config(
+    request: Request, footprints: dict[str, Footprint], channel_reductions: tuple[ChannelReduction, ...] = ()
+) -> StencilConfig | tuple[Refusal, ...]:
+    order = output_order(request, footprints)
+    refusals = tuple(_schedule_refusals(request, order))
+    if refusals:
+        return refusals
     along = order[0].name
-    asked = dict(request.schedule.thread)
+    sizes = dict(request.schedule.thread)
     tunables = dict(request.schedule.tunables)
-    widest, reason = _widest(request, windows, order)
-    width = int(tunables.get("vector", asked.get(along, min(widest, _NEIGHBOURS))))
-    if width > widest:
-        return (Refusal(f"{width} neighbours along {along} are too many: {reason}", "schedule.vector"),)
+    max_width, reason = _max_width(request, footprints, order)
+    width = int(tunables.get("vector", sizes.get(along, min(max_width, MAX_DEFAULT_VECTOR))))
+    if width > max_width:
+        return (Refusal(f"a vector of {width} along {along} is too wide: {reason}", "schedule.vector"),)
     outputs = {along: width}
     second = order[1].name if len(order) > 1 else None
-    deep = [name for name in (index.name for index in order[2:]) if _reach(windows, name)]
+    outer = [name for name in (index.name for index in order[2:]) if _halo(footprints, name)]
     if second is not None:
-        outputs[second] = int(tunables.get("rows", asked.get(second, _rows(request, windows, order, outputs))))
-    if deep:
-        outputs[deep[0]] = asked.get(deep[0], 4)
-    if walks:
-        still = [
-            index for index in order[2:] if not any(a.index == index.name for w in windows.values() for a in w.axes)
+        outputs[second] = int(tunables.get("rows", sizes.get(second, _rows(request, footprints, order, outputs))))
+    if outer:
+        outputs[outer[0]] = sizes.get(outer[0], 4)
+    if channel_reductions:
+        channels = [
+            index for index in order[2:] if not any(a.index == index.name for w in footprints.values() for a in w.axes)
         ]
-        for index in still[:1]:
-            outputs[index.name] = _CHANNELS
-    return Shape(order, outputs, _threads(request, order, outputs), reason)
+        for index in channels[:1]:
+            outputs[index.name] = CHANNELS_PER_THREAD
+    return StencilConfig(order, outputs, _threads(request, order, outputs), reason)
 
 
-def output_order(request: Request, windows: dict[str, Window]) -> tuple[spec.Index, ...]:
-    """The output's indices, the one along its rows first, then the fastest along which windows reach."""
-    first, *rest = fastest_first(request)
-    reaching = [index for index in rest if _reach(windows, index.name)]
-    if reaching:
-        rest.remove(reaching[0])
-        rest.insert(0, reaching[0])
-    return (first, *rest)
+def output_order(request: Request, footprints: dict[str, Footprint]) -> tuple[spec.Index, ...]:
+    """The output's indices: the contiguous one, then the fastest along which footprints extend, then all others."""
+    first, *slower = fastest_first(request)
+    extending = [index for index in slower if _halo(footprints, index.name)]
+    if extending:
+        slower.remove(extending[0])
+        slower.insert(0, extending[0])
+    return (first, *slower)
 
 
-def _reach(windows: dict[str, Window], name: str) -> int:
-    """How much further than one element windows reach along an index."""
-    return max((a.high - a.low for w in windows.values() for a in w.axes if a.index == name), default=0)
+def _halo(footprints: dict[str, Footprint], name: str) -> int:
+    """The extent of the halo along an index: both sides together, 0 for one point."""
+    return max((a.high - a.low for w in footprints.values() for a in w.axes if a.index == name), default=0)
 
 
 def _schedule_refusals(request: Request, order: tuple[spec.Index, ...]) -> Iterator[Refusal]:
@@ -104,105 +104,112 @@ def _schedule_refusals(request: Request, order: tuple[spec.Index, ...]) -> Itera
     for key, sizes in (("block", request.schedule.block), ("thread", request.schedule.thread)):
         for name, size in sizes:
             if name not in names or (names.index(name) > 1 and size != 1):
-                reason = f"{key} sizes are for {' and '.join(names[:2])}, not for {name}"
+                reason = f"{key} sizes are for {' and '.join(names[:2])}, not {name}"
                 yield Refusal(reason, f"schedule.{key}.{name}")
     for name, size in request.schedule.thread:
         if size not in _SIZES:
             allowed = ", ".join(map(str, _SIZES))
-            yield Refusal(f"a thread may have {allowed} elements along {name}, not {size}", f"schedule.thread.{name}")
+            yield Refusal(f"outputs per thread along {name} may be {allowed}, not {size}", f"schedule.thread.{name}")
     if request.schedule.step:
-        yield Refusal("stages nothing step by step", "schedule.step")
+        yield Refusal("has no tiles to step through", "schedule.step")
 
 
-def _widest(request: Request, windows: dict[str, Window], order: tuple[spec.Index, ...]) -> tuple[int, str]:
-    """The most neighbours that one access stores, or whose windows accesses of 16 bytes load."""
+def _max_width(request: Request, footprints: dict[str, Footprint], order: tuple[spec.Index, ...]) -> tuple[int, str]:
+    """The widest vector of outputs that one access stores and whose footprints 16-byte accesses load."""
     context, along = request.context, order[0].name
-    width, reason = max(_SIZES), "no thread has more"
+    width, reason = max(_SIZES), "the limit of a thread"
     for statement in request.group.statements:
         array = context.arrays[statement.target]
         if context.spec.array(statement.target).role == "temporary" and statement.target not in request.stored:
             continue
         count = store_width(request, array, statement.subscripts, along)
         if count < width:
-            width, reason = count, f"an access stores at most {count} neighbours in {array.name}"
-    for window in windows.values():
-        array = context.arrays[window.array]
-        scale = window.axes[window.axis_along(along)].scale
-        count = max(1, WIDEST // (array.dtype.bytes * scale)) if load_width(request, array, window, along) > 1 else 1
+            width, reason = count, f"a store to {array.name} moves at most {count} elements"
+    for footprint in footprints.values():
+        array = context.arrays[footprint.array]
+        scale = footprint.axes[footprint.axis_along(along)].scale
+        count = (
+            max(1, MAX_ACCESS_BYTES // (array.dtype.bytes * scale))
+            if load_width(request, array, footprint, along) > 1
+            else 1
+        )
         if count < width:
-            width, reason = count, f"an access loads at most {count} neighbours' elements of {array.name}"
+            width, reason = count, f"a load from {array.name} covers at most {count} outputs"
     return width, reason
 
 
 def store_width(request: Request, array: Array, subscripts: tuple[Expr, ...], along: str) -> int:
-    """The most neighbours along an index that one access stores."""
+    """The widest store along an index, in elements."""
     steps = [
         stride if isinstance(sub, IndexValue) else stride * to_integer(sub, request.context.symbols)
         for sub, stride in zip(subscripts, array.strides, strict=True)
         if sub != IndexValue(along)
     ]
-    return math.gcd(WIDEST // array.dtype.bytes, *(divisor(step, request.context) for step in steps))
+    return math.gcd(MAX_ACCESS_BYTES // array.dtype.bytes, *(divisor(step, request.context) for step in steps))
 
 
-def load_width(request: Request, array: Array, window: Window, along: str) -> int:
-    """The most elements along an index that one access loads, from any row of the window."""
-    steps = [s for axis, s in zip(window.axes, array.strides, strict=True) if axis.index != along]
-    return math.gcd(WIDEST // array.dtype.bytes, *(divisor(step, request.context) for step in steps))
+def load_width(request: Request, array: Array, footprint: Footprint, along: str) -> int:
+    """The widest load along an index from any row of the footprint, in elements."""
+    steps = [s for axis, s in zip(footprint.axes, array.strides, strict=True) if axis.index != along]
+    return math.gcd(MAX_ACCESS_BYTES // array.dtype.bytes, *(divisor(step, request.context) for step in steps))
 
 
-def _rows(request: Request, windows: dict[str, Window], order: tuple[spec.Index, ...], outputs: dict[str, int]) -> int:
-    """4 rows in each thread, or 2 in several planes, as an H200 likes it best; more where windows are tall or rows are
-    loaded element by element, fewer where windows fill the registers or threads would be too few."""
+def _rows(
+    request: Request, footprints: dict[str, Footprint], order: tuple[spec.Index, ...], outputs: dict[str, int]
+) -> int:
+    """4 rows per thread, or 2 in three dimensions (measured on H200); more for tall footprints or scalar loads, fewer
+    where windows fill the registers or threads would be few."""
     along, second = order[0].name, order[1].name
     context = request.context
     extents = [bounds(to_integer(index.extent, context.symbols), context.ranges)[1] for index in order]
-    height, others = _reach(windows, second), any(_reach(windows, index.name) for index in order[2:])
+    height, is_deep = _halo(footprints, second), any(_halo(footprints, index.name) for index in order[2:])
     if not height:
         return 1
-    if _reach(windows, along) or others:
-        bytes_ = all(context.arrays[window.array].dtype.bits == 8 for window in windows.values())
-        rows = 2 if others else 8 if outputs[along] == 1 or bytes_ else 4
+    if _halo(footprints, along) or is_deep:
+        is_bytes = all(context.arrays[footprint.array].dtype.bits == 8 for footprint in footprints.values())
+        rows = 2 if is_deep else 8 if outputs[along] == 1 or is_bytes else 4
     else:
         rows = 16 if height >= 24 else 8 if height >= 8 else 4
-    taken = sum(_registers(request, window, {**outputs, second: rows}) for window in windows.values())
+    registers = sum(_registers(request, footprint, {**outputs, second: rows}) for footprint in footprints.values())
+    min_threads = PLANNING_DEVICE.sms * THREADS_PER_SM
     while rows > 1 and (
-        (_reach(windows, along) and taken > _REGISTERS)
+        (_halo(footprints, along) and registers > MAX_WINDOW_REGISTERS)
         or rows >= 2 * max(extents[1], 1)
-        or math.prod(extents) < _ENOUGH_THREADS * rows * outputs[along]
-        or _steps(windows) * rows * outputs[along] > _UNROLLED
+        or math.prod(extents) < min_threads * rows * outputs[along]
+        or _points(footprints) * rows * outputs[along] > MAX_UNROLLED_ITERATIONS
     ):
         rows //= 2
-        taken = sum(_registers(request, window, {**outputs, second: rows}) for window in windows.values())
+        registers = sum(_registers(request, footprint, {**outputs, second: rows}) for footprint in footprints.values())
     return rows
 
 
-def _steps(windows: dict[str, Window]) -> int:
-    return sum(len(window.points) for window in windows.values())
+def _points(footprints: dict[str, Footprint]) -> int:
+    return sum(len(footprint.points) for footprint in footprints.values())
 
 
-def _registers(request: Request, window: Window, outputs: dict[str, int]) -> int:
-    """What a thread's window takes, where all of the box that it fills is read."""
-    counts = [axis.scale * (outputs.get(axis.index or "", 1) - 1) + axis.high - axis.low + 1 for axis in window.axes]
-    words = max(1, request.context.arrays[window.array].dtype.compute.bytes // 4)
+def _registers(request: Request, footprint: Footprint, outputs: dict[str, int]) -> int:
+    """Registers of a thread's window, if all its elements are read."""
+    counts = [axis.scale * (outputs.get(axis.index or "", 1) - 1) + axis.high - axis.low + 1 for axis in footprint.axes]
+    words = max(1, request.context.arrays[footprint.array].dtype.compute.bytes // 4)
     return math.prod(counts) * words
 
 
 def _threads(request: Request, order: tuple[spec.Index, ...], outputs: dict[str, int]) -> dict[str, int]:
-    """The schedule's block, or a warp along the rows and as many rows as fill 128 threads."""
-    asked = dict(request.schedule.block)
+    """The schedule's block, or a warp along the rows and as many rows as make BLOCK_THREADS."""
+    sizes = dict(request.schedule.block)
     names = [index.name for index in order[:2]]
-    if asked:
-        return {name: max(1, asked.get(name, 1) // outputs.get(name, 1)) for name in names}
+    if sizes:
+        return {name: max(1, sizes.get(name, 1) // outputs.get(name, 1)) for name in names}
     context = request.context
     extents = [bounds(to_integer(index.extent, context.symbols), context.ranges)[1] for index in order[:2]]
-    slots = [-(-extent // outputs.get(name, 1)) for name, extent in zip(names, extents, strict=True)]
+    threads = [-(-extent // outputs.get(name, 1)) for name, extent in zip(names, extents, strict=True)]
     if len(names) == 1:
-        return {names[0]: _THREADS}
-    columns = min(_WARP, _power_of_two(slots[0]))
-    rows = min(_THREADS // columns, _power_of_two(slots[1]))
-    return {names[0]: min(_THREADS // rows, _power_of_two(slots[0])), names[1]: rows}
+        return {names[0]: BLOCK_THREADS}
+    columns = min(WARP, _power_of_two(threads[0]))
+    rows = min(BLOCK_THREADS // columns, _power_of_two(threads[1]))
+    return {names[0]: min(BLOCK_THREADS // rows, _power_of_two(threads[0])), names[1]: rows}
 
 
 def _power_of_two(count: int) -> int:
-    """The least power of two that covers `count`."""
+    """The smallest power of two that is at least `count`."""
     return 1 << max(count - 1, 0).bit_length()

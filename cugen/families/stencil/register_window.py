@@ -1,4 +1,4 @@
-"""Windows in registers: which cells of the box round a thread's outputs are read, and the loads that fill it."""
+"""Register windows: the elements that a thread's outputs read, and the loads into registers."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from typing import cast
 
 import sympy
 
-from cugen.families.stencil.footprint import Window
-from cugen.families.stencil.window_rows import Columns, Tree, is_narrow, tree_of
+from cugen.families.stencil.footprint import Footprint
+from cugen.families.stencil.window_rows import Columns, Tree, has_narrow_halo, tree_of
 from cugen.pieces.blocks import define
 from cugen.plan.lowering.expressions import Lowering
 from cugen.plan.lowering.reads import within
@@ -25,141 +25,150 @@ from cugen.plan.walking import walk_nodes
 from cugen.spec.expressions import Boundary, Expr, Local, Read
 
 _Fill = Callable[[tuple[Integer, ...], Columns, Scope], None]
-_NAMES = ("row", "plane", "slab", "layer")  # of loops over a window's dimensions, the fastest first
+LOOP_NAMES = ("row", "plane", "slab", "layer")  # loop variables over the dimensions of a window, the fastest first
 
 
 @dataclass(frozen=True, slots=True)
-class Held:
-    """The box of cells that the windows of a thread's outputs fill, as an array in registers: it begins `first` cells
-    beyond the scaled index of each dimension, and has those of more than one cell. Rows come in accesses of `chunk`."""
+class RegisterWindow:
+    """The bounding box of the footprints of a thread's outputs, as an array in registers.
 
-    window: Window
+    `origin` is its first element relative to the scaled index, per dimension of `source`; `array` has the dimensions of
+    more than one element (`counts`). Rows are loaded by accesses of `access_width` elements.
+    """
+
+    footprint: Footprint
     source: Array
     array: Array
-    first: tuple[int, ...]
+    origin: tuple[int, ...]
     counts: tuple[int, ...]
     along: int  # the dimension of the rows
-    chunk: int
+    access_width: int
 
     @property
     def is_zeroed(self) -> bool:
-        """Whether cells that nothing fills are to be zero."""
+        """Whether elements that no load fills must be zero."""
         return (
             self.source.space != "shared"
-            and self.chunk > 1
-            and (self.window.boundary is None or self.window.boundary.mode == "zero")
+            and self.access_width > 1
+            and (self.footprint.boundary is None or self.footprint.boundary.mode == "zero")
         )
 
-    def cell(self, places: tuple[Integer, ...]) -> tuple[Integer, ...]:
-        """The subscripts in registers of a place in the box."""
-        return tuple(place for place, count in zip(places, self.counts, strict=True) if count > 1)
+    def subscripts(self, coordinates: tuple[Integer, ...]) -> tuple[Integer, ...]:
+        """The subscripts in `array` of coordinates in the bounding box."""
+        return tuple(coordinate for coordinate, count in zip(coordinates, self.counts, strict=True) if count > 1)
 
 
-def hold(window: Window, source: Array, along: str, outputs: Mapping[str, int], chunk: int, symbol: str) -> Held:
-    first: list[int] = []
+def make_window(
+    footprint: Footprint, source: Array, along: str, outputs: Mapping[str, int], access_width: int, symbol: str
+) -> RegisterWindow:
+    """The register window of `outputs` per thread, its rows aligned to `access_width` elements."""
+    origin: list[int] = []
     counts: list[int] = []
-    for axis in window.axes:
-        size = chunk if axis.index == along else 1
+    for axis in footprint.axes:
+        size = access_width if axis.index == along else 1
         low = axis.low // size * size
         end = axis.scale * (outputs.get(axis.index or "", 1) - 1) + axis.high + 1
-        first.append(low)
+        origin.append(low)
         counts.append(-(-(end - low) // size) * size)
     shape = tuple(integer(count) for count in counts if count > 1)
     strides = tuple(integer(1) for _ in shape)
     for position in range(len(shape) - 2, -1, -1):
         strides = (*strides[:position], strides[position + 1] * shape[position + 1], *strides[position + 1 :])
-    array = Array(window.array, symbol, source.dtype.compute, shape, strides, "register", flat=False)
-    return Held(window, source, array, tuple(first), tuple(counts), window.axis_along(along), chunk)
-
-
-def restricted(held: Held, dimensions: tuple[int, ...], source: Array) -> Held:
-    """The same cells over some of the dimensions, from a source that has only these; none of them is outside."""
-    window = held.window
-    return replace(
-        held,
-        window=replace(
-            window,
-            axes=tuple(window.axes[d] for d in dimensions),
-            points=tuple(sorted({tuple(point[d] for d in dimensions) for point in window.points})),
-            boundary=None,
-        ),
-        source=source,
-        first=tuple(held.first[d] for d in dimensions),
-        counts=tuple(held.counts[d] for d in dimensions),
-        along=dimensions.index(held.along),
+    array = Array(footprint.array, symbol, source.dtype.compute, shape, strides, "register", flat=False)
+    return RegisterWindow(
+        footprint, source, array, tuple(origin), tuple(counts), footprint.axis_along(along), access_width
     )
 
 
-def needed(held: Held, outputs: Mapping[str, int]) -> dict[tuple[int, ...], Columns]:
-    """The cells that are read: for every row of the box the first and the last of its columns."""
-    axes = held.window.axes
+def project(window: RegisterWindow, dimensions: tuple[int, ...], source: Array) -> RegisterWindow:
+    """The window over some of its dimensions, loaded from a source that has only these; no element is out of bounds."""
+    footprint = window.footprint
+    return replace(
+        window,
+        footprint=replace(
+            footprint,
+            axes=tuple(footprint.axes[d] for d in dimensions),
+            points=tuple(sorted({tuple(point[d] for d in dimensions) for point in footprint.points})),
+            boundary=None,
+        ),
+        source=source,
+        origin=tuple(window.origin[d] for d in dimensions),
+        counts=tuple(window.counts[d] for d in dimensions),
+        along=dimensions.index(window.along),
+    )
+
+
+def read_columns(window: RegisterWindow, outputs: Mapping[str, int]) -> dict[tuple[int, ...], Columns]:
+    """The first and the last column that are read, by row of the window."""
+    axes = window.footprint.axes
     offsets = list(itertools.product(*(range(outputs.get(axis.index or "", 1)) for axis in axes)))
     rows: dict[tuple[int, ...], Columns] = {}
-    for offset, point in itertools.product(offsets, held.window.points):
-        cell = [axis.scale * o + p - first for axis, o, p, first in zip(axes, offset, point, held.first, strict=True)]
-        column = cell.pop(held.along)
-        low, high = rows.get(tuple(cell), (column, column))
-        rows[tuple(cell)] = min(low, column), max(high, column)
+    for offset, point in itertools.product(offsets, window.footprint.points):
+        row = [axis.scale * o + p - first for axis, o, p, first in zip(axes, offset, point, window.origin, strict=True)]
+        column = row.pop(window.along)
+        low, high = rows.get(tuple(row), (column, column))
+        rows[tuple(row)] = min(low, column), max(high, column)
     return rows
 
 
 def load_window(
-    lowering: Lowering, held: Held, origins: Mapping[str, Integer], outputs: Mapping[str, int]
+    lowering: Lowering, window: RegisterWindow, origins: Mapping[str, Integer], outputs: Mapping[str, int]
 ) -> tuple[Node, ...]:
-    """The array of a window, and the nodes that fill it: wide loads where all columns lie inside, else each cell by
-    itself. `origins` says where the thread's outputs begin along each index."""
-    filled = _filled(lowering, held, origins, outputs)
-    widen_ranges(filled, lowering.ranges)
-    return (Declare(held.array, zeroed=held.is_zeroed), *filled)
+    """Declares and fills a window: vector loads where all its columns are in bounds, else scalar loads. `origins` are
+    the indices of the thread's first output."""
+    loads = _loads(lowering, window, origins, outputs)
+    widen_ranges(loads, lowering.ranges)
+    return (Declare(window.array, zeroed=window.is_zeroed), *loads)
 
 
-def counter_name(given: dict[tuple[str, Range], str], names: Names, wish: str) -> str:
-    """The name of a loop's variable, which loops side by side share."""
-    key = (f"{wish} of windows", (0, 0))
-    if key not in given:
-        given[key] = names.allocate(wish)
-    return given[key]
+def counter_name(counters: dict[tuple[str, Range], str], names: Names, hint: str) -> str:
+    """The name of a loop variable, shared by consecutive loops."""
+    key = (f"{hint} of windows", (0, 0))
+    if key not in counters:
+        counters[key] = names.allocate(hint)
+    return counters[key]
 
 
-def join_ranges(ranges: dict[sympy.Symbol, Range], others: Mapping[sympy.Symbol, Range]) -> None:
-    """Each name has the values that it has on both sides."""
-    for name, (low, high) in others.items():
+def join_ranges(ranges: dict[sympy.Symbol, Range], added: Mapping[sympy.Symbol, Range]) -> None:
+    """Extends each range to the union with the added one."""
+    for name, (low, high) in added.items():
         old = ranges.get(name, (low, high))
         ranges[name] = min(old[0], low), max(old[1], high)
 
 
 def widen_ranges(nodes: tuple[Node, ...], ranges: dict[sympy.Symbol, Range]) -> None:
-    """Blocks side by side give the same names to indices of other values: each name has the values of all."""
+    """Extends ranges over all definitions of a name: separate C++ blocks may define it with different values."""
     for node in walk_nodes(nodes):
         if isinstance(node, Define | For):
             index = node.index if isinstance(node, Define) else node.loop.index
             join_ranges(ranges, {index.symbol: index.range})
 
 
-def _own_columns(held: Held, outputs: Mapping[str, int]) -> Columns:
-    """The box's columns that neighbours of the thread's outputs have no part in: from the first to beyond the last."""
-    axis = held.window.axes[held.along]
-    first = -held.first[held.along]
+def _center_columns(window: RegisterWindow, outputs: Mapping[str, int]) -> Columns:
+    """The columns of the thread's outputs without the halo, as begin and end."""
+    axis = window.footprint.axes[window.along]
+    first = -window.origin[window.along]
     return first, first + axis.scale * outputs.get(axis.index or "", 1)
 
 
-def _may_leave(lowering: Lowering, held: Held, start: Integer, own: Columns) -> bool:
-    if own[0] % held.chunk or own[1] % held.chunk:
+def _may_exceed(lowering: Lowering, window: RegisterWindow, start: Integer, center: Columns) -> bool:
+    """Whether vector loads of the center columns may be out of bounds."""
+    if center[0] % window.access_width or center[1] % window.access_width:
         return True
     terms = (
-        Comparison(start + own[0], ">=", integer(0)),
-        Comparison(start + own[1], "<=", held.source.shape[held.along]),
+        Comparison(start + center[0], ">=", integer(0)),
+        Comparison(start + center[1], "<=", window.source.shape[window.along]),
     )
     return bool(lowering.needed(Guard(terms)).terms)
 
 
-def _filled(
-    lowering: Lowering, held: Held, origins: Mapping[str, Integer], outputs: Mapping[str, int]
+def _loads(
+    lowering: Lowering, window: RegisterWindow, origins: Mapping[str, Integer], outputs: Mapping[str, int]
 ) -> tuple[Node, ...]:
-    tree = tree_of(needed(held, outputs))
-    axis = held.window.axes[held.along]
-    start = axis.scale * origins[axis.index or ""] + held.first[held.along]
-    count, extent = held.counts[held.along], held.source.shape[held.along]
+    tree = tree_of(read_columns(window, outputs))
+    axis = window.footprint.axes[window.along]
+    start = axis.scale * origins[axis.index or ""] + window.origin[window.along]
+    count, extent = window.counts[window.along], window.source.shape[window.along]
 
     def inside_of(start: Integer) -> Guard:
         terms = (Comparison(start, ">=", integer(0)), Comparison(start + count, "<=", extent))
@@ -167,144 +176,148 @@ def _filled(
 
     nodes: list[Node] = []
     inside = inside_of(start)
-    own = _own_columns(held, outputs)
-    if inside.terms and is_narrow(needed(held, outputs), own) and not _may_leave(lowering, held, start, own):
-        return _Filling(lowering, held, origins, start, is_block=False).arms(tree, own)
-    if not start.is_Symbol and (inside.terms or count > held.chunk):
-        left = define(f"{axis.index}_left", start, lowering)
-        nodes.append(left)
-        start, inside = left.index.symbol, inside_of(left.index.symbol)
+    center = _center_columns(window, outputs)
+    if (
+        inside.terms
+        and has_narrow_halo(read_columns(window, outputs), center)
+        and not _may_exceed(lowering, window, start, center)
+    ):
+        return _WindowLoader(lowering, window, origins, start, is_block=False).center_and_halo(tree, center)
+    if not start.is_Symbol and (inside.terms or count > window.access_width):
+        first = define(f"{axis.index}_left", start, lowering)
+        nodes.append(first)
+        start, inside = first.index.symbol, inside_of(first.index.symbol)
     is_choice = bool(inside.terms)
-    filled = _Filling(lowering, held, origins, start, is_choice).chunks(tree)
+    loads = _WindowLoader(lowering, window, origins, start, is_choice).vector_loads(tree)
     if is_choice:
-        cells = _Filling(lowering, held, origins, start, is_choice).cells(tree)
-        filled = (If(inside, filled, cells),)
-    used = free_symbols(filled)
-    return (*(node for node in nodes if not isinstance(node, Define) or node.index.symbol in used), *filled)
+        scalar_loads = _WindowLoader(lowering, window, origins, start, is_choice).scalar_loads(tree)
+        loads = (If(inside, loads, scalar_loads),)
+    used = free_symbols(loads)
+    return (*(node for node in nodes if not isinstance(node, Define) or node.index.symbol in used), *loads)
 
 
 @dataclass
 class _BlockLowering(Lowering):
-    """Names end with the block in which they are defined: `names_of` holds those of each."""
+    """Lowering with C++ blocks: names end with the block that defines them, `names_of` are those of each scope."""
 
     names_of: dict[Scope, Names] = field(default_factory=dict)
 
-    def define(self, wish: str, definition: Integer, scope: Scope) -> Integer:
-        index = super().define(wish, definition, scope)
+    def define(self, hint: str, definition: Integer, scope: Scope) -> Integer:
+        index = super().define(hint, definition, scope)
         if self.names_of[scope] is not self.names:
             self.names_of[scope].allocate(str(index))
         return index
 
 
-class _Filling:
-    """One way through all rows of a box, with names of its own."""
+class _WindowLoader:
+    """Loads all rows of a window in one way: vector loads, scalar loads or both."""
 
     def __init__(
-        self, lowering: Lowering, held: Held, origins: Mapping[str, Integer], start: Integer, is_block: bool
+        self, lowering: Lowering, window: RegisterWindow, origins: Mapping[str, Integer], start: Integer, is_block: bool
     ) -> None:
-        own = Names(lowering.names) if is_block else lowering.names
-        self.lowering = _BlockLowering(own, lowering.arrays, dict(lowering.symbols), lowering.ranges, lowering.limits)
+        names = Names(lowering.names) if is_block else lowering.names
+        self.lowering = _BlockLowering(names, lowering.arrays, dict(lowering.symbols), lowering.ranges, lowering.limits)
         self.scope = Scope()
-        self.lowering.names_of[self.scope] = own
-        self.held, self.origins, self.start = held, origins, start
+        self.lowering.names_of[self.scope] = names
+        self.window, self.origins, self.start = window, origins, start
         self.loops: dict[str, Index] = {}
-        self.given = {} if is_block else lowering.loops
+        self.counters = {} if is_block else lowering.loops
 
-    def chunks(self, tree: Tree | Columns) -> tuple[Node, ...]:
-        """All columns are inside, and rows come in wide accesses."""
-        self._rows(tree, (), self.scope, self._chunks_of_row)
+    def vector_loads(self, tree: Tree | Columns) -> tuple[Node, ...]:
+        """Vector loads of all rows, whose columns are in bounds."""
+        self._rows(tree, (), self.scope, self._vector_row)
         return tuple(self.scope.nodes)
 
-    def cells(self, tree: Tree | Columns) -> tuple[Node, ...]:
-        """Each cell by itself, with what lies outside."""
-        self._rows(tree, (), self.scope, self._cells_of_row)
+    def scalar_loads(self, tree: Tree | Columns) -> tuple[Node, ...]:
+        """Scalar loads with bounds checks and the boundary mode."""
+        self._rows(tree, (), self.scope, self._scalar_row)
         return tuple(self.scope.nodes)
 
-    def arms(self, tree: Tree | Columns, own: Columns) -> tuple[Node, ...]:
-        """The thread's own columns in wide accesses, and the few cells beside them one by one."""
+    def center_and_halo(self, tree: Tree | Columns, center: Columns) -> tuple[Node, ...]:
+        """Vector loads of the center columns, and scalar loads of the few halo columns."""
 
         def fill(row: tuple[Integer, ...], columns: Columns, scope: Scope) -> None:
             low, high = columns
-            if low < own[1] and high >= own[0]:
-                self._chunks_of_row(row, (max(low, own[0]), min(high, own[1] - 1)), scope)
-            if low < own[0]:
-                self._cells_of_row(row, (low, min(high, own[0] - 1)), scope)
-            if high >= own[1]:
-                self._cells_of_row(row, (max(low, own[1]), high), scope)
+            if low < center[1] and high >= center[0]:
+                self._vector_row(row, (max(low, center[0]), min(high, center[1] - 1)), scope)
+            if low < center[0]:
+                self._scalar_row(row, (low, min(high, center[0] - 1)), scope)
+            if high >= center[1]:
+                self._scalar_row(row, (max(low, center[1]), high), scope)
 
         self._rows(tree, (), self.scope, fill)
         return tuple(self.scope.nodes)
 
     def _rows(self, tree: Tree | Columns, row: tuple[Integer, ...], scope: Scope, fill: _Fill) -> None:
-        depth = len(self.held.counts) - 1 - len(row)
-        if depth == 0:
+        dimensions = len(self.window.counts) - 1 - len(row)
+        if dimensions == 0:
             fill(row, cast(Columns, tree), scope)
             return
         for first, end, below in cast(Tree, tree):
             if end - first == 1:
                 self._rows(below, (*row, integer(first)), scope, fill)
                 continue
-            index = self._loop(_NAMES[min(depth, len(_NAMES)) - 1], first, end)
+            index = self._loop(LOOP_NAMES[min(dimensions, len(LOOP_NAMES)) - 1], first, end)
             with self._block(scope, index) as inner:
                 self._rows(below, (*row, index.symbol), inner, fill)
             scope.nodes.append(For(Loop(index, integer(first), integer(end), unroll=True), tuple(inner.nodes)))
 
-    def _chunks_of_row(self, row: tuple[Integer, ...], columns: Columns, scope: Scope) -> None:
-        held, size = self.held, self.held.chunk
+    def _vector_row(self, row: tuple[Integer, ...], columns: Columns, scope: Scope) -> None:
+        window, size = self.window, self.window.access_width
         low, high = columns[0] // size * size, -(-(columns[1] + 1) // size) * size
-        # Column 0 of an array of one column stands for all of these columns, which are inside.
-        row_places = self._places(row, integer(0))
-        narrow = replace(held.source, shape=_with(held.source.shape, held.along, integer(1)))
-        subscripts, guard, otherwise = within(self.lowering, self._read(), row_places, narrow, scope)
+        # Only the row may be out of bounds: the check is that of column 0 in an array of one column.
+        row_subscripts = self._subscripts(row, integer(0))
+        narrow = replace(window.source, shape=_with(window.source.shape, window.along, integer(1)))
+        subscripts, guard, otherwise = within(self.lowering, self._read(), row_subscripts, narrow, scope)
         column = self._loop("column", low, high) if high - low > size else None
-        place = integer(low) if column is None else column.symbol
-        first = self._begin() + place if column is None else self.start + place
-        source = Access(held.source, _with(subscripts, held.along, first), "load", size)
+        offset = integer(low) if column is None else column.symbol
+        first = self._first_column() + offset if column is None else self.start + offset
+        source = Access(window.source, _with(subscripts, window.along, first), "load", size)
         body: tuple[Node, ...]
         if size == 1:
-            body = (self._put(row, place, Element.of(source)),)
+            body = (self._store(row, offset, Element.of(source)),)
         else:
             v = self._loop("v", 0, size)
             with nullcontext() if column is None and guard is None else self._block(scope):
                 vector = self._vector()
-            put = self._put(row, place + v.symbol, vector.component(v.symbol))
-            each = For(Loop(v, integer(0), integer(size), unroll=True), (put,))
+            store = self._store(row, offset + v.symbol, vector.component(v.symbol))
+            each = For(Loop(v, integer(0), integer(size), unroll=True), (store,))
             body = (Load(vector, source), each)
         if column is not None:
             body = (For(Loop(column, integer(low), integer(high), size, unroll=True), body),)
         if guard is None or otherwise is None:
             scope.nodes.extend(body)
             return
-        if held.is_zeroed:
+        if window.is_zeroed:
             scope.nodes.append(If(guard, body))
             return
-        cell = self._loop("column", columns[0], columns[1] + 1)
-        outside = self._put(row, cell.symbol, otherwise)
-        fill = For(Loop(cell, integer(columns[0]), integer(columns[1] + 1), unroll=True), (outside,))
+        boundary = self._loop("column", columns[0], columns[1] + 1)
+        outside = self._store(row, boundary.symbol, otherwise)
+        fill = For(Loop(boundary, integer(columns[0]), integer(columns[1] + 1), unroll=True), (outside,))
         scope.nodes.append(If(guard, body, (fill,)))
 
-    def _cells_of_row(self, row: tuple[Integer, ...], columns: Columns, scope: Scope) -> None:
+    def _scalar_row(self, row: tuple[Integer, ...], columns: Columns, scope: Scope) -> None:
         low, high = columns
         column = self._loop("column", low, high + 1) if low < high else None
-        place = integer(low) if column is None else column.symbol
-        held, read = self.held, self._read()
-        places = self._places(row, self.start + place)
+        offset = integer(low) if column is None else column.symbol
+        window, read = self.window, self._read()
+        coordinates = self._subscripts(row, self.start + offset)
         with nullcontext(scope) if column is None else self._block(scope, column) as inner:
-            subscripts, guard, otherwise = within(self.lowering, read, places, held.source, inner)
-            access = Access(held.source, subscripts, "load")
+            subscripts, guard, otherwise = within(self.lowering, read, coordinates, window.source, inner)
+            access = Access(window.source, subscripts, "load")
             value: Expr = Element.of(access)
             if guard is not None:
-                local = Local(self.lowering.names.allocate(f"{held.window.array.lower()}_value"), read.dtype)
+                local = Local(self.lowering.names.allocate(f"{window.footprint.array.lower()}_value"), read.dtype)
                 inner.nodes.append(Load(local, access, guard, otherwise))
                 value = local
-        inner.nodes.append(self._put(row, place, value))
+        inner.nodes.append(self._store(row, offset, value))
         if column is not None:
             loop = Loop(column, integer(low), integer(high + 1), unroll=True)
             scope.nodes.append(For(loop, tuple(inner.nodes)))
 
     @contextmanager
     def _block(self, scope: Scope, loop: Index | None = None) -> Iterator[Scope]:
-        """The scope of a block inside `scope`, whose names end with it."""
+        """The scope of a C++ block inside `scope`."""
         outer = self.lowering.names
         inner = Scope(scope, frozenset() if loop is None else frozenset((loop.name,)))
         self.lowering.names = self.lowering.names_of[inner] = Names(outer)
@@ -313,53 +326,53 @@ class _Filling:
 
     def _vector(self) -> Vector:
         """`u4` for four elements of u."""
-        source, size = self.held.source, self.held.chunk
-        name = self.held.window.array.lower()
-        wish = f"{name}_{size}" if name[-1].isdigit() else f"{name}{size}"
-        return Vector(self.lowering.names.allocate(wish), source.dtype.compute, source.dtype, size)
+        source, size = self.window.source, self.window.access_width
+        name = self.window.footprint.array.lower()
+        hint = f"{name}_{size}" if name[-1].isdigit() else f"{name}{size}"
+        return Vector(self.lowering.names.allocate(hint), source.dtype.compute, source.dtype, size)
 
-    def _loop(self, wish: str, first: int, end: int) -> Index:
-        """The variable of a loop; loops of one name share it."""
-        known = self.loops.get(wish)
-        name = known.name if known else counter_name(self.given, self.lowering.names, wish)
+    def _loop(self, hint: str, first: int, end: int) -> Index:
+        """A loop variable, shared by loops of the same name."""
+        known = self.loops.get(hint)
+        name = known.name if known else counter_name(self.counters, self.lowering.names, hint)
         low, high = known.range if known else (first, end - 1)
         index = Index(name, integer(first), (min(low, first), max(high, end - 1)))
-        self.loops[wish] = index
+        self.loops[hint] = index
         old = self.lowering.ranges.get(index.symbol, index.range)
         self.lowering.ranges[index.symbol] = min(old[0], index.range[0]), max(old[1], index.range[1])
         self.lowering.symbols[name] = index.symbol
         return index
 
-    def _places(self, row: tuple[Integer, ...], column: Integer) -> tuple[Integer, ...]:
-        """The subscripts in the array of a row of the box, before its boundary folds them."""
-        places: list[Integer] = []
-        rest = iter(row)
-        for dimension, (axis, first) in enumerate(zip(self.held.window.axes, self.held.first, strict=True)):
-            if dimension == self.held.along:
-                places.append(column)
+    def _subscripts(self, row: tuple[Integer, ...], column: Integer) -> tuple[Integer, ...]:
+        """The subscripts in the source of an element of the window, before its boundary mode applies."""
+        subscripts: list[Integer] = []
+        coordinates = iter(row)
+        for dimension, (axis, first) in enumerate(zip(self.window.footprint.axes, self.window.origin, strict=True)):
+            if dimension == self.window.along:
+                subscripts.append(column)
                 continue
             base = axis.scale * self.origins[axis.index] if axis.index is not None else integer(0)
-            places.append(base + first + next(rest))
-        return tuple(places)
+            subscripts.append(base + first + next(coordinates))
+        return tuple(subscripts)
 
-    def _begin(self) -> Integer:
-        """Where the box begins along its rows, without a name for it."""
-        axis = self.held.window.axes[self.held.along]
-        return axis.scale * self.origins[axis.index or ""] + self.held.first[self.held.along]
+    def _first_column(self) -> Integer:
+        """The source index of the window's first column, as an expression."""
+        axis = self.window.footprint.axes[self.window.along]
+        return axis.scale * self.origins[axis.index or ""] + self.window.origin[self.window.along]
 
     def _read(self) -> Read:
-        """Any cell of the window: what is outside yields zero where no boundary says otherwise, and is never used."""
-        window = self.held.window
-        return replace(window.reads[0], boundary=window.boundary or Boundary("zero"))
+        """A read of the window; elements out of bounds are zero where it has no boundary mode, and then unused."""
+        footprint = self.window.footprint
+        return replace(footprint.reads[0], boundary=footprint.boundary or Boundary("zero"))
 
-    def _put(self, row: tuple[Integer, ...], column: Integer, value: Expr) -> Node:
-        cell = self.held.cell(_insert(row, self.held.along, column))
-        return Store(Access(self.held.array, cell, "store"), value)
-
-
-def _with(items: tuple[Integer, ...], position: int, item: Integer) -> tuple[Integer, ...]:
-    return (*items[:position], item, *items[position + 1 :])
+    def _store(self, row: tuple[Integer, ...], column: Integer, value: Expr) -> Node:
+        subscripts = self.window.subscripts(_insert(row, self.window.along, column))
+        return Store(Access(self.window.array, subscripts, "store"), value)
 
 
-def _insert(items: tuple[Integer, ...], position: int, item: Integer) -> tuple[Integer, ...]:
-    return (*items[:position], item, *items[position:])
+def _with(values: tuple[Integer, ...], position: int, value: Integer) -> tuple[Integer, ...]:
+    return (*values[:position], value, *values[position + 1 :])
+
+
+def _insert(values: tuple[Integer, ...], position: int, value: Integer) -> tuple[Integer, ...]:
+    return (*values[:position], value, *values[position:])

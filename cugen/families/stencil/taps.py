@@ -1,4 +1,4 @@
-"""Taps that the spec bakes in without saying where: literals, which loops that are unrolled find in the code."""
+"""Baked taps without a memory space of their own: literals in the code of unrolled loops."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from cugen.spec.expressions import free_indices
 
 
 def literal_taps(request: Request, lowering: Lowering) -> tuple[dict[str, Array], tuple[Node, ...]]:
-    """The arrays of few numbers that are read at indices of reductions alone, as constants of each thread."""
+    """Small baked arrays that only reduction indices subscript, as constant register arrays, and their declarations."""
     outer = {index.name for statement in request.group.statements for index in statement.indices}
-    placed: dict[str, Array] = {}
+    literals: dict[str, Array] = {}
     for declared in request.touched():
         source = request.context.arrays[declared.name]
         reads = [read for read in request.reads() if read.array == declared.name]
@@ -29,5 +29,5 @@ def literal_taps(request: Request, lowering: Lowering) -> tuple[dict[str, Array]
             continue
         strides = tuple(sympy.Mul(*source.shape[dimension + 1 :]) for dimension in range(len(source.shape)))
         symbol = lowering.names.allocate(f"{source.symbol}_values")
-        placed[declared.name] = replace(source, symbol=symbol, space="register", flat=False, strides=strides)
-    return placed, tuple(Declare(array) for array in placed.values())
+        literals[declared.name] = replace(source, symbol=symbol, space="register", flat=False, strides=strides)
+    return literals, tuple(Declare(array) for array in literals.values())

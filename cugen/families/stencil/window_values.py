@@ -1,4 +1,4 @@
-"""What windows in registers give to the expressions that read them."""
+"""Lowering of reads to elements of register windows."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
-from cugen.families.stencil.register_window import Held
+from cugen.families.stencil.register_window import RegisterWindow
 from cugen.plan.lowering.expressions import Lowering
 from cugen.plan.memory import Access, Element
 from cugen.plan.names import Names
@@ -18,30 +18,32 @@ from cugen.spec.expressions import Expr, IndexValue, Read, children
 
 @dataclass
 class WindowLowering(Lowering):
-    """Takes what windows hold from registers. `places` are the thread's outputs as offsets from its first, by index."""
+    """Lowers reads of `windows` to registers. `output_offsets`: the current output relative to the thread's first."""
 
-    held: dict[Read, Held] = field(default_factory=dict)
-    places: dict[str, Integer] = field(default_factory=dict)
+    windows: dict[Read, RegisterWindow] = field(default_factory=dict)
+    output_offsets: dict[str, Integer] = field(default_factory=dict)
 
     @contextmanager
     def block(self) -> Iterator[None]:
-        """Names that are given inside end with a block of the source, and may be given again after it."""
+        """A C++ block: names defined inside may be defined again after it."""
         outer, loops, given = self.names, self.loops, self._given
         self.names, self.loops, self._given = Names(outer), {}, {}
         yield
         self.names, self.loops, self._given = outer, loops, given
 
     def lower(self, expr: Expr, scope: Scope) -> Expr:
-        held = self.held.get(expr) if isinstance(expr, Read) else None
-        if held is None or not isinstance(expr, Read) or scope.recall(expr) is not None:
+        window = self.windows.get(expr) if isinstance(expr, Read) else None
+        if window is None or not isinstance(expr, Read) or scope.recall(expr) is not None:
             return super().lower(expr, scope)
-        symbols = {**self.symbols, **self.places}
-        places = tuple(to_integer(sub, symbols) - first for sub, first in zip(expr.subscripts, held.first, strict=True))
-        return Element.of(Access(held.array, held.cell(places), "load"))
+        symbols = {**self.symbols, **self.output_offsets}
+        coordinates = tuple(
+            to_integer(sub, symbols) - first for sub, first in zip(expr.subscripts, window.origin, strict=True)
+        )
+        return Element.of(Access(window.array, window.subscripts(coordinates), "load"))
 
 
 def index_values(expr: Expr) -> frozenset[str]:
-    """The indices whose value `expr` uses other than in subscripts."""
+    """The indices that `expr` uses as values, not only in subscripts."""
     if isinstance(expr, Read):
         return frozenset()
     if isinstance(expr, IndexValue):

@@ -1,4 +1,4 @@
-"""Scans in one pass, whose blocks wait for those before them: when they are made, right results, in every order."""
+"""Single-pass scans with decoupled look-back: when they are chosen, and correct results in every order of blocks."""
 
 from __future__ import annotations
 
@@ -22,34 +22,34 @@ arrays:
 compute: y[i, j] = %s
 schedule: {%s}
 """
-SMALL = "how: look_back, threads: 64, vectors: 1"
+SMALL = "algorithm: look_back, threads: 64, vectors: 1"
 
 
 def matrix(m, n, value="cumsum(x[i, j], j)", dtype="float32", schedule=SMALL, out=""):
     return TEXT % (m, n, dtype, out or dtype, value, schedule)
 
 
-# Which kernel
+# Selection
 
 
 @pytest.mark.parametrize("n", [10_000_019, "dynamic"])
-def test_a_long_row_is_one_launch_with_flags_that_begin_as_zeros(made, n):
+def test_a_long_row_is_one_launch_with_zeroed_flags(made, n):
     kernel = made(matrix(1, n, schedule=""))
     (launch,) = kernel.plan.kernels
     assert launch.family == "scan"
     assert [(space.name, space.zeroed) for space in kernel.manifest.workspace] == [("y_flags", True), ("y_sums", False)]
-    assert not any(space.left_zero for space in kernel.manifest.workspace)  # several blocks await each flag
+    assert not any(space.left_zero for space in kernel.manifest.workspace)  # several blocks wait for each flag
     assert "cudaMemsetAsync(y_flags, 0, " in kernel.source
-    assert "one pass along j: 256 threads" in launch.reasons[0]
+    assert "single pass along j with decoupled look-back: 256 threads" in launch.reasons[0]
 
 
-def test_what_blocks_hand_to_each_other_is_not_promised_to_be_nobody_elses(made):
-    source = made(matrix(1, 1_000_003, schedule="how: look_back")).source
+def test_arrays_shared_by_blocks_are_not_restrict(made):
+    source = made(matrix(1, 1_000_003, schedule="algorithm: look_back")).source
     assert "    float* y_sums)" in source
     assert "__ldg" not in source
 
 
-def test_a_device_whose_threads_can_not_wait_for_each_other_takes_passes(made):
+def test_a_device_without_independent_thread_scheduling_takes_several_launches(made):
     text = "target: sm_61\n" + matrix(1, 1_000_003, schedule="")
     assert len(made(text).plan.kernels) == 2
 
@@ -59,31 +59,31 @@ def test_fewer_elements_take_two_launches_without_flags(made):
     assert len(made(matrix(4, 1 << 22, schedule="")).plan.kernels) == 1
 
 
-def test_passes_can_be_asked_for(made):
-    assert len(made(matrix(1, 1_000_003, schedule="how: passes")).plan.kernels) == 2
+def test_multiple_passes_can_be_requested(made):
+    assert len(made(matrix(1, 1_000_003, schedule="algorithm: multi_pass")).plan.kernels) == 2
 
 
 @pytest.mark.parametrize(
     ("value", "schedule", "reason"),
     [
-        ("cumsum(x[i, j], i)", "how: look_back", "runs along columns: blocks look back along rows"),
-        ("cumsum(x[i, j], j)", "how: look_back, threads: 32", "have several warps"),
-        ("cumsum(x[i, j], j)", "how: look_back, rows: 2", "have one row"),
+        ("cumsum(x[i, j], i)", "algorithm: look_back", "runs along columns; look-back takes rows"),
+        ("cumsum(x[i, j], j)", "algorithm: look_back, threads: 32", "takes blocks of several warps"),
+        ("cumsum(x[i, j], j)", "algorithm: look_back, rows: 2", "takes one row per block"),
     ],
 )
-def test_what_can_not_look_back_has_a_reason(reasons, value, schedule, reason):
-    found = [refusal.reason for refusal in reasons("scan", matrix(64, 64, value, schedule=schedule))]
-    assert any(reason in text for text in found), found
+def test_look_back_is_refused_with_a_reason(reasons, value, schedule, reason):
+    actual = [refusal.reason for refusal in reasons("scan", matrix(64, 64, value, schedule=schedule))]
+    assert any(reason in text for text in actual), actual
 
 
 def test_only_what_depends_on_other_blocks_is_unknown_to_the_analysis(made):
-    (found,) = analyze(made(matrix(1, 1_000_000, schedule="how: look_back"))).kernels
-    unknown = [access for access in found.accesses if access.verdict == "unknown"]
+    (report,) = analyze(made(matrix(1, 1_000_000, schedule="algorithm: look_back"))).kernels
+    unknown = [access for access in report.accesses if access.verdict == "unknown"]
     assert [access.access.array.name for access in unknown] == ["y_flags"]
     assert "when another block answers" in unknown[0].reason
-    assert found.facts.traffic is not None
-    assert found.facts.traffic.exact
-    elements = [access for access in found.accesses if access.access.array.name in "xy"]
+    assert report.facts.traffic is not None
+    assert report.facts.traffic.exact
+    elements = [access for access in report.accesses if access.access.array.name in "xy"]
     assert all(access.verdict == "ideal" for access in elements)
 
 
@@ -105,7 +105,7 @@ def test_only_what_depends_on_other_blocks_is_unknown_to_the_analysis(made):
         pytest.param(3, 257, "cumprod(1 + x[i, j] / 64, j, reverse=true)", "float64", marks=pytest.mark.slow),
     ],
 )
-def test_rows_of_several_groups_agree_with_the_reference(prove, m, n, value, dtype):
+def test_rows_of_several_tile_groups_agree_with_the_reference(prove, m, n, value, dtype):
     prove(matrix(m, n, value, dtype))
 
 
@@ -120,8 +120,8 @@ def test_reruns_in_any_order_of_blocks_give_the_same_bits(made):
     x = (generator.standard_normal((2, 40_000)) * 10.0 ** generator.integers(-6, 6, (2, 40_000))).astype(np.float32)
     job = make_job(kernel.source, kernel.manifest, Inputs({"x": x}, {}), {})
     devices = [CpuDevice(workers=4, shuffle=seed) for seed in range(19)]
-    first, *others = (outputs_of(job, device.run(job))["y"].tobytes() for device in (CpuDevice(workers=1), *devices))
-    assert all(other == first for other in others)
+    first, *reruns = (outputs_of(job, device.run(job))["y"].tobytes() for device in (CpuDevice(workers=1), *devices))
+    assert all(rerun == first for rerun in reruns)
 
 
 @pytest.mark.slow
@@ -154,10 +154,10 @@ def test_every_type(prove, dtype, out, value):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("how", ["passes", "look_back"])
+@pytest.mark.parametrize("algorithm", ["multi_pass", "look_back"])
 @pytest.mark.parametrize("n", [131_072, 300_001])
-def test_both_ways_agree_with_the_reference(prove, how, n):
-    prove(matrix(1, n, "cumsum(x[i, j], j, exclusive=true)", schedule=f"how: {how}"))
+def test_both_algorithms_agree_with_the_reference(prove, algorithm, n):
+    prove(matrix(1, n, "cumsum(x[i, j], j, exclusive=true)", schedule=f"algorithm: {algorithm}"))
 
 
 @st.composite
@@ -169,7 +169,7 @@ def drawn(draw):
     body = draw(st.sampled_from(["x[i, j]", "x[i, j] * x[i, j]", "x[i, j] + j"]))
     m, n = draw(st.integers(1, 4)), draw(st.sampled_from([1, 63, 64, 65, 256, 257, 1030, 2048, 4097, 17_000]))
     threads, vectors = draw(st.sampled_from([64, 128, 256])), draw(st.sampled_from([1, 2]))
-    schedule = f"how: look_back, threads: {threads}, vectors: {vectors}"
+    schedule = f"algorithm: look_back, threads: {threads}, vectors: {vectors}"
     return matrix(m, n, f"cast({kind}({body}, j{options}) * (i + 1), {dtype})", dtype, schedule)
 
 
@@ -183,38 +183,40 @@ def test_many_drawn_rows_agree_with_the_reference(prove, text):
 @pytest.mark.slow
 @settings(max_examples=5, deadline=None, suppress_health_check=list(HealthCheck))
 @given(drawn(), st.booleans())
-def test_drawn_rows_neither_race_nor_leave_their_memory(prove, text, races):
+def test_drawn_rows_have_no_races_and_stay_in_bounds(prove, text, races):
     prove(text, races=races, sanitize=not races)
 
 
 @pytest.mark.slow
-def test_compilers_take_it_without_a_word(compiled):
-    compiled(matrix("{range: [0, 900]}", "dynamic", "cumsum(x[i, j], j, exclusive=true)", schedule="how: look_back"))
+def test_it_compiles_without_warnings(compiled):
+    compiled(
+        matrix("{range: [0, 900]}", "dynamic", "cumsum(x[i, j], j, exclusive=true)", schedule="algorithm: look_back")
+    )
 
 
 @pytest.mark.parametrize(
     "text",
     [
-        pytest.param(matrix(2, 1_001, schedule="how: look_back, threads: 64"), marks=pytest.mark.slow),
+        pytest.param(matrix(2, 1_001, schedule="algorithm: look_back, threads: 64"), marks=pytest.mark.slow),
         pytest.param(matrix(1, 20_001), marks=pytest.mark.slow),
         pytest.param(matrix(3, 700, "cummax(x[i, j], j, reverse=true)", "float64"), marks=pytest.mark.slow),
     ],
 )
-def test_what_runs_touches_what_the_plan_says(made, text):
+def test_traced_accesses_are_those_of_the_plan(made, text):
     kernel = made(text)
-    found = check_honesty(kernel.spec, kernel.plan, kernel.source, kernel.manifest, kernel.access_lines(), {})
-    assert found.compared > 0
-    assert not found.mismatches
-    assert found.unknown == 0
+    trace = check_honesty(kernel.spec, kernel.plan, kernel.source, kernel.manifest, kernel.access_lines(), {})
+    assert trace.compared > 0
+    assert not trace.mismatches
+    assert trace.unknown == 0
 
 
-def test_its_nodes_are_where_a_block_waits(planned):
+def test_flags_are_released_before_and_after_the_spin_wait(planned):
     nodes = [type(node).__name__ for node in walk_nodes(planned(matrix(1, 100_000)).body)]
-    order = [name for name in nodes if name in ("TakeTicket", "Ticket", "Publish", "Await")]
-    assert order == ["TakeTicket", "Ticket", "Publish", "Await", "Publish"]
+    order = [name for name in nodes if name in ("FetchBlockId", "LoadBlockId", "ReleaseFlag", "AcquireSpinWait")]
+    assert order == ["FetchBlockId", "LoadBlockId", "ReleaseFlag", "AcquireSpinWait", "ReleaseFlag"]
 
 
 def test_rows_beyond_32_bits_have_offsets_of_64(made):
     source = made(matrix(1, 3 << 31, schedule="")).source
-    assert "const long long first = 8192LL * segment" in source
-    assert "const int ticket = ticket_of_block;" in source
+    assert "const long long first = 8192LL * tile" in source
+    assert "const int block_id = shared_block_id;" in source

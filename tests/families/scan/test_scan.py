@@ -1,4 +1,4 @@
-"""Scans shared by threads: what is taken, what is refused and why, how the work is laid out, and right results."""
+"""Parallel scans: what is taken or refused and why, the launch configuration, and correct results."""
 
 from __future__ import annotations
 
@@ -34,20 +34,20 @@ def matrix(m, n, value="cumsum(x[i, j], j)", dtype="float32", out="", layout="",
     return MATRIX % (m, n, dtype, layout, out or dtype, layout, value, schedule)
 
 
-def in_passes(text: str) -> str:
+def multi_pass(text: str) -> str:
     """The spec with several launches for a long row."""
-    return text.replace("{family: scan", "{how: passes")
+    return text.replace("{family: scan", "{algorithm: multi_pass")
 
 
 def automatic(text: str) -> str:
-    """The spec without its word on the family."""
+    """The spec without its family."""
     return text.replace("schedule: {family: scan}", "")
 
 
-# Which kernel
+# Selection
 
 
-def test_scans_along_rows_and_columns_are_taken_without_asking(planned):
+def test_scans_along_rows_and_columns_are_matched_by_default(planned):
     assert planned(automatic(matrix(500, 300))).family == "scan"
     assert planned(automatic(matrix(500, 300, "cumsum(x[i, j], i)"))).family == "scan"
 
@@ -68,19 +68,19 @@ def test_long_rows_have_more_threads(planned, n, dtype, block):
     assert planned(matrix(4096, n, dtype=dtype)).block == block
 
 
-def test_a_warp_alone_needs_neither_shared_memory_nor_a_barrier(planned):
+def test_a_thread_group_of_a_warp_needs_neither_shared_memory_nor_a_barrier(planned):
     kernel = planned(matrix(4096, 256))
     assert kernel.shared_bytes == 0
     assert not any(isinstance(node, Barrier) for node in walk_nodes(kernel.body))
 
 
-def test_a_step_of_a_block_takes_one_barrier(planned):
+def test_an_iteration_of_a_block_takes_one_barrier(planned):
     kernel = planned(matrix(4096, 100_000))
     assert sum(isinstance(node, Barrier) for node in walk_nodes(kernel.body)) == 1
     assert kernel.shared_bytes == 2 * 16 * 4
 
 
-def test_a_block_that_takes_many_steps_loads_the_next_one_while_it_scans(made):
+def test_a_block_of_many_iterations_prefetches_the_next_one(made):
     source = made(matrix(4096, 100_000)).source
     assert source.index("next_x4[u] = *reinterpret") < source.index("x4[u] = next_x4[u]") < source.index("__shfl")
     assert "next_" not in made(matrix(4096, 4096)).source
@@ -92,30 +92,30 @@ def test_threads_rows_and_vectors_are_what_the_schedule_says(planned, made):
     assert "Vector<float, 4> x4[8]" in made(matrix(300, 5000, schedule=", threads: 64, vectors: 8")).source
 
 
-def test_few_columns_are_shared_by_strips(planned):
+def test_few_columns_have_several_threads_each(planned):
     few = planned(matrix(5000, 20_000, "cumsum(x[i, j], i)"))
     assert few.block[1] > 1
     assert planned(matrix(50, 4_000_000, "cumsum(x[i, j], i)")).block[1] == 1
-    asked = matrix(50, 4_000_000, "cumsum(x[i, j], i)", schedule=", threads: 16, strips: 4")
-    assert planned(asked).block == (16, 4, 1)
+    requested = matrix(50, 4_000_000, "cumsum(x[i, j], i)", schedule=", threads: 16, threads_per_column: 4")
+    assert planned(requested).block == (16, 4, 1)
 
 
 @pytest.mark.parametrize("layout", ["", ", layout: column"])
-def test_all_accesses_to_global_memory_are_wide(planned, layout):
+def test_all_accesses_to_global_memory_are_vectorised(planned, layout):
     for along in "ij":
         kernel = planned(matrix(32_768, 32_768, f"cumsum(x[i, j], {along})", layout=layout))
         widths = {a.width for a in accesses(kernel.body) if a.array.space == "global"}
         assert widths == {4}
 
 
-def test_rows_that_end_amid_a_vector_keep_vectors_where_lines_are_aligned(planned):
+def test_rows_with_a_partial_vector_keep_vectors_where_rows_are_aligned(planned):
     kernel = planned(matrix(300, 1003, layout=", pitch: 1024"))
     assert {a.width for a in accesses(kernel.body) if a.array.space == "global"} == {1, 4}
     dense = planned(matrix(300, 1003))
     assert {a.width for a in accesses(dense.body) if a.array.space == "global"} == {1}
 
 
-def test_whole_steps_need_no_guards(made):
+def test_whole_iterations_need_no_guards(made):
     assert "if (first" not in made(matrix(4096, 4096)).source
     assert "if (first < N)" in made(matrix(4096, 4100)).source
 
@@ -128,7 +128,7 @@ def test_several_scans_share_loads_shuffles_and_the_barrier(made):
     assert source.count("reach *= 2") == 1
 
 
-def test_statements_with_like_scans_share_a_kernel(planned):
+def test_statements_with_scans_along_one_index_share_a_kernel(planned):
     kernel = planned(
         "params: {M: 64, N: 512}\n"
         "arrays:\n"
@@ -143,56 +143,56 @@ def test_statements_with_like_scans_share_a_kernel(planned):
     assert {a.array.name for a in accesses(kernel.body) if a.kind == "store" and a.array.name} == {"y", "z"}
 
 
-def test_an_index_that_could_step_beyond_32_bits_counts_in_64(made):
+def test_a_loop_variable_that_may_exceed_32_bits_has_64(made):
     assert "for (long long start = 0; start < N; " in made(matrix(1000, "dynamic")).source
     assert "for (int start = 0; start < N; " in made(matrix(1000, "{range: [0, 1000000]}")).source
 
 
-def test_arrays_beyond_32_bits_have_offsets_of_64(made):
+def test_arrays_beyond_32_bits_have_64_bit_offsets(made):
     assert "y[(long long)i * N + first]" in made(matrix(65_536, 65_536)).source
     assert "(long long)" not in made(matrix(4096, 4096)).source
 
 
-# Segments
+# Tiles
 
 
-def test_a_long_row_is_cut_into_segments_that_look_back(made):
-    kernel = made(in_passes(matrix(1, 1_000_003)))
+def test_a_long_row_is_split_into_tiles_that_reduce_the_preceding_ones(made):
+    kernel = made(multi_pass(matrix(1, 1_000_003)))
     first, last = kernel.plan.kernels
     assert (first.family, last.family) == ("reduce", "scan")
     assert [array.name for array in kernel.plan.workspace] == ["y_sum"]
-    assert "if (earlier < segment)" in kernel.source
-    backward = made(in_passes(matrix(1, 1_000_003, "cumsum(x[i, j], j, reverse=true)")))
-    assert "if (earlier > segment)" in backward.source
+    assert "if (preceding < tile)" in kernel.source
+    backward = made(multi_pass(matrix(1, 1_000_003, "cumsum(x[i, j], j, reverse=true)")))
+    assert "if (preceding > tile)" in backward.source
 
 
 @pytest.mark.parametrize("n", [100_000_000, "dynamic"])
-def test_many_segments_are_scanned_themselves(made, n):
-    kernel = made(in_passes(matrix(1, n)))
+def test_many_tile_aggregates_are_scanned_by_a_launch(made, n):
+    kernel = made(multi_pass(matrix(1, n)))
     assert [launch.family for launch in kernel.plan.kernels] == ["reduce", "scan", "scan"]
-    assert [array.name for array in kernel.plan.workspace] == ["y_sum", "y_sum_before"]
+    assert [array.name for array in kernel.plan.workspace] == ["y_sum", "y_sum_prefix"]
 
 
 def test_many_rows_are_not(planned):
     assert planned(matrix(1000, 1_000_000)).family == "scan"
 
 
-def test_what_a_schedule_asks_of_a_scan_is_not_asked_of_its_steps(made):
-    kernel = made(matrix(1, 1_000_003, schedule=", how: passes, threads: 256, vectors: 2"))
+def test_tunables_of_a_scan_apply_to_its_last_pass_only(made):
+    kernel = made(matrix(1, 1_000_003, schedule=", algorithm: multi_pass, threads: 256, vectors: 2"))
     assert [launch.family for launch in kernel.plan.kernels] == ["reduce", "scan"]
     assert kernel.plan.kernels[1].block == (256, 1, 1)
 
 
-def test_few_columns_are_cut_too_and_stay_side_by_side(made):
+def test_few_columns_are_split_too_and_stay_contiguous(made):
     kernel = made(automatic(matrix(100_000, 16, "cumsum(x[i, j], i)")))
     assert len(kernel.plan.kernels) == 3
     assert kernel.plan.kernels[2].family == "scan"
-    before = kernel.context.arrays["y_sum_before"]
-    assert [int(stride) if stride.is_Integer else str(stride) for stride in before.strides] == ["N", 1]
+    prefixes = kernel.context.arrays["y_sum_prefix"]
+    assert [int(stride) if stride.is_Integer else str(stride) for stride in prefixes.strides] == ["N", 1]
 
 
-def test_direct_walks_no_scans_that_begin_anew(made):
-    spec = made(in_passes(matrix(1, 140_000, "cumsum(x[i, j], j)"))).context.spec
+def test_direct_takes_no_scans_that_restart_in_tiles(made):
+    spec = made(multi_pass(matrix(1, 140_000, "cumsum(x[i, j], j)"))).context.spec
     last = group_statements(spec).groups[-1]
     assert recognise(Request("k", last, make_context(spec), Schedule(), target("sm_90"))) is None
 
@@ -205,19 +205,19 @@ def test_direct_walks_no_scans_that_begin_anew(made):
         (5003, 12, "cumsum(x[i, j], i, reverse=true, exclusive=true)", "float32"),
     ],
 )
-def test_segments_agree_with_the_reference(prove, m, n, value, dtype):
-    prove(in_passes(matrix(m, n, value, dtype)) if m == 1 else automatic(matrix(m, n, value, dtype)))
+def test_tiles_agree_with_the_reference(prove, m, n, value, dtype):
+    prove(multi_pass(matrix(m, n, value, dtype)) if m == 1 else automatic(matrix(m, n, value, dtype)))
 
 
 @pytest.mark.parametrize("n", [0, 8193])
-def test_segments_of_a_vector_of_any_length(prove, n):
+def test_tiles_of_a_vector_of_any_length(prove, n):
     text = """
 params: {N: dynamic}
 arrays:
   x: {shape: [N], dtype: float32}
   y: {shape: [N], dtype: float32}
 compute: y[i] = cumsum(x[i], i)
-schedule: {how: passes}
+schedule: {algorithm: multi_pass}
 """
     prove(text, {"N": n})
 
@@ -228,25 +228,29 @@ schedule: {how: passes}
 @pytest.mark.parametrize(
     ("value", "schedule", "reason"),
     [
-        ("x[i, j]", "", "takes scans, and there are none"),
+        ("x[i, j]", "", "has no scan"),
         ("cumsum(x[i, j], j) + cumsum(x[i, j], i)", "", "along one index in one direction"),
         ("cumsum(x[i, j], j) + cumsum(x[i, j], j, reverse=true)", "", "along one index in one direction"),
-        ("where(x[i, j] > 0, cumsum(x[i, j], j), 0)", "", "in every element"),
-        ("cumsum(x[i, j], j) + sum(x[i, k], k)", "", "has no loops beside the scan's"),
-        ("cumsum(x[i, j], j)", ", block: {i: 4}", "in place of a block and a step"),
-        ("cumsum(x[i, j], j)", ", strips: 4", "strips are of columns"),
-        ("cumsum(x[i, j], i)", ", rows: 4", "has strips, no rows"),
-        ("cumsum(x[i, j], j)", ", threads: 128, rows: 4", "only where a warp or less has each"),
-        ("cumsum(x[i, j], i)", ", threads: 128, strips: 16", "a block of 128 x 16 threads; sm_90 allows 1024"),
+        ("where(x[i, j] > 0, cumsum(x[i, j], j), 0)", "", "takes unconditional scans"),
+        ("cumsum(x[i, j], j) + sum(x[i, k], k)", "", "has no reduction loops besides the scan"),
+        ("cumsum(x[i, j], j)", ", block: {i: 4}", "no block, thread or step"),
+        ("cumsum(x[i, j], j)", ", threads_per_column: 4", "runs along rows, not columns"),
+        ("cumsum(x[i, j], i)", ", rows: 4", "runs along columns, not rows"),
+        ("cumsum(x[i, j], j)", ", threads: 128, rows: 4", "take thread groups of at most a warp"),
+        (
+            "cumsum(x[i, j], i)",
+            ", threads: 128, threads_per_column: 16",
+            "a block of 128 x 16 threads; sm_90 allows 1024",
+        ),
         ("cumsum(x[i, j], j)", ", threads: 48", "threads may be 1, 2, 4"),
     ],
 )
-def test_what_it_does_not_take_has_a_reason(reasons, value, schedule, reason):
-    found = [refusal.reason for refusal in reasons("scan", matrix(64, 64, value, schedule=schedule))]
-    assert any(reason in text for text in found), found
+def test_it_is_refused_with_a_reason(reasons, value, schedule, reason):
+    actual = [refusal.reason for refusal in reasons("scan", matrix(64, 64, value, schedule=schedule))]
+    assert any(reason in text for text in actual), actual
 
 
-def test_a_transposing_scan_is_left_to_others(reasons):
+def test_a_transposing_scan_is_refused(reasons):
     text = """
 params: {M: 64, N: 64}
 arrays:
@@ -254,22 +258,24 @@ arrays:
   y: {shape: [N, M], dtype: float32}
 compute: y[j, i] = cumsum(x[i, j], j)
 """
-    assert any("are no neighbours in x" in refusal.reason for refusal in reasons("scan", text))
+    assert any("x is not contiguous along" in refusal.reason for refusal in reasons("scan", text))
 
 
 # Results
 
 
 @pytest.mark.parametrize(("threads", "n"), [(1, 31), (4, 64), (32, 1), (32, 129), (256, 2050)])
-def test_rows_by_teams_of_every_size(prove, threads, n):
+def test_rows_by_thread_groups_of_every_size(prove, threads, n):
     value = "cumsum(x[i, j] * j, j, exclusive=true, reverse=true, where=x[i, j] > 0) + cummax(x[i, j], j, reverse=true)"
     prove(matrix(19, n, value, schedule=f", threads: {threads}"))
 
 
-@pytest.mark.parametrize(("threads", "strips", "n"), [(1, 1, 3), (8, 1, 40), (8, 4, 40), (4, 16, 3), (64, 4, 40)])
-def test_columns_by_strips_of_every_kind(prove, threads, strips, n):
+@pytest.mark.parametrize(
+    ("threads", "threads_per_column", "n"), [(1, 1, 3), (8, 1, 40), (8, 4, 40), (4, 16, 3), (64, 4, 40)]
+)
+def test_columns_by_threads_of_every_number(prove, threads, threads_per_column, n):
     value = "cumsum(x[i, j], i) - cummin(x[i, j] * i, i, exclusive=true, where=j > 1)"
-    prove(matrix(131, n, value, schedule=f", threads: {threads}, strips: {strips}"))
+    prove(matrix(131, n, value, schedule=f", threads: {threads}, threads_per_column: {threads_per_column}"))
 
 
 @pytest.mark.parametrize(
@@ -306,8 +312,8 @@ def test_sizes_given_at_run_time(prove, sizes, along):
 
 
 @pytest.mark.parametrize("along", ["i", "j"])
-def test_reads_elsewhere_than_at_the_element(prove, along):
-    """Shifted, mirrored and gathered, and none of them for an element that isn't there."""
+def test_reads_at_other_subscripts_than_the_element(prove, along):
+    """Shifted, mirrored and gathered, none of them for an element out of bounds."""
     text = f"""
 params: {{M: 9, N: 75}}
 arrays:
@@ -324,7 +330,7 @@ schedule: {{family: scan, threads: 8}}
 
 @pytest.mark.parametrize(("m", "n"), [(64, 128), (64, 127), (61, 127)])
 @pytest.mark.parametrize("along", ["i", "j"])
-def test_one_vector_of_each_thread_names_what_it_reads_once(prove, m, n, along):
+def test_with_one_vector_per_thread_each_read_is_loaded_once(prove, m, n, along):
     text = f"""
 params: {{M: {m}, N: {n}}}
 arrays:
@@ -333,12 +339,12 @@ arrays:
   w: {{shape: [N], dtype: float32}}
   y: {{shape: [M, N], dtype: float32}}
 compute: y[i, j] = cumsum(x[i, j] * r[i] * w[j], {along}) + cummax(exp(x[i, j]) * r[i] + w[(j + 1) % N], {along})
-schedule: {{family: scan, threads: 4, vectors: 1{", strips: 16" if along == "i" else ""}}}
+schedule: {{family: scan, threads: 4, vectors: 1{", threads_per_column: 16" if along == "i" else ""}}}
 """
     prove(text)
 
 
-def test_a_scan_that_adds_to_what_is_there(prove):
+def test_a_scan_that_accumulates_into_its_output(prove):
     text = matrix(9, 100, "0").replace("y[i, j] = 0", "y[i, j] += cumsum(x[i, j], j) * 2")
     prove(text)
 
@@ -385,13 +391,13 @@ def test_many_drawn_scans_agree_with_the_reference(prove, text):
 @pytest.mark.slow
 @settings(max_examples=25, deadline=None, suppress_health_check=list(HealthCheck))
 @given(drawn(), st.booleans())
-def test_drawn_scans_neither_race_nor_leave_their_memory(prove, text, races):
+def test_drawn_scans_have_no_races_and_stay_in_bounds(prove, text, races):
     prove(text, races=races, sanitize=not races)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("text", [matrix(3, 300, schedule=", threads: 64"), matrix(90, 37, "cumsum(x[i, j], i)")])
-def test_no_races_and_nothing_outside_memory(prove, text):
+def test_no_races_and_no_access_out_of_bounds(prove, text):
     prove(text, races=True)
     prove(text, sanitize=True)
 
@@ -399,7 +405,7 @@ def test_no_races_and_nothing_outside_memory(prove, text):
 @pytest.mark.slow
 @pytest.mark.parametrize("along", ["i", "j"])
 @pytest.mark.parametrize("dtype", ["float32", "bfloat16", "int8", "bool"])
-def test_compilers_take_it_without_a_word(compiled, along, dtype):
+def test_it_compiles_without_warnings(compiled, along, dtype):
     compiled(matrix("dynamic", "dynamic", f"cast(cumsum(x[i, j], {along}, exclusive=true), {dtype})", dtype))
 
 
@@ -409,13 +415,13 @@ def test_compilers_take_it_without_a_word(compiled, along, dtype):
     [
         matrix(5, 300, schedule=", threads: 64"),
         matrix(5, 301, "cumsum(x[i, j], j, reverse=true)", layout=", pitch: 304", schedule=", threads: 32"),
-        matrix(70, 37, "cummax(x[i, j], i)", schedule=", threads: 8, strips: 4"),
-        in_passes(matrix(1, 70_000, "cumsum(x[i, j], j, exclusive=true)", "float64")),
+        matrix(70, 37, "cummax(x[i, j], i)", schedule=", threads: 8, threads_per_column: 4"),
+        multi_pass(matrix(1, 70_000, "cumsum(x[i, j], j, exclusive=true)", "float64")),
     ],
 )
-def test_what_runs_touches_what_the_plan_says(made, text):
+def test_traced_accesses_are_those_of_the_plan(made, text):
     kernel = made(text)
-    found = check_honesty(kernel.spec, kernel.plan, kernel.source, kernel.manifest, kernel.access_lines(), {})
-    assert found.compared > 0
-    assert not found.mismatches
-    assert found.unknown == 0
+    trace = check_honesty(kernel.spec, kernel.plan, kernel.source, kernel.manifest, kernel.access_lines(), {})
+    assert trace.compared > 0
+    assert not trace.mismatches
+    assert trace.unknown == 0

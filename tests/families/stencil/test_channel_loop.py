@@ -1,4 +1,4 @@
-"""Convolutions: windows move along channels, and a thread keeps running values of several channels of the output."""
+"""Convolutions with a channel loop: register windows per channel, accumulators of several output channels."""
 
 from __future__ import annotations
 
@@ -34,23 +34,23 @@ def convolution(
     )
 
 
-def test_channels_of_the_output_share_a_window(planned):
+def test_output_channels_share_a_window(planned):
     kernel = planned(convolution(64, 64, 224, 224))
     assert kernel.family == "stencil"
     (sums,) = {a.array.symbol: a.array for a in accesses(kernel.body) if a.array.symbol == "sums"}.values()
-    assert tuple(map(int, sums.shape)) == (4, 4, 4)  # channels, rows, neighbours
+    assert tuple(map(int, sums.shape)) == (4, 4, 4)  # channels, rows, columns
 
 
-def test_few_channels_are_held_at_once(planned):
+def test_few_channels_are_unrolled(planned):
     kernel = planned(convolution(3, 4, 224, 224, SUM.replace(" + b[k]", "")))
     assert all(a.array.symbol != "sums" for a in accesses(kernel.body))
 
 
-def test_windows_move_along_one_reduction(reasons):
+def test_one_channel_reduction_is_taken(reasons):
     text = convolution(64, 64, 56, 56, f"{SUM} + max(x[n, d, i, j + t], d, t)").replace(
         "compute", "indices: {t: 9}\ncompute"
     )
-    assert any("along one sum" in refusal.reason for refusal in reasons("stencil", text))
+    assert any("takes one reduction over channels" in refusal.reason for refusal in reasons("stencil", text))
 
 
 @pytest.mark.parametrize(("channels", "outputs", "h", "w"), [(40, 10, 30, 33), (17, 4, 1, 4)])
@@ -78,6 +78,6 @@ def test_strided_convolutions(prove):
 
 
 @pytest.mark.parametrize("channels", [0, 5])
-def test_channels_that_only_the_caller_counts(prove, channels):
+def test_a_number_of_channels_given_at_run_time(prove, channels):
     compute = SUM.replace(" + b[k]", "")
     prove(convolution("dynamic", 6, 20, "dynamic", compute, boundary="wrap", rows=2), {"C": channels, "W": 21})

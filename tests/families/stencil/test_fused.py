@@ -1,4 +1,4 @@
-"""Cascades: windows of what windows make, in one kernel; what is taken, refused, and right."""
+"""Fused stencils with overlapped tiling: what is taken or refused, and correct results."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ MODES = ("zero", "clamp", "wrap", "reflect", "{value: 2}")
 
 
 def slow(*values):
-    """Parameters of which others like them are tested at once."""
+    """Parameters for the slow tests; similar ones run by default."""
     return pytest.param(*values, marks=pytest.mark.slow)
 
 
@@ -28,16 +28,16 @@ def filters(
     between: str = "clamp",
     taps: int = 5,
     dtype: str = "float32",
-    kept: str = "memory: shared",
+    intermediate: str = "memory: shared",
     schedule: str = "",
 ) -> str:
-    """The spec of two filters of an image x, the first of which makes t."""
+    """The spec of two filters of an image x with the intermediate array t."""
     return (
         f"params: {{H: {h}, W: {w}}}\narrays:\n"
         f"  x: {{shape: [H, W], dtype: {dtype}, boundary: {boundary}}}\n  w: {{shape: [{taps}], dtype: float32}}\n"
-        f"  t: {{shape: [H, W], dtype: float32, {kept}, boundary: {between}}}\n"
+        f"  t: {{shape: [H, W], dtype: float32, {intermediate}, boundary: {between}}}\n"
         f"  y: {{shape: [H, W], dtype: {dtype}}}\n"
-        + (f"schedule: {{family: cascade, {schedule}}}\n" if schedule else "")
+        + (f"schedule: {{family: fused_stencil, {schedule}}}\n" if schedule else "")
         + f"compute: |\n  t[i, j] = {statements[0]}\n  y[i, j] = {statements[1]}\n"
     )
 
@@ -47,42 +47,42 @@ def shared(kernel: Kernel) -> tuple[int, ...]:
     return tuple(int(extent) for extent in tile.shape)
 
 
-# What is taken, and how
+# Selection
 
 
 def test_two_filters_share_a_tile_and_a_launch(planned):
     kernel = planned(filters(1024, 1024))
-    assert kernel.family == "cascade"
+    assert kernel.family == "fused_stencil"
     assert shared(kernel) == (36, 128)
     assert max(a.width for a in accesses(kernel.body) if a.array.space == "shared") == 4
 
 
-def test_threads_whose_columns_are_halo_store_nothing(planned):
+def test_threads_of_halo_columns_store_nothing(planned):
     kernel = planned(filters(1024, 1024, COLUMNS_FIRST))
     assert shared(kernel) == (32, 128)
 
 
-def test_a_temporary_that_nothing_declares_is_shared_too(made):
+def test_an_undeclared_temporary_is_shared_too(made):
     kernel = made(
         "params: {H: 640, W: 640}\narrays:\n  x: {shape: [H + 4, W + 4], dtype: float32}\n"
         "  w: {shape: [5], dtype: float32}\n  y: {shape: [H, W], dtype: float32}\nindices: {a: H + 4}\n"
         "compute: |\n  t[a, j] = sum(w[s] * x[a, j + s], s)\n  y[i, j] = sum(w[r] * t[i + r, j], r)\n"
     )
-    assert [one.family for one in kernel.plan.kernels] == ["cascade"]
+    assert [launch.family for launch in kernel.plan.kernels] == ["fused_stencil"]
     assert "t stays in shared memory" in kernel.plan.notes
 
 
-def test_scratch_stays_in_memory_between_two_launches(made):
-    kernel = made(filters(640, 640, kept="memory: scratch"))
-    assert [one.family for one in kernel.plan.kernels] == ["stencil", "stencil"]
+def test_scratch_memory_takes_two_launches(made):
+    kernel = made(filters(640, 640, intermediate="memory: scratch"))
+    assert [launch.family for launch in kernel.plan.kernels] == ["stencil", "stencil"]
 
 
-def test_a_single_result_is_no_cascade(made):
+def test_a_scalar_result_is_not_fused(made):
     kernel = made(
         "arrays:\n  x: {shape: [64], dtype: float32}\n  y: {shape: [], dtype: float32}\n"
         "compute: |\n  m = max(x[i], i)\n  y = log(sum(exp(x[j] - m), j)) + m\n"
     )
-    assert all(one.family != "cascade" for one in kernel.plan.kernels)
+    assert all(launch.family != "fused_stencil" for launch in kernel.plan.kernels)
 
 
 # Results
@@ -90,7 +90,7 @@ def test_a_single_result_is_no_cascade(made):
 
 @pytest.mark.parametrize("boundary", MODES)
 @pytest.mark.parametrize(("h", "w"), [(37, 64), slow(1, 4), slow(66, 132)])
-def test_what_lies_outside_the_temporary_is_what_its_boundary_says(prove, boundary, h, w):
+def test_the_boundary_mode_of_the_intermediate_array(prove, boundary, h, w):
     prove(filters(h, w, boundary=boundary, between=boundary), sanitize=boundary == "clamp")
 
 
@@ -101,7 +101,7 @@ def test_either_order_at_any_size(prove, statements, h, w):
 
 
 @pytest.mark.parametrize("schedule", ["block: {j: 64, i: 16}", slow("rows: 1"), slow("rows: 8")])
-def test_every_block_gives_the_same(prove, schedule):
+def test_every_block_size_gives_the_same_result(prove, schedule):
     prove(filters(70, 136, COLUMNS_FIRST, schedule=schedule))
 
 
@@ -110,19 +110,19 @@ def test_more_taps_than_the_image_has_rows(prove):
     prove(filters(9, 20, statements, boundary="reflect", taps=31))
 
 
-def test_windows_in_both_directions_and_places(prove):
+def test_footprints_in_both_directions_and_index_values(prove):
     first = "sum(x[i, j + s] * w[s], s) + x[i - 1, j - 1] + j"
     second = "t[i - 1, j - 1] + t[i + 1, j + 1] * i - x[i, j] + sum(t[i, j + q] * w[q], q)"
     prove(filters(40, 72, (first, second), between="wrap", taps=3))
 
 
 @pytest.mark.parametrize("size", [(37, 64), slow((0, 0)), slow((1, 8)), slow((8, 0))])
-def test_sizes_that_only_the_caller_knows(prove, size):
+def test_sizes_given_at_run_time(prove, size):
     text = filters("dynamic", "{range: [0, 4096], multiple_of: 4}", COLUMNS_FIRST)
     prove(text, {"H": size[0], "W": size[1]})
 
 
-def test_batches_of_bytes_in_whole_numbers(prove):
+def test_batches_of_bytes_in_integers(prove):
     prove(
         "params: {B: 3, H: 40, W: 64}\narrays:\n  x: {shape: [B, H, W], dtype: uint8, boundary: clamp}\n"
         "  t: {shape: [B, H, W], dtype: int32, memory: shared, boundary: clamp}\n"
@@ -141,5 +141,5 @@ def test_batches_of_bytes_in_whole_numbers(prove):
     between=st.sampled_from(MODES),
     dtype=st.sampled_from(["float32", "float64"]),
 )
-def test_drawn_cascades_agree_with_the_reference(prove, h, w, order, boundary, between, dtype):
+def test_drawn_fused_stencils_agree_with_the_reference(prove, h, w, order, boundary, between, dtype):
     prove(filters(h, w, order, boundary=boundary, between=between, dtype=dtype))

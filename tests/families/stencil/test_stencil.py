@@ -1,4 +1,4 @@
-"""Stencils: what is a window and what isn't, how a thread's windows are loaded, and that the results are right."""
+"""Stencils: which footprints are taken or refused, the loads of register windows, and correct results."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ MODES = ("zero", "clamp", "wrap", "reflect", "{value: -7}")
 
 
 def slow(*values):
-    """Parameters of which others like them are tested at once."""
+    """Parameters for the slow tests; similar ones run by default."""
     return pytest.param(*values, marks=pytest.mark.slow)
 
 
@@ -43,46 +43,46 @@ def image(
     return "\n".join([*lines, "compute: |", *(f"  {line}" for line in compute.splitlines())]) + "\n"
 
 
-def wide_loads(kernel: Kernel) -> set[int]:
+def access_widths(kernel: Kernel) -> set[int]:
     return {access.width for access in accesses(kernel.body) if access.array.space == "global"}
 
 
-# What is taken, and how
+# Selection
 
 
-def test_a_window_is_held_in_registers_and_filled_by_wide_loads(planned):
+def test_a_register_window_is_filled_by_vector_loads(planned):
     kernel = planned(image(4096, 4096, FIVE))
     assert kernel.family == "stencil"
     (window,) = {a.array.symbol: a.array for a in accesses(kernel.body) if a.array.space == "register"}.values()
     assert (window.symbol, window.shape) == ("u_window", (6, 12))
-    assert max(wide_loads(kernel)) == 4
+    assert max(access_widths(kernel)) == 4
     assert dict(kernel.alignments) == {"u": 16, "y": 16}
 
 
 @pytest.mark.parametrize(
     ("dtype", "width"), [("float64", 2), ("float32", 4), ("float16", 8), ("uint8", 8), ("int64", 2)]
 )
-def test_a_thread_has_the_neighbours_that_an_access_of_16_bytes_moves_and_8_at_most(planned, dtype, width):
+def test_a_thread_has_the_outputs_of_a_16_byte_access_and_at_most_8(planned, dtype, width):
     kernel = planned(image(4096, 4096, FIVE, dtype=dtype))
-    assert max(wide_loads(kernel)) == width
+    assert max(access_widths(kernel)) == width
 
 
-def test_rows_that_begin_anywhere_are_loaded_element_by_element(planned):
+def test_unaligned_rows_are_loaded_element_by_element(planned):
     kernel = planned(image(4096, 4095, FIVE))
-    assert wide_loads(kernel) == {1}
+    assert access_widths(kernel) == {1}
     assert kernel.alignments == ()
 
 
-def test_a_pitch_makes_rows_begin_where_wide_loads_may(planned):
-    assert max(wide_loads(planned(image(4096, 4095, FIVE, layout=", pitch: {align: 128}")))) == 4
+def test_a_pitch_aligns_rows_for_vector_loads(planned):
+    assert max(access_widths(planned(image(4096, 4095, FIVE, layout=", pitch: {align: 128}")))) == 4
 
 
-def test_rows_of_a_multiple_are_enough_for_wide_loads(planned):
+def test_a_known_multiple_is_enough_for_vector_loads(planned):
     kernel = planned(image("dynamic", "{range: [0, 65536], multiple_of: 4}", FIVE))
-    assert max(wide_loads(kernel)) == 4
+    assert max(access_widths(kernel)) == 4
 
 
-def test_pooling_loads_whole_vectors_and_stores_what_they_hold(planned):
+def test_pooling_loads_whole_vectors_and_stores_half_as_wide(planned):
     kernel = planned(
         "arrays:\n  x: {shape: [8, 4096, 4096], dtype: float32}\n  y: {shape: [8, 2048, 2048], dtype: float32}\n"
         "indices: {r: 2, s: 2}\ncompute: y[b, i, j] = max(x[b, 2 * i + r, 2 * j + s], r, s)\n"
@@ -93,11 +93,11 @@ def test_pooling_loads_whole_vectors_and_stores_what_they_hold(planned):
     assert (loads, stores) == ({4}, {2})
 
 
-def test_only_what_the_statement_reads_is_loaded(planned):
-    """The corners of a cross belong to the box of its window, and to no output."""
+def test_only_the_footprint_is_loaded(planned):
+    """The corners of a cross are in its bounding box, but no output reads them."""
     kernel = planned(image(4096, 4096, FIVE, boundary="zero", schedule="rows: 1"))
-    rows = [node for node in walk_nodes(kernel.body) if isinstance(node, Load) and node.access.width == 4]
-    assert len(rows) == 3  # one vector above, a row of them beside, one below
+    loads = [node for node in walk_nodes(kernel.body) if isinstance(node, Load) and node.access.width == 4]
+    assert len(loads) == 3  # a vector above, the center row, a vector below
 
 
 def test_few_elements_are_spread_over_more_threads(planned):
@@ -108,28 +108,28 @@ def test_few_elements_are_spread_over_more_threads(planned):
     assert rows(8192) > rows(256) == 1
 
 
-# What isn't
+# Refusals
 
 
 @pytest.mark.parametrize(
     ("text", "reason"),
     [
-        (image(64, 64, "y[i, j] = 2 * u[i, j]"), "of what moves with j, neighbours of the output share nothing"),
-        (image(64, 64, "y[i, j] = u[j, i - 1]"), "what is read of u moves with j, but not along its rows"),
-        (image(64, 64, "y[i, j] = u[i - 1, W - 1 - j]"), "what is read of u moves with j, but not along its rows"),
+        (image(64, 64, "y[i, j] = 2 * u[i, j]"), "adjacent outputs along j share no elements"),
+        (image(64, 64, "y[i, j] = u[j, i - 1]"), "u is not read contiguously along j"),
+        (image(64, 64, "y[i, j] = u[i - 1, W - 1 - j]"), "u is not read contiguously along j"),
         (image(64, 64, "y[i, j] = sum(u[i + r, j + s], r, s)", indices="r: 16, s: 16"), "has 256 points"),
-        (image(64, 64, "y[i, j] = u[i, j] + u[i, j + 32]"), "the reads of u lie far apart"),
-        (image(64, 64, "y[i, j] = u[i // 3 + i, j + 1]"), "a subscript of u is more than indices times numbers"),
-        (image(64, 64, "y[i, j] = cumsum(u[i, j], j) + u[i, j - 1]"), "has windows, not scans"),
+        (image(64, 64, "y[i, j] = u[i, j] + u[i, j + 32]"), "the footprint in u is sparse"),
+        (image(64, 64, "y[i, j] = u[i // 3 + i, j + 1]"), "a subscript of u is not affine in the indices"),
+        (image(64, 64, "y[i, j] = cumsum(u[i, j], j) + u[i, j - 1]"), "takes no scans"),
         (
             image(64, 64, "y[i, j] = u[i - 1, k[j]]", more="k: {shape: [W], dtype: int32}"),
-            "u is read where other elements say",
+            "gathers from u",
         ),
     ],
 )
-def test_what_gains_nothing_is_refused(reasons, text, reason):
-    found = [refusal.reason for refusal in reasons("stencil", text)]
-    assert any(reason in one for one in found), found
+def test_statements_without_reuse_are_refused(reasons, text, reason):
+    actual = [refusal.reason for refusal in reasons("stencil", text)]
+    assert any(reason in text for text in actual), actual
 
 
 @pytest.mark.parametrize(
@@ -147,7 +147,7 @@ def test_a_schedule_that_does_not_fit_is_refused_at_its_key(reasons, schedule, k
     assert key in {refusal.key for refusal in reasons("stencil", text)}
 
 
-def test_all_of_an_array_that_a_window_moves_over_is_not_staged(reasons):
+def test_an_array_with_a_register_window_is_not_staged_whole(reasons):
     text = image(16, 16, FIVE, boundary="zero, memory: shared")
     assert {refusal.key for refusal in reasons("stencil", text)} == {"arrays.u.memory"}
 
@@ -162,7 +162,7 @@ def test_two_arrays_under_one_cross(prove, boundary):
     prove(image(13, 21, compute, boundary=boundary, more=more))
 
 
-def test_conditions_on_a_window_leave_its_loops_whole(compiled):
+def test_conditions_on_a_footprint_keep_its_loops_unrolled(compiled):
     compute = "y[i, j] = sum(u[i + r - 1, j], r, where=0 <= i + r - 1 and i + r - 1 < H)"
     kernel = compiled(image(64, 64, compute, boundary="", indices="r: 3"))
     loops = [n.loop for n in walk_nodes(kernel.plan.kernels[0].body) if isinstance(n, For)]
@@ -171,17 +171,17 @@ def test_conditions_on_a_window_leave_its_loops_whole(compiled):
 
 @pytest.mark.parametrize("boundary", MODES)
 @pytest.mark.parametrize(("h", "w"), [(13, 64), slow(1, 4), slow(66, 20)])
-def test_neighbours_beyond_the_edge_are_what_the_boundary_says(prove, boundary, h, w):
+def test_elements_out_of_bounds_are_those_of_the_boundary_mode(prove, boundary, h, w):
     prove(image(h, w, FIVE, boundary=boundary, schedule="rows: 4"), sanitize=boundary == "wrap")
 
 
 @pytest.mark.parametrize("schedule", ["rows: 2, vector: 4", "vector: 1, rows: 16", "block: {j: 64, i: 4}, rows: 2"])
-def test_every_shape_of_a_thread_gives_the_same(prove, schedule):
+def test_every_launch_configuration_gives_the_same_result(prove, schedule):
     prove(image(37, 44, FIVE, boundary="reflect", schedule=schedule))
 
 
 @pytest.mark.parametrize(("h", "w"), [(33, 64), (1, 1), slow(2, 4), slow(5, 7)])
-def test_reads_that_a_condition_keeps_inside_leave_no_array(prove, h, w):
+def test_reads_under_a_bounds_condition_stay_in_bounds(prove, h, w):
     inner = "0 < i and i < H - 1 and 0 < j and j < W - 1"
     compute = f"y[i, j] = where({inner}, u[i - 1, j] + u[i + 1, j] + u[i, j - 1] + u[i, j + 1], u[i, j])"
     prove(image(h, w, compute, boundary="", schedule="rows: 4"), sanitize=h > 30)
@@ -216,19 +216,19 @@ def test_statements_of_every_form(prove, compute):
         slow("float16", "float64"),
     ],
 )
-def test_narrow_types_are_computed_in_their_own(prove, dtype, to):
+def test_types_and_their_compute_types(prove, dtype, to):
     compute = f"y[i, j] = cast(sum(u[i + r - 1, j + s - 1], r, s), {to})"
     prove(image(21, 48, compute, dtype=dtype, to=to, indices="r: 3, s: 3", schedule="rows: 4"))
 
 
 @pytest.mark.parametrize("layout", [", pitch: {align: 128}", ", layout: column", slow(", pitch: 43")])
-def test_every_layout_is_read_along_its_rows(prove, layout):
+def test_every_layout(prove, layout):
     prove(image(21, 40, FIVE, layout=layout, schedule="rows: 4"))
 
 
 @pytest.mark.parametrize("w", ["dynamic", "{range: [0, 4096], multiple_of: 4}"])
 @pytest.mark.parametrize(("h", "width"), [(37, 64), (0, 0), slow(1, 8), slow(8, 0)])
-def test_sizes_that_only_the_caller_knows(prove, w, h, width):
+def test_sizes_given_at_run_time(prove, w, h, width):
     prove(image("dynamic", w, FIVE, boundary="wrap", schedule="rows: 4"), {"H": h, "W": width})
 
 
@@ -263,7 +263,7 @@ def test_three_dimensions(prove, boundary, shape):
 @pytest.mark.parametrize(
     ("order", "taps"), [("b, c, i + r - 1, j + s - 1", "c, r, s"), ("b, i + r - 1, j + s - 1, c", "r, s, c")]
 )
-def test_filters_of_their_own_for_each_channel(prove, order, taps):
+def test_depthwise_filters(prove, order, taps):
     plain = order.replace(" + r - 1", "").replace(" + s - 1", "")
     sizes = {"b": 2, "c": 4, "i": 10, "j": 16, "r": 3, "s": 3}
     shape = ", ".join(str(sizes[name.strip()]) for name in plain.split(","))
@@ -275,7 +275,7 @@ def test_filters_of_their_own_for_each_channel(prove, order, taps):
     )
 
 
-def test_one_dimension_whose_last_vector_is_not_full(prove):
+def test_one_dimension_with_a_partial_last_vector(prove):
     prove(
         "arrays:\n  x: {shape: [101], dtype: float32, boundary: wrap}\n  y: {shape: [101], dtype: float32}\n"
         "  w: {shape: [5], dtype: float32, values: [1, 2, 3, 2, 1]}\ncompute: y[i] = sum(x[i + r - 2] * w[r], r)\n",
@@ -295,8 +295,8 @@ def stencils(draw) -> str:
     a, b = draw(st.integers(1, 2)), draw(st.integers(1, 3))
     if draw(st.booleans()):
         terms.append(f"sum(u[i + {a} * r - {draw(st.integers(0, 4))}, j + {b} * s - {draw(st.integers(0, 7))}], r, s)")
-    vectors = {"float64": [1, 2], "float32": [1, 2, 4], "int32": [1, 2, 4], "float16": [1, 2, 4, 8]}
-    own = [v for v in vectors.get(dtype, [1, 2, 4, 8, 16]) if w % v == 0]
+    by_type = {"float64": [1, 2], "float32": [1, 2, 4], "int32": [1, 2, 4], "float16": [1, 2, 4, 8]}
+    widths = [v for v in by_type.get(dtype, [1, 2, 4, 8, 16]) if w % v == 0]
     return image(
         h,
         w,
@@ -304,7 +304,7 @@ def stencils(draw) -> str:
         dtype=dtype,
         boundary=draw(st.sampled_from(MODES)).replace("-7", "7"),
         indices=f"i: H, j: W, r: {r}, s: {s}" if "r" in terms[-1] else "i: H, j: W",
-        schedule=f"rows: {draw(st.sampled_from([1, 2, 4, 8]))}, vector: {draw(st.sampled_from(own))}",
+        schedule=f"rows: {draw(st.sampled_from([1, 2, 4, 8]))}, vector: {draw(st.sampled_from(widths))}",
     )
 
 

@@ -1,51 +1,60 @@
-"""The kernel of a cascade: a block fills a tile with the first statement's results, then takes windows from it."""
+"""The kernel of two fused stencils: a block computes a tile of the intermediate array, then the outputs from it."""
 
 from __future__ import annotations
 
 from dataclasses import replace
 
-from cugen.families.stencil.fused.tile import Cascade, Tile
-from cugen.families.stencil.kernel import Builder
-from cugen.families.stencil.register_window import Held, hold, join_ranges, load_window, restricted, widen_ranges
+from cugen.families.stencil.fused.tile import FusedStencil, IntermediateTile
+from cugen.families.stencil.kernel import StencilBuilder
+from cugen.families.stencil.register_window import (
+    RegisterWindow,
+    join_ranges,
+    load_window,
+    make_window,
+    project,
+    widen_ranges,
+)
 from cugen.families.stencil.taps import literal_taps
 from cugen.pieces.blocks import thread
 from cugen.pieces.kernels import assemble
-from cugen.pieces.placement import place
+from cugen.pieces.placement import stage_inputs
 from cugen.plan.kernel import Kernel
 from cugen.plan.nodes import Barrier, Declare, Node
 from cugen.plan.request import Request
 from cugen.plan.symbols import Integer
 
 
-class CascadeBuilder:
-    """The kernel of one group."""
+class FusedStencilBuilder:
+    """Builds the kernel of one group of statements."""
 
-    def __init__(self, request: Request, cascade: Cascade) -> None:
-        self.request, self.cascade, self.shape = request, cascade, cascade.shape
-        own = {name: window for name, window in cascade.after.items() if name != cascade.window.array}
-        self.builder = Builder(cascade.second, own, cascade.shape)
+    def __init__(self, request: Request, fused: FusedStencil) -> None:
+        self.request, self.fused, self.config = request, fused, fused.config
+        from_memory = {
+            name: footprint for name, footprint in fused.second_footprints.items() if name != fused.footprint.array
+        }
+        self.builder = StencilBuilder(fused.second, from_memory, fused.config)
         self.lowering = self.builder.lowering
-        self.tile = Tile(cascade, self.lowering)
+        self.tile = IntermediateTile(fused, self.lowering)
 
     def kernel(self) -> Kernel:
-        builder, shape, tile = self.builder, self.shape, self.tile
+        builder, config, tile = self.builder, self.config, self.tile
         blocks = builder.blocks()
-        across, down, *_ = (*(shape.threads[index.name] for index in shape.order[:2]), 1)
-        staged, prologue = place(self.request, self.lowering, (across, down, 1))
+        x, y, *_ = (*(config.threads[index.name] for index in config.order[:2]), 1)
+        staged, prologue = stage_inputs(self.request, self.lowering, (x, y, 1))
         taps, declared = literal_taps(self.request, self.lowering)
         self.lowering.arrays = {**self.lowering.arrays, **staged, **taps}
-        starts = tile.starts(dict(zip((index.name for index in shape.order), blocks.places, strict=True)))
+        origin = tile.define_origin(dict(zip((index.name for index in config.order), blocks.coordinates, strict=True)))
         fill = tile.fill()
         indices = builder.indices(blocks)
         origins = dict(self.lowering.symbols)
-        held = builder.hold()
-        loads = [node for one in held for node in load_window(self.lowering, one, origins, shape.outputs)]
-        loads += self._from_tile()
+        windows = builder.make_windows()
+        loads = [node for window in windows for node in load_window(self.lowering, window, origins, config.outputs)]
+        loads += self._load_from_tile()
         outputs = builder.outputs(origins)
         parts = (
             ("staging", (*prologue, *declared)),
-            ("tile", (Declare(tile.array), *starts)),
-            ("filling", (*fill, Barrier())),
+            ("tile", (Declare(tile.array), *origin)),
+            ("fill", (*fill, Barrier())),
             ("indices", indices),
             ("windows", tuple(loads)),
             ("outputs", outputs),
@@ -55,34 +64,34 @@ class CascadeBuilder:
         kernel = assemble(
             self.request,
             self.lowering,
-            "cascade",
+            "fused_stencil",
             parts,
             blocks.grid,
-            (across, down, 1),
-            alignments=self._alignments([*held, *tile.held]),
+            (x, y, 1),
+            alignments=self._alignments([*windows, *tile.windows]),
         )
         return replace(kernel, reasons=self._reasons())
 
-    def _from_tile(self) -> tuple[Node, ...]:
-        window, shape, lowering = self.cascade.window, self.shape, self.lowering
-        name = lowering.names.allocate(f"{window.array.lower()}_window")
-        held = hold(window, self.tile.source, shape.along, shape.outputs, shape.width, name)
-        lowering.held.update(dict.fromkeys(window.reads, held))
+    def _load_from_tile(self) -> tuple[Node, ...]:
+        footprint, config, lowering = self.fused.footprint, self.config, self.lowering
+        name = lowering.names.allocate(f"{footprint.array.lower()}_window")
+        window = make_window(footprint, self.tile.source, config.along, config.outputs, config.width, name)
+        lowering.windows.update(dict.fromkeys(footprint.reads, window))
         origins: dict[str, Integer] = {}
-        for index, direction in zip(shape.order[:2], "xy", strict=False):
-            own = thread(direction, shape.threads[index.name], lowering) * shape.outputs[index.name]
-            origins[index.name] = own - self.cascade.first_of(window.axes[window.axis_along(index.name)])
-        return load_window(lowering, restricted(held, self.cascade.kept, self.tile.array), origins, shape.outputs)
+        for index, direction in zip(config.order[:2], "xy", strict=False):
+            output = thread(direction, config.threads[index.name], lowering) * config.outputs[index.name]
+            origins[index.name] = output - self.fused.tile_offset(footprint.axes[footprint.axis_along(index.name)])
+        return load_window(lowering, project(window, self.fused.dimensions, self.tile.array), origins, config.outputs)
 
-    def _alignments(self, held: list[Held]) -> tuple[tuple[str, int], ...]:
-        """What wide accesses ask of the arguments of both statements."""
-        asked = dict(self.builder.alignments(held))
-        return tuple((a.name, asked[a.name]) for a in self.request.context.spec.arrays if a.name in asked)
+    def _alignments(self, windows: list[RegisterWindow]) -> tuple[tuple[str, int], ...]:
+        """The alignments that vector accesses of both statements require."""
+        alignments = dict(self.builder.alignments(windows))
+        return tuple((a.name, alignments[a.name]) for a in self.request.context.spec.arrays if a.name in alignments)
 
     def _reasons(self) -> tuple[str, ...]:
-        cells = " x ".join(str(int(extent)) for extent in self.tile.array.shape)
-        name = self.cascade.window.array
+        size = " x ".join(str(int(extent)) for extent in self.tile.array.shape)
+        name = self.fused.footprint.array
         return (
-            f"{name} stays in a tile of {cells} in shared memory: a block computes {self.cascade.again:.2f} elements of"
-            f" it for each of its outputs",
+            f"{name} stays in a shared-memory tile of {size}: a block computes {self.fused.redundancy:.2f} elements"
+            f" of it per output",
         )

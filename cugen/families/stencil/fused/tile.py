@@ -1,13 +1,13 @@
-"""The tile of a cascade: where it lies in the temporary's array, and how a block fills it."""
+"""The shared-memory tile of fused stencils: its position in the intermediate array, and how a block computes it."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
-from cugen.families.stencil.config import Shape, load_width
-from cugen.families.stencil.footprint import Axis, Window
-from cugen.families.stencil.register_window import Held, hold, join_ranges, load_window
+from cugen.families.stencil.config import StencilConfig, load_width
+from cugen.families.stencil.footprint import Axis, Footprint
+from cugen.families.stencil.register_window import RegisterWindow, join_ranges, load_window, make_window
 from cugen.families.stencil.window_values import WindowLowering, index_values
 from cugen.pieces.blocks import define, thread
 from cugen.plan.lowering.expressions import Lowering
@@ -23,76 +23,80 @@ from cugen.spec.expressions import Boundary, IndexValue, Read
 
 
 @dataclass(frozen=True, slots=True)
-class Cascade:
-    """The first statement makes an array of which the second reads the `window`; `before` and `after` are the windows
-    of each, by array. `shape` is how a block computes the second's results."""
+class FusedStencil:
+    """Two stencils; `footprint` is that of the second in the output of the first, the intermediate array.
+
+    `first_footprints` and `second_footprints` are those of each, by array; `config` is that of the second.
+    """
 
     first: Request
     second: Request
-    window: Window
-    before: Mapping[str, Window]
-    after: Mapping[str, Window]
-    shape: Shape
+    footprint: Footprint
+    first_footprints: Mapping[str, Footprint]
+    second_footprints: Mapping[str, Footprint]
+    config: StencilConfig
 
     @property
     def along(self) -> int:
-        """The dimension of the array's rows."""
-        return self.window.axis_along(self.shape.along)
+        """The contiguous dimension of the intermediate array."""
+        return self.footprint.axis_along(self.config.along)
 
     @property
     def counts(self) -> tuple[int, ...]:
-        """The tile's cells in each dimension of the array; rows are whole vectors."""
-        found = []
-        for axis in self.window.axes:
-            size = self.shape.width if axis.index == self.shape.along else 1
-            found.append(-(-(axis.high - self.first_of(axis) + self.shape.per_block(axis.index or "")) // size) * size)
-        return tuple(found)
+        """The tile's extent in each dimension of the intermediate array; rows are whole vectors."""
+        counts = []
+        for axis in self.footprint.axes:
+            size = self.config.width if axis.index == self.config.along else 1
+            counts.append(
+                -(-(axis.high - self.tile_offset(axis) + self.config.per_block(axis.index or "")) // size) * size
+            )
+        return tuple(counts)
 
-    def first_of(self, axis: Axis) -> int:
-        """The tile's first cell, from the block's first output."""
-        size = self.shape.width if axis.index == self.shape.along else 1
+    def tile_offset(self, axis: Axis) -> int:
+        """The tile's first element relative to the block's first output."""
+        size = self.config.width if axis.index == self.config.along else 1
         return axis.low // size * size
 
     @property
-    def kept(self) -> tuple[int, ...]:
-        """The dimensions that the tile has."""
+    def dimensions(self) -> tuple[int, ...]:
+        """The dimensions of the intermediate array that the tile has."""
         return tuple(d for d, count in enumerate(self.counts) if count > 1 or d == self.along)
 
     @property
     def tile_bytes(self) -> int:
-        cells = self.first.context.arrays[self.window.array].dtype.bytes
+        size = self.first.context.arrays[self.footprint.array].dtype.bytes
         for count in self.counts:
-            cells *= count
-        return cells
+            size *= count
+        return size
 
     @property
-    def again(self) -> float:
-        """How many cells a block fills for each of its outputs."""
+    def redundancy(self) -> float:
+        """Intermediate elements that a block computes per output."""
         ratio = 1.0
-        for axis, count in zip(self.window.axes, self.counts, strict=True):
-            ratio *= count / self.shape.per_block(axis.index or "")
+        for axis, count in zip(self.footprint.axes, self.counts, strict=True):
+            ratio *= count / self.config.per_block(axis.index or "")
         return ratio
 
 
-class Tile:
-    """The nodes that fill the tile, with names that end with them."""
+class IntermediateTile:
+    """Builds the nodes that compute the tile."""
 
-    def __init__(self, cascade: Cascade, around: Lowering) -> None:
-        self.cascade, self.shape, self.width = cascade, cascade.shape, cascade.shape.width
-        self.around = around
-        self.source = around.arrays[cascade.window.array]
+    def __init__(self, fused: FusedStencil, outer: Lowering) -> None:
+        self.fused, self.config, self.width = fused, fused.config, fused.config.width
+        self.outer = outer
+        self.source = outer.arrays[fused.footprint.array]
         self.array = self._array()
-        self.maker = cascade.first.group.statements[0]
-        self.names = tuple(sub.name for sub in self.maker.subscripts if isinstance(sub, IndexValue))
-        self.along = self.names[cascade.along]
-        self.held: list[Held] = []
+        self.producer = fused.first.group.statements[0]
+        self.names = tuple(sub.name for sub in self.producer.subscripts if isinstance(sub, IndexValue))
+        self.along = self.names[fused.along]
+        self.windows: list[RegisterWindow] = []
 
     def _array(self) -> Array:
-        shape = tuple(integer(self.cascade.counts[d]) for d in self.cascade.kept)
+        shape = tuple(integer(self.fused.counts[d]) for d in self.fused.dimensions)
         strides = (shape[-1], integer(1)) if len(shape) == 2 else (integer(1),)
         return replace(
             self.source,
-            symbol=self.around.names.allocate(f"{self.source.symbol}_tile"),
+            symbol=self.outer.names.allocate(f"{self.source.symbol}_tile"),
             shape=shape,
             strides=strides,
             space="shared",
@@ -100,214 +104,214 @@ class Tile:
             align=self.width * self.source.dtype.bytes if self.width > 1 else 0,
         )
 
-    def starts(self, places: Mapping[str, Integer]) -> tuple[Node, ...]:
-        """Where the tile begins in each dimension of the array, which may be outside; `places` are the block's."""
-        self.begin: list[Integer] = []
+    def define_origin(self, blocks: Mapping[str, Integer]) -> tuple[Node, ...]:
+        """The tile's first element in each dimension of the array, possibly out of bounds."""
+        self.origin: list[Integer] = []
         nodes: list[Node] = []
-        for dimension, axis in enumerate(self.cascade.window.axes):
-            place = places[axis.index or ""] * self.shape.per_block(axis.index or "") + self.cascade.first_of(axis)
-            wish = f"{axis.index}_tile" if dimension in self.cascade.kept else f"{axis.index}_block"
-            node = define(wish, place, self.around)
-            self.begin.append(node.index.symbol)
+        for dimension, axis in enumerate(self.fused.footprint.axes):
+            position = blocks[axis.index or ""] * self.config.per_block(axis.index or "") + self.fused.tile_offset(axis)
+            hint = f"{axis.index}_tile" if dimension in self.fused.dimensions else f"{axis.index}_block"
+            node = define(hint, position, self.outer)
+            self.origin.append(node.index.symbol)
             nodes.append(node)
         return tuple(nodes)
 
     def fill(self) -> tuple[Node, ...]:
-        """Every cell, a vector of each row for a thread: the block's threads take the first rows, then the next."""
-        around, counts, along = self.around, self.cascade.counts, self.cascade.along
-        rows = next((d for d in self.cascade.kept if d != along), None)
-        step = self.shape.threads[self.shape.order[1].name] * self.together if rows is not None else 1
+        """Computes all elements, one vector per thread and row: the block loops over the rows of the tile."""
+        outer, counts, along = self.outer, self.fused.counts, self.fused.along
+        rows = next((d for d in self.fused.dimensions if d != along), None)
+        step = self.config.threads[self.config.order[1].name] * self.rows_per_thread if rows is not None else 1
         is_loop = rows is not None and counts[rows] > step
-        # The names of a loop's body end with it.
-        names = Names(around.names) if is_loop else around.names
-        symbols, ranges, limits = dict(around.symbols), dict(around.ranges), dict(around.limits)
-        self.lowering = WindowLowering(names, around.arrays, symbols, ranges, limits, around.unroll)
-        # The dimension of the rows that a thread computes at once, and their number.
-        self.several = None if rows is None or self.together == 1 else (rows, self._counter("r", self.together))
-        cell = {along: thread("x", self.shape.threads[self.shape.along], self.lowering) * self.width}
+        # A loop body is a C++ block, names end with it.
+        names = Names(outer.names) if is_loop else outer.names
+        symbols, ranges, limits = dict(outer.symbols), dict(outer.ranges), dict(outer.limits)
+        self.lowering = WindowLowering(names, outer.arrays, symbols, ranges, limits, outer.unroll)
+        # The dimension of the rows per thread and the loop variable over them, if several.
+        self.row_loop = (
+            None if rows is None or self.rows_per_thread == 1 else (rows, self._counter("r", self.rows_per_thread))
+        )
+        element = {along: thread("x", self.config.threads[self.config.along], self.lowering) * self.width}
         if rows is None:
-            return self._neighbours(cell)
-        cell[rows] = thread("y", step // self.together, self.lowering) * self.together
+            return self._vector(element)
+        element[rows] = thread("y", step // self.rows_per_thread, self.lowering) * self.rows_per_thread
         if not is_loop:
-            return self._neighbours(cell)
-        loop = Loop(self._counter("row", counts[rows], cell[rows]), cell[rows], integer(counts[rows]), step)
-        return (For(loop, self._neighbours({**cell, rows: loop.index.symbol})),)
+            return self._vector(element)
+        loop = Loop(self._counter("row", counts[rows], element[rows]), element[rows], integer(counts[rows]), step)
+        return (For(loop, self._vector({**element, rows: loop.index.symbol})),)
 
     @property
-    def together(self) -> int:
-        """Rows whose windows a thread holds at once: those of its outputs where windows overlap, and the tile has the
-        rows of the block and no others."""
-        order, window = self.shape.order, self.cascade.window
+    def rows_per_thread(self) -> int:
+        """Rows that a thread computes from one window: those of its outputs where their footprints overlap and the tile
+        has no halo rows; else 1."""
+        order, footprint = self.config.order, self.fused.footprint
         if self.width == 1 or len(order) < 2:
             return 1
-        dimension = window.axis_along(order[1].name)
+        dimension = footprint.axis_along(order[1].name)
         name = self.names[dimension]
-        overlap = any(a.index == name and a.low < a.high for w in self.cascade.before.values() for a in w.axes)
-        extent = to_integer(order[1].extent, self.around.symbols)
-        alike = (extent - self.source.shape[dimension]).expand() == 0
-        own = self.cascade.counts[dimension] == self.shape.per_block(order[1].name)
-        is_own = own and window.axes[dimension].low == 0
-        return self.shape.outputs[order[1].name] if overlap and alike and is_own else 1
+        overlap = any(a.index == name and a.low < a.high for w in self.fused.first_footprints.values() for a in w.axes)
+        extent = to_integer(order[1].extent, self.outer.symbols)
+        is_same_extent = (extent - self.source.shape[dimension]).expand() == 0
+        has_no_halo = self.fused.counts[dimension] == self.config.per_block(order[1].name)
+        has_no_halo = has_no_halo and footprint.axes[dimension].low == 0
+        return self.config.outputs[order[1].name] if overlap and is_same_extent and has_no_halo else 1
 
-    def _counter(self, wish: str, count: int, start: Integer | None = None) -> Index:
-        index = Index(self.lowering.names.allocate(wish), integer(0) if start is None else start, (0, count - 1))
+    def _counter(self, hint: str, count: int, start: Integer | None = None) -> Index:
+        index = Index(self.lowering.names.allocate(hint), integer(0) if start is None else start, (0, count - 1))
         self.lowering.ranges[index.symbol] = index.range
         return index
 
-    def _neighbours(self, cell: Mapping[int, Integer]) -> tuple[Node, ...]:
-        """Neighbours in a row of the tile: together where all are elements of the array, else one by one."""
-        scope, along = Scope(), self.cascade.along
-        places = tuple(begin + cell.get(dimension, integer(0)) for dimension, begin in enumerate(self.begin))
+    def _vector(self, element: Mapping[int, Integer]) -> tuple[Node, ...]:
+        """One vector of a row of the tile: from a register window where it is in bounds, else element by element."""
+        scope, along = Scope(), self.fused.along
+        subscripts = tuple(begin + element.get(dimension, integer(0)) for dimension, begin in enumerate(self.origin))
         if self.width == 1:
-            self._one(places, self._of_tile(cell), scope)
+            self._scalar(subscripts, self._tile_subscripts(element), scope)
             return tuple(scope.nodes)
-        first = self.lowering.define(f"{self.along}_first", places[along], scope)
+        first = self.lowering.define(f"{self.along}_first", subscripts[along], scope)
         narrow = replace(self.source, shape=_with(self.source.shape, along, integer(1)))
-        rows, guard = _with(places, along, integer(0)), None
-        if self.together == 1:
+        rows, guard = _with(subscripts, along, integer(0)), None
+        if self.rows_per_thread == 1:
             rows, guard, _ = within(self.lowering, self._read(), rows, narrow, scope)
         extent = self.source.shape[along]
         inside = Guard((Comparison(first, ">=", integer(0)), Comparison(first + self.width, "<=", extent)))
         terms = (*(guard.terms if guard else ()), *self.lowering.needed(inside).terms)
         v = self._counter("v", self.width)
-        at_once = self._at_once(_with(rows, along, first), cell, v)
+        from_window = self._from_window(_with(rows, along, first), element, v)
         if not terms:
-            return (*scope.nodes, *at_once)
-        one_by_one = self._one_by_one(_with(places, along, first), cell, v, scope)
-        return (*scope.nodes, If(Guard(terms), at_once, one_by_one))
+            return (*scope.nodes, *from_window)
+        scalars = self._scalars(_with(subscripts, along, first), element, v, scope)
+        return (*scope.nodes, If(Guard(terms), from_window, scalars))
 
-    def _of_tile(self, cell: Mapping[int, Integer]) -> tuple[Integer, ...]:
-        return tuple(cell[d] for d in self.cascade.kept)
+    def _tile_subscripts(self, element: Mapping[int, Integer]) -> tuple[Integer, ...]:
+        return tuple(element[d] for d in self.fused.dimensions)
 
-    def _one_by_one(
-        self, places: tuple[Integer, ...], cell: Mapping[int, Integer], v: Index, scope: Scope
+    def _scalars(
+        self, subscripts: tuple[Integer, ...], element: Mapping[int, Integer], v: Index, scope: Scope
     ) -> tuple[Node, ...]:
-        along, loops, cell = self.cascade.along, [v], dict(cell)
-        places, cell[along] = _with(places, along, places[along] + v.symbol), cell[along] + v.symbol
-        if self.several is not None:
-            dimension, row = self.several
+        along, loops, element = self.fused.along, [v], dict(element)
+        subscripts, element[along] = _with(subscripts, along, subscripts[along] + v.symbol), element[along] + v.symbol
+        if self.row_loop is not None:
+            dimension, row = self.row_loop
             loops.append(row)
-            places = _with(places, dimension, places[dimension] + row.symbol)
-            cell[dimension] = cell[dimension] + row.symbol
+            subscripts = _with(subscripts, dimension, subscripts[dimension] + row.symbol)
+            element[dimension] = element[dimension] + row.symbol
         for index in loops:
             self.lowering.symbols[index.name] = index.symbol
         inner = Scope(scope, frozenset(index.name for index in loops), certain=False)
-        self._one(places, self._of_tile(cell), inner)
+        self._scalar(subscripts, self._tile_subscripts(element), inner)
         nodes = tuple(inner.nodes)
         for index in loops:
             nodes = (For(Loop(index, integer(0), integer(index.range[1] + 1), rolled=True), nodes),)
         return nodes
 
-    def _at_once(self, at: tuple[Integer, ...], cell: Mapping[int, Integer], v: Index) -> tuple[Node, ...]:
-        """The results for neighbours in a row, or in several, from windows in registers. All of them are elements."""
-        around, first, scope = self.lowering, at[self.cascade.along], Scope()
-        ranges, last = dict(around.ranges), self.source.shape[self.cascade.along] - self.width
-        limits = {**around.limits, first: last + 1}
+    def _from_window(self, origin: tuple[Integer, ...], element: Mapping[int, Integer], v: Index) -> tuple[Node, ...]:
+        """A vector of one or several rows, from register windows; all its elements are in bounds."""
+        outer, first, scope = self.lowering, origin[self.fused.along], Scope()
+        ranges, last = dict(outer.ranges), self.source.shape[self.fused.along] - self.width
+        limits = {**outer.limits, first: last + 1}
         ranges[first] = max(ranges[first][0], 0), ranges[first][1]
-        lowering = WindowLowering(
-            Names(around.names), around.arrays, dict(around.symbols), ranges, limits, around.unroll
-        )
-        nodes = self._computed(lowering, at, cell, v, scope)
+        lowering = WindowLowering(Names(outer.names), outer.arrays, dict(outer.symbols), ranges, limits, outer.unroll)
+        nodes = self._compute(lowering, origin, element, v, scope)
         del ranges[first]
-        join_ranges(around.ranges, ranges)
+        join_ranges(outer.ranges, ranges)
         return nodes
 
-    def _computed(
+    def _compute(
         self,
         lowering: WindowLowering,
-        at: tuple[Integer, ...],
-        cell: Mapping[int, Integer],
+        origin: tuple[Integer, ...],
+        element: Mapping[int, Integer],
         v: Index,
         scope: Scope,
     ) -> tuple[Node, ...]:
-        for name, place in zip(self.names, at, strict=True):
-            lowering.symbols[name] = place if place.is_Symbol else lowering.define(name, place, scope)
-            lowering.places[name] = integer(0)
-        origins, outputs, cell = dict(lowering.symbols), {self.along: self.width}, dict(cell)
-        lowering.places[self.along] = v.symbol
-        several = self.several
-        if several is not None:
-            name = self.names[several[0]]
-            outputs[name], lowering.places[name] = self.together, several[1].symbol
-        for window in self.cascade.before.values():
-            source = lowering.arrays[window.array]
-            symbol = self.around.names.allocate(f"{window.array.lower()}_window")
-            held = hold(window, source, self.along, outputs, self._chunk(window), symbol)
-            self.held.append(held)
-            lowering.held.update(dict.fromkeys(window.reads, held))
-            scope.nodes += load_window(lowering, held, origins, outputs)
-        if several is None:
-            self._row(lowering, origins, self._of_tile(cell), v, scope)
+        for name, subscript in zip(self.names, origin, strict=True):
+            lowering.symbols[name] = subscript if subscript.is_Symbol else lowering.define(name, subscript, scope)
+            lowering.output_offsets[name] = integer(0)
+        origins, outputs, element = dict(lowering.symbols), {self.along: self.width}, dict(element)
+        lowering.output_offsets[self.along] = v.symbol
+        row_loop = self.row_loop
+        if row_loop is not None:
+            name = self.names[row_loop[0]]
+            outputs[name], lowering.output_offsets[name] = self.rows_per_thread, row_loop[1].symbol
+        for footprint in self.fused.first_footprints.values():
+            source = lowering.arrays[footprint.array]
+            symbol = self.outer.names.allocate(f"{footprint.array.lower()}_window")
+            window = make_window(footprint, source, self.along, outputs, self._access_width(footprint), symbol)
+            self.windows.append(window)
+            lowering.windows.update(dict.fromkeys(footprint.reads, window))
+            scope.nodes += load_window(lowering, window, origins, outputs)
+        if row_loop is None:
+            self._row(lowering, origins, self._tile_subscripts(element), v, scope)
             return tuple(scope.nodes)
-        dimension, row = several
+        dimension, row = row_loop
         inner = Scope(scope, frozenset((self.names[dimension],)), certain=False)
         name, extent = self.names[dimension], self.source.shape[dimension]
-        own = lowering.define(name, origins[name] + row.symbol, inner)
+        index = lowering.define(name, origins[name] + row.symbol, inner)
         (definition,) = inner.nodes
         inner.nodes.clear()
-        lowering.symbols[name], lowering.limits[own] = own, extent
-        cell[dimension] = cell[dimension] + row.symbol
-        self._row(lowering, origins, self._of_tile(cell), v, inner)
-        inside = If(Guard((Comparison(own, "<", extent),)), tuple(inner.nodes))
-        loop = Loop(row, integer(0), integer(self.together), unroll=True)
+        lowering.symbols[name], lowering.limits[index] = index, extent
+        element[dimension] = element[dimension] + row.symbol
+        self._row(lowering, origins, self._tile_subscripts(element), v, inner)
+        inside = If(Guard((Comparison(index, "<", extent),)), tuple(inner.nodes))
+        loop = Loop(row, integer(0), integer(self.rows_per_thread), unroll=True)
         return (*scope.nodes, For(loop, (definition, inside)))
 
     def _row(
         self,
         lowering: WindowLowering,
         origins: Mapping[str, Integer],
-        cell: tuple[Integer, ...],
+        element: tuple[Integer, ...],
         v: Index,
         scope: Scope,
     ) -> None:
-        """The results for neighbours in one row, stored at once."""
+        """Computes the vector of one row and stores it to the tile."""
         inner = Scope(scope, frozenset((self.along,)))
-        if self.along in index_values(self.maker.value):
+        if self.along in index_values(self.producer.value):
             lowering.symbols[self.along] = lowering.define(self.along, origins[self.along] + v.symbol, inner)
-        lowering.prepare((self.maker.value,))
-        value = lowering.lower(self.maker.value, inner)
+        lowering.prepare((self.producer.value,))
+        value = lowering.lower(self.producer.value, inner)
         name = self.source.name.lower()
-        wish = f"{name}_{self.width}" if name[-1].isdigit() else f"{name}{self.width}"
+        hint = f"{name}_{self.width}" if name[-1].isdigit() else f"{name}{self.width}"
         dtype = self.source.dtype
-        result = Vector(lowering.names.allocate(wish), dtype.compute, dtype, self.width)
+        result = Vector(lowering.names.allocate(hint), dtype.compute, dtype, self.width)
         body = (*inner.nodes, Assign(result.component(v.symbol), value))
         scope.nodes += [
             Let(result, None, mutable=True),
             For(Loop(v, integer(0), integer(self.width), unroll=True), body),
-            Store(Access(self.array, cell, "store", self.width), result),
+            Store(Access(self.array, element, "store", self.width), result),
         ]
 
-    def _chunk(self, window: Window) -> int:
-        scale = window.axes[window.axis_along(self.along)].scale
-        source = self.around.arrays[window.array]
-        return min(load_width(self.cascade.first, source, window, self.along), scale * self.width)
+    def _access_width(self, footprint: Footprint) -> int:
+        scale = footprint.axes[footprint.axis_along(self.along)].scale
+        source = self.outer.arrays[footprint.array]
+        return min(load_width(self.fused.first, source, footprint, self.along), scale * self.width)
 
-    def _one(self, places: tuple[Integer, ...], cell: tuple[Integer, ...], scope: Scope) -> None:
-        """One cell, with what lies outside."""
-        around = self.lowering
-        subscripts, guard, otherwise = within(around, self._read(), places, self.source, scope)
-        in_block = guard is not None or scope.parent is not None  # whose end is that of the names
-        names = Names(around.names) if in_block else around.names
-        lowering = Lowering(names, around.arrays, dict(around.symbols), around.ranges, around.limits)
-        if any(array.space == "register" for array in around.arrays.values()):
-            lowering.unroll = around.unroll
-        work = Scope()
-        for name, place in zip(self.names, subscripts, strict=True):
-            lowering.symbols[name] = place if place.is_Symbol else lowering.define(name, place, work)
-        lowering.prepare((self.maker.value,))
-        value = lowering.lower(self.maker.value, work)
-        work.nodes.append(Store(Access(self.array, cell, "store"), value))
+    def _scalar(self, position: tuple[Integer, ...], element: tuple[Integer, ...], scope: Scope) -> None:
+        """Computes one element, or its boundary value where it is out of bounds."""
+        outer = self.lowering
+        subscripts, guard, otherwise = within(outer, self._read(), position, self.source, scope)
+        in_block = guard is not None or scope.parent is not None  # of C++, with names of its own
+        names = Names(outer.names) if in_block else outer.names
+        lowering = Lowering(names, outer.arrays, dict(outer.symbols), outer.ranges, outer.limits)
+        if any(array.space == "register" for array in outer.arrays.values()):
+            lowering.unroll = outer.unroll
+        body = Scope()
+        for name, subscript in zip(self.names, subscripts, strict=True):
+            lowering.symbols[name] = subscript if subscript.is_Symbol else lowering.define(name, subscript, body)
+        lowering.prepare((self.producer.value,))
+        value = lowering.lower(self.producer.value, body)
+        body.nodes.append(Store(Access(self.array, element, "store"), value))
         if guard is None or otherwise is None:
-            scope.nodes += work.nodes
+            scope.nodes += body.nodes
             return
-        outside = Store(Access(self.array, cell, "store"), otherwise)
-        scope.nodes.append(If(guard, tuple(work.nodes), (outside,)))
+        outside = Store(Access(self.array, element, "store"), otherwise)
+        scope.nodes.append(If(guard, tuple(body.nodes), (outside,)))
 
     def _read(self) -> Read:
-        """Any cell: what is outside is zero where no boundary says otherwise, and is never used."""
-        window = self.cascade.window
-        return replace(window.reads[0], boundary=window.boundary or Boundary("zero"))
+        """A read of the tile; elements out of bounds are zero where it has no boundary mode, and then unused."""
+        footprint = self.fused.footprint
+        return replace(footprint.reads[0], boundary=footprint.boundary or Boundary("zero"))
 
 
-def _with(items: tuple[Integer, ...], position: int, item: Integer) -> tuple[Integer, ...]:
-    return (*items[:position], item, *items[position + 1 :])
+def _with(values: tuple[Integer, ...], position: int, value: Integer) -> tuple[Integer, ...]:
+    return (*values[:position], value, *values[position + 1 :])
