@@ -1,4 +1,4 @@
-"""What a family is: a way of computing some statements, with its reasons, its tunables and its kernel."""
+"""The interface of a family: refusals, tunables, candidates and the kernel of one way of computing statements."""
 
 from __future__ import annotations
 
@@ -14,12 +14,11 @@ __all__ = ["Family", "Refusal", "Request", "Single", "Steps", "Tunable", "refuse
 
 @dataclass(frozen=True, slots=True)
 class Family:
-    """One way of computing. Of the families that fit, the one with the highest rank is chosen.
+    """One way of computing statements. Of the families that accept a group, the highest rank wins.
 
-    `split` takes apart a statement that one launch can't do well. A family that `mixes` also takes groups whose
-    statements have unlike indices: rows, and the elements of rows. `candidates` are the schedules that are worth
-    timing, the best guess first; without it they are the tunables' values round the defaults. A tunable that
-    `reorders` changes the order in which sums are taken, and so the last bits of results."""
+    `split` divides a statement that one launch can't compute well. A family that `mixes` also takes groups whose
+    statements have different indices: rows, and the elements of rows. `candidates` are the schedules worth timing, the
+    heuristic's choice first; by default the tunables' values around their defaults."""
 
     name: str
     rank: int

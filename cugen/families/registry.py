@@ -1,4 +1,4 @@
-"""Finds the families: each package's `family.py`, and modules beside this one, that define `FAMILY`."""
+"""Discovers the families: `FAMILY` of each package's `family.py` and of the modules in this package."""
 
 from __future__ import annotations
 

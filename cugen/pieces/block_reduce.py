@@ -72,7 +72,12 @@ def reset_accumulator(accumulator: Accumulator) -> tuple[Node, ...]:
 
 
 def reduce_group(
-    group: ThreadGroup, accumulators: Sequence[Accumulator], lowering: Lowering, *, everywhere: bool, again: bool = False
+    group: ThreadGroup,
+    accumulators: Sequence[Accumulator],
+    lowering: Lowering,
+    *,
+    everywhere: bool,
+    again: bool = False,
 ) -> tuple[Node, ...]:
     """Reduces every accumulator over the group, with one barrier for all of them.
 

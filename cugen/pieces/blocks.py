@@ -1,4 +1,4 @@
-"""Blocks over an iteration space: which stretch of each index a block of the grid takes."""
+"""Grids over an iteration space: block coordinates, thread coordinates and named indices."""
 
 from __future__ import annotations
 
@@ -15,19 +15,20 @@ from cugen.plan.symbols import FloorDiv, Integer, Minimum, Mod, Ranges, bounds, 
 
 @dataclass(frozen=True, slots=True)
 class Blocks:
-    """`coordinates` holds, for each axis, the number of the block along it."""
+    """A grid, and the block's coordinate along each axis of the iteration space."""
 
     grid: tuple[Integer, Integer, Integer]
     coordinates: tuple[Integer, ...]
 
 
 def make_grid(counts: Sequence[Integer], lowering: Lowering, target: Target) -> Blocks:
-    """A block for every combination of numbers below `counts`, the first axis varying fastest.
+    """A grid of `counts` blocks per axis, the first axis fastest.
 
-    The first two axes go to x and y, all others together to z; where y or z are too short for that, all go to x.
+    The first two axes map to x and y, the others are flattened to z; if y or z would exceed its limit, all are
+    flattened to x.
     """
-    first, second, rest = (*[*counts, integer(1), integer(1)][:2], sympy.Mul(*counts[2:]))
-    if any(bounds(count, lowering.ranges)[1] > target.grid_yz for count in (second, rest)):
+    first, second, others = (*[*counts, integer(1), integer(1)][:2], sympy.Mul(*counts[2:]))
+    if any(bounds(count, lowering.ranges)[1] > target.grid_yz for count in (second, others)):
         total = sympy.Mul(*counts)
         block = _builtin("blockIdx.x", total, target.grid_x, lowering)
         return Blocks((total, integer(1), integer(1)), digits(block, counts))
@@ -35,27 +36,27 @@ def make_grid(counts: Sequence[Integer], lowering: Lowering, target: Target) -> 
     if len(counts) > 1:
         coordinates.append(_builtin("blockIdx.y", second, target.grid_yz, lowering))
     if len(counts) > 2:
-        coordinates += digits(_builtin("blockIdx.z", rest, target.grid_yz, lowering), counts[2:])
-    return Blocks((first, second, rest), tuple(coordinates))
+        coordinates += digits(_builtin("blockIdx.z", others, target.grid_yz, lowering), counts[2:])
+    return Blocks((first, second, others), tuple(coordinates))
 
 
-def reaching(extent: Integer, span: int, shift: int, ranges: Ranges) -> Integer:
-    """How many blocks of `span` cover an extent though each begins up to `shift - 1` before its place; 0 for none."""
+def blocks_to_cover(extent: Integer, span: int, shift: int, ranges: Ranges) -> Integer:
+    """Blocks of `span` that cover an extent if each starts up to `shift - 1` elements early; 0 for an empty extent."""
     count = ceil_div(extent + (shift - 1), span)
     return count if bounds(extent, ranges)[0] > 0 else Minimum(extent, count)
 
 
 def thread(axis: str, size: int, lowering: Lowering) -> Integer:
-    """The thread's number along an axis of the block."""
+    """The thread's coordinate along an axis of the block."""
     return _builtin(f"threadIdx.{axis}", integer(size), size, lowering) if size > 1 else integer(0)
 
 
-def define(wish: str, definition: Integer, lowering: Lowering, *, below: Integer | None = None) -> Define:
-    """A named index; its values are known from now on, also where only `below` tells how large they get."""
+def define(name_hint: str, definition: Integer, lowering: Lowering, *, below: Integer | None = None) -> Define:
+    """Defines a named index and records its range; `below` is a tighter exclusive upper bound, where one is known."""
     low, high = bounds(definition, lowering.ranges)
     if below is not None:
         high = min(high, max(bounds(below, lowering.ranges)[1] - 1, low))
-    index = Index(lowering.names.allocate(wish), definition, (low, high))
+    index = Index(lowering.names.allocate(name_hint), definition, (low, high))
     lowering.ranges[index.symbol] = index.range
     return Define(index)
 
@@ -68,18 +69,18 @@ def limit(index: Index, extent: Integer, lowering: Lowering) -> None:
 
 
 def digits(number: Integer, counts: Sequence[Integer]) -> tuple[Integer, ...]:
-    """The number written with a digit for each axis, the fastest first."""
-    digits = []
+    """Unflattens a linear index into coordinates, the fastest axis first."""
+    coordinates = []
     divisor: Integer = integer(1)
     for position, count in enumerate(counts):
         quotient = FloorDiv(number, divisor)
-        digits.append(quotient if position == len(counts) - 1 else Mod(quotient, count))
+        coordinates.append(quotient if position == len(counts) - 1 else Mod(quotient, count))
         divisor = divisor * count
-    return tuple(digits)
+    return tuple(coordinates)
 
 
-def _builtin(name: str, count: Integer, most: int, lowering: Lowering) -> Integer:
-    """A number below `count`, and below the `most` that a launch may have."""
+def _builtin(name: str, count: Integer, maximum: int, lowering: Lowering) -> Integer:
+    """A built-in variable below `count` and below the launch limit `maximum`."""
     builtin = symbol(name)
-    lowering.ranges[builtin] = (0, max(min(bounds(count, lowering.ranges)[1], most) - 1, 0))
+    lowering.ranges[builtin] = (0, max(min(bounds(count, lowering.ranges)[1], maximum) - 1, 0))
     return builtin

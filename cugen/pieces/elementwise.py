@@ -1,4 +1,4 @@
-"""Statements without loops, whose every read is at bare output indices: what `map` and `transpose` have in common."""
+"""Elementwise statements: no loops, every read at bare output indices. Shared by `map` and `transpose`."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from cugen.plan.symbols import bounds
 from cugen.spec.expressions import Const, Expr, IndexValue, Op, Read, Reduce, Scan, Select, children, walk
 from cugen.spec.model import Statement
 
-IN_MEMORY = ("global", "readonly")  # what threads of a warp load side by side; constants are loaded one by one
+IN_MEMORY = ("global", "readonly")  # spaces whose loads coalesce across a warp; constant memory broadcasts one address
 
 
 def loop_refusals(request: Request) -> Iterator[Refusal]:
-    """What in the statements is more than one value for each element, whatever it is made of."""
+    """Statements that don't compute one value per element without loops."""
     for statement in request.group.statements:
         if not statement.indices:
             yield Refusal(f"{statement.target} is a single element")
@@ -28,7 +28,7 @@ def loop_refusals(request: Request) -> Iterator[Refusal]:
 
 
 def form_refusals(request: Request) -> Iterator[Refusal]:
-    """What in the statements is more than elementwise or broadcast."""
+    """Statements that are not elementwise or broadcast."""
     loops = tuple(loop_refusals(request))
     yield from loops
     for statement in request.group.statements:
@@ -36,17 +36,17 @@ def form_refusals(request: Request) -> Iterator[Refusal]:
             yield Refusal(f"writes {statement.target} at bare indices only")
     if any(isinstance(n, Reduce | Scan) for s in request.group.statements for n in walk(s.value)):
         return
-    elsewhere: dict[str, None] = {}
+    reasons: dict[str, None] = {}
     for read in request.reads():
         if any(isinstance(node, Read) for sub in read.subscripts for node in walk(sub)):
-            elsewhere[f"{read.array} is read where other elements say"] = None
+            reasons[f"{read.array} is gathered"] = None
         elif read.boundary is not None or not all(_is_plain(sub) for sub in read.subscripts):
-            elsewhere[f"{read.array} is read beside them"] = None
-    yield from (Refusal(f"reads at bare indices only; {what}") for what in elsewhere)
+            reasons[f"{read.array} is read at an offset"] = None
+    yield from (Refusal(f"reads at bare indices only; {what}") for what in reasons)
 
 
 def placement_refusals(request: Request, staged: Mapping[str, object]) -> Iterator[Refusal]:
-    """Placements that neither the context's arrays nor the tiles of `staged` inputs honour."""
+    """Placements in shared memory or registers useless to an elementwise kernel; `staged` inputs have tiles."""
     for array in request.touched():
         key, space = f"arrays.{array.name}.memory", array.memory.space
         if space == "shared" and array.name not in staged:
@@ -56,20 +56,20 @@ def placement_refusals(request: Request, staged: Mapping[str, object]) -> Iterat
 
 
 def loaded_reads(statements: tuple[Statement, ...]) -> tuple[Read, ...]:
-    """The reads that see memory, each once: those of elements that no statement before has written."""
+    """Reads that load from memory, each once: those of elements that no earlier statement of the group wrote."""
     written: dict[tuple[str, tuple[Expr, ...]], None] = {}
-    found: dict[Read, None] = {}
+    loaded: dict[Read, None] = {}
     for statement in statements:
         reads = [node for node in walk(statement.value) if isinstance(node, Read)]
         if statement.accumulate:
             reads.append(Read(statement.target, statement.subscripts, statement.value.dtype))
-        found.update({read: None for read in reads if (read.array, read.subscripts) not in written})
+        loaded.update({read: None for read in reads if (read.array, read.subscripts) not in written})
         written[statement.target, statement.subscripts] = None
-    return tuple(found)
+    return tuple(loaded)
 
 
 def certain_reads(request: Request, arrays: Mapping[str, Array]) -> tuple[Read, ...]:
-    """The loaded reads of elements that surely exist, also where a condition keeps them from being read."""
+    """Loaded reads that are safe to execute unconditionally: unconditional ones, and those provably in bounds."""
     statements = request.group.statements
     always = {read: None for s in statements for read in _always_read(s.value)}
     always |= {Read(s.target, s.subscripts, s.value.dtype): None for s in statements if s.accumulate}
@@ -78,7 +78,7 @@ def certain_reads(request: Request, arrays: Mapping[str, Array]) -> tuple[Read, 
 
 
 def _always_read(expr: Expr) -> Iterator[Read]:
-    """The reads that no condition keeps from being made."""
+    """The reads that execute under every condition."""
     match expr:
         case Read():
             yield expr
@@ -104,7 +104,7 @@ def _is_inside(request: Request, array: Array, read: Read) -> bool:
 
 
 def _is_plain(sub: Expr) -> bool:
-    """A bare index, or a place that is the same for all."""
+    """A bare index, or a subscript that is the same for all elements."""
     return isinstance(sub, IndexValue) or is_fixed(sub)
 
 

@@ -1,11 +1,11 @@
-"""How output elements are laid over threads: an axis of threads for each of the three fastest indices."""
+"""One thread per output element: the three fastest indices map to the x, y and z axes of the block."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from cugen.pieces.blocks import define, make_grid, limit, thread
+from cugen.pieces.blocks import define, limit, make_grid, thread
 from cugen.pieces.vectors import divisor
 from cugen.plan.context import Context
 from cugen.plan.lowering.expressions import Lowering
@@ -21,8 +21,8 @@ DEFAULT_BLOCK = {1: (256,), 2: (32, 8), 3: (32, 8, 1)}
 
 
 @dataclass(frozen=True, slots=True)
-class Layout:
-    """One thread for each element of a domain; the last node ends the threads that have none."""
+class ThreadMapping:
+    """One thread per element of a domain; the last node returns from threads outside of it."""
 
     grid: tuple[Integer, Integer, Integer]
     block: tuple[int, int, int]
@@ -30,7 +30,7 @@ class Layout:
 
 
 def fastest_first(request: Request) -> tuple[spec.Index, ...]:
-    """The group's indices, the one that walks what it stores contiguously first, then from the right to the left."""
+    """The group's indices: the one contiguous in the stored array first, then from right to left."""
     statements, context = request.group.statements, request.context
     temporary = {array.name for array in context.spec.arrays if array.role == "temporary"} - set(request.stored)
     statement = next((s for s in statements if s.target not in temporary), statements[0])
@@ -45,10 +45,12 @@ def fastest_first(request: Request) -> tuple[spec.Index, ...]:
     return tuple(order)
 
 
-def lay_out(request: Request, lowering: Lowering, order: tuple[spec.Index, ...], sizes: Mapping[str, int]) -> Layout:
-    """Gives every index of `order` (the fastest first) a value in each thread, and the grid that covers them all.
+def map_threads(
+    request: Request, lowering: Lowering, order: tuple[spec.Index, ...], sizes: Mapping[str, int]
+) -> ThreadMapping:
+    """Defines every index of `order` (fastest first) per thread, and the grid that covers the domain.
 
-    `sizes` are the threads along an index that the schedule asks for.
+    `sizes`: threads along an index, as the schedule requests.
     """
     extents = [to_integer(index.extent, lowering.symbols) for index in order]
     defaults = DEFAULT_BLOCK[min(max(len(order), 1), 3)]
@@ -59,18 +61,18 @@ def lay_out(request: Request, lowering: Lowering, order: tuple[spec.Index, ...],
     nodes: list[Define] = []
     terms: list[Comparison] = []
     for axis, (index, extent, size) in enumerate(zip(order, extents, block, strict=False)):
-        own = thread(AXES[axis], size, lowering) if axis < len(AXES) else integer(0)
-        node = define(index.name, blocks.coordinates[axis] * size + own, lowering, below=counts[axis] * size)
+        offset = thread(AXES[axis], size, lowering) if axis < len(AXES) else integer(0)
+        node = define(index.name, blocks.coordinates[axis] * size + offset, lowering, below=counts[axis] * size)
         lowering.symbols[index.name] = node.index.symbol
         if not divides(size, extent, request.context):
             terms.append(Comparison(node.index.symbol, "<", extent))
         limit(node.index, extent, lowering)
         nodes.append(node)
-    # Slowest first reads as the subscripts do.
+    # Slowest index first, as in the subscripts.
     ends = [ReturnUnless(Guard(tuple(reversed(terms))))] if terms else []
-    return Layout(blocks.grid, (block[0], block[1], block[2]), (*reversed(nodes), *ends))
+    return ThreadMapping(blocks.grid, (block[0], block[1], block[2]), (*reversed(nodes), *ends))
 
 
 def divides(size: int, extent: Integer, context: Context) -> bool:
-    """Whether `size` surely divides the extent, so that no thread is left without an element."""
+    """Whether `size` provably divides the extent, so that no thread needs a guard."""
     return divisor(extent, context) % size == 0

@@ -1,4 +1,4 @@
-"""From a family's parts to a `Kernel`: its parameters, its shared bytes and the ranges of its symbols."""
+"""Assembles a family's parts into a `Kernel`: parameters, shared memory and symbol ranges."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from cugen.plan.symbols import Integer, Ranges, bounds, integer
 
 
 def new_lowering(request: Request) -> Lowering:
-    """A lowering with the spec's params and arrays, in a scope of names of its own."""
+    """A lowering with the spec's params and arrays and a new scope of names."""
     context = request.context
     return Lowering(Names(context.names), context.arrays, dict(context.symbols), dict(context.ranges))
 
@@ -32,8 +32,8 @@ def assemble(
     alignments: tuple[tuple[str, int], ...] = (),
     workspace: tuple[Array, ...] = (),
 ) -> Kernel:
-    """The kernel with exactly the parameters that its body mentions, in the order of the spec; its own workspace, all
-    of which it mentions, comes behind the spec's arrays."""
+    """The kernel with the parameters that its body mentions, in the order of the spec; workspace arrays follow the
+    spec's arrays."""
     context = request.context
     body = tuple(node for _, nodes in parts for node in nodes)
     touched = {array.symbol: array for array in usage.arrays(body)}
@@ -56,15 +56,15 @@ def assemble(
         tuple(lowering.ranges.items()),
         tuple(statement.text for statement in request.group.statements),
         minimum_blocks,
-        _side_by_side([a for a in shared if not a.dynamic], lowering.ranges),
+        _static_shared_bytes([a for a in shared if not a.dynamic], lowering.ranges),
         max((a.dynamic_offset + tile_bytes(a, lowering.ranges) for a in shared if a.dynamic), default=0),
         alignments,
         workspace=workspace,
     )
 
 
-def _side_by_side(tiles: Sequence[Array], ranges: Ranges) -> int:
-    """The bytes of tiles one after another, each where its alignment lets it begin."""
+def _static_shared_bytes(tiles: Sequence[Array], ranges: Ranges) -> int:
+    """The bytes of consecutive tiles, each aligned to its requirement."""
     end = 0
     for tile in tiles:
         start = max(tile.align, tile.dtype.bytes)
@@ -73,7 +73,7 @@ def _side_by_side(tiles: Sequence[Array], ranges: Ranges) -> int:
 
 
 def tile_bytes(array: Array, ranges: Ranges) -> int:
-    """The bytes of a tile, its padding included."""
+    """The bytes of a tile, including padding."""
     count: Integer = integer(1)
     for extent in array.padded_shape:
         count = count * extent

@@ -1,4 +1,4 @@
-"""Scans along one index: a thread walks it from end to end with running values, in place of a loop for each element."""
+"""Serial scans: one thread loops along the scanned index with accumulators, instead of one reduction per element."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ from cugen.spec.expressions import Expr, IndexValue, Local, Op, Reduce, Scan, Se
 
 
 @dataclass(frozen=True, slots=True)
-class Walk:
-    """`request` is the group over the walked index alone: the terms of its scans are taken at the current element."""
+class SerialScan:
+    """`request` is the group with each scan's term taken at the loop's current element along `index`."""
 
     request: Request
     index: spec.Index
@@ -27,8 +27,8 @@ class Walk:
     scans: tuple[Scan, ...]
 
 
-def recognise(request: Request) -> Walk | None:
-    """The index that all scans of the group run along, where one direction and one running value for each will do."""
+def recognise(request: Request) -> SerialScan | None:
+    """The serial scan of a group whose scans share one index and direction and need one accumulator each."""
     statements = request.group.statements
     scans = {node: None for s in statements for node in walk(s.value) if isinstance(node, Scan)}
     if not scans or not all(_always_runs(s.value) for s in statements):
@@ -43,32 +43,32 @@ def recognise(request: Request) -> Walk | None:
     if dict(request.schedule.block).get(index.name, 1) > 1:
         return None
     current = tuple(replace(s, value=_at_current(s.value)) for s in statements)
-    walked = replace(request, group=replace(request.group, statements=current))
-    return Walk(walked, index, reverse, tuple(dict.fromkeys(map(_scan_at_current, scans))))
+    at_current = replace(request, group=replace(request.group, statements=current))
+    return SerialScan(at_current, index, reverse, tuple(dict.fromkeys(map(_scan_at_current, scans))))
 
 
-def lower_serial_scan(walked: Walk, lowering: Lowering, scope: Scope) -> None:
-    """The running values, and the loop that updates them and stores each element."""
-    name = symbol(lowering.names.allocate(walked.index.name))
-    extent = to_integer(walked.index.extent, lowering.symbols)
+def lower_serial_scan(scan_loop: SerialScan, lowering: Lowering, scope: Scope) -> None:
+    """Lowers the accumulators, and the loop that updates them and stores each element."""
+    name = symbol(lowering.names.allocate(scan_loop.index.name))
+    extent = to_integer(scan_loop.index.extent, lowering.symbols)
     low, high = bounds(extent, lowering.ranges)
-    lowering.symbols[walked.index.name] = name
+    lowering.symbols[scan_loop.index.name] = name
     lowering.ranges[name] = (0, max(high - 1, 0))
     lowering.limits[name] = extent
-    body = Scope(scope, frozenset((walked.index.name,)), certain=low >= 1)
-    lowering.prepare(tuple(s.value for s in walked.request.group.statements))
-    first: list[Node] = []
+    body = Scope(scope, frozenset((scan_loop.index.name,)), certain=low >= 1)
+    lowering.prepare(tuple(s.value for s in scan_loop.request.group.statements))
+    declared: list[Node] = []
     after: list[Node] = []
-    for scan in walked.scans:
+    for scan in scan_loop.scans:
         local = Local(lowering.names.allocate(ACCUMULATORS[scan.kind]), scan.dtype)
-        first.append(Let(local, identity(scan.kind, scan.dtype), mutable=True))
+        declared.append(Let(local, identity(scan.kind, scan.dtype), mutable=True))
         update = _update(scan, local, lowering, body)
         (after if scan.exclusive else body.nodes).extend(update)
         body.remember(scan, local)
-    lower_statements(walked.request, lowering, body)
+    lower_statements(scan_loop.request, lowering, body)
     index = Index(name.name, name, lowering.ranges[name])
-    loop = Loop(index, integer(0), extent, downward=walked.reverse)
-    scope.nodes += [*first, For(loop, (*body.nodes, *after))]
+    loop = Loop(index, integer(0), extent, downward=scan_loop.reverse)
+    scope.nodes += [*declared, For(loop, (*body.nodes, *after))]
 
 
 def _update(scan: Scan, local: Local, lowering: Lowering, scope: Scope) -> tuple[Node, ...]:
@@ -82,7 +82,7 @@ def _update(scan: Scan, local: Local, lowering: Lowering, scope: Scope) -> tuple
 
 
 def _always_runs(expr: Expr) -> bool:
-    """Whether no scan stands where only some elements, or each of them several times, would compute it."""
+    """Whether every scan executes exactly once per element: none in a branch, a reduction or another scan."""
     match expr:
         case Select(condition=condition, then=then, orelse=orelse):
             return _always_runs(condition) and not _has_scan(then) and not _has_scan(orelse)
@@ -98,7 +98,7 @@ def _has_scan(expr: Expr) -> bool:
 
 
 def _at_current(expr: Expr) -> Expr:
-    """The expression with the terms of its scans at the current element."""
+    """The expression with the terms of its scans at the loop's current element."""
     match expr:
         case Scan():
             return _scan_at_current(expr)
@@ -112,10 +112,10 @@ def _at_current(expr: Expr) -> Expr:
 
 
 def _scan_at_current(scan: Scan) -> Scan:
-    here: dict[str, Expr] = {scan.inner.name: IndexValue(scan.outer)}
+    current: dict[str, Expr] = {scan.inner.name: IndexValue(scan.outer)}
     return replace(
         scan,
         inner=replace(scan.inner, name=scan.outer),
-        body=substitute(scan.body, here),
-        where=None if scan.where is None else substitute(scan.where, here),
+        body=substitute(scan.body, current),
+        where=None if scan.where is None else substitute(scan.where, current),
     )

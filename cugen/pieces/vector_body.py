@@ -1,4 +1,4 @@
-"""Statements for several neighbours at once: wide loads, each component's value, wide stores."""
+"""Statements for a vector of consecutive elements: vector loads, a loop over the components, vector stores."""
 
 from __future__ import annotations
 
@@ -25,8 +25,10 @@ from cugen.spec.model import Statement
 
 @dataclass(frozen=True)
 class ConsecutiveElements:
-    """`width` neighbours along an index, all of them inside. `wide` are the reads that come in vectors, of all the
-    neighbours or of so many; `staged` says where each of them finds what was loaded before."""
+    """`width` consecutive elements along an index, all in bounds.
+
+    `wide`: reads with vector loads, and their width. `staged`: reads that were loaded before, and the value of each
+    component."""
 
     request: Request
     arrays: Mapping[str, Array]
@@ -45,11 +47,11 @@ class ConsecutiveElements:
         return role != "temporary" or statement.target in self.request.stored
 
     def needs_element_index(self) -> bool:
-        """Whether an element's value depends on its own place, not only on the vector's."""
+        """Whether the statements need each element's own index, not only the vector's first."""
         return self.width > 1 and depends_on_index(self.statements, self.along, (*self.wide, *self.staged))
 
     def alignments(self) -> tuple[tuple[str, int], ...]:
-        """What wide accesses ask of the arguments."""
+        """Bytes of alignment that vector accesses require of the arguments."""
         if self.width == 1:
             return ()
         widths = {s.target: self.width for s in self.statements if self.is_stored(s)}
@@ -62,58 +64,58 @@ class ConsecutiveElements:
 
 
 def wide_reads(
-    request: Request, arrays: Mapping[str, Array], along: str, width: int, beside: Sequence[Read] = ()
+    request: Request, arrays: Mapping[str, Array], along: str, width: int, excluding: Sequence[Read] = ()
 ) -> dict[Read, int]:
-    """The reads that move along with `width` neighbours, and how many of these one access loads; not those `beside`."""
-    found = {}
+    """The reads of `width` consecutive elements that vector loads can serve, and the width of each load."""
+    widths = {}
     for read in certain_reads(request, arrays):
         array = arrays[read.array]
         guarded = is_guarded(read, along)
         moves = along in free_indices(read) and (guarded or (read.boundary is None and not read.exact))
-        if read not in beside and moves and array.space in IN_MEMORY:
+        if read not in excluding and moves and array.space in IN_MEMORY:
             count = math.gcd(widest_at(array, read.subscripts, along, request.context).count, width)
             if count == width > 1 or (count > 1 and not guarded):
-                found[read] = count
-    return found
+                widths[read] = count
+    return widths
 
 
 def is_guarded(read: Read, along: str) -> bool:
-    """Whether neighbours are inside the array together, or all of them zeros beyond it."""
-    alone = [sub for sub in read.subscripts if along in free_indices(sub)] == [IndexValue(along)]
-    return alone and not read.exact and read.boundary is not None and read.boundary.mode == "zero"
+    """Whether a vector is either wholly in bounds or all zeros."""
+    is_bare = [sub for sub in read.subscripts if along in free_indices(sub)] == [IndexValue(along)]
+    return is_bare and not read.exact and read.boundary is not None and read.boundary.mode == "zero"
 
 
-def depends_on_index(statements: tuple[Statement, ...], along: str, ready: tuple[Read, ...]) -> bool:
-    """Whether the statements mention the index `along` other than in reads that stand ready."""
+def depends_on_index(statements: tuple[Statement, ...], along: str, loaded: tuple[Read, ...]) -> bool:
+    """Whether the statements use the index `along` other than in reads that are already `loaded`."""
     for read in loaded_reads(statements):
-        if read not in ready and along in free_indices(read):
+        if read not in loaded and along in free_indices(read):
             return True
     return any(along in index_values(statement.value) for statement in statements)
 
 
 def vector_body(work: ConsecutiveElements, lowering: Lowering, scope: Scope) -> tuple[Node, ...]:
-    """The nodes for the neighbours of which `lowering` knows the first."""
+    """The nodes of one vector; `lowering` maps `along` to its first element."""
     first = lowering.symbols[work.along]
-    places = dict(lowering.symbols)
+    first_symbols = dict(lowering.symbols)
     number = Index(lowering.names.allocate("v"), integer(0), (0, work.width - 1))
     lowering.ranges[number.symbol] = number.range
     inner = Scope(scope, frozenset((work.along,)))
     gathered: dict[Expr, Integer] = {}
     if work.needs_element_index():
-        own = define(work.along, first + number.symbol, lowering)
-        limit(own.index, work.extent, lowering)
-        lowering.symbols[work.along] = own.index.symbol
-        inner.nodes.append(own)
+        element = define(work.along, first + number.symbol, lowering)
+        limit(element.index, work.extent, lowering)
+        lowering.symbols[work.along] = element.index.symbol
+        inner.nodes.append(element)
 
-    # The elements that say where others are have names before these are loaded.
+    # Gathered subscripts are named before the vectors that they address are loaded.
     lowering.prepare(tuple(statement.value for statement in work.statements))
     for read in work.wide:
         for sub in read.subscripts:
             if is_read(sub):
                 gathered[sub] = lower_subscript(lowering, sub, scope)
 
-    def access(array: str, subscripts: tuple[Expr, ...], kind: str, width: int, ahead: Integer) -> Access:
-        symbols = {**places, work.along: places[work.along] + ahead}
+    def access(array: str, subscripts: tuple[Expr, ...], kind: str, width: int, offset: Integer) -> Access:
+        symbols = {**first_symbols, work.along: first_symbols[work.along] + offset}
         if gathered:
             subs = tuple(gathered[s] if s in gathered else to_integer(s, symbols) for s in subscripts)
             return Access(work.arrays[array], subs, kind, width)
@@ -123,8 +125,8 @@ def vector_body(work: ConsecutiveElements, lowering: Lowering, scope: Scope) -> 
         _remember(work, read, value(number.symbol), inner, lowering)
     for read, width in work.wide.items():
         written = any(statement.target == read.array for statement in work.statements)
-        wish = f"{read.array}_old" if written else read.array
-        vector = vector_of(work.arrays[read.array], wish, width, lowering, work.width // width)
+        name_hint = f"{read.array}_old" if written else read.array
+        vector = vector_of(work.arrays[read.array], name_hint, width, lowering, work.width // width)
 
         def part(u: Integer, read: Read = read, width: int = width) -> Access:
             return access(read.array, read.subscripts, "load", width, u * width)
@@ -133,8 +135,8 @@ def vector_body(work: ConsecutiveElements, lowering: Lowering, scope: Scope) -> 
             _load_inside(read, vector, part(integer(0)), lowering, scope)
             _remember(work, read, vector.component(number.symbol), inner, lowering)
             continue
-        element = load_vectors(vector, part, lowering, scope.home(free_indices(read)))
-        _remember(work, read, element(number.symbol), inner, lowering)
+        component = load_vectors(vector, part, lowering, scope.home(free_indices(read)))
+        _remember(work, read, component(number.symbol), inner, lowering)
     lower_statements(work.request, lowering, inner)
     results: list[Node] = []
     body: list[Node] = []
@@ -154,7 +156,7 @@ def vector_body(work: ConsecutiveElements, lowering: Lowering, scope: Scope) -> 
 
 
 def _load_inside(read: Read, vector: Vector, access: Access, lowering: Lowering, scope: Scope) -> None:
-    """A vector that is loaded where it is inside the array; zeros elsewhere."""
+    """A vector load guarded by the array's bounds; zeros outside."""
     subscripts, guard, _ = within(lowering, read, access.subscripts, access.array, scope)
     access = replace(access, subscripts=subscripts)
     if guard is None:
@@ -164,9 +166,9 @@ def _load_inside(read: Read, vector: Vector, access: Access, lowering: Lowering,
     scope.nodes += [Let(vector, Const(0, vector.dtype), mutable=True), If(guard, (loaded,))]
 
 
-def vector_of(array: Array, wish: str, width: int, lowering: Lowering, count: int = 1) -> Vector:
-    """`x4` for four elements of x; or a row of `count` such vectors."""
-    name = wish.lower()
+def vector_of(array: Array, name_hint: str, width: int, lowering: Lowering, count: int = 1) -> Vector:
+    """Declares `x4` for four elements of x, or an array of `count` such vectors."""
+    name = name_hint.lower()
     separator = "_" if name[-1].isdigit() else ""
     name = lowering.names.allocate(f"{name}{separator}{width}")
     return Vector(name, array.dtype.compute, array.dtype, width, count if count > 1 else 0)
@@ -175,7 +177,7 @@ def vector_of(array: Array, wish: str, width: int, lowering: Lowering, count: in
 def load_vectors(
     vector: Vector, access: Callable[[Integer], Access], lowering: Lowering, scope: Scope
 ) -> Callable[[Integer], Expr]:
-    """Loads a vector, or all of a row; what comes back says where each of their elements is."""
+    """Loads a vector or an array of vectors; returns a function from an element's number to its component."""
     if not vector.count:
         scope.nodes.append(Load(vector, access(integer(0))))
         return vector.component
@@ -185,11 +187,11 @@ def load_vectors(
     loop = Loop(index, integer(0), integer(vector.count), unroll=True)
     scope.nodes += [Let(vector, None, mutable=True), For(loop, (load,))]
     width = integer(vector.width)
-    return lambda place: vector.indexed(FloorDiv(place, width)).component(Mod(place, width))
+    return lambda i: vector.indexed(FloorDiv(i, width)).component(Mod(i, width))
 
 
 def _remember(work: ConsecutiveElements, read: Read, value: Expr, scope: Scope, lowering: Lowering) -> None:
-    """An element that several places mention, or that says where another one is, gets a name of its own."""
+    """Records the value of a read, under a name if it is used more than once or as a subscript."""
     mentions = sum(1 for s in work.statements for node in walk(s.value) if node == read)
     if mentions > 1 or read in lowering.subscripts:
         name = read.array.lower()

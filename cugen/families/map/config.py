@@ -1,4 +1,4 @@
-"""How many elements each thread of a `map` kernel has, and where they lie."""
+"""Vector widths, vectors per thread and block shapes of a `map` kernel."""
 
 from __future__ import annotations
 
@@ -6,21 +6,23 @@ import math
 from dataclasses import dataclass
 
 from cugen.families.map.work import Work
-from cugen.pieces.vectors import SECTOR, WIDEST, divisor, is_contiguous, run_alike
+from cugen.pieces.vectors import MAX_ACCESS_BYTES, SECTOR_BYTES, divisor, have_equal_alignment, is_contiguous
 from cugen.plan.symbols import Integer, bounds, ceil_div
 
-_THREADS = 256
-_MOST = 8  # vectors in a thread
-_MANY = 1 << 18  # threads that fill a large device
-_ROWS = 8
-_LONG = 32  # vectors in a row that outweigh what is left at its ends
-_WASTE = 8  # at most one in so many threads of a wide block may have nothing to do
+THREADS_PER_BLOCK = 256
+MAX_VECTORS_PER_THREAD = 8  # heuristic
+MIN_THREADS = 1 << 18  # that a grid keeps when threads take several vectors: fills a large GPU (measured on H200)
+MIN_ROWS_PER_SHIFTED_BLOCK = 8  # measured on H200
+MIN_VECTORS_PER_SHIFTED_ROW = 32  # amortise the scalar accesses at both ends of a row (heuristic)
+MAX_IDLE_FRACTION = 8  # at most one in so many threads of a wide block may be idle (heuristic)
 
 
 @dataclass(frozen=True, slots=True)
-class Shape:
-    """`width` elements an access, `vectors` of them in a thread, a block's width apart along `axis` (0 is the one that
-    vectors lie along). With a `shift`, rows begin anywhere, and vectors where sectors do, so many elements before."""
+class VectorConfig:
+    """`width` elements per access and `vectors` accesses per thread, `step` elements apart along `axis`.
+
+    Axis 0 is contiguous. With a `shift`, rows start at any element: vectors start at sector boundaries, up to `shift`
+    elements before the row."""
 
     width: int
     vectors: int
@@ -29,69 +31,72 @@ class Shape:
     reason: str = ""
     shift: int = 0
 
-    def unit(self, axis: int) -> int:
-        """What a thread has side by side along an axis."""
+    def per_thread(self, axis: int) -> int:
+        """Consecutive elements of a thread along an axis."""
         return self.width if axis == 0 else 1
 
     @property
     def step(self) -> int:
-        """From one of a thread's vectors to its next, in elements along `axis`."""
-        return self.unit(self.axis) * self.threads[self.axis]
+        """The distance between a thread's vectors, in elements along `axis`."""
+        return self.per_thread(self.axis) * self.threads[self.axis]
 
     def span(self, axis: int) -> int:
-        """What a block has along an axis."""
+        """Elements of a block along an axis."""
         if axis > 1:
             return 1
-        own = self.unit(axis) * self.threads[axis]
-        return own * self.vectors if axis == self.axis else own
+        single = self.per_thread(axis) * self.threads[axis]
+        return single * self.vectors if axis == self.axis else single
 
 
-def choose_shape(work: Work, extents: list[Integer]) -> Shape:
-    """The schedule's, or the widest access that alignment allows and as many of them as keep memory busy."""
+def choose_config(work: Work, extents: list[Integer]) -> VectorConfig:
+    """The schedule's config, or the widest vectors that alignment allows and as many as keep enough bytes in flight."""
     ranges = work.request.context.ranges
-    most = [bounds(extent, ranges)[1] for extent in extents]
-    width = _width(work, most[0])
-    asked = dict(work.request.schedule.block)
-    if asked:
-        vectors = work.asked_vectors() or 1
-        sizes = [asked.get(index.name, 1) for index in work.order[:2]]
-        return Shape(width, vectors, 0, (max(sizes[0] // (width * vectors), 1), sizes[1] if len(sizes) > 1 else 1))
-    shift = 0 if work.asked_width() or work.asked_vectors() else _shift(work, most[0])
+    max_extents = [bounds(extent, ranges)[1] for extent in extents]
+    width = _width(work, max_extents[0])
+    block = dict(work.request.schedule.block)
+    if block:
+        vectors = work.requested_vectors() or 1
+        sizes = [block.get(index.name, 1) for index in work.order[:2]]
+        threads = (max(sizes[0] // (width * vectors), 1), sizes[1] if len(sizes) > 1 else 1)
+        return VectorConfig(width, vectors, 0, threads)
+    shift = 0 if work.requested_widths() or work.requested_vectors() else _shift(work, max_extents[0])
     if shift:
         width = work.full_width
-        rows = max(shift, _ROWS)
-        threads = (_THREADS // rows, rows)
-        reason = "rows begin anywhere: vectors begin where sectors do, and what is left at both ends goes one by one"
-        return Shape(width, 1, 0, threads, reason, shift)
+        rows = max(shift, MIN_ROWS_PER_SHIFTED_BLOCK)
+        threads = (THREADS_PER_BLOCK // rows, rows)
+        reason = "rows are unaligned: vectors start at sector boundaries, and both ends of a row are scalar"
+        return VectorConfig(width, 1, 0, threads, reason, shift)
     slots = bounds(ceil_div(extents[0], width), ranges)[1]
-    threads = (_THREADS, 1) if len(extents) == 1 else _balanced(slots, most[1], aligned=width > 1)
-    vectors, reason = _vectors(work, width, math.prod(most) // width)
+    is_flat = len(extents) == 1
+    threads = (THREADS_PER_BLOCK, 1) if is_flat else _block_shape(slots, max_extents[1], aligned=width > 1)
+    vectors, reason = _vectors(work, width, math.prod(max_extents) // width)
     has_tail = divisor(extents[0], work.request.context) % width != 0
-    axis = 1 if len(extents) > 1 and most[1] >= vectors * threads[1] and not has_tail else 0
-    return Shape(width, vectors, axis, threads, reason)
+    axis = 1 if len(extents) > 1 and max_extents[1] >= vectors * threads[1] and not has_tail else 0
+    return VectorConfig(width, vectors, axis, threads, reason)
 
 
 def _shift(work: Work, longest: int) -> int:
-    """The elements of a sector, where all rows are long and begin alike, but not as vectors do; else 0."""
-    if work.most.count >= work.full_width or len(work.order) < 2 or longest < _LONG * work.full_width:
+    """Elements per sector, if rows are long and equally misaligned, so that vectors can start at sectors; else 0."""
+    min_row = MIN_VECTORS_PER_SHIFTED_ROW * work.full_width
+    if work.max_width.count >= work.full_width or len(work.order) < 2 or longest < min_row:
         return 0
-    places, context = work.places(), work.request.context
-    sector = SECTOR // min(work.arrays[array].dtype.bytes for array, _ in places)
-    for place in places:
-        array, subscripts = place
+    references, context = work.streamed(), work.request.context
+    sector = SECTOR_BYTES // min(work.arrays[array].dtype.bytes for array, _ in references)
+    for reference in references:
+        array, subscripts = reference
         if not is_contiguous(work.arrays[array], subscripts, work.along):
             return 0
-        if not run_alike(work.arrays, work.order, context, (place, places[0]), sector):
+        if not have_equal_alignment(work.arrays, work.order, context, (reference, references[0]), sector):
             return 0
     return sector
 
 
 def _width(work: Work, longest: int) -> int:
-    """The schedule's, or the widest that alignment allows and one row of the output fills."""
-    asked = work.asked_width()
-    if asked:
-        return asked[0][0]
-    width = work.most.count
+    """The schedule's width, or the widest that alignment allows and one row of the output fills."""
+    requested = work.requested_widths()
+    if requested:
+        return requested[0][0]
+    width = work.max_width.count
     size = dict(work.request.schedule.block).get(work.along)
     while width > max(longest, 1) or (size is not None and size % width):
         width //= 2
@@ -99,33 +104,40 @@ def _width(work: Work, longest: int) -> int:
 
 
 def _vectors(work: Work, width: int, slots: int) -> tuple[int, str]:
-    """How many vectors a thread takes, and why."""
-    asked = work.asked_vectors()
-    if asked is not None:
-        return asked, ""
-    own = max(work.arrays[array].dtype.bytes for array, _ in work.places()) * width
+    """Vectors per thread, and the reason for several: narrow accesses need more of them in flight."""
+    requested = work.requested_vectors()
+    if requested is not None:
+        return requested, ""
+    access_bytes = max(work.arrays[array].dtype.bytes for array, _ in work.streamed()) * width
     vectors = 1
-    while 2 * vectors * own <= WIDEST and vectors < _MOST and slots >= 2 * vectors * _MANY:
+    while (
+        2 * vectors * access_bytes <= MAX_ACCESS_BYTES
+        and vectors < MAX_VECTORS_PER_THREAD
+        and slots >= 2 * vectors * MIN_THREADS
+    ):
         vectors *= 2
     if vectors == 1:
         return 1, ""
-    return vectors, f"{vectors} accesses of {own} bytes in each thread keep memory as busy as one of {vectors * own}"
+    reason = f"{vectors} accesses of {access_bytes} bytes per thread keep {vectors * access_bytes} bytes in flight"
+    return vectors, reason
 
 
-def _balanced(slots: int, rows: int, *, aligned: bool) -> tuple[int, int]:
-    """32 x 8 threads, or more along the one where the other is shorter than that.
+def _block_shape(slots: int, rows: int, *, aligned: bool) -> tuple[int, int]:
+    """32 × 8 threads, or more along one axis where the other extent is shorter.
 
-    Rows that begin anywhere want long blocks: where two blocks meet, both write to one sector."""
-    most = [_power_of_two(count) for count in (slots, rows)]
-    columns = min(32, most[0])
-    while (
-        not aligned and columns < _THREADS and -(-slots // (2 * columns)) * 2 * columns * (_WASTE - 1) <= slots * _WASTE
-    ):
+    Unaligned rows get wide blocks: two adjacent blocks write to the sector between them."""
+    max_columns, max_rows = _power_of_two(slots), _power_of_two(rows)
+    columns = min(32, max_columns)
+
+    def is_mostly_busy(threads: int) -> bool:
+        return -(-slots // threads) * threads * (MAX_IDLE_FRACTION - 1) <= slots * MAX_IDLE_FRACTION
+
+    while not aligned and columns < THREADS_PER_BLOCK and is_mostly_busy(2 * columns):
         columns *= 2
-    own = min(_THREADS // columns, most[1])
-    return min(_THREADS // own, most[0]), own
+    down = min(THREADS_PER_BLOCK // columns, max_rows)
+    return min(THREADS_PER_BLOCK // down, max_columns), down
 
 
 def _power_of_two(count: int) -> int:
-    """The least power of two that covers `count`."""
+    """`count` rounded up to a power of two."""
     return 1 << max(count - 1, 0).bit_length()

@@ -1,4 +1,4 @@
-"""Statements without loops: each thread computes vectors of neighbours, or several elements."""
+"""Elementwise statements and gathers: no loops, each thread computes one or several vectors."""
 
 from __future__ import annotations
 
@@ -14,34 +14,34 @@ from cugen.plan.subscripts import NotAnInteger, to_integer
 from cugen.plan.symbols import integer, symbol
 from cugen.spec.expressions import IndexValue, free_indices
 
-_SIZES = (1, 2, 4, 8, 16)
-_COUNTS = (1, 2, 4, 8)
+_WIDTHS = (1, 2, 4, 8, 16)
+_VECTOR_COUNTS = (1, 2, 4, 8)
 _VECTOR = Tunable(
     "vector",
-    _SIZES,
+    _WIDTHS,
     "widest",
-    "elements that one access moves, 16 bytes at most; by default as many as alignment allows",
+    "elements per access, at most 16 bytes; by default the widest that alignment allows",
 )
 _VECTORS = Tunable(
     "vectors",
-    _COUNTS,
+    _VECTOR_COUNTS,
     "enough",
-    "vectors in each thread, a block's width apart; by default as many as keep memory busy",
+    "vectors per thread, one block width apart; by default enough bytes in flight to hide memory latency",
 )
 
 
 def refusals(request: Request) -> tuple[Refusal, ...]:
-    found = [
+    reasons = [
         *loop_refusals(request),
         *_target_refusals(request),
         *placement_refusals(request, {}),
         *refuse_tunables(request, (_VECTOR, _VECTORS)),
     ]
-    return tuple(found) if found else tuple(_schedule_refusals(request, recognise(request)))
+    return tuple(reasons) if reasons else tuple(_schedule_refusals(request, recognise(request)))
 
 
 def _target_refusals(request: Request) -> Iterator[Refusal]:
-    """Elements are written in the order of their indices, from wherever the first of them is."""
+    """Stores whose subscripts are not indices plus offsets, each index in one dimension."""
     for statement in request.group.statements:
         names: list[str] = []
         for sub in statement.subscripts:
@@ -50,11 +50,11 @@ def _target_refusals(request: Request) -> Iterator[Refusal]:
             if isinstance(sub, IndexValue) or not moved:
                 continue
             try:
-                place = to_integer(sub, {**request.context.symbols, **{name: symbol(name) for name in moved}})
+                subscript = to_integer(sub, {**request.context.symbols, **{name: symbol(name) for name in moved}})
             except NotAnInteger:
-                place = integer(0)
-            if len(moved) > 1 or symbol(moved[0]) in (place - symbol(moved[0])).expand().free_symbols:
-                yield Refusal(f"writes {statement.target} at indices and behind them only")
+                subscript = integer(0)
+            if len(moved) > 1 or symbol(moved[0]) in (subscript - symbol(moved[0])).expand().free_symbols:
+                yield Refusal(f"writes {statement.target} at indices plus offsets only")
         if len(set(names)) < len(names) or set(names) != {index.name for index in statement.indices}:
             yield Refusal(f"writes {statement.target} along each index once")
 
@@ -65,23 +65,23 @@ def _schedule_refusals(request: Request, work: Work) -> Iterator[Refusal]:
         if name not in [index.name for index in request.group.statements[0].indices]:
             yield Refusal(f"has blocks over output indices only, and {name} is none", f"schedule.block.{name}")
         elif size != 1 and name not in sides:
-            yield Refusal(f"a block has one {name}: it is flat along {' and '.join(sides)}", f"schedule.block.{name}")
+            yield Refusal(f"a block has one {name}; its axes are {' and '.join(sides)}", f"schedule.block.{name}")
     for name, size in request.schedule.thread:
         if name != work.along and size != 1:
-            yield Refusal(f"a thread's elements are neighbours along {work.along}", f"schedule.thread.{name}")
+            yield Refusal(f"a thread's elements are consecutive along {work.along}", f"schedule.thread.{name}")
     if request.schedule.step:
-        yield Refusal("stages nothing step by step", "schedule.step")
-    for asked, key in work.asked_width():
-        own = asked * (work.asked_vectors() or 1)
-        if asked not in _SIZES:
-            yield Refusal(f"a thread may have {', '.join(map(str, _SIZES))} elements, not {asked}", key)
-        elif asked > work.most.count:
-            yield Refusal(f"{asked} elements at once are too many: {work.most.reason}", key)
-        elif block.get(work.along, own) % own:
-            reason = f"a thread's {own} elements don't divide the block's {block[work.along]}"
+        yield Refusal("has no tiled loop to step through", "schedule.step")
+    for width, key in work.requested_widths():
+        per_thread = width * (work.requested_vectors() or 1)
+        if width not in _WIDTHS:
+            yield Refusal(f"a thread may have {', '.join(map(str, _WIDTHS))} elements, not {width}", key)
+        elif width > work.max_width.count:
+            yield Refusal(f"{width} elements per access are too many: {work.max_width.reason}", key)
+        elif block.get(work.along, per_thread) % per_thread:
+            reason = f"a thread's {per_thread} elements don't divide the block's {block[work.along]}"
             yield Refusal(reason, f"schedule.block.{work.along}")
-    if len({asked for asked, _ in work.asked_width()}) > 1:
-        yield Refusal("vector and thread are the same number here, and they differ", "schedule.vector")
+    if len({width for width, _ in work.requested_widths()}) > 1:
+        yield Refusal("vector and thread both set the vector width, and they differ", "schedule.vector")
 
 
 def build(request: Request) -> Kernel:
@@ -91,7 +91,7 @@ def build(request: Request) -> Kernel:
 FAMILY = Family(
     "map",
     rank=10,
-    doc="statements without loops, whatever they read: vectors of neighbours in each thread",
+    doc="statements without loops, gathers included: vectors of consecutive elements in each thread",
     refusals=refusals,
     build=build,
     tunables=(_VECTOR, _VECTORS),

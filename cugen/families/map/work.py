@@ -1,4 +1,4 @@
-"""What a `map` kernel computes: statements in their canonical form, and how wide their accesses may be."""
+"""What a `map` kernel computes: statements in canonical form, and the widest vectors that alignment allows."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 from cugen.pieces.elementwise import IN_MEMORY, certain_reads
 from cugen.pieces.vector_body import is_guarded
-from cugen.pieces.vectors import WIDEST, Place, Width, widest_at
+from cugen.pieces.vectors import MAX_ACCESS_BYTES, ElementRef, Width, widest_at
 from cugen.plan.memory import Array
 from cugen.plan.request import Request
 from cugen.rewrite.dense_indices import canonical, walking_order
@@ -15,18 +15,17 @@ from cugen.spec import expressions as spec
 from cugen.spec.expressions import Read, free_indices
 from cugen.spec.model import Statement
 
-_WORD = 4  # bytes, the least that an access should store
+MIN_STORE_BYTES = 4  # of one thread; narrower stores waste the store path (heuristic)
 
 
 @dataclass(frozen=True, slots=True)
 class Work:
-    """What is computed over which indices, the one that walks memory contiguously first; `most` is how many neighbours
-    along it one access may move."""
+    """Canonical statements over `order`, the contiguous index first; `max_width` is the widest vector along it."""
 
     request: Request  # its statements over as few indices as memory needs
     arrays: Mapping[str, Array]
     order: tuple[spec.Index, ...]
-    most: Width
+    max_width: Width
 
     @property
     def along(self) -> str:
@@ -38,17 +37,17 @@ class Work:
 
     @property
     def full_width(self) -> int:
-        """Neighbours that one access moves where nothing but the types says how many."""
-        return WIDEST // max(self.arrays[array].dtype.bytes for array, _ in self.places())
+        """Elements of the widest access, by their type alone."""
+        return MAX_ACCESS_BYTES // max(self.arrays[array].dtype.bytes for array, _ in self.streamed())
 
-    def places(self) -> list[Place]:
-        """What is written, and the reads that are as large; smaller ones stay in a cache, or in registers."""
+    def streamed(self) -> list[ElementRef]:
+        """The stored elements, and the reads as large as the output; smaller inputs stay in a cache or in registers."""
         reads = certain_reads(self.request, self.arrays)
-        found = [(read.array, read.subscripts) for read in reads if self.is_large(read)]
-        return [*found, *((s.target, s.subscripts) for s in self.statements if self.is_stored(s))]
+        loads = [(read.array, read.subscripts) for read in reads if self.is_streamed(read)]
+        return [*loads, *((s.target, s.subscripts) for s in self.statements if self.is_stored(s))]
 
-    def is_large(self, read: Read) -> bool:
-        """Whether each element of the output sees another of the array's."""
+    def is_streamed(self, read: Read) -> bool:
+        """Whether each element of the output reads a different element of the array."""
         names = {index.name for index in self.order}
         return self.arrays[read.array].space in IN_MEMORY and names <= free_indices(read)
 
@@ -56,41 +55,41 @@ class Work:
         role = self.request.context.spec.array(statement.target).role
         return role != "temporary" or statement.target in self.request.stored
 
-    def asked_width(self) -> list[tuple[int, str]]:
-        """The elements of an access that the schedule asks for, each with its key."""
-        found = []
+    def requested_widths(self) -> list[tuple[int, str]]:
+        """The vector widths that the schedule requests, each with its key."""
+        widths = []
         vector = dict(self.request.schedule.tunables).get("vector")
         if isinstance(vector, int):
-            found.append((vector, "schedule.vector"))
-        if self.along in (own := dict(self.request.schedule.thread)):
-            found.append((own[self.along], f"schedule.thread.{self.along}"))
-        return found
+            widths.append((vector, "schedule.vector"))
+        if self.along in (thread := dict(self.request.schedule.thread)):
+            widths.append((thread[self.along], f"schedule.thread.{self.along}"))
+        return widths
 
-    def asked_vectors(self) -> int | None:
-        asked = dict(self.request.schedule.tunables).get("vectors")
-        return asked if isinstance(asked, int) else None
+    def requested_vectors(self) -> int | None:
+        vectors = dict(self.request.schedule.tunables).get("vectors")
+        return vectors if isinstance(vectors, int) else None
 
 
 def recognise(request: Request) -> Work:
-    """The work in its canonical form, and how wide its accesses may be."""
+    """The work of a request that consists of statements without loops."""
     form = canonical(request)
     request = replace(request, group=replace(request.group, statements=form.statements))
-    work = Work(request, form.arrays, walking_order(request, form), Width(WIDEST, ""))
+    work = Work(request, form.arrays, walking_order(request, form), Width(MAX_ACCESS_BYTES, ""))
     arrays, context = work.arrays, request.context
-    widths = [widest_at(arrays[array], subs, work.along, context) for array, subs in work.places()]
-    most = min(widths, key=lambda width: width.count)
+    widths = [widest_at(arrays[array], subs, work.along, context) for array, subs in work.streamed()]
+    max_width = min(widths, key=lambda width: width.count)
     bounded = [
         read.array
         for read in request.reads()
-        if work.is_large(read) and (read.boundary or read.exact) and not is_guarded(read, work.along)
+        if work.is_streamed(read) and (read.boundary or read.exact) and not is_guarded(read, work.along)
     ]
     if bounded:
-        most = Width(1, f"what lies beyond {bounded[0]} is looked up element by element")
+        max_width = Width(1, f"the boundary of {bounded[0]} is resolved per element")
     stored = [
         widest_at(arrays[s.target], s.subscripts, work.along, context) for s in work.statements if work.is_stored(s)
     ]
     bytes_ = max(arrays[s.target].dtype.bytes for s in work.statements if work.is_stored(s))
-    least = min(*(width.count for width in stored), max(_WORD // bytes_, 1))
-    return replace(
-        work, most=most if most.count >= least else Width(least, f"{most.reason}; {least} are stored at once")
-    )
+    store_width = min(*(width.count for width in stored), max(MIN_STORE_BYTES // bytes_, 1))
+    if max_width.count < store_width:
+        max_width = Width(store_width, f"{max_width.reason}; stores take {store_width} at once")
+    return replace(work, max_width=max_width)

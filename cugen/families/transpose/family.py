@@ -1,4 +1,4 @@
-"""Statements that turn their input: a tile is read along the input's rows and written along the output's."""
+"""Transpositions and permutations: shared-memory tiles are loaded along input rows and stored along output rows."""
 
 from __future__ import annotations
 
@@ -6,10 +6,11 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from cugen.families.base import Family
-from cugen.families.transpose.config import STATIC, Turn, choose_brick, shared_bytes
-from cugen.families.transpose.packed_tile import BrickKernel
-from cugen.families.transpose.shifted_rows import ShiftedKernel
-from cugen.families.transpose.square_tile import SquareKernel, choose_square
+from cugen.families.transpose.config import Transpose, choose_config, shared_bytes
+from cugen.families.transpose.packed_tile import PackedTileKernel
+from cugen.families.transpose.shifted_rows import ShiftedRowsKernel
+from cugen.families.transpose.square_tile import SquareTileKernel, choose_square_config
+from cugen.machine.target import STATIC_SHARED_BYTES
 from cugen.pieces.elementwise import IN_MEMORY, certain_reads, form_refusals, placement_refusals
 from cugen.pieces.vectors import is_contiguous
 from cugen.plan.kernel import Kernel
@@ -20,42 +21,42 @@ from cugen.rewrite.dense_indices import Form, canonical, walking_order
 from cugen.spec import expressions as spec
 from cugen.spec.expressions import IndexValue, Read
 
-_LITTLE = 8  # below this extent most of a tile would stay empty
+MIN_EXTENT = 8  # along both sides; below it most of a tile would be empty (heuristic)
 
 
 def refusals(request: Request) -> tuple[Refusal, ...]:
-    found = list(form_refusals(request))
-    if found:
-        return tuple(found)
-    turn = _recognise(request)
-    if isinstance(turn, Refusal):
-        return (turn,)
-    staged = {read.array: None for read in turn.reads}
-    found += [*placement_refusals(request, staged), *_memory_refusals(request, staged), *refuse_tunables(request, ())]
-    found += _schedule_refusals(request, turn)
-    if not found:
-        found += _size_refusals(turn)
-    return tuple(found)
+    reasons = list(form_refusals(request))
+    if reasons:
+        return tuple(reasons)
+    transpose = _recognise(request)
+    if isinstance(transpose, Refusal):
+        return (transpose,)
+    staged = {read.array: None for read in transpose.reads}
+    reasons += [*placement_refusals(request, staged), *_memory_refusals(request, staged), *refuse_tunables(request, ())]
+    reasons += _schedule_refusals(request, transpose)
+    if not reasons:
+        reasons += _size_refusals(transpose)
+    return tuple(reasons)
 
 
-def _recognise(request: Request) -> Turn | Refusal:
-    placed = any(array.memory.space == "shared" for array in request.touched())
-    form = Form(request.group.statements, request.context.arrays) if placed else canonical(request)
+def _recognise(request: Request) -> Transpose | Refusal:
+    is_placed = any(array.memory.space == "shared" for array in request.touched())
+    form = Form(request.group.statements, request.context.arrays) if is_placed else canonical(request)
     request = replace(request, group=replace(request.group, statements=form.statements))
     order = walking_order(request, form)
-    answers = [_turned(request, form, across, order) for across in order if _is_row(form, across)]
-    if not answers:
-        return Refusal(f"neighbours along {order[0].name} are no neighbours in every output")
-    # More than one answer is left only where an extent of 1 makes rows and columns the same.
-    return next((answer for answer in answers if isinstance(answer, Turn)), answers[0])
+    matches = [_match(request, form, across, order) for across in order if _is_row(form, across)]
+    if not matches:
+        return Refusal(f"consecutive {order[0].name} are not contiguous in every output")
+    # Several matches only if an extent of 1 makes rows and columns the same.
+    return next((match for match in matches if isinstance(match, Transpose)), matches[0])
 
 
 def _is_row(form: Form, across: spec.Index) -> bool:
-    """Whether the outputs' rows run along the index."""
+    """Whether every output is contiguous along the index."""
     return all(is_contiguous(form.arrays[s.target], s.subscripts, across.name) for s in form.statements)
 
 
-def _turned(request: Request, form: Form, across: spec.Index, order: tuple[spec.Index, ...]) -> Turn | Refusal:
+def _match(request: Request, form: Form, across: spec.Index, order: tuple[spec.Index, ...]) -> Transpose | Refusal:
     down: dict[str, Read] = {}
     reads = []
     for read in certain_reads(request, form.arrays):
@@ -64,18 +65,18 @@ def _turned(request: Request, form: Form, across: spec.Index, order: tuple[spec.
             down.setdefault(name, read)
             reads.append(read)
     if not reads:
-        return Refusal(f"no input has rows along another index than the output's, {across.name}")
+        return Refusal(f"no input is contiguous along an index other than the output's, {across.name}")
     if len(down) > 1:
         arrays = " and ".join(read.array for read in down.values())
-        return Refusal(f"turns inputs one way only; the rows of {arrays} run along {' and '.join(down)}")
+        return Refusal(f"transposes one pair of indices only; {arrays} are contiguous along {' and '.join(down)}")
     (name,) = down
     second = next(index for index in order if index.name == name)
-    rest = tuple(index for index in order if index.name not in (across.name, name))
-    return Turn(request, form.arrays, across, second, (across, second, *rest), tuple(reads))
+    outer = tuple(index for index in order if index.name not in (across.name, name))
+    return Transpose(request, form.arrays, across, second, (across, second, *outer), tuple(reads))
 
 
 def _row_index(request: Request, form: Form, read: Read, across: str) -> str | None:
-    """The index along the rows of what is read, where the output's rows cross them."""
+    """The index along which a read is contiguous, if `across` is another of its dimensions."""
     declared, array = request.context.spec.array(read.array), form.arrays[read.array]
     names = [sub.name for sub in read.subscripts if isinstance(sub, IndexValue)]
     if declared.memory.space not in (None, "shared", "readonly") or array.space not in IN_MEMORY:
@@ -86,11 +87,11 @@ def _row_index(request: Request, form: Form, read: Read, across: str) -> str | N
     return rows[-1] if rows else None
 
 
-def _is_laid_out(turn: Turn) -> bool:
-    """Whether the spec says what the tile is."""
-    request = turn.request
-    placed = any(request.context.spec.array(read.array).memory.space == "shared" for read in turn.reads)
-    return placed or bool(request.schedule.block or request.schedule.thread)
+def _has_explicit_tile(transpose: Transpose) -> bool:
+    """Whether the spec places the tile or sets its size."""
+    request = transpose.request
+    is_placed = any(request.context.spec.array(read.array).memory.space == "shared" for read in transpose.reads)
+    return is_placed or bool(request.schedule.block or request.schedule.thread)
 
 
 def _memory_refusals(request: Request, staged: dict[str, None]) -> Iterator[Refusal]:
@@ -100,56 +101,56 @@ def _memory_refusals(request: Request, staged: dict[str, None]) -> Iterator[Refu
             yield Refusal(f"fills the tile of {name} once: there is nothing to pipeline", f"arrays.{name}.memory")
 
 
-def _schedule_refusals(request: Request, turn: Turn) -> Iterator[Refusal]:
-    schedule, sides = request.schedule, (turn.across.name, turn.down.name)
+def _schedule_refusals(request: Request, transpose: Transpose) -> Iterator[Refusal]:
+    schedule, sides = request.schedule, (transpose.across.name, transpose.down.name)
     for key, sizes in (("block", schedule.block), ("thread", schedule.thread)):
         for name, size in sizes:
             if name not in sides and size != 1:
                 reason = f"{key} sizes are for {' and '.join(sides)}, not for {name}"
                 yield Refusal(reason, f"schedule.{key}.{name}")
     if schedule.step:
-        yield Refusal("stages its tile at once, not step by step", "schedule.step")
+        yield Refusal("loads its tile at once; there is no loop to step through", "schedule.step")
     block = [size for name, size in schedule.block if name in sides]
     rows = [size for name, size in schedule.thread if name in sides and size != 1]
     if len(set(block)) > 1:
         yield Refusal(f"its tile is a square, not {' x '.join(map(str, block))}", "schedule.block")
     if len(rows) > 1:
-        yield Refusal("a thread's elements lie in one column of the tile", "schedule.thread")
+        yield Refusal("a thread's elements are in one column of the tile", "schedule.thread")
 
 
-def _size_refusals(turn: Turn) -> Iterator[Refusal]:
-    request, context = turn.request, turn.request.context
-    if _is_laid_out(turn):
-        tile = choose_square(turn)
+def _size_refusals(transpose: Transpose) -> Iterator[Refusal]:
+    request, context = transpose.request, transpose.request.context
+    if _has_explicit_tile(transpose):
+        tile = choose_square_config(transpose)
         if tile.size % tile.rows:
             yield Refusal(f"a thread's {tile.rows} rows must divide the tile's {tile.size}", "schedule.thread")
-        for read in turn.reads:
+        for read in transpose.reads:
             if context.spec.array(read.array).memory.swizzle and tile.size & (tile.size - 1):
                 key = f"arrays.{read.array}.memory"
                 yield Refusal(f"the xor swizzle needs a tile of a power of two, not of {tile.size}", key)
-    elif (count := shared_bytes(turn, choose_brick(turn))) > STATIC:
-        yield Refusal(f"{len(turn.reads)} tiles at once take {count} bytes of shared memory")
-    asked = any(context.spec.array(read.array).memory.space == "shared" for read in turn.reads)
-    if request.schedule.family is None and not asked:
-        for index in (turn.across, turn.down):
+    elif (count := shared_bytes(transpose, choose_config(transpose))) > STATIC_SHARED_BYTES:
+        yield Refusal(f"{len(transpose.reads)} tiles at once take {count} bytes of shared memory")
+    is_placed = any(context.spec.array(read.array).memory.space == "shared" for read in transpose.reads)
+    if request.schedule.family is None and not is_placed:
+        for index in (transpose.across, transpose.down):
             count = bounds(to_integer(index.extent, context.symbols), context.ranges)[1]
-            if count < _LITTLE:
-                yield Refusal(f"with {count} along {index.name} most of a tile would stay empty")
+            if count < MIN_EXTENT:
+                yield Refusal(f"with {count} along {index.name} most of a tile would be empty")
 
 
 def build(request: Request) -> Kernel:
-    turn = _recognise(request)
-    assert isinstance(turn, Turn)
-    if _is_laid_out(turn):
-        return SquareKernel(turn, choose_square(turn)).kernel()
-    brick = choose_brick(turn)
-    return (ShiftedKernel if brick.shift else BrickKernel)(turn, brick).kernel()
+    transpose = _recognise(request)
+    assert isinstance(transpose, Transpose)
+    if _has_explicit_tile(transpose):
+        return SquareTileKernel(transpose, choose_square_config(transpose)).kernel()
+    config = choose_config(transpose)
+    return (ShiftedRowsKernel if config.shift else PackedTileKernel)(transpose, config).kernel()
 
 
 FAMILY = Family(
     "transpose",
     rank=20,
-    doc="inputs whose rows become the output's columns, turned in a tile of shared memory",
+    doc="transpositions: inputs whose rows become the output's columns, through a tile in shared memory",
     refusals=refusals,
     build=build,
 )

@@ -1,15 +1,22 @@
-"""A transposing kernel that moves vectors on both sides, through tiles of words without bank conflicts."""
+"""The packed-tile transpose: vector loads and stores through a tile of packed words without bank conflicts."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
 
-from cugen.families.transpose.config import Brick, Side, Turn
-from cugen.pieces.blocks import Blocks, define, lay_blocks, limit, thread
+from cugen.families.transpose.config import RowMapping, Transpose, TransposeConfig
+from cugen.pieces.blocks import Blocks, define, limit, make_grid, thread
 from cugen.pieces.kernels import assemble, new_lowering
 from cugen.pieces.statements import lower_statements
-from cugen.pieces.vector_body import Neighbours, depends_on_place, load_vectors, vector_body, vector_of, wide_reads
+from cugen.pieces.vector_body import (
+    ConsecutiveElements,
+    depends_on_index,
+    load_vectors,
+    vector_body,
+    vector_of,
+    wide_reads,
+)
 from cugen.pieces.vectors import divisor
 from cugen.plan.kernel import Kernel
 from cugen.plan.lowering.expressions import Lowering
@@ -36,27 +43,25 @@ from cugen.plan.subscripts import to_integer
 from cugen.plan.symbols import FloorDiv, Integer, Minimum, Mod, ceil_div, integer
 from cugen.spec.expressions import Expr, Local, Read, walk
 
-_WORD = 4  # bytes
 
-
-class BrickKernel:
+class PackedTileKernel:
     """The kernel of one group."""
 
-    def __init__(self, turn: Turn, brick: Brick) -> None:
-        self.turn, self.brick = turn, brick
-        self.request, self.context = turn.request, turn.request.context
-        self.lowering: Lowering = new_lowering(turn.request)
-        self.lowering.arrays = turn.arrays
-        self.extents = [to_integer(index.extent, self.lowering.symbols) for index in turn.order]
-        self.sizes = (brick.own, brick.down)
-        self.is_flat = brick.load.lanes != brick.store.lanes  # whether the two sides number the threads differently
+    def __init__(self, transpose: Transpose, config: TransposeConfig) -> None:
+        self.transpose, self.config = transpose, config
+        self.request, self.context = transpose.request, transpose.request.context
+        self.lowering: Lowering = new_lowering(transpose.request)
+        self.lowering.arrays = transpose.arrays
+        self.extents = [to_integer(index.extent, self.lowering.symbols) for index in transpose.order]
+        self.sizes = (config.step, config.down)
+        self.is_flat = config.load.lanes != config.store.lanes  # whether the two sides number the threads differently
 
     def kernel(self) -> Kernel:
-        brick = self.brick
-        blocks = lay_blocks([*self._counts(), *self.extents[2:]], self.lowering, self.request.target)
+        config = self.config
+        blocks = make_grid([*self._counts(), *self.extents[2:]], self.lowering, self.request.target)
         self.tiles = self._tiles()
         indices = self._indices(blocks)
-        self.neighbours = self._neighbours()
+        self.output_vector = self._output_vector()
         outer = self.lowering.names
         self.lowering.names = Names(outer)
         staging = (*self._stage(), Barrier())
@@ -67,7 +72,7 @@ class BrickKernel:
             ("staging", staging),
             ("elements", self._elements()),
         )
-        block = (brick.threads, 1, 1) if self.is_flat else (brick.load.lanes, brick.threads // brick.load.lanes, 1)
+        block = (config.threads, 1, 1) if self.is_flat else (config.load.lanes, config.threads // config.load.lanes, 1)
         kernel = assemble(
             self.request, self.lowering, "transpose", parts, blocks.grid, block, alignments=self._alignments()
         )
@@ -77,53 +82,53 @@ class BrickKernel:
         return [ceil_div(extent, size) for extent, size in zip(self.extents, self.sizes, strict=False)]
 
     def _tiles(self) -> dict[Read, Array]:
-        brick = self.brick
+        config = self.config
         tiles = {}
-        for read in self.turn.reads:
-            source = self.turn.arrays[read.array]
-            wish = "tile" if len(self.turn.reads) == 1 else f"{source.symbol}_tile"
-            used = (brick.columns - self._slack()) * brick.pack
+        for read in self.transpose.reads:
+            source = self.transpose.arrays[read.array]
+            name_hint = "tile" if len(self.transpose.reads) == 1 else f"{source.symbol}_tile"
+            used = (config.pitch - self._row_padding()) * config.pack
             tiles[read] = Array(
                 read.array,
-                self.lowering.names.allocate(wish),
+                self.lowering.names.allocate(name_hint),
                 source.dtype,
-                (integer(brick.rows), integer(used)),
-                (integer(brick.columns * brick.pack), integer(1)),
+                (integer(config.rows), integer(used)),
+                (integer(config.pitch * config.pack), integer(1)),
                 "shared",
                 flat=False,
-                pad=self._slack() * brick.pack,
-                align=brick.pack * source.dtype.bytes if brick.pack > 1 else 0,
+                pad=self._row_padding() * config.pack,
+                align=config.pack * source.dtype.bytes if config.pack > 1 else 0,
             )
         return tiles
 
-    def _slack(self) -> int:
-        """Words at a row's end that nothing uses."""
-        brick = self.brick
-        return brick.columns - brick.down - (brick.down - 1) // brick.period * brick.gap
+    def _row_padding(self) -> int:
+        """Padding words at the end of a tile row."""
+        config = self.config
+        return config.pitch - config.down - (config.down - 1) // config.period * config.gap
 
-    def _neighbours(self) -> Neighbours:
-        """The output's side: operands that stand ready for wide loads are loaded so, others one by one."""
-        turn, width, name = self.turn, self.brick.store.width, self.turn.across.name
-        wide = wide_reads(self.request, turn.arrays, name, width, turn.reads)
-        return Neighbours(self.request, turn.arrays, name, self.extents[0], width, wide)
+    def _output_vector(self) -> ConsecutiveElements:
+        """The vector of output elements; operands are loaded in vectors where alignment allows."""
+        transpose, width, name = self.transpose, self.config.store.width, self.transpose.across.name
+        wide = wide_reads(self.request, transpose.arrays, name, width, transpose.reads)
+        return ConsecutiveElements(self.request, transpose.arrays, name, self.extents[0], width, wide)
 
     def _indices(self, blocks: Blocks) -> tuple[Node, ...]:
         lowering = self.lowering
         nodes = []
         self.first: list[Integer] = []
-        for axis, (index, place) in enumerate(zip(self.turn.order, blocks.places, strict=True)):
+        for axis, (index, block) in enumerate(zip(self.transpose.order, blocks.coordinates, strict=True)):
             if axis < 2:
-                node = define(f"{index.name}0", place * self.sizes[axis], lowering)
+                node = define(f"{index.name}0", block * self.sizes[axis], lowering)
                 self.first.append(node.index.symbol)
             else:
-                node = define(index.name, place, lowering)
+                node = define(index.name, block, lowering)
                 lowering.symbols[index.name] = node.index.symbol
                 limit(node.index, self.extents[axis], lowering)
             nodes.append(node)
         ordered = (*nodes[2:], *nodes[:2])
         if self.is_flat:
             return ordered
-        lanes, rows = self.brick.load.lanes, self.brick.threads // self.brick.load.lanes
+        lanes, rows = self.config.load.lanes, self.config.threads // self.config.load.lanes
         threads = [define("tx", thread("x", lanes, lowering), lowering)]
         self.tx, self.ty = threads[0].index.symbol, integer(0)
         if rows > 1:
@@ -131,24 +136,23 @@ class BrickKernel:
             self.ty = threads[1].index.symbol
         return (*ordered, *threads)
 
-    def _lay(self, side: Side, suffix: str) -> tuple[Node, ...]:
-        """The thread's place on one side of the tile, where that isn't its place in the block."""
+    def _thread_coordinates(self, mapping: RowMapping, suffix: str) -> tuple[Node, ...]:
+        """The thread's coordinates in a row mapping of a flat block."""
         if not self.is_flat:
             return ()
-        number = thread("x", self.brick.threads, self.lowering)
+        number = thread("x", self.config.threads, self.lowering)
         nodes = [
-            define(f"tx{suffix}", Mod(number, integer(side.lanes)), self.lowering),
-            define(f"ty{suffix}", FloorDiv(number, integer(side.lanes)), self.lowering),
+            define(f"tx{suffix}", Mod(number, integer(mapping.lanes)), self.lowering),
+            define(f"ty{suffix}", FloorDiv(number, integer(mapping.lanes)), self.lowering),
         ]
         self.tx, self.ty = nodes[0].index.symbol, nodes[1].index.symbol
         return tuple(nodes)
 
-    # Loops that the compiler unrolls; of a single trip nothing is left but its content
-
-    def _index(self, wish: str, count: int, step: int = 1) -> tuple[Integer, Index | None]:
+    def _index(self, name_hint: str, count: int, step: int = 1) -> tuple[Integer, Index | None]:
+        """A loop variable, or 0 and no loop for a single trip."""
         if count <= step:
             return integer(0), None
-        index = Index(self.lowering.names.allocate(wish), integer(0), (0, count - step))
+        index = Index(self.lowering.names.allocate(name_hint), integer(0), (0, count - step))
         self.lowering.ranges[index.symbol] = index.range
         return index.symbol, index
 
@@ -157,45 +161,43 @@ class BrickKernel:
             return nodes
         return (For(Loop(index, integer(0), integer(count), step, unroll=True), nodes),)
 
-    def _column(self, place: Integer, scope: list[Node]) -> Integer:
-        """Where in a row of the tile the word of an index stands: behind the gaps before it."""
-        brick = self.brick
-        if not brick.gap:
-            return place
-        node = define("column", place + FloorDiv(place, integer(brick.period)) * brick.gap, self.lowering)
+    def _column(self, word: Integer, scope: list[Node]) -> Integer:
+        """The tile column of a word: its number plus the gaps before it."""
+        config = self.config
+        if not config.gap:
+            return word
+        node = define("column", word + FloorDiv(word, integer(config.period)) * config.gap, self.lowering)
         scope.append(node)
         return node.index.symbol
 
-    # From global memory to the tile
-
     def _stage(self) -> tuple[Node, ...]:
-        """Rows of the input; beyond its edge the last ones again, which nobody uses."""
-        brick, turn = self.brick, self.turn
-        nodes = list(self._lay(brick.load, "_in"))
-        c, columns = self._index("c", brick.down, brick.load.run)
-        r, rows = self._index("r", brick.rows, brick.threads // brick.load.lanes)
+        """Copies input rows to the tile. Past the edge it copies the last rows again, unused, instead of a guard."""
+        config, transpose = self.config, self.transpose
+        nodes = list(self._thread_coordinates(config.load, "_in"))
+        c, columns = self._index("c", config.down, config.load.span)
+        r, rows = self._index("r", config.rows, config.threads // config.load.lanes)
         outer: list[Node] = []
-        across = c + self.tx * brick.load.width
-        n_in = self._inside(1, f"{turn.down.name}_in", across, brick.load.width, outer)
+        across = c + self.tx * config.load.width
+        n_in = self._clamped(1, f"{transpose.down.name}_in", across, config.load.width, outer)
         column = self._column(across, outer)
         row = self.ty + r
         inner: list[Node] = []
-        m_in = self._row_inside(row, inner)
+        m_in = self._clamped_row(row, inner)
         for read, tile in self.tiles.items():
             inner += self._fill(read, tile, (m_in, n_in), (row, column))
-        step = brick.threads // brick.load.lanes
-        body = (*outer, *self._unrolled(rows, brick.rows, step, tuple(inner)))
-        return (*nodes, *self._unrolled(columns, brick.down, brick.load.run, body))
+        step = config.threads // config.load.lanes
+        body = (*outer, *self._unrolled(rows, config.rows, step, tuple(inner)))
+        return (*nodes, *self._unrolled(columns, config.down, config.load.span, body))
 
-    def _row_inside(self, row: Integer, scope: list[Node]) -> Integer:
-        return self._inside(0, f"{self.turn.across.name}_in", row * self.brick.pack, self.brick.pack, scope)
+    def _clamped_row(self, row: Integer, scope: list[Node]) -> Integer:
+        return self._clamped(0, f"{self.transpose.across.name}_in", row * self.config.pack, self.config.pack, scope)
 
-    def _inside(self, axis: int, wish: str, place: Integer, width: int, scope: list[Node]) -> Integer:
-        """The place in the array, moved inside where tiles may reach over the edge."""
-        definition = self.first[axis] + place
+    def _clamped(self, axis: int, name_hint: str, offset: Integer, width: int, scope: list[Node]) -> Integer:
+        """A global coordinate of the tile, clamped if tiles may exceed the extent."""
+        definition = self.first[axis] + offset
         if divisor(self.extents[axis], self.context) % self.sizes[axis]:
             definition = Minimum(definition, self.extents[axis] - width)
-        node = define(wish, definition, self.lowering)
+        node = define(name_hint, definition, self.lowering)
         limit(node.index, self.extents[axis], self.lowering)
         scope.append(node)
         return node.index.symbol
@@ -203,74 +205,80 @@ class BrickKernel:
     def _fill(
         self, read: Read, tile: Array, source: tuple[Integer, Integer], target: tuple[Integer, Integer]
     ) -> tuple[Node, ...]:
-        """One thread's words: `pack` rows of the input side by side."""
-        width, pack, (row, column) = self.brick.load.width, self.brick.pack, target
-        array = self.turn.arrays[read.array]
+        """Loads vectors of `pack` input rows and stores them as packed words."""
+        width, pack, (row, column) = self.config.load.width, self.config.pack, target
+        array = self.transpose.arrays[read.array]
         p, each = self._index("p", pack)
-        symbols = {**self.lowering.symbols, self.turn.across.name: source[0] + p, self.turn.down.name: source[1]}
+        symbols = {
+            **self.lowering.symbols,
+            self.transpose.across.name: source[0] + p,
+            self.transpose.down.name: source[1],
+        }
         subscripts = tuple(to_integer(sub, symbols) for sub in read.subscripts)
         access = Access(array, subscripts, "load", width)
         if width == 1 and pack == 1:
             return (Copy(Access(tile, (row, column), "store"), access),)
         v, number = self._index("v", width)
-        place = Access(tile, (row, (column + v) * pack), "store", pack)
+        store = Access(tile, (row, (column + v) * pack), "store", pack)
         if pack == 1:
             vector = vector_of(array, read.array, width, self.lowering)
-            return (Load(vector, access), *self._unrolled(number, width, 1, (Store(place, vector.component(v)),)))
+            return (Load(vector, access), *self._unrolled(number, width, 1, (Store(store, vector.component(v)),)))
         word = vector_of(array, "word", pack, self.lowering)
         filled: tuple[Node, ...]
         if width == 1:
             filled = self._unrolled(each, pack, 1, (Assign(word.component(p), Element.of(access)),))
-            return (Let(word, None, mutable=True), *filled, Store(place, word))
+            return (Let(word, None, mutable=True), *filled, Store(store, word))
         vectors = vector_of(array, read.array, width, self.lowering, pack)
-        filled = self._unrolled(each, pack, 1, (Load(vectors.one(p), access),))
-        moved = Assign(word.component(p), vectors.one(p).component(v))
-        body = (Let(word, None, mutable=True), *self._unrolled(each, pack, 1, (moved,)), Store(place, word))
+        filled = self._unrolled(each, pack, 1, (Load(vectors.indexed(p), access),))
+        transposed = Assign(word.component(p), vectors.indexed(p).component(v))
+        body = (Let(word, None, mutable=True), *self._unrolled(each, pack, 1, (transposed,)), Store(store, word))
         return (Let(vectors, None, mutable=True), *filled, *self._unrolled(number, width, 1, body))
 
-    # From the tile to global memory
-
     def _elements(self) -> tuple[Node, ...]:
-        """Threads side by side write along `across`, and read the tile's columns."""
-        brick, turn, lowering = self.brick, self.turn, self.lowering
-        nodes = list(self._lay(brick.store, ""))
-        c, columns = self._index("c", brick.across, brick.store.run)
-        step = brick.threads // brick.store.lanes
-        r, rows = self._index("r", brick.down, step)
-        along = c + self.tx * brick.store.width
-        ready = (*self.neighbours.wide, *turn.reads)
-        own = brick.store.width > 1 and depends_on_place(self.neighbours.statements, turn.across.name, ready)
-        m = define(f"{turn.across.name}_first" if own else turn.across.name, self.first[0] + along, lowering)
-        n = define(turn.down.name, self.first[1] + self.ty + r, lowering)
+        """Loads tile columns and stores output rows: adjacent threads store along `across`."""
+        config, transpose, lowering = self.config, self.transpose, self.lowering
+        nodes = list(self._thread_coordinates(config.store, ""))
+        c, columns = self._index("c", config.across, config.store.span)
+        step = config.threads // config.store.lanes
+        r, rows = self._index("r", config.down, step)
+        along = c + self.tx * config.store.width
+        loaded = (*self.output_vector.wide, *transpose.reads)
+        needs_index = config.store.width > 1 and depends_on_index(
+            self.output_vector.statements, transpose.across.name, loaded
+        )
+        m = define(
+            f"{transpose.across.name}_first" if needs_index else transpose.across.name, self.first[0] + along, lowering
+        )
+        n = define(transpose.down.name, self.first[1] + self.ty + r, lowering)
         limit(m.index, self.extents[0], lowering)
         limit(n.index, self.extents[1], lowering)
-        lowering.symbols[turn.across.name], lowering.symbols[turn.down.name] = m.index.symbol, n.index.symbol
-        whole = Scope()
-        outer = Scope(whole, frozenset((turn.across.name,)))
-        inner = Scope(outer, frozenset((turn.down.name,)))
-        found: list[Node] = []
-        column = self._column(self.ty + r, found)
-        inner.nodes += found
+        lowering.symbols[transpose.across.name], lowering.symbols[transpose.down.name] = m.index.symbol, n.index.symbol
+        kernel_scope = Scope()
+        outer = Scope(kernel_scope, frozenset((transpose.across.name,)))
+        inner = Scope(outer, frozenset((transpose.down.name,)))
+        column_index: list[Node] = []
+        column = self._column(self.ty + r, column_index)
+        inner.nodes += column_index
         elements = self._values(inner, c, column)
-        row = self._unrolled(rows, brick.down, step, (n, *self._guarded(1, n.index.symbol, elements)))
+        row = self._unrolled(rows, config.down, step, (n, *self._guarded(1, n.index.symbol, elements)))
         body = (m, *self._guarded(0, m.index.symbol, (*outer.nodes, *row)))
-        return (*nodes, *whole.nodes, *self._unrolled(columns, brick.across, brick.store.run, body))
+        return (*nodes, *kernel_scope.nodes, *self._unrolled(columns, config.across, config.store.span, body))
 
-    def _guarded(self, axis: int, place: Integer, nodes: tuple[Node, ...]) -> tuple[Node, ...]:
-        """The nodes, for the places inside alone where tiles may reach over the edge."""
+    def _guarded(self, axis: int, coordinate: Integer, nodes: tuple[Node, ...]) -> tuple[Node, ...]:
+        """The nodes, guarded if tiles may exceed the extent."""
         if divisor(self.extents[axis], self.context) % self.sizes[axis] == 0:
             return nodes
-        return (If(Guard((Comparison(place, "<", self.extents[axis]),)), nodes),)
+        return (If(Guard((Comparison(coordinate, "<", self.extents[axis]),)), nodes),)
 
     def _values(self, scope: Scope, c: Integer, column: Integer) -> tuple[Node, ...]:
-        """What the statements say of the thread's elements, the first of them in row `c + tx * width` of the tile."""
-        width, pack = self.brick.store.width, self.brick.pack
+        """The statements for a thread's elements, from tile row `c + tx * width` on."""
+        width, pack = self.config.store.width, self.config.pack
         along = c + self.tx * width
         if width == 1:
             for read, tile in self.tiles.items():
                 scope.remember(read, self._named(read, Access(tile, (along, column), "load"), scope))
             lower_statements(self.request, self.lowering, scope)
-            return tuple(moved(node) for node in scope.nodes)
+            return tuple(as_copy(node) for node in scope.nodes)
         staged: dict[Read, Callable[[Integer], Expr]] = {}
         for read, tile in self.tiles.items():
             staged[read] = (
@@ -278,11 +286,11 @@ class BrickKernel:
                 if pack > 1
                 else element_of(tile, along, column)
             )
-        return vector_body(replace(self.neighbours, staged=staged), self.lowering, scope)
+        return vector_body(replace(self.output_vector, staged=staged), self.lowering, scope)
 
     def _words(self, tile: Array, row: Integer, column: Integer, scope: Scope) -> Callable[[Integer], Expr]:
-        """Loads the words of a thread's column."""
-        pack, count = self.brick.pack, self.brick.store.width // self.brick.pack
+        """Loads a thread's words of a tile column."""
+        pack, count = self.config.pack, self.config.store.width // self.config.pack
         words = vector_of(tile, tile.name, pack, self.lowering, count)
 
         def part(w: Integer) -> Access:
@@ -291,40 +299,40 @@ class BrickKernel:
         return load_vectors(words, part, self.lowering, scope)
 
     def _named(self, read: Read, access: Access, scope: Scope) -> Expr:
-        """The element where it is used, or a name for what is used at several places."""
+        """The element, as an operand if it is used once, else as a named load."""
         mentions = sum(1 for s in self.request.group.statements for node in walk(s.value) if node == read)
         if mentions == 1:
             return Element.of(access)
-        wish = read.array.lower()
-        taken = wish == self.turn.arrays[read.array].symbol
-        local = Local(self.lowering.names.allocate(f"{wish}_value" if taken else wish), read.dtype)
+        name_hint = read.array.lower()
+        is_taken = name_hint == self.transpose.arrays[read.array].symbol
+        local = Local(self.lowering.names.allocate(f"{name_hint}_value" if is_taken else name_hint), read.dtype)
         scope.nodes.append(Load(local, access))
         return local
 
-    # What people and the caller must know
-
     def _alignments(self) -> tuple[tuple[str, int], ...]:
-        found = dict(self.neighbours.alignments())
-        for read in self.turn.reads:
-            asked = self.brick.load.width * self.turn.arrays[read.array].dtype.bytes
-            if self.brick.load.width > 1:
-                found[read.array] = max(found.get(read.array, 0), asked)
-        return tuple((array.name, found[array.name]) for array in self.context.spec.arrays if array.name in found)
+        alignments = dict(self.output_vector.alignments())
+        for read in self.transpose.reads:
+            required = self.config.load.width * self.transpose.arrays[read.array].dtype.bytes
+            if self.config.load.width > 1:
+                alignments[read.array] = max(alignments.get(read.array, 0), required)
+        return tuple(
+            (array.name, alignments[array.name]) for array in self.context.spec.arrays if array.name in alignments
+        )
 
     def _reasons(self) -> tuple[str, ...]:
-        brick, turn = self.brick, self.turn
+        config, transpose = self.config, self.transpose
         arrays = ", ".join(read.array for read in self.tiles)
         reasons = [
-            f"the output's rows run along {turn.across.name}, those of {arrays} along {turn.down.name}: a tile of "
-            f"{brick.across} x {brick.down} in shared memory makes both sides contiguous",
-            f"{brick.load.width} neighbours in each load, {brick.store.width} in each store",
+            f"outputs are contiguous along {transpose.across.name}, {arrays} along {transpose.down.name}: a tile of "
+            f"{config.across} x {config.down} in shared memory coalesces loads and stores",
+            f"{config.load.width} elements per load, {config.store.width} per store",
         ]
-        if brick.pack > 1:
-            reasons.append(f"{brick.pack} neighbours of the output make a word of the tile")
+        if config.pack > 1:
+            reasons.append(f"{config.pack} consecutive elements of the output are packed into a word of the tile")
         reasons.append(
-            "a row of the tile is an odd number of words"
-            + (f", with {brick.gap} unused after every {brick.period}" if brick.gap else "")
-            + ": no two lanes meet in a bank"
+            "the tile's pitch is an odd number of words"
+            + (f", with {config.gap} of padding after every {config.period}" if config.gap else "")
+            + ": no bank conflicts"
         )
         return tuple(reasons)
 
@@ -333,8 +341,8 @@ def element_of(tile: Array, along: Integer, column: Integer) -> Callable[[Intege
     return lambda v: Element.of(Access(tile, (along + v, column), "load"))
 
 
-def moved(node: Node) -> Node:
-    """A store of what was loaded, as a copy: the element isn't converted on its way."""
+def as_copy(node: Node) -> Node:
+    """A store of a loaded element of the same type, as a copy without conversion."""
     match node:
         case Store(access=target, value=Element(access=source)) if source.array.dtype == target.array.dtype:
             return Copy(target, source)

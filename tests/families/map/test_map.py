@@ -1,4 +1,4 @@
-"""Elementwise statements: which vector is chosen and why, and where guards stand."""
+"""Elementwise statements: vector widths and their reasons, guards and tails."""
 
 from __future__ import annotations
 
@@ -36,10 +36,10 @@ schedule: {%s}
 
 def widths(kernel: Kernel) -> dict[str, int]:
     """The widest access to each array."""
-    found: dict[str, int] = {}
+    widths: dict[str, int] = {}
     for access in accesses(kernel.body):
-        found[access.array.name] = max(found.get(access.array.name, 0), access.width)
-    return found
+        widths[access.array.name] = max(widths.get(access.array.name, 0), access.width)
+    return widths
 
 
 def kinds(kernel: Kernel) -> set[str]:
@@ -58,7 +58,7 @@ def test_by_default_an_access_moves_16_bytes(planned, dtype, width):
     assert dict(kernel.alignments) == {"X": 16, "Y": 16}
 
 
-def test_the_widest_type_decides_for_all(planned):
+def test_the_widest_type_limits_the_vector(planned):
     kernel = planned(
         "arrays:\n  X: {shape: [64], dtype: int8}\n  Y: {shape: [64], dtype: float32}\ncompute: Y[i] = X[i]\n"
     )
@@ -86,21 +86,21 @@ def test_matrices_of_different_layout_are_not_flattened(planned):
     assert widths(kernel) == {"X": 1, "Y": 1}
 
 
-def test_short_rows_that_begin_off_alignment_are_read_element_by_element(planned):
+def test_short_unaligned_rows_are_scalar(planned):
     kernel = planned(MATRIX % (10, 77, "", "", ""))
     assert widths(kernel) == {"X": 1, "b": 1, "Y": 1}
-    assert any("multiple of 1" in reason for reason in kernel.reasons)
+    assert any("multiple of 1 elements only" in reason for reason in kernel.reasons)
 
 
-def test_vectors_of_long_rows_begin_where_sectors_do(planned, made):
+def test_vectors_of_long_unaligned_rows_start_at_sectors(planned, made):
     text = MATRIX % (10, 777, "", "", "")
     assert widths(planned(text)) == {"X": 4, "b": 1, "Y": 4}
     source = made(text).source
-    assert "const int back = N * threadIdx.y % 8;" in source
+    assert "const int misalignment = N * threadIdx.y % 8;" in source
     assert "if (n0 >= 0 && n0 + 3 < N) {" in source
 
 
-def test_rows_that_do_not_begin_alike_are_not_shifted(planned):
+def test_rows_of_different_alignment_are_not_shifted(planned):
     assert widths(planned(MATRIX % (10, 777, ", pitch: 778", "", ""))) == {"X": 1, "b": 1, "Y": 1}
     assert widths(planned(MATRIX % (10, 777, ", pitch: 785", "", ""))) == {"X": 4, "b": 1, "Y": 4}
 
@@ -122,7 +122,7 @@ def test_long_rows_of_any_length_are_right(prove, rows, columns, dtype):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("dtype", ["float32", "float16", "int8", "float64"])
-def test_no_access_of_a_shifted_row_is_outside(prove, dtype):
+def test_no_access_of_a_shifted_row_is_out_of_bounds(prove, dtype):
     arrays = f"  X: {{shape: [7, 517], dtype: {dtype}}}\n  Y: {{shape: [7, 517], dtype: {dtype}}}\n"
     prove(
         f"arrays:\n{arrays}  b: {{shape: [517], dtype: {dtype}}}\ncompute: Y[m, n] += X[m, n] + b[n]\n", sanitize=True
@@ -143,7 +143,7 @@ def test_half_an_alignment_gives_half_a_vector(planned):
     assert widths(planned(MATRIX % (10, 78, "", "", "")))["X"] == 2
 
 
-def test_a_dynamic_extent_is_as_wide_as_its_multiple_proves(planned):
+def test_a_dynamic_extent_is_as_wide_as_its_multiple_allows(planned):
     assert widths(planned(MATRIX % (10, "{multiple_of: 8}", "", "", "")))["Y"] == 4
     assert widths(planned(MATRIX % (10, "{range: [0, 64], multiple_of: 2}", "", "", "")))["Y"] == 2
     assert widths(planned(MATRIX % (10, "{range: [0, 64]}", "", "", "")))["Y"] == 1
@@ -161,7 +161,7 @@ def test_a_broadcast_along_the_vector_is_read_once(planned):
     assert "s" not in [access.array.name for access in accesses(loop.body)]
 
 
-def test_an_element_that_may_not_exist_is_read_under_its_condition(prove, planned):
+def test_an_element_that_may_be_out_of_bounds_is_read_under_its_condition(prove, planned):
     text = (
         "params: {N: dynamic}\narrays:\n  X: {shape: [N, 64], dtype: float32}\n  Y: {shape: [9, 64], dtype: float32}\n"
         "compute: Y[i, j] = X[5, j] if N > 5 else 0\n"
@@ -171,7 +171,7 @@ def test_an_element_that_may_not_exist_is_read_under_its_condition(prove, planne
     prove(text, params={"N": 6}, sanitize=True)
 
 
-def test_a_broadcast_operand_of_a_wider_type_comes_in_several_vectors(planned, prove):
+def test_a_broadcast_operand_of_a_wider_type_takes_several_loads(planned, prove):
     text = (
         "params: {M: 5, N: 48}\narrays:\n  X: {shape: [M, N], dtype: int8}\n  b: {shape: [N], dtype: float64}\n"
         "  Y: {shape: [M, N], dtype: int8}\ncompute: Y[m, n] = cast(X[m, n] + b[n], int8)\n"
@@ -180,25 +180,25 @@ def test_a_broadcast_operand_of_a_wider_type_comes_in_several_vectors(planned, p
     prove(text, sanitize=True)
 
 
-def test_a_tail_is_a_loop_of_its_own(made):
+def test_a_partial_vector_is_a_scalar_loop(made):
     text = made(SAXPY % (1001, "")).source
     assert "if (i + 3 < N) {" in text
     assert "for (int tail = i; tail < N; ++tail)" in text
 
 
-def test_nothing_is_guarded_where_vectors_and_blocks_divide(planned):
+def test_divisible_extents_have_no_guards(planned):
     kernel = planned(SAXPY % (2048, ""))
     assert kinds(kernel).isdisjoint({"If", "ReturnUnless"})
     assert "ReturnUnless" in kinds(planned(SAXPY % (2052, "")))
     assert "If" not in kinds(planned(SAXPY % (2052, "")))
 
 
-def test_a_vector_is_not_longer_than_what_there_is(planned):
+def test_a_vector_is_not_longer_than_the_array(planned):
     assert widths(planned(SAXPY % (3, "")))["X"] == 2
     assert widths(planned(SAXPY % (1, "")))["X"] == 1
 
 
-def test_an_index_that_may_pass_32_bits_is_wide(made):
+def test_an_index_that_may_exceed_32_bits_is_64_bits(made):
     text = made(
         "params: {M: dynamic, N: dynamic}\narrays:\n  X: {shape: [M, N], dtype: int8}\n"
         "  Y: {shape: [M, N], dtype: int8}\ncompute: Y[m, n] = X[m, n]\n"
@@ -206,7 +206,7 @@ def test_an_index_that_may_pass_32_bits_is_wide(made):
     assert "const long long i = (long long)blockIdx.x * 4096 + threadIdx.x * 16;" in text
 
 
-def test_indices_that_arrays_walk_as_one_are_one(made, planned, prove):
+def test_indices_that_are_contiguous_in_all_arrays_are_fused(made, planned, prove):
     text = (
         "params: {B: 3, H: 5, T: 7, D: 8}\narrays:\n  x: {shape: [B, H, T, D], dtype: float32}\n"
         "  w: {shape: [T, D], dtype: float32}\n  s: {shape: [B, H], dtype: float32}\n"
@@ -219,7 +219,7 @@ def test_indices_that_arrays_walk_as_one_are_one(made, planned, prove):
     prove(text)
 
 
-def test_indices_whose_value_counts_stay(planned):
+def test_indices_used_as_values_are_not_fused(planned):
     kernel = planned(
         "arrays:\n  x: {shape: [6, 8], dtype: float32}\n  y: {shape: [6, 8], dtype: float32}\n"
         "compute: y[i, j] = x[i, j] + j\n"
@@ -227,7 +227,7 @@ def test_indices_whose_value_counts_stay(planned):
     assert {len(a.subscripts) for a in accesses(kernel.body)} == {2}
 
 
-def test_narrow_accesses_come_in_groups_of_16_bytes(planned, made):
+def test_narrow_accesses_are_unrolled_to_16_bytes_per_thread(planned, made):
     text = MATRIX % (4096, 4097, ", pitch: 4098", "", "")
     kernel = planned(text)
     assert (kernel.block, widths(kernel)["X"]) == ((256, 1, 1), 1)
@@ -238,7 +238,7 @@ def test_narrow_accesses_come_in_groups_of_16_bytes(planned, made):
 
 @pytest.mark.parametrize("vectors", [2, 8])
 @pytest.mark.parametrize("size", [33, 8195])
-def test_any_number_of_vectors_in_a_thread_is_right(prove, made, vectors, size):
+def test_any_number_of_vectors_per_thread_is_right(prove, made, vectors, size):
     prove(SAXPY % (size, f"vectors: {vectors}"))
     prove(MATRIX % (13, 24, "", "", f"vectors: {vectors}"))
     prove(SAXPY % ("dynamic", f"vectors: {vectors}"), params={"N": size})
@@ -250,7 +250,7 @@ def test_a_schedule_sets_the_vector(planned, vector):
     assert widths(planned(SAXPY % (100, f"thread: {{i: {vector}}}")))["Y"] == vector
 
 
-def test_a_schedule_sets_the_share_of_a_block(made):
+def test_a_schedule_sets_the_block(made):
     (launch,) = made(MATRIX % (64, 256, "", "", "block: {m: 4, n: 128}")).manifest.launches
     assert launch.block == (32, 4, 1)
     assert launch.grid == (2, 16, 1)
@@ -267,13 +267,13 @@ def test_a_schedule_sets_the_share_of_a_block(made):
         ("width: 2", "schedule.width", "no tunable"),
     ],
 )
-def test_a_schedule_that_cannot_be_is_refused_with_its_key(reasons, schedule, key, words):
+def test_an_impossible_schedule_is_refused_with_its_key(reasons, schedule, key, words):
     (refusal,) = reasons("map", SAXPY % (1000, schedule))
     assert refusal.key == key
     assert words in refusal.reason
 
 
-def test_a_vector_beyond_alignment_names_what_is_in_its_way(reasons):
+def test_a_vector_that_alignment_forbids_names_the_dimension(reasons):
     (refusal,) = reasons("map", MATRIX % (10, 777, "", "", "vector: 4"))
     assert "dimension 0 in X" in refusal.reason
 
@@ -284,7 +284,7 @@ def test_a_vector_beyond_alignment_names_what_is_in_its_way(reasons):
         ("Y[i] = sum(A[i, k], k)", "sum over k"),
         ("Y[i] = cumsum(X[i], i)", "sum over i"),
         ("Y[i] = cast(argmin(A[i, k], k), float32)", "Y is an argmin over k"),
-        ("Y[63 - i] = X[i]", "writes Y at indices and behind them only"),
+        ("Y[63 - i] = X[i]", "writes Y at indices plus offsets only"),
     ],
 )
 def test_loops_and_backward_results_are_refused(reasons, compute, words):
@@ -297,23 +297,23 @@ def test_loops_and_backward_results_are_refused(reasons, compute, words):
     assert any(words in refusal.reason for refusal in reasons("map", f"arrays:\n{used}compute: {compute}\n"))
 
 
-def test_an_array_that_is_read_beside_its_index_is_no_permutation(reasons):
+def test_an_array_read_at_an_offset_is_no_permutation(reasons):
     text = (
         "arrays:\n  X: {shape: [64], dtype: float32, boundary: zero}\n  Y: {shape: [64], dtype: float32}\n"
         "compute: Y[i] = X[i - 1] + X[i + 1]\n"
     )
     assert [refusal.reason for refusal in reasons("map", text)] == []
-    assert "reads at bare indices only; X is read beside them" in [r.reason for r in reasons("transpose", text)]
+    assert "reads at bare indices only; X is read at an offset" in [r.reason for r in reasons("transpose", text)]
 
 
 @pytest.mark.parametrize("space", ["shared", "register"])
-def test_placements_without_a_use_are_refused(reasons, space):
+def test_useless_placements_are_refused(reasons, space):
     text = MATRIX.replace("b: {shape: [N], dtype: float32}", f"b: {{shape: [N], dtype: float32, memory: {space}}}")
     (refusal,) = reasons("map", text % (8, 8, "", "", ""))
     assert refusal.key == "arrays.b.memory"
 
 
-def test_constant_inputs_are_read_element_by_element_and_read_only_ones_as_vectors(made, planned):
+def test_constant_inputs_are_scalar_loads_and_read_only_ones_vectors(made, planned):
     text = "arrays:\n  X: {shape: [64], dtype: float32}\n  c: {shape: [64], dtype: float32, memory: %s}\n"
     text += "  Y: {shape: [64], dtype: float32}\ncompute: Y[i] = c[i] * X[i]\n"
     assert widths(planned(text % "constant")) == {"X": 4, "c": 1, "Y": 4}
@@ -325,9 +325,9 @@ def test_a_pure_copy_moves_narrow_floats_unconverted(made):
     text = made(
         "arrays:\n  X: {shape: [64], dtype: float16}\n  Y: {shape: [64], dtype: float16}\ncompute: Y[i] = X[i]\n"
     ).source
-    assert "y8.at[v] = x8.at[v];" in text
+    assert "y8.data[v] = x8.data[v];" in text
 
 
-def test_more_rows_than_a_grid_has_go_along_x(planned):
+def test_more_rows_than_grid_y_allows_go_along_x(planned):
     kernel = planned(MATRIX % (30_000_000, 8, "", "", ""))
     assert kernel.grid[1:] == (1, 1)

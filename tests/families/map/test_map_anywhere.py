@@ -1,4 +1,4 @@
-"""Statements without loops that read anywhere: rearrangements, paddings, gathers, and results behind an offset."""
+"""Statements without loops: rearrangements, paddings, gathers, and outputs at an offset."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ REARRANGEMENTS = {
         y="[B, H, W, 4 * C]",
         params="B: 2, H: 5, W: 6, C: 8",
     ),
-    "columns of windows": rearranged(
+    "im2col": rearranged(
         "y[a, b] = x[a // 9, b // W + (a // 3) % 3 - 1, b % W + a % 3 - 1]",
         x="[C, H, W]",
         y="[9 * C, H * W]",
@@ -58,7 +58,7 @@ REARRANGEMENTS = {
 
 
 @pytest.mark.parametrize("name", ["flipped", "rolled by rows", "cut out", "space to depth"])
-def test_what_is_only_rearranged_is_right(made, prove, name):
+def test_rearrangements_are_right(made, prove, name):
     assert [kernel.family for kernel in made(REARRANGEMENTS[name]).plan.kernels] == ["map"]
     prove(REARRANGEMENTS[name])
 
@@ -85,13 +85,13 @@ def test_paddings_of_every_kind_are_right(made, prove, mode, dtype):
     prove(text)
 
 
-def embedding(width=64, dtype="float32", rows="dynamic", value="table[ids[t], d] + place[t, d]"):
+def embedding(width=64, dtype="float32", rows="dynamic", value="table[ids[t], d] + position[t, d]"):
     return spec(
         f"T: {rows}, V: 50, D: {width}",
         f"y[t, d] = {value}",
         ids="shape: [T], dtype: int32",
         table=f"shape: [V, D], dtype: {dtype}",
-        place=f"shape: [T, D], dtype: {dtype}",
+        position=f"shape: [T, D], dtype: {dtype}",
         y=f"shape: [T, D], dtype: {dtype}",
     )
 
@@ -100,21 +100,21 @@ def widths(kernel: Kernel, name: str) -> list[int]:
     return [access.width for access in accesses(kernel.body) if access.array.name == name]
 
 
-def test_rows_that_other_elements_choose_are_read_in_vectors(planned):
+def test_gathered_rows_are_read_in_vectors(planned):
     kernel = planned(embedding())
     assert kernel.family == "map"
-    assert [widths(kernel, name) for name in ("ids", "table", "place", "y")] == [[1], [4], [4], [4]]
+    assert [widths(kernel, name) for name in ("ids", "table", "position", "y")] == [[1], [4], [4], [4]]
     assert widths(planned(embedding(66)), "table") == [2, 2]
     assert widths(planned(embedding(64, "float16")), "table") == [8]
 
 
-def test_rows_that_begin_at_a_multiple_are_read_in_vectors(planned):
+def test_aligned_rows_at_an_offset_are_read_in_vectors(planned):
     assert widths(planned(REARRANGEMENTS["rows flipped"]), "x") == [4]
     assert widths(planned(REARRANGEMENTS["cut out"]), "x") == [4]
     assert set(widths(planned(REARRANGEMENTS["flipped"]), "x")) == {1}
 
 
-def test_narrow_elements_are_stored_four_bytes_at_a_time(planned):
+def test_narrow_elements_are_stored_4_bytes_at_a_time(planned):
     text = rearranged("y[i, j] = x[i, N - 1 - j]", dtype="float16")
     assert [a.width for a in accesses(planned(text).body) if a.kind == "store"] == [2]
 
@@ -129,8 +129,8 @@ def test_an_embedding_of_any_length_is_right(prove):
 @pytest.mark.parametrize("width", [63, 72])
 def test_embeddings_of_all_kinds_are_right(prove, width, dtype):
     prove(embedding(width, dtype, 37), sanitize=True)
-    prove(embedding(width, dtype, 37, "place[t, d] if ids[t] == 3 else table[ids[t], d] * d"))
-    prove(embedding(width, dtype, 37, "table[ids[t], D - 1 - d] - place[T - 1 - t, d]"))
+    prove(embedding(width, dtype, 37, "position[t, d] if ids[t] == 3 else table[ids[t], d] * d"))
+    prove(embedding(width, dtype, 37, "table[ids[t], D - 1 - d] - position[T - 1 - t, d]"))
 
 
 CONCATENATION = """
@@ -146,7 +146,7 @@ compute:
 """
 
 
-def test_arrays_side_by_side_are_written_in_vectors(made, prove):
+def test_concatenated_arrays_are_written_in_vectors(made, prove):
     kernels = made(CONCATENATION).plan.kernels
     assert [kernel.family for kernel in kernels] == ["map", "map"]
     assert [widths(kernel, "y") for kernel in kernels] == [[4], [4]]
@@ -154,7 +154,7 @@ def test_arrays_side_by_side_are_written_in_vectors(made, prove):
     prove(CONCATENATION.replace("N: 24", "N: 23"))
 
 
-def test_rows_beyond_an_edge_are_zeros_in_vectors(planned, prove):
+def test_zero_padding_is_read_in_vectors(planned, prove):
     text = rearranged(
         "y[h, w, r, s, c] = x[h + r - 1, w + s - 1, c]",
         x="[H, W, C]",

@@ -1,4 +1,4 @@
-"""Elementwise statements are right, and compile to the accesses that were planned."""
+"""Elementwise statements are right, and compile to the planned accesses."""
 
 from __future__ import annotations
 
@@ -39,10 +39,10 @@ schedule: {%s}
 
 def widths(kernel: Kernel) -> dict[str, int]:
     """The widest access to each array."""
-    found: dict[str, int] = {}
+    widths: dict[str, int] = {}
     for access in accesses(kernel.body):
-        found[access.array.name] = max(found.get(access.array.name, 0), access.width)
-    return found
+        widths[access.array.name] = max(widths.get(access.array.name, 0), access.width)
+    return widths
 
 
 # Execution
@@ -76,7 +76,7 @@ def test_broadcasts_are_right_in_every_layout(prove, layout):
     prove(batch(items(types, layout), "Y@[i, j] = X@[i, j] + b@[j]"), sanitize=layout != "layout: row")
 
 
-def test_places_constants_and_repeated_indices_are_right(prove):
+def test_offsets_constants_and_repeated_indices_are_right(prove):
     prove(
         "params: {N: 37}\narrays:\n  X: {shape: [N, N], dtype: float32}\n  D: {shape: [N], dtype: float32}\n"
         "  E: {shape: [N], dtype: float32}\n  F: {shape: [3, N], dtype: int32}\n"
@@ -113,7 +113,7 @@ def test_an_array_is_read_before_and_after_it_is_written(prove):
     dtype=st.sampled_from(["float32", "float16", "int8"]),
     vector=st.sampled_from([1, 2, 4]),
 )
-def test_any_vector_that_is_accepted_is_right(prove, reasons, shape, dtype, vector):
+def test_every_accepted_vector_is_right(prove, reasons, shape, dtype, vector):
     a, b, c = shape
     text = (
         f"arrays:\n  X: {{shape: [{a}, {b}, {c}], dtype: {dtype}, pitch: {{align: 16}}}}\n"
@@ -146,7 +146,7 @@ def test_every_type_compiles_to_16_byte_accesses(compiled):
     assert all(".128" in load for load in loads)
 
 
-def test_tails_and_places_compile_without_warnings(compiled):
+def test_tails_and_index_values_compile_without_warnings(compiled):
     compiled(SAXPY % ("dynamic", ""))
     compiled(MATRIX % ("dynamic", "{multiple_of: 4}", "", "", ""))
     compiled(SAXPY.replace("a * X[i]", "a * X[i] + i") % (1001, ""))
@@ -158,7 +158,7 @@ def test_nvcc_takes_what_nvrtc_takes(made):
     assert compile_cubin(made(SAXPY % (1001, "")).source, "k", "sm_90", prefer="nvcc").warnings == ()
 
 
-def test_statements_that_write_rows_of_one_array_store_each_its_own(prove):
+def test_statements_that_write_rows_of_one_array_store_each_row(prove):
     prove(
         """
 params: {N: 64}

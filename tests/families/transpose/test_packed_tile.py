@@ -1,4 +1,4 @@
-"""Turned inputs whose tile the generator chooses: vectors on both sides, no bank conflicts, and right results."""
+"""Packed-tile transposes: vector loads and stores, no bank conflicts, and right results."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from cugen.spec.load import load_text
 from cugen.spec.types import DTYPES
 
 TYPES = {"int8": 1, "float16": 2, "float32": 4, "float64": 8}
-TURN = """
+TRANSPOSE = """
 params: {M: %s, N: %s}
 arrays:
   A: {shape: [M, N], dtype: %s}
@@ -28,10 +28,10 @@ compute: B[n, m] = %s
 """
 
 
-def turn(rows: object, columns: object, source: str, target: str = "") -> str:
+def transpose(rows: object, columns: object, source: str, target: str = "") -> str:
     target = target or source
     value = "A[m, n]" if TYPES.get(source) == TYPES.get(target) else f"cast(A[m, n], {target})"
-    return TURN % (rows, columns, source, target, value)
+    return TRANSPOSE % (rows, columns, source, target, value)
 
 
 def tile_of(kernel: PlannedKernel) -> Array:
@@ -41,16 +41,16 @@ def tile_of(kernel: PlannedKernel) -> Array:
 
 def widths(kernel: PlannedKernel) -> dict[str, int]:
     """The widest access to each array in global memory."""
-    found: dict[str, int] = {}
+    widths: dict[str, int] = {}
     for access in accesses(kernel.body):
         if access.array.space == "global":
-            found[access.array.name] = max(found.get(access.array.name, 0), access.width)
-    return found
+            widths[access.array.name] = max(widths.get(access.array.name, 0), access.width)
+    return widths
 
 
 @pytest.fixture
 def unanalysed():
-    """The kernel of a spec's text, for tests that ask nothing of the analysis: large odd sides take it seconds."""
+    """Generates a spec's kernel without the analysis, which takes seconds for large odd extents."""
 
     def make(text: str) -> Kernel:
         (spec,) = load_text(f"cugen: 1\nkernel: k\n{text}")
@@ -60,8 +60,8 @@ def unanalysed():
 
 
 @pytest.mark.parametrize(("dtype", "width"), [("float64", 2), ("float32", 4), ("float16", 8), ("int8", 16)])
-def test_both_sides_move_16_bytes_at_once(planned, dtype, width):
-    kernel = planned(turn(8192, 8192, dtype))
+def test_loads_and_stores_move_16_bytes(planned, dtype, width):
+    kernel = planned(transpose(8192, 8192, dtype))
     assert kernel.family == "transpose"
     assert widths(kernel) == {"A": width, "B": width}
     assert dict(kernel.alignments) == {"A": 16, "B": 16}
@@ -69,18 +69,18 @@ def test_both_sides_move_16_bytes_at_once(planned, dtype, width):
 
 @pytest.mark.parametrize(("dtype", "size"), TYPES.items())
 @pytest.mark.parametrize("side", [40, 9000])
-def test_a_row_of_the_tile_is_an_odd_number_of_words(unanalysed, dtype, size, side):
-    (kernel,) = unanalysed(turn(side, side, dtype)).plan.kernels
+def test_the_pitch_of_a_tile_is_an_odd_number_of_words(unanalysed, dtype, size, side):
+    (kernel,) = unanalysed(transpose(side, side, dtype)).plan.kernels
     tile = tile_of(kernel)
-    words, rest = divmod(int(tile.padded_shape[-1]) * size, max(size, 4))
-    assert (words % 2, rest) == (1, 0)
+    words, remainder = divmod(int(tile.padded_shape[-1]) * size, max(size, 4))
+    assert (words % 2, remainder) == (1, 0)
 
 
 @pytest.mark.parametrize("multiple", [1, 2, 4, 8, 16])
 @pytest.mark.parametrize("dtype", TYPES)
-def test_no_two_lanes_meet_in_a_bank(made, dtype, multiple):
-    assert_no_conflicts(made(turn(128, 4096 + multiple, dtype)))
-    assert_no_conflicts(made(turn(1024 + multiple, 160 + multiple, dtype)))
+def test_shared_accesses_have_no_bank_conflicts(made, dtype, multiple):
+    assert_no_conflicts(made(transpose(128, 4096 + multiple, dtype)))
+    assert_no_conflicts(made(transpose(1024 + multiple, 160 + multiple, dtype)))
 
 
 @pytest.mark.slow
@@ -88,14 +88,14 @@ def test_no_two_lanes_meet_in_a_bank(made, dtype, multiple):
 @pytest.mark.parametrize("multiple", [1, 2, 4, 8, 16])
 @pytest.mark.parametrize("target", TYPES)
 @pytest.mark.parametrize("source", TYPES)
-def test_no_two_lanes_meet_in_a_bank_whatever_the_types(made, source, target, multiple, side):
-    assert_no_conflicts(made(turn(side + multiple, side + multiple, source, target)))
+def test_shared_accesses_have_no_bank_conflicts_for_any_types(made, source, target, multiple, side):
+    assert_no_conflicts(made(transpose(side + multiple, side + multiple, source, target)))
 
 
 def assert_no_conflicts(kernel: Kernel) -> None:
     (launch,) = analyze(kernel).kernels
     shared = [report for report in launch.accesses if report.space == "shared"]
-    first, *others = (report.access.kind for report in shared)  # rows that begin amid a sector have loads at their ends
+    first, *others = (report.access.kind for report in shared)  # rows that begin inside a sector end with scalar loads
     assert (first, set(others)) == ("store", {"load"})
     for report in shared:
         banks = report.access.array.dtype.bytes * report.access.width // 4  # of a lane: two banks make two wavefronts
@@ -103,32 +103,32 @@ def assert_no_conflicts(kernel: Kernel) -> None:
         assert report.totals.wavefronts <= report.totals.requests * max(banks, 1), kernel.source
 
 
-def test_larger_tiles_stand_where_there_are_enough_of_them(planned):
-    assert tile_of(planned(turn(4096, 4096, "float32"))).shape == (64, 64)
-    assert tile_of(planned(turn(1024, 1024, "float32"))).shape == (32, 32)
+def test_large_matrices_have_larger_tiles(planned):
+    assert tile_of(planned(transpose(4096, 4096, "float32"))).shape == (64, 64)
+    assert tile_of(planned(transpose(1024, 1024, "float32"))).shape == (32, 32)
 
 
-def test_rows_beyond_the_edge_are_the_last_ones_again(made):
-    text = made(turn(8200, 8192, "float32")).source
+def test_rows_past_the_edge_are_clamped_to_the_last(made):
+    text = made(transpose(8200, 8192, "float32")).source
     assert "const int m_in = min(m0 + ty, M - 1);" in text
     assert text.count("if (") == 1
 
 
-def test_words_hold_neighbours_of_the_output(made):
-    text = made(turn(8192, 8192, "float16")).source
+def test_narrow_elements_are_packed_into_words(made):
+    text = made(transpose(8192, 8192, "float16")).source
     assert "__shared__ __align__(4) __half tile[64][282];" in text
-    assert "word2.at[p] = a8[p].at[v];" in text
-    assert "b8.at[v] = a2[v / 2].at[v % 2];" in text
+    assert "word2.data[p] = a8[p].data[v];" in text
+    assert "b8.data[v] = a2[v / 2].data[v % 2];" in text
 
 
 @pytest.mark.parametrize("side", [8192, 8191])
 @pytest.mark.parametrize("dtype", ["float16", "bfloat16", "float8_e4m3"])
-def test_nothing_is_converted_on_its_way(unanalysed, dtype, side):
-    text = unanalysed(turn(side, side, dtype)).source
+def test_elements_are_not_converted(unanalysed, dtype, side):
+    text = unanalysed(transpose(side, side, dtype)).source
     assert not re.search(r"__half2float|__bfloat162float|float_of|to_float", text), text
 
 
-def test_dimensions_that_lie_together_are_turned_as_one(planned):
+def test_contiguous_dimensions_are_fused(planned):
     kernel = planned(
         "params: {B: 4, T: 300, H: 16, D: 64}\narrays:\n  X: {shape: [B, T, H, D], dtype: float16}\n"
         "  Y: {shape: [B, H, D, T], dtype: float16}\ncompute: Y[b, h, d, t] = X[b, t, h, d]\n"
@@ -169,11 +169,11 @@ def test_transposes_of_every_type_are_exact(prove, made):
     prove(text)
 
 
-def test_types_that_change_on_their_way_are_right(prove):
+def test_conversions_are_right(prove):
     prove(batch([(a, b) for a in TYPES for b in TYPES if a != b] * 2))
 
 
-def test_no_access_is_outside_or_races(prove):
+def test_no_access_is_out_of_bounds_or_races(prove):
     text = batch([(dtype, dtype) for dtype in TYPES] * 2)
     prove(text, sanitize=True)
     prove(text, races=True)
@@ -187,11 +187,11 @@ def test_no_access_is_outside_or_races(prove):
 )
 def test_any_sides_are_right(prove, sides, multiple, types):
     rows, columns = (-(-side // multiple) * multiple for side in sides)
-    text = turn(rows, columns, *types) + "schedule: {family: transpose}\n"
+    text = transpose(rows, columns, *types) + "schedule: {family: transpose}\n"
     prove(text)
 
 
-def test_operands_of_every_kind_stand_beside_what_is_turned(prove, planned):
+def test_operands_of_every_kind_are_right(prove, planned):
     text = (
         "params: {B: 3, M: 48, N: 80}\nscalars: {a: {dtype: float32, value: 0.5}}\narrays:\n"
         "  X: {shape: [B, M, N], dtype: float16}\n  W: {shape: [B, M, N], dtype: float16}\n"
@@ -211,8 +211,8 @@ def test_operands_of_every_kind_stand_beside_what_is_turned(prove, planned):
 @pytest.mark.parametrize(("rows", "columns"), [(0, 5), (1, 1), (130, 97)])
 @pytest.mark.parametrize("dtype", ["float32", "int8"])
 def test_dynamic_sides_are_right(prove, rows, columns, dtype):
-    prove(turn("dynamic", "dynamic", dtype), params={"M": rows, "N": columns})
-    both = turn("{range: [0, 4096], multiple_of: 16}", "{range: [0, 4096], multiple_of: 16}", dtype)
+    prove(transpose("dynamic", "dynamic", dtype), params={"M": rows, "N": columns})
+    both = transpose("{range: [0, 4096], multiple_of: 16}", "{range: [0, 4096], multiple_of: 16}", dtype)
     prove(both, params={"M": rows // 16 * 16, "N": columns // 16 * 16})
 
 
@@ -230,7 +230,7 @@ def test_all_permutations_of_four_dimensions_are_right(prove):
 
 @pytest.mark.slow
 def test_a_tile_of_words_compiles_without_warnings(compiled):
-    compiled(turn("dynamic", "dynamic", "float16"))
+    compiled(transpose("dynamic", "dynamic", "float16"))
 
 
 @pytest.mark.slow

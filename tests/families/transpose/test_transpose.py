@@ -1,4 +1,4 @@
-"""Turned inputs: which tile is chosen and why, where guards stand, and that the results are right."""
+"""Transposes with a square tile, and what the family refuses: tile, guards, and right results."""
 
 from __future__ import annotations
 
@@ -41,13 +41,13 @@ def test_a_transpose_goes_through_a_padded_tile_by_default(planned):
     assert kernel.shared_bytes == 32 * 33 * 4
 
 
-def test_shared_memory_without_a_pad_is_what_the_spec_says(planned):
+def test_an_explicit_placement_has_no_default_padding(planned):
     kernel = planned(TRANSPOSE % (300, 200, ", memory: shared", ""))
     assert tile_of(kernel).pad == 0
     assert kernel.shared_bytes == 32 * 32 * 4
 
 
-def test_a_swizzled_tile_takes_no_byte_more(planned, made):
+def test_a_swizzled_tile_has_no_padding(planned, made):
     text = TRANSPOSE % (300, 200, SHARED % "swizzle: xor", "")
     assert planned(text).shared_bytes == 32 * 32 * 4
     source = made(text).source
@@ -55,19 +55,19 @@ def test_a_swizzled_tile_takes_no_byte_more(planned, made):
     assert "B[n * M + m] = tile[tx][(ty + r) ^ tx];" in source
 
 
-def test_a_dynamic_tile_is_sized_at_the_launch(planned):
+def test_a_dynamic_tile_takes_dynamic_shared_memory(planned):
     kernel = planned(TRANSPOSE % (300, 200, SHARED % "dynamic: true, pad: 1", ""))
     assert (kernel.shared_bytes, kernel.dynamic_shared_bytes) == (0, 32 * 33 * 4)
 
 
-def test_guards_stand_only_where_tiles_reach_over_the_edge(planned):
+def test_only_partial_tiles_are_guarded(planned):
     assert guards(planned(TRANSPOSE % (64, 96, "", ""))) == []
     assert {str(g.terms[0].right) for g in guards(planned(TRANSPOSE % (64, 97, "", "")))} == {"N"}
     assert {str(g.terms[0].right) for g in guards(planned(TRANSPOSE % (65, 96, "", "")))} == {"M"}
     assert len(guards(planned(TRANSPOSE % ("{multiple_of: 64}", "dynamic", "", "")))) == 2
 
 
-def test_no_thread_leaves_before_the_barrier(planned):
+def test_no_thread_returns_before_the_barrier(planned):
     nodes = list(walk_nodes(planned(TRANSPOSE % (33, 31, "", "")).body))
     assert not any(isinstance(node, ReturnUnless) for node in nodes)
     assert sum(isinstance(node, Barrier) for node in nodes) == 1
@@ -95,13 +95,13 @@ def test_a_schedule_sets_tile_and_rows(planned, schedule, block):
         ("", "block: {m: 32, n: 16}", "schedule.block", "square, not 32 x 16"),
         ("", "thread: {n: 3}", "schedule.thread", "must divide the tile's 32"),
         ("", "thread: {m: 2, n: 2}", "schedule.thread", "one column"),
-        ("", "step: {n: 8}", "schedule.step", "step by step"),
+        ("", "step: {n: 8}", "schedule.step", "no loop to step through"),
         ("", "vector: 2", "schedule.vector", "no tunable"),
         (SHARED % "stages: 2", "", "arrays.A.memory", "nothing to pipeline"),
         (SHARED % "swizzle: xor", "block: {m: 24, n: 24}", "arrays.A.memory", "power of two, not of 24"),
     ],
 )
-def test_what_cannot_be_is_refused_with_its_key(reasons, memory, schedule, key, words):
+def test_an_impossible_schedule_is_refused_with_its_key(reasons, memory, schedule, key, words):
     (refusal,) = reasons("transpose", TRANSPOSE % (300, 200, memory, schedule))
     assert refusal.key == key
     assert words in refusal.reason
@@ -110,38 +110,38 @@ def test_what_cannot_be_is_refused_with_its_key(reasons, memory, schedule, key, 
 @pytest.mark.parametrize(
     ("keys", "compute", "words"),
     [
-        ("", "B[i, j] = A[i, j]", "no input has rows along another index"),
-        (", layout: column", "B[j, i] = A[i, j]", "no input has rows along another index"),
-        (", memory: constant", "B[j, i] = A[i, j]", "no input has rows along another index"),
-        (", memory: global", "B[j, i] = A[i, j]", "no input has rows along another index"),
+        ("", "B[i, j] = A[i, j]", "no input is contiguous along an index other"),
+        (", layout: column", "B[j, i] = A[i, j]", "no input is contiguous along an index other"),
+        (", memory: constant", "B[j, i] = A[i, j]", "no input is contiguous along an index other"),
+        (", memory: global", "B[j, i] = A[i, j]", "no input is contiguous along an index other"),
         ("", "B[j, i] = A[i, j] + S[j, i]", "no use for S in shared memory"),
         ("", "B[j, 0] = sum(A[i, j], i)", "sum over i"),
     ],
 )
-def test_what_is_no_transpose_is_refused(reasons, keys, compute, words):
+def test_other_statements_are_refused(reasons, keys, compute, words):
     used = "  S: {shape: [48, 48], dtype: int8, memory: shared}\n" if "S[" in compute else ""
     width = 1 if "0" in compute else 48
     text = f"arrays:\n  A: {{shape: [48, 48], dtype: int8{keys}}}\n{used}  B: {{shape: [48, {width}], dtype: int8}}\n"
     assert any(words in refusal.reason for refusal in reasons("transpose", f"{text}compute: {compute}\n"))
 
 
-def test_three_columns_are_turned_where_the_spec_insists(planned):
+def test_three_columns_are_transposed_only_on_request(planned):
     text = "arrays:\n  A: {shape: [64, 3], dtype: int32%s}\n  B: {shape: [3, 64], dtype: int32}\n"
     text += "compute: B[c, m] = A[m, c]\n"
     assert planned(text % "").family == "map"
     assert planned(text % ", memory: shared").family == "transpose"
 
 
-def test_inputs_turned_two_ways_are_refused(reasons):
+def test_inputs_of_two_transpositions_are_refused(reasons):
     (refusal,) = reasons(
         "transpose",
         "params: {N: 40}\narrays:\n  A: {shape: [N, N, N], dtype: int32}\n  C: {shape: [N, N, N], dtype: int32}\n"
         "  B: {shape: [N, N, N], dtype: int32}\ncompute: B[i, j, k] = A[k, i, j] + C[k, j, i]\n",
     )
-    assert "one way only; the rows of A and C run along j and i" in refusal.reason
+    assert "one pair of indices only; A and C are contiguous along j and i" in refusal.reason
 
 
-def test_more_tiles_than_y_has_go_along_x(made):
+def test_more_tiles_than_grid_y_allows_go_along_x(made):
     (launch,) = made(TRANSPOSE % (64, 8_000_000, "", "")).manifest.launches
     assert launch.grid == (125_000, 1, 1)
 
@@ -175,7 +175,7 @@ def test_transposes_of_every_type_are_exact(prove, made):
     prove(text)
 
 
-def test_no_access_of_a_transpose_is_outside_or_races(prove):
+def test_no_access_of_a_transpose_is_out_of_bounds_or_races(prove):
     text = batch(["float32", "float16", "int8", "float64"], MEMORIES)
     prove(text, sanitize=True)
     prove(text, races=True)
@@ -195,7 +195,7 @@ def test_permutations_with_operands_of_every_kind_are_right(prove):
     )
 
 
-def test_a_column_major_output_is_turned_too(prove, planned):
+def test_a_column_major_output_is_transposed(prove, planned):
     text = (
         "arrays:\n  A: {shape: [45, 70], dtype: float32, pitch: 72}\n"
         "  B: {shape: [45, 70], dtype: float32, layout: column}\ncompute: B[m, n] = A[m, n]\n"
