@@ -80,7 +80,7 @@ def test_only_what_depends_on_other_blocks_is_unknown_to_the_analysis(made):
     (report,) = analyze(made(matrix(1, 1_000_000, schedule="algorithm: look_back"))).kernels
     unknown = [access for access in report.accesses if access.verdict == "unknown"]
     assert [access.access.array.name for access in unknown] == ["y_flags"]
-    assert "when another block answers" in unknown[0].reason
+    assert "polls of a spin-wait" in unknown[0].reason
     assert report.facts.traffic is not None
     assert report.facts.traffic.exact
     elements = [access for access in report.accesses if access.access.array.name in "xy"]

@@ -125,7 +125,7 @@ def test_several_scans_share_loads_shuffles_and_the_barrier(made):
     source = kernel.source
     assert source.count("&x[") == 1
     assert source.count("__syncthreads") == 1
-    assert source.count("reach *= 2") == 1
+    assert source.count("distance *= 2") == 1
 
 
 def test_statements_with_scans_along_one_index_share_a_kernel(planned):
