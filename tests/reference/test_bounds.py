@@ -1,4 +1,4 @@
-"""Bounds hold for what devices may do, and aren't so wide that they stop finding mistakes."""
+"""Error bounds hold for any order of evaluation on a device, and are tight enough to detect errors."""
 
 import math
 
@@ -16,7 +16,7 @@ DOT = ("y = sum(x[i] * z[i], i)", {"x": "float32 1000", "z": "float32 1000", "y"
 
 
 def summed_in_some_order(terms, rng):
-    """A float32 sum: shuffled, cut into runs that are summed one by one, the parts then pairwise."""
+    """A float32 sum: shuffled, split into chunks that are summed serially, then pairwise."""
     terms = rng.permutation(terms)
     parts = []
     for run in np.array_split(terms, rng.integers(1, 40)):
@@ -44,7 +44,7 @@ def test_the_worst_order_of_summation_stays_within_the_bound(run):
 
 
 def test_the_bound_of_a_sum_assumes_no_more_than_that_all_roundings_conspire(run, rng):
-    """Roundings that go either way add up to some sqrt(n), while the bound must allow for n: n times what is seen."""
+    """Random rounding errors add up to about sqrt(n), while the bound must allow for n."""
     x = rng.normal(size=1000).astype(np.float32)
     result = run(*SUM, {"x": x})
     one_by_one = [np.add.accumulate(rng.permutation(x))[-1] for _ in range(50)]
@@ -158,7 +158,7 @@ def test_products_in_any_order_stay_within_the_bound(run, rng):
     assert result.bound <= abs(result.exact) * 200 * 2.0**-23
 
 
-def test_small_integers_leave_no_freedom(run, rng):
+def test_small_integers_are_exact(run, rng):
     x, z = rng.integers(-8, 9, (2, 1000)).astype(np.float32)
     result = run(*DOT, {"x": x, "z": z})
     assert result.exactly_representable
@@ -166,31 +166,31 @@ def test_small_integers_leave_no_freedom(run, rng):
     assert not result.accepts(np.nextafter(result.value, np.float32(np.inf)))
 
 
-def test_integers_whose_sum_might_round_leave_freedom(run):
+def test_integers_whose_sum_might_round_are_inexact(run):
     x = np.full(1000, 2.0**20, np.float32)
     assert not run(*SUM, {"x": x}).exactly_representable
 
 
-def test_a_copy_of_any_values_leaves_no_freedom(run, rng):
+def test_a_copy_of_any_values_is_exact(run, rng):
     x = rng.normal(size=9).astype(np.float32)
     result = run("y[i] = -x[i]", {"x": "float32 9", "y": "float32 9"}, {"x": x})
     assert result.exactly_representable
     np.testing.assert_array_equal(result.value, -x)
 
 
-def test_a_division_of_integers_leaves_freedom(run):
+def test_a_division_of_integers_is_inexact(run):
     x = np.arange(1, 10, dtype=np.float32)
     result = run("y[i] = x[i] / 3", {"x": "float32 9", "y": "float32 9"}, {"x": x})
     assert not result.exactly_representable
     assert (result.bound <= 2.0**-23 * result.exact).all()
 
 
-def test_a_store_to_half_precision_allows_both_neighbours_only_near_the_middle(run):
-    x = np.array([1 + 2.0**-11, 1 + 2.0**-12], dtype=np.float32)  # the middle of two halves, and a quarter
+def test_a_store_to_half_precision_allows_both_adjacent_values_only_near_the_midpoint(run):
+    x = np.array([1 + 2.0**-11, 1 + 2.0**-12], dtype=np.float32)  # the midpoint of two halves, and a quarter
     result = run("y[i] = x[i] / 3 * 3", {"x": "float32 2", "y": "float16 2"}, {"x": x})
-    one, next_one = np.float16(1), np.float16(1 + 2.0**-10)
-    assert result.accepts(np.array([one, one])).all()
-    assert result.accepts(np.array([next_one, next_one])).tolist() == [True, False]
+    lower, upper = np.float16(1), np.float16(1 + 2.0**-10)
+    assert result.accepts(np.array([lower, lower])).all()
+    assert result.accepts(np.array([upper, upper])).tolist() == [True, False]
 
 
 def test_later_statements_read_what_was_rounded(run):
@@ -284,8 +284,8 @@ def test_a_function_of_an_uncertain_operand_bounds_every_value_it_may_have(name,
     low, high = DOMAINS.get(name, (1e-3, 50) if name in POSITIVE else (-8, 8))
     x = data.draw(st.floats(low, high))
     error = data.draw(st.floats(0, 0.5))
-    at = data.draw(st.floats(-1, 1))
-    near = x + at * error
+    fraction = data.draw(st.floats(-1, 1))
+    near = x + fraction * error
     if not low <= near <= high:
         return
     with np.errstate(all="ignore"):
@@ -312,7 +312,7 @@ def test_an_operator_of_uncertain_operands_bounds_every_value_it_may_have(name, 
     assert not np.isfinite(value) or abs(value - result.value) <= result.bound * (1 + 1e-12) + 1e-13
 
 
-@given(a=st.floats(-1, 1), b=st.floats(-1, 1), e=st.floats(0, 0.3), at=st.floats(-1, 1))
-def test_a_comparison_that_may_turn_out_otherwise_says_so(a, b, e, at):
+@given(a=st.floats(-1, 1), b=st.floats(-1, 1), e=st.floats(0, 0.3), fraction=st.floats(-1, 1))
+def test_a_comparison_that_rounding_may_flip_is_undecided(a, b, e, fraction):
     result = apply_operator("lt", (Tracked(np.asarray(a), np.asarray(e)), Tracked(np.asarray(b))), BOOL)
-    assert bool(result.value) == (a + at * e < b) or bool(np.all(result.bound > 0))
+    assert bool(result.value) == (a + fraction * e < b) or bool(np.all(result.bound > 0))

@@ -1,4 +1,4 @@
-"""The corners of the language: integers that wrap, floors, NaN, branches, reads outside, params and scalars."""
+"""Corner cases of the language: wrapping integers, floors, NaN, branches, out-of-bounds reads, params and scalars."""
 
 import ml_dtypes
 import numpy as np
@@ -63,7 +63,7 @@ def test_integer_reductions_wrap_in_their_own_width(run, rng, kind):
     assert run(f"y = {kind}(x[i], i)", {"x": "int32 50", "y": "int32"}, {"x": x}).value == expected
 
 
-def test_integer_matrix_products_wrap(run, rng):
+def test_integer_matrix_multiplications_wrap(run, rng):
     a, b = rng.integers(-(2**31), 2**31, (2, 20, 20)).astype(np.int32)
     arrays = {"a": "int32 20 20", "b": "int32 20 20", "c": "int32 20 20"}
     result = run("c[i, j] = sum(a[i, k] * b[k, j], k)", arrays, {"a": a, "b": b})
@@ -96,7 +96,7 @@ def test_rounding_goes_to_even(run):
 @pytest.mark.parametrize(
     "expression", ["maximum(x[i], 1)", "minimum(1, x[i])", "sign(x[i])", "x[i] - x[i]", "abs(x[i])"]
 )
-def test_nan_passes_through(run, expression):
+def test_nan_propagates(run, expression):
     x = np.array([np.nan, 3], np.float32)
     result = run(f"y[i] = {expression}", {"x": "float32 2", "y": "float32 2"}, {"x": x})
     assert np.isnan(result.value).tolist() == [True, False]
@@ -105,7 +105,7 @@ def test_nan_passes_through(run, expression):
 
 
 @pytest.mark.parametrize("kind", ["max", "min", "sum", "prod"])
-def test_nan_spreads_through_reductions(run, kind):
+def test_nan_propagates_through_reductions(run, kind):
     x = np.array([[1, np.nan, 3], [1, 2, 3]], np.float32)
     result = run(f"y[i] = {kind}(x[i, j], j)", {"x": "float32 2 3", "y": "float32 2"}, {"x": x})
     assert np.isnan(result.value).tolist() == [True, False]
@@ -185,7 +185,7 @@ def test_scalars_are_baked_or_given(run):
         run("y[i] = a * x[i] + b", {"x": "float32 1", "y": "float32 1"}, {"x": x}, extra)
 
 
-def test_baked_values_are_part_of_the_meaning(run):
+def test_baked_values_are_part_of_the_result(run):
     arrays = {"w": "float32 3 : values: [1, 2, 4]", "x": "float32 5", "y": "float32 3"}
     x = np.arange(5, dtype=np.float32)
     result = run("y[i] = sum(x[i + r] * w[r], r)", arrays, {"x": x})
@@ -246,7 +246,7 @@ def test_an_empty_extent_gives_empty_results(run):
     assert results["z"].value.tolist() == [0, 0, 0]
 
 
-def test_cost_counts_a_matrix_products_terms_at_a_discount(make_spec):
+def test_cost_counts_a_matrix_multiplications_terms_at_a_discount(make_spec):
     arrays = {"A": "float32 64 64", "B": "float32 64 64", "C": "float32 64 64"}
     product = make_spec("C[i, j] = sum(A[i, k] * B[k, j], k)", arrays)
     sums = make_spec("C[i, j] = sum(abs(A[i, k] - B[k, j]), k)", arrays)

@@ -1,4 +1,4 @@
-"""Whole statements against NumPy as one would write it by hand: whole, in small pieces, and at single points."""
+"""Statements against hand-written NumPy: evaluated in full, in small chunks, and at single points."""
 
 import math
 from collections.abc import Callable
@@ -375,7 +375,7 @@ FORMS = [
 
 
 def given_arrays(form, rng):
-    """Random data for every array but the plain outputs: small integers for integers, which index three rows."""
+    """Random data for all inputs and inouts; integers are small, since some of them index three rows."""
     target = {line.strip().split("[")[0].split(" ")[0] for line in form.compute.splitlines()}
     data = {}
     for name, text in form.arrays.items():
@@ -400,13 +400,13 @@ def assert_means(result, expected):
 
 
 @pytest.mark.parametrize("form", FORMS, ids=lambda form: form.name)
-def test_the_meaning_is_that_of_numpy(form, run, rng):
+def test_the_result_is_that_of_numpy(form, run, rng):
     data = given_arrays(form, rng)
     assert_means(run(form.compute, form.arrays, data, form.extra), by_hand(form, data))
 
 
 @pytest.mark.parametrize("form", FORMS, ids=lambda form: form.name)
-def test_small_pieces_mean_the_same(form, run, rng, monkeypatch):
+def test_small_chunks_give_the_same_result(form, run, rng, monkeypatch):
     monkeypatch.setattr(interpreter, "MAX_ARRAY_ELEMENTS", 16)
     monkeypatch.setattr(evaluation, "MAX_ARRAY_ELEMENTS", 16)
     data = given_arrays(form, rng)
@@ -414,7 +414,7 @@ def test_small_pieces_mean_the_same(form, run, rng, monkeypatch):
 
 
 @pytest.mark.parametrize("form", FORMS, ids=lambda form: form.name)
-def test_single_points_mean_the_same(form, run, rng, monkeypatch):
+def test_single_points_give_the_same_result(form, run, rng, monkeypatch):
     monkeypatch.setattr(evaluation, "MAX_FULL_OPERATIONS", 0)
     data = given_arrays(form, rng)
     expected = by_hand(form, data)

@@ -20,7 +20,7 @@ SATURATED = {"float8_e4m3": 448.0, "float8_e5m2": 57344.0}
 
 
 def nearest_element(value: float, dtype) -> float:
-    """The element of a 16- or 8-bit type nearest to a double, ties to the even pattern: by looking at all of them."""
+    """The element of a 16- or 8-bit type nearest to a double, ties to even, by exhaustive search."""
     unsigned = np.uint8 if dtype.bits == 8 else np.uint16
     patterns = np.arange(1 << (dtype.bits - 1), dtype=unsigned)  # not negative ones, in ascending order
     with np.errstate(invalid="ignore"):
@@ -51,7 +51,7 @@ def test_a_store_gives_the_nearest_element_and_ties_go_to_even(dtype, value):
 
 
 @pytest.mark.parametrize("dtype", [t for t in FLOATS if t.bits <= 16], ids=str)
-def test_a_value_just_above_the_middle_rounds_up_although_float32_cannot_tell(dtype):
+def test_a_value_just_above_the_midpoint_rounds_up_although_float32_cannot_distinguish_it(dtype):
     step = float(ml_dtypes.finfo(numpy_dtype(dtype)).eps)
     just_above = 1 + step / 2 + 2.0**-50
     assert store(np.array([just_above]), dtype).astype(np.float64)[0] == 1 + step
@@ -108,12 +108,12 @@ def test_a_float_truncates_saturates_at_the_wide_range_then_wraps(dtype, value):
 
 
 @given(value=DOUBLES)
-def test_a_cast_to_bool_asks_whether_it_is_zero(value):
+def test_a_cast_to_bool_compares_with_zero(value):
     assert bool(cast(np.array([value]), DTYPES["bool"])[0]) == (value != 0)
 
 
 @given(value=st.integers(-(2**63), 2**63 - 1))
-def test_an_integer_rounds_once_on_its_way_to_float32(value):
+def test_an_integer_rounds_once_when_converted_to_float32(value):
     assert cast(np.array([value]), DTYPES["float32"])[0] == float(np.float32(np.int64(value)))
 
 

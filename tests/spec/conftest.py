@@ -1,4 +1,4 @@
-"""Ways to write little specs and to look at what is found in them."""
+"""Fixtures that build small specs and load or diagnose them."""
 
 from __future__ import annotations
 
@@ -16,29 +16,29 @@ from cugen.spec.model import Spec
 
 @dataclass(frozen=True)
 class Resolved:
-    """What became of a spec: its kernel, or the findings."""
+    """The result of loading a spec: the spec, or its diagnostics."""
 
     spec: Spec | None
-    findings: tuple[Diagnostic, ...]
+    diagnostics: tuple[Diagnostic, ...]
 
     @property
     def codes(self) -> list[str]:
-        return [finding.code for finding in self.findings]
+        return [d.code for d in self.diagnostics]
 
     @property
     def value(self) -> Expr:
         """The right side of the last statement."""
-        assert self.spec is not None, [finding.message for finding in self.findings]
+        assert self.spec is not None, [d.message for d in self.diagnostics]
         return self.spec.statements[-1].value
 
 
-Findings = Callable[..., tuple[Diagnostic, ...]]
+Diagnose = Callable[..., tuple[Diagnostic, ...]]
 SpecText = Callable[..., str]
 
 
 @pytest.fixture
-def findings() -> Findings:
-    """All diagnostics of a text, none for a good one."""
+def diagnose() -> Diagnose:
+    """All diagnostics of a text; none if it is valid."""
 
     def find(
         text: str, *, folder: Path | None = None, params: Mapping[str, int | float | bool] | None = None
@@ -53,8 +53,8 @@ def findings() -> Findings:
 
 
 @pytest.fixture
-def one() -> Callable[[str], Spec]:
-    """The one kernel of a text."""
+def load_one() -> Callable[[str], Spec]:
+    """The only kernel of a text."""
 
     def load(text: str) -> Spec:
         (spec,) = load_text(text)
@@ -86,7 +86,8 @@ Compute = Callable[..., Resolved]
 def compute() -> Compute:
     """Resolves statements over arrays given as `shape; dtype; more`: `compute(block, x="N, 4; int8; boundary: zero")`.
 
-    Keywords `params`, `indices`, `scalars` and `accumulate` are YAML text. Gives the spec, if any, and the findings."""
+    Keywords `params`, `indices`, `scalars` and `accumulate` are YAML text. Returns the spec, if valid, and
+    the diagnostics."""
 
     def resolve(block: str, **declared: str) -> Resolved:
         lines = ["cugen: 1", "kernel: tried"]

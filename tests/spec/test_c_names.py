@@ -1,4 +1,4 @@
-"""The table of names that headers have taken, against the headers of this machine."""
+"""The table of names that headers declare, against the headers of this machine."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ INCLUDE = Path(cugen.__file__).parent / "runtime" / "cpu" / "include"
 GXX = ["g++", "-x", "c++", "-std=c++17", f"-I{INCLUDE}"]
 
 
-def refused(compiler: list[str], preprocess: list[str], text: str, folder: Path, error: str) -> set[str]:
+def undeclarable(compiler: list[str], preprocess: list[str], text: str, folder: Path, error: str) -> set[str]:
     """The words of the preprocessed headers that can't be declared at file scope."""
     source = folder / "words.cu"
     source.write_text(text)
@@ -32,26 +32,26 @@ def refused(compiler: list[str], preprocess: list[str], text: str, folder: Path,
 @pytest.mark.slow
 @pytest.mark.skipif(shutil.which("g++") is None, reason="no g++")
 def test_what_the_headers_of_the_cpu_device_declare_is_taken(tmp_path: Path) -> None:
-    found = refused(
+    rejected = undeclarable(
         [*GXX, "-fsyntax-only", "-fmax-errors=0"],
         [*GXX, "-E"],
         "#include <cugen_cpu.h>\n" + HEADERS,
         tmp_path,
         r"words\.cu:(\d+):\d+: error",
     )
-    assert len(found) > 500
-    assert sorted(word for word in found if not c_names.is_taken(word)) == []
+    assert len(rejected) > 500
+    assert sorted(word for word in rejected if not c_names.is_taken(word)) == []
 
 
 @pytest.mark.slow
 @pytest.mark.skipif(shutil.which("nvcc") is None, reason="no nvcc")
 def test_what_the_headers_of_cuda_declare_is_taken(tmp_path: Path) -> None:
-    found = refused(
+    rejected = undeclarable(
         ["nvcc", "-ptx", "-Xcudafe", "--error_limit=100000", "-o", str(tmp_path / "words.ptx")],
         ["nvcc", "-E"],
         "#include <cuda_runtime.h>\n" + HEADERS,
         tmp_path,
         r"words\.cu\((\d+)\): error",
     )
-    assert len(found) > 1000
-    assert sorted(word for word in found if not c_names.is_taken(word)) == []
+    assert len(rejected) > 1000
+    assert sorted(word for word in rejected if not c_names.is_taken(word)) == []

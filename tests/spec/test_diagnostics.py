@@ -14,7 +14,7 @@ def rendered(text: str, span: Span) -> list[str]:
     return report.diagnostics[0].render().splitlines()
 
 
-def test_a_finding_quotes_its_line_and_underlines_the_place() -> None:
+def test_a_diagnostic_quotes_its_line_and_underlines_the_span() -> None:
     assert rendered("a: 1\n\tb: two\n", Span(2, 5, 2, 8)) == [
         "error[CG1000]: it is wrong",
         " --> spec.yaml:2:5",
@@ -28,23 +28,23 @@ def test_a_finding_quotes_its_line_and_underlines_the_place() -> None:
     ]
 
 
-def test_a_place_over_several_lines_is_underlined_to_the_end_of_the_first() -> None:
+def test_a_span_over_several_lines_is_underlined_to_the_end_of_the_first() -> None:
     assert rendered("a: [1,\n  2]\n", Span(1, 4, 2, 4))[4] == "  |    ^^^ here"
 
 
-def test_a_finding_about_no_place_quotes_nothing() -> None:
+def test_a_diagnostic_without_a_span_quotes_nothing() -> None:
     assert rendered("a: 1\n", NOWHERE)[1:3] == [" --> spec.yaml", "  = key: a.b"]
 
 
 @pytest.mark.parametrize("column", [1, 100, 5_000, 9_999])
-def test_of_a_long_line_the_part_around_the_place_is_quoted(column: int) -> None:
+def test_of_a_long_line_the_part_around_the_span_is_quoted(column: int) -> None:
     text = "." * (column - 1) + "x" + "." * (10_000 - column)
     lines = rendered(text, Span(1, column, 1, column + 1))
     assert len(lines[3]) <= MAX_QUOTED_CHARACTERS + 4
     assert lines[3][lines[4].index("^")] == "x"
 
 
-def test_the_error_holds_all_findings_in_the_order_of_their_places() -> None:
+def test_the_error_holds_all_diagnostics_in_the_order_of_their_spans() -> None:
     report = Reporter("spec.yaml", "a\nb\n")
     report.raise_if_failed()
     for line in (2, 1, 2):
@@ -55,12 +55,12 @@ def test_the_error_holds_all_findings_in_the_order_of_their_places() -> None:
     assert str(caught.value).count("error[CG1000]") == 2
 
 
-def test_other_places_are_quoted_below_the_finding_s_own() -> None:
+def test_related_spans_are_quoted_below_the_diagnostic_s_own() -> None:
     place = Related("scale.cu", Span(120, 5, 120, 9), "there", "    y[i] = 2;")
-    finding = Diagnostic(
+    diagnostic = Diagnostic(
         "CG1000", "it is slow", "a.yaml", Span(7, 1, 7, 2), "", "here", (), "", "y", "warning", (place,)
     )
-    assert finding.render().splitlines() == [
+    assert diagnostic.render().splitlines() == [
         "warning[CG1000]: it is slow",
         "   --> a.yaml:7:1",
         "    |",

@@ -1,4 +1,4 @@
-"""Edits of a spec's file: one placement changes, and nothing else does, however the file is written."""
+"""Source edits of a spec file: one placement changes, in any notation, and nothing else."""
 
 from __future__ import annotations
 
@@ -16,20 +16,20 @@ from cugen.spec.load import load_text
 from cugen.spec.model import Spec
 
 HEAD = "cugen: 1\nkernel: {name}\nparams: {{M: 64, N: 32}}\n"
-TAIL = "compute: B[n, m] = A[m, n]  # turned\n"
+TAIL = "compute: B[n, m] = A[m, n]  # transposed\n"
 
 
-def document(arrays: str, name: str = "turn") -> str:
+def document(arrays: str, name: str = "transpose") -> str:
     return HEAD.format(name=name) + arrays + TAIL
 
 
 def edited(text: str, rows: Rows, array: str = "A", number: int = 0) -> str:
-    """The text after a rewrite, which has been loaded and found to mean what was intended."""
+    """The text after a rewrite, whose result was verified by loading it."""
     return rewrite(text, {(number, array): rows}, load_text)[0]
 
 
 def changed_lines(before: str, after: str) -> tuple[list[str], list[str]]:
-    """The lines between what both texts begin and end with."""
+    """The lines between the common prefix and suffix of both texts."""
     old, new = before.split("\n"), after.split("\n")
     start = next((i for i, (a, b) in enumerate(zip(old, new, strict=False)) if a != b), min(len(old), len(new)))
     stop = 0
@@ -38,7 +38,7 @@ def changed_lines(before: str, after: str) -> tuple[list[str], list[str]]:
     return old[start : len(old) - stop], new[start : len(new) - stop]
 
 
-# One way of writing
+# One notation
 
 
 @pytest.mark.parametrize(
@@ -69,7 +69,7 @@ def test_a_placement_that_is_not_there_goes_to_the_end_of_a_flow_mapping() -> No
     )
 
 
-def test_a_placement_that_is_not_there_gets_a_line_of_its_own_in_a_block_mapping() -> None:
+def test_a_placement_that_is_not_there_gets_a_separate_line_in_a_block_mapping() -> None:
     text = document(
         "arrays:\n    A:\n        dtype: float32  # narrow\n        shape:\n        - M\n        - N  # columns\n"
         "    # the result\n    B: {shape: [N, M], dtype: float32}\n"
@@ -78,7 +78,7 @@ def test_a_placement_that_is_not_there_gets_a_line_of_its_own_in_a_block_mapping
     assert edited(text, Rows(1)) == text.replace("# columns\n", "# columns\n" + line)
 
 
-def test_a_block_mapping_of_the_memory_gets_the_key_in_its_own_indentation() -> None:
+def test_a_block_mapping_of_the_memory_gets_the_key_in_its_indentation() -> None:
     text = document(
         "arrays:\n  A:\n    shape: [M, N]\n    memory:\n       # why shared\n       space: shared   # a tile\n"
         "    dtype: float32\n  B: {shape: [N, M], dtype: float32}\n"
@@ -88,7 +88,7 @@ def test_a_block_mapping_of_the_memory_gets_the_key_in_its_own_indentation() -> 
 
 
 @pytest.mark.parametrize("comma", ["", ","])
-def test_a_comment_in_a_flow_mapping_of_several_lines_stays_beside_its_entry(comma: str) -> None:
+def test_a_comment_in_a_flow_mapping_of_several_lines_stays_with_its_entry(comma: str) -> None:
     text = document(
         f"arrays:\n  A: {{\n    shape: [M, N],\n    dtype: float32{comma}  # narrow\n  }}\n"
         "  B: {shape: [N, M], dtype: float32}\n"
@@ -98,7 +98,7 @@ def test_a_comment_in_a_flow_mapping_of_several_lines_stays_beside_its_entry(com
 
 
 def test_a_file_without_a_last_line_break_gets_its_line() -> None:
-    text = "cugen: 1\r\nkernel: turn\r\nparams: {M: 64, N: 32}\r\ncompute: B[n, m] = A[m, n]\r\narrays:\r\n"
+    text = "cugen: 1\r\nkernel: transpose\r\nparams: {M: 64, N: 32}\r\ncompute: B[n, m] = A[m, n]\r\narrays:\r\n"
     text += "  B: {shape: [N, M], dtype: float32}\r\n  A:\r\n    shape: [M, N]\r\n    dtype: float32"
     assert edited(text, Rows(1)) == text + "\r\n    memory: {space: shared, pad: 1}"
 
@@ -123,12 +123,12 @@ def test_variants_of_a_document_change_together() -> None:
         "variants: {T: [float32, float64]}\narrays:\n  A: {shape: [M, N], dtype: $T, memory: shared}\n"
         "  B: {shape: [N, M], dtype: $T}\n"
     )
-    assert kernels_by_document(text) == (("turn__float32", "turn__float64"),)
+    assert kernels_by_document(text) == (("transpose__float32", "transpose__float64"),)
     _, specs = rewrite(text, {(0, "A"): Rows(1)}, load_text)
     assert [spec.array("A").memory.pad for spec in specs] == [1, 1]
 
 
-# Ways of writing that no small edit changes
+# Notations that no local edit changes
 
 
 @pytest.mark.parametrize(
@@ -144,7 +144,7 @@ def test_variants_of_a_document_change_together() -> None:
         (">-\n      shared", "", "is a block of text"),
     ],
 )
-def test_what_no_small_edit_changes_is_refused_with_the_reason(memory: str, more: str, reason: str) -> None:
+def test_what_no_small_edit_changes_is_rejected_with_the_reason(memory: str, more: str, reason: str) -> None:
     block = f"  A:\n    shape: [M, N]\n    dtype: float32\n    memory: {memory}\n"
     flow = f"  A: {{shape: [M, N], dtype: float32, memory: {memory}}}\n"
     text = document(f"{more}arrays:\n{block if '>' in memory else flow}  B: {{shape: [N, M], dtype: float32}}\n")
@@ -152,7 +152,7 @@ def test_what_no_small_edit_changes_is_refused_with_the_reason(memory: str, more
         edited(text, Rows(2))
 
 
-def test_an_alias_is_refused_since_its_value_stands_elsewhere() -> None:
+def test_an_alias_is_rejected_since_its_value_is_elsewhere() -> None:
     text = document(
         "arrays:\n  B: &same {shape: [M, M], dtype: float32}\n  A: *same\n".replace("[M, M]", "[8, 8]")
     ).replace("{M: 64, N: 32}", "{M: 8, N: 8}")
@@ -160,20 +160,20 @@ def test_an_alias_is_refused_since_its_value_stands_elsewhere() -> None:
         edited(text, Rows(1))
 
 
-def test_a_text_that_would_mean_something_else_is_never_given_back() -> None:
+def test_a_text_that_would_mean_something_else_is_never_returned() -> None:
     text = document(
         "arrays:\n  A: {shape: [M, N], dtype: float32, memory: shared}\n  B: {shape: [N, M], dtype: float32}\n"
     )
     (spec,) = load_text(text)
 
-    def deaf(text: str) -> Sequence[Spec]:
+    def stale_load(text: str) -> Sequence[Spec]:
         return (spec,)
 
     with pytest.raises(Misread):
-        rewrite(text, {(0, "A"): Rows(1)}, deaf)
+        rewrite(text, {(0, "A"): Rows(1)}, stale_load)
 
 
-# All ways of writing
+# All notations
 
 
 def test_every_input_of_the_gallery_takes_a_pad_and_keeps_all_but_one_line() -> None:
@@ -190,7 +190,7 @@ def test_every_input_of_the_gallery_takes_a_pad_and_keeps_all_but_one_line() -> 
 
 @st.composite
 def files(draw: st.DrawFn) -> tuple[str, int]:
-    """A file with a comment wherever one may stand, and the number of the document to edit."""
+    """A file with a comment wherever one is allowed, and the number of the document to edit."""
     count = iter(range(1000))
 
     def comment() -> str:
@@ -200,7 +200,7 @@ def files(draw: st.DrawFn) -> tuple[str, int]:
         return draw(st.sampled_from([name, f"'{name}'", f'"{name}"']))
 
     def mapping(entries: list[tuple[str, str]], indent: str, *, block: bool) -> str:
-        """`entries` are keys and values, which are ready to stand behind `key:`."""
+        """`entries` are keys and values, formatted to follow `key:`."""
         entries = draw(st.permutations(entries))
         if block:
             deeper = indent + " " * draw(st.integers(1, 4))
@@ -219,7 +219,7 @@ def files(draw: st.DrawFn) -> tuple[str, int]:
         inner = "".join(f"\n{indent}    {line}{end}{comment()}" for line, end in zip(lines, ends, strict=True))
         return f" {{{comment()}{inner}\n{indent}  }}"
 
-    def one(name: str) -> str:
+    def array_entry(name: str) -> str:
         block_arrays, block_array = draw(st.booleans()), draw(st.booleans())
         block_array = block_array and block_arrays
         memory = draw(st.sampled_from(["", " shared", " 'shared'", ' "shared"', "pad", "swizzle", "dynamic"]))
@@ -233,7 +233,7 @@ def files(draw: st.DrawFn) -> tuple[str, int]:
         return HEAD.format(name=name) + "arrays:" + mapping(arrays, "", block=block_arrays) + "\n" + TAIL
 
     names = ["one", "two"][: draw(st.integers(1, 2))]
-    text = "---\n".join(map(one, names))
+    text = "---\n".join(map(array_entry, names))
     if draw(st.booleans()):
         text = "# first\n" + text
     if draw(st.booleans()):
@@ -251,7 +251,7 @@ def comments(text: str) -> list[str]:
 
 @given(files(), st.one_of(st.builds(Rows, st.integers(0, 64)), st.just(Rows(swizzle=True))))
 @settings(max_examples=60, deadline=None)
-def test_however_a_file_is_written_one_placement_changes_and_all_else_stays(file: tuple[str, int], rows: Rows) -> None:
+def test_in_any_notation_one_placement_changes_and_all_else_stays(file: tuple[str, int], rows: Rows) -> None:
     text, number = file
     before = load_text(text)
     after, specs = rewrite(text, {(number, "A"): rows}, load_text)

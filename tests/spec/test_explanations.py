@@ -1,4 +1,4 @@
-"""Every code of the document layer has a page, whose first spec shows it and whose second one cures it."""
+"""Every code of the document layer has a page, whose first spec shows it and whose second one fixes it."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from cugen.spec.diagnostics import SpecError
 from cugen.spec.load import load_text
 
 FOLDER = Path(cugen.__file__).parent / "explain"
-# Findings about a call or a file's bytes: no text of a spec can show them.
+# Diagnose about a call or a file's bytes: no text of a spec can show them.
 CALLS = ("CG1001", "CG1002", "CG1022", "CG1023", "CG1050", "CG1051")
 
 
@@ -30,7 +30,7 @@ def codes_of(text: str, folder: Path) -> list[str]:
 
 
 @pytest.mark.parametrize("code", [code for code in CODES if code not in CALLS])
-def test_the_first_spec_of_a_page_shows_the_finding(code: str, tmp_path: Path) -> None:
+def test_the_first_spec_of_a_page_shows_the_diagnostic(code: str, tmp_path: Path) -> None:
     assert codes_of(blocks(code)[0], tmp_path) == [code]
 
 

@@ -1,4 +1,4 @@
-"""Every code of the expression language has a page, whose first spec shows it and whose second one cures it."""
+"""Every code of the expression language has a page, whose first spec shows it and whose second one fixes it."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from cugen.spec.codes_expressions import CODES
 from cugen.spec.diagnostics import Diagnostic
 
 FOLDER = Path(cugen.__file__).parent / "explain"
-Findings = Callable[[str], tuple[Diagnostic, ...]]
+Diagnose = Callable[[str], tuple[Diagnostic, ...]]
 
 
 def blocks(code: str) -> list[str]:
@@ -21,15 +21,15 @@ def blocks(code: str) -> list[str]:
 
 
 @pytest.mark.parametrize("code", CODES)
-def test_the_first_spec_of_an_expression_page_shows_the_finding_and_a_cure(code: str, findings: Findings) -> None:
-    found = findings(blocks(code)[0])
-    assert {d.code for d in found} == {code}
-    assert all(d.help and d.label and d.span.line for d in found)
+def test_the_first_spec_of_an_expression_page_shows_the_diagnostic_and_help(code: str, diagnose: Diagnose) -> None:
+    diagnostics = diagnose(blocks(code)[0])
+    assert {d.code for d in diagnostics} == {code}
+    assert all(d.help and d.label and d.span.line for d in diagnostics)
 
 
 @pytest.mark.parametrize("code", CODES)
-def test_the_second_spec_of_an_expression_page_is_accepted(code: str, findings: Findings) -> None:
-    assert [d.message for d in findings(blocks(code)[1])] == []
+def test_the_second_spec_of_an_expression_page_is_accepted(code: str, diagnose: Diagnose) -> None:
+    assert [d.message for d in diagnose(blocks(code)[1])] == []
 
 
 @pytest.mark.parametrize("code", CODES)

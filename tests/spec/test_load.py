@@ -1,4 +1,4 @@
-"""Loading: files, settings, the choice of a kernel, and the one error that holds everything."""
+"""Loading: files, settings, selection of a kernel, and the error with all diagnostics."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def test_a_byte_order_mark_changes_nothing(file: Path) -> None:
     assert load(file).text == TEXT
 
 
-def test_settings_go_before_the_file_and_expressions_follow(file: Path) -> None:
+def test_settings_override_the_file_and_expressions_follow(file: Path) -> None:
     spec = load(file, {"N": 4, "a": 3})
     assert values(spec) == {"N": 4, "M": 8, "D": None, "a": 3.0, "b": None}
     assert type(spec.scalar("a").value) is float
@@ -103,11 +103,11 @@ def test_what_is_known_at_launch_stays_an_argument_when_it_is_set(file: Path) ->
         ({"N": -2}, "CG1026", "arrays.x.shape[0]"),
     ],
 )
-def test_settings_that_are_refused(file: Path, settings: dict[str, Any], code: str, key: str) -> None:
+def test_settings_that_are_rejected(file: Path, settings: dict[str, Any], code: str, key: str) -> None:
     assert (code, key) in refused(lambda: load(file, settings))
 
 
-def test_the_target_of_the_call_goes_before_the_file(file: Path) -> None:
+def test_the_target_of_the_call_overrides_the_file(file: Path) -> None:
     assert load(file, target="8.0").target == "sm_80"
     assert refused(lambda: load(file, target="sm_1")) == [("CG1049", "target")]
 
@@ -133,7 +133,7 @@ def test_a_setting_is_for_the_chosen_kernel(file: Path) -> None:
     assert refused(lambda: load(file, {"a": 5}, kernel="other")) == [("CG1022", "--set a")]
 
 
-def test_findings_of_all_documents_come_together() -> None:
+def test_diagnostics_of_all_documents_come_together() -> None:
     text = TEXT.replace("N % 2", "N % 3") + "---\n" + TEXT.replace("kernel: scale", "kernel: int") + "---\n[1]\n"
     assert [code for code, _ in refused(lambda: load_text(text))] == ["CG1024", "CG1016", "CG1015"]
 
@@ -151,14 +151,14 @@ def test_paths_that_name_no_file(tmp_path: Path, name: str) -> None:
     assert [c for c, _ in refused(lambda: load(tmp_path / name))] == ["CG1001"]
 
 
-def test_a_file_that_is_not_utf8_is_refused(file: Path) -> None:
+def test_a_file_that_is_not_utf8_is_rejected(file: Path) -> None:
     file.write_bytes(TEXT.encode("utf-16"))
     assert [c for c, _ in refused(lambda: load(file))] == ["CG1002"]
     file.write_bytes(b"#" * (2 << 20))
     assert [c for c, _ in refused(lambda: load(file))] == ["CG1004"]
 
 
-def test_a_rendered_finding_quotes_and_underlines_the_place(file: Path) -> None:
+def test_a_rendered_diagnostic_quotes_and_underlines_the_span(file: Path) -> None:
     file.write_text(TEXT.replace("dtype: int8", "dtype: itn8"))
     with pytest.raises(SpecError) as caught:
         load(file)

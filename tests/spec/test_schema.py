@@ -30,7 +30,7 @@ def test_the_schema_is_valid_against_its_metaschema() -> None:
 
 
 @pytest.mark.parametrize(
-    ("found", "expected"),
+    ("actual", "expected"),
     [
         (SCHEMA["properties"], keys.TOP_KEYS),
         (SCHEMA["required"], keys.REQUIRED_KEYS),
@@ -48,8 +48,8 @@ def test_the_schema_is_valid_against_its_metaschema() -> None:
         (enum(DEFS["memory"]["properties"]["swizzle"]), keys.SWIZZLES),
     ],
 )
-def test_keys_and_words_are_those_of_the_tables(found: Any, expected: tuple[str, ...]) -> None:
-    assert tuple(found) == expected
+def test_keys_and_words_are_those_of_the_tables(actual: Any, expected: tuple[str, ...]) -> None:
+    assert tuple(actual) == expected
 
 
 def test_limits_are_those_of_the_tables() -> None:
@@ -61,7 +61,7 @@ def test_limits_are_those_of_the_tables() -> None:
 
 
 @pytest.mark.parametrize("code", CODES)
-def test_the_schema_accepts_every_spec_that_cures_a_finding(code: str) -> None:
+def test_the_schema_accepts_every_spec_that_fixes_a_diagnostic(code: str) -> None:
     for text in re.findall(r"```yaml\n(.*?)```", (PACKAGE / "explain" / f"{code}.md").read_text(), re.DOTALL)[1:]:
         for document in yaml.safe_load_all(text):
             VALIDATOR.validate(document)
@@ -70,6 +70,6 @@ def test_the_schema_accepts_every_spec_that_cures_a_finding(code: str) -> None:
 @pytest.mark.parametrize(
     "code", ["CG1012", "CG1013", "CG1014", "CG1015", "CG1025", "CG1028", "CG1029", "CG1030", "CG2001"]
 )
-def test_the_schema_refuses_what_it_can_see(code: str) -> None:
+def test_the_schema_rejects_what_it_can_see(code: str) -> None:
     text = re.findall(r"```yaml\n(.*?)```", (PACKAGE / "explain" / f"{code}.md").read_text(), re.DOTALL)[0]
     assert not VALIDATOR.is_valid(yaml.safe_load(text))

@@ -1,4 +1,4 @@
-"""Which variants of a document a caller may take for one another."""
+"""Which variants of a document are interchangeable."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ schedule: {block: {m: $tile, n: $tile}, step: {k: $tile}}
 
 
 def groups(text: str) -> dict[str, list[str]]:
-    return {found.name: [spec.kernel for spec in found.specs] for found in siblings(load_text(text))}
+    return {group.name: [spec.kernel for spec in group.specs] for group in siblings(load_text(text))}
 
 
 def test_variants_of_a_tile_are_siblings_under_the_kernels_name() -> None:
     assert groups(DOCUMENT) == {"product": ["product__float32__8", "product__float32__16"]}
 
 
-def test_types_part_siblings_and_tell_their_names() -> None:
+def test_types_separate_siblings_and_distinguish_their_names() -> None:
     assert groups(DOCUMENT.replace("[float32]", "[float32, float16]")) == {
         "product__float32": ["product__float32__8", "product__float32__16"],
         "product__float16": ["product__float16__8", "product__float16__16"],
@@ -46,12 +46,12 @@ def test_types_part_siblings_and_tell_their_names() -> None:
         ("schedule:", "check: {spills: $tile}\nschedule:"),
     ],
 )
-def test_where_a_tile_lies_and_what_is_checked_does_not_part_them(old: str, new: str) -> None:
+def test_the_memory_of_a_tile_and_the_limits_does_not_separate_them(old: str, new: str) -> None:
     assert list(groups(DOCUMENT.replace(old, new))) == ["product"]
 
 
 @pytest.mark.parametrize(("old", "new"), [("M: 40", "M: $tile"), ("K: dynamic", "K: {range: [0, $tile]}")])
-def test_the_sizes_that_they_are_made_for_do_not_part_them(old: str, new: str) -> None:
+def test_the_sizes_that_they_are_made_for_do_not_separate_them(old: str, new: str) -> None:
     assert list(groups(DOCUMENT.replace(old, new))) == ["product"]
 
 
@@ -66,7 +66,7 @@ def test_the_sizes_that_they_are_made_for_do_not_part_them(old: str, new: str) -
     ],
     ids=["pitch", "compute", "scalar", "require", "target"],
 )
-def test_another_result_or_another_argument_parts_them(old: str, new: str) -> None:
+def test_another_result_or_another_argument_separates_them(old: str, new: str) -> None:
     assert old in DOCUMENT
     assert groups(DOCUMENT.replace(old, new)) == {}
 
@@ -77,12 +77,12 @@ def test_a_kernel_without_variants_and_a_single_one_have_no_siblings() -> None:
     assert groups(plain.replace("$dtype", "float32").replace("$tile", "8")) == {}
 
 
-def test_documents_are_apart_even_where_they_mean_the_same() -> None:
+def test_documents_stay_separate_even_if_equivalent() -> None:
     other = DOCUMENT.replace("kernel: product", "kernel: other")
     assert list(groups(f"{DOCUMENT}---\n{other}")) == ["product", "other"]
 
 
-def test_groups_that_no_variant_tells_apart_get_no_name() -> None:
-    """Two documents of one name that compute different things: neither may stand for the other."""
+def test_groups_that_no_variant_distinguishes_get_no_name() -> None:
+    """Two documents of one name that compute different things: they aren't interchangeable."""
     other = DOCUMENT.replace("[8, 16]", "[4, 32]").replace("= c *", "= 2 * c *")
     assert groups(f"{DOCUMENT}---\n{other}") == {}

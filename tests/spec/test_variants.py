@@ -1,4 +1,4 @@
-"""Variants: combinations, what is put where, and what their names are."""
+"""Variants: combinations, substitution and names."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import pytest
 
 from cugen.spec.load import load_text
 
-Findings = Callable[..., Any]
+Diagnose = Callable[..., Any]
 
 MATRIX = """\
 cugen: 1
@@ -47,28 +47,30 @@ def test_each_combination_is_a_kernel_and_the_last_variant_changes_fastest() -> 
     assert len({s.hash for s in specs}) == 4
 
 
-def test_a_value_that_is_the_whole_scalar_keeps_its_type_also_in_quotes(findings: Findings) -> None:
-    assert findings(MATRIX.replace("pad: $pad", 'pad: "$pad"')) == ()
-    assert findings(MATRIX.replace("pad: $pad", 'pad: "${pad}"')) == ()
+def test_a_value_that_is_the_whole_scalar_keeps_its_type_also_in_quotes(diagnose: Diagnose) -> None:
+    assert diagnose(MATRIX.replace("pad: $pad", 'pad: "$pad"')) == ()
+    assert diagnose(MATRIX.replace("pad: $pad", 'pad: "${pad}"')) == ()
 
 
-def test_a_key_may_be_a_variant(findings: Findings) -> None:
+def test_a_key_may_be_a_variant(diagnose: Diagnose) -> None:
     text = MATRIX.replace("{block: {i: $n}, fast: $fast}", "{block: {$index: 8}, fast: $fast}")
-    assert findings(text + "  index: [i]\n") == ()
-    assert {d.code for d in findings(text + "  index: [k]\n")} == {"CG1041"}
+    assert diagnose(text + "  index: [i]\n") == ()
+    assert {d.code for d in diagnose(text + "  index: [k]\n")} == {"CG1041"}
 
 
-def test_an_error_after_a_value_points_at_its_column(findings: Findings) -> None:
+def test_an_error_after_a_value_points_at_its_column(diagnose: Diagnose) -> None:
     text = MATRIX.replace("$n * x[i]\n", "$n * zz[i]\n")
-    (found,) = findings(text)
-    assert text.splitlines()[found.span.line - 1][found.span.column - 1 : found.span.end_column - 1] == "zz"
-    assert found.notes[-1] == "in the variant dtype = float32, n = 1, pad = 0, fast = True"
+    (diagnostic,) = diagnose(text)
+    assert (
+        text.splitlines()[diagnostic.span.line - 1][diagnostic.span.column - 1 : diagnostic.span.end_column - 1] == "zz"
+    )
+    assert diagnostic.notes[-1] == "in the variant dtype = float32, n = 1, pad = 0, fast = True"
 
 
-def test_a_finding_of_one_variant_only_says_in_which(findings: Findings) -> None:
-    (found,) = findings(MATRIX.replace("pad: [0, 1]", "pad: [0, 2000]"))
-    assert found.code == "CG1029"
-    assert found.notes == ("in the variant dtype = float32, n = 1, pad = 2000, fast = True",)
+def test_a_diagnostic_of_one_variant_only_says_in_which(diagnose: Diagnose) -> None:
+    (diagnostic,) = diagnose(MATRIX.replace("pad: [0, 1]", "pad: [0, 2000]"))
+    assert diagnostic.code == "CG1029"
+    assert diagnostic.notes == ("in the variant dtype = float32, n = 1, pad = 2000, fast = True",)
 
 
 @pytest.mark.parametrize(
@@ -90,25 +92,25 @@ def test_a_finding_of_one_variant_only_says_in_which(findings: Findings) -> None
         ("{}", ["CG1047"]),
     ],
 )
-def test_variants_that_are_refused(findings: Findings, spec_text: Any, variants: str, codes: list[str]) -> None:
+def test_variants_that_are_rejected(diagnose: Diagnose, spec_text: Any, variants: str, codes: list[str]) -> None:
     text = spec_text(variants=variants).replace("x: {shape: [8], dtype: float32", "x: {shape: [8], dtype: $dtype")
-    assert [d.code for d in findings(text)] == codes
+    assert [d.code for d in diagnose(text)] == codes
 
 
 @pytest.mark.parametrize(("counts", "refused"), [((32, 32), False), ((32, 33), True), ((11, 10, 10), True)])
 def test_there_are_at_most_1024_combinations(
-    findings: Findings, spec_text: Any, counts: tuple[int, ...], refused: bool
+    diagnose: Diagnose, spec_text: Any, counts: tuple[int, ...], refused: bool
 ) -> None:
     axes = ", ".join(f"v{n}: {list(range(count))}" for n, count in enumerate(counts))
     text = spec_text(variants=f"{{{axes}}}", kernel="main")
-    assert ("CG1046" in {d.code for d in findings(text)}) == refused
+    assert ("CG1046" in {d.code for d in diagnose(text)}) == refused
 
 
-def test_a_long_document_with_many_combinations_is_refused(findings: Findings, spec_text: Any) -> None:
+def test_a_long_document_with_many_combinations_is_rejected(diagnose: Diagnose, spec_text: Any) -> None:
     values = f", values: {[0] * 5000}"
     text = spec_text(x=values, variants=f"{{a: {list(range(1000))}}}").replace("[8]", "[5000]")
-    assert [d.code for d in findings(text)] == ["CG1046"]
+    assert [d.code for d in diagnose(text)] == ["CG1046"]
 
 
-def test_a_name_with_its_values_is_not_too_long(findings: Findings, spec_text: Any) -> None:
-    assert [d.code for d in findings(spec_text(kernel="k" * 95, variants="{a: [longer]}"))] == ["CG1016"]
+def test_a_name_with_its_values_is_not_too_long(diagnose: Diagnose, spec_text: Any) -> None:
+    assert [d.code for d in diagnose(spec_text(kernel="k" * 95, variants="{a: [longer]}"))] == ["CG1016"]

@@ -1,4 +1,4 @@
-"""Whatever is written in `compute`, the answer is a typed tree that keeps its promises, or findings; never a crash."""
+"""Any text in `compute` gives a typed tree with its invariants, or diagnostics, never a crash."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def grow(inner: st.SearchStrategy[str]) -> st.SearchStrategy[str]:
     st.sampled_from(["4", "dynamic"]),
     st.sampled_from(["", "float64"]),
 )
-def test_every_expression_is_resolved_or_refused_with_a_place_and_a_cure(
+def test_every_expression_is_resolved_or_rejected_with_a_span_and_help(
     compute: Callable[..., Any], text: str, size: str, accumulate: str
 ) -> None:
     more = {"accumulate": accumulate} if accumulate else {}
@@ -71,15 +71,15 @@ def test_every_expression_is_resolved_or_refused_with_a_place_and_a_cure(
         **more,
         **{name: shape for name, shape in ARRAYS.items() if name == "y" or re.search(rf"\b{name}\b", text)},
     )
-    for finding in result.findings:
-        assert finding.span.line
-        assert finding.help
-        assert finding.code in finding.render()
+    for diagnostic in result.diagnostics:
+        assert diagnostic.span.line
+        assert diagnostic.help
+        assert diagnostic.code in diagnostic.render()
     if result.spec is not None:
-        check_promises(result)
+        check_invariants(result)
 
 
-def check_promises(result: Any) -> None:
+def check_invariants(result: Any) -> None:
     statement = result.spec.statements[-1]
     assert free_indices(statement.value) <= {index.name for index in statement.indices}
     assert statement.value.dtype == result.spec.array(statement.target).dtype.compute
@@ -119,4 +119,4 @@ def test_no_text_crashes_the_parser(text: str) -> None:
 @given(st.text(alphabet="y[i]=x+*(sum,k) 12\n", max_size=60))
 def test_no_block_crashes_the_resolver(compute: Callable[..., Any], text: str) -> None:
     result = compute(text, x="4", y="4")
-    assert result.findings or result.spec is not None
+    assert result.diagnostics or result.spec is not None

@@ -1,4 +1,4 @@
-"""Expressions are read with Python's precedence, and each bad statement leaves one finding and spoils no other."""
+"""Expressions have Python's precedence, and each invalid statement gives one diagnostic without affecting others."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def block(source: str) -> tuple[list[StatementNode], list[Diagnostic]]:
 
 
 def shown(node: Node) -> str:
-    """The tree as text with every bracket, in the form that `ast.unparse` of Python's own tree is brought to."""
+    """The tree as fully parenthesised text, the form that `python` gives for Python's tree."""
     match node:
         case NumberNode(value=value):
             return repr(value)
@@ -58,8 +58,8 @@ def shown(node: Node) -> str:
         case BinaryNode(operator=operator, left=left, right=right):
             return f"({shown(left)} {operator} {shown(right)})"
         case CompareNode(operands=operands, operators=operators):
-            rest = "".join(f" {o} {shown(n)}" for o, n in zip(operators, operands[1:], strict=True))
-            return f"({shown(operands[0])}{rest})"
+            comparisons = "".join(f" {o} {shown(n)}" for o, n in zip(operators, operands[1:], strict=True))
+            return f"({shown(operands[0])}{comparisons})"
         case ConditionalNode(condition=condition, then=then, orelse=orelse):
             return f"({shown(then)} if {shown(condition)} else {shown(orelse)})"
         case CallNode(function=function, arguments=arguments, keywords=keywords):
@@ -111,8 +111,8 @@ def python(node: ast.expr) -> str:
                 text = f"({text} {PYTHON[type(op)]} {python(value)})"
             return text
         case ast.Compare(left=left, ops=ops, comparators=comparators):
-            rest = "".join(f" {PYTHON[type(o)]} {python(n)}" for o, n in zip(ops, comparators, strict=True))
-            return f"({python(left)}{rest})"
+            comparisons = "".join(f" {PYTHON[type(o)]} {python(n)}" for o, n in zip(ops, comparators, strict=True))
+            return f"({python(left)}{comparisons})"
         case ast.IfExp(test=test, body=body, orelse=orelse):
             return f"({python(body)} if {python(test)} else {python(orelse)})"
     raise AssertionError(node)
@@ -125,15 +125,15 @@ WORDS = [
 
 
 @given(st.lists(st.sampled_from(WORDS), min_size=1, max_size=12))
-def test_what_python_reads_is_read_the_same_and_the_rest_is_refused(words: list[str]) -> None:
+def test_what_python_reads_is_read_the_same_and_the_rest_is_rejected(words: list[str]) -> None:
     source = " ".join(words)
     try:
         expected: str | None = python(ast.parse(source, mode="eval").body)
     except (SyntaxError, AssertionError):
         expected = None
-    node, findings = parse(source)
+    node, diagnostics = parse(source)
     assert (None if node is None else shown(node)) == expected
-    assert (node is None) == bool(findings)
+    assert (node is None) == bool(diagnostics)
 
 
 @given(
@@ -157,7 +157,7 @@ def test_nested_expressions_are_read_as_python_does(source: str) -> None:
     assert (None if node is None else shown(node)) == expected
 
 
-def test_calls_and_subscripts_keep_their_parts_and_places() -> None:
+def test_calls_and_subscripts_keep_their_parts_and_spans() -> None:
     node, _ = parse("sum(A[i, k] * 2,\n k, where=k <= i)")
     assert isinstance(node, CallNode)
     assert shown(node) == "sum((A[i, k] * 2), k, where=(k <= i))"
@@ -187,11 +187,11 @@ def test_calls_and_subscripts_keep_their_parts_and_places() -> None:
         ("a if b", "CG1103", 6),
     ],
 )
-def test_what_the_grammar_refuses_has_a_code_a_place_and_a_cure(source: str, code: str, column: int) -> None:
-    node, findings = parse(source)
+def test_what_the_grammar_rejects_has_a_code_a_span_and_help(source: str, code: str, column: int) -> None:
+    node, diagnostics = parse(source)
     assert node is None
-    assert [(d.code, d.span.column) for d in findings] == [(code, column)]
-    assert findings[0].help
+    assert [(d.code, d.span.column) for d in diagnostics] == [(code, column)]
+    assert diagnostics[0].help
 
 
 @pytest.mark.parametrize(
@@ -210,9 +210,9 @@ def test_what_the_grammar_refuses_has_a_code_a_place_and_a_cure(source: str, cod
     ],
 )
 def test_length_depth_and_size_are_bounded(source: str) -> None:
-    node, findings = parse(source)
+    node, diagnostics = parse(source)
     assert node is None
-    assert [d.code for d in findings] == ["CG1106"]
+    assert [d.code for d in diagnostics] == ["CG1106"]
 
 
 def test_ninety_levels_are_not_too_deep() -> None:
@@ -221,8 +221,8 @@ def test_ninety_levels_are_not_too_deep() -> None:
 
 
 def test_a_block_has_one_statement_a_line_and_brackets_continue_it() -> None:
-    statements, findings = block("# first\nC[m, n] = sum(A[m, k]  # left\n  * B[k, n],\n  k)\n\n y += 1\n")
-    assert not findings
+    statements, diagnostics = block("# first\nC[m, n] = sum(A[m, k]  # left\n  * B[k, n],\n  k)\n\n y += 1\n")
+    assert not diagnostics
     assert [(s.text, s.accumulate, s.span.line) for s in statements] == [
         ("C[m, n] = sum(A[m, k] * B[k, n], k)", False, 2),
         ("y += 1", True, 6),
@@ -231,11 +231,11 @@ def test_a_block_has_one_statement_a_line_and_brackets_continue_it() -> None:
 
 @pytest.mark.parametrize("bad", ["z[ = 3", "z = (1 +", "z = 1 +", "z", "f(x) = 1", "z = a b", "1 = 2", "z = `"])
 def test_a_bad_line_hides_neither_statements_nor_errors_of_others(bad: str) -> None:
-    statements, findings = block(f"a[i] = 1\n{bad}\nb[i] = 2\nc[i] = 3 +\nd[i] = 4")
+    statements, diagnostics = block(f"a[i] = 1\n{bad}\nb[i] = 2\nc[i] = 3 +\nd[i] = 4")
     assert [s.text for s in statements] == ["a[i] = 1", "b[i] = 2", "d[i] = 4"]
-    assert [d.span.line for d in findings] == [2, 4]
+    assert [d.span.line for d in diagnostics] == [2, 4]
 
 
 @pytest.mark.parametrize("source", ["", "\n\n", "# only a comment"])
-def test_an_empty_block_is_refused(source: str) -> None:
+def test_an_empty_block_is_rejected(source: str) -> None:
     assert [d.code for d in block(source)[1]] == ["CG1105"]

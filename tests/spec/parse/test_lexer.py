@@ -1,4 +1,4 @@
-"""Tokens carry their places; what isn't a token is refused with what to write instead."""
+"""Tokens have positions; foreign operators are rejected with their equivalent."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def test_numbers_mean_what_they_look_like(source: str, value: float) -> None:
 
 
 @pytest.mark.parametrize("source", ["12ab", "1__0", "1_", "1e999", "9" * 41, "0xg", "1.2.3x"])
-def test_what_only_resembles_a_number_is_refused(source: str) -> None:
+def test_what_only_resembles_a_number_is_rejected(source: str) -> None:
     tokens, report = scan(source)
     assert tokens is None
     assert {d.code for d in report.diagnostics} == {"CG1102"}
@@ -66,13 +66,13 @@ def test_what_only_resembles_a_number_is_refused(source: str) -> None:
         ("x -= 1", "+="),
     ],
 )
-def test_signs_of_other_languages_are_refused_with_what_to_write(source: str, cure: str) -> None:
+def test_operators_of_other_languages_are_rejected_with_the_equivalent(source: str, cure: str) -> None:
     tokens, report = scan(source)
     assert tokens is None
     assert report.diagnostics[0].code == "CG1109"
     assert cure in report.diagnostics[0].help
 
 
-def test_every_bad_character_is_reported_at_its_place() -> None:
+def test_every_bad_character_is_reported_at_its_position() -> None:
     _, report = scan("a ` b ` c")
     assert [d.span.column for d in report.diagnostics] == [3, 7]

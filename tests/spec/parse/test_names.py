@@ -21,7 +21,7 @@ def test_a_good_kernel_name_has_no_problem_but_a_leading_underscore_has(name: st
 @pytest.mark.parametrize(
     "name", ["if", "class", "half", "exp", "printf", "blockIdx", "9a", "a.b", "a__b", "_A", "", "é"]
 )
-def test_the_cure_of_a_bad_kernel_name_is_a_good_one(name: str) -> None:
+def test_the_suggestion_for_a_bad_kernel_name_is_a_good_one(name: str) -> None:
     problem = kernel_name_problem(name)
     assert problem is not None
     suggested = re.search(r"`(.+)`", problem[1])

@@ -1,4 +1,4 @@
-"""YAML 1.2 nodes: what scalars mean, where their characters stand, and what is refused while reading."""
+"""YAML 1.2 nodes: resolution of scalars, positions of their characters, and parse errors."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ def read(text: str) -> tuple[list[YamlNode], list[Diagnostic]]:
 
 
 def value_of(text: str) -> object:
-    (node,), found = read(f"key: {text}\n")
-    assert not found
+    (node,), diagnostics = read(f"key: {text}\n")
+    assert not diagnostics
     assert isinstance(node, YamlMapping)
     scalar = node.entries[0].value
     assert isinstance(scalar, YamlScalar)
@@ -64,9 +64,9 @@ def scalars(node: YamlNode) -> list[YamlScalar]:
     ],
 )
 def test_scalars_mean_what_they_look_like(text: str, value: object) -> None:
-    found = value_of(text)
-    assert found == value
-    assert type(found) is type(value)
+    diagnostics = value_of(text)
+    assert diagnostics == value
+    assert type(diagnostics) is type(value)
 
 
 def test_nan_is_a_float() -> None:
@@ -95,8 +95,8 @@ def test_a_number_of_ten_thousand_digits_stays_text() -> None:
     ],
 )
 def test_a_character_of_any_scalar_style_knows_its_line_and_column(text: str) -> None:
-    (node,), found = read(text)
-    assert not found
+    (node,), diagnostics = read(text)
+    assert not diagnostics
     scalar = scalars(node)[-1].text
     start = scalar.value.index("abc")
     span = scalar.span(start, start + 3)
@@ -109,7 +109,7 @@ def test_a_character_of_any_scalar_style_knows_its_line_and_column(text: str) ->
     st.lists(st.text("abc xyz'\"\\#:,[]{}=+*-\t", max_size=12), min_size=1, max_size=5),
     st.sampled_from(["|", "|-", ">", '"', "'", ""]),
 )
-def test_visible_characters_of_a_value_are_found_at_their_places(lines: list[str], style: str) -> None:
+def test_visible_characters_of_a_value_are_found_at_their_positions(lines: list[str], style: str) -> None:
     body = "\n  ".join(lines)
     text = f"key: {style}\n  {body}\n" if style[:1] in ("|", ">") else f"key: {style}{body}{style}\n"
     nodes, _ = read(text)
@@ -125,64 +125,64 @@ def test_visible_characters_of_a_value_are_found_at_their_places(lines: list[str
 
 
 def test_a_second_key_of_one_name_is_found_with_the_line_of_the_first() -> None:
-    _, found = read("a: 1\nb: 2\na: 3\n")
-    assert [(d.code, d.span.line, d.notes) for d in found] == [("CG1006", 3, ("first given in line 1",))]
+    _, diagnostics = read("a: 1\nb: 2\na: 3\n")
+    assert [(d.code, d.span.line, d.notes) for d in diagnostics] == [("CG1006", 3, ("first given in line 1",))]
 
 
 def test_an_anchor_may_be_repeated() -> None:
-    (node,), found = read("a: &m {x: 1}\nb: *m\n")
-    assert not found
+    (node,), diagnostics = read("a: &m {x: 1}\nb: *m\n")
+    assert not diagnostics
     assert isinstance(node, YamlMapping)
     assert node.entries[0].value == node.entries[1].value
 
 
-def test_a_merge_key_is_refused_and_merged_all_the_same_so_that_nothing_is_missing() -> None:
-    (node,), found = read("a: &m {x: 1}\nc: {<<: *m, y: 2}\n")
-    assert [(d.code, d.span.column) for d in found] == [("CG1009", 5)]
+def test_a_merge_key_is_rejected_and_merged_all_the_same_so_that_nothing_is_missing() -> None:
+    (node,), diagnostics = read("a: &m {x: 1}\nc: {<<: *m, y: 2}\n")
+    assert [(d.code, d.span.column) for d in diagnostics] == [("CG1009", 5)]
     assert isinstance(node, YamlMapping)
     assert [s.string for s in scalars(node.entries[1].value)] == ["x", "1", "y", "2"]
 
 
-def test_aliases_that_multiply_are_refused() -> None:
+def test_aliases_that_multiply_are_rejected() -> None:
     lines = ["a0: &a0 [1, 1, 1, 1, 1, 1, 1, 1, 1]"]
     lines += [f"a{n}: &a{n} [{', '.join([f'*a{n - 1}'] * 9)}]" for n in range(1, 12)]
-    _, found = read("\n".join(lines))
-    assert [d.code for d in found] == ["CG1004"]
+    _, diagnostics = read("\n".join(lines))
+    assert [d.code for d in diagnostics] == ["CG1004"]
 
 
-def test_an_alias_inside_its_own_anchor_is_refused() -> None:
-    _, found = read("a: &a [*a]\n")
-    assert [d.code for d in found] == ["CG1008"]
+def test_an_alias_inside_its_own_anchor_is_rejected() -> None:
+    _, diagnostics = read("a: &a [*a]\n")
+    assert [d.code for d in diagnostics] == ["CG1008"]
 
 
 def test_an_anchor_ends_with_its_document() -> None:
-    _, found = read("a: &a 1\n---\nb: *a\n")
-    assert [(d.code, d.span.line) for d in found] == [("CG1008", 3)]
+    _, diagnostics = read("a: &a 1\n---\nb: *a\n")
+    assert [(d.code, d.span.line) for d in diagnostics] == [("CG1008", 3)]
 
 
 @pytest.mark.parametrize("tag", ["!!python/object/apply:os.system", "!!binary", "!mine", "!!str"])
-def test_tags_are_refused(tag: str) -> None:
-    _, found = read(f"a: {tag} x\n")
-    assert [d.code for d in found] == ["CG1007"]
+def test_tags_are_rejected(tag: str) -> None:
+    _, diagnostics = read(f"a: {tag} x\n")
+    assert [d.code for d in diagnostics] == ["CG1007"]
 
 
 @pytest.mark.parametrize(("opening", "closing"), [("[", "]"), ("{a: ", "}"), ("- ", ""), ("[", "")])
-def test_deep_nesting_is_refused_before_it_costs_anything(opening: str, closing: str) -> None:
-    _, found = read(opening * 50_000 + closing * 50_000)
-    assert [d.code for d in found] == ["CG1004"]
+def test_deep_nesting_is_rejected_before_it_costs_anything(opening: str, closing: str) -> None:
+    _, diagnostics = read(opening * 50_000 + closing * 50_000)
+    assert [d.code for d in diagnostics] == ["CG1004"]
 
 
 @pytest.mark.parametrize("character", ["\x00", "\x07", "\x1b", "\x7f", "\x85", "\u2028", "\u202e", "\ud800", "\ufffe"])
-def test_control_and_reordering_characters_are_refused(character: str) -> None:
-    _, found = read(f"a: 1\nb: x{character}y\n")
-    assert [(d.code, d.span.line, d.span.column) for d in found] == [("CG1003", 2, 5)]
-    assert character not in found[0].render()
+def test_control_and_reordering_characters_are_rejected(character: str) -> None:
+    _, diagnostics = read(f"a: 1\nb: x{character}y\n")
+    assert [(d.code, d.span.line, d.span.column) for d in diagnostics] == [("CG1003", 2, 5)]
+    assert character not in diagnostics[0].render()
 
 
 @pytest.mark.parametrize("escape", ["\\0", "\\a", "\\e", "\\x07", "\\u202e", "\\ud800"])
-def test_escapes_cannot_smuggle_in_control_characters(escape: str) -> None:
-    _, found = read(f'a: "{escape}"\n')
-    assert [d.code for d in found] == ["CG1003"]
+def test_escapes_cannot_introduce_control_characters(escape: str) -> None:
+    _, diagnostics = read(f'a: "{escape}"\n')
+    assert [d.code for d in diagnostics] == ["CG1003"]
 
 
 @pytest.mark.parametrize(
@@ -199,18 +199,18 @@ def test_escapes_cannot_smuggle_in_control_characters(escape: str) -> None:
     ],
 )
 def test_a_syntax_error_has_its_line_and_column(text: str, line: int, column: int) -> None:
-    _, found = read(text)
-    assert [(d.code, d.span.line, d.span.column) for d in found] == [("CG1005", line, column)]
-    assert found[0].help
+    _, diagnostics = read(text)
+    assert [(d.code, d.span.line, d.span.column) for d in diagnostics] == [("CG1005", line, column)]
+    assert diagnostics[0].help
 
 
 @pytest.mark.parametrize("text", ['a: "\\UFFFFFFFF"\n', "%YAML 2.0\n---\na: 1\n", f"%YAML 1.{'9' * 5000}\n---\na: 1\n"])
-def test_what_makes_pyyaml_stumble_is_a_syntax_error(text: str) -> None:
-    _, found = read(text)
-    assert [d.code for d in found] == ["CG1005"]
+def test_what_makes_pyyaml_raise_is_a_syntax_error(text: str) -> None:
+    _, diagnostics = read(text)
+    assert [d.code for d in diagnostics] == ["CG1005"]
 
 
-def test_a_byte_order_mark_is_skipped_and_other_encodings_are_refused() -> None:
+def test_a_byte_order_mark_is_skipped_and_other_encodings_are_rejected() -> None:
     report = Reporter("spec.yaml")
     assert decode(b"\xef\xbb\xbfa: 1\n", report) == "a: 1\n"
     assert not report.failed
@@ -219,7 +219,7 @@ def test_a_byte_order_mark_is_skipped_and_other_encodings_are_refused() -> None:
     assert [(d.code, d.span.line, d.span.column) for d in report.diagnostics] == [("CG1002", 1, 4), ("CG1002", 1, 1)]
 
 
-def test_a_file_of_more_than_a_megabyte_is_refused() -> None:
+def test_a_file_of_more_than_a_megabyte_is_rejected() -> None:
     report = Reporter("spec.yaml")
     assert decode(b"#" * (MAX_BYTES + 1), report) is None
     assert parse("#" * (MAX_BYTES + 1), report) == []
@@ -227,7 +227,7 @@ def test_a_file_of_more_than_a_megabyte_is_refused() -> None:
 
 
 @given(st.text(max_size=60))
-def test_any_text_gives_nodes_or_findings(text: str) -> None:
+def test_any_text_gives_nodes_or_diagnostics(text: str) -> None:
     nodes, _ = read(text)
     for node in nodes:
         for scalar in scalars(node):
@@ -235,7 +235,7 @@ def test_any_text_gives_nodes_or_findings(text: str) -> None:
 
 
 @given(st.text("a1 :-[]{}'\"|>&*!%#\n\\?,~@`\t", max_size=40))
-def test_any_text_of_yaml_marks_gives_nodes_or_findings(text: str) -> None:
+def test_any_text_of_yaml_marks_gives_nodes_or_diagnostics(text: str) -> None:
     nodes, _ = read(text)
     for node in nodes:
         for scalar in scalars(node):

@@ -1,4 +1,4 @@
-"""Reads that may leave their array are found, those that can't are accepted, and proofs agree with enumeration."""
+"""Out-of-bounds reads are reported, others accepted, and proofs agree with enumeration."""
 
 from __future__ import annotations
 
@@ -20,25 +20,25 @@ def boundaries(result: Any) -> list[str | None]:
     return [part.boundary.mode if part.boundary else None for part in walk(result.value) if isinstance(part, Read)]
 
 
-def test_a_read_outside_names_a_point_that_leaves_the_array(compute: Compute) -> None:
+def test_an_out_of_bounds_read_has_a_counterexample(compute: Compute) -> None:
     result = compute("C[m, n] = A[m + 1, n]", params="{M: 1000}", A="M, 4", C="M, 4")
     assert result.codes == ["CG1304"]
-    assert "m = 999" in result.findings[0].label
-    assert "reads A[1000, 0], outside 0..999" in result.findings[0].label
+    assert "m = 999" in result.diagnostics[0].label
+    assert "reads A[1000, 0], outside 0..999" in result.diagnostics[0].label
 
 
 def test_a_negative_subscript_does_not_wrap(compute: Compute) -> None:
     result = compute("y[i] = x[i - 1]", x="8", y="8")
     assert result.codes == ["CG1304"]
-    assert "i = 0 reads x[-1], outside 0..7" in result.findings[0].label
+    assert "i = 0 reads x[-1], outside 0..7" in result.diagnostics[0].label
 
 
-def test_a_read_of_a_dynamic_array_is_refused_with_a_size_that_shows_it(compute: Compute) -> None:
+def test_a_read_of_a_dynamic_array_is_rejected_with_a_size_that_shows_it(compute: Compute) -> None:
     result = compute("y[i] = x[i + 1]", params="{N: dynamic}", x="N", y="N")
-    assert "N = 1, i = 0 reads x[1]" in result.findings[0].label
+    assert "N = 1, i = 0 reads x[1]" in result.diagnostics[0].label
 
 
-def test_a_boundary_stays_on_reads_that_may_be_outside_only(compute: Compute) -> None:
+def test_a_boundary_stays_on_reads_that_may_be_out_of_bounds_only(compute: Compute) -> None:
     result = compute("y[i] = x[i] + x[i + 1]", x="8; float32; boundary: clamp", y="8")
     assert boundaries(result) == [None, "clamp"]
 
@@ -66,7 +66,7 @@ def test_a_boundary_stays_on_reads_that_may_be_outside_only(compute: Compute) ->
     ],
 )
 @pytest.mark.parametrize("size", ["{N: 100}", "{N: {range: [1, 65536]}}"])
-def test_what_guards_a_read_proves_it_inside(compute: Compute, value: str, size: str) -> None:
+def test_guards_prove_a_read_in_bounds(compute: Compute, value: str, size: str) -> None:
     result = compute(f"y[i] = {value}", params=size, x="N", y="N")
     assert result.codes == []
     assert set(boundaries(result)) <= {None}
@@ -101,7 +101,7 @@ def test_products_and_quotients_of_params_are_reasoned_about(
     assert compute(f"y[i, j] = {value}", params=size, x=shape, y="N, N").codes == []
 
 
-def test_a_gather_without_boundary_is_the_callers_promise(compute: Compute) -> None:
+def test_a_gather_without_boundary_is_assumed_in_bounds(compute: Compute) -> None:
     result = compute("y[i, j] = table[ids[i], j]", ids="8; int32", table="100, 4", y="8, 4")
     assert boundaries(result) == [None, None]
 
@@ -115,7 +115,7 @@ def test_a_gather_keeps_its_boundary_and_its_other_subscripts_are_proved(compute
 def test_a_guard_that_depends_on_data_proves_nothing_and_says_so(compute: Compute) -> None:
     result = compute("y[i] = where(x[i] > 0, x[i + 1], 0)", x="8", y="8")
     assert result.codes == ["CG1304"]
-    assert "unproved" in result.findings[0].message
+    assert "unproved" in result.diagnostics[0].message
 
 
 def test_an_exact_division_with_a_remainder_is_outside(compute: Compute) -> None:
@@ -127,7 +127,7 @@ def test_an_exact_division_with_a_remainder_is_outside(compute: Compute) -> None
 
 
 def test_small_cases_beyond_the_proof_are_enumerated(compute: Compute) -> None:
-    # 7 * (i % 5) mod 5 is never 4 where i % 5 is not 2: no linear fact says so.
+    # 7 * (i % 5) mod 5 is never 4 where i % 5 is not 2: no linear fact implies it.
     value = "where(i % 5 != 2, x[i * 7 % 5 // 4 + i * 7 % 5 % 4], 0)"
     assert compute(f"y[i] = {value}", x="4", y="40").codes == []
 

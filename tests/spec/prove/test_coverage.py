@@ -1,4 +1,4 @@
-"""Left sides write each element exactly once, or the spec is refused with an element that shows it."""
+"""Left sides write each element exactly once, or the spec is rejected with a counterexample."""
 
 from __future__ import annotations
 
@@ -62,22 +62,22 @@ def test_these_write_each_element_once(compute: Compute, block: str, shape: str,
 def test_these_do_not(compute: Compute, block: str, shape: str, code: str, says: str) -> None:
     result = compute(block, x="8", y=f"{shape}; float32")
     assert result.codes == [code]
-    assert says in result.findings[0].message
+    assert says in result.diagnostics[0].message
 
 
 def test_a_shorter_prefix_leaves_elements_out(compute: Compute) -> None:
     result = compute("y[i] = x[i]", x="8", y="8", indices="{i: 5}")
     assert result.codes == ["CG1307"]
-    assert "`y[5]`" in result.findings[0].message
+    assert "`y[5]`" in result.diagnostics[0].message
 
 
-def test_what_cannot_be_shown_for_all_sizes_is_refused_as_unproved(compute: Compute) -> None:
+def test_what_cannot_be_shown_for_all_sizes_is_rejected_as_unproved(compute: Compute) -> None:
     result = compute("y[i * 3 % 7] = x[i]", x="N", y="7", params="{N: {range: [1, 7]}}")
     assert "CG1308" in result.codes
-    assert "unproved" in next(f.message for f in result.findings if f.code == "CG1308")
+    assert "unproved" in next(f.message for f in result.diagnostics if f.code == "CG1308")
 
 
-def test_large_strided_writes_are_counted_without_walking_them(compute: Compute) -> None:
+def test_large_strided_writes_are_counted_without_enumerating_them(compute: Compute) -> None:
     block = "\n".join(f"y[j, 3 * i + {r}] = x[i] + j" for r in range(3))
     assert compute(block, x="1000000", y="1000, 3000000", indices="{j: 1000}").codes == []
 
@@ -103,13 +103,13 @@ def test_a_block_is_accepted_exactly_where_counting_agrees(
     outside = False
     lines, extents = [], {}
     for number, (first, second, i_extent, j_extent) in enumerate(writes):
-        # Each statement has indices of its own, so that each has its own extents.
+        # Each statement has distinct indices, so that their extents are independent.
         names = {"i": f"i{number}", "j": f"j{number}"}
         used = {name for name in names if name in first or name in second}
         text = f"{first}, {second}"
         ranges = [range(i_extent if name == "i" else j_extent) for name in sorted(used)]
-        for at in product(*ranges):
-            where = dict(zip(sorted(used), at, strict=True))
+        for point in product(*ranges):
+            where = dict(zip(sorted(used), point, strict=True))
             element = tuple(eval(part, {"__builtins__": {}}, where) for part in (first, second))
             outside = outside or not (0 <= element[0] < rows and 0 <= element[1] < columns)
             counts[element] += 1

@@ -1,4 +1,4 @@
-"""One document: every key is checked, all findings come in one run, and none is a consequence of another."""
+"""One document: every key is checked, and one run reports all errors without consequential ones."""
 
 from __future__ import annotations
 
@@ -34,15 +34,15 @@ check: {bank_conflicts: 1, sectors: 1.25}
 
 
 def outcome(text: str) -> list[object]:
-    """The canonical specs of a text, or its rendered findings; anything else that is raised is a fault."""
+    """The canonical specs of a text, or its rendered diagnostics; any other exception is a bug."""
     try:
         return [canonical(spec) for spec in load_text(text)]
     except SpecError as error:
         return [d.render() for d in error.diagnostics]
 
 
-def test_the_sample_of_the_manual_becomes_a_spec(one: Callable[[str], Spec]) -> None:
-    spec = one(SAMPLE)
+def test_the_sample_of_the_manual_becomes_a_spec(load_one: Callable[[str], Spec]) -> None:
+    spec = load_one(SAMPLE)
     assert (spec.kernel, spec.target) == ("matmul_tiled", "sm_90")
     assert [(p.name, p.value) for p in spec.params] == [("M", 1000), ("K", 513), ("N", 777)]
     assert [(a.name, a.role, a.memory.space, a.memory.pad) for a in spec.arrays] == [
@@ -61,7 +61,7 @@ def test_the_sample_of_the_manual_becomes_a_spec(one: Callable[[str], Spec]) -> 
     assert (spec.check.bank_conflicts, spec.check.sectors, spec.check.allow_unknown) == (1.0, 1.25, False)
 
 
-def test_all_findings_of_a_document_come_in_one_run(findings: Callable[..., Any]) -> None:
+def test_all_diagnostics_of_a_document_come_in_one_run(diagnose: Callable[..., Any]) -> None:
     text = """\
 cugen: 3
 kernel: static
@@ -75,8 +75,8 @@ compute: C[m = 1
 schedule: {block: 4}
 check: {occupancy: 2}
 """
-    found = [(d.code, d.span.line) for d in findings(text)]
-    assert found == [
+    diagnostics = [(d.code, d.span.line) for d in diagnose(text)]
+    assert diagnostics == [
         ("CG1012", 1),
         ("CG1016", 2),
         ("CG1049", 3),
@@ -89,17 +89,17 @@ check: {occupancy: 2}
         ("CG1029", 7),
         ("CG1015", 7),
         ("CG1031", 8),
-        *[f for f in found if f[1] == 9],
+        *[f for f in diagnostics if f[1] == 9],
         ("CG1015", 10),
         ("CG1029", 11),
     ]
-    assert len([f for f in found if f[1] == 9]) == 1
+    assert len([f for f in diagnostics if f[1] == 9]) == 1
 
 
 @pytest.mark.parametrize(
     ("text", "code"),
     [
-        # a refused param, array or index isn't reported again where it is used
+        # uses of a rejected param, array or index aren't reported
         ("params: {N: [1]}\narrays:\n  x: {shape: [N * 2], dtype: int8}\n  y: {shape: [N], dtype: int8}\n", "CG1015"),
         (
             "params: {N: 1.5, K: N + 1}\narrays:\n  x: {shape: [K], dtype: int8}\n  y: {shape: [N], dtype: int8}\n",
@@ -112,15 +112,15 @@ check: {occupancy: 2}
         ("params: {N: 0}\narrays:\n  x: {shape: [N], dtype: int8}\n  y: {shape: [8], dtype: int8}\n", "CG1026"),
     ],
 )
-def test_a_finding_has_no_consequences(findings: Callable[..., Any], text: str, code: str) -> None:
-    found = findings(f"cugen: 1\nkernel: k\n{text}compute: y[i] = x[i] + 0\n")
-    assert [d.code for d in found] == [code]
+def test_a_diagnostic_has_no_consequences(diagnose: Callable[..., Any], text: str, code: str) -> None:
+    diagnostics = diagnose(f"cugen: 1\nkernel: k\n{text}compute: y[i] = x[i] + 0\n")
+    assert [d.code for d in diagnostics] == [code]
 
 
-def test_every_finding_has_a_place_a_label_a_key_and_a_cure(findings: Callable[..., Any]) -> None:
+def test_every_diagnostic_has_a_span_a_label_a_key_and_help(diagnose: Callable[..., Any]) -> None:
     for line in SAMPLE.splitlines():
         for damaged in (SAMPLE.replace(line, line + " ]"), SAMPLE.replace(line, line.split(":")[0] + ": {zz: 1}")):
-            for d in findings(damaged):
+            for d in diagnose(damaged):
                 assert d.help, d
                 if d.code.startswith("CG10") and d.code != "CG1005":
                     assert d.span.line
@@ -132,51 +132,51 @@ def test_every_finding_has_a_place_a_label_a_key_and_a_cure(findings: Callable[.
     ("value", "problem"),
     [("true", "CG1012"), ("1.0", "CG1012"), ("'1'", "CG1012"), ("2", "CG1012"), ("", "CG1012"), ("[1]", "CG1012")],
 )
-def test_the_version_is_the_integer_one(findings: Callable[..., Any], spec_text: Any, value: str, problem: str) -> None:
-    assert [d.code for d in findings(spec_text(cugen=value))] == [problem]
+def test_the_version_is_the_integer_one(diagnose: Callable[..., Any], spec_text: Any, value: str, problem: str) -> None:
+    assert [d.code for d in diagnose(spec_text(cugen=value))] == [problem]
 
 
 @pytest.mark.parametrize("key", ["cugen", "kernel", "arrays", "compute"])
-def test_each_required_key_is_missed(findings: Callable[..., Any], spec_text: Any, key: str) -> None:
+def test_each_required_key_is_missed(diagnose: Callable[..., Any], spec_text: Any, key: str) -> None:
     text = spec_text().replace(f"{key}:", f"x-{key}:")
-    found = findings(text)
-    assert {d.code for d in found} == {"CG1013", "CG1014"}
-    assert f"the key `{key}` is missing" in [d.message for d in found]
+    diagnostics = diagnose(text)
+    assert {d.code for d in diagnostics} == {"CG1013", "CG1014"}
+    assert f"the key `{key}` is missing" in [d.message for d in diagnostics]
 
 
 @pytest.mark.parametrize(
     "name", ["2x", "a-b", "ä", "while", "main", "_x", "a__b", "threadIdx", "expf" * 30, "''", "template"]
 )
-def test_names_that_no_kernel_can_have(findings: Callable[..., Any], spec_text: Any, name: str) -> None:
-    assert [d.code for d in findings(spec_text(kernel=name))] == ["CG1016"]
+def test_names_that_no_kernel_can_have(diagnose: Callable[..., Any], spec_text: Any, name: str) -> None:
+    assert [d.code for d in diagnose(spec_text(kernel=name))] == ["CG1016"]
 
 
 @pytest.mark.parametrize("name", ["pi", "true", "nan", "not", "else", "a b", "ä", "1x", "x" * 101])
-def test_names_that_no_array_can_have(findings: Callable[..., Any], spec_text: Any, name: str) -> None:
-    assert [d.code for d in findings(spec_text(compute="y[i] = 2").replace("  x:", f"  {name}:"))] == ["CG1017"]
+def test_names_that_no_array_can_have(diagnose: Callable[..., Any], spec_text: Any, name: str) -> None:
+    assert [d.code for d in diagnose(spec_text(compute="y[i] = 2").replace("  x:", f"  {name}:"))] == ["CG1017"]
 
 
 @pytest.mark.parametrize("name", ["gamma", "near", "near_", "int", "main", "threadIdx", "_x", "__x"])
-def test_names_that_c_has_taken_are_fine_for_arrays(findings: Callable[..., Any], spec_text: Any, name: str) -> None:
-    assert findings(spec_text(compute=f"y[i] = {name}[i]").replace("  x:", f"  {name}:")) == ()
+def test_names_that_c_declares_are_fine_for_arrays(diagnose: Callable[..., Any], spec_text: Any, name: str) -> None:
+    assert diagnose(spec_text(compute=f"y[i] = {name}[i]").replace("  x:", f"  {name}:")) == ()
 
 
 @pytest.mark.parametrize(
     ("target", "name"),
     [("sm_90", "sm_90"), ("9.0", "sm_90"), ("10.0", "sm_100"), ("sm_90a", "sm_90"), ("'7.5'", "sm_75")],
 )
-def test_a_target_has_one_name_however_it_is_written(one: Any, spec_text: Any, target: str, name: str) -> None:
-    assert one(spec_text(target=target)).target == name
+def test_a_target_has_one_name_however_it_is_written(load_one: Any, spec_text: Any, target: str, name: str) -> None:
+    assert load_one(spec_text(target=target)).target == name
 
 
 @pytest.mark.parametrize("target", ["90", "sm_91", "9.1", "hopper", "[sm_90]", "", "sm_90 "])
-def test_targets_outside_the_table_are_refused(findings: Callable[..., Any], spec_text: Any, target: str) -> None:
-    found = [d.code for d in findings(spec_text(target=f"'{target}'" if target == "sm_90 " else target))]
-    assert found in (["CG1049"], ["CG1015"])
+def test_targets_outside_the_table_are_rejected(diagnose: Callable[..., Any], spec_text: Any, target: str) -> None:
+    diagnostics = [d.code for d in diagnose(spec_text(target=f"'{target}'" if target == "sm_90 " else target))]
+    assert diagnostics in (["CG1049"], ["CG1015"])
 
 
-def test_a_param_may_use_those_above_it(one: Any, spec_text: Any) -> None:
-    spec = one(spec_text(params="{N: 8, M: N * 3 - 1, K: (M + N) // 2, H: 0x10}"))
+def test_a_param_may_use_those_above_it(load_one: Any, spec_text: Any) -> None:
+    spec = load_one(spec_text(params="{N: 8, M: N * 3 - 1, K: (M + N) // 2, H: 0x10}"))
     assert [p.value for p in spec.params] == [8, 23, 15, 16]
 
 
@@ -201,12 +201,12 @@ def test_a_param_may_use_those_above_it(one: Any, spec_text: Any) -> None:
         ("{rang: [1, 7]}", "CG1014"),
     ],
 )
-def test_params_that_are_refused(findings: Callable[..., Any], spec_text: Any, value: str, code: str) -> None:
-    assert [d.code for d in findings(spec_text(params=f"{{D: dynamic, N: {value}, M: 2}}"))] == [code]
+def test_params_that_are_rejected(diagnose: Callable[..., Any], spec_text: Any, value: str, code: str) -> None:
+    assert [d.code for d in diagnose(spec_text(params=f"{{D: dynamic, N: {value}, M: 2}}"))] == [code]
 
 
-def test_dynamic_params_keep_their_range(one: Any, spec_text: Any) -> None:
-    spec = one(
+def test_dynamic_params_keep_their_range(load_one: Any, spec_text: Any) -> None:
+    spec = load_one(
         spec_text(params="{A: dynamic, B: {range: [1, 64]}, C: {multiple_of: 8}, D: {range: [8, 64], multiple_of: 8}}")
     )
     assert [(p.value, p.minimum, p.maximum, p.multiple_of) for p in spec.params] == [
@@ -217,14 +217,14 @@ def test_dynamic_params_keep_their_range(one: Any, spec_text: Any) -> None:
     ]
 
 
-def test_scalars_are_baked_in_or_arguments(one: Any, spec_text: Any) -> None:
+def test_scalars_are_baked_in_or_arguments(load_one: Any, spec_text: Any) -> None:
     text = spec_text(
         params="{N: 8}",
         scalars="{a: {dtype: float32, value: 1e-5}, b: {dtype: float16}, c: {dtype: int64, value: N // 3}, "
         "d: {dtype: float64, value: -inf, memory: constant}, e: {dtype: bool, value: true}}",
         compute="y[i] = a * x[i] + b + c + d + e",
     )
-    assert [(s.name, s.value, s.constant) for s in one(text).scalars] == [
+    assert [(s.name, s.value, s.constant) for s in load_one(text).scalars] == [
         ("a", 1e-5, False),
         ("b", None, False),
         ("c", 2, False),
@@ -247,9 +247,9 @@ def test_scalars_are_baked_in_or_arguments(one: Any, spec_text: Any) -> None:
         ("3", "CG1015"),
     ],
 )
-def test_scalars_that_are_refused(findings: Callable[..., Any], spec_text: Any, scalar: str, code: str) -> None:
-    found = findings(spec_text(scalars=f"{{a: {scalar}}}", compute="y[i] = a * x[i]"))
-    assert [d.code for d in found] == [code]
+def test_scalars_that_are_rejected(diagnose: Callable[..., Any], spec_text: Any, scalar: str, code: str) -> None:
+    diagnostics = diagnose(spec_text(scalars=f"{{a: {scalar}}}", compute="y[i] = a * x[i]"))
+    assert [d.code for d in diagnostics] == [code]
 
 
 @pytest.mark.parametrize(
@@ -263,35 +263,35 @@ def test_scalars_that_are_refused(findings: Callable[..., Any], spec_text: Any, 
     ],
 )
 def test_requirements_are_checked_where_values_are_known(
-    findings: Callable[..., Any], spec_text: Any, require: str, codes: list[str]
+    diagnose: Callable[..., Any], spec_text: Any, require: str, codes: list[str]
 ) -> None:
-    found = findings(spec_text(params="{N: 8, D: dynamic}", require=require))
-    assert [d.code for d in found] == codes
-    assert all("N = 8" in d.notes for d in found if d.code == "CG1024")
+    diagnostics = diagnose(spec_text(params="{N: 8, D: dynamic}", require=require))
+    assert [d.code for d in diagnostics] == codes
+    assert all("N = 8" in d.notes for d in diagnostics if d.code == "CG1024")
 
 
 @pytest.mark.parametrize(
     "key", ["doc: [1]", "doc: 5", "accumulate: float16", "accumulate: 5", "indices: [g]", "indices: {g: 0}"]
 )
-def test_other_keys_that_are_refused(findings: Callable[..., Any], spec_text: Any, key: str) -> None:
-    assert len(findings(spec_text() + key + "\n")) == 1
+def test_other_keys_that_are_rejected(diagnose: Callable[..., Any], spec_text: Any, key: str) -> None:
+    assert len(diagnose(spec_text() + key + "\n")) == 1
 
 
-def test_compute_may_be_one_statement_a_list_or_a_block(one: Any, spec_text: Any) -> None:
+def test_compute_may_be_one_statement_a_list_or_a_block(load_one: Any, spec_text: Any) -> None:
     forms = [
         "\n  - t[i] = x[i] + 1\n  - y[i] = 2 * t[i]",
         "|\n  t[i] = x[i] + 1   # more\n\n  y[i] = 2 * t[i]",
         "['t[i] = x[i] + 1', 'y[i] = 2 * t[i]']",
     ]
-    specs = [one(spec_text(compute=form)) for form in forms]
+    specs = [load_one(spec_text(compute=form)) for form in forms]
     assert [len(spec.statements) for spec in specs] == [2, 2, 2]
     assert len({spec.hash for spec in specs}) == 1
 
 
-def test_an_error_in_a_block_points_at_its_line_and_column(findings: Callable[..., Any], spec_text: Any) -> None:
-    (found,) = findings(spec_text(compute="|\n  # twice\n  y[i] = 2 * z[i]"))
-    line = spec_text(compute="|\n  # twice\n  y[i] = 2 * z[i]").splitlines()[found.span.line - 1]
-    assert line[found.span.column - 1] == "z"
+def test_an_error_in_a_block_points_at_its_line_and_column(diagnose: Callable[..., Any], spec_text: Any) -> None:
+    (diagnostics,) = diagnose(spec_text(compute="|\n  # twice\n  y[i] = 2 * z[i]"))
+    line = spec_text(compute="|\n  # twice\n  y[i] = 2 * z[i]").splitlines()[diagnostics.span.line - 1]
+    assert line[diagnostics.span.column - 1] == "z"
 
 
 _MARKS = [
@@ -322,8 +322,8 @@ _MARKS = [
 
 @settings(max_examples=150, deadline=None)
 @given(st.integers(0, len(SAMPLE)), st.integers(0, 12), st.lists(st.sampled_from(_MARKS), max_size=4).map("".join))
-def test_a_damaged_spec_is_a_spec_or_a_finding(at: int, length: int, insert: str) -> None:
-    text = SAMPLE[:at] + insert + SAMPLE[at + length :]
+def test_a_damaged_spec_is_a_spec_or_a_diagnostic(offset: int, length: int, insert: str) -> None:
+    text = SAMPLE[:offset] + insert + SAMPLE[offset + length :]
     assert outcome(text)
 
 
@@ -361,13 +361,13 @@ _KEYS = [
 
 @settings(deadline=None)
 @given(st.text(max_size=80))
-def test_any_text_is_a_spec_or_a_finding(text: str) -> None:
+def test_any_text_is_a_spec_or_a_diagnostic(text: str) -> None:
     assert outcome(text)
 
 
 @settings(max_examples=200, deadline=None)
 @given(st.sampled_from(_KEYS), _NODES)
-def test_any_value_of_any_key_is_a_spec_or_a_finding(key: str, value: str) -> None:
+def test_any_value_of_any_key_is_a_spec_or_a_diagnostic(key: str, value: str) -> None:
     lines = [
         line
         for line in SAMPLE.splitlines()
@@ -386,6 +386,6 @@ def test_ten_thousand_damaged_specs_never_raise_anything_else() -> None:
     for _ in range(10_000):
         text = SAMPLE
         for _ in range(generator.randint(1, 4)):
-            at = generator.randrange(len(text))
-            text = text[:at] + generator.choice(_MARKS) + text[at + generator.randint(0, 8) :]
+            offset = generator.randrange(len(text))
+            text = text[:offset] + generator.choice(_MARKS) + text[offset + generator.randint(0, 8) :]
         assert outcome(text)

@@ -1,4 +1,4 @@
-"""Functions that are defined by an expansion mean what their name says, also where exp overflows."""
+"""Functions that are defined by an expansion have the right values, also where exp overflows."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ REDUCE: dict[str, Callable[..., Any]] = {"sum": math.fsum, "max": max, "min": mi
 
 
 def run(expr: Expr, data: Data) -> Any:
-    """The value of a small tree in double precision."""
+    """Evaluates a small tree in double precision."""
     match expr:
         case Const(value=value):
             return value
@@ -124,12 +124,12 @@ def test_a_reduction_that_is_expanded_has_its_usual_value(compute: Compute, call
     assert run(tree, {"x": ROW}) == pytest.approx(value)
 
 
-@pytest.mark.parametrize("place", range(5))
-def test_softmax_subtracts_the_maximum(compute: Compute, place: int) -> None:
+@pytest.mark.parametrize("position", range(5))
+def test_softmax_subtracts_the_maximum(compute: Compute, position: int) -> None:
     softmax = compute("y[j] = softmax(x[j], j)", x="5; float64", y="5; float64").value
-    assert run(softmax, {"x": ROW, "j": place}) == pytest.approx(SHIFTED[place] / sum(SHIFTED))
+    assert run(softmax, {"x": ROW, "j": position}) == pytest.approx(SHIFTED[position] / sum(SHIFTED))
     logarithm = compute("y[j] = log_softmax(x[j], j)", x="5; float64", y="5; float64").value
-    assert run(logarithm, {"x": ROW, "j": place}) == pytest.approx(ROW[place] - 1000 - math.log(sum(SHIFTED)))
+    assert run(logarithm, {"x": ROW, "j": position}) == pytest.approx(ROW[position] - 1000 - math.log(sum(SHIFTED)))
 
 
 def test_softmax_works_along_an_index_that_a_sum_binds(compute: Compute) -> None:
@@ -139,12 +139,12 @@ def test_softmax_works_along_an_index_that_a_sum_binds(compute: Compute) -> None
 
 def test_expansions_share_equal_subtrees(compute: Compute) -> None:
     value = compute("y[i, j] = softmax(x[i, j], j)", x="4, 5", y="4, 5").value
-    peaks = [part for part in walk(value) if isinstance(part, Reduce) and part.kind == "max"]
-    assert len(peaks) == 2
-    assert peaks[0] == peaks[1]
+    maxima = [part for part in walk(value) if isinstance(part, Reduce) and part.kind == "max"]
+    assert len(maxima) == 2
+    assert maxima[0] == maxima[1]
 
 
-def test_an_argument_is_read_once_however_often_it_stands_in_the_expansion(compute: Compute) -> None:
+def test_an_argument_is_read_once_however_often_it_occurs_in_the_expansion(compute: Compute) -> None:
     nested = "gelu(" * 12 + "x[i]" + ")" * 12
     assert "CG1106" in compute(f"y[i] = {nested}", x="8", y="8").codes
     assert compute("y[i] = gelu(gelu(gelu(x[i])))", x="8", y="8").codes == []
@@ -164,7 +164,7 @@ def test_every_expansion_in_the_table_can_be_used(name: str, compute: Compute) -
         *("sum()", "cast(1, float)", "cast(1, 2)", "inside(1)", "cumsum(x[k], k, exclusive=1)", "argmax(x[k], k, j)"),
     ],
 )
-def test_wrong_arguments_are_refused_with_the_usage(compute: Compute, call: str) -> None:
+def test_wrong_arguments_are_rejected_with_the_usage(compute: Compute, call: str) -> None:
     result = compute(f"y[k] = {call}" if "cum" in call else f"y[i] = {call}", x="8", y="8")
     assert "CG1203" in result.codes
-    assert all(finding.help for finding in result.findings)
+    assert all(diagnostic.help for diagnostic in result.diagnostics)

@@ -1,4 +1,4 @@
-"""Integers, conditions and numbers outside `compute`: exact, bounded, and refused with a cure."""
+"""Integers, conditions and numbers outside `compute`: exact, bounded, and rejected with a help text."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from cugen.spec.expressions import Expr, Op, ParamValue
 from cugen.spec.model import Param
 from cugen.spec.parse.grammar import parse_expression
 from cugen.spec.parse.syntax import Node, Text
+from cugen.spec.prove.affine import affine_form
 from cugen.spec.prove.closures import condition_function, integer_function
 from cugen.spec.prove.integers import evaluate
-from cugen.spec.prove.affine import affine_form
 from cugen.spec.resolve.baked_numbers import resolve_number
 from cugen.spec.resolve.param_expressions import holds, resolve_condition, resolve_integer
 from cugen.spec.types import INT64
@@ -32,13 +32,13 @@ def tree(source: str, report: Reporter) -> Node:
 def integer(source: str) -> tuple[Expr | None, list[str]]:
     report = Reporter("test", source)
     expr = resolve_integer(tree(source, report), PARAMS, report, key="params.x")
-    return expr, [finding.code for finding in report.diagnostics]
+    return expr, [diagnostic.code for diagnostic in report.diagnostics]
 
 
 def number(source: str) -> tuple[float | None, list[str]]:
     report = Reporter("test", source)
     value = resolve_number(tree(source, report), PARAMS, report, key="scalars.x.value")
-    return value, [finding.code for finding in report.diagnostics]
+    return value, [diagnostic.code for diagnostic in report.diagnostics]
 
 
 expressions = st.recursive(
@@ -67,7 +67,7 @@ def test_an_integer_tree_has_pythons_value(source: str, length: int) -> None:
 
 
 @given(expressions, expressions)
-def test_equal_linear_forms_have_equal_values(a: str, b: str) -> None:
+def test_equal_affine_forms_have_equal_values(a: str, b: str) -> None:
     params = {param.name: param for param in PARAMS}
     first, second = integer(a)[0], integer(f"{b} + {a} - {b}")[0]
     assume(first is not None and second is not None)
@@ -101,7 +101,7 @@ def test_static_params_stay_names() -> None:
         ("2 ** 9999999999", "CG1210"),
     ],
 )
-def test_what_is_no_integer_expression_is_refused(source: str, code: str) -> None:
+def test_what_is_no_integer_expression_is_rejected(source: str, code: str) -> None:
     assert integer(source) == (None, [code])
 
 
@@ -125,10 +125,10 @@ def test_a_condition_holds_as_in_python(source: str, length: int, value: bool) -
 
 
 @pytest.mark.parametrize("source", ["C", "C + 1", "sqrt(C) > 1", "C and G"])
-def test_what_is_no_condition_is_refused(source: str) -> None:
+def test_what_is_no_condition_is_rejected(source: str) -> None:
     report = Reporter("test", source)
     assert resolve_condition(tree(source, report), PARAMS, report, key="require") is None
-    assert {finding.code for finding in report.diagnostics} <= {"CG1215", "CG1213"}
+    assert {diagnostic.code for diagnostic in report.diagnostics} <= {"CG1215", "CG1213"}
 
 
 @pytest.mark.parametrize(
@@ -174,5 +174,5 @@ def test_an_infinite_operand_gives_an_infinite_number() -> None:
         ("sqrt(1, 2)", "CG1203"),
     ],
 )
-def test_a_number_without_a_value_is_refused(source: str, code: str) -> None:
+def test_a_number_without_a_value_is_rejected(source: str, code: str) -> None:
     assert number(source) == (None, [code])

@@ -1,4 +1,4 @@
-"""Names, extents, order and roles: what a block of statements means, and what it is refused for."""
+"""Resolution of names, extents and roles in a block of statements, and its errors."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def index(name: str) -> IndexValue:
     return IndexValue(name)
 
 
-def test_a_matrix_product_is_a_sum_over_the_index_that_both_share(compute: Compute) -> None:
+def test_a_matrix_multiplication_is_a_sum_over_the_index_that_both_share(compute: Compute) -> None:
     result = compute(
         "C[m, n] = sum(A[m, k] * B[k, n], k)", params="{M: 1000, K: 513, N: 777}", A="M, K", B="K, N", C="M, N"
     )
@@ -33,8 +33,8 @@ def test_a_matrix_product_is_a_sum_over_the_index_that_both_share(compute: Compu
 
 
 def bound(expr: Expr) -> list[str]:
-    found = [part.indices[0].name for part in walk(expr) if isinstance(part, Reduce)]
-    return found + [part.inner.name for part in walk(expr) if isinstance(part, Scan)]
+    resolved = [part.indices[0].name for part in walk(expr) if isinstance(part, Reduce)]
+    return resolved + [part.inner.name for part in walk(expr) if isinstance(part, Scan)]
 
 
 def test_bound_indices_keep_the_users_names_where_they_can(compute: Compute) -> None:
@@ -87,7 +87,7 @@ def test_a_generated_name_avoids_declared_ones(compute: Compute) -> None:
         ("t[i] = x[i]\nt[i] = x[i]\ny[i] = t[i]", "CG1306", "temporary"),
     ],
 )
-def test_a_mistake_has_a_code_a_place_and_a_cure(compute: Compute, text: str, code: str, says: str) -> None:
+def test_a_mistake_has_a_code_a_span_and_help(compute: Compute, text: str, code: str, says: str) -> None:
     arrays = {"x": "8", "w": "9"} if "w[" in text else {"x": "8"}
     text = text if "x" in text else f"{text}\nu[i] = x[i]"
     more = {"u": "8"} if "u[" in text else {}
@@ -100,30 +100,30 @@ def test_a_mistake_has_a_code_a_place_and_a_cure(compute: Compute, text: str, co
         **({"y": "8"} if "y" in text else {}),
     )
     assert result.codes == [code]
-    assert says in result.findings[0].help
-    assert result.findings[0].label
-    assert result.findings[0].span.line
+    assert says in result.diagnostics[0].help
+    assert result.diagnostics[0].label
+    assert result.diagnostics[0].span.line
 
 
-def test_all_errors_of_all_statements_are_reported_and_nothing_that_follows_from_them(compute: Compute) -> None:
+def test_all_errors_of_all_statements_are_reported_and_no_consequential_errors(compute: Compute) -> None:
     result = compute("t[i] = foo(x[i]) + bar\ny[i] = t[i] * t[i]\nz[i] = x[i] + qux(1)", x="8", y="8", z="8")
-    assert [(f.code, f.span.line - result.findings[0].span.line) for f in result.findings] == [
+    assert [(f.code, f.span.line - result.diagnostics[0].span.line) for f in result.diagnostics] == [
         ("CG1202", 0),
         ("CG1201", 0),
         ("CG1202", 2),
     ]
 
 
-def test_spans_underline_the_very_place(compute: Compute) -> None:
-    (finding,) = compute("y[i] = 2 * x[i] + undefined", x="8", y="8").findings
-    assert finding.source_line[finding.span.column - 1 : finding.span.end_column - 1] == "undefined"
+def test_spans_underline_the_exact_span(compute: Compute) -> None:
+    (diagnostic,) = compute("y[i] = 2 * x[i] + undefined", x="8", y="8").diagnostics
+    assert diagnostic.source_line[diagnostic.span.column - 1 : diagnostic.span.end_column - 1] == "undefined"
 
 
-def test_disagreeing_extents_name_both_places_and_numbers(compute: Compute) -> None:
-    (finding,) = compute("y[i] = x[i] + z[i]", params="{N: 8, M: 9}", x="N", z="M", y="N").findings
-    assert "N = 8" in finding.message
-    assert "M = 9" in finding.message
-    assert "dimension 0 of `y`" in finding.notes[0]
+def test_disagreeing_extents_name_both_spans_and_numbers(compute: Compute) -> None:
+    (diagnostic,) = compute("y[i] = x[i] + z[i]", params="{N: 8, M: 9}", x="N", z="M", y="N").diagnostics
+    assert "N = 8" in diagnostic.message
+    assert "M = 9" in diagnostic.message
+    assert "dimension 0 of `y`" in diagnostic.notes[0]
 
 
 def test_dynamic_extents_agree_only_as_expressions(compute: Compute) -> None:
@@ -133,7 +133,7 @@ def test_dynamic_extents_agree_only_as_expressions(compute: Compute) -> None:
     assert compute("y[i] = x[i]", params="{M: 8, N: M}", x="M", y="N").codes == []
 
 
-def test_indices_may_shorten_a_run_and_never_lengthen_it(compute: Compute) -> None:
+def test_indices_may_shorten_an_extent_and_never_lengthen_it(compute: Compute) -> None:
     short = compute("y = sum(x[k], k)", x="8", y="; float32", indices="{k: 5}")
     assert short.value.indices[0].extent == Const(5, INT64)
     assert compute("y = sum(x[k], k)", x="8", y="; float32", indices="{k: 9}").codes == ["CG1303"]
@@ -142,7 +142,7 @@ def test_indices_may_shorten_a_run_and_never_lengthen_it(compute: Compute) -> No
     assert compute("y = sum(x[k], k)", indices="{k: N + 1}", **dynamic).codes == ["CG1303"]
 
 
-def test_an_entry_of_indices_that_nobody_uses_is_refused(compute: Compute) -> None:
+def test_an_entry_of_indices_that_is_unused_is_rejected(compute: Compute) -> None:
     assert compute("y[i] = x[i]", x="8", y="8", indices="{ii: 4}").codes == ["CG1218"]
 
 
@@ -167,14 +167,14 @@ def test_a_temporary_has_the_shape_and_compute_type_of_its_expression(compute: C
         ("y[i] = x[7 - i]\nx[i] = 2", {"x": "inout", "y": "output"}),
     ],
 )
-def test_roles_follow_from_what_statements_do(compute: Compute, block: str, roles: dict[str, str]) -> None:
+def test_roles_follow_from_reads_and_writes(compute: Compute, block: str, roles: dict[str, str]) -> None:
     result = compute(block, x="8", y="8")
     assert result.codes == []
     assert {array.name: array.role for array in result.spec.arrays} == roles
 
 
 @pytest.mark.parametrize("space", ["register", "scratch", "shared"])
-def test_a_declared_array_that_only_lives_in_between_is_a_temporary(compute: Compute, space: str) -> None:
+def test_a_declared_array_that_is_internal_is_a_temporary(compute: Compute, space: str) -> None:
     result = compute("t[i] = x[i]\ny[i] = t[i]", x="8", y="8", t=f"8; float32; memory: {space}")
     assert result.spec.array("t").role == "temporary"
     assert not result.spec.array("t").is_temporary
@@ -201,7 +201,7 @@ def test_a_row_may_be_made_from_another_row_of_the_same_array(compute: Compute) 
     assert compute("z[1, i] = z[1, 7 - i]\nz[0, i] = x[i]", x="8", z="2, 8").codes == ["CG1309"]
 
 
-def test_an_untouched_array_is_refused(compute: Compute) -> None:
+def test_an_unused_array_is_rejected(compute: Compute) -> None:
     assert compute("y[i] = x[i]", x="8", y="8", z="8").codes == ["CG1312"]
 
 
@@ -243,7 +243,7 @@ def test_a_reduction_may_sit_in_a_condition(compute: Compute) -> None:
 
 
 @pytest.mark.parametrize("count", [50, 110, 3000])
-def test_long_chains_are_resolved_or_refused_without_overflow(compute: Compute, count: int) -> None:
+def test_long_chains_are_resolved_or_rejected_without_overflow(compute: Compute, count: int) -> None:
     chain = " < ".join(["x[i]"] * count)
     assert compute(f"y[i] = cast({chain}, int32)", x="8", y="8; int32").codes in ([], ["CG1106"])
 
@@ -259,20 +259,20 @@ def extents(spec, temporary: str) -> list[object]:
     return [getattr(extent, "value", extent) for extent in spec.array(temporary).shape]
 
 
-def test_a_temporary_reaches_as_far_as_its_readers_bare_indices_run(compute):
-    found = compute("t[i, j] = x[i, j + 2] + x[i, j + 1]\ny[i, j] = t[i, j] * 2", x="8, 9", y="8, 7")
-    assert extents(found.spec, "t") == [8, 7]
+def test_a_temporary_has_the_extent_of_its_readers_bare_indices(compute):
+    resolved = compute("t[i, j] = x[i, j + 2] + x[i, j + 1]\ny[i, j] = t[i, j] * 2", x="8, 9", y="8, 7")
+    assert extents(resolved.spec, "t") == [8, 7]
 
 
-def test_a_temporary_learns_its_extent_through_another_temporary(compute):
-    found = compute("t[i] = x[i + 1]\nu[k] = t[k] + x[k + 1]\ny[j] = u[j]", x="8", y="7")
-    assert (extents(found.spec, "t"), extents(found.spec, "u")) == ([7], [7])
+def test_a_temporary_gets_its_extent_through_another_temporary(compute):
+    resolved = compute("t[i] = x[i + 1]\nu[k] = t[k] + x[k + 1]\ny[j] = u[j]", x="8", y="7")
+    assert (extents(resolved.spec, "t"), extents(resolved.spec, "u")) == ([7], [7])
 
 
-def test_readers_that_disagree_on_a_temporarys_extent_are_told_apart(compute):
-    found = compute("t[i] = x[i + 1]\ny[j] = t[j]\nz[j] = t[j]", x="8", y="7", z="6")
-    assert "CG1302" in found.codes
+def test_readers_that_disagree_on_a_temporarys_extent_are_reported(compute):
+    resolved = compute("t[i] = x[i + 1]\ny[j] = t[j]\nz[j] = t[j]", x="8", y="7", z="6")
+    assert "CG1302" in resolved.codes
 
 
-def test_a_temporary_that_no_reader_bounds_asks_for_an_extent(compute):
+def test_a_temporary_without_a_bare_reader_needs_an_extent(compute):
     assert compute("t[i] = x[i + 1]\ny[j] = t[2 * j]", x="8", y="3").codes == ["CG1301"]

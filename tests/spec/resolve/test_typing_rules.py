@@ -1,4 +1,4 @@
-"""Types follow NumPy's promotion, narrow floats compute in float32, and literals take the other side's type."""
+"""Types follow NumPy's promotion, narrow floats compute in float32, and literals take the other operand's type."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ def computed(name: str) -> str:
 
 
 def type_of(compute: Compute, expression: str, **arrays: str) -> str:
-    """The type of an expression alone, seen on a temporary that holds it."""
+    """The type of an expression, from a temporary that it is assigned to."""
     result = compute(f"t = {expression}\ny = cast(t, float32)", y="; float32", **arrays)
-    assert result.codes == [], [finding.message for finding in result.findings]
+    assert result.codes == [], [diagnostic.message for diagnostic in result.diagnostics]
     return str(result.spec.array("t").dtype)
 
 
@@ -68,7 +68,7 @@ def test_a_literal_alone_has_the_default_type(compute: Compute, expression: str,
 
 def test_bfloat16_with_float16_gives_float32(compute: Compute) -> None:
     assert type_of(compute, "a + b", a="; float16", b="; bfloat16") == "float32"
-    # The sum is a float16 in promotion, so that an int8 beside it changes nothing; a float32 would, beside an int16.
+    # The sum promotes as float16: an int8 operand keeps it, an int16 operand gives float32.
     assert type_of(compute, "(a + a) * c", a="; float16", c="; int8") == "float32"
     assert type_of(compute, "a + c", a="; float32", c="; int32") == "float64"
 
@@ -131,7 +131,7 @@ def test_a_weak_integer_is_compared_exactly(compute: Compute) -> None:
     assert compute("y = cast(u > 300, int32)", u="; uint8", y="; int32").codes == []
 
 
-def test_a_literal_that_does_not_fit_is_refused(compute: Compute) -> None:
+def test_a_literal_that_does_not_fit_is_rejected(compute: Compute) -> None:
     assert compute("y = u + 300", u="; uint8", y="; int32").codes == ["CG1210"]
     assert compute("y = u - -1", u="; uint8", y="; int32").codes == ["CG1210"]
     assert compute("y = 40000000000000000000", y="; int64").codes == ["CG1210"]
@@ -161,11 +161,11 @@ def test_literals_are_folded_in_double(compute: Compute) -> None:
 
 
 @pytest.mark.parametrize("text", ["x & 1", "~x", "1 << x", "i ** -1"])
-def test_operators_refuse_types_that_they_do_not_take(compute: Compute, text: str) -> None:
+def test_operators_reject_types_that_they_do_not_take(compute: Compute, text: str) -> None:
     assert compute(f"y = {text}", x="; float32", i="; int32", y="; int32").codes[0] == "CG1208"
 
 
-def test_a_caret_between_floats_is_told_how_a_power_is_written(compute: Compute) -> None:
-    found = compute("y = x ^ 2", x="; float32", y="; float32")
-    assert found.codes == ["CG1208"]
-    assert "`x ** y`" in found.findings[0].help
+def test_a_caret_between_floats_is_explained_how_to_write_a_power(compute: Compute) -> None:
+    resolved = compute("y = x ^ 2", x="; float32", y="; float32")
+    assert resolved.codes == ["CG1208"]
+    assert "`x ** y`" in resolved.diagnostics[0].help

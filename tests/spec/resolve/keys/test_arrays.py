@@ -1,4 +1,4 @@
-"""Arrays: shapes, strides, boundaries, and where they may live."""
+"""Arrays: shapes, strides, boundaries and memory spaces."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from cugen.spec.load import load_text
 from cugen.spec.model import Spec
 from cugen.spec.prove.integers import evaluate
 
-Findings = Callable[..., Any]
+Diagnose = Callable[..., Any]
 
 
 def matrix(extra: str = "", shape: str = "[4, 6]", params: str = "{}") -> str:
@@ -50,18 +50,18 @@ def strides(spec: Spec) -> list[int]:
         (", pitch: {align: 128}, layout: column", [1, 32]),
     ],
 )
-def test_strides_follow_layout_and_pitch(one: Callable[[str], Spec], extra: str, expected: list[int]) -> None:
-    assert strides(one(matrix(extra, params="{N: 6}"))) == expected
+def test_strides_follow_layout_and_pitch(load_one: Callable[[str], Spec], extra: str, expected: list[int]) -> None:
+    assert strides(load_one(matrix(extra, params="{N: 6}"))) == expected
 
 
 @pytest.mark.parametrize(
     ("extra", "expected"), [("", [6, 1]), (", pitch: {align: 32}", [8, 1]), (", layout: column", [1, 4])]
 )
 def test_strides_of_a_dynamic_shape_are_expressions(
-    one: Callable[[str], Spec], extra: str, expected: list[int]
+    load_one: Callable[[str], Spec], extra: str, expected: list[int]
 ) -> None:
     text = matrix(extra, shape="[4, N]", params="{N: dynamic}").replace("y: {shape: [4, 6]", "y: {shape: [4, N]")
-    assert strides(one(text)) == expected
+    assert strides(load_one(text)) == expected
 
 
 @pytest.mark.parametrize(
@@ -103,11 +103,11 @@ def test_strides_of_a_dynamic_shape_are_expressions(
         (", memory: texture", "CG2001"),
     ],
 )
-def test_keys_of_an_array_that_are_refused(findings: Findings, extra: str, code: str) -> None:
-    found = findings(matrix(extra))
-    assert code in {d.code for d in found}
-    assert {d.code for d in found} <= {code, "CG1014"}
-    assert all(d.span.line == 5 for d in found)
+def test_keys_of_an_array_that_are_rejected(diagnose: Diagnose, extra: str, code: str) -> None:
+    actual = diagnose(matrix(extra))
+    assert code in {d.code for d in actual}
+    assert {d.code for d in actual} <= {code, "CG1014"}
+    assert all(d.span.line == 5 for d in actual)
 
 
 @pytest.mark.parametrize(
@@ -124,10 +124,10 @@ def test_keys_of_an_array_that_are_refused(findings: Findings, extra: str, code:
         ("[16777216, 16777217]", "CG1027"),
     ],
 )
-def test_shapes_that_are_refused(findings: Findings, shape: str, code: str | None) -> None:
-    found = [d.code for d in findings(matrix(shape=shape, params="{N: 6}"))]
-    assert len(found) == 1
-    assert code is None or found == [code]
+def test_shapes_that_are_rejected(diagnose: Diagnose, shape: str, code: str | None) -> None:
+    actual = [d.code for d in diagnose(matrix(shape=shape, params="{N: 6}"))]
+    assert len(actual) == 1
+    assert code is None or actual == [code]
 
 
 @pytest.mark.parametrize(
@@ -142,55 +142,55 @@ def test_shapes_that_are_refused(findings: Findings, shape: str, code: str | Non
     ],
 )
 def test_boundaries_take_the_type_of_the_array(
-    one: Callable[[str], Spec], dtype: str, boundary: str, expected: Boundary
+    load_one: Callable[[str], Spec], dtype: str, boundary: str, expected: Boundary
 ) -> None:
     text = matrix(f", boundary: {boundary}").replace("float32", dtype)
-    found = one(text).array("x").boundary
-    assert found == expected
-    assert found is not None
-    assert type(found.value) is type(expected.value)
+    actual = load_one(text).array("x").boundary
+    assert actual == expected
+    assert actual is not None
+    assert type(actual.value) is type(expected.value)
 
 
 @pytest.mark.parametrize(
     ("sizes", "refused"), [([16384], []), ([16385], ["w0"]), ([10000, 10000], ["w1"]), ([10000, 20000, 6384], ["w1"])]
 )
-def test_constant_arrays_share_64_kilobytes(findings: Findings, sizes: list[int], refused: list[str]) -> None:
+def test_constant_arrays_share_64_kilobytes(diagnose: Diagnose, sizes: list[int], refused: list[str]) -> None:
     arrays = "".join(f"  w{n}: {{shape: [{size}], dtype: float32, memory: constant}}\n" for n, size in enumerate(sizes))
     terms = " + ".join(f"w{n}[i]" for n in range(len(sizes)))
     arrays += "  y: {shape: [8], dtype: float32}\n"
     text = f"cugen: 1\nkernel: k\narrays:\n{arrays}indices: {{i: 8}}\ncompute: y[i] = {terms}\n"
-    assert [(d.code, d.key) for d in findings(text)] == [("CG2004", f"arrays.{name}.memory") for name in refused]
+    assert [(d.code, d.key) for d in diagnose(text)] == [("CG2004", f"arrays.{name}.memory") for name in refused]
 
 
-def test_constant_scalars_take_their_part(findings: Findings) -> None:
+def test_constant_scalars_take_their_part(diagnose: Diagnose) -> None:
     text = (
         "cugen: 1\nkernel: k\nscalars: {a: {dtype: float64, memory: constant}}\narrays:\n"
         "  w: {shape: [16383], dtype: float32, memory: constant}\n  y: {shape: [16383], dtype: float32}\n"
         "compute: y[i] = a * w[i]\n"
     )
-    assert [d.code for d in findings(text)] == ["CG2004"]
-    assert findings(text.replace("16383", "16382")) == ()
+    assert [d.code for d in diagnose(text)] == ["CG2004"]
+    assert diagnose(text.replace("16383", "16382")) == ()
 
 
 @pytest.mark.parametrize("space", ["constant", "readonly"])
-def test_memory_that_can_only_be_read_is_not_written(findings: Findings, space: str) -> None:
+def test_memory_that_can_only_be_read_is_not_written(diagnose: Diagnose, space: str) -> None:
     text = matrix().replace("y: {shape: [4, 6], dtype: float32", f"y: {{shape: [4, 6], dtype: float32, memory: {space}")
-    assert [d.code for d in findings(text)] == ["CG1219"]
+    assert [d.code for d in diagnose(text)] == ["CG1219"]
 
 
 @settings(max_examples=60, deadline=None)
 @given(st.lists(st.tuples(st.integers(1, 4), st.integers(1, 12)), min_size=1, max_size=3))
-def test_accepted_strides_give_each_element_a_place_of_its_own(dimensions: list[tuple[int, int]]) -> None:
+def test_accepted_strides_give_each_element_a_distinct_offset(dimensions: list[tuple[int, int]]) -> None:
     shape, steps = [n for n, _ in dimensions], [step for _, step in dimensions]
     names = "ijk"[: len(shape)]
     text = (
         f"cugen: 1\nkernel: k\narrays:\n  x: {{shape: {shape}, dtype: int8, layout: {{strides: {steps}}}}}\n"
         f"  y: {{shape: {shape}, dtype: int8}}\ncompute: y[{', '.join(names)}] = x[{', '.join(names)}]\n"
     )
-    places = {sum(i * step for i, step in zip(place, steps, strict=True)) for place in product(*map(range, shape))}
+    offsets = {sum(i * step for i, step in zip(offset, steps, strict=True)) for offset in product(*map(range, shape))}
     accepted = True
     try:
         load_text(text)
     except SpecError as error:
         accepted = [d.code for d in error.diagnostics] != ["CG1038"]
-    assert not accepted or len(places) == prod(shape)
+    assert not accepted or len(offsets) == prod(shape)

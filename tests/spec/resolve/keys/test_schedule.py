@@ -1,4 +1,4 @@
-"""Schedules and limits: which keys they take, and what the spec alone can refuse about them."""
+"""Schedules and limits: valid keys, and checks that need only the spec."""
 
 from __future__ import annotations
 
@@ -23,16 +23,16 @@ compute:
 """
 
 
-def test_a_flat_schedule_is_for_all_outputs(one: Callable[[str], Spec]) -> None:
-    spec = one(PRODUCT + "schedule: {family: gemm, block: {m: 16, c: 4}, warps: 4, split: true, order: rows}\n")
+def test_a_flat_schedule_is_for_all_outputs(load_one: Callable[[str], Spec]) -> None:
+    spec = load_one(PRODUCT + "schedule: {family: gemm, block: {m: 16, c: 4}, warps: 4, split: true, order: rows}\n")
     ((name, schedule),) = spec.schedules
     assert (name, schedule.family, schedule.block) == ("", "gemm", (("m", 16), ("c", 4)))
     assert schedule.tunables == (("warps", 4), ("split", True), ("order", "rows"))
     assert schedule.span_of("block.m").line == 11
 
 
-def test_a_schedule_may_be_given_for_each_output(one: Callable[[str], Spec]) -> None:
-    spec = one(PRODUCT + "schedule:\n  C: {block: {m: 16, n: 16}}\n  s: {block: {r: 64}}\n")
+def test_a_schedule_may_be_given_for_each_output(load_one: Callable[[str], Spec]) -> None:
+    spec = load_one(PRODUCT + "schedule:\n  C: {block: {m: 16, n: 16}}\n  s: {block: {r: 64}}\n")
     assert [(name, s.block) for name, s in spec.schedules] == [("C", (("m", 16), ("n", 16))), ("s", (("r", 64),))]
 
 
@@ -57,16 +57,16 @@ def test_a_schedule_may_be_given_for_each_output(one: Callable[[str], Spec]) -> 
         ("[block]", "CG1015", "schedule"),
     ],
 )
-def test_schedules_that_are_refused(findings: Callable[..., Any], schedule: str, code: str, key: str) -> None:
-    assert [(d.code, d.key) for d in findings(PRODUCT + f"schedule: {schedule}\n")] == [(code, key)]
+def test_schedules_that_are_rejected(diagnose: Callable[..., Any], schedule: str, code: str, key: str) -> None:
+    assert [(d.code, d.key) for d in diagnose(PRODUCT + f"schedule: {schedule}\n")] == [(code, key)]
 
 
-def test_a_block_without_threads_leaves_their_number_to_the_generator(findings: Callable[..., Any]) -> None:
-    assert findings(PRODUCT + "schedule: {block: {m: 128, n: 128}}\n") == ()
+def test_a_block_without_threads_leaves_their_number_to_the_generator(diagnose: Callable[..., Any]) -> None:
+    assert diagnose(PRODUCT + "schedule: {block: {m: 128, n: 128}}\n") == ()
 
 
-def test_limits_keep_their_places(one: Callable[[str], Spec]) -> None:
-    check = one(PRODUCT + "check: {occupancy: 0.5, spills: 0, mixed_warps: 3, unknown: allow}\n").check
+def test_limits_keep_their_spans(load_one: Callable[[str], Spec]) -> None:
+    check = load_one(PRODUCT + "check: {occupancy: 0.5, spills: 0, mixed_warps: 3, unknown: allow}\n").check
     assert (check.occupancy, check.spills, check.mixed_warps, check.allow_unknown) == (0.5, 0, 3.0, True)
     assert check.bank_conflicts is None
     assert dict(check.spans)["spills"].column == 33
@@ -86,5 +86,5 @@ def test_limits_keep_their_places(one: Callable[[str], Spec]) -> None:
         ("3", "CG1015"),
     ],
 )
-def test_limits_that_are_refused(findings: Callable[..., Any], check: str, code: str) -> None:
-    assert [d.code for d in findings(PRODUCT + f"check: {check}\n")] == [code]
+def test_limits_that_are_rejected(diagnose: Callable[..., Any], check: str, code: str) -> None:
+    assert [d.code for d in diagnose(PRODUCT + f"check: {check}\n")] == [code]

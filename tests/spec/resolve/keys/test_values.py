@@ -1,4 +1,4 @@
-"""Baked values: literals, and .npy files that a spec may name."""
+"""Baked values: literals and .npy files."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 from cugen.spec.load import load_text
 from cugen.spec.parse.npy import NotReadable, read_npy
 
-Findings = Callable[..., Any]
+Diagnose = Callable[..., Any]
 
 
 def table(values: str, shape: str = "[2, 3]", dtype: str = "float32") -> str:
@@ -45,9 +45,9 @@ def data(text: str, folder: Path | None = None) -> tuple[Any, ...]:
     ],
 )
 def test_literals_are_row_major_and_have_the_arrays_type(values: str, dtype: str, expected: tuple[Any, ...]) -> None:
-    found = data(table(values, dtype=dtype))
-    assert found == expected
-    assert [type(x) for x in found] == [type(x) for x in expected]
+    actual = data(table(values, dtype=dtype))
+    assert actual == expected
+    assert [type(x) for x in actual] == [type(x) for x in expected]
 
 
 @pytest.mark.parametrize(
@@ -71,8 +71,8 @@ def test_literals_are_row_major_and_have_the_arrays_type(values: str, dtype: str
         ("[1, 2, 3, 4, 5, inf]", "int8", "CG1031"),
     ],
 )
-def test_literals_that_are_refused(findings: Findings, values: str, dtype: str, code: str) -> None:
-    assert [d.code for d in findings(table(values, dtype=dtype))] == [code]
+def test_literals_that_are_rejected(diagnose: Diagnose, values: str, dtype: str, code: str) -> None:
+    assert [d.code for d in diagnose(table(values, dtype=dtype))] == [code]
 
 
 def test_a_single_value_fills_an_array_without_dimensions() -> None:
@@ -122,9 +122,9 @@ def test_only_plain_numbers_are_read(array: Any) -> None:
 
 
 @given(st.integers(0, 200), st.binary(max_size=4))
-def test_a_damaged_file_is_read_or_refused(at: int, patch: bytes) -> None:
+def test_a_damaged_file_is_read_or_rejected(offset: int, patch: bytes) -> None:
     content = npy_bytes(np.arange(6, dtype=np.float32))
-    damaged = content[:at] + patch + content[at + len(patch) :]
+    damaged = content[:offset] + patch + content[offset + len(patch) :]
     try:
         assert len(read_npy(damaged).data) == math.prod(read_npy(damaged).shape)
     except NotReadable:
@@ -163,7 +163,7 @@ def test_a_file_is_hashed_and_named_as_a_dependency(tmp_path: Path) -> None:
         ("x" * 5000 + ".npy", "CG1035"),
     ],
 )
-def test_files_that_a_spec_cannot_name(findings: Findings, tmp_path: Path, name: str, code: str) -> None:
+def test_files_that_a_spec_cannot_name(diagnose: Diagnose, tmp_path: Path, name: str, code: str) -> None:
     folder, outside = tmp_path / "specs", tmp_path / "outside"
     folder.mkdir()
     outside.mkdir()
@@ -176,15 +176,15 @@ def test_files_that_a_spec_cannot_name(findings: Findings, tmp_path: Path, name:
     (folder / "loop.npy").symlink_to(folder / "loop.npy")
     (folder / "folder.npy").mkdir()
     os.mkfifo(folder / "pipe.npy")
-    assert [d.code for d in findings(table(name), folder=folder)] == [code]
+    assert [d.code for d in diagnose(table(name), folder=folder)] == [code]
 
 
-def test_a_file_with_values_that_do_not_fit_is_refused(findings: Findings, tmp_path: Path) -> None:
+def test_a_file_with_values_that_do_not_fit_is_rejected(diagnose: Diagnose, tmp_path: Path) -> None:
     np.save(tmp_path / "w.npy", np.array([[1, 2, 3], [4, 5, 300]]))
-    assert [d.code for d in findings(table("w.npy", dtype="int8"), folder=tmp_path)] == ["CG1031"]
+    assert [d.code for d in diagnose(table("w.npy", dtype="int8"), folder=tmp_path)] == ["CG1031"]
     np.save(tmp_path / "w.npy", np.full((2, 3), 0.5))
-    assert [d.code for d in findings(table("w.npy", dtype="int8"), folder=tmp_path)] == ["CG1031"]
+    assert [d.code for d in diagnose(table("w.npy", dtype="int8"), folder=tmp_path)] == ["CG1031"]
 
 
-def test_a_text_without_a_folder_names_no_files(findings: Findings) -> None:
-    assert [d.code for d in findings(table("w.npy"))] == ["CG1034"]
+def test_a_text_without_a_folder_names_no_files(diagnose: Diagnose) -> None:
+    assert [d.code for d in diagnose(table("w.npy"))] == ["CG1034"]
