@@ -1,4 +1,9 @@
-"""Sizes of a product on CUDA cores: a block's tile, a warp's share of it, a thread's, and the ring of stages."""
+"""Tile configuration of a GEMM, and the tunables that set it.
+
+block tile    BM x BN x BK    staged in shared memory, one k-tile per pipeline stage
+warp tile     WM x WN x WK    one warp's part of a block tile; WK = BK / sliced_k
+thread tile   TM x TN         one thread's accumulators
+"""
 
 from __future__ import annotations
 
@@ -8,60 +13,55 @@ from cugen.plan.request import Tunable
 
 WARP = 32
 
-_BY_SHAPE = "by shape"  # what the model of gemm_model.py finds fastest
-STAGES = Tunable(
-    "stages", (2, 3, 4, 5), _BY_SHAPE, "tiles in flight: steps of the sum that are staged at once, in a ring"
-)
-SLICES = Tunable(
-    "slices",
+_BY_SHAPE = "by shape"  # chosen by cost_model.py for the GEMM's shape
+STAGES = Tunable("stages", (2, 3, 4, 5), _BY_SHAPE, "pipeline stages: k-tiles in the circular shared-memory buffer")
+SLICED_K = Tunable(
+    "sliced_k",
     (1, 2, 4, 8),
     _BY_SHAPE,
-    "groups of warps that share out each step of the sum; their sums are added",
+    "warp groups that each take a slice of every k-tile (split-K within a block); their accumulators are added",
     reorders=True,
 )
-LANES = Tunable(
-    "lanes", (2, 4, 8, 16), _BY_SHAPE, "lanes of a warp along the rows of its share; the others lie along columns"
-)
+LANES = Tunable("lanes", (2, 4, 8, 16), _BY_SHAPE, "lanes of a warp along M of its warp tile; the others are along N")
 ORDER = Tunable(
-    "order", ("rows", "columns", "serpentine", "zigzag"), "serpentine", "how a thread walks over its outputs"
+    "order",
+    ("rows", "columns", "serpentine", "zigzag"),
+    "serpentine",
+    "order of a thread's multiply-adds over its accumulators",
 )
-COPIES = Tunable(
-    "copies",
-    ("first", "apart"),
+PREFETCH = Tunable(
+    "prefetch",
+    ("upfront", "interleaved"),
     _BY_SHAPE,
-    "when a step's copies are begun: before its products, or those of each operand among them",
+    "where the copies of the next k-tile are issued: before the multiply-adds of this one, or interleaved with them",
 )
-READS = Tunable(
-    "reads",
-    ("subscripts", "pointer"),
+ADDRESSING = Tunable(
+    "addressing",
+    ("indexed", "pointer"),
     _BY_SHAPE,
-    "how a thread's reads of the tiles are written: by subscripts, or from a pointer to where its own part begins; "
-    "the compiler makes other code of it",
+    "shared-memory addressing of fragment loads: subscripts of the tile, or offsets from a thread's pointer into it; "
+    "the machine code differs",
 )
-RASTER = Tunable("raster", (1, 2, 4, 8, 16), 1, "rows of tiles that are computed together, column by column")
-BLOCKS = Tunable("blocks", (0, 1, 2, 3, 4), 0, "blocks that are to fit a multiprocessor; 0 leaves it to the compiler")
-SPLIT = Tunable(
-    "split",
-    (1, 2, 3, 4, 6, 8, 12, 16),
-    _BY_SHAPE,
-    "parts of a long sum that blocks of their own take",
-    reorders=True,
+RASTER = Tunable("raster", (1, 2, 4, 8, 16), 1, "rows of block tiles that are rasterised together, column by column")
+BLOCKS_PER_SM = Tunable(
+    "blocks_per_sm", (0, 1, 2, 3, 4), 0, "blocks to fit a multiprocessor; 0 leaves it to the compiler"
 )
-JOIN = Tunable(
-    "join",
+SPLIT_K = Tunable(
+    "split_k", (1, 2, 3, 4, 6, 8, 12, 16), _BY_SHAPE, "blocks that split the K of each output tile", reorders=True
+)
+REDUCTION = Tunable(
+    "reduction",
     ("cluster", "workspace"),
     _BY_SHAPE,
-    "where parts of a sum meet: the shared memory of a cluster of 2, 3, 4, 6 or 8 blocks, from sm_90 on, or the "
-    "workspace",
+    "where split-K adds partial sums: the distributed shared memory of a cluster of 2, 3, 4, 6 or 8 blocks, from sm_90 "
+    "on, or a global workspace",
     reorders=True,
 )
-_TEAM = 2  # warps, at most
-CLUSTERS = (2, 3, 4, 6, 8)  # blocks that may share a sum in a cluster
-STREAM = Tunable(
-    "stream",
+STREAM_K = Tunable(
+    "stream_k",
     (0, 1, 2),
     _BY_SHAPE,
-    "waves of tiles, the last ones, whose steps are shared out evenly by as many blocks as run at once",
+    "last waves of tiles whose k-tiles are distributed evenly over the resident blocks (stream-K)",
     reorders=True,
 )
 CORES = Tunable(
@@ -71,134 +71,152 @@ CORES = Tunable(
     "units that multiply: tensor cores, for float64 on devices that are faster with them, or CUDA cores",
     reorders=True,
 )
-DEPTH = Tunable("depth", (4, 8, 16), 4, "products of a sum that one instruction of a tensor core takes")
-TUNABLES = (STAGES, SLICES, LANES, ORDER, READS, COPIES, RASTER, BLOCKS, SPLIT, JOIN, STREAM, CORES, DEPTH)
+MMA_K = Tunable("mma_k", (4, 8, 16), 4, "K of one tensor-core instruction")
+TUNABLES = (
+    STAGES,
+    SLICED_K,
+    LANES,
+    ORDER,
+    ADDRESSING,
+    PREFETCH,
+    RASTER,
+    BLOCKS_PER_SM,
+    SPLIT_K,
+    REDUCTION,
+    STREAM_K,
+    CORES,
+    MMA_K,
+)
+
+CLUSTER_SIZES = (2, 3, 4, 6, 8)  # blocks; 8 is the portable maximum (CUDA programming guide)
+# Larger sliced-K groups share one copy pipeline: measured on an H200.
+_MAX_WARPS_PER_INDEPENDENT_GROUP = 2
 
 
 @dataclass(frozen=True, slots=True)
-class Shape:
-    """A block of warps computes `rows` x `columns` outputs, each thread `thread_rows` x `thread_columns` of them.
+class TileConfig:
+    """Tile sizes in elements, and the tunables of one GEMM kernel.
 
-    `step` of the summed index are staged at a time, in a ring of `stages`; each of `slices` groups of warps takes its
-    part of every step. `lanes` of each warp lie along the rows. `cores` is `tensor` or `cuda`; an instruction of a
-    tensor core takes `depth` products of each sum. `split` blocks share each sum; their parts meet in the shared memory
-    of a `cluster` or in the `workspace`, as `join` says."""
+    `lanes_m` lanes of a warp are along M. Each of `sliced_k` warp groups multiplies its slice of every k-tile.
+    `split_k` blocks share an output tile; `reduction` names where they add their partial sums. `stream_k` counts the
+    waves of tiles that stream-K distributes; `mma_k` is the K of one tensor-core instruction."""
 
-    rows: int
-    columns: int
-    thread_rows: int
-    thread_columns: int
-    step: int
+    block_m: int
+    block_n: int
+    thread_m: int
+    thread_n: int
+    block_k: int
     stages: int = 4
-    slices: int = 1
-    lanes: int = 4
+    sliced_k: int = 1
+    lanes_m: int = 4
     order: str = "serpentine"
-    reads: str = "subscripts"
-    copies: str = "first"
+    addressing: str = "indexed"
+    prefetch: str = "upfront"
     raster: int = 1
-    blocks: int = 0
-    split: int = 1
-    stream: int = 0
+    blocks_per_sm: int = 0
+    split_k: int = 1
+    stream_k: int = 0
     cores: str = "cuda"
-    depth: int = 4
-    join: str = "workspace"
+    mma_k: int = 4
+    reduction: str = "workspace"
 
     @property
-    def is_clustered(self) -> bool:
-        return self.split > 1 and self.join == "cluster"
+    def uses_cluster(self) -> bool:
+        return self.split_k > 1 and self.reduction == "cluster"
 
     @property
-    def leaves_sums(self) -> bool:
-        """Whether threads leave their sums in the memory of the ring."""
-        return self.slices > 1 or self.is_clustered
+    def reduces_in_shared(self) -> bool:
+        """Whether the epilogue exchanges accumulators through the shared memory of the pipeline."""
+        return self.sliced_k > 1 or self.uses_cluster
 
     @property
-    def is_shared(self) -> bool:
-        """Whether several blocks share the sums of a tile."""
-        return self.stream > 0 or self.split > 1
+    def splits_tiles(self) -> bool:
+        """Whether several blocks accumulate one output tile (split-K or stream-K)."""
+        return self.stream_k > 0 or self.split_k > 1
 
     @property
-    def is_on_tensor_cores(self) -> bool:
+    def uses_tensor_cores(self) -> bool:
         return self.cores == "tensor"
 
     @property
-    def pace(self) -> int:
-        """Products of each sum for which values are read at once."""
-        return self.depth if self.is_on_tensor_cores else 1
+    def fragment_k(self) -> int:
+        """K of one register fragment, that is of one step of the inner loop."""
+        return self.mma_k if self.uses_tensor_cores else 1
 
     @property
-    def lane_columns(self) -> int:
-        return WARP // self.lanes
+    def lanes_n(self) -> int:
+        return WARP // self.lanes_m
 
     @property
-    def warps_down(self) -> int:
-        """Warps of a slice along the rows."""
-        return self.rows // (self.thread_rows * self.lanes)
+    def warp_m(self) -> int:
+        return self.thread_m * self.lanes_m
 
     @property
-    def warps_across(self) -> int:
-        return self.columns // (self.thread_columns * self.lane_columns)
+    def warp_n(self) -> int:
+        return self.thread_n * self.lanes_n
 
     @property
-    def warps(self) -> int:
-        """Warps of one slice."""
-        return self.warps_down * self.warps_across
+    def warp_k(self) -> int:
+        """The slice of a k-tile that one sliced-K group multiplies."""
+        return self.block_k // self.sliced_k
+
+    @property
+    def warps_m(self) -> int:
+        """Warps of a sliced-K group along M."""
+        return self.block_m // self.warp_m
+
+    @property
+    def warps_n(self) -> int:
+        return self.block_n // self.warp_n
+
+    @property
+    def warps_per_slice(self) -> int:
+        return self.warps_m * self.warps_n
 
     @property
     def threads(self) -> int:
-        return self.warps * self.slices * WARP
+        return self.warps_per_slice * self.sliced_k * WARP
 
     @property
-    def teams(self) -> int:
-        """Groups of warps that copy what they read for themselves, and wait for no others: the slices of a step where
-        these are small, which was up to 8 % faster; of four warps and more it was up to 8 % slower."""
-        return self.slices if self.warps <= _TEAM and not self.is_on_tensor_cores else 1
+    def copy_groups(self) -> int:
+        """Warp groups with a copy pipeline and a named barrier of their own: the sliced-K groups where these are small,
+        else the whole block."""
+        independent = self.warps_per_slice <= _MAX_WARPS_PER_INDEPENDENT_GROUP and not self.uses_tensor_cores
+        return self.sliced_k if independent else 1
 
     @property
-    def team_threads(self) -> int:
-        return self.threads // self.teams
+    def copy_group_threads(self) -> int:
+        return self.threads // self.copy_groups
 
     @property
-    def team_step(self) -> int:
-        """The part of a step that one team copies."""
-        return self.step // self.teams
-
-    @property
-    def warp_rows(self) -> int:
-        return self.thread_rows * self.lanes
-
-    @property
-    def warp_columns(self) -> int:
-        return self.thread_columns * self.lane_columns
-
-    @property
-    def own_step(self) -> int:
-        """The part of a step that one slice takes."""
-        return self.step // self.slices
+    def copy_group_k(self) -> int:
+        """The part of a k-tile that one copy group loads."""
+        return self.block_k // self.copy_groups
 
     @property
     def text(self) -> str:
-        return f"{self.rows} x {self.columns} x {self.step}, {self.thread_rows} x {self.thread_columns} a thread"
+        return f"{self.block_m} x {self.block_n} x {self.block_k}, {self.thread_m} x {self.thread_n} a thread"
 
 
-def with_lanes(shape: Shape, wanted: int = 0) -> Shape | None:
-    """The shape with lanes that fit its tile: those wanted, else 4 x 8, by which a row of 8 lanes stores 128 bytes side
-    by side; None where no number fits."""
-    down, across = shape.rows // shape.thread_rows, shape.columns // shape.thread_columns
-    for lanes in (wanted,) if wanted else (4, 8, 2, 16):
-        if down % lanes == 0 and across % (WARP // lanes) == 0:
-            return replace(shape, lanes=lanes)
+def with_lane_layout(config: TileConfig, lanes_m: int = 0) -> TileConfig | None:
+    """The config with a lane layout that divides its tile; None if there is none.
+
+    Without `lanes_m` 4 x 8 comes first: 8 lanes along N store 128 contiguous bytes."""
+    threads_m, threads_n = config.block_m // config.thread_m, config.block_n // config.thread_n
+    for lanes in (lanes_m,) if lanes_m else (4, 8, 2, 16):
+        if threads_m % lanes == 0 and threads_n % (WARP // lanes) == 0:
+            return replace(config, lanes_m=lanes)
     return None
 
 
-def with_words(shape: Shape, reads: str = "", copies: str = "") -> Shape:
-    """The shape in the words that are asked for, else in those that were faster. Slices are spared the way to their own
-    part of a tile in each step; copies of a ring of two stages must be there soon."""
-    if shape.is_on_tensor_cores:
-        return shape
-    sliced = shape.slices > 1
+def with_inner_loop_tunables(config: TileConfig, addressing: str = "", prefetch: str = "") -> TileConfig:
+    """The config with the requested addressing and prefetch, or with those measured fastest on an H200: sliced-K saves
+    the offset of its slice by a pointer, and a two-stage pipeline must issue its copies early."""
+    if config.uses_tensor_cores:
+        return config
+    is_sliced = config.sliced_k > 1
     return replace(
-        shape,
-        reads=reads or ("pointer" if sliced else "subscripts"),
-        copies=copies or ("apart" if sliced and shape.stages > 2 else "first"),
+        config,
+        addressing=addressing or ("pointer" if is_sliced else "indexed"),
+        prefetch=prefetch or ("interleaved" if is_sliced and config.stages > 2 else "upfront"),
     )

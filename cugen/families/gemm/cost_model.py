@@ -1,263 +1,253 @@
-"""How long a product takes on a device, by what its shape asks of it; calibrated with measured kernels.
+"""Cost model of a GEMM: predicted time of a tile config on a device, with constants fitted to measured kernels.
 
-A step of one block costs issue slots (multiply-adds, reads of tiles, copies, what counts and addresses) and passes
-through shared memory, whichever is more. Blocks that are on a multiprocessor together share it. What is left is the
-same for all: a launch, the first copies and the last stores.
+A k-tile of a block takes issue slots (multiply-adds, fragment loads, copies, loop overhead) and shared-memory cycles,
+whichever is more; resident blocks share a multiprocessor. L2 and device memory bound the time from below. Launch,
+prologue of the first blocks and epilogue of the last ones are added.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import lru_cache
 
-from cugen.families.gemm.config import WARP, Shape, with_lanes
-from cugen.families.gemm.problem import Problem, device_of, group, registers, shared_bytes
-from cugen.families.gemm.stream_k_schedule import share_out
+from cugen.families.gemm.config import WARP, TileConfig
+from cugen.families.gemm.problem import Problem, device_of, fragment_width, registers_per_thread, shared_bytes
+from cugen.families.gemm.stream_k_schedule import schedule_stream_k
 from cugen.machine import Device, Target, device
 from cugen.machine.latency import memory_latency
 
-# Of the published rate; a loop of nothing but multiply-adds was seen to reach 0.95 of it on an H200.
-_SUSTAINED = 0.945
-_STEP = 40  # instructions of a step besides those that follow from its shape: counting, addresses, the barrier
-_COPY = 10.2  # instructions of one copy: its address in both memories, its guard, itself
-_MEET = 7  # cycles that each further warp of a team is waited for at the end of a step
-_HELD = 1.03  # times that a step takes in a walk over tiles, where registers hold the places of more than two stages
-_GUARD = 12  # more of one that asks where the edge is
-_FIXED = 4.72e-6  # seconds: a launch, the first copies, the last stores
-_SHARE = 3.6e-6  # seconds that blocks take to number themselves, and the last one of a tile for what others leave
-_SHARE_SLICES = 1.54e-6  # the same where the slices of a block are added up before it leaves their sum
-_JOIN = 0.87e-6  # seconds that blocks take to count themselves, and the last one of a tile to add what all leave
-_JOIN_SLICES = 1.03e-6  # the same where the slices of a block are added up before it leaves their sum
-_GATHERED = 60e9  # bytes a second that the last block of a tile reads of what all left
-_JOIN_CLUSTER = 1.07e-6  # seconds that the blocks of a cluster wait for each other, and read each other's sums
-# Multiprocessors of an H200 that clusters of so many blocks come to: these lie in one of its parts each.
-_REACHED = {2: 132, 3: 126, 4: 124, 6: 114, 8: 120}
-_L2 = 4.32e12  # bytes a second from the second-level cache of an H200
-_L2_TENSOR = 6.2e12  # the same for tensor cores, as products of float64 of 512 and 1024 on a side show
-_DRAIN = 29.2  # bytes of results that a multiprocessor writes in a cycle, while its next block waits
-_MEMORY = 0.9  # share of the published bandwidth that is reached
-_ANSWER = 800  # cycles until a copy has come
-_ENDS = 11.3  # instructions of each wide store and of what computes it
-_ALONE = 1.12  # where a scheduler has one warp, nothing covers its reads of shared memory
-_CLASH = 0.112  # of what is done beside the rest is felt all the same
-_SHARED_CYCLES = 2  # of a 16-byte read of a warp whose lanes pairwise read alike
+
+@dataclass(frozen=True, slots=True)
+class Calibration:
+    """Constants of the cost model, fitted to kernels that were measured on one device."""
+
+    device: str
+    data: str  # the measured times
+    command: str  # checks the fit
+    fma_efficiency: float  # fraction of the published FMA rate
+    k_tile_instructions: int  # of a warp and k-tile: loop counters, addresses, barrier
+    copy_instructions: float  # of one copy: both addresses, guard, cp.async
+    bounds_check_instructions: int  # more, of a copy with a bounds check
+    epilogue_instructions: int  # of a warp, besides stores
+    store_instructions: float  # of one vector store and the computation of its values
+    shared_load_cycles: int  # of a warp's 16-byte load in which lane pairs broadcast
+    copy_latency_cycles: int  # from a copy's issue to its arrival
+    barrier_cycles_per_warp: int  # per k-tile, for each further warp of a copy group
+    store_bytes_per_cycle: float  # of a multiprocessor that waits for its stores
+    unhidden_fraction: float  # of the shorter of two overlapping activities
+    single_warp_factor: float  # on a k-tile's cycles, with one warp per scheduler: nothing hides shared-memory latency
+    stream_k_factor: float  # on a k-tile's cycles, in stream-K with more than two stages: more live registers
+    launch_seconds: float  # launch, first copies and last stores
+    stream_k_seconds: float  # dynamic block ids and the fix-up
+    stream_k_sliced_seconds: float  # the same with sliced-K
+    split_k_seconds: float  # arrival counters and the reduction in the workspace
+    split_k_sliced_seconds: float  # the same with sliced-K
+    cluster_seconds: float  # cluster barriers and the reduction in distributed shared memory
+    workspace_bytes_per_second: float  # partial sums that the last block of a tile loads
+    l2_bytes_per_second: float
+    l2_bytes_per_second_tensor: float  # the same on tensor cores
+    dram_efficiency: float  # fraction of the published bandwidth
+    cluster_multiprocessors: tuple[tuple[int, int], ...]  # (blocks of a cluster, multiprocessors that such can occupy)
+
+
+H200 = Calibration(
+    device="H200",
+    data="tests/data/gemm_h200.csv",
+    command="pytest tests/families/gemm/test_cost_model.py",
+    fma_efficiency=0.945,
+    k_tile_instructions=40,
+    copy_instructions=10.2,
+    bounds_check_instructions=12,
+    epilogue_instructions=150,
+    store_instructions=11.3,
+    shared_load_cycles=2,
+    copy_latency_cycles=800,
+    barrier_cycles_per_warp=7,
+    store_bytes_per_cycle=29.2,
+    unhidden_fraction=0.112,
+    single_warp_factor=1.12,
+    stream_k_factor=1.03,
+    launch_seconds=4.72e-6,
+    stream_k_seconds=3.6e-6,
+    stream_k_sliced_seconds=1.54e-6,
+    split_k_seconds=0.87e-6,
+    split_k_sliced_seconds=1.03e-6,
+    cluster_seconds=1.07e-6,
+    workspace_bytes_per_second=60e9,
+    l2_bytes_per_second=4.32e12,
+    l2_bytes_per_second_tensor=6.2e12,
+    dram_efficiency=0.9,
+    cluster_multiprocessors=((2, 132), (3, 126), (4, 124), (6, 114), (8, 120)),
+)
 
 
 @dataclass(frozen=True, slots=True)
 class Prediction:
-    """`seconds` in all; the `share` that multiplies, `busy` says of what; `waves` of blocks; what `limits` them."""
+    """Predicted `seconds`, `waves` of blocks and blocks `resident` on a multiprocessor. `multiply_fraction` is that of
+    the time or issue slots which `multiply_text` names; `limiter` names the resource that takes longest."""
 
     seconds: float
-    share: float
+    multiply_fraction: float
     waves: float
     resident: int
-    limits: str
-    busy: str = "the instructions are multiply-adds"
+    limiter: str
+    multiply_text: str
 
     @property
     def text(self) -> str:
         count = f"{self.waves:.2f}".rstrip("0").rstrip(".")
         waves = f"{count} wave{'' if count == '1' else 's'} of blocks"
         return (
-            f"about {_duration(self.seconds)}: {waves}, {self.resident} at a time on each "
-            f"multiprocessor, {self.share:.0%} of {self.busy}; {self.limits}"
+            f"predicted {_duration(self.seconds)}: {waves}, {self.resident} resident on a multiprocessor, "
+            f"{self.multiply_fraction:.0%} of {self.multiply_text}; limited by {self.limiter}"
         )
 
 
-def resident(problem: Problem, shape: Shape, target: Target) -> int:
+def resident_blocks_per_sm(problem: Problem, config: TileConfig, target: Target) -> int:
     """Blocks that fit a multiprocessor at the same time."""
     unit = target.register_unit
-    each = -(-min(registers(problem, shape), target.registers_per_thread) * WARP // unit) * unit
-    warps = shape.threads // WARP
+    registers = min(registers_per_thread(problem, config), target.registers_per_thread)
+    registers_per_warp = -(-registers * WARP // unit) * unit
+    warps = config.threads // WARP
     return min(
-        target.registers_per_sm // each // warps,
-        target.shared_per_sm // (shared_bytes(problem, shape) + target.shared_reserved),
+        target.registers_per_sm // registers_per_warp // warps,
+        target.shared_per_sm // (shared_bytes(problem, config) + target.shared_reserved),
         target.warps_per_sm // warps,
         target.blocks_per_sm,
     )
 
 
-def _reached(shape: Shape, found: Device) -> int:
-    """The multiprocessors that a shape's blocks come to, of which clusters leave some idle."""
-    if not shape.is_clustered:
-        return found.sms
-    return found.sms * _REACHED[shape.split] // device("H200").sms
+def _occupied_multiprocessors(config: TileConfig, target_device: Device, calibration: Calibration) -> int:
+    """The multiprocessors that blocks can run on: clusters are bound to one GPC and leave some idle."""
+    if not config.uses_cluster:
+        return target_device.sms
+    occupied = dict(calibration.cluster_multiprocessors)[config.split_k]
+    return target_device.sms * occupied // device(calibration.device).sms
+
+
+@dataclass(frozen=True, slots=True)
+class _KTileWork:
+    """Work of one warp for one k-tile."""
+
+    multiply_slots: float  # issue slots of multiply-adds
+    issue_slots: float  # all of them
+    shared_loads: float  # fragment loads, in 16-byte vectors
+
+
+def _k_tile_work(problem: Problem, config: TileConfig, issue_cycles: int, calibration: Calibration) -> _KTileWork:
+    multiply_adds = config.thread_m * config.thread_n * config.warp_k
+    sides = tuple(zip((config.thread_m, config.thread_n), problem.element_bytes[:2], strict=True))
+    loads: float = sum(count // fragment_width(size, count) for count, size in sides) * config.warp_k
+    shared_loads = sum(max(1.0, count * size / 16) for count, size in sides) * config.warp_k
+    if config.uses_tensor_cores:
+        loads = shared_loads = (config.warp_m + config.warp_n) / WARP * config.warp_k
+    extents = (config.block_m, config.block_n)
+    copies = sum(
+        extent * config.block_k / width / config.threads
+        for extent, width in zip(extents, problem.copy_widths, strict=True)
+    )
+    # Tiles of stream-K aren't shifted inward: each copy has a bounds check if the last tile is partial.
+    has_bounds_check = config.stream_k > 0 and (problem.m % config.block_m or problem.n % config.block_n)
+    copy_slots = calibration.copy_instructions + (calibration.bounds_check_instructions if has_bounds_check else 0)
+    conversions = problem.conversion_cost * (config.thread_m + config.thread_n) * config.warp_k
+    other_slots = loads + conversions + copies * copy_slots + calibration.k_tile_instructions
+    if not config.uses_tensor_cores:
+        multiply_slots = multiply_adds * problem.fma_cost * issue_cycles
+        return _KTileWork(multiply_slots, multiply_slots + other_slots, shared_loads)
+    # Tensor cores multiply while the warp issues its other instructions.
+    multiply_slots = multiply_adds * problem.mma_cost * issue_cycles
+    slots = max(multiply_slots, other_slots) + calibration.unhidden_fraction * min(multiply_slots, other_slots)
+    return _KTileWork(multiply_slots, slots, shared_loads)
 
 
 @lru_cache(maxsize=4096)
-def predict(problem: Problem, shape: Shape, target: Target) -> Prediction | None:
-    """None where not even one block fits a multiprocessor."""
-    together = resident(problem, shape, target)
-    if together < 1:
+def predict(problem: Problem, config: TileConfig, target: Target, calibration: Calibration = H200) -> Prediction | None:
+    """The predicted time of a config; None if no block fits a multiprocessor."""
+    resident = resident_blocks_per_sm(problem, config, target)
+    if resident < 1:
         return None
-    found = device_of(target)
-    units = memory_latency(found)
-    issue, schedulers = units.issue_cycles, units.schedulers
-    lanes = WARP * schedulers / issue
-    clock = _SUSTAINED * found.peak("float32") / (2 * found.sms * lanes)
+    target_device = device_of(target)
+    latency = memory_latency(target_device)
+    issue_cycles, schedulers = latency.issue_cycles, latency.schedulers
+    fma_lanes = WARP * schedulers / issue_cycles
+    clock = calibration.fma_efficiency * target_device.peak("float32") / (2 * target_device.sms * fma_lanes)
 
-    steps = -(-problem.depth // (shape.step * shape.split))
-    sms = _reached(shape, found)
-    tiles = -(-problem.rows // shape.rows) * -(-problem.columns // shape.columns) * problem.batch * shape.split
-    multiplies = shape.thread_rows * shape.thread_columns * shape.own_step
-    owned = tuple(zip((shape.thread_rows, shape.thread_columns), problem.bytes[:2], strict=True))
-    reads: float = sum(own // group(size, own) for own, size in owned) * shape.own_step
-    wide = sum(max(1.0, own * size / 16) for own, size in owned) * shape.own_step  # were they all of 16 bytes
-    if shape.is_on_tensor_cores:
-        reads = wide = (shape.warp_rows + shape.warp_columns) / WARP * shape.own_step
-    extents = (shape.rows, shape.columns)
-    copies = sum(e * shape.step / w / shape.threads for e, w in zip(extents, problem.widths, strict=True))
-    # Tiles that several blocks share are not shifted inward: where they reach over an edge, each copy asks.
-    is_guarded = shape.stream > 0 and (problem.rows % shape.rows or problem.columns % shape.columns)
-    converted = problem.convert * (shape.thread_rows + shape.thread_columns) * shape.own_step
-    beside = reads + converted + copies * (_COPY + (_GUARD if is_guarded else 0)) + _STEP
-    products = multiplies * problem.multiply * issue
-    slots = products + beside
-    if shape.is_on_tensor_cores:  # these work by themselves, while the warp issues what stands beside
-        products = multiplies * problem.tensor * issue
-        slots = max(products, beside) + _CLASH * min(products, beside)
-    # Warps of a scheduler take turns; the passes through shared memory are of the whole multiprocessor.
-    warps = shape.threads // WARP
-    shares = share_out(tiles, steps, found.sms * together, shape.stream, shape.threads) if shape.stream else None
-    at_once = min(together, -(-(shares.blocks if shares else tiles) // sms))
-    ends = shape.thread_rows * shape.thread_columns / 4 * _ENDS * (1 + shape.slices) / 2 + 150
-    drain = shape.rows * shape.columns * problem.bytes[2] / _DRAIN
+    k_tiles = -(-problem.k // (config.block_k * config.split_k))
+    sms = _occupied_multiprocessors(config, target_device, calibration)
+    tiles = -(-problem.m // config.block_m) * -(-problem.n // config.block_n) * problem.batch * config.split_k
+    work = _k_tile_work(problem, config, issue_cycles, calibration)
+    warps = config.threads // WARP
+    schedule = None
+    if config.stream_k:
+        schedule = schedule_stream_k(tiles, k_tiles, target_device.sms * resident, config.stream_k, config.threads)
+    concurrent = min(resident, -(-(schedule.blocks if schedule else tiles) // sms))
+    stores = config.thread_m * config.thread_n / 4 * calibration.store_instructions * (1 + config.sliced_k) / 2
+    epilogue_slots = stores + calibration.epilogue_instructions
+    store_cycles = config.block_m * config.block_n * problem.element_bytes[2] / calibration.store_bytes_per_cycle
 
-    def share(beside: int) -> tuple[float, float, bool]:
-        """The cycles of a step and of the end where so many blocks share a multiprocessor; whether products decide."""
-        busy = slots * -(-beside * warps // schedulers)
-        passes = beside * warps * wide * _SHARED_CYCLES
-        work = (max(busy, passes) + _CLASH * min(busy, passes)) * (_ALONE if beside * warps < 2 * schedulers else 1)
-        work *= _HELD if shape.stream and shape.stages > 2 else 1
-        work += _MEET * (shape.team_threads // WARP - 1)
-        step = work + max(0.0, _ANSWER - (shape.stages - 1) * work)
-        # A block that is alone waits for its first copies.
-        return step, ends * -(-beside * warps // schedulers) + (_ANSWER + drain) / beside, busy >= passes
+    def cycles_with(blocks: int) -> tuple[float, float, bool]:
+        """Cycles of a k-tile and of an epilogue with so many blocks on a multiprocessor, and whether issue slots limit
+        the k-tile rather than shared memory."""
+        warps_per_scheduler = -(-blocks * warps // schedulers)
+        issue = work.issue_slots * warps_per_scheduler
+        shared = blocks * warps * work.shared_loads * calibration.shared_load_cycles
+        busy = max(issue, shared) + calibration.unhidden_fraction * min(issue, shared)
+        busy *= calibration.single_warp_factor if blocks * warps < 2 * schedulers else 1
+        busy *= calibration.stream_k_factor if config.stream_k and config.stages > 2 else 1
+        busy += calibration.barrier_cycles_per_warp * (config.copy_group_threads // WARP - 1)
+        k_tile = busy + max(0.0, calibration.copy_latency_cycles - (config.stages - 1) * busy)
+        # A single block waits for its prologue; several hide it.
+        unhidden = (calibration.copy_latency_cycles + store_cycles) / blocks
+        return k_tile, epilogue_slots * warps_per_scheduler + unhidden, issue >= shared
 
-    step, end, by_products = share(at_once)
-    rounds, rest = divmod(tiles, sms * at_once)
-    cycles = rounds * (steps * step + end)
-    if rest:
-        last_step, last_end, _ = share(-(-rest // sms))
-        cycles += steps * last_step + last_end
-    if shares is not None:
-        # The last block of a tile adds up what the others leave, each of which has an end of its own.
-        others = max(1.0, steps / shares.share)
-        cycles = (shares.rounds * steps + shares.share) * step + (shares.rounds + shares.most) * end + others * _ANSWER
+    k_tile_cycles, epilogue_cycles, is_issue_bound = cycles_with(concurrent)
+    waves, last_tiles = divmod(tiles, sms * concurrent)
+    cycles = waves * (k_tiles * k_tile_cycles + epilogue_cycles)
+    if last_tiles:
+        last_k_tile, last_epilogue, _ = cycles_with(-(-last_tiles // sms))
+        cycles += k_tiles * last_k_tile + last_epilogue
+    if schedule is not None:
+        # The fix-up loads the partial sums of each peer; each work unit has an epilogue.
+        whole = schedule.whole_tiles_per_block
+        peers = max(1.0, k_tiles / schedule.k_tiles_per_block)
+        cycles = (
+            (whole * k_tiles + schedule.k_tiles_per_block) * k_tile_cycles
+            + (whole + schedule.max_units_per_range) * epilogue_cycles
+            + peers * calibration.copy_latency_cycles
+        )
     computing = cycles / clock
 
-    loaded = tiles * steps * shape.step * sum(e * b for e, b in zip(extents, problem.bytes[:2], strict=True))
-    a, b, c = problem.bytes
-    moved = problem.batch * (problem.rows * problem.depth * a + problem.depth * problem.columns * b)
-    moved += problem.batch * problem.rows * problem.columns * c
-    cached = _L2_TENSOR if shape.is_on_tensor_cores else _L2
-    caching = loaded / (cached * found.peak("float32") / device("H200").peak("float32"))
-    moving = moved / (found.bandwidth * _MEMORY)
+    bytes_a, bytes_b, bytes_c = problem.element_bytes
+    copied = tiles * k_tiles * config.block_k * (config.block_m * bytes_a + config.block_n * bytes_b)
+    moved = problem.batch * (problem.m * problem.k * bytes_a + problem.k * problem.n * bytes_b)
+    moved += problem.batch * problem.m * problem.n * bytes_c
+    l2 = calibration.l2_bytes_per_second_tensor if config.uses_tensor_cores else calibration.l2_bytes_per_second
+    loading = copied / (l2 * target_device.peak("float32") / device(calibration.device).peak("float32"))
+    multiplier = "tensor cores" if config.uses_tensor_cores else "multiply-adds"
     limits = {
-        f"{'tensor cores' if shape.is_on_tensor_cores else 'multiply-adds'} decide"
-        if by_products
-        else "reads of shared memory decide": computing,
-        "the second-level cache decides": caching,
-        "memory decides": moving,
+        multiplier if is_issue_bound else "shared-memory loads": computing,
+        "L2 bandwidth": loading,
+        "memory bandwidth": moved / (target_device.bandwidth * calibration.dram_efficiency),
     }
-    seconds = max(limits.values()) + _FIXED
-    if shape.is_on_tensor_cores:
-        seconds += _CLASH * min(computing, caching)
-    if shape.is_clustered:
-        seconds += _JOIN_CLUSTER
-    elif shape.split > 1:
-        seconds += _JOIN_SLICES if shape.slices > 1 else _JOIN
-        seconds += shape.split * shape.rows * shape.columns * problem.sum_bytes / _GATHERED
-    if shares is not None:
-        seconds += _SHARE_SLICES if shape.slices > 1 else _SHARE
+    seconds = max(limits.values()) + calibration.launch_seconds
+    if config.uses_tensor_cores:
+        seconds += calibration.unhidden_fraction * min(computing, loading)
+    if config.uses_cluster:
+        seconds += calibration.cluster_seconds
+    elif config.split_k > 1:
+        seconds += calibration.split_k_sliced_seconds if config.sliced_k > 1 else calibration.split_k_seconds
+        partials = config.split_k * config.block_m * config.block_n * problem.accumulator_bytes
+        seconds += partials / calibration.workspace_bytes_per_second
+    if schedule is not None:
+        seconds += calibration.stream_k_sliced_seconds if config.sliced_k > 1 else calibration.stream_k_seconds
     return Prediction(
         seconds,
-        products / slots,
-        (shares.blocks if shares else tiles) / (sms * together),
-        together,
+        work.multiply_slots / work.issue_slots,
+        (schedule.blocks if schedule else tiles) / (sms * resident),
+        resident,
         max(limits, key=lambda name: limits[name]),
-        "the time tensor cores multiply" if shape.is_on_tensor_cores else "the instructions are multiply-adds",
+        "the time tensor cores multiply" if config.uses_tensor_cores else "the issue slots are multiply-adds",
     )
-
-
-# Tiles of a block, what a thread owns of them, the step, and how many slices share it out. First those that won on one
-# of the shapes that were measured, then others that NVIDIA's libraries have, and what fills gaps between them.
-_TILES = (
-    (128, 256, 16, 8, 8, (1,)),
-    (128, 256, 8, 16, 8, (1,)),
-    (64, 128, 16, 8, 16, (4,)),
-    (64, 128, 8, 16, 16, (4,)),
-    (64, 128, 16, 8, 32, (4,)),
-    (64, 128, 8, 16, 32, (4,)),
-    (64, 64, 16, 8, 64, (8,)),
-    (32, 64, 8, 8, 64, (8,)),
-    (32, 64, 8, 8, 32, (4,)),
-    (32, 96, 8, 12, 64, (8,)),
-    (32, 32, 8, 4, 64, (8,)),
-    (32, 64, 4, 8, 32, (4,)),
-    (64, 64, 16, 8, 32, (4,)),
-    (64, 128, 8, 8, 16, (1, 2)),
-    (128, 128, 8, 8, 8, (1,)),
-    (64, 256, 8, 8, 8, (1,)),
-    (256, 128, 16, 8, 8, (1,)),
-    (256, 128, 8, 16, 8, (1,)),
-    (128, 64, 16, 8, 32, (4,)),
-    (128, 64, 16, 8, 16, (4, 2)),
-    (128, 64, 8, 8, 16, (1, 2)),
-    (128, 64, 8, 8, 8, (1,)),
-    (64, 128, 8, 8, 8, (1,)),
-    (256, 64, 8, 8, 8, (1,)),
-    (128, 128, 8, 8, 16, (1,)),
-    (128, 128, 16, 8, 8, (1, 2)),
-    (64, 128, 16, 8, 16, (2,)),
-    (64, 128, 8, 16, 16, (2,)),
-    (64, 64, 8, 8, 16, (4, 2, 1)),
-    (32, 128, 8, 8, 16, (4, 2, 1)),
-    (128, 32, 8, 8, 16, (4, 2, 1)),
-    (64, 32, 8, 4, 32, (4, 2)),
-    (32, 64, 4, 8, 32, (2,)),
-    (32, 64, 4, 8, 16, (2, 1)),
-    (32, 32, 4, 4, 32, (4, 2, 1)),
-    (64, 256, 16, 8, 16, (2,)),
-    (64, 192, 8, 12, 16, (2,)),
-    (64, 96, 8, 12, 16, (2,)),
-    (96, 64, 12, 8, 16, (2,)),
-    (64, 96, 8, 12, 32, (4,)),
-    (96, 64, 12, 8, 32, (4,)),
-    (64, 48, 8, 12, 64, (8,)),
-    (64, 48, 8, 12, 32, (4,)),
-    (32, 96, 8, 12, 32, (4,)),
-    (64, 64, 8, 8, 64, (8,)),
-    (64, 64, 8, 8, 32, (4,)),
-    (64, 32, 8, 8, 64, (8,)),
-    (32, 128, 8, 8, 32, (4,)),
-    # sides with other divisors, where those above leave many multiprocessors without a tile
-    (80, 80, 10, 10, 16, (4,)),
-    (80, 80, 10, 10, 32, (4,)),
-    (96, 96, 12, 12, 32, (4,)),
-)
-_STAGES = (2, 3, 4, 5)  # of rings that do alike, the shallowest takes the fewest instructions
-_SLICED_STAGES = (3, 4, 2, 5)  # slices have less to do in a step, so that copies must be begun more steps ahead
-_TENSOR_STAGES = (4, 3, 2, 5)  # tensor cores leave room for these, and want the data earlier
-SPLITS = (1, 2, 3, 4, 6, 8, 12, 16)
-STREAMS = (0, 1, 2)
-
-
-def shapes() -> Iterator[Shape]:
-    """The shapes worth thinking of, the ring's stages and what is split apart left as they are by default."""
-    for rows, columns, thread_rows, thread_columns, step, slices in _TILES:
-        for count in slices:
-            placed = with_lanes(Shape(rows, columns, thread_rows, thread_columns, step, slices=count))
-            assert placed is not None
-            yield placed
-
-
-def with_stages(shape: Shape) -> Iterator[Shape]:
-    """The shape with rings of other depths."""
-    usual = _SLICED_STAGES if shape.slices > 1 else _STAGES
-    for stages in _TENSOR_STAGES if shape.is_on_tensor_cores else usual:
-        yield replace(shape, stages=stages)
 
 
 def _duration(seconds: float) -> str:

@@ -1,4 +1,4 @@
-"""The results of a product: from the sums in a thread's registers to memory."""
+"""Epilogue of a GEMM: the statements that follow the sum, from a thread's accumulators to global memory."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from dataclasses import replace
 from functools import cached_property
 
 from cugen.families.contraction.recognition import Contraction
-from cugen.families.gemm.config import Shape
-from cugen.families.gemm.coordinates import Place
+from cugen.families.gemm.config import TileConfig
+from cugen.families.gemm.coordinates import ThreadCoordinates
 from cugen.pieces.blocks import define
 from cugen.pieces.statements import lower_statements
-from cugen.pieces.vector_body import Neighbours, vector_body, wide_reads
-from cugen.pieces.vectors import WIDEST, divisor, widest
+from cugen.pieces.vector_body import ConsecutiveElements, vector_body, wide_reads
+from cugen.pieces.vectors import MAX_ACCESS_BYTES, divisor, widest
 from cugen.plan.lowering.expressions import Lowering
 from cugen.plan.memory import Access, Array, Element
 from cugen.plan.nodes import Comment, Comparison, Define, For, Guard, If, Index, Let, Load, Loop, Node
@@ -25,175 +25,188 @@ from cugen.spec.expressions import Expr, IndexValue, Local, Op, Read
 from cugen.spec.types import FLOAT32, UINT32
 
 
-class Results:
-    """What follows the sum: the group's statements, several neighbours at once where alignment allows it."""
+class Epilogue:
+    """The group's statements on accumulators in registers, stored as vectors of `width` elements along N where
+    alignment allows it. Subclasses add partial sums first."""
 
     def __init__(
         self,
-        found: Contraction,
-        shape: Shape,
+        contraction: Contraction,
+        config: TileConfig,
         lowering: Lowering,
         extents: Mapping[str, Integer],
         exact: Mapping[str, bool],
-        groups: tuple[int, int],
+        fragment_widths: tuple[int, int],
     ) -> None:
-        self.found, self.shape, self.lowering = found, shape, lowering
-        self.extents, self.exact, self.groups = extents, exact, groups
-        self.total = self._as_element()
-        self.width = self._width()
+        self.contraction, self.config, self.lowering = contraction, config, lowering
+        self.extents, self.exact, self.fragment_widths = extents, exact, fragment_widths
+        self.accumulated = self._with_elementwise_statements()
+        self.width = self._store_width()
 
-    def _as_element(self) -> Read:
-        """What stands for the sum from here on: an element of an array of its own, so that what follows is elementwise
-        for all that looks at it."""
-        found, lowering = self.found, self.lowering
-        name = "total"
+    def _with_elementwise_statements(self) -> Read:
+        """Replaces the sum by a read of a placeholder array, which makes the statements elementwise; returns it."""
+        contraction, lowering = self.contraction, self.lowering
+        name = "accumulated"
         while name in lowering.arrays:
             name += "_"
-        (reduction,) = found.sums
-        subscripts = (IndexValue(found.m.name), IndexValue(found.n.name))
+        (reduction,) = contraction.sums
+        subscripts = (IndexValue(contraction.m.name), IndexValue(contraction.n.name))
         read = Read(name, subscripts, reduction.dtype)
         statements = tuple(
             replace(s, value=rebuilt(s.value, lambda node: read if node == reduction else None))
-            for s in found.request.group.statements
+            for s in contraction.request.group.statements
         )
-        self.request = replace(found.request, group=replace(found.request.group, statements=statements))
-        extents = tuple(self.extents[index.name] for index in (found.m, found.n))
-        symbol = lowering.names.allocate("total_of")
-        standing = Array(name, symbol, reduction.dtype, extents, (extents[1], integer(1)), "register")
-        self.arrays = {**lowering.arrays, name: standing}
+        self.request = replace(contraction.request, group=replace(contraction.request.group, statements=statements))
+        extents = tuple(self.extents[index.name] for index in (contraction.m, contraction.n))
+        symbol = lowering.names.allocate("accumulated")
+        placeholder = Array(name, symbol, reduction.dtype, extents, (extents[1], integer(1)), "register")
+        self.arrays = {**lowering.arrays, name: placeholder}
         lowering.arrays = self.arrays
         return read
 
-    def _width(self) -> int:
-        """How many neighbours of a row are stored at once."""
-        context, column = self.request.context, self.found.n.name
-        width = self.groups[1]
-        if self.shape.leaves_sums:
-            width = math.gcd(width, WIDEST // self.found.sums[0].dtype.bytes)
+    def _store_width(self) -> int:
+        """Vector width of the stores along N, in elements."""
+        context, n_name = self.request.context, self.contraction.n.name
+        width = self.fragment_widths[1]
+        if self.config.reduces_in_shared:
+            width = math.gcd(width, MAX_ACCESS_BYTES // self.contraction.sums[0].dtype.bytes)
         for statement in self.request.group.statements:
             declared = context.spec.array(statement.target)
             if declared.role != "temporary" or statement.target in self.request.stored:
                 array = context.arrays[statement.target]
-                width = math.gcd(width, widest(array, statement.subscripts, column, context).count)
-        whole = divisor(self.extents[column], context)
-        return math.gcd(width, whole) if whole else width
+                width = math.gcd(width, widest(array, statement.subscripts, n_name, context).count)
+        common_divisor = divisor(self.extents[n_name], context)
+        return math.gcd(width, common_divisor) if common_divisor else width
 
     def alignments(self) -> tuple[tuple[str, int], ...]:
-        return self._neighbours({}).alignments()
+        return self._vector_work({}).alignments()
 
-    def _neighbours(self, staged: Mapping[Read, Callable[[Integer], Expr]]) -> Neighbours:
-        column = self.found.n.name
-        wide = wide_reads(self.request, self.arrays, column, self.width, (self.total,)) if self.width > 1 else {}
-        return Neighbours(self.request, self.arrays, column, self.extents[column], self.width, wide, staged)
+    def _vector_work(self, staged: Mapping[Read, Callable[[Integer], Expr]]) -> ConsecutiveElements:
+        n_name = self.contraction.n.name
+        wide: Mapping[Read, int] = {}
+        if self.width > 1:
+            wide = wide_reads(self.request, self.arrays, n_name, self.width, (self.accumulated,))
+        return ConsecutiveElements(self.request, self.arrays, n_name, self.extents[n_name], self.width, wide, staged)
 
     def declarations(self) -> tuple[Node, ...]:
         return ()
 
-    def nodes(self, sums: Array, place: Place) -> tuple[Node, ...]:
-        return (*self._one(), *self._from_registers(sums, place))
+    def nodes(self, accumulators: Array, thread: ThreadCoordinates) -> tuple[Node, ...]:
+        return (*self._define_opaque_one(), *self._from_registers(accumulators, thread))
 
     @cached_property
-    def _unit(self) -> Local | None:
-        """What sums are multiplied with that would be stored as they stand, several at once: one, unknown to the
-        compiler. A wide store wants neighbours in neighbouring registers; so each sum would have to lie in the register
-        bank of the column's value that it is added a multiple of, and most multiply-adds would wait for their operands.
-        """
+    def _opaque_one(self) -> Local | None:
+        """A factor of 1.0f that the compiler doesn't know, for accumulators that would be stored unchanged as vectors.
+
+        A vector store needs consecutive registers. Without the factor ptxas gives these to the accumulators themselves,
+        and most FMAs read two operands from one register bank."""
         arrays, statements = self.request.context.arrays, self.request.group.statements
-        as_they_stand = self.width > 1 and any(
-            s.value == self.total and arrays[s.target].dtype == FLOAT32 for s in statements
+        is_stored_unchanged = self.width > 1 and any(
+            s.value == self.accumulated and arrays[s.target].dtype == FLOAT32 for s in statements
         )
-        if self.total.dtype != FLOAT32 or not (as_they_stand or self.shape.leaves_sums):
+        if self.accumulated.dtype != FLOAT32 or not (is_stored_unchanged or self.config.reduces_in_shared):
             return None
-        return Local(self.lowering.names.allocate("one"), FLOAT32)
+        return Local(self.lowering.names.allocate("opaque_one"), FLOAT32)
 
-    def _one(self) -> tuple[Node, ...]:
-        if self._unit is None:
+    def _define_opaque_one(self) -> tuple[Node, ...]:
+        if self._opaque_one is None:
             return ()
-        why = "unknown to the compiler: else the stores, not the sums, would decide in which registers these lie"
-        return Comment(why), Let(self._unit, Local("blockDim.z", UINT32))
+        why = (
+            "opaque 1.0f: keeps ptxas from choosing accumulator registers for the vector stores, which causes "
+            "register-bank conflicts"
+        )
+        return Comment(why), Let(self._opaque_one, Local("blockDim.z", UINT32))
 
-    def _sum(self, sums: Array, i: Integer, j: Integer) -> Expr:
-        """One of a thread's sums, on its way to memory."""
-        value = Element.of(Access(sums, (i, j), "load"))
-        return value if self._unit is None else Op("mul", (self._unit, value), sums.dtype)
+    def _accumulator(self, accumulators: Array, i: Integer, j: Integer) -> Expr:
+        """The value of one accumulator, for a store."""
+        value = Element.of(Access(accumulators, (i, j), "load"))
+        return value if self._opaque_one is None else Op("mul", (self._opaque_one, value), accumulators.dtype)
 
-    def _from_registers(self, sums: Array, place: Place) -> tuple[Node, ...]:
-        shape, width = self.shape, self.width
-        i, row = self._own_row(place)
-        count = shape.thread_columns // width
-        g = place.loop_index("g" if width > 1 else "j", count)
-        number = g.symbol if count > 1 else integer(0)
-        first = number * width
-        column = place.origin[self.found.n.name] + self._own_column(place, number, width)
+    def _from_registers(self, accumulators: Array, thread: ThreadCoordinates) -> tuple[Node, ...]:
+        """The statements for a thread tile."""
+        config, width = self.config, self.width
+        i, m_in_tile = self._row_loop(thread)
+        count = config.thread_n // width
+        g = thread.loop_index("g" if width > 1 else "j", count)
+        vector = g.symbol if count > 1 else integer(0)
+        j = vector * width
+        contraction, origin = self.contraction, thread.tile_origin
+        n = origin[contraction.n.name] + self._n_in_tile(thread, vector, width)
 
-        def total(v: Integer) -> Expr:
-            return self._sum(sums, i.symbol, first + v)
+        def value(v: Integer) -> Expr:
+            return self._accumulator(accumulators, i.symbol, j + v)
 
-        known = dict(self.lowering.symbols)
-        down = self._named(self.found.m, place.origin[self.found.m.name] + row)
-        across = self._named(self.found.n, column)
-        body = (across, *self._elements(total))
-        self._forget(known)
+        outer_symbols = dict(self.lowering.symbols)
+        define_m = self._define(contraction.m, origin[contraction.m.name] + m_in_tile)
+        define_n = self._define(contraction.n, n)
+        body = (define_n, *self._statements(value))
+        self._restore(outer_symbols)
         if count > 1:
             body = (For(Loop(g, integer(0), integer(count), unroll=True), body),)
-        return (For(Loop(i, integer(0), integer(shape.thread_rows), unroll=True), (down, *body)),)
+        return (For(Loop(i, integer(0), integer(config.thread_m), unroll=True), (define_m, *body)),)
 
-    def _own_row(self, place: Place) -> tuple[Index, Integer]:
-        """A loop's index over a thread's rows, and the row in the tile."""
-        width = self.groups[0]
-        i = place.loop_index("i", self.shape.thread_rows)
-        if self.shape.thread_rows == width:
-            return i, place.row + i.symbol
-        span = self.shape.lanes * width
-        return i, place.row + FloorDiv(i.symbol, integer(width)) * span + Mod(i.symbol, integer(width))
+    def _row_loop(self, thread: ThreadCoordinates) -> tuple[Index, Integer]:
+        """The loop index over a thread tile's rows, and the row's offset in the block tile."""
+        width = self.fragment_widths[0]
+        i = thread.loop_index("i", self.config.thread_m)
+        if self.config.thread_m == width:
+            return i, thread.m_in_tile + i.symbol
+        stride = self.config.lanes_m * width
+        return i, thread.m_in_tile + FloorDiv(i.symbol, integer(width)) * stride + Mod(i.symbol, integer(width))
 
-    def _own_column(self, place: Place, number: Integer, width: int) -> Integer:
-        """The first of `width` neighbours of a thread, in the tile."""
-        per_group = integer(self.groups[1] // width)
-        span = self.shape.lane_columns * self.groups[1]
-        return place.column + FloorDiv(number, per_group) * span + Mod(number, per_group) * width
+    def _n_in_tile(self, thread: ThreadCoordinates, vector: Integer, width: int) -> Integer:
+        """The offset in the block tile of a thread tile's vector of `width` columns."""
+        per_fragment = integer(self.fragment_widths[1] // width)
+        stride = self.config.lanes_n * self.fragment_widths[1]
+        return thread.n_in_tile + FloorDiv(vector, per_fragment) * stride + Mod(vector, per_fragment) * width
 
-    def _named(self, index: spec.Index, definition: Integer) -> Define:
-        """The index of an output, which the statements mention by its name from here on."""
+    def _define(self, index: spec.Index, definition: Integer) -> Define:
+        """Defines an output index, which the statements mention by its name."""
         node = define(index.name, definition, self.lowering)
         self.lowering.symbols[index.name] = node.index.symbol
         return node
 
-    def _forget(self, known: Mapping[str, Integer]) -> None:
+    def _restore(self, symbols: Mapping[str, Integer]) -> None:
         self.lowering.symbols.clear()
-        self.lowering.symbols.update(known)
+        self.lowering.symbols.update(symbols)
 
-    def _elements(self, total: Callable[[Integer], Expr], before: Sequence[Node] = ()) -> tuple[Node, ...]:
-        """The statements for neighbours whose indices are named, where they are inside of the output."""
+    def _statements(self, value: Callable[[Integer], Expr], before: Sequence[Node] = ()) -> tuple[Node, ...]:
+        """The statements for a vector whose indices are defined, guarded by the output's bounds. `value` is its v-th
+        accumulated element, after the nodes `before`."""
         lowering = self.lowering
         terms: list[Comparison] = []
-        for index in (self.found.m, self.found.n):
-            place = lowering.symbols[index.name]
+        for index in (self.contraction.m, self.contraction.n):
+            coordinate = lowering.symbols[index.name]
             if not self.exact[index.name]:
-                terms.append(Comparison(place, "<", self.extents[index.name]))
-            lowering.limits[place] = self.extents[index.name]
+                terms.append(Comparison(coordinate, "<", self.extents[index.name]))
+            lowering.limits[coordinate] = self.extents[index.name]
         scope = Scope()
         scope.nodes += before
         if self.width > 1:
-            body = vector_body(self._neighbours({self.total: total}), lowering, scope)
+            body = vector_body(self._vector_work({self.accumulated: value}), lowering, scope)
         else:
-            value = total(integer(0))
-            if isinstance(value, Element) or not isinstance(value, Local):
-                local = Local(lowering.names.allocate("total"), self.total.dtype)
-                scope.nodes.append(Load(local, value.access) if isinstance(value, Element) else Let(local, value))
-                value = local
-            scope.remember(self.total, value)
+            scalar = value(integer(0))
+            if isinstance(scalar, Element) or not isinstance(scalar, Local):
+                local = Local(lowering.names.allocate("result"), self.accumulated.dtype)
+                scope.nodes.append(Load(local, scalar.access) if isinstance(scalar, Element) else Let(local, scalar))
+                scalar = local
+            scope.remember(self.accumulated, scalar)
             lower_statements(self.request, lowering, scope)
             body = tuple(scope.nodes)
         return (If(Guard(tuple(terms)), body),) if terms else body
 
-    def _at_place(
-        self, place: Place, row: Integer, column: Integer, total: Callable[[Integer], Expr], before: Sequence[Node] = ()
+    def _statements_at(
+        self,
+        thread: ThreadCoordinates,
+        m_in_tile: Integer,
+        n_in_tile: Integer,
+        value: Callable[[Integer], Expr],
+        before: Sequence[Node] = (),
     ) -> tuple[Node, ...]:
-        """The statements at a row and column of the tile."""
-        known = dict(self.lowering.symbols)
-        places = ((self.found.m, row), (self.found.n, column))
-        names = [self._named(index, place.origin[index.name] + at) for index, at in places]
-        body = (*names, *self._elements(total, before))
-        self._forget(known)
+        """The statements at an offset in the block tile."""
+        outer_symbols = dict(self.lowering.symbols)
+        offsets = ((self.contraction.m, m_in_tile), (self.contraction.n, n_in_tile))
+        definitions = [self._define(index, thread.tile_origin[index.name] + offset) for index, offset in offsets]
+        body = (*definitions, *self._statements(value, before))
+        self._restore(outer_symbols)
         return body

@@ -1,4 +1,4 @@
-"""Large products: warps compute outer products of operands that stream through a ring of stages."""
+"""The `gemm` family: GEMM with a multistage pipeline in shared memory, on CUDA cores and on tensor cores."""
 
 from __future__ import annotations
 
@@ -6,129 +6,131 @@ from collections.abc import Iterable, Iterator
 
 from cugen.families.base import Family
 from cugen.families.contraction.recognition import Contraction, recognise
-from cugen.families.gemm.config import TUNABLES, Shape
-from cugen.families.gemm.heuristic import candidates as schedules
-from cugen.families.gemm.heuristic import choose_shape, reason, shares_of, steps_of
+from cugen.families.gemm.config import TUNABLES, TileConfig
+from cugen.families.gemm.heuristic import candidates as candidate_schedules
+from cugen.families.gemm.heuristic import choose_config, reason
 from cugen.families.gemm.kernel import GemmKernel
-from cugen.families.gemm.problem import most
-from cugen.families.gemm.split.cluster import ClusterKernel
-from cugen.families.gemm.split.split_k import SplitKernel
-from cugen.families.gemm.split.stream_k import StreamKernel
+from cugen.families.gemm.problem import max_extent
+from cugen.families.gemm.search_space import k_tiles_of, stream_k_schedule_of
+from cugen.families.gemm.split.cluster import ClusterSplitKKernel
+from cugen.families.gemm.split.split_k import SplitKKernel
+from cugen.families.gemm.split.stream_k import StreamKKernel
 from cugen.plan.kernel import Kernel
 from cugen.plan.request import Refusal, Request, refuse_tunables
 from cugen.spec.model import Schedule
 
-_LEAST = 16  # rows and columns, of which the smallest tile leaves half idle
-_WORTHWHILE = 1 << 22  # products; fewer are over before a ring is full
+_MIN_EXTENT = 16  # of M and N (heuristic): half of the smallest block tile
+_MIN_MULTIPLY_ADDS = 1 << 22  # heuristic: fewer are done before the pipeline is full
 
 
 def refusals(request: Request) -> tuple[Refusal, ...]:
-    """Why the group is no product, or none of the kind, size and placement that this family computes."""
-    found = recognise(request)
-    if isinstance(found, Refusal):
-        return (found,)
-    reasons = [*_form_refusals(found), *_placement_refusals(found), *refuse_tunables(request, TUNABLES)]
+    """Why the group is no GEMM, or none of the form, size and placement that this family computes."""
+    contraction = recognise(request)
+    if isinstance(contraction, Refusal):
+        return (contraction,)
+    reasons = [*_form_refusals(contraction), *_placement_refusals(contraction), *refuse_tunables(request, TUNABLES)]
     if reasons:
         return tuple(reasons)
-    return (*_schedule_refusals(found), *_size_refusals(found))
+    return (*_schedule_refusals(contraction), *_size_refusals(contraction))
 
 
-def _form_refusals(found: Contraction) -> Iterator[Refusal]:
-    if len(found.sums) > 1 or len(found.operands) > 2:
-        yield Refusal("takes one sum of products of two arrays")
-    if found.conditions:
-        yield Refusal("takes sums over the whole of an index, without a condition")
+def _form_refusals(contraction: Contraction) -> Iterator[Refusal]:
+    if len(contraction.sums) > 1 or len(contraction.operands) > 2:
+        yield Refusal("takes one sum over two operands")
+    if contraction.conditions:
+        yield Refusal("takes sums over all of K, without a condition")
 
 
-def _placement_refusals(found: Contraction) -> Iterator[Refusal]:
-    request = found.request
-    operands = {operand.read.array for operand in found.operands}
-    depths = {}
+def _placement_refusals(contraction: Contraction) -> Iterator[Refusal]:
+    request = contraction.request
+    operands = {operand.read.array for operand in contraction.operands}
+    stages = {}
     for array in request.touched():
         key, memory = f"arrays.{array.name}.memory", array.memory
         if array.name not in operands:
             if memory.space == "shared" or (memory.space == "register" and array.role != "temporary"):
-                yield Refusal(f"stages its operands only; {array.name} is not one of them", key)
+                yield Refusal(f"stages its operands only; {array.name} is none", key)
         elif memory.space == "shared":
             if memory.stages < 2:
-                yield Refusal(f"has several stages of {array.name} in flight, not one", key)
+                yield Refusal(f"takes 2 or more stages of {array.name}, not one", key)
             if memory.swizzle:
-                yield Refusal(f"reads neighbours of {array.name} at once, which a swizzle takes apart", key)
-            depths[array.name] = memory.stages
+                yield Refusal(f"loads {array.name} as vectors, which a swizzle would break", key)
+            stages[array.name] = memory.stages
         elif memory.space not in (None, "scratch"):
             yield Refusal(f"stages its operands; {array.name} is kept out of shared memory", key)
-    if len(set(depths.values())) > 1:
-        yield Refusal("has as many stages of one operand as of the other", f"arrays.{next(iter(depths))}.memory")
+    if len(set(stages.values())) > 1:
+        yield Refusal("takes the same number of stages of both operands", f"arrays.{next(iter(stages))}.memory")
 
 
-def _schedule_refusals(found: Contraction) -> Iterator[Refusal]:
-    schedule = found.request.schedule
-    tiles = {found.m.name, found.n.name}
+def _schedule_refusals(contraction: Contraction) -> Iterator[Refusal]:
+    schedule = contraction.request.schedule
+    mn_names = {contraction.m.name, contraction.n.name}
     for key, sizes, allowed in (
-        ("block", schedule.block, tiles),
-        ("thread", schedule.thread, tiles),
-        ("step", schedule.step, {found.k.name}),
+        ("block", schedule.block, mn_names),
+        ("thread", schedule.thread, mn_names),
+        ("step", schedule.step, {contraction.k.name}),
     ):
         for name, size in sizes:
             if name not in allowed and size != 1:
-                known = " and ".join(sorted(allowed))
-                yield Refusal(f"{key} sizes are for {known}, not for {name}", f"schedule.{key}.{name}")
+                expected = " and ".join(sorted(allowed))
+                yield Refusal(f"{key} sizes are for {expected}, not for {name}", f"schedule.{key}.{name}")
     tunables = dict(schedule.tunables)
-    if tunables.get("cores") == "tensor" or "depth" in tunables:
-        for key in ("lanes", "order", "reads", "copies"):
+    if tunables.get("cores") == "tensor" or "mma_k" in tunables:
+        for key in ("lanes", "order", "addressing", "prefetch"):
             if key in tunables:
-                yield Refusal(f"{key} is what tensor cores decide", f"schedule.{key}")
+                yield Refusal(f"{key} is fixed by the tensor-core instruction", f"schedule.{key}")
     if schedule.block and not schedule.thread:
-        yield Refusal("takes a block together with what each thread owns of it", "schedule.block")
+        yield Refusal("takes a block tile together with a thread tile (`thread`)", "schedule.block")
         return
-    shape = choose_shape(found, split=True)
-    if isinstance(shape, Refusal):
-        yield shape
+    config = choose_config(contraction)
+    if isinstance(config, Refusal):
+        yield config
 
 
-def _size_refusals(found: Contraction) -> Iterator[Refusal]:
-    """Small products are over before several stages pay; unless the spec asks for what only this family has."""
-    request = found.request
+def _size_refusals(contraction: Contraction) -> Iterator[Refusal]:
+    """Small GEMMs don't fill a pipeline; they are refused unless the spec requests what only this family has."""
+    request = contraction.request
     spec, schedule = request.context.spec, request.schedule
-    staged = any(spec.array(operand.read.array).memory.stages > 1 for operand in found.operands)
-    if staged or schedule.family == "gemm" or schedule.tunables:
+    has_stages = any(spec.array(operand.read.array).memory.stages > 1 for operand in contraction.operands)
+    if has_stages or schedule.family == "gemm" or schedule.tunables:
         return
-    if min(most(found, found.m.name), most(found, found.n.name)) < _LEAST:
-        yield Refusal(f"takes matrices of {_LEAST} rows and columns or more")
+    m, n, k, batch = contraction.m, contraction.n, contraction.k, contraction.batch
+    if min(max_extent(contraction, m.name), max_extent(contraction, n.name)) < _MIN_EXTENT:
+        yield Refusal(f"takes M and N of {_MIN_EXTENT} or more")
     count = 1
-    for index in (found.m, found.n, found.k, *found.batch):
-        count *= most(found, index.name)
-    if count < _WORTHWHILE:
-        yield Refusal(f"pays from {_WORTHWHILE:,} products on, and these are {count:,}")
+    for index in (m, n, k, *batch):
+        count *= max_extent(contraction, index.name)
+    if count < _MIN_MULTIPLY_ADDS:
+        yield Refusal(f"pays off from {_MIN_MULTIPLY_ADDS:,} multiply-adds on; here are {count:,}")
 
 
 def build(request: Request) -> Kernel:
-    found = recognise(request)
-    assert isinstance(found, Contraction)
-    shape = choose_shape(found, split=True)
-    assert isinstance(shape, Shape)
-    why = reason(found, shape)
-    if shape.stream:
-        shares = shares_of(found, shape)
-        assert shares is not None
-        return StreamKernel(found, shape, shares, why).kernel()
-    if shape.is_clustered:
-        steps = steps_of(found, shape)
-        assert steps is not None
-        return ClusterKernel(found, shape, steps, why).kernel()
-    return (GemmKernel if shape.split == 1 else SplitKernel)(found, shape, why).kernel()
+    contraction = recognise(request)
+    assert isinstance(contraction, Contraction)
+    config = choose_config(contraction)
+    assert isinstance(config, TileConfig)
+    why = reason(contraction, config)
+    if config.stream_k:
+        schedule = stream_k_schedule_of(contraction, config)
+        assert schedule is not None
+        return StreamKKernel(contraction, config, schedule, why).kernel()
+    if config.uses_cluster:
+        k_tiles = k_tiles_of(contraction, config)
+        assert k_tiles is not None
+        return ClusterSplitKKernel(contraction, config, k_tiles, why).kernel()
+    return (GemmKernel if config.split_k == 1 else SplitKKernel)(contraction, config, why).kernel()
 
 
 def candidates(request: Request) -> Iterable[Schedule]:
-    """The schedules that are worth timing, the best guess first."""
-    found = recognise(request)
-    return () if isinstance(found, Refusal) else schedules(request, found)
+    """The schedules to time, the best prediction first."""
+    contraction = recognise(request)
+    return () if isinstance(contraction, Refusal) else candidate_schedules(request, contraction)
 
 
 FAMILY = Family(
     "gemm",
     rank=35,
-    doc="large products: a ring of stages in shared memory, outer products on CUDA cores, of float64 on tensor cores",
+    doc="GEMM: multistage pipeline in shared memory, on CUDA cores; on tensor cores for float64",
     refusals=refusals,
     build=build,
     tunables=TUNABLES,

@@ -1,55 +1,59 @@
-"""Words of a schedule that change nothing about a shape: who asks for one is told so, and a shape that nobody asked for
-doesn't have it."""
+"""Tunables without effect for a tile config. Explicit ones are rejected; the heuristic never sets them."""
 
 from __future__ import annotations
 
 from dataclasses import replace
 
 from cugen.families.contraction.recognition import Contraction
-from cugen.families.gemm.config import COPIES, JOIN, SPLIT, STREAM, Shape
+from cugen.families.gemm.config import PREFETCH, REDUCTION, SPLIT_K, STREAM_K, TileConfig
 from cugen.pieces.grid import divides
 from cugen.plan.request import Refusal
 from cugen.plan.subscripts import to_integer
 from cugen.plan.symbols import bounds
 
 
-def without_idle(found: Contraction, shape: Shape) -> Shape:
-    """The shape as its kernel is: where copies can't go among the products they are begun before these."""
-    return replace(shape, copies="first") if shape.copies == "apart" and _why_not_apart(found, shape) else shape
+def without_ineffective(contraction: Contraction, config: TileConfig) -> TileConfig:
+    """The config with an upfront prefetch where copies can't be interleaved."""
+    if config.prefetch == "interleaved" and _why_not_interleaved(contraction, config):
+        return replace(config, prefetch="upfront")
+    return config
 
 
-def idle_word(found: Contraction, shape: Shape) -> Refusal | None:
-    """A word of the schedule that says nothing about the shape."""
-    asked = dict(found.request.schedule.tunables)
-    if JOIN.name in asked and not shape.is_shared and not asked.get(STREAM.name):
-        cure = f"leave it out, or ask for a `{SPLIT.name}` of 2 or more"
-        reason = f"no blocks share a sum, and `{JOIN.name}` says where its parts meet; {cure}"
-        return Refusal(reason, f"schedule.{JOIN.name}")
-    if asked.get(COPIES.name) == "apart" and (reason := _why_not_apart(found, shape)):
-        return Refusal(f"{reason}; leave `{COPIES.name}: apart` out", f"schedule.{COPIES.name}")
+def ineffective_tunable(contraction: Contraction, config: TileConfig) -> Refusal | None:
+    """A tunable of the schedule that has no effect for the config."""
+    requested = dict(contraction.request.schedule.tunables)
+    if REDUCTION.name in requested and not config.splits_tiles and not requested.get(STREAM_K.name):
+        cure = f"remove it, or set `{SPLIT_K.name}` to 2 or more"
+        reason = f"`{REDUCTION.name}` has no effect, as no partial sums are reduced; {cure}"
+        return Refusal(reason, f"schedule.{REDUCTION.name}")
+    is_requested = requested.get(PREFETCH.name) == "interleaved"
+    if is_requested and (reason := _why_not_interleaved(contraction, config)):
+        return Refusal(f"{reason}; remove `{PREFETCH.name}: interleaved`", f"schedule.{PREFETCH.name}")
     return None
 
 
-def _why_not_apart(found: Contraction, shape: Shape) -> str:
-    """Why copies can't go among the products. They do so without a branch, which takes a whole step that can be copied
-    again behind the end of the sum; and the first one isn't whole where it is filled up."""
-    context = found.request.context
-    depth = to_integer(found.k.extent, context.symbols)
-    low, high = bounds(depth, dict(context.ranges))
-    is_filled_up = not divides(shape.step, depth, context)
-    fewest, most = (-(-low // shape.step) if low == high else low // shape.step), -(-high // shape.step)
-    if shape.split > 1:
-        fewest, most = fewest // shape.split, -(-most // shape.split)
-    elif shape.stream:
-        fewest = min(fewest, 1)
-    if most < shape.stages:
-        return f"all copies of {_steps(most)} are begun before the products in a ring of {shape.stages} stages"
-    needed = 2 if is_filled_up else 1
-    if fewest < needed:
-        first = ", the first of them filled up" if is_filled_up else ""
-        return f"copies go among products of {_steps(needed)} or more of {shape.step}{first}; here may be {fewest}"
+def _why_not_interleaved(contraction: Contraction, config: TileConfig) -> str:
+    """Why copies can't be interleaved with multiply-adds. Interleaved copies have no branch: past the end of K a full
+    k-tile is copied again, and the first k-tile isn't full if K has a residue."""
+    context = contraction.request.context
+    k = to_integer(contraction.k.extent, context.symbols)
+    low, high = bounds(k, dict(context.ranges))
+    has_residue = not divides(config.block_k, k, context)
+    min_k_tiles = -(-low // config.block_k) if low == high else low // config.block_k
+    max_k_tiles = -(-high // config.block_k)
+    if config.split_k > 1:
+        min_k_tiles, max_k_tiles = min_k_tiles // config.split_k, -(-max_k_tiles // config.split_k)
+    elif config.stream_k:
+        min_k_tiles = min(min_k_tiles, 1)
+    if max_k_tiles < config.stages:
+        return f"the prologue of {config.stages} stages copies all of {_k_tiles(max_k_tiles)}"
+    required = 2 if has_residue else 1
+    if min_k_tiles < required:
+        first = ", the first of them zero-filled" if has_residue else ""
+        needed = f"{_k_tiles(required)} or more of {config.block_k}{first}"
+        return f"interleaved copies need {needed}; here may be {min_k_tiles}"
     return ""
 
 
-def _steps(count: int) -> str:
-    return f"{count} step" if count == 1 else f"{count} steps"
+def _k_tiles(count: int) -> str:
+    return f"{count} k-tile" if count == 1 else f"{count} k-tiles"

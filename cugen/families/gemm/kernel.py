@@ -1,4 +1,7 @@
-"""The kernel of a product on CUDA cores: a ring of stages in shared memory, outer products in registers."""
+"""The GEMM kernel: thread coordinates, prologue, main loop and epilogue of one block tile.
+
+Split-K and stream-K derive from it; they change which tiles and which range of K a block takes, and the epilogue.
+"""
 
 from __future__ import annotations
 
@@ -6,15 +9,15 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from cugen.families.contraction.recognition import Contraction
-from cugen.families.gemm.config import WARP, Shape
-from cugen.families.gemm.coordinates import Place
-from cugen.families.gemm.copy.k_major import ring_of
-from cugen.families.gemm.copy.pipeline import Ring, declare_tiles
-from cugen.families.gemm.epilogue import Results
-from cugen.families.gemm.main_loop import Walk
-from cugen.families.gemm.problem import groups
-from cugen.families.gemm.sliced_k import PartedResults
-from cugen.pieces.blocks import Blocks, define, lay_blocks, limit
+from cugen.families.gemm.config import WARP, TileConfig
+from cugen.families.gemm.coordinates import ThreadCoordinates
+from cugen.families.gemm.copy.k_major import pipeline_of
+from cugen.families.gemm.copy.pipeline import OperandPipeline, declare_tiles
+from cugen.families.gemm.epilogue import Epilogue
+from cugen.families.gemm.main_loop import MainLoop, prologue
+from cugen.families.gemm.problem import fragment_widths
+from cugen.families.gemm.reduction_epilogue import ReductionEpilogue
+from cugen.pieces.blocks import Blocks, define, limit, make_grid
 from cugen.pieces.grid import divides
 from cugen.pieces.kernels import assemble, new_lowering
 from cugen.plan.kernel import Kernel
@@ -26,246 +29,263 @@ from cugen.plan.symbols import FloorDiv, Integer, Minimum, Mod, bounds, ceil_div
 
 
 class GemmKernel:
-    """The kernel of one product, part by part."""
+    """Builder of the kernel of one GEMM with one tile config; `why` is the reason for that config."""
 
-    def __init__(self, found: Contraction, shape: Shape, why: str = "") -> None:
-        self.found, self.shape, self.why = found, shape, why
-        self.request = found.request
-        self.lowering: Lowering = new_lowering(found.request)
-        symbols = self.lowering.symbols
-        indices = (found.m, found.n, found.k, *found.batch)
-        self.extents = {index.name: to_integer(index.extent, symbols) for index in indices}
-        sizes = {found.m.name: shape.rows, found.n.name: shape.columns, found.k.name: shape.step}
-        self.exact = {n: divides(size, self.extents[n], found.request.context) for n, size in sizes.items()}
-        self.groups = groups(found, shape)
-        # The last tile of a row or column reaches back over its neighbour, and no copy needs to ask where the edge is.
+    def __init__(self, contraction: Contraction, config: TileConfig, why: str = "") -> None:
+        self.contraction, self.config, self.why = contraction, config, why
+        self.request = contraction.request
+        self.lowering: Lowering = new_lowering(contraction.request)
+        symbols, context = self.lowering.symbols, contraction.request.context
+        m, n, k = contraction.m, contraction.n, contraction.k
+        self.extents = {i.name: to_integer(i.extent, symbols) for i in (m, n, k, *contraction.batch)}
+        sizes = {m.name: config.block_m, n.name: config.block_n, k.name: config.block_k}
+        self.exact = {name: divides(size, self.extents[name], context) for name, size in sizes.items()}
+        self.fragment_widths = fragment_widths(contraction, config)
+        # The last tile along M or N is shifted inward and overlaps the previous one: no copy needs a bounds check.
         self.shifted = {
             name: not self.exact[name] and bounds(self.extents[name], self.lowering.ranges)[0] >= sizes[name]
-            for name in ((found.m.name, found.n.name) if _may_repeat(found) else ())
+            for name in ((m.name, n.name) if _may_store_twice(contraction) else ())
         }
-        self.exact.update({name: True for name, shifted in self.shifted.items() if shifted})
-        self.blocks = shape.blocks  # that are to fit a multiprocessor
-        self.depth = self.extents[found.k.name]  # how much of the sum a block walks
+        self.exact.update({name: True for name, is_shifted in self.shifted.items() if is_shifted})
+        self.min_blocks_per_sm = config.blocks_per_sm
+        self.k_extent = self.extents[k.name]  # of the block's range
 
     def kernel(self) -> Kernel:
-        found, shape, lowering = self.found, self.shape, self.lowering
-        counts = [*self._grid_counts(), *(self.extents[index.name] for index in found.batch)]
-        blocks = self._lay(counts)
-        tiles = declare_tiles(found, shape, lowering)
-        kind = PartedResults if shape.leaves_sums else Results
-        results = kind(found, shape, lowering, self.extents, self.exact, self.groups)
-        indices, place = self._indices(blocks)
-        rings = [ring_of(place, operand, tile) for operand, tile in zip(found.operands, tiles, strict=True)]
-        indices += tuple(node for ring in rings for node in ring.places())
-        declarations = (*self._declarations(tiles), *results.declarations())
-        parts = (("tiles", declarations), ("indices", indices), *self._work(place, rings, results))
+        contraction, config, lowering = self.contraction, self.config, self.lowering
+        counts = [*self._grid_counts(), *(self.extents[index.name] for index in contraction.batch)]
+        blocks = self._make_grid(counts)
+        tiles = declare_tiles(contraction, config, lowering)
+        epilogue_type = ReductionEpilogue if config.reduces_in_shared else Epilogue
+        epilogue = epilogue_type(contraction, config, lowering, self.extents, self.exact, self.fragment_widths)
+        definitions, thread = self._coordinates(blocks)
+        pairs = zip(contraction.operands, tiles, strict=True)
+        pipelines = [pipeline_of(thread, operand, tile) for operand, tile in pairs]
+        definitions += tuple(node for pipeline in pipelines for node in pipeline.definitions())
+        declarations = (*self._declarations(tiles), *epilogue.declarations())
+        phases = (
+            ("tiles", declarations),
+            ("coordinates", definitions),
+            *self._phases(thread, pipelines, epilogue),
+        )
         alignments: dict[str, int] = {}
-        for name, size in (*(a for ring in rings for a in ring.alignments()), *results.alignments()):
+        for name, size in (*(a for pipeline in pipelines for a in pipeline.alignments()), *epilogue.alignments()):
             alignments[name] = max(alignments.get(name, 0), size)
         arrays = self.request.context.spec.arrays
         kernel = assemble(
             self.request,
             lowering,
             "gemm",
-            parts,
+            phases,
             blocks.grid,
-            (shape.threads, 1, 1),
-            minimum_blocks=self.blocks,
+            (config.threads, 1, 1),
+            minimum_blocks=self.min_blocks_per_sm,
             alignments=tuple((a.name, alignments[a.name]) for a in arrays if a.name in alignments),
             workspace=self.workspace,
         )
         return replace(kernel, reasons=self._reasons())
 
-    def _work(self, place: Place, rings: list[Ring], results: Results) -> tuple[tuple[str, tuple[Node, ...]], ...]:
-        """A tile's sum and its results, in parts."""
-        sums = self._declare_sums()
-        walk = Walk(place, rings, sums, self.groups, self.depth, self._length(place))
+    def _phases(
+        self, thread: ThreadCoordinates, pipelines: list[OperandPipeline], epilogue: Epilogue
+    ) -> tuple[tuple[str, tuple[Node, ...]], ...]:
+        """The computation of one output tile."""
+        accumulators = self._declare_accumulators()
+        k_padded = self._k_padded(thread)
+        first_copies = prologue(thread, pipelines, k_padded)
+        main_loop = MainLoop(thread, pipelines, accumulators, self.fragment_widths, self.k_extent, k_padded)
         return (
-            ("sums", (Declare(sums, zeroed=True),)),
-            ("first", walk.first_stages()),
-            ("walk", walk.steps()),
-            ("results", self._results(results, sums, place)),
+            ("accumulators", (Declare(accumulators, zeroed=True),)),
+            ("prologue", first_copies),
+            ("main_loop", main_loop.nodes()),
+            ("epilogue", self._epilogue(epilogue, accumulators, thread)),
         )
 
-    # What is different where several blocks share a tile
+    # Overridden by split-K and stream-K
 
     workspace: tuple[Array, ...] = ()
 
-    def _lay(self, counts: Sequence[Integer]) -> Blocks:
-        return lay_blocks(counts, self.lowering, self.request.target)
+    def _make_grid(self, counts: Sequence[Integer]) -> Blocks:
+        return make_grid(counts, self.lowering, self.request.target)
 
-    def _begin(self, nodes: list[Node]) -> Integer:
-        """Where the block's part of the sum begins; `nodes` take what must be known before all else."""
+    def _k_offset(self, nodes: list[Node]) -> Integer:
+        """The first k of the block's range; appends its definition to `nodes`."""
         return integer(0)
 
-    def _length(self, place: Place) -> Integer:
-        """How much of the sum is walked at a time, with what fills up the first step."""
-        return self.depth + place.lead
+    def _k_padded(self, thread: ThreadCoordinates) -> Integer:
+        """The length of the block's range, with the zeros of the K residue."""
+        return self.k_extent + thread.k_residue
 
-    def _results(self, results: Results, sums: Array, place: Place) -> tuple[Node, ...]:
-        return results.nodes(sums, place)
+    def _epilogue(self, epilogue: Epilogue, accumulators: Array, thread: ThreadCoordinates) -> tuple[Node, ...]:
+        return epilogue.nodes(accumulators, thread)
+
+    # Declarations and launch
 
     def _declarations(self, tiles: tuple[Array, ...]) -> tuple[Node, ...]:
-        how = f"in which {self.found.k.name} is slow: k-major"
-        if self.shape.is_on_tensor_cores:
-            how = "of tiles that lie as the operands do"
-        text = f"a ring of {self.shape.stages} stages, {how}"
+        contraction = self.contraction
+        layout = f"[stage][{contraction.k.name}][{contraction.m.name} or {contraction.n.name}]"
+        if self.config.uses_tensor_cores:
+            layout = "tiles in the layout of their operands"
+        text = f"circular buffer of {self.config.stages} stages, {layout}"
         return (Comment(text), *(Declare(tile) for tile in tiles))
 
+    def _declare_accumulators(self) -> Array:
+        extents = (integer(self.config.thread_m), integer(self.config.thread_n))
+        name = self.lowering.names.allocate("acc")
+        dtype = self.contraction.sums[0].dtype
+        return Array("", name, dtype, extents, (extents[1], integer(1)), "register", flat=False)
+
     def _grid_counts(self) -> tuple[Integer, Integer]:
-        across = ceil_div(self.extents[self.found.n.name], self.shape.columns)
-        down = ceil_div(self.extents[self.found.m.name], self.shape.rows)
-        raster = self.shape.raster
-        return (across * raster, FloorDiv(down, integer(raster))) if raster > 1 else (across, down)
+        tiles_n = ceil_div(self.extents[self.contraction.n.name], self.config.block_n)
+        tiles_m = ceil_div(self.extents[self.contraction.m.name], self.config.block_m)
+        raster = self.config.raster
+        return (tiles_n * raster, FloorDiv(tiles_m, integer(raster))) if raster > 1 else (tiles_n, tiles_m)
 
     def _reasons(self) -> tuple[str, ...]:
-        found, shape = self.found, self.shape
-        slices = f", in {shape.slices} slices of a step" if shape.slices > 1 else ""
+        config = self.config
+        slices = f", {config.sliced_k} k slices" if config.sliced_k > 1 else ""
         return (
-            f"a product: {shape.rows} x {shape.columns} of the output in each block of {shape.threads} threads, "
-            f"{shape.thread_rows} x {shape.thread_columns} in each thread, {shape.stages} stages of {shape.step} of "
-            f"{found.k.name}{slices}",
+            f"GEMM: block tile {config.block_m} x {config.block_n} x {config.block_k}, thread tile {config.thread_m} x "
+            f"{config.thread_n}, {config.threads} threads, {config.stages} stages{slices}",
             *((self.why,) if self.why else ()),
         )
 
-    def _known(self, wish: str, definition: Integer, low: int, high: int) -> Define:
-        """A named index of which more is known than its definition shows."""
-        index = Index(self.lowering.names.allocate(wish), definition, (low, high))
+    def _define_with_range(self, name_hint: str, definition: Integer, low: int, high: int) -> Define:
+        """An index whose range is narrower than its definition shows."""
+        index = Index(self.lowering.names.allocate(name_hint), definition, (low, high))
         self.lowering.ranges[index.symbol] = index.range
         return Define(index)
 
-    # Where the block and the thread stand
+    # Coordinates
 
-    def _indices(self, blocks: Blocks) -> tuple[tuple[Node, ...], Place]:
-        """What stands in front of the sum, and where the thread stands by it."""
-        of_tile: list[Node] = []
-        begin = self._begin(of_tile)
-        origin, lead = self._origin(blocks, of_tile)
-        of_thread, place = self._thread_indices(origin, lead, begin)
-        return (*of_tile, *of_thread), place
+    def _coordinates(self, blocks: Blocks) -> tuple[tuple[Node, ...], ThreadCoordinates]:
+        """Index definitions before the main loop, and the thread's coordinates."""
+        tile_definitions: list[Node] = []
+        k_offset = self._k_offset(tile_definitions)
+        tile_origin, k_residue = self._tile_coordinates(blocks, tile_definitions)
+        thread_definitions, thread = self._thread_coordinates(tile_origin, k_residue, k_offset)
+        return (*tile_definitions, *thread_definitions), thread
 
-    def _origin(self, blocks: Blocks, nodes: list[Node]) -> tuple[dict[str, Integer], Integer]:
-        """The block's first row and column, and its lead; `nodes` take their definitions."""
-        found, shape, lowering = self.found, self.shape, self.lowering
-        x, y, *places = blocks.places
-        for index, place in zip(found.batch, places, strict=True):
-            node = define(index.name, place, lowering)
+    def _tile_coordinates(self, blocks: Blocks, nodes: list[Node]) -> tuple[dict[str, Integer], Integer]:
+        """The block tile's origin and its K residue; appends their definitions to `nodes`."""
+        contraction, config, lowering = self.contraction, self.config, self.lowering
+        x, y, *batch_coordinates = blocks.coordinates
+        for index, coordinate in zip(contraction.batch, batch_coordinates, strict=True):
+            node = define(index.name, coordinate, lowering)
             nodes.append(node)
             limit(node.index, self.extents[index.name], lowering)
             lowering.symbols[index.name] = node.index.symbol
-        if shape.raster > 1:
-            nodes.append(Comment(f"{shape.raster} rows of tiles are walked column by column"))
-            y, x = y * shape.raster + Mod(x, integer(shape.raster)), FloorDiv(x, integer(shape.raster))
+        if config.raster > 1:
+            nodes.append(Comment(f"raster: {config.raster} rows of tiles at a time, column by column"))
+            y, x = y * config.raster + Mod(x, integer(config.raster)), FloorDiv(x, integer(config.raster))
         origin = {}
-        for index, first, size in (
-            (found.m, y * shape.rows, shape.rows),
-            (found.n, x * shape.columns, shape.columns),
+        for index, offset, size in (
+            (contraction.m, y * config.block_m, config.block_m),
+            (contraction.n, x * config.block_n, config.block_n),
         ):
-            node = define(f"{index.name}0", self._inward(index.name, first, size), lowering)
+            node = define(f"{index.name}0", self._shifted_inward(index.name, offset, size), lowering)
             nodes.append(node)
             origin[index.name] = node.index.symbol
-        return origin, self._lead(nodes)
+        return origin, self._k_residue(nodes)
 
-    def _thread_indices(
-        self, origin: dict[str, Integer], lead: Integer, begin: Integer
-    ) -> tuple[tuple[Node, ...], Place]:
-        found, shape, lowering = self.found, self.shape, self.lowering
+    def _thread_coordinates(
+        self, tile_origin: dict[str, Integer], k_residue: Integer, k_offset: Integer
+    ) -> tuple[tuple[Node, ...], ThreadCoordinates]:
+        """Thread, sliced-K group, warp and lane, and the thread tile's offset in the block tile."""
+        contraction, config, lowering = self.contraction, self.config, self.lowering
         nodes: list[Node] = []
-        lowering.ranges[symbol("threadIdx.x")] = (0, shape.threads - 1)
+        lowering.ranges[symbol("threadIdx.x")] = (0, config.threads - 1)
 
-        def name(wish: str, definition: Integer) -> Integer:
-            node = define(wish, definition, lowering)
+        def named(name_hint: str, definition: Integer) -> Integer:
+            node = define(name_hint, definition, lowering)
             nodes.append(node)
             return node.index.symbol
 
-        thread = name("thread", symbol("threadIdx.x"))
-        lane = name("lane", Mod(thread, integer(WARP)))
-        part: Integer = integer(0)
-        member = thread
-        if shape.slices > 1:
-            alone = "" if shape.teams == 1 else "; it copies these itself, and waits for no other"
-            text = f"each of {shape.slices} slices takes {shape.own_step} of every {shape.step} products{alone}"
-            nodes.append(Comment(text))
-            size = integer(WARP * shape.warps)
-            part = name("slice", FloorDiv(thread, size))
-            member = name("thread_in_slice", Mod(thread, size)) if shape.warps > 1 else lane
-        warp = name("warp", FloorDiv(member, integer(WARP))) if shape.warps > 1 else integer(0)
-        nodes.append(Comment(f"the warp's share is {shape.warp_rows} x {shape.warp_columns}"))
-        lane_row, lane_column = self._lane_places(lane)
-        down, across = FloorDiv(warp, integer(shape.warps_across)), Mod(warp, integer(shape.warps_across))
-        if shape.warps_down == 1:
-            down, across = integer(0), warp
-        order = "as tensor cores have them" if shape.is_on_tensor_cores else "neighbours so that pairs read alike"
-        nodes.append(Comment(f"its lanes lie {shape.lanes} x {shape.lane_columns}, {order}"))
-        lane_row, lane_column = name("lane_row", lane_row), name("lane_column", lane_column)
-        row = name("row", down * shape.warp_rows + lane_row * self.groups[0])
-        column = name("column", across * shape.warp_columns + lane_column * self.groups[1])
-        read_column = column
-        if shape.is_on_tensor_cores:
-            read_column = name(f"read_{found.n.name}", across * shape.warp_columns + lane_row)
-        place = Place(
-            found,
-            shape,
+        thread = named("thread", symbol("threadIdx.x"))
+        lane = named("lane", Mod(thread, integer(WARP)))
+        k_slice: Integer = integer(0)
+        thread_in_slice = thread
+        if config.sliced_k > 1:
+            pipeline = "" if config.copy_groups == 1 else ", with copies and barriers of its own"
+            name = contraction.k.name
+            text = f"sliced-K: each warp group multiplies {config.warp_k} of the {config.block_k} {name} of a tile"
+            nodes.append(Comment(text + pipeline))
+            slice_threads = integer(WARP * config.warps_per_slice)
+            k_slice = named("k_slice", FloorDiv(thread, slice_threads))
+            thread_in_slice = lane
+            if config.warps_per_slice > 1:
+                thread_in_slice = named("thread_in_slice", Mod(thread, slice_threads))
+        warp: Integer = integer(0)
+        if config.warps_per_slice > 1:
+            warp = named("warp", FloorDiv(thread_in_slice, integer(WARP)))
+        layout = "as in MMA accumulators" if config.uses_tensor_cores else "interleaved so that lane pairs broadcast"
+        nodes.append(
+            Comment(f"warp tile {config.warp_m} x {config.warp_n}, lanes {config.lanes_m} x {config.lanes_n} {layout}")
+        )
+        warp_m, warp_n = FloorDiv(warp, integer(config.warps_n)), Mod(warp, integer(config.warps_n))
+        if config.warps_m == 1:
+            warp_m, warp_n = integer(0), warp
+        lane_m, lane_n = self._lane_layout(lane)
+        lane_m, lane_n = named("lane_m", lane_m), named("lane_n", lane_n)
+        width_m, width_n = self.fragment_widths
+        thread_m = named("thread_m", warp_m * config.warp_m + lane_m * width_m)
+        thread_n = named("thread_n", warp_n * config.warp_n + lane_n * width_n)
+        b_fragment_n = thread_n
+        if config.uses_tensor_cores:
+            b_fragment_n = named("b_frag_n", warp_n * config.warp_n + lane_m)
+        coordinates = ThreadCoordinates(
+            contraction,
+            config,
             lowering,
             self.extents,
             self.exact,
-            lead,
-            begin,
+            k_residue,
+            k_offset,
             thread,
-            part,
-            member if shape.teams > 1 else thread,
-            origin,
-            row,
-            column,
-            lane_row,
-            lane_column,
-            read_column,
+            k_slice,
+            thread_in_slice if config.copy_groups > 1 else thread,
+            tile_origin,
+            thread_m,
+            thread_n,
+            lane_m,
+            lane_n,
+            b_fragment_n,
         )
-        return tuple(nodes), place
+        return tuple(nodes), coordinates
 
-    def _inward(self, name: str, first: Integer, size: int) -> Integer:
-        return Minimum(first, self.extents[name] - size) if self.shifted.get(name) else first
+    def _shifted_inward(self, name: str, offset: Integer, size: int) -> Integer:
+        return Minimum(offset, self.extents[name] - size) if self.shifted.get(name) else offset
 
-    def _lead(self, nodes: list[Node]) -> Integer:
-        """How many products short of a step the first one is, which is filled up with zeros: so all others are full."""
-        name, step = self.found.k.name, self.shape.step
+    def _k_residue(self, nodes: list[Node]) -> Integer:
+        """Elements by which the first k-tile is short of BK: zero-filled, so that all other k-tiles are full."""
+        name, block_k = self.contraction.k.name, self.config.block_k
         extent = self.extents[name]
         if self.exact[name]:
             return integer(0)
-        known = self.request.context.static(extent)
-        if known is not None:
-            return integer(-known % step)
-        node = define("lead", ceil_div(extent, step) * step - extent, self.lowering, below=integer(step))
-        self.lowering.ranges[node.index.symbol] = (0, step - 1)
-        nodes.append(replace(node, index=replace(node.index, range=(0, step - 1))))
+        static_extent = self.request.context.static(extent)
+        if static_extent is not None:
+            return integer(-static_extent % block_k)
+        padded = ceil_div(extent, block_k) * block_k
+        node = define("k_residue", padded - extent, self.lowering, below=integer(block_k))
+        self.lowering.ranges[node.index.symbol] = (0, block_k - 1)
+        nodes.append(replace(node, index=replace(node.index, range=(0, block_k - 1))))
         return node.index.symbol
 
-    def _lane_places(self, lane: Integer) -> tuple[Integer, Integer]:
-        """The lane's place in its warp's share. Lanes i and i ^ 1 differ along the shorter side, so that a wide read
-        of the longer one is the same for both, and one of the shorter is the same for i and i ^ 2."""
-        down, across = self.shape.lanes, self.shape.lane_columns
-        if self.shape.is_on_tensor_cores:
-            return FloorDiv(lane, integer(across)), Mod(lane, integer(across))
-        short, long = min(down, across), max(down, across)
-        along = Mod(FloorDiv(lane, integer(2)), integer(long))
-        other: Integer = Mod(lane, integer(2))
+    def _lane_layout(self, lane: Integer) -> tuple[Integer, Integer]:
+        """The lane's coordinates in its warp tile. Lanes i and i ^ 1 differ along the shorter side: vector loads of the
+        longer one are the same address for both (broadcast), and those of the shorter for i and i ^ 2."""
+        lanes_m, lanes_n = self.config.lanes_m, self.config.lanes_n
+        if self.config.uses_tensor_cores:
+            return FloorDiv(lane, integer(lanes_n)), Mod(lane, integer(lanes_n))
+        short, long = min(lanes_m, lanes_n), max(lanes_m, lanes_n)
+        along_long = Mod(FloorDiv(lane, integer(2)), integer(long))
+        along_short: Integer = Mod(lane, integer(2))
         if short > 2:
-            other = other + FloorDiv(lane, integer(2 * long)) * 2
-        return (other, along) if down == short else (along, other)
-
-    # The sums
-
-    def _declare_sums(self) -> Array:
-        shape = self.shape
-        extents = (integer(shape.thread_rows), integer(shape.thread_columns))
-        name = self.lowering.names.allocate("sum")
-        dtype = self.found.sums[0].dtype
-        return Array("", name, dtype, extents, (extents[1], integer(1)), "register", flat=False)
+            along_short = along_short + FloorDiv(lane, integer(2 * long)) * 2
+        return (along_short, along_long) if lanes_m == short else (along_long, along_short)
 
 
-def _may_repeat(found: Contraction) -> bool:
-    """Whether two blocks may compute the same output: nothing that is stored is read."""
-    request = found.request
+def _may_store_twice(contraction: Contraction) -> bool:
+    """Whether two blocks may store the same output: no statement reads or accumulates what is stored."""
+    request = contraction.request
     written = {s.target for s in request.group.statements}
     written -= {a.name for a in request.context.spec.arrays if a.role == "temporary"} - set(request.stored)
     return not any(s.accumulate for s in request.group.statements) and not any(

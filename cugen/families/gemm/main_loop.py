@@ -1,19 +1,35 @@
-"""The walk of a product along its sum: copies that run ahead, reads of the next k, multiply-adds of this one."""
+"""Main loop of a GEMM block: multistage copy pipeline, double-buffered register fragments, multiply-accumulates.
+
+    for stage in 0 .. STAGES-2:                                       # prologue: fill STAGES-1 buffers
+        copy(gA[k_tile stage] -> As[stage]), copy(gB -> Bs); commit
+    wait(until STAGES-2 groups are pending); barrier                  # stage 0 is complete and visible
+    load_fragments(read_stage = 0, k = 0)
+    for k0 in 0, BK, 2*BK .. K-1:                                     # main loop over k-tiles
+        copy(gA[k0 + (STAGES-1)*BK] -> As[write_stage]) ..; commit    # prefetch
+        for k in 1 .. WK-1:                                           # k steps of the warp tile
+            load_fragments(read_stage, k)                             # into buffer k % 2
+            acc += a_frag[(k-1) % 2] * b_frag[(k-1) % 2]
+        wait(until STAGES-2 groups are pending); barrier
+        load_fragments(next_stage, k = 0)                             # of the next k-tile
+        acc += a_frag[1] * b_frag[1]
+    epilogue(acc)                                                     # in `epilogue`, `reduction_epilogue`
+
+If K isn't a multiple of BK, the first k-tile is the partial one (K residue), filled with zeros at its front: only the
+prologue checks bounds. On tensor cores a k step is `mma_k` long.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import replace
 
-from cugen.families.gemm.coordinates import Place
-from cugen.families.gemm.copy.pipeline import Ring
-from cugen.families.gemm.fragments.simt import Fragments
+from cugen.families.gemm.coordinates import ThreadCoordinates
+from cugen.families.gemm.copy.pipeline import OperandPipeline
+from cugen.families.gemm.fragments.simt import SimtFragments
 from cugen.families.gemm.fragments.tensor import TensorFragments
 from cugen.pieces.blocks import define
 from cugen.plan.lowering.expressions import Lowering
-from cugen.plan.memory import Access, Array, Element
+from cugen.plan.memory import Array
 from cugen.plan.nodes import (
-    Accumulate,
     AwaitCopies,
     Barrier,
     Comment,
@@ -25,202 +41,227 @@ from cugen.plan.nodes import (
     If,
     Index,
     Loop,
-    Node,
-    Store,
     NamedBarrier,
+    Node,
 )
-from cugen.plan.scopes import Scope
-from cugen.plan.substitution import substitute
 from cugen.plan.symbols import Choice, FloorDiv, Integer, Minimum, Mod, bounds, ceil_div, integer
-from cugen.spec.expressions import Expr, Op, Read
 
 
-class Walk:
-    """A block's steps along `extent` of the summed index, which are `depth` with what fills up the first one; each
-    thread adds to its `sums`, whose `groups` lie side by side."""
+def prologue(thread: ThreadCoordinates, pipelines: list[OperandPipeline], k_padded: Integer) -> tuple[Node, ...]:
+    """Copies of the first STAGES - 1 k-tiles."""
+    block_k, stages = thread.config.block_k, thread.config.stages
+    min_k = bounds(k_padded, thread.lowering.ranges)[0]
+    stage = thread.loop_index("stage", stages - 1)
+    nodes: list[Node] = []
+    k: Integer = stage.symbol * block_k
+    in_bounds = thread.k_residue == 0 and min_k >= block_k
+    if in_bounds and min_k < (stages - 1) * block_k:
+        # With fewer k-tiles than stages the last one is copied several times.
+        clamped = define("prologue_k", Minimum(k, k_padded - block_k), thread.lowering)
+        nodes.append(clamped)
+        k = clamped.index.symbol
+    for pipeline in pipelines:
+        nodes += pipeline.copies(stage.symbol, k, in_bounds=in_bounds)
+    nodes += _commit(pipelines)
+    pointers = (pipeline.source_pointer for pipeline in pipelines if pipeline.source_pointer is not None)
+    return (*pointers, For(Loop(stage, integer(0), integer(stages - 1), unroll=True), tuple(nodes)))
+
+
+class MainLoop:
+    """The loop over the k-tiles of a block's range: `k_extent` elements, `k_padded` with the zeros of the K residue.
+    Each thread adds to its `accumulators`."""
 
     def __init__(
-        self, place: Place, rings: list[Ring], sums: Array, groups: tuple[int, int], extent: Integer, depth: Integer
+        self,
+        thread: ThreadCoordinates,
+        pipelines: list[OperandPipeline],
+        accumulators: Array,
+        fragment_widths: tuple[int, int],
+        k_extent: Integer,
+        k_padded: Integer,
     ) -> None:
-        self.place, self.rings, self.sums = place, rings, sums
-        self.groups, self.extent, self.depth = groups, extent, depth
-        self.waits = any(ring.asynchronous for ring in rings)
-        self.fewest = bounds(depth, place.lowering.ranges)[0]
-
-    def first_stages(self) -> tuple[Node, ...]:
-        """What the ring holds before the first step is computed."""
-        place, shape = self.place, self.place.shape
-        stage = place.loop_index("stage", shape.stages - 1)
-        copies: list[Node] = []
-        first: Integer = stage.symbol * shape.step
-        certain = place.lead == 0 and self.fewest >= shape.step
-        if certain and self.fewest < (shape.stages - 1) * shape.step:
-            # Where there are fewer steps than stages, the last one is copied again.
-            clamped = define("at_k", Minimum(first, self.depth - shape.step), place.lowering)
-            copies.append(clamped)
-            first = clamped.index.symbol
-        for ring in self.rings:
-            copies += ring.copies(stage.symbol, first, certain=certain)
-        if self.waits:
-            copies.append(CommitCopies())
-        starts = tuple(ring.start for ring in self.rings if ring.start is not None)
-        return (*starts, For(Loop(stage, integer(0), integer(shape.stages - 1), unroll=True), tuple(copies)))
-
-    def steps(self) -> tuple[Node, ...]:
-        """All steps. The values of the first k are read before them, those of each next k while the one before is
-        multiplied, also across the barrier between two steps."""
-        place, rings, waits, depth = self.place, self.rings, self.waits, self.depth
-        found, shape, lowering = place.found, place.shape, place.lowering
-        steps = bounds(ceil_div(self.extent, shape.step), lowering.ranges)[1]
-        name = lowering.names.allocate(f"{found.k.name}0")
-        past = Index(name, integer(0), (0, steps * shape.step))
-        lowering.ranges[past.symbol] = (0, max(steps - 1, 0) * shape.step)
-        step = FloorDiv(past.symbol, integer(shape.step))
-        held = (
-            TensorFragments(place, rings, self.sums)
-            if shape.is_on_tensor_cores
-            else Fragments(place, rings, self.groups)
+        self.thread, self.config, self.pipelines = thread, thread.config, pipelines
+        self.k_padded = k_padded
+        lowering, block_k = thread.lowering, self.config.block_k
+        max_k_tiles = bounds(ceil_div(k_extent, block_k), lowering.ranges)[1]
+        name = lowering.names.allocate(f"{thread.contraction.k.name}0")
+        self.k0 = Index(name, integer(0), (0, max_k_tiles * block_k))
+        lowering.ranges[self.k0.symbol] = (0, max(max_k_tiles - 1, 0) * block_k)
+        self.fragments: SimtFragments | TensorFragments = (
+            TensorFragments(thread, pipelines, accumulators)
+            if self.config.uses_tensor_cores
+            else SimtFragments(thread, pipelines, accumulators, fragment_widths)
         )
-        own, pace = place.slice * shape.own_step, shape.pace
-        in_shares = shape.is_on_tensor_cores and all(ring.is_spread_by(shape.own_step // pace) for ring in rings)
-        turns = _Turns(step, steps, shape.stages, lowering)
-        into = turns.define("next", shape.stages - 1)
-        behind = past.symbol + (shape.stages - 1) * shape.step
-        # Without a branch the compiler puts copies between multiply-adds.
-        may_repeat = self.fewest >= (2 if place.lead != 0 else 1) * shape.step
-        again = (Comment("behind the end of the sum its last step is copied again"),) if may_repeat else ()
-        ahead = define("ahead", Minimum(behind, depth - shape.step) if may_repeat else behind, lowering)
-        apart = shape.copies == "apart"
-        assert not apart or (may_repeat and steps >= shape.stages)
+        k_tile = FloorDiv(self.k0.symbol, integer(block_k))
+        self.stages = _StageIndices(k_tile, max_k_tiles, self.config.stages, lowering)
+        self.prefetch = _Prefetch(self, max_k_tiles)
 
-        def copies_of(ring: Ring, share: tuple[Integer, int] | None = None) -> tuple[Node, ...]:
-            return ring.copies(into.index.symbol, ahead.index.symbol, certain=True, share=share)
-
-        def copies(done: Integer, count: int) -> tuple[Node, ...]:
-            if steps < shape.stages:
-                return ()
-            parts = (node for ring in rings for node in copies_of(ring, (done, count)))
-            nodes = (*(() if in_shares else (into, *again, ahead)), *parts)
-            return nodes if may_repeat else (If(Guard((Comparison(behind, "<", depth),)), nodes),)
-
-        def multiply(turn: Integer) -> tuple[Node, ...]:
-            if isinstance(held, TensorFragments):
-                return held.multiply(turn)
-            return self._outer_product(held.factors(turn))
-
-        commit = (CommitCopies(),) if waits else ()
-        barrier = NamedBarrier(place.slice, shape.team_threads) if shape.teams > 1 else Barrier()
-        arrival = (*((AwaitCopies(shape.stages - 2),) if waits else ()), barrier)
-        following = turns.define("following", 1)
-        k = place.loop_index(found.k.name, shape.own_step)
-        turn = FloorDiv(k.symbol, integer(pace))
-        inner = (
-            *(self._apart(k, [copies_of(ring) for ring in rings], commit) if apart else ()),
-            *held.read(turns.current.index.symbol, own + k.symbol, Mod(turn, integer(2))),
-            *(copies(k.symbol - pace, pace) if in_shares else ()),
-            *multiply(Mod(turn + 1, integer(2))),
+    def nodes(self) -> tuple[Node, ...]:
+        """Loads the first fragments, loops over the k-tiles, and drains the pipeline if its memory is reused."""
+        k_tile = self._k_tile()
+        return (
+            *self._wait_for_stage(),
+            Comment(f"{self.fragments.description}, double-buffered"),
+            *self.fragments.declarations(),
+            *self._load_fragments(integer(0), integer(0), integer(0)),
+            For(Loop(self.k0, integer(0), self.k_padded, self.config.block_k), k_tile),
+            *self._drain(),
         )
-        body = (
-            turns.current,
-            *((into, *again, ahead) if apart or (in_shares and steps >= shape.stages) else ()),
-            *(() if apart or in_shares else (*copies(integer(0), shape.own_step), *commit)),
-            For(Loop(k, integer(pace), integer(shape.own_step), pace, unroll=True), inner),
-            *((*copies(integer(shape.own_step - pace), pace), *commit) if in_shares else ()),
-            *arrival,
-            Comment("what follows the last step is read in vain"),
-            following,
-            *held.read(following.index.symbol, own, integer(0)),
-            *multiply(integer(1)),
+
+    def _k_tile(self) -> tuple[Node, ...]:
+        """The body of the main loop."""
+        config, prefetch, multiply_accumulate = self.config, self.prefetch, self.fragments.multiply_accumulate
+        next_stage = self.stages.define("next_stage", 1)
+        k = self.thread.loop_index(self.thread.contraction.k.name, config.warp_k)
+        buffer = FloorDiv(k.symbol, integer(config.fragment_k))
+        k_step = (
+            *prefetch.interleaved_copies(k),
+            *self._load_fragments(self.stages.read.index.symbol, k.symbol, Mod(buffer, integer(2))),
+            *prefetch.distributed_copies(k.symbol - config.fragment_k),
+            *multiply_accumulate(Mod(buffer + 1, integer(2))),
         )
-        first = held.read(integer(0), own, integer(0))
-        walk = (
-            *arrival,
-            Comment(f"{held.what}: one is multiplied while the other is read"),
-            *held.declarations(),
-            *first,
-            For(Loop(past, integer(0), depth, shape.step), body),
+        return (
+            self.stages.read,
+            *prefetch.definitions(),
+            *prefetch.upfront_copies(),
+            For(Loop(k, integer(config.fragment_k), integer(config.warp_k), config.fragment_k, unroll=True), k_step),
+            *prefetch.last_distributed_copies(),
+            *self._wait_for_stage(),
+            Comment("fragments of the next k-tile; unused after the last"),
+            next_stage,
+            *self._load_fragments(next_stage.index.symbol, integer(0), integer(0)),
+            *multiply_accumulate(integer(1)),
         )
-        # Sums are left where these copies go, and the next tile's steps will lie there.
-        is_late = waits and (shape.leaves_sums or shape.stream > 0)
-        late = Comment("copies that nobody reads may still be on their way")
-        return (*walk, late, AwaitCopies(0)) if is_late else walk
 
-    def _apart(self, k: Index, copies: list[tuple[Node, ...]], commit: tuple[Node, ...]) -> Iterator[Node]:
-        """One operand's copies beside the products of a quarter of the step, the other one's beside those of half."""
-        own = self.place.shape.own_step
-        left, right = copies
-        early, late = max(own // 4, 1), max(own // 2, 1)
-        turns = {early: (*left, *right, *commit)} if early == late else {early: left, late: (*right, *commit)}
-        for turn, nodes in turns.items():
-            yield If(Guard((Comparison(k.symbol, "==", integer(turn)),)), nodes)
+    def _wait_for_stage(self) -> tuple[Node, ...]:
+        """Waits for the copies of the next stage to read, by all threads that copied it."""
+        config = self.config
+        independent = config.copy_groups > 1
+        barrier = NamedBarrier(self.thread.k_slice, config.copy_group_threads) if independent else Barrier()
+        return (AwaitCopies(config.stages - 2), barrier) if _is_async(self.pipelines) else (barrier,)
 
-    def _outer_product(self, factors: dict[Read, Expr]) -> tuple[Node, ...]:
-        """The products of all that a thread holds of one k are added to its sums."""
-        place, shape, sums = self.place, self.place.shape, self.sums
-        i, j = place.loop_index("i", shape.thread_rows), place.loop_index("j", shape.thread_columns)
-        (reduction,) = place.found.sums
-        scope = Scope()
-        term = place.lowering.lower(substitute(reduction.body, {}, factors.get), scope)
-        at = (i.symbol, j.symbol)
-        add: Node = Accumulate(Access(sums, at, "store"), term)
-        if not sums.dtype.is_float:
-            total = Op("add", (Element.of(Access(sums, at, "load")), term), sums.dtype)
-            add = Store(Access(sums, at, "store"), total)
-        body = (*scope.nodes, add)
-        outer, inner = (i, shape.thread_rows), (j, shape.thread_columns)
-        winds = shape.order in ("serpentine", "zigzag")
-        if shape.order == "columns" or (winds and shape.thread_columns > shape.thread_rows):
-            outer, inner = inner, outer
-        if not winds:
-            return (_unrolled(outer, (_unrolled(inner, body),)),)
-        lines, (along, count) = outer, inner
-        line = "row" if along == j else "column"
-        if shape.order == "serpentine" or lines[1] % 2:
-            turn = place.loop_index("t", count)
-            walked = _to_and_fro(along, lines[0].symbol, turn.symbol, count)
-            text = f"serpentine: every other {line} is walked backwards"
-            return (_unrolled(lines, (_unrolled((turn, count), (Comment(text), Define(walked), *body)),)),)
-        pair, turn = place.loop_index("p", lines[1] // 2), place.loop_index("t", 2 * count)
-        walked = _to_and_fro(along, pair.symbol, FloorDiv(turn.symbol, integer(2)), count)
-        either = Mod(turn.symbol + FloorDiv(turn.symbol, integer(2)), integer(2))
-        crossed = Index(lines[0].name, 2 * pair.symbol + either, lines[0].range)
-        text = f"zigzag: two {line}s at a time, every other two are walked backwards"
-        zigzag = (Comment(text), Define(walked), Define(crossed), *body)
-        return (_unrolled((pair, lines[1] // 2), (_unrolled((turn, 2 * count), zigzag),)),)
+    def _load_fragments(self, stage: Integer, k: Integer, buffer: Integer) -> tuple[Node, ...]:
+        """Loads the fragments at `k` of the thread's slice of a k-tile."""
+        return tuple(self.fragments.load(stage, self.thread.k_slice * self.config.warp_k + k, buffer))
+
+    def _drain(self) -> tuple[Node, ...]:
+        """Waits for all copies if the epilogue or the next tile of stream-K writes to the buffer."""
+        if _is_async(self.pipelines) and (self.config.reduces_in_shared or self.config.stream_k > 0):
+            return Comment("drain the outstanding copies"), AwaitCopies(0)
+        return ()
 
 
-class _Turns:
-    """Which stage of a ring the step has, and those before and behind it. Where the ring goes round, the loop counts
-    stages beside the steps: a remainder in each of them would cost more instructions than all else that is counted."""
+class _Prefetch:
+    """Copies of the k-tile that is STAGES - 1 ahead, into the stage that was read last.
 
-    def __init__(self, step: Integer, steps: int, stages: int, lowering: Lowering) -> None:
-        self.step, self.stages, self.lowering = step, integer(stages), lowering
-        self.goes_round = steps > stages
-        current = define("current", Mod(step, self.stages), lowering)
-        self.current = replace(current, then=self._shown(current, 1)) if self.goes_round else current
+    They are issued upfront, before the multiply-accumulates of a k-tile; interleaved with them, one operand at a time;
+    or, on tensor cores, distributed evenly over the k steps."""
 
-    def define(self, wish: str, distance: int) -> Define:
-        """The stage that is so many behind the step's."""
-        node = define(wish, Mod(self.step + distance, self.stages), self.lowering)
-        if not self.goes_round:
+    def __init__(self, main_loop: MainLoop, max_k_tiles: int) -> None:
+        self.main_loop, self.config = main_loop, main_loop.config
+        config, lowering, k_padded = self.config, main_loop.thread.lowering, main_loop.k_padded
+        self.is_needed = max_k_tiles >= config.stages
+        self.is_interleaved = config.prefetch == "interleaved"
+        self.is_distributed = config.uses_tensor_cores and all(
+            pipeline.divides_into(config.warp_k // config.fragment_k) for pipeline in main_loop.pipelines
+        )
+        # Past the end of K the last k-tile, if it is a full one, is copied again: without a branch the compiler
+        # schedules copies between multiply-adds.
+        min_k = bounds(k_padded, lowering.ranges)[0]
+        self.clamps = min_k >= (2 if main_loop.thread.k_residue != 0 else 1) * config.block_k
+        assert not self.is_interleaved or (self.clamps and self.is_needed)
+        self.write_stage = main_loop.stages.define("write_stage", config.stages - 1)
+        self.k_ahead = main_loop.k0.symbol + (config.stages - 1) * config.block_k
+        k = Minimum(self.k_ahead, k_padded - config.block_k) if self.clamps else self.k_ahead
+        self.k = define("prefetch_k", k, lowering)
+
+    def definitions(self) -> tuple[Node, ...]:
+        """The write stage and k of the prefetch, where it is split into several places of a k-tile."""
+        is_split = self.is_interleaved or (self.is_distributed and self.is_needed)
+        return self._definitions() if is_split else ()
+
+    def upfront_copies(self) -> tuple[Node, ...]:
+        if self.is_interleaved or self.is_distributed:
+            return ()
+        copies = (*self._definitions(), *self._copies()) if self.is_needed else ()
+        return (*self._within_k(copies), *_commit(self.main_loop.pipelines))
+
+    def interleaved_copies(self, k: Index) -> tuple[Node, ...]:
+        """A's copies after a quarter of the k steps, B's after half of them."""
+        if not self.is_interleaved:
+            return ()
+        copies_a, copies_b = (self._copies_of(pipeline) for pipeline in self.main_loop.pipelines)
+        commit = _commit(self.main_loop.pipelines)
+        k_of_a, k_of_b = max(self.config.warp_k // 4, 1), max(self.config.warp_k // 2, 1)
+        if k_of_a == k_of_b:
+            return (_at(k, k_of_a, (*copies_a, *copies_b, *commit)),)
+        return _at(k, k_of_a, copies_a), _at(k, k_of_b, (*copies_b, *commit))
+
+    def distributed_copies(self, k: Integer) -> tuple[Node, ...]:
+        """The part of the copies that belongs to the k step at `k`."""
+        if not self.is_distributed or not self.is_needed:
+            return ()
+        return self._within_k(self._copies((k, self.config.fragment_k)))
+
+    def last_distributed_copies(self) -> tuple[Node, ...]:
+        if not self.is_distributed:
+            return ()
+        last_k = integer(self.config.warp_k - self.config.fragment_k)
+        return (*self.distributed_copies(last_k), *_commit(self.main_loop.pipelines))
+
+    def _definitions(self) -> tuple[Node, ...]:
+        why = "past the last k-tile: copy it again, so that the loop has no branch"
+        return (self.write_stage, *((Comment(why),) if self.clamps else ()), self.k)
+
+    def _copies(self, part: tuple[Integer, int] | None = None) -> tuple[Node, ...]:
+        return tuple(node for pipeline in self.main_loop.pipelines for node in self._copies_of(pipeline, part))
+
+    def _copies_of(self, pipeline: OperandPipeline, part: tuple[Integer, int] | None = None) -> tuple[Node, ...]:
+        return pipeline.copies(self.write_stage.index.symbol, self.k.index.symbol, in_bounds=True, part=part)
+
+    def _within_k(self, copies: tuple[Node, ...]) -> tuple[Node, ...]:
+        if self.clamps or not copies:
+            return copies
+        return (If(Guard((Comparison(self.k_ahead, "<", self.main_loop.k_padded),)), copies),)
+
+
+class _StageIndices:
+    """Stages of the circular buffer: `read` of the current k-tile, and others at a distance from it.
+
+    If the buffer wraps around, the loop counts the stage beside k0: a modulo in each k-tile costs more instructions
+    than all other loop overhead."""
+
+    def __init__(self, k_tile: Integer, max_k_tiles: int, stages: int, lowering: Lowering) -> None:
+        self.k_tile, self.stages, self.lowering = k_tile, integer(stages), lowering
+        self.wraps = max_k_tiles > stages
+        read = define("read_stage", Mod(k_tile, self.stages), lowering)
+        self.read = replace(read, then=self._wrapped(read, 1)) if self.wraps else read
+
+    def define(self, name_hint: str, distance: int) -> Define:
+        """The stage of the k-tile that is `distance` after the current one."""
+        node = define(name_hint, Mod(self.k_tile + distance, self.stages), self.lowering)
+        if not self.wraps:
             return node
-        return replace(node, index=replace(node.index, shown=self._shown(self.current, distance)))
+        return replace(node, index=replace(node.index, shown=self._wrapped(self.read, distance)))
 
-    def _shown(self, current: Define, distance: int) -> Integer:
-        now = current.index.symbol
+    def _wrapped(self, read: Define, distance: int) -> Integer:
+        """(read + distance) % stages, without a modulo."""
+        stage = read.index.symbol
         if self.stages == 2:
-            return 1 - now
+            return 1 - stage
         if distance == 1:
-            return Choice(now, self.stages - 1, now + 1, integer(0))
+            return Choice(stage, self.stages - 1, stage + 1, integer(0))
         assert distance == self.stages - 1
-        return Choice(integer(0), now, now - 1, self.stages - 1)
+        return Choice(integer(0), stage, stage - 1, self.stages - 1)
 
 
-def _to_and_fro(along: Index, line: Integer, turn: Integer, count: int) -> Index:
-    """The place on a line after so many turns, on every other line counted from its end."""
-    return Index(along.name, turn + Mod(line, integer(2)) * (count - 1 - 2 * turn), along.range)
+def _is_async(pipelines: list[OperandPipeline]) -> bool:
+    return any(pipeline.asynchronous for pipeline in pipelines)
 
 
-def _unrolled(walk: tuple[Index, int], body: tuple[Node, ...]) -> Node:
-    index, count = walk
-    return For(Loop(index, integer(0), integer(count), unroll=True), body)
+def _commit(pipelines: list[OperandPipeline]) -> tuple[Node, ...]:
+    return (CommitCopies(),) if _is_async(pipelines) else ()
+
+
+def _at(k: Index, value: int, nodes: tuple[Node, ...]) -> Node:
+    return If(Guard((Comparison(k.symbol, "==", integer(value)),)), nodes)

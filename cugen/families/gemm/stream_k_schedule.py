@@ -1,72 +1,81 @@
-"""Who computes what where blocks share out the last tiles of a product: whole tiles first, then ranges of steps."""
+"""Stream-K schedule: which work units each resident block computes. A work unit is a range of k-tiles of one tile.
+
+Every block computes whole tiles first (data-parallel); the k-tiles of the remaining tiles are distributed evenly.
+"""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
-_LEAST = 4  # steps of a range, of which fewer don't pay for the first copies
+_MIN_K_TILES_PER_BLOCK = 4  # heuristic: fewer don't pay for a prologue
 
 
 @dataclass(frozen=True, slots=True)
-class Shares:
-    """Each of `blocks` computes `rounds` whole tiles of `steps` each, in turn; the steps of all other tiles, in a row,
-    are cut into ranges of `share` steps, one for each block."""
+class StreamKSchedule:
+    """Each of `blocks` computes `whole_tiles_per_block` tiles of `k_tiles` each. The k-tiles of all other tiles, tile
+    after tile, are divided into consecutive ranges of `k_tiles_per_block`, one for each block."""
 
     tiles: int
-    steps: int
+    k_tiles: int
     blocks: int
-    rounds: int
-    share: int
+    whole_tiles_per_block: int
+    k_tiles_per_block: int
 
     @property
-    def whole(self) -> int:
-        """The tiles that no blocks share."""
-        return self.rounds * self.blocks
+    def whole_tiles(self) -> int:
+        """Tiles that one block computes alone."""
+        return self.whole_tiles_per_block * self.blocks
 
     @property
-    def shared_steps(self) -> int:
-        return (self.tiles - self.whole) * self.steps
+    def distributed_k_tiles(self) -> int:
+        return (self.tiles - self.whole_tiles) * self.k_tiles
 
     @property
     def text(self) -> str:
-        tiles = self.tiles - self.whole
-        whole = {0: "", 1: "compute a whole tile each and "}.get(
-            self.rounds, f"compute {self.rounds} whole tiles each and "
-        )
-        return f"{self.blocks} blocks {whole}share out the steps of {tiles} tile{'s' if tiles > 1 else ''}"
+        count = self.tiles - self.whole_tiles
+        tiles = f"the k-tiles of {count} tile{'s' if count > 1 else ''}"
+        whole = self.whole_tiles_per_block
+        if not whole:
+            return f"stream-K: {self.blocks} blocks divide {tiles}"
+        each = "a whole tile" if whole == 1 else f"{whole} whole tiles"
+        return f"stream-K: {self.blocks} blocks compute {each} each, then divide {tiles}"
 
     @property
-    def segments(self) -> tuple[int, int]:
-        """Of how many tiles a range has steps, at least and at most."""
+    def units_per_range(self) -> tuple[int, int]:
+        """Work units of a block's range, (minimum, maximum)."""
         counts = []
         for block in range(self.blocks):
-            first = min(self.share * block, self.shared_steps)
-            last = min(first + self.share, self.shared_steps)
-            counts.append(-(-last // self.steps) - first // self.steps if first < last else 0)
+            first = min(self.k_tiles_per_block * block, self.distributed_k_tiles)
+            last = min(first + self.k_tiles_per_block, self.distributed_k_tiles)
+            counts.append(-(-last // self.k_tiles) - first // self.k_tiles if first < last else 0)
         return min(counts), max(counts)
 
     @property
-    def most(self) -> int:
-        """Of how many tiles a range of its length may have steps."""
-        return -(-(self.share - 1) // self.steps) + 1
+    def max_units_per_range(self) -> int:
+        """An upper bound of the work units of any range of its length."""
+        return -(-(self.k_tiles_per_block - 1) // self.k_tiles) + 1
 
     @property
-    def earlier(self) -> int:
-        """The most blocks that take the beginning of a tile whose end another one takes."""
-        return -(-(self.steps - 1) // self.share)
+    def max_peers(self) -> int:
+        """Maximum number of blocks that compute a tile before the block that finishes it."""
+        return -(-(self.k_tiles - 1) // self.k_tiles_per_block)
 
     @property
-    def joins(self) -> bool:
-        """Whether any tile has more than one block."""
-        return self.share % self.steps != 0
+    def needs_fix_up(self) -> bool:
+        """Whether any tile is computed by several blocks."""
+        return self.k_tiles_per_block % self.k_tiles != 0
 
 
-def share_out(tiles: int, steps: int, slots: int, waves: int, threads: int) -> Shares:
-    """The last `waves` of the tiles, an unfinished one among them, are shared by blocks, of which `slots` run at once.
+def schedule_stream_k(tiles: int, k_tiles: int, resident_blocks: int, waves: int, threads: int) -> StreamKSchedule:
+    """The schedule that distributes the last `waves` of tiles, a partial wave included, over the resident blocks.
 
-    No tile has more blocks than a block has threads, each of which asks for one of them."""
-    rounds = max(-(-tiles // slots) - waves, 0)
-    steps_left = (tiles - rounds * slots) * steps
-    share = max(-(-steps_left // slots), min(_LEAST, steps_left), -(-(steps - 1) // threads))
-    blocks = slots if rounds else -(-steps_left // share)
-    return Shares(tiles, steps, blocks, rounds, share)
+    No tile has more peers than a block has threads, each of which waits for one peer's flag."""
+    whole_tiles_per_block = max(-(-tiles // resident_blocks) - waves, 0)
+    distributed = (tiles - whole_tiles_per_block * resident_blocks) * k_tiles
+    k_tiles_per_block = max(
+        -(-distributed // resident_blocks),
+        min(_MIN_K_TILES_PER_BLOCK, distributed),
+        -(-(k_tiles - 1) // threads),
+    )
+    blocks = resident_blocks if whole_tiles_per_block else -(-distributed // k_tiles_per_block)
+    return StreamKSchedule(tiles, k_tiles, blocks, whole_tiles_per_block, k_tiles_per_block)

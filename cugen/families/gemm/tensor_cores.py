@@ -1,8 +1,8 @@
-"""Products on tensor cores: which ones they take, the shapes of their blocks, and what of a tile a lane holds.
+"""GEMM on tensor cores: float64 `mma.m16n8k4`, `k8` and `k16`. Which GEMMs and tiles they take, and their fragments.
 
-A tensor core adds the product of 16 x `depth` and `depth` x 8 elements of float64 to 16 x 8 sums, for a whole warp at
-once. Where sums lie is up to it: lane 4 * g + t has those of rows g and g + 8, columns 2 * t and 2 * t + 1. So lanes
-lie 8 x 4, each with single rows and pairs of columns.
+A warp's instruction adds a 16 x `mma_k` fragment of A times an `mma_k` x 8 fragment of B to 16 x 8 accumulators. Lane
+4 * g + t holds the accumulators of rows g and g + 8, columns 2 * t and 2 * t + 1: lanes are 8 x 4, each with single
+rows and pairs of columns.
 """
 
 from __future__ import annotations
@@ -11,66 +11,67 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from cugen.families.contraction.recognition import Contraction
-from cugen.families.gemm.config import DEPTH, WARP, Shape, with_lanes
+from cugen.families.gemm.config import MMA_K, WARP, TileConfig, with_lane_layout
 from cugen.machine import Device
 from cugen.spec.expressions import Op, Read
 from cugen.spec.types import FLOAT64
 
-LANES = 8  # along the rows
-GROUPS = (1, 2)  # neighbours that a lane has along rows and columns
-ROWS, COLUMNS = 16, 8  # of the sums that one instruction adds to
-_FIRST = (8, 0)  # the first targets whose tensor cores take float64
+LANES_M = 8  # lanes of a warp along M (PTX ISA: layout of the accumulator fragment)
+FRAGMENT_WIDTHS = (1, 2)  # consecutive elements of a lane along M and N
+MMA_M, MMA_N = 16, 8  # accumulators of one instruction
+_MIN_CAPABILITY = (8, 0)  # the first tensor cores with float64
 
-# A lane reads single elements: four neighbours of four rows at once. The rows lie in different banks if they begin
-# 32 bytes apart (mod 128), as padded ones do whose tiles are multiples of 64 bytes wide.
-PAD = 4
-# Rows along k of so many sectors, or a multiple, need no pad: their sectors change places.
-SECTOR, SECTORS = 4, 4
+# A lane loads single elements: 4 consecutive ones of 4 rows in one request. The rows are in different banks if they
+# begin 32 bytes apart (mod 128), as padded ones do whose tiles are multiples of 64 bytes wide.
+PAD = 4  # elements
+# Rows along K of 4 sectors, or a multiple, need no pad: the sectors of a row are swizzled.
+SECTOR_ELEMENTS, SWIZZLED_SECTORS = 4, 4
+_MMA_COST_UNKNOWN = 32.0  # float32 FMAs per multiply-add, of a device without a published float64 rate (heuristic)
 
 
-def why_not(found: Contraction) -> str:
-    """Why tensor cores can't compute a product, empty where they can."""
-    (reduction,) = found.sums
-    arrays = found.request.context.arrays
+def why_unsupported(contraction: Contraction) -> str:
+    """Why tensor cores can't compute a GEMM; empty if they can."""
+    (reduction,) = contraction.sums
+    arrays = contraction.request.context.arrays
     body = reduction.body
     is_plain = isinstance(body, Op) and body.name == "mul" and all(isinstance(arg, Read) for arg in body.args)
     if not is_plain or reduction.dtype != FLOAT64:
-        return "tensor cores take sums of products of two elements, of float64"
-    if any(arrays[operand.read.array].dtype != FLOAT64 for operand in found.operands):
+        return "tensor cores take sums of A[m, k] * B[k, n] of float64"
+    if any(arrays[operand.read.array].dtype != FLOAT64 for operand in contraction.operands):
         return "tensor cores take operands of float64"
-    if found.request.target.capability < _FIRST:
-        return f"{found.request.target.name} has no tensor cores of float64; sm_80 and newer have"
+    if contraction.request.target.capability < _MIN_CAPABILITY:
+        return f"{contraction.request.target.name} has no tensor cores of float64; sm_80 and newer have"
     return ""
 
 
 def are_faster(device: Device) -> bool:
-    """Whether a device multiplies float64 on tensor cores faster than without."""
+    """Whether a device multiplies float64 faster on tensor cores than on CUDA cores."""
     rates = dict(device.peaks)
     return rates.get("tensor_float64", 0.0) > rates.get("float64", 0.0)
 
 
-def multiply_cost(device: Device) -> float:
-    """What a multiply-add of float64 costs on tensor cores, in those of float32."""
+def mma_cost(device: Device) -> float:
+    """Issue slots of a float64 multiply-add on tensor cores, relative to float32 on CUDA cores."""
     rates = dict(device.peaks)
     rate = rates.get("tensor_float64", rates.get("float64"))
-    return rates["float32"] / rate if rate else 32.0
+    return rates["float32"] / rate if rate else _MMA_COST_UNKNOWN
 
 
-def misfit_of_tiles(shape: Shape) -> str:
-    """Why warps of a shape can't share out their work in tiles of tensor cores, empty where they can."""
-    if shape.thread_rows * LANES % ROWS or shape.thread_columns * (WARP // LANES) % COLUMNS:
-        return f"tensor cores add to {ROWS} x {COLUMNS} sums: a thread owns an even number of rows and of columns"
-    if shape.own_step % (2 * shape.depth):
-        return f"a step of {shape.own_step} isn't made of pairs of {shape.depth} products, as tensor cores take them"
+def why_invalid_tile(config: TileConfig) -> str:
+    """Why the warp tiles of a config aren't made of tensor-core instructions; empty if they are."""
+    if config.thread_m * LANES_M % MMA_M or config.thread_n * (WARP // LANES_M) % MMA_N:
+        return f"tensor cores compute {MMA_M} x {MMA_N} accumulators: both sides of a thread tile must be even"
+    if config.warp_k % (2 * config.mma_k):
+        return f"a k-tile slice of {config.warp_k} must be a multiple of 2 x {config.mma_k}: fragments of mma_k, twice"
     return ""
 
 
-def fragments(shape: Shape) -> tuple[int, int]:
-    """Elements of both operands that a lane holds: those that are multiplied, and the next."""
-    return shape.thread_rows * shape.depth // 2, shape.thread_columns * shape.depth // 4
+def fragment_elements(config: TileConfig) -> tuple[int, int]:
+    """Elements of A and B in a lane's double-buffered fragments."""
+    return config.thread_m * config.mma_k // 2, config.thread_n * config.mma_k // 4
 
 
-# Tiles of a block, what a thread owns of them, the step, and how many slices share it out.
+# BM, BN, TM, TN, BK, sliced_k
 _TILES = (
     (128, 128, 8, 8, 16, (1,)),
     (128, 128, 4, 16, 16, (1,)),
@@ -87,27 +88,28 @@ _TILES = (
 )
 
 
-def shapes() -> Iterator[Shape]:
-    """The shapes worth thinking of, the ring's stages and what is split apart left as they are by default."""
-    for rows, columns, thread_rows, thread_columns, step, slices in _TILES:
-        for count in slices:
-            placed = laid_out(Shape(rows, columns, thread_rows, thread_columns, step, slices=count))
-            assert placed is not None
-            yield placed
+def tile_configs() -> Iterator[TileConfig]:
+    """Candidate tiles for tensor cores; stages, split-K and stream-K keep their defaults."""
+    for block_m, block_n, thread_m, thread_n, block_k, slice_counts in _TILES:
+        for sliced_k in slice_counts:
+            config = with_mma_layout(TileConfig(block_m, block_n, thread_m, thread_n, block_k, sliced_k=sliced_k))
+            assert config is not None
+            yield config
 
 
-def laid_out(shape: Shape, depth: int = 0) -> Shape | None:
-    """The shape with lanes and products at a time as tensor cores want them; None where that doesn't fill warps."""
-    depth = depth or int(DEPTH.default)
-    return with_lanes(replace(shape, cores="tensor", depth=depth), LANES)
+def with_mma_layout(config: TileConfig, mma_k: int = 0) -> TileConfig | None:
+    """The config with the lane layout and K of tensor-core instructions; None if that doesn't fill warps."""
+    return with_lane_layout(replace(config, cores="tensor", mma_k=mma_k or int(MMA_K.default)), LANES_M)
 
 
-def asked_pads(found: Contraction) -> tuple[int, int]:
-    """The paddings of both tiles' rows that the spec asks for; 0 where it asks for none."""
-    left, right = (found.request.context.spec.array(operand.read.array).memory.pad for operand in found.operands)
-    return left, right
+def requested_pads(contraction: Contraction) -> tuple[int, int]:
+    """Row padding of A's and B's tiles that the spec requests; 0 if none."""
+    spec = contraction.request.context.spec
+    pad_a, pad_b = (spec.array(operand.read.array).memory.pad for operand in contraction.operands)
+    return pad_a, pad_b
 
 
-def pad_for(shape: Shape, asked: int, *, along: bool) -> int:
-    """The padding of a tile's rows, which are `along` the summed index or not."""
-    return asked or (0 if along and shape.step % (SECTOR * SECTORS) == 0 else PAD)
+def tile_pad(config: TileConfig, requested: int, *, is_k_major: bool) -> int:
+    """Padding of a tile's rows in elements; 0 if the tile is swizzled."""
+    is_swizzled = is_k_major and config.block_k % (SECTOR_ELEMENTS * SWIZZLED_SECTORS) == 0
+    return requested or (0 if is_swizzled else PAD)

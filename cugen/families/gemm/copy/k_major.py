@@ -1,7 +1,6 @@
-"""The stages of an operand that lies along k, for lanes that read single elements: its tile lies as memory does.
+"""Copy pipeline of a K-major operand on tensor cores: its tile is K-major too, [BM][BK] or [BN][BK].
 
-So copies move neighbours along k, and threads side by side the whole of a row's step; where k is slow instead, each
-thread would copy single elements, of as many rows as lie in different banks.
+Copies are vectors along K, by threads that are adjacent along K: a transposed tile would need one copy per element.
 """
 
 from __future__ import annotations
@@ -11,10 +10,10 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from cugen.families.contraction.recognition import Operand
-from cugen.families.gemm.coordinates import Place
-from cugen.families.gemm.copy.pipeline import Ring
-from cugen.families.gemm.problem import along_width, lies_along
-from cugen.families.gemm.tensor_cores import SECTOR, SECTORS
+from cugen.families.gemm.coordinates import ThreadCoordinates
+from cugen.families.gemm.copy.pipeline import OperandPipeline
+from cugen.families.gemm.problem import is_k_major, k_major_copy_width
+from cugen.families.gemm.tensor_cores import SECTOR_ELEMENTS, SWIZZLED_SECTORS
 from cugen.pieces.blocks import define
 from cugen.plan.memory import Access, Array
 from cugen.plan.nodes import Define
@@ -22,9 +21,9 @@ from cugen.plan.symbols import BitXor, FloorDiv, Integer, Mod, integer
 
 
 @dataclass(frozen=True)
-class AlongRing(Ring):
-    """A tile of rows, or of columns, along which k is fast. Without a pad the sectors of a row change places, by its
-    number modulo 4: so four rows that are read at once lie in different banks."""
+class KMajorPipeline(OperandPipeline):
+    """The circular buffer of a K-major tile. Without a pad the sectors of a row are swizzled, by xor with the row
+    modulo 4, so that the four rows of one request are in different banks."""
 
     @property
     def extent(self) -> int:
@@ -32,74 +31,78 @@ class AlongRing(Ring):
 
     @property
     def width(self) -> int:
-        return along_width(self.place.found, self.operand)
+        return k_major_copy_width(self.thread.contraction, self.operand)
 
-    def lane_read(self, stage: Integer, k: Integer, place: Integer) -> Access:
+    def mma_load(self, stage: Integer, k: Integer, mn: Integer) -> Access:
         if self._is_swizzled:
-            k = self._turn.index.symbol if k == 0 else BitXor(k, self._turn.index.symbol)
-        return Access(self.tile, (stage, place, k + self.place.lane_column), "load")
+            k = self._load_swizzle.index.symbol if k == 0 else BitXor(k, self._load_swizzle.index.symbol)
+        return Access(self.tile, (stage, mn, k + self.thread.lane_n), "load")
 
-    def places(self) -> tuple[Define, ...]:
-        swizzled = (self._turn, *((self._target_k,) if self._keeps_turn else ())) if self._is_swizzled else ()
-        return (*super().places(), *swizzled)
+    def definitions(self) -> tuple[Define, ...]:
+        if not self._is_swizzled:
+            return super().definitions()
+        copy_swizzle = (self._swizzled_copy_k,) if self._has_fixed_copy_swizzle else ()
+        return (*super().definitions(), self._load_swizzle, *copy_swizzle)
 
     @property
     def _is_swizzled(self) -> bool:
         return self.tile.pad == 0
 
     @cached_property
-    def _turn(self) -> Define:
-        """What moves the sectors of all rows that a lane reads: they lie 8 apart."""
-        return self._named("turn", SECTOR * Mod(self.place.lane_row, integer(SECTORS)))
+    def _load_swizzle(self) -> Define:
+        """Xor mask of k in a lane's loads: the same for all of them, as its rows are 8 apart."""
+        return self._define("swizzle", SECTOR_ELEMENTS * Mod(self.thread.lane_m, integer(SWIZZLED_SECTORS)))
 
     @cached_property
-    def _target_k(self) -> Define:
-        """Where the neighbours that a thread copies lie in a row."""
-        row, k = self._first_column.index.symbol, self._first_k.index.symbol
-        return self._named("at", BitXor(k, SECTOR * Mod(row, integer(SECTORS))))
+    def _swizzled_copy_k(self) -> Define:
+        """The swizzled k of a thread's copies."""
+        return self._define("swizzled_k", self._swizzled(self._first_k.index.symbol, self._first_mn.index.symbol))
+
+    @staticmethod
+    def _swizzled(k: Integer, mn: Integer) -> Integer:
+        return BitXor(k, SECTOR_ELEMENTS * Mod(mn, integer(SWIZZLED_SECTORS)))
 
     @property
-    def _keeps_turn(self) -> bool:
-        """Whether a thread's sectors change places alike in all rows that it copies."""
-        return self._paces[0] % SECTORS == 0 and self._paces[1] == self.place.shape.step
+    def _has_fixed_copy_swizzle(self) -> bool:
+        """Whether all copies of a thread have the same k and the same xor mask."""
+        mn_per_pass, k_per_pass = self._extents_per_pass
+        return mn_per_pass % SWIZZLED_SECTORS == 0 and k_per_pass == self.thread.config.block_k
 
     @cached_property
-    def _along(self) -> int:
-        """Threads that copy neighbours along k."""
-        return math.gcd(self.place.shape.step // self.width, self.place.shape.threads)
+    def _threads_along_k(self) -> int:
+        return math.gcd(self.thread.config.block_k // self.width, self.thread.config.threads)
 
     @cached_property
-    def _paces(self) -> tuple[int, int]:
-        return self.place.shape.threads // self._along, self._along * self.width
+    def _extents_per_pass(self) -> tuple[int, int]:
+        return self.thread.config.threads // self._threads_along_k, self._threads_along_k * self.width
 
     @cached_property
     def _first_k(self) -> Define:
-        k = Mod(self.place.thread, integer(self._along)) * self.width
-        return self._named(self.place.found.k.name, k)
+        k = Mod(self.thread.index, integer(self._threads_along_k)) * self.width
+        return self._define(self.thread.contraction.k.name, k)
 
     @cached_property
-    def _first_column(self) -> Define:
-        return self._named(self.operand.mn.name, FloorDiv(self.place.thread, integer(self._along)))
+    def _first_mn(self) -> Define:
+        return self._define(self.operand.mn.name, FloorDiv(self.thread.index, integer(self._threads_along_k)))
 
-    def _named(self, what: str, definition: Integer) -> Define:
-        return define(f"{self.operand.read.array.lower()}_{what}", definition, self.place.lowering)
+    def _define(self, name_hint: str, definition: Integer) -> Define:
+        return define(f"{self.operand.read.array.lower()}_{name_hint}", definition, self.thread.lowering)
 
-    def is_spread_by(self, parts: int) -> bool:
-        across, down = self._paces
-        return down == self.place.shape.step and self.extent % (parts * across) == 0
+    def divides_into(self, parts: int) -> bool:
+        mn_per_pass, k_per_pass = self._extents_per_pass
+        return k_per_pass == self.thread.config.block_k and self.extent % (parts * mn_per_pass) == 0
 
-    def _share(self, done: Integer, count: int) -> tuple[Integer, int, Integer, int]:
-        each = self.extent // self.place.shape.own_step
-        return integer(0), self.place.shape.step, each * done, each * count
+    def _part(self, first: Integer, count: int) -> tuple[Integer, int, Integer, int]:
+        mn_per_part = self.extent // self.thread.config.warp_k
+        return integer(0), self.thread.config.block_k, mn_per_part * first, mn_per_part * count
 
-    def _at(self, stage: Integer, k: Integer, column: Integer) -> tuple[Integer, ...]:
+    def _tile_subscripts(self, stage: Integer, k: Integer, mn: Integer) -> tuple[Integer, ...]:
         if self._is_swizzled:
-            moved = BitXor(k, SECTOR * Mod(column, integer(SECTORS)))
-            k = self._target_k.index.symbol if self._keeps_turn else moved
-        return stage, column, k
+            k = self._swizzled_copy_k.index.symbol if self._has_fixed_copy_swizzle else self._swizzled(k, mn)
+        return stage, mn, k
 
 
-def ring_of(place: Place, operand: Operand, tile: Array) -> Ring:
-    """The stages of an operand, as the cores read them."""
-    along = place.shape.is_on_tensor_cores and lies_along(place.found, operand)
-    return (AlongRing if along else Ring)(place, operand, tile)
+def pipeline_of(thread: ThreadCoordinates, operand: Operand, tile: Array) -> OperandPipeline:
+    """The copy pipeline of an operand."""
+    k_major = thread.config.uses_tensor_cores and is_k_major(thread.contraction, operand)
+    return (KMajorPipeline if k_major else OperandPipeline)(thread, operand, tile)

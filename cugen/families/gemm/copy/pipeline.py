@@ -1,4 +1,8 @@
-"""The ring of stages of a product: how each operand gets from memory into its tile, and is read there."""
+"""Copy pipeline of one operand: a circular shared-memory buffer of `stages` k-tiles, its copies and its loads.
+
+A tile is [BK][BM] of A and [BK][BN] of B: a thread's elements of one k are consecutive, and loaded as vectors. K-major
+operands on tensor cores have tiles of their own layout, in `k_major`.
+"""
 
 from __future__ import annotations
 
@@ -8,9 +12,9 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from cugen.families.contraction.recognition import Contraction, Operand
-from cugen.families.gemm.config import WARP, Shape
-from cugen.families.gemm.coordinates import Place
-from cugen.families.gemm.problem import copy_width, problem_of, sides, tile_bytes
+from cugen.families.gemm.config import WARP, TileConfig
+from cugen.families.gemm.coordinates import ThreadCoordinates
+from cugen.families.gemm.problem import copy_width, pipeline_bytes, problem_of, tile_extents
 from cugen.pieces.blocks import define
 from cugen.plan.lowering.expressions import Lowering
 from cugen.plan.memory import Access, Array, Start
@@ -19,30 +23,35 @@ from cugen.plan.subscripts import to_integer
 from cugen.plan.symbols import FloorDiv, Integer, Mod, integer
 from cugen.spec.expressions import Const, IndexValue
 
-_SECTOR = 32  # bytes of memory that come together
-_ASYNCHRONOUS = (4, 8, 16)  # bytes that a thread may copy without waiting
+_SECTOR_BYTES = 32  # of a global memory transaction (CUDA programming guide)
+_ASYNC_COPY_BYTES = (4, 8, 16)  # sizes of one cp.async (PTX ISA)
 
 
-def declare_tiles(found: Contraction, shape: Shape, lowering: Lowering) -> tuple[Array, ...]:
-    """`As[stages][step][rows + pad]`, and the same of the other operand: k is the slow index of both, so that a thread
-    reads neighbours at once. Tensor cores take single elements: for these a tile lies as its operand does."""
-    context = found.request.context
-    problem = problem_of(found)
-    sizes = tile_bytes(problem, shape)
-    asked = any(context.spec.array(operand.read.array).memory.dynamic for operand in found.operands)
-    dynamic = asked or shape.leaves_sums or sum(sizes) > found.request.target.shared_per_block
+def declare_tiles(contraction: Contraction, config: TileConfig, lowering: Lowering) -> tuple[Array, ...]:
+    """The shared-memory arrays `As[stages][BK][BM + pad]` and `Bs[stages][BK][BN + pad]`."""
+    context = contraction.request.context
+    problem = problem_of(contraction)
+    sizes = pipeline_bytes(problem, config)
+    is_requested = any(context.spec.array(operand.read.array).memory.dynamic for operand in contraction.operands)
+    exceeds_static = sum(sizes) > contraction.request.target.shared_per_block
+    dynamic = is_requested or config.reduces_in_shared or exceeds_static
     tiles = []
-    offsets, pads = (0, sizes[0]), problem.pads_of(shape)
-    for operand, (slow, fast), offset, pad in zip(found.operands, sides(problem, shape), offsets, pads, strict=True):
+    for operand, (rows, length), offset, pad in zip(
+        contraction.operands,
+        tile_extents(problem, config),
+        (0, sizes[0]),
+        problem.pads_for(config),
+        strict=True,
+    ):
         source = context.arrays[operand.read.array]
-        pitch = fast + pad
+        pitch = length + pad
         tiles.append(
             Array(
                 operand.read.array,
                 lowering.names.allocate(f"{source.symbol}s"),
                 source.dtype,
-                (integer(shape.stages), integer(slow), integer(fast)),
-                (integer(slow * pitch), integer(pitch), integer(1)),
+                (integer(config.stages), integer(rows), integer(length)),
+                (integer(rows * pitch), integer(pitch), integer(1)),
                 "shared",
                 flat=False,
                 pad=pad,
@@ -55,159 +64,168 @@ def declare_tiles(found: Contraction, shape: Shape, lowering: Lowering) -> tuple
 
 
 @dataclass(frozen=True)
-class Ring:
-    """The stages of one operand."""
+class OperandPipeline:
+    """The circular buffer `tile` of one operand. `mn` is the operand's M or N offset in the block tile."""
 
-    place: Place
+    thread: ThreadCoordinates
     operand: Operand
     tile: Array
 
     @property
     def extent(self) -> int:
+        """The tile's BM or BN."""
         return int(self.tile.shape[-1])
 
     @property
     def width(self) -> int:
-        return copy_width(self.place.found, self.operand, self.extent)
+        """Vector width of a copy, in elements."""
+        return copy_width(self.thread.contraction, self.operand, self.extent)
 
     @property
     def asynchronous(self) -> bool:
-        kinds = self.place.found.request.target.shared_kinds
-        return "async_copy" in kinds and self.width * self.tile.dtype.bytes in _ASYNCHRONOUS
+        kinds = self.thread.contraction.request.target.shared_kinds
+        return "async_copy" in kinds and self.width * self.tile.dtype.bytes in _ASYNC_COPY_BYTES
 
     def alignments(self) -> Iterator[tuple[str, int]]:
+        """Bytes that the operand's pointer must be aligned to."""
         if self.width > 1:
             yield self.operand.read.array, self.width * self.tile.dtype.bytes
 
     @cached_property
-    def start(self) -> Start | None:
-        """Where the thread's copies of the first step begin, of operands whose subscripts are plain indices."""
-        place, operand = self.place, self.operand
+    def source_pointer(self) -> Start | None:
+        """Pointer to the thread's first element of the first k-tile, if all subscripts of the operand are indices."""
+        thread, operand = self.thread, self.operand
         if not all(isinstance(sub, IndexValue) for sub in operand.read.subscripts):
             return None
-        first = self._subscripts(place.begin + self._first_k.index.symbol - place.lead, self._first_column.index.symbol)
-        array = place.found.request.context.arrays[operand.read.array]
-        return Start(place.lowering.names.allocate(f"{operand.read.array.lower()}_from"), array, first)
+        k = thread.k_offset + self._first_k.index.symbol - thread.k_residue
+        first = self._global_subscripts(k, self._first_mn.index.symbol)
+        array = thread.contraction.request.context.arrays[operand.read.array]
+        return Start(thread.lowering.names.allocate(f"{operand.read.array.lower()}_global"), array, first)
 
-    def _subscripts(self, k: Integer, column: Integer) -> tuple[Integer, ...]:
-        """Those of the operand for one k, and one place in the block's tile."""
-        place, operand = self.place, self.operand
-        outer = operand.mn.name
-        at = {outer: place.origin[outer] + column, place.found.k.name: k}
-        return tuple(to_integer(sub, {**place.lowering.symbols, **at}) for sub in operand.read.subscripts)
+    def _global_subscripts(self, k: Integer, mn: Integer) -> tuple[Integer, ...]:
+        """Subscripts of the operand at a global k and an offset in the block tile."""
+        thread, operand = self.thread, self.operand
+        name = operand.mn.name
+        indices = {name: thread.tile_origin[name] + mn, thread.contraction.k.name: k}
+        return tuple(to_integer(sub, {**thread.lowering.symbols, **indices}) for sub in operand.read.subscripts)
 
-    def read(self, stage: Integer, k: Integer, place: Integer, width: int) -> Access:
-        """A thread's neighbours of one k."""
-        return Access(self.tile, (stage, k, place), "load", width)
+    def load(self, stage: Integer, k: Integer, mn: Integer, width: int) -> Access:
+        """A vector load of consecutive elements of one k."""
+        return Access(self.tile, (stage, k, mn), "load", width)
 
-    def lane_read(self, stage: Integer, k: Integer, place: Integer) -> Access:
-        """What a lane on tensor cores reads of the four k from the given one on."""
-        return self.read(stage, k + self.place.lane_column, place, 1)
+    def mma_load(self, stage: Integer, k: Integer, mn: Integer) -> Access:
+        """A lane's load for a tensor-core fragment of four k, the first of them given."""
+        return self.load(stage, k + self.thread.lane_n, mn, 1)
 
-    def places(self) -> tuple[Define, ...]:
-        """Which elements of a stage the thread copies first."""
-        return self._first_k, self._first_column
+    def definitions(self) -> tuple[Define, ...]:
+        """Coordinates of the thread's first copy in the tile."""
+        return self._first_k, self._first_mn
 
     @cached_property
-    def _along(self) -> int:
-        """Threads that copy different k side by side. Where memory holds neighbours along k, a few lanes copy a sector
-        of these and the others rows beside it, so that what they read and what they write lies close together."""
+    def _threads_along_k(self) -> int:
+        """Threads that copy consecutive k. Of a K-major operand a few lanes copy one sector along K and the others
+        adjacent rows: few global sectors, and few shared-memory bank conflicts of the transposed stores."""
         if self.operand.fast == self.operand.mn.name:
             return 1
-        return math.gcd(self.place.shape.team_step, max(_SECTOR // self.tile.dtype.bytes, 1))
+        return math.gcd(self.thread.config.copy_group_k, max(_SECTOR_BYTES // self.tile.dtype.bytes, 1))
 
     @cached_property
-    def _across(self) -> int:
-        """Threads that copy different places along the row or column at one k: no more than a warp has, so that what
-        else a thread copies of that k lies near enough to need no address of its own."""
-        if self._along > 1:
-            return self.place.shape.team_threads // self._along
+    def _threads_along_mn(self) -> int:
+        """Threads that copy elements of one k. At most a warp, so that the thread's other copies of that k are at
+        offsets that fit the instruction."""
+        if self._threads_along_k > 1:
+            return self.thread.config.copy_group_threads // self._threads_along_k
         return math.gcd(self.extent // self.width, WARP)
 
     @cached_property
     def _first_k(self) -> Define:
-        member, name = self.place.member, self.place.found.k.name
-        k = Mod(member, integer(self._along)) if self._along > 1 else FloorDiv(member, integer(self._across))
-        return define(f"{self.operand.read.array.lower()}_{name}", k + self._own_k, self.place.lowering)
+        number, name = self.thread.copy_thread, self.thread.contraction.k.name
+        along_k = integer(self._threads_along_k)
+        k = Mod(number, along_k) if self._threads_along_k > 1 else FloorDiv(number, integer(self._threads_along_mn))
+        return define(f"{self.operand.read.array.lower()}_{name}", k + self._group_k, self.thread.lowering)
 
     @property
-    def _own_k(self) -> Integer:
-        """Where the team's part of a step begins."""
-        shape = self.place.shape
-        return self.place.slice * shape.team_step if shape.teams > 1 else integer(0)
+    def _group_k(self) -> Integer:
+        """First k of the copy group's part of a k-tile."""
+        config = self.thread.config
+        return self.thread.k_slice * config.copy_group_k if config.copy_groups > 1 else integer(0)
 
     @cached_property
-    def _first_column(self) -> Define:
-        member, name = self.place.member, self.operand.mn.name
-        column: Integer = FloorDiv(member, integer(self._along))
-        if self._along == 1:
-            column = Mod(member, integer(self._across)) * self.width
-        return define(f"{self.operand.read.array.lower()}_{name}", column, self.place.lowering)
+    def _first_mn(self) -> Define:
+        number, name = self.thread.copy_thread, self.operand.mn.name
+        mn: Integer = FloorDiv(number, integer(self._threads_along_k))
+        if self._threads_along_k == 1:
+            mn = Mod(number, integer(self._threads_along_mn)) * self.width
+        return define(f"{self.operand.read.array.lower()}_{name}", mn, self.thread.lowering)
 
     @cached_property
-    def _paces(self) -> tuple[int, int]:
-        """How far all threads get at a time, along the row or column and along k."""
-        down = self._along if self._along > 1 else self.place.shape.team_threads // self._across
-        return self._across * self.width, down
+    def _extents_per_pass(self) -> tuple[int, int]:
+        """Elements along M or N and along K that one copy of every thread covers."""
+        along_k = self._threads_along_k
+        if along_k == 1:
+            along_k = self.thread.config.copy_group_threads // self._threads_along_mn
+        return self._threads_along_mn * self.width, along_k
 
-    def is_spread_by(self, parts: int) -> bool:
-        """Whether all threads have the same to do in each part of a stage."""
-        return self.place.shape.step % (parts * self._paces[1]) == 0
+    def divides_into(self, parts: int) -> bool:
+        """Whether the copies of a k-tile can be issued in equal parts by all threads."""
+        return self.thread.config.block_k % (parts * self._extents_per_pass[1]) == 0
 
     def copies(
-        self, stage: Integer, first: Integer, *, certain: bool, share: tuple[Integer, int] | None = None
+        self, stage: Integer, k: Integer, *, in_bounds: bool, part: tuple[Integer, int] | None = None
     ) -> tuple[Node, ...]:
-        """All threads fill a stage with the step that begins at `first`, each team with its part of it; `certain` says
-        that there is such a step. A `share` of the stage is as much as so many of a slice's products are of all, after
-        so many others."""
-        start_k, step, start, reach = self._share(*(share or (integer(0), self.place.shape.own_step)))
-        k, column = self._first_k.index.symbol + start_k, self._first_column.index.symbol + start
-        across, down = self._paces
+        """Copies of the k-tile that begins at `k` of the block's range, into a stage; `in_bounds` if it is known to be
+        inside the range. `part` is (first, count) of the `warp_k` equal parts of a k-tile; without it, all of them."""
+        first_k, count_k, first_mn, count_mn = self._part(*(part or (integer(0), self.thread.config.warp_k)))
+        tile_k, tile_mn = self._first_k.index.symbol + first_k, self._first_mn.index.symbol + first_mn
+        mn_per_pass, k_per_pass = self._extents_per_pass
         loops: list[tuple[Index, int, int]] = []
         terms: list[Comparison] = []
-        for wish, pace, begin, extent in (("c", across, start, reach), ("r", down, self._own_k + start_k, step)):
-            if pace < extent:
-                index = self.place.loop_index(wish, extent)
-                loops.append((index, extent, pace))
-                if wish == "c":
-                    column += index.symbol
-                else:
-                    k += index.symbol
-            if extent % pace:
-                terms.append(Comparison(column if wish == "c" else k, "<", begin + extent))
-        node: Node = self._copy(stage, first, certain, k, column)
+        if mn_per_pass < count_mn:
+            index = self.thread.loop_index("c", count_mn)
+            loops.append((index, count_mn, mn_per_pass))
+            tile_mn += index.symbol
+        if count_mn % mn_per_pass:
+            terms.append(Comparison(tile_mn, "<", first_mn + count_mn))
+        if k_per_pass < count_k:
+            index = self.thread.loop_index("r", count_k)
+            loops.append((index, count_k, k_per_pass))
+            tile_k += index.symbol
+        if count_k % k_per_pass:
+            terms.append(Comparison(tile_k, "<", self._group_k + first_k + count_k))
+        node: Node = self._copy(stage, k, in_bounds, tile_k, tile_mn)
         if terms:
             node = If(Guard(tuple(terms)), (node,))
-        for index, extent, pace in loops:
-            node = For(Loop(index, integer(0), integer(extent), pace, unroll=True), (node,))
+        for index, count, step in loops:
+            node = For(Loop(index, integer(0), integer(count), step, unroll=True), (node,))
         return (node,)
 
-    def _share(self, done: Integer, count: int) -> tuple[Integer, int, Integer, int]:
-        """The first k of a share and how many, its first row or column and how many."""
-        slices = self.place.shape.slices // self.place.shape.teams
-        return slices * done, slices * count, integer(0), self.extent
+    def _part(self, first: Integer, count: int) -> tuple[Integer, int, Integer, int]:
+        """(first k, count of k, first mn, count of mn) of a part of a k-tile."""
+        slices_per_group = self.thread.config.sliced_k // self.thread.config.copy_groups
+        return slices_per_group * first, slices_per_group * count, integer(0), self.extent
 
-    def _at(self, stage: Integer, k: Integer, column: Integer) -> tuple[Integer, ...]:
-        """Where an element lies in the tile."""
-        return stage, k, column
+    def _tile_subscripts(self, stage: Integer, k: Integer, mn: Integer) -> tuple[Integer, ...]:
+        return stage, k, mn
 
-    def _copy(self, stage: Integer, first: Integer, certain: bool, k: Integer, column: Integer) -> Node:
-        place, operand = self.place, self.operand
-        outer, depth = operand.mn.name, place.found.k.name
-        at = {outer: place.origin[outer] + column, depth: place.begin + first + k - place.lead}
-        array = place.found.request.context.arrays[operand.read.array]
-        source = Access(array, self._subscripts(at[depth], column), "load", self.width, start=self.start)
+    def _copy(self, stage: Integer, k_tile: Integer, in_bounds: bool, tile_k: Integer, tile_mn: Integer) -> Node:
+        """One copy of the thread; elements outside the matrix become zeros."""
+        thread, operand = self.thread, self.operand
+        mn_name, k_name = operand.mn.name, thread.contraction.k.name
+        mn, k = thread.tile_origin[mn_name] + tile_mn, thread.k_offset + k_tile + tile_k - thread.k_residue
+        array = thread.contraction.request.context.arrays[operand.read.array]
+        source = Access(array, self._global_subscripts(k, tile_mn), "load", self.width, start=self.source_pointer)
         terms = []
         for sub in operand.read.subscripts:
-            if sub == IndexValue(outer) and not place.exact[outer]:
-                terms.append(Comparison(at[outer], "<", place.extents[outer]))
-            elif sub == IndexValue(depth) and not certain:
-                terms.append(Comparison(at[depth], ">=", integer(0)))
-                terms.append(Comparison(at[depth], "<", place.extents[depth]))
-        guard = place.lowering.needed(Guard(tuple(terms)))
+            if sub == IndexValue(mn_name) and not thread.exact[mn_name]:
+                terms.append(Comparison(mn, "<", thread.extents[mn_name]))
+            elif sub == IndexValue(k_name) and not in_bounds:
+                terms.append(Comparison(k, ">=", integer(0)))
+                terms.append(Comparison(k, "<", thread.extents[k_name]))
+        guard = thread.lowering.needed(Guard(tuple(terms)))
         kind = "async_copy" if self.asynchronous else "store"
-        target = Access(self.tile, self._at(stage, k, column), kind, self.width)
+        target = Access(self.tile, self._tile_subscripts(stage, tile_k, tile_mn), kind, self.width)
         if guard.terms and not self.asynchronous and self.width == 1:
-            zero = Store(Access(self.tile, self._at(stage, k, column), "store"), Const(0, self.tile.dtype.compute))
+            zeroed = Access(self.tile, self._tile_subscripts(stage, tile_k, tile_mn), "store")
+            zero = Store(zeroed, Const(0, self.tile.dtype.compute))
             return If(guard, (Copy(target, source),), (zero,))
         return Copy(target, source, guard if guard.terms else None)

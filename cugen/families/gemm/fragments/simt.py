@@ -1,7 +1,7 @@
-"""What a thread of a product holds of both tiles: its part of a column of A and of a row of B, for one k and the next.
+"""Register fragments of a thread on CUDA cores: TM elements of A and TN elements of B of one k, double-buffered.
 
-The values of the next k are read while those of this one are multiplied, also across the barrier at the end of a step:
-so few warps as fit a multiprocessor with such tiles can't cover the way from shared memory otherwise.
+The fragments of the next k are loaded while those of this k are multiplied, also across the barrier between two
+k-tiles: too few warps are resident to hide the latency of shared memory otherwise.
 """
 
 from __future__ import annotations
@@ -9,83 +9,91 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
-from cugen.families.gemm.coordinates import Place
-from cugen.families.gemm.copy.pipeline import Ring
-from cugen.plan.memory import Start, Vector
+from cugen.families.gemm.coordinates import ThreadCoordinates
+from cugen.families.gemm.copy.pipeline import OperandPipeline
+from cugen.families.gemm.fragments.thread_tile import multiply_accumulate
+from cugen.plan.memory import Array, Start, Vector
 from cugen.plan.nodes import For, Let, Load, Loop, Node
 from cugen.plan.symbols import FloorDiv, Integer, Mod, integer
 from cugen.spec.expressions import Expr, Read
 
 
 @dataclass(frozen=True)
-class Fragment:
-    """A thread's part of one operand: `count` groups of `vector.width` neighbours that lie `span` apart in the tile,
-    from `start` on; twice. `which` is the loop's index over them all. `own` is the place from which reads count."""
+class SimtFragment:
+    """The fragment of one operand, twice: `count` vectors of `vector.width` elements, `stride` elements apart in the
+    tile, the first at `offset`. `element` is the loop index over its elements. `tile_pointer` points to the thread's
+    part of the tile, with `addressing: pointer`."""
 
-    ring: Ring
-    start: Integer
-    span: int
+    pipeline: OperandPipeline
+    offset: Integer
+    stride: int
     count: int
     vector: Vector
-    which: Integer
-    own: Start | None
+    element: Integer
+    tile_pointer: Start | None
 
-    def group(self, number: Integer, turn: Integer) -> Vector:
-        """One group of those that are held by turns."""
-        return self.vector.one(turn) if self.count == 1 else self.vector.one(number, turn)
+    def vector_at(self, number: Integer, buffer: Integer) -> Vector:
+        """One vector of a buffer of the fragment."""
+        return self.vector.indexed(buffer) if self.count == 1 else self.vector.indexed(number, buffer)
 
 
-class Fragments:
-    """Those of both operands. `turn`, 0 or 1, says which of the two."""
+class SimtFragments:
+    """The fragments of both operands. `buffer`, 0 or 1, selects one of the two."""
 
-    what = "the values of one k and of the next"
+    description = "register fragments of A and B for one k"
 
-    def __init__(self, place: Place, rings: list[Ring], groups: tuple[int, int]) -> None:
-        shape, found = place.shape, place.found
-        self.place = place
-        i, j = place.loop_index("i", shape.thread_rows), place.loop_index("j", shape.thread_columns)
+    def __init__(
+        self,
+        thread: ThreadCoordinates,
+        pipelines: list[OperandPipeline],
+        accumulators: Array,
+        fragment_widths: tuple[int, int],
+    ) -> None:
+        config, contraction = thread.config, thread.contraction
+        self.thread, self.accumulators = thread, accumulators
+        i, j = thread.loop_index("i", config.thread_m), thread.loop_index("j", config.thread_n)
         sides = (
-            (place.row, shape.thread_rows, shape.lanes),
-            (place.column, shape.thread_columns, shape.lane_columns),
+            (thread.m_in_tile, config.thread_m, config.lanes_m),
+            (thread.n_in_tile, config.thread_n, config.lanes_n),
         )
-        self._each = []
-        for ring, (start, owned, lanes), width in zip(rings, sides, groups, strict=True):
-            dtype = ring.tile.dtype
-            name = place.lowering.names.allocate(f"{ring.operand.read.array.lower()}{width}")
-            count = owned // width
+        self._fragments = []
+        for pipeline, (offset, per_thread, lanes), width in zip(pipelines, sides, fragment_widths, strict=True):
+            dtype = pipeline.tile.dtype
+            name = thread.lowering.names.allocate(f"{pipeline.operand.read.array.lower()}_frag")
+            count = per_thread // width
             vector = Vector(name, dtype.compute, dtype, width, count, rows=2)
             if count == 1:
                 vector = Vector(name, dtype.compute, dtype, width, 2)
-            which = i.symbol if ring.operand in found.a_operands else j.symbol
-            own = self._own(ring, start) if shape.reads == "pointer" else None
-            self._each.append(Fragment(ring, start, lanes * width, count, vector, which, own))
+            element = i.symbol if pipeline.operand in contraction.a_operands else j.symbol
+            pointer = self._tile_pointer(pipeline, offset) if config.addressing == "pointer" else None
+            self._fragments.append(SimtFragment(pipeline, offset, lanes * width, count, vector, element, pointer))
 
-    def _own(self, ring: Ring, start: Integer) -> Start:
-        """Where the thread's part of the first stage begins."""
-        place = self.place
-        name = place.lowering.names.allocate(f"{ring.operand.read.array.lower()}_own")
-        return Start(name, ring.tile, (integer(0), place.slice * place.shape.own_step, start))
+    def _tile_pointer(self, pipeline: OperandPipeline, offset: Integer) -> Start:
+        """Pointer to the thread's part of stage 0."""
+        thread = self.thread
+        name = thread.lowering.names.allocate(f"{pipeline.operand.read.array.lower()}_shared")
+        return Start(name, pipeline.tile, (integer(0), thread.k_slice * thread.config.warp_k, offset))
 
     def declarations(self) -> tuple[Node, ...]:
-        starts = tuple(fragment.own for fragment in self._each if fragment.own is not None)
-        return (*starts, *(Let(fragment.vector, None, mutable=True) for fragment in self._each))
+        pointers = tuple(fragment.tile_pointer for fragment in self._fragments if fragment.tile_pointer is not None)
+        return (*pointers, *(Let(fragment.vector, None, mutable=True) for fragment in self._fragments))
 
-    def read(self, stage: Integer, k: Integer, turn: Integer) -> Iterator[Node]:
-        """The loads of one k of a stage."""
-        for fragment in self._each:
-            ring, vector, count = fragment.ring, fragment.vector, fragment.count
-            u = self.place.loop_index("u", count) if count > 1 else None
+    def load(self, stage: Integer, k: Integer, buffer: Integer) -> Iterator[Node]:
+        """Loads the fragments of one k of a stage into a buffer."""
+        for fragment in self._fragments:
+            vector, count = fragment.vector, fragment.count
+            u = self.thread.loop_index("u", count) if count > 1 else None
             number = u.symbol if u is not None else integer(0)
-            access = ring.read(stage, k, fragment.start + number * fragment.span, vector.width)
-            access = replace(access, start=fragment.own)
-            load: Node = Load(fragment.group(number, turn), access)
+            access = fragment.pipeline.load(stage, k, fragment.offset + number * fragment.stride, vector.width)
+            access = replace(access, start=fragment.tile_pointer)
+            load: Node = Load(fragment.vector_at(number, buffer), access)
             yield load if u is None else For(Loop(u, integer(0), integer(count), unroll=True), (load,))
 
-    def factors(self, turn: Integer) -> dict[Read, Expr]:
-        """What stands for the operands in the product of row i and column j."""
-        found: dict[Read, Expr] = {}
-        for fragment in self._each:
+    def multiply_accumulate(self, buffer: Integer) -> tuple[Node, ...]:
+        """The outer product of the fragments of one k."""
+        factors: dict[Read, Expr] = {}
+        for fragment in self._fragments:
             width = integer(fragment.vector.width)
-            one = fragment.group(FloorDiv(fragment.which, width), turn)
-            found[fragment.ring.operand.read] = one.component(Mod(fragment.which, width))
-        return found
+            vector = fragment.vector_at(FloorDiv(fragment.element, width), buffer)
+            factors[fragment.pipeline.operand.read] = vector.component(Mod(fragment.element, width))
+        return multiply_accumulate(self.thread, self.accumulators, factors)

@@ -1,98 +1,101 @@
-"""What a lane of a product on tensor cores holds of both tiles, for one instruction after another and the next.
-
-The fragments of the next products are read while those of these are multiplied, as in `gemm_fragments`.
-"""
+"""Register fragments of a lane on tensor cores: its elements of A and B for one `mma_k`, double-buffered."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from cugen.families.gemm.coordinates import Place
-from cugen.families.gemm.copy.pipeline import Ring
-from cugen.families.gemm.tensor_cores import COLUMNS, ROWS
+from cugen.families.gemm.coordinates import ThreadCoordinates
+from cugen.families.gemm.copy.pipeline import OperandPipeline
+from cugen.families.gemm.tensor_cores import MMA_M, MMA_N
 from cugen.plan.memory import Access, Array, Element
-from cugen.plan.nodes import Declare, For, Index, Loop, MultiplyTiles, Node, Store
+from cugen.plan.nodes import Declare, For, Index, Loop, Mma, Node, Store
 from cugen.plan.symbols import Integer, integer
+
+_ROW_DISTANCE = 8  # rows between the halves of a fragment of A (PTX ISA, mma.m16n8k4)
+_K_DISTANCE = 4  # k between consecutive elements of a lane's fragment (PTX ISA, mma.m16n8k4)
 
 
 @dataclass(frozen=True)
 class TensorFragment:
-    """A lane's part of one operand, twice: of tiles that lie `span` apart in a stage, from `start` on. Of each it has
-    `halves` that lie 8 apart, at every fourth k. `which` is the loop's index over the tiles."""
+    """The fragments of one operand, twice: for instructions whose tiles are `stride` elements apart, the first at
+    `offset`. Each has `halves` that are 8 rows apart. `instruction` is the loop index over the instructions."""
 
-    ring: Ring
-    start: Integer
-    span: int
+    pipeline: OperandPipeline
+    offset: Integer
+    stride: int
     halves: int
-    held: Array
-    which: Index
+    registers: Array
+    instruction: Index
 
     @property
     def count(self) -> int:
-        return int(self.held.shape[1])
+        """Instructions along this operand's M or N."""
+        return int(self.registers.shape[1])
 
     @property
     def elements(self) -> int:
-        """Those of one tile."""
-        return int(self.held.shape[2])
+        """Elements of a lane for one instruction."""
+        return int(self.registers.shape[2])
 
 
 class TensorFragments:
-    """Those of both operands. `turn`, 0 or 1, says which of the two."""
+    """The fragments of both operands. `buffer`, 0 or 1, selects one of the two."""
 
-    what = "fragments of tiles, of some k and of the next"
+    description = "register fragments of A and B for one MMA"
 
-    def __init__(self, place: Place, rings: list[Ring], sums: Array) -> None:
-        shape = place.shape
-        self.place, self.shape, self.sums = place, shape, sums
-        left, right = rings
-        rows, columns = shape.thread_rows // 2, shape.thread_columns // 2
-        self._left = self._fragment(left, place.row, ROWS, 2, place.loop_index("i", rows), rows)
-        self._right = self._fragment(right, place.read_column, COLUMNS, 1, place.loop_index("j", columns), columns)
+    def __init__(self, thread: ThreadCoordinates, pipelines: list[OperandPipeline], accumulators: Array) -> None:
+        config = thread.config
+        self.thread, self.config, self.accumulators = thread, config, accumulators
+        a, b = pipelines
+        count_m, count_n = config.thread_m // 2, config.thread_n // 2
+        self._a = self._fragment(a, thread.m_in_tile, MMA_M, 2, thread.loop_index("i", count_m), count_m)
+        self._b = self._fragment(b, thread.b_fragment_n, MMA_N, 1, thread.loop_index("j", count_n), count_n)
 
-    def _fragment(self, ring: Ring, start: Integer, span: int, halves: int, which: Index, count: int) -> TensorFragment:
-        elements = self.shape.depth // 4 * halves
-        name = self.place.lowering.names.allocate(ring.operand.read.array.lower())
+    def _fragment(
+        self, pipeline: OperandPipeline, offset: Integer, stride: int, halves: int, instruction: Index, count: int
+    ) -> TensorFragment:
+        elements = self.config.mma_k // _K_DISTANCE * halves
+        name = self.thread.lowering.names.allocate(f"{pipeline.operand.read.array.lower()}_frag")
         extents = (integer(2), integer(count), integer(elements))
         strides = (integer(count * elements), integer(elements), integer(1))
-        held = Array("", name, ring.tile.dtype, extents, strides, "register", flat=False)
-        return TensorFragment(ring, start, span, halves, held, which)
+        registers = Array("", name, pipeline.tile.dtype, extents, strides, "register", flat=False)
+        return TensorFragment(pipeline, offset, stride, halves, registers, instruction)
 
     def declarations(self) -> tuple[Node, ...]:
-        return Declare(self._left.held), Declare(self._right.held)
+        return Declare(self._a.registers), Declare(self._b.registers)
 
-    def read(self, stage: Integer, k: Integer, turn: Integer) -> Iterator[Node]:
-        """The loads of `depth` products of a stage, from `k` on."""
-        for fragment in (self._left, self._right):
-            loops = [(fragment.which, fragment.count)]
-            element, column = integer(0), fragment.start + fragment.which.symbol * fragment.span
-            row = k
-            if self.shape.depth > 4:
-                u = self.place.loop_index("u", self.shape.depth // 4)
-                loops.append((u, self.shape.depth // 4))
-                element, row = u.symbol * fragment.halves, row + 4 * u.symbol
+    def load(self, stage: Integer, k: Integer, buffer: Integer) -> Iterator[Node]:
+        """Loads the fragments of `mma_k`, from `k` of a stage on, into a buffer."""
+        for fragment in (self._a, self._b):
+            loops = [(fragment.instruction, fragment.count)]
+            element, mn = integer(0), fragment.offset + fragment.instruction.symbol * fragment.stride
+            fragment_k = k
+            if self.config.mma_k > _K_DISTANCE:
+                u = self.thread.loop_index("u", self.config.mma_k // _K_DISTANCE)
+                loops.append((u, self.config.mma_k // _K_DISTANCE))
+                element, fragment_k = u.symbol * fragment.halves, fragment_k + _K_DISTANCE * u.symbol
             if fragment.halves > 1:
-                h = self.place.loop_index("h", fragment.halves)
+                h = self.thread.loop_index("h", fragment.halves)
                 loops.append((h, fragment.halves))
-                element, column = element + h.symbol, column + 8 * h.symbol
-            held = Access(fragment.held, (turn, fragment.which.symbol, element), "store")
-            node: Node = Store(held, Element.of(fragment.ring.lane_read(stage, row, column)))
+                element, mn = element + h.symbol, mn + _ROW_DISTANCE * h.symbol
+            register = Access(fragment.registers, (buffer, fragment.instruction.symbol, element), "store")
+            node: Node = Store(register, Element.of(fragment.pipeline.mma_load(stage, fragment_k, mn)))
             for index, count in reversed(loops):
                 node = For(Loop(index, integer(0), integer(count), unroll=True), (node,))
             yield node
 
-    def multiply(self, turn: Integer) -> tuple[Node, ...]:
-        """The products of all tiles of the one with all of the other are added to the sums."""
-        left, right, depth = self._left, self._right, self.shape.depth
-        i, j = left.which.symbol, right.which.symbol
-        node: Node = MultiplyTiles(
-            Access(self.sums, (2 * i, 2 * j), "store", 2),
-            Access(self.sums, (2 * i + 1, 2 * j), "store", 2),
-            Access(left.held, (turn, i, integer(0)), "load", left.elements),
-            Access(right.held, (turn, j, integer(0)), "load", right.elements),
-            depth,
+    def multiply_accumulate(self, buffer: Integer) -> tuple[Node, ...]:
+        """The instructions of a warp tile for one `mma_k`."""
+        a, b = self._a, self._b
+        i, j = a.instruction.symbol, b.instruction.symbol
+        node: Node = Mma(
+            Access(self.accumulators, (2 * i, 2 * j), "store", 2),
+            Access(self.accumulators, (2 * i + 1, 2 * j), "store", 2),
+            Access(a.registers, (buffer, i, integer(0)), "load", a.elements),
+            Access(b.registers, (buffer, j, integer(0)), "load", b.elements),
+            self.config.mma_k,
         )
-        for fragment in (right, left):
-            node = For(Loop(fragment.which, integer(0), integer(fragment.count), unroll=True), (node,))
+        for fragment in (b, a):
+            node = For(Loop(fragment.instruction, integer(0), integer(fragment.count), unroll=True), (node,))
         return (node,)

@@ -1,7 +1,7 @@
-"""Products of few outputs and long sums: the blocks of a cluster share each tile's sum, and join it in shared memory.
+"""Split-K in clusters: the blocks of a cluster reduce an output tile through distributed shared memory.
 
-Each block takes a range of the sum's steps. When all have left their sums in shared memory, each adds up a share of the
-tile in the order of the blocks: no timing changes a bit of the result, and nothing goes through the workspace.
+Each block accumulates a range of the k-tiles. Once all have stored their partial sums to shared memory, each reduces a
+part of the tile in block order: results don't depend on timing, and nothing goes through global memory.
 """
 
 from __future__ import annotations
@@ -10,67 +10,67 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from cugen.families.contraction.recognition import Contraction
-from cugen.families.gemm.config import Shape
-from cugen.families.gemm.coordinates import Place
-from cugen.families.gemm.epilogue import Results
+from cugen.families.gemm.config import TileConfig
+from cugen.families.gemm.coordinates import ThreadCoordinates
+from cugen.families.gemm.epilogue import Epilogue
 from cugen.families.gemm.kernel import GemmKernel
-from cugen.families.gemm.sliced_k import PartedResults
-from cugen.pieces.blocks import Blocks, define, lay_blocks
+from cugen.families.gemm.reduction_epilogue import ReductionEpilogue
+from cugen.pieces.blocks import Blocks, define, make_grid
 from cugen.plan.kernel import Kernel
 from cugen.plan.memory import Array
 from cugen.plan.nodes import Comment, Node
 from cugen.plan.symbols import FloorDiv, Integer, Mod, integer, symbol
 
 
-class ClusterKernel(GemmKernel):
-    """`shape.split` blocks share each of the `steps` of a tile's sum as evenly as whole ones can be."""
+class ClusterSplitKKernel(GemmKernel):
+    """`split_k` blocks of a cluster divide the `k_tiles` of an output tile as evenly as possible."""
 
-    def __init__(self, found: Contraction, shape: Shape, steps: int, why: str = "") -> None:
-        super().__init__(found, shape, why)
-        self.steps = steps
+    def __init__(self, contraction: Contraction, config: TileConfig, k_tiles: int, why: str = "") -> None:
+        super().__init__(contraction, config, why)
+        self.k_tiles = k_tiles
 
     def kernel(self) -> Kernel:
-        return replace(super().kernel(), cluster=self.shape.split)
+        return replace(super().kernel(), cluster=self.config.split_k)
 
-    def _lay(self, counts: Sequence[Integer]) -> Blocks:
-        """The blocks of a cluster lie side by side along x, and all have the same tile."""
-        size = self.shape.split
-        blocks = lay_blocks((counts[0] * size, *counts[1:]), self.lowering, self.request.target)
-        first, *others = blocks.places
-        return Blocks(blocks.grid, (FloorDiv(first, integer(size)), *others))
+    def _make_grid(self, counts: Sequence[Integer]) -> Blocks:
+        """The blocks of a cluster are consecutive along x, and have the same tile."""
+        size = self.config.split_k
+        blocks = make_grid((counts[0] * size, *counts[1:]), self.lowering, self.request.target)
+        x, *others = blocks.coordinates
+        return Blocks(blocks.grid, (FloorDiv(x, integer(size)), *others))
 
-    def _begin(self, nodes: list[Node]) -> Integer:
-        size, steps, step = self.shape.split, self.steps, self.shape.step
-        name = self.found.k.name
+    def _k_offset(self, nodes: list[Node]) -> Integer:
+        size, k_tiles, block_k = self.config.split_k, self.k_tiles, self.config.block_k
         rank = define("rank", Mod(symbol("blockIdx.x"), integer(size)), self.lowering)
         self.rank = rank.index.symbol
-        nodes += [Comment(f"{size} blocks, a cluster, share a tile: each has its part of {name}"), rank]
-        begin = define("begin", step * self._first_step(self.rank), self.lowering)
-        nodes.append(begin)
-        if steps % size == 0:
-            self.depth = integer(steps // size * step)
+        name = self.contraction.k.name
+        nodes += [Comment(f"split-K: the {size} blocks of a cluster each take a range of {name}"), rank]
+        k_offset = define("k_offset", block_k * self._first_k_tile(self.rank), self.lowering)
+        nodes.append(k_offset)
+        if k_tiles % size == 0:
+            self.k_extent = integer(k_tiles // size * block_k)
         else:
-            least, most = steps // size * step, -(-steps // size) * step
-            end = step * self._first_step(self.rank + 1)
-            length = self._known("length", end - begin.index.symbol, least, most)
-            nodes.append(length)
-            self.depth = length.index.symbol
-        return begin.index.symbol
+            shortest, longest = k_tiles // size * block_k, -(-k_tiles // size) * block_k
+            end = block_k * self._first_k_tile(self.rank + 1)
+            k_length = self._define_with_range("k_length", end - k_offset.index.symbol, shortest, longest)
+            nodes.append(k_length)
+            self.k_extent = k_length.index.symbol
+        return k_offset.index.symbol
 
-    def _first_step(self, rank: Integer) -> Integer:
-        """Where the part of a block begins."""
-        size = self.shape.split
-        if self.steps % size == 0:
-            return rank * (self.steps // size)
-        return FloorDiv(rank * self.steps, integer(size))
+    def _first_k_tile(self, rank: Integer) -> Integer:
+        """The first k-tile of a block's range."""
+        size = self.config.split_k
+        if self.k_tiles % size == 0:
+            return rank * (self.k_tiles // size)
+        return FloorDiv(rank * self.k_tiles, integer(size))
 
-    def _length(self, place: Place) -> Integer:
-        return self.depth
+    def _k_padded(self, thread: ThreadCoordinates) -> Integer:
+        return self.k_extent
 
-    def _results(self, results: Results, sums: Array, place: Place) -> tuple[Node, ...]:
-        assert isinstance(results, PartedResults)
-        return results.nodes_in_cluster(sums, place, self.rank)
+    def _epilogue(self, epilogue: Epilogue, accumulators: Array, thread: ThreadCoordinates) -> tuple[Node, ...]:
+        assert isinstance(epilogue, ReductionEpilogue)
+        return epilogue.cluster_nodes(accumulators, thread, self.rank)
 
     def _reasons(self) -> tuple[str, ...]:
         first, *others = super()._reasons()
-        return (f"{first}; clusters of {self.shape.split} blocks share the sums of a tile", *others)
+        return (f"{first}; split-K of {self.config.split_k}, reduced in clusters", *others)

@@ -1,60 +1,81 @@
-"""Sums of a tile that several blocks share by ranges: what some leave, and what the one that ends the tile adds."""
+"""Stream-K fix-up: the block that finishes a tile adds the partial sums of its peers, the blocks that began it."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
-from cugen.families.gemm.coordinates import Place
-from cugen.families.gemm.epilogue import Results
-from cugen.families.gemm.sliced_k import PartedResults
-from cugen.families.gemm.split.partials import Left
-from cugen.pieces.grid_sync import Tickets
+from cugen.families.gemm.coordinates import ThreadCoordinates
+from cugen.families.gemm.epilogue import Epilogue
+from cugen.families.gemm.reduction_epilogue import ReductionEpilogue
+from cugen.families.gemm.split.partials import PartialsWorkspace
+from cugen.pieces.grid_sync import DynamicBlockIds
 from cugen.plan.memory import Array
-from cugen.plan.nodes import Await, Barrier, Comment, Comparison, For, Guard, If, Loop, Node, Publish, Store
+from cugen.plan.nodes import (
+    AcquireSpinWait,
+    Barrier,
+    Comment,
+    Comparison,
+    For,
+    Guard,
+    If,
+    Loop,
+    Node,
+    ReleaseFlag,
+    Store,
+)
 from cugen.plan.symbols import Integer, bounds, integer
 
 
 @dataclass(frozen=True)
-class Joins:
-    """A block's flag says that what it leaves is there. Blocks have numbers in the order in which they begin. One
-    thread of the grid awaits a flag, and clears it for the next launch."""
+class FixUp:
+    """A block releases its flag once its partial sums are stored. Exactly one thread of the grid waits for a flag, and
+    clears it for the next launch. Peers have lower dynamic block ids, so no block waits for one that hasn't begun."""
 
-    tickets: Tickets
-    left: Left
+    block_ids: DynamicBlockIds
+    partials: PartialsWorkspace
 
     @property
     def workspace(self) -> tuple[Array, ...]:
-        return self.tickets.flags, self.left.array
+        return self.block_ids.flags, self.partials.array
 
-    def leave(self, results: Results, sums: Array, place: Place, slot: Integer) -> tuple[Node, ...]:
-        """The block's sums go to its slot, for another one to add."""
-        tell = Publish(self.tickets.flag(1 + self.tickets.number, "atomic"), self.tickets.set)
-        is_first_thread = Guard((Comparison(place.thread, "==", integer(0)),))
-        return *self.left.leave(results, sums, place, slot), Barrier(), If(is_first_thread, (tell,))
-
-    def results(
-        self, results: Results, sums: Array, place: Place, first: Integer, count: Integer, slot: Integer
+    def store_partials(
+        self, epilogue: Epilogue, accumulators: Array, thread: ThreadCoordinates, slot: Integer
     ) -> tuple[Node, ...]:
-        """The block's results, to whose sums those of `count` blocks from number `first` on are added in their order,
-        once all are there; those of the first lie in `slot`, those of the others behind it."""
-        earlier = place.loop_index("p", bounds(count, place.lowering.ranges)[1])
-        is_parted = isinstance(results, PartedResults)
-        walk = Loop(earlier, integer(0), count, rolled=not count.is_Integer or not is_parted)
-        here = slot + earlier.symbol
-        arrival = self._arrival(place, first, count)
-        if isinstance(results, PartedResults):
-            return results.joined(
-                place, walk, lambda row, column, width: self.left.at(here, row, column, width, "load"), arrival
-            )
-        added: tuple[Node, ...] = (*arrival, For(walk, (self.left.add(sums, place, here),)))
-        if bounds(count, place.lowering.ranges)[0] == 0:
-            added = (If(Guard((Comparison(count, ">", integer(0)),)), added),)
-        return (*added, *results.nodes(sums, place))
+        """Stores the block's partial sums to its slot and releases its flag."""
+        release = ReleaseFlag(self.block_ids.flag(1 + self.block_ids.block_id, "atomic"), self.block_ids.set)
+        is_first_thread = Guard((Comparison(thread.index, "==", integer(0)),))
+        store = self.partials.store(epilogue, accumulators, thread, slot)
+        return *store, Barrier(), If(is_first_thread, (release,))
 
-    def _arrival(self, place: Place, first: Integer, count: Integer) -> tuple[Node, ...]:
-        """What `count` blocks from number `first` on leave is there."""
-        number = 1 + first + place.thread
-        wait = Await(self.tickets.flag(number, "load"), self.tickets.set)
-        clear = Store(self.tickets.flag(number, "store"), self.tickets.clear)
-        is_one_each = Guard((Comparison(place.thread, "<", count),))
-        return If(is_one_each, (wait, Comment("zero again for the next launch"), clear)), Barrier()
+    def epilogue(
+        self,
+        epilogue: Epilogue,
+        accumulators: Array,
+        thread: ThreadCoordinates,
+        first_peer: Integer,
+        peers: Integer,
+        first_slot: Integer,
+    ) -> tuple[Node, ...]:
+        """Waits for the peers' flags, adds their partial sums in block order, from `first_slot` on, and computes the
+        epilogue."""
+        peer = thread.loop_index("p", bounds(peers, thread.lowering.ranges)[1])
+        is_reduction = isinstance(epilogue, ReductionEpilogue)
+        loop = Loop(peer, integer(0), peers, rolled=not peers.is_Integer or not is_reduction)
+        slot = first_slot + peer.symbol
+        wait = self._wait_for_peers(thread, first_peer, peers)
+        if isinstance(epilogue, ReductionEpilogue):
+            return epilogue.fix_up(
+                thread, loop, lambda m, n, width: self.partials.vector(slot, m, n, width, "load"), wait
+            )
+        fix_up: tuple[Node, ...] = (*wait, For(loop, (self.partials.add(accumulators, thread, slot),)))
+        if bounds(peers, thread.lowering.ranges)[0] == 0:
+            fix_up = (If(Guard((Comparison(peers, ">", integer(0)),)), fix_up),)
+        return (*fix_up, *epilogue.nodes(accumulators, thread))
+
+    def _wait_for_peers(self, thread: ThreadCoordinates, first_peer: Integer, peers: Integer) -> tuple[Node, ...]:
+        """One thread waits for each peer."""
+        flag = 1 + first_peer + thread.index
+        wait = AcquireSpinWait(self.block_ids.flag(flag, "load"), self.block_ids.set)
+        clear = Store(self.block_ids.flag(flag, "store"), self.block_ids.clear)
+        has_peer = Guard((Comparison(thread.index, "<", peers),))
+        return If(has_peer, (wait, Comment("zero again for the next launch"), clear)), Barrier()

@@ -1,7 +1,7 @@
-"""What blocks that share a tile leave of its sums in the workspace for one of them.
+"""Partial sums of an output tile in the global workspace, one slot for each block that may store some.
 
-Each thread leaves what it holds for the same thread of another block. Where a block has several slices these are added
-up first, and the workspace has the tile row by row.
+A thread stores its accumulators for the same thread of another block. With sliced-K the block's slices are reduced
+first, and a slot holds the block tile in row-major order.
 """
 
 from __future__ import annotations
@@ -10,11 +10,11 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from cugen.families.contraction.recognition import Contraction
-from cugen.families.gemm.config import Shape
-from cugen.families.gemm.coordinates import Place
-from cugen.families.gemm.epilogue import Results
-from cugen.families.gemm.sliced_k import PartedResults
-from cugen.pieces.grid_sync import shared_by_blocks
+from cugen.families.gemm.config import TileConfig
+from cugen.families.gemm.coordinates import ThreadCoordinates
+from cugen.families.gemm.epilogue import Epilogue
+from cugen.families.gemm.reduction_epilogue import ReductionEpilogue
+from cugen.pieces.grid_sync import workspace_array
 from cugen.plan.lowering.reductions import combine
 from cugen.plan.memory import Access, Array, Element
 from cugen.plan.nodes import Accumulate, For, Loop, Node, Store
@@ -22,62 +22,72 @@ from cugen.plan.symbols import Integer, integer
 
 
 @dataclass(frozen=True)
-class Left:
-    """Slots of the workspace for the sums of a tile, one for each block that may leave some."""
+class PartialsWorkspace:
+    """Workspace `array`: [slot][accumulator][thread], or [slot][BM][BN] with sliced-K."""
 
-    shape: Shape
+    config: TileConfig
     array: Array
 
     @staticmethod
-    def of(found: Contraction, shape: Shape, slots: Integer) -> Left:
-        own = shape.thread_rows * shape.thread_columns
-        extents = (slots, integer(own), integer(shape.threads))
-        if shape.slices > 1:
-            extents = (slots, integer(shape.rows), integer(shape.columns))
-        return Left(shape, shared_by_blocks(found.request, "parts", found.sums[0].dtype, extents))
+    def of(contraction: Contraction, config: TileConfig, slots: Integer) -> PartialsWorkspace:
+        accumulators = config.thread_m * config.thread_n
+        extents = (slots, integer(accumulators), integer(config.threads))
+        if config.sliced_k > 1:
+            extents = (slots, integer(config.block_m), integer(config.block_n))
+        dtype = contraction.sums[0].dtype
+        return PartialsWorkspace(config, workspace_array(contraction.request, "partials", dtype, extents))
 
-    def leave(self, results: Results, sums: Array, place: Place, slot: Integer) -> tuple[Node, ...]:
-        """The block's sums go to its slot, once `beside` has put those of its slices where all threads read them."""
-        if isinstance(results, PartedResults):
-            return results.left(place, lambda row, column, width: self.at(slot, row, column, width, "store"))
-        return (self._each(place, lambda i, j: Store(self._own(slot, i, j, place), _sum(sums, i, j))),)
+    def store(
+        self, epilogue: Epilogue, accumulators: Array, thread: ThreadCoordinates, slot: Integer
+    ) -> tuple[Node, ...]:
+        """Stores the block's partial sums to its slot (after `stage_slices`, with sliced-K)."""
+        if isinstance(epilogue, ReductionEpilogue):
+            return epilogue.store_partials(thread, lambda m, n, width: self.vector(slot, m, n, width, "store"))
 
-    def add(self, sums: Array, place: Place, slot: Integer) -> Node:
-        """What the same thread of another block left is added to each of the thread's sums."""
+        def store(i: Integer, j: Integer) -> Node:
+            return Store(self._element(slot, i, j, thread, "store"), _accumulator(accumulators, i, j))
 
-        def more(i: Integer, j: Integer) -> Node:
-            what = Element.of(self._own(slot, i, j, place, "load"))
-            if sums.dtype.is_float:
-                return Accumulate(Access(sums, (i, j), "store"), what)
-            return Store(Access(sums, (i, j), "store"), combine("sum", _sum(sums, i, j), what))
+        return (self._for_each_accumulator(thread, store),)
 
-        return self._each(place, more)
+    def add(self, accumulators: Array, thread: ThreadCoordinates, slot: Integer) -> Node:
+        """Adds the partial sums of a slot to the accumulators."""
 
-    def take(self, sums: Array, place: Place, slot: Integer) -> Node:
-        """What the same thread of another block left becomes the thread's sums."""
-        return self._each(
-            place,
-            lambda i, j: Store(Access(sums, (i, j), "store"), Element.of(self._own(slot, i, j, place, "load"))),
-        )
+        def add(i: Integer, j: Integer) -> Node:
+            partial = Element.of(self._element(slot, i, j, thread, "load"))
+            target = Access(accumulators, (i, j), "store")
+            if accumulators.dtype.is_float:
+                return Accumulate(target, partial)
+            return Store(target, combine("sum", _accumulator(accumulators, i, j), partial))
 
-    def at(self, slot: Integer, row: Integer, column: Integer, width: int, kind: str) -> Access:
-        """Neighbours of a tile's row, all slices of which are added up."""
-        return Access(self.array, (slot, row, column), kind, width)
+        return self._for_each_accumulator(thread, add)
 
-    def _own(self, slot: Integer, i: Integer, j: Integer, place: Place, kind: str = "store") -> Access:
-        return Access(self.array, (slot, i * self.shape.thread_columns + j, place.thread), kind)
+    def load(self, accumulators: Array, thread: ThreadCoordinates, slot: Integer) -> Node:
+        """Replaces the accumulators by the partial sums of a slot."""
 
-    def _each(self, place: Place, node: Callable[[Integer, Integer], Node]) -> Node:
-        i, j = place.loop_index("i", self.shape.thread_rows), place.loop_index("j", self.shape.thread_columns)
-        one = node(i.symbol, j.symbol)
-        inner = For(Loop(j, integer(0), integer(self.shape.thread_columns), unroll=True), (one,))
-        return For(Loop(i, integer(0), integer(self.shape.thread_rows), unroll=True), (inner,))
+        def load(i: Integer, j: Integer) -> Node:
+            partial = Element.of(self._element(slot, i, j, thread, "load"))
+            return Store(Access(accumulators, (i, j), "store"), partial)
+
+        return self._for_each_accumulator(thread, load)
+
+    def vector(self, slot: Integer, m: Integer, n: Integer, width: int, kind: str) -> Access:
+        """Consecutive partial sums of a row of the block tile, with sliced-K."""
+        return Access(self.array, (slot, m, n), kind, width)
+
+    def _element(self, slot: Integer, i: Integer, j: Integer, thread: ThreadCoordinates, kind: str) -> Access:
+        return Access(self.array, (slot, i * self.config.thread_n + j, thread.index), kind)
+
+    def _for_each_accumulator(self, thread: ThreadCoordinates, body: Callable[[Integer, Integer], Node]) -> Node:
+        config = self.config
+        i, j = thread.loop_index("i", config.thread_m), thread.loop_index("j", config.thread_n)
+        inner = For(Loop(j, integer(0), integer(config.thread_n), unroll=True), (body(i.symbol, j.symbol),))
+        return For(Loop(i, integer(0), integer(config.thread_m), unroll=True), (inner,))
 
 
-def beside(results: Results, sums: Array, place: Place) -> tuple[Node, ...]:
-    """What leaving and adding have in common: slices put their sums where all threads can read them."""
-    return results.beside(sums, place) if isinstance(results, PartedResults) else ()
+def stage_slices(epilogue: Epilogue, accumulators: Array, thread: ThreadCoordinates) -> tuple[Node, ...]:
+    """With sliced-K, stores the slices' partial sums to shared memory; precedes `store` and the fix-up."""
+    return epilogue.stage_slices(accumulators, thread) if isinstance(epilogue, ReductionEpilogue) else ()
 
 
-def _sum(sums: Array, i: Integer, j: Integer) -> Element:
-    return Element.of(Access(sums, (i, j), "load"))
+def _accumulator(accumulators: Array, i: Integer, j: Integer) -> Element:
+    return Element.of(Access(accumulators, (i, j), "load"))

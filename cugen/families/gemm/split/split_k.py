@@ -1,7 +1,7 @@
-"""Products of few outputs and long sums: several blocks share each tile's sum, in one launch.
+"""Split-K through the workspace: several blocks accumulate an output tile, in one launch.
 
-Each block leaves its part of a tile's sum in the workspace, and counts itself among the tile's. Whichever is the last
-one adds them all, in the order of the parts: no timing changes a bit of the result, and no block waits for another.
+Each block stores its partial sums and increments the tile's arrival counter. The last block to arrive adds them all in
+the order of the k ranges: results don't depend on timing, and no block waits for another.
 """
 
 from __future__ import annotations
@@ -12,90 +12,104 @@ from dataclasses import replace
 import sympy
 
 from cugen.families.contraction.recognition import Contraction
-from cugen.families.gemm.config import Shape
-from cugen.families.gemm.coordinates import Place
-from cugen.families.gemm.epilogue import Results
+from cugen.families.gemm.config import TileConfig
+from cugen.families.gemm.coordinates import ThreadCoordinates
+from cugen.families.gemm.epilogue import Epilogue
 from cugen.families.gemm.kernel import GemmKernel
-from cugen.families.gemm.sliced_k import PartedResults
-from cugen.families.gemm.split.partials import Left, beside
+from cugen.families.gemm.reduction_epilogue import ReductionEpilogue
+from cugen.families.gemm.split.partials import PartialsWorkspace, stage_slices
 from cugen.pieces.blocks import Blocks, define, digits
-from cugen.pieces.grid_sync import shared_by_blocks
+from cugen.pieces.grid_sync import workspace_array
 from cugen.plan.memory import Access, Array
-from cugen.plan.nodes import CountArrival, Barrier, Comment, Comparison, Declare, For, Guard, If, Index, Loop, Node, LoadBlockId
+from cugen.plan.nodes import (
+    Barrier,
+    Comment,
+    Comparison,
+    CountArrival,
+    Declare,
+    For,
+    Guard,
+    If,
+    Index,
+    LoadBlockId,
+    Loop,
+    Node,
+)
 from cugen.plan.symbols import FloorDiv, Integer, Mod, bounds, integer, symbol
 from cugen.spec.types import INT32, UINT32
 
 
-class SplitKernel(GemmKernel):
-    """`shape.split` blocks share each tile; each takes a whole number of steps."""
+class SplitKKernel(GemmKernel):
+    """`split_k` blocks share an output tile; each takes a range of k of the same length, a multiple of BK."""
 
-    def __init__(self, found: Contraction, shape: Shape, why: str = "") -> None:
-        super().__init__(found, shape, why)
-        self.depth = FloorDiv(self.depth, integer(shape.split))
+    def __init__(self, contraction: Contraction, config: TileConfig, why: str = "") -> None:
+        super().__init__(contraction, config, why)
+        self.k_extent = FloorDiv(self.k_extent, integer(config.split_k))
 
-    def _lay(self, counts: Sequence[Integer]) -> Blocks:
-        lowering, parts = self.lowering, self.shape.split
+    def _make_grid(self, counts: Sequence[Integer]) -> Blocks:
+        lowering, split_k = self.lowering, self.config.split_k
         tiles = sympy.Mul(*counts)
         block = symbol("blockIdx.x")
-        lowering.ranges[block] = (0, max(bounds(tiles * parts, lowering.ranges)[1] - 1, 0))
-        self.tile = define("tile", FloorDiv(block, integer(parts)), lowering)
-        self.part = define("part", Mod(block, integer(parts)), lowering)
-        arrived = shared_by_blocks(self.request, "arrived", UINT32, (tiles,))
-        self.arrived = replace(arrived, zeroed=True, left_zero=True)
-        self.left = Left.of(self.found, self.shape, tiles * parts)
-        self.workspace = self.arrived, self.left.array
-        return Blocks((tiles * parts, integer(1), integer(1)), digits(self.tile.index.symbol, counts))
+        lowering.ranges[block] = (0, max(bounds(tiles * split_k, lowering.ranges)[1] - 1, 0))
+        self.tile = define("tile", FloorDiv(block, integer(split_k)), lowering)
+        self.k_range = define("k_range", Mod(block, integer(split_k)), lowering)
+        arrivals = workspace_array(self.request, "arrivals", UINT32, (tiles,))
+        self.arrivals = replace(arrivals, zeroed=True, left_zero=True)
+        self.partials = PartialsWorkspace.of(self.contraction, self.config, tiles * split_k)
+        self.workspace = self.arrivals, self.partials.array
+        return Blocks((tiles * split_k, integer(1), integer(1)), digits(self.tile.index.symbol, counts))
 
-    def _begin(self, nodes: list[Node]) -> Integer:
-        depth = self.found.k.name
-        begin = define("begin", self.part.index.symbol * self.depth, self.lowering)
-        text = f"{self.shape.split} blocks share a tile, each has its part of {depth}"
-        nodes += [Comment(text), self.tile, self.part, begin]
-        return begin.index.symbol
+    def _k_offset(self, nodes: list[Node]) -> Integer:
+        k_offset = define("k_offset", self.k_range.index.symbol * self.k_extent, self.lowering)
+        text = f"split-K: {self.config.split_k} blocks of a tile each take a range of {self.contraction.k.name}"
+        nodes += [Comment(text), self.tile, self.k_range, k_offset]
+        return k_offset.index.symbol
 
-    def _results(self, results: Results, sums: Array, place: Place) -> tuple[Node, ...]:
-        parts, tile = self.shape.split, self.tile.index.symbol
-        mine = tile * parts + self.part.index.symbol
-        arrival, arrive = self._arrival(place)
-        p = place.loop_index("p", parts)
-        theirs = tile * parts + p.symbol
-        if isinstance(results, PartedResults):
-            added = results.joined(
-                place,
-                Loop(p, integer(0), integer(parts)),
-                lambda row, column, width: self.left.at(theirs, row, column, width, "load"),
+    def _epilogue(self, epilogue: Epilogue, accumulators: Array, thread: ThreadCoordinates) -> tuple[Node, ...]:
+        split_k, tile = self.config.split_k, self.tile.index.symbol
+        slot = tile * split_k + self.k_range.index.symbol
+        arrival, count_arrival = self._arrival(thread)
+        p = thread.loop_index("p", split_k)
+        slot_of_p = tile * split_k + p.symbol
+        if isinstance(epilogue, ReductionEpilogue):
+            reduction = epilogue.fix_up(
+                thread,
+                Loop(p, integer(0), integer(split_k)),
+                lambda m, n, width: self.partials.vector(slot_of_p, m, n, width, "load"),
             )
         else:
-            first = self.left.take(sums, place, tile * parts)
-            others = For(Loop(p, integer(1), integer(parts), rolled=True), (self.left.add(sums, place, theirs),))
-            added = (first, others, *results.nodes(sums, place))
+            first = self.partials.load(accumulators, thread, tile * split_k)
+            add = self.partials.add(accumulators, thread, slot_of_p)
+            others = For(Loop(p, integer(1), integer(split_k), rolled=True), (add,))
+            reduction = (first, others, *epilogue.nodes(accumulators, thread))
         return (
-            *beside(results, sums, place),
-            Comment("each block leaves its part of the sums"),
-            *self.left.leave(results, sums, place, mine),
-            *arrive,
+            *stage_slices(epilogue, accumulators, thread),
+            Comment("store the partial sums"),
+            *self.partials.store(epilogue, accumulators, thread, slot),
+            *count_arrival,
             If(
-                Guard((Comparison(arrival, "==", integer(parts - 1)),)),
-                (Comment("the last one adds them up, in the order of the parts"), *added),
+                Guard((Comparison(arrival, "==", integer(split_k - 1)),)),
+                (Comment("the last block to arrive reduces them, in the order of k"), *reduction),
             ),
         )
 
-    def _arrival(self, place: Place) -> tuple[Integer, tuple[Node, ...]]:
-        """The block's number in the order in which those of a tile have left their parts, and how it learns that."""
+    def _arrival(self, thread: ThreadCoordinates) -> tuple[Integer, tuple[Node, ...]]:
+        """The number of blocks of the tile that arrived before this one, and the nodes that define it."""
         lowering = self.lowering
-        told = Array("", lowering.names.allocate("arrival_of_block"), INT32, (), (), "shared", flat=False)
-        index = Index(lowering.names.allocate("arrival"), self.part.index.symbol, self.part.index.range)
+        broadcast = Array("", lowering.names.allocate("arrival_of_block"), INT32, (), (), "shared", flat=False)
+        index = Index(lowering.names.allocate("arrival"), self.k_range.index.symbol, self.k_range.index.range)
         lowering.ranges[index.symbol] = index.range
-        counter = Access(self.arrived, (self.tile.index.symbol,), "atomic")
-        is_first_thread = Guard((Comparison(place.thread, "==", integer(0)),))
+        counter = Access(self.arrivals, (self.tile.index.symbol,), "atomic")
+        is_first_thread = Guard((Comparison(thread.index, "==", integer(0)),))
+        count = CountArrival(Access(broadcast, (), "store"), counter, self.config.split_k)
         return index.symbol, (
-            Declare(told),
+            Declare(broadcast),
             Barrier(),
-            If(is_first_thread, (CountArrival(Access(told, (), "store"), counter, self.shape.split),)),
+            If(is_first_thread, (count,)),
             Barrier(),
-            LoadBlockId(index, Access(told, (), "load")),
+            LoadBlockId(index, Access(broadcast, (), "load")),
         )
 
     def _reasons(self) -> tuple[str, ...]:
         first, *others = super()._reasons()
-        return (f"{first}; {self.shape.split} blocks share the sums of a tile", *others)
+        return (f"{first}; split-K of {self.config.split_k}, reduced through the workspace", *others)

@@ -1,9 +1,8 @@
-"""Products whose tiles fill no whole waves of blocks: as many blocks as run at once share out the last of them.
+"""Stream-K: as many blocks as are resident compute whole tiles, then divide the k-tiles of the last tiles evenly.
 
-Each block computes whole tiles, one after another; then it takes a range of the steps of all tiles that are left. Where
-ranges meet inside of a tile, all blocks but the last one leave their sums in the workspace and set a flag. The last one
-waits for blocks that began before it, and adds what they left in the order of the ranges. These are fixed, so that no
-timing changes a bit of the result; and no block waits for one that may not have begun.
+Where a tile has several blocks, all but the last one store their partial sums in the workspace and release a flag. The
+last one waits for them and adds their partial sums in block order (fix-up). Ranges are fixed: results don't depend on
+timing.
 """
 
 from __future__ import annotations
@@ -11,135 +10,144 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from cugen.families.contraction.recognition import Contraction
-from cugen.families.gemm.config import Shape
-from cugen.families.gemm.coordinates import Place
-from cugen.families.gemm.copy.pipeline import Ring
-from cugen.families.gemm.cost_model import resident
-from cugen.families.gemm.epilogue import Results
+from cugen.families.gemm.config import TileConfig
+from cugen.families.gemm.coordinates import ThreadCoordinates
+from cugen.families.gemm.copy.pipeline import OperandPipeline
+from cugen.families.gemm.cost_model import resident_blocks_per_sm
+from cugen.families.gemm.epilogue import Epilogue
 from cugen.families.gemm.kernel import GemmKernel
 from cugen.families.gemm.problem import problem_of
-from cugen.families.gemm.split.fixup import Joins
-from cugen.families.gemm.split.partials import Left, beside
-from cugen.families.gemm.stream_k_schedule import Shares
+from cugen.families.gemm.split.fixup import FixUp
+from cugen.families.gemm.split.partials import PartialsWorkspace, stage_slices
+from cugen.families.gemm.stream_k_schedule import StreamKSchedule
 from cugen.pieces.blocks import Blocks, digits
-from cugen.pieces.grid_sync import Tickets
+from cugen.pieces.grid_sync import DynamicBlockIds
 from cugen.plan.memory import Array
 from cugen.plan.nodes import Barrier, Comment, Comparison, For, Guard, If, Index, Loop, Node
 from cugen.plan.symbols import Choice, FloorDiv, Integer, Maximum, Minimum, ceil_div, integer
 
 
-class StreamKernel(GemmKernel):
-    """`shares` says what each block takes; `depth` is how much of a tile's sum it walks at a time."""
+class StreamKKernel(GemmKernel):
+    """A loop over the block's work units. Unit `u` is whole tile `block_id + blocks * u` at first, then a tile of the
+    block's range of k-tiles, from the range's end: peers of other blocks come first."""
 
-    def __init__(self, found: Contraction, shape: Shape, shares: Shares, why: str = "") -> None:
-        super().__init__(found, shape, why)
-        self.shares = shares
-        together = resident(problem_of(found), shape, found.request.target)
-        if not shape.blocks and together > 1:
-            self.blocks = together  # so that the compiler doesn't take the registers of those that run beside
-        # What two blocks stored of one output would be sums in different orders.
-        self.exact.update({name: False for name, shifted in self.shifted.items() if shifted})
+    def __init__(self, contraction: Contraction, config: TileConfig, schedule: StreamKSchedule, why: str = "") -> None:
+        super().__init__(contraction, config, why)
+        self.schedule = schedule
+        resident = resident_blocks_per_sm(problem_of(contraction), config, contraction.request.target)
+        if not config.blocks_per_sm and resident > 1:
+            self.min_blocks_per_sm = resident  # the schedule relies on it
+        # Tiles that overlap would store one output from two blocks, as sums in different orders.
+        self.exact.update({name: False for name, is_shifted in self.shifted.items() if is_shifted})
         self.shifted = {}
 
-    def _lay(self, counts: Sequence[Integer]) -> Blocks:
-        lowering, shares = self.lowering, self.shares
-        blocks = integer(shares.blocks)
-        self.tickets = Tickets(self.request, lowering, blocks, left_zero=True)
-        self.joins = Joins(self.tickets, Left.of(self.found, self.shape, blocks))
-        self.workspace = self.joins.workspace
-        self.of_block = self._range()
-        self.segment = Index(lowering.names.allocate("segment"), integer(0), (0, self._segments - 1))
-        lowering.ranges[self.segment.symbol] = self.segment.range
-        self.of_segment = self._segment()
+    def _make_grid(self, counts: Sequence[Integer]) -> Blocks:
+        lowering, blocks = self.lowering, integer(self.schedule.blocks)
+        self.block_ids = DynamicBlockIds(self.request, lowering, blocks, left_zero=True)
+        self.fix_up = FixUp(self.block_ids, PartialsWorkspace.of(self.contraction, self.config, blocks))
+        self.workspace = self.fix_up.workspace
+        self.range_definitions = self._define_range()
+        self.unit = Index(lowering.names.allocate("work_unit"), integer(0), (0, self._max_units - 1))
+        lowering.ranges[self.unit.symbol] = self.unit.range
+        self.unit_definitions = self._define_unit()
         return Blocks((blocks, integer(1), integer(1)), digits(self.tile, counts))
 
     @property
-    def _segments(self) -> int:
-        return self.shares.rounds + self.shares.segments[1]
+    def _max_units(self) -> int:
+        return self.schedule.whole_tiles_per_block + self.schedule.units_per_range[1]
 
-    def _range(self) -> tuple[Node, ...]:
-        """The block's range, counted in the steps of all tiles in a row."""
-        shares, ticket = self.shares, self.tickets.number
-        begun, end = shares.whole * shares.steps, shares.tiles * shares.steps
-        beginning = begun + shares.share * ticket
-        if begun + shares.share * (shares.blocks - 1) > end:
-            beginning = Minimum(beginning, integer(end))
-        first = self._known("first", beginning, begun, end)
-        self.first = first.index.symbol
-        ending = self.first + shares.share
-        if begun + shares.share * shares.blocks > end:
-            ending = Minimum(ending, integer(end))
-        last = self._known("last", ending, begun, end)
-        self.last = last.index.symbol
-        last_tile = self._known("last_tile", FloorDiv(self.last - 1, integer(shares.steps)), 0, shares.tiles - 1)
+    def _define_range(self) -> tuple[Node, ...]:
+        """The block's range of k-tiles, counted over all tiles."""
+        schedule, block_id = self.schedule, self.block_ids.block_id
+        per_block, k_tiles = schedule.k_tiles_per_block, schedule.k_tiles
+        start, stop = schedule.whole_tiles * k_tiles, schedule.tiles * k_tiles
+        begin = start + per_block * block_id
+        if start + per_block * (schedule.blocks - 1) > stop:
+            begin = Minimum(begin, integer(stop))
+        range_begin = self._define_with_range("range_begin", begin, start, stop)
+        self.range_begin = range_begin.index.symbol
+        end = self.range_begin + per_block
+        if start + per_block * schedule.blocks > stop:
+            end = Minimum(end, integer(stop))
+        range_end = self._define_with_range("range_end", end, start, stop)
+        self.range_end = range_end.index.symbol
+        last = FloorDiv(self.range_end - 1, integer(k_tiles))
+        last_tile = self._define_with_range("last_tile", last, 0, schedule.tiles - 1)
         self.last_tile = last_tile.index.symbol
-        text = f"{shares.text}: {shares.steps} of each, {shares.share} to a block"
-        return Comment(text), Comment("the block's range, in a row of all tiles' steps"), first, last, last_tile
+        text = f"{schedule.text}: {k_tiles} k-tiles of a tile, {per_block} of a block"
+        return Comment(text), Comment("the block's range of k-tiles"), range_begin, range_end, last_tile
 
-    def _segment(self) -> tuple[Node, ...]:
-        """A tile, and which of its steps the block takes."""
-        shares, number, rounds = self.shares, self.segment.symbol, integer(self.shares.rounds)
-        steps = integer(shares.steps)
-        turn = self.tickets.number + shares.blocks * number
-        tile = self._known("tile", self._by_round(turn, self.last_tile + rounds - number), 0, shares.tiles - 1)
+    def _define_unit(self) -> tuple[Node, ...]:
+        """A work unit: its tile and its range of the tile's k-tiles."""
+        schedule, unit, whole = self.schedule, self.unit.symbol, integer(self.schedule.whole_tiles_per_block)
+        k_tiles = integer(schedule.k_tiles)
+        whole_tile = self.block_ids.block_id + schedule.blocks * unit
+        tile_id = self._whole_or_distributed(whole_tile, self.last_tile + whole - unit)
+        tile = self._define_with_range("tile", tile_id, 0, schedule.tiles - 1)
         self.tile = tile.index.symbol
-        first = self._by_round(integer(0), Maximum(self.first - steps * self.tile, integer(0)))
-        last = self._by_round(steps, Minimum(self.last - steps * self.tile, steps))
-        first_step = self._known("first_step", first, 0, shares.steps)
-        last_step = self._known("last_step", last, 0, shares.steps)
-        self.first_step, self.last_step = first_step.index.symbol, last_step.index.symbol
-        text = "first what others wait for: the range is walked from its end, tile by tile"
-        return Comment(text), tile, first_step, last_step
+        tile_start = k_tiles * self.tile
+        begin = self._whole_or_distributed(integer(0), Maximum(self.range_begin - tile_start, integer(0)))
+        end = self._whole_or_distributed(k_tiles, Minimum(self.range_end - tile_start, k_tiles))
+        k_tile_begin = self._define_with_range("k_tile_begin", begin, 0, schedule.k_tiles)
+        k_tile_end = self._define_with_range("k_tile_end", end, 0, schedule.k_tiles)
+        self.k_tile_begin, self.k_tile_end = k_tile_begin.index.symbol, k_tile_end.index.symbol
+        text = "from the end of the range, since other blocks wait for the tile that it ends in"
+        return Comment(text), tile, k_tile_begin, k_tile_end
 
-    def _by_round(self, whole: Integer, shared: Integer) -> Integer:
-        rounds = self.shares.rounds
-        return Choice(self.segment.symbol, integer(rounds), whole, shared) if rounds else shared
+    def _whole_or_distributed(self, whole: Integer, distributed: Integer) -> Integer:
+        count = self.schedule.whole_tiles_per_block
+        return Choice(self.unit.symbol, integer(count), whole, distributed) if count else distributed
 
-    def _indices(self, blocks: Blocks) -> tuple[tuple[Node, ...], Place]:
-        step = self.shape.step
-        most = self.shares.steps * step
-        begin = self._known("begin", step * self.first_step, 0, most - step)
-        length = self._known("length", step * (self.last_step - self.first_step), step, most)
-        self.depth = length.index.symbol
-        nodes: list[Node] = [begin, length]
-        origin, lead = self._origin(blocks, nodes)
-        self.of_walk = tuple(nodes)
-        of_thread, place = self._thread_indices(origin, lead, begin.index.symbol)
-        return (*self.tickets.draw(), *of_thread), place
+    def _coordinates(self, blocks: Blocks) -> tuple[tuple[Node, ...], ThreadCoordinates]:
+        block_k = self.config.block_k
+        max_k = self.schedule.k_tiles * block_k
+        k_offset = self._define_with_range("k_offset", block_k * self.k_tile_begin, 0, max_k - block_k)
+        length = block_k * (self.k_tile_end - self.k_tile_begin)
+        k_length = self._define_with_range("k_length", length, block_k, max_k)
+        self.k_extent = k_length.index.symbol
+        nodes: list[Node] = [k_offset, k_length]
+        tile_origin, k_residue = self._tile_coordinates(blocks, nodes)
+        self.tile_definitions = tuple(nodes)
+        definitions, thread = self._thread_coordinates(tile_origin, k_residue, k_offset.index.symbol)
+        return (*self.block_ids.fetch(), *definitions), thread
 
-    def _length(self, place: Place) -> Integer:
-        return self.depth
+    def _k_padded(self, thread: ThreadCoordinates) -> Integer:
+        return self.k_extent
 
-    def _work(self, place: Place, rings: list[Ring], results: Results) -> tuple[tuple[str, tuple[Node, ...]], ...]:
-        """A loop over the block's segments, which has all parts of a tile's work in its body."""
-        (_, sums), (_, first), (_, walk), (_, ending) = super()._work(place, rings, results)
-        segment: tuple[Node, ...] = (
-            Comment("all have read what the ring held before"),
+    def _phases(
+        self, thread: ThreadCoordinates, pipelines: list[OperandPipeline], epilogue: Epilogue
+    ) -> tuple[tuple[str, tuple[Node, ...]], ...]:
+        """All phases in the body of a loop over the block's work units."""
+        phases = super()._phases(thread, pipelines, epilogue)
+        body: tuple[Node, ...] = (
+            Comment("the last reads of the previous tile's buffer"),
             Barrier(),
-            *self.of_walk,
-            *sums,
-            *first,
-            *walk,
-            *ending,
+            *self.tile_definitions,
+            *(node for _, nodes in phases for node in nodes),
         )
-        if self.shares.segments[0] < self.shares.segments[1]:
-            segment = (If(Guard((Comparison(self.first_step, "<", self.last_step),)), segment),)
-        loop = For(Loop(self.segment, integer(0), integer(self._segments), rolled=True), (*self.of_segment, *segment))
-        return ("sums", ()), ("first", ()), ("walk", self.of_block), ("results", (loop,))
+        minimum, maximum = self.schedule.units_per_range
+        if minimum < maximum:
+            body = (If(Guard((Comparison(self.k_tile_begin, "<", self.k_tile_end),)), body),)
+        loop = Loop(self.unit, integer(0), integer(self._max_units), rolled=True)
+        main_loop = (*self.range_definitions, For(loop, (*self.unit_definitions, *body)))
+        return ("accumulators", ()), ("prologue", ()), ("main_loop", main_loop), ("epilogue", ())
 
-    def _results(self, results: Results, sums: Array, place: Place) -> tuple[Node, ...]:
-        shares, ticket = self.shares, self.tickets.number
-        count = self._known("earlier", ceil_div(self.first_step, shares.share), 0, shares.earlier)
-        first = self._known("first_of_tile", ticket - count.index.symbol, 0, shares.blocks - 1)
-        leaving = (
-            Comment("the block that has the tile's end adds up what the others leave"),
-            *self.joins.leave(results, sums, place, ticket),
+    def _epilogue(self, epilogue: Epilogue, accumulators: Array, thread: ThreadCoordinates) -> tuple[Node, ...]:
+        schedule, block_id = self.schedule, self.block_ids.block_id
+        count = ceil_div(self.k_tile_begin, schedule.k_tiles_per_block)
+        peers = self._define_with_range("peers", count, 0, schedule.max_peers)
+        first = block_id - peers.index.symbol
+        first_peer = self._define_with_range("first_peer", first, 0, schedule.blocks - 1)
+        store = (
+            Comment("the block that finishes the tile adds the partial sums"),
+            *self.fix_up.store_partials(epilogue, accumulators, thread, block_id),
         )
-        start = first.index.symbol
-        ending = (count, first, *self.joins.results(results, sums, place, start, count.index.symbol, start))
-        is_begun = Guard((Comparison(self.last_step, "<", integer(shares.steps)),))
-        return *beside(results, sums, place), If(is_begun, leaving, ending)
+        slot = first_peer.index.symbol
+        fix_up = self.fix_up.epilogue(epilogue, accumulators, thread, slot, peers.index.symbol, slot)
+        is_unfinished = Guard((Comparison(self.k_tile_end, "<", integer(schedule.k_tiles)),))
+        staged = stage_slices(epilogue, accumulators, thread)
+        return *staged, If(is_unfinished, store, (peers, first_peer, *fix_up))
 
     def _reasons(self) -> tuple[str, ...]:
         first, *others = super()._reasons()
-        return (f"{first}; {self.shares.text}", *others)
+        return (f"{first}; {self.schedule.text}", *others)

@@ -1,0 +1,87 @@
+"""Candidate tiles of the GEMM heuristic on CUDA cores, in order of preference, and values of its other tunables."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+from cugen.families.gemm.config import TileConfig, with_lane_layout
+
+# BM, BN, TM, TN, BK, sliced_k. First those that were fastest for one of the GEMMs of tests/data/gemm_h200.csv, then
+# others that NVIDIA's libraries have, and sizes between them.
+_TILES = (
+    (128, 256, 16, 8, 8, (1,)),
+    (128, 256, 8, 16, 8, (1,)),
+    (64, 128, 16, 8, 16, (4,)),
+    (64, 128, 8, 16, 16, (4,)),
+    (64, 128, 16, 8, 32, (4,)),
+    (64, 128, 8, 16, 32, (4,)),
+    (64, 64, 16, 8, 64, (8,)),
+    (32, 64, 8, 8, 64, (8,)),
+    (32, 64, 8, 8, 32, (4,)),
+    (32, 96, 8, 12, 64, (8,)),
+    (32, 32, 8, 4, 64, (8,)),
+    (32, 64, 4, 8, 32, (4,)),
+    (64, 64, 16, 8, 32, (4,)),
+    (64, 128, 8, 8, 16, (1, 2)),
+    (128, 128, 8, 8, 8, (1,)),
+    (64, 256, 8, 8, 8, (1,)),
+    (256, 128, 16, 8, 8, (1,)),
+    (256, 128, 8, 16, 8, (1,)),
+    (128, 64, 16, 8, 32, (4,)),
+    (128, 64, 16, 8, 16, (4, 2)),
+    (128, 64, 8, 8, 16, (1, 2)),
+    (128, 64, 8, 8, 8, (1,)),
+    (64, 128, 8, 8, 8, (1,)),
+    (256, 64, 8, 8, 8, (1,)),
+    (128, 128, 8, 8, 16, (1,)),
+    (128, 128, 16, 8, 8, (1, 2)),
+    (64, 128, 16, 8, 16, (2,)),
+    (64, 128, 8, 16, 16, (2,)),
+    (64, 64, 8, 8, 16, (4, 2, 1)),
+    (32, 128, 8, 8, 16, (4, 2, 1)),
+    (128, 32, 8, 8, 16, (4, 2, 1)),
+    (64, 32, 8, 4, 32, (4, 2)),
+    (32, 64, 4, 8, 32, (2,)),
+    (32, 64, 4, 8, 16, (2, 1)),
+    (32, 32, 4, 4, 32, (4, 2, 1)),
+    (64, 256, 16, 8, 16, (2,)),
+    (64, 192, 8, 12, 16, (2,)),
+    (64, 96, 8, 12, 16, (2,)),
+    (96, 64, 12, 8, 16, (2,)),
+    (64, 96, 8, 12, 32, (4,)),
+    (96, 64, 12, 8, 32, (4,)),
+    (64, 48, 8, 12, 64, (8,)),
+    (64, 48, 8, 12, 32, (4,)),
+    (32, 96, 8, 12, 32, (4,)),
+    (64, 64, 8, 8, 64, (8,)),
+    (64, 64, 8, 8, 32, (4,)),
+    (64, 32, 8, 8, 64, (8,)),
+    (32, 128, 8, 8, 32, (4,)),
+    # Sizes that aren't powers of two, for GEMMs that would fill the last wave badly.
+    (80, 80, 10, 10, 16, (4,)),
+    (80, 80, 10, 10, 32, (4,)),
+    (96, 96, 12, 12, 32, (4,)),
+)
+# Stages, in order of preference: fewer take fewer instructions and less shared memory (measured on an H200).
+_STAGES = (2, 3, 4, 5)
+_SLICED_K_STAGES = (3, 4, 2, 5)  # a slice has fewer k steps to hide the latency of a copy
+_TENSOR_STAGES = (4, 3, 2, 5)  # tensor cores multiply faster, and leave shared memory for it
+SPLIT_K_VALUES = (1, 2, 3, 4, 6, 8, 12, 16)
+STREAM_K_VALUES = (0, 1, 2)
+
+
+def tile_configs() -> Iterator[TileConfig]:
+    """Candidate tiles; stages, split-K and stream-K keep their defaults."""
+    for block_m, block_n, thread_m, thread_n, block_k, slice_counts in _TILES:
+        for sliced_k in slice_counts:
+            config = with_lane_layout(TileConfig(block_m, block_n, thread_m, thread_n, block_k, sliced_k=sliced_k))
+            assert config is not None
+            yield config
+
+
+def with_stages(config: TileConfig) -> Iterator[TileConfig]:
+    """The config with each number of stages, the preferred one first."""
+    on_cuda_cores = _SLICED_K_STAGES if config.sliced_k > 1 else _STAGES
+    for stages in _TENSOR_STAGES if config.uses_tensor_cores else on_cuda_cores:
+        yield replace(config, stages=stages)

@@ -1,0 +1,238 @@
+"""Tile configs that a spec's schedule leaves open: tiles, stages, split-K and stream-K; and why there is none."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from math import prod
+
+from cugen.families.contraction.recognition import Contraction
+from cugen.families.gemm import candidate_tiles, tensor_cores
+from cugen.families.gemm.candidate_tiles import SPLIT_K_VALUES, STREAM_K_VALUES, with_stages
+from cugen.families.gemm.config import (
+    CLUSTER_SIZES,
+    REDUCTION,
+    STREAM_K,
+    TileConfig,
+    with_inner_loop_tunables,
+    with_lane_layout,
+)
+from cugen.families.gemm.cost_model import resident_blocks_per_sm
+from cugen.families.gemm.ineffective_tunables import ineffective_tunable
+from cugen.families.gemm.problem import device_of, problem_of, why_invalid
+from cugen.families.gemm.stream_k_schedule import StreamKSchedule, schedule_stream_k
+from cugen.plan.request import Refusal
+from cugen.plan.subscripts import to_integer
+
+_MAX_RANKED_STAGES = 3  # valid stage counts of a tile that are ranked without a search (heuristic)
+_FIXED_BY_MMA = ("lanes", "order", "addressing", "prefetch")  # tunables that a tensor-core instruction decides
+_FORWARD_PROGRESS = (7, 0)  # the first capability with independent thread scheduling (CUDA programming guide)
+
+
+def valid_configs(contraction: Contraction, *, all_stages: bool = False) -> Iterator[TileConfig]:
+    """Configs that the schedule allows and that fit the target, in order of preference."""
+    problem = problem_of(contraction)
+    for stage_variants in _requested_configs(contraction):
+        valid = [config for config in stage_variants if not why_invalid(contraction, problem, config)]
+        for config in valid if all_stages else valid[:_MAX_RANKED_STAGES]:
+            yield from _with_split_k_and_stream_k(contraction, config)
+
+
+def why_empty(contraction: Contraction) -> Refusal:
+    """Why no config is valid."""
+    for config in valid_configs(contraction):
+        if refusal := ineffective_tunable(contraction, config):
+            return refusal
+    return Refusal(_why_none_fits(contraction), "schedule.block" if contraction.request.schedule.block else "")
+
+
+def _requested_configs(contraction: Contraction) -> Iterator[tuple[TileConfig, ...]]:
+    """Candidate tiles with everything that the schedule sets, each with its possible numbers of stages."""
+    tunables = dict(contraction.request.schedule.tunables)
+    spec = contraction.request.context.spec
+    stages_of_arrays = max(spec.array(operand.read.array).memory.stages for operand in contraction.operands)
+    stages = int(tunables.get("stages", stages_of_arrays if stages_of_arrays > 1 else 0))
+    addressing, prefetch = str(tunables.get("addressing", "")), str(tunables.get("prefetch", ""))
+    requested = (_as_requested(contraction, candidate) for candidate in _candidates(contraction))
+    for config in dict.fromkeys(config for config in requested if config is not None):
+        stage_variants = (replace(config, stages=stages),) if stages else with_stages(config)
+        yield tuple(with_inner_loop_tunables(variant, addressing, prefetch) for variant in stage_variants)
+
+
+def _candidates(contraction: Contraction) -> Iterator[TileConfig]:
+    """Candidate tiles of the requested cores; by default of tensor cores, too, where these are faster."""
+    tunables = dict(contraction.request.schedule.tunables)
+    cores = tunables.get("cores", "tensor" if "mma_k" in tunables else "")
+    device = device_of(contraction.request.target)
+    prefers_tensor = not tensor_cores.why_unsupported(contraction) and tensor_cores.are_faster(device)
+    if any(name in tunables for name in _FIXED_BY_MMA):
+        prefers_tensor = False
+    if cores == "tensor" or (prefers_tensor and not cores):
+        yield from tensor_cores.tile_configs()
+    if cores != "tensor":
+        yield from candidate_tiles.tile_configs()
+
+
+def _as_requested(contraction: Contraction, candidate: TileConfig) -> TileConfig | None:
+    """The candidate with the sizes and tunables of the schedule; None if these don't divide the tile."""
+    schedule = contraction.request.schedule
+    block, thread, step = dict(schedule.block), dict(schedule.thread), dict(schedule.step)
+    tunables = dict(schedule.tunables)
+    m, n = contraction.m.name, contraction.n.name
+    config = replace(
+        candidate,
+        block_m=block.get(m, candidate.block_m),
+        block_n=block.get(n, candidate.block_n),
+        thread_m=thread.get(m, candidate.thread_m),
+        thread_n=thread.get(n, candidate.thread_n),
+        block_k=step.get(contraction.k.name, candidate.block_k),
+        sliced_k=int(tunables.get("sliced_k", 1 if block else candidate.sliced_k)),
+        order=str(tunables.get("order", candidate.order)),
+        raster=int(tunables.get("raster", candidate.raster)),
+        blocks_per_sm=int(tunables.get("blocks_per_sm", candidate.blocks_per_sm)),
+        stream_k=int(tunables.get("stream_k", 0)),
+    )
+    if config.block_m % config.thread_m or config.block_n % config.thread_n:
+        return None
+    if config.uses_tensor_cores:
+        return tensor_cores.with_mma_layout(config, int(tunables.get("mma_k", 0)))
+    return with_lane_layout(config, int(tunables.get("lanes", 0)))
+
+
+def _with_split_k_and_stream_k(contraction: Contraction, config: TileConfig) -> Iterator[TileConfig]:
+    """The config as it is, and with each valid split-K and stream-K."""
+    for waves in _stream_k_values(contraction):
+        for split_k in _split_k_values(contraction) if not waves else ():
+            for reduction in _reductions(contraction) if split_k > 1 else (config.reduction,):
+                split = replace(config, split_k=split_k, reduction=reduction)
+                if not why_no_split_k(contraction, split):
+                    yield split
+        streamed = replace(config, stream_k=waves)
+        if not waves or why_no_stream_k(contraction, streamed):
+            continue
+        schedule = stream_k_schedule_of(contraction, streamed)
+        if schedule is None or not schedule.needs_fix_up:  # whole tiles only, as without stream-K
+            if 0 not in _stream_k_values(contraction):
+                yield replace(config, stream_k=0)
+        elif not _equals_fewer_waves(contraction, streamed):
+            yield streamed
+
+
+def _split_k_values(contraction: Contraction) -> tuple[int, ...]:
+    schedule = contraction.request.schedule
+    requested = dict(schedule.tunables).get("split_k", 1 if schedule.block else 0)
+    if not _has_forward_progress(contraction):
+        return (1,)
+    return (int(requested),) if requested else SPLIT_K_VALUES
+
+
+def _reductions(contraction: Contraction) -> tuple[str, ...]:
+    requested = dict(contraction.request.schedule.tunables).get(REDUCTION.name)
+    return (str(requested),) if requested else tuple(map(str, REDUCTION.values))
+
+
+def _stream_k_values(contraction: Contraction) -> tuple[int, ...]:
+    schedule = contraction.request.schedule
+    requested = dict(schedule.tunables)
+    if STREAM_K.name in requested:
+        return (int(requested[STREAM_K.name]),)
+    return (0,) if schedule.block or "split_k" in requested else STREAM_K_VALUES
+
+
+def why_no_split_k(contraction: Contraction, config: TileConfig) -> str:
+    """Why the config's split-K is invalid; empty if it is valid, or 1."""
+    split_k, block_k, target = config.split_k, config.block_k, contraction.request.target
+    if split_k == 1:
+        return ""
+    if not config.uses_cluster:
+        if not _has_forward_progress(contraction) or not _k_is_multiple_of(contraction, split_k * block_k):
+            return f"split-K through the workspace needs sm_70 or newer and a K that {split_k} x {block_k} divides"
+        return ""
+    if not target.has_clusters:
+        return f"clusters need sm_90 or newer; {target.name} has none"
+    if split_k not in CLUSTER_SIZES:
+        sizes = f"{', '.join(map(str, CLUSTER_SIZES[:-1]))} or {CLUSTER_SIZES[-1]}"
+        return f"split-K in a cluster is over {sizes} blocks, not {split_k}"
+    k_tiles = k_tiles_of(contraction, config)
+    if k_tiles is None:
+        return "split-K in a cluster needs a static K"
+    if k_tiles < 2 * split_k:
+        return f"each of {split_k} blocks of a cluster needs 2 k-tiles or more; K has {k_tiles} k-tiles of {block_k}"
+    return why_invalid(contraction, problem_of(contraction), config)
+
+
+def why_no_stream_k(contraction: Contraction, config: TileConfig) -> str:
+    """Why stream-K is invalid with the config; empty if it is valid."""
+    requested = dict(contraction.request.schedule.tunables)
+    if int(requested.get("split_k", 1)) > 1:
+        return "`split_k` and `stream_k` exclude each other"
+    if requested.get(REDUCTION.name) == "cluster":
+        return "`stream_k` reduces through the workspace, not in a cluster"
+    if not _has_forward_progress(contraction):
+        return f"stream-K blocks wait for each other, which needs sm_70 or newer, not {contraction.request.target.name}"
+    if stream_k_schedule_of(contraction, config) is None:
+        return "stream-K needs static sizes"
+    return ""
+
+
+def k_tiles_of(contraction: Contraction, config: TileConfig) -> int | None:
+    """The number of k-tiles; None if K isn't static."""
+    k = _static_k(contraction)
+    return None if k is None else -(-k // config.block_k)
+
+
+def stream_k_schedule_of(contraction: Contraction, config: TileConfig) -> StreamKSchedule | None:
+    """The stream-K schedule of a config; None if sizes aren't static, or no block fits a multiprocessor."""
+    context, target = contraction.request.context, contraction.request.target
+    indices = (contraction.m, contraction.n, contraction.k, *contraction.batch)
+    extents = [context.static(to_integer(index.extent, context.symbols)) for index in indices]
+    if any(not extent for extent in extents):
+        return None
+    resident = resident_blocks_per_sm(problem_of(contraction), config, target) * device_of(target).sms
+    if not resident:
+        return None
+    m, n, k, *batch = (extent or 0 for extent in extents)
+    tiles = -(-m // config.block_m) * -(-n // config.block_n) * prod(batch)
+    return schedule_stream_k(tiles, -(-k // config.block_k), resident, config.stream_k, config.threads)
+
+
+def _has_forward_progress(contraction: Contraction) -> bool:
+    """Whether a thread may wait for another one on the target."""
+    return contraction.request.target.capability >= _FORWARD_PROGRESS
+
+
+def _equals_fewer_waves(contraction: Contraction, config: TileConfig) -> bool:
+    """Whether a stream-K of fewer waves has the same schedule, and is among the values."""
+    fewer = replace(config, stream_k=config.stream_k - 1)
+    if fewer.stream_k not in _stream_k_values(contraction)[1:]:
+        return False
+    return stream_k_schedule_of(contraction, fewer) == stream_k_schedule_of(contraction, config)
+
+
+def _static_k(contraction: Contraction) -> int | None:
+    context = contraction.request.context
+    return context.static(to_integer(contraction.k.extent, context.symbols))
+
+
+def _k_is_multiple_of(contraction: Contraction, size: int) -> bool:
+    k = _static_k(contraction)
+    return k is not None and k > 0 and k % size == 0
+
+
+def _why_none_fits(contraction: Contraction) -> str:
+    problem, tunables = problem_of(contraction), dict(contraction.request.schedule.tunables)
+    for config, *_ in _requested_configs(contraction):
+        reason = why_invalid(contraction, problem, config)
+        if reason:
+            return reason
+        if int(tunables.get("stream_k", 0)):
+            return why_no_stream_k(contraction, config)
+    lanes, split_k = tunables.get("lanes"), int(tunables.get("split_k", 1))
+    if split_k > 1:
+        for config, *_ in _requested_configs(contraction):
+            split = [replace(config, split_k=split_k, reduction=reduction) for reduction in _reductions(contraction)]
+            if reasons := [reason for variant in split if (reason := why_no_split_k(contraction, variant))]:
+                return "; ".join(reasons)
+    if lanes:
+        return f"the block tile can't be divided into warps of {lanes} lanes along {contraction.m.name}"
+    return "the block tile isn't a whole number of warp tiles"
