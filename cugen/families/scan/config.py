@@ -17,8 +17,8 @@ from cugen.plan.subscripts import to_integer
 from cugen.plan.symbols import bounds
 from cugen.spec import expressions as spec
 
-# All measured on H200, except for LINE_BYTES.
-MIN_LOOK_BACK_ELEMENTS = 1 << 22  # shorter scans are faster as two launches without flags
+# Heuristics, unless measured.
+MIN_LOOK_BACK_ELEMENTS = 1 << 22  # shorter scans are faster as two launches without flags (measured on H200)
 BLOCK_THREADS = 256
 MIN_RESIDENT_THREADS = 65_536  # with several vectors each, enough to saturate the memory bandwidth of a device
 MAX_DEFAULT_THREADS_PER_COLUMN = 64
@@ -31,7 +31,7 @@ MIN_MULTI_PASS_ROW_BYTES = 131_072  # for shorter rows another launch costs more
 TARGET_TILES_PER_ROW = 256  # within the limits of the tile length
 MIN_TILE_BYTES, DEFAULT_TILE_BYTES, MAX_TILE_BYTES = 8_192, 32_768, 65_536
 MIN_COLUMN_TILE_ELEMENTS = 1024
-LINE_BYTES = 128  # of the L1 cache
+LINE_BYTES = 128  # a cache line (CUDA programming guide)
 LOOK_BACK_BYTES_PER_THREAD = 128  # loads in flight
 LOOK_BACK_THREADS_PER_SM = 1024  # that the register file has to hold
 

@@ -242,11 +242,8 @@ class RowScan:
                     Assign(n.warp_total, combine_pair(n, n.warp_total, n.inclusive)),
                 ]
                 continue
-            nodes.append(
-                self._set_prefix(
-                    n, select_above(self.lane.name, 1, combine_pair(n, n.warp_total, n.exclusive), n.warp_total)
-                )
-            )
+            prefix = combine_pair(n, n.warp_total, n.exclusive)
+            nodes.append(self._set_prefix(n, select_above(self.lane.name, 1, prefix, n.warp_total)))
             nodes.append(Assign(n.warp_total, combine_pair(n, n.warp_total, segment_total(n, lanes))))
         declared: list[Node] = []
         for n in names:
@@ -310,7 +307,7 @@ class RowScan:
         )
 
     def _scan_elements(self, body: Scope, first: Define, inside: Guard) -> tuple[Node, ...]:
-        """The inclusive scan of each vector, and the statements for each element."""
+        """The scan of each vector from its prefix, and the statements for each element."""
         start = tuple(
             Let(
                 n.accumulator,

@@ -22,8 +22,7 @@ from cugen.plan.symbols import bounds
 from cugen.spec.expressions import IndexValue
 
 ROWS = Tunable("rows", (1, 2, 4, 8), "by footprint", "rows of outputs per thread")
-# Threads of a block by the height of the halo: more rows for taller footprints, for less redundant computation
-# (measured on H200).
+# Threads of a block by the height of the halo: taller for tall footprints, for less redundant computation (heuristic).
 BLOCKS_BY_HALO_ROWS = ((24, (8, 32)), (12, (16, 16)), (0, (32, 8)))
 MAX_REDUNDANCY = 2.5  # intermediate elements computed per output, unless the spec requests the fusion (heuristic)
 
