@@ -1,4 +1,9 @@
-"""Reductions of several statements brought together: equal indices under equal names, in the order of their needs."""
+"""Gives the reductions of several statements common index names, and orders them by dependence.
+
+    m[i] = max(x[i, j], j);  s[i] = sum(exp(x[i, k] - m[i]), k)
+becomes, over one index,
+    m[i] = max(x[i, j], j);  s[i] = sum(exp(x[i, j] - m[i]), j)
+"""
 
 from __future__ import annotations
 
@@ -15,14 +20,14 @@ Change = Callable[[Expr], Expr | None]
 
 
 class NotInStages(ValueError):
-    """Reductions that can't be computed one stage after another; the message says why."""
+    """Reductions that can't be computed in successive stages; the message says why."""
 
 
 def rebuilt(expr: Expr, change: Change) -> Expr:
-    """The tree with every node replaced for which `change` has something else, parents first."""
-    found = change(expr)
-    if found is not None:
-        return found
+    """The tree with each node replaced for which `change` returns one, parents first."""
+    replacement = change(expr)
+    if replacement is not None:
+        return replacement
 
     def inner(node: Expr) -> Expr:
         return rebuilt(node, change)
@@ -44,18 +49,18 @@ def rebuilt(expr: Expr, change: Change) -> Expr:
 
 
 def collected(statements: tuple[Statement, ...]) -> tuple[tuple[Reduce, ...], ...]:
-    """The reductions by stages: those of a stage are over the same indices, and their terms need only stages before.
+    """The reductions by stage: those of a stage have the same indices and depend on earlier stages only.
 
-    Raises NotInStages where a reduction needs another at every step, or where there is a scan."""
+    Raises NotInStages for a reduction inside another's loop, and for a scan."""
     levels: dict[Reduce, int] = {}
     for statement in statements:
-        kept = frozenset(index.name for index in statement.indices)
+        output_names = frozenset(index.name for index in statement.indices)
         for node in walk(statement.value):
             if isinstance(node, Scan):
                 raise NotInStages("takes reductions, and this is a scan")
             if isinstance(node, Reduce):
-                if free_indices(node) - kept:
-                    raise NotInStages(f"takes one {node.kind} for each result, not one inside another")
+                if free_indices(node) - output_names:
+                    raise NotInStages(f"takes one {node.kind} per output element, not one inside another")
                 levels[node] = _level(node)
     stages: dict[tuple[int, tuple[object, ...]], list[Reduce]] = {}
     for reduction, level in sorted(levels.items(), key=lambda item: item[1]):
@@ -64,8 +69,9 @@ def collected(statements: tuple[Statement, ...]) -> tuple[tuple[Reduce, ...], ..
 
 
 def _level(reduction: Reduce) -> int:
-    inside = [node for child in children(reduction) for node in walk(child) if isinstance(node, Reduce)]
-    return 1 + max(map(_level, inside), default=-1)
+    """The depth of the nesting below a reduction, 0 for none."""
+    nested = [node for child in children(reduction) for node in walk(child) if isinstance(node, Reduce)]
+    return 1 + max(map(_level, nested), default=-1)
 
 
 def reductions(statements: tuple[Statement, ...]) -> tuple[Reduce, ...]:
@@ -73,7 +79,7 @@ def reductions(statements: tuple[Statement, ...]) -> tuple[Reduce, ...]:
 
 
 def with_common_indices(statements: tuple[Statement, ...], context: Context) -> tuple[Statement, ...]:
-    """The statements with reductions of equal extents over the same names, and all others over names of their own."""
+    """The statements with reductions of equal extents over the same index names, others over distinct ones."""
     taken = {index.name for statement in statements for index in statement.indices}
     chosen: dict[tuple[Integer, ...], tuple[str, ...]] = {}
     for reduction in sorted(reductions(statements), key=_level):
@@ -96,7 +102,7 @@ def _extents(reduction: Reduce, context: Context) -> tuple[Integer, ...]:
 def _renamed(
     expr: Expr, names: Mapping[str, str], chosen: Mapping[tuple[Integer, ...], tuple[str, ...]], context: Context
 ) -> Expr:
-    """The expression with the indices of every reduction renamed; no reduction uses those of one round it."""
+    """The expression with the indices of every reduction renamed; none uses the indices of an enclosing one."""
 
     def change(node: Expr) -> Expr | None:
         match node:
@@ -104,12 +110,12 @@ def _renamed(
                 return IndexValue(names.get(name, name))
             case Reduce():
                 new = chosen[_extents(node, context)]
-                own = {index.name: name for index, name in zip(node.indices, new, strict=True)}
+                renames = {index.name: name for index, name in zip(node.indices, new, strict=True)}
                 return replace(
                     node,
-                    indices=tuple(replace(index, name=own[index.name]) for index in node.indices),
-                    body=_renamed(node.body, own, chosen, context),
-                    where=None if node.where is None else _renamed(node.where, own, chosen, context),
+                    indices=tuple(replace(index, name=renames[index.name]) for index in node.indices),
+                    body=_renamed(node.body, renames, chosen, context),
+                    where=None if node.where is None else _renamed(node.where, renames, chosen, context),
                 )
         return None
 

@@ -1,4 +1,9 @@
-"""Statements over as few indices as their memory needs: what every array walks densely, or ignores, is one index."""
+"""Fuses dense output indices of elementwise statements and drops unit ones.
+
+    y[i, j] = 2 * x[i, j]                   row-major x and y, [I, J]
+becomes
+    y[i] = 2 * x[i]                         over I * J elements
+"""
 
 from __future__ import annotations
 
@@ -19,42 +24,42 @@ from cugen.spec.expressions import Const, Expr, IndexValue, Op, Read, children, 
 from cugen.spec.model import Statement
 from cugen.spec.types import INT64
 
-_LONG = 8  # a merged index's name is no longer than this
+_MAX_NAME_LENGTH = 8  # of a fused index, in characters
 
 
 @dataclass(frozen=True, slots=True)
-class Form:
-    """Statements, and the arrays that they touch as they see them."""
+class CanonicalForm:
+    """Statements over fused indices, and their arrays with the same dimensions fused."""
 
     statements: tuple[Statement, ...]
     arrays: Mapping[str, Array]
 
 
 @dataclass(frozen=True, slots=True)
-class _Place:
+class _ArrayAccess:
     array: str
     subscripts: tuple[Expr, ...]
 
     def dimensions(self, name: str) -> tuple[int, ...]:
-        """The dimensions that the index walks along."""
+        """The dimensions that the index subscripts."""
         return tuple(n for n, sub in enumerate(self.subscripts) if sub == IndexValue(name))
 
 
-def canonical(request: Request) -> Form:
-    """The group's statements with extents of 1 dropped and indices merged, as far as that is certain.
+def canonical(request: Request) -> CanonicalForm:
+    """The group's statements without unit indices and with dense ones fused, unless the schedule has tile sizes.
 
-    Indices that are part of a subscript, or that a boundary looks at, stay, as do those that the schedule names."""
-    form = Form(request.group.statements, request.context.arrays)
+    Indices in compound subscripts or under a boundary are kept."""
+    form = CanonicalForm(request.group.statements, request.context.arrays)
     if request.schedule.block or request.schedule.thread:
         return form
-    form = _without_ones(form, request.context)
-    while (merged := _merge_once(form, request.context)) is not None:
-        form = merged
+    form = _without_unit_indices(form, request.context)
+    while (fused := _fuse_once(form, request.context)) is not None:
+        form = fused
     return form
 
 
-def walking_order(request: Request, form: Form) -> tuple[spec.Index, ...]:
-    """The indices, the one that walks what is stored contiguously first, the others by their strides there."""
+def iteration_order(request: Request, form: CanonicalForm) -> tuple[spec.Index, ...]:
+    """The indices by their strides in the first stored array, the contiguous one first."""
     context = request.context
     temporary = {array.name for array in context.spec.arrays if array.role == "temporary"} - set(request.stored)
     statement = next((s for s in form.statements if s.target not in temporary), form.statements[0])
@@ -68,7 +73,7 @@ def walking_order(request: Request, form: Form) -> tuple[spec.Index, ...]:
 
 
 def index_values(expr: Expr) -> frozenset[str]:
-    """The indices whose value `expr` uses other than in subscripts."""
+    """The indices whose value `expr` uses outside of subscripts."""
     if isinstance(expr, Read):
         return frozenset()
     if isinstance(expr, IndexValue):
@@ -76,15 +81,15 @@ def index_values(expr: Expr) -> frozenset[str]:
     return frozenset[str]().union(*map(index_values, children(expr)))
 
 
-def _without_ones(form: Form, context: Context) -> Form:
-    """Indices that have one value are that value; the last one stays, so that there is something to walk along."""
+def _without_unit_indices(form: CanonicalForm, context: Context) -> CanonicalForm:
+    """Indices of extent 1 replaced by 0; at least one index is kept."""
     indices = form.statements[0].indices
-    ones = [index for index in indices if context.static(to_integer(index.extent, context.symbols)) == 1]
-    dropped: dict[str, Expr] = {index.name: Const(0, INT64) for index in ones[: len(indices) - 1]}
+    unit = [index for index in indices if context.static(to_integer(index.extent, context.symbols)) == 1]
+    dropped: dict[str, Expr] = {index.name: Const(0, INT64) for index in unit[: len(indices) - 1]}
     if not dropped:
         return form
-    kept = tuple(index for index in indices if index.name not in dropped)
-    return replace(form, statements=tuple(_rewritten(s, kept, dropped) for s in form.statements))
+    remaining = tuple(index for index in indices if index.name not in dropped)
+    return replace(form, statements=tuple(_rewritten(s, remaining, dropped) for s in form.statements))
 
 
 def _rewritten(statement: Statement, indices: tuple[spec.Index, ...], replaced: Mapping[str, Expr]) -> Statement:
@@ -96,44 +101,47 @@ def _rewritten(statement: Statement, indices: tuple[spec.Index, ...], replaced: 
     )
 
 
-def _merge_once(form: Form, context: Context) -> Form | None:
-    """The form with one pair of indices made one; None where no two can be."""
+def _fuse_once(form: CanonicalForm, context: Context) -> CanonicalForm | None:
+    """The form with one pair of indices fused; None where none can be."""
     indices = form.statements[0].indices
-    own = frozenset[str]().union(*(index_values(s.value) for s in form.statements), *map(_fixed, form.statements))
-    free = [index for index in indices if index.name not in own]
-    places = list(_places(form.statements))
+    fixed = frozenset[str]().union(
+        *(index_values(s.value) for s in form.statements), *map(_compound_indices, form.statements)
+    )
+    free = [index for index in indices if index.name not in fixed]
+    accesses = list(_accesses(form.statements))
     for outer, inner in permutations(free, 2):
+        names = outer.name, inner.name
         extents = [to_integer(index.extent, context.symbols) for index in (outer, inner)]
-        if all(_walks_both(place, form.arrays[place.array], (outer.name, inner.name), extents) for place in places):
-            pairs = _pairs(places, outer.name, inner.name)
-            if pairs is not None:
-                return _merged(form, context, outer, inner, pairs)
+        if all(_is_fusible(access, form.arrays[access.array], names, extents) for access in accesses):
+            dimensions = _fused_dimensions(accesses, outer.name, inner.name)
+            if dimensions is not None:
+                return _fused(form, context, outer, inner, dimensions)
     return None
 
 
-def _fixed(statement: Statement) -> frozenset[str]:
-    """The indices of which subscripts say more than where they stand."""
-    found = {name for sub in statement.subscripts if not isinstance(sub, IndexValue) for name in free_indices(sub)}
+def _compound_indices(statement: Statement) -> frozenset[str]:
+    """The indices of compound subscripts, and of reads with a boundary."""
+    names = {name for sub in statement.subscripts if not isinstance(sub, IndexValue) for name in free_indices(sub)}
     for node in walk(statement.value):
         if isinstance(node, Read):
             whole = node.boundary is not None or node.exact
             for sub in node.subscripts:
                 if whole or not isinstance(sub, IndexValue):
-                    found |= free_indices(sub)
-    return frozenset(found)
+                    names |= free_indices(sub)
+    return frozenset(names)
 
 
-def _places(statements: tuple[Statement, ...]) -> Iterator[_Place]:
+def _accesses(statements: tuple[Statement, ...]) -> Iterator[_ArrayAccess]:
     for statement in statements:
-        yield _Place(statement.target, statement.subscripts)
+        yield _ArrayAccess(statement.target, statement.subscripts)
         for node in walk(statement.value):
             if isinstance(node, Read):
-                yield _Place(node.array, node.subscripts)
+                yield _ArrayAccess(node.array, node.subscripts)
 
 
-def _walks_both(place: _Place, array: Array, names: tuple[str, str], extents: list[Integer]) -> bool:
-    """Whether the place walks along both indices as along one, or along neither."""
-    outer, inner = (place.dimensions(name) for name in names)
+def _is_fusible(access: _ArrayAccess, array: Array, names: tuple[str, str], extents: list[Integer]) -> bool:
+    """Whether the access has both indices in dense dimensions, or neither index."""
+    outer, inner = (access.dimensions(name) for name in names)
     if not outer and not inner:
         return True
     if len(outer) != 1 or len(inner) != 1 or not array.flat:
@@ -142,30 +150,34 @@ def _walks_both(place: _Place, array: Array, names: tuple[str, str], extents: li
     return _equal(array.shape[second], extents[1]) and _equal(array.strides[first], array.strides[second] * extents[1])
 
 
-def _pairs(places: list[_Place], outer: str, inner: str) -> dict[str, tuple[int, int]] | None:
-    """The two dimensions that become one in each array; None where that isn't the same for all its places."""
-    found: dict[str, tuple[int, int] | None] = {}
-    for place in places:
-        first, second = place.dimensions(outer), place.dimensions(inner)
+def _fused_dimensions(accesses: list[_ArrayAccess], outer: str, inner: str) -> dict[str, tuple[int, int]] | None:
+    """The pair of dimensions that is fused in each array; None where the accesses of an array disagree."""
+    pairs: dict[str, tuple[int, int] | None] = {}
+    for access in accesses:
+        first, second = access.dimensions(outer), access.dimensions(inner)
         pair = (first[0], second[0]) if first and second else None
-        if found.setdefault(place.array, pair) != pair:
+        if pairs.setdefault(access.array, pair) != pair:
             return None
-    return {array: pair for array, pair in found.items() if pair is not None}
+    return {array: pair for array, pair in pairs.items() if pair is not None}
 
 
-def _merged(
-    form: Form, context: Context, outer: spec.Index, inner: spec.Index, pairs: Mapping[str, tuple[int, int]]
-) -> Form:
-    name = _merged_name(form, context, outer, inner)
+def _fused(
+    form: CanonicalForm,
+    context: Context,
+    outer: spec.Index,
+    inner: spec.Index,
+    dimensions: Mapping[str, tuple[int, int]],
+) -> CanonicalForm:
+    name = _fused_name(form, context, outer, inner)
     index = spec.Index(name, Op("mul", (outer.extent, inner.extent), INT64))
     arrays = dict(form.arrays)
-    for array, (first, second) in pairs.items():
+    for array, (first, second) in dimensions.items():
         arrays[array] = _without_dimension(form.arrays[array], first, second)
 
     def subscripts(array: str, subs: tuple[Expr, ...]) -> tuple[Expr, ...]:
-        if array not in pairs:
+        if array not in dimensions:
             return subs
-        first, second = pairs[array]
+        first, second = dimensions[array]
         return tuple(IndexValue(name) if n == second else sub for n, sub in enumerate(subs) if n != first)
 
     def on_read(read: Read) -> Expr:
@@ -180,25 +192,25 @@ def _merged(
         )
         for statement in form.statements
     )
-    return Form(statements, arrays)
+    return CanonicalForm(statements, arrays)
 
 
 def _without_dimension(array: Array, outer: int, inner: int) -> Array:
-    """The array with dimension `outer` made part of `inner`."""
+    """The array with dimension `outer` fused into `inner`."""
     whole = array.shape[outer] * array.shape[inner]
     shape = [whole if n == inner else extent for n, extent in enumerate(array.shape) if n != outer]
     strides = [stride for n, stride in enumerate(array.strides) if n != outer]
     return replace(array, shape=tuple(shape), strides=tuple(strides))
 
 
-def _merged_name(form: Form, context: Context, outer: spec.Index, inner: spec.Index) -> str:
-    """`i` where one index is all that is left, else `bh` of `b` and `h`, unless that is long or means something."""
+def _fused_name(form: CanonicalForm, context: Context, outer: spec.Index, inner: spec.Index) -> str:
+    """`i` if the result is the only index, else `bh` of `b` and `h`, unless that is too long."""
     taken = {index.name for index in form.statements[0].indices} - {outer.name, inner.name} | context.symbols.keys()
     if len(form.statements[0].indices) == 2:
         return "i" if "i" not in taken else "element"
     name = outer.name + inner.name
-    if len(name) > _LONG:
-        name = "rest"
+    if len(name) > _MAX_NAME_LENGTH:
+        name = "fused"
     while name in taken:
         name += "_"
     return name

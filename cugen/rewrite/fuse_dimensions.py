@@ -1,4 +1,9 @@
-"""Index spaces with as few indices as memory allows: neighbours in memory count as one, and extents of 1 not at all."""
+"""Fuses (collapses) dimensions that every array holds densely, drops unit dimensions; over outputs and reductions.
+
+    y[b, i] = sum(x[b, i, h, w], h, w)      x dense, [B, I, H, W]
+becomes
+    y[bi] = sum(x[bi, hw], hw)              x as [B * I, H * W]
+"""
 
 from __future__ import annotations
 
@@ -18,30 +23,30 @@ from cugen.spec.types import INT64
 
 
 @dataclass(frozen=True, slots=True)
-class Plain:
-    """Statements over merged indices, their arrays with the dimensions that fit, and what each index stands for."""
+class FusedStatements:
+    """Statements and arrays with fused dimensions, and the original indices of each fused one."""
 
     statements: tuple[Statement, ...]
     arrays: Mapping[str, Array]
     origins: Mapping[str, tuple[Index, ...]] = field(default_factory=dict)
 
 
-def merged(statements: tuple[Statement, ...], context: Context) -> Plain:
-    """The same statements, their indices merged wherever each array that moves with one of them allows it."""
-    plain = _without_ones(_flattened(Plain(statements, context.arrays), context), context)
-    while (merger := next(_mergers(plain, context), None)) is not None:
-        plain = _joined(plain, merger)
-    return plain
+def with_fused_dimensions(statements: tuple[Statement, ...], context: Context) -> FusedStatements:
+    """The statements, indices fused wherever all arrays that depend on one of them allow it."""
+    current = _without_unit_dimensions(_linearised(FusedStatements(statements, context.arrays), context), context)
+    while (fusion := next(_fusions(current, context), None)) is not None:
+        current = _apply(current, fusion)
+    return current
 
 
-def digits(number: Expr, extents: tuple[Expr, ...]) -> tuple[Expr, ...]:
-    """The places along several dimensions of the element that has this number among all, row by row."""
-    found: list[Expr] = []
-    for position, extent in enumerate(extents):
-        below = extents[position + 1 :]
-        quotient = Op("floordiv", (number, product(below)), INT64) if below else number
-        found.append(Op("mod", (quotient, extent), INT64) if position else quotient)
-    return tuple(found)
+def delinearised(linear_index: Expr, extents: tuple[Expr, ...]) -> tuple[Expr, ...]:
+    """The subscripts of an element, in row-major order, from its linear index."""
+    subscripts: list[Expr] = []
+    for dimension, extent in enumerate(extents):
+        inner = extents[dimension + 1 :]
+        quotient = Op("floordiv", (linear_index, product(inner)), INT64) if inner else linear_index
+        subscripts.append(Op("mod", (quotient, extent), INT64) if dimension else quotient)
+    return tuple(subscripts)
 
 
 def product(factors: tuple[Expr, ...]) -> Expr:
@@ -53,27 +58,28 @@ def product(factors: tuple[Expr, ...]) -> Expr:
     return result
 
 
-# Extents of 1
+# Unit dimensions
 
 
-def _without_ones(plain: Plain, context: Context) -> Plain:
-    for group in groups(plain.statements):
-        ones = [i.name for i in group if context.static(to_integer(i.extent, context.symbols)) == 1]
-        if len(ones) == len(group) and any(i.name in ones for r in reductions(plain.statements) for i in r.indices):
-            ones = ones[:-1]
-        plain = replace(plain, statements=tuple(_fixed(statement, ones) for statement in plain.statements))
-    return plain
+def _without_unit_dimensions(current: FusedStatements, context: Context) -> FusedStatements:
+    """Indices of extent 1 replaced by 0; a reduction keeps its last one."""
+    for group in groups(current.statements):
+        unit = [i.name for i in group if context.static(to_integer(i.extent, context.symbols)) == 1]
+        if len(unit) == len(group) and any(i.name in unit for r in reductions(current.statements) for i in r.indices):
+            unit = unit[:-1]
+        current = replace(current, statements=tuple(_with_zeros(statement, unit) for statement in current.statements))
+    return current
 
 
-def _fixed(statement: Statement, names: list[str]) -> Statement:
-    """The statement with indices that are always 0 put in."""
+def _with_zeros(statement: Statement, names: list[str]) -> Statement:
+    """The statement with 0 in place of some indices."""
 
     def change(node: Expr) -> Expr | None:
         if isinstance(node, IndexValue) and node.name in names:
             return Const(0, INT64)
         if isinstance(node, Reduce) and any(index.name in names for index in node.indices):
-            rest = tuple(index for index in node.indices if index.name not in names)
-            return rebuilt(replace(node, indices=rest), change)
+            remaining = tuple(index for index in node.indices if index.name not in names)
+            return rebuilt(replace(node, indices=remaining), change)
         return None
 
     return replace(
@@ -84,70 +90,74 @@ def _fixed(statement: Statement, names: list[str]) -> Statement:
     )
 
 
-# Indices that count on where others end
+# Dense dimensions
 
 
 @dataclass(frozen=True, slots=True)
-class _Merger:
-    """Pairs of a slow and a fast index that become one each, and the dimensions of the arrays that do."""
+class _Fusion:
+    """Pairs of a slow and a fast index to fuse, and the pair of dimensions that this fuses in each array."""
 
     pairs: tuple[tuple[Index, Index], ...]
-    places: Mapping[str, tuple[int, int]]
+    dimensions: Mapping[str, tuple[int, int]]
 
 
-def _mergers(plain: Plain, context: Context) -> Iterator[_Merger]:
-    for group in groups(plain.statements):
+def _fusions(current: FusedStatements, context: Context) -> Iterator[_Fusion]:
+    for group in groups(current.statements):
         for slow in group:
             for fast in group:
-                if slow != fast and (merger := _merger(plain, slow, fast, context)) is not None:
-                    yield merger
+                if slow != fast and (fusion := _fusion(current, slow, fast, context)) is not None:
+                    yield fusion
 
 
 def groups(statements: tuple[Statement, ...]) -> list[tuple[Index, ...]]:
-    """The kept indices, and those of each stage."""
+    """The output indices, and the reduced indices of each stage."""
     return [statements[0].indices, *(stage[0].indices for stage in collected(statements))]
 
 
-def _merger(plain: Plain, slow: Index, fast: Index, context: Context) -> _Merger | None:
-    """The two with all the pairs that must follow them, since arrays move with both; None where one of them can't."""
-    partners = {(a.name, b.name): (a, b) for group in groups(plain.statements) for a in group for b in group if a != b}
+def _fusion(current: FusedStatements, slow: Index, fast: Index, context: Context) -> _Fusion | None:
+    """The fusion of two indices, with all pairs that subscript the same dimensions; None if one can't be fused."""
+    pairs_by_name = {
+        (a.name, b.name): (a, b) for group in groups(current.statements) for a in group for b in group if a != b
+    }
     pairs = {(slow.name, fast.name): (slow, fast)}
-    places: dict[str, tuple[int, int]] = {}
-    accesses = tuple(_subscripted(plain.statements))
-    settled = False
-    while not settled:
-        settled, known = True, len(places)
+    dimensions: dict[str, tuple[int, int]] = {}
+    accesses = tuple(_subscripted(current.statements))
+    # An access seen before its array got its dimensions is checked in another iteration, until a fixed point.
+    has_changed = True
+    while has_changed:
+        has_changed, known = False, len(dimensions)
         for array, subscripts in accesses:
             bare = {sub.name: d for d, sub in enumerate(subscripts) if isinstance(sub, IndexValue)}
             for a, b in tuple(pairs):
                 if not {a, b} & bare.keys():
                     continue
-                if not {a, b} <= bare.keys() or places.setdefault(array, (bare[a], bare[b])) != (bare[a], bare[b]):
+                if not {a, b} <= bare.keys() or dimensions.setdefault(array, (bare[a], bare[b])) != (bare[a], bare[b]):
                     return None
-            if array not in places:
+            if array not in dimensions:
                 continue
-            found = tuple(sub.name for sub in (subscripts[d] for d in places[array]) if isinstance(sub, IndexValue))
-            if found not in partners:
+            names = tuple(sub.name for sub in (subscripts[d] for d in dimensions[array]) if isinstance(sub, IndexValue))
+            if names not in pairs_by_name:
                 return None
-            if found not in pairs:
-                pairs[found[0], found[1]] = partners[found]
-                settled = False
-        # An access that came before the one that gave the array its place is looked at again.
-        settled = settled and len(places) == known
-    names = {name for pair in pairs for name in pair}
-    if not places or len(names) < 2 * len(pairs) or any(_mentions(statement, names) for statement in plain.statements):
+            if names not in pairs:
+                pairs[names[0], names[1]] = pairs_by_name[names]
+                has_changed = True
+        has_changed = has_changed or len(dimensions) != known
+    fused_names = {name for pair in pairs for name in pair}
+    if not dimensions or len(fused_names) < 2 * len(pairs):
         return None
-    merger = _Merger(tuple(pairs.values()), places)
-    return merger if all(_is_dense(plain, pair, merger, context) for pair in merger.pairs) else None
+    if any(_uses_value(statement, fused_names) for statement in current.statements):
+        return None
+    fusion = _Fusion(tuple(pairs.values()), dimensions)
+    return fusion if all(_is_dense(current, pair, fusion, context) for pair in fusion.pairs) else None
 
 
-def _is_dense(plain: Plain, pair: tuple[Index, Index], merger: _Merger, context: Context) -> bool:
-    """Whether the slow index counts on where the fast one ends, in every array."""
+def _is_dense(current: FusedStatements, pair: tuple[Index, Index], fusion: _Fusion, context: Context) -> bool:
+    """Whether in every array the slow dimension's stride is the fast one's times its extent."""
     slow, fast = (to_integer(index.extent, context.symbols) for index in pair)
-    for array, (a, b) in merger.places.items():
-        held = plain.arrays[array]
-        alike = (held.shape[a] - slow, held.shape[b] - fast, held.strides[a] - held.strides[b] * fast)
-        if not held.flat or any(difference.expand() != 0 for difference in alike):
+    for name, (a, b) in fusion.dimensions.items():
+        array = current.arrays[name]
+        differences = (array.shape[a] - slow, array.shape[b] - fast, array.strides[a] - array.strides[b] * fast)
+        if not array.flat or any(difference.expand() != 0 for difference in differences):
             return False
     return True
 
@@ -158,8 +168,8 @@ def _subscripted(statements: tuple[Statement, ...]) -> Iterator[tuple[str, tuple
         yield from ((node.array, node.subscripts) for node in walk(statement.value) if isinstance(node, Read))
 
 
-def _mentions(statement: Statement, names: set[str]) -> bool:
-    """Whether an index occurs other than as a whole subscript of an access that has no boundary."""
+def _uses_value(statement: Statement, names: set[str]) -> bool:
+    """Whether an index occurs other than as a bare subscript of an access without a boundary."""
 
     def inside(expr: Expr) -> bool:
         match expr:
@@ -177,11 +187,11 @@ def _mentions(statement: Statement, names: set[str]) -> bool:
     return inside(statement.value) or any(map(inside, compound))
 
 
-def _joined(plain: Plain, merger: _Merger) -> Plain:
-    origins = dict(plain.origins)
-    taken = {index.name for group in groups(plain.statements) for index in group}
-    both: dict[Index, Index] = {}  # by the fast one
-    for slow, fast in merger.pairs:
+def _apply(current: FusedStatements, fusion: _Fusion) -> FusedStatements:
+    origins = dict(current.origins)
+    taken = {index.name for group in groups(current.statements) for index in group}
+    fused_by_fast: dict[Index, Index] = {}
+    for slow, fast in fusion.pairs:
         parts = (*origins.pop(slow.name, (slow,)), *origins.pop(fast.name, (fast,)))
         taken -= {slow.name, fast.name}
         name = ("" if all(len(index.name) <= 2 for index in parts) else "_").join(index.name for index in parts)
@@ -189,26 +199,26 @@ def _joined(plain: Plain, merger: _Merger) -> Plain:
             name += "_"
         taken.add(name)
         origins[name] = parts
-        both[fast] = Index(name, Op("mul", (slow.extent, fast.extent), INT64))
-    gone = {slow for slow, _ in merger.pairs}
-    names = {fast.name: index.name for fast, index in both.items()}
+        fused_by_fast[fast] = Index(name, Op("mul", (slow.extent, fast.extent), INT64))
+    removed = {slow for slow, _ in fusion.pairs}
+    names = {fast.name: index.name for fast, index in fused_by_fast.items()}
 
     def subscripts(array: str, old: tuple[Expr, ...]) -> tuple[Expr, ...]:
-        if array not in merger.places:
+        if array not in fusion.dimensions:
             return tuple(rebuilt(sub, change) for sub in old)
-        slow, fast = merger.places[array]
-        kept = [(d, sub) for d, sub in enumerate(old) if d != slow]
-        one = old[fast]
-        name = names[one.name] if isinstance(one, IndexValue) else ""
-        return tuple(IndexValue(name) if d == fast else rebuilt(sub, change) for d, sub in kept)
+        slow, fast = fusion.dimensions[array]
+        remaining = [(d, sub) for d, sub in enumerate(old) if d != slow]
+        fast_sub = old[fast]
+        name = names[fast_sub.name] if isinstance(fast_sub, IndexValue) else ""
+        return tuple(IndexValue(name) if d == fast else rebuilt(sub, change) for d, sub in remaining)
 
     def indices(old: tuple[Index, ...]) -> tuple[Index, ...]:
-        return tuple(both.get(index, index) for index in old if index not in gone)
+        return tuple(fused_by_fast.get(index, index) for index in old if index not in removed)
 
     def change(node: Expr) -> Expr | None:
         if isinstance(node, Read):
             return replace(node, subscripts=subscripts(node.array, node.subscripts))
-        if isinstance(node, Reduce) and gone & set(node.indices):
+        if isinstance(node, Reduce) and removed & set(node.indices):
             return rebuilt(replace(node, indices=indices(node.indices)), change)
         return None
 
@@ -219,69 +229,72 @@ def _joined(plain: Plain, merger: _Merger) -> Plain:
             indices=indices(s.indices),
             value=rebuilt(s.value, change),
         )
-        for s in plain.statements
+        for s in current.statements
     )
-    arrays = dict(plain.arrays)
-    for array, (a, b) in merger.places.items():
-        arrays[array] = _as_one(arrays[array], (a, b))
-    return Plain(statements, arrays, origins)
+    arrays = dict(current.arrays)
+    for array, (a, b) in fusion.dimensions.items():
+        arrays[array] = _fused_array(arrays[array], (a, b))
+    return FusedStatements(statements, arrays, origins)
 
 
-def _as_one(array: Array, dimensions: tuple[int, ...]) -> Array:
-    """The array with several dimensions, which count on each other, in place of the last of them."""
-    *gone, last = dimensions
-    shape = {d: extent for d, extent in enumerate(array.shape) if d not in gone}
+def _fused_array(array: Array, dimensions: tuple[int, ...]) -> Array:
+    """The array with some dense dimensions fused into the last of them."""
+    *removed, last = dimensions
+    shape = {d: extent for d, extent in enumerate(array.shape) if d not in removed}
     shape[last] = sympy.Mul(*(array.shape[d] for d in dimensions))
-    strides = tuple(stride for d, stride in enumerate(array.strides) if d not in gone)
+    strides = tuple(stride for d, stride in enumerate(array.strides) if d not in removed)
     return replace(array, shape=tuple(shape.values()), strides=strides)
 
 
-# Elements that are read by their number among all
+# Linear indices
 
 
-def _flattened(plain: Plain, context: Context) -> Plain:
-    """Subscripts that are the `digits` of one number in place of that number, as far as all reads of an array have it
-    in the same dimensions."""
+def _linearised(current: FusedStatements, context: Context) -> FusedStatements:
+    """Linear indices in place of the subscripts `delinearised` from them, where all reads of an array have them.
+
+    So x[e // 8, e % 8] of a dense array becomes x[e]."""
     runs: dict[str, tuple[int, ...]] = {}
-    for array, subscripts in _subscripted(plain.statements):
-        run = _run(plain.arrays[array], subscripts, context)
+    for array, subscripts in _subscripted(current.statements):
+        run = _delinearised_dimensions(current.arrays[array], subscripts, context)
         if runs.setdefault(array, run) != run:
             runs[array] = ()
 
     def change(node: Expr) -> Expr | None:
         if isinstance(node, Read) and (run := runs[node.array]):
             subs = {d: sub for d, sub in enumerate(node.subscripts) if d not in run[:-1]}
-            subs[run[-1]] = _number(subs[run[-1]])
+            subs[run[-1]] = _dividend(subs[run[-1]])
             return replace(node, subscripts=tuple(subs.values()))
         return None
 
-    arrays = {name: _as_one(array, runs[name]) if runs.get(name) else array for name, array in plain.arrays.items()}
+    arrays = {
+        name: _fused_array(array, runs[name]) if runs.get(name) else array for name, array in current.arrays.items()
+    }
     return replace(
-        plain, statements=tuple(replace(s, value=rebuilt(s.value, change)) for s in plain.statements), arrays=arrays
+        current, statements=tuple(replace(s, value=rebuilt(s.value, change)) for s in current.statements), arrays=arrays
     )
 
 
-def _run(array: Array, subscripts: tuple[Expr, ...], context: Context) -> tuple[int, ...]:
-    """The dimensions, neighbours of each other, whose subscripts are the digits of one number."""
+def _delinearised_dimensions(array: Array, subscripts: tuple[Expr, ...], context: Context) -> tuple[int, ...]:
+    """The adjacent dimensions whose subscripts are `delinearised` from one linear index."""
     symbols: dict[str, Integer] = dict(context.symbols)
     symbols.update({name: symbol(name) for sub in subscripts for name in free_indices(sub)})
     for last, sub in enumerate(subscripts):
-        if last == 0 or _number(sub) == sub or any(isinstance(node, Read) for node in walk(sub)):
+        if last == 0 or _dividend(sub) == sub or any(isinstance(node, Read) for node in walk(sub)):
             continue
-        number, scale = to_integer(_number(sub), symbols), array.shape[last]
+        linear_index, scale = to_integer(_dividend(sub), symbols), array.shape[last]
         for first in reversed(range(last)):
             if any(isinstance(node, Read) for node in walk(subscripts[first])):
                 break
-            place, quotient = to_integer(subscripts[first], symbols), FloorDiv(number, scale)
-            dense = (array.strides[first] - array.strides[last] * scale).expand() == 0
-            if dense and place == quotient:
+            subscript, quotient = to_integer(subscripts[first], symbols), FloorDiv(linear_index, scale)
+            is_dense = (array.strides[first] - array.strides[last] * scale).expand() == 0
+            if is_dense and subscript == quotient:
                 return tuple(range(first, last + 1))
-            if not dense or place != Mod(quotient, array.shape[first]):
+            if not is_dense or subscript != Mod(quotient, array.shape[first]):
                 break
             scale = scale * array.shape[first]
     return ()
 
 
-def _number(sub: Expr) -> Expr:
-    """The number of which a subscript is the last digit."""
+def _dividend(sub: Expr) -> Expr:
+    """The dividend of a `mod` subscript; any other subscript itself."""
     return sub.args[0] if isinstance(sub, Op) and sub.name == "mod" else sub

@@ -1,7 +1,8 @@
-"""Which statements share a kernel, and which temporaries are recomputed instead of stored.
+"""Groups statements into kernels (loop fusion), and inlines temporaries that are cheaper to recompute than to store.
 
-A later statement may stand in the same kernel as an earlier one where every thread needs no more of the earlier
-results than the element that it made itself.
+    t[i] = 2 * x[i];  y[i] = t[i] + 1       one kernel, t in a register
+    t[i] = 2 * x[i];  y[i] = t[i - 1]       y[i] = 2 * x[i - 1]: t recomputed
+A statement is fused with earlier ones if each thread reads no results but those that it computed itself.
 """
 
 from __future__ import annotations
@@ -14,9 +15,8 @@ from cugen.plan.substitution import substitute
 from cugen.spec.expressions import Cast, Expr, IndexValue, Read, Reduce, Scan, walk
 from cugen.spec.model import Spec, Statement
 
-# A recomputed temporary may make the tree that uses it this much larger; beyond, it is stored.
-_INLINE_NODES = 400
-_LONGEST_RUN = 24  # statements that are offered as one kernel at most
+_MAX_INLINED_NODES = 400  # nodes of an expression with inlined temporaries; beyond, they are stored (heuristic)
+_MAX_MIXED_STATEMENTS = 24  # statements over different indices that are offered as one kernel: bounds planning time
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,29 +26,28 @@ class Grouping:
     notes: tuple[str, ...]
 
 
-Takes = Callable[[tuple[Statement, ...], tuple[str, ...]], bool]
+CanFuse = Callable[[tuple[Statement, ...], tuple[str, ...]], bool]  # by statements and their stored temporaries
 
 
-def group_statements(spec: Spec, takes: Takes | None = None) -> Grouping:
-    """The statements in order, cut into kernels.
+def group_statements(spec: Spec, can_fuse: CanFuse | None = None) -> Grouping:
+    """The statements in order, grouped into kernels.
 
-    `takes` says whether statements over unlike indices, such as rows and the elements of rows, or of which one reads
-    neighbours of what another makes, are one kernel where the temporaries named beside them are stored; the longest run
-    of those that are becomes a group."""
+    `can_fuse`: whether some family takes statements over different indices (rows and their elements), or with reads of
+    other threads' results, as one kernel. The longest such run becomes a mixed group."""
     statements, notes = _recompute(spec)
     groups: list[list[Statement]] = []
-    mixed: dict[int, None] = {}  # the groups that nothing joins
+    mixed: dict[int, None] = {}  # groups to which no statement is added
     position = 0
     while position < len(statements):
         statement = statements[position]
-        run = _longest_run(spec, statements, position, takes) if takes else 0
+        run = _longest_mixed_run(spec, statements, position, can_fuse) if can_fuse else 0
         if run:
             mixed[len(groups)] = None
             groups.append(statements[position : position + run])
             position += run
             continue
         open_ = groups and len(groups) - 1 not in mixed
-        if open_ and (aligned := _aligned(statement, groups[-1][0])) and _may_join(aligned, groups[-1]):
+        if open_ and (aligned := _aligned(statement, groups[-1][0])) and _is_fusible(aligned, groups[-1]):
             groups[-1].append(aligned)
         else:
             groups.append([statement])
@@ -63,24 +62,25 @@ def group_statements(spec: Spec, takes: Takes | None = None) -> Grouping:
             stored.append(array.name)
             notes.append(f"{array.name} is stored in the workspace: a later kernel needs all of it")
         elif writers:
-            beside = any(_is_read_beside(s, array.name) for n in readers for s in groups[n])
-            notes.append(f"{array.name} stays in {'shared memory' if beside else 'registers'}")
+            is_shared = any(_is_read_by_other_threads(s, array.name) for n in readers for s in groups[n])
+            notes.append(f"{array.name} stays in {'shared memory' if is_shared else 'registers'}")
     return Grouping(
         tuple(Group(tuple(group), n in mixed) for n, group in enumerate(groups)), tuple(stored), tuple(notes)
     )
 
 
-def _longest_run(spec: Spec, statements: list[Statement], first: int, takes: Takes) -> int:
-    """How many statements from `first` on are one kernel though their indices differ; 0 where none are."""
-    most = 1
-    while first + most < min(len(statements), first + _LONGEST_RUN) and _is_related(statements, first, first + most):
-        most += 1
-    for count in range(most, 1, -1):
+def _longest_mixed_run(spec: Spec, statements: list[Statement], first: int, can_fuse: CanFuse) -> int:
+    """The length of the longest mixed group that starts at `first`; 0 where there is none."""
+    end = min(len(statements), first + _MAX_MIXED_STATEMENTS)
+    max_count = 1
+    while first + max_count < end and _is_related(statements, first, first + max_count):
+        max_count += 1
+    for count in range(max_count, 1, -1):
         run, later = tuple(statements[first : first + count]), statements[first + count :]
-        shares = any(spec.array(s.target).memory.space == "shared" for s in run)
-        if not shares and not any(isinstance(node, Reduce) for s in run for node in walk(s.value)):
+        has_shared = any(spec.array(s.target).memory.space == "shared" for s in run)
+        if not has_shared and not any(isinstance(node, Reduce) for s in run for node in walk(s.value)):
             return 0
-        if _join(run):
+        if _is_elementwise_group(run):
             continue
         stored = tuple(
             array.name
@@ -88,26 +88,26 @@ def _longest_run(spec: Spec, statements: list[Statement], first: int, takes: Tak
             if array.role == "temporary" and any(s.target == array.name for s in run)
             if array.memory.space == "scratch" or any(_reads(s, array.name) for s in later)
         )
-        if takes(run, stored):
+        if can_fuse(run, stored):
             return count
     return 0
 
 
-def _join(run: tuple[Statement, ...]) -> bool:
-    """Whether all of the statements share a kernel as they are, over the indices of the first."""
+def _is_elementwise_group(run: tuple[Statement, ...]) -> bool:
+    """Whether the statements can be fused over the indices of the first."""
     group = [run[0]]
     for statement in run[1:]:
         aligned = _aligned(statement, run[0])
-        if aligned is None or not _may_join(aligned, group):
+        if aligned is None or not _is_fusible(aligned, group):
             return False
         group.append(aligned)
     return True
 
 
 def _is_related(statements: list[Statement], first: int, last: int) -> bool:
-    """Whether the last statement reads or writes an array that an earlier one touches as well."""
-    own = _touched(statements[last])
-    return any(own & _touched(statement) for statement in statements[first:last])
+    """Whether the last statement accesses an array that an earlier one accesses."""
+    arrays = _touched(statements[last])
+    return any(arrays & _touched(statement) for statement in statements[first:last])
 
 
 def _touched(statement: Statement) -> set[str]:
@@ -115,7 +115,7 @@ def _touched(statement: Statement) -> set[str]:
 
 
 def _recompute(spec: Spec) -> tuple[list[Statement], list[str]]:
-    """The statements with cheap temporaries put in place of their reads."""
+    """The statements with cheap temporaries inlined where they are read, and notes on these."""
     inlined: dict[str, Statement] = {}
     notes: list[str] = []
     result: list[Statement] = []
@@ -124,24 +124,24 @@ def _recompute(spec: Spec) -> tuple[list[Statement], list[str]]:
         written[statement.target] = written.get(statement.target, 0) + 1
     for position, statement in enumerate(spec.statements):
         value = _inline(statement.value, inlined, spec)
-        if sum(1 for _ in walk(value)) > _INLINE_NODES:
+        if sum(1 for _ in walk(value)) > _MAX_INLINED_NODES:
             value = statement.value
         current = replace(statement, value=value)
         later = spec.statements[position + 1 :]
         if (
             _is_cheap_temporary(current, spec, written)
-            and not _reads_what_changes(current, later)
-            and _is_read_elsewhere(current, later)
+            and not _reads_overwritten(current, later)
+            and _needs_other_elements(current, later)
         ):
             inlined[statement.target] = current
             notes.append(f"{statement.target} is recomputed where it is read: it has no reduction of its own")
         result.append(current)
-    # A temporary whose every reader took its expression is not computed on its own.
+    # A temporary that is inlined in all its readers needs no statement.
     needed = [
         s for n, s in enumerate(result) if s.target not in inlined or any(_reads(t, s.target) for t in result[n + 1 :])
     ]
-    kept = {s.target for s in needed}
-    return needed, [note for note in notes if note.split(" ", 1)[0] not in kept]
+    computed = {s.target for s in needed}
+    return needed, [note for note in notes if note.split(" ", 1)[0] not in computed]
 
 
 def _is_cheap_temporary(statement: Statement, spec: Spec, written: Mapping[str, int]) -> bool:
@@ -157,28 +157,28 @@ def _is_cheap_temporary(statement: Statement, spec: Spec, written: Mapping[str, 
     )
 
 
-def _is_read_elsewhere(statement: Statement, later: tuple[Statement, ...]) -> bool:
-    """Whether a thread that computes a later statement needs elements other than its own."""
+def _needs_other_elements(statement: Statement, later: tuple[Statement, ...]) -> bool:
+    """Whether a later statement reads elements that other threads compute."""
     for reader in later:
         if not _reads(reader, statement.target):
             continue
         aligned = _aligned(reader, statement)
         if aligned is None:
             return True
-        own = [r for r in _array_reads(aligned) if r.array == statement.target]
-        if any(read.subscripts != statement.subscripts for read in own):
+        reads = [r for r in _array_reads(aligned) if r.array == statement.target]
+        if any(read.subscripts != statement.subscripts for read in reads):
             return True
     return False
 
 
-def _is_read_beside(statement: Statement, array: str) -> bool:
-    """Whether elements of the array are read that aren't at bare indices."""
+def _is_read_by_other_threads(statement: Statement, array: str) -> bool:
+    """Whether the array is read at compound subscripts."""
     reads = [read for read in _array_reads(statement) if read.array == array]
     return any(not isinstance(sub, IndexValue) for read in reads for sub in read.subscripts)
 
 
-def _reads_what_changes(statement: Statement, later: tuple[Statement, ...]) -> bool:
-    """Whether a later statement writes an array that this one reads: recomputing would then see other values."""
+def _reads_overwritten(statement: Statement, later: tuple[Statement, ...]) -> bool:
+    """Whether a later statement writes an array that this one reads, so that recomputing would read new values."""
     return any(isinstance(node, Read) and any(s.target == node.array for s in later) for node in walk(statement.value))
 
 
@@ -219,10 +219,9 @@ def _aligned(statement: Statement, first: Statement) -> Statement | None:
     )
 
 
-def _may_join(statement: Statement, group: list[Statement]) -> bool:
-    """Whether what crosses between the statement and the group is only touched at each thread's own element, and
-    whether all scans run alike: along one index a thread can then walk with running values."""
-    if not all(_run_alike(statement, earlier) for earlier in group):
+def _is_fusible(statement: Statement, group: list[Statement]) -> bool:
+    """Whether each thread accesses common arrays at one element only, and all scans run along one index."""
+    if not all(_have_same_scans(statement, earlier) for earlier in group):
         return False
     for earlier in group:
         for read in _array_reads(statement):
@@ -234,12 +233,13 @@ def _may_join(statement: Statement, group: list[Statement]) -> bool:
     return True
 
 
-def _run_alike(a: Statement, b: Statement) -> bool:
-    walks = [{(node.outer, node.reverse): None for node in walk(s.value) if isinstance(node, Scan)} for s in (a, b)]
-    if all(walks) or not any(walks):
-        return walks[0].keys() == walks[1].keys()
-    plain = a if walks[1] else b
-    return not any(isinstance(node, Reduce) for node in walk(plain.value))
+def _have_same_scans(a: Statement, b: Statement) -> bool:
+    """Whether both scan along the same indices in the same direction, or one has neither scan nor reduction."""
+    scans = [{(node.outer, node.reverse): None for node in walk(s.value) if isinstance(node, Scan)} for s in (a, b)]
+    if all(scans) or not any(scans):
+        return scans[0].keys() == scans[1].keys()
+    without_scan = a if scans[1] else b
+    return not any(isinstance(node, Reduce) for node in walk(without_scan.value))
 
 
 def _array_reads(statement: Statement) -> list[Read]:

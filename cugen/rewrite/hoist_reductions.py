@@ -1,7 +1,9 @@
-"""Reductions inside others, such as the scores in an attention's softmax, as statements of their own.
+"""Hoists reductions that are nested in others into temporaries (loop-invariant code motion).
 
-Written in one expression, an inner reduction would be computed anew in every step of the outer one. As a temporary
-it is computed once, by the family that does it best.
+    y[i] = sum(exp(sum(a[j, k] * b[i, k], k)), j)
+becomes
+    y_sum[i, j] = sum(a[j, k] * b[i, k], k);  y[i] = sum(exp(y_sum[i, j]), j)
+so that each is computed once, by the family that suits it, such as the scores of an attention by a GEMM.
 """
 
 from __future__ import annotations
@@ -17,54 +19,56 @@ from cugen.spec.model import Array, Schedule, Spec, Statement
 from cugen.spec.prove.affine import affine_form
 from cugen.spec.resolve.statements import dense_strides
 
-_SHORT = 16  # steps that are sooner done in place than stored
-_SHORT_AGAIN = 4  # where each result would be computed several times
-_MOST_BYTES = 2**33  # of a temporary
+_MAX_INLINE_TERMS = 16  # a shorter nested reduction is cheaper in place than through memory (heuristic)
+_MAX_REPEATED_INLINE_TERMS = 4  # the same, where each result would be computed several times
+_MAX_TEMPORARY_BYTES = 2**33
 
 
 @dataclass(frozen=True, slots=True)
-class _Inner:
-    """A reduction and the indices outside it that it depends on, in the order in which it mentions them."""
+class _NestedReduction:
+    """A reduction and its free indices, in the order of their first use."""
 
     reduction: Reduce
     free: tuple[Index, ...]
-    is_nested: bool  # whether it changes with an index that another reduction or scan binds
+    is_nested: bool  # whether a free index is bound by an enclosing reduction or scan
 
     @property
-    def form(self) -> tuple[Expr, tuple[Expr, ...]]:
-        """Equal for reductions that differ in the names of their indices alone."""
-        names = {index.name: f"@{place}" for place, index in enumerate(self.free)}
+    def canonical(self) -> tuple[Expr, tuple[Expr, ...]]:
+        """The reduction up to the names of its indices, with the extents of its free indices."""
+        names = {index.name: f"@{position}" for position, index in enumerate(self.free)}
         return _renamed(self.reduction, names), tuple(index.extent for index in self.free)
 
 
 def hoisted(spec: Spec) -> Spec:
-    """The spec with inner reductions in temporaries; the spec itself where nothing is gained or a schedule is fixed."""
+    """The spec with nested reductions in temporaries; the same object if none is hoisted.
+
+    Statements with a schedule are left as they are written."""
     statements: list[Statement] = []
     temporaries: list[Array] = []
     taken = {array.name for array in spec.arrays} | {p.name for p in spec.params} | {s.name for s in spec.scalars}
     for statement in spec.statements:
         current = statement
         while schedule_of(spec, (statement,)) == Schedule():
-            found = list(_inner(current.value, {index.name: index for index in statement.indices}, ()))
-            chosen = next((one for one in found if one.is_nested and _is_worth_it(one, current, spec)), None)
+            nested = list(_reductions(current.value, {index.name: index for index in statement.indices}, ()))
+            chosen = next((r for r in nested if r.is_nested and _is_profitable(r, current, spec)), None)
             if chosen is None:
-                factor = _factor(current, spec)
+                factor = _invariant_factor(current, spec)
                 if factor is not None:
-                    made, array = _stored(factor, current, taken)
+                    definition, array = _factor_temporary(factor, current, taken)
                     taken.add(array.name)
-                    statements.append(made)
+                    statements.append(definition)
                     temporaries.append(array)
-                    place = tuple(IndexValue(index.name) for index in made.indices)
-                    read = Read(array.name, place, array.dtype)
-                    current = replace(current, value=_with(current.value, factor[0], read))
+                    subscripts = tuple(IndexValue(index.name) for index in definition.indices)
+                    read = Read(array.name, subscripts, array.dtype)
+                    current = replace(current, value=_with_read(current.value, factor[0], read))
                 break
-            alike = [one for one in found if one.form == chosen.form]
-            order = _order(chosen, current)
-            made, array = _temporary(alike[0], order, current, taken)
+            identical = [reduction for reduction in nested if reduction.canonical == chosen.canonical]
+            order = _dimension_order(chosen, current)
+            definition, array = _temporary(identical[0], order, current, taken)
             taken.add(array.name)
-            statements.append(made)
+            statements.append(definition)
             temporaries.append(array)
-            reads = {one.reduction: _read(one, order, array) for one in alike}
+            reads = {reduction.reduction: _read(reduction, order, array) for reduction in identical}
             current = replace(current, value=_replaced(current.value, reads))
         statements.append(current)
     if not temporaries:
@@ -72,50 +76,50 @@ def hoisted(spec: Spec) -> Spec:
     return replace(spec, statements=tuple(statements), arrays=(*spec.arrays, *temporaries))
 
 
-def _inner(expr: Expr, known: Mapping[str, Index], bound: tuple[str, ...]) -> Iterator[_Inner]:
-    """Every reduction below `expr`, the inner ones first; `bound` names the indices that others bind round it."""
+def _reductions(expr: Expr, known: Mapping[str, Index], bound: tuple[str, ...]) -> Iterator[_NestedReduction]:
+    """All reductions of `expr`, inner ones first; `bound` names the indices of enclosing reductions and scans."""
     if isinstance(expr, Reduce | Scan):
-        own = expr.indices if isinstance(expr, Reduce) else (expr.inner,)
-        inside = {**known, **{index.name: index for index in own}}
-        names = (*bound, *(index.name for index in own))
+        indices = expr.indices if isinstance(expr, Reduce) else (expr.inner,)
+        inside = {**known, **{index.name: index for index in indices}}
+        names = (*bound, *(index.name for index in indices))
         for part in (expr.body, *(() if expr.where is None else (expr.where,))):
-            yield from _inner(part, inside, names)
+            yield from _reductions(part, inside, names)
     else:
         for part in () if isinstance(expr, Read) else children(expr):
-            yield from _inner(part, known, bound)
+            yield from _reductions(part, known, bound)
     if isinstance(expr, Reduce):
         used = free_indices(expr)
         mentioned = dict.fromkeys(node.name for node in walk(expr) if isinstance(node, IndexValue))
         free = tuple(known[name] for name in mentioned if name in used)
-        yield _Inner(expr, free, any(name in used for name in bound))
+        yield _NestedReduction(expr, free, any(name in used for name in bound))
 
 
-def _is_worth_it(inner: _Inner, statement: Statement, spec: Spec) -> bool:
-    """Whether it is long, safe to compute at every place, and its results are no more than memory holds."""
-    reduction = inner.reduction
-    if reduction.kind in ("argmax", "argmin") or not inner.free:
+def _is_profitable(nested: _NestedReduction, statement: Statement, spec: Spec) -> bool:
+    """Whether the reduction is long, in bounds everywhere, and its temporary within the size limit."""
+    reduction = nested.reduction
+    if reduction.kind in ("argmax", "argmin") or not nested.free:
         return False
-    steps = [_value(index.extent, spec) for index in reduction.indices]
-    is_repeated = any(index not in inner.free for index in statement.indices)
-    short = _SHORT_AGAIN if is_repeated else _SHORT
-    if all(step is not None for step in steps) and prod(step or 0 for step in steps) <= short:
+    extents = [_value(index.extent, spec) for index in reduction.indices]
+    is_repeated = any(index not in nested.free for index in statement.indices)
+    max_terms = _MAX_REPEATED_INLINE_TERMS if is_repeated else _MAX_INLINE_TERMS
+    if all(extent is not None for extent in extents) and prod(extent or 0 for extent in extents) <= max_terms:
         return False
-    sizes = [_value(index.extent, spec) for index in inner.free]
+    sizes = [_value(index.extent, spec) for index in nested.free]
     known = prod(size for size in sizes if size is not None)
-    if known * reduction.dtype.bytes > _MOST_BYTES:
+    if known * reduction.dtype.bytes > _MAX_TEMPORARY_BYTES:
         return False
-    return all(_is_safe(node) for node in walk(reduction) if isinstance(node, Read))
+    return all(_is_in_bounds(node) for node in walk(reduction) if isinstance(node, Read))
 
 
-def _is_safe(read: Read) -> bool:
-    """Whether the read is inside its array wherever its indices are: guards round a reduction are not round its
-    temporary."""
+def _is_in_bounds(read: Read) -> bool:
+    """Whether the read is in bounds without the guards that enclose the reduction: its temporary has none of them."""
     return read.boundary is not None or all(isinstance(sub, IndexValue | Const) for sub in read.subscripts)
 
 
-def _factor(statement: Statement, spec: Spec) -> tuple[Expr, tuple[Index, ...]] | None:
-    """What the terms of a sum have in common over an index of the result and hold reductions, with its indices: the
-    weights of an attention's values. It is found in the largest part that is so."""
+def _invariant_factor(statement: Statement, spec: Spec) -> tuple[Expr, tuple[Index, ...]] | None:
+    """The largest part of a sum's term that holds a reduction and doesn't depend on all output indices; its indices.
+
+    In an attention's output it is the softmax, which all columns of the values share."""
     known = {index.name: index for index in statement.indices}
     for node in walk(statement.value):
         if not isinstance(node, Reduce) or node.kind != "sum" or node.where is not None:
@@ -123,25 +127,27 @@ def _factor(statement: Statement, spec: Spec) -> tuple[Expr, tuple[Index, ...]] 
         if not known.keys() <= free_indices(node):
             continue
         inside = {**known, **{index.name: index for index in node.indices}}
-        own = {index.name for index in node.indices}
-        open_: list[Expr] = [node.body]
-        while open_:
-            part = open_.pop(0)
+        summed = {index.name for index in node.indices}
+        queue: list[Expr] = [node.body]
+        while queue:
+            part = queue.pop(0)
             if isinstance(part, Read | Reduce | Scan) or not any(isinstance(n, Reduce) for n in walk(part)):
                 continue
             used = free_indices(part)
-            if used & own and not known.keys() <= used and used <= inside.keys():
+            if used & summed and not known.keys() <= used and used <= inside.keys():
                 indices = tuple(index for name, index in inside.items() if name in used)
                 sizes = [_value(index.extent, spec) or 1 for index in indices]
                 reads = [n for n in walk(part) if isinstance(n, Read)]
-                if prod(sizes) * part.dtype.bytes <= _MOST_BYTES and all(map(_is_safe, reads)):
+                if prod(sizes) * part.dtype.bytes <= _MAX_TEMPORARY_BYTES and all(map(_is_in_bounds, reads)):
                     return part, indices
-            open_ += children(part)
+            queue += children(part)
     return None
 
 
-def _stored(factor: tuple[Expr, tuple[Index, ...]], statement: Statement, taken: set[str]) -> tuple[Statement, Array]:
-    """The statement that makes a factor, and its temporary."""
+def _factor_temporary(
+    factor: tuple[Expr, tuple[Index, ...]], statement: Statement, taken: set[str]
+) -> tuple[Statement, Array]:
+    """The statement that computes a factor, and its temporary."""
     value, indices = factor
     name = f"{statement.target}_weights"
     while name in taken:
@@ -153,8 +159,8 @@ def _stored(factor: tuple[Expr, tuple[Index, ...]], statement: Statement, taken:
     return Statement(name, subscripts, indices, value, text=text, span=statement.span), array
 
 
-def _with(expr: Expr, part: Expr, read: Read) -> Expr:
-    return read if expr == part else rebuilt(expr, lambda inner: _with(inner, part, read))
+def _with_read(expr: Expr, part: Expr, read: Read) -> Expr:
+    return read if expr == part else rebuilt(expr, lambda child: _with_read(child, part, read))
 
 
 def _value(extent: Expr, spec: Spec) -> int | None:
@@ -162,16 +168,19 @@ def _value(extent: Expr, spec: Spec) -> int | None:
     return form.constant if form.is_constant else None
 
 
-def _order(inner: _Inner, statement: Statement) -> tuple[int, ...]:
-    """The places of the free indices as dimensions: those of the statement first, as it has them."""
-    own = [index.name for index in statement.indices]
-    place = {name: position for position, name in enumerate(own)}
-    return tuple(sorted(range(len(inner.free)), key=lambda at: place.get(inner.free[at].name, len(own))))
+def _dimension_order(nested: _NestedReduction, statement: Statement) -> tuple[int, ...]:
+    """The positions of the free indices as dimensions: first those of the statement, in its order."""
+    names = [index.name for index in statement.indices]
+    rank = {name: position for position, name in enumerate(names)}
+    return tuple(sorted(range(len(nested.free)), key=lambda n: rank.get(nested.free[n].name, len(names))))
 
 
-def _temporary(inner: _Inner, order: tuple[int, ...], statement: Statement, taken: set[str]) -> tuple[Statement, Array]:
-    reduction = inner.reduction
-    indices = tuple(inner.free[place] for place in order)
+def _temporary(
+    nested: _NestedReduction, order: tuple[int, ...], statement: Statement, taken: set[str]
+) -> tuple[Statement, Array]:
+    """The statement that computes a reduction, and its temporary."""
+    reduction = nested.reduction
+    indices = tuple(nested.free[position] for position in order)
     name = f"{statement.target}_{reduction.kind}"
     while name in taken:
         name += "_"
@@ -184,8 +193,8 @@ def _temporary(inner: _Inner, order: tuple[int, ...], statement: Statement, take
     return Statement(name, subscripts, indices, reduction, text=text, span=statement.span), array
 
 
-def _read(inner: _Inner, order: tuple[int, ...], array: Array) -> Read:
-    return Read(array.name, tuple(IndexValue(inner.free[place].name) for place in order), array.dtype)
+def _read(nested: _NestedReduction, order: tuple[int, ...], array: Array) -> Read:
+    return Read(array.name, tuple(IndexValue(nested.free[position].name) for position in order), array.dtype)
 
 
 def _replaced(expr: Expr, reads: Mapping[Reduce, Read]) -> Expr:
@@ -198,7 +207,7 @@ def _replaced(expr: Expr, reads: Mapping[Reduce, Read]) -> Expr:
 
 
 def _renamed(expr: Expr, names: Mapping[str, str]) -> Expr:
-    """The expression with its indices renamed, bound ones by their depth."""
+    """The expression with its indices renamed, bound ones by their nesting depth."""
     match expr:
         case IndexValue(name=name):
             return IndexValue(names.get(name, name))

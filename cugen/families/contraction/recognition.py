@@ -14,7 +14,7 @@ from cugen.plan.request import Refusal, Request
 from cugen.plan.subscripts import NotAnInteger, to_integer
 from cugen.plan.symbols import bounds, symbol
 from cugen.rewrite.align_reductions import NotInStages, collected, with_common_indices
-from cugen.rewrite.fuse_dimensions import merged
+from cugen.rewrite.fuse_dimensions import with_fused_dimensions
 from cugen.spec import expressions as spec
 from cugen.spec.expressions import (
     Cast,
@@ -87,7 +87,7 @@ def recognise(request: Request) -> Contraction | Refusal:
         return match
     if isinstance(match, Refusal) and all(len(node.indices) == 1 for stage in stages for node in stage):
         return match
-    fused = merged(with_common_indices(statements, request.context), request.context)
+    fused = with_fused_dimensions(with_common_indices(statements, request.context), request.context)
     remaining = {index.name for index in fused.statements[0].indices}
     schedule = request.schedule
     scheduled = {name for sizes in (schedule.block, schedule.thread, schedule.step) for name, _ in sizes}

@@ -10,7 +10,7 @@ from cugen.pieces.vector_body import is_guarded
 from cugen.pieces.vectors import MAX_ACCESS_BYTES, ElementRef, Width, widest_at
 from cugen.plan.memory import Array
 from cugen.plan.request import Request
-from cugen.rewrite.dense_indices import canonical, walking_order
+from cugen.rewrite.dense_indices import canonical, iteration_order
 from cugen.spec import expressions as spec
 from cugen.spec.expressions import Read, free_indices
 from cugen.spec.model import Statement
@@ -74,7 +74,7 @@ def recognise(request: Request) -> Work:
     """The work of a request that consists of statements without loops."""
     form = canonical(request)
     request = replace(request, group=replace(request.group, statements=form.statements))
-    work = Work(request, form.arrays, walking_order(request, form), Width(MAX_ACCESS_BYTES, ""))
+    work = Work(request, form.arrays, iteration_order(request, form), Width(MAX_ACCESS_BYTES, ""))
     arrays, context = work.arrays, request.context
     widths = [widest_at(arrays[array], subs, work.along, context) for array, subs in work.streamed()]
     max_width = min(widths, key=lambda width: width.count)

@@ -17,7 +17,7 @@ from cugen.plan.kernel import Kernel
 from cugen.plan.request import Refusal, Request, refuse_tunables
 from cugen.plan.subscripts import to_integer
 from cugen.plan.symbols import bounds
-from cugen.rewrite.dense_indices import Form, canonical, walking_order
+from cugen.rewrite.dense_indices import CanonicalForm, canonical, iteration_order
 from cugen.spec import expressions as spec
 from cugen.spec.expressions import IndexValue, Read
 
@@ -41,9 +41,9 @@ def refusals(request: Request) -> tuple[Refusal, ...]:
 
 def _recognise(request: Request) -> Transpose | Refusal:
     is_placed = any(array.memory.space == "shared" for array in request.touched())
-    form = Form(request.group.statements, request.context.arrays) if is_placed else canonical(request)
+    form = CanonicalForm(request.group.statements, request.context.arrays) if is_placed else canonical(request)
     request = replace(request, group=replace(request.group, statements=form.statements))
-    order = walking_order(request, form)
+    order = iteration_order(request, form)
     matches = [_match(request, form, across, order) for across in order if _is_row(form, across)]
     if not matches:
         return Refusal(f"consecutive {order[0].name} are not contiguous in every output")
@@ -51,12 +51,12 @@ def _recognise(request: Request) -> Transpose | Refusal:
     return next((match for match in matches if isinstance(match, Transpose)), matches[0])
 
 
-def _is_row(form: Form, across: spec.Index) -> bool:
+def _is_row(form: CanonicalForm, across: spec.Index) -> bool:
     """Whether every output is contiguous along the index."""
     return all(is_contiguous(form.arrays[s.target], s.subscripts, across.name) for s in form.statements)
 
 
-def _match(request: Request, form: Form, across: spec.Index, order: tuple[spec.Index, ...]) -> Transpose | Refusal:
+def _match(request: Request, form: CanonicalForm, across: spec.Index, order: tuple[spec.Index, ...]) -> Transpose | Refusal:
     down: dict[str, Read] = {}
     reads = []
     for read in certain_reads(request, form.arrays):
@@ -75,7 +75,7 @@ def _match(request: Request, form: Form, across: spec.Index, order: tuple[spec.I
     return Transpose(request, form.arrays, across, second, (across, second, *outer), tuple(reads))
 
 
-def _row_index(request: Request, form: Form, read: Read, across: str) -> str | None:
+def _row_index(request: Request, form: CanonicalForm, read: Read, across: str) -> str | None:
     """The index along which a read is contiguous, if `across` is another of its dimensions."""
     declared, array = request.context.spec.array(read.array), form.arrays[read.array]
     names = [sub.name for sub in read.subscripts if isinstance(sub, IndexValue)]

@@ -1,4 +1,4 @@
-"""Many small products: how matrices are laid out in shared memory, what is refused, and right results."""
+"""Small batched GEMM: shared-memory layouts, refusals, results."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from cugen.kernel_report import analyze
 from cugen.plan.walking import accesses
 from cugen.spec.diagnostics import SpecError
 
-PRODUCTS = """
+BATCHED_GEMM = """
 params: {{Z: {z}, M: {m}, K: {k}, N: {n}}}
 arrays:
   A: {{shape: [{a}], dtype: {dtype}}}
@@ -23,37 +23,39 @@ schedule: {{family: batched{schedule}}}
 """
 
 
-def products(z=37, m=16, k=16, n=16, turned="", dtype="float32", out="", value="", schedule=""):
-    a, a_at = ("Z, K, M", "z, k, m") if "a" in turned else ("Z, M, K", "z, m, k")
-    b, b_at = ("Z, N, K", "z, n, k") if "b" in turned else ("Z, K, N", "z, k, n")
+def batched_gemm(z=37, m=16, k=16, n=16, transposed="", dtype="float32", out="", value="", schedule=""):
+    a, a_at = ("Z, K, M", "z, k, m") if "a" in transposed else ("Z, M, K", "z, m, k")
+    b, b_at = ("Z, N, K", "z, n, k") if "b" in transposed else ("Z, K, N", "z, k, n")
     value = value or f"sum(A[{a_at}] * B[{b_at}], k)"
-    return PRODUCTS.format(z=z, m=m, k=k, n=n, a=a, b=b, dtype=dtype, out=out or dtype, value=value, schedule=schedule)
+    return BATCHED_GEMM.format(
+        z=z, m=m, k=k, n=n, a=a, b=b, dtype=dtype, out=out or dtype, value=value, schedule=schedule
+    )
 
 
 def automatic(text: str) -> str:
-    """The spec without its word on the family."""
+    """The spec without its schedule."""
     return text.replace("schedule: {family: batched}", "")
 
 
-# Which kernel
+# Heuristic
 
 
-def test_many_small_products_are_taken_without_asking(planned):
-    assert planned(automatic(products(64))).family == "batched"
-    assert planned(automatic(products(63))).family == "tiled"
-    assert planned(automatic(products(z="dynamic"))).family == "batched"
+def test_a_batch_of_64_small_matrices_is_chosen_by_the_heuristic(planned):
+    assert planned(automatic(batched_gemm(64))).family == "batched"
+    assert planned(automatic(batched_gemm(63))).family == "tiled"
+    assert planned(automatic(batched_gemm(z="dynamic"))).family == "batched"
 
 
-def test_a_block_has_as_many_products_as_give_it_128_threads(planned):
-    assert planned(products(10_000)).block == (16, 8, 1)
-    assert planned(products(10_000, 8, 8, 8)).block == (4, 32, 1)
-    assert planned(products(10_000, 4, 4, 4)).block == (1, 32, 1)
-    assert planned(products(10_000, 64, 64, 64)).block == (128, 1, 1)
-    assert planned(products(10_000, schedule=", products: 2")).block == (16, 2, 1)
+def test_matrices_are_added_to_a_block_up_to_128_threads(planned):
+    assert planned(batched_gemm(10_000)).block == (16, 8, 1)
+    assert planned(batched_gemm(10_000, 8, 8, 8)).block == (4, 32, 1)
+    assert planned(batched_gemm(10_000, 4, 4, 4)).block == (1, 32, 1)
+    assert planned(batched_gemm(10_000, 64, 64, 64)).block == (128, 1, 1)
+    assert planned(batched_gemm(10_000, schedule=", batch: 2")).block == (16, 2, 1)
 
 
-def test_few_products_are_spread_over_many_blocks(planned):
-    assert planned(products(300)).block == (16, 1, 1)
+def test_a_small_batch_is_spread_over_many_blocks(planned):
+    assert planned(batched_gemm(300)).block == (16, 1, 1)
 
 
 def read_ratios(kernel) -> list[float]:
@@ -62,81 +64,81 @@ def read_ratios(kernel) -> list[float]:
     return [report.ratio for report in shared]
 
 
-@pytest.mark.parametrize("turned", ["", "ab"])
-def test_no_read_of_shared_memory_meets_another_in_a_bank(made, turned):
-    assert read_ratios(made(products(1000, turned=turned))) == [1, 1]
+@pytest.mark.parametrize("transposed", ["", "ab"])
+def test_shared_memory_reads_have_no_bank_conflicts(made, transposed):
+    assert read_ratios(made(batched_gemm(1000, transposed=transposed))) == [1, 1]
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("turned", ["", "a", "b", "ab"])
+@pytest.mark.parametrize("transposed", ["", "a", "b", "ab"])
 @pytest.mark.parametrize("dtype", ["float64", "float32", "float16", "int8"])
 @pytest.mark.parametrize("size", [4, 8, 16, 32])
-def test_no_read_of_shared_memory_meets_another_in_a_bank_whatever_the_size(made, size, dtype, turned):
-    assert read_ratios(made(products(1000, size, size, size, turned, dtype))) == [1, 1]
+def test_shared_memory_reads_of_any_size_have_no_bank_conflicts(made, size, dtype, transposed):
+    assert read_ratios(made(batched_gemm(1000, size, size, size, transposed, dtype))) == [1, 1]
 
 
-def test_matrices_come_in_vectors_and_are_stored_in_vectors(planned):
+def test_loads_and_stores_of_global_memory_are_vectorised(planned):
     def widths(text):
         return {a.array.name: a.width for a in accesses(planned(text).body) if a.array.space == "global"}
 
-    assert widths(products()) == {"A": 4, "B": 4, "C": 4}
-    assert widths(products(dtype="float64")) == {"A": 2, "B": 2, "C": 2}
-    assert widths(products(dtype="float16")) == {"A": 8, "B": 8, "C": 4}
-    assert widths(products(n=18)) == {"A": 4, "B": 2, "C": 2}
-    assert widths(products(k=15)) == {"A": 1, "B": 4, "C": 4}
+    assert widths(batched_gemm()) == {"A": 4, "B": 4, "C": 4}
+    assert widths(batched_gemm(dtype="float64")) == {"A": 2, "B": 2, "C": 2}
+    assert widths(batched_gemm(dtype="float16")) == {"A": 8, "B": 8, "C": 4}
+    assert widths(batched_gemm(n=18)) == {"A": 4, "B": 2, "C": 2}
+    assert widths(batched_gemm(k=15)) == {"A": 1, "B": 4, "C": 4}
 
 
-# What is refused
+# Refusals
 
 
 @pytest.mark.parametrize(
     ("text", "why"),
     [
-        (products(m=65), "m has up to 64 values"),
-        (products(k="dynamic"), "must be fixed"),
-        (products(schedule=", block: {m: 16}"), "products"),
-        (products(schedule=", thread: {z: 2}"), "rows and columns, not z"),
-        (products(schedule=", products: 128"), "too large"),
-        (products(64, 64, 128, 64, dtype="float64"), "shared memory"),
-        (products(value="max(A[z, m, k] * B[z, k, n], k)"), "takes sums"),
+        (batched_gemm(m=65), "the extent of m may be up to 64"),
+        (batched_gemm(k="dynamic"), "must be fixed"),
+        (batched_gemm(schedule=", block: {m: 16}"), "`batch` in place of"),
+        (batched_gemm(schedule=", thread: {z: 2}"), "not for z"),
+        (batched_gemm(schedule=", batch: 128"), "too large"),
+        (batched_gemm(64, 64, 128, 64, dtype="float64"), "shared memory"),
+        (batched_gemm(value="max(A[z, m, k] * B[z, k, n], k)"), "takes sums"),
     ],
 )
-def test_what_is_no_batch_of_small_matrices_is_refused(reasons, text, why):
+def test_unsupported_batches_are_refused(reasons, text, why):
     assert why in " ".join(refusal.reason for refusal in reasons("batched", text))
 
 
 # Results
 
 
-@pytest.mark.parametrize("turned", ["", "a", "b", "ab"])
+@pytest.mark.parametrize("transposed", ["", "a", "b", "ab"])
 @pytest.mark.parametrize("sizes", [(7, 5, 3), (10, 12, 18)])
-def test_products_are_right_for_all_transposes(prove, sizes, turned):
-    prove(products(37, *sizes, turned))
+def test_all_transposes_are_right(prove, sizes, transposed):
+    prove(batched_gemm(37, *sizes, transposed))
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("turned", ["", "a", "b", "ab"])
+@pytest.mark.parametrize("transposed", ["", "a", "b", "ab"])
 @pytest.mark.parametrize("sizes", [(33, 20, 40), (1, 4, 1), (4, 4, 4), (64, 64, 64)])
-def test_products_of_all_sizes_are_right_for_all_transposes(prove, sizes, turned):
-    prove(products(5 if sizes[0] > 32 else 65, *sizes, turned), races=True)
+def test_all_transposes_of_all_sizes_are_right(prove, sizes, transposed):
+    prove(batched_gemm(5 if sizes[0] > 32 else 65, *sizes, transposed), races=True)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("dtype", ["float64", "bfloat16", "float8_e4m3", "int8", "int64"])
-@pytest.mark.parametrize("turned", ["", "ab"])
-def test_products_of_all_types_are_right(prove, dtype, turned):
+@pytest.mark.parametrize("transposed", ["", "ab"])
+def test_all_element_types_are_right(prove, dtype, transposed):
     out = "float32" if dtype.startswith("float8") else ""
-    prove(products(300, 12, 16, 24, turned, dtype, out), sanitize=True)
-    prove(products(300, 9, 7, 11, turned, dtype, out))
+    prove(batched_gemm(300, 12, 16, 24, transposed, dtype, out), sanitize=True)
+    prove(batched_gemm(300, 9, 7, 11, transposed, dtype, out))
 
 
 def test_a_dynamic_batch_of_any_length_is_right(prove):
     for z in (0, 1, 31, 33):
-        prove(products("dynamic", 4, 4, 4), {"Z": z})
+        prove(batched_gemm("dynamic", 4, 4, 4), {"Z": z})
 
 
 @pytest.mark.slow
-def test_a_batch_of_several_indices_is_right(prove):
+def test_several_batch_dimensions_are_right(prove):
     prove(SEVERAL.format(a="B, H, M, K", at="b, h, m, k"))
     prove(SEVERAL.format(a="B, M, H, K", at="b, m, h, k"))
     prove(SEVERAL.format(a="B, M, K", at="b, m, k"))
@@ -172,7 +174,7 @@ schedule: {C: {family: batched}}
 
 
 @pytest.mark.slow
-def test_several_sums_with_conditions_and_whatever_stands_round_them(prove):
+def test_several_masked_sums_in_an_epilogue_are_right(prove):
     prove(EPILOGUE)
     prove(EPILOGUE.replace(", layout: column", ", pitch: 24"))
 
@@ -189,7 +191,7 @@ schedule: {family: batched, thread: {m: 8, n: 2}}
 
 
 @pytest.mark.slow
-def test_matrices_with_gaps_are_right(prove):
+def test_pitched_matrices_are_right(prove):
     prove(PITCHED, sanitize=True)
     prove(PITCHED.replace("float64", "float32"), races=True)
 
@@ -197,12 +199,12 @@ def test_matrices_with_gaps_are_right(prove):
 @pytest.mark.slow
 @settings(deadline=None, max_examples=10, phases=[Phase.generate], suppress_health_check=list(HealthCheck))
 @given(data=st.data())
-def test_products_of_drawn_sizes_are_right(prove, data):
+def test_drawn_sizes_are_right(prove, data):
     sizes = [data.draw(st.integers(1, 40), label=name) for name in "mkn"]
-    turned = data.draw(st.sampled_from(["", "a", "b", "ab"]))
+    transposed = data.draw(st.sampled_from(["", "a", "b", "ab"]))
     dtype = data.draw(st.sampled_from(["float32", "float64", "float16", "int8"]))
-    own = data.draw(st.sampled_from(["", ", thread: {m: 2, n: 8}", ", thread: {m: 8, n: 1}", ", products: 4"]))
-    text = products(data.draw(st.integers(1, 700)), *sizes, turned, dtype, schedule=own)
+    tunables = data.draw(st.sampled_from(["", ", thread: {m: 2, n: 8}", ", thread: {m: 8, n: 1}", ", batch: 4"]))
+    text = batched_gemm(data.draw(st.integers(1, 700)), *sizes, transposed, dtype, schedule=tunables)
     with contextlib.suppress(SpecError):  # more threads than a block may have
         prove(text)
 
@@ -210,5 +212,5 @@ def test_products_of_drawn_sizes_are_right(prove, data):
 @pytest.mark.slow
 @pytest.mark.parametrize("dtype", ["float32", "bfloat16", "int8", "float64"])
 def test_every_kernel_compiles_for_old_and_new_targets(compiled, dtype):
-    compiled(products(dtype=dtype, turned="a"))
-    compiled(products(33, 20, 17, 5, dtype=dtype, turned="b"))
+    compiled(batched_gemm(dtype=dtype, transposed="a"))
+    compiled(batched_gemm(33, 20, 17, 5, dtype=dtype, transposed="b"))

@@ -1,4 +1,4 @@
-"""Products whose operands are no matrices as they lie: what is laid out first, and right results."""
+"""im2col: convolutions and strided contractions as matrix multiplications over laid-out operands."""
 
 from __future__ import annotations
 
@@ -37,30 +37,34 @@ CONTRACTION = text(
 )
 
 
-def steps(kernel) -> list[str]:
+def stored_by_launch(kernel) -> list[str]:
     return [kernel.computes[0].split(" = ")[0] for kernel in kernel.plan.kernels]
 
 
-def test_windows_become_the_rows_of_a_matrix(made, prove):
+def test_receptive_fields_become_the_rows_of_a_matrix(made, prove):
     kernel = made(channels_last())
-    assert steps(kernel) == ["x_unfolded[b, h, v, r, s, c]", "y[b, h, v, k]"]
+    assert stored_by_launch(kernel) == ["x_unfolded[b, h, v, r, s, c]", "y[b, h, v, k]"]
     assert kernel.plan.kernels[1].family in ("tiled", "gemm")
     prove(channels_last())
 
 
-def test_small_convolutions_and_those_with_a_schedule_stay_whole(made):
-    assert steps(made(channels_last(8))) == ["y[b, h, v, k]"]
-    assert steps(made(channels_last() + "schedule: {family: direct}")) == ["y[b, h, v, k]"]
+def test_small_convolutions_and_those_with_a_schedule_are_one_launch(made):
+    assert stored_by_launch(made(channels_last(8))) == ["y[b, h, v, k]"]
+    assert stored_by_launch(made(channels_last() + "schedule: {family: direct}")) == ["y[b, h, v, k]"]
 
 
 @pytest.mark.slow
-def test_both_operands_are_laid_out_where_the_sum_runs_along_neither(made, prove):
-    assert steps(made(TRANSPOSED)) == ["x_unfolded[b, c, r, s, h, v]", "w_unfolded[k, c, r, s]", "y[b, k, h, v]"]
+def test_both_operands_are_laid_out_where_neither_is_a_matrix(made, prove):
+    assert stored_by_launch(made(TRANSPOSED)) == [
+        "x_unfolded[b, c, r, s, h, v]",
+        "w_unfolded[k, c, r, s]",
+        "y[b, k, h, v]",
+    ]
     prove(TRANSPOSED)
 
 
 @pytest.mark.slow
-def test_the_indices_of_a_sum_are_put_in_one_order(made, prove):
-    assert steps(made(CONTRACTION)) == ["x_unfolded[i, l, k]", "y[i, j]"]
+def test_contracted_indices_take_the_order_of_the_other_operand(made, prove):
+    assert stored_by_launch(made(CONTRACTION)) == ["x_unfolded[i, l, k]", "y[i, j]"]
     prove(CONTRACTION)
     prove(channels_last(dtype="float16"))

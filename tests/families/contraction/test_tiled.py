@@ -1,4 +1,4 @@
-"""Contractions through shared tiles: how tiles are laid out and padded, where guards stand, what is refused."""
+"""Tiled contractions: tile layouts and padding, guards, K ranges of masked sums, refusals, results."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from cugen.plan.nodes import Declare
 from cugen.plan.walking import walk_nodes
 from cugen.runtime.cpu import CpuDevice
 
-PRODUCT = """
+CONTRACTION = """
 params: {{M: {m}, K: {k}, N: {n}}}
 arrays:
   A: {{shape: [M, K], dtype: float32{a}}}
@@ -19,9 +19,9 @@ schedule: {{{schedule}}}
 """
 
 
-def product(m=64, k=32, n=48, a="", b="", transposed=False, schedule="block: {m: 16, n: 16}") -> str:
+def contraction(m=64, k=32, n=48, a="", b="", transposed=False, schedule="block: {m: 16, n: 16}") -> str:
     shape, at = ("N, K", "n, k") if transposed else ("K, N", "k, n")
-    return PRODUCT.format(m=m, k=k, n=n, a=a, b=b, b_shape=shape, b_at=at, schedule=schedule)
+    return CONTRACTION.format(m=m, k=k, n=n, a=a, b=b, b_shape=shape, b_at=at, schedule=schedule)
 
 
 def tiles(kernel) -> dict[str, tuple[int, ...]]:
@@ -30,43 +30,43 @@ def tiles(kernel) -> dict[str, tuple[int, ...]]:
     return {node.array.symbol: tuple(int(e) for e in node.array.padded_shape) for node in nodes}
 
 
-def test_shapes_that_divide_have_no_guard_at_all(made):
-    source = made(product()).source
+def test_even_sizes_have_no_guards(made):
+    source = made(contraction()).source
     assert " < M" not in source
     assert "return;" not in source.split("launch(")[0]
 
 
 @pytest.mark.parametrize(("sizes", "guard"), [({"m": 65}, "m < M"), ({"n": 49}, "n < N"), ({"k": 33}, "k0 + tx < K")])
-def test_a_guard_stands_where_one_size_does_not_divide_and_nowhere_else(made, sizes, guard):
-    source = made(product(**sizes)).source
-    others = {"m < M", "n < N", "k0 + tx < K"} - {guard}
+def test_only_the_uneven_dimension_is_guarded(made, sizes, guard):
+    source = made(contraction(**sizes)).source
+    unneeded = {"m < M", "n < N", "k0 + tx < K"} - {guard}
     assert guard in source
-    assert not any(other in source for other in others)
+    assert not any(comparison in source for comparison in unneeded)
 
 
-def test_a_tile_keeps_the_order_of_memory_so_that_its_rows_are_read_side_by_side(planned):
-    assert tiles(planned(product(transposed=True, b=", memory: shared"))) == {"As": (16, 16), "Bs": (16, 16)}
+def test_a_tile_has_the_layout_of_its_operand_so_that_its_copy_coalesces(planned):
+    assert tiles(planned(contraction(transposed=True, b=", memory: shared"))) == {"As": (16, 16), "Bs": (16, 16)}
 
 
-def test_a_tile_of_the_generators_own_is_padded_where_threads_read_down_its_columns(planned):
-    assert tiles(planned(product(transposed=True))) == {"As": (16, 16), "Bs": (16, 17)}
-    assert tiles(planned(product())) == {"As": (16, 16), "Bs": (16, 16)}
+def test_an_unplaced_tile_is_padded_where_threads_read_along_its_columns(planned):
+    assert tiles(planned(contraction(transposed=True))) == {"As": (16, 16), "Bs": (16, 17)}
+    assert tiles(planned(contraction())) == {"As": (16, 16), "Bs": (16, 16)}
 
 
 def test_an_operand_kept_in_global_memory_is_read_there(made):
-    source = made(product(b=", memory: global")).source
+    source = made(contraction(b=", memory: global")).source
     assert "Bs[" not in source
     assert "+= As[ty][" in source
 
 
-def test_blocks_of_a_product_of_any_size_are_numbered_along_x_alone(planned):
-    assert [str(extent) for extent in planned(product(m="dynamic")).grid[1:]] == ["1", "1"]
-    assert [str(extent) for extent in planned(product(m="{range: [1, 4096]}")).grid[1:]] != ["1", "1"]
+def test_a_grid_of_unbounded_size_is_one_dimensional(planned):
+    assert [str(extent) for extent in planned(contraction(m="dynamic")).grid[1:]] == ["1", "1"]
+    assert [str(extent) for extent in planned(contraction(m="{range: [1, 4096]}")).grid[1:]] != ["1", "1"]
 
 
 def test_two_operands_in_global_memory_leave_nothing_to_stage(reasons):
-    found = reasons("tiled", product(a=", memory: global", b=", memory: global"))
-    assert any("stages at least one operand" in refusal.reason for refusal in found)
+    refusals = reasons("tiled", contraction(a=", memory: global", b=", memory: global"))
+    assert any("stages at least one operand" in refusal.reason for refusal in refusals)
 
 
 @pytest.mark.parametrize(
@@ -76,8 +76,8 @@ def test_two_operands_in_global_memory_leave_nothing_to_stage(reasons):
         ("step: {m: 16}", "steps along k"),
     ],
 )
-def test_a_schedule_that_a_tile_cannot_follow_is_refused_by_name(reasons, schedule, word):
-    assert any(word in refusal.reason for refusal in reasons("tiled", product(schedule=schedule)))
+def test_schedule_keys_of_wrong_indices_are_refused(reasons, schedule, word):
+    assert any(word in refusal.reason for refusal in reasons("tiled", contraction(schedule=schedule)))
 
 
 @pytest.mark.parametrize("sizes", [(1, 1, 1), (15, 16, 17), (31, 33, 7), (48, 5, 64)])
@@ -86,7 +86,9 @@ def test_a_schedule_that_a_tile_cannot_follow_is_refused_by_name(reasons, schedu
 )
 def test_edge_sizes_are_right(prove, sizes, schedule):
     m, k, n = sizes
-    prove(product(m, k, n, a=", memory: {space: shared, pad: 1}", b=", memory: shared", schedule=schedule), races=True)
+    prove(
+        contraction(m, k, n, a=", memory: {space: shared, pad: 1}", b=", memory: shared", schedule=schedule), races=True
+    )
 
 
 CONDITIONS = [
@@ -111,8 +113,8 @@ CONDITIONS = [
         "block: {m: 24, n: 32}, thread: {m: 3, n: 2}, step: {k: 7}",
     ],
 )
-def test_a_sum_over_a_triangle_or_a_band_is_right(made, check, condition, schedule):
-    text = product(50, 41, 37, schedule=schedule).replace("n], k)", f"n], k, where={condition})")
+def test_a_triangular_or_banded_sum_is_right(made, check, condition, schedule):
+    text = contraction(50, 41, 37, schedule=schedule).replace("n], k)", f"n], k, where={condition})")
     kernel = made(text)
     assert [k.family for k in kernel.plan.kernels] == ["tiled"]
     check(kernel, CpuDevice())
@@ -127,17 +129,17 @@ def test_a_sum_over_a_triangle_or_a_band_is_right(made, check, condition, schedu
         ("k >= m - 16", "for (int k0 = max(0, m0 - 16); k0 < K; k0 += 16)"),
     ],
 )
-def test_a_block_steps_over_what_its_rows_and_columns_leave_of_the_sum(made, condition, header):
-    text = product(64, 64, 64).replace("n], k)", f"n], k, where={condition})")
+def test_a_block_skips_masked_k_tiles(made, condition, header):
+    text = contraction(64, 64, 64).replace("n], k)", f"n], k, where={condition})")
     assert header in made(text).source
 
 
-def test_the_index_of_the_steps_is_wide_where_it_could_count_past_32_bits(made):
-    assert "for (long long k0 = 0;" in made(product(k="dynamic")).source
-    assert "for (int k0 = 0;" in made(product(k="{range: [1, 2147483632]}")).source
+def test_the_k_tile_index_is_64_bit_where_it_could_overflow(made):
+    assert "for (long long k0 = 0;" in made(contraction(k="dynamic")).source
+    assert "for (int k0 = 0;" in made(contraction(k="{range: [1, 2147483632]}")).source
 
 
-def test_rows_that_are_neighbours_across_batches_are_one_index(made):
+def test_m_is_fused_with_a_batch_dimension_of_one_operand(made):
     text = """
 params: {{B: 5, M: 7, K: 20, N: 33}}
 arrays:
@@ -148,18 +150,18 @@ compute: C[b, m, n] = sum(A[b, m, k] * W[k, n], k)
 schedule: {{{schedule}}}
 """
     assert "const int bm0 = blockIdx.y * 16;" in made(text.format(pitch="", schedule="family: tiled")).source
-    apart = made(text.format(pitch=", layout: {strides: [200, 20, 1]}", schedule="family: tiled")).source
-    assert "const int b = blockIdx.z;" in apart
+    pitched = made(text.format(pitch=", layout: {strides: [200, 20, 1]}", schedule="family: tiled")).source
+    assert "const int b = blockIdx.z;" in pitched
     assert "const int b = blockIdx.z;" in made(text.format(pitch="", schedule="block: {m: 8, n: 16}")).source
 
 
 @pytest.mark.parametrize("condition", ["k % 2 == 0", "k * k <= m", "A[m, k] > 0", "m <= n", "k <= m * m", "k == m"])
-def test_a_condition_that_does_not_bound_the_sum_is_refused(reasons, condition):
-    text = product(schedule="").replace("n], k)", f"n], k, where={condition})")
+def test_a_condition_that_does_not_bound_k_is_refused(reasons, condition):
+    text = contraction(schedule="").replace("n], k)", f"n], k, where={condition})")
     assert any("bound" in refusal.reason for refusal in reasons("tiled", text))
 
 
-def test_a_computed_batch_that_only_a_condition_keeps_inside_is_refused(reasons):
+def test_a_batch_subscript_in_bounds_only_under_a_condition_is_refused(reasons):
     text = """
 params: {B: 5, M: 7}
 arrays:
@@ -173,26 +175,26 @@ compute: C[b, m, n] = where(b > 0, sum(A[b - 1, m, k] * A[b, k, n], k), 0)
 @pytest.mark.parametrize(
     ("value", "word"),
     [
-        ("sum(exp(A[m, k] * B[k, n]), k)", "0 where these are"),
-        ("sum(A[m, k] * B[k, n] + 1, k)", "0 where these are"),
-        ("sum(A[m, k] * B[k, n], k) + sum(A[m, k] * A[m, k], k)", "with rows and with columns"),
+        ("sum(exp(A[m, k] * B[k, n]), k)", "0 where the operands are 0"),
+        ("sum(A[m, k] * B[k, n] + 1, k)", "0 where the operands are 0"),
+        ("sum(A[m, k] * B[k, n], k) + sum(A[m, k] * A[m, k], k)", "depend on M and on N"),
         ("sum(A[m, k] * B[k, n], k) + sum(A[m, k] * B[k, n], k, where=k <= m)", "same condition"),
         ("sum(A[m, k] * B[k, n], k) * max(A[m, k] * B[k, n], k)", "takes sums"),
-        ("sum(A[m, k] * B[k, n] * n, k)", "0 where these are"),
+        ("sum(A[m, k] * B[k, n] * n, k)", "0 where the operands are 0"),
     ],
 )
-def test_what_zeros_in_tiles_would_spoil_or_no_walk_could_share_is_refused(reasons, value, word):
-    text = product(schedule="").replace("sum(A[m, k] * B[k, n], k)", value)
-    found = reasons("tiled", text)
-    assert any(word in refusal.reason for refusal in found), found
+def test_terms_that_zero_padding_would_change_or_that_share_no_loop_are_refused(reasons, value, word):
+    text = contraction(schedule="").replace("sum(A[m, k] * B[k, n], k)", value)
+    refusals = reasons("tiled", text)
+    assert any(word in refusal.reason for refusal in refusals), refusals
 
 
 def test_an_operand_of_two_sums_is_staged_once(planned):
-    text = product(schedule="").replace("B[k, n], k)", "B[k, n], k) * sum(A[m, k] * abs(B[k, n]), k)")
+    text = contraction(schedule="").replace("B[k, n], k)", "B[k, n], k) * sum(A[m, k] * abs(B[k, n]), k)")
     assert len(tiles(planned(text))) == 2
 
 
-def test_a_sum_over_several_indices_is_one_where_memory_is_dense(prove):
+def test_contracted_indices_are_fused_where_memory_is_dense(prove):
     text = """
 params: {B: 20, H: 5, W: 7}
 arrays:

@@ -13,7 +13,7 @@ from cugen.families.contraction.recognition import Contraction, recognise
 from cugen.plan.kernel import Kernel
 from cugen.plan.request import Refusal, Request, refuse_tunables
 from cugen.rewrite.align_reductions import NotInStages, with_common_indices
-from cugen.rewrite.fuse_dimensions import merged
+from cugen.rewrite.fuse_dimensions import with_fused_dimensions
 
 _MAX_MN = 64  # extent of M and of N: the whole operands must fit shared memory
 _MAX_K = 256
@@ -33,7 +33,7 @@ def refusals(request: Request) -> tuple[Refusal, ...]:
 def recognise_batch(request: Request) -> Contraction | Refusal:
     """The batched contraction of the group, its batch dimensions fused where memory allows."""
     try:
-        fused = merged(with_common_indices(request.group.statements, request.context), request.context)
+        fused = with_fused_dimensions(with_common_indices(request.group.statements, request.context), request.context)
     except NotInStages as error:
         return Refusal(str(error))
     scheduled = {name for sizes in (request.schedule.block, request.schedule.thread) for name, _ in sizes}

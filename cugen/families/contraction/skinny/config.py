@@ -1,125 +1,124 @@
-"""How a product of few rows is spread: columns of a thread or a warp, warps and lanes of a block, parts of the sum."""
+"""The launch config of a skinny GEMM: elements of N per warp or thread, warps, lanes, split-K."""
 
 from __future__ import annotations
 
 import math
 from dataclasses import dataclass
 
-from cugen.families.contraction.skinny.recognition import LEAST, Skinny
+from cugen.families.contraction.skinny.recognition import MIN_EXTENT, SkinnyGemm
+from cugen.machine.devices import PLANNING_DEVICE
+from cugen.machine.requests.warp import WARP_SIZE
 from cugen.pieces.vectors import divisor
 from cugen.plan.request import Tunable
 
-WARP = 32
-_MULTIPROCESSORS = 132  # of a large device
-_WARPS = 16  # of each, which keep its memory busy
-_RESIDENT = 1024  # threads of each that fit it with all loads of a single row in flight
-_LEAST_WARPS = 4  # of a block
-_EVEN = 0.8  # of the work of the busiest multiprocessor, which leaves memory busy to the end
-_VALUES = 64  # running values of a thread along columns; half of that where whole warps share each
-_FLIGHT = 128  # bytes of the matrix that a thread of a single row has in flight
-_SEGMENT = 64  # bytes side by side in memory, below which reading is slower
-_MANY = 4  # rows from which a block is better wide: more of its columns share what is read of the rows
+_TARGET_WARPS_PER_SM = 16  # enough loads in flight to saturate memory bandwidth (heuristic)
+_TARGET_THREADS_PER_SM = 1024  # with all loads of a GEMV in flight, these fit the register file
+_MIN_WARPS = 4  # per block of a GEMV
+_MIN_UTILISATION = 0.8  # mean over maximum blocks per multiprocessor that a GEMV accepts (heuristic)
+_MAX_ACCUMULATORS = 64  # per thread; half of it for K-major B, where each is spread over a warp
+_BYTES_IN_FLIGHT = 128  # of B, per thread of a GEMV (heuristic)
+_MIN_CONTIGUOUS_BYTES = 64  # per row of B and block; shorter segments read slower (heuristic)
+_MAX_M_OF_NARROW_BLOCKS = 4  # with more rows, wider blocks share more of the loads of A (heuristic)
 
-_SIZES = (1, 2, 4, 8)
-COLUMNS = Tunable(
-    "columns", _SIZES, "4", "columns of a warp where the sum runs along memory, of a thread where columns do"
-)
-_LANES = (4, 8, 16, WARP)
-LANES = Tunable("lanes", _LANES, "as fill the device", "threads side by side along columns that lie in memory")
-WARPS = Tunable("warps", (1, 2, 4, 8, 16, 32), "by rows", "warps of a block: along the columns, or along the sum")
-PARTS = Tunable("parts", tuple(range(1, 65)), "as fill the device", "parts of the sum, which a second launch adds up")
-TUNABLES = (COLUMNS, LANES, WARPS, PARTS)
+TILE_N = Tunable("tile_n", (1, 2, 4, 8), "4", "columns per warp where B is K-major, per thread where it is N-major")
+_LANES = (4, 8, 16, WARP_SIZE)
+LANES = Tunable("lanes", _LANES, "as fill the device", "lanes along N where B is N-major; the others split K")
+WARPS = Tunable("warps", (1, 2, 4, 8, 16, 32), "by rows", "warps per block: along N where B is K-major, else along K")
+SPLIT_K = Tunable("split_k", tuple(range(1, 65)), "as fill the device", "blocks along K; a second launch reduces them")
+TUNABLES = (TILE_N, LANES, WARPS, SPLIT_K)
 
 
 @dataclass(frozen=True, slots=True)
-class Shape:
-    """A warp has `columns` where the sum runs along memory, of which each lane adds up a part; else each of `lanes` has
-    so many neighbours, and groups of lanes share out the sum. `width` terms are read at once of a column, or of a row;
-    `loads` of the matrix are in flight, for which a multiprocessor needs registers in `resident` blocks, if not 0."""
+class GemvConfig:
+    """Work distribution of a block.
 
-    columns: int
+    K-major B: each warp computes `tile_n` columns, its lanes split K. N-major B: each of `lanes` threads computes
+    `tile_n` consecutive columns, and `k_groups` groups of lanes split K. `k_width` values of k are read per access or
+    iteration; `loads_in_flight` loads of B are unrolled; `min_blocks_per_sm` bounds registers, 0 for no bound."""
+
+    tile_n: int
     warps: int
-    width: int
-    lanes: int = WARP
-    loads: int = 8
-    resident: int = 0
+    k_width: int
+    lanes: int = WARP_SIZE
+    loads_in_flight: int = 8
+    min_blocks_per_sm: int = 0
 
     @property
-    def groups(self) -> int:
-        return self.warps * WARP // self.lanes
+    def k_groups(self) -> int:
+        return self.warps * WARP_SIZE // self.lanes
 
-    def per_block(self, found: Skinny) -> int:
-        return self.columns * (self.warps if found.is_deep else self.lanes)
-
-
-def choose_shape(found: Skinny) -> Shape:
-    asked = dict(found.request.schedule.tunables)
-    if found.is_deep:
-        columns = int(asked.get("columns", _columns(found)))
-        warps = int(asked.get("warps", 16 if found.count > _MANY else 8))
-        return Shape(columns, warps, found.width(found.matrix, found.depth))
-    widest = found.width(found.matrix, found.many)
-    while widest * found.count > _VALUES:
-        widest //= 2
-    columns = int(asked.get("columns", widest))
-    alone = _filling(found, columns)
-    if alone is None or asked.get("parts", 1) != 1:
-        warps, lanes = int(asked.get("warps", 8)), int(asked.get("lanes", WARP))
-        return Shape(columns, warps, min(found.width(found.rows, found.depth), 4), lanes)
-    lanes = int(asked.get("lanes", alone))
-    loads = min(max(_FLIGHT // (columns * found.array(found.matrix).dtype.bytes), 8), 16)
-    width = math.gcd(divisor(found.extent(found.depth), found.request.context), 8)
-    threads = _MULTIPROCESSORS * _RESIDENT // _blocks(found, columns * lanes)
-    most = min(threads, lanes * found.most(found.depth) // width, found.request.target.threads_per_block)
-    warps = max(1 << max(most // WARP, 1).bit_length() - 1, _LEAST_WARPS)
-    warps = int(asked.get("warps", warps))
-    return Shape(columns, warps, width, lanes, loads, max(_RESIDENT // (warps * WARP), 1))
+    def block_n(self, gemm: SkinnyGemm) -> int:
+        return self.tile_n * (self.warps if gemm.is_k_major else self.lanes)
 
 
-def _filling(found: Skinny, columns: int) -> int | None:
-    """The lanes side by side with which the columns of a single row fill the device, without parts of the sum: as many
-    as leave its multiprocessors about equally many blocks."""
-    if found.count > 1 or found.request.context.static(found.extent(found.many)) is None:
+def choose_config(gemm: SkinnyGemm) -> GemvConfig:
+    """The schedule's tunables, completed."""
+    tunables = dict(gemm.request.schedule.tunables)
+    if gemm.is_k_major:
+        tile_n = int(tunables.get("tile_n", _k_major_tile_n(gemm)))
+        warps = int(tunables.get("warps", 16 if gemm.m_extent > _MAX_M_OF_NARROW_BLOCKS else 8))
+        return GemvConfig(tile_n, warps, gemm.vector_width(gemm.b, gemm.k))
+    vector_width = gemm.vector_width(gemm.b, gemm.n)
+    while vector_width * gemm.m_extent > _MAX_ACCUMULATORS:
+        vector_width //= 2
+    tile_n = int(tunables.get("tile_n", vector_width))
+    filling_lanes = _lanes_filling_device(gemm, tile_n)
+    if filling_lanes is None or tunables.get("split_k", 1) != 1:
+        warps, lanes = int(tunables.get("warps", 8)), int(tunables.get("lanes", WARP_SIZE))
+        return GemvConfig(tile_n, warps, min(gemm.vector_width(gemm.a, gemm.k), 4), lanes)
+    lanes = int(tunables.get("lanes", filling_lanes))
+    loads = min(max(_BYTES_IN_FLIGHT // (tile_n * gemm.array(gemm.b).dtype.bytes), 8), 16)
+    k_width = math.gcd(divisor(gemm.extent(gemm.k), gemm.request.context), 8)
+    threads = PLANNING_DEVICE.sms * _TARGET_THREADS_PER_SM // _blocks(gemm, tile_n * lanes)
+    max_threads = min(threads, lanes * gemm.max_extent(gemm.k) // k_width, gemm.request.target.threads_per_block)
+    warps = max(1 << max(max_threads // WARP_SIZE, 1).bit_length() - 1, _MIN_WARPS)
+    warps = int(tunables.get("warps", warps))
+    return GemvConfig(tile_n, warps, k_width, lanes, loads, max(_TARGET_THREADS_PER_SM // (warps * WARP_SIZE), 1))
+
+
+def _lanes_filling_device(gemm: SkinnyGemm, tile_n: int) -> int | None:
+    """The lanes along N with which a GEMV's blocks fill the planning device evenly; None if it needs split-K."""
+    if gemm.m_extent > 1 or gemm.request.context.static(gemm.extent(gemm.n)) is None:
         return None
-    least = _SEGMENT // (columns * found.array(found.matrix).dtype.bytes)
-    wide = [lanes for lanes in reversed(_LANES) if lanes >= min(least, WARP)]
-    blocks = {lanes: _blocks(found, columns * lanes) for lanes in wide}
-    filling = {lanes: _evenness(count) for lanes, count in blocks.items() if 4 * count >= 3 * _MULTIPROCESSORS}
-    even = [lanes for lanes, evenness in filling.items() if evenness >= _EVEN]
+    min_lanes = _MIN_CONTIGUOUS_BYTES // (tile_n * gemm.array(gemm.b).dtype.bytes)
+    choices = [lanes for lanes in reversed(_LANES) if lanes >= min(min_lanes, WARP_SIZE)]
+    blocks = {lanes: _blocks(gemm, tile_n * lanes) for lanes in choices}
+    filling = {lanes: _utilisation(count) for lanes, count in blocks.items() if 4 * count >= 3 * PLANNING_DEVICE.sms}
+    even = [lanes for lanes, utilisation in filling.items() if utilisation >= _MIN_UTILISATION]
     return max(even) if even else max(filling, key=filling.__getitem__, default=None)
 
 
-def _evenness(blocks: int) -> float:
-    """The mean of the multiprocessors' blocks over the most that one of them has."""
-    return blocks / (-(-blocks // _MULTIPROCESSORS) * _MULTIPROCESSORS)
+def _utilisation(blocks: int) -> float:
+    """Mean over maximum blocks per multiprocessor."""
+    return blocks / (-(-blocks // PLANNING_DEVICE.sms) * PLANNING_DEVICE.sms)
 
 
-def _blocks(found: Skinny, span: int) -> int:
-    return -(-found.most(found.many) // span) * max(math.prod(found.most(index) for index in found.batch), 1)
+def _blocks(gemm: SkinnyGemm, block_n: int) -> int:
+    return -(-gemm.max_extent(gemm.n) // block_n) * max(math.prod(gemm.max_extent(index) for index in gemm.batch), 1)
 
 
-def _columns(found: Skinny) -> int:
-    columns = 4
-    while columns > 1 and columns * found.count > _VALUES // 2:
-        columns //= 2
-    return columns
+def _k_major_tile_n(gemm: SkinnyGemm) -> int:
+    tile_n = 4
+    while tile_n > 1 and tile_n * gemm.m_extent > _MAX_ACCUMULATORS // 2:
+        tile_n //= 2
+    return tile_n
 
 
-def wanted_parts(found: Skinny, shape: Shape) -> int:
-    """Parts of the sum that fill the device, of those that divide it into stretches of whole rounds; 1 for none."""
-    asked = dict(found.request.schedule.tunables).get("parts")
-    depth = found.request.context.static(found.extent(found.depth))
-    if depth is None:
+def split_k_of(gemm: SkinnyGemm, config: GemvConfig) -> int:
+    """The split-K factor that fills the planning device, of the divisors of K with enough work each; 1 for none."""
+    scheduled = dict(gemm.request.schedule.tunables).get("split_k")
+    k = gemm.request.context.static(gemm.extent(gemm.k))
+    if k is None:
         return 1
-    blocks = _blocks(found, shape.per_block(found))
-    least = _MULTIPROCESSORS * _WARPS
+    blocks = _blocks(gemm, config.block_n(gemm))
+    target_warps = PLANNING_DEVICE.sms * _TARGET_WARPS_PER_SM
     best = 1
-    unit = max(shape.width * (2 * WARP if found.is_deep else 4 * shape.warps), LEAST)
-    for parts in PARTS.values:
-        number = int(parts)
-        if asked is not None:
-            if number == int(asked) and depth % number == 0:
-                return number
-        elif depth % number == 0 and depth // number >= unit and best * blocks * shape.warps < least:
-            best = number
+    min_k = max(config.k_width * (2 * WARP_SIZE if gemm.is_k_major else 4 * config.warps), MIN_EXTENT)
+    for value in SPLIT_K.values:
+        factor = int(value)
+        if scheduled is not None:
+            if factor == int(scheduled) and k % factor == 0:
+                return factor
+        elif k % factor == 0 and k // factor >= min_k and best * blocks * config.warps < target_warps:
+            best = factor
     return best

@@ -1,13 +1,14 @@
-"""Few rows times a large matrix, which is read once: what decoding does, and what memory alone makes slow."""
+"""Skinny GEMM and GEMV: few rows of A times a large matrix B, which is read once; bound by memory bandwidth."""
 
 from __future__ import annotations
 
 from cugen.families.base import Family
-from cugen.families.contraction.skinny.config import TUNABLES, WARP, choose_shape
-from cugen.families.contraction.skinny.k_major import build_rows
-from cugen.families.contraction.skinny.n_major import build_columns
-from cugen.families.contraction.skinny.recognition import Skinny, recognise
+from cugen.families.contraction.skinny.config import LANES, TILE_N, TUNABLES, choose_config
+from cugen.families.contraction.skinny.k_major import build_k_major
+from cugen.families.contraction.skinny.n_major import build_n_major
+from cugen.families.contraction.skinny.recognition import SkinnyGemm, recognise
 from cugen.families.contraction.skinny.split_k import split
+from cugen.machine.requests.warp import WARP_SIZE
 from cugen.pieces.elementwise import placement_refusals
 from cugen.pieces.grid import divides
 from cugen.plan.kernel import Kernel
@@ -15,37 +16,37 @@ from cugen.plan.request import Refusal, Request, refuse_tunables
 
 
 def refusals(request: Request) -> tuple[Refusal, ...]:
-    found = [*refuse_tunables(request, TUNABLES), *placement_refusals(request, {})]
+    reasons = [*refuse_tunables(request, TUNABLES), *placement_refusals(request, {})]
     for key in ("block", "thread", "step"):
         if getattr(request.schedule, key):
-            found.append(Refusal("has `columns` and `warps` in place of a block and a step", f"schedule.{key}"))
-    recognised = recognise(request)
-    if isinstance(recognised, Refusal):
-        return (*found, recognised)
-    if recognised.is_deep and "lanes" in dict(request.schedule.tunables):
-        found.append(Refusal("has whole warps side by side where the sum runs along memory", "schedule.lanes"))
-    if not found:
-        shape = choose_shape(recognised)
-        if shape.warps * WARP > request.target.threads_per_block:
-            found.append(Refusal(f"a block of {shape.warps * WARP} threads is too large", "schedule.warps"))
-        extent = recognised.extent(recognised.many)
-        if not recognised.is_deep and not divides(shape.columns, extent, request.context):
-            reason = f"a thread's {shape.columns} columns don't surely divide all of them"
-            found.append(Refusal(reason, "schedule.columns"))
-    return tuple(found)
+            reasons.append(Refusal("has the tunables `tile_n` and `warps` in place of tile sizes", f"schedule.{key}"))
+    gemm = recognise(request)
+    if isinstance(gemm, Refusal):
+        return (*reasons, gemm)
+    if gemm.is_k_major and LANES.name in dict(request.schedule.tunables):
+        reasons.append(Refusal("splits K over whole warps where B is K-major", f"schedule.{LANES.name}"))
+    if not reasons:
+        config = choose_config(gemm)
+        threads = config.warps * WARP_SIZE
+        if threads > request.target.threads_per_block:
+            reasons.append(Refusal(f"a block of {threads} threads is too large", "schedule.warps"))
+        if not gemm.is_k_major and not divides(config.tile_n, gemm.extent(gemm.n), request.context):
+            reason = f"a thread's {config.tile_n} columns don't provably divide the extent of {gemm.n.name}"
+            reasons.append(Refusal(reason, f"schedule.{TILE_N.name}"))
+    return tuple(reasons)
 
 
 def build(request: Request) -> Kernel:
-    found = recognise(request)
-    assert isinstance(found, Skinny)
-    shape = choose_shape(found)
-    return build_rows(found, shape) if found.is_deep else build_columns(found, shape)
+    gemm = recognise(request)
+    assert isinstance(gemm, SkinnyGemm)
+    config = choose_config(gemm)
+    return build_k_major(gemm, config) if gemm.is_k_major else build_n_major(gemm, config)
 
 
 FAMILY = Family(
     "skinny",
     rank=40,
-    doc="few rows times a large matrix, each element of which is read once",
+    doc="skinny GEMM and GEMV: M up to 16, each element of B is read once, split-K where N is small",
     refusals=refusals,
     build=build,
     tunables=TUNABLES,

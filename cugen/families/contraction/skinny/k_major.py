@@ -1,21 +1,23 @@
-"""Few rows times a matrix whose columns lie along memory: a warp walks along several of them at once, for all rows."""
+"""Skinny GEMM with a K-major B: each warp computes `tile_n` columns, its lanes split K."""
 
 from __future__ import annotations
 
 from dataclasses import replace
 
-from cugen.families.contraction.skinny.config import WARP, Shape
+from cugen.families.contraction.skinny.config import GemvConfig
 from cugen.families.contraction.skinny.multiply import (
-    Loaded,
-    add_term,
+    Fragment,
+    accumulators,
     alignments,
-    is_plain,
+    iteration,
     loop_index,
-    number,
+    multiply_accumulate,
+    problem,
     repeat,
-    running,
+    uses_operands_only,
 )
-from cugen.families.contraction.skinny.recognition import Skinny
+from cugen.families.contraction.skinny.recognition import SkinnyGemm
+from cugen.machine.requests.warp import WARP_SIZE
 from cugen.pieces.block_reduce import Accumulator, ThreadGroup, reduce_group
 from cugen.pieces.blocks import define, limit, make_grid, thread
 from cugen.pieces.grid import divides
@@ -29,147 +31,151 @@ from cugen.plan.scopes import Scope
 from cugen.plan.symbols import INT32_MAX, Integer, Minimum, bounds, ceil_div, integer
 from cugen.spec.expressions import Local
 
-_TOGETHER = 2  # rounds of loads in flight
+_UNROLL_K = 2  # iterations of the main loop that are unrolled (heuristic)
 
 
-def build_rows(found: Skinny, shape: Shape) -> Kernel:
-    request, lowering = found.request, new_lowering(found.request)
-    lowering.arrays = found.arrays
-    lane, warp = thread("x", WARP, lowering), thread("y", shape.warps, lowering)
-    indices = _indices(found, shape, lowering, warp)
+def build_k_major(gemm: SkinnyGemm, config: GemvConfig) -> Kernel:
+    request, lowering = gemm.request, new_lowering(gemm.request)
+    lowering.arrays = gemm.arrays
+    lane, warp = thread("x", WARP_SIZE, lowering), thread("y", config.warps, lowering)
+    coordinates, grid = _coordinates(gemm, config, lowering, warp)
     lowering.prepare(tuple(statement.value for statement in request.group.statements))
-    sums = running(found, shape.columns, lowering)
-    loaded = (
-        Loaded(found, found.matrix, found.depth, shape.columns, shape.width, lowering),
-        Loaded(found, found.rows, found.depth, 1, shape.width, lowering),
+    accumulator = accumulators(gemm, config.tile_n, lowering)
+    fragments = (
+        Fragment(gemm, gemm.b, gemm.k, config.tile_n, config.k_width, lowering),
+        Fragment(gemm, gemm.a, gemm.k, 1, config.k_width, lowering),
     )
-    walk = _walk(found, shape, lowering, lane, sums, loaded)
-    results = _results(found, shape, lowering, lane, sums)
-    parts = (
-        ("indices", indices[0]),
-        ("walk", (Declare(sums, zeroed=True), *walk)),
-        ("results", results),
+    main_loop = _main_loop(gemm, config, lowering, lane, accumulator, fragments)
+    epilogue = _epilogue(gemm, config, lowering, lane, accumulator)
+    sections = (
+        ("coordinates", coordinates),
+        ("main_loop", (Declare(accumulator, zeroed=True), *main_loop)),
+        ("epilogue", epilogue),
     )
     kernel = assemble(
         request,
         lowering,
         "skinny",
-        parts,
-        indices[1],
-        (WARP, shape.warps, 1),
-        alignments=alignments(found, loaded),
+        sections,
+        grid,
+        (WARP_SIZE, config.warps, 1),
+        alignments=alignments(gemm, fragments),
     )
-    rows = f"{found.count} rows at once" if found.count > 1 else "one row"
-    many = f"a warp reads {shape.columns} columns of {found.matrix.array}, {shape.width} terms of each in a lane"
-    return replace(kernel, reasons=(f"{rows}: each element of {found.matrix.array} is read once", many))
+    work = f"a warp computes {config.tile_n} columns, each lane reads {config.k_width} values of k per load"
+    return replace(kernel, reasons=(f"{problem(gemm)}: each element of {gemm.b.array} is read once", work))
 
 
-def _indices(
-    found: Skinny, shape: Shape, lowering: Lowering, warp: Integer
+def _coordinates(
+    gemm: SkinnyGemm, config: GemvConfig, lowering: Lowering, warp: Integer
 ) -> tuple[tuple[Node, ...], tuple[Integer, Integer, Integer]]:
-    """Where the warp begins; one beyond the last column ends."""
-    extent = found.extent(found.many)
-    span = shape.columns * shape.warps
-    counts = [ceil_div(extent, span), *(found.extent(index) for index in found.batch)]
-    blocks = make_grid(counts, lowering, found.request.target)
+    """The warp's first column and batch indices, and the grid; a warp past the last column exits."""
+    extent = gemm.extent(gemm.n)
+    block_n = config.tile_n * config.warps
+    counts = [ceil_div(extent, block_n), *(gemm.extent(index) for index in gemm.batch)]
+    blocks = make_grid(counts, lowering, gemm.request.target)
     nodes: list[Node] = []
-    for index, place in zip(found.batch, blocks.coordinates[1:], strict=False):
-        node = define(index.name, place, lowering, below=found.extent(index))
-        limit(node.index, found.extent(index), lowering)
+    for index, coordinate in zip(gemm.batch, blocks.coordinates[1:], strict=False):
+        node = define(index.name, coordinate, lowering, below=gemm.extent(index))
+        limit(node.index, gemm.extent(index), lowering)
         lowering.symbols[index.name] = node.index.symbol
         nodes.append(node)
-    below = ceil_div(extent, span) * span
-    node = define(f"{found.many.name}0", blocks.coordinates[0] * span + warp * shape.columns, lowering, below=below)
-    lowering.symbols[found.many.name] = node.index.symbol
+    below = ceil_div(extent, block_n) * block_n
+    node = define(f"{gemm.n.name}0", blocks.coordinates[0] * block_n + warp * config.tile_n, lowering, below=below)
+    lowering.symbols[gemm.n.name] = node.index.symbol
     nodes.append(node)
-    if not divides(span, extent, found.request.context):
+    if not divides(block_n, extent, gemm.request.context):
         nodes.append(ReturnUnless(Guard((Comparison(node.index.symbol, "<", extent),))))
         limit(node.index, extent, lowering)
     return tuple(nodes), blocks.grid
 
 
-def _walk(
-    found: Skinny, shape: Shape, lowering: Lowering, lane: Integer, sums: Array, loaded: tuple[Loaded, Loaded]
+def _main_loop(
+    gemm: SkinnyGemm,
+    config: GemvConfig,
+    lowering: Lowering,
+    lane: Integer,
+    accumulator: Array,
+    fragments: tuple[Fragment, Fragment],
 ) -> tuple[Node, ...]:
-    """Rounds along the sum: each lane loads its terms of every column and of every row, and adds the products."""
-    extent, width, step = found.extent(found.depth), shape.width, shape.width * WARP
-    first = lowering.symbols[found.many.name]
-    matrix, rows = loaded
-    high = bounds(extent, lowering.ranges)[1]
-    last = max(high - 1, 0) if high + step <= INT32_MAX else high + step
-    own = Index(lowering.names.allocate(f"{found.depth.name}0"), lane * width, (0, last))
-    lowering.ranges[own.symbol] = own.range
-    lowering.limits[own.symbol] = extent
-    lowering.symbols[found.depth.name] = own.symbol
-    i, j, v = _loops(found, shape, lowering)
-    column, before = _column(found, shape, lowering, number(j, shape.columns))
-    lowering.symbols[found.many.name] = column
-    body = [*matrix.load(j, before)]
-    if found.few is not None:
-        lowering.symbols[found.few.name] = number(i, found.count)
-    each_row = rows.load(i)
-    outer = Scope()
-    around = Scope(outer, frozenset((found.depth.name,)), certain=False)
-    scope = Scope(around, frozenset((found.depth.name, found.many.name)), certain=False)
-    place, row, of = number(v, width), number(i, found.count), number(j, shape.columns)
-    if not is_plain(found):
-        column, before = _column(found, shape, lowering, of, first)
-        scope.nodes += before
-        lowering.symbols[found.many.name] = column
-        lowering.symbols[found.depth.name] = lowering.define(found.depth.name, own.symbol + place, scope)
-        if found.few is not None:
-            lowering.symbols[found.few.name] = lowering.define(found.few.name, row, scope)
-    known = {found.matrix: matrix.value(of, place), found.rows: rows.value(integer(0), place)}
-    add_term(found, lowering, scope, sums, (row, of), known)
-    products = repeat(j, shape.columns, repeat(v, width, tuple(scope.nodes)))
-    terms = repeat(i, found.count, (*each_row, *products))
-    lowering.symbols[found.many.name] = first
-    rounds = -(-high // step)
-    loop = Loop(own, lane * width, extent, step, unroll_by=min(_TOGETHER, rounds) if rounds > 1 else 0)
-    return (*outer.nodes, For(loop, (*body, *around.nodes, *terms)))
+    """The loop over K, strided by warps: each lane loads its k of all columns and rows, and multiply-accumulates."""
+    extent, width, warp_k = gemm.extent(gemm.k), config.k_width, config.k_width * WARP_SIZE
+    n0 = lowering.symbols[gemm.n.name]
+    b_fragment, a_fragment = fragments
+    max_k = bounds(extent, lowering.ranges)[1]
+    last = max(max_k - 1, 0) if max_k + warp_k <= INT32_MAX else max_k + warp_k
+    k0 = Index(lowering.names.allocate(f"{gemm.k.name}0"), lane * width, (0, last))
+    lowering.ranges[k0.symbol] = k0.range
+    lowering.limits[k0.symbol] = extent
+    lowering.symbols[gemm.k.name] = k0.symbol
+    i, j, dk = _loops(gemm, config, lowering)
+    lowering.symbols[gemm.n.name], n_nodes = _clamped_column(gemm, config, lowering, iteration(j, config.tile_n))
+    body = [*b_fragment.load(j, n_nodes)]
+    if gemm.m is not None:
+        lowering.symbols[gemm.m.name] = iteration(i, gemm.m_extent)
+    load_a = a_fragment.load(i)
+    outside_loop = Scope()
+    per_iteration = Scope(outside_loop, frozenset((gemm.k.name,)), certain=False)
+    scope = Scope(per_iteration, frozenset((gemm.k.name, gemm.n.name)), certain=False)
+    k_offset, row, column = iteration(dk, width), iteration(i, gemm.m_extent), iteration(j, config.tile_n)
+    if not uses_operands_only(gemm):
+        lowering.symbols[gemm.n.name], n_nodes = _clamped_column(gemm, config, lowering, column, n0)
+        scope.nodes += n_nodes
+        lowering.symbols[gemm.k.name] = lowering.define(gemm.k.name, k0.symbol + k_offset, scope)
+        if gemm.m is not None:
+            lowering.symbols[gemm.m.name] = lowering.define(gemm.m.name, row, scope)
+    operands = {gemm.b: b_fragment.element(column, k_offset), gemm.a: a_fragment.element(integer(0), k_offset)}
+    multiply_accumulate(gemm, lowering, scope, accumulator, (row, column), operands)
+    products = repeat(j, config.tile_n, repeat(dk, width, tuple(scope.nodes)))
+    rows = repeat(i, gemm.m_extent, (*load_a, *products))
+    lowering.symbols[gemm.n.name] = n0
+    iterations = -(-max_k // warp_k)
+    loop = Loop(k0, lane * width, extent, warp_k, unroll_by=min(_UNROLL_K, iterations) if iterations > 1 else 0)
+    return (*outside_loop.nodes, For(loop, (*body, *per_iteration.nodes, *rows)))
 
 
-def _loops(found: Skinny, shape: Shape, lowering: Lowering) -> tuple[Index, Index, Index]:
+def _loops(gemm: SkinnyGemm, config: GemvConfig, lowering: Lowering) -> tuple[Index, Index, Index]:
     return (
-        loop_index("i", found.count, lowering),
-        loop_index("j", shape.columns, lowering),
-        loop_index("v", shape.width, lowering),
+        loop_index("i", gemm.m_extent, lowering),
+        loop_index("j", config.tile_n, lowering),
+        loop_index("dk", config.k_width, lowering),
     )
 
 
-def _column(
-    found: Skinny, shape: Shape, lowering: Lowering, ahead: Integer, first: Integer | None = None
+def _clamped_column(
+    gemm: SkinnyGemm, config: GemvConfig, lowering: Lowering, offset: Integer, n0: Integer | None = None
 ) -> tuple[Integer, tuple[Node, ...]]:
-    """One of the warp's columns; beyond the last, it is read again."""
-    place = (lowering.symbols[found.many.name] if first is None else first) + ahead
-    extent = found.extent(found.many)
-    if shape.columns == 1 or divides(shape.columns, extent, found.request.context):
-        return place, ()
-    node = define(found.many.name, Minimum(place, extent - 1), lowering)
+    """One of the warp's columns, clamped to the last, so that loads need no guard."""
+    column = (lowering.symbols[gemm.n.name] if n0 is None else n0) + offset
+    extent = gemm.extent(gemm.n)
+    if config.tile_n == 1 or divides(config.tile_n, extent, gemm.request.context):
+        return column, ()
+    node = define(gemm.n.name, Minimum(column, extent - 1), lowering)
     return node.index.symbol, (node,)
 
 
-def _results(found: Skinny, shape: Shape, lowering: Lowering, lane: Integer, sums: Array) -> tuple[Node, ...]:
-    """The lanes' shares of each result added up, in a butterfly; the first lane stores it."""
-    i, j, _ = _loops(found, shape, lowering)
-    row, of = number(i, found.count), number(j, shape.columns)
-    total = Local(lowering.names.allocate("total"), sums.dtype)
-    share = Element.of(Access(sums, (row, of), "load"))
-    combined = reduce_group(ThreadGroup(WARP, lane), (Accumulator("sum", total),), lowering, everywhere=True)
+def _epilogue(
+    gemm: SkinnyGemm, config: GemvConfig, lowering: Lowering, lane: Integer, accumulator: Array
+) -> tuple[Node, ...]:
+    """Warp-reduces each accumulator by butterfly shuffles; lane 0 evaluates the statements and stores."""
+    i, j, _ = _loops(gemm, config, lowering)
+    row, column = iteration(i, gemm.m_extent), iteration(j, config.tile_n)
+    total = Local(lowering.names.allocate("total"), accumulator.dtype)
+    partial = Element.of(Access(accumulator, (row, column), "load"))
+    combined = reduce_group(ThreadGroup(WARP_SIZE, lane), (Accumulator("sum", total),), lowering, everywhere=True)
     scope = Scope()
-    extent = found.extent(found.many)
+    extent = gemm.extent(gemm.n)
     terms = [Comparison(lane, "==", integer(0))]
-    column = define(found.many.name, lowering.symbols[found.many.name] + of, lowering)
-    if not divides(shape.columns, extent, found.request.context):
-        terms.append(Comparison(column.index.definition, "<", extent))
-    limit(column.index, extent, lowering)
-    lowering.symbols[found.many.name] = column.index.symbol
-    nodes: list[Node] = [column]
-    if found.few is not None:
-        node = define(found.few.name, row, lowering)
-        lowering.symbols[found.few.name] = node.index.symbol
-        nodes.append(node)
-    scope.remember(found.reduction, total)
-    lower_statements(found.request, lowering, scope)
-    body = (Let(total, share, mutable=True), *combined, If(Guard(tuple(terms)), (*nodes, *scope.nodes)))
-    return repeat(j, shape.columns, repeat(i, found.count, body))
+    n = define(gemm.n.name, lowering.symbols[gemm.n.name] + column, lowering)
+    if not divides(config.tile_n, extent, gemm.request.context):
+        terms.append(Comparison(n.index.definition, "<", extent))
+    limit(n.index, extent, lowering)
+    lowering.symbols[gemm.n.name] = n.index.symbol
+    nodes: list[Node] = [n]
+    if gemm.m is not None:
+        m = define(gemm.m.name, row, lowering)
+        lowering.symbols[gemm.m.name] = m.index.symbol
+        nodes.append(m)
+    scope.remember(gemm.reduction, total)
+    lower_statements(gemm.request, lowering, scope)
+    body = (Let(total, partial, mutable=True), *combined, If(Guard(tuple(terms)), (*nodes, *scope.nodes)))
+    return repeat(j, config.tile_n, repeat(i, gemm.m_extent, body))

@@ -1,11 +1,12 @@
-"""What both kinds of skinny products do at each step: neighbours loaded, and every term added to its running value."""
+"""Fragment loads and multiply-accumulates of the skinny GEMM kernels."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
 
-from cugen.families.contraction.skinny.recognition import Skinny
+from cugen.families.contraction.skinny.recognition import SkinnyGemm
+from cugen.pieces.loop_variables import shared_loop_variable
 from cugen.pieces.vectors import MAX_ACCESS_BYTES
 from cugen.plan.lowering.expressions import Lowering
 from cugen.plan.memory import Access, Array, Element, Vector
@@ -17,113 +18,119 @@ from cugen.spec.expressions import Expr, IndexValue, Op, Read, children
 from cugen.spec.expressions import Index as SpecIndex
 
 
-def loop_index(wish: str, count: int, lowering: Lowering) -> Index:
-    """The variable of an unrolled loop; loops side by side over equal ranges share it."""
-    values = (0, max(count - 1, 0))
-    name = lowering.loops.get((wish, values)) or lowering.names.allocate(wish)
-    lowering.loops[wish, values] = name
-    index = Index(name, integer(0), values)
-    lowering.ranges[index.symbol] = values
-    return index
+def loop_index(name_hint: str, count: int, lowering: Lowering) -> Index:
+    """The variable of an unrolled loop of `count` iterations; successive loops over equal ranges share its name."""
+    return shared_loop_variable(name_hint, (0, max(count - 1, 0)), lowering)
 
 
 def repeat(index: Index, count: int, body: tuple[Node, ...]) -> tuple[Node, ...]:
-    """The nodes so many times; once without a loop."""
+    """The nodes in an unrolled loop; without a loop for a count of 1."""
     return body if count == 1 else (For(Loop(index, integer(0), integer(count), unroll=True), body),)
 
 
-def number(index: Index, count: int) -> Integer:
+def iteration(index: Index, count: int) -> Integer:
+    """The value of the variable of `repeat`'s loop: 0 without a loop."""
     return index.symbol if count > 1 else integer(0)
 
 
-def running(found: Skinny, columns: int, lowering: Lowering) -> Array:
-    """A thread's running values: of each row, for each of its columns."""
-    name = lowering.names.allocate("sum")
-    extents = (integer(found.count), integer(columns))
+def accumulators(gemm: SkinnyGemm, tile_n: int, lowering: Lowering) -> Array:
+    """A thread's accumulators [m, n]."""
+    name = lowering.names.allocate("acc")
+    extents = (integer(gemm.m_extent), integer(tile_n))
     strides = (extents[1], integer(1))
-    return Array(name, name, found.reduction.dtype, extents, strides, "register", flat=False)
+    return Array(name, name, gemm.reduction.dtype, extents, strides, "register", flat=False)
 
 
-class Loaded:
-    """`count` rows of `width` neighbours each, in vectors as wide as alignment allows: where each of them is."""
+class Fragment:
+    """An operand's register fragment: `count` rows of `width` consecutive elements, in vectors as wide as possible."""
 
-    def __init__(self, found: Skinny, read: Read, along: SpecIndex, count: int, width: int, lowering: Lowering) -> None:
-        array = found.array(read)
+    def __init__(
+        self, gemm: SkinnyGemm, read: Read, along: SpecIndex, count: int, width: int, lowering: Lowering
+    ) -> None:
+        array = gemm.array(read)
         self.array, self.read, self.count, self.width, self.along = array, read, count, width, along.name
-        self.piece = math.gcd(width, found.width(read, along))
-        self.pieces = width // self.piece
+        self.vector_width = math.gcd(width, gemm.vector_width(read, along))
+        self.vectors_per_row = width // self.vector_width
         self.lowering = lowering
-        self.streams = read == found.matrix and found.streams
-        total = count * self.pieces
-        name = read.array.lower()
-        separator = "_" if name[-1].isdigit() else ""
-        wish = f"{name}{separator}{self.piece}" if self.piece > 1 else f"{name}_values"
-        name = lowering.names.allocate(wish)
-        self.vector = Vector(name, array.dtype.compute, array.dtype, self.piece, total if total > 1 else 0)
-        self.values = Array("", name, read.dtype, (integer(total),), (integer(1),), "register", flat=False)
+        self.is_streamed = read == gemm.b and gemm.streams_b
+        vectors = count * self.vectors_per_row
+        name = lowering.names.allocate(f"{read.array.lower()}_frag")
+        self.vector = Vector(name, array.dtype.compute, array.dtype, self.vector_width, vectors if vectors > 1 else 0)
+        self.scalars = Array("", name, read.dtype, (integer(vectors),), (integer(1),), "register", flat=False)
 
-    def load(self, index: Index, before: tuple[Node, ...] = ()) -> tuple[Node, ...]:
-        """The nodes that load all; the lowering knows where, the rows by the loop's variable."""
+    def load(self, row: Index, address_nodes: tuple[Node, ...] = ()) -> tuple[Node, ...]:
+        """The nodes that load the fragment at the lowering's coordinates; `row` is the loop variable over its rows."""
         lowering = self.lowering
-        piece = loop_index("u", self.pieces, lowering)
-        ahead = number(piece, self.pieces) * self.piece
-        symbols = {**lowering.symbols, self.along: lowering.symbols[self.along] + ahead}
+        vector = loop_index("u", self.vectors_per_row, lowering)
+        offset = iteration(vector, self.vectors_per_row) * self.vector_width
+        symbols = {**lowering.symbols, self.along: lowering.symbols[self.along] + offset}
         subscripts = tuple(to_integer(sub, symbols) for sub in self.read.subscripts)
-        streaming = self.streams and self.piece * self.array.dtype.bytes == MAX_ACCESS_BYTES
-        access = Access(self.array, subscripts, "load", self.piece, streaming=streaming)
-        at = number(index, self.count) * self.pieces + number(piece, self.pieces)
-        if self.piece == 1:
-            first: tuple[Node, ...] = (Declare(self.values),)
-            load: Node = Store(Access(self.values, (at,), "store"), Element.of(access))
+        streaming = self.is_streamed and self.vector_width * self.array.dtype.bytes == MAX_ACCESS_BYTES
+        access = Access(self.array, subscripts, "load", self.vector_width, streaming=streaming)
+        position = iteration(row, self.count) * self.vectors_per_row + iteration(vector, self.vectors_per_row)
+        if self.vector_width == 1:
+            declaration: tuple[Node, ...] = (Declare(self.scalars),)
+            load: Node = Store(Access(self.scalars, (position,), "store"), Element.of(access))
         elif self.vector.count:
-            first = (Let(self.vector, None, mutable=True),)
-            load = Load(self.vector.indexed(at), access)
+            declaration = (Let(self.vector, None, mutable=True),)
+            load = Load(self.vector.indexed(position), access)
         else:
-            first, load = (), Load(self.vector, access)
-        return (*first, *repeat(index, self.count, (*before, *repeat(piece, self.pieces, (load,)))))
+            declaration, load = (), Load(self.vector, access)
+        loads = repeat(vector, self.vectors_per_row, (load,))
+        return (*declaration, *repeat(row, self.count, (*address_nodes, *loads)))
 
-    def value(self, row: Integer, place: Integer) -> Expr:
-        """One neighbour of a row."""
-        at = row * self.pieces
-        if self.piece == 1:
-            return Element.of(Access(self.values, (at + place,), "load"))
-        if self.pieces > 1:
-            width = integer(self.piece)
-            at, place = at + FloorDiv(place, width), Mod(place, width)
-        return (self.vector.indexed(at) if self.vector.count else self.vector).component(place)
+    def element(self, row: Integer, column: Integer) -> Expr:
+        position = row * self.vectors_per_row
+        if self.vector_width == 1:
+            return Element.of(Access(self.scalars, (position + column,), "load"))
+        if self.vectors_per_row > 1:
+            width = integer(self.vector_width)
+            position, column = position + FloorDiv(column, width), Mod(column, width)
+        return (self.vector.indexed(position) if self.vector.count else self.vector).component(column)
 
     @property
     def alignment(self) -> int:
-        """The bytes by which the array must be aligned."""
-        return self.piece * self.array.dtype.bytes if self.piece > 1 else 0
+        """The alignment in bytes that the vector loads need; 0 for scalar loads."""
+        return self.vector_width * self.array.dtype.bytes if self.vector_width > 1 else 0
 
 
-def add_term(
-    found: Skinny, lowering: Lowering, scope: Scope, sums: Array, at: tuple[Integer, Integer], known: dict[Read, Expr]
+def multiply_accumulate(
+    gemm: SkinnyGemm,
+    lowering: Lowering,
+    scope: Scope,
+    accumulator: Array,
+    position: tuple[Integer, Integer],
+    operands: dict[Read, Expr],
 ) -> None:
-    """The nodes that add the term at the place that `scope` stands for to a running value."""
-    for read, value in known.items():
+    """Appends the nodes that add the term at the scope's coordinates to the accumulator at a position."""
+    for read, value in operands.items():
         scope.remember(read, value)
-    term = lowering.lower(found.reduction.body, scope)
-    if sums.dtype.is_float:
-        scope.nodes.append(Accumulate(Access(sums, at, "store"), term))
+    term = lowering.lower(gemm.reduction.body, scope)
+    if accumulator.dtype.is_float:
+        scope.nodes.append(Accumulate(Access(accumulator, position, "store"), term))
     else:
-        old = Element.of(Access(sums, at, "load"))
-        scope.nodes.append(Store(Access(sums, at, "store"), Op("add", (old, term), sums.dtype)))
+        old = Element.of(Access(accumulator, position, "load"))
+        scope.nodes.append(Store(Access(accumulator, position, "store"), Op("add", (old, term), accumulator.dtype)))
 
 
-def is_plain(found: Skinny) -> bool:
-    """Whether terms are made of nothing but what is loaded for them."""
+def uses_operands_only(gemm: SkinnyGemm) -> bool:
+    """Whether the term is an expression of A, B and constants: no other array, no index value."""
 
-    def plain(expr: Expr) -> bool:
+    def is_operand_expression(expr: Expr) -> bool:
         if isinstance(expr, IndexValue | Read):
-            return expr in (found.matrix, found.rows)
-        return all(map(plain, children(expr)))
+            return expr in (gemm.b, gemm.a)
+        return all(map(is_operand_expression, children(expr)))
 
-    return plain(found.reduction.body)
+    return is_operand_expression(gemm.reduction.body)
 
 
-def alignments(found: Skinny, loaded: Sequence[Loaded]) -> tuple[tuple[str, int], ...]:
-    asked = {one.read.array: one.alignment for one in loaded if one.alignment}
-    arrays = found.request.context.spec.arrays
-    return tuple((a.name, asked[a.name]) for a in arrays if a.name in asked and not a.is_temporary)
+def problem(gemm: SkinnyGemm) -> str:
+    """The kind of problem, for people."""
+    return f"skinny GEMM of {gemm.m_extent} rows" if gemm.m_extent > 1 else "GEMV"
+
+
+def alignments(gemm: SkinnyGemm, fragments: Sequence[Fragment]) -> tuple[tuple[str, int], ...]:
+    """The alignment in bytes that vector loads need, by array."""
+    required = {fragment.read.array: fragment.alignment for fragment in fragments if fragment.alignment}
+    arrays = gemm.request.context.spec.arrays
+    return tuple((a.name, required[a.name]) for a in arrays if a.name in required and not a.is_temporary)

@@ -1,21 +1,23 @@
-"""Few rows times a matrix whose rows lie along memory: lanes have neighbouring columns, groups share out the sum."""
+"""Skinny GEMM with an N-major B: lanes read consecutive columns, groups of lanes split K within the block."""
 
 from __future__ import annotations
 
 from dataclasses import replace
 
-from cugen.families.contraction.skinny.config import WARP, Shape
+from cugen.families.contraction.skinny.config import GemvConfig
 from cugen.families.contraction.skinny.multiply import (
-    Loaded,
-    add_term,
+    Fragment,
+    accumulators,
     alignments,
-    is_plain,
+    iteration,
     loop_index,
-    number,
+    multiply_accumulate,
+    problem,
     repeat,
-    running,
+    uses_operands_only,
 )
-from cugen.families.contraction.skinny.recognition import Skinny
+from cugen.families.contraction.skinny.recognition import SkinnyGemm
+from cugen.machine.requests.warp import WARP_SIZE
 from cugen.pieces.blocks import define, limit, make_grid, thread
 from cugen.pieces.grid import divides
 from cugen.pieces.kernels import assemble, new_lowering
@@ -28,173 +30,182 @@ from cugen.plan.symbols import INT32_MAX, FloorDiv, Integer, Minimum, Mod, bound
 from cugen.spec.expressions import Expr, Local, Op
 
 
-def build_columns(found: Skinny, shape: Shape) -> Kernel:
-    return _Columns(found, shape).kernel()
+def build_n_major(gemm: SkinnyGemm, config: GemvConfig) -> Kernel:
+    return _Builder(gemm, config).kernel()
 
 
-class _Columns:
-    """The kernel of one product: every thread adds up its share, then the groups of lanes of a block."""
+class _Builder:
+    """Builds the kernel: each thread accumulates its share of K, then the block reduces the partial sums."""
 
-    def __init__(self, found: Skinny, shape: Shape) -> None:
-        self.found, self.shape, self.request = found, shape, found.request
-        self.lowering = new_lowering(found.request)
-        self.lowering.arrays = found.arrays
-        self.lane, self.group = thread("x", shape.lanes, self.lowering), thread("y", shape.groups, self.lowering)
-        self.extent = found.extent(found.many)
-        self.is_even = divides(shape.columns * shape.lanes, self.extent, found.request.context)
+    def __init__(self, gemm: SkinnyGemm, config: GemvConfig) -> None:
+        self.gemm, self.config, self.request = gemm, config, gemm.request
+        self.lowering = new_lowering(gemm.request)
+        self.lowering.arrays = gemm.arrays
+        self.lane, self.group = thread("x", config.lanes, self.lowering), thread("y", config.k_groups, self.lowering)
+        self.n_extent = gemm.extent(gemm.n)
+        self.is_even = divides(config.tile_n * config.lanes, self.n_extent, gemm.request.context)
 
     def kernel(self) -> Kernel:
-        found, shape, lowering = self.found, self.shape, self.lowering
-        span = shape.columns * shape.lanes
-        counts = [ceil_div(self.extent, span), *(found.extent(index) for index in found.batch)]
+        gemm, config, lowering = self.gemm, self.config, self.lowering
+        block_n = config.tile_n * config.lanes
+        counts = [ceil_div(self.n_extent, block_n), *(gemm.extent(index) for index in gemm.batch)]
         blocks = make_grid(counts, lowering, self.request.target)
         nodes: list[Node] = []
-        for index, place in zip(found.batch, blocks.coordinates[1:], strict=False):
-            batch = define(index.name, place, lowering, below=found.extent(index))
-            limit(batch.index, found.extent(index), lowering)
+        for index, coordinate in zip(gemm.batch, blocks.coordinates[1:], strict=False):
+            batch = define(index.name, coordinate, lowering, below=gemm.extent(index))
+            limit(batch.index, gemm.extent(index), lowering)
             lowering.symbols[index.name] = batch.index.symbol
             nodes.append(batch)
-        own = define(f"{found.many.name}0", blocks.coordinates[0] * span + self.lane * shape.columns, lowering)
-        nodes.append(own)
-        self.first = own.index.symbol
+        n0 = define(f"{gemm.n.name}0", blocks.coordinates[0] * block_n + self.lane * config.tile_n, lowering)
+        nodes.append(n0)
+        self.n0 = n0.index.symbol
         lowering.prepare(tuple(statement.value for statement in self.request.group.statements))
-        sums = running(found, shape.columns, lowering)
-        walk = self._walk(sums)
-        results = self._results(sums)
-        parts = (("indices", tuple(nodes)), ("walk", (Declare(sums, zeroed=True), *walk)), ("results", results))
+        accumulator = accumulators(gemm, config.tile_n, lowering)
+        main_loop = self._main_loop(accumulator)
+        epilogue = self._epilogue(accumulator)
+        sections = (
+            ("coordinates", tuple(nodes)),
+            ("main_loop", (Declare(accumulator, zeroed=True), *main_loop)),
+            ("epilogue", epilogue),
+        )
         kernel = assemble(
             self.request,
             lowering,
             "skinny",
-            parts,
+            sections,
             blocks.grid,
-            (shape.lanes, shape.groups, 1),
-            alignments=alignments(found, self.loaded),
-            minimum_blocks=shape.resident,
+            (config.lanes, config.k_groups, 1),
+            alignments=alignments(gemm, self.fragments),
+            minimum_blocks=config.min_blocks_per_sm,
         )
-        name = found.matrix.array
-        rows = f"{found.count} rows at once" if found.count > 1 else "one row"
-        sharing = f"{shape.warps} warps" if shape.lanes == WARP else f"{shape.groups} groups of {shape.lanes} lanes"
-        many = f"a thread reads {shape.columns} neighbours of {name}, {sharing} share out the sum"
-        return replace(kernel, reasons=(f"{rows}: each element of {name} is read once", many))
+        is_by_warps = config.lanes == WARP_SIZE
+        groups = f"{config.warps} warps" if is_by_warps else f"{config.k_groups} groups of {config.lanes} lanes"
+        work = f"a thread computes {config.tile_n} consecutive columns, {groups} split K within a block"
+        return replace(kernel, reasons=(f"{problem(gemm)}: each element of {gemm.b.array} is read once", work))
 
-    def _walk(self, sums: Array) -> tuple[Node, ...]:
-        """Rounds along the sum: a group takes `width` terms at a time, of every row."""
-        found, shape, lowering = self.found, self.shape, self.lowering
-        extent, step = found.extent(found.depth), shape.width * shape.groups
-        rows = Loaded(found, found.rows, found.depth, 1, shape.width, lowering)
-        matrix = Loaded(found, found.matrix, found.many, shape.width, shape.columns, lowering)
-        self.loaded = (matrix, rows)
-        high = bounds(extent, lowering.ranges)[1]
-        last = max(high - 1, 0) if high + step <= INT32_MAX else high + step
-        wish = f"{found.depth.name}0" if shape.width > 1 else found.depth.name
-        own = Index(lowering.names.allocate(wish), self.group * shape.width, (0, last))
-        lowering.ranges[own.symbol] = own.range
-        lowering.limits[own.symbol] = extent
-        lowering.symbols[found.depth.name] = own.symbol
-        i, j = loop_index("i", found.count, lowering), loop_index("j", shape.columns, lowering)
-        d = loop_index("d", shape.width, lowering)
-        row, column, term = number(i, found.count), number(j, shape.columns), number(d, shape.width)
-        if found.few is not None:
-            lowering.symbols[found.few.name] = row
-        before: list[Node] = []
-        place = self._inside(before)
-        each_row = rows.load(i)
-        lowering.symbols[found.depth.name] = own.symbol + term
-        lowering.symbols[found.many.name] = place
-        body = [*matrix.load(d)]
-        scope = Scope(Scope(), frozenset((found.depth.name, found.many.name)), certain=False)
-        if not is_plain(found):
-            lowering.symbols[found.depth.name] = lowering.define(found.depth.name, own.symbol + term, scope)
-            lowering.symbols[found.many.name] = lowering.define(found.many.name, place + column, scope)
-            if found.few is not None:
-                lowering.symbols[found.few.name] = lowering.define(found.few.name, row, scope)
-        known = {found.matrix: matrix.value(term, column), found.rows: rows.value(integer(0), term)}
-        add_term(found, lowering, scope, sums, (row, column), known)
-        products = repeat(d, shape.width, repeat(j, shape.columns, tuple(scope.nodes)))
-        body += repeat(i, found.count, (*each_row, *products))
-        rounds = -(-high // step)
-        together = min(shape.loads // shape.width, rounds)
-        loop = Loop(own, own.definition, extent, step, unroll_by=together if together > 1 else 0)
-        return (*before, For(loop, tuple(body)))
+    def _main_loop(self, accumulator: Array) -> tuple[Node, ...]:
+        """The loop over K, strided by groups: a group multiply-accumulates `k_width` values of k for all rows."""
+        gemm, config, lowering = self.gemm, self.config, self.lowering
+        extent, block_k = gemm.extent(gemm.k), config.k_width * config.k_groups
+        a_fragment = Fragment(gemm, gemm.a, gemm.k, 1, config.k_width, lowering)
+        b_fragment = Fragment(gemm, gemm.b, gemm.n, config.k_width, config.tile_n, lowering)
+        self.fragments = (b_fragment, a_fragment)
+        max_k = bounds(extent, lowering.ranges)[1]
+        last = max(max_k - 1, 0) if max_k + block_k <= INT32_MAX else max_k + block_k
+        name_hint = f"{gemm.k.name}0" if config.k_width > 1 else gemm.k.name
+        k0 = Index(lowering.names.allocate(name_hint), self.group * config.k_width, (0, last))
+        lowering.ranges[k0.symbol] = k0.range
+        lowering.limits[k0.symbol] = extent
+        lowering.symbols[gemm.k.name] = k0.symbol
+        i, j = loop_index("i", gemm.m_extent, lowering), loop_index("j", config.tile_n, lowering)
+        dk = loop_index("dk", config.k_width, lowering)
+        row, column = iteration(i, gemm.m_extent), iteration(j, config.tile_n)
+        k_offset = iteration(dk, config.k_width)
+        if gemm.m is not None:
+            lowering.symbols[gemm.m.name] = row
+        before_loop: list[Node] = []
+        n0 = self._clamped_column(before_loop)
+        load_a = a_fragment.load(i)
+        lowering.symbols[gemm.k.name] = k0.symbol + k_offset
+        lowering.symbols[gemm.n.name] = n0
+        body = [*b_fragment.load(dk)]
+        scope = Scope(Scope(), frozenset((gemm.k.name, gemm.n.name)), certain=False)
+        if not uses_operands_only(gemm):
+            lowering.symbols[gemm.k.name] = lowering.define(gemm.k.name, k0.symbol + k_offset, scope)
+            lowering.symbols[gemm.n.name] = lowering.define(gemm.n.name, n0 + column, scope)
+            if gemm.m is not None:
+                lowering.symbols[gemm.m.name] = lowering.define(gemm.m.name, row, scope)
+        operands = {gemm.b: b_fragment.element(k_offset, column), gemm.a: a_fragment.element(integer(0), k_offset)}
+        multiply_accumulate(gemm, lowering, scope, accumulator, (row, column), operands)
+        products = repeat(dk, config.k_width, repeat(j, config.tile_n, tuple(scope.nodes)))
+        body += repeat(i, gemm.m_extent, (*load_a, *products))
+        iterations = -(-max_k // block_k)
+        unroll_by = min(config.loads_in_flight // config.k_width, iterations)
+        loop = Loop(k0, k0.definition, extent, block_k, unroll_by=unroll_by if unroll_by > 1 else 0)
+        return (*before_loop, For(loop, tuple(body)))
 
-    def _inside(self, nodes: list[Node]) -> Integer:
-        """The thread's first column; threads beyond the last read the last ones again."""
+    def _clamped_column(self, nodes: list[Node]) -> Integer:
+        """The thread's first column, clamped to the last full vector, so that loads need no guard."""
         if self.is_even:
-            return self.first
-        node = define(self.found.many.name, Minimum(self.first, self.extent - self.shape.columns), self.lowering)
+            return self.n0
+        node = define(self.gemm.n.name, Minimum(self.n0, self.n_extent - self.config.tile_n), self.lowering)
         nodes.append(node)
         return node.index.symbol
 
-    def _results(self, sums: Array) -> tuple[Node, ...]:
-        """The shares of each row's results: groups of a warp add theirs up by shuffles, warps in shared memory."""
-        found, shape, lowering = self.found, self.shape, self.lowering
-        i, j = loop_index("i", found.count, lowering), loop_index("j", shape.columns, lowering)
-        row, ahead = number(i, found.count), number(j, shape.columns)
-        total = Local(lowering.names.allocate("total"), sums.dtype)
-        share = Element.of(Access(sums, (row, ahead), "load"))
-        if shape.groups == 1:
-            stored = self._stored(j, shape.columns, row, ahead, (Let(total, share, mutable=True),), total)
-            return repeat(i, found.count, stored)
-        shares = self._shares(sums)
-        mine = repeat(j, shape.columns, self._shared(shares, ahead, share))
-        own = max(shape.columns // shape.groups, 1)
-        v = loop_index("v", own, lowering)
-        column = self.group * own + number(v, own)
-        first = Element.of(Access(shares, (integer(0), column, self.lane), "load"))
+    def _epilogue(self, accumulator: Array) -> tuple[Node, ...]:
+        """Reduces the partial sums row by row: within a warp by shuffles, across warps through shared memory."""
+        gemm, config, lowering = self.gemm, self.config, self.lowering
+        i, j = loop_index("i", gemm.m_extent, lowering), loop_index("j", config.tile_n, lowering)
+        row, column = iteration(i, gemm.m_extent), iteration(j, config.tile_n)
+        total = Local(lowering.names.allocate("total"), accumulator.dtype)
+        partial = Element.of(Access(accumulator, (row, column), "load"))
+        if config.k_groups == 1:
+            stores = self._store_outputs(j, config.tile_n, row, column, (Let(total, partial, mutable=True),), total)
+            return repeat(i, gemm.m_extent, stores)
+        partials = self._partials(accumulator)
+        store_partials = repeat(j, config.tile_n, self._store_partial(partials, column, partial))
+        columns_per_group = max(config.tile_n // config.k_groups, 1)
+        v = loop_index("v", columns_per_group, lowering)
+        column = self.group * columns_per_group + iteration(v, columns_per_group)
+        first = Element.of(Access(partials, (integer(0), column, self.lane), "load"))
         body: list[Node] = [Let(total, first, mutable=True)]
-        if shape.warps > 1:
-            other = Index(lowering.names.allocate("warp"), integer(1), (1, shape.warps - 1))
-            lowering.ranges[other.symbol] = other.range
-            taken = Element.of(Access(shares, (other.symbol, column, self.lane), "load"))
-            add = Assign(total, Op("add", (total, taken), total.dtype))
-            body.append(For(Loop(other, integer(1), integer(shape.warps), unroll=True), (add,)))
-        stored = self._stored(v, own, row, column, tuple(body), total)
-        closing = (Barrier(),) if found.count > 1 else ()
-        return (Declare(shares), *repeat(i, found.count, (*mine, Barrier(), *stored, *closing)))
+        if config.warps > 1:
+            warp = Index(lowering.names.allocate("warp"), integer(1), (1, config.warps - 1))
+            lowering.ranges[warp.symbol] = warp.range
+            warp_partial = Element.of(Access(partials, (warp.symbol, column, self.lane), "load"))
+            add = Assign(total, Op("add", (total, warp_partial), total.dtype))
+            body.append(For(Loop(warp, integer(1), integer(config.warps), unroll=True), (add,)))
+        stores = self._store_outputs(v, columns_per_group, row, column, tuple(body), total)
+        # The next row's partials overwrite these.
+        closing = (Barrier(),) if gemm.m_extent > 1 else ()
+        return (Declare(partials), *repeat(i, gemm.m_extent, (*store_partials, Barrier(), *stores, *closing)))
 
-    def _shares(self, sums: Array) -> Array:
-        """Each warp's share of every column."""
-        shape = self.shape
-        extents = (integer(shape.warps), integer(shape.columns), integer(shape.lanes))
+    def _partials(self, accumulator: Array) -> Array:
+        """The warps' partial sums of one row in shared memory: [warp, column of the lane, lane]."""
+        config, name = self.config, self.lowering.names.allocate("partials")
+        extents = (integer(config.warps), integer(config.tile_n), integer(config.lanes))
         strides = (extents[1] * extents[2], extents[2], integer(1))
-        return Array("", self.lowering.names.allocate("shares"), sums.dtype, extents, strides, "shared", flat=False)
+        return Array("", name, accumulator.dtype, extents, strides, "shared", flat=False)
 
-    def _shared(self, shares: Array, column: Integer, value: Expr) -> tuple[Node, ...]:
-        """Stores the warp's share of a column, once its groups have added up theirs."""
-        shape, lowering = self.shape, self.lowering
-        groups = shape.groups // shape.warps
-        if groups == 1:
-            return (Store(Access(shares, (self.group, column, self.lane), "store"), value),)
-        share = Local(lowering.names.allocate("share"), shares.dtype)
-        distance = Index(lowering.names.allocate("distance"), integer(0), (0, WARP - 1))
-        lowering.ranges[distance.symbol] = distance.range
-        other = Shuffled(share.name, share.dtype, distance.symbol)
-        loop = Loop(distance, integer(0), integer(groups.bit_length() - 1), unroll=True, doubles=shape.lanes)
-        added = For(loop, (Assign(share, Op("add", (share, other), share.dtype)),))
-        place = Access(shares, (FloorDiv(self.group, integer(groups)), column, self.lane), "store")
-        is_first = Guard((Comparison(Mod(self.group, integer(groups)), "==", integer(0)),))
-        return (Let(share, value, mutable=True), added, If(is_first, (Store(place, share),)))
+    def _store_partial(self, partials: Array, column: Integer, value: Expr) -> tuple[Node, ...]:
+        """Shuffles the partial sums of a warp's groups together and stores the result in shared memory."""
+        config, lowering = self.config, self.lowering
+        groups_per_warp = config.k_groups // config.warps
+        if groups_per_warp == 1:
+            return (Store(Access(partials, (self.group, column, self.lane), "store"), value),)
+        partial = Local(lowering.names.allocate("partial"), partials.dtype)
+        lane_mask = Index(lowering.names.allocate("lane_mask"), integer(0), (0, WARP_SIZE - 1))
+        lowering.ranges[lane_mask.symbol] = lane_mask.range
+        shuffled = Shuffled(partial.name, partial.dtype, lane_mask.symbol)
+        steps = integer(groups_per_warp.bit_length() - 1)
+        loop = Loop(lane_mask, integer(0), steps, unroll=True, doubles=config.lanes)
+        butterfly = For(loop, (Assign(partial, Op("add", (partial, shuffled), partial.dtype)),))
+        warp = FloorDiv(self.group, integer(groups_per_warp))
+        store = Store(Access(partials, (warp, column, self.lane), "store"), partial)
+        is_first_group = Guard((Comparison(Mod(self.group, integer(groups_per_warp)), "==", integer(0)),))
+        return (Let(partial, value, mutable=True), butterfly, If(is_first_group, (store,)))
 
-    def _stored(
-        self, loop: Index, count: int, row: Integer, ahead: Integer, body: tuple[Node, ...], total: Local
+    def _store_outputs(
+        self, loop: Index, count: int, row: Integer, column: Integer, sum_nodes: tuple[Node, ...], total: Local
     ) -> tuple[Node, ...]:
-        """Results of the thread's columns, once the body has their totals."""
-        found, shape, lowering = self.found, self.shape, self.lowering
+        """Evaluates the statements for `count` columns of the thread, after the nodes that compute their totals."""
+        gemm, config, lowering = self.gemm, self.config, self.lowering
         scope = Scope()
-        column = define(found.many.name, self.first + ahead, lowering)
-        limit(column.index, self.extent, lowering)
-        lowering.symbols[found.many.name] = column.index.symbol
-        places: list[Node] = [column]
-        if found.few is not None:
-            node = define(found.few.name, row, lowering)
-            lowering.symbols[found.few.name] = node.index.symbol
-            places.append(node)
-        scope.remember(found.reduction, total)
+        n = define(gemm.n.name, self.n0 + column, lowering)
+        limit(n.index, self.n_extent, lowering)
+        lowering.symbols[gemm.n.name] = n.index.symbol
+        indices: list[Node] = [n]
+        if gemm.m is not None:
+            m = define(gemm.m.name, row, lowering)
+            lowering.symbols[gemm.m.name] = m.index.symbol
+            indices.append(m)
+        scope.remember(gemm.reduction, total)
         lower_statements(self.request, lowering, scope)
-        storing = shape.columns // count
-        terms = [Comparison(self.group, "<", integer(storing))] if storing < shape.groups else []
+        storing_groups = config.tile_n // count
+        terms = []
+        if storing_groups < config.k_groups:
+            terms.append(Comparison(self.group, "<", integer(storing_groups)))
         if not self.is_even:
-            terms.append(Comparison(self.first, "<", self.extent))
-        stored = repeat(loop, count, (*body, *places, *scope.nodes))
-        return (If(Guard(tuple(terms)), stored),) if terms else stored
+            terms.append(Comparison(self.n0, "<", self.n_extent))
+        stores = repeat(loop, count, (*sum_nodes, *indices, *scope.nodes))
+        return (If(Guard(tuple(terms)), stores),) if terms else stores

@@ -1,11 +1,11 @@
-"""Sums of a product with few columns in two launches: parts that fill the device, then the parts of each result."""
+"""Split-K of a skinny GEMM in two launches: partial sums over K chunks, then their reduction."""
 
 from __future__ import annotations
 
 from dataclasses import replace
 
-from cugen.families.contraction.skinny.config import choose_shape, wanted_parts
-from cugen.families.contraction.skinny.recognition import Skinny, recognise
+from cugen.families.contraction.skinny.config import choose_config, split_k_of
+from cugen.families.contraction.skinny.recognition import SkinnyGemm, recognise
 from cugen.plan.request import Group, Request, Single, Steps
 from cugen.plan.substitution import substitute
 from cugen.rewrite.align_reductions import rebuilt
@@ -16,46 +16,46 @@ from cugen.spec.types import INT64
 
 
 def split(single: Single) -> Steps | None:
-    """The steps in place of a statement whose columns are too few to fill the device.
+    """The two statements of a split-K skinny GEMM; None if another family may split the statement.
 
-    A single row that fills it is one step, which is not for other families to split."""
+    A GEMV that fills the device stays a single launch."""
     schedule, statement = single.schedule, single.statement
-    if schedule.block or schedule.thread or schedule.step or dict(schedule.tunables).get("parts") == 1:
+    if schedule.block or schedule.thread or schedule.step or dict(schedule.tunables).get("split_k") == 1:
         return None
     request = Request("", Group((statement,)), single.context, schedule, single.target)
-    found = recognise(request)
-    if not isinstance(found, Skinny):
+    gemm = recognise(request)
+    if not isinstance(gemm, SkinnyGemm):
         return None
-    spread = choose_shape(found)
-    if spread.resident:
+    config = choose_config(gemm)
+    if config.min_blocks_per_sm:
         return Steps((statement,), ())
-    parts = wanted_parts(found, spread)
+    factor = split_k_of(gemm, config)
     (reduction,) = dict.fromkeys(node for node in walk(statement.value) if isinstance(node, Reduce))
-    depth = request.context.static(found.extent(found.depth))
-    if parts < 2 or depth is None or len(reduction.indices) > 1:
+    k = request.context.static(gemm.extent(gemm.k))
+    if factor < 2 or k is None or len(reduction.indices) > 1:
         return None
     taken = {array.name for array in single.context.spec.arrays} | {index.name for index in statement.indices}
     taken |= {index.name for index in reduction.indices}
     (index,) = reduction.indices
-    part, name = _fresh("part", taken), _fresh(f"{statement.target}_parts", taken)
-    chunk = Const(depth // parts, INT64)
-    place = Op("add", (Op("mul", (IndexValue(part), chunk), INT64), IndexValue(index.name)), INT64)
-    own = replace(reduction, body=substitute(reduction.body, {index.name: place}), indices=(Index(index.name, chunk),))
-    indices = (Index(part, Const(parts, INT64)), *statement.indices)
-    shape = tuple(one.extent for one in indices)
+    chunk, name = _fresh("part", taken), _fresh(f"{statement.target}_parts", taken)
+    chunk_k = Const(k // factor, INT64)
+    k_value = Op("add", (Op("mul", (IndexValue(chunk), chunk_k), INT64), IndexValue(index.name)), INT64)
+    body = substitute(reduction.body, {index.name: k_value})
+    partial = replace(reduction, body=body, indices=(Index(index.name, chunk_k),))
+    indices = (Index(chunk, Const(factor, INT64)), *statement.indices)
+    shape = tuple(index.extent for index in indices)
     strides = tuple(product(shape[dimension + 1 :]) for dimension in range(len(shape)))
-    subscripts = tuple(IndexValue(one.name) for one in indices)
-    text = f"{name}[{', '.join(one.name for one in indices)}] = {depth // parts} terms of: {statement.text}"
+    subscripts = tuple(IndexValue(index.name) for index in indices)
+    text = f"{name}[{', '.join(index.name for index in indices)}] = {k // factor} terms of: {statement.text}"
     first = replace(
-        statement, target=name, subscripts=subscripts, indices=indices, value=own, text=text, accumulate=False
+        statement, target=name, subscripts=subscripts, indices=indices, value=partial, text=text, accumulate=False
     )
-    stored = Read(name, subscripts, reduction.dtype)
-    total = replace(reduction, body=stored, indices=(indices[0],))
+    total = replace(reduction, body=Read(name, subscripts, reduction.dtype), indices=(indices[0],))
 
-    def whole(node: Expr) -> Expr | None:
+    def with_total(node: Expr) -> Expr | None:
         return total if node == reduction else None
 
-    last = replace(statement, value=rebuilt(statement.value, whole))
+    last = replace(statement, value=rebuilt(statement.value, with_total))
     array = Array(name, shape, reduction.dtype, "temporary", strides, is_temporary=True)
     return Steps((first, last), (array,), tuned=(name,), opens_last=True)
 

@@ -42,7 +42,7 @@ from cugen.plan.scopes import Scope
 from cugen.plan.subscripts import to_integer
 from cugen.plan.substitution import substitute
 from cugen.plan.symbols import FloorDiv, Integer, Mod, bounds, ceil_div, integer, symbol
-from cugen.rewrite.im2col import split
+from cugen.rewrite.im2col import im2col
 from cugen.spec.expressions import Const, Expr, IndexValue, Local, Op, Read, Reduce, free_indices, walk
 from cugen.spec.types import INT32
 
@@ -403,5 +403,5 @@ FAMILY = Family(
     doc="contractions with shared-memory tiles in a single-stage main loop, with register tiles for large outputs",
     refusals=refusals,
     build=build,
-    split=split,
+    split=im2col,
 )
