@@ -1,4 +1,4 @@
-"""What the threads of a reduction do at each step: elements loaded, several at once where they can be, and taken in."""
+"""The accumulation step of reductions: loads, vectorised where elements are contiguous, and accumulator updates."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TypeVar
 
-from cugen.families.reduce.recognition import IN_MEMORY, Reduction, Stage, own_nodes
-from cugen.pieces.block_reduce import Running
+from cugen.families.reduce.recognition import IN_MEMORY, ReductionProblem, Stage, operand_nodes
+from cugen.pieces.block_reduce import Accumulator
 from cugen.pieces.blocks import define, limit
 from cugen.pieces.loop_variables import shared_loop_variable
-from cugen.pieces.vectors import WIDEST, Width, divisor
+from cugen.pieces.vectors import MAX_ACCESS_BYTES, Width, divisor
 from cugen.plan.lowering.expressions import Lowering
 from cugen.plan.lowering.reads import lower_subscript
 from cugen.plan.lowering.reductions import accumulate, conjuncts, loop_bound
@@ -28,112 +28,114 @@ from cugen.spec.types import BOOL
 
 
 @dataclass(frozen=True, slots=True)
-class Terms:
-    """A stage's reductions, and the range of one of their indices within which all their conditions may hold."""
+class LoopRange:
+    """The range of one index of a stage outside of which the reductions' common conditions fail."""
 
     stage: Stage
-    runs: tuple[Running, ...]
+    accumulators: tuple[Accumulator, ...]
     start: Integer
     stop: Integer
-    upper: tuple[Expr, ...]  # the conditions that end the range, and need no test within
-    lower: tuple[Expr, ...]  # those that begin it
+    upper: tuple[Expr, ...]  # the conditions that `stop` implies
+    lower: tuple[Expr, ...]  # the conditions that `start` implies
 
 
-def wide_reads(found: Reduction, stage: Stage, along: str) -> tuple[Read, ...]:
-    """The reads of which neighbours along an index are neighbours in memory."""
-    return tuple(read for read in stage.reads if _stride(found, read, along) == 1)
+def wide_reads(problem: ReductionProblem, stage: Stage, along: str) -> tuple[Read, ...]:
+    """The reads that are contiguous along an index."""
+    return tuple(read for read in stage.reads if _stride(problem, read, along) == 1)
 
 
-def _stride(found: Reduction, read: Read, along: str) -> Integer | None:
-    array = found.arrays[read.array]
-    steps = [stride for sub, stride in zip(read.subscripts, array.strides, strict=True) if along in free_indices(sub)]
-    return steps[0] if len(steps) == 1 and array.space in IN_MEMORY else None
+def _stride(problem: ReductionProblem, read: Read, along: str) -> Integer | None:
+    array = problem.arrays[read.array]
+    pairs = zip(read.subscripts, array.strides, strict=True)
+    strides = [stride for sub, stride in pairs if along in free_indices(sub)]
+    return strides[0] if len(strides) == 1 and array.space in IN_MEMORY else None
 
 
-def main_read(found: Reduction, stage: Stage) -> Read:
-    """The read that goes through most of memory, of those whose neighbours are loaded together."""
-    reads = wide_reads(found, stage, stage.fastest.name)
-    return max(reads, key=lambda read: (len(free_indices(read)), found.arrays[read.array].dtype.bytes))
+def main_read(problem: ReductionProblem, stage: Stage) -> Read:
+    """The contiguous read of the most elements, whose alignment the vector loads follow."""
+    reads = wide_reads(problem, stage, stage.fastest.name)
+    return max(reads, key=lambda read: (len(free_indices(read)), problem.arrays[read.array].dtype.bytes))
 
 
-def together(found: Reduction, stage: Stage, width: int) -> tuple[Read, ...]:
-    """The reads that vectors of so many elements fill at the same places along the row, the main one first."""
-    along, main = stage.fastest.name, main_read(found, stage)
+def vector_reads(problem: ReductionProblem, stage: Stage, width: int) -> tuple[Read, ...]:
+    """The reads that vectors of `width` elements fill from the same indices on, the main one first."""
+    along, main = stage.fastest.name, main_read(problem, stage)
     names = {name for read in stage.reads for name in free_indices(read)}
-    symbols = {**found.request.context.symbols, **{name: symbol(name) for name in names}}
+    symbols = {**problem.request.context.symbols, **{name: symbol(name) for name in names}}
 
-    def is_alike(read: Read) -> bool:
-        array = found.arrays[read.array]
-        if array.space == "readonly" or array.dtype.bytes * width > WIDEST:
+    def has_equal_alignment(read: Read) -> bool:
+        array = problem.arrays[read.array]
+        if array.space == "readonly" or array.dtype.bytes * width > MAX_ACCESS_BYTES:
             return False
-        apart = offset(found, read, symbols, along) - offset(found, main, symbols, along)
-        return divisor(apart.expand(), found.request.context) % width == 0
+        difference = row_offset(problem, read, symbols, along) - row_offset(problem, main, symbols, along)
+        return divisor(difference.expand(), problem.request.context) % width == 0
 
-    others = [read for read in wide_reads(found, stage, along) if read != main and is_alike(read)]
-    return (main, *others)
+    aligned = [read for read in wide_reads(problem, stage, along) if read != main and has_equal_alignment(read)]
+    return (main, *aligned)
 
 
-def offset(found: Reduction, read: Read, symbols: Mapping[str, Integer], along: str) -> Integer:
-    """The place in memory, in elements, of the row's first element; what other elements say has a name of its own."""
-    there = {**symbols, along: integer(0)}
-    array = found.arrays[read.array]
+def row_offset(problem: ReductionProblem, read: Read, symbols: Mapping[str, Integer], along: str) -> Integer:
+    """The offset of the row's first element, in elements; gathered subscripts are opaque symbols."""
+    at_start = {**symbols, along: integer(0)}
+    array = problem.arrays[read.array]
     total: Integer = integer(0)
     for dimension, (sub, stride) in enumerate(zip(read.subscripts, array.strides, strict=True)):
         gathered = any(isinstance(node, Read) for node in walk(sub))
-        total += stride * (symbol(f"{array.name} {dimension}") if gathered else to_integer(sub, there))
+        total += stride * (symbol(f"{array.name} {dimension}") if gathered else to_integer(sub, at_start))
     return total
 
 
-def widest(found: Reduction, read: Read, along: str) -> Width:
-    """The widest access to neighbours along an index, the first of them at a multiple of the width."""
-    array, context = found.arrays[read.array], found.request.context
-    most = WIDEST // array.dtype.bytes
+def widest_access(problem: ReductionProblem, read: Read, along: str) -> Width:
+    """The widest vector access along an index, which starts at multiples of the width."""
+    array, context = problem.arrays[read.array], problem.request.context
+    max_count = MAX_ACCESS_BYTES // array.dtype.bytes
     if array.space == "readonly":
-        return Width(1, f"{array.name} is read through __ldg, element by element")
-    width = Width(most, f"{most} elements of {array.name} are {WIDEST} bytes, the most that one access moves")
+        return Width(1, f"{array.name} is read through __ldg, one element per access")
+    width = Width(max_count, f"{max_count} elements of {array.name} are {MAX_ACCESS_BYTES} bytes, the widest access")
     names = {name for sub in read.subscripts for name in free_indices(sub)}
     symbols = {**context.symbols, **{name: symbol(name) for name in names}}
     for dimension, (sub, stride) in enumerate(zip(read.subscripts, array.strides, strict=True)):
         if any(isinstance(node, Read) for node in walk(sub)):
-            place: Integer = symbol("")
+            position: Integer = symbol("")
         else:
-            place = to_integer(sub, symbols) - (symbol(along) if along in free_indices(sub) else 0)
-        count = math.gcd(divisor((stride * place).expand(), context), most)
+            position = to_integer(sub, symbols) - (symbol(along) if along in free_indices(sub) else 0)
+        count = math.gcd(divisor((stride * position).expand(), context), max_count)
         if count < width.count:
-            sure = f"the offset of dimension {dimension} in {array.name} is surely a multiple of {count}, not of more"
-            width = Width(count, sure)
+            reason = f"the offset of dimension {dimension} in {array.name} is only known to be a multiple of {count}"
+            width = Width(count, reason)
     return width
 
 
-def ranged(
-    found: Reduction,
+def loop_range_of(
+    problem: ReductionProblem,
     stage: Stage,
-    runs: tuple[Running, ...],
+    accumulators: tuple[Accumulator, ...],
     index: spec.Index,
     lowering: Lowering,
-    beside: tuple[str, int] = ("", 1),
-) -> Terms:
-    """The range of `index` that conditions on places leave; those on the indices round it are known to `lowering`.
+    vector: tuple[str, int] = ("", 1),
+) -> LoopRange:
+    """The range of `index` by the conditions on indices; outer indices are defined in `lowering`.
 
-    `beside` is an index that has so many values at once, from the one that `lowering` knows: the range is then that of
-    all of them, and their conditions are left to be tested."""
-    own, (other, count) = symbol(index.name), beside
-    symbols = {**lowering.symbols, index.name: own}
+    `vector` is an index with its count of consecutive values: the range is then their union, and their conditions
+    remain to be tested."""
+    loop_symbol, (vector_index, count) = symbol(index.name), vector
+    symbols = {**lowering.symbols, index.name: loop_symbol}
     start: Integer = integer(0)
-    stop = found.extent(index)
+    stop = problem.extent(index)
     upper: list[Expr] = []
     lower: list[Expr] = []
-    hidden = {i.name for i in stage.indices} - lowering.symbols.keys() - {index.name}
-    for condition in _common(stage.reductions):
-        if free_indices(condition) & hidden or index.name not in free_indices(condition):
+    undefined = {i.name for i in stage.indices} - lowering.symbols.keys() - {index.name}
+    for condition in _common_conditions(stage.reductions):
+        if free_indices(condition) & undefined or index.name not in free_indices(condition):
             continue
-        bound = loop_bound(replace(lowering, symbols=symbols), condition, own)
+        bound = loop_bound(replace(lowering, symbols=symbols), condition, loop_symbol)
         if bound is None:
             continue
         limit, is_last = bound.right, bound.operator == "<"
-        if count > 1 and other in free_indices(condition):
-            step = limit.coeff(lowering.symbols[other])
-            if not step.is_Integer or lowering.symbols[other] in (limit - step * lowering.symbols[other]).free_symbols:
+        if count > 1 and vector_index in free_indices(condition):
+            first = lowering.symbols[vector_index]
+            step = limit.coeff(first)
+            if not step.is_Integer or first in (limit - step * first).free_symbols:
                 continue
             if (step > 0) == is_last:
                 limit += step * (count - 1)
@@ -143,23 +145,23 @@ def ranged(
             stop = limit if lowering.is_below(limit, stop + 1) else Minimum(stop, limit)
         else:
             start = limit if lowering.is_below(start, limit + 1) else Maximum(start, limit)
-    return Terms(stage, runs, start, stop, tuple(upper), tuple(lower))
+    return LoopRange(stage, accumulators, start, stop, tuple(upper), tuple(lower))
 
 
-def _common(reductions: Sequence[Reduce]) -> tuple[Expr, ...]:
+def _common_conditions(reductions: Sequence[Reduce]) -> tuple[Expr, ...]:
     """The conditions that all of the reductions have."""
-    first, *rest = (conjuncts(reduction.where) for reduction in reductions)
-    return tuple(condition for condition in first if all(condition in other for other in rest))
+    first, *remaining = (conjuncts(reduction.where) for reduction in reductions)
+    return tuple(condition for condition in first if all(condition in conditions for conditions in remaining))
 
 
 ExprT = TypeVar("ExprT", Read, Reduce, Expr)
 
 
-def with_starts(found: Reduction, lowering: Lowering) -> tuple[Reduction, tuple[Define, ...]]:
-    """The reduction with a name for where each stretch begins, and what that is: `start` for `part * chunk`."""
+def with_named_starts(problem: ReductionProblem, lowering: Lowering) -> tuple[ReductionProblem, tuple[Define, ...]]:
+    """The problem with a named index for the start of each chunk: `start` for `part * chunk`."""
     starts: dict[Expr, Expr] = {}
     nodes: list[Define] = []
-    for read in (read for stage in found.stages for read in stage.reads):
+    for read in (read for stage in problem.stages for read in stage.reads):
         for sub in read.subscripts:
             match sub:
                 case Op(name="add", args=(Op(name="mul") as first, IndexValue())) if first not in starts:
@@ -168,7 +170,7 @@ def with_starts(found: Reduction, lowering: Lowering) -> tuple[Reduction, tuple[
                     starts[first] = IndexValue(node.index.name)
                     nodes.append(node)
     if not starts:
-        return found, ()
+        return problem, ()
 
     def named(expr: ExprT) -> ExprT:
         result = rebuilt(expr, starts.get)
@@ -180,54 +182,54 @@ def with_starts(found: Reduction, lowering: Lowering) -> tuple[Reduction, tuple[
             stage,
             reductions=tuple(map(named, stage.reductions)),
             reads=tuple(map(named, stage.reads)),
-            extremes=tuple((named(extreme), named(place)) for extreme, place in stage.extremes),
+            extremes=tuple((named(extreme), named(arg)) for extreme, arg in stage.extremes),
         )
-        for stage in found.stages
+        for stage in problem.stages
     )
-    statements = tuple(replace(s, value=named(s.value)) for s in found.request.group.statements)
-    request = replace(found.request, group=replace(found.request.group, statements=statements))
-    return replace(found, request=request, stages=stages), tuple(nodes)
+    statements = tuple(replace(s, value=named(s.value)) for s in problem.request.group.statements)
+    request = replace(problem.request, group=replace(problem.request.group, statements=statements))
+    return replace(problem, request=request, stages=stages), tuple(nodes)
 
 
-def named_stop(found: Reduction, terms: Terms, lowering: Lowering, scope: Scope) -> Terms:
-    """The terms with a name for the end of their range, where that is more than params say."""
-    if terms.stop.is_Symbol or terms.stop.free_symbols <= found.request.context.ranges.keys():
-        return terms
-    return replace(terms, stop=lowering.define("stop", terms.stop, scope))
+def with_named_stop(problem: ReductionProblem, loop: LoopRange, lowering: Lowering, scope: Scope) -> LoopRange:
+    """The range with a named `stop`, unless that is a function of params alone."""
+    if loop.stop.is_Symbol or loop.stop.free_symbols <= problem.request.context.ranges.keys():
+        return loop
+    return replace(loop, stop=lowering.define("stop", loop.stop, scope))
 
 
-def kept_reads(stage: Stage, along: str) -> tuple[Read, ...]:
-    """The reads that are the same for all terms of a result, and safe also where there are none."""
+def invariant_reads(stage: Stage, along: str) -> tuple[Read, ...]:
+    """The loop-invariant reads, which are safe to hoist also where the loop has no iteration."""
     if any(reduction.where is not None for reduction in stage.reductions):
         return ()
     moving = {index.name for index in stage.indices} | {along}
-    found = {n: None for r in stage.reductions for n in own_nodes(r) if isinstance(n, Read)}
+    reads = {n: None for r in stage.reductions for n in operand_nodes(r) if isinstance(n, Read)}
     return tuple(
         read
-        for read in found
+        for read in reads
         if not free_indices(read) & moving
         and not any(isinstance(n, Read) for sub in read.subscripts for n in walk(sub))
     )
 
 
-def results_of(stage: Stage, runs: Sequence[Running]) -> dict[Reduce, Local]:
-    """What each reduction of a stage yields, from the running values of those that are taken."""
-    own = dict(zip(stage.reductions, runs, strict=True))
-    results = {reduction: run.value for reduction, run in own.items()}
-    results.update({extreme: own[place].locals[-1] for extreme, place in stage.extremes})
+def results_of(stage: Stage, accumulators: Sequence[Accumulator]) -> dict[Reduce, Local]:
+    """The locals with the results of a stage's reductions."""
+    by_reduction = dict(zip(stage.reductions, accumulators, strict=True))
+    results = {reduction: accumulator.value for reduction, accumulator in by_reduction.items()}
+    results.update({extreme: by_reduction[arg].locals[-1] for extreme, arg in stage.extremes})
     return results
 
 
-def take(terms: Terms, lowering: Lowering, scope: Scope, dropped: Sequence[Expr] = ()) -> None:
-    """Takes the terms at the place that `scope` stands for into the running values; `dropped` conditions hold there."""
-    for reduction, run in zip(terms.stage.reductions, terms.runs, strict=True):
-        left = [condition for condition in conjuncts(reduction.where) if condition not in dropped]
-        where = all_of(left)
-        accumulate(lowering, replace(reduction, where=where), run.value, scope, run.extreme)
+def accumulate_element(loop: LoopRange, lowering: Lowering, scope: Scope, implied: Sequence[Expr] = ()) -> None:
+    """Updates the accumulators by the element of the current indices; `implied` conditions need no test."""
+    for reduction, accumulator in zip(loop.stage.reductions, loop.accumulators, strict=True):
+        tested = [condition for condition in conjuncts(reduction.where) if condition not in implied]
+        where = all_of(tested)
+        accumulate(lowering, replace(reduction, where=where), accumulator.value, scope, accumulator.extreme)
 
 
 def all_of(conditions: Sequence[Expr]) -> Expr | None:
-    """The conditions as one; None for none."""
+    """The conjunction of the conditions; None for none."""
     if not conditions:
         return None
     result = conditions[0]
@@ -236,12 +238,12 @@ def all_of(conditions: Sequence[Expr]) -> Expr | None:
     return result
 
 
-def needs_place(stage: Stage, along: str, wide: Sequence[Read], dropped: Sequence[Expr]) -> bool:
-    """Whether a term depends on its own place along the index, other than through what was loaded for it."""
+def needs_element_index(stage: Stage, along: str, vectors: Sequence[Read], implied: Sequence[Expr]) -> bool:
+    """Whether the code uses the index of each element, not only that of its vector."""
 
     def depends(expr: Expr) -> bool:
         match expr:
-            case Read() if expr in wide or along not in free_indices(expr):
+            case Read() if expr in vectors or along not in free_indices(expr):
                 return False
             case IndexValue(name=name):
                 return name == along
@@ -250,25 +252,25 @@ def needs_place(stage: Stage, along: str, wide: Sequence[Read], dropped: Sequenc
         return any(map(depends, spec.children(expr)))
 
     for reduction in stage.reductions:
-        left = [condition for condition in conjuncts(reduction.where) if condition not in dropped]
+        tested = [condition for condition in conjuncts(reduction.where) if condition not in implied]
         if reduction.kind in ("argmax", "argmin") and reduction.indices[0].name == along:
             return True
-        if any(map(depends, (reduction.body, *left))):
+        if any(map(depends, (reduction.body, *tested))):
             return True
     return False
 
 
 @dataclass(frozen=True, slots=True)
-class Neighbours:
-    """What a thread loads and takes at once: `width` elements of each wide read, which lie along one index."""
+class ConsecutiveElements:
+    """The elements that a thread loads and accumulates at once: `width` of each of the reads, along one index."""
 
     along: str
     width: int
-    wide: tuple[Read, ...]
-    vectors: dict[Read, Vector] = field(default_factory=dict)  # by what they hold, for loops side by side
+    reads: tuple[Read, ...]
+    vectors: dict[Read, Vector] = field(default_factory=dict)  # shared by successive loops
 
     def vector(self, read: Read, lowering: Lowering) -> Vector:
-        """`x4` for four elements of x."""
+        """A register vector, such as `x4` for four elements of x."""
         if read not in self.vectors:
             name = read.array.lower()
             separator = "_" if name[-1].isdigit() else ""
@@ -278,53 +280,55 @@ class Neighbours:
         return self.vectors[read]
 
 
-def take_neighbours(
-    terms: Terms,
-    neighbours: Neighbours,
+def accumulate_vector(
+    loop: LoopRange,
+    elements: ConsecutiveElements,
     lowering: Lowering,
     scope: Scope,
-    dropped: Sequence[Expr],
-    enter: Callable[[Scope, Integer], tuple[Running, ...]],
+    implied: Sequence[Expr],
+    accumulators_of: Callable[[Scope, Integer], tuple[Accumulator, ...]],
 ) -> None:
-    """Loads one vector for each wide read, the first element where `lowering` has the index, and takes the terms of its
-    elements one after another. `enter` says what is known in the scope of one element, and what takes its terms."""
-    along, width = neighbours.along, neighbours.width
+    """Loads one vector per read, from the index in `lowering` on, and accumulates its elements in order.
+
+    `accumulators_of` gives the accumulators of an element, and defines what its scope needs."""
+    along, width = elements.along, elements.width
     first = lowering.symbols[along]
-    number = element_index(width, lowering)
+    lane = vector_lane(width, lowering)
     inner = Scope(scope, frozenset((along,)))
-    for read in neighbours.wide:
-        vector = neighbours.vector(read, lowering)
+    for read in elements.reads:
+        vector = elements.vector(read, lowering)
         subscripts = tuple(lower_subscript(lowering, sub, scope) for sub in read.subscripts)
         scope.nodes.append(Load(vector, Access(lowering.arrays[read.array], subscripts, "load", width)))
-    if needs_place(terms.stage, along, neighbours.wide, dropped):
-        own = define(along, first + number.symbol, lowering)
-        limit(own.index, lowering.limits[first], lowering)
-        lowering.symbols[along] = own.index.symbol
-        inner.nodes.append(own)
-    for read in neighbours.wide:
-        component = neighbours.vector(read, lowering).component(number.symbol)
-        inner.remember(read, named(read, component, terms.stage, lowering, inner))
-    take(replace(terms, runs=enter(inner, number.symbol)), lowering, inner, dropped)
+    if needs_element_index(loop.stage, along, elements.reads, implied):
+        element = define(along, first + lane.symbol, lowering)
+        limit(element.index, lowering.limits[first], lowering)
+        lowering.symbols[along] = element.index.symbol
+        inner.nodes.append(element)
+    for read in elements.reads:
+        component = elements.vector(read, lowering).component(lane.symbol)
+        inner.remember(read, named_component(read, component, loop.stage, lowering, inner))
+    of_element = replace(loop, accumulators=accumulators_of(inner, lane.symbol))
+    accumulate_element(of_element, lowering, inner, implied)
     lowering.symbols[along] = first
-    scope.nodes.append(For(Loop(number, integer(0), integer(width), unroll=True), tuple(inner.nodes)))
+    scope.nodes.append(For(Loop(lane, integer(0), integer(width), unroll=True), tuple(inner.nodes)))
 
 
-def element_index(width: int, lowering: Lowering) -> Index:
-    """The number of an element in its vector; loops side by side share the name."""
+def vector_lane(width: int, lowering: Lowering) -> Index:
+    """The index of an element in its vector; successive loops share the name."""
     return shared_loop_variable("v", (0, width - 1), lowering)
 
 
-def named(read: Read, component: Component, stage: Stage, lowering: Lowering, scope: Scope) -> Local:
-    """A component that several terms mention gets a name of its own."""
-    mentions = sum(1 for reduction in stage.reductions for node in walk(reduction) if node == read)
-    if mentions == 1:
+def named_component(read: Read, component: Component, stage: Stage, lowering: Lowering, scope: Scope) -> Local:
+    """The component, as a named local where the stage reads it more than once."""
+    uses = sum(1 for reduction in stage.reductions for node in walk(reduction) if node == read)
+    if uses == 1:
         return component
     local = Local(lowering.name_for(read, lowering.read_names[read], scope), read.dtype)
     scope.nodes.append(Let(local, component))
     return local
 
 
-def mentions(nodes: tuple[Node, ...], index: Index) -> bool:
+def mentions_index(nodes: tuple[Node, ...], index: Index) -> bool:
     """Whether an index occurs in subscripts, or as a value."""
     leaves = (leaf for value in values(nodes) for leaf in walk(value))
     return index.symbol in free_symbols(nodes) or any(isinstance(n, Local) and n.name == index.name for n in leaves)

@@ -1,4 +1,4 @@
-"""Reductions across neighbours in memory: each thread takes a vector of columns, and a column of threads combines."""
+"""Reductions across rows: each thread takes a vector of columns, and threads along y share each column."""
 
 from __future__ import annotations
 
@@ -7,28 +7,28 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from cugen.families.reduce.accumulate import (
-    Neighbours,
-    Terms,
-    element_index,
-    kept_reads,
-    mentions,
-    named_stop,
-    ranged,
+    ConsecutiveElements,
+    LoopRange,
+    accumulate_element,
+    accumulate_vector,
+    invariant_reads,
+    loop_range_of,
+    mentions_index,
     results_of,
-    take,
-    take_neighbours,
+    vector_lane,
     wide_reads,
-    widest,
-    with_starts,
+    widest_access,
+    with_named_starts,
+    with_named_stop,
 )
-from cugen.families.reduce.recognition import Reduction, Stage
-from cugen.families.reduce.rows import Built, loop_index, running
-from cugen.pieces.block_reduce import Running, first_values, merge, start_again
-from cugen.pieces.blocks import define, lay_blocks, limit, thread
+from cugen.families.reduce.recognition import ReductionProblem, Stage
+from cugen.families.reduce.rows import KernelParts, loop_index, new_accumulator
+from cugen.pieces.block_reduce import Accumulator, declare_accumulator, merge, reset_accumulator
+from cugen.pieces.blocks import define, limit, make_grid, thread
 from cugen.pieces.grid import divides
 from cugen.pieces.loop_variables import shared_loop_variable
 from cugen.pieces.statements import lower_statements
-from cugen.pieces.vectors import Width, divisor
+from cugen.pieces.vectors import MAX_ACCESS_BYTES, Width, divisor
 from cugen.plan.lowering.expressions import Lowering
 from cugen.plan.lowering.reductions import ACCUMULATORS
 from cugen.plan.memory import Access, Array, Element, Vector
@@ -55,243 +55,261 @@ from cugen.spec.expressions import Expr, Local, Read, Reduce
 from cugen.spec.model import Statement
 from cugen.spec.types import DType
 
+MAX_COLUMNS_PER_THREAD = MAX_ACCESS_BYTES  # vectors of one-byte elements
+
 
 @dataclass(frozen=True, slots=True)
-class ColumnShape:
-    """`threads` of a block lie along the columns, `width` of which each has, and `across` share each column."""
+class ColumnConfig:
+    """A block has `threads` along the columns, with `width` columns each, times `threads_per_column` along y."""
 
     threads: int
-    across: int
+    threads_per_column: int
     width: int
     unroll: int
 
 
-def column_width(found: Reduction) -> Width:
-    """How many neighbouring columns one access may move."""
-    (index,) = (index for index in found.kept if index.name == found.along)
-    columns = divisor(found.extent(index), found.request.context)
-    most = 16
-    while columns % most:
-        most //= 2
-    widths = [Width(most, f"{found.along} has surely a multiple of {most} values, not of more")]
-    for stage in found.stages:
-        widths += [widest(found, read, found.along) for read in wide_reads(found, stage, found.along)]
-        if not wide_reads(found, stage, found.along):
-            widths.append(Width(1, f"neighbours along {found.along} are no neighbours in memory"))
+def column_width(problem: ReductionProblem) -> Width:
+    """The vector width along the columns."""
+    along = problem.column_index
+    (index,) = (index for index in problem.output_indices if index.name == along)
+    columns = divisor(problem.extent(index), problem.request.context)
+    count = MAX_COLUMNS_PER_THREAD
+    while columns % count:
+        count //= 2
+    widths = [Width(count, f"the number of columns {along} is only known to be a multiple of {count}")]
+    for stage in problem.stages:
+        widths += [widest_access(problem, read, along) for read in wide_reads(problem, stage, along)]
+        if not wide_reads(problem, stage, along):
+            widths.append(Width(1, f"consecutive {along} are not contiguous in memory"))
     return min(widths, key=lambda width: width.count)
 
 
-def build_columns(found: Reduction, lowering: Lowering, shape: ColumnShape) -> Built:
-    return _Columns(found, lowering, shape).built()
+def build_columns(problem: ReductionProblem, lowering: Lowering, config: ColumnConfig) -> KernelParts:
+    return _ColumnKernel(problem, lowering, config).kernel_parts()
 
 
-class _Columns:
-    """The kernel of one group: every thread reduces its share of its columns, then the threads above each other
-    combine theirs in shared memory."""
+class _ColumnKernel:
+    """The kernel of one group: each thread accumulates its rows of its columns, then threads along y reduce."""
 
-    def __init__(self, found: Reduction, lowering: Lowering, shape: ColumnShape) -> None:
-        self.request: Request = found.request
-        self.found, self.lowering, self.shape = found, lowering, shape
-        self.x = thread("x", shape.threads, lowering)
-        self.y = thread("y", shape.across, lowering)
-        self.inside: tuple[Comparison, ...] = ()  # fails for threads without a column
-        self.along = found.kept[0].name
+    def __init__(self, problem: ReductionProblem, lowering: Lowering, config: ColumnConfig) -> None:
+        self.request: Request = problem.request
+        self.problem, self.lowering, self.config = problem, lowering, config
+        self.x = thread("x", config.threads, lowering)
+        self.y = thread("y", config.threads_per_column, lowering)
+        self.column_terms: tuple[Comparison, ...] = ()  # fail for threads without a column
+        self.along = problem.output_indices[0].name
         self.vectors: dict[Read, Vector] = {}
         self.results: dict[Reduce, Local] = {}  # of the stages so far
 
-    def built(self) -> Built:
+    def kernel_parts(self) -> KernelParts:
         lowering = self.lowering
         indices, grid = self._indices()
-        self.found, starts = with_starts(self.found, lowering)
-        self.request = self.found.request
+        self.problem, starts = with_named_starts(self.problem, lowering)
+        self.request = self.problem.request
         lowering.prepare(tuple(statement.value for statement in self.request.group.statements))
         parts: list[tuple[str, tuple[Node, ...]]] = [("indices", (*indices, *starts))]
-        for position, stage in enumerate(self.found.stages):
-            runs = tuple(self._running(reduction) for reduction in stage.reductions)
-            parts.append((f"walk {position}", self._walk(stage, runs)))
-            if self.shape.across > 1:
-                is_last = position == len(self.found.stages) - 1
-                parts.append((f"across {position}", tuple(self._combine(runs, everywhere=not is_last))))
-            self.results |= results_of(stage, runs)
+        for position, stage in enumerate(self.problem.stages):
+            accumulators = tuple(self._accumulator(reduction) for reduction in stage.reductions)
+            parts.append((f"loop {position}", self._thread_loops(stage, accumulators)))
+            if self.config.threads_per_column > 1:
+                is_last = position == len(self.problem.stages) - 1
+                reduction = tuple(self._reduce_along_y(accumulators, broadcast=not is_last))
+                parts.append((f"reduction {position}", reduction))
+            self.results |= results_of(stage, accumulators)
         parts.append(("result", self._result()))
-        return Built(tuple(parts), grid, (self.shape.threads, self.shape.across, 1))
+        return KernelParts(tuple(parts), grid, (self.config.threads, self.config.threads_per_column, 1))
 
     def _indices(self) -> tuple[tuple[Node, ...], tuple[Integer, Integer, Integer]]:
-        lowering, shape = self.lowering, self.shape
-        counts = [self.found.extent(index) for index in self.found.kept]
-        owned = shape.threads * shape.width
-        blocks = lay_blocks([ceil_div(counts[0], owned), *counts[1:]], lowering, self.request.target)
+        lowering, config = self.lowering, self.config
+        counts = [self.problem.extent(index) for index in self.problem.output_indices]
+        block_columns = config.threads * config.width
+        blocks = make_grid([ceil_div(counts[0], block_columns), *counts[1:]], lowering, self.request.target)
         nodes: list[Node] = []
-        for index, extent, place in zip(self.found.kept[1:], counts[1:], blocks.places[1:], strict=True):
-            node = define(index.name, place, lowering)
+        outer = zip(self.problem.output_indices[1:], counts[1:], blocks.coordinates[1:], strict=True)
+        for index, extent, coordinate in outer:
+            node = define(index.name, coordinate, lowering)
             lowering.symbols[index.name] = node.index.symbol
             limit(node.index, extent, lowering)
             nodes.insert(0, node)
-        wish = f"first_{self.along}" if shape.width > 1 else self.along
-        place = (blocks.places[0] * shape.threads + self.x) * shape.width
-        first = define(wish, place, lowering, below=ceil_div(counts[0], owned) * owned)
+        name_hint = f"first_{self.along}" if config.width > 1 else self.along
+        column = (blocks.coordinates[0] * config.threads + self.x) * config.width
+        first = define(name_hint, column, lowering, below=ceil_div(counts[0], block_columns) * block_columns)
         nodes.append(first)
         lowering.symbols[self.along] = first.index.symbol
-        if not divides(owned, counts[0], self.request.context):
-            self.inside = (Comparison(first.index.symbol, "<", counts[0]),)
+        if not divides(block_columns, counts[0], self.request.context):
+            self.column_terms = (Comparison(first.index.symbol, "<", counts[0]),)
         limit(first.index, counts[0], lowering)
-        if self.inside and shape.across == 1:
-            nodes.append(ReturnUnless(Guard(self.inside)))
-            self.inside = ()
+        if self.column_terms and config.threads_per_column == 1:
+            nodes.append(ReturnUnless(Guard(self.column_terms)))
+            self.column_terms = ()
         return tuple(nodes), blocks.grid
 
-    # What a thread has of its columns: one value, or a vector of them
+    # A thread's accumulators: a value, or a vector, of its columns
 
-    def _running(self, reduction: Reduce) -> Running:
-        plain = running(self.found, reduction, self.lowering)
-        if self.shape.width == 1:
-            return plain
-        vectors = [self._vector(local.name, local.dtype) for local in plain.locals]
-        return Running(plain.kind, *vectors)
+    def _accumulator(self, reduction: Reduce) -> Accumulator:
+        scalar = new_accumulator(self.problem, reduction, self.lowering)
+        if self.config.width == 1:
+            return scalar
+        vectors = [self._vector(local.name, local.dtype) for local in scalar.locals]
+        return Accumulator(scalar.kind, *vectors)
 
     def _vector(self, name: str, dtype: DType) -> Vector:
-        width = self.shape.width
+        width = self.config.width
         return Vector(self.lowering.names.allocate(f"{name}{width}"), dtype, dtype, width)
 
-    def _each(self, fill: Callable[[Integer], Iterable[Node]]) -> tuple[Node, ...]:
-        """Nodes for each of the thread's columns."""
-        if self.shape.width == 1:
-            return tuple(fill(integer(0)))
-        number = element_index(self.shape.width, self.lowering)
-        body = tuple(fill(number.symbol))
-        return (For(Loop(number, integer(0), integer(self.shape.width), unroll=True), body),)
+    def _for_each_column(self, body: Callable[[Integer], Iterable[Node]]) -> tuple[Node, ...]:
+        """The nodes of `body` for each of the thread's columns."""
+        if self.config.width == 1:
+            return tuple(body(integer(0)))
+        lane = vector_lane(self.config.width, self.lowering)
+        nodes = tuple(body(lane.symbol))
+        return (For(Loop(lane, integer(0), integer(self.config.width), unroll=True), nodes),)
 
-    def _enter(self, runs: tuple[Running, ...], scope: Scope, number: Integer) -> tuple[Running, ...]:
-        """What is known of one column, and what takes its terms."""
+    def _of_column(self, accumulators: tuple[Accumulator, ...], scope: Scope, lane: Integer) -> tuple[Accumulator, ...]:
+        """The accumulators of one column; the results of earlier stages are defined in its scope."""
         for reduction, value in self.results.items():
-            scope.remember(reduction, _at(value, number))
-        return tuple(Running(run.kind, *(_at(local, number) for local in run.locals)) for run in runs)
+            scope.remember(reduction, _component(value, lane))
+        return tuple(Accumulator(a.kind, *(_component(local, lane) for local in a.locals)) for a in accumulators)
 
-    # The walk down the columns
+    # The loops of a thread
 
-    def _walk(self, stage: Stage, runs: tuple[Running, ...]) -> tuple[Node, ...]:
+    def _thread_loops(self, stage: Stage, accumulators: tuple[Accumulator, ...]) -> tuple[Node, ...]:
+        """The initialised accumulators, the invariant reads, and the loops over the thread's rows."""
         scope = Scope()
-        inner = Scope(scope, certain=False) if self.inside else scope
-        for read in kept_reads(stage, self.along):
+        inner = Scope(scope, certain=False) if self.column_terms else scope
+        for read in invariant_reads(stage, self.along):
             self.lowering.lower(read, inner)
-        self._down(stage, runs, (), inner)
-        if self.inside:
-            scope.nodes.append(If(Guard(self.inside), tuple(inner.nodes)))
-        if self.shape.width == 1:
-            return (*(node for run in runs for node in first_values(run)), *scope.nodes)
-        declared = tuple(Let(local, None, mutable=True) for run in runs for local in run.locals)
-        first = self._each(lambda v: (node for run in self._enter(runs, Scope(), v) for node in start_again(run)))
-        return (*declared, *first, *scope.nodes)
+        self._row_loops(stage, accumulators, (), inner)
+        if self.column_terms:
+            scope.nodes.append(If(Guard(self.column_terms), tuple(inner.nodes)))
+        if self.config.width == 1:
+            return (*(node for a in accumulators for node in declare_accumulator(a)), *scope.nodes)
+        declared = tuple(Let(local, None, mutable=True) for a in accumulators for local in a.locals)
+        initialised = self._for_each_column(
+            lambda v: (node for a in self._of_column(accumulators, Scope(), v) for node in reset_accumulator(a))
+        )
+        return (*declared, *initialised, *scope.nodes)
 
-    def _down(self, stage: Stage, runs: tuple[Running, ...], dropped: tuple[Expr, ...], scope: Scope) -> None:
-        """The loops over the reduced indices; the threads above each other share the longest."""
+    def _row_loops(
+        self, stage: Stage, accumulators: tuple[Accumulator, ...], implied: tuple[Expr, ...], scope: Scope
+    ) -> None:
+        """The loops over the reduced indices; the longest is distributed over threads along y."""
         lowering = self.lowering
-        left = [index for index in stage.indices if index.name not in lowering.symbols]
-        index = left[0]
-        shared = index == max(reversed(stage.indices), key=self.found.most) and self.shape.across > 1
-        terms = ranged(self.found, stage, runs, index, lowering, (self.along, self.shape.width))
-        dropped += (*terms.upper, *terms.lower)
-        terms = named_stop(self.found, terms, lowering, scope)
-        first, step = (terms.start + self.y, self.shape.across) if shared else (terms.start, 1)
-        own = loop_index(self.found, lowering, index, first, terms.stop, step)
+        remaining = [index for index in stage.indices if index.name not in lowering.symbols]
+        index = remaining[0]
+        longest = max(reversed(stage.indices), key=self.problem.max_extent)
+        is_distributed = index == longest and self.config.threads_per_column > 1
+        loop = loop_range_of(self.problem, stage, accumulators, index, lowering, (self.along, self.config.width))
+        implied += (*loop.upper, *loop.lower)
+        loop = with_named_stop(self.problem, loop, lowering, scope)
+        first, step = (loop.start + self.y, self.config.threads_per_column) if is_distributed else (loop.start, 1)
+        variable = loop_index(self.problem, lowering, index, first, loop.stop, step)
         inner = Scope(scope, frozenset((index.name,)), certain=False)
-        if len(left) > 1:
-            self._down(stage, runs, dropped, inner)
+        if len(remaining) > 1:
+            self._row_loops(stage, accumulators, implied, inner)
         else:
-            self._take(terms, dropped, inner)
-        unroll = 0 if len(left) > 1 else self.shape.unroll
-        scope.nodes.append(For(Loop(own, first, terms.stop, step, unroll_by=unroll), tuple(inner.nodes)))
+            self._accumulate_row(loop, implied, inner)
+        unroll = 0 if len(remaining) > 1 else self.config.unroll
+        scope.nodes.append(For(Loop(variable, first, loop.stop, step, unroll_by=unroll), tuple(inner.nodes)))
         del lowering.symbols[index.name]
 
-    def _take(self, terms: Terms, dropped: tuple[Expr, ...], scope: Scope) -> None:
-        """The terms of one row, for each of the thread's columns."""
-        lowering, width = self.lowering, self.shape.width
+    def _accumulate_row(self, loop: LoopRange, implied: tuple[Expr, ...], scope: Scope) -> None:
+        """Updates the accumulators by one row's elements of the thread's columns."""
+        lowering, width = self.lowering, self.config.width
         if width == 1:
-            take(replace(terms, runs=self._enter(terms.runs, scope, integer(0))), lowering, scope, dropped)
+            of_column = replace(loop, accumulators=self._of_column(loop.accumulators, scope, integer(0)))
+            accumulate_element(of_column, lowering, scope, implied)
             return
-        wide = wide_reads(self.found, terms.stage, self.along)
-        neighbours = Neighbours(self.along, width, wide, self.vectors)
-        take_neighbours(terms, neighbours, lowering, scope, dropped, lambda inner, v: self._enter(terms.runs, inner, v))
+        reads = wide_reads(self.problem, loop.stage, self.along)
+        elements = ConsecutiveElements(self.along, width, reads, self.vectors)
+        accumulate_vector(
+            loop, elements, lowering, scope, implied, lambda inner, v: self._of_column(loop.accumulators, inner, v)
+        )
 
-    # The threads of a column
+    # The reduction over the threads of a column
 
-    def _combine(self, runs: tuple[Running, ...], *, everywhere: bool) -> Iterator[Node]:
-        lowering, shape = self.lowering, self.shape
-        held = [[self._shared(local) for local in run.locals] for run in runs]
-        yield Comment("The threads of a column meet in shared memory; their results are combined in order.")
-        yield from (Declare(array) for arrays in held for array in arrays)
-        yield from self._each(
+    def _reduce_along_y(self, accumulators: tuple[Accumulator, ...], *, broadcast: bool) -> Iterator[Node]:
+        lowering, config = self.lowering, self.config
+        partials = [[self._shared_partials(local) for local in a.locals] for a in accumulators]
+        yield Comment("Block reduction over threadIdx.y through shared memory, in a fixed order.")
+        yield from (Declare(array) for arrays in partials for array in arrays)
+        yield from self._for_each_column(
             lambda v: (
-                Store(self._access(array, v, self.y, "store"), _at(local, v))
-                for run, arrays in zip(runs, held, strict=True)
-                for local, array in zip(run.locals, arrays, strict=True)
+                Store(self._partial(array, v, self.y, "store"), _component(local, v))
+                for accumulator, arrays in zip(accumulators, partials, strict=True)
+                for local, array in zip(accumulator.locals, arrays, strict=True)
             )
         )
         yield Barrier()
-        if everywhere:
-            yield from self._each(
+        if broadcast:
+            yield from self._for_each_column(
                 lambda v: (
-                    Assign(_at(local, v), Element.of(self._access(array, v, integer(0), "load")))
-                    for run, arrays in zip(runs, held, strict=True)
-                    for local, array in zip(run.locals, arrays, strict=True)
+                    Assign(_component(local, v), Element.of(self._partial(array, v, integer(0), "load")))
+                    for accumulator, arrays in zip(accumulators, partials, strict=True)
+                    for local, array in zip(accumulator.locals, arrays, strict=True)
                 )
             )
         else:
-            yield ReturnUnless(Guard((Comparison(self.y, "==", integer(0)), *self.inside)))
-        other = replace(shared_loop_variable("row", (1, shape.across - 1), lowering), definition=integer(1))
-        body = self._each(
+            yield ReturnUnless(Guard((Comparison(self.y, "==", integer(0)), *self.column_terms)))
+        row = replace(shared_loop_variable("row", (1, config.threads_per_column - 1), lowering), definition=integer(1))
+        body = self._for_each_column(
             lambda v: (
                 node
-                for run, arrays in zip(runs, held, strict=True)
-                for node in self._merge(run, arrays, v, other.symbol)
+                for accumulator, arrays in zip(accumulators, partials, strict=True)
+                for node in self._merge_partial(accumulator, arrays, v, row.symbol)
             )
         )
-        yield For(Loop(other, integer(1), integer(shape.across)), body)
+        yield For(Loop(row, integer(1), integer(config.threads_per_column)), body)
 
-    def _shared(self, local: Local) -> Array:
-        sizes = (self.shape.width, self.shape.across, self.shape.threads)[0 if self.shape.width > 1 else 1 :]
+    def _shared_partials(self, local: Local) -> Array:
+        """The shared array of the block's partial results: [columns of a thread][y][x], free of bank conflicts."""
+        width = self.config.width
+        sizes = (*((width,) if width > 1 else ()), self.config.threads_per_column, self.config.threads)
         strides = tuple(math.prod(sizes[d + 1 :]) for d in range(len(sizes)))
-        name = self.lowering.names.allocate(f"{local.name.strip('_0123456789')}_shares")
+        name = self.lowering.names.allocate(f"{local.name.strip('_0123456789')}_partials")
         return Array("", name, local.dtype, tuple(map(integer, sizes)), tuple(map(integer, strides)), "shared", False)
 
-    def _access(self, array: Array, v: Integer, y: Integer, kind: str) -> Access:
+    def _partial(self, array: Array, v: Integer, y: Integer, kind: str) -> Access:
         return Access(array, (v, y, self.x)[-len(array.shape) :], kind)
 
-    def _merge(self, run: Running, arrays: Sequence[Array], v: Integer, other: Integer) -> Iterator[Node]:
-        own = Running(run.kind, *(_at(local, v) for local in run.locals))
-        values: list[Local] = [Element.of(self._access(array, v, other, "load")) for array in arrays]
-        if run.extreme is not None:
-            for position, (local, value) in enumerate(zip(run.locals, values, strict=True)):
+    def _merge_partial(
+        self, accumulator: Accumulator, arrays: Sequence[Array], v: Integer, row: Integer
+    ) -> Iterator[Node]:
+        of_column = Accumulator(accumulator.kind, *(_component(local, v) for local in accumulator.locals))
+        values: list[Local] = [Element.of(self._partial(array, v, row, "load")) for array in arrays]
+        if accumulator.extreme is not None:
+            for position, (local, value) in enumerate(zip(accumulator.locals, values, strict=True)):
                 named = Local(self.lowering.names.allocate(f"other_{local.name.strip('_0123456789')}"), local.dtype)
                 yield Let(named, value)
                 values[position] = named
-        yield from merge(own, values)
+        yield from merge(of_column, values)
 
-    # What is stored
+    # The stores
 
     def _result(self) -> tuple[Node, ...]:
-        lowering, width = self.lowering, self.shape.width
+        """The statements with the results; vector stores follow the loop over the thread's columns."""
+        lowering, width = self.lowering, self.config.width
         scope = Scope()
         if width == 1:
-            self._enter((), scope, integer(0))
+            self._of_column((), scope, integer(0))
             lower_statements(self.request, lowering, scope)
             return tuple(scope.nodes)
         stores: list[Node] = []
         first = lowering.symbols[self.along]
 
-        def fill(v: Integer) -> Iterator[Node]:
+        def column_body(v: Integer) -> Iterator[Node]:
             inner = Scope(scope, frozenset((self.along,)))
-            own = define(self.along, first + v, lowering)
-            limit(own.index, lowering.limits[first], lowering)
-            lowering.symbols[self.along] = own.index.symbol
-            self._enter((), inner, v)
-            self._name_places(inner, v)
+            column = define(self.along, first + v, lowering)
+            limit(column.index, lowering.limits[first], lowering)
+            lowering.symbols[self.along] = column.index.symbol
+            self._of_column((), inner, v)
+            self._name_positions(inner, v)
             lower_statements(self.request, lowering, inner)
             lowering.symbols[self.along] = first
             stored = iter([s for s in self.request.group.statements if self._is_stored(s)])
             nodes: list[Node] = []
             for node in inner.nodes:
-                if isinstance(node, Store) and self._is_wide(statement := next(stored)):
+                if isinstance(node, Store) and self._has_vector_store(statement := next(stored)):
                     vector = self._vector(statement.target.lower(), node.access.array.dtype.compute)
                     vector = replace(vector, element=node.access.array.dtype)
                     scope.nodes.append(Let(vector, None, mutable=True))
@@ -300,30 +318,30 @@ class _Columns:
                     stores.append(Store(Access(node.access.array, subscripts, "store", width), vector))
                 else:
                     nodes.append(node)
-            return iter((own, *nodes) if mentions(tuple(nodes), own.index) else nodes)
+            return iter((column, *nodes) if mentions_index(tuple(nodes), column.index) else nodes)
 
-        loop = self._each(fill)
+        loop = self._for_each_column(column_body)
         return (*scope.nodes, *loop, *stores)
 
-    def _name_places(self, scope: Scope, number: Integer) -> None:
-        """A place may be a subscript, which has to have a name."""
+    def _name_positions(self, scope: Scope, lane: Integer) -> None:
+        """Names the results of argmax and argmin, since subscripts must be named."""
         for reduction, value in self.results.items():
             if reduction.kind in ("argmax", "argmin"):
-                wish = ACCUMULATORS[reduction.kind]
-                local = Local(self.lowering.name_for(reduction, wish, scope), reduction.dtype)
-                scope.nodes.append(Let(local, _at(value, number)))
+                name_hint = ACCUMULATORS[reduction.kind]
+                local = Local(self.lowering.name_for(reduction, name_hint, scope), reduction.dtype)
+                scope.nodes.append(Let(local, _component(value, lane)))
                 scope.remember(reduction, local)
 
     def _is_stored(self, statement: Statement) -> bool:
         role = self.request.context.spec.array(statement.target).role
         return role != "temporary" or statement.target in self.request.stored
 
-    def _is_wide(self, statement: Statement) -> bool:
+    def _has_vector_store(self, statement: Statement) -> bool:
         """Whether one access stores the results of all the thread's columns."""
         target = Read(statement.target, statement.subscripts, statement.value.dtype)
-        return widest(self.found, target, self.along).count % self.shape.width == 0
+        return widest_access(self.problem, target, self.along).count % self.config.width == 0
 
 
-def _at(local: Local, number: Integer) -> Local:
+def _component(local: Local, lane: Integer) -> Local:
     """A thread's value for one of its columns."""
-    return local.component(number) if isinstance(local, Vector) else local
+    return local.component(lane) if isinstance(local, Vector) else local

@@ -1,217 +1,241 @@
-"""How many threads share a result of a reduction, and how much each has in flight: the schedule's, or by size."""
+"""The thread mapping of a reduction, by the schedule's tunables or by size."""
 
 from __future__ import annotations
 
 import math
 
-from cugen.families.reduce.accumulate import together, wide_reads
-from cugen.families.reduce.columns import ColumnShape, column_width
-from cugen.families.reduce.recognition import Reduction, Stage
-from cugen.families.reduce.rows import RowShape, row_width
-from cugen.families.reduce.short_rows import ShortShape, is_stored_wide, short_shape
+from cugen.families.reduce.accumulate import vector_reads, wide_reads
+from cugen.families.reduce.columns import ColumnConfig, column_width
+from cugen.families.reduce.recognition import ReductionProblem, Stage
+from cugen.families.reduce.rows import RowConfig, row_width
+from cugen.families.reduce.short_rows import ShortRowConfig, has_vector_store, short_row_config
+from cugen.machine.devices import PLANNING_DEVICE
+from cugen.machine.target import STATIC_SHARED_BYTES
+from cugen.pieces.vectors import MAX_ACCESS_BYTES
 from cugen.plan.request import Tunable
 from cugen.spec.expressions import Index, Read
 
 WARP = 32
-_FEW_ROWS = 1024  # below, a block for each row leaves threads without work unless it is as large as it gets
-_COLUMN_THREADS = 256
-_THREADS_OF_A_DEVICE = 4 * 132 * 2048  # several waves
-_SHORT_COLUMN = 64  # elements; what is stored for them then matters beside what is read
-_NARROW = 8  # threads along few columns: a line of memory
-_MOST_ACROSS = 128
-_SHARED_BYTES = 48 << 10  # of a block, for what the threads of a column hand on
+
+# Heuristics, measured on H200 unless said otherwise.
+THREADS_PER_SM = 2048  # CUDA programming guide, compute capability 9.0
+THREADS_TO_FILL_DEVICE = 4 * PLANNING_DEVICE.sms * THREADS_PER_SM  # four waves
+MIN_ROWS_FOR_SMALL_BLOCKS = 1024  # with fewer rows, blocks are as large as the row allows
+MAX_VECTORS_OF_A_WARP = 8  # per lane, before a row gets more than a warp
+VECTORS_PER_THREAD = 8  # of longer rows
+MAX_ROW_THREADS = 512  # per row, with enough rows to fill the device
+BLOCK_THREADS = 256
+MAX_BLOCK_THREADS = 1024  # CUDA programming guide
+COLUMN_RUN_BYTES = 512  # of each row that a block reads
+NARROW_COLUMN_RUN_BYTES = 1024  # with accesses of up to 4 bytes: other blocks read adjacent bytes at other times
+MAX_COLUMNS_OF_ONE_BLOCK = 64  # vectors of columns, up to which one block takes all of them
+MIN_LONG_COLUMN_ELEMENTS = 64  # below, the width of the stores matters as well
+MAX_BYTE_COLUMNS_PER_THREAD = 4  # accumulators of more one-byte columns would leave registers for fewer threads
+NARROW_BLOCK_THREADS = 8  # along the columns, where there are few: 128 bytes, a cache line
+MAX_THREADS_PER_COLUMN = 128
+MIN_ROWS_PER_THREAD = 16  # where a column gets more threads to fill the device
+BYTES_IN_FLIGHT = 64  # per thread
+MAX_UNROLLED_ROWS = 8  # of a column; more concurrent rows lower the DRAM throughput
+MAX_UNROLLED_FULL_ROWS = 4  # where a block reads whole rows
 _THREADS = Tunable(
     "threads",
     (1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024),
     "by length",
-    "threads that share a row, by default up to 32 with two loads each, then eight; threads of a block along columns",
+    "threads per row, by default up to 32 with two loads each, then eight; for columns, threads of a block along them",
     reorders=True,
 )
 _ROWS = Tunable(
     "rows",
     (1, 2, 4, 8, 16, 32, 64, 128),
     "as fit",
-    "rows of a block where a warp or less has each; the threads that share a column",
+    "rows per block, for up to a warp per row; for columns, threads per column",
     reorders=True,
 )
 _VECTOR = Tunable(
     "vector",
     (1, 2, 4, 8, 16),
     "widest",
-    "elements that a thread loads at once; by default as many as alignment allows",
+    "elements per load; by default the widest that alignment allows",
     reorders=True,
 )
 _UNROLL = Tunable(
-    "unroll", (1, 2, 4, 8, 16), "by width", "loads that a thread has in flight; by default 64 bytes", reorders=True
+    "unroll", (1, 2, 4, 8, 16), "by width", "loads in flight per thread; by default 64 bytes", reorders=True
 )
-_PARTS = Tunable(
-    "parts",
+_SPLIT_K = Tunable(
+    "split_k",
     (1, *(1 << n for n in range(1, 13))),
     "as fill the device",
-    "parts of each result, which a second launch combines; by default 1 where the results fill the device",
+    "partial results per result, reduced by a second launch; by default 1 where the results fill the device",
     reorders=True,
 )
-TUNABLES = (_THREADS, _ROWS, _VECTOR, _UNROLL, _PARTS)
+TUNABLES = (_THREADS, _ROWS, _VECTOR, _UNROLL, _SPLIT_K)
 
-Shape = RowShape | ColumnShape | ShortShape
-
-
-def shape_of(found: Reduction) -> Shape:
-    if found.along:
-        return _column_shape(found)
-    short = None if found.request.schedule.tunables else short_shape(found)
-    return short or _row_shape(found)
+ThreadConfig = RowConfig | ColumnConfig | ShortRowConfig
 
 
-def count(found: Reduction, indices: tuple[Index, ...]) -> int:
-    """The points of an index space, as many as there can be."""
-    return math.prod(found.most(index) for index in indices)
+def choose_config(problem: ReductionProblem) -> ThreadConfig:
+    if problem.column_index:
+        return _column_config(problem)
+    short = None if problem.request.schedule.tunables else short_row_config(problem)
+    return short or _row_config(problem)
 
 
-def _row_shape(found: Reduction) -> RowShape:
-    asked = dict(found.request.schedule.tunables)
-    width = min(row_width(found, stage).count for stage in found.stages)
-    width = min(width, int(asked.get("vector", width)))
-    longest = max(found.most(stage.fastest) for stage in found.stages)
+def point_count(problem: ReductionProblem, indices: tuple[Index, ...]) -> int:
+    """The number of points of an index space, for the largest extents."""
+    return math.prod(problem.max_extent(index) for index in indices)
+
+
+def _row_config(problem: ReductionProblem) -> RowConfig:
+    tunables = dict(problem.request.schedule.tunables)
+    width = min(row_width(problem, stage).count for stage in problem.stages)
+    width = min(width, int(tunables.get("vector", width)))
+    longest = max(problem.max_extent(stage.fastest) for stage in problem.stages)
     while width > 1 and width > longest:
         width //= 2
-    rows = count(found, found.kept)
-    across = 1
-    if "threads" in asked:
-        threads = int(asked["threads"])
-    elif int(asked.get("rows", 1)) > 1:
+    row_count = point_count(problem, problem.output_indices)
+    outer_threads = 1
+    if "threads" in tunables:
+        threads = int(tunables["threads"])
+    elif int(tunables.get("rows", 1)) > 1:
         threads = WARP
     else:
         vectors = -(-longest // width)
-        threads = _lanes(vectors) if vectors <= 8 * WARP else _power_of_two(vectors // 8)
-        threads = min(threads, 512)
-        if rows < _FEW_ROWS and threads >= WARP:
-            threads = min(_power_of_two(max(vectors, WARP)), 1024)
-        outer = max((found.most(index) for stage in found.stages for index in stage.indices[:-1]), default=1)
+        fits_warp = vectors <= MAX_VECTORS_OF_A_WARP * WARP
+        threads = _lanes(vectors) if fits_warp else _power_of_two(vectors // VECTORS_PER_THREAD)
+        threads = min(threads, MAX_ROW_THREADS)
+        if row_count < MIN_ROWS_FOR_SMALL_BLOCKS and threads >= WARP:
+            threads = min(_power_of_two(max(vectors, WARP)), MAX_BLOCK_THREADS)
+        outer = max((problem.max_extent(index) for stage in problem.stages for index in stage.indices[:-1]), default=1)
         if outer > 1:
-            across = min(_power_of_two(outer), max(256 // threads, 1))
-    teams = 1
-    if threads <= WARP and across == 1 and found.kept:
-        teams = min(256 // threads, _power_of_two(found.most(found.kept[0])))
-        teams = int(asked.get("rows", teams))
-    return RowShape(threads, across, teams, width, int(asked.get("unroll", _unroll(found, width))))
+            outer_threads = min(_power_of_two(outer), max(BLOCK_THREADS // threads, 1))
+    rows = 1
+    if threads <= WARP and outer_threads == 1 and problem.output_indices:
+        rows = min(BLOCK_THREADS // threads, _power_of_two(problem.max_extent(problem.output_indices[0])))
+        rows = int(tunables.get("rows", rows))
+    return RowConfig(threads, outer_threads, rows, width, int(tunables.get("unroll", _unroll(problem, width))))
 
 
 def _lanes(vectors: int) -> int:
-    """Lanes for a short row: each has two vectors where that leaves no lane without work, else three."""
-    each = 2 if vectors == _power_of_two(vectors) else 3
-    return min(max(_power_of_two(vectors // each + 1) // 2, 1), WARP)
+    """Lanes for a short row: two vectors each where that leaves no lane idle, else three."""
+    per_lane = 2 if vectors == _power_of_two(vectors) else 3
+    return min(max(_power_of_two(vectors // per_lane + 1) // 2, 1), WARP)
 
 
-def _column_shape(found: Reduction) -> ColumnShape:
-    asked = dict(found.request.schedule.tunables)
-    (columns,) = (found.most(index) for index in found.kept if index.name == found.along)
-    longest = max(count(found, stage.indices) for stage in found.stages)
-    width = column_width(found).count
-    if longest < _SHORT_COLUMN:
-        width = min(width, max(16 // _result_bytes(found), 1))
-    elif _least_bytes(found) == 1:
-        width = min(width, 4)  # more running values would leave room for fewer threads
-    width = min(width, int(asked.get("vector", width)))
-    slots, results = -(-columns // width), -(-count(found, found.kept) // width)
-    threads = _columns_of_a_block(slots, results, longest, width * _least_bytes(found))
-    threads = int(asked.get("threads", threads))
-    across = int(asked.get("rows", _threads_of_a_column(found, threads, results, longest, width)))
-    if across == 1 and "threads" not in asked:
-        threads = max(threads, min(_power_of_two(slots), _COLUMN_THREADS))
-    unroll = min(
-        _unroll(found, width), 4 if threads == slots else 8
-    )  # more loads from more rows at once slow memory down
-    return ColumnShape(threads, across, width, int(asked.get("unroll", unroll)))
+def _column_config(problem: ReductionProblem) -> ColumnConfig:
+    tunables = dict(problem.request.schedule.tunables)
+    (columns,) = (problem.max_extent(i) for i in problem.output_indices if i.name == problem.column_index)
+    longest = max(point_count(problem, stage.indices) for stage in problem.stages)
+    width = column_width(problem).count
+    if longest < MIN_LONG_COLUMN_ELEMENTS:
+        width = min(width, max(MAX_ACCESS_BYTES // _result_bytes(problem), 1))
+    elif _min_element_bytes(problem) == 1:
+        width = min(width, MAX_BYTE_COLUMNS_PER_THREAD)
+    width = min(width, int(tunables.get("vector", width)))
+    vectors = -(-columns // width)
+    results = -(-point_count(problem, problem.output_indices) // width)
+    threads = _threads_along_columns(vectors, results, longest, width * _min_element_bytes(problem))
+    threads = int(tunables.get("threads", threads))
+    per_column = int(tunables.get("rows", _threads_per_column(problem, threads, results, longest, width)))
+    if per_column == 1 and "threads" not in tunables:
+        threads = max(threads, min(_power_of_two(vectors), BLOCK_THREADS))
+    max_unroll = MAX_UNROLLED_FULL_ROWS if threads == vectors else MAX_UNROLLED_ROWS
+    unroll = min(_unroll(problem, width), max_unroll)
+    return ColumnConfig(threads, per_column, width, int(tunables.get("unroll", unroll)))
 
 
-def _columns_of_a_block(slots: int, results: int, longest: int, bytes_: int) -> int:
-    """Threads along the columns: all of few columns, so that none is left without work. Of many, as many as read 512
-    neighbouring bytes, narrow ones 1024, since what lies beside them is read by others, at other times."""
-    if slots <= 64 and slots * _whole_warps(slots) <= _COLUMN_THREADS:
-        threads = max(slots, 1)
+def _threads_along_columns(vectors: int, results: int, longest: int, access_bytes: int) -> int:
+    """Threads of a block along the columns: for all of them if they are few, so that none is idle, else for a
+    contiguous run of each row."""
+    if vectors <= MAX_COLUMNS_OF_ONE_BLOCK and vectors * _rows_of_whole_warps(vectors) <= BLOCK_THREADS:
+        threads = max(vectors, 1)
     else:
-        threads = min((512 if bytes_ > 4 else 1024) // bytes_, 256)
-    return min(threads, _NARROW) if _is_narrow(results, longest) else threads
+        run_bytes = COLUMN_RUN_BYTES if access_bytes > 4 else NARROW_COLUMN_RUN_BYTES
+        threads = min(run_bytes // access_bytes, BLOCK_THREADS)
+    return min(threads, NARROW_BLOCK_THREADS) if _takes_narrow_blocks(results, longest) else threads
 
 
-def _is_narrow(results: int, longest: int) -> bool:
-    """Whether blocks are better narrow than few."""
-    return results < 132 * WARP and longest >= 2 * _MOST_ACROSS
+def _takes_narrow_blocks(results: int, longest: int) -> bool:
+    """Whether wide blocks would be too few: less than one warp of results per multiprocessor."""
+    return results < PLANNING_DEVICE.sms * WARP and longest >= 2 * MAX_THREADS_PER_COLUMN
 
 
-def _threads_of_a_column(found: Reduction, threads: int, results: int, longest: int, width: int) -> int:
-    """As many as fill the device, with several loads for each."""
-    most = min(_MOST_ACROSS if _is_narrow(results, longest) else WARP, 1024 // threads)
-    most = min(most, _SHARED_BYTES // (threads * width * _running_bytes(found)))
-    across = _whole_warps(threads)
-    while 2 * across <= most and (
-        (longest >= 16 * across and results * across < _THREADS_OF_A_DEVICE)
-        or (longest >= 2 * across and threads * across < _COLUMN_THREADS)
+def _threads_per_column(problem: ReductionProblem, threads: int, results: int, longest: int, width: int) -> int:
+    """Enough threads per column to fill the device, with several loads each."""
+    max_threads = MAX_THREADS_PER_COLUMN if _takes_narrow_blocks(results, longest) else WARP
+    max_threads = min(max_threads, MAX_BLOCK_THREADS // threads)
+    max_threads = min(max_threads, STATIC_SHARED_BYTES // (threads * width * _partial_bytes(problem)))
+    per_column = _rows_of_whole_warps(threads)
+    while 2 * per_column <= max_threads and (
+        (longest >= MIN_ROWS_PER_THREAD * per_column and results * per_column < THREADS_TO_FILL_DEVICE)
+        or (longest >= 2 * per_column and threads * per_column < BLOCK_THREADS)
     ):
-        across *= 2
-    return across if longest >= 2 * across or across > most else 1
+        per_column *= 2
+    return per_column if longest >= 2 * per_column or per_column > max_threads else 1
 
 
-def _whole_warps(threads: int) -> int:
-    """Rows of so many threads that make up whole warps."""
+def _rows_of_whole_warps(threads: int) -> int:
+    """The smallest number of rows of so many threads that make whole warps."""
     return WARP // math.gcd(threads, WARP)
 
 
-def _unroll(found: Reduction, width: int) -> int:
-    """Loads of a thread that are in flight together: 64 bytes."""
-    return min(max(64 // (width * _least_bytes(found)), 4), 16)
+def _unroll(problem: ReductionProblem, width: int) -> int:
+    """Loads in flight per thread."""
+    return min(max(BYTES_IN_FLIGHT // (width * _min_element_bytes(problem)), 4), 16)
 
 
-def _least_bytes(found: Reduction) -> int:
-    return min(found.arrays[read.array].dtype.bytes for stage in found.stages for read in stage.reads)
+def _min_element_bytes(problem: ReductionProblem) -> int:
+    return min(problem.arrays[read.array].dtype.bytes for stage in problem.stages for read in stage.reads)
 
 
-def _running_bytes(found: Reduction) -> int:
-    """What one thread hands to others for each of its columns."""
+def _partial_bytes(problem: ReductionProblem) -> int:
+    """The shared memory of one thread's partial results for one column."""
     return max(
         sum(r.dtype.bytes + (r.body.dtype.bytes if r.kind in ("argmax", "argmin") else 0) for r in stage.reductions)
-        for stage in found.stages
+        for stage in problem.stages
     )
 
 
-def _result_bytes(found: Reduction) -> int:
-    return max(found.arrays[statement.target].dtype.bytes for statement in found.request.group.statements)
+def _result_bytes(problem: ReductionProblem) -> int:
+    return max(problem.arrays[statement.target].dtype.bytes for statement in problem.request.group.statements)
 
 
-def aligned(found: Reduction, shape: Shape) -> tuple[tuple[str, int], ...]:
-    """The bytes by which arrays must be aligned for wide accesses."""
-    if shape.width == 1:
+def alignments(problem: ReductionProblem, config: ThreadConfig) -> tuple[tuple[str, int], ...]:
+    """The alignment in bytes that vector accesses require of each array."""
+    if config.width == 1:
         return ()
     bytes_: dict[str, int] = {}
-    for stage in found.stages:
-        reads = stage.reads if isinstance(shape, ShortShape) else _loaded_wide(found, stage, shape.width)
-        bytes_.update({read.array: shape.width * found.arrays[read.array].dtype.bytes for read in reads})
-    if isinstance(shape, ShortShape):
-        targets = [found.arrays[statement.target] for statement in found.request.group.statements]
-        bytes_.update({t.name: shape.rows * t.dtype.bytes for t in targets if is_stored_wide(t, shape)})
-    arrays = found.request.context.spec.arrays
+    for stage in problem.stages:
+        is_short = isinstance(config, ShortRowConfig)
+        reads = stage.reads if is_short else _vector_loads(problem, stage, config.width)
+        bytes_.update({read.array: config.width * problem.arrays[read.array].dtype.bytes for read in reads})
+    if isinstance(config, ShortRowConfig):
+        targets = [problem.arrays[statement.target] for statement in problem.request.group.statements]
+        bytes_.update({t.name: config.rows * t.dtype.bytes for t in targets if has_vector_store(t, config)})
+    arrays = problem.request.context.spec.arrays
     return tuple((a.name, bytes_[a.name]) for a in arrays if a.name in bytes_ and not a.is_temporary)
 
 
-def _loaded_wide(found: Reduction, stage: Stage, width: int) -> tuple[Read, ...]:
-    return wide_reads(found, stage, found.along) if found.along else together(found, stage, width)
+def _vector_loads(problem: ReductionProblem, stage: Stage, width: int) -> tuple[Read, ...]:
+    along = problem.column_index
+    return wide_reads(problem, stage, along) if along else vector_reads(problem, stage, width)
 
 
-def reasons(found: Reduction, shape: Shape) -> tuple[str, ...]:
-    if isinstance(shape, ColumnShape):
-        share = f"{shape.across} threads share each column" if shape.across > 1 else "a thread has whole columns"
-        return (f"{share}, {shape.width} neighbours along {found.along} in each", column_width(found).reason)
-    along = found.stages[0].fastest.name
-    if isinstance(shape, ShortShape):
-        loads = f"{shape.rows} rows of {shape.length} elements in each thread, loaded as {shape.vectors} vectors"
-        return (loads, f"a row along {along} alone would fill no vector")
-    threads = shape.threads * shape.across
-    who = f"{threads} threads share each result" if threads > 1 else "a thread has each result"
-    text = f"{who} and read {shape.width} neighbours along {along} at a time"
-    return (text, row_width(found, found.stages[0]).reason)
+def reasons(problem: ReductionProblem, config: ThreadConfig) -> tuple[str, ...]:
+    if isinstance(config, ColumnConfig):
+        count = config.threads_per_column
+        threads = f"{count} threads per column" if count > 1 else "one thread per column"
+        vectors = f"vectors of {config.width} columns along {problem.column_index}"
+        return (f"{threads}, {vectors}", column_width(problem).reason)
+    along = problem.stages[0].fastest.name
+    if isinstance(config, ShortRowConfig):
+        loads = f"{config.rows} rows of {config.length} elements per thread, loaded as {config.vectors} vectors"
+        return (loads, f"a single row along {along} fills no vector")
+    count = config.threads * config.outer_threads
+    threads = f"{count} threads per result" if count > 1 else "one thread per result"
+    vectors = f"vectors of {config.width} elements along {along}"
+    return (f"{threads}, {vectors}", row_width(problem, problem.stages[0]).reason)
 
 
 def _power_of_two(count: int) -> int:
-    """The least power of two that covers `count`."""
+    """The smallest power of two that is at least `count`."""
     return 1 << max(count - 1, 0).bit_length()

@@ -1,4 +1,4 @@
-"""Reductions that read each element for one result: threads share rows, or columns, as memory lies."""
+"""Reductions that read each element for a single result, mapped to rows or columns by the input's layout."""
 
 from __future__ import annotations
 
@@ -6,11 +6,11 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from cugen.families.base import Family
-from cugen.families.reduce.columns import ColumnShape, build_columns
-from cugen.families.reduce.config import TUNABLES, aligned, count, reasons, shape_of
-from cugen.families.reduce.recognition import Reduction, recognise
-from cugen.families.reduce.rows import RowShape, build_rows
-from cugen.families.reduce.short_rows import ShortShape, build_short
+from cugen.families.reduce.columns import ColumnConfig, build_columns
+from cugen.families.reduce.config import TUNABLES, WARP, alignments, choose_config, point_count, reasons
+from cugen.families.reduce.recognition import ReductionProblem, match_reductions
+from cugen.families.reduce.rows import RowConfig, build_rows
+from cugen.families.reduce.short_rows import ShortRowConfig, build_short_rows
 from cugen.families.reduce.split import split
 from cugen.pieces.elementwise import placement_refusals
 from cugen.pieces.kernels import assemble, new_lowering
@@ -19,64 +19,65 @@ from cugen.plan.request import Refusal, Request, refuse_tunables
 
 
 def refusals(request: Request) -> tuple[Refusal, ...]:
-    found = [*refuse_tunables(request, TUNABLES), *placement_refusals(request, {})]
+    refused = [*refuse_tunables(request, TUNABLES), *placement_refusals(request, {})]
     for key in ("block", "thread", "step"):
         if getattr(request.schedule, key):
-            found.append(Refusal("has `threads` and `rows` in place of a block and a step", f"schedule.{key}"))
-    recognised = recognise(request)
-    if isinstance(recognised, Refusal):
-        return (*found, recognised)
-    if found:
-        return tuple(found)
-    return tuple(_size_refusals(request, recognised))
+            refused.append(Refusal("takes the tunables `threads` and `rows`, not a block or step", f"schedule.{key}"))
+    problem = match_reductions(request)
+    if isinstance(problem, Refusal):
+        return (*refused, problem)
+    if refused:
+        return tuple(refused)
+    return tuple(_size_refusals(request, problem))
 
 
-def _size_refusals(request: Request, found: Reduction) -> Iterator[Refusal]:
-    asked = dict(request.schedule.tunables)
-    if len(found.stages) > 1 and not found.along and request.schedule.family != "reduce":
-        yield Refusal("walks along a row once; with a result of it in the terms of another, the row is better kept")
-    shape = shape_of(found)
-    if int(asked.get("vector", 1)) > shape.width:
-        (why,) = reasons(found, shape)[1:]
-        yield Refusal(f"a thread loads at most {shape.width} elements at once: {why}", "schedule.vector")
-    if isinstance(shape, ShortShape):
+def _size_refusals(request: Request, problem: ReductionProblem) -> Iterator[Refusal]:
+    tunables = dict(request.schedule.tunables)
+    is_requested = request.schedule.family == "reduce"
+    if len(problem.stages) > 1 and not problem.column_index and not is_requested:
+        yield Refusal("caches no row; with one reduction inside another, a cached row is read once")
+    config = choose_config(problem)
+    if int(tunables.get("vector", 1)) > config.width:
+        (why,) = reasons(problem, config)[1:]
+        yield Refusal(f"a load has at most {config.width} elements: {why}", "schedule.vector")
+    if isinstance(config, ShortRowConfig):
         return
-    if isinstance(shape, ColumnShape):
-        threads = shape.threads * shape.across
-        if threads < 32 and count(found, found.kept) > 32 and request.schedule.family != "reduce":
-            yield Refusal(f"so few neighbours along {found.along} leave lanes of a warp without work")
+    if isinstance(config, ColumnConfig):
+        threads = config.threads * config.threads_per_column
+        if threads < WARP and point_count(problem, problem.output_indices) > WARP and not is_requested:
+            yield Refusal(f"too few columns along {problem.column_index} to fill a warp")
     else:
-        threads = shape.threads * shape.across * shape.teams
-        if shape.threads > 32 and int(asked.get("rows", 1)) > 1:
-            yield Refusal("a block has several rows only where a warp or less has each", "schedule.rows")
+        threads = config.threads * config.outer_threads * config.rows
+        if config.threads > WARP and int(tunables.get("rows", 1)) > 1:
+            yield Refusal("several rows per block need at most a warp per row", "schedule.rows")
             return
     if threads > request.target.threads_per_block:
-        yield Refusal(f"a block of {threads} threads is too large", "schedule.rows")
+        yield Refusal(f"{threads} threads exceed the limit of a block", "schedule.rows")
 
 
 def build(request: Request) -> Kernel:
-    found = recognise(request)
-    assert not isinstance(found, Refusal)
+    problem = match_reductions(request)
+    assert not isinstance(problem, Refusal)
     lowering = new_lowering(request)
-    lowering.arrays = found.arrays
-    shape = shape_of(found)
-    match shape:
-        case RowShape():
-            built = build_rows(found, lowering, shape)
-        case ColumnShape():
-            built = build_columns(found, lowering, shape)
-        case ShortShape():
-            built = build_short(found, lowering, shape)
+    lowering.arrays = problem.arrays
+    config = choose_config(problem)
+    match config:
+        case RowConfig():
+            built = build_rows(problem, lowering, config)
+        case ColumnConfig():
+            built = build_columns(problem, lowering, config)
+        case ShortRowConfig():
+            built = build_short_rows(problem, lowering, config)
     kernel = assemble(
-        request, lowering, "reduce", built.parts, built.grid, built.block, alignments=aligned(found, shape)
+        request, lowering, "reduce", built.parts, built.grid, built.block, alignments=alignments(problem, config)
     )
-    return replace(kernel, reasons=reasons(found, shape))
+    return replace(kernel, reasons=reasons(problem, config))
 
 
 FAMILY = Family(
     "reduce",
     rank=15,
-    doc="reductions that read each element for one result: threads share rows, or columns, as memory lies",
+    doc="reductions that read each element for a single result, mapped to rows or columns by the input's layout",
     refusals=refusals,
     build=build,
     tunables=TUNABLES,

@@ -1,4 +1,4 @@
-"""Recognises reductions whose elements go into one result each, in their plainest form."""
+"""Matches reductions that read each element for a single result, over as few fused dimensions as possible."""
 
 from __future__ import annotations
 
@@ -11,19 +11,19 @@ from cugen.plan.request import Refusal, Request
 from cugen.plan.subscripts import NotAnInteger, to_integer
 from cugen.plan.symbols import Integer, bounds, integer, symbol
 from cugen.rewrite.align_reductions import NotInStages, collected, with_common_indices
-from cugen.rewrite.fuse_dimensions import Plain, merged
+from cugen.rewrite.fuse_dimensions import FusedStatements, with_fused_dimensions
 from cugen.spec import expressions as spec
 from cugen.spec.expressions import Const, Expr, IndexValue, Read, Reduce, free_indices, walk
 from cugen.spec.model import Statement
 
-IN_MEMORY = ("global", "readonly")  # where it matters that lanes read neighbours
+IN_MEMORY = ("global", "readonly")  # where coalescing matters
 
 
 @dataclass(frozen=True, slots=True)
 class Stage:
-    """Reductions over the same indices, the fastest last; `reads` are those that move with them.
+    """Reductions over the same indices (fastest last), computed in one pass; `reads` depend on these indices.
 
-    `extremes` holds each max and min whose result an argmax or argmin among the reductions has anyway."""
+    `extremes` pairs each max and min with the argmax or argmin of the stage that yields it as well."""
 
     indices: tuple[spec.Index, ...]
     reductions: tuple[Reduce, ...]
@@ -36,52 +36,50 @@ class Stage:
 
 
 @dataclass(frozen=True, slots=True)
-class Reduction:
-    """What a group computes over as few indices as memory allows: `kept` are the output's, the fastest first, `stages`
-    the reductions, in an order in which each needs only results of those before it.
+class ReductionProblem:
+    """A group's reductions over fused dimensions: the output indices (fastest first), and the stages in order of use.
 
-    `along` is the index whose neighbours are neighbours in memory where that one is kept: then threads take columns.
-    Where it is empty, each stage's fastest index is that."""
+    `column_index` is the output index along which the input is contiguous: then threads take columns. It is empty
+    where the input is contiguous along each stage's fastest index: then threads share rows."""
 
     request: Request  # its statements hold the reductions of the stages
-    unified: tuple[Statement, ...]  # the statements before indices were merged
+    unfused: tuple[Statement, ...]  # the statements before dimensions were fused
     arrays: Mapping[str, Array]
-    origins: Mapping[str, tuple[spec.Index, ...]]  # what each index that stands for several was merged from
-    kept: tuple[spec.Index, ...]
+    origins: Mapping[str, tuple[spec.Index, ...]]  # the indices that each fused one replaces
+    output_indices: tuple[spec.Index, ...]
     stages: tuple[Stage, ...]
-    along: str
+    column_index: str
 
     def extent(self, index: spec.Index) -> Integer:
         return to_integer(index.extent, self.request.context.symbols)
 
-    def most(self, index: spec.Index) -> int:
-        """The greatest extent that the index can have."""
+    def max_extent(self, index: spec.Index) -> int:
         return bounds(self.extent(index), dict(self.request.context.ranges))[1]
 
 
-def recognise(request: Request) -> Reduction | Refusal:
-    """The reductions that the group's statements hold, or why they can't be spread over threads."""
+def match_reductions(request: Request) -> ReductionProblem | Refusal:
+    """The reductions of the group's statements, or the reason against this family."""
     statements = request.group.statements
     try:
         if not collected(statements):
-            return Refusal("takes reductions, and there are none")
+            return Refusal("needs a reduction; here is none")
     except NotInStages as error:
         return Refusal(str(error))
     refusal = _form_refusal(statements)
     if refusal is not None:
         return refusal
-    unified = with_common_indices(statements, request.context)
-    return _oriented(request, unified, merged(unified, request.context))
+    unfused = with_common_indices(statements, request.context)
+    return _by_orientation(request, unfused, with_fused_dimensions(unfused, request.context))
 
 
 def _form_refusal(statements: tuple[Statement, ...]) -> Refusal | None:
     written = [statement.target for statement in statements]
     for statement in statements:
         if not all(isinstance(sub, IndexValue | Const) for sub in statement.subscripts):
-            return Refusal(f"writes {statement.target} at bare indices only")
+            return Refusal(f"subscripts outputs by indices alone; {statement.target} has an expression")
     for read in _reads_inside(statements):
         if read.array in written:
-            return Refusal(f"{read.array} is read inside the reduction and written: threads would see both")
+            return Refusal(f"{read.array} is read by the reduction and written by the same kernel")
     return None
 
 
@@ -91,68 +89,79 @@ def _reads_inside(statements: tuple[Statement, ...]) -> Iterator[Read]:
             yield from (node for node in walk(reduction) if isinstance(node, Read))
 
 
-def _oriented(request: Request, unified: tuple[Statement, ...], plain: Plain) -> Reduction | Refusal:
-    """The stages with their indices in the order of memory, all in rows or all in columns."""
-    kept = _fastest_first(plain)
-    names = [index.name for index in kept]
+def _by_orientation(
+    request: Request, unfused: tuple[Statement, ...], fused: FusedStatements
+) -> ReductionProblem | Refusal:
+    """The stages with their indices in memory order, all along rows or all along columns."""
+    output_indices = _fastest_first(fused)
+    names = [index.name for index in output_indices]
     stages: list[Stage] = []
     columns: list[str] = []
-    for reductions in collected(plain.statements):
-        stage = _stage(request, plain, names, reductions)
+    for reductions in collected(fused.statements):
+        stage = _stage(request, fused, names, reductions)
         if isinstance(stage, Refusal):
             return stage
         stages.append(stage[0])
         columns.append(stage[1])
     if len(set(columns)) > 1:
-        return Refusal("takes reductions along rows or along columns, not both in one launch")
-    along = columns[0]
-    if along:
-        kept = (*(i for i in kept if i.name == along), *(i for i in kept if i.name != along))
-    group = replace(request.group, statements=plain.statements)
-    return Reduction(replace(request, group=group), unified, plain.arrays, plain.origins, kept, tuple(stages), along)
+        return Refusal("reduces either rows or columns in one launch; here are both")
+    column_index = columns[0]
+    if column_index:
+        output_indices = tuple(sorted(output_indices, key=lambda index: index.name != column_index))
+    group = replace(request.group, statements=fused.statements)
+    return ReductionProblem(
+        replace(request, group=group),
+        unfused,
+        fused.arrays,
+        fused.origins,
+        output_indices,
+        tuple(stages),
+        column_index,
+    )
 
 
 def _stage(
-    request: Request, plain: Plain, kept: list[str], reductions: tuple[Reduce, ...]
+    request: Request, fused: FusedStatements, output_names: list[str], reductions: tuple[Reduce, ...]
 ) -> tuple[Stage, str] | Refusal:
-    """One stage, and the kept index along which its elements are neighbours, empty where it's a reduced one."""
+    """One stage, and the output index along which its input is contiguous, empty where that is a reduced index."""
     indices = reductions[0].indices
-    own = {index.name for index in indices}
-    inside = {node: None for r in reductions for node in own_nodes(r) if isinstance(node, Read)}
-    moving = tuple(read for read in inside if free_indices(read) & own)
+    reduced = {index.name for index in indices}
+    names = {*reduced, *output_names}
+    inside = {node: None for r in reductions for node in operand_nodes(r) if isinstance(node, Read)}
+    moving = tuple(read for read in inside if free_indices(read) & reduced)
     for read in moving:
-        if not _is_plain(read, own, indices, kept, request):
-            return Refusal(f"reads at bare indices only; {read.array} is read beside them")
+        if not _is_supported(read, reduced, indices, output_names, request):
+            return Refusal(f"subscripts inputs by indices alone; {read.array} has an expression")
     if not moving:
-        return Refusal("reduces elements of memory; here all come from indices")
-    largest = max(moving, key=lambda read: len(free_indices(read) & {*own, *kept}))
-    if not set(kept) <= free_indices(largest):
-        return Refusal("reads each element for one result; here several results share all that they read")
-    steps = _steps(largest, plain, {*own, *kept}, request)
-    fastest = _smallest(steps, request)
+        return Refusal("reduces array elements; here all values come from indices")
+    largest = max(moving, key=lambda read: len(free_indices(read) & names))
+    if not set(output_names) <= free_indices(largest):
+        return Refusal("reads each element for one result; here several results share every element")
+    strides = _strides(largest, fused, names, request)
+    fastest = _smallest(strides, request)
     if fastest is None:
-        return Refusal(f"which elements of {largest.array} are neighbours depends on params")
-    size = len(free_indices(largest) & {*own, *kept})
+        return Refusal(f"the contiguous dimension of {largest.array} depends on params")
+    rank = len(free_indices(largest) & names)
     for read in moving:
-        if len(free_indices(read) & {*own, *kept}) < size or plain.arrays[read.array].space not in IN_MEMORY:
+        if len(free_indices(read) & names) < rank or fused.arrays[read.array].space not in IN_MEMORY:
             continue
-        if _smallest(_steps(read, plain, {*own, *kept}, request), request) != fastest:
-            return Refusal(f"neighbours along {fastest} are no neighbours in {read.array}")
-    order = tuple(sorted(indices, key=lambda index: _slowness(index, steps, fastest, request)))
-    extremes = tuple((r, place) for r in reductions if (place := _place_of(r, reductions)) is not None)
-    taken = tuple(r for r in reductions if all(r != extreme for extreme, _ in extremes))
-    return Stage(order, taken, moving, extremes), "" if fastest in own else fastest
+        if _smallest(_strides(read, fused, names, request), request) != fastest:
+            return Refusal(f"consecutive {fastest} are not contiguous in {read.array}")
+    order = tuple(sorted(indices, key=lambda index: _slowness(index, strides, fastest, request)))
+    extremes = tuple((r, arg) for r in reductions if (arg := _arg_reduction(r, reductions)) is not None)
+    computed = tuple(r for r in reductions if all(r != extreme for extreme, _ in extremes))
+    return Stage(order, computed, moving, extremes), "" if fastest in reduced else fastest
 
 
-def _place_of(reduction: Reduce, others: tuple[Reduce, ...]) -> Reduce | None:
-    """The argmax or argmin that finds where the greatest or least value is."""
+def _arg_reduction(reduction: Reduce, candidates: tuple[Reduce, ...]) -> Reduce | None:
+    """The argmax or argmin of the same values as a max or min."""
     same = (reduction.body, reduction.where, reduction.dtype)
-    found = (o for o in others if o.kind == f"arg{reduction.kind}" and (o.body, o.where, o.body.dtype) == same)
-    return next(found, None)
+    matches = (c for c in candidates if c.kind == f"arg{reduction.kind}" and (c.body, c.where, c.body.dtype) == same)
+    return next(matches, None)
 
 
-def own_nodes(reduction: Reduce) -> Iterator[Expr]:
-    """All nodes of the terms and conditions, those of reductions inside left out."""
+def operand_nodes(reduction: Reduce) -> Iterator[Expr]:
+    """All nodes of the body and condition, except those of nested reductions."""
     open_: list[Expr] = list(spec.children(reduction))
     while open_:
         expr = open_.pop(0)
@@ -161,75 +170,78 @@ def own_nodes(reduction: Reduce) -> Iterator[Expr]:
             open_ += spec.children(expr)
 
 
-def _is_plain(read: Read, own: set[str], indices: tuple[spec.Index, ...], kept: list[str], request: Request) -> bool:
-    """Whether the reduced indices occur bare, or next to what moves whole stretches of them; the others anyhow."""
+def _is_supported(
+    read: Read, reduced: set[str], indices: tuple[spec.Index, ...], output_names: list[str], request: Request
+) -> bool:
+    """Whether each reduced index is a subscript by itself, or the offset in a chunk: `part * chunk + i`."""
     if read.boundary is not None:
         return False
-    symbols = {**request.context.symbols, **{name: symbol(name) for name in (*own, *kept)}}
+    symbols = {**request.context.symbols, **{name: symbol(name) for name in (*reduced, *output_names)}}
     for sub in read.subscripts:
-        used = free_indices(sub) & own
+        used = free_indices(sub) & reduced
         if not used or isinstance(sub, IndexValue):
             continue
         if len(used) != 1 or any(isinstance(node, Read) for node in walk(sub)):
             return False
         (name,) = used
         try:
-            whole = to_integer(sub, symbols)
+            subscript = to_integer(sub, symbols)
         except NotAnInteger:
             return False
-        rest = (whole - symbol(name)).expand()
+        start = (subscript - symbol(name)).expand()
         (index,) = (index for index in indices if index.name == name)
         extent = to_integer(index.extent, request.context.symbols)
-        moved = [other for other in kept if symbol(other) in rest.free_symbols]
-        if symbol(name) in rest.free_symbols or len(moved) != 1:
+        chunk_names = [output for output in output_names if symbol(output) in start.free_symbols]
+        if symbol(name) in start.free_symbols or len(chunk_names) != 1:
             return False
-        stride = rest.coeff(symbol(moved[0]))
-        if symbol(moved[0]) in (rest - stride * symbol(moved[0])).free_symbols or (stride - extent).expand() != 0:
+        chunk = symbol(chunk_names[0])
+        stride = start.coeff(chunk)
+        if chunk in (start - stride * chunk).free_symbols or (stride - extent).expand() != 0:
             return False
     return True
 
 
-def _steps(read: Read, plain: Plain, names: set[str], request: Request) -> dict[str, Integer]:
-    """How far apart neighbours along each index are in memory, as far as they are equally far everywhere."""
-    array = plain.arrays[read.array]
+def _strides(read: Read, fused: FusedStatements, names: set[str], request: Request) -> dict[str, Integer]:
+    """The stride of a read along each index, in elements, where it is constant."""
+    array = fused.arrays[read.array]
     symbols = {**request.context.symbols, **{name: symbol(name) for name in names}}
-    found: dict[str, Integer] = {}
+    strides: dict[str, Integer] = {}
     for sub, stride in zip(read.subscripts, array.strides, strict=True):
         for name in sorted(free_indices(sub) & names):
             try:
-                place = to_integer(sub, symbols).expand()
+                subscript = to_integer(sub, symbols).expand()
             except NotAnInteger:
                 continue
-            step = place.coeff(symbol(name))
-            if symbol(name) not in (place - step * symbol(name)).free_symbols:
-                found[name] = found.get(name, integer(0)) + stride * step
-    return found
+            step = subscript.coeff(symbol(name))
+            if symbol(name) not in (subscript - step * symbol(name)).free_symbols:
+                strides[name] = strides.get(name, integer(0)) + stride * step
+    return strides
 
 
-def _smallest(steps: Mapping[str, Integer], request: Request) -> str | None:
-    """The index with the least stride, where that is sure."""
-    ones = [name for name, stride in steps.items() if stride == 1]
-    if ones:
-        return ones[-1]
-    known = {name: request.context.static(stride) for name, stride in steps.items()}
+def _smallest(strides: Mapping[str, Integer], request: Request) -> str | None:
+    """The index with the smallest stride; None where that depends on params."""
+    contiguous = [name for name, stride in strides.items() if stride == 1]
+    if contiguous:
+        return contiguous[-1]
+    known = {name: request.context.static(stride) for name, stride in strides.items()}
     fixed = {name: value for name, value in known.items() if value is not None}
-    return min(fixed, key=lambda name: fixed[name]) if fixed and len(fixed) == len(steps) else None
+    return min(fixed, key=lambda name: fixed[name]) if fixed and len(fixed) == len(strides) else None
 
 
-def _slowness(index: spec.Index, steps: Mapping[str, Integer], fastest: str, request: Request) -> tuple[int, int]:
-    """Sorts the fastest index last, and those that memory doesn't order before it as they are written."""
+def _slowness(index: spec.Index, strides: Mapping[str, Integer], fastest: str, request: Request) -> tuple[int, int]:
+    """A sort key: large strides first, the fastest index last; indices without a constant stride in written order."""
     if index.name == fastest:
         return (1, 0)
-    stride = steps.get(index.name)
+    stride = strides.get(index.name)
     if stride is None:
         return (0, 0)
     return (0, -max(bounds(stride, dict(request.context.ranges))[1], divisor(stride, request.context)))
 
 
-def _fastest_first(plain: Plain) -> tuple[spec.Index, ...]:
-    """The output's indices, the one that walks it contiguously first, then from the right to the left."""
-    statement = plain.statements[0]
-    target = plain.arrays[statement.target]
+def _fastest_first(fused: FusedStatements) -> tuple[spec.Index, ...]:
+    """The output's indices, the contiguous one first, then from right to left."""
+    statement = fused.statements[0]
+    target = fused.arrays[statement.target]
     order = list(reversed(statement.indices))
     for sub, stride in zip(statement.subscripts, target.strides, strict=True):
         if stride == 1 and isinstance(sub, IndexValue):

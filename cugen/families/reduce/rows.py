@@ -1,4 +1,4 @@
-"""Reductions of neighbours in memory: the threads of a team share each row, several of them in flight at once."""
+"""Reductions along contiguous rows: the threads of a group share each row, with several loads in flight per thread."""
 
 from __future__ import annotations
 
@@ -8,29 +8,29 @@ from dataclasses import dataclass, replace
 import sympy
 
 from cugen.families.reduce.accumulate import (
-    Neighbours,
-    Terms,
-    kept_reads,
+    ConsecutiveElements,
+    LoopRange,
+    accumulate_element,
+    accumulate_vector,
+    invariant_reads,
+    loop_range_of,
     main_read,
-    named_stop,
-    needs_place,
-    offset,
-    ranged,
+    needs_element_index,
     results_of,
-    take,
-    take_neighbours,
-    together,
+    row_offset,
+    vector_reads,
     wide_reads,
-    widest,
-    with_starts,
+    widest_access,
+    with_named_starts,
+    with_named_stop,
 )
-from cugen.families.reduce.recognition import Reduction, Stage
-from cugen.pieces.block_reduce import WARP, Running, Team, combine_team, first_values
-from cugen.pieces.blocks import define, lay_blocks, limit, thread
+from cugen.families.reduce.recognition import ReductionProblem, Stage
+from cugen.pieces.block_reduce import WARP, Accumulator, ThreadGroup, declare_accumulator, reduce_group
+from cugen.pieces.blocks import define, limit, make_grid, thread
 from cugen.pieces.grid import divides
 from cugen.pieces.loop_variables import shared_loop_variable
 from cugen.pieces.statements import lower_statements
-from cugen.pieces.vectors import WIDEST, Width, divisor
+from cugen.pieces.vectors import MAX_ACCESS_BYTES, Width, divisor
 from cugen.plan.lowering.expressions import Lowering
 from cugen.plan.lowering.reductions import ACCUMULATORS
 from cugen.plan.memory import Vector
@@ -43,258 +43,274 @@ from cugen.spec.expressions import Const, Expr, Local, Op, Read, Reduce, walk
 
 Parts = tuple[tuple[str, tuple[Node, ...]], ...]
 
-
-_LONG_ENOUGH = 256  # elements of a row, for what is before and after its vectors to be few
+MIN_PEELED_ROW_ELEMENTS = 256  # from which a scalar head and tail cost little beside the vectors; heuristic
+MIN_ACCESS_BYTES = 4  # per thread: narrower accesses are worth a scalar head for alignment
+MAX_UNROLLED_TRIPS = 4  # of a row loop inside another loop; heuristic
 
 
 @dataclass(frozen=True, slots=True)
-class RowShape:
-    """`threads` along the row times `across` along the next slower reduced index share a result; `teams` of them make a
-    block. A thread has `unroll` loads of `width` elements in flight."""
+class RowConfig:
+    """`threads` along the row times `outer_threads` along the next slower reduced index share a result.
+
+    `rows` such groups make a block. A thread has `unroll` loads of `width` elements in flight."""
 
     threads: int
-    across: int
-    teams: int
+    outer_threads: int
+    rows: int
     width: int
     unroll: int
 
 
 @dataclass(frozen=True, slots=True)
-class Built:
-    """The pieces of a kernel."""
+class KernelParts:
+    """The named node lists of a kernel, with its launch."""
 
     parts: Parts
     grid: tuple[Integer, Integer, Integer]
     block: tuple[int, int, int]
 
 
-def row_width(found: Reduction, stage: Stage) -> Width:
-    """How many neighbours of a row one access may move; the first of them may lie amid the row where otherwise each
-    access would move less than four bytes."""
+def row_width(problem: ReductionProblem, stage: Stage) -> Width:
+    """The vector width along a row. Vectors may start at any element of the row, after a scalar head, where accesses
+    would otherwise be narrower than four bytes."""
     along = stage.fastest.name
-    reads = wide_reads(found, stage, along)
+    reads = wide_reads(problem, stage, along)
     if not reads:
-        return Width(1, f"neighbours along {along} are no neighbours in memory")
-    width = min((widest(found, read, along) for read in reads), key=lambda width: width.count)
-    main = main_read(found, stage)
-    array = found.arrays[main.array]
+        return Width(1, f"consecutive {along} are not contiguous in memory")
+    width = min((widest_access(problem, read, along) for read in reads), key=lambda width: width.count)
+    main = main_read(problem, stage)
+    array = problem.arrays[main.array]
     if any(isinstance(node, Read) for sub in main.subscripts for node in walk(sub)):
         return width
-    if width.count * array.dtype.bytes >= 4 or array.space == "readonly" or found.most(stage.fastest) < _LONG_ENOUGH:
+    is_wide = width.count * array.dtype.bytes >= MIN_ACCESS_BYTES or array.space == "readonly"
+    if is_wide or problem.max_extent(stage.fastest) < MIN_PEELED_ROW_ELEMENTS:
         return width
-    most = WIDEST // array.dtype.bytes
-    return Width(most, f"a row of {array.name} may begin amid {most} elements: the first few are loaded one by one")
+    count = MAX_ACCESS_BYTES // array.dtype.bytes
+    return Width(count, f"rows of {array.name} are not aligned to {count} elements: a scalar head precedes the vectors")
 
 
-def build_rows(found: Reduction, lowering: Lowering, shape: RowShape) -> Built:
-    return _Rows(found, lowering, shape).built()
+def build_rows(problem: ReductionProblem, lowering: Lowering, config: RowConfig) -> KernelParts:
+    return _RowKernel(problem, lowering, config).kernel_parts()
 
 
-class _Rows:
-    """The kernel of one group: every thread reduces its share of the row, then the team combines."""
+class _RowKernel:
+    """The kernel of one group: each thread accumulates its elements of the row, then the thread group reduces."""
 
-    def __init__(self, found: Reduction, lowering: Lowering, shape: RowShape) -> None:
-        self.request: Request = found.request
-        self.found, self.lowering, self.shape = found, lowering, shape
-        self.x = thread("x", shape.threads, lowering)
-        self.y = thread("y", shape.across * shape.teams, lowering)
-        lane = self.x + self.y * shape.threads if shape.across > 1 else self.x
-        number = self.y if shape.across == 1 else integer(0)
-        self.team = Team(shape.threads * shape.across, lane, shape.teams, number)
-        self.starts: dict[sympy.Symbol, Integer] = {}  # by name, as defined
+    def __init__(self, problem: ReductionProblem, lowering: Lowering, config: RowConfig) -> None:
+        self.request: Request = problem.request
+        self.problem, self.lowering, self.config = problem, lowering, config
+        self.x = thread("x", config.threads, lowering)
+        self.y = thread("y", config.outer_threads * config.rows, lowering)
+        lane = self.x + self.y * config.threads if config.outer_threads > 1 else self.x
+        number = self.y if config.outer_threads == 1 else integer(0)
+        self.group = ThreadGroup(config.threads * config.outer_threads, lane, config.rows, number)
+        self.starts: dict[sympy.Symbol, Integer] = {}  # definitions of the named chunk starts
         self.vectors: dict[Read, Vector] = {}
-        self.beyond: tuple[Comparison, ...] = ()  # fails for teams without a row
+        self.row_terms: tuple[Comparison, ...] = ()  # fail for thread groups without a row
 
-    def built(self) -> Built:
-        lowering, shape = self.lowering, self.shape
-        counts = [self.found.extent(index) for index in self.found.kept]
-        blocks = lay_blocks(
-            [ceil_div(count, shape.teams if axis == 0 else 1) for axis, count in enumerate(counts)],
+    def kernel_parts(self) -> KernelParts:
+        lowering, config = self.lowering, self.config
+        counts = [self.problem.extent(index) for index in self.problem.output_indices]
+        blocks = make_grid(
+            [ceil_div(count, config.rows if axis == 0 else 1) for axis, count in enumerate(counts)],
             lowering,
             self.request.target,
         )
         indices: list[Node] = []
-        for axis, (row, extent, place) in enumerate(zip(self.found.kept, counts, blocks.places, strict=False)):
-            teams = shape.teams if axis == 0 else 1
-            own = self.team.number if axis == 0 else integer(0)
-            node = define(row.name, place * teams + own, lowering, below=ceil_div(extent, teams) * teams)
+        axes = zip(self.problem.output_indices, counts, blocks.coordinates, strict=False)
+        for axis, (row, extent, coordinate) in enumerate(axes):
+            rows = config.rows if axis == 0 else 1
+            row_in_block = self.group.number if axis == 0 else integer(0)
+            node = define(row.name, coordinate * rows + row_in_block, lowering, below=ceil_div(extent, rows) * rows)
             lowering.symbols[row.name] = node.index.symbol
-            if not divides(teams, extent, self.request.context):
-                self.beyond = (Comparison(node.index.symbol, "<", extent),)
+            if not divides(rows, extent, self.request.context):
+                self.row_terms = (Comparison(node.index.symbol, "<", extent),)
             limit(node.index, extent, lowering)
             indices.insert(0, node)
-        if self.beyond and self.team.threads >= WARP:
-            indices.append(ReturnUnless(Guard(self.beyond)))
-            self.beyond = ()
-        self.found, starts = with_starts(self.found, lowering)
+        if self.row_terms and self.group.threads >= WARP:
+            indices.append(ReturnUnless(Guard(self.row_terms)))
+            self.row_terms = ()
+        self.problem, starts = with_named_starts(self.problem, lowering)
         self.starts = {node.index.symbol: node.index.definition for node in starts}
-        self.request = self.found.request
+        self.request = self.problem.request
         indices += starts
         lowering.prepare(tuple(statement.value for statement in self.request.group.statements))
         scope = Scope()
         parts: list[tuple[str, tuple[Node, ...]]] = [("indices", tuple(indices))]
-        for position, stage in enumerate(self.found.stages):
-            is_last = position == len(self.found.stages) - 1
-            runs = tuple(running(self.found, reduction, lowering) for reduction in stage.reductions)
-            walk = self._walk(stage, runs, scope)
-            combined = combine_team(self.team, runs, lowering, everywhere=not is_last)
-            parts.append((f"walk {position}", walk))
-            parts.append((f"team {position}", (*self._remark(position), *combined)))
-            for reduction, value in results_of(stage, runs).items():
-                scope.remember(reduction, value)
+        for position, stage in enumerate(self.problem.stages):
+            is_last = position == len(self.problem.stages) - 1
+            accumulators = tuple(new_accumulator(self.problem, r, lowering) for r in stage.reductions)
+            loops = self._thread_loops(stage, accumulators, scope)
+            reduction = reduce_group(self.group, accumulators, lowering, everywhere=not is_last)
+            parts.append((f"loop {position}", loops))
+            parts.append((f"reduction {position}", (*self._comment(position), *reduction)))
+            for reduced, value in results_of(stage, accumulators).items():
+                scope.remember(reduced, value)
         lower_statements(self.request, lowering, scope)
-        first = [*self.beyond]
-        if shape.threads > 1:
-            first.append(Comparison(self.x, "==", integer(0)))
-        if shape.across > 1:
-            first.append(Comparison(self.y, "==", integer(0)))
-        ends = (ReturnUnless(Guard(tuple(first))),) if first else ()
-        parts.append(("result", (*ends, *scope.nodes)))
-        block = (shape.threads, shape.across * shape.teams, 1)
-        return Built(tuple(parts), blocks.grid, block)
+        is_first_thread = [*self.row_terms]
+        if config.threads > 1:
+            is_first_thread.append(Comparison(self.x, "==", integer(0)))
+        if config.outer_threads > 1:
+            is_first_thread.append(Comparison(self.y, "==", integer(0)))
+        returns = (ReturnUnless(Guard(tuple(is_first_thread))),) if is_first_thread else ()
+        parts.append(("result", (*returns, *scope.nodes)))
+        block = (config.threads, config.outer_threads * config.rows, 1)
+        return KernelParts(tuple(parts), blocks.grid, block)
 
-    def _remark(self, position: int) -> tuple[Node, ...]:
-        if position or self.team.threads == 1:
+    def _comment(self, position: int) -> tuple[Node, ...]:
+        if position or self.group.threads == 1:
             return ()
-        if self.team.warps > 1:
-            return (Comment("A butterfly of shuffles in each warp; then the warps meet in shared memory."),)
-        return (Comment("A butterfly of shuffles: after it every lane holds the result of its team."),)
+        if self.group.warps > 1:
+            return (Comment("Block reduction: warp shuffles, then shared memory between warps."),)
+        return (Comment("Warp-shuffle reduction: every lane gets the result."),)
 
-    # A thread's share
+    # The loops of a thread
 
-    def _walk(self, stage: Stage, runs: Sequence[Running], scope: Scope) -> tuple[Node, ...]:
+    def _thread_loops(self, stage: Stage, accumulators: Sequence[Accumulator], scope: Scope) -> tuple[Node, ...]:
+        """The invariant reads, the initialised accumulators, and the loops over the thread's elements."""
         start = len(scope.nodes)
-        inner = Scope(scope, certain=False) if self.beyond else scope
-        own = len(inner.nodes)
-        for read in kept_reads(stage, ""):
+        inner = Scope(scope, certain=False) if self.row_terms else scope
+        loops_start = len(inner.nodes)
+        for read in invariant_reads(stage, ""):
             self.lowering.lower(read, inner)
-        self._outer(stage, tuple(runs), (), inner)
-        if self.beyond:
-            scope.nodes.append(If(Guard(self.beyond), tuple(inner.nodes)))
-            own = start
-        hoisted, loops = scope.nodes[start:own], scope.nodes[own:]
-        nodes = (*hoisted, *(node for run in runs for node in first_values(run)), *loops)
+        self._outer_loops(stage, tuple(accumulators), (), inner)
+        if self.row_terms:
+            scope.nodes.append(If(Guard(self.row_terms), tuple(inner.nodes)))
+            loops_start = start
+        hoisted, loops = scope.nodes[start:loops_start], scope.nodes[loops_start:]
+        nodes = (*hoisted, *(node for a in accumulators for node in declare_accumulator(a)), *loops)
         scope.nodes.clear()
         return nodes
 
-    def _outer(self, stage: Stage, runs: tuple[Running, ...], dropped: tuple[Expr, ...], scope: Scope) -> None:
-        """The loops over the slower indices of the reduction, the last of which several rows of threads share."""
+    def _outer_loops(
+        self, stage: Stage, accumulators: tuple[Accumulator, ...], implied: tuple[Expr, ...], scope: Scope
+    ) -> None:
+        """The loops over the slower reduced indices, the last of which is distributed over threads along y."""
         lowering = self.lowering
         index = next(index for index in stage.indices if index.name not in lowering.symbols)
         if index == stage.fastest:
-            self._along(stage, runs, dropped, scope)
+            self._row_loops(stage, accumulators, implied, scope)
             return
-        shared = index == stage.indices[-2] and self.shape.across > 1
-        terms = ranged(self.found, stage, runs, index, lowering)
-        first, step = (terms.start + self.y, self.shape.across) if shared else (terms.start, 1)
-        own = loop_index(self.found, lowering, index, first, terms.stop, step)
+        is_distributed = index == stage.indices[-2] and self.config.outer_threads > 1
+        loop = loop_range_of(self.problem, stage, accumulators, index, lowering)
+        first, step = (loop.start + self.y, self.config.outer_threads) if is_distributed else (loop.start, 1)
+        variable = loop_index(self.problem, lowering, index, first, loop.stop, step)
         inner = Scope(scope, frozenset((index.name,)), certain=False)
-        self._outer(stage, runs, (*dropped, *terms.upper, *terms.lower), inner)
-        together = self.shape.unroll // self._rounds(stage) if index == stage.indices[-2] else 0
-        scope.nodes.append(For(Loop(own, first, terms.stop, step, unroll_by=together), tuple(inner.nodes)))
+        self._outer_loops(stage, accumulators, (*implied, *loop.upper, *loop.lower), inner)
+        unroll = self.config.unroll // self._trips(stage) if index == stage.indices[-2] else 0
+        scope.nodes.append(For(Loop(variable, first, loop.stop, step, unroll_by=unroll), tuple(inner.nodes)))
         del lowering.symbols[index.name]
 
-    def _rounds(self, stage: Stage) -> int:
-        """How often a thread goes on along the row, at most."""
-        return -(-self.found.most(stage.fastest) // (self.shape.threads * self.shape.width))
+    def _trips(self, stage: Stage) -> int:
+        """The most iterations of a thread along the row."""
+        return -(-self.problem.max_extent(stage.fastest) // (self.config.threads * self.config.width))
 
-    def _loop(self, stage: Stage, own: Index, first: Integer, stop: Integer, step: int) -> Loop:
-        """A loop along the row with several rounds side by side: all of them where rows follow each other in a loop."""
-        rounds = self._rounds(stage)
-        if len(stage.indices) > 1 and 1 < rounds <= 4:
-            return Loop(own, first, stop, step, unroll=True)
-        return Loop(own, first, stop, step, unroll_by=min(self.shape.unroll, rounds) if rounds > 1 else 0)
+    def _loop(self, stage: Stage, variable: Index, first: Integer, stop: Integer, step: int) -> Loop:
+        """A loop along the row, unrolled for several loads in flight; completely if short and inside another loop."""
+        trips = self._trips(stage)
+        if len(stage.indices) > 1 and 1 < trips <= MAX_UNROLLED_TRIPS:
+            return Loop(variable, first, stop, step, unroll=True)
+        return Loop(variable, first, stop, step, unroll_by=min(self.config.unroll, trips) if trips > 1 else 0)
 
-    def _along(self, stage: Stage, runs: tuple[Running, ...], dropped: tuple[Expr, ...], scope: Scope) -> None:
-        """The loops along the row: over vectors, and before and after them over the elements that fill none."""
-        found, lowering, width = self.found, self.lowering, self.shape.width
+    def _row_loops(
+        self, stage: Stage, accumulators: tuple[Accumulator, ...], implied: tuple[Expr, ...], scope: Scope
+    ) -> None:
+        """The loops along the row: a scalar head up to the alignment of vectors, the vectors, and a scalar tail."""
+        problem, lowering, width = self.problem, self.lowering, self.config.width
         index = stage.fastest
-        terms = ranged(found, stage, runs, index, lowering)
-        dropped += (*terms.upper, *terms.lower)
-        wide = together(found, stage, width) if width > 1 else ()
-        if not wide:
-            self._elements(named_stop(found, terms, lowering, scope), terms.start, dropped, scope)
+        loop = loop_range_of(problem, stage, accumulators, index, lowering)
+        implied += (*loop.upper, *loop.lower)
+        reads = vector_reads(problem, stage, width) if width > 1 else ()
+        if not reads:
+            self._scalar_loop(with_named_stop(problem, loop, lowering, scope), loop.start, implied, scope)
             return
-        place = (offset(found, wide[0], lowering.symbols, index.name) + terms.start).expand()
-        place = sympy.Add(*(term for term in sympy.Add.make_args(place) if not self._is_multiple(term)))
-        is_aligned = place == 0
-        is_whole = is_aligned and self._is_multiple(terms.stop - terms.start)
-        terms = named_stop(found, terms, lowering, scope)
-        start = terms.start
+        offset = (row_offset(problem, reads[0], lowering.symbols, index.name) + loop.start).expand()
+        misalignment = sympy.Add(*(term for term in sympy.Add.make_args(offset) if not self._is_multiple(term)))
+        is_aligned = misalignment == 0
+        is_whole = is_aligned and self._is_multiple(loop.stop - loop.start)
+        loop = with_named_stop(problem, loop, lowering, scope)
+        start = loop.start
         if not is_aligned:
-            ahead = Mod(width - Mod(place, integer(width)), integer(width))
-            start = lowering.define("first", terms.start + ahead, scope)
-            self._elements(replace(terms, stop=Minimum(start, terms.stop)), terms.start, dropped, scope, wish="head")
-        stop = terms.stop if is_whole else terms.stop - (width - 1)
-        first, step = start + self.x * width, self.shape.threads * width
-        wish = f"first_{index.name}" if needs_place(stage, index.name, wide, dropped) else ""
-        own = loop_index(found, lowering, index, first, terms.stop, step, wish)
+            head = Mod(width - Mod(misalignment, integer(width)), integer(width))
+            start = lowering.define("first", loop.start + head, scope)
+            head_range = replace(loop, stop=Minimum(start, loop.stop))
+            self._scalar_loop(head_range, loop.start, implied, scope, name_hint="head")
+        stop = loop.stop if is_whole else loop.stop - (width - 1)
+        first, step = start + self.x * width, self.config.threads * width
+        has_element_index = needs_element_index(stage, index.name, reads, implied)
+        name_hint = f"first_{index.name}" if has_element_index else ""
+        variable = loop_index(problem, lowering, index, first, loop.stop, step, name_hint)
         inner = Scope(scope, frozenset((index.name,)), certain=False)
-        take_neighbours(
-            terms, Neighbours(index.name, width, wide, self.vectors), lowering, inner, dropped, lambda _, __: runs
-        )
-        scope.nodes.append(For(self._loop(stage, own, first, stop, step), tuple(inner.nodes)))
+        elements = ConsecutiveElements(index.name, width, reads, self.vectors)
+        accumulate_vector(loop, elements, lowering, inner, implied, lambda _, __: accumulators)
+        scope.nodes.append(For(self._loop(stage, variable, first, stop, step), tuple(inner.nodes)))
         del lowering.symbols[index.name]
         if not is_whole:
-            rest = start + FloorDiv(terms.stop - start, integer(width)) * width
-            if bounds(terms.stop - start, lowering.ranges)[0] < 0:
-                rest = Maximum(rest, start)
-            self._elements(terms, rest, dropped, scope, wish="tail")
+            tail = start + FloorDiv(loop.stop - start, integer(width)) * width
+            if bounds(loop.stop - start, lowering.ranges)[0] < 0:
+                tail = Maximum(tail, start)
+            self._scalar_loop(loop, tail, implied, scope, name_hint="tail")
 
     def _is_multiple(self, expr: Integer) -> bool:
-        """Whether the width surely divides it."""
-        return divisor(expr.xreplace(self.starts).expand(), self.request.context) % self.shape.width == 0
+        """Whether it is known to be a multiple of the vector width."""
+        return divisor(expr.xreplace(self.starts).expand(), self.request.context) % self.config.width == 0
 
-    def _elements(
-        self, terms: Terms, start: Integer, dropped: tuple[Expr, ...], scope: Scope, *, wish: str = ""
+    def _scalar_loop(
+        self, loop: LoopRange, start: Integer, implied: tuple[Expr, ...], scope: Scope, *, name_hint: str = ""
     ) -> None:
-        """A loop over single elements."""
-        lowering, threads, index = self.lowering, self.shape.threads, terms.stage.fastest
+        """A loop over single elements; a head or tail, which have a `name_hint`, is not unrolled."""
+        lowering, threads, index = self.lowering, self.config.threads, loop.stage.fastest
         first = start + self.x
-        own = loop_index(self.found, lowering, index, first, terms.stop, threads, wish)
-        low = bounds(terms.stop - first, lowering.ranges)[0]
-        inner = Scope(scope, frozenset((index.name,)), certain=low >= 1)
-        take(terms, lowering, inner, dropped)
-        loop = self._loop(terms.stage, own, first, terms.stop, threads)
-        if wish:
-            loop = Loop(own, first, terms.stop, threads)
-        scope.nodes.append(For(loop, tuple(inner.nodes)))
+        variable = loop_index(self.problem, lowering, index, first, loop.stop, threads, name_hint)
+        min_trips = bounds(loop.stop - first, lowering.ranges)[0]
+        inner = Scope(scope, frozenset((index.name,)), certain=min_trips >= 1)
+        accumulate_element(loop, lowering, inner, implied)
+        node = self._loop(loop.stage, variable, first, loop.stop, threads)
+        if name_hint:
+            node = Loop(variable, first, loop.stop, threads)
+        scope.nodes.append(For(node, tuple(inner.nodes)))
         del lowering.symbols[index.name]
 
 
 def loop_index(
-    found: Reduction, lowering: Lowering, index: spec.Index, first: Integer, stop: Integer, step: int, wish: str = ""
+    problem: ReductionProblem,
+    lowering: Lowering,
+    index: spec.Index,
+    first: Integer,
+    stop: Integer,
+    step: int,
+    name_hint: str = "",
 ) -> Index:
-    """A loop's variable, wide where the step beyond the end could overflow an int; loops side by side share names."""
+    """A loop variable, of 64 bits where the increment past the end could overflow 32; successive loops share names."""
     high = bounds(stop, lowering.ranges)[1]
     last = max(high - 1, 0) if high + step <= INT32_MAX else high + step
-    own = replace(shared_loop_variable(wish or index.name, (0, last), lowering), definition=first)
-    lowering.limits[own.symbol] = found.extent(index)
-    lowering.symbols[index.name] = own.symbol
-    return own
+    variable = replace(shared_loop_variable(name_hint or index.name, (0, last), lowering), definition=first)
+    lowering.limits[variable.symbol] = problem.extent(index)
+    lowering.symbols[index.name] = variable.symbol
+    return variable
 
 
-def running(found: Reduction, reduction: Reduce, lowering: Lowering) -> Running:
-    """Names for its running values."""
-    value = Local(lowering.names.allocate(_wishes(found)[reduction]), reduction.dtype)
+def new_accumulator(problem: ReductionProblem, reduction: Reduce, lowering: Lowering) -> Accumulator:
+    """An accumulator with a name that says what it accumulates."""
+    value = Local(lowering.names.allocate(_name_hints(problem)[reduction]), reduction.dtype)
     if reduction.kind not in ("argmax", "argmin"):
-        return Running(reduction.kind, value)
+        return Accumulator(reduction.kind, value)
     name = "largest" if reduction.kind == "argmax" else "smallest"
-    return Running(reduction.kind, value, Local(lowering.names.allocate(name), reduction.body.dtype))
+    return Accumulator(reduction.kind, value, Local(lowering.names.allocate(name), reduction.body.dtype))
 
 
-def _wishes(found: Reduction) -> dict[Reduce, str]:
-    """What the reductions are called: by their kind, and where there are several of one kind by what they take."""
-    wishes: dict[Reduce, str] = {}
-    for stage in found.stages:
+def _name_hints(problem: ReductionProblem) -> dict[Reduce, str]:
+    """Names of the reductions: by their kind, and for several of a kind by what they read or where it is stored."""
+    hints: dict[Reduce, str] = {}
+    for stage in problem.stages:
         for reduction in stage.reductions:
-            word = ACCUMULATORS[reduction.kind]
-            own = ["sum_of_squares"] if reduction.kind == "sum" and _is_square(reduction.body) else []
-            own += [f"{word}_of_{read.array.lower()}" for read in stage.reads if read in walk(reduction)]
-            targets = [s.target.lower() for s in found.request.group.statements if reduction in walk(s.value)]
-            candidates = [word, *own, *(f"{word}_for_{target}" for target in targets)]
-            wishes[reduction] = next((c for c in candidates if c not in wishes.values()), word)
-    return wishes
+            kind = ACCUMULATORS[reduction.kind]
+            detailed = ["sum_of_squares"] if reduction.kind == "sum" and _is_square(reduction.body) else []
+            detailed += [f"{kind}_of_{read.array.lower()}" for read in stage.reads if read in walk(reduction)]
+            targets = [s.target.lower() for s in problem.request.group.statements if reduction in walk(s.value)]
+            candidates = [kind, *detailed, *(f"{kind}_for_{target}" for target in targets)]
+            hints[reduction] = next((c for c in candidates if c not in hints.values()), kind)
+    return hints
 
 
 def _is_square(body: Expr) -> bool:

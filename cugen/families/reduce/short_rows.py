@@ -1,4 +1,4 @@
-"""Rows shorter than a few vectors: a thread has several of them, which it loads as one stretch of memory."""
+"""Rows shorter than a few vectors: each thread takes several, loaded as one contiguous run of vectors."""
 
 from __future__ import annotations
 
@@ -8,14 +8,20 @@ from dataclasses import dataclass, replace
 
 import sympy
 
-from cugen.families.reduce.accumulate import Terms, mentions, named, results_of, take
-from cugen.families.reduce.recognition import Reduction, Stage
-from cugen.families.reduce.rows import Built, running
-from cugen.pieces.block_reduce import first_values
-from cugen.pieces.blocks import define, lay_blocks, limit, thread
+from cugen.families.reduce.accumulate import (
+    LoopRange,
+    accumulate_element,
+    mentions_index,
+    named_component,
+    results_of,
+)
+from cugen.families.reduce.recognition import ReductionProblem, Stage
+from cugen.families.reduce.rows import KernelParts, new_accumulator
+from cugen.pieces.block_reduce import declare_accumulator
+from cugen.pieces.blocks import define, limit, make_grid, thread
 from cugen.pieces.loop_variables import shared_loop_variable
 from cugen.pieces.statements import lower_statements
-from cugen.pieces.vectors import WIDEST, divisor
+from cugen.pieces.vectors import MAX_ACCESS_BYTES, divisor
 from cugen.plan.lowering.expressions import Lowering
 from cugen.plan.memory import Access, Array, Component, Vector
 from cugen.plan.nodes import Assign, Comparison, For, Guard, If, Index, Let, Load, Loop, Node, ReturnUnless, Store
@@ -23,14 +29,15 @@ from cugen.plan.scopes import Scope
 from cugen.plan.symbols import FloorDiv, Integer, Mod, bounds, ceil_div, integer
 from cugen.spec.expressions import IndexValue
 
-_LEAST_BYTES = 48  # that a thread has in flight
-_MOST_BYTES = 256  # that it holds in registers
-_THREADS = 256
+# Heuristics, measured on H200.
+MIN_BYTES_IN_FLIGHT = 48  # per thread
+MAX_REGISTER_BYTES = 256  # of a thread's rows
+BLOCK_THREADS = 256
 
 
 @dataclass(frozen=True, slots=True)
-class ShortShape:
-    """A thread has `rows` rows of `length` elements, which `vectors` accesses of `width` elements load."""
+class ShortRowConfig:
+    """A thread takes `rows` rows of `length` elements, loaded by `vectors` accesses of `width` elements."""
 
     rows: int
     length: int
@@ -41,93 +48,93 @@ class ShortShape:
         return self.rows * self.length // self.width
 
 
-def short_shape(found: Reduction) -> ShortShape | None:
-    """The shape where rows are short and lie one after another; None where they don't."""
-    if found.along or len(found.stages) != 1 or len(found.kept) != 1:
+def short_row_config(problem: ReductionProblem) -> ShortRowConfig | None:
+    """The config for short rows without padding; None for any others."""
+    if problem.column_index or len(problem.stages) != 1 or len(problem.output_indices) != 1:
         return None
-    (stage,), (row,) = found.stages, found.kept
-    length = found.request.context.static(found.extent(stage.fastest))
+    (stage,), (row,) = problem.stages, problem.output_indices
+    length = problem.request.context.static(problem.extent(stage.fastest))
     if length is None or len(stage.indices) != 1 or len(stage.reads) != 1:
         return None
     (read,) = stage.reads
-    array = found.arrays[read.array]
-    bare = read.subscripts == (IndexValue(row.name), IndexValue(stage.fastest.name))
-    steps = [found.request.context.static(stride) for stride in array.strides]
-    if not bare or array.space != "global" or not array.flat or steps != [length, 1]:
+    array = problem.arrays[read.array]
+    has_bare_subscripts = read.subscripts == (IndexValue(row.name), IndexValue(stage.fastest.name))
+    strides = [problem.request.context.static(stride) for stride in array.strides]
+    if not has_bare_subscripts or array.space != "global" or not array.flat or strides != [length, 1]:
         return None
-    width = WIDEST // array.dtype.bytes
+    width = MAX_ACCESS_BYTES // array.dtype.bytes
     rows = width // math.gcd(width, length)
-    if rows == 1 and length * array.dtype.bytes > WIDEST:
+    if rows == 1 and length * array.dtype.bytes > MAX_ACCESS_BYTES:
         return None
-    while rows * length * array.dtype.bytes < _LEAST_BYTES:
+    while rows * length * array.dtype.bytes < MIN_BYTES_IN_FLIGHT:
         rows *= 2
-    return ShortShape(rows, length, width) if rows * length * array.dtype.bytes <= _MOST_BYTES else None
+    return ShortRowConfig(rows, length, width) if rows * length * array.dtype.bytes <= MAX_REGISTER_BYTES else None
 
 
-def build_short(found: Reduction, lowering: Lowering, shape: ShortShape) -> Built:
-    return _Short(found, lowering, shape).built()
+def build_short_rows(problem: ReductionProblem, lowering: Lowering, config: ShortRowConfig) -> KernelParts:
+    return _ShortRowKernel(problem, lowering, config).kernel_parts()
 
 
-class _Short:
-    """The kernel of one group: vectors fill the thread's rows, then each is reduced by itself."""
+class _ShortRowKernel:
+    """The kernel of one group: vector loads of the thread's rows, then a serial reduction of each."""
 
-    def __init__(self, found: Reduction, lowering: Lowering, shape: ShortShape) -> None:
-        self.found, self.lowering, self.shape = found, lowering, shape
-        self.stage: Stage = found.stages[0]
-        (self.row,), (self.read,) = found.kept, self.stage.reads
-        self.array: Array = found.arrays[self.read.array]
-        self.runs = tuple(running(found, reduction, lowering) for reduction in self.stage.reductions)
+    def __init__(self, problem: ReductionProblem, lowering: Lowering, config: ShortRowConfig) -> None:
+        self.problem, self.lowering, self.config = problem, lowering, config
+        self.stage: Stage = problem.stages[0]
+        (self.row,), (self.read,) = problem.output_indices, self.stage.reads
+        self.array: Array = problem.arrays[self.read.array]
+        self.accumulators = tuple(new_accumulator(problem, r, lowering) for r in self.stage.reductions)
 
-    def built(self) -> Built:
-        lowering, owned = self.lowering, _THREADS * self.shape.rows
-        extent = self.found.extent(self.row)
-        count = ceil_div(extent, owned)
-        blocks = lay_blocks([count], lowering, self.found.request.target)
-        place = (blocks.places[0] * _THREADS + thread("x", _THREADS, lowering)) * self.shape.rows
-        first = define(f"first_{self.row.name}", place, lowering, below=count * owned)
+    def kernel_parts(self) -> KernelParts:
+        lowering, block_rows = self.lowering, BLOCK_THREADS * self.config.rows
+        extent = self.problem.extent(self.row)
+        count = ceil_div(extent, block_rows)
+        blocks = make_grid([count], lowering, self.problem.request.target)
+        first_row = (blocks.coordinates[0] * BLOCK_THREADS + thread("x", BLOCK_THREADS, lowering)) * self.config.rows
+        first = define(f"first_{self.row.name}", first_row, lowering, below=count * block_rows)
         indices: list[Node] = [first]
-        if divisor(extent, self.found.request.context) % owned:
+        if divisor(extent, self.problem.request.context) % block_rows:
             indices.append(ReturnUnless(Guard((Comparison(first.index.symbol, "<", extent),))))
         limit(first.index, extent, lowering)
-        lowering.prepare(tuple(statement.value for statement in self.found.request.group.statements))
-        rows = self._whole(first.index.symbol)
-        if divisor(extent, self.found.request.context) % self.shape.rows:
-            guard = Guard((Comparison(first.index.symbol + (self.shape.rows - 1), "<", extent),))
-            rows = (If(guard, rows, self._rest(first.index.symbol)),)
-        return Built((("indices", tuple(indices)), ("rows", rows)), blocks.grid, (_THREADS, 1, 1))
+        lowering.prepare(tuple(statement.value for statement in self.problem.request.group.statements))
+        rows = self._vector_rows(first.index.symbol)
+        if divisor(extent, self.problem.request.context) % self.config.rows:
+            guard = Guard((Comparison(first.index.symbol + (self.config.rows - 1), "<", extent),))
+            rows = (If(guard, rows, self._scalar_rows(first.index.symbol)),)
+        return KernelParts((("indices", tuple(indices)), ("rows", rows)), blocks.grid, (BLOCK_THREADS, 1, 1))
 
-    def _whole(self, first: Integer) -> tuple[Node, ...]:
-        """All rows of the thread, from vectors."""
-        lowering, shape, name = self.lowering, self.shape, self.read.array.lower()
-        dtype, width = self.array.dtype, integer(self.shape.width)
-        wish = f"{name}{'_' if name[-1].isdigit() else ''}{shape.width}"
-        held = Vector(lowering.names.allocate(wish), dtype.compute, dtype, shape.width, shape.vectors)
-        number = shared_loop_variable("u", (0, shape.vectors - 1), lowering)
+    def _vector_rows(self, first: Integer) -> tuple[Node, ...]:
+        """All rows of the thread, from vector loads."""
+        lowering, config, name = self.lowering, self.config, self.read.array.lower()
+        dtype, width = self.array.dtype, integer(self.config.width)
+        name_hint = f"{name}{'_' if name[-1].isdigit() else ''}{config.width}"
+        loaded = Vector(lowering.names.allocate(name_hint), dtype.compute, dtype, config.width, config.vectors)
+        number = shared_loop_variable("u", (0, config.vectors - 1), lowering)
         flat = replace(self.array, shape=(sympy.Mul(*self.array.shape),), strides=(integer(1),))
-        there = Access(flat, (first * shape.length + number.symbol * shape.width,), "load", shape.width)
-        load = Load(held.one(number.symbol), there)
-        own = shared_loop_variable("r", (0, shape.rows - 1), lowering)
-        row = define(self.row.name, first + own.symbol, lowering)
-        limit(row.index, self.found.extent(self.row), lowering)
+        source = Access(flat, (first * config.length + number.symbol * config.width,), "load", config.width)
+        load = Load(loaded.indexed(number.symbol), source)
+        thread_row = shared_loop_variable("r", (0, config.rows - 1), lowering)
+        row = define(self.row.name, first + thread_row.symbol, lowering)
+        limit(row.index, self.problem.extent(self.row), lowering)
         lowering.symbols[self.row.name] = row.index.symbol
 
-        def element(along: Integer) -> Component:
-            place = own.symbol * shape.length + along
-            return held.one(FloorDiv(place, width)).component(Mod(place, width))
+        def element(column: Integer) -> Component:
+            position = thread_row.symbol * config.length + column
+            return loaded.indexed(FloorDiv(position, width)).component(Mod(position, width))
 
-        body, vectors, stores = self._wide(self._row(element), first, own.symbol)
-        rows = (row, *body) if mentions(body, row.index) else body
+        body, vectors, stores = self._with_vector_stores(self._row(element), first, thread_row.symbol)
+        rows = (row, *body) if mentions_index(body, row.index) else body
         return (
-            Let(held, None, mutable=True),
-            For(Loop(number, integer(0), integer(shape.vectors), unroll=True), (load,)),
+            Let(loaded, None, mutable=True),
+            For(Loop(number, integer(0), integer(config.vectors), unroll=True), (load,)),
             *(Let(vector, None, mutable=True) for vector in vectors),
-            For(Loop(own, integer(0), integer(shape.rows), unroll=True), rows),
+            For(Loop(thread_row, integer(0), integer(config.rows), unroll=True), rows),
             *stores,
         )
 
-    def _rest(self, first: Integer) -> tuple[Node, ...]:
-        """The last rows, element by element."""
-        lowering, extent = self.lowering, self.found.extent(self.row)
+    def _scalar_rows(self, first: Integer) -> tuple[Node, ...]:
+        """The last rows, by scalar loads."""
+        lowering, extent = self.lowering, self.problem.extent(self.row)
         last = max(bounds(extent, lowering.ranges)[1] - 1, 0)
         row = Index(lowering.names.allocate(self.row.name), first, (0, last))
         lowering.ranges[row.symbol] = row.range
@@ -136,43 +143,45 @@ class _Short:
         return (For(Loop(row, first, extent, rolled=True), self._row(None)),)
 
     def _row(self, element: Callable[[Integer], Component] | None) -> tuple[Node, ...]:
-        """One row's reductions, and what follows from them."""
+        """One row's reductions and the statements that use them; `element` is a loaded element by its column."""
         lowering, along = self.lowering, self.stage.fastest
         scope = Scope()
-        scope.nodes += [node for run in self.runs for node in first_values(run)]
-        index = shared_loop_variable(along.name, (0, self.shape.length - 1), lowering)
+        scope.nodes += [node for accumulator in self.accumulators for node in declare_accumulator(accumulator)]
+        index = shared_loop_variable(along.name, (0, self.config.length - 1), lowering)
         lowering.symbols[along.name] = index.symbol
         inner = Scope(scope, frozenset((along.name,)))
         if element is not None:
-            inner.remember(self.read, named(self.read, element(index.symbol), self.stage, lowering, inner))
-        length = integer(self.shape.length)
-        take(Terms(self.stage, self.runs, integer(0), length, (), ()), lowering, inner)
+            named = named_component(self.read, element(index.symbol), self.stage, lowering, inner)
+            inner.remember(self.read, named)
+        length = integer(self.config.length)
+        accumulate_element(LoopRange(self.stage, self.accumulators, integer(0), length, (), ()), lowering, inner)
         scope.nodes.append(For(Loop(index, integer(0), length, unroll=True), tuple(inner.nodes)))
         del lowering.symbols[along.name]
-        for reduction, value in results_of(self.stage, self.runs).items():
+        for reduction, value in results_of(self.stage, self.accumulators).items():
             scope.remember(reduction, value)
-        lower_statements(self.found.request, lowering, scope)
+        lower_statements(self.problem.request, lowering, scope)
         return tuple(scope.nodes)
 
-    def _wide(
+    def _with_vector_stores(
         self, nodes: tuple[Node, ...], first: Integer, row: Integer
     ) -> tuple[tuple[Node, ...], list[Vector], list[Node]]:
-        """The nodes, with results kept in vectors where one access can store those of all rows; these; their stores."""
+        """The nodes of a row with stores replaced by assignments to vectors where possible; the vectors; their
+        stores."""
         vectors: list[Vector] = []
         stores: list[Node] = []
-        kept: list[Node] = []
+        replaced: list[Node] = []
         for node in nodes:
-            if isinstance(node, Store) and is_stored_wide(node.access.array, self.shape):
+            if isinstance(node, Store) and has_vector_store(node.access.array, self.config):
                 dtype = node.access.array.dtype
-                wish = f"{node.access.array.symbol}{self.shape.rows}"
-                vector = Vector(self.lowering.names.allocate(wish), dtype.compute, dtype, self.shape.rows)
+                name_hint = f"{node.access.array.symbol}{self.config.rows}"
+                vector = Vector(self.lowering.names.allocate(name_hint), dtype.compute, dtype, self.config.rows)
                 vectors.append(vector)
-                stores.append(Store(Access(node.access.array, (first,), "store", self.shape.rows), vector))
+                stores.append(Store(Access(node.access.array, (first,), "store", self.config.rows), vector))
                 node = Assign(vector.component(row), node.value)
-            kept.append(node)
-        return tuple(kept), vectors, stores
+            replaced.append(node)
+        return tuple(replaced), vectors, stores
 
 
-def is_stored_wide(array: Array, shape: ShortShape) -> bool:
+def has_vector_store(array: Array, config: ShortRowConfig) -> bool:
     """Whether one access stores the results of a thread's rows."""
-    return array.strides == (1,) and 1 < shape.rows and shape.rows * array.dtype.bytes <= WIDEST
+    return array.strides == (1,) and 1 < config.rows and config.rows * array.dtype.bytes <= MAX_ACCESS_BYTES

@@ -1,4 +1,4 @@
-"""Reductions whose threads take columns: their shapes, their loads and stores, and right results."""
+"""Reductions of columns: thread mappings, loads and stores, and correctness."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from cugen.analysis.verdicts.report import analyze_kernel
+from cugen.machine.target import STATIC_SHARED_BYTES
 from cugen.plan.walking import accesses
 
 COLUMNS = """
@@ -15,7 +16,7 @@ arrays:
   x: {shape: [M, N], dtype: %s}
   y: {shape: [N], dtype: %s}
 compute: y[j] = %s
-schedule: {family: reduce, parts: 1%s}
+schedule: {family: reduce, split_k: 1%s}
 """
 DYNAMIC = "{range: [0, 3000]}"
 
@@ -25,7 +26,7 @@ def columns(m, n, value="sum(x[i, j], i)", dtype="float32", out="float32", sched
 
 
 def automatic(text: str) -> str:
-    return text.replace("schedule: {family: reduce, parts: 1}", "")
+    return text.replace("schedule: {family: reduce, split_k: 1}", "")
 
 
 # Which kernel
@@ -47,18 +48,18 @@ def test_blocks_follow_the_columns_and_their_length(planned, m, n, dtype, block)
     assert planned(columns(m, n, dtype=dtype)).block == block
 
 
-def test_threads_and_rows_are_what_the_schedule_says(planned):
+def test_threads_and_rows_follow_the_tunables(planned):
     kernel = planned(columns(300, 512, schedule=", threads: 16, rows: 4, vector: 2"))
     assert kernel.block == (16, 4, 1)
     assert [a.width for a in accesses(kernel.body) if a.array.name == "x"] == [2]
 
 
-def test_what_threads_hand_on_fits_the_shared_memory_of_a_block(planned):
+def test_partial_results_fit_in_static_shared_memory(planned):
     kernel = planned(columns(4096, 4096, "sum(x[i, j], i) + prod(x[i, j], i)", "int8", "int64"))
-    assert 0 < kernel.shared_bytes <= 48 << 10
+    assert 0 < kernel.shared_bytes <= STATIC_SHARED_BYTES
 
 
-def test_vectors_are_stored_where_their_results_are_neighbours(planned):
+def test_contiguous_results_take_vector_stores(planned):
     def stored(text):
         return [(a.width, a.kind) for a in accesses(planned(text).body) if a.array.name == "y"]
 
@@ -67,14 +68,14 @@ def test_vectors_are_stored_where_their_results_are_neighbours(planned):
     assert stored(columns(300, 512, "argmax(x[i, j], i)", out="int64")) == [(1, "store")]
 
 
-def test_lanes_meet_no_bank_conflict_where_they_hand_on(planned):
+def test_partial_results_have_no_bank_conflicts(planned):
     report = analyze_kernel(planned(columns(3000, 512)), "sm_90", {"M": 3000, "N": 512})
     shared = [access for access in report.accesses if access.space == "shared"]
     assert shared
     assert all(access.cost == access.ideal for access in shared)
 
 
-def test_few_columns_of_many_matrices_are_left_to_others(reasons):
+def test_few_columns_of_many_matrices_are_refused(reasons):
     text = """
 params: {A: 1000, B: 20, C: 3}
 arrays:
@@ -82,10 +83,10 @@ arrays:
   y: {shape: [A, C], dtype: float32}
 compute: y[a, c] = sum(x[a, b, c], b)
 """
-    assert any("so few neighbours along c" in refusal.reason for refusal in reasons("reduce", text))
+    assert any("too few columns along c" in refusal.reason for refusal in reasons("reduce", text))
 
 
-def test_the_kept_indices_between_are_blocks_of_their_own(planned):
+def test_other_output_indices_are_grid_dimensions(planned):
     text = """
 params: {A: 40, B: 500, C: 256}
 arrays:
@@ -97,25 +98,25 @@ compute: y[a, c] = sum(x[a, b, c], b)
     assert [str(extent) for extent in kernel.grid[1:]] == ["A", "1"]
 
 
-def test_all_leading_indices_are_walked_as_one(made):
+def test_dense_reduced_dimensions_are_fused(made):
     text = """
 params: {B: 8, H: 30, W: 31, C: 64}
 arrays:
   x: {shape: [B, H, W, C], dtype: float32}
   y: {shape: [C], dtype: float32}
 compute: y[c] = sum(x[b, h, w, c], b, h, w)
-schedule: {parts: 1}
+schedule: {split_k: 1}
 """
     assert "bhw < B * H * W" in made(text).source
 
 
-def test_a_condition_between_row_and_column_ends_the_walk_of_a_vector(made):
+def test_a_condition_between_row_and_column_bounds_the_loop(made):
     source = made(columns(512, 512, "sum(x[i, j], i, where=i <= j)", schedule=", threads: 32, rows: 1")).source
     assert "first_j + 4" in source
     assert "if (i <= j)" in source
 
 
-# Right results
+# Correctness
 
 
 @pytest.mark.parametrize(("m", "n"), [(37, 128)])
@@ -126,7 +127,7 @@ def test_columns_of_any_size(prove, m, n):
 @pytest.mark.slow
 @pytest.mark.parametrize("m", [1, 2, 31, 33, 1000])
 @pytest.mark.parametrize("n", [1, 3, 7, 24, 31, 32, 33, 127, 130, 1028])
-def test_columns_of_any_other_size(prove, m, n):
+def test_columns_of_more_sizes(prove, m, n):
     prove(columns(m, n))
 
 
@@ -170,7 +171,7 @@ def test_all_kinds_and_types(prove, value, dtype, out):
 
 
 @pytest.mark.slow
-def test_a_vector_along_the_rows_is_read_by_all_columns(prove, planned):
+def test_a_transposed_gemv(prove, planned):
     text = """
 params: {K: 130, N: 136}
 arrays:
@@ -185,7 +186,7 @@ compute: y[n] = sum(A[k, n] * x[k] + b[n], k)
 
 
 @pytest.mark.slow
-def test_statistics_of_channels_between(prove):
+def test_statistics_of_a_middle_dimension(prove):
     text = """
 params: {B: 6, C: 5, H: 7, W: 9}
 arrays:
@@ -200,7 +201,7 @@ compute:
 
 
 @pytest.mark.slow
-def test_no_races_and_nothing_outside_memory(prove):
+def test_clean_under_sanitizers_and_the_race_check(prove):
     text = columns(61, 140, "var(x[i, j], i)", schedule=", threads: 8, rows: 8")
     prove(text, races=True)
     prove(text, sanitize=True)
@@ -222,5 +223,5 @@ def test_random_shapes(prove, m, n, threads, rows, value):
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("value", "dtype", "out"), KINDS)
-def test_compilers_take_every_kind_without_a_word(compiled, value, dtype, out):
+def test_every_kind_compiles_without_warnings(compiled, value, dtype, out):
     compiled(columns("{range: [1, 3000]}", "{range: [8, 4000], multiple_of: 8}", value, dtype, out))

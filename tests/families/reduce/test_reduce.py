@@ -1,4 +1,4 @@
-"""Reductions whose threads share rows: which shapes they get, and what is refused and why."""
+"""Reductions of rows: thread mappings, generated loops, and refusals with reasons."""
 
 from __future__ import annotations
 
@@ -36,14 +36,14 @@ def whole(n, value="sum(x[i], i)", dtype="float32", out="float32", schedule=""):
 
 
 def automatic(text: str) -> str:
-    """The spec without its word on the family."""
+    """The spec without a requested family."""
     return text.replace("schedule: {family: reduce}", "")
 
 
 # Which kernel
 
 
-def test_reductions_are_taken_without_asking(planned):
+def test_reductions_are_matched_by_default(planned):
     assert planned(automatic(rows(300, 513))).family == "reduce"
     assert planned(automatic(whole(1003))).family == "reduce"
     assert planned(automatic(rows(300, 513, "argmax(x[i, j], j)", out="int64"))).family == "reduce"
@@ -63,11 +63,11 @@ def test_reductions_are_taken_without_asking(planned):
         (3, 16, "float32", (2, 4, 1)),
     ],
 )
-def test_a_row_gets_threads_by_its_length(planned, m, n, dtype, block):
+def test_the_threads_of_a_row_follow_its_length(planned, m, n, dtype, block):
     assert planned(rows(m, n, dtype=dtype)).block == block
 
 
-def test_threads_and_rows_are_what_the_schedule_says(planned):
+def test_threads_and_rows_follow_the_tunables(planned):
     assert planned(rows(300, 513, schedule=", threads: 128")).block == (128, 1, 1)
     assert planned(rows(300, 5130, schedule=", threads: 32, rows: 2")).block == (32, 2, 1)
     assert planned(rows(300, 5130, schedule=", threads: 4, rows: 16")).block == (4, 16, 1)
@@ -87,7 +87,7 @@ def test_loads_are_as_wide_as_alignment_allows(planned):
     assert widths(rows("dynamic", "{range: [0, 5000], multiple_of: 8}")) == [4]
 
 
-def test_a_warp_alone_needs_neither_shared_memory_nor_a_barrier(planned):
+def test_a_warp_per_row_needs_neither_shared_memory_nor_a_barrier(planned):
     kernel = planned(rows(300, 1024, schedule=", threads: 32"))
     assert kernel.shared_bytes == 0
     assert not any(isinstance(node, Barrier | Declare) for node in walk_nodes(kernel.body))
@@ -107,15 +107,15 @@ def test_several_reductions_of_the_same_elements_read_them_once(planned):
     assert [a.array.name for a in accesses(kernel.body) if a.array.space == "global"] == ["x", "y"]
 
 
-def test_the_greatest_element_is_what_was_found_at_its_place(made):
+def test_a_maximum_is_the_element_of_the_argmax(made):
     text = """
 params: {M: 64, N: 512}
 arrays:
   x: {shape: [M, N], dtype: float32}
   y: {shape: [M], dtype: float32}
-  at: {shape: [M], dtype: int64}
+  position: {shape: [M], dtype: int64}
 compute:
-  - at[i] = argmax(x[i, j], j)
+  - position[i] = argmax(x[i, j], j)
   - y[i] = max(x[i, j], j)
 """
     source = made(text).source
@@ -123,7 +123,7 @@ compute:
     assert "maximum" not in source
 
 
-def test_several_dense_indices_are_walked_as_one(made):
+def test_dense_dimensions_are_fused(made):
     text = """
 params: {B: 3, H: 37, W: 41}
 arrays:
@@ -134,7 +134,7 @@ compute: y[b] = sum(x[b, h, w] * x[b, h, w], h, w)
     assert "for (int hw = threadIdx.x; hw < H * W; hw += 1024)" in made(text).source
 
 
-def test_a_reduced_index_that_lies_apart_is_shared_by_rows_of_threads(planned):
+def test_a_strided_reduced_index_is_distributed_along_y(planned):
     text = """
 params: {B: 64, C: 2000, W: 49}
 arrays:
@@ -145,9 +145,9 @@ compute: y[c] = sum(x[b, c, w], b, w)
     assert planned(text).block == (16, 16, 1)
 
 
-def test_a_loop_that_could_step_beyond_32_bits_counts_in_64(made):
-    assert "for (long long i = threadIdx.x * 4;" in made(whole("dynamic", schedule=", parts: 1")).source
-    almost = made(whole("{range: [0, 2147482000]}", schedule=", parts: 1, threads: 32")).source
+def test_a_loop_that_could_overflow_32_bits_counts_in_64(made):
+    assert "for (long long i = threadIdx.x * 4;" in made(whole("dynamic", schedule=", split_k: 1")).source
+    almost = made(whole("{range: [0, 2147482000]}", schedule=", split_k: 1, threads: 32")).source
     assert "for (int i = threadIdx.x * 4;" in almost
 
 
@@ -158,41 +158,41 @@ def test_no_lane_skips_a_shuffle(made, kind, operator):
     assert f"{operator} __shfl" not in source
 
 
-def test_a_condition_on_places_ends_the_loop(made):
+def test_a_condition_on_indices_bounds_the_loop(made):
     source = made(rows(64, 512, "sum(x[i, j], j, where=j <= i)", schedule=", threads: 32")).source
     assert "const int stop = min(N, i + 1);" in source or "const int stop = i + 1;" in source
     assert "j < stop - 3" in source
     assert "if (j <= i)" not in source
 
 
-def test_a_range_that_begins_amid_a_vector_has_a_head(made):
+def test_a_range_that_starts_inside_a_vector_has_a_scalar_head(made):
     source = made(rows(64, 512, "sum(x[i, j], j, where=j >= i)", schedule=", threads: 32")).source
     assert "const int first = (4 - i % 4) % 4 + i;" in source
     assert "for (int head = threadIdx.x + i; head < min(first, N);" in source
     assert "if (j >= i)" not in source
 
 
-def test_rows_of_narrow_elements_that_begin_amid_a_vector_are_loaded_wide(made, planned):
+def test_unaligned_rows_of_narrow_elements_take_vector_loads(made, planned):
     text = rows(64, 1031, dtype="float16")
     assert [a.width for a in accesses(planned(text).body) if a.array.name == "x"] == [1, 8, 1]
     assert "const int first = (8 - N * i % 8) % 8;" in made(text).source
 
 
-def test_conditions_on_places_are_tested_before_data_is_read(made):
+def test_conditions_on_indices_are_tested_before_loads(made):
     source = made(rows(64, 65, "sum(x[i, j], j, where=j <= i and x[i, j] > 0)")).source
     assert source.index("j < stop") < source.index("= x[i * N + j]") < source.index("> 0.0f)")
     assert source.count("= x[i * N + j]") == 1
 
 
-def test_what_is_the_same_for_all_terms_is_loaded_before_the_loop(made):
+def test_invariant_loads_are_hoisted(made):
     text = rows(64, 512, "sum(x[i, j] * b[i], j)").replace("  y:", "  b: {shape: [M], dtype: float32}\n  y:")
     source = made(text).source
     assert source.index("= b[i]") < source.index("for (int j")
 
 
-def test_reasons_say_who_reads_what(planned):
+def test_reasons_give_the_thread_mapping_and_the_vector_width(planned):
     first, second = planned(rows(300, 512)).reasons
-    assert first == "128 threads share each result and read 4 neighbours along j at a time"
+    assert first == "128 threads per result, vectors of 4 elements along j"
     assert "16 bytes" in second
 
 
@@ -202,28 +202,28 @@ def test_reasons_say_who_reads_what(planned):
 @pytest.mark.parametrize(
     ("value", "reason"),
     [
-        ("sum(x[i, j] * x[i, j - 1], j, where=j > 0)", "reads at bare indices only; x is read beside them"),
-        ("x[i, 0]", "takes reductions, and there are none"),
+        ("sum(x[i, j] * x[i, j - 1], j, where=j > 0)", "subscripts inputs by indices alone; x has an expression"),
+        ("x[i, 0]", "needs a reduction; here is none"),
         ("sum(x[0, j], j)", "reads each element for one result"),
-        ("sum(x[i, j] * x[j, i], j)", "neighbours along j are no neighbours in x"),
-        ("cast(sum(j * i, j, where=j < N), float32) + x[i, 0]", "reduces elements of memory"),
-        ("sum(max(x[i, k] * x[i, j], k), j)", "takes one max for each result, not one inside another"),
+        ("sum(x[i, j] * x[j, i], j)", "consecutive j are not contiguous in x"),
+        ("cast(sum(j * i, j, where=j < N), float32) + x[i, 0]", "reduces array elements"),
+        ("sum(max(x[i, k] * x[i, j], k), j)", "takes one max per output element, not one inside another"),
     ],
 )
-def test_what_it_does_not_take_has_a_reason(reasons, value, reason):
+def test_a_refusal_has_a_reason(reasons, value, reason):
     text = rows(64, 64, value)
     if value.startswith("cast"):
         text += "indices: {j: N}\n"
     assert any(reason in refusal.reason for refusal in reasons("reduce", text))
 
 
-def test_a_row_that_is_needed_twice_is_left_to_those_who_keep_it(reasons, planned):
+def test_a_row_that_is_needed_twice_is_for_families_that_cache_it(reasons, planned):
     text = automatic(rows(1000, 512, "var(x[i, j], j)"))
-    assert any("better kept" in refusal.reason for refusal in reasons("reduce", text))
+    assert any("caches no row" in refusal.reason for refusal in reasons("reduce", text))
     assert planned(rows(1000, 512, "var(x[i, j], j)")).family == "reduce"
 
 
-def test_a_product_of_matrices_is_left_to_others(reasons):
+def test_a_gemm_is_refused(reasons):
     text = """
 params: {N: 64}
 arrays:
@@ -249,16 +249,16 @@ compute: C[m, n] = sum(A[m, k] * B[n, k], k)
         (", vector: 8", "schedule.vector"),
     ],
 )
-def test_a_schedule_is_honoured_or_refused(reasons, schedule, key):
+def test_a_schedule_that_does_not_fit_is_refused(reasons, schedule, key):
     assert [refusal.key for refusal in reasons("reduce", rows(100, 100, schedule=schedule))] == [key]
 
 
 @pytest.mark.parametrize("memory", ["shared", "register"])
-def test_a_placement_that_stages_is_refused(reasons, memory):
+def test_a_staged_placement_is_refused(reasons, memory):
     text = rows(4, 10).replace("shape: [M, N],", f"shape: [M, N], memory: {memory},")
     assert "arrays.x.memory" in [refusal.key for refusal in reasons("reduce", text)]
 
 
 def test_a_reduction_of_what_the_group_writes_is_refused(reasons):
     text = rows(64, 64, "sum(x[i, j] * y[i], j)")
-    assert any("read inside the reduction and written" in r.reason for r in reasons("reduce", text))
+    assert any("read by the reduction and written" in r.reason for r in reasons("reduce", text))

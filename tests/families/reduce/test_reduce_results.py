@@ -1,4 +1,4 @@
-"""Reductions whose threads share rows give right results, whatever the lengths, types, conditions and schedules."""
+"""Correctness of row reductions over lengths, types, conditions and schedules."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def whole(n, value="sum(x[i], i)", dtype="float32", out="float32", schedule=""):
     return WHOLE % (n, dtype, out, value, schedule)
 
 
-# Right results
+# Correctness
 
 
 @pytest.mark.parametrize("n", [1, 1023])
@@ -47,7 +47,7 @@ def test_full_sums_of_any_length(prove, n):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("n", [2, 31, 32, 33, 127, 1024, 1025, 100_000])
-def test_full_sums_of_any_other_length(prove, n):
+def test_full_sums_of_more_lengths(prove, n):
     prove(whole(n))
 
 
@@ -59,7 +59,7 @@ def test_rows_by_any_number_of_threads(prove, threads):
 @pytest.mark.slow
 @pytest.mark.parametrize("n", [1030, 1031, 1032])
 @pytest.mark.parametrize("threads", [1, 4, 8, 16, 32, 256, 1024])
-def test_rows_by_any_other_number_of_threads(prove, threads, n):
+def test_rows_by_more_numbers_of_threads(prove, threads, n):
     prove(rows(37, n, schedule=f", threads: {threads}"))
 
 
@@ -144,14 +144,14 @@ def test_bodies_and_conditions(prove, value):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("value", VALUES)
-def test_bodies_conditions_and_what_follows(prove, value):
+def test_bodies_conditions_and_epilogues(prove, value):
     for n, schedule in ((139, ""), (140, ", threads: 8"), (140, ", threads: 64")):
         prove(rows(11, n, value, schedule=schedule))
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("n", [263, 1031])
-def test_rows_that_begin_anywhere(prove, n):
+def test_unaligned_rows(prove, n):
     prove(rows(11, n, dtype="float16", schedule=", threads: 8"), races=True)
     prove(rows(11, n, "sum(x[i, j] * j, j, where=j >= i and j < i * 40)", "int8", "int64", ", threads: 8"))
 
@@ -163,7 +163,7 @@ def test_narrow_rows_of_any_dynamic_length(prove, n):
 
 
 @pytest.mark.slow
-def test_a_result_is_added_to_what_is_there(prove):
+def test_a_result_accumulates_into_the_output(prove):
     prove(rows(11, 139).replace("y[i] = sum", "y[i] += sum"))
     prove(rows(11, 16).replace("y[i] = sum", "y[i] += sum"))
     prove(whole(1000).replace("y = sum", "y += sum"))
@@ -210,7 +210,7 @@ compute:
 
 
 @pytest.mark.slow
-def test_rows_that_other_elements_name(prove):
+def test_gathered_rows(prove):
     text = """
 params: {M: 30, N: 64, K: 11}
 arrays:
@@ -224,7 +224,7 @@ schedule: {family: reduce}
 
 
 @pytest.mark.parametrize("schedule", [", threads: 8", pytest.param(", threads: 128", marks=pytest.mark.slow)])
-def test_no_races_and_nothing_outside_memory(prove, schedule):
+def test_clean_under_sanitizers_and_the_race_check(prove, schedule):
     prove(rows(37, 302, schedule=schedule), races=True)
     prove(rows(37, 302, schedule=schedule), sanitize=True)
 
@@ -247,11 +247,11 @@ def test_random_shapes(prove, m, n, threads, kind, where):
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("value", "dtype", "out"), KINDS)
-def test_compilers_take_every_kind_without_a_word(compiled, value, dtype, out):
+def test_every_kind_compiles_without_warnings(compiled, value, dtype, out):
     compiled(kind_text(value, dtype, out, DYNAMIC, "{range: [8, 4000], multiple_of: 8}", ", threads: 64"))
 
 
-def test_the_same_bits_every_time(made):
+def test_reductions_use_no_atomics(made):
     source = made(whole(100_003)).source
     assert "atomic" not in source
     assert source == made(whole(100_003)).source

@@ -1,4 +1,4 @@
-"""Rows shorter than a few vectors: several in each thread, loaded as one stretch, and right results."""
+"""Rows shorter than a few vectors: several per thread in one contiguous run of vectors, and correctness."""
 
 from __future__ import annotations
 
@@ -19,18 +19,18 @@ def short(m, n, value="sum(x[i, j], j)", dtype="float32", out="float32"):
     return SHORT % (m, n, dtype, out, value)
 
 
-def test_rows_that_fill_no_vector_are_loaded_several_at_once(planned):
-    found = [(a.array.name, a.width) for a in accesses(planned(short(1000, 3)).body)]
-    assert found == [("x", 4), ("y", 4)]
+def test_rows_that_fill_no_vector_are_loaded_together(planned):
+    widths = [(a.array.name, a.width) for a in accesses(planned(short(1000, 3)).body)]
+    assert widths == [("x", 4), ("y", 4)]
     assert planned(short(1000, 3)).block == (256, 1, 1)
 
 
-def test_rows_of_whole_vectors_or_with_a_schedule_are_shared_as_others(planned):
+def test_rows_of_whole_vectors_or_with_tunables_take_thread_groups(planned):
     assert planned(short(1000, 16)).block == (2, 128, 1)
     assert planned(short(1000, 3) + "schedule: {family: reduce, threads: 1}\n").block == (1, 256, 1)
 
 
-def test_the_last_rows_are_reduced_one_by_one(made):
+def test_the_last_rows_take_scalar_loads(made):
     source = made(short(1001, 3)).source
     assert "if (first_i + 3 < M)" in source
     assert "#pragma unroll 1" in source

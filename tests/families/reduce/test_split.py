@@ -1,4 +1,4 @@
-"""Few results of long reductions: when they are computed in parts, in which, and that this changes no result."""
+"""Two-pass (split) reductions: when they are used, how they are split, and correctness."""
 
 from __future__ import annotations
 
@@ -12,23 +12,23 @@ arrays:
   x: {shape: [%s], dtype: %s}
   y: {shape: [%s], dtype: %s}
 compute: y%s = %s
-schedule: {family: reduce, parts: 4}
+schedule: {family: reduce, split_k: 4}
 """
 
 
-def split(params, shape, value, kept="", dtype="float32", out="float32"):
-    left = f"[{kept.lower()}]" if kept else ""
-    return FORCED % (params, shape, dtype, kept, out, left, value)
+def split(params, shape, value, out_shape="", dtype="float32", out="float32"):
+    subscripts = f"[{out_shape.lower()}]" if out_shape else ""
+    return FORCED % (params, shape, dtype, out_shape, out, subscripts, value)
 
 
 def automatic(text: str) -> str:
-    return text.replace("schedule: {family: reduce, parts: 4}\n", "")
+    return text.replace("schedule: {family: reduce, split_k: 4}\n", "")
 
 
 FULL = split("N: 10_003", "N", "sum(x[i], i)")
 
 
-# When
+# When a reduction is split
 
 
 @pytest.mark.parametrize(
@@ -45,36 +45,36 @@ FULL = split("N: 10_003", "N", "sum(x[i], i)")
         (split("M: dynamic, N: dynamic", "M, N", "max(x[m, j], j)", "M"), 1),
     ],
 )
-def test_a_second_launch_is_for_few_results_of_long_reductions(made, text, launches):
+def test_few_results_of_long_reductions_take_a_second_launch(made, text, launches):
     assert len(made(automatic(text)).plan.kernels) == launches
 
 
-def test_as_many_parts_as_the_schedule_says(made):
+def test_the_number_of_parts_follows_the_tunable(made):
     kernel = made(FULL)
     assert [array.name for array in kernel.plan.workspace] == ["y_parts"]
     assert [str(extent) for extent in kernel.plan.kernels[0].grid] == ["4", "1", "1"]
-    assert len(made(FULL.replace("parts: 4", "parts: 1")).plan.kernels) == 1
+    assert len(made(FULL.replace("split_k: 4", "split_k: 1")).plan.kernels) == 1
 
 
-def test_the_schedule_is_for_the_parts(made):
-    first, second = made(FULL.replace("parts: 4", "parts: 4, threads: 64")).plan.kernels
+def test_tunables_apply_to_the_first_pass(made):
+    first, second = made(FULL.replace("split_k: 4", "split_k: 4, threads: 64")).plan.kernels
     assert first.block == (64, 1, 1)
     assert second.block == (1, 1, 1)
 
 
-def test_parts_are_full_of_whole_vectors_but_for_the_last(made):
+def test_all_chunks_but_the_last_are_whole_vectors(made):
     source = made(split("N: 100_003", "N", "sum(x[i], i)")).source
     assert "const int start = 25600 * part;" in source
     assert "const int stop = min(25600, N - start);" in source
 
 
-def test_parts_of_several_dense_indices_are_stretches_of_memory(made):
+def test_chunks_of_fused_dimensions_are_contiguous(made):
     source = made(split("M: 301, N: 333", "M, N", "sum(x[i, j], i, j)")).source
     assert "x[start + ij]" in source
     assert "M * N - start" in source
 
 
-def test_statements_over_the_same_elements_share_their_launches(made):
+def test_statements_over_the_same_elements_share_launches(made):
     text = """
 params: {N: 10_000_000}
 arrays:
@@ -89,19 +89,19 @@ compute:
     assert [k.name for k in kernel.plan.kernels] == ["k_s_parts", "k_s"]
 
 
-def test_each_step_says_what_it_is(made):
+def test_each_pass_says_what_it_computes(made):
     first, second = made(FULL).plan.kernels
     assert first.computes == ("y_parts[part] = sum over i < 2560 at part * 2560 + i, of: y = sum(x[i], i)",)
     assert second.computes == ("y = sum(x[i], i)",)
 
 
-def test_a_step_finds_the_greatest_element_and_its_place_at_once(made):
+def test_one_kernel_computes_the_largest_element_and_its_position(made):
     first, second = made(split("N: 10_003", "N", "argmax(x[i], i)", out="int64")).plan.kernels
     assert len(first.computes) == 2
     assert len(second.computes) == 2
 
 
-# Right results
+# Correctness
 
 VALUES = [
     ("sum(x[i], i)", "float32", "float32"),
@@ -120,14 +120,14 @@ VALUES = [
 
 
 @pytest.mark.parametrize(("value", "dtype", "out"), VALUES[:2])
-def test_full_reductions_in_parts(prove, value, dtype, out):
+def test_split_full_reductions(prove, value, dtype, out):
     prove(split("N: 10_003", "N", value, dtype=dtype, out=out))
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("value", "dtype", "out"), VALUES)
 @pytest.mark.parametrize("n", [5, 64, 1000, 10_003, 16_384])
-def test_full_reductions_of_any_length_in_parts(prove, value, dtype, out, n):
+def test_split_full_reductions_of_any_length(prove, value, dtype, out, n):
     if n > 10 or "where=i" not in value:
         prove(split(f"N: {n}", "N", value, dtype=dtype, out=out))
 
@@ -147,12 +147,12 @@ def test_full_reductions_of_any_length_in_parts(prove, value, dtype, out, n):
         pytest.param(split("A: 9, B: 1, C: 110", "A, B, C", "min(x[a, b, c], b, c)", "A"), marks=pytest.mark.slow),
     ],
 )
-def test_rows_columns_and_all_between_in_parts(prove, text):
+def test_split_reductions_of_rows_columns_and_middle_dimensions(prove, text):
     prove(text)
 
 
 @pytest.mark.slow
-def test_parts_without_an_element_are_harmless(prove):
+def test_empty_chunks_do_not_change_the_result(prove):
     text = split("N: {range: [1, 100000]}", "N", "argmax(x[i], i)", out="int64")
     for n in (1, 700, 20_000):
         prove(text, {"N": n})
@@ -160,13 +160,13 @@ def test_parts_without_an_element_are_harmless(prove):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("n", [0, 1, 3, 16_383, 16_384, 16_385, 40_001])
-def test_dynamic_lengths_in_parts(prove, n):
+def test_split_reductions_of_dynamic_length(prove, n):
     prove(split("N: dynamic", "N", "sum(x[i], i)"), {"N": n})
     prove(split("N: dynamic", "N, N", "sum(x[i, j], i, j)"), {"N": n // 100})
 
 
 @pytest.mark.slow
-def test_a_result_is_added_to_what_is_there(prove):
+def test_a_result_accumulates_into_the_output(prove):
     prove(FULL.replace("y = sum", "y += sum"))
 
 
@@ -183,14 +183,14 @@ compute:
   - t = sum(exp(x[i] - s), i)
   - y[i] = exp(x[i] - s) / t
 schedule:
-  s: {family: reduce, parts: 4}
-  t: {family: reduce, parts: 4}
+  s: {family: reduce, split_k: 4}
+  t: {family: reduce, split_k: 4}
 """
     prove(text)
 
 
 @pytest.mark.slow
-def test_no_races_and_nothing_outside_memory(prove):
+def test_clean_under_sanitizers_and_the_race_check(prove):
     prove(FULL, races=True)
     prove(FULL, sanitize=True)
 
@@ -204,8 +204,8 @@ def test_no_races_and_nothing_outside_memory(prove):
     st.sampled_from(["", "A", "B", "C", "A, B", "C, A", "B, C"]),
     st.sampled_from(["sum", "max", "min", "prod"]),
 )
-def test_random_shapes(prove, a, b, c, kept, kind):
+def test_random_shapes(prove, a, b, c, out_shape, kind):
     extents = {"a": a, "b": b, "c": c}
-    reduced = ", ".join(name for name in extents if name.upper() not in kept)
-    assume(any(extents[name] > 1 for name in reduced.split(", ")))  # else the family has nothing to reduce
-    prove(split(f"A: {a}, B: {b}, C: {c}", "A, B, C", f"{kind}(x[a, b, c], {reduced})", kept))
+    reduced = ", ".join(name for name in extents if name.upper() not in out_shape)
+    assume(any(extents[name] > 1 for name in reduced.split(", ")))  # else there is no reduction
+    prove(split(f"A: {a}, B: {b}, C: {c}", "A, B, C", f"{kind}(x[a, b, c], {reduced})", out_shape))
