@@ -1,4 +1,4 @@
-"""What all kernels of a spec share: the C names of its params, scalars and arrays, and where each array lives."""
+"""The context shared by all kernels of a spec: C names of params, scalars and arrays, and the arrays' memory spaces."""
 
 from __future__ import annotations
 
@@ -19,8 +19,9 @@ from cugen.spec.model import Spec
 
 @dataclass(frozen=True)
 class Context:
-    """`spec` holds the statements that are launched, `original` those that the user wrote: one of these may have become
-    several. `symbols` and `ranges` cover the params; `arrays` holds the global form of each array of the spec."""
+    """`spec` holds the statements as launched, after rewrites; `original` as the user wrote them.
+
+    `symbols` and `ranges` cover the params; `arrays` holds each array's form in global memory."""
 
     spec: Spec
     original: Spec
@@ -33,22 +34,22 @@ class Context:
     uploads: tuple[Upload, ...]
 
     def elements(self, array: model.Array) -> Integer:
-        """How many elements the buffer spans, gaps of a pitch included."""
+        """Elements that the buffer spans, including the padding of a pitch."""
         return self.elements_of(self.arrays[array.name])
 
     def elements_of(self, array: Array) -> Integer:
-        """The same of any array over the params."""
+        """As `elements`, of any array whose shape is over the params."""
         count = _span(array)
         return count if bounds(count, dict(self.ranges))[0] >= 0 else Maximum(count, integer(0))
 
     def static(self, expr: Integer) -> int | None:
-        """The value of an expression over params, where all of them are fixed."""
+        """The value of an expression over params, if all of them are fixed."""
         low, high = bounds(expr, dict(self.ranges))
         return low if low == high else None
 
 
 def make_context(spec: Spec, original: Spec | None = None) -> Context:
-    """Names everything once, in the order of the spec, so that equal specs give equal names."""
+    """Allocates all names once, in the order of the spec, so that equal specs give equal names."""
     names = Names()
     names.allocate(spec.kernel)
     symbols: dict[str, Integer] = {}
@@ -81,7 +82,7 @@ def make_context(spec: Spec, original: Spec | None = None) -> Context:
 
 
 def _span(array: Array) -> Integer:
-    """Elements from the first to the last; less than that where a dimension is 0."""
+    """Elements from the first to the last; may be negative if a dimension is 0."""
     spans = [(extent - 1) * stride for extent, stride in zip(array.shape, array.strides, strict=True)]
     return sympy.Add(1, *spans).expand()
 
@@ -97,7 +98,7 @@ def _array(declared: model.Array, name: str, symbols: Mapping[str, Integer]) -> 
     at_file_scope = space in ("constant", "table")
     dense = [sympy.Mul(*shape[d + 1 :]) for d in range(len(shape))]
     row_major = all(a == b or (a - b).expand() == 0 for a, b in zip(strides, dense, strict=True))
-    # A table of narrow floats holds the type that it is computed in: their own types have no constant initialisers.
+    # A table of narrow floats is stored in its compute type: the narrow types have no constant initialisers.
     baked = declared.values is not None
     return Array(
         declared.name,

@@ -1,4 +1,4 @@
-"""Ranges of integer values: they decide where arithmetic may wrap and where 32 bits are enough."""
+"""Interval arithmetic on integer values: where arithmetic may wrap, and where 32 bits suffice."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from cugen.spec.types import DType
 
 
 def interval(expr: Expr, names: Mapping[str, Range]) -> Range:
-    """The values that an integer or bool expression can take; `names` holds those of locals, indices and params."""
-    whole = (expr.dtype.lowest, expr.dtype.highest)
+    """The range of an integer or bool expression; `names` holds the ranges of locals, indices and params."""
+    full_range = (expr.dtype.lowest, expr.dtype.highest)
     match expr:
         case Const(value=value):
             return int(value), int(value)
         case Local(name=name) | ParamValue(name=name):
-            return names.get(name, whole)
+            return names.get(name, full_range)
         case Cast(arg=arg, to=to) if not arg.dtype.is_float:
             return _within(interval(arg, names), to)
         case Select(then=then, orelse=orelse):
@@ -26,7 +26,7 @@ def interval(expr: Expr, names: Mapping[str, Range]) -> Range:
             return _within(unwrapped(expr, names), expr.dtype)
         case Op(name="mod", args=(_, Const(value=value))) if isinstance(value, int) and value > 0:
             return 0, value - 1
-    return whole
+    return full_range
 
 
 def unwrapped(expr: Op, names: Mapping[str, Range]) -> Range:

@@ -1,4 +1,4 @@
-"""The plan: kernels with their launches, and what several of them have in common."""
+"""The plan: kernels with their launches, workspace, constants and uploads."""
 
 from __future__ import annotations
 
@@ -15,16 +15,14 @@ from cugen.plan.symbols import Integer, Range
 class Kernel:
     """One `__global__` function and its launch.
 
-    `parts` gives the family's template the pieces it arranges, in the order in which they run; together they are the
-    kernel's whole body. `ranges` holds the values that every symbol of the body can take.
+    `parts` are named sections of the body, in execution order, for the family's template. `ranges` holds the value
+    range of every symbol of the body.
     """
 
     name: str
     family: str
-    arrays: tuple[Array, ...]  # the ones that are parameters or symbols at file scope, in order of the spec
-    arguments: tuple[
-        str, ...
-    ]  # names of the spec's arrays, scalars, params and temporaries, in order of the parameters
+    arrays: tuple[Array, ...]  # parameters and file-scope symbols, in the order of the spec
+    arguments: tuple[str, ...]  # the spec's names of the parameters, in their order
     parts: tuple[tuple[str, tuple[Node, ...]], ...]
     grid: tuple[Integer, Integer, Integer]
     block: tuple[int, int, int]
@@ -33,10 +31,10 @@ class Kernel:
     minimum_blocks: int = 0  # for __launch_bounds__
     shared_bytes: int = 0
     dynamic_shared_bytes: int = 0
-    alignments: tuple[tuple[str, int], ...] = ()  # bytes asked of an argument beyond its element's size
+    alignments: tuple[tuple[str, int], ...] = ()  # bytes required of an argument, beyond its element's size
     reasons: tuple[str, ...] = ()  # why this family and these tunables
-    cluster: int = 1  # blocks side by side along x that run at once and share their shared memory; they divide the grid
-    workspace: tuple[Array, ...] = ()  # through which its blocks hand something to each other
+    cluster: int = 1  # thread block cluster size along x; divides the grid
+    workspace: tuple[Array, ...] = ()  # arrays through which its blocks exchange data
 
     @property
     def body(self) -> tuple[Node, ...]:
@@ -63,8 +61,9 @@ class Upload:
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """A sequence of kernels behind one entry point. Temporaries that cross kernels live in the workspace, and so does
-    what the blocks of one hand to each other."""
+    """A sequence of kernels behind one entry point.
+
+    The workspace holds temporaries between kernels and the data that blocks of one kernel exchange."""
 
     kernels: tuple[Kernel, ...]
     workspace: tuple[Array, ...] = ()
@@ -72,4 +71,4 @@ class Plan:
     uploads: tuple[Upload, ...] = ()
     scalar_symbols: tuple[tuple[str, str], ...] = ()  # scalar of the spec -> its name in C
     param_symbols: tuple[tuple[str, str], ...] = ()
-    notes: tuple[str, ...] = field(default=())  # which temporaries were recomputed, kept or stored, and why
+    notes: tuple[str, ...] = field(default=())  # which temporaries are recomputed, kept in registers or stored, and why

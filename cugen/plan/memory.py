@@ -1,7 +1,7 @@
-"""Memory that a kernel touches: arrays, every access to one, and the values that it holds in registers.
+"""Arrays, memory accesses, and values in registers.
 
-Values are expression trees of `cugen.spec.expressions` whose leaves are `Local`s, constants, params and scalars: every
-memory read became a `Load`, or an `Element` where it stands.
+Values are expression trees of `cugen.spec.expressions` with leaves `Local`, constants, params and scalars: a memory
+read is a `Load` node, or an `Element` operand.
 """
 
 from __future__ import annotations
@@ -17,14 +17,14 @@ from cugen.spec.types import DType
 
 @dataclass(frozen=True, slots=True)
 class Array:
-    """Memory that a kernel touches, under its name in C.
+    """An array in some memory space, under its C name.
 
-    `shape` counts elements per dimension. A flat array is printed with one subscript through `strides` (elements);
-    any other with one subscript per dimension, the last one `pad` elements longer than its shape says.
-    `swizzle` names the xor that permutes columns by row: column c of row r stands at `c ^ (r % swizzle)`.
+    `shape` and `strides` are in elements. A flat array is printed with one linear subscript, any other with one per
+    dimension, the last dimension padded by `pad` elements. An xor swizzle stores column c of row r at
+    `c ^ (r % swizzle)`.
     """
 
-    name: str  # the spec's name, also of the array that a tile stages
+    name: str  # the spec's name; of a tile, the array that it stages
     symbol: str  # the name in C
     dtype: DType
     shape: tuple[Integer, ...]
@@ -37,9 +37,9 @@ class Array:
     dynamic_offset: int = 0
     values: tuple[int | float | bool, ...] | None = None
     writable: bool = False
-    align: int = 0  # bytes, of a shared tile that is accessed wider than by its elements
-    zeroed: bool = False  # of a workspace: zeros before the launches
-    left_zero: bool = False  # of a zeroed one: the launches leave it as zeros, too
+    align: int = 0  # bytes, of a shared tile with vector accesses
+    zeroed: bool = False  # of a workspace array: zero before the launches
+    left_zero: bool = False  # of a zeroed array: the launches leave it zeroed
 
     @property
     def padded_shape(self) -> tuple[Integer, ...]:
@@ -48,9 +48,10 @@ class Array:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Start:
-    """Introduces a pointer to an element, from which a thread counts some of its accesses:
-    `const float* a_from = &A[m * K + k]`. So what doesn't change in a loop stands outside of it, which compilers don't
-    see in sums of 32 bits. The element itself need not exist. Into a tile it is a pointer to such rows as that has."""
+    """Declares a base pointer for some of a thread's accesses: `const float* a_from = &A[m * K + k]`.
+
+    It hoists the loop-invariant part of an address, which compilers don't do for 32-bit sums that might wrap. The
+    element itself need not exist. For a tile it points to an array of rows."""
 
     name: str  # in C
     array: Array
@@ -59,17 +60,16 @@ class Start:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Access:
-    """One place in the source that reads or writes memory; printed exactly once.
+    """One load, store or copy operand in the source; printed exactly once.
 
     `subscripts` are over named indices, params and constants; `width` consecutive elements move at once.
 
-    With a `rank` it is the shared memory of that block of the cluster, in a kernel that has any:
-    `cluster.map_shared_rank(block_sum, rank)[0]`. A `ClusterBarrier` must stand before it, since that block may
-    not have begun or not have written what is read, and another one after it, before that block may end.
+    With a `rank` it addresses the distributed shared memory of that block of the cluster:
+    `cluster.map_shared_rank(block_sum, rank)[0]`. It needs a `ClusterBarrier` before it (the block has started and
+    written the data) and another after it (the block must not exit earlier).
 
-    With a `start` it is printed as so many elements away from there: `a_from[32 * K]`.
-
-    A wide load that is `streaming` is of elements that nothing reads again: caches evict them before others.
+    With a `start` it is printed relative to that pointer: `a_from[32 * K]`. `streaming` vector loads are evicted first:
+    their elements are not reused.
     """
 
     array: Array
@@ -81,28 +81,28 @@ class Access:
     streaming: bool = False
 
     def printed(self) -> tuple[str, Access]:
-        """The name that stands in the source, and the access with its subscripts counted from there."""
+        """The printed name, and the access with subscripts relative to it."""
         if self.start is None:
             return self.array.symbol, self
         pairs = zip(self.subscripts, self.start.subscripts, strict=True)
         return self.start.name, replace(self, subscripts=tuple(sympy.expand(sub - first) for sub, first in pairs))
 
     def physical_subscripts(self) -> tuple[Integer, ...]:
-        """The subscripts as they stand in memory: with the column permuted where the array is swizzled."""
+        """The subscripts after the xor swizzle, if the array has one."""
         if not self.array.swizzle:
             return self.subscripts
         *outer, row, column = self.subscripts
         return (*outer, row, BitXor(column, Mod(row, integer(self.array.swizzle))))
 
     def offset(self) -> Integer:
-        """The element's place in the array, as one expression."""
+        """The linear offset of the element, in elements."""
         terms = (sub * stride for sub, stride in zip(self.physical_subscripts(), self.array.strides, strict=True))
         return sympy.Add(*terms)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Element(Local):
-    """A value read where it's used: `sum += As[ty][k] * Bs[k][tx]`. Its name is that of the array."""
+    """A memory operand read where it is used: `sum += As[ty][k] * Bs[k][tx]`. Its name is the array's."""
 
     access: Access
 
@@ -113,10 +113,10 @@ class Element(Local):
 
 @dataclass(frozen=True, slots=True)
 class Vector(Local):
-    """`width` consecutive elements in registers, which one access loads or stores: `Vector<float, 4> x4`.
+    """A register vector of `width` elements, loaded or stored by one access: `Vector<float, 4> x4`.
 
-    `count` of them make a row of vectors, declared at once: `Vector<float, 4> x4[2]`; `index` selects one.
-    Of `rows` such rows, `Vector<float, 4> x4[3][2]`, `row` says which."""
+    With a `count` it is an array of vectors, `Vector<float, 4> x4[2]`, and `index` selects one; with `rows` an array of
+    arrays, `Vector<float, 4> x4[3][2]`, and `row` selects one."""
 
     element: DType  # as stored
     width: int
@@ -126,7 +126,7 @@ class Vector(Local):
     row: Integer | None = None
 
     def indexed(self, index: Integer, row: Integer | None = None) -> Vector:
-        """One vector of a row."""
+        """One vector of an array of vectors."""
         return Vector(self.name, self.dtype, self.element, self.width, 0, index, 0, row)
 
     def component(self, index: Integer) -> Component:
@@ -143,11 +143,10 @@ class Component(Local):
 
 @dataclass(frozen=True, slots=True)
 class Shuffled(Local):
-    """A local's value in another lane of the warp; all lanes take part: `__shfl_xor_sync(0xffffffff, sum, 16)`.
+    """A warp shuffle of a local, executed by all lanes: `__shfl_xor_sync(0xffffffff, sum, 16)`.
 
-    `how` says which lane: `xor` flips the bits of `distance` in the own number, `up` and `down` are that many lanes
-    below and above (past the end of the segment a lane gets its own value), `from` is lane `distance` itself. Each
-    `segment` of so many lanes is by itself.
+    `how` selects the source lane: `xor` with `distance`, `up` or `down` by `distance` (a lane past the segment's end
+    gets its own value), or `from` lane `distance`. `segment` is the shuffle's width in lanes.
     """
 
     distance: int | Integer

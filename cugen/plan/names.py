@@ -1,4 +1,4 @@
-"""Names in the generated C: the user's own wherever C allows them, told apart by an underscore where it doesn't."""
+"""Allocation of C identifiers: the user's names where C allows them, else with an underscore or a number."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ _IDENTIFIER = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
 
 class Names:
-    """Hands out names; each is unique in its scope and no word of C. A child scope avoids its parent's names too."""
+    """Allocates names that are unique in their scope and its parents, and no C keywords."""
 
     def __init__(self, parent: Names | None = None) -> None:
         self._parent = parent
@@ -19,9 +19,9 @@ class Names:
     def _is_taken(self, name: str) -> bool:
         return name in self._taken or (self._parent is not None and self._parent._is_taken(name))
 
-    def allocate(self, wish: str) -> str:
-        """`wish` itself where it is free; else with an underscore, else with the first free number, after it."""
-        base = "".join(c if c.isascii() and (c.isalnum() or c == "_") else f"u{ord(c):x}" for c in wish) or "v"
+    def allocate(self, name_hint: str) -> str:
+        """`name_hint` itself if it is free, else followed by an underscore or the first free number."""
+        base = "".join(c if c.isascii() and (c.isalnum() or c == "_") else f"u{ord(c):x}" for c in name_hint) or "v"
         if not _IDENTIFIER.fullmatch(base) or base.startswith("__") or re.match(r"_[A-Z]", base):
             base = "v" + base
         candidates = [base] if not c_names.is_taken(base) else []

@@ -1,4 +1,4 @@
-"""What a kernel does, node by node, with every memory access as an object of its own.
+"""The statements of a kernel, with every memory access as an object.
 
 The emitter prints these nodes and nothing else; the analysis reads the same objects.
 """
@@ -18,7 +18,7 @@ from cugen.spec.expressions import Expr, Local
 class Index:
     """A named integer of the kernel: `const int row = blockIdx.y * 16 + threadIdx.y;`.
 
-    With `shown`, another expression of the same value, that one is what C computes."""
+    `shown` is an expression of the same value that is printed instead of the definition."""
 
     name: str  # in C
     definition: Integer
@@ -31,7 +31,7 @@ class Index:
 
     @property
     def is_wide(self) -> bool:
-        """Whether 32 bits can overflow."""
+        """Whether the value may exceed 32 bits."""
         return not (INT32_MIN <= self.range[0] and self.range[1] <= INT32_MAX)
 
 
@@ -46,7 +46,7 @@ class Comparison:
 
 @dataclass(frozen=True, slots=True)
 class Guard:
-    """A conjunction of comparisons of index expressions, which the analysis can split a launch by."""
+    """A conjunction of comparisons of index expressions, by which the analysis partitions a launch."""
 
     terms: tuple[Comparison, ...]
 
@@ -56,12 +56,11 @@ Condition = Guard | Expr
 
 @dataclass(frozen=True, slots=True)
 class Loop:
-    """`for (int index = start; index < stop; index += step)`; `unroll` asks the compiler to unroll it whole, `rolled`
-    to leave it the loop that it is, `unroll_by` to put so many trips side by side.
+    """`for (int index = start; index < stop; index += step)`, with `#pragma unroll` (`unroll`), `#pragma unroll 1`
+    (`rolled`) or an unroll factor (`unroll_by`).
 
-    With `halves` the index is a number of lanes instead: it begins with that power of two and is halved down to 1, once
-    in each of the trips between `start` and `stop`; no subscript may mention it. With `doubles` it begins with so many
-    and is doubled in each trip."""
+    With `halves` the index starts at that power of two and is halved down to 1, once per trip between `start` and
+    `stop`; no subscript may use it. With `doubles` it starts at that value and is doubled per trip."""
 
     index: Index
     start: Integer
@@ -77,8 +76,8 @@ class Loop:
 
 @dataclass(frozen=True, slots=True)
 class Define:
-    """Introduces an index. With `then` it stands in the head of the loop whose body introduces it: it begins with 0,
-    and becomes that after each trip."""
+    """Defines an index. With `then` it is a second counter in the header of the enclosing loop: 0 first, `then` after
+    each trip."""
 
     index: Index
     then: Integer | None = None
@@ -86,8 +85,9 @@ class Define:
 
 @dataclass(frozen=True, slots=True)
 class Let:
-    """Introduces a local with its first value; `mutable` where assignments follow; None leaves it to them. Vectors
-    start without a value, or with zeros."""
+    """Declares a local with its initial value, or without one (None); `mutable` if it is assigned later.
+
+    Vectors are uninitialised or zero."""
 
     local: Local
     value: Expr | None
@@ -96,8 +96,9 @@ class Let:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Load:
-    """Introduces a local with an element of memory, or with `otherwise` where the guard fails; a `Vector` with all that
-    a wide access reads. One of a row of vectors was introduced before, and is assigned."""
+    """Declares a local with an element of memory, or `otherwise` if the guard fails; a `Vector` with a vector load.
+
+    An element of an array of vectors is declared before, and assigned."""
 
     local: Local
     access: Access
@@ -107,7 +108,7 @@ class Load:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Store:
-    """Writes a value, rounded to the array's element type; a `Vector` as it stands."""
+    """Stores a value, converted to the array's element type; a `Vector` unconverted."""
 
     access: Access
     value: Expr
@@ -143,10 +144,10 @@ class Mma:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Copy:
-    """Moves an element (or `width` of them) from one array to another, or zero where the guard fails.
+    """Copies an element (or `width` of them) from one array to another, or zero if the guard fails.
 
-    Where the target's kind is `async_copy` the threads go on at once: what was copied can be read after `CommitCopies`,
-    an `AwaitCopies` and a barrier. Such a copy moves 4, 8 or 16 bytes."""
+    If the target's kind is `async_copy`, it is asynchronous (4, 8 or 16 bytes): the data is visible after
+    `CommitCopies`, `AwaitCopies` and a barrier."""
 
     target: Access
     source: Access
@@ -159,21 +160,23 @@ class Copy:
 
 @dataclass(frozen=True, slots=True)
 class CommitCopies:
-    """Ends a group of asynchronous copies, also of none: `__pipeline_commit()`."""
+    """Commits a group of asynchronous copies, possibly empty: `__pipeline_commit()`."""
 
 
 @dataclass(frozen=True, slots=True)
 class AwaitCopies:
-    """Waits for all groups of the thread's own copies but the last `pending`: `__pipeline_wait_prior(1)`."""
+    """Waits for all of the thread's copy groups except the last `pending`: `__pipeline_wait_prior(1)`."""
 
     pending: int
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class FetchBlockId:
-    """One thread counts its block among those that have begun, and tells the others in shared memory:
-    `ticket_of_block = atomicAdd(&flags[0], 1)`. One that `wraps` is zero again once all blocks have begun:
-    `atomicInc(&flags[0], gridDim.x - 1)`, of a counter without a sign."""
+    """One thread fetches a dynamic block id from an atomic counter and broadcasts it through shared memory:
+    `shared_block_id = atomicAdd(&flags[0], 1)`.
+
+    With `wraps` the unsigned counter is zero again once all blocks have started:
+    `atomicInc(&flags[0], gridDim.x - 1)`."""
 
     target: Access
     counter: Access
@@ -182,10 +185,11 @@ class FetchBlockId:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class CountArrival:
-    """One thread counts its block among the `among` blocks that leave something for the last of them, once all is
-    visible that it has written, and others of the block before a barrier; and tells the others in shared memory:
-    `__threadfence(); arrival_of_block = atomicInc(&arrived[tile], 3); __threadfence();`. The counter, one without a
-    sign, is zero again after the last one, whose threads see after a barrier what all have left."""
+    """One thread increments the arrival counter of a group of `arrivals` blocks and broadcasts the block's rank:
+    `__threadfence(); arrival_of_block = atomicInc(&arrived[tile], 3); __threadfence();`.
+
+    The writes of the block before a barrier are visible before the increment. After a barrier, the last block to arrive
+    sees the writes of all; the unsigned counter is zero again."""
 
     target: Access
     counter: Access
@@ -194,11 +198,11 @@ class CountArrival:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class LoadBlockId:
-    """Introduces the block's number in the order in which blocks begin, or arrive, which `TakeTicket` or `Arrive` left
-    there before a barrier.
+    """Defines the dynamic block id, or the rank of arrival, that `FetchBlockId` or `CountArrival` broadcast before a
+    barrier.
 
-    `index` is defined as `blockIdx.x`, or as the block's number among those that share something, and that is what a
-    ticket is to all who count: each number belongs to one block, only to another one than the hardware's."""
+    For the analysis `index` is defined as `blockIdx.x`, or as the block's number in its group: a permutation of the
+    hardware's ids."""
 
     index: Index
     access: Access
@@ -206,8 +210,8 @@ class LoadBlockId:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ReleaseFlag:
-    """Sets a flag in global memory once all is visible that its thread has written, and others of the block before a
-    barrier: `__threadfence(); atomicExch(&flags[block], 1);`."""
+    """Sets a release flag in global memory, after the thread's writes and those of the block before a barrier:
+    `__threadfence(); atomicExch(&flags[block], 1);`."""
 
     access: Access
     value: Expr
@@ -215,9 +219,11 @@ class ReleaseFlag:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class AcquireSpinWait:
-    """The thread asks for a flag until it has the value; afterwards it sees what was written before the flag's
-    `Publish`, and so do others after a barrier. Only flags may be awaited that a block with a smaller ticket sets: it
-    has begun, so that it ends. What is handed over so must not be read through the read-only cache."""
+    """Spins until a flag has the value, with acquire semantics: the thread, and after a barrier the block, sees the
+    writes before the `ReleaseFlag`.
+
+    The flag must belong to a block with a lower dynamic id, which has started and will finish. The data must not be
+    read through the read-only cache."""
 
     access: Access
     value: Expr
@@ -225,7 +231,7 @@ class AcquireSpinWait:
 
 @dataclass(frozen=True, slots=True)
 class Assign:
-    """`local = value`; a vector may be assigned all that the wide access of an `Element` reads."""
+    """`local = value`; a vector may be assigned a vector load (`Element`)."""
 
     local: Local
     value: Expr
@@ -238,7 +244,7 @@ class For:
 
     @property
     def counted(self) -> tuple[Define, ...]:
-        """What the loop's head counts besides its own index."""
+        """The additional counters in the loop's header."""
         return tuple(node for node in self.body if isinstance(node, Define) and node.then is not None)
 
 
@@ -251,7 +257,7 @@ class If:
 
 @dataclass(frozen=True, slots=True)
 class ReturnUnless:
-    """Ends the threads for which the guard fails; no barrier may follow."""
+    """Returns from threads for which the guard fails; no barrier may follow."""
 
     guard: Guard
 
@@ -263,8 +269,9 @@ class Barrier:
 
 @dataclass(frozen=True, slots=True)
 class NamedBarrier:
-    """Of `threads` of the block that lie side by side, whole warps, the `number`-th of such teams: `__syncwarp()` of a
-    single warp, else `__barrier_sync_count(number + 1, threads)`, as the block's own barrier has the number 0."""
+    """A barrier among `threads` consecutive threads (whole warps), the `number`-th such group of the block.
+
+    `__syncwarp()` for one warp, else `__barrier_sync_count(number + 1, threads)`: barrier 0 is `__syncthreads()`."""
 
     number: Integer
     threads: int
@@ -276,20 +283,19 @@ class NamedBarrier:
 
 @dataclass(frozen=True, slots=True)
 class ClusterBarrier:
-    """`cluster.sync()`: of all threads of all blocks of a cluster. A `half` of it lets work stand between: at "arrive"
-    a thread says that it is there, at "wait" it waits until all others have said so."""
+    """`cluster.sync()` of all threads of a cluster, or one `half` of a split barrier: "arrive" or "wait"."""
 
     half: str = ""
 
     @property
     def call(self) -> str:
-        """The member of the cluster that is called."""
+        """The method of `cluster` that is called."""
         return f"barrier_{self.half}" if self.half else "sync"
 
 
 @dataclass(frozen=True, slots=True)
 class Declare:
-    """A shared tile or an array in registers; `zeroed` where its elements start at zero."""
+    """Declares a shared tile or a register array; `zeroed` if it is initialised to zero."""
 
     array: Array
     zeroed: bool = False

@@ -1,4 +1,4 @@
-"""What is said about accesses in the source: a verdict reaches the emitter as text and is printed beside its access."""
+"""Remarks on accesses: verdicts of the analysis as text, printed as comments above their access."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from cugen.spec.expressions import walk
 
 @dataclass(frozen=True)
 class Remarks:
-    """`claims` holds a line for each access that has one, by its identity; `summary` stands in the file's head."""
+    """`claims`: a line per access, by `id(access)`; `summary`: lines for the file's header."""
 
     claims: Mapping[int, str] = field(default_factory=dict)  # id(access) -> text
     summary: tuple[str, ...] = ()
 
 
 def own_accesses(node: Node) -> tuple[Access, ...]:
-    """The accesses that the node itself prints, those of its children left out."""
+    """The accesses that the node itself prints, without those of its children."""
     if isinstance(node, For | If):
         values = (leaf for value in values_of(node) for leaf in walk(value))
         return tuple(leaf.access for leaf in values if isinstance(leaf, Element))

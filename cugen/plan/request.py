@@ -1,4 +1,4 @@
-"""What a family is asked: statements to be planned as one kernel, and why it may refuse them."""
+"""Requests to families: statements to plan as one kernel, tunables, refusals and splits."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from cugen.plan.context import Context
 from cugen.spec.expressions import Read, walk
 from cugen.spec.model import Array, Schedule, Statement
 
-_MANY = 16  # values that a sentence has room for
+MAX_LISTED_VALUES = 16  # of a tunable, in messages and pages
 
 
 @dataclass(frozen=True, slots=True)
 class Tunable:
-    """A number or word that a schedule may set; `values` are the ones that make sense."""
+    """An option of a schedule and its valid `values`; one that `reorders` changes the order of floating-point sums."""
 
     name: str
     values: tuple[int | str | bool, ...]
@@ -24,17 +24,16 @@ class Tunable:
     reorders: bool = False
 
     def listed(self) -> str:
-        """The values, for people: `1, 2, 4`, or `1 … 64` where they are many numbers without a gap."""
+        """The values as text: `1, 2, 4`, or `1 … 64` for a long range without gaps."""
         first, last = self.values[0], self.values[-1]
-        if len(self.values) > _MANY and self.values == tuple(range(int(first), int(last) + 1)):
+        if len(self.values) > MAX_LISTED_VALUES and self.values == tuple(range(int(first), int(last) + 1)):
             return f"{first} … {last}"
         return ", ".join(map(str, self.values))
 
 
 @dataclass(frozen=True, slots=True)
 class Group:
-    """Statements for one kernel, over the index names of the first. Where they are `mixed`, each has its own indices:
-    rows, or the elements of rows."""
+    """Statements of one kernel, over the indices of the first; `mixed` ones have separate ones (rows, elements)."""
 
     statements: tuple[Statement, ...]
     mixed: bool = False
@@ -53,11 +52,11 @@ class Request:
 
     def reads(self) -> tuple[Read, ...]:
         """Every read of the group's statements, each once."""
-        found = {node: None for s in self.group.statements for node in walk(s.value) if isinstance(node, Read)}
-        return tuple(found)
+        reads = {node: None for s in self.group.statements for node in walk(s.value) if isinstance(node, Read)}
+        return tuple(reads)
 
     def touched(self) -> tuple[Array, ...]:
-        """The spec's arrays that the group reads or writes, in the order of the spec."""
+        """The arrays that the group reads or writes, in the order of the spec."""
         names = {read.array for read in self.reads()} | {s.target for s in self.group.statements}
         return tuple(array for array in self.context.spec.arrays if array.name in names)
 
@@ -67,7 +66,7 @@ class Request:
 
 @dataclass(frozen=True, slots=True)
 class Refusal:
-    """Why a family can't take a group; `key` names the spec key that asks for what it can't do, where one does."""
+    """Why a family rejects a group; `key` is the spec key that requests the impossible, if one does."""
 
     reason: str
     key: str = ""
@@ -75,7 +74,7 @@ class Refusal:
 
 @dataclass(frozen=True, slots=True)
 class Single:
-    """One statement before any grouping, for families that do some in several steps."""
+    """One statement before grouping, for families that split some statements into several kernels."""
 
     statement: Statement
     context: Context
@@ -86,12 +85,11 @@ class Single:
 
 @dataclass(frozen=True, slots=True)
 class Steps:
-    """Statements in place of one, in order, and the temporaries through which they hand on their results.
+    """The statements that replace a split one, in order, and the temporaries between them.
 
-    The steps that the user didn't write carry a text of their own, which the kernel's head shows. They are for the
-    family that made them, but for those whose temporaries are in `open`: these are for whichever fits best. What the
-    user's schedule says is for the steps that make the `tuned` temporaries; where there are none, for the last. Those
-    that make temporaries of `again` may be split once more. With `opens_last` the last is for whichever fits best."""
+    Steps belong to the family that made them, except those that compute temporaries in `open` (and the last one, with
+    `opens_last`): these go to the best family. The user's schedule applies to the steps that compute `tuned`
+    temporaries, or to the last. Steps that compute temporaries in `again` may be split once more."""
 
     statements: tuple[Statement, ...]
     temporaries: tuple[Array, ...]
@@ -102,13 +100,13 @@ class Steps:
 
 
 def refuse_tunables(request: Request, tunables: tuple[Tunable, ...]) -> tuple[Refusal, ...]:
-    """Tunables that the family doesn't have, or values out of their range."""
+    """Refuses tunables that the family doesn't have, and invalid values."""
     known = {t.name: t for t in tunables}
     refusals = []
     for name, value in request.schedule.tunables:
         if name not in known:
-            own = ", ".join(known) or "none"
-            refusals.append(Refusal(f"has no tunable {name!r} (its tunables: {own})", f"schedule.{name}"))
+            names = ", ".join(known) or "none"
+            refusals.append(Refusal(f"has no tunable {name!r} (its tunables: {names})", f"schedule.{name}"))
         elif value not in known[name].values:
             refusals.append(Refusal(f"{name} may be {known[name].listed()}, not {value}", f"schedule.{name}"))
     return tuple(refusals)

@@ -1,4 +1,4 @@
-"""Numbers rounded as an element of a float type would hold them, without any of the libraries that know the types."""
+"""Rounding to narrow float formats in pure Python."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from cugen.spec.types import DType
 @dataclass(frozen=True, slots=True)
 class _Format:
     digits: int  # of the significand, the leading one included
-    least: int  # exponent of the least normal number
+    min_exponent: int  # of the smallest normal number
     largest: float
     saturates: bool
 
@@ -25,14 +25,14 @@ _NARROW = {
 
 
 def rounded(value: int | float | bool, dtype: DType) -> int | float | bool:
-    """The element of a narrow float type nearest to `value`, ties to even; other types keep the value as it is."""
+    """`value` rounded to nearest even in a narrow float type; unchanged in other types."""
     form = _NARROW.get(dtype.name)
     if form is None or math.isnan(value):
         return value
     number = float(value)
     if math.isfinite(number) and number != 0:
         exponent = math.frexp(number)[1] - 1
-        unit = math.ldexp(1.0, max(exponent, form.least) - form.digits + 1)
+        unit = math.ldexp(1.0, max(exponent, form.min_exponent) - form.digits + 1)
         number = math.copysign(round(abs(number) / unit) * unit, number)
     if abs(number) <= form.largest:
         return number

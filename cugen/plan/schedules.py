@@ -1,4 +1,4 @@
-"""What a spec fixes about the way of computing some of its statements."""
+"""The explicit schedule of a group of statements."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from cugen.spec.model import Schedule, Spec, Statement
 
 
 def schedule_of(spec: Spec, statements: tuple[Statement, ...]) -> Schedule:
-    """The schedule under an output's name, else the common one where it applies."""
+    """The schedule under an output's name, else the applicable part of the common one."""
     schedules = dict(spec.schedules)
     for statement in statements:
         if statement.target in schedules:
@@ -19,12 +19,14 @@ def schedule_of(spec: Spec, statements: tuple[Statement, ...]) -> Schedule:
         return Schedule()
     names = _index_names(statements)
 
-    def here(sizes: tuple[tuple[str, int], ...]) -> tuple[tuple[str, int], ...]:
+    def applicable(sizes: tuple[tuple[str, int], ...]) -> tuple[tuple[str, int], ...]:
         return tuple((name, size) for name, size in sizes if name in names)
 
     if len(spec.statements) == 1:
         return common
-    return replace(common, block=here(common.block), thread=here(common.thread), step=here(common.step))
+    return replace(
+        common, block=applicable(common.block), thread=applicable(common.thread), step=applicable(common.step)
+    )
 
 
 def _index_names(statements: tuple[Statement, ...]) -> frozenset[str]:

@@ -1,4 +1,4 @@
-"""Scopes of a kernel under construction: where a node may stand, and what is already known there."""
+"""Scopes of a kernel under construction: where a node may be inserted, and which values are available there."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from cugen.spec.expressions import Expr, Read, walk
 
 
 class Scope:
-    """A block of nodes; `binds` are the indices that it introduces. One that may not run keeps its nodes."""
+    """A block of nodes that binds the indices `binds`. Nodes are never hoisted out of one that may not run."""
 
     def __init__(
         self, parent: Scope | None = None, binds: frozenset[str] = frozenset(), *, certain: bool = True
@@ -23,14 +23,14 @@ class Scope:
         self._indices: dict[Integer, Integer] = {}
 
     def ancestors(self) -> Iterator[Scope]:
-        """This scope and those round it, inside out."""
+        """This scope and its parents, innermost first."""
         scope: Scope | None = self
         while scope is not None:
             yield scope
             scope = scope.parent
 
     def home(self, free: frozenset[str]) -> Scope:
-        """The outermost scope in which an expression over the indices `free` is fixed and safe to evaluate."""
+        """The outermost scope in which an expression over the indices `free` is invariant and safe to evaluate."""
         scope = self
         while scope.parent is not None and scope.certain and not (scope.binds & free):
             scope = scope.parent
@@ -40,14 +40,14 @@ class Scope:
         self._known[expr] = value
 
     def recall(self, expr: Expr) -> Expr | None:
-        """What stands for `expr` in this scope or one round it."""
+        """The value recorded for `expr` in this scope or a parent."""
         for scope in self.ancestors():
             if expr in scope._known:
                 return scope._known[expr]
         return None
 
     def forget(self, array: str) -> None:
-        """Drops, here and in the scopes round this one, every value that was computed from the array's elements."""
+        """Invalidates every recorded value that was computed from the array's elements, here and in the parents."""
         for scope in self.ancestors():
             scope._known = {expr: value for expr, value in scope._known.items() if not _reads(expr, array)}
 
@@ -55,7 +55,7 @@ class Scope:
         self._indices[value] = name
 
     def recall_index(self, value: Integer) -> Integer | None:
-        """The index that already has this value, here or in a scope round this one."""
+        """The index already defined with this value, here or in a parent."""
         for scope in self.ancestors():
             if value in scope._indices:
                 return scope._indices[value]

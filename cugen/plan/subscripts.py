@@ -1,4 +1,4 @@
-"""From the integer trees of a spec to the sympy expressions of a plan."""
+"""Conversion of the spec's integer expressions to the plan's sympy expressions."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ _COMPARISONS = {"lt": "<", "le": "<=", "gt": ">", "ge": ">=", "eq": "==", "ne": 
 
 
 class NotAnInteger(ValueError):
-    """A tree that isn't built from indices, params and constants alone."""
+    """An expression that contains more than indices, params and constants."""
 
 
 def to_integer(expr: Expr, symbols: Mapping[str, Integer]) -> Integer:
-    """The expression of an integer tree; `symbols` maps indices, params and locals to theirs."""
+    """The sympy form of an integer expression; `symbols` maps indices, params and locals."""
     match expr:
         case Const(value=value) if isinstance(value, int):
             return integer(int(value))
@@ -50,7 +50,7 @@ def to_integer(expr: Expr, symbols: Mapping[str, Integer]) -> Integer:
 
 
 def to_guard(expr: Expr, symbols: Mapping[str, Integer]) -> Guard | None:
-    """A condition over indices and params as a guard; None where it depends on data or isn't a conjunction."""
+    """A condition over indices and params as a guard; None if it depends on data or isn't a conjunction."""
     match expr:
         case Op(name="and", args=args):
             parts = [to_guard(arg, symbols) for arg in args]

@@ -1,4 +1,4 @@
-"""Rewriting expression trees: indices replaced by expressions, reads by what they stand for."""
+"""Substitution in expression trees: indices by expressions, reads by values."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ ReadRule = Callable[[Read], Expr | None]
 
 
 def substitute(expr: Expr, indices: Mapping[str, Expr], on_read: ReadRule | None = None) -> Expr:
-    """`expr` with its free indices replaced; `on_read` may replace a read whose subscripts are already rewritten.
+    """`expr` with its free indices replaced; `on_read` may replace a read, after its subscripts were rewritten.
 
-    A bound index whose name occurs in a replacement is renamed first, so that nothing is captured.
+    Capture-avoiding: a bound index whose name occurs in a replacement is renamed.
     """
 
     def rewrite(node: Expr) -> Expr:
@@ -29,8 +29,8 @@ def substitute(expr: Expr, indices: Mapping[str, Expr], on_read: ReadRule | None
                 subscripts=tuple(map(rewrite, expr.subscripts)),
                 exact=tuple((rewrite(dividend), divisor) for dividend, divisor in expr.exact),
             )
-            found = on_read(read) if on_read else None
-            return read if found is None else found
+            replacement = on_read(read) if on_read else None
+            return read if replacement is None else replacement
         case Op():
             return replace(expr, args=tuple(map(rewrite, expr.args)))
         case Select():
@@ -64,7 +64,7 @@ def substitute(expr: Expr, indices: Mapping[str, Expr], on_read: ReadRule | None
 
 
 def rebuilt(expr: Expr, change: Callable[[Expr], Expr]) -> Expr:
-    """The expression with its parts changed; what has no parts, and reads, stay as they are."""
+    """The expression with `change` applied to its operands; leaves and reads are unchanged."""
     match expr:
         case Op():
             return replace(expr, args=tuple(map(change, expr.args)))
@@ -80,7 +80,7 @@ def rebuilt(expr: Expr, change: Callable[[Expr], Expr]) -> Expr:
 
 
 def as_reduction(scan: Scan) -> Reduce:
-    """The reduction over the elements before (or after) the outer index that one value of a scan is."""
+    """One value of a scan, as a reduction over the elements before (or after) the outer index."""
     inner, outer = IndexValue(scan.inner.name), IndexValue(scan.outer)
     name = {(False, False): "le", (True, False): "lt", (False, True): "ge", (True, True): "gt"}
     within: Expr = Op(name[scan.exclusive, scan.reverse], (inner, outer), BOOL)
@@ -89,7 +89,7 @@ def as_reduction(scan: Scan) -> Reduce:
 
 
 def _rebind(bound: tuple[Index, ...], indices: Mapping[str, Expr]) -> tuple[tuple[Index, ...], dict[str, Expr]]:
-    """Bound indices under names that no replacement uses, and the replacements that hold inside."""
+    """Bound indices renamed to avoid capture, and the replacements that apply inside."""
     names = [index.name for index in bound]
     inner = {name: value for name, value in indices.items() if name not in names}
     used = frozenset[str]().union(*(free_indices(value) for value in inner.values()))

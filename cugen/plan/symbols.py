@@ -1,7 +1,7 @@
-"""Integer expressions of a kernel: sympy, with floor division, modulo and exclusive or as functions of our own.
+"""Integer expressions: sympy with opaque functions for floor division, modulo, xor, minimum, maximum and choice.
 
-sympy's own `floor` prints as floating point, its `Mod` is not reduced by our rules and its `^` is a Boolean, so the
-three are opaque here apart from the few simplifications below, which are all exact for every integer argument.
+sympy's `floor` prints as floating point, its `Mod` is reduced by other rules and its `^` is a Boolean. The
+simplifications below are exact for every integer argument.
 """
 
 from __future__ import annotations
@@ -74,7 +74,7 @@ class BitXor(sympy.Function):  # type: ignore[misc]
 
 
 class Minimum(sympy.Function):  # type: ignore[misc]
-    """The lesser of two; sympy's own Min tries to prove which, at a cost that generation cannot afford."""
+    """The smaller of two. Not sympy's Min, whose attempts to prove an order are too slow for generation."""
 
     nargs = 2
     is_integer = True
@@ -85,7 +85,7 @@ class Minimum(sympy.Function):  # type: ignore[misc]
 
 
 class Maximum(sympy.Function):  # type: ignore[misc]
-    """The greater of two."""
+    """The larger of two."""
 
     nargs = 2
     is_integer = True
@@ -109,12 +109,12 @@ class Choice(sympy.Function):  # type: ignore[misc]
 
 
 def ceil_div(a: Integer, b: int) -> Integer:
-    """`a / b` rounded up: how many blocks of b cover a."""
+    """`a / b` rounded up."""
     return FloorDiv(a + (b - 1), sympy.Integer(b)) if b != 1 else a
 
 
 def bounds(expr: Integer, ranges: Ranges) -> Range:
-    """An interval that holds every value of `expr` where each symbol lies in its range."""
+    """An interval that contains every value of `expr` for symbols within their ranges."""
     if expr.is_Integer:
         return int(expr), int(expr)
     if expr.is_Symbol:
@@ -140,25 +140,25 @@ def bounds(expr: Integer, ranges: Ranges) -> Range:
         return min(then[0], otherwise[0]), max(then[1], otherwise[1])
     if len(parts) != 2:
         raise TypeError(f"not an integer expression: {expr}")
-    (low, high), *rest = parts
+    (low, high), second = parts
     match expr:
         case FloorDiv():
-            low_divisor, high_divisor = max(rest[0][0], 1), max(rest[0][1], 1)
+            low_divisor, high_divisor = max(second[0], 1), max(second[1], 1)
             quotients = (low // low_divisor, low // high_divisor, high // low_divisor, high // high_divisor)
             return min(quotients), max(quotients)
         case Mod():
-            divisor = max(rest[0][1], 1)
-            return (low, high) if 0 <= low and high < max(rest[0][0], 1) else (0, divisor - 1)
+            divisor = max(second[1], 1)
+            return (low, high) if 0 <= low and high < max(second[0], 1) else (0, divisor - 1)
         case BitXor():
-            widest = max(high, rest[0][1])
+            widest = max(high, second[1])
             return 0, (1 << widest.bit_length()) - 1
         case Minimum():
-            return min(low, rest[0][0]), min(high, rest[0][1])
+            return min(low, second[0]), min(high, second[1])
         case Maximum():
-            return max(low, rest[0][0]), max(high, rest[0][1])
+            return max(low, second[0]), max(high, second[1])
     raise TypeError(f"not an integer expression: {expr}")
 
 
 def evaluate(expr: Integer, values: Mapping[sympy.Symbol, int]) -> int:
-    """The value of `expr` where every symbol has one."""
+    """The value of `expr` for the given symbols."""
     return int(expr.subs(values))

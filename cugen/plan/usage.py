@@ -1,4 +1,4 @@
-"""What a kernel's body mentions: that decides its parameters, and nothing is declared that isn't used."""
+"""Symbols, params, scalars and arrays that a kernel's body uses; they decide its parameters."""
 
 from __future__ import annotations
 
@@ -7,14 +7,14 @@ from collections.abc import Iterator
 import sympy
 
 from cugen.plan.memory import Array
-from cugen.plan.nodes import Condition, Copy, Declare, Define, For, Guard, If, Load, Node, ReturnUnless, NamedBarrier
+from cugen.plan.nodes import Condition, Copy, Declare, Define, For, Guard, If, Load, NamedBarrier, Node, ReturnUnless
 from cugen.plan.symbols import Integer
 from cugen.plan.walking import accesses, values_of, walk_nodes
 from cugen.spec.expressions import Expr, ParamValue, ScalarValue, walk
 
 
 def integers(nodes: tuple[Node, ...]) -> Iterator[Integer]:
-    """Every integer expression that the source will show."""
+    """Every integer expression that will be printed."""
     for access in accesses(nodes):
         yield from access.subscripts
         if access.rank is not None:
@@ -36,7 +36,7 @@ def integers(nodes: tuple[Node, ...]) -> Iterator[Integer]:
 
 
 def values(nodes: tuple[Node, ...]) -> Iterator[Expr]:
-    """Every value expression that the source will show."""
+    """Every value expression that will be printed."""
     for node in walk_nodes(nodes):
         yield from values_of(node)
 
@@ -46,7 +46,7 @@ def free_symbols(nodes: tuple[Node, ...]) -> frozenset[sympy.Symbol]:
 
 
 def params(nodes: tuple[Node, ...]) -> frozenset[str]:
-    """Names (of the spec) of params that values mention; those in subscripts are among `free_symbols`."""
+    """The spec's names of params used as values; those in subscripts are among `free_symbols`."""
     return frozenset(n.name for v in values(nodes) for n in walk(v) if isinstance(n, ParamValue))
 
 
@@ -56,13 +56,13 @@ def scalars(nodes: tuple[Node, ...]) -> frozenset[str]:
 
 def arrays(nodes: tuple[Node, ...]) -> tuple[Array, ...]:
     """The arrays that the body accesses or declares, each once."""
-    found: dict[str, Array] = {}
+    arrays: dict[str, Array] = {}
     for node in walk_nodes(nodes):
         if isinstance(node, Declare):
-            found.setdefault(node.array.symbol, node.array)
+            arrays.setdefault(node.array.symbol, node.array)
     for access in accesses(nodes):
-        found.setdefault(access.array.symbol, access.array)
-    return tuple(found.values())
+        arrays.setdefault(access.array.symbol, access.array)
+    return tuple(arrays.values())
 
 
 def _of_condition(condition: Condition | None) -> Iterator[Integer]:

@@ -1,4 +1,4 @@
-"""What stands below nodes, in the order of the source: other nodes, accesses and values."""
+"""Traversal of nodes in source order: nested nodes, accesses and values."""
 
 from __future__ import annotations
 
@@ -7,27 +7,27 @@ from collections.abc import Iterator
 from cugen.plan.memory import Access, Element
 from cugen.plan.nodes import (
     Accumulate,
-    CountArrival,
-    Assign,
     AcquireSpinWait,
+    Assign,
     Copy,
+    CountArrival,
+    FetchBlockId,
     For,
     Guard,
     If,
     Let,
     Load,
+    LoadBlockId,
     Mma,
     Node,
     ReleaseFlag,
     Store,
-    FetchBlockId,
-    LoadBlockId,
 )
 from cugen.spec.expressions import Expr, walk
 
 
 def walk_nodes(nodes: tuple[Node, ...]) -> Iterator[Node]:
-    """All nodes in the order of the source, parents first."""
+    """All nodes in source order, parents first."""
     for node in nodes:
         yield node
         match node:
@@ -39,7 +39,7 @@ def walk_nodes(nodes: tuple[Node, ...]) -> Iterator[Node]:
 
 
 def accesses(nodes: tuple[Node, ...]) -> Iterator[Access]:
-    """Every access below the nodes, in the order of the source."""
+    """Every access of the nodes, in source order."""
     for node in walk_nodes(nodes):
         match node:
             case Load() | Store() | Accumulate() | LoadBlockId() | ReleaseFlag() | AcquireSpinWait():
@@ -57,7 +57,7 @@ def accesses(nodes: tuple[Node, ...]) -> Iterator[Access]:
 
 
 def values_of(node: Node) -> tuple[Expr, ...]:
-    """The value expressions that a node shows, those of its children left out."""
+    """The value expressions that a node prints, without those of its children."""
     match node:
         case Let(value=value) | Load(otherwise=value):
             return () if value is None else (value,)

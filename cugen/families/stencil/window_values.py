@@ -26,10 +26,10 @@ class WindowLowering(Lowering):
     @contextmanager
     def block(self) -> Iterator[None]:
         """A C++ block: names defined inside may be defined again after it."""
-        outer, loops, given = self.names, self.loops, self._given
-        self.names, self.loops, self._given = Names(outer), {}, {}
+        outer, loops, given = self.names, self.loops, self._names_by_value
+        self.names, self.loops, self._names_by_value = Names(outer), {}, {}
         yield
-        self.names, self.loops, self._given = outer, loops, given
+        self.names, self.loops, self._names_by_value = outer, loops, given
 
     def lower(self, expr: Expr, scope: Scope) -> Expr:
         window = self.windows.get(expr) if isinstance(expr, Read) else None

@@ -1,7 +1,7 @@
-"""From typed expressions to nodes: each read becomes a named load, each reduction a loop with a running value.
+"""Lowering of typed expressions to nodes: reads become named loads, reductions loops with accumulators.
 
-Every family uses this for whatever it doesn't arrange itself. A load or a reduction stands in the outermost scope in
-which its indices are fixed and it is safe to run, and once, however often the statement mentions it.
+Loads and reductions are hoisted to the outermost scope where they are invariant and safe to run, and
+common subexpressions are computed once.
 """
 
 from __future__ import annotations
@@ -42,33 +42,34 @@ from cugen.spec.types import INT64
 class Lowering:
     """The state of one kernel under construction.
 
-    `symbols` maps the spec's indices and params to integer expressions, `arrays` its arrays to where they live in this
-    kernel, `ranges` every symbol to its values.
+    `symbols` maps the spec's indices and params to integer expressions, `arrays` its arrays to their form in this
+    kernel, `ranges` every symbol to its value range.
     """
 
     names: Names
     arrays: Mapping[str, Array]
     symbols: dict[str, Integer]
     ranges: dict[sympy.Symbol, Range]
-    limits: dict[sympy.Symbol, Integer] = field(default_factory=dict)  # index < limit, where that is known
-    unroll: int = 0  # reductions of at most this many steps are unrolled
+    limits: dict[sympy.Symbol, Integer] = field(default_factory=dict)  # exclusive upper bounds of indices
+    unroll: int = 0  # reductions of at most this many trips are unrolled
     loops: dict[tuple[str, Range], str] = field(default_factory=dict)
     active: list[str] = field(default_factory=list)
     read_names: dict[Read, str] = field(default_factory=dict)
-    subscripts: dict[Read, tuple[Integer, ...]] = field(default_factory=dict)  # elements that are subscripts
+    subscripts: dict[Read, tuple[Integer, ...]] = field(default_factory=dict)  # gathered subscripts
     depends: dict[sympy.Symbol, frozenset[str]] = field(default_factory=dict)
-    _shared: dict[Expr, None] = field(default_factory=dict)  # mentioned at more than one place
-    _given: dict[Expr, tuple[str, list[Scope]]] = field(default_factory=dict)  # names, and where they are declared
+    _shared: dict[Expr, None] = field(default_factory=dict)  # common subexpressions
+    _names_by_value: dict[Expr, tuple[str, list[Scope]]] = field(
+        default_factory=dict
+    )  # names and the scopes that declare them
 
     def prepare(self, expressions: tuple[Expr, ...]) -> None:
-        """Looks at all that will be lowered: it decides the names of loads, what is computed once, and what is known of
-        elements that serve as subscripts."""
-        self._shared = _mentioned_twice(expressions)
+        """Analyses all expressions that will be lowered: names of loads, common subexpressions, gathered subscripts."""
+        self._shared = _common_subexpressions(expressions)
         self.read_names |= name_reads(expressions, self.arrays)
         self.subscripts = gathered_subscripts(expressions, self.arrays)
 
     def lower(self, expr: Expr, scope: Scope) -> Expr:
-        """The value of `expr` over locals, with the nodes that it needs put into `scope` or the scopes round it."""
+        """The value of `expr` over locals; the nodes that it needs are added to `scope` or its parents."""
         known = scope.recall(expr)
         if known is not None:
             return known
@@ -93,36 +94,36 @@ class Lowering:
                 return expr
 
     def guard(self, condition: Expr) -> Guard | None:
-        """The condition as a guard over indices, without the terms that always hold; None where it depends on data."""
-        found = to_guard(condition, self.symbols)
-        return None if found is None else self.needed(found)
+        """The condition as a guard over indices, without redundant terms; None if it depends on data."""
+        guard = to_guard(condition, self.symbols)
+        return None if guard is None else self.needed(guard)
 
     def needed(self, guard: Guard) -> Guard:
-        """The guard without the terms that the ranges of its indices already prove."""
+        """The guard without terms that the index ranges prove."""
         return Guard(tuple(term for term in guard.terms if not self._holds(term)))
 
     def inside(self, subscripts: tuple[Integer, ...], shape: tuple[Integer, ...]) -> Guard:
-        """The comparisons that keep an access inside an array, as far as they aren't certain."""
+        """The bounds check of an access, without comparisons that the index ranges prove."""
         terms: list[Comparison] = []
         for subscript, extent in zip(subscripts, shape, strict=True):
             terms.append(Comparison(subscript, ">=", integer(0)))
             terms.append(Comparison(subscript, "<", extent))
         return self.needed(Guard(tuple(terms)))
 
-    def define(self, wish: str, definition: Integer, scope: Scope) -> Integer:
-        """A named index with this value, introduced in `scope`."""
-        index = Index(self.names.allocate(wish), definition, bounds(definition, self.ranges))
+    def define(self, name_hint: str, definition: Integer, scope: Scope) -> Integer:
+        """Defines a named index with this value in `scope`."""
+        index = Index(self.names.allocate(name_hint), definition, bounds(definition, self.ranges))
         self.ranges[index.symbol] = index.range
         self.depends[index.symbol] = indices_in(self, definition)
         scope.nodes.append(Define(index))
         return index.symbol
 
-    def name_for(self, expr: Expr, wish: str, home: Scope) -> str:
-        """A name for what is computed in `home`; the same values in blocks side by side share theirs."""
-        name, declared = self._given.get(expr, ("", []))
-        if not name or any(home in other.ancestors() or other in home.ancestors() for other in declared):
-            name, declared = self.names.allocate(wish), []
-        self._given[expr] = (name, [*declared, home])
+    def name_for(self, expr: Expr, name_hint: str, home: Scope) -> str:
+        """A name for a value computed in `home`; equal values in disjoint scopes share it."""
+        name, declared = self._names_by_value.get(expr, ("", []))
+        if not name or any(home in scope.ancestors() or scope in home.ancestors() for scope in declared):
+            name, declared = self.names.allocate(name_hint), []
+        self._names_by_value[expr] = (name, [*declared, home])
         return name
 
     def _holds(self, term: Comparison) -> bool:
@@ -140,7 +141,7 @@ class Lowering:
         return False
 
     def is_below(self, left: Integer, right: Integer) -> bool:
-        """Whether `left < right` is certain, by ranges or by what is known of indices against params."""
+        """Whether `left < right` is provable from ranges and the bounds of indices."""
         difference = left - right
         if bounds(difference, self.ranges)[1] < 0:
             return True
@@ -165,7 +166,7 @@ class Lowering:
         return replace(op, args=tuple(self.lower(arg, scope) for arg in op.args))
 
     def _named(self, expr: Expr, scope: Scope) -> Local:
-        """The value under a name, so that it can be mentioned again."""
+        """The value in a local, so that it can be used repeatedly."""
         home = scope.home(free_indices(expr))
         value = self.lower(expr, home)
         if isinstance(value, Local):
@@ -176,15 +177,13 @@ class Lowering:
         return local
 
     def _once(self, op: Op, scope: Scope) -> Expr:
-        """A named value for what the statement mentions more than once."""
+        """A common subexpression in a local."""
         home = scope.home(free_indices(op))
         value = self._operation(op, home)
         local = Local(self.name_for(op, _value_name(op), home), op.dtype)
         home.nodes.append(Let(local, value))
         home.remember(op, local)
         return local
-
-    # Choices
 
     def _select(self, select: Select, scope: Scope) -> Expr:
         home = scope.home(free_indices(select))
@@ -197,9 +196,9 @@ class Lowering:
         if not then.nodes and not orelse.nodes:
             return replace(select, condition=condition, then=then_value, orelse=else_value)
         if guard is not None and not orelse.nodes and len(then.nodes) == 1:
-            (only,) = then.nodes
-            if isinstance(only, Load) and only.guard is None and only.local == then_value:
-                home.nodes.append(replace(only, guard=guard, otherwise=else_value))
+            (load,) = then.nodes
+            if isinstance(load, Load) and load.guard is None and load.local == then_value:
+                home.nodes.append(replace(load, guard=guard, otherwise=else_value))
                 home.remember(select, then_value)
                 return then_value
         local = Local(self.name_for(select, "chosen", home), select.dtype)
@@ -211,27 +210,27 @@ class Lowering:
 
 
 def _assigning(local: Local, nodes: list[Node], value: Expr) -> tuple[Node, ...]:
-    """The nodes, and the assignment of their value; an element that is only loaded for it needs no name."""
+    """The nodes and the assignment of their value; a single load is assigned directly."""
     match nodes:
         case [Load(local=loaded, access=access, guard=None)] if loaded == value:
             return (Assign(local, Element.of(access)),)
     return (*nodes, Assign(local, value))
 
 
-def _mentioned_twice(expressions: tuple[Expr, ...]) -> dict[Expr, None]:
-    """Operations on data that have more than one place in the expressions; equal parents count as one place."""
-    places: dict[Expr, int] = {}
+def _common_subexpressions(expressions: tuple[Expr, ...]) -> dict[Expr, None]:
+    """Operations on data that occur more than once; occurrences under equal parents count once."""
+    counts: dict[Expr, int] = {}
     seen: dict[Expr, None] = {}
-    open_ = list(expressions)
-    while open_:
-        expr = open_.pop()
-        places[expr] = places.get(expr, 0) + 1
+    pending = list(expressions)
+    while pending:
+        expr = pending.pop()
+        counts[expr] = counts.get(expr, 0) + 1
         if expr not in seen:
             seen[expr] = None
-            open_.extend(() if isinstance(expr, Read) else children(expr))
+            pending.extend(() if isinstance(expr, Read) else children(expr))
     return {
         expr: None
-        for expr, count in places.items()
+        for expr, count in counts.items()
         if count > 1 and isinstance(expr, Op) and any(isinstance(n, Read | Reduce | Scan) for n in walk(expr))
     }
 

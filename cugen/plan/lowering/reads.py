@@ -1,4 +1,4 @@
-"""Reads as named loads: where a load stands, its subscripts, and what a boundary makes of them."""
+"""Lowering of reads to named loads: their scope, subscripts and boundary handling."""
 
 from __future__ import annotations
 
@@ -19,29 +19,31 @@ if TYPE_CHECKING:
 
 
 def name_reads(expressions: tuple[Expr, ...], arrays: Mapping[str, Array]) -> dict[Read, str]:
-    """The names of loads: an array's own where it is read at one place, else with its subscripts."""
+    """Names of loads: the array's if it is read at one element, else with its subscripts."""
     names: dict[Read, str] = {}
-    places: dict[str, dict[Read, None]] = {}
+    reads: dict[str, dict[Read, None]] = {}
     for expr in expressions:
         for node in walk(expr):
             if isinstance(node, Read):
-                places.setdefault(node.array, {})[node] = None
-    for array, found in places.items():
-        for read in found:
-            suffix = _suffix(read) if len(found) > 1 or array.lower() == arrays[array].symbol else ""
+                reads.setdefault(node.array, {})[node] = None
+    for array, distinct in reads.items():
+        for read in distinct:
+            suffix = _suffix(read) if len(distinct) > 1 or array.lower() == arrays[array].symbol else ""
             names[read] = (f"{array.lower()}_{suffix}" if suffix else array.lower())[:24]
     return names
 
 
 def load_read(lowering: Lowering, read: Read, scope: Scope) -> Expr:
-    """The local that holds the element, loaded in the outermost scope where that is safe."""
+    """The local of the element, loaded in the outermost scope where that is safe."""
     home = scope.home(free_indices(read))
     subscripts = tuple(lower_subscript(lowering, sub, home) for sub in read.subscripts)
     array = lowering.arrays[read.array]
     subscripts, guard, otherwise = within(lowering, read, subscripts, array, home)
-    wish = lowering.read_names.get(read, read.array.lower())
-    # An element that is a subscript is known by its name, also to the ranges.
-    name = lowering.names.allocate(wish) if read in lowering.subscripts else lowering.name_for(read, wish, home)
+    name_hint = lowering.read_names.get(read, read.array.lower())
+    # A gathered subscript needs a unique name: its range is recorded under it.
+    name = (
+        lowering.names.allocate(name_hint) if read in lowering.subscripts else lowering.name_for(read, name_hint, home)
+    )
     local = Local(name, read.dtype)
     home.nodes.append(Load(local, Access(array, subscripts, "load"), guard, otherwise))
     home.remember(read, local)
@@ -51,8 +53,7 @@ def load_read(lowering: Lowering, read: Read, scope: Scope) -> Expr:
 def within(
     lowering: Lowering, read: Read, subscripts: tuple[Integer, ...], array: Array, home: Scope
 ) -> tuple[tuple[Integer, ...], Guard | None, Expr | None]:
-    """The subscripts as the read's boundary folds them, with names put into `home`; and the guard outside of which the
-    read yields another value, with that value."""
+    """The subscripts after boundary folding (named in `home`), the load's guard, and the value if that fails."""
     if read.boundary is None:
         return subscripts, None, None
     exact = tuple(
@@ -74,7 +75,7 @@ def within(
 
 
 def lower_subscript(lowering: Lowering, expr: Expr, home: Scope) -> Integer:
-    """A subscript as an integer expression; the elements that a gather reads become named loads first."""
+    """A subscript as an integer expression; gathered elements become named loads first."""
     for node in walk(expr):
         if isinstance(node, Read):
             value = lowering.lower(node, home)
@@ -84,13 +85,13 @@ def lower_subscript(lowering: Lowering, expr: Expr, home: Scope) -> Integer:
 
 
 def _make_subscript(lowering: Lowering, read: Read, value: Local, scope: Scope) -> None:
-    """Lets subscripts mention an element that was read."""
+    """Makes a loaded element usable in subscripts, with its range."""
     low, high = read.dtype.lowest, read.dtype.highest
     name = value.name
     if extents := lowering.subscripts.get(read):
         low, high = 0, max(bounds(extent, lowering.ranges)[1] - 1 for extent in extents)
     elif high > INT32_MAX and low == 0:
-        # Differences of subscripts have a sign, which the unsigned types of C take away.
+        # Differences of subscripts may be negative, which unsigned C types don't represent.
         signed = Local(lowering.names.allocate(name), INT64)
         home = scope.home(free_indices(read))
         home.nodes.append(Let(signed, Cast(value, INT64)))
@@ -102,31 +103,31 @@ def _make_subscript(lowering: Lowering, read: Read, value: Local, scope: Scope) 
 
 
 def gathered_subscripts(expressions: tuple[Expr, ...], arrays: Mapping[str, Array]) -> dict[Read, tuple[Integer, ...]]:
-    """The elements that occur in subscripts. Those that are only ever a whole subscript of reads without a boundary,
-    which promise to stay inside, have the extents that they stay below one or another of."""
-    promised: dict[Read, tuple[Integer, ...]] = {}
-    others: dict[Read, tuple[Integer, ...]] = {}
+    """Elements used in subscripts. Those used only as a whole subscript of reads without a boundary are assumed in
+    bounds, and map to the extents of these dimensions."""
+    in_bounds: dict[Read, tuple[Integer, ...]] = {}
+    unbounded: dict[Read, tuple[Integer, ...]] = {}
     for expr in expressions:
         for node in walk(expr):
             if not isinstance(node, Read):
                 continue
             for sub, extent in zip(node.subscripts, arrays[node.array].shape, strict=True):
                 if isinstance(sub, Read) and node.boundary is None:
-                    promised[sub] = (*promised.get(sub, ()), extent)
+                    in_bounds[sub] = (*in_bounds.get(sub, ()), extent)
                 else:
-                    others.update({inner: () for inner in walk(sub) if isinstance(inner, Read)})
-    return {**promised, **others}
+                    unbounded.update({inner: () for inner in walk(sub) if isinstance(inner, Read)})
+    return {**in_bounds, **unbounded}
 
 
 def _nameable(lowering: Lowering, sub: Integer, extent: Integer, scope: Scope) -> Integer:
-    """A subscript that a guard and an access both mention, under a name where it's long."""
-    inside = bounds(sub, lowering.ranges)[0] >= 0 and lowering.is_below(sub, extent)
-    short = sub.is_Symbol or sub.is_Integer or (sub.is_Add and len(sub.args) == 2 and sub.args[0].is_Integer)
-    return sub if inside or short else _named(lowering, sub, sub, extent, scope)
+    """A subscript used by both a guard and an access, named if it is long."""
+    is_inside = bounds(sub, lowering.ranges)[0] >= 0 and lowering.is_below(sub, extent)
+    is_short = sub.is_Symbol or sub.is_Integer or (sub.is_Add and len(sub.args) == 2 and sub.args[0].is_Integer)
+    return sub if is_inside or is_short else _named(lowering, sub, sub, extent, scope)
 
 
 def _folded(lowering: Lowering, sub: Integer, extent: Integer, read: Read, scope: Scope) -> Integer:
-    """A subscript brought inside by clamping, wrapping or reflecting; unchanged where it can't leave."""
+    """A subscript folded into bounds by clamping, wrapping or reflecting; unchanged if it is provably in bounds."""
     assert read.boundary is not None
     low = bounds(sub, lowering.ranges)[0]
     if low >= 0 and lowering.is_below(sub, extent):
@@ -146,7 +147,7 @@ def _folded(lowering: Lowering, sub: Integer, extent: Integer, read: Read, scope
 
 
 def _named(lowering: Lowering, value: Integer, sub: Integer, extent: Integer, scope: Scope) -> Integer:
-    """An index for a subscript that is more than an index and a constant, once for each scope that sees it."""
+    """Defines an index for a computed subscript, once per scope in which it is visible."""
     home = scope.home(indices_in(lowering, value))
     known = home.recall_index(value)
     if known is None:
@@ -156,7 +157,7 @@ def _named(lowering: Lowering, value: Integer, sub: Integer, extent: Integer, sc
 
 
 def indices_in(lowering: Lowering, value: Integer) -> frozenset[str]:
-    """The spec's indices on which a value depends, also through the definitions of other names."""
+    """The spec's indices on which a value depends, directly or through definitions."""
     used = value.free_symbols
     direct = {name for name, symbol in lowering.symbols.items() if symbol.free_symbols & used}
     return frozenset(direct.union(*(lowering.depends.get(s, frozenset()) for s in used)))
@@ -174,15 +175,15 @@ def _with_locals(expr: Expr, scope: Scope) -> Expr:
 
 
 def _index_name(sub: Integer, extent: Integer) -> str:
-    """`ym1` for `y - 1`; else the extent's letter in lower case, as `h` for a subscript into H rows; else `at`."""
+    """`ym1` for `y - 1`; else the extent's name in lower case, as `h` for a subscript into H rows; else `position`."""
     if sub.is_Add and len(sub.args) == 2 and sub.args[0].is_Integer and sub.args[1].is_Symbol:
         offset = int(sub.args[0])
         return f"{sub.args[1].name}{'m' if offset < 0 else 'p'}{abs(offset)}"
-    return extent.name.lower() if extent.is_Symbol else "at"
+    return extent.name.lower() if extent.is_Symbol else "position"
 
 
 def _suffix(read: Read) -> str:
-    """`im1_j` for `[i - 1, j]`: subscripts as people name neighbours; empty where they are more than that."""
+    """`im1_j` for `[i - 1, j]`; `value` for other subscripts."""
     parts = []
     for sub in read.subscripts:
         match sub:

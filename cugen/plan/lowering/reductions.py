@@ -1,4 +1,4 @@
-"""Reductions as loops with a running value; conditions become the bounds of loops where they can."""
+"""Lowering of reductions to loops with accumulators; conditions become loop bounds where possible."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ from cugen.spec.types import BOOL, INT64, DType
 if TYPE_CHECKING:
     from cugen.plan.lowering.expressions import Lowering
 
-# What running values are called.
+# Names of accumulators.
 ACCUMULATORS = {
     "sum": "sum",
     "prod": "product",
     "max": "largest",
-    "peak": "largest",  # a plan's own: the maximum of what isn't NaN
+    "peak": "largest",  # internal: the maximum that ignores NaN
     "min": "smallest",
     "any": "any",
     "all": "all",
@@ -44,7 +44,7 @@ _OPERATORS = {
 
 
 def reduce_values(lowering: Lowering, reduction: Reduce, scope: Scope) -> Expr:
-    """The local that holds the result, with the loops that compute it put where they are safe to run."""
+    """The local of the result; its loops are hoisted to the outermost scope where they are safe to run."""
     known = scope.recall(reduction)
     if known is not None:
         return known
@@ -56,20 +56,21 @@ def reduce_values(lowering: Lowering, reduction: Reduce, scope: Scope) -> Expr:
         extreme = Local(lowering.names.allocate(name), reduction.body.dtype)
     _loop(lowering, reduction, reduction.indices, conjuncts(reduction.where), local, extreme, home)
     loop = home.nodes.pop()
-    home.nodes += [*_first_values(reduction, local, extreme), loop]
+    home.nodes += [*_declare_accumulator(reduction, local, extreme), loop]
     home.remember(reduction, local)
     return local
 
 
 def accumulate(
-    lowering: Lowering, reduction: Reduce, running: Local, scope: Scope, extreme: Local | None = None
+    lowering: Lowering, reduction: Reduce, accumulator: Local, scope: Scope, extreme: Local | None = None
 ) -> None:
-    """One step of a reduction into `running`: for the values that its indices have in `scope`, and where its conditions
-    hold. argmax and argmin, whose `running` is the place, keep the element there in `extreme`."""
-    _accumulate(lowering, reduction, conjuncts(reduction.where), running, extreme or running, scope)
+    """Combines one term into `accumulator`, for the index values of `scope` and if the conditions hold.
+
+    For argmax and argmin `accumulator` is the position and `extreme` the element there."""
+    _accumulate(lowering, reduction, conjuncts(reduction.where), accumulator, extreme or accumulator, scope)
 
 
-def _first_values(reduction: Reduce, local: Local, extreme: Local) -> tuple[Node, ...]:
+def _declare_accumulator(reduction: Reduce, local: Local, extreme: Local) -> tuple[Node, ...]:
     if extreme is local:
         return (Let(local, identity(reduction.kind, reduction.dtype), mutable=True),)
     return Let(local, Const(-1, INT64), mutable=True), Let(extreme, Const(0, extreme.dtype), mutable=True)
@@ -84,18 +85,18 @@ def _loop(
     extreme: Local,
     scope: Scope,
 ) -> None:
-    """The loop over the first of `indices` and, inside it, the rest; conditions stand as far out as they can."""
+    """The loop nest over `indices`; conditions are tested as far out as possible."""
     if not indices:
         _accumulate(lowering, reduction, conditions, local, extreme, scope)
         return
-    index, *rest = indices
+    index, *inner_indices = indices
     extent = to_integer(index.extent, lowering.symbols)
     start, stop = integer(0), extent
-    outer, later = lowering.symbols.get(index.name), {i.name for i in rest}
+    outer, later = lowering.symbols.get(index.name), {i.name for i in inner_indices}
     symbol = _loop_symbol(lowering, index.name, extent)
     lowering.symbols[index.name] = symbol
     remaining: list[Expr] = []
-    # A loop that must be unrolled runs from 0 to a number.
+    # Full unrolling needs constant bounds.
     is_unrolled = bounds(extent, lowering.ranges)[1] <= lowering.unroll
     for condition in conditions:
         stays = is_unrolled or free_indices(condition) & later
@@ -108,8 +109,13 @@ def _loop(
             start = bound.right if lowering.is_below(start, bound.right + 1) else Maximum(start, bound.right)
     certain = bounds(stop - start, lowering.ranges)[0] >= 1
     body = Scope(scope, frozenset((index.name,)), certain=certain)
-    here, below = _split(remaining, later) if rest else ((), tuple(remaining))
-    _where(here, lowering, body, lambda inner: _loop(lowering, reduction, tuple(rest), below, local, extreme, inner))
+    here, below = _split(remaining, later) if inner_indices else ((), tuple(remaining))
+    _where(
+        here,
+        lowering,
+        body,
+        lambda inner: _loop(lowering, reduction, tuple(inner_indices), below, local, extreme, inner),
+    )
     lowering.active.remove(symbol.name)
     high = bounds(stop - start, lowering.ranges)[1]
     loop = Loop(Index(symbol.name, symbol, lowering.ranges[symbol]), start, stop, unroll=high <= lowering.unroll)
@@ -120,13 +126,13 @@ def _loop(
         lowering.symbols[index.name] = outer
 
 
-def _loop_symbol(lowering: Lowering, wish: str, extent: Integer) -> sympy.Symbol:
-    """The loop's variable; loops side by side over equal ranges share a name, as people write them."""
+def _loop_symbol(lowering: Lowering, name_hint: str, extent: Integer) -> sympy.Symbol:
+    """The loop's variable; successive loops over equal ranges share a name."""
     values = (0, max(bounds(extent, lowering.ranges)[1] - 1, 0))
-    name = lowering.loops.get((wish, values), "")
+    name = lowering.loops.get((name_hint, values), "")
     if not name or name in lowering.active:
-        name = lowering.names.allocate(wish)
-        lowering.loops[wish, values] = name
+        name = lowering.names.allocate(name_hint)
+        lowering.loops[name_hint, values] = name
     lowering.active.append(name)
     symbol = sympy.Symbol(name, integer=True)
     lowering.ranges[symbol] = values
@@ -135,21 +141,21 @@ def _loop_symbol(lowering: Lowering, wish: str, extent: Integer) -> sympy.Symbol
 
 
 def loop_bound(lowering: Lowering, condition: Expr, symbol: sympy.Symbol) -> Comparison | None:
-    """`symbol < e` or `symbol >= e` where the condition amounts to that."""
+    """The condition as `symbol < e` or `symbol >= e`, if it has that form."""
     guard = to_guard(condition, lowering.symbols)
     if guard is None or len(guard.terms) != 1:
         return None
     (term,) = guard.terms
     difference = term.left - term.right
     coefficient = difference.coeff(symbol)
-    rest = difference - coefficient * symbol
-    if coefficient not in (1, -1) or symbol in rest.free_symbols or term.operator in ("==", "!="):
+    offset = difference - coefficient * symbol
+    if coefficient not in (1, -1) or symbol in offset.free_symbols or term.operator in ("==", "!="):
         return None
-    # The condition reads symbol·c + rest OP 0; with c = -1 both sides change sign.
+    # The condition is symbol·c + offset OP 0; with c = -1 both sides change sign.
     operator = term.operator
-    limit = -rest
+    limit = -offset
     if coefficient == -1:
-        limit, operator = rest, {"<": ">", "<=": ">=", ">": "<", ">=": "<="}[operator]
+        limit, operator = offset, {"<": ">", "<=": ">=", ">": "<", ">=": "<="}[operator]
     match operator:
         case "<":
             return Comparison(symbol, "<", limit)
@@ -162,8 +168,7 @@ def loop_bound(lowering: Lowering, condition: Expr, symbol: sympy.Symbol) -> Com
 
 
 def lower_condition(lowering: Lowering, condition: Expr, scope: Scope) -> Condition | None:
-    """A guard where indices alone decide; else the value of the condition, its loads in `scope`. None where it always
-    holds."""
+    """A guard if the condition is over indices alone, else its value with loads in `scope`; None if it always holds."""
     guard = lowering.guard(condition)
     if guard is None:
         return lowering.lower(condition, scope)
@@ -171,8 +176,8 @@ def lower_condition(lowering: Lowering, condition: Expr, scope: Scope) -> Condit
 
 
 def _split(conditions: list[Expr], later: set[str]) -> tuple[tuple[Expr, ...], tuple[Expr, ...]]:
-    """The conditions that can be tested before the loops over `later` begin, and those that can't: data may be read
-    only where all conditions before it hold."""
+    """The conditions that can be tested before the loops over `later`, and the others; loads stay behind all
+    earlier conditions."""
     here: list[Expr] = []
     below: list[Expr] = []
     for condition in conditions:
@@ -182,16 +187,16 @@ def _split(conditions: list[Expr], later: set[str]) -> tuple[tuple[Expr, ...], t
 
 
 def _where(conditions: tuple[Expr, ...], lowering: Lowering, scope: Scope, fill: Callable[[Scope], None]) -> None:
-    """Lets `fill` put its nodes where the conditions hold: indices are compared first, then data is read."""
+    """Runs `fill` under the conditions: index comparisons first, then loads."""
     pure = [condition for condition in conditions if not _reads(condition)]
     if not conditions:
         fill(scope)
         return
     first = _conjunction(pure) if pure else conditions[0]
-    rest = tuple(c for c in conditions if _reads(c)) if pure else conditions[1:]
+    remaining = tuple(c for c in conditions if _reads(c)) if pure else conditions[1:]
     condition = lower_condition(lowering, first, scope)
     inner = scope if condition is None else Scope(scope, certain=False)
-    _where(rest, lowering, inner, fill)
+    _where(remaining, lowering, inner, fill)
     if condition is not None:
         scope.nodes.append(If(condition, tuple(inner.nodes)))
 
@@ -213,7 +218,7 @@ def _accumulate(
 
 
 def bound_sum(lowering: Lowering, reduction: Reduce, local: Local, term: Expr) -> None:
-    """Records what a sum of integers can reach, where that is inside its type: plain `+=` is then right."""
+    """Records the range of an integer sum if it can't overflow its type: plain `+=` is then correct."""
     if not local.dtype.is_integer:
         return
     steps = 1
@@ -247,7 +252,7 @@ def _step(lowering: Lowering, reduction: Reduce, local: Local, extreme: Local, v
 
 
 def identity(kind: str, dtype: DType) -> Const:
-    """What an empty reduction yields, which is also where a running value starts."""
+    """The identity of a reduction: its value over no elements, and the initial accumulator."""
     match kind:
         case "sum":
             return Const(0, dtype)
@@ -260,13 +265,13 @@ def identity(kind: str, dtype: DType) -> Const:
     return Const(dtype.highest if kind == "min" else dtype.lowest, dtype)
 
 
-def combine(kind: str, running: Expr, value: Expr) -> Expr:
-    """One step of a reduction."""
-    return Op(_OPERATORS[kind], (running, value), running.dtype)
+def combine(kind: str, accumulator: Expr, value: Expr) -> Expr:
+    """The accumulator combined with a value."""
+    return Op(_OPERATORS[kind], (accumulator, value), accumulator.dtype)
 
 
 def conjuncts(where: Expr | None) -> tuple[Expr, ...]:
-    """What must hold, in the order in which it is tested: `a and b`, where b reads data, is `b if a else false`."""
+    """The conjuncts in test order; `a and b`, where b reads data, is `b if a else false`."""
     if where is None:
         return ()
     match where:
