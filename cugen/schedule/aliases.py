@@ -1,4 +1,4 @@
-"""Names that version 0.1 gave to tunables, their values and families: read for one more version, never written."""
+"""Names of tunables, their values and families in version 0.1: read for one more version, never written."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ VALUES = {
 
 
 def with_current_names(schedule: Schedule, families: Sequence[Family]) -> Schedule:
-    """The schedule in the names of this version. A name that some family still has keeps its meaning."""
+    """The schedule in the names of this version; a name that some family still has is no alias."""
     known = {tunable.name for family in families for tunable in family.tunables}
     renamed = {old: new for old, new in TUNABLES.items() if old not in known and new in known}
     tunables: dict[str, int | str | bool] = {}

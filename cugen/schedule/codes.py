@@ -1,4 +1,4 @@
-"""The findings of the planner: each code and its title, as its page under `cugen/explain` has it."""
+"""The planner's diagnostics: each code and its title, as on its page under `cugen/explain`."""
 
 from __future__ import annotations
 

@@ -1,10 +1,9 @@
-"""`cugen.lock`: the schedules that `cugen tune` found, as a text that people read and git merges.
+"""`cugen.lock`: the schedules found by `cugen tune`, as YAML that people read and git merges.
 
-An entry is for one kernel on one device. It is found by a hash of what is computed, the target, and what the user fixed
-about the schedule: what was best under other conditions is a mixture that nobody timed, so a spec whose schedule was
-edited has no entry, and is told of it. Comments, `doc` and the limits of `check` don't count.
+An entry is for one kernel on one device. Its key hashes the computation, the target, and the part of the schedule that
+the spec fixes; comments, `doc` and the limits of `check` are not hashed. A spec that was edited since has no entry.
 
-Reading is light, since every build does it: neither sympy nor numpy is imported.
+The module imports neither sympy nor numpy, since every build reads the lock.
 """
 
 from __future__ import annotations
@@ -36,7 +35,7 @@ _REQUIRED = tuple(key for key in _KEYS if key not in ("runner_up", "at"))
 
 @dataclass(frozen=True, slots=True)
 class Time:
-    """Medians in microseconds, with cold and with warm caches."""
+    """Median times in microseconds, with cold and with warm caches."""
 
     cold: float
     warm: float
@@ -44,10 +43,10 @@ class Time:
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """The best schedule of one kernel on one device, by the names of outputs; empty where the generator's own is.
+    """The fastest schedule of one kernel on one device, by output; empty if it is the generator's own choice.
 
-    `untuned` is the time of the generator's own in the same run; `reorders` says whether sums may be taken in another
-    order than there. `params` are the values of dynamic params at which it was timed."""
+    `untuned`: time of that choice in the same run. `reorders`: whether sums may be taken in another order than with it.
+    `params`: the values of dynamic params at which it was timed."""
 
     kernel: str
     spec: str
@@ -62,42 +61,44 @@ class Entry:
     params: tuple[tuple[str, int], ...] = ()
 
     @property
-    def place(self) -> tuple[str, str, str]:
-        """What it is sorted by; there is one entry for each."""
+    def sort_key(self) -> tuple[str, str, str]:
+        """The key by which entries are sorted; unique in a lock file."""
         return self.kernel, self.spec, self.device
 
 
 @dataclass(frozen=True, slots=True)
 class Lock:
-    """A lock file; `path` as it was given."""
+    """The entries of a lock file."""
 
     path: str
     entries: tuple[Entry, ...] = ()
 
     def of(self, spec: Spec) -> tuple[Entry, ...]:
-        """The entries of a spec, by device."""
-        wanted = spec_key(spec)
-        return tuple(e for e in sorted(self.entries, key=lambda e: e.place) if e.spec == wanted)
+        """The entries of a spec, sorted by device."""
+        key = spec_key(spec)
+        return tuple(e for e in sorted(self.entries, key=lambda e: e.sort_key) if e.spec == key)
 
     def of_earlier(self, spec: Spec) -> tuple[Entry, ...]:
-        """Entries of the kernel's name and target for other states of the spec."""
-        wanted = spec_key(spec)
-        return tuple(e for e in self.entries if (e.kernel, e.target) == (spec.kernel, spec.target) and e.spec != wanted)
+        """The entries with the kernel's name and target for other versions of the spec."""
+        key = spec_key(spec)
+        return tuple(e for e in self.entries if (e.kernel, e.target) == (spec.kernel, spec.target) and e.spec != key)
 
     def with_entry(self, entry: Entry) -> Lock:
-        """With the entry in place of an older one; those of earlier states of the kernel are dropped."""
-        kept = [e for e in self.entries if (e.kernel, e.target, e.device) != (entry.kernel, entry.target, entry.device)]
-        return replace(self, entries=tuple(sorted([*kept, entry], key=lambda e: e.place)))
+        """The lock with an entry in place of all others of its kernel, target and device."""
+        others = [
+            e for e in self.entries if (e.kernel, e.target, e.device) != (entry.kernel, entry.target, entry.device)
+        ]
+        return replace(self, entries=tuple(sorted([*others, entry], key=lambda e: e.sort_key)))
 
 
 def spec_key(spec: Spec) -> str:
-    """The start of the hash of all that decides which schedule is best."""
+    """The key of a spec's entries: the first digits of a hash of the computation, target and fixed schedule."""
     written = spec.schedules if spec.tuned is None else spec.tuned.written
     return replace(spec, doc="", check=Check(), schedules=written).hash[:_HASH_DIGITS]
 
 
 def apply(spec: Spec, lock: Lock, device: str = "") -> Spec:
-    """The spec with the lock's schedule where it is silent: that for `device`, or for the first of the target's."""
+    """The spec completed by the lock's schedule for `device`, or for the first device that has an entry."""
     spec = replace(spec, dependencies=(*spec.dependencies, lock.path))
     entry = next((e for e in lock.of(spec) if device in ("", e.device)), None)
     if entry is None:
@@ -107,55 +108,57 @@ def apply(spec: Spec, lock: Lock, device: str = "") -> Spec:
 
 
 def filled(spec: Spec, schedules: Schedules) -> Schedules:
-    """The spec's schedules, and where they are silent those given, by output."""
-    found = dict(spec.schedules)
+    """The spec's schedules by output, completed by those given."""
+    by_output = dict(spec.schedules)
     for output, chosen in schedules:
         statements = tuple(s for s in spec.statements if s.target == output)
-        found[output] = completed(schedule_of(spec, statements) if statements else Schedule(), chosen)
-    return tuple(found.items())
+        by_output[output] = completed(schedule_of(spec, statements) if statements else Schedule(), chosen)
+    return tuple(by_output.items())
 
 
 def completed(written: Schedule, chosen: Schedule) -> Schedule:
-    """What the user wrote, and of `chosen` the rest."""
+    """The schedule that the user wrote, its missing keys from `chosen`."""
     return Schedule(
         written.family or chosen.family,
-        _joined(written.block, chosen.block),
-        _joined(written.thread, chosen.thread),
-        _joined(written.step, chosen.step),
+        _overridden(written.block, chosen.block),
+        _overridden(written.thread, chosen.thread),
+        _overridden(written.step, chosen.step),
         tuple({**dict(chosen.tunables), **dict(written.tunables)}.items()),
         written.spans,
     )
 
 
 def warnings(spec: Spec, lock: Lock, device: str = "") -> tuple[Diagnostic, ...]:
-    """What somebody should know who expects the lock to be used for this spec."""
+    """A warning if the lock has entries for earlier versions of the spec only."""
     if lock.of(spec) or not (earlier := lock.of_earlier(spec)):
         return ()
     return (
         Diagnostic(
             "CG2107",
-            f"{Path(lock.path).name} has no entry for `{spec.kernel}` as it is now, only for an earlier state",
+            f"{Path(lock.path).name} has no entry for this version of `{spec.kernel}`, only for an earlier one",
             lock.path,
             NOWHERE,
-            notes=(f"that was tuned on {', '.join(dict.fromkeys(e.device for e in earlier))}",),
-            help="`cugen tune` finds a schedule for the spec as it is; until then the generator chooses",
+            notes=(f"tuned on {', '.join(dict.fromkeys(e.device for e in earlier))}",),
+            help="run `cugen tune` for this version of the spec; until then the generator chooses",
             severity="warning",
         ),
     )
 
 
 def refused_warning(spec: Spec) -> tuple[Diagnostic, ...]:
-    """That the lock's schedule was left aside, where it was."""
+    """A warning if the lock's schedule was refused."""
     if spec.tuned is None or not spec.tuned.refused:
         return ()
     message = f"the schedule of {spec.tuned.file} for `{spec.kernel}` on {spec.tuned.device} no longer fits"
-    notes = (spec.tuned.refused, f"it was found by cugen {spec.tuned.version}; the generator's own choice is used")
+    notes = (spec.tuned.refused, f"it was tuned with cugen {spec.tuned.version}; the generator's own choice is used")
     where = next((path for path in spec.dependencies if Path(path).name == spec.tuned.file), spec.tuned.file)
-    cure = "`cugen tune` finds another"
+    cure = "run `cugen tune` again"
     return (Diagnostic("CG2105", message, where, NOWHERE, notes=notes, help=cure, severity="warning"),)
 
 
-def _joined(written: tuple[tuple[str, int], ...], chosen: tuple[tuple[str, int], ...]) -> tuple[tuple[str, int], ...]:
+def _overridden(
+    written: tuple[tuple[str, int], ...], chosen: tuple[tuple[str, int], ...]
+) -> tuple[tuple[str, int], ...]:
     return tuple({**dict(chosen), **dict(written)}.items())
 
 
@@ -164,12 +167,12 @@ def _gain(entry: Entry) -> str:
     at = "".join(f", {name} = {value}" for name, value in entry.params)
     order = "; sums are taken in another order" if entry.reorders else ""
     if not entry.schedules:
-        return f"the generator's own is the fastest, {entry.time.cold:g} µs{at}"
+        return f"the generator's own choice is the fastest, {entry.time.cold:g} µs{at}"
     return f"{entry.time.cold:g} µs{at}, {ratio:.2f} times as fast as untuned{order}"
 
 
 def read(path: str | os.PathLike[str]) -> Lock:
-    """The lock file. SpecError, with the places, where it isn't one."""
+    """The lock file; SpecError, with locations, if it is malformed."""
     name = os.fspath(path)
     report = Reporter(name)
     try:
@@ -185,7 +188,7 @@ def read(path: str | os.PathLike[str]) -> Lock:
 
 
 def read_text_of(text: str, name: str = NAME) -> Lock:
-    """As `read`, of a text."""
+    """`read`, of a text."""
     report = Reporter(name, printable(text))
     if marker := _MARKER.search(text):
         line = text.count("\n", 0, marker.start()) + 1
@@ -207,7 +210,7 @@ def read_text_of(text: str, name: str = NAME) -> Lock:
         _check_version(keys["cugen_lock"].value, report)
         node = keys["kernels"].value
         if isinstance(node, YamlSequence):
-            entries = [found for item in node.items if (found := _entry(item, report)) is not None]
+            entries = [entry for item in node.items if (entry := _entry(item, report)) is not None]
             if not report.failed:
                 _check_unique(entries, node.items, report)
         elif not (isinstance(node, YamlScalar) and node.value is None):
@@ -224,14 +227,14 @@ def _check_version(node: YamlNode, report: Reporter) -> None:
             first_line(node),
             key="cugen_lock",
             label="another version",
-            help="use the cugen that wrote it, or tune again",
+            help="use the cugen version that wrote it, or tune again",
         )
 
 
 def _check_unique(entries: Sequence[Entry], nodes: Sequence[YamlNode], report: Reporter) -> None:
     seen: set[tuple[str, str, str]] = set()
     for entry, node in zip(entries, nodes, strict=True):
-        if entry.place in seen:
+        if entry.sort_key in seen:
             report.error(
                 "CG2106",
                 f"two entries for `{entry.kernel}` on {entry.device}",
@@ -239,14 +242,14 @@ def _check_unique(entries: Sequence[Entry], nodes: Sequence[YamlNode], report: R
                 label="the second",
                 help="keep one of them, whole",
             )
-        seen.add(entry.place)
+        seen.add(entry.sort_key)
 
 
 def _entry(node: YamlNode, report: Reporter) -> Entry | None:
     keys = read_keys(node, _KEYS, report, key="kernels", required=_REQUIRED)
     if keys is None or any(name not in keys for name in _REQUIRED):
         return None
-    words = {
+    texts = {
         name: read_text(keys[name].value, report, key=f"kernels.{name}")
         for name in ("kernel", "spec", "target", "device", "sums", "cugen")
     }
@@ -259,28 +262,28 @@ def _entry(node: YamlNode, report: Reporter) -> Entry | None:
         params.append((item.name, value or 0))
     if report.failed or time is None or untuned is None:
         return None
-    found = {name: word or "" for name, word in words.items()}
+    values = {name: text or "" for name, text in texts.items()}
     return Entry(
-        found["kernel"],
-        found["spec"],
-        found["target"],
-        found["device"],
+        values["kernel"],
+        values["spec"],
+        values["target"],
+        values["device"],
         schedules,
         time,
         untuned,
-        found["cugen"],
-        found["sums"] == REORDERED,
+        values["cugen"],
+        values["sums"] == REORDERED,
         runner_up,
         tuple(params),
     )
 
 
 def _schedules(node: YamlNode, report: Reporter) -> Schedules:
-    found = []
+    schedules = []
     for entry in read_mapping(node, report, key="kernels.schedule") or ():
         for _, schedule in read_schedules(entry.value, None, report):
-            found.append((entry.name, replace(schedule, spans=())))
-    return tuple(found)
+            schedules.append((entry.name, replace(schedule, spans=())))
+    return tuple(schedules)
 
 
 def _runner_up(node: YamlNode, report: Reporter) -> tuple[Schedules, Time] | None:

@@ -1,4 +1,4 @@
-"""Picks a family for each group of statements and builds the plan; says why, or why none can."""
+"""Chooses a family for each group of statements and builds the plan, or reports why no family fits."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from cugen.spec.parse.reading import shorten
 
 
 def make_plan(spec: Spec) -> Plan:
-    """The launches of a spec. SpecError, with every family's reason, where what it asks for can't be done."""
+    """The launches of a spec; SpecError, with every family's reasons, if no family can honour it."""
     context = plan_context(spec)
     grouping = group(context)
     report = Reporter(spec.file, spec.text)
@@ -51,7 +51,7 @@ def make_plan(spec: Spec) -> Plan:
 
 
 def requests(context: Context, grouping: Grouping) -> Iterator[Request]:
-    """One request for each kernel of the plan; `context` is used up, since it gives each kernel its name."""
+    """One request for each kernel of the plan; allocates the kernels' names in `context`."""
     spec = context.spec
     for planned in grouping.groups:
         name, statements = spec.kernel, planned.statements
@@ -61,21 +61,21 @@ def requests(context: Context, grouping: Grouping) -> Iterator[Request]:
         yield Request(name, planned, context, schedule, target(spec.target), grouping.stored)
 
 
-def fits(request: Request) -> tuple[tuple[Family, tuple[Refusal, ...]], ...]:
-    """Every family with its reasons against this group; none means that it fits."""
+def family_refusals(request: Request) -> tuple[tuple[Family, tuple[Refusal, ...]], ...]:
+    """Each family with its refusals of the request; without any it fits."""
     return tuple((family, _refusals(family, request)) for family in families())
 
 
 def _refusals(family: Family, request: Request) -> tuple[Refusal, ...]:
     if request.group.mixed and not family.mixes:
-        return (Refusal("takes statements over the same indices, and these run over rows and over their elements"),)
+        return (Refusal("takes statements over the same indices; these are over rows and over their elements"),)
     return family.refusals(request)
 
 
 def _choose(request: Request, report: Reporter) -> Family | None:
-    if not _know_tunables(request, report):
+    if not _check_tunables(request, report):
         return None
-    answers = fits(request)
+    answers = family_refusals(request)
     forced = request.schedule.family
     if forced is not None:
         chosen = [(family, reasons) for family, reasons in answers if family.name == forced]
@@ -90,15 +90,15 @@ def _choose(request: Request, report: Reporter) -> Family | None:
         if not reasons:
             return family
         notes = tuple(f"{family.name}: {refusal.reason}" for refusal in reasons)
-        others = [f.name for f, r in answers if not r]
+        fitting = [f.name for f, r in answers if not r]
         key = "schedule.family"
-        if others:
-            cure = f"leave `family` out, or take one that fits: {', '.join(others)}"
-        elif word := _word_against(request, reasons):
-            key, span = f"schedule.{word}", request.schedule.span_of(word)
-            cure = f"leave `{word}` out, or ask for what the family can do"
+        if fitting:
+            cure = f"leave `family` out, or take one that fits: {', '.join(fitting)}"
+        elif tunable := _refused_tunable(request, reasons):
+            key, span = f"schedule.{tunable}", request.schedule.span_of(tunable)
+            cure = f"leave `{tunable}` out, or set a value that the family supports"
         else:
-            cure = "leave `family` out: none fits as the rest of the spec is"
+            cure = "leave `family` out; no family fits the spec as it is"
         report.error("CG2102", f"the family {forced} can't do this", span, key=key, notes=notes, help=cure)
         return None
     for family, reasons in answers:
@@ -113,29 +113,29 @@ def _choose(request: Request, report: Reporter) -> Family | None:
         _span(request, key),
         key=key,
         notes=notes,
-        help="leave the key out, and the generator chooses; or ask for what one of the families can do",
+        help="leave the key out, so that the generator chooses, or set what one of the families supports",
     )
     return None
 
 
-def _word_against(request: Request, reasons: tuple[Refusal, ...]) -> str:
-    """The word of the schedule that all reasons are about; empty where there is none."""
+def _refused_tunable(request: Request, reasons: tuple[Refusal, ...]) -> str:
+    """The tunable that all refusals are about; empty if there is none."""
     keys = {refusal.key for refusal in reasons}
-    words = [name for name, _ in request.schedule.tunables if keys == {f"schedule.{name}"}]
-    return words[0] if words else ""
+    names = [name for name, _ in request.schedule.tunables if keys == {f"schedule.{name}"}]
+    return names[0] if names else ""
 
 
-def _know_tunables(request: Request, report: Reporter) -> bool:
-    """Whether some family, or the one that the schedule names, has each tunable that it sets."""
+def _check_tunables(request: Request, report: Reporter) -> bool:
+    """Whether each tunable of the schedule exists in some family, or in the one that it names."""
     forced = request.schedule.family
     candidates = [family for family in families() if family.name == forced] or families()
     known = list(dict.fromkeys(tunable.name for family in candidates for tunable in family.tunables))
     unknown = [name for name, _ in request.schedule.tunables if name not in known]
     for name in unknown:
-        whose = f"the family `{forced}` has no" if len(candidates) == 1 else "no family has a"
+        subject = f"the family `{forced}` has no" if len(candidates) == 1 else "no family has a"
         report.error(
             "CG2104",
-            f"{whose} tunable `{shorten(name)}`",
+            f"{subject} tunable `{shorten(name)}`",
             request.schedule.span_of(name),
             key=f"schedule.{shorten(name)}",
             label="unknown tunable",
@@ -145,7 +145,7 @@ def _know_tunables(request: Request, report: Reporter) -> bool:
 
 
 def _span(request: Request, key: str) -> Span:
-    """Where a key stands: a placement at its array, a schedule's key at its own place."""
+    """The source location of a key: of a placement its array's, of a schedule key its own."""
     parts = key.split(".")
     spec = request.context.spec
     if parts[0] == "arrays" and len(parts) > 1:
@@ -166,7 +166,7 @@ def _check_block(request: Request, kernel: Kernel, report: Reporter) -> None:
             f"a block of {kernel.threads} threads; {limits.name} allows {limits.threads_per_block}",
             _span(request, "schedule.block"),
             key="schedule.block",
-            help="make the block smaller, or let each thread own more elements with `thread`",
+            help="make the block smaller, or give each thread more elements with `thread`",
         )
     shared, dynamic = kernel.shared_bytes, kernel.dynamic_shared_bytes
     if shared > limits.shared_per_block or shared + dynamic > limits.shared_opt_in:

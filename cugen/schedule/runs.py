@@ -1,4 +1,4 @@
-"""Which statements share a kernel, as far as families that take unlike indices have a say in it."""
+"""Groups statements into kernels with what the families say about statements over different indices."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from cugen.spec.model import Statement
 
 
 def group(context: Context) -> Grouping:
-    """The statements in order, cut into kernels; those that a family takes together over unlike indices are one."""
+    """The statements in order, grouped into kernels; a run over different indices is one where a family takes it."""
     mixing = [family for family in families() if family.mixes]
 
-    def takes(statements: tuple[Statement, ...], stored: tuple[str, ...]) -> bool:
+    def can_fuse(statements: tuple[Statement, ...], stored: tuple[str, ...]) -> bool:
         schedule = with_current_names(schedule_of(context.spec, statements), families())
         request = Request("", Group(statements, mixed=True), context, schedule, target(context.spec.target), stored)
-        wanted = [family for family in mixing if schedule.family in (None, family.name)]
-        return any(not family.refusals(request) for family in wanted)
+        candidates = [family for family in mixing if schedule.family in (None, family.name)]
+        return any(not family.refusals(request) for family in candidates)
 
-    return group_statements(context.spec, takes)
+    return group_statements(context.spec, can_fuse)

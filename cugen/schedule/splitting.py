@@ -1,4 +1,4 @@
-"""Statements that one launch can't do well, as several with temporaries between them."""
+"""Splits statements that need several launches into steps with temporaries, such as split-K and its reduction."""
 
 from __future__ import annotations
 
@@ -19,48 +19,48 @@ from cugen.spec.model import Array, Schedule, Spec, Statement
 
 
 def plan_context(spec: Spec) -> Context:
-    """The context of a spec's launches: its statements split where a family does them in several steps."""
+    """The context of a spec's launches, after `split_statements`."""
     return make_context(split_statements(spec), spec)
 
 
 def split_statements(spec: Spec) -> Spec:
-    """The spec with every statement that some family splits replaced by its steps; the spec itself where none does."""
+    """The spec with statements replaced by the steps into which a family splits them; the same object if none is."""
     spec = hoisted(spec)
     context = make_context(spec)
     statements: list[Statement] = []
     temporaries: list[Array] = []
-    owners: list[tuple[str, Schedule]] = []
-    together = _together(context)
-    waiting = list(spec.statements)
-    final: dict[str, None] = {}
-    while waiting:
-        statement = waiting.pop(0)
+    step_schedules: list[tuple[str, Schedule]] = []
+    mixed = _mixed_statements(context)
+    queue = list(spec.statements)
+    unsplittable: dict[str, None] = {}
+    while queue:
+        statement = queue.pop(0)
         schedule = with_current_names(schedule_of(spec, (statement,)), families())
-        is_whole = statement.target in final or (statement.target, statement.subscripts) in together
-        found = None if is_whole else _steps(Single(statement, context, schedule, target(spec.target), _is_matched))
-        if found is None:
+        is_whole = statement.target in unsplittable or (statement.target, statement.subscripts) in mixed
+        split = None if is_whole else _split(Single(statement, context, schedule, target(spec.target), _is_matched))
+        if split is None:
             statements.append(statement)
             continue
-        family, steps = found
+        family, steps = split
         temporaries += steps.temporaries
-        owners += _schedules(schedule, family, statement, steps)
+        step_schedules += _schedules(schedule, family, statement, steps)
         context = make_context(replace(spec, arrays=(*spec.arrays, *temporaries)))
-        final.update({step.target: None for step in steps.statements if step.target not in steps.again})
-        waiting = [*steps.statements, *waiting]
+        unsplittable.update({step.target: None for step in steps.statements if step.target not in steps.again})
+        queue = [*steps.statements, *queue]
     if not temporaries:
         return spec
-    statements = _side_by_side(statements, {array.name: None for array in temporaries})
-    schedules = (*spec.schedules, *owners)
+    statements = _with_adjacent_steps(statements, {array.name: None for array in temporaries})
+    schedules = (*spec.schedules, *step_schedules)
     return replace(spec, statements=tuple(statements), arrays=(*spec.arrays, *temporaries), schedules=schedules)
 
 
 def _is_matched(request: Request) -> bool:
-    """Whether some family has a better way than a thread for each element."""
+    """Whether some family other than `direct` takes the request."""
     return any(family.rank > 0 and not family.refusals(request) for family in families())
 
 
-def _steps(single: Single) -> tuple[Family, Steps] | None:
-    """What the first family that splits the statement makes of it."""
+def _split(single: Single) -> tuple[Family, Steps] | None:
+    """The first family that splits the statement, and its steps."""
     for family in families():
         if family.split is not None and single.schedule.family in (None, family.name):
             steps = family.split(single)
@@ -69,18 +69,18 @@ def _steps(single: Single) -> tuple[Family, Steps] | None:
     return None
 
 
-def _together(context: Context) -> dict[tuple[str, tuple[Expr, ...]], None]:
-    """The places of statements that one launch does best with others over unlike indices: they stay whole."""
+def _mixed_statements(context: Context) -> dict[tuple[str, tuple[Expr, ...]], None]:
+    """Targets and subscripts of the statements in mixed groups: they are not split."""
     if len(context.spec.statements) < 2:
         return {}
     groups = group(context).groups
-    return {(s.target, s.subscripts): None for found in groups if found.mixed for s in found.statements}
+    return {(s.target, s.subscripts): None for mixed in groups if mixed.mixed for s in mixed.statements}
 
 
 def _schedules(
     schedule: Schedule, family: Family, statement: Statement, steps: Steps
 ) -> Iterator[tuple[str, Schedule]]:
-    """What is fixed about each step: most are for the family that made them, some of those as the user says."""
+    """The schedules of the steps: their family, unless it is open, and the user's tunables where they apply."""
     for array in steps.temporaries:
         tunables = schedule.tunables if array.name in steps.tuned else ()
         yield array.name, Schedule(None if array.name in steps.open else family.name, tunables=tunables)
@@ -88,19 +88,20 @@ def _schedules(
         yield statement.target, replace(schedule, family=None if steps.opens_last else schedule.family, tunables=())
 
 
-def _side_by_side(statements: list[Statement], steps: Mapping[str, None]) -> list[Statement]:
-    """The statements with each step moved up to an earlier one over equal indices, where it needs nothing of what is
-    written between: they may then share a launch."""
+def _with_adjacent_steps(statements: list[Statement], steps: Mapping[str, None]) -> list[Statement]:
+    """The statements, each step moved to directly after an earlier one with the same extents where dependences allow.
+
+    Adjacent steps can be fused into one launch."""
     ordered: list[Statement] = []
     for statement in statements:
         position = len(ordered)
         if statement.target in steps:
             reads = {node.array for node in walk(statement.value) if isinstance(node, Read)}
             extents = [index.extent for index in statement.indices]
-            for place in reversed(range(len(ordered))):
-                earlier = ordered[place]
+            for n in reversed(range(len(ordered))):
+                earlier = ordered[n]
                 if earlier.target in steps and [index.extent for index in earlier.indices] == extents:
-                    position = place + 1
+                    position = n + 1
                 if earlier.target in reads:
                     break
         ordered.insert(position, statement)

@@ -22,7 +22,7 @@ _RESERVED = ("true", "false", "null")
 
 def text(lock: Lock) -> str:
     """The whole file."""
-    return _HEAD + "".join(f"\n{block(entry)}" for entry in sorted(lock.entries, key=lambda e: e.place))
+    return _HEAD + "".join(f"\n{block(entry)}" for entry in sorted(lock.entries, key=lambda e: e.sort_key))
 
 
 def block(entry: Entry) -> str:

@@ -12,7 +12,7 @@ from cugen.plan.request import Request
 from cugen.plan.schedules import schedule_of
 from cugen.rewrite.hoist_reductions import hoisted
 from cugen.schedule.lock import Schedules, completed, filled
-from cugen.schedule.planner import fits, make_plan, requests
+from cugen.schedule.planner import family_refusals, make_plan, requests
 from cugen.schedule.runs import group
 from cugen.spec.model import Schedule, Spec
 
@@ -104,7 +104,7 @@ def _slots(spec: Spec) -> tuple[_Slot, ...]:
 
 def _levels(request: Request, base: Schedule) -> tuple[tuple[Schedule, ...], ...]:
     levels: dict[int, dict[Schedule, None]] = {}
-    for family, refusals in fits(request):
+    for family, refusals in family_refusals(request):
         if not refusals and base.family in (None, family.name):
             for level, schedule in _of_family(family, request):
                 whole = replace(completed(base, replace(schedule, family=family.name)), spans=())

@@ -145,7 +145,7 @@ def test_the_python_api_takes_a_lock_file(tmp_path: Path) -> None:
 def test_a_new_entry_takes_the_place_of_those_of_earlier_states() -> None:
     old, new = entry_of(spec_of()), entry_of(spec_of(SCALE.replace("4096", "8192")))
     other = replace(old, device="NVIDIA A100")
-    assert lock_of(old, other).with_entry(new).entries == tuple(sorted([new, other], key=lambda e: e.place))
+    assert lock_of(old, other).with_entry(new).entries == tuple(sorted([new, other], key=lambda e: e.sort_key))
 
 
 HEAD = "cugen_lock: 1\nkernels:\n"

@@ -117,11 +117,11 @@ def test_whatever_is_written_reads_back(entry: Entry) -> None:
 
 
 @settings(max_examples=30)
-@given(st.lists(entries, unique_by=lambda entry: entry.place, max_size=4), st.integers(0, 4))
+@given(st.lists(entries, unique_by=lambda entry: entry.sort_key, max_size=4), st.integers(0, 4))
 def test_the_union_of_two_files_has_the_blocks_of_both(listed: list[Entry], cut: int) -> None:
     """So that a merge of branches that added different entries is the file that holds both."""
     first_text, second_text = (text(Lock("cugen.lock", tuple(part))) for part in (listed[:cut], listed[cut:]))
-    blocks = sorted(map(block, listed), key=[block(e) for e in sorted(listed, key=lambda e: e.place)].index)
+    blocks = sorted(map(block, listed), key=[block(e) for e in sorted(listed, key=lambda e: e.sort_key)].index)
     head = text(Lock("cugen.lock"))
     assert text(Lock("cugen.lock", tuple(listed))) == head + "".join(f"\n{part}" for part in blocks)
     assert all(part in first_text or part in second_text for part in blocks)

@@ -29,7 +29,7 @@ from cugen.plan.nodes import (
 )
 from cugen.plan.request import Refusal
 from cugen.plan.walking import accesses
-from cugen.schedule.planner import fits, requests
+from cugen.schedule.planner import family_refusals, requests
 from cugen.schedule.runs import group
 from cugen.schedule.splitting import plan_context
 from cugen.spec.model import Spec
@@ -74,7 +74,7 @@ def plan_text(kernel: Kernel, resources: Resources) -> str:
 def _answers(spec: Spec) -> dict[str, Answers]:
     """By kernel: every family, with what stands against it."""
     context = plan_context(spec)
-    return {request.name: fits(request) for request in requests(context, group(context))}
+    return {request.name: family_refusals(request) for request in requests(context, group(context))}
 
 
 def _array_text(kernel: Kernel, name: str) -> str:
