@@ -65,7 +65,7 @@ def test_blocks_of_a_cluster_read_each_others_shared_memory(make_job, settings):
 @pytest.mark.parametrize("seed", [None, 1, 2])
 def test_a_missing_barrier_before_reading_is_a_fault(make_job, seed):
     outcome, _ = played(make_job, CpuDevice(shuffle=seed), source(before="__syncthreads();"))
-    assert "may not have begun: no barrier of the cluster" in outcome.faults[0].message
+    assert "may not have begun: no cluster barrier before it" in outcome.faults[0].message
 
 
 @pytest.mark.parametrize("seed", [None, 1, 2])
@@ -80,7 +80,7 @@ def test_a_block_that_ends_while_others_read_its_shared_memory_is_a_fault(make_j
     outcome, _ = played(
         make_job, CpuDevice(shuffle=seed), source(between="").replace("if (threadIdx.x == 0) block_sum = -1000;", "")
     )
-    assert "which has ended: no barrier of the cluster held it" in outcome.faults[0].message
+    assert "which has ended: no cluster barrier after it" in outcome.faults[0].message
 
 
 def test_writes_into_another_block_arrive(make_job):
@@ -110,11 +110,11 @@ extern "C" __global__ void k(int* out) {
 WRONG = {
     "another line": (
         source(before=f"if (blockIdx.x % 4 != 2) {SYNC}\nelse\n{SYNC}"),
-        "while another one waits in line",
+        "while another block waits in line",
     ),
-    "a block ends": (source(before=f"if (blockIdx.x % 4 == 2) return; {SYNC}"), "while another one has ended"),
+    "a block ends": (source(before=f"if (blockIdx.x % 4 == 2) return; {SYNC}"), "while another block has ended"),
     "a thread ends": (source(before=f"if (threadIdx.x == 5) return; {SYNC}"), "while thread (5,0,0) has returned"),
-    "rank": (source().replace("_sum, rank", "_sum, rank + 1"), "a cluster of 4 blocks has none of rank 4"),
+    "rank": (source().replace("_sum, rank", "_sum, rank + 1"), "rank 4 is outside a cluster of 4 blocks"),
     "address": (
         source().replace("const int*", "int*").replace("rank(&block_sum", "rank(&x[0]"),
         "outside shared memory",
@@ -130,7 +130,7 @@ def test_what_a_cluster_may_not_do_is_a_fault(make_job, text, message):
 
 def test_a_grid_that_clusters_dont_divide_is_a_fault(make_job):
     outcome, _ = played(make_job, CpuDevice(), source(), blocks=10)
-    assert "clusters of 4 blocks, and a grid of 10" in outcome.faults[0].message
+    assert "no multiple of the cluster size 4: 10" in outcome.faults[0].message
 
 
 @pytest.mark.slow

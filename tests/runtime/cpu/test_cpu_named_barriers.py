@@ -93,21 +93,21 @@ def fault_in(make_job, first, one, other="", *, threads=128, shuffle=None):
 def test_the_blocks_own_barrier_and_those_that_a_block_lacks_have_no_count(make_job, barrier):
     fault = fault_in(make_job, "true", f"{barrier}, 64")
     assert fault.line == 5
-    assert f"a thread comes to barrier {barrier}: those of some of a block's warps are 1 to 15" in fault.message
+    assert f"bar.sync {barrier}: the named barriers of a block are 1 to 15" in fault.message
 
 
 @pytest.mark.parametrize(("count", "threads"), [(0, 128), (48, 128), (160, 128), (96, 48)])
 def test_a_count_is_of_whole_warps_of_the_block(make_job, count, threads):
     fault = fault_in(make_job, "true", f"1, {count}", threads=threads)
     assert fault.line == 5
-    assert f"a barrier of {count} threads: no whole warps of a block of {threads}" in fault.message
+    assert f"bar.sync of {count} threads: not a positive multiple of 32 in a block of {threads}" in fault.message
 
 
 @pytest.mark.parametrize("shuffle", [None, 4])
 def test_threads_at_one_barrier_agree_on_its_count(make_job, shuffle):
     fault = fault_in(make_job, "true", "1, warp == 3 ? 64 : 128", shuffle=shuffle)
     assert fault.line == 5
-    assert "a thread comes to barrier 1 for " in fault.message
+    assert "bar.sync 1 with a count of " in fault.message
     assert {"128", "64"} <= set(fault.message.replace(",", "").split())
 
 
@@ -126,13 +126,13 @@ def test_threads_at_one_barrier_stand_in_one_line(make_job, shuffle):
 def test_a_warp_is_at_a_barrier_as_a_whole(make_job, first, one, shuffle):
     fault = fault_in(make_job, first, one, shuffle=shuffle)
     assert fault.line == 5
-    assert "64 threads meet at the barrier in line 5 without thread number " in fault.message
-    assert "whose warp is there" in fault.message
+    assert "64 threads arrived at the named barrier in line 5 without thread " in fault.message
+    assert "of an arriving warp" in fault.message
 
 
 def test_two_teams_at_one_barrier_are_found_in_a_random_order(make_job):
     fault = fault_in(make_job, "true", "1, 64", shuffle=5)
-    assert "64 threads meet at the barrier in line 5 without thread number " in fault.message
+    assert "64 threads arrived at the named barrier in line 5 without thread " in fault.message
 
 
 @pytest.mark.parametrize("shuffle", [None, 4])
@@ -141,7 +141,7 @@ def test_two_teams_at_one_barrier_are_found_in_a_random_order(make_job):
     [
         ("warp != 2", "1, 128", "return", "while thread (64,0,0) has returned"),
         ("warp != 2", "1, 128", "__syncthreads()", "while thread (64,0,0) waits in line 7"),
-        ("true", "1 + warp, 64", "", "for others which never come"),
+        ("true", "1 + warp, 64", "", "for threads that never arrive"),
         ("t != 5", "1, 128", "return", "while thread (5,0,0) has returned"),
     ],
     ids=["returned", "waits for the block", "waits at another barrier", "a lane returned"],

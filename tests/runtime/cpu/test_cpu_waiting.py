@@ -87,7 +87,7 @@ def test_blocks_with_tickets_wait_for_those_before_them_in_any_order(make_job, o
 def test_a_block_that_waits_for_a_later_one_is_a_fault_and_no_hang(make_job, workers):
     (fault,) = played(make_job, CpuDevice(workers=workers, limit_seconds=30), "backward").faults
     assert fault.kind == "hang"
-    assert "no thread is left to write" in fault.message
+    assert "no running thread can write" in fault.message
 
 
 def test_blocks_in_an_order_that_is_not_theirs_need_tickets(make_job):

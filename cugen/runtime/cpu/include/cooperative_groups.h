@@ -1,4 +1,4 @@
-// Clusters of blocks, all that kernels here use of cooperative groups.
+// The part of cooperative groups that generated kernels use: thread block clusters.
 #pragma once
 
 #include <cugen_cpu.h>
@@ -7,7 +7,7 @@ namespace cooperative_groups {
 
 struct cluster_group {
   static void sync(int line = __builtin_LINE()) { cugen::block_barrier(cugen::Vote::cluster, 0, line); }
-  // Where blocks take turns, none goes past a barrier before all others have come to it: it may as well arrive late.
+  // Blocks run alternately, so that arrival may be deferred to the wait.
   static void barrier_arrive() {}
   static void barrier_wait(int line = __builtin_LINE()) { sync(line); }
   static unsigned block_rank() { return cugen::cluster_rank(); }

@@ -1,4 +1,4 @@
-// Stands in for the toolkit's header of this name.
+// Substitute for the toolkit's header.
 #pragma once
 
 #include "cugen_cpu.h"

@@ -1,2 +1,2 @@
-// Stands in for the toolkit's header of this name; all that a kernel needs of it is there already.
+// Substitute for the toolkit's header; its functions are in cugen_cpu/memory.h.
 #pragma once

@@ -1,5 +1,5 @@
-/* Stands in for the toolkit's header of this name: what a program needs to prepare arrays and launch kernels that were
-   built for the CPU. Device memory is memory of the host, and all is done by the time that a call returns. */
+/* Substitute for the toolkit's header: the functions for arrays and launches of kernels built for the CPU. Device memory
+   is host memory, and all calls are synchronous. */
 #pragma once
 
 #include <stddef.h>
@@ -25,7 +25,7 @@ enum cudaMemcpyKind {
   cudaMemcpyDefault = 4
 };
 
-/* Those whose answers the launchers of variants compare with what they need. */
+/* Attributes that the launchers of variants query. */
 enum cudaDeviceAttr {
   cudaDevAttrMaxThreadsPerBlock = 1,
   cudaDevAttrMaxSharedMemoryPerBlock = 8,
@@ -56,7 +56,7 @@ static inline const char* cudaGetErrorString(cudaError_t error) {
 }
 
 static inline cudaError_t cudaMalloc(void** pointer, size_t bytes) {
-  /* As aligned as what the toolkit gives. */
+  /* Alignment of cudaMalloc. */
   *pointer = bytes == 0 ? NULL : aligned_alloc(256, (bytes + 255) / 256 * 256);
   return bytes != 0 && *pointer == NULL ? cudaErrorMemoryAllocation : cudaSuccess;
 }

@@ -1,6 +1,6 @@
-// CUDA C++ for a host compiler: force this header in front of an unchanged .cu, and its kernels become functions that
-// the runtime calls once per thread. `__CUDACC__` and `__CUDA_ARCH__` stay undefined, so host code and inline PTX, which
-// no host compiler can read, are skipped in favour of the portable branch.
+// CUDA C++ for a host compiler: force-included before an unchanged .cu, whose kernels become functions that the runtime
+// calls once per thread. `__CUDACC__` and `__CUDA_ARCH__` are undefined, which selects the portable branches in place of
+// launchers and inline PTX.
 #pragma once
 
 #define CUGEN_CPU 1

@@ -1,11 +1,11 @@
-// For the files that `cugen cpu` writes: launches of kernels that are part of the same program.
+// For files written by `cugen cpu`: launches of kernels in the same program.
 #pragma once
 
 #include "cuda_runtime.h"
 
 namespace cugen {
 
-// What stands between <<< and >>>.
+// Launch configuration, the arguments of <<<...>>>.
 struct Configuration {
   dim3 grid;
   dim3 block;
@@ -13,14 +13,14 @@ struct Configuration {
   cudaStream_t stream = nullptr;
 };
 
-// Where the blocks of clusters take turns: all `__shared__` variables of a file, which no two workers may use at once.
+// All `__shared__` variables of a file with clusters, which only one worker may use.
 struct SharedMemory {
   char* start = nullptr;
   size_t bytes = 0;
 };
 
-// Runs all blocks and returns when they have ended. A fault is told on standard error and ends the process.
-void play(const Kernel& kernel, void* const* parameters, const Configuration& configuration, SharedMemory shared = {});
+// Runs all blocks synchronously. A fault is reported on standard error and ends the process.
+void execute(const Kernel& kernel, void* const* parameters, const Configuration& configuration, SharedMemory shared = {});
 
 template <auto function>
 struct Launcher;
@@ -29,7 +29,7 @@ template <class... Parameters, void (*function)(Parameters...)>
 struct Launcher<function> {
   static void run(unsigned cluster, SharedMemory shared, const Configuration& configuration, Parameters... parameters) {
     void* const pointers[] = {const_cast<void*>(static_cast<const volatile void*>(&parameters))..., nullptr};
-    play(kernel<function>("kernel", cluster), pointers, configuration, shared);
+    execute(kernel<function>("kernel", cluster), pointers, configuration, shared);
   }
 };
 
@@ -38,7 +38,7 @@ void launch(const Configuration& configuration, Arguments... arguments) {
   Launcher<function>::run(1, {}, configuration, arguments...);
 }
 
-// In a file that has clusters.
+// For files with clusters.
 #if defined(__APPLE__)
 #define CUGEN_IN_SECTION __attribute__((section("__DATA,cugen_shared")))
 extern char cugen_shared_start[] __asm__("section$start$__DATA$cugen_shared");

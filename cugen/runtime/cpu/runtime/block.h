@@ -1,7 +1,7 @@
-// One block at a time, on one worker: lanes run in order until each waits or returns.
+// Work-group scheduler: one block at a time on one worker. Each thread runs until it waits or returns.
 //
-// A lane that never waits costs no switch: one fiber runs lane after lane, and another is begun only when a lane is
-// left waiting on it.
+// Threads are fibers. One fiber runs threads one after another as long as they don't wait; a new fiber is needed only
+// while a waiting thread occupies the current one.
 #pragma once
 
 #include <stdint.h>
@@ -13,23 +13,23 @@
 #include <thread>
 #include <vector>
 
-#include "copies.h"
+#include "async_copies.h"
 #include "fiber.h"
 #include "report.h"
-#include "waiting.h"
-#include "watch.h"
+#include "spin_waiters.h"
+#include "sync_clock.h"
 
 namespace cugen {
 
-constexpr unsigned kMaximumThreads = 1024;
-constexpr unsigned kBarriers = 16;  // of a block, by number; the first is that of all its threads
+constexpr unsigned kMaximumThreads = 1024;  // per block (CUDA programming guide, technical specifications)
+constexpr unsigned kBarriers = 16;          // per block; barrier 0 is __syncthreads()
 
 struct Launch {
   const Kernel* kernel;
   void* const* parameters;
   uint3 grid;
   uint3 block;
-  unsigned number;  // of the launch in the list
+  unsigned number;  // in the launch list
   bool shuffled;
   uint64_t seed;
 };
@@ -39,16 +39,16 @@ enum class State : uint8_t { unstarted, ready, at_barrier, at_collective, return
 struct Lane {
   Fiber* fiber;
   uint3 index;
-  int line;  // where it waits
+  int line;  // of the wait
   uint64_t value;
   uint64_t result;
   unsigned argument;
-  uint64_t polled;  // the changes it knew of when it last looked at what it waits for
-  bool in_vain;     // it looked twice with no change between
+  uint64_t seen_changes;  // value of `changes` at its last poll
+  bool is_stalled;        // no change between its last two polls
 };
 
-// Lanes that have come to one collective, and wait for the rest of their mask.
-struct Gathering {
+// A warp collective at which some lanes of its mask have arrived.
+struct PendingCollective {
   Collective kind;
   unsigned mask;
   unsigned arrived;
@@ -56,8 +56,8 @@ struct Gathering {
   int line;
 };
 
-// Threads that have come to one named barrier, and wait for the rest of its count.
-struct Meeting {
+// A named barrier (bar.sync id, n) at which some threads have arrived.
+struct NamedBarrier {
   unsigned count;
   unsigned arrived;
   unsigned first;
@@ -82,13 +82,13 @@ class Block {
       std::minstd_rand random(static_cast<unsigned>(launch.seed * 31 + launch.number * 17 + linear + 1));
       for (unsigned i = count_; i > 1; --i) std::swap(order_[i - 1], order_[random() % i]);
     }
-    for (std::vector<Gathering>& warp : gatherings_) warp.clear();
+    for (std::vector<PendingCollective>& warp : pending_collectives_) warp.clear();
     returned_ = waiting_ = position_ = 0;
     interval_ = 0;
     has_begun_ = false;
   }
 
-  // Runs the block's threads until all have ended, or all wait at the cluster's barrier. Says whether they wait.
+  // Runs the threads until all have returned or all wait at the cluster barrier. True if they wait.
   bool resume() {
     const uint3 grid = launch_->grid;
     blockIdx = {static_cast<unsigned>(linear_ % grid.x), static_cast<unsigned>(linear_ / grid.x % grid.y),
@@ -96,9 +96,9 @@ class Block {
     blockDim = launch_->block;
     gridDim = grid;
     running_block = this;
-    watch.begin_block(launch_->number, linear_, interval_);
+    sync_clock.begin_block(launch_->number, linear_, interval_);
     switch_fiber(host_, has_begun_ ? *lanes_[lane_].fiber : free_fiber());
-    interval_ = watch.end_block();
+    interval_ = sync_clock.end_block();
     has_begun_ = true;
     running_block = nullptr;
     return returned_ < count_;
@@ -106,15 +106,15 @@ class Block {
 
   bool has_begun() const { return has_begun_; }
   bool has_ended() const { return returned_ == count_; }
-  int line() const { return barrier_.line; }  // of the barrier that its threads came to last
+  int line() const { return barrier_.line; }  // of the last barrier
   unsigned thread() const { return lane_; }
-  Copies& copies() { return copies_[lane_]; }
+  AsyncCopies& copies() { return copies_[lane_]; }
 
   int barrier(Vote vote, int predicate, int line) {
     if (waiting_ == 0) {
       barrier_ = {vote, line, lane_, 0};
     } else if (line != barrier_.line || vote != barrier_.vote) {
-      fail_with_both(barrier_.first, barrier_.line, line);
+      fail_diverged(barrier_.first, barrier_.line, line);
     }
     barrier_.votes += predicate != 0;
     if (++waiting_ == count_) {
@@ -123,59 +123,56 @@ class Block {
                 : vote == Vote::all ? barrier_.votes == count_
                                     : barrier_.votes != 0;
       memset(state_, static_cast<int>(State::ready), count_);
-      watch.block_barrier();
-      if (vote == Vote::cluster) leave();
+      sync_clock.block_barrier();
+      if (vote == Vote::cluster) yield_to_cluster();
       return result_;
     }
     wait(State::at_barrier, line);
     return result_;
   }
 
-  void meet(unsigned id, unsigned count, int line) {
+  void named_barrier(unsigned id, unsigned count, int line) {
     const unsigned all = (count_ + 31) / 32 * 32;
     if (id == 0 || id >= kBarriers)
-      fail("divergence", line, "a thread comes to barrier %u: those of some of a block's warps are 1 to %u", id,
-           kBarriers - 1);
+      fail("divergence", line, "bar.sync %u: the named barriers of a block are 1 to %u", id, kBarriers - 1);
     if (count == 0 || count % 32 != 0 || count > all)
-      fail("divergence", line, "a thread comes to a barrier of %u threads: no whole warps of a block of %u", count,
-           count_);
-    Meeting& meeting = meetings_[id];
-    if (meeting.arrived == 0) {
-      meeting = {count, 0, lane_, line, {}};
-    } else if (line != meeting.line) {
-      fail_with_both(meeting.first, meeting.line, line);
-    } else if (count != meeting.count) {
-      fail("divergence", line, "a thread comes to barrier %u for %u threads, while one waits there for %u", id, count,
-           meeting.count);
+      fail("divergence", line, "bar.sync of %u threads: not a positive multiple of 32 in a block of %u", count, count_);
+    NamedBarrier& barrier = named_barriers_[id];
+    if (barrier.arrived == 0) {
+      barrier = {count, 0, lane_, line, {}};
+    } else if (line != barrier.line) {
+      fail_diverged(barrier.first, barrier.line, line);
+    } else if (count != barrier.count) {
+      fail("divergence", line, "bar.sync %u with a count of %u, while a thread waits at it with %u", id, count, barrier.count);
     }
-    meeting.lanes[lane_ / 32] |= 1u << (lane_ & 31u);
-    // A count is of whole warps: the block's last thread stands for the lanes that its warp lacks, too.
-    meeting.arrived += lane_ + 1 == count_ ? all - lane_ : 1;
-    if (meeting.arrived < count) {
+    barrier.lanes[lane_ / 32] |= 1u << (lane_ & 31u);
+    // Counts are of whole warps: the block's last thread also arrives for the missing lanes of its warp.
+    barrier.arrived += lane_ + 1 == count_ ? all - lane_ : 1;
+    if (barrier.arrived < count) {
       wait(State::at_barrier, line);
     } else {
-      finish(meeting);
+      finish(barrier);
     }
   }
 
   uint64_t collective(Collective kind, unsigned mask, uint64_t value, unsigned argument, unsigned width, int line);
 
-  // Between two looks at memory that another thread is to write: lets others go on.
-  void pause(int line) {
+  // Between two polls of a spin-wait: switches to another thread.
+  void yield_polling(int line) {
     const uint64_t now = changes;
     Lane& lane = lanes_[lane_];
     lane.line = line;
-    lane.in_vain = lane.polled == now;
-    lane.polled = now;
-    const unsigned other = next([&](unsigned i) {
-      const bool is_idle = lanes_[i].in_vain && lanes_[i].polled == now;
+    lane.is_stalled = lane.seen_changes == now;
+    lane.seen_changes = now;
+    const unsigned position = next([&](unsigned i) {
+      const bool is_idle = lanes_[i].is_stalled && lanes_[i].seen_changes == now;
       return state_[i] == State::unstarted || (state_[i] == State::ready && !is_idle);
     });
-    if (other != kNone) {
-      switch_to(other);
-    } else if (lane.in_vain) {
-      if (waiting.all_with(idle_since_, now))
-        fail("hang", line, "a thread waits in line %d for what no thread is left to write", line);
+    if (position != kNone) {
+      switch_to(position);
+    } else if (lane.is_stalled) {
+      if (spin_waiters.all_stalled(idle_since_, now))
+        fail("hang", line, "a thread spins in line %d on memory that no running thread can write", line);
       std::this_thread::yield();
     }
   }
@@ -190,17 +187,17 @@ class Block {
  private:
   static constexpr unsigned kNone = ~0u;
 
-  // The next lane in the cyclic order that is of use, as a position.
-  template <class Use>
-  unsigned next(Use is_of_use) const {
+  // Position of the next thread in cyclic order that satisfies the predicate.
+  template <class Predicate>
+  unsigned next(Predicate is_eligible) const {
     for (unsigned p = position_ + 1; p < count_; ++p)
-      if (is_of_use(order_[p])) return p;
+      if (is_eligible(order_[p])) return p;
     for (unsigned p = 0; p < position_; ++p)
-      if (is_of_use(order_[p])) return p;
+      if (is_eligible(order_[p])) return p;
     return kNone;
   }
 
-  // The next one that could run.
+  // Position of the next runnable thread.
   unsigned next() const {
     return next([this](unsigned i) { return state_[i] <= State::ready; });
   }
@@ -209,12 +206,12 @@ class Block {
     lanes_[lane_].line = line;
     state_[lane_] = state;
     const unsigned position = next();
-    if (position == kNone) stuck();
+    if (position == kNone) report_deadlock();
     switch_to(position);
   }
 
-  // Lets the worker go on with the cluster's other blocks.
-  void leave() {
+  // Returns to the cluster scheduler, which runs the cluster's other blocks.
+  void yield_to_cluster() {
     const unsigned lane = lane_;
     switch_fiber(*lanes_[lane].fiber, host_);
     make_current(lane);
@@ -223,8 +220,8 @@ class Block {
   void switch_to(unsigned position) {
     const unsigned lane = lane_;
     position_ = position;
-    const unsigned other = order_[position_];
-    switch_fiber(*lanes_[lane].fiber, state_[other] == State::unstarted ? free_fiber() : *lanes_[other].fiber);
+    const unsigned target = order_[position_];
+    switch_fiber(*lanes_[lane].fiber, state_[target] == State::unstarted ? free_fiber() : *lanes_[target].fiber);
     make_current(lane);
   }
 
@@ -244,7 +241,7 @@ class Block {
     return *entering_;
   }
 
-  // A fiber's whole life: begins the lane at `position_`, runs it to its end, goes on with what can run.
+  // Main function of a fiber: runs the thread at `position_` to its end, then the next runnable one.
   [[noreturn]] void work() {
     enter_fiber(host_);
     Fiber& self = *entering_;
@@ -252,8 +249,8 @@ class Block {
       const unsigned lane = order_[position_];
       const unsigned x = launch_->block.x, y = launch_->block.y;
       lanes_[lane].fiber = &self;
-      lanes_[lane].polled = 0;
-      lanes_[lane].in_vain = false;
+      lanes_[lane].seen_changes = 0;
+      lanes_[lane].is_stalled = false;
       lanes_[lane].index = {lane % x, lane / x % y, lane / (x * y)};
       state_[lane] = State::ready;
       make_current(lane);
@@ -263,7 +260,7 @@ class Block {
       Fiber* to = &host_;
       if (++returned_ < count_) {
         position_ = next();
-        if (position_ == kNone) stuck();
+        if (position_ == kNone) report_deadlock();
         if (state_[order_[position_]] == State::unstarted) continue;
         to = lanes_[order_[position_]].fiber;
       }
@@ -272,55 +269,55 @@ class Block {
     }
   }
 
-  // No lane can go on: say who waits where, and for whom.
-  [[noreturn]] void stuck() {
-    unsigned waiting = kNone, other = kNone;
+  // Deadlock: reports a waiting thread, and one that waits elsewhere or has returned.
+  [[noreturn]] void report_deadlock() {
+    unsigned waiting = kNone, elsewhere = kNone;
     for (unsigned i = 0; i < count_; ++i)
       if (state_[i] == State::at_barrier || state_[i] == State::at_collective) {
         if (waiting == kNone) waiting = i;
-        else if (other == kNone && lanes_[i].line != lanes_[waiting].line) other = i;
+        else if (elsewhere == kNone && lanes_[i].line != lanes_[waiting].line) elsewhere = i;
       }
     const Lane& lane = lanes_[waiting];
     const char* const where = state_[waiting] == State::at_barrier ? "the barrier" : "the warp collective";
     make_current(waiting);
-    if (other != kNone)
+    if (elsewhere != kNone)
       fail("divergence", lane.line, "a thread waits at %s in line %d, while thread (%u,%u,%u) waits in line %d", where,
-           lane.line, lanes_[other].index.x, lanes_[other].index.y, lanes_[other].index.z, lanes_[other].line);
+           lane.line, lanes_[elsewhere].index.x, lanes_[elsewhere].index.y, lanes_[elsewhere].index.z, lanes_[elsewhere].line);
     for (unsigned i = 0; i < count_; ++i)
       if (state_[i] == State::returned)
         fail("divergence", lane.line, "a thread waits at %s in line %d, while thread (%u,%u,%u) has returned", where,
              lane.line, lanes_[i].index.x, lanes_[i].index.y, lanes_[i].index.z);
-    fail("divergence", lane.line, "threads wait at %s in line %d %s which never come", where, lane.line,
-         state_[waiting] == State::at_barrier ? "for others" : "with masks that name lanes");
+    fail("divergence", lane.line, "threads wait at %s in line %d %s that never arrive", where, lane.line,
+         state_[waiting] == State::at_barrier ? "for threads" : "with masks of lanes");
   }
 
-  [[noreturn]] void fail_with_both(unsigned first, int first_line, int line) {
+  [[noreturn]] void fail_diverged(unsigned first, int first_line, int line) {
     fail("divergence", first_line, "thread (%u,%u,%u) waits in line %d, while a thread of its block waits in line %d",
          lanes_[first].index.x, lanes_[first].index.y, lanes_[first].index.z, first_line, line);
   }
 
-  // The lanes that the warp which begins with lane `first` has.
+  // Mask of the existing lanes of the warp that begins with thread `first`.
   unsigned lanes_from(unsigned first) const { return count_ - first < 32 ? (1u << (count_ - first)) - 1 : ~0u; }
 
-  void finish(Meeting& meeting) {
+  void finish(NamedBarrier& barrier) {
     unsigned warps = 0;
     for (unsigned first = 0; first < count_; first += 32) {
-      const unsigned lanes = meeting.lanes[first / 32];
+      const unsigned lanes = barrier.lanes[first / 32];
       if (lanes == 0) continue;
       if (const unsigned absent = lanes_from(first) & ~lanes)
-        fail("divergence", meeting.line,
-             "%u threads meet at the barrier in line %d without thread number %u, whose warp is there", meeting.count,
-             meeting.line, first + static_cast<unsigned>(__builtin_ctz(absent)));
+        fail("divergence", barrier.line,
+             "%u threads arrived at the named barrier in line %d without thread %u of an arriving warp", barrier.count,
+             barrier.line, first + static_cast<unsigned>(__builtin_ctz(absent)));
       memset(state_ + first, static_cast<int>(State::ready), std::min(count_ - first, 32u));
       warps |= 1u << (first / 32);
     }
-    meeting.arrived = 0;
-    watch.named_barrier(warps);
+    barrier.arrived = 0;
+    sync_clock.named_barrier(warps);
   }
 
-  void finish(const Gathering& gathering, unsigned first_lane);
+  void finish(const PendingCollective& pending, unsigned first_lane);
 
-  struct Barrier {
+  struct BlockBarrier {
     Vote vote;
     int line;
     unsigned first;
@@ -333,8 +330,8 @@ class Block {
   bool has_begun_ = false;
   unsigned count_ = 0, returned_ = 0, waiting_ = 0, position_ = 0, lane_ = 0;
   int result_ = 0;
-  Barrier barrier_{};
-  Meeting meetings_[kBarriers] = {};
+  BlockBarrier barrier_{};
+  NamedBarrier named_barriers_[kBarriers] = {};
   Fiber host_;
   Fiber* entering_ = nullptr;
   std::vector<std::unique_ptr<Fiber>> fibers_;
@@ -342,14 +339,14 @@ class Block {
   State state_[kMaximumThreads];
   uint16_t order_[kMaximumThreads];
   Lane lanes_[kMaximumThreads];
-  std::vector<Gathering> gatherings_[kMaximumThreads / 32];
-  Copies copies_[kMaximumThreads];
+  std::vector<PendingCollective> pending_collectives_[kMaximumThreads / 32];
+  AsyncCopies copies_[kMaximumThreads];
 };
 
-void pause_thread(int line) { running_block->pause(line); }
+void yield_polling_thread(int line) { running_block->yield_polling(line); }
 int block_barrier(Vote vote, int predicate, int line) { return running_block->barrier(vote, predicate, line); }
-void named_barrier(unsigned id, unsigned count, int line) { running_block->meet(id, count, line); }
-void delay_copy(void* destination, const void* data, size_t bytes) {
+void named_barrier(unsigned id, unsigned count, int line) { running_block->named_barrier(id, count, line); }
+void enqueue_copy(void* destination, const void* data, size_t bytes) {
   running_block->copies().add(destination, data, bytes, __builtin_return_address(0));
 }
 void commit_copies() { running_block->copies().commit(); }

@@ -1,5 +1,5 @@
-// Buffers between unreadable pages. A buffer's end lies against the guard behind it, as near as its alignment allows;
-// the slack on either side is filled with a pattern that is checked after each launch.
+// Buffers between guard pages. A buffer ends at the guard page, up to its alignment; the slack on either side is filled
+// with a canary pattern, which is checked after each launch.
 #pragma once
 
 #include <signal.h>
@@ -26,13 +26,13 @@ void __asan_unpoison_memory_region(const volatile void* address, size_t bytes);
 namespace cugen {
 
 #if defined(CUGEN_ADDRESS_SANITIZER)
-constexpr size_t kGuardBytes = 1 << 20;  // all of it is poisoned, which costs an eighth of it
+constexpr size_t kGuardBytes = 1 << 20;  // poisoned, at a cost of one eighth in shadow memory
 #else
-constexpr size_t kGuardBytes = 16 << 20;  // unreadable addresses cost nothing
+constexpr size_t kGuardBytes = 16 << 20;  // reserved address space only
 #endif
 
 constexpr unsigned char kCanary = 0xa5;
-constexpr unsigned char kPoison = 0xff;  // a NaN in every floating format
+constexpr unsigned char kPoison = 0xff;  // NaN in every floating-point format
 
 enum class Role { input, output, inout, workspace, zeroed };
 
@@ -40,14 +40,14 @@ struct Buffer {
   std::string name;
   Role role;
   size_t bytes;
-  char* region;  // with both guards
+  char* region;  // including both guards
   size_t region_bytes;
   char* start;
-  std::vector<char> given;  // what an inout held at first
+  std::vector<char> initial;  // contents of an inout before the first run
 
   char* usable() const { return region + kGuardBytes; }
   char* usable_end() const { return region + region_bytes - kGuardBytes; }
-  bool owns(const void* address) const { return address >= region && address < region + region_bytes; }
+  bool contains(const void* address) const { return address >= region && address < region + region_bytes; }
 };
 
 inline std::vector<Buffer> buffers;
@@ -66,7 +66,7 @@ inline Buffer& create_buffer(const std::string& name, size_t bytes, size_t align
   return buffers.back();
 }
 
-// After the contents are in place: inputs become unwritable, and the sanitizer learns the exact bounds.
+// Makes inputs read-only and poisons the slack, after initialisation.
 inline void seal(const Buffer& buffer) {
 #if defined(CUGEN_ADDRESS_SANITIZER)
   __asan_poison_memory_region(buffer.region, static_cast<size_t>(buffer.start - buffer.region));
@@ -76,7 +76,7 @@ inline void seal(const Buffer& buffer) {
   if (buffer.role == Role::input) mprotect(buffer.usable(), static_cast<size_t>(buffer.usable_end() - buffer.usable()), PROT_READ);
 }
 
-// Sanitised builds need no look at the slack, and may not have one.
+// In sanitised builds the slack is poisoned instead.
 inline void check_canaries([[maybe_unused]] const char* kernel) {
 #if !defined(CUGEN_ADDRESS_SANITIZER)
   for (const Buffer& buffer : buffers) {
@@ -108,7 +108,7 @@ inline void on_fault(int number, siginfo_t* information, void* context) {
   const char* const address = static_cast<const char*>(information->si_addr);
   if (number == SIGSEGV || number == SIGBUS) {
     for (const Buffer& buffer : buffers) {
-      if (!buffer.owns(address)) continue;
+      if (!buffer.contains(address)) continue;
       const char* const name = buffer.name.c_str();
       if (address < buffer.start)
         fail_from("out-of-bounds", counter, "%s %zu bytes before the start of %s", access,
@@ -124,7 +124,7 @@ inline void on_fault(int number, siginfo_t* information, void* context) {
   fail_from("crash", counter, "%s", number == SIGFPE ? "an integer division by zero" : strsignal(number));
 }
 
-// Each worker needs a stack for the handler, as its own may be what overflowed.
+// Signal stack of this worker: its own stack may have overflowed.
 inline void catch_faults_on_this_thread() {
 #if !defined(CUGEN_ADDRESS_SANITIZER)
   constexpr size_t bytes = 64 * 1024;

@@ -1,7 +1,7 @@
-// The blocks of one cluster, which take turns on one worker: each runs until all of its threads wait at the cluster's
-// barrier, or have ended. Blocks without a cluster are clusters of one.
+// Cluster scheduler: the blocks of one cluster run alternately on one worker, each until its threads wait at the
+// cluster barrier or have returned. Blocks without a cluster are clusters of one.
 //
-// Shared memory is that of the block whose turn it is. Those of the others wait in copies, where who maps them finds them.
+// Shared memory is that of the running block. It is saved and restored at each switch; map_shared_rank maps the copies.
 #pragma once
 
 #include <string.h>
@@ -15,8 +15,8 @@
 
 namespace cugen {
 
-// A stretch of shared memory.
-struct Stretch {
+// A range of shared memory.
+struct MemoryRange {
   char* start;
   size_t bytes;
 };
@@ -26,8 +26,8 @@ inline __thread Cluster* running_cluster = nullptr;  // of this worker; null out
 
 class Cluster {
  public:
-  // `shared` need only be known where a cluster has more than one block; no other worker may use it then.
-  void run(const Launch& launch, uint64_t number, const std::vector<Stretch>& shared) {
+  // `shared` is needed for clusters of more than one block, which require a single worker.
+  void run(const Launch& launch, uint64_t number, const std::vector<MemoryRange>& shared) {
     size_ = launch.kernel->cluster;
     while (blocks_.size() < size_) blocks_.push_back(std::make_unique<Block>());
     copies_.resize(size_);
@@ -37,7 +37,7 @@ class Cluster {
       order_[i] = i;
     }
     shared_ = size_ > 1 ? &shared : &kNothing;
-    for (unsigned i = 0; i < size_; ++i) keep(i);
+    for (unsigned i = 0; i < size_; ++i) save_shared(i);
     std::minstd_rand random(static_cast<unsigned>(launch.seed * 7 + launch.number * 13 + number + 1));
     running_cluster = this;
     for (unsigned waiting = size_; waiting > 0;) {
@@ -46,11 +46,11 @@ class Cluster {
       waiting = 0;
       for (const unsigned rank : order_) {
         rank_ = rank;
-        bring_back(rank);
+        restore_shared(rank);
         waiting += blocks_[rank]->resume();
-        keep(rank);
+        save_shared(rank);
       }
-      check_meeting(waiting);
+      check_barrier(waiting);
     }
     running_cluster = nullptr;
   }
@@ -58,58 +58,58 @@ class Cluster {
   unsigned rank() const { return rank_; }
   unsigned size() const { return size_; }
 
-  // Where another block's variable is that stands at `address` in each block's own shared memory.
+  // Address of the variable at `address` in the shared memory of block `rank`.
   void* map(void* address, int rank, int line) {
     if (rank < 0 || static_cast<unsigned>(rank) >= size_)
-      fail("cluster", line, "a cluster of %u blocks has none of rank %d", size_, rank);
-    const unsigned other = static_cast<unsigned>(rank);
-    if (!blocks_[other]->has_begun() && other != rank_)
-      fail("cluster", line, "the shared memory of block rank %u is mapped, which may not have begun: no barrier of the "
-           "cluster since", other);
-    if (blocks_[other]->has_ended())
-      fail("cluster", line, "the shared memory of block rank %u is mapped, which has ended: no barrier of the cluster "
-           "held it", other);
-    if (other == rank_) return address;
+      fail("cluster", line, "rank %d is outside a cluster of %u blocks", rank, size_);
+    const unsigned target = static_cast<unsigned>(rank);
+    if (!blocks_[target]->has_begun() && target != rank_)
+      fail("cluster", line, "access to the shared memory of block rank %u, which may not have begun: no cluster barrier "
+           "before it", target);
+    if (blocks_[target]->has_ended())
+      fail("cluster", line, "access to the shared memory of block rank %u, which has ended: no cluster barrier after it",
+           target);
+    if (target == rank_) return address;
     for (size_t i = 0; i < shared_->size(); ++i) {
       const size_t offset = static_cast<size_t>(static_cast<char*>(address) - (*shared_)[i].start);
-      if (offset < (*shared_)[i].bytes) return copies_[other][i].data() + offset;
+      if (offset < (*shared_)[i].bytes) return copies_[target][i].data() + offset;
     }
-    fail("cluster", line, "map_shared_rank is given an address outside shared memory");
+    fail("cluster", line, "map_shared_rank of an address outside shared memory");
   }
 
  private:
-  static inline const std::vector<Stretch> kNothing;
+  static inline const std::vector<MemoryRange> kNothing;
 
-  void keep(unsigned rank) {
+  void save_shared(unsigned rank) {
     copies_[rank].resize(shared_->size());
     for (size_t i = 0; i < shared_->size(); ++i)
       copies_[rank][i].assign((*shared_)[i].start, (*shared_)[i].start + (*shared_)[i].bytes);
   }
 
-  void bring_back(unsigned rank) {
+  void restore_shared(unsigned rank) {
     for (size_t i = 0; i < shared_->size(); ++i)
       if (!copies_[rank][i].empty()) memcpy((*shared_)[i].start, copies_[rank][i].data(), (*shared_)[i].bytes);
   }
 
-  // All blocks must have come to the same barrier, or to their end.
-  void check_meeting(unsigned waiting) const {
+  // All blocks must wait at the same barrier, or have ended.
+  void check_barrier(unsigned waiting) const {
     const Block* first = nullptr;
     for (unsigned i = 0; i < size_; ++i) {
       if (blocks_[i]->has_ended()) continue;
       if (waiting < size_)
-        fail("divergence", blocks_[i]->line(), "a block waits at the barrier of its cluster in line %d, while another one "
-             "has ended", blocks_[i]->line());
+        fail("divergence", blocks_[i]->line(), "a block waits at the cluster barrier in line %d, while another block has "
+             "ended", blocks_[i]->line());
       if (first == nullptr) first = blocks_[i].get();
       if (blocks_[i]->line() != first->line())
-        fail("divergence", first->line(), "a block waits at the barrier of its cluster in line %d, while another one waits "
-             "in line %d", first->line(), blocks_[i]->line());
+        fail("divergence", first->line(), "a block waits at the cluster barrier in line %d, while another block waits in "
+             "line %d", first->line(), blocks_[i]->line());
     }
   }
 
   unsigned size_ = 0, rank_ = 0;
-  const std::vector<Stretch>* shared_ = &kNothing;
+  const std::vector<MemoryRange>* shared_ = &kNothing;
   std::vector<std::unique_ptr<Block>> blocks_;
-  std::vector<std::vector<std::vector<char>>> copies_;  // by rank and stretch, each by itself so that a sanitizer knows it
+  std::vector<std::vector<std::vector<char>>> copies_;  // by rank and range; separate allocations, for the sanitizer
   std::vector<unsigned> order_;
 };
 

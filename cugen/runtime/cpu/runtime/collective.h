@@ -1,4 +1,4 @@
-// Warp collectives: lanes gather by mask, and the last to come computes the results of all.
+// Warp collectives: lanes with the same mask wait, and the last to arrive computes the results of all.
 #pragma once
 
 #include "block.h"
@@ -8,32 +8,32 @@ namespace cugen {
 inline uint64_t Block::collective(Collective kind, unsigned mask, uint64_t value, unsigned argument, unsigned width,
                                   int line) {
   const unsigned lane = lane_, first = lane & ~31u, bit = 1u << (lane & 31u);
-  if (!(mask & bit)) fail("divergence", line, "a thread calls a warp collective whose mask %08x leaves it out", mask);
+  if (!(mask & bit)) fail("divergence", line, "a thread calls a warp collective whose mask %08x excludes it", mask);
 
-  std::vector<Gathering>& warp = gatherings_[lane / 32];
-  auto found = std::find_if(warp.begin(), warp.end(), [&](const Gathering& g) { return g.mask == mask; });
-  if (found == warp.end()) {
+  std::vector<PendingCollective>& warp = pending_collectives_[lane / 32];
+  auto match = std::find_if(warp.begin(), warp.end(), [&](const PendingCollective& g) { return g.mask == mask; });
+  if (match == warp.end()) {
     warp.push_back({kind, mask, 0, width, line});
-    found = warp.end() - 1;
-  } else if (found->kind != kind || found->line != line || found->width != width) {
-    const unsigned other = first + static_cast<unsigned>(__builtin_ctz(found->arrived));
-    fail_with_both(other, found->line, line);
+    match = warp.end() - 1;
+  } else if (match->kind != kind || match->line != line || match->width != width) {
+    const unsigned waiting_lane = first + static_cast<unsigned>(__builtin_ctz(match->arrived));
+    fail_diverged(waiting_lane, match->line, line);
   }
   lanes_[lane].value = value;
   lanes_[lane].argument = argument;
-  found->arrived |= bit;
-  if (found->arrived != (mask & lanes_from(first))) {
+  match->arrived |= bit;
+  if (match->arrived != (mask & lanes_from(first))) {
     wait(State::at_collective, line);
     return lanes_[lane].result;
   }
-  const Gathering gathering = *found;
-  warp.erase(found);
-  finish(gathering, first);
-  if (kind == Collective::sync) watch.warp_barrier(first, gathering.arrived);
+  const PendingCollective complete = *match;
+  warp.erase(match);
+  finish(complete, first);
+  if (kind == Collective::sync) sync_clock.warp_barrier(first, complete.arrived);
   return lanes_[lane].result;
 }
 
-// The lane that a shuffle reads, or 32 where it keeps its own value (PTX manual, shfl.sync).
+// Source lane of a shuffle, or 32 for the lane's own value (PTX ISA, shfl.sync).
 inline unsigned source_lane(Collective kind, unsigned lane, unsigned argument, unsigned width) {
   const unsigned lowest = lane & ~(width - 1), highest = lowest | (width - 1);
   switch (kind) {
@@ -59,52 +59,52 @@ inline uint64_t combine(Collective kind, uint64_t a, uint64_t b) {
   }
 }
 
-// Each lane's sums of 16 x `depth` by `depth` x 8 elements: lane 4 * g + t has those of rows g and g + 8.
-inline void multiply_tiles(const TileParts* const (&parts)[32], unsigned depth) {
+// D = A * B + D for A of 16 x k_extent and B of k_extent x 8 elements: lane 4 * g + t has D in rows g and g + 8.
+inline void mma(const MmaFragments* const (&fragments)[32], unsigned k_extent) {
   for (unsigned lane = 0; lane < 32; ++lane) {
     const unsigned row = lane & ~3u, column = lane % 4 * 2;
     for (unsigned n = 0; n < 2; ++n)
-      for (unsigned k = 0; k < depth; ++k) {
-        const double* const a = parts[row + k % 4]->a + k / 4 * 2;
-        const double b = parts[(column + n) * 4 + k % 4]->b[k / 4];
-        parts[lane]->upper[n] = __builtin_fma(a[0], b, parts[lane]->upper[n]);
-        parts[lane]->lower[n] = __builtin_fma(a[1], b, parts[lane]->lower[n]);
+      for (unsigned k = 0; k < k_extent; ++k) {
+        const double* const a = fragments[row + k % 4]->a + k / 4 * 2;
+        const double b = fragments[(column + n) * 4 + k % 4]->b[k / 4];
+        fragments[lane]->upper[n] = __builtin_fma(a[0], b, fragments[lane]->upper[n]);
+        fragments[lane]->lower[n] = __builtin_fma(a[1], b, fragments[lane]->lower[n]);
       }
   }
 }
 
-inline void Block::finish(const Gathering& gathering, unsigned first_lane) {
+inline void Block::finish(const PendingCollective& pending, unsigned first_lane) {
   Lane* const warp = lanes_ + first_lane;
-  const unsigned mask = gathering.arrived;
+  const unsigned mask = pending.arrived;
   const auto each = [mask](auto action) {
-    for (unsigned rest = mask; rest != 0; rest &= rest - 1) action(static_cast<unsigned>(__builtin_ctz(rest)));
+    for (unsigned lanes = mask; lanes != 0; lanes &= lanes - 1) action(static_cast<unsigned>(__builtin_ctz(lanes)));
   };
   each([&](unsigned i) { state_[first_lane + i] = State::ready; });
-  if (gathering.kind == Collective::sync) return;
+  if (pending.kind == Collective::sync) return;
 
-  if (gathering.kind <= Collective::shuffle_xor) {
-    const unsigned width = gathering.width;
+  if (pending.kind <= Collective::shuffle_xor) {
+    const unsigned width = pending.width;
     if (width == 0 || width > 32 || (width & (width - 1)) != 0)
-      fail("divergence", gathering.line, "a shuffle's width is %u: not a power of two up to 32", width);
+      fail("divergence", pending.line, "a shuffle's width is %u: not a power of two up to 32", width);
     each([&](unsigned i) {
-      const unsigned source = source_lane(gathering.kind, i, warp[i].argument, width);
-      // A lane that doesn't take part has no value to give: all ones, a NaN in every format, show up in the result.
+      const unsigned source = source_lane(pending.kind, i, warp[i].argument, width);
+      // Undefined for a source lane outside the mask: all ones, NaN in every floating-point format.
       warp[i].result = source == 32 ? warp[i].value : mask >> source & 1u ? warp[source].value : ~0ull;
     });
     return;
   }
 
-  if (gathering.kind == Collective::multiply_tiles) {
-    if (mask != ~0u) fail("divergence", gathering.line, "a tensor core multiplies for a warp of 32 lanes, not of fewer");
-    const TileParts* parts[32];
-    each([&](unsigned i) { parts[i] = reinterpret_cast<const TileParts*>(warp[i].value); });
-    multiply_tiles(parts, warp[0].argument);
+  if (pending.kind == Collective::mma) {
+    if (mask != ~0u) fail("divergence", pending.line, "mma.sync with fewer than 32 lanes");
+    const MmaFragments* fragments[32];
+    each([&](unsigned i) { fragments[i] = reinterpret_cast<const MmaFragments*>(warp[i].value); });
+    mma(fragments, warp[0].argument);
     return;
   }
 
   uint64_t common = 0;
   const uint64_t first_value = warp[__builtin_ctz(mask)].value;
-  switch (gathering.kind) {
+  switch (pending.kind) {
     case Collective::ballot:
       each([&](unsigned i) { common |= (warp[i].value & 1u) << i; });
       break;
@@ -127,8 +127,8 @@ inline void Block::finish(const Gathering& gathering, unsigned first_lane) {
       return;
     default: {
       common = first_value;
-      for (unsigned rest = mask & (mask - 1); rest != 0; rest &= rest - 1)
-        common = combine(gathering.kind, common, warp[__builtin_ctz(rest)].value);
+      for (unsigned lanes = mask & (mask - 1); lanes != 0; lanes &= lanes - 1)
+        common = combine(pending.kind, common, warp[__builtin_ctz(lanes)].value);
     }
   }
   each([&](unsigned i) { warp[i].result = common; });

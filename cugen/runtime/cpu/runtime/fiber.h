@@ -1,4 +1,4 @@
-// Fibers: stacks of their own, switched by a few instructions. Threads of a block are fibers of one worker.
+// Fibers (user-mode threads): each has a stack; a switch takes a few instructions. CUDA threads run as fibers.
 #pragma once
 
 #include <stddef.h>
@@ -7,7 +7,7 @@
 
 #include <vector>
 
-// -DCUGEN_UCONTEXT takes the portable way, ten times slower, on any machine.
+// -DCUGEN_UCONTEXT forces the portable implementation, which makes a system call per switch.
 #if !defined(CUGEN_UCONTEXT) && (defined(__x86_64__) || defined(__aarch64__))
 #define CUGEN_ASSEMBLY_SWITCH
 #else
@@ -39,7 +39,7 @@ struct Fiber {
 #else
 #define CUGEN_SYMBOL "cugen_switch"
 #endif
-// Saves what the calling convention wants kept on the old stack, then takes it from the new one.
+// Saves the callee-saved registers on the old stack and restores them from the new one.
 extern "C" void cugen_switch(void** save_stack_pointer, void* stack_pointer);
 #if defined(__x86_64__)
 asm(".text\n.globl " CUGEN_SYMBOL "\n.p2align 4\n" CUGEN_SYMBOL
@@ -49,7 +49,7 @@ asm(".text\n.globl " CUGEN_SYMBOL "\n.p2align 4\n" CUGEN_SYMBOL
     "  popq %r15\n  popq %r14\n  popq %r13\n  popq %r12\n  popq %rbx\n  popq %rbp\n"
     "  ret\n");
 constexpr size_t kSavedBytes = 64;      // six registers, the return address, and the word a call would have pushed
-constexpr size_t kReturnAddressAt = 48;
+constexpr size_t kReturnAddressOffset = 48;
 #else
 asm(".text\n.globl " CUGEN_SYMBOL "\n.p2align 4\n" CUGEN_SYMBOL
     ":\n"
@@ -63,14 +63,14 @@ asm(".text\n.globl " CUGEN_SYMBOL "\n.p2align 4\n" CUGEN_SYMBOL
     "  ldp d8, d9, [sp, #96]\n  ldp d10, d11, [sp, #112]\n  ldp d12, d13, [sp, #128]\n  ldp d14, d15, [sp, #144]\n"
     "  add sp, sp, #160\n  ret\n");
 constexpr size_t kSavedBytes = 160;
-constexpr size_t kReturnAddressAt = 88;
+constexpr size_t kReturnAddressOffset = 88;
 #endif
 #endif
 
 constexpr size_t kStackBytes = 256 * 1024;
 
-// A fiber that will run `entry`, which never returns. Below its stack lies a guard page. Stacks begin at different
-// offsets within a page, or the same frames of all lanes would fight for the same few lines of the cache.
+// A fiber that will run `entry`, which never returns, with a guard page below its stack. Stacks start at different
+// offsets in a page: else the same frames of all threads would map to the same cache sets.
 inline void create_fiber(Fiber& fiber, size_t number, void (*entry)()) {
   const size_t page = static_cast<size_t>(sysconf(_SC_PAGESIZE));
   char* const base = static_cast<char*>(mmap(nullptr, kStackBytes + page, PROT_READ | PROT_WRITE,
@@ -82,7 +82,7 @@ inline void create_fiber(Fiber& fiber, size_t number, void (*entry)()) {
   fiber.size = kStackBytes - offset;
 #if defined(CUGEN_ASSEMBLY_SWITCH)
   char* const saved = base + page + fiber.size - kSavedBytes;
-  *reinterpret_cast<void (**)()>(saved + kReturnAddressAt) = entry;
+  *reinterpret_cast<void (**)()>(saved + kReturnAddressOffset) = entry;
   fiber.stack_pointer = saved;
 #else
   getcontext(&fiber.context);
@@ -111,7 +111,7 @@ inline void switch_fiber(Fiber& from, Fiber& to) {
 #endif
 }
 
-// The first thing that `entry` does; `host` is the worker's own stack, whose bounds only the sanitizer knows.
+// Start of `entry`; `host` is the worker's stack, whose bounds the sanitizer reports.
 inline void enter_fiber([[maybe_unused]] Fiber& host) {
 #if defined(CUGEN_ADDRESS_SANITIZER)
   const void* bottom;

@@ -1,4 +1,4 @@
-// The job that the parent wrote: a text of one item per line, buffers in files beside it.
+// The job written by the parent: job.txt with one item per line, and a file per buffer.
 #pragma once
 
 #include <stdio.h>
@@ -33,10 +33,10 @@ struct SharedArray {
 };
 
 struct Job {
-  std::map<std::string, std::vector<char>> values;  // by argument: a pointer, or a number's bytes
+  std::map<std::string, std::vector<char>> values;  // by argument: the bytes of a pointer or number
   std::vector<Upload> uploads;
   std::vector<PlannedLaunch> launches;
-  std::vector<SharedArray> shared;  // statically allocated ones, where the parent knows them
+  std::vector<SharedArray> shared;  // static ones, where known to the parent
   unsigned repeat = 1;
   unsigned workers = 1;
   bool shuffled = false;
@@ -67,7 +67,7 @@ inline void read_buffer(const std::string& folder, std::istringstream& line, Job
     std::ifstream file(folder + "/" + name + ".in", std::ios::binary);
     if (!file.read(buffer.start, static_cast<std::streamsize>(bytes))) fail("job", 0, "cannot read %s", name.c_str());
   }
-  if (buffer.role == Role::inout) buffer.given.assign(buffer.start, buffer.start + bytes);
+  if (buffer.role == Role::inout) buffer.initial.assign(buffer.start, buffer.start + bytes);
   seal(buffer);
   std::vector<char>& pointer = job.values[name];
   pointer.resize(sizeof(char*));
@@ -92,7 +92,7 @@ inline void read_launch(std::istringstream& line, Job& job) {
     const size_t number = launch.arguments.size();
     if (number >= launch.kernel->parameter_count || job.values.count(argument) == 0 ||
         job.values[argument].size() != launch.kernel->parameter_bytes[number])
-      fail("launch", 0, "%s: argument %zu, %s, is not what the kernel takes there", name.c_str(), number,
+      fail("launch", 0, "%s: argument %zu, %s, differs in size from the kernel's parameter", name.c_str(), number,
            argument.c_str());
     launch.arguments.push_back(argument);
   }

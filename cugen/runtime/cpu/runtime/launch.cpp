@@ -1,4 +1,4 @@
-// Plays launches inside a program of somebody else's; compiled once for all kernels of that program.
+// Launches kernels in a host program; compiled once for all kernels of the program.
 
 #include <cugen_launch.h>
 
@@ -11,30 +11,30 @@
 
 namespace cugen {
 
-void play(const Kernel& kernel, void* const* parameters, const Configuration& configuration, SharedMemory shared) {
-  // Kernels keep `__constant__` and `__device__` variables, so that one launch ends before the next begins.
-  static std::mutex one_at_a_time;
-  const std::lock_guard<std::mutex> lock(one_at_a_time);
+void execute(const Kernel& kernel, void* const* parameters, const Configuration& configuration, SharedMemory shared) {
+  // Launches are serialised: kernels share `__constant__` and `__device__` variables.
+  static std::mutex launch_mutex;
+  const std::lock_guard<std::mutex> lock(launch_mutex);
   report = STDERR_FILENO;
 
   const dim3 grid = configuration.grid, block = configuration.block;
   const Launch launch = {&kernel, parameters, {grid.x, grid.y, grid.z}, {block.x, block.y, block.z}, 0, false, 0};
-  const std::vector<Stretch> stretches(shared.bytes > 0, {shared.start, shared.bytes});
+  const std::vector<MemoryRange> ranges(shared.bytes > 0, {shared.start, shared.bytes});
   const uint64_t count = static_cast<uint64_t>(grid.x / kernel.cluster) * grid.y * grid.z;
   std::atomic<uint64_t> next{0};
   const auto work = [&] {
-    const auto own = std::make_unique<Cluster>();
-    for (uint64_t i; (i = next.fetch_add(1, std::memory_order_relaxed)) < count;) own->run(launch, i, stretches);
-    waiting.leave();
+    const auto cluster = std::make_unique<Cluster>();
+    for (uint64_t i; (i = next.fetch_add(1, std::memory_order_relaxed)) < count;) cluster->run(launch, i, ranges);
+    spin_waiters.leave();
   };
 
-  const unsigned most = shared.bytes > 0 ? 1 : std::max(1u, std::thread::hardware_concurrency());
-  const uint64_t workers = std::min<uint64_t>(most, count);
-  waiting.begin(static_cast<unsigned>(workers));
-  std::vector<std::thread> others;
-  for (uint64_t i = 1; i < workers; ++i) others.emplace_back(work);
+  const unsigned max_workers = shared.bytes > 0 ? 1 : std::max(1u, std::thread::hardware_concurrency());
+  const uint64_t workers = std::min<uint64_t>(max_workers, count);
+  spin_waiters.begin(static_cast<unsigned>(workers));
+  std::vector<std::thread> threads;
+  for (uint64_t i = 1; i < workers; ++i) threads.emplace_back(work);
   if (workers > 0) work();
-  for (std::thread& other : others) other.join();
+  for (std::thread& thread : threads) thread.join();
 }
 
 }  // namespace cugen

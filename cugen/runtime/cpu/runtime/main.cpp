@@ -1,5 +1,5 @@
-// Plays a job: `program FOLDER` reads FOLDER/job.txt and writes FOLDER/report.txt, FOLDER/<output>.out and, where a
-// trace was asked for, FOLDER/trace.bin. Exit status 0, or 3 after a fault.
+// Runs a job: `program FOLDER` reads FOLDER/job.txt and writes FOLDER/report.txt, FOLDER/<output>.out and, if tracing,
+// FOLDER/trace.bin. Exit status 0, or 3 after a fault.
 
 #include <fcntl.h>
 #if defined(__linux__)
@@ -19,7 +19,7 @@
 namespace cugen {
 namespace {
 
-// Position-independent programs are loaded anywhere; the parent knows addresses as they stand in the file.
+// Load address of the position-independent executable; the parent uses addresses relative to the file.
 size_t load_offset() {
   size_t offset = 0;
 #if defined(__linux__)
@@ -33,7 +33,7 @@ size_t load_offset() {
   return offset;
 }
 
-// Blocks in order, or in the order i -> (i * step + shift) mod count, a permutation as step has no common factor with count.
+// Blocks in order, or permuted by i -> (i * step + shift) mod count with step coprime to count.
 struct BlockOrder {
   uint64_t count, step = 1, shift = 0;
 
@@ -54,48 +54,48 @@ void poison_shared(const Job& job, const PlannedLaunch& launch) {
     memset(program.dynamic_shared(i).address, kPoison, launch.dynamic_bytes);
 }
 
-std::vector<Stretch> shared_memory(const Job& job, const PlannedLaunch& launch) {
-  std::vector<Stretch> found;
-  for (const SharedArray& array : job.shared) found.push_back({array.start, array.bytes});
+std::vector<MemoryRange> shared_memory(const Job& job, const PlannedLaunch& launch) {
+  std::vector<MemoryRange> ranges;
+  for (const SharedArray& array : job.shared) ranges.push_back({array.start, array.bytes});
   for (size_t i = 0; i < program.dynamic_shared_count; ++i)
-    found.push_back({static_cast<char*>(program.dynamic_shared(i).address), launch.dynamic_bytes});
-  return found;
+    ranges.push_back({static_cast<char*>(program.dynamic_shared(i).address), launch.dynamic_bytes});
+  return ranges;
 }
 
-void play_blocks(const Job& job, const PlannedLaunch& planned, const Launch& launch, const BlockOrder& order,
+void run_blocks(const Job& job, const PlannedLaunch& planned, const Launch& launch, const BlockOrder& order,
                  std::atomic<uint64_t>& next, Cluster& cluster) {
-  const std::vector<Stretch> shared = shared_memory(job, planned);
+  const std::vector<MemoryRange> shared = shared_memory(job, planned);
   const bool poison = !job.shared.empty() || job.shuffled;
   for (uint64_t i; (i = next.fetch_add(1, std::memory_order_relaxed)) < order.count;) {
     if (poison) poison_shared(job, planned);
     cluster.run(launch, order[i], shared);
   }
-  waiting.leave();
+  spin_waiters.leave();
 }
 
-void play_launch(Job& job, const PlannedLaunch& planned, unsigned number,
+void run_launch(Job& job, const PlannedLaunch& planned, unsigned number,
                  std::vector<std::unique_ptr<Cluster>>& clusters) {
   std::vector<void*> parameters;
   for (const std::string& name : planned.arguments) parameters.push_back(job.values[name].data());
   const Launch launch = {planned.kernel, parameters.data(), planned.grid, planned.block, number, job.shuffled, job.seed};
   const unsigned size = planned.kernel->cluster;
   if (planned.grid.x % size != 0)
-    fail("launch", 0, "%s has clusters of %u blocks, and a grid of %u along x", planned.kernel->name, size, planned.grid.x);
+    fail("launch", 0, "%s: the grid's x extent is no multiple of the cluster size %u: %u", planned.kernel->name, size, planned.grid.x);
   const uint64_t count = static_cast<uint64_t>(planned.grid.x / size) * planned.grid.y * planned.grid.z;
   const BlockOrder order(count, job);
   std::atomic<uint64_t> next{0};
   const size_t workers = std::min<uint64_t>(job.workers, count);
   while (clusters.size() < workers) clusters.push_back(std::make_unique<Cluster>());
 
-  waiting.begin(static_cast<unsigned>(workers));
-  std::vector<std::thread> others;
+  spin_waiters.begin(static_cast<unsigned>(workers));
+  std::vector<std::thread> threads;
   for (size_t i = 1; i < workers; ++i)
-    others.emplace_back([&, i] {
+    threads.emplace_back([&, i] {
       catch_faults_on_this_thread();
-      play_blocks(job, planned, launch, order, next, *clusters[i]);
+      run_blocks(job, planned, launch, order, next, *clusters[i]);
     });
-  if (workers > 0) play_blocks(job, planned, launch, order, next, *clusters[0]);
-  for (std::thread& other : others) other.join();
+  if (workers > 0) run_blocks(job, planned, launch, order, next, *clusters[0]);
+  for (std::thread& thread : threads) thread.join();
 }
 
 void upload(const Job& job, const Upload& upload) {
@@ -114,8 +114,8 @@ void upload(const Job& job, const Upload& upload) {
   memcpy(symbol->address, source, upload.bytes);
 }
 
-// Beyond what this launch may use, dynamic shared memory is out of bounds.
-void fence_dynamic_shared([[maybe_unused]] const PlannedLaunch& launch) {
+// Poisons dynamic shared memory beyond the size of the launch.
+void poison_past_dynamic_shared([[maybe_unused]] const PlannedLaunch& launch) {
 #if defined(CUGEN_ADDRESS_SANITIZER)
   for (size_t i = 0; i < program.dynamic_shared_count; ++i) {
     const Symbol array = program.dynamic_shared(i);
@@ -126,19 +126,19 @@ void fence_dynamic_shared([[maybe_unused]] const PlannedLaunch& launch) {
 #endif
 }
 
-// Milliseconds for one pass over the launch list. What it updates in place is first set back.
-double play(Job& job, std::vector<std::unique_ptr<Cluster>>& clusters) {
+// Milliseconds of one run of the launch list. In-out buffers are reset first.
+double run_launches(Job& job, std::vector<std::unique_ptr<Cluster>>& clusters) {
   double milliseconds = 0;
   for (const Buffer& buffer : buffers) {
     if (buffer.role == Role::workspace) memset(buffer.start, kPoison, buffer.bytes);
     if (buffer.role == Role::zeroed) memset(buffer.start, 0, buffer.bytes);
-    if (buffer.role == Role::inout) memcpy(buffer.start, buffer.given.data(), buffer.bytes);
+    if (buffer.role == Role::inout) memcpy(buffer.start, buffer.initial.data(), buffer.bytes);
   }
   for (const Upload& item : job.uploads) upload(job, item);
   for (size_t i = 0; i < job.launches.size(); ++i) {
-    fence_dynamic_shared(job.launches[i]);
+    poison_past_dynamic_shared(job.launches[i]);
     const auto start = std::chrono::steady_clock::now();
-    play_launch(job, job.launches[i], static_cast<unsigned>(i), clusters);
+    run_launch(job, job.launches[i], static_cast<unsigned>(i), clusters);
     milliseconds += std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - start).count();
     check_canaries(job.launches[i].kernel->name);
   }
@@ -153,15 +153,15 @@ void write_outputs(const std::string& folder) {
   }
 }
 
-void watch_arrays([[maybe_unused]] const std::string& folder, [[maybe_unused]] const Job& job) {
+void trace_arrays([[maybe_unused]] const std::string& folder, [[maybe_unused]] const Job& job) {
 #if defined(CUGEN_TRACE)
-  for (const Buffer& buffer : buffers) watch_array(buffer.name, buffer.start, buffer.bytes, false);
+  for (const Buffer& buffer : buffers) trace_array(buffer.name, buffer.start, buffer.bytes, false);
   for (size_t i = 0; i < program.constant_count; ++i)
-    watch_array(program.constants[i].name, program.constants[i].address, program.constants[i].bytes, false);
-  for (const SharedArray& array : job.shared) watch_array(array.name, array.start, array.bytes, true);
+    trace_array(program.constants[i].name, program.constants[i].address, program.constants[i].bytes, false);
+  for (const SharedArray& array : job.shared) trace_array(array.name, array.start, array.bytes, true);
   for (size_t i = 0; i < program.dynamic_shared_count; ++i) {
     const Symbol array = program.dynamic_shared(i);
-    watch_array(array.name, array.address, array.bytes, true);
+    trace_array(array.name, array.address, array.bytes, true);
   }
   if (job.trace) trace_file = fopen((folder + "/trace.bin").c_str(), "wb");
 #endif
@@ -174,10 +174,10 @@ int run(const std::string& folder) {
   dprintf(report, "offset %zx\n", offset);
   catch_faults_on_this_thread();
   Job job = read_job(folder, offset);
-  watch_arrays(folder, job);
+  trace_arrays(folder, job);
   std::vector<std::unique_ptr<Cluster>> clusters;
   for (unsigned i = 0; i < job.repeat; ++i) {
-    const double milliseconds = play(job, clusters);
+    const double milliseconds = run_launches(job, clusters);
     if (i == 0) write_outputs(folder);
     dprintf(report, "time %.6f\n", milliseconds);
   }

@@ -1,4 +1,4 @@
-// The report that the parent reads: lines for times, address ranges and the one fault, which ends the process.
+// The report read by the parent: times, address ranges, and the fault that ended the process.
 #pragma once
 
 #include <stdarg.h>
@@ -20,18 +20,18 @@ inline __thread Block* running_block = nullptr;  // of this worker; null outside
 inline int report = -1;
 inline std::atomic<bool> failed{false};
 
-// "fault <kind> <line> <program counter> <message>". Only the first of several workers speaks. No lock is taken that
-// interrupted code could hold, so a signal handler may call this.
+// Writes "fault <kind> <line> <program counter> <message>" for the first fault only. Takes no locks, since signal handlers
+// call it.
 [[noreturn]] inline void fail_at(const char* kind, int line, const void* counter, const char* format, va_list arguments) {
   if (failed.exchange(true))
     for (;;) pause();
-  char message[512], place[128] = "", text[1024];
+  char message[512], location[128] = "", text[1024];
   vsnprintf(message, sizeof message, format, arguments);
   if (running_block != nullptr)
-    snprintf(place, sizeof place, "thread (%u,%u,%u) of block (%u,%u,%u): ", threadIdx.x, threadIdx.y, threadIdx.z,
+    snprintf(location, sizeof location, "thread (%u,%u,%u) of block (%u,%u,%u): ", threadIdx.x, threadIdx.y, threadIdx.z,
              blockIdx.x, blockIdx.y, blockIdx.z);
   const int length = snprintf(text, sizeof text, "fault %s %d %zx %s%s\n", kind, line, reinterpret_cast<size_t>(counter),
-                              place, message);
+                              location, message);
   const ssize_t written = write(report, text, static_cast<size_t>(length));
   _exit(written == length ? 3 : 4);
 }
@@ -42,7 +42,7 @@ void fail(const char* kind, int line, const char* format, ...) {
   fail_at(kind, line, nullptr, format, arguments);
 }
 
-// `counter` is an address in the code, from which the parent finds the line.
+// `counter` is a code address, which the parent maps to a line.
 [[noreturn]] inline void fail_from(const char* kind, const void* counter, const char* format, ...) {
   va_list arguments;
   va_start(arguments, format);

@@ -1,5 +1,5 @@
-// The functions that -fsanitize=thread calls at each access, without that sanitizer's runtime: they write down who
-// touched what from where, and find races on shared memory.
+// The hooks that -fsanitize=thread calls at each access, which replace the runtime of ThreadSanitizer: they record a
+// trace, or detect data races in shared memory.
 #pragma once
 
 #if defined(CUGEN_TRACE)
@@ -16,7 +16,7 @@ namespace cugen {
 
 enum class Access : uint8_t { read, write, atomic };
 
-// As it lies in the file; trace.py knows the same layout.
+// Layout of the file; cugen/runtime/cpu/trace.py has the same.
 struct Record {
   uint64_t counter;  // address of the code
   uint64_t offset;   // bytes into the array
@@ -27,111 +27,110 @@ struct Record {
 };
 static_assert(sizeof(Record) == 40);
 
-// What lanes of one warp did alike. None is left out, as barriers may have ordered all others with who comes next;
-// they share an entry, as many a byte is read by all threads.
-struct Past {
+// The same access by lanes of one warp: all of them are kept, since barriers may order any subset with the next access.
+struct PastAccess {
   uint64_t counter;
   uint32_t step;
   uint32_t lanes;
   uint8_t warp;
   Access kind;
 
-  bool is_like(const Past& other) const {
-    return warp == other.warp && kind == other.kind && step == other.step && counter == other.counter;
+  bool is_same_access(const PastAccess& past) const {
+    return warp == past.warp && kind == past.kind && step == past.step && counter == past.counter;
   }
 };
 
-// What happened to one byte of shared memory in the interval `epoch`.
-struct Cell {
+// Shadow cell of one byte of shared memory: its accesses in the interval `epoch`.
+struct ShadowCell {
   uint32_t epoch = 0;
-  std::vector<Past> writes, reads;  // the last of each thread; entries without lanes are free
+  std::vector<PastAccess> writes, reads;  // the last one of each thread; entries without lanes are free
 };
 
-struct Watched {
+struct TracedArray {
   std::string name;
   char* start;
   size_t bytes;
-  std::vector<Cell> cells;  // of shared arrays
+  std::vector<ShadowCell> cells;  // shared arrays only
 };
 
-inline std::vector<Watched> watched;
+inline std::vector<TracedArray> traced_arrays;
 inline FILE* trace_file = nullptr;
 
-inline void watch_array(const std::string& name, void* start, size_t bytes, bool shared) {
+inline void trace_array(const std::string& name, void* start, size_t bytes, bool shared) {
   dprintf(report, "array %s %s\n", shared ? "shared" : "global", name.c_str());
-  watched.push_back({name, static_cast<char*>(start), bytes, std::vector<Cell>(shared ? bytes : 0)});
+  traced_arrays.push_back({name, static_cast<char*>(start), bytes, std::vector<ShadowCell>(shared ? bytes : 0)});
 }
 
-// The lanes of `past` that no barrier orders before the one lane of `access`.
-inline unsigned unordered(const Past& past, const Past& access) {
-  if (watch.met[past.warp][access.warp] > past.step) return 0;
+// Lanes of `past` that no barrier orders before the lane of `access`.
+inline unsigned unordered_lanes(const PastAccess& past, const PastAccess& access) {
+  if (sync_clock.warp_sync[past.warp][access.warp] > past.step) return 0;
   if (past.warp != access.warp) return past.lanes;
-  const auto& steps = watch.synchronised[access.warp][__builtin_ctz(access.lanes)];
-  unsigned found = past.lanes & ~access.lanes;
-  for (unsigned rest = found; rest != 0; rest &= rest - 1)
-    if (steps[__builtin_ctz(rest)] > past.step) found &= ~(rest & -rest);
-  return found;
+  const auto& steps = sync_clock.lane_sync[access.warp][__builtin_ctz(access.lanes)];
+  unsigned unordered = past.lanes & ~access.lanes;
+  for (unsigned lanes = unordered; lanes != 0; lanes &= lanes - 1)
+    if (steps[__builtin_ctz(lanes)] > past.step) unordered &= ~(lanes & -lanes);
+  return unordered;
 }
 
-inline void note(std::vector<Past>& list, const Past& access) {
-  for (Past& past : list)
+inline void record_access(std::vector<PastAccess>& list, const PastAccess& access) {
+  for (PastAccess& past : list)
     if (past.warp == access.warp) past.lanes &= ~access.lanes;
-  const auto place =
-      std::find_if(list.begin(), list.end(), [&](const Past& past) { return past.lanes == 0 || past.is_like(access); });
-  if (place == list.end()) {
+  const auto entry =
+      std::find_if(list.begin(), list.end(), [&](const PastAccess& past) { return past.lanes == 0 || past.is_same_access(access); });
+  if (entry == list.end()) {
     list.push_back(access);
   } else {
-    const unsigned others = place->lanes;
-    *place = access;
-    place->lanes |= others;
+    const unsigned lanes = entry->lanes;
+    *entry = access;
+    entry->lanes |= lanes;
   }
 }
 
-inline void check_race(const Watched& array, Cell& cell, size_t offset, const Past& access) {
-  if (cell.epoch != watch.epoch) {
-    cell.epoch = watch.epoch;
+inline void check_race(const TracedArray& array, ShadowCell& cell, size_t offset, const PastAccess& access) {
+  if (cell.epoch != sync_clock.epoch) {
+    cell.epoch = sync_clock.epoch;
     cell.writes.clear();
     cell.reads.clear();
   }
-  const auto conflict = [&](const std::vector<Past>& list, const char* what) {
-    for (const Past& past : list) {
+  const auto conflict = [&](const std::vector<PastAccess>& list, const char* what) {
+    for (const PastAccess& past : list) {
       if (past.kind == Access::atomic && access.kind == Access::atomic) continue;
-      if (const unsigned lanes = unordered(past, access))
+      if (const unsigned lanes = unordered_lanes(past, access))
         fail_from("race", reinterpret_cast<const void*>(access.counter),
-                  "%s of byte %zu of %s, with no barrier since a %s by thread number %u at @%zx@",
+                  "%s of byte %zu of %s, with no barrier since a %s by thread %u at @%zx@",
                   access.kind == Access::read ? "read" : "write", offset, array.name.c_str(), what,
                   past.warp * 32u + static_cast<unsigned>(__builtin_ctz(lanes)), static_cast<size_t>(past.counter));
     }
   };
   conflict(cell.writes, "write");
   if (access.kind != Access::read) conflict(cell.reads, "read");
-  note(access.kind == Access::read ? cell.reads : cell.writes, access);
+  record_access(access.kind == Access::read ? cell.reads : cell.writes, access);
 }
 
 inline void access(const void* pointer, size_t bytes, Access kind, const void* return_address) {
   if (running_block == nullptr) return;
   const char* const address = static_cast<const char*>(pointer);
-  const auto found = std::find_if(watched.begin(), watched.end(),
-                                  [&](const Watched& w) { return address >= w.start && address < w.start + w.bytes; });
-  if (found == watched.end()) return;
-  const size_t offset = static_cast<size_t>(address - found->start);
+  const auto array = std::find_if(traced_arrays.begin(), traced_arrays.end(),
+                                  [&](const TracedArray& w) { return address >= w.start && address < w.start + w.bytes; });
+  if (array == traced_arrays.end()) return;
+  const size_t offset = static_cast<size_t>(address - array->start);
   const uint64_t counter = reinterpret_cast<uint64_t>(return_address) - 1;
   const unsigned thread = running_block->thread();
   if (trace_file != nullptr) {
-    const Record record = {counter, offset, watch.launch, watch.block, thread, watch.interval,
-                           static_cast<uint16_t>(found - watched.begin()), static_cast<uint8_t>(kind),
+    const Record record = {counter, offset, sync_clock.launch, sync_clock.block, thread, sync_clock.interval,
+                           static_cast<uint16_t>(array - traced_arrays.begin()), static_cast<uint8_t>(kind),
                            static_cast<uint8_t>(bytes), 0};
     fwrite(&record, sizeof record, 1, trace_file);
   } else {
-    const Past now = {counter, watch.step, 1u << thread % 32, static_cast<uint8_t>(thread / 32), kind};
-    for (size_t i = offset; i < std::min(offset + bytes, found->cells.size()); ++i)
-      check_race(*found, found->cells[i], i, now);
+    const PastAccess now = {counter, sync_clock.step, 1u << thread % 32, static_cast<uint8_t>(thread / 32), kind};
+    for (size_t i = offset; i < std::min(offset + bytes, array->cells.size()); ++i)
+      check_race(*array, array->cells[i], i, now);
   }
 }
 
-// In a trace a copy writes where it stands in the source; races are looked for at both ends of its time.
-void note_arrival(void* destination, size_t bytes, const void* place) {
-  if (trace_file == nullptr) access(destination, bytes, Access::write, place);
+// Traces have the write of an asynchronous copy where it is issued; races are checked at issue and completion.
+void record_completion(void* destination, size_t bytes, const void* code_address) {
+  if (trace_file == nullptr) access(destination, bytes, Access::write, code_address);
 }
 
 }  // namespace cugen
@@ -156,7 +155,7 @@ CUGEN_HOOKS(16)
 CUGEN_RANGE_HOOK(__tsan_read_range, read)
 CUGEN_RANGE_HOOK(__tsan_write_range, write)
 
-// An atomic is one access, though it is a load and at least one exchange.
+// An atomic is one access, although it is implemented by a load and compare-exchanges.
 #define CUGEN_ATOMIC_HOOKS(bits, type)                                                                              \
   extern "C" type __tsan_atomic##bits##_load(const type* address, int) { return *address; }                        \
   extern "C" int __tsan_atomic##bits##_compare_exchange_strong(type* address, type* expected, type desired, int, int) { \

@@ -1,4 +1,4 @@
-// Atomics: one compare-and-swap loop for all. They are relaxed, as CUDA's are, and return the old value.
+// Atomics by a compare-and-swap loop: relaxed, as CUDA's are; they return the old value.
 #pragma once
 
 namespace cugen {
@@ -21,10 +21,10 @@ CUGEN_INLINE T modify(T* address, Change change) {
   Bits after;
   do {
     memcpy(static_cast<void*>(&old), &before, sizeof old);
-    const T changed = change(old);
-    memcpy(&after, &changed, sizeof after);
+    const T value = change(old);
+    memcpy(&after, &value, sizeof after);
   } while (!__atomic_compare_exchange_n(word, &before, after, false, __ATOMIC_RELAXED, __ATOMIC_RELAXED));
-  if (after != before) changed();
+  if (after != before) count_change();
   return old;
 }
 

@@ -11,7 +11,7 @@ CUGEN_NARROW_PAIR(__nv_bfloat162, __nv_bfloat16)
 CUGEN_INLINE __nv_bfloat16 __float2bfloat16(float x) { return __nv_bfloat16(x); }
 CUGEN_INLINE __nv_bfloat16 __float2bfloat16_rn(float x) { return __nv_bfloat16(x); }
 CUGEN_INLINE __nv_bfloat16 __double2bfloat16(double x) { return __nv_bfloat16(x); }
-// By reference: g++ gives the copy of an argument no line of its own.
+// By reference: g++ attributes the copy of an argument to no line.
 CUGEN_INLINE float __bfloat162float(const __nv_bfloat16& x) { return float(x); }
 CUGEN_INLINE __nv_bfloat16 __int2bfloat16_rn(int x) { return __nv_bfloat16(x); }
 CUGEN_INLINE __nv_bfloat16 __uint2bfloat16_rn(unsigned int x) { return __nv_bfloat16(x); }

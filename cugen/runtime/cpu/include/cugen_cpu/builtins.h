@@ -1,4 +1,4 @@
-// Where a thread stands, block barriers, fences and clocks.
+// Thread indices, barriers, fences and clocks.
 #pragma once
 
 #include <time.h>
@@ -32,6 +32,6 @@ inline long long clock64() {
   clock_gettime(CLOCK_MONOTONIC, &now);
   return now.tv_sec * 1000000000LL + now.tv_nsec;
 }
-inline void __nanosleep(unsigned int, int line = __builtin_LINE()) { cugen::pause_thread(line); }
+inline void __nanosleep(unsigned int, int line = __builtin_LINE()) { cugen::yield_polling_thread(line); }
 
 [[noreturn]] inline void __trap(int line = __builtin_LINE()) { cugen::fail("trap", line, "__trap() was reached"); }

@@ -1,6 +1,6 @@
-// Conversions that saturate as the hardware's do, and bit casts.
+// Saturating conversions, as in hardware, and bit casts.
 //
-// NaN follows the PTX manual on cvt: zero where the source is narrower than f64 and the destination narrower than
+// NaN as in the PTX ISA, cvt: zero where the source is narrower than f64 and the destination narrower than
 // 64 bits, else the destination's top bit alone.
 #pragma once
 

@@ -11,7 +11,7 @@ CUGEN_NARROW_PAIR(__half2, __half)
 CUGEN_INLINE __half __float2half(float x) { return __half(x); }
 CUGEN_INLINE __half __float2half_rn(float x) { return __half(x); }
 CUGEN_INLINE __half __double2half(double x) { return __half(x); }
-// By reference: g++ gives the copy of an argument no line of its own.
+// By reference: g++ attributes the copy of an argument to no line.
 CUGEN_INLINE float __half2float(const __half& x) { return float(x); }
 CUGEN_INLINE __half __int2half_rn(int x) { return __half(x); }
 CUGEN_INLINE __half __uint2half_rn(unsigned int x) { return __half(x); }

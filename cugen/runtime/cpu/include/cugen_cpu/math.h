@@ -108,7 +108,7 @@ CUGEN_INLINE float __fdividef(float x, float y) { return x / y; }
 CUGEN_INLINE float __saturatef(float x) { return x > 0.0f ? (x < 1.0f ? x : 1.0f) : 0.0f; }
 CUGEN_INLINE float __frsqrt_rn(float x) { return rsqrtf(x); }
 
-// Round to nearest, the host's own mode; the compiler is told never to contract.
+// Round to nearest, the host's default mode; -ffp-contract=off prevents contraction.
 CUGEN_INLINE float __fadd_rn(float x, float y) { return x + y; }
 CUGEN_INLINE float __fsub_rn(float x, float y) { return x - y; }
 CUGEN_INLINE float __fmul_rn(float x, float y) { return x * y; }

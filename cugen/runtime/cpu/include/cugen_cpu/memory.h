@@ -11,7 +11,7 @@ CUGEN_LOAD(__ldcs)
 CUGEN_LOAD(__ldlu)
 #undef CUGEN_LOAD
 
-// Reads memory each time it is asked.
+// Volatile load.
 template <class T>
 CUGEN_INLINE T __ldcv(const T* address) {
   if constexpr (std::is_arithmetic_v<T>) return *static_cast<const volatile T*>(address);
@@ -29,10 +29,10 @@ CUGEN_STORE(__stwt)
 
 namespace cugen {
 
-// The source is read now and the target written when the thread awaits it: until then it holds all ones, a NaN in every
-// format, so that a missing wait shows up in the result.
+// Reads the source at once and writes the destination when the thread waits for it. Until then the destination is all
+// ones, NaN in every floating-point format, so that a missing wait is visible in the result.
 template <class T>
-CUGEN_INLINE void copy_later(void* destination, const void* source, size_t bytes) {
+CUGEN_INLINE void copy_async(void* destination, const void* source, size_t bytes) {
   char data[sizeof(T)] = {};
   if (bytes == sizeof(T)) {
     const T whole = *static_cast<const T*>(source);
@@ -43,23 +43,23 @@ CUGEN_INLINE void copy_later(void* destination, const void* source, size_t bytes
   T ones;
   memset(&ones, 0xff, sizeof(T));
   *static_cast<T*>(destination) = ones;
-  delay_copy(destination, data, sizeof(T));
+  enqueue_copy(destination, data, sizeof(T));
 }
 
 }  // namespace cugen
 
-// `zero_fill` of the `bytes` (4, 8 or 16) are not read, but written as zeros.
+// The last `zero_fill` of the `bytes` (4, 8 or 16) are written as zeros.
 CUGEN_INLINE void __pipeline_memcpy_async(void* destination, const void* source, size_t bytes, size_t zero_fill = 0,
                                           int line = __builtin_LINE()) {
   const size_t skew = (reinterpret_cast<uintptr_t>(destination) | reinterpret_cast<uintptr_t>(source)) % bytes;
   if ((bytes != 4 && bytes != 8 && bytes != 16) || zero_fill > bytes || skew != 0)
-    cugen::fail("misaligned", line, "__pipeline_memcpy_async copies 4, 8 or 16 bytes between addresses that are multiples");
+    cugen::fail("misaligned", line, "__pipeline_memcpy_async copies 4, 8 or 16 bytes between addresses aligned to their number");
   if (bytes == 4) {
-    cugen::copy_later<uint1>(destination, source, bytes - zero_fill);
+    cugen::copy_async<uint1>(destination, source, bytes - zero_fill);
   } else if (bytes == 8) {
-    cugen::copy_later<uint2>(destination, source, bytes - zero_fill);
+    cugen::copy_async<uint2>(destination, source, bytes - zero_fill);
   } else {
-    cugen::copy_later<uint4>(destination, source, bytes - zero_fill);
+    cugen::copy_async<uint4>(destination, source, bytes - zero_fill);
   }
 }
 CUGEN_INLINE void __pipeline_commit() { cugen::commit_copies(); }

@@ -1,4 +1,4 @@
-// Floating formats below 32 bits: rounding to nearest even from a double, by integers alone, and widening.
+// Floating-point formats below 32 bits: round-to-nearest-even from double in integer arithmetic, and widening.
 #pragma once
 
 namespace cugen {
@@ -7,7 +7,7 @@ struct Format {
   int exponent_bits;
   int mantissa_bits;
   unsigned largest;   // code of the largest finite value
-  unsigned overflow;  // code that magnitudes beyond it get, infinity included
+  unsigned overflow;  // code of larger magnitudes and infinity
   unsigned nan;
 };
 
@@ -18,7 +18,7 @@ constexpr Format kFloat8E5M2 = {5, 2, 0x7b, 0x7b, 0x7f};
 
 constexpr uint64_t kDoubleInfinity = 0x7ffull << 52;
 
-// One rounding, so a float or an int32 that was widened to a double gives the correctly rounded result.
+// A single rounding: exact for float and int32 inputs widened to double.
 inline unsigned encode(const Format& format, double value) {
   const uint64_t bits = bit_cast<uint64_t>(value);
   const uint64_t magnitude = bits & ~(1ull << 63);
@@ -34,9 +34,9 @@ inline unsigned encode(const Format& format, double value) {
   if (shift > 53) return sign;  // less than half of the smallest subnormal
   const uint64_t significand = (magnitude & ((1ull << 52) - 1)) | 1ull << 52;
   const uint64_t half = 1ull << (shift - 1);
-  const uint64_t rest = significand & (2 * half - 1);
+  const uint64_t remainder = significand & (2 * half - 1);
   uint64_t code = significand >> shift;
-  code += rest > half || (rest == half && (code & 1));
+  code += remainder > half || (remainder == half && (code & 1));
   // The leading bit of a normal number adds one to the exponent field, hence the one less.
   if (!subnormal) code += static_cast<uint64_t>(exponent + bias - 1) << format.mantissa_bits;
   return sign | (code > format.largest ? format.overflow : static_cast<unsigned>(code));

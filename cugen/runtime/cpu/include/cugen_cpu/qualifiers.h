@@ -1,5 +1,5 @@
-// The words that CUDA adds to C++. `__shared__` depends on the build and on what stands before it: the harness defines
-// `cugen_shared_<line>` for each line of the .cu (see harness.py).
+// CUDA's C++ qualifiers. `__shared__` depends on the build and on `extern`: the harness defines `cugen_shared_<line>` for
+// each line of the .cu (see harness.py).
 #pragma once
 
 #define __global__
@@ -8,7 +8,7 @@
 #define __constant__
 #define __managed__
 #define __grid_constant__
-// Nothing, because libstdc++ writes __attribute__((__noinline__)) itself.
+// Empty, because libstdc++ uses __attribute__((__noinline__)).
 #define __noinline__
 #define __forceinline__ inline __attribute__((always_inline))
 #define __launch_bounds__(...)
@@ -22,5 +22,5 @@
 #define CUGEN_PASTE(left, right) CUGEN_PASTE_EXPANDED(left, right)
 #define __shared__ CUGEN_PASTE(cugen_shared_, __LINE__)
 
-// Inlined even at -O0, and stepped over by the debug information: an access inside is an access of the calling line.
+// Inlined even at -O0 and artificial in debug information: accesses are attributed to the line of the call.
 #define CUGEN_INLINE inline __attribute__((always_inline, artificial))

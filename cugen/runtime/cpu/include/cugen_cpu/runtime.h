@@ -1,4 +1,4 @@
-// What kernels and runtime know of each other; the runtime is compiled apart, once for all kernels.
+// Interface between kernels and the runtime, which is compiled separately, once for all kernels.
 #pragma once
 
 #include <stddef.h>
@@ -9,27 +9,27 @@
 
 namespace cugen {
 
-// One fault ends the process: the report names the thread, `line` is of the .cu, or 0.
+// Reports a fault of the current thread and ends the process. `line` is that of the .cu, or 0.
 [[noreturn]] void fail(const char* kind, int line, const char* format, ...) __attribute__((format(printf, 3, 4)));
 
 enum class Vote { none, count, all, any, cluster };
 
-// A barrier of the whole block, or of all blocks of its cluster. Returns the vote over the lanes' predicates.
+// Barrier of the block, or of the cluster. Returns the vote over the threads' predicates.
 int block_barrier(Vote vote, int predicate, int line);
 
-// A barrier of some of the block's warps: of `count` threads that come to the one with this number.
+// Named barrier of `count` threads (bar.sync id, count).
 void named_barrier(unsigned id, unsigned count, int line);
 
-// The running block's place in its cluster, how many blocks that has, and where a variable of another one's is.
+// Rank of the running block in its cluster, the cluster size, and distributed shared memory addresses.
 unsigned cluster_rank();
 unsigned cluster_size();
 void* map_shared(void* address, int rank, int line);
 
-// Between two looks at memory that a thread polls, which another one is to change.
-void pause_thread(int line);
+// Yields between two polls of a spin-wait.
+void yield_polling_thread(int line);
 
-// An atomic has changed memory.
-void changed();
+// Called when an atomic has changed memory.
+void count_change();
 
 enum class Collective {
   sync,
@@ -50,18 +50,18 @@ enum class Collective {
   bit_and,
   bit_or,
   bit_xor,
-  multiply_tiles,
+  mma,
 };
 
-// A collective of the warp's lanes in `mask`. `argument` and `width` are those of a shuffle.
+// Collective of the lanes in `mask`. `argument` and `width` are those of a shuffle.
 uint64_t warp_collective(Collective kind, unsigned mask, uint64_t value, unsigned argument, unsigned width, int line);
 
-// Asynchronous copies of the calling thread: they arrive when it waits for their group, in the order of their making.
-void delay_copy(void* destination, const void* data, size_t bytes);
+// Asynchronous copies of the calling thread: they complete in order when it waits for their group.
+void enqueue_copy(void* destination, const void* data, size_t bytes);
 void commit_copies();
 void await_copies(size_t pending);
 
-// The lanes of the calling thread's warp that have not returned.
+// Mask of the lanes of the calling warp that have not returned.
 unsigned live_lanes();
 
 struct Kernel {
@@ -69,7 +69,7 @@ struct Kernel {
   void (*invoke)(void* const* parameters);
   size_t parameter_count;
   const size_t* parameter_bytes;
-  unsigned cluster;  // blocks along x that run at once
+  unsigned cluster;  // cluster size along x
 };
 
 struct Symbol {
@@ -78,7 +78,7 @@ struct Symbol {
   size_t bytes;
 };
 
-// What the harness says of one .cu. Thread-local arrays have an address per worker, so they are asked for.
+// Kernels and variables of one .cu, defined by the harness. Thread-local arrays have an address per worker.
 struct Program {
   const Kernel* kernels;
   size_t kernel_count;

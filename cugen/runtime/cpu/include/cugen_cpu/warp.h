@@ -1,4 +1,4 @@
-// Warp collectives. A value crosses lanes as its bits.
+// Warp collectives. Values are exchanged as 64-bit words.
 #pragma once
 
 namespace cugen {

@@ -1,8 +1,8 @@
-// What a traced build learns between accesses: where a block stands in time. Empty in other builds.
+// Happens-before clock of the race detector. Empty in untraced builds.
 //
-// Time is counted in intervals, which a block barrier ends, and within them in steps, which __syncwarp ends for pairs
-// of lanes, and a named barrier for pairs of warps. No order follows from two others: those who only meet a third one,
-// in turns, count as never having met. Other warp collectives order no memory accesses, so they end nothing.
+// A block barrier ends an interval. Within one, __syncwarp ends a step for pairs of lanes, a named barrier for pairs of
+// warps. The order isn't transitive: threads that synchronise with a third one only count as unordered. Other warp
+// collectives don't order memory accesses.
 #pragma once
 
 #include <stdint.h>
@@ -11,14 +11,14 @@ namespace cugen {
 
 #if defined(CUGEN_TRACE)
 
-struct Watch {
+struct SyncClock {
   uint32_t launch = 0;
   uint32_t block = 0;
   uint32_t interval = 0;  // of this block
-  uint32_t epoch = 0;     // counts the intervals of all blocks
+  uint32_t epoch = 0;     // intervals of all blocks
   uint32_t step = 0;
-  uint32_t synchronised[32][32][32] = {};  // by warp and two lanes: the step that last ordered them
-  uint32_t met[32][32] = {};               // by two warps: the step that last ordered all of their lanes
+  uint32_t lane_sync[32][32][32] = {};  // by warp and two lanes: step of their last __syncwarp
+  uint32_t warp_sync[32][32] = {};               // by two warps: step of their last named barrier
 
   void begin_block(unsigned number, uint64_t linear, uint32_t first_interval) {
     launch = number;
@@ -32,19 +32,19 @@ struct Watch {
     ++step;
     for (unsigned i = 0; i < 32; ++i)
       for (unsigned j = 0; j < 32; ++j)
-        if (mask >> i & mask >> j & 1u) synchronised[first_lane / 32][i][j] = step;
+        if (mask >> i & mask >> j & 1u) lane_sync[first_lane / 32][i][j] = step;
   }
   void named_barrier(unsigned warps) {
     ++step;
     for (unsigned i = 0; i < 32; ++i)
       for (unsigned j = 0; j < 32; ++j)
-        if (warps >> i & warps >> j & 1u) met[i][j] = step;
+        if (warps >> i & warps >> j & 1u) warp_sync[i][j] = step;
   }
 };
 
 #else
 
-struct Watch {
+struct SyncClock {
   void begin_block(unsigned, uint64_t, uint32_t) {}
   uint32_t end_block() const { return 0; }
   void block_barrier() {}
@@ -54,6 +54,6 @@ struct Watch {
 
 #endif
 
-inline Watch watch;
+inline SyncClock sync_clock;
 
 }  // namespace cugen
