@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Mapping
+from typing import TypeVar
 
 from cugen.emit.printer.nodes import NodePrinter
 from cugen.plan import nodes
@@ -24,6 +25,7 @@ _CLOSE = "\x03)\x04"
 _ELSE = "\x03|\x04"
 _EMPTY_LINE = re.compile(rf"^[ ]*{_EMPTY}[ ]*\n?", re.MULTILINE)
 _INDENT = "    "
+_Opened = TypeVar("_Opened", For, If)
 
 
 class EmissionError(AssertionError):
@@ -70,11 +72,12 @@ class StatementPrinter:
         return ""
 
     @staticmethod
-    def _only(section: Section, kind: type[Node]) -> Node:
-        if len(section.body) != 1 or not isinstance(section.body[0], kind):
-            kinds = ", ".join(type(node).__name__ for node in section.body) or "nothing"
-            raise EmissionError(f"section {section.name} should be one {kind.__name__}, it has {kinds}")
-        return section.body[0]
+    def _only(section: Section, kind: type[_Opened]) -> _Opened:
+        match section.body:
+            case (node,) if isinstance(node, kind):
+                return node
+        kinds = ", ".join(type(node).__name__ for node in section.body) or "nothing"
+        raise EmissionError(f"section {section.name} should be one {kind.__name__}, it has {kinds}")
 
     def _nodes(self, body: tuple[Node, ...]) -> str:
         return "\n".join(text for node in body for text in self._lines(node)) or _EMPTY
