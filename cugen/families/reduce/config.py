@@ -17,25 +17,25 @@ from cugen.spec.expressions import Index, Read
 
 WARP = 32
 
-# Heuristics, measured on H200 unless said otherwise.
+# Heuristics, tuned on H200 unless said otherwise.
 THREADS_PER_SM = 2048  # CUDA programming guide, compute capability 9.0
 THREADS_TO_FILL_DEVICE = 4 * PLANNING_DEVICE.sms * THREADS_PER_SM  # four waves
 MIN_ROWS_FOR_SMALL_BLOCKS = 1024  # with fewer rows, blocks are as large as the row allows
-MAX_VECTORS_OF_A_WARP = 8  # per lane, before a row gets more than a warp
-VECTORS_PER_THREAD = 8  # of longer rows
+MAX_VECTORS_PER_LANE = 8  # of a row with a single warp
+VECTORS_PER_THREAD = 8  # of rows with several warps
 MAX_ROW_THREADS = 512  # per row, with enough rows to fill the device
 BLOCK_THREADS = 256
 MAX_BLOCK_THREADS = 1024  # CUDA programming guide
 COLUMN_RUN_BYTES = 512  # of each row that a block reads
 NARROW_COLUMN_RUN_BYTES = 1024  # with accesses of up to 4 bytes: other blocks read adjacent bytes at other times
-MAX_COLUMNS_OF_ONE_BLOCK = 64  # vectors of columns, up to which one block takes all of them
-MIN_LONG_COLUMN_ELEMENTS = 64  # below, the width of the stores matters as well
-MAX_BYTE_COLUMNS_PER_THREAD = 4  # accumulators of more one-byte columns would leave registers for fewer threads
-NARROW_BLOCK_THREADS = 8  # along the columns, where there are few: 128 bytes, a cache line
+MAX_VECTORS_OF_FULL_ROWS = 64  # of columns, up to which a block reads whole rows
+MIN_LONG_COLUMN_ELEMENTS = 64  # in shorter columns, the width of stores matters as well
+MAX_BYTE_COLUMNS_PER_THREAD = 4  # of one byte: more accumulators would limit the occupancy
+NARROW_BLOCK_THREADS = 8  # along few columns: a cache line of 128 bytes
 MAX_THREADS_PER_COLUMN = 128
-MIN_ROWS_PER_THREAD = 16  # where a column gets more threads to fill the device
+MIN_ROWS_PER_THREAD = 16  # of columns with several threads to fill the device
 BYTES_IN_FLIGHT = 64  # per thread
-MAX_UNROLLED_ROWS = 8  # of a column; more concurrent rows lower the DRAM throughput
+MAX_UNROLLED_ROWS = 8  # per thread; more rows in flight lower the DRAM throughput
 MAX_UNROLLED_FULL_ROWS = 4  # where a block reads whole rows
 _THREADS = Tunable(
     "threads",
@@ -100,7 +100,7 @@ def _row_config(problem: ReductionProblem) -> RowConfig:
         threads = WARP
     else:
         vectors = -(-longest // width)
-        fits_warp = vectors <= MAX_VECTORS_OF_A_WARP * WARP
+        fits_warp = vectors <= MAX_VECTORS_PER_LANE * WARP
         threads = _lanes(vectors) if fits_warp else _power_of_two(vectors // VECTORS_PER_THREAD)
         threads = min(threads, MAX_ROW_THREADS)
         if row_count < MIN_ROWS_FOR_SMALL_BLOCKS and threads >= WARP:
@@ -146,7 +146,7 @@ def _column_config(problem: ReductionProblem) -> ColumnConfig:
 def _threads_along_columns(vectors: int, results: int, longest: int, access_bytes: int) -> int:
     """Threads of a block along the columns: for all of them if they are few, so that none is idle, else for a
     contiguous run of each row."""
-    if vectors <= MAX_COLUMNS_OF_ONE_BLOCK and vectors * _rows_of_whole_warps(vectors) <= BLOCK_THREADS:
+    if vectors <= MAX_VECTORS_OF_FULL_ROWS and vectors * _rows_of_whole_warps(vectors) <= BLOCK_THREADS:
         threads = max(vectors, 1)
     else:
         run_bytes = COLUMN_RUN_BYTES if access_bytes > 4 else NARROW_COLUMN_RUN_BYTES

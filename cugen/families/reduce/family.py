@@ -35,7 +35,7 @@ def _size_refusals(request: Request, problem: ReductionProblem) -> Iterator[Refu
     tunables = dict(request.schedule.tunables)
     is_requested = request.schedule.family == "reduce"
     if len(problem.stages) > 1 and not problem.column_index and not is_requested:
-        yield Refusal("caches no row; with one reduction inside another, a cached row is read once")
+        yield Refusal("reads a row once per dependent reduction; a family that caches rows reads it once")
     config = choose_config(problem)
     if int(tunables.get("vector", 1)) > config.width:
         (why,) = reasons(problem, config)[1:]

@@ -43,8 +43,8 @@ from cugen.spec.expressions import Const, Expr, Local, Op, Read, Reduce, walk
 
 Parts = tuple[tuple[str, tuple[Node, ...]], ...]
 
-MIN_PEELED_ROW_ELEMENTS = 256  # from which a scalar head and tail cost little beside the vectors; heuristic
-MIN_ACCESS_BYTES = 4  # per thread: narrower accesses are worth a scalar head for alignment
+MIN_PEELED_ROW_ELEMENTS = 256  # so that a scalar head and tail cost little; heuristic
+MIN_ACCESS_BYTES = 4  # per load; a scalar head allows vectors where alignment allows only narrower loads
 MAX_UNROLLED_TRIPS = 4  # of a row loop inside another loop; heuristic
 
 

@@ -29,7 +29,7 @@ from cugen.plan.scopes import Scope
 from cugen.plan.symbols import FloorDiv, Integer, Mod, bounds, ceil_div, integer
 from cugen.spec.expressions import IndexValue
 
-# Heuristics, measured on H200.
+# Heuristics, tuned on H200.
 MIN_BYTES_IN_FLIGHT = 48  # per thread
 MAX_REGISTER_BYTES = 256  # of a thread's rows
 BLOCK_THREADS = 256

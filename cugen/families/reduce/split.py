@@ -26,10 +26,10 @@ from cugen.spec.model import Array, Statement
 from cugen.spec.prove.affine import text_of
 from cugen.spec.types import BOOL, INT64
 
-# Heuristics, measured on H200.
-MIN_ROW_BLOCKS = 2 * PLANNING_DEVICE.sms  # of a single pass: two per multiprocessor keep the device busy
+# Heuristics, tuned on H200.
+MIN_ROW_BLOCKS = 2 * PLANNING_DEVICE.sms  # two per multiprocessor keep the device busy in a single pass
 MIN_COLUMN_BLOCKS = 200  # of up to 1024 threads
-MAX_WAVES = 4  # of the first pass: enough for the partial last wave to cost little
+MAX_WAVES = 4  # of the first pass: the partial last wave costs little
 PLANNED_ROW_BLOCK_THREADS = 512
 MIN_BYTES_PER_BLOCK = 3 << 17  # read in about the time of a second launch
 MIN_BYTES_PER_PART = 1 << 14

@@ -24,25 +24,25 @@ from cugen.plan.symbols import bounds
 from cugen.spec.expressions import Expr, Read, children, free_indices, walk
 from cugen.spec.types import DType
 
-# Heuristics, measured on H200 unless said otherwise.
-SHORT_ROW_BLOCK_THREADS = 128  # of a block that several rows share
-MIN_ACCESSES_PER_THREAD = 2  # per row, until a row has 256 threads
+# Heuristics, tuned on H200 unless said otherwise.
+SHORT_ROW_BLOCK_THREADS = 128  # per block of several rows
+MIN_ACCESSES_PER_THREAD = 2  # per row, for rows of up to 256 threads
 MIN_ELEMENTS_PER_THREAD = 8
-NARROW_VECTOR_ELEMENTS = 8  # per access, from which an element type counts as narrow: 16 bits and less
-ROWS_PER_STRIDED_BLOCK = 32  # where rows are contiguous, a warp takes adjacent rows
+NARROW_VECTOR_ELEMENTS = 8  # per access: element types of 16 bits and less count as narrow
+ROWS_PER_STRIDED_BLOCK = 32  # a warp of adjacent rows, where these are contiguous and columns strided
 ELEMENTS_PER_STRIDED_THREAD = 16
 FLOATS_PER_ACCESS = MAX_ACCESS_BYTES // 4
-MAX_ELEMENTS_PER_THREAD = 32  # of long rows: threads of a block of 1024 have 64 registers each
-MAX_SMALL_BLOCK_REGISTER_VALUES = 2 * MAX_ELEMENTS_PER_THREAD  # cached per thread, below 512 threads
+MAX_ELEMENTS_PER_THREAD = 32  # of long rows: with blocks of 1024, a thread has 64 registers
+MAX_SMALL_BLOCK_REGISTER_VALUES = 2 * MAX_ELEMENTS_PER_THREAD  # cached per thread, for blocks of less than 512
 MAX_LARGE_BLOCK_REGISTER_VALUES = MAX_ELEMENTS_PER_THREAD + 8
-REGISTER_VALUES_BESIDE_SHARED = 24  # cached per thread in registers, where others are in shared memory
-REGISTER_VALUES_BESIDE_GLOBAL = 16  # and where others are reloaded, whose loops need registers
-CACHED_ELEMENTS_OF_DYNAMIC_ROW = 4096  # cached where the length is unknown; elements past these are reloaded
-MAX_IDLING_BLOCKS = 32  # grids up to this leave most multiprocessors idle
-MIN_LONG_ROW_ELEMENTS = 1 << 16  # from which idle multiprocessors cost more than another launch
-MAX_SINGLE_BLOCK_ROW_REGISTERS = 1 << 15  # of 32 bits, half of a multiprocessor's; longer rows take a cluster
-CLUSTER_BLOCK_REGISTERS = 1 << 14  # of a row in each block of a cluster: two such blocks fill a multiprocessor
-NARROW_CLUSTER_BLOCK_REGISTERS = 1 << 15  # for narrow types: half the bytes take twice the elements in flight
+REGISTER_VALUES_WITH_SHARED = 24  # cached per thread, if shared memory caches the others
+REGISTER_VALUES_WITH_RELOADS = 16  # if others are reloaded, by loops that need registers
+CACHED_ELEMENTS_OF_DYNAMIC_ROW = 4096  # of unknown length; elements past these are reloaded
+MAX_BLOCKS_OF_IDLE_GRID = 32  # up to which a grid leaves most multiprocessors idle
+MIN_LONG_ROW_ELEMENTS = 1 << 16  # where idle multiprocessors cost more than further launches
+MAX_SINGLE_BLOCK_ROW_REGISTERS = 1 << 15  # half of a register file; longer rows take a cluster
+CLUSTER_BLOCK_REGISTERS = 1 << 14  # for the row, per block: two such blocks fill a multiprocessor
+NARROW_CLUSTER_BLOCK_REGISTERS = 1 << 15  # twice the elements for the same bytes in flight
 CLUSTER_SIZES = (2, 4, 8)  # 8 is the largest portable size (CUDA programming guide)
 _ARG_REDUCTIONS = ("argmax", "argmin")
 _GLOBAL_SPACES = ("global", "readonly")
@@ -122,7 +122,7 @@ def choose_config(request: Request, problem: RowProblem) -> RowConfig:
         and _can_reuse_buffers(problem, as_computed=True)
     ):
         # Buffers of the compute type save recomputation, and allow two blocks per multiprocessor if they fit.
-        shared_bytes = (length - threads * REGISTER_VALUES_BESIDE_SHARED) * MAX_ACCESS_BYTES // FLOATS_PER_ACCESS
+        shared_bytes = (length - threads * REGISTER_VALUES_WITH_SHARED) * MAX_ACCESS_BYTES // FLOATS_PER_ACCESS
         two_fit = 2 * shared_bytes <= request.target.shared_opt_in
         float_threads = threads if "threads" in tunables or two_fit else 1024
         slots = -(-length // (float_threads * FLOATS_PER_ACCESS))
@@ -167,7 +167,7 @@ def has_too_few_rows(request: Request, problem: RowProblem) -> bool:
     longest = bounds(to_integer(column.extent, symbols), ranges)[1]
     config = choose_config(request, problem)
     blocks = -(-rows // config.rows) * (config.cluster if config.levels[-1].is_cached else 1)
-    is_idle = blocks <= MAX_IDLING_BLOCKS and longest >= MIN_LONG_ROW_ELEMENTS
+    is_idle = blocks <= MAX_BLOCKS_OF_IDLE_GRID and longest >= MIN_LONG_ROW_ELEMENTS
     return is_idle and request.schedule.family != "rowwise"
 
 
@@ -184,7 +184,7 @@ def _storage_levels(
         return (StorageLevel(REGISTERS, 0, slots, passes[CachePolicy.ALL]),)
     if not max_live_values(passes[CachePolicy.LOADED]):
         return (StorageLevel(GLOBAL, 0, 0, passes[CachePolicy.NOTHING]),)
-    in_registers = min(tunables.get("registers", REGISTER_VALUES_BESIDE_SHARED) // values_per_slot, slots)
+    in_registers = min(tunables.get("registers", REGISTER_VALUES_WITH_SHARED) // values_per_slot, slots)
     free_bytes = request.target.shared_opt_in - _reduction_bytes(problem, threads)
     cached = passes[CachePolicy.LOADED][0].cached
     shared_slots = free_bytes // (threads * width * sum(expr.dtype.bytes for expr in cached))
@@ -193,7 +193,7 @@ def _storage_levels(
     if not as_computed:
         shared_slots = free_bytes // (threads * width * sum(storage_type(expr, problem).bytes for expr in cached))
     if in_registers + shared_slots < slots and "registers" not in tunables:
-        in_registers = min(REGISTER_VALUES_BESIDE_GLOBAL // values_per_slot, slots)
+        in_registers = min(REGISTER_VALUES_WITH_RELOADS // values_per_slot, slots)
     shared_slots = min(shared_slots, slots - in_registers)
     can_reuse = _can_reuse_buffers(problem, as_computed=as_computed)
     shared_passes = passes[CachePolicy.ALL if can_reuse else CachePolicy.LOADED]

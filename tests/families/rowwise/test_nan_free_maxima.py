@@ -46,7 +46,7 @@ def test_a_maximum_ignores_nan_where_the_sum_propagates_it(made, statement):
     assert "maximum(" not in source
 
 
-@pytest.mark.parametrize("statements", NAN_PROPAGATING.values(), ids=KEPT)
+@pytest.mark.parametrize("statements", NAN_PROPAGATING.values(), ids=NAN_PROPAGATING)
 def test_a_maximum_that_is_an_output_or_chooses_one_propagates_nan(made, statements):
     assert "maximum(" in made(rows(statements)).source
 
