@@ -1,4 +1,4 @@
-"""What the families' tests share: a spec's text to its kernels, and a verified run of them on the CPU."""
+"""Fixtures of the families' tests: kernels of a spec's text, and verified runs on the CPU device."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def _generated(name: str) -> Kernel:
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
-    """A test that asks for `statement` runs once for each spec of `statements/`."""
+    """Parametrises tests with a `statement` over the specs of `statements/`."""
     if "statement_name" in metafunc.fixturenames:
         metafunc.parametrize("statement_name", list(_statements()))
 
@@ -60,7 +60,7 @@ def statements() -> Mapping[str, Spec]:
 
 @pytest.fixture(scope="session")
 def check() -> Check:
-    """Runs a kernel, at several sizes where it is dynamic, and fails with what differs from the reference."""
+    """Verifies a kernel against the reference, at several sizes if it is dynamic."""
 
     def checked(kernel: Kernel, device: CpuDevice) -> None:
         for params in _some_params(kernel.spec.params):
@@ -106,21 +106,21 @@ def planned(made: Generate) -> Planned:
 def reasons() -> Reasons:
     """Why a family refuses the first group of a spec's statements."""
 
-    def ask(family: str, text: str) -> tuple[Refusal, ...]:
+    def refusals_of(family: str, text: str) -> tuple[Refusal, ...]:
         (spec,) = load_text(f"cugen: 1\nkernel: k\n{text}")
         grouping = group_statements(spec)
         schedule = dict(spec.schedules).get("", Schedule())
         context = make_context(spec)
         request = Request("k", grouping.groups[0], context, schedule, target(spec.target), grouping.stored)
-        (found,) = [f for f in families() if f.name == family]
-        return found.refusals(request)
+        (match,) = [f for f in families() if f.name == family]
+        return match.refusals(request)
 
-    return ask
+    return refusals_of
 
 
 @pytest.fixture(scope="session")
 def prove(made: Generate) -> Prove:
-    """Fails unless the CPU device's results are those of the reference."""
+    """Fails unless the CPU device's results equal the reference's."""
 
     def check(
         text: str, params: Mapping[str, int] | None = None, *, sanitize: bool = False, races: bool = False
@@ -135,7 +135,7 @@ def prove(made: Generate) -> Prove:
 
 @pytest.fixture(scope="session")
 def compiled(made: Generate) -> Generate:
-    """The kernel of a spec's text, after NVRTC took it without a word for old and new targets."""
+    """The kernel of a spec's text, after NVRTC compiled it without warnings for old and new targets."""
 
     def compile_all(text: str) -> Kernel:
         if not compilers():

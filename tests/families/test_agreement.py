@@ -1,5 +1,4 @@
-"""Statements that nobody thought of: drawn from the whole language, generated, run on the CPU device and
-compared with the reference."""
+"""Property test: random statements of the whole language, run on the CPU device and compared with the reference."""
 
 from __future__ import annotations
 
@@ -20,8 +19,8 @@ FLOATS = ("float32", "float32", "float64", "float16", "bfloat16", "float8_e4m3",
 INTEGERS = ("int32", "int32", "int64", "int8", "uint8", "int16", "uint16", "uint32", "uint64")
 SIZES = (1, 2, 3, 5, 7, 8, 15, 16, 17, 31, 32, 33)
 BOUNDARIES = ("zero", "clamp", "wrap", "reflect", "{value: 3}", "{value: 0}")
-MOST_SHARED = 800  # elements of an input that is staged whole
-MOST_POINTS = 20_000  # of an output
+MAX_SHARED_ELEMENTS = 800  # elements of an input that is staged whole
+MAX_OUTPUT_ELEMENTS = 20_000  # of an output
 TARGETED = settings(
     deadline=None,
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much, HealthCheck.data_too_large],
@@ -30,7 +29,7 @@ TARGETED = settings(
 
 @dataclass
 class Array:
-    """What the drawing knows of an array; `extents` are names of params."""
+    """A drawn array; `extents` are names of params."""
 
     name: str
     kind: str  # float, int, bool, or ids for subscripts
@@ -41,7 +40,7 @@ class Array:
 
 @dataclass
 class Drawing:
-    """One spec under construction: `free` maps the indices in sight to the params that they run to."""
+    """One spec under construction: `free` maps the indices in scope to their extents."""
 
     draw: st.DrawFn
     sizes: dict[str, int]
@@ -60,7 +59,7 @@ class Drawing:
     # Reads
 
     def subscript(self, array: Array, extent: str) -> str:
-        """A subscript that surely is inside, or anything at all where the array has a boundary."""
+        """A subscript in bounds, or any subscript if the array has a boundary."""
         index = self.one_of(*self.free) if self.free else "0"
         bare = [name for name, runs_to in self.free.items() if runs_to == extent]
         if bare and self.chance(65):
@@ -72,8 +71,10 @@ class Drawing:
             forms += [f"{extent} - 2 - {index}", f"({index} + 1) // {factor}", "-1", f"({index} - {shift + 5}) / 2"]
             if gathers:
                 ids = self.one_of(*(g.name for g in gathers))
-                at = next(n for n, e in self.free.items() if e == next(g for g in gathers if g.name == ids).extents[0])
-                forms += [f"{ids}[{at}] + {index}", f"2 * {ids}[{at}] - 3"]
+                ids_index = next(
+                    n for n, e in self.free.items() if e == next(g for g in gathers if g.name == ids).extents[0]
+                )
+                forms += [f"{ids}[{ids_index}] + {index}", f"2 * {ids}[{ids_index}] - 3"]
             return self.one_of(*forms)
         if bare and self.chance(40):
             return f"{extent} - 1 - {self.one_of(*bare)}"
@@ -223,7 +224,8 @@ class Drawing:
         for extent in array.extents:
             elements *= self.sizes[extent]
         spaces = ["", "", "global", "readonly", "constant"]
-        spaces += ["shared", "{space: shared, pad: 1}", "{space: shared, dynamic: true}"] * (elements <= MOST_SHARED)
+        if elements <= MAX_SHARED_ELEMENTS:
+            spaces += ["shared", "{space: shared, pad: 1}", "{space: shared, dynamic: true}"]
         spaces += ["register"] * (elements <= 16)
         return self.one_of(*spaces)
 
@@ -234,10 +236,10 @@ class Drawing:
         boundary = f", boundary: {self.one_of(*BOUNDARIES)}" if array.bounded and array.extents else ""
         if kind == "bool" and boundary:
             boundary = ", boundary: zero"
-        place = f", memory: {memory}" if memory else ""
+        placement = f", memory: {memory}" if memory else ""
         array.bounded = bool(boundary)
         shape = ", ".join(array.extents)
-        array.text = f"  {array.name}: {{shape: [{shape}], dtype: {self.dtype(kind)}{layout}{boundary}{place}}}"
+        array.text = f"  {array.name}: {{shape: [{shape}], dtype: {self.dtype(kind)}{layout}{boundary}{placement}}}"
         return array
 
     def domain(self, number: int) -> list[str]:
@@ -248,7 +250,7 @@ class Drawing:
         for letter in "ijkl"[: self.draw(st.integers(0, 4) if number == 0 else st.integers(1, 2))]:
             extent = self.one_of(*self.sizes)
             points *= self.sizes[extent]
-            if points > MOST_POINTS:
+            if points > MAX_OUTPUT_ELEMENTS:
                 break
             names.append(f"{letter}{number}")
             self.free[names[-1]] = extent
@@ -297,16 +299,16 @@ def specs(draw: st.DrawFn) -> tuple[str, dict[str, int]]:
         d.scanned = d.one_of(*domain) if domain and d.chance(30) else ""
         kind = d.one_of("float", "float", "int", "bool")
         extents = tuple(d.free.values())
-        place = f"[{', '.join(domain)}]" if domain else ""
+        subscripts = f"[{', '.join(domain)}]" if domain else ""
         if domain and d.chance(30):
-            d.bound |= d.free  # no array says how far the indices of a temporary run
-            statements.append(f"t{number}{place} = {d.number(2)}")
+            d.bound |= d.free  # the indices of a temporary need declared extents
+            statements.append(f"t{number}{subscripts} = {d.number(2)}")
             d.temporaries.append(Array(f"t{number}", "float", extents))
-            statements.append(f"out{number}{place} = t{number}{place} * 2 + {d.number(2)}")
+            statements.append(f"out{number}{subscripts} = t{number}{subscripts} * 2 + {d.number(2)}")
             kind = "float"
         else:
             added = "+=" if kind != "bool" and d.chance(20) else "="
-            statements.append(f"out{number}{place} {added} {d.value(kind, 3)}")
+            statements.append(f"out{number}{subscripts} {added} {d.value(kind, 3)}")
         shape = ", ".join(extents)
         outputs.append(f"  out{number}: {{shape: [{shape}], dtype: {d.dtype(kind)}{d.layout(extents)}}}")
         if domain and d.chance(40):

@@ -1,4 +1,4 @@
-"""Direct: what it can't do for a schedule or a placement, how it lays out threads, and where it walks."""
+"""The direct family: refused schedules and placements, thread mapping, and serial scans."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ COPY = (
 )
 
 
-def keys(found: tuple[Refusal, ...]) -> list[str]:
-    return [refusal.key for refusal in found]
+def keys(refusals: tuple[Refusal, ...]) -> list[str]:
+    return [refusal.key for refusal in refusals]
 
 
-def test_nothing_stands_against_a_plain_statement(reasons: Reasons) -> None:
+def test_a_plain_statement_is_accepted(reasons: Reasons) -> None:
     assert reasons("direct", COPY.format("8, 8", "i, j")) == ()
 
 
@@ -34,15 +34,15 @@ def test_nothing_stands_against_a_plain_statement(reasons: Reasons) -> None:
         ("{thread: {i: 2}}", "schedule.thread"),
         ("{step: {i: 4}}", "schedule.step"),
         ("{vector: 4}", "schedule.vector"),
-        ("{block: {i: 128}}", "schedule.block.i"),  # the slowest of three lies along z
+        ("{block: {i: 128}}", "schedule.block.i"),  # the slowest of three maps to z
     ],
 )
-def test_a_schedule_that_asks_for_what_it_has_not_is_refused(reasons: Reasons, schedule: str, key: str) -> None:
+def test_an_impossible_schedule_is_refused(reasons: Reasons, schedule: str, key: str) -> None:
     text = COPY.format("200, 8, 8", "i, j, k")
     assert keys(reasons("direct", f"{text}schedule: {schedule}\n")) == [key]
 
 
-def test_threads_lie_along_three_indices_at_most(reasons: Reasons) -> None:
+def test_threads_map_to_three_indices_at_most(reasons: Reasons) -> None:
     text = COPY.format("4, 4, 4, 4", "i, j, k, l")
     (refusal,) = reasons("direct", f"{text}schedule: {{block: {{i: 2}}}}\n")
     assert refusal == Refusal("has threads along l, k, j only, not along i", "schedule.block.i")
@@ -66,7 +66,7 @@ schedule: {block: {k: 8}}
         ("x", "register"),  # more elements than a thread has registers for
     ],
 )
-def test_a_placement_that_it_can_not_honour_is_refused(reasons: Reasons, array: str, memory: str) -> None:
+def test_an_impossible_placement_is_refused(reasons: Reasons, array: str, memory: str) -> None:
     arrays = dict.fromkeys("xty", "{shape: [100], dtype: float32")
     arrays["t"] += ", memory: scratch" if array != "t" else ""
     arrays[array] += f", memory: {memory}"
@@ -75,7 +75,7 @@ def test_a_placement_that_it_can_not_honour_is_refused(reasons: Reasons, array: 
     assert keys(reasons("direct", text)) == [f"arrays.{array}.memory"]
 
 
-def test_what_is_staged_whole_has_a_fixed_shape_and_fits(reasons: Reasons) -> None:
+def test_a_staged_array_has_a_fixed_shape_and_fits(reasons: Reasons) -> None:
     text = """
 params: {{N: {0}}}
 arrays: {{x: {{shape: [N], dtype: float64, memory: shared}}, y: {{shape: [N], dtype: float64}}}}
@@ -86,7 +86,7 @@ compute: y[i] = x[N - 1 - i]
     assert keys(reasons("direct", text.format("dynamic"))) == ["arrays.x.memory"]
 
 
-def walk(text: str) -> str:
+def scan(text: str) -> str:
     return f"""
 arrays: {{x: {{shape: [40, 50], dtype: float32}}, y: {{shape: [40, 50], dtype: float32}}}}
 {text}
@@ -98,21 +98,21 @@ def loop_bounds(kernel: PlannedKernel) -> list[tuple[str, str]]:
     return [(str(loop.start), str(loop.stop)) for loop in loops]
 
 
-def test_a_scan_has_a_thread_for_each_line(planned: Callable[[str], PlannedKernel]) -> None:
-    kernel = planned(walk("compute: y[i, j] = cumsum(x[i, j], j)\nschedule: {family: direct}"))
+def test_a_scan_has_one_thread_per_row(planned: Callable[[str], PlannedKernel]) -> None:
+    kernel = planned(scan("compute: y[i, j] = cumsum(x[i, j], j)\nschedule: {family: direct}"))
     assert (tuple(map(int, kernel.grid)), kernel.block) == ((1, 1, 1), (256, 1, 1))
     assert loop_bounds(kernel) == [("0", "50")]
 
 
-def test_a_block_along_the_scanned_index_keeps_a_thread_for_each_element(
+def test_a_block_along_the_scanned_index_has_one_thread_per_element(
     planned: Callable[[str], PlannedKernel],
 ) -> None:
-    kernel = planned(walk("compute: y[i, j] = cumsum(x[i, j], j)\nschedule: {block: {i: 2, j: 32}}"))
+    kernel = planned(scan("compute: y[i, j] = cumsum(x[i, j], j)\nschedule: {block: {i: 2, j: 32}}"))
     assert kernel.block == (32, 2, 1)
     assert loop_bounds(kernel) == [("0", "j + 1")]
 
 
-def test_scans_in_two_directions_are_walked_in_two_kernels(made: Generate) -> None:
+def test_scans_in_two_directions_are_two_kernels(made: Generate) -> None:
     kernel = made("""
 arrays: {x: {shape: [40], dtype: float32}, y: {shape: [40], dtype: float32}, z: {shape: [40], dtype: float32}}
 compute: |
@@ -124,7 +124,7 @@ schedule: {family: direct}
     assert "for (int i = 40 - 1; i >= 0; --i)" in kernel.source or "for (int i = 39; i >= 0; --i)" in kernel.source
 
 
-def test_a_sum_of_its_own_is_not_walked_along_with_a_scan(made: Generate) -> None:
+def test_a_separate_sum_is_not_fused_with_a_scan(made: Generate) -> None:
     kernel = made("""
 arrays: {x: {shape: [40], dtype: float32}, y: {shape: [40], dtype: float32}, z: {shape: [40], dtype: float32}}
 compute: |
@@ -134,6 +134,6 @@ compute: |
     assert len(kernel.plan.kernels) == 2
 
 
-def test_a_guard_stands_only_where_blocks_overhang(made: Generate) -> None:
+def test_only_partial_blocks_are_guarded(made: Generate) -> None:
     assert "return;" not in made(COPY.format("64, 96", "i, j") + "schedule: {family: direct}\n").source.split("#if")[0]
     assert "if (j >= 97)" in made(COPY.format("64, 97", "i, j") + "schedule: {family: direct}\n").source

@@ -1,4 +1,4 @@
-"""Elements that other elements point at, in every family: where an index says which, and where the place is fixed."""
+"""Gathers in every family: subscripts that read arrays at an index or at a fixed element."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ compute: "{statement}"
 
 
 @pytest.mark.parametrize("statement", STATEMENTS)
-def test_whoever_takes_a_gather_computes_it(made, prove, statement):
+def test_every_family_that_accepts_a_gather_computes_it(made, prove, statement):
     made(gather(statement, 1))
     prove(gather(statement, 8))
 

@@ -1,4 +1,4 @@
-"""64-bit offsets stand exactly where 32 bits can overflow: kernels for arrays that no test could allocate."""
+"""64-bit offsets exactly where 32 bits can overflow, for arrays that no test could allocate."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ Generate = Callable[[str], Kernel]
 
 
 def body(kernel: Kernel) -> str:
-    """The text of the kernels alone, without its comments."""
+    """The text of the kernels without comments."""
     kernels = "".join(re.findall(r'extern "C" __global__.*?\n}\n', kernel.source, re.DOTALL))
     return re.sub(r" *//.*\n", "", kernels)
 
@@ -33,7 +33,7 @@ def test_two_to_the_31_elements_need_32_bits(made: Generate) -> None:
     assert "long long" not in body(made(copy("65536, 32768", "i, j", "i, j")))
 
 
-def test_one_row_more_needs_64_bits_for_the_offset_alone(made: Generate) -> None:
+def test_an_additional_row_needs_64_bits_for_the_offset_only(made: Generate) -> None:
     text = body(made(copy("65537, 32768", "i, j", "i, j")))
     assert "x[(long long)i * 32768 + j]" in text
     assert "y[(long long)i * 32768 + j]" in text
@@ -64,32 +64,32 @@ def test_a_range_keeps_a_dynamic_matrix_to_32_bits(made: Generate) -> None:
     assert "long long" not in body(made(copy("M, N", "i, j", "i, j", ranges)))
 
 
-def test_more_blocks_than_y_has_are_numbered_along_x(made: Generate) -> None:
+def test_more_blocks_than_grid_y_allows_are_flattened_to_x(made: Generate) -> None:
     kernel = made(copy("600000, 8", "i, j", "i, j"))
     (launch,) = kernel.manifest.launches
     assert launch.grid == (75000, 1, 1)
     assert "blockIdx.y" not in kernel.source
 
 
-def test_more_planes_than_z_has_are_numbered_along_x(made: Generate) -> None:
+def test_more_blocks_than_grid_z_allows_are_flattened_to_x(made: Generate) -> None:
     kernel = made(copy("70000, 4, 4", "i, j, k", "i, j, k"))
     (launch,) = kernel.manifest.launches
     assert launch.grid == (70000, 1, 1)
     assert "blockIdx.z" not in kernel.source
 
 
-def test_as_many_blocks_as_y_has_stay_there(made: Generate) -> None:
+def test_as_many_blocks_as_grid_y_allows_stay_along_y(made: Generate) -> None:
     (launch,) = made(copy("524280, 8", "i, j", "i, j")).manifest.launches
     assert launch.grid == (1, 65535, 1)
 
 
-def test_a_grid_along_x_for_any_dynamic_size_is_counted_in_64_bits(made: Generate) -> None:
+def test_a_grid_along_x_of_dynamic_size_is_computed_in_64_bits(made: Generate) -> None:
     kernel = made(copy("N", "i", "i", "{N: dynamic}"))
     assert "dim3(((long long)N + 255) / 256)" in kernel.source
     assert "long long" not in body(kernel)
 
 
-def test_a_long_reduction_counts_in_64_bits(made: Generate) -> None:
+def test_a_long_reduction_has_a_64_bit_loop_variable(made: Generate) -> None:
     text = body(
         made("""
 arrays:
@@ -103,7 +103,7 @@ schedule: {family: direct}
     assert "x[(long long)i * 3000000000LL + " in text
 
 
-def test_an_index_of_64_bits_is_not_cut_when_it_is_a_value(made: Generate) -> None:
+def test_a_64_bit_index_is_not_truncated_as_a_value(made: Generate) -> None:
     text = body(
         made("""
 arrays:
@@ -115,7 +115,7 @@ schedule: {family: direct}
     assert "y[i] = i * 3 + 1;" in text
 
 
-def test_products_of_narrow_indices_widen_where_they_are_values(made: Generate) -> None:
+def test_products_of_32_bit_indices_are_64_bit_values(made: Generate) -> None:
     text = body(
         made("""
 arrays:
@@ -128,7 +128,7 @@ schedule: {family: direct}
 
 
 @pytest.mark.parametrize("memory", ["global", "readonly", "shared"])
-def test_a_contraction_of_huge_matrices_widens_its_loads(made: Generate, memory: str) -> None:
+def test_a_contraction_of_huge_matrices_loads_with_64_bit_offsets(made: Generate, memory: str) -> None:
     text = body(
         made(f"""
 arrays:
@@ -143,7 +143,7 @@ compute: c[i, j] = sum(a[i, k] * b[k, j], k)
     assert re.findall(r"\bc\[\(long long\)", text) == []
 
 
-def test_a_gather_may_reach_far_into_a_large_table(made: Generate) -> None:
+def test_a_gather_from_a_large_table_has_64_bit_offsets(made: Generate) -> None:
     text = body(
         made("""
 arrays:
@@ -156,7 +156,7 @@ compute: y[i, j] = table[ids[i], j]
     assert "table[(long long)ids_i * 64 + j]" in text
 
 
-def test_pitches_and_strides_count(made: Generate) -> None:
+def test_pitches_and_strides_widen_offsets(made: Generate) -> None:
     text = body(
         made("""
 arrays:

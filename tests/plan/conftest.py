@@ -1,4 +1,4 @@
-"""Little specs, their plans, and kernels as text that a test can be compared with line by line."""
+"""Fixtures: small specs, their plans, and kernels as lines of text for comparison."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ MakeSpec = Callable[..., Spec]
 def make_spec() -> MakeSpec:
     """Statements over arrays given as `"8, 8; float32; boundary: zero"`; `top` holds more lines of the document.
 
-    The family is `direct`, unless `family` says otherwise; "" leaves the choice open."""
+    The family is `direct`, unless `family` names another; "" leaves the choice to the planner."""
 
     def make(block: str, *, top: str = "", family: str = "direct", **arrays: str) -> Spec:
         lines = ["cugen: 1", "kernel: tried", *top.splitlines(), "arrays:"]
@@ -61,7 +61,7 @@ def make(make_spec: MakeSpec) -> Callable[..., Plan]:
 
 @pytest.fixture(scope="session")
 def body(make: Callable[..., Plan]) -> Callable[..., list[str]]:
-    """The body of such a spec's only kernel, sketched, from behind the guard that ends idle threads."""
+    """The body of such a spec's only kernel as text, after the guard that returns from idle threads."""
 
     def sketched(block: str, **more: str) -> list[str]:
         (kernel,) = make(block, **more).kernels
@@ -77,11 +77,11 @@ def lines() -> Callable[[Kernel], list[str]]:
 
 
 def sketch(nodes: tuple, indent: str = "") -> list[str]:
-    """One line a node, its children indented: what a plan says, without anything of how C is printed."""
-    found: list[str] = []
+    """The nodes as text, one line per node, nested nodes indented; independent of the C printer."""
+    printed: list[str] = []
     for node in nodes:
-        found += [indent + line for line in _lines(node)]
-    return found
+        printed += [indent + line for line in _lines(node)]
+    return printed
 
 
 def _lines(node: object) -> list[str]:
@@ -91,15 +91,15 @@ def _lines(node: object) -> list[str]:
         case Let(local=local, value=value):
             return [f"let {local.name} = {_value(value)}" if value is not None else f"let {local.name}"]
         case Load(local=local, access=access, guard=None):
-            return [f"load {local.name} = {_place(access)}"]
+            return [f"load {local.name} = {_element(access)}"]
         case Load(local=local, access=access, guard=guard, otherwise=otherwise):
-            return [f"load {local.name} = {_place(access)} if {_guard(guard)} else {_value(otherwise)}"]
+            return [f"load {local.name} = {_element(access)} if {_guard(guard)} else {_value(otherwise)}"]
         case Store(access=access, value=value):
-            return [f"store {_place(access)} = {_value(value)}"]
+            return [f"store {_element(access)} = {_value(value)}"]
         case Accumulate(access=access, value=value):
-            return [f"{_place(access)} += {_value(value)}"]
+            return [f"{_element(access)} += {_value(value)}"]
         case Copy(target=target, source=source, guard=guard):
-            return [f"copy {_place(target)} = {_place(source)}" + (f" if {_guard(guard)}" if guard else "")]
+            return [f"copy {_element(target)} = {_element(source)}" + (f" if {_guard(guard)}" if guard else "")]
         case Assign(local=local, value=value):
             return [f"{local.name} = {_value(value)}"]
         case For(loop=loop, body=body):
@@ -107,9 +107,9 @@ def _lines(node: object) -> list[str]:
             kind = " unrolled" if loop.unroll else " downward" if loop.downward else ""
             return [f"for {loop.index.name} in {loop.start} .. {loop.stop}{step}{kind}", *sketch(body, "  ")]
         case If(condition=condition, then=then, orelse=orelse):
-            shown = _guard(condition) if isinstance(condition, Guard) else _value(condition)
-            other = ["else", *sketch(orelse, "  ")] if orelse else []
-            return [f"if {shown}", *sketch(then, "  "), *other]
+            test = _guard(condition) if isinstance(condition, Guard) else _value(condition)
+            orelse_lines = ["else", *sketch(orelse, "  ")] if orelse else []
+            return [f"if {test}", *sketch(then, "  "), *orelse_lines]
         case ReturnUnless(guard=guard):
             return [f"return unless {_guard(guard)}"]
         case Barrier():
@@ -121,7 +121,7 @@ def _lines(node: object) -> list[str]:
     raise TypeError(node)
 
 
-def _place(access: Access) -> str:
+def _element(access: Access) -> str:
     return f"{access.array.symbol}[{', '.join(map(str, access.subscripts))}]"
 
 
@@ -132,7 +132,7 @@ def _guard(guard: Guard) -> str:
 def _value(value: object) -> str:
     match value:
         case Element(access=access):
-            return _place(access)
+            return _element(access)
         case Local(name=name) | ParamValue(name=name) | ScalarValue(name=name):
             return name
         case Const(value=number):

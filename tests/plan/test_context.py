@@ -14,37 +14,37 @@ def context(make_spec):
 
 
 def test_names_are_the_users_unless_c_has_taken_them(context):
-    found = context(
+    result = context(
         "near[i] = int_ * A[i] + gamma",
         A="N",
         near="N",
         top="params: {N: 8}\nscalars: {int_: {dtype: float32}, gamma: {dtype: float32}}",
     )
-    assert found.arrays["A"].symbol == "A"
-    assert found.arrays["near"].symbol == "near_"
-    assert found.scalar_symbols == {"int_": "int_", "gamma": "gamma_"}
+    assert result.arrays["A"].symbol == "A"
+    assert result.arrays["near"].symbol == "near_"
+    assert result.scalar_symbols == {"int_": "int_", "gamma": "gamma_"}
 
 
 def test_no_two_things_share_a_name(context):
-    found = context(
+    result = context(
         "tried_[i] = gamma_ + gamma * A[i]",
         A="8",
         tried_="8",
         top=("scalars: {gamma_: {dtype: float32}, gamma: {dtype: float32}}"),
     )
-    names = [a.symbol for a in found.arrays.values()] + list(found.scalar_symbols.values()) + ["tried"]
+    names = [a.symbol for a in result.arrays.values()] + list(result.scalar_symbols.values()) + ["tried"]
     assert len(set(names)) == len(names)
 
 
 def test_a_fixed_param_has_one_value_and_a_dynamic_one_its_range(context):
-    found = context(
+    result = context(
         "Y[i, j, k] = 1",
         Y="M, N, K",
         top="params: {M: 7, N: dynamic, K: {range: [2, 64]}}",
     )
-    assert found.ranges == {symbol("M"): (7, 7), symbol("N"): (0, 2**31 - 1), symbol("K"): (2, 64)}
-    assert found.static(symbol("M") * 2) == 14
-    assert found.static(symbol("K")) is None
+    assert result.ranges == {symbol("M"): (7, 7), symbol("N"): (0, 2**31 - 1), symbol("K"): (2, 64)}
+    assert result.static(symbol("M") * 2) == 14
+    assert result.static(symbol("K")) is None
 
 
 @pytest.mark.parametrize(
@@ -59,28 +59,28 @@ def test_a_fixed_param_has_one_value_and_a_dynamic_one_its_range(context):
 )
 def test_a_buffer_spans_its_gaps_but_not_the_one_behind_its_last_row(context, array, elements):
     index = "i, j" if array.startswith("4, 6") else "i"
-    found = context(f"Y[{index}] = A[{index}]", A=array.replace("'", ""), Y=array.split(";")[0])
-    assert found.static(found.elements(found.spec.array("A"))) == elements
+    result = context(f"Y[{index}] = A[{index}]", A=array.replace("'", ""), Y=array.split(";")[0])
+    assert result.static(result.elements(result.spec.array("A"))) == elements
 
 
 def test_a_dimension_of_nothing_needs_no_elements(context):
-    found = context("Y[i, j] = A[i, j]", A="N, 4", Y="N, 4", top="params: {N: dynamic}")
-    assert evaluate(found.elements(found.spec.array("A")), {symbol("N"): 0}) <= 0
+    result = context("Y[i, j] = A[i, j]", A="N, 4", Y="N, 4", top="params: {N: dynamic}")
+    assert evaluate(result.elements(result.spec.array("A")), {symbol("N"): 0}) <= 0
 
 
 def test_strides_follow_layout_and_pitch(context):
-    found = context(
+    result = context(
         "Y[i, j] = A[i, j] + B[i, j]",
         A="4, 6; float32; layout: column",
         B="4, 6; float32; 'pitch: {align: 128}'".replace("'", ""),
         Y="4, 6",
     )
-    strides = {name: tuple(map(int, array.strides)) for name, array in found.arrays.items()}
+    strides = {name: tuple(map(int, array.strides)) for name, array in result.arrays.items()}
     assert strides == {"A": (1, 4), "B": (32, 1), "Y": (6, 1)}
 
 
 def test_spaces(context):
-    found = context(
+    result = context(
         "Y[i] = A[i] + B[i] + C[i] + D[i] + E[i]",
         A="4",
         B="4; float32; memory: readonly",
@@ -89,7 +89,7 @@ def test_spaces(context):
         E="4; float32; values: [1, 2, 3, 4]",
         Y="4",
     )
-    assert {name: array.space for name, array in found.arrays.items()} == {
+    assert {name: array.space for name, array in result.arrays.items()} == {
         "A": "global",
         "B": "readonly",
         "C": "constant",
@@ -97,14 +97,14 @@ def test_spaces(context):
         "E": "table",
         "Y": "global",
     }
-    assert [array.symbol for array in found.constants] == ["C_constant", "D", "E"]
-    assert [(u.symbol, u.argument, u.bytes) for u in found.uploads] == [("C_constant", "C", 16)]
-    assert [name for name, array in found.arrays.items() if array.writable] == ["Y"]
+    assert [array.symbol for array in result.constants] == ["C_constant", "D", "E"]
+    assert [(u.symbol, u.argument, u.bytes) for u in result.uploads] == [("C_constant", "C", 16)]
+    assert [name for name, array in result.arrays.items() if array.writable] == ["Y"]
 
 
 def test_an_array_that_statements_overwrite_is_writable(context):
-    found = context("Y[i] = A[i]\nA[i] = B[i]", A="4", B="4", Y="4")
-    assert [name for name, array in found.arrays.items() if array.writable] == ["A", "Y"]
+    result = context("Y[i] = A[i]\nA[i] = B[i]", A="4", B="4", Y="4")
+    assert [name for name, array in result.arrays.items() if array.writable] == ["A", "Y"]
 
 
 def test_a_fixed_scalar_in_constant_memory_is_not_uploaded(context):

@@ -1,4 +1,4 @@
-"""Which statements share a kernel, and what becomes of temporaries."""
+"""Which statements share a kernel, and where temporaries are kept."""
 
 from __future__ import annotations
 
@@ -76,34 +76,34 @@ def test_a_part_written_earlier_is_not_the_part_read(grouped):
 
 
 def test_a_temporary_read_at_the_threads_own_element_stays_in_registers(grouped):
-    found, stored, notes = grouped("t[i] = A[i] * 2\nY[i] = t[i] + 1", A="8", Y="8")
-    assert (found, stored, notes) == ([["t", "Y"]], (), ("t stays in registers",))
+    groups, stored, notes = grouped("t[i] = A[i] * 2\nY[i] = t[i] + 1", A="8", Y="8")
+    assert (groups, stored, notes) == ([["t", "Y"]], (), ("t stays in registers",))
 
 
 def test_a_cheap_temporary_read_elsewhere_is_recomputed(grouped, make_spec):
     block = "t[i] = A[i] * 2\nY[i] = t[i] + t[7 - i]"
-    found, stored, notes = grouped(block, A="8", Y="8")
-    assert (found, stored) == ([["Y"]], ())
+    groups, stored, notes = grouped(block, A="8", Y="8")
+    assert (groups, stored) == ([["Y"]], ())
     assert notes == ("t is recomputed where it is read: it has no reduction of its own",)
     (group,) = group_statements(make_spec(block, A="8", Y="8")).groups
     assert {node.array for node in walk(group.statements[0].value) if isinstance(node, Read)} == {"A"}
 
 
-def test_a_temporary_with_a_reduction_is_stored_where_others_need_it(grouped):
-    found, stored, notes = grouped("t[i] = sum(A[i, k], k)\nY[i, j] = A[i, j] / t[i]", A="8, 8", Y="8, 8")
-    assert (found, stored) == ([["t"], ["Y"]], ("t",))
+def test_a_temporary_with_a_reduction_is_stored_for_other_kernels(grouped):
+    groups, stored, notes = grouped("t[i] = sum(A[i, k], k)\nY[i, j] = A[i, j] / t[i]", A="8, 8", Y="8, 8")
+    assert (groups, stored) == ([["t"], ["Y"]], ("t",))
     assert notes == ("t is stored in the workspace: a later kernel needs all of it",)
 
 
 def test_a_temporary_over_an_array_that_changes_is_not_recomputed(grouped):
-    found, stored, _ = grouped("t[i] = A[i] * 2\nA[j] = B[j]\nY[i] = t[7 - i]", A="8", B="8", Y="8")
-    assert (found, stored) == ([["t", "A"], ["Y"]], ("t",))
+    groups, stored, _ = grouped("t[i] = A[i] * 2\nA[j] = B[j]\nY[i] = t[7 - i]", A="8", B="8", Y="8")
+    assert (groups, stored) == ([["t", "A"], ["Y"]], ("t",))
 
 
 def test_recomputed_temporaries_may_use_each_other(grouped, make_spec):
     block = "t[i] = A[i] + 1\nu[i] = A[i] * t[7 - i]\nY[i] = u[7 - i]"
-    found, _, notes = grouped(block, A="8", Y="8")
-    assert found == [["Y"]]
+    groups, _, notes = grouped(block, A="8", Y="8")
+    assert groups == [["Y"]]
     assert len(notes) == 2
     (group,) = group_statements(make_spec(block, A="8", Y="8")).groups
     assert [n.array for n in walk(group.statements[0].value) if isinstance(n, Read)] == ["A", "A"]
@@ -113,8 +113,8 @@ def test_recomputing_stops_before_the_expression_explodes(grouped):
     """Each temporary doubles the next: twelve of them would be four thousand reads."""
     lines = ["t0[i] = A[i] + A[7 - i]"]
     lines += [f"t{n}[i] = t{n - 1}[i] + t{n - 1}[7 - i]" for n in range(1, 12)]
-    found, stored, notes = grouped("\n".join([*lines, "Y[i] = t11[i] + t11[7 - i]"]), A="8", Y="8")
-    assert len(found) > 1
+    groups, stored, notes = grouped("\n".join([*lines, "Y[i] = t11[i] + t11[7 - i]"]), A="8", Y="8")
+    assert len(groups) > 1
     assert stored
     assert len(notes) == 12
 
@@ -126,16 +126,16 @@ def test_recomputing_rounds_as_storing_would(grouped, make_spec):
     assert [cast.to.name for cast in casts] == ["float16", "float16"]
 
 
-def test_a_scratch_temporary_is_stored_even_if_nobody_else_needs_it(grouped):
-    found, stored, _ = grouped("t[i] = A[i] * 2\nY[i] = t[i] + 1", A="8", Y="8", t="8; float32; memory: scratch")
-    assert (found, stored) == ([["t", "Y"]], ("t",))
+def test_a_scratch_temporary_is_stored_in_every_case(grouped):
+    groups, stored, _ = grouped("t[i] = A[i] * 2\nY[i] = t[i] + 1", A="8", Y="8", t="8; float32; memory: scratch")
+    assert (groups, stored) == ([["t", "Y"]], ("t",))
 
 
-def test_a_temporary_with_a_boundary_is_stored_for_reads_of_neighbours(grouped):
-    found, stored, _ = grouped(
+def test_a_temporary_with_a_boundary_is_stored_for_shifted_reads(grouped):
+    groups, stored, _ = grouped(
         "t[i] = A[i] * 2\nY[i] = t[i - 1] + t[i + 1]",
         A="8",
         Y="8",
         t="8; float32; boundary: zero, memory: scratch",
     )
-    assert (found, stored) == ([["t"], ["Y"]], ("t",))
+    assert (groups, stored) == ([["t"], ["Y"]], ("t",))

@@ -30,8 +30,8 @@ def meaning(expr, env):
         case Select():
             return meaning(expr.then if meaning(expr.condition, env) else expr.orelse, env)
         case Op(name=name, args=args):
-            a, *rest = [meaning(arg, env) for arg in args]
-            b = rest[0] if rest else None
+            a, *operands = [meaning(arg, env) for arg in args]
+            b = operands[0] if operands else None
             match name:
                 case "add":
                     return wrapped(a + b, expr.dtype)

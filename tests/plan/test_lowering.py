@@ -26,8 +26,8 @@ def test_what_does_not_depend_on_the_loop_is_loaded_before_it(body):
 
 
 def test_a_loop_that_may_not_run_keeps_its_loads(body):
-    found = body("Y[i] = sum(A[i] * B[k], k)", A="8", B="N", Y="8", top="params: {N: dynamic}")
-    assert found[1:4] == ["for k in 0 .. N", "  load a = A[i]", "  load b = B[k]"]
+    nodes = body("Y[i] = sum(A[i] * B[k], k)", A="8", B="N", Y="8", top="params: {N: dynamic}")
+    assert nodes[1:4] == ["for k in 0 .. N", "  load a = A[i]", "  load b = B[k]"]
 
 
 def test_each_element_is_loaded_once_however_often_it_is_mentioned(body):
@@ -43,8 +43,8 @@ def test_an_element_that_statements_share_is_loaded_once(body):
 
 
 def test_loads_of_several_elements_are_named_after_their_subscripts(body):
-    found = body("Y[i, j] = A[i, j] + A[j, i] + A[0, j] + A[7 - i, j]", A="8, 8", Y="8, 8")
-    assert [line.split(" = ")[0] for line in found[:-1]] == ["load a_i_j", "load a_j_i", "load a_0_j", "load a_value"]
+    nodes = body("Y[i, j] = A[i, j] + A[j, i] + A[0, j] + A[7 - i, j]", A="8, 8", Y="8, 8")
+    assert [line.split(" = ")[0] for line in nodes[:-1]] == ["load a_i_j", "load a_j_i", "load a_0_j", "load a_value"]
 
 
 def test_an_array_in_lower_case_does_not_lend_its_own_name(body):
@@ -61,14 +61,14 @@ def test_a_value_mentioned_twice_is_computed_once(body):
 
 
 def test_a_reduction_mentioned_twice_runs_once(body):
-    found = body("Y[i] = sum(A[i, k], k) * sum(A[i, k], k)", A="8, 8", Y="8")
-    assert found[-1] == "store Y[i] = mul(sum, sum)"
-    assert sum(line.startswith("for") for line in found) == 1
+    nodes = body("Y[i] = sum(A[i, k], k) * sum(A[i, k], k)", A="8, 8", Y="8")
+    assert nodes[-1] == "store Y[i] = mul(sum, sum)"
+    assert sum(line.startswith("for") for line in nodes) == 1
 
 
 def test_a_reduction_over_nothing_of_the_outer_loop_runs_before_it(body):
-    found = body("Y[i] = sum(A[i, k] * max(B[l], l), k)", A="8, 8", B="8", Y="8")
-    assert [line for line in found if line.startswith(("for", "let"))] == [
+    nodes = body("Y[i] = sum(A[i, k] * max(B[l], l), k)", A="8, 8", B="8", Y="8")
+    assert [line for line in nodes if line.startswith(("for", "let"))] == [
         "let largest = -inf",
         "for l in 0 .. 8",
         "let sum = 0",
@@ -77,8 +77,8 @@ def test_a_reduction_over_nothing_of_the_outer_loop_runs_before_it(body):
 
 
 def test_loops_side_by_side_share_a_name_and_nested_ones_do_not(body):
-    found = body("Y[i] = max(A[i, k], k) + sum(A[i, k] * sum(B[k, k2], k2), k)", A="8, 8", B="8, 8", Y="8")
-    assert [line.strip() for line in found if "for " in line] == [
+    nodes = body("Y[i] = max(A[i, k], k) + sum(A[i, k] * sum(B[k, k2], k2), k)", A="8, 8", B="8, 8", Y="8")
+    assert [line.strip() for line in nodes if "for " in line] == [
         "for k in 0 .. 8",
         "for k in 0 .. 8",
         "for k2 in 0 .. 8",
@@ -88,8 +88,8 @@ def test_loops_side_by_side_share_a_name_and_nested_ones_do_not(body):
 # Bounds and conditions
 
 
-def loops(found):
-    return [line.strip() for line in found if line.strip().startswith("for")]
+def loops(nodes):
+    return [line.strip() for line in nodes if line.strip().startswith("for")]
 
 
 def test_affine_conditions_become_bounds_of_the_loop(body):
@@ -101,10 +101,10 @@ def test_affine_conditions_become_bounds_of_the_loop(body):
 
 
 def test_every_bound_counts(body):
-    found = body("Y[i, j] = sum(A[k], k, where=k >= i and k >= j and k <= i + 2 and k <= j + 3)", A="8", Y="8, 8")
-    (loop,) = loops(found)
+    nodes = body("Y[i, j] = sum(A[k], k, where=k >= i and k >= j and k <= i + 2 and k <= j + 3)", A="8", Y="8, 8")
+    (loop,) = loops(nodes)
     assert loop == "for k in Maximum(i, j) .. Minimum(Minimum(8, i + 3), j + 4)"
-    assert not any(line.strip().startswith("if") for line in found)
+    assert not any(line.strip().startswith("if") for line in nodes)
 
 
 def test_a_condition_that_is_no_bound_guards_the_body(body):
@@ -116,8 +116,8 @@ def test_a_condition_that_is_no_bound_guards_the_body(body):
 
 
 def test_a_condition_stands_as_far_out_as_it_can(body):
-    found = body("Y[i] = sum(A[k, l], k, l, where=k != i and l <= k)", A="8, 8", Y="8")
-    assert found[1:5] == ["for k in 0 .. 8", "  if k != i", "    for l in 0 .. k + 1", "      load a = A[k, l]"]
+    nodes = body("Y[i] = sum(A[k, l], k, l, where=k != i and l <= k)", A="8, 8", Y="8")
+    assert nodes[1:5] == ["for k in 0 .. 8", "  if k != i", "    for l in 0 .. k + 1", "      load a = A[k, l]"]
 
 
 def test_a_condition_on_data_is_loaded_and_tested_first(body):
@@ -131,8 +131,8 @@ def test_a_condition_on_data_is_loaded_and_tested_first(body):
 
 
 def test_a_value_that_is_tested_and_summed_is_loaded_once(body):
-    found = body("Y[i] = sum(A[k], k, where=A[k] > 0)", A="8", Y="8")
-    assert found[1:5] == ["for k in 0 .. 8", "  load a = A[k]", "  if gt(a, 0.0)", "    sum = add(sum, a)"]
+    nodes = body("Y[i] = sum(A[k], k, where=A[k] > 0)", A="8", Y="8")
+    assert nodes[1:5] == ["for k in 0 .. 8", "  load a = A[k]", "  if gt(a, 0.0)", "    sum = add(sum, a)"]
 
 
 def test_bounds_beside_a_condition_on_data_are_bounds_still(body):
@@ -147,23 +147,23 @@ def test_bounds_beside_a_condition_on_data_are_bounds_still(body):
 
 
 def test_data_is_read_only_where_the_conditions_before_it_hold(body):
-    found = body("Y[i] = sum(A[k], k, where=k % 2 == 0 and B[k] > 0)", A="8", B="8", Y="8")
-    assert found[2:5] == ["  if Mod(k, 2) == 0", "    load b = B[k]", "    if gt(b, 0.0)"]
-    found = body("Y[i] = sum(A[k], k, where=k < L[i] and B[k] > 0)", A="8", B="8", L="8; int32", Y="8")
-    assert found[3:6] == ["  if lt(k, int64(l))", "    load b = B[k]", "    if gt(b, 0.0)"]
+    nodes = body("Y[i] = sum(A[k], k, where=k % 2 == 0 and B[k] > 0)", A="8", B="8", Y="8")
+    assert nodes[2:5] == ["  if Mod(k, 2) == 0", "    load b = B[k]", "    if gt(b, 0.0)"]
+    nodes = body("Y[i] = sum(A[k], k, where=k < L[i] and B[k] > 0)", A="8", B="8", L="8; int32", Y="8")
+    assert nodes[3:6] == ["  if lt(k, int64(l))", "    load b = B[k]", "    if gt(b, 0.0)"]
 
 
-def test_a_condition_on_data_that_comes_first_stands_before_inner_loops(body):
-    found = body("Y[i] = sum(A[k, l], k, l, where=B[k] > 0 and l < k)", A="8, 8", B="8", Y="8")
-    assert found[1:5] == ["for k in 0 .. 8", "  load b = B[k]", "  if gt(b, 0.0)", "    for l in 0 .. k"]
+def test_an_outer_condition_on_data_is_tested_before_inner_loops(body):
+    nodes = body("Y[i] = sum(A[k, l], k, l, where=B[k] > 0 and l < k)", A="8, 8", B="8", Y="8")
+    assert nodes[1:5] == ["for k in 0 .. 8", "  load b = B[k]", "  if gt(b, 0.0)", "    for l in 0 .. k"]
 
 
 def test_a_condition_that_always_holds_is_not_tested(body):
-    found = body("Y[i] = sum(A[k], k, where=2 * k >= 0)", A="8", Y="8")
-    assert found[1:3] == ["for k in 0 .. 8", "  load a = A[k]"]
+    nodes = body("Y[i] = sum(A[k], k, where=2 * k >= 0)", A="8", Y="8")
+    assert nodes[1:3] == ["for k in 0 .. 8", "  load a = A[k]"]
 
 
-def test_an_empty_reduction_has_the_value_that_the_loop_begins_with(body):
+def test_an_empty_reduction_has_the_identity(body):
     first = {
         "sum": "let sum = 0",
         "prod": "let product = 1",
@@ -192,11 +192,11 @@ def test_argmax_keeps_the_first_of_equal_values_and_lets_a_nan_win(body):
 
 
 def test_argmin_of_integers_needs_no_test_for_nan(body):
-    found = body("Y[i] = argmin(A[i, k] * 2, k)", A="8, 8; int32", Y="8; int64")
-    assert found[4:6] == ["  let candidate = mul(a, 2)", "  if or(lt(argmin, 0), lt(candidate, smallest))"]
+    nodes = body("Y[i] = argmin(A[i, k] * 2, k)", A="8, 8; int32", Y="8; int64")
+    assert nodes[4:6] == ["  let candidate = mul(a, 2)", "  if or(lt(argmin, 0), lt(candidate, smallest))"]
 
 
-def test_a_scan_is_a_walk_with_a_running_value(body):
+def test_a_scan_is_a_serial_loop_with_an_accumulator(body):
     assert body("Y[i, j] = cumsum(A[i, j], j)", A="8, 8", Y="8, 8") == [
         "let sum = 0",
         "for j in 0 .. 8",
@@ -214,9 +214,9 @@ def test_an_exclusive_scan_adds_an_element_after_it_was_written(body):
     ]
 
 
-def test_a_reverse_scan_walks_downward(body):
-    found = body("Y[i, j] = cumsum(A[i, j], j, reverse=true)", A="8, 8", Y="8, 8")
-    assert loops(found) == ["for j in 0 .. 8 downward"]
+def test_a_reverse_scan_loops_downward(body):
+    nodes = body("Y[i, j] = cumsum(A[i, j], j, reverse=true)", A="8, 8", Y="8, 8")
+    assert loops(nodes) == ["for j in 0 .. 8 downward"]
 
 
 def test_scans_in_two_directions_are_reductions_up_to_and_from_the_threads_element(body):
@@ -225,8 +225,8 @@ def test_scans_in_two_directions_are_reductions_up_to_and_from_the_threads_eleme
 
 
 def test_a_scan_that_only_some_elements_need_is_computed_by_those(body):
-    found = body("Y[i, j] = where(j > 3, cumsum(A[i, j], j), 0)", A="8, 8", Y="8, 8")
-    assert loops(found) == ["for j_1 in 0 .. j + 1"]
+    nodes = body("Y[i, j] = where(j > 3, cumsum(A[i, j], j), 0)", A="8, 8", Y="8, 8")
+    assert loops(nodes) == ["for j_1 in 0 .. j + 1"]
 
 
 # Reads outside
@@ -241,16 +241,16 @@ def test_guards_hold_only_what_is_not_proved(body):
 
 
 def test_a_dynamic_extent_bounds_the_index_that_it_is_the_extent_of(body):
-    found = body("Y[i] = A[i] + A[i - 1]", A="N; float32; boundary: zero", Y="N", top="params: {N: dynamic}")
-    assert found[:2] == ["load a_i = A[i]", "load a_im1 = A[i - 1] if i - 1 >= 0 else 0"]
+    nodes = body("Y[i] = A[i] + A[i - 1]", A="N; float32; boundary: zero", Y="N", top="params: {N: dynamic}")
+    assert nodes[:2] == ["load a_i = A[i]", "load a_im1 = A[i - 1] if i - 1 >= 0 else 0"]
 
 
-def test_a_value_outside_is_the_one_that_the_spec_gives(body):
-    found = body("Y[i] = A[i + 1]", A="8; float32; boundary: {value: -2.5}", Y="8")
-    assert found[0] == "load a = A[i + 1] if i + 1 < 8 else -2.5"
+def test_a_value_outside_is_the_boundary_value(body):
+    nodes = body("Y[i] = A[i + 1]", A="8; float32; boundary: {value: -2.5}", Y="8")
+    assert nodes[0] == "load a = A[i + 1] if i + 1 < 8 else -2.5"
 
 
-def test_clamped_subscripts_have_names_and_only_the_side_that_can_leave(body):
+def test_clamped_subscripts_are_named_and_clamp_only_possible_sides(body):
     assert body("Y[i] = A[i - 1] + A[i + 1]", A="8; float32; boundary: clamp", Y="8")[:4] == [
         "im1 := Maximum(i - 1, 0)",
         "load a_im1 = A[im1]",
@@ -268,13 +268,13 @@ def test_wrapped_and_reflected_subscripts(body):
 
 
 def test_an_array_of_one_element_reflects_onto_itself(body):
-    found = body("Y[i] = A[i - 1]", A="N; float32; boundary: reflect", Y="N", top="params: {N: dynamic}")
-    assert found[0] == "im1 := Mod(i - 1, Maximum(2*N - 2, 1))"
+    nodes = body("Y[i] = A[i - 1]", A="N; float32; boundary: reflect", Y="N", top="params: {N: dynamic}")
+    assert nodes[0] == "im1 := Mod(i - 1, Maximum(2*N - 2, 1))"
 
 
-def test_a_subscript_folded_alike_is_named_once(body):
-    found = body("Y[i, j] = A[i - 1, j] + A[i - 1, 0]", A="8, 8; float32; boundary: clamp", Y="8, 8")
-    assert sum(line.startswith("im1") for line in found) == 1
+def test_equal_folded_subscripts_are_named_once(body):
+    nodes = body("Y[i, j] = A[i - 1, j] + A[i - 1, 0]", A="8, 8; float32; boundary: clamp", Y="8, 8")
+    assert sum(line.startswith("im1") for line in nodes) == 1
 
 
 def test_the_remainder_of_an_exact_division_is_guarded(body):
@@ -292,8 +292,8 @@ def test_a_gather_loads_its_index_first(body):
 
 
 def test_an_unsigned_index_cannot_be_negative(body):
-    found = body("Y[i] = A[B[i]]", A="1000; float32; boundary: zero", B="8; uint8", Y="8")
-    assert found[:2] == ["load b = B[i]", "load a = A[b]"]
+    nodes = body("Y[i] = A[B[i]]", A="1000; float32; boundary: zero", B="8; uint8", Y="8")
+    assert nodes[:2] == ["load b = B[i]", "load a = A[b]"]
 
 
 # Choices
@@ -329,9 +329,9 @@ def test_a_condition_that_always_holds_leaves_its_branch_alone(body):
     assert body("Y[i] = where(i >= 0, A[i], 1)", A="8", Y="8") == ["load a = A[i]", "store Y[i] = a"]
 
 
-def test_what_a_branch_loaded_is_unknown_after_it(body):
-    found = body("Y[i] = where(B[i] > 0, A[i], 0) + A[i]", A="8", B="8", Y="8")
-    assert sum("= A[i]" in line for line in found) == 2
+def test_loads_of_a_branch_are_not_available_after_it(body):
+    nodes = body("Y[i] = where(B[i] > 0, A[i], 0) + A[i]", A="8", B="8", Y="8")
+    assert sum("= A[i]" in line for line in nodes) == 2
 
 
 # Several statements
@@ -350,7 +350,7 @@ def test_accumulating_reads_the_old_element_once(body):
     assert body("Y[i] += A[i]", A="8", Y="8") == ["load a = A[i]", "load y_old = Y[i]", "store Y[i] = add(y_old, a)"]
 
 
-def test_what_was_computed_from_an_array_is_forgotten_when_it_is_overwritten(body):
+def test_values_computed_from_an_array_are_invalidated_by_a_store(body):
     assert body("Y[i] = A[i] * 2 + 1\nA[i] = B[i]\nZ[i] = A[i] * 2 + 3", A="8", B="8", Y="8", Z="8")[-4:] == [
         "load b = B[i]",
         "store A[i] = b",
@@ -361,11 +361,11 @@ def test_what_was_computed_from_an_array_is_forgotten_when_it_is_overwritten(bod
 
 def test_a_reduction_over_an_overwritten_element_runs_again(body):
     block = "Y[i] = sum(A[i] * B[k], k)\nA[i] = C[i]\nZ[i] = sum(A[i] * B[k], k)"
-    found = body(block, A="8", B="8", C="8", Y="8", Z="8")
-    assert found[-1] == "store Z[i] = sum_"
-    assert "  sum_ = add(sum_, mul(c, b))" in found
+    nodes = body(block, A="8", B="8", C="8", Y="8", Z="8")
+    assert nodes[-1] == "store Z[i] = sum_"
+    assert "  sum_ = add(sum_, mul(c, b))" in nodes
 
 
-def test_loads_of_one_element_in_loops_side_by_side_share_a_name(body):
-    found = body("Y[i] = max(A[i, k], k) + sum(A[i, k], k)", A="8, 8", Y="8")
-    assert [line for line in found if "load" in line] == ["  load a = A[i, k]", "  load a = A[i, k]"]
+def test_loads_of_one_element_in_successive_loops_share_a_name(body):
+    nodes = body("Y[i] = max(A[i, k], k) + sum(A[i, k], k)", A="8, 8", Y="8")
+    assert [line for line in nodes if "load" in line] == ["  load a = A[i, k]", "  load a = A[i, k]"]

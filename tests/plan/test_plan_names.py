@@ -1,4 +1,4 @@
-"""Names in C: the user's own wherever C allows them."""
+"""Allocation of C identifiers: the user's names wherever C allows them."""
 
 from __future__ import annotations
 
@@ -12,46 +12,46 @@ from cugen.plan.names import Names
 from cugen.spec import c_names
 
 IDENTIFIER = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
-wishes = st.one_of(
+name_hints = st.one_of(
     st.text(max_size=12),
     st.sampled_from(["int", "x", "x_", "x_2", "x_3", "row", "gamma", "__x", "_X", "1a", "", "é", "v", "vé"]),
 )
 
 
-@given(st.lists(wishes, max_size=25))
-def test_names_are_identifiers_and_each_is_handed_out_once(wanted):
+@given(st.lists(name_hints, max_size=25))
+def test_names_are_identifiers_and_are_unique(hints):
     names = Names()
-    given_out = [names.allocate(wish) for wish in wanted]
-    assert len(set(given_out)) == len(given_out)
-    for name in given_out:
+    names_given = [names.allocate(name_hint) for name_hint in hints]
+    assert len(set(names_given)) == len(names_given)
+    for name in names_given:
         assert IDENTIFIER.fullmatch(name)
         assert not c_names.is_taken(name)
         assert not name.startswith("__")
         assert not re.match(r"_[A-Z]", name)
 
 
-@given(st.lists(wishes, max_size=10), st.lists(wishes, max_size=10))
+@given(st.lists(name_hints, max_size=10), st.lists(name_hints, max_size=10))
 def test_a_child_avoids_the_names_of_its_parent_and_siblings_share(outer, inner):
     parent = Names()
-    taken = {parent.allocate(wish) for wish in outer}
+    taken = {parent.allocate(name_hint) for name_hint in outer}
     first, second = Names(parent), Names(parent)
-    ours = [first.allocate(wish) for wish in inner]
+    ours = [first.allocate(name_hint) for name_hint in inner]
     assert not taken & set(ours)
-    assert ours == [second.allocate(wish) for wish in inner]
+    assert ours == [second.allocate(name_hint) for name_hint in inner]
 
 
-@given(st.lists(wishes, max_size=10))
-def test_the_same_wishes_get_the_same_names(wanted):
-    def hand_out():
+@given(st.lists(name_hints, max_size=10))
+def test_equal_hints_get_the_same_names(hints):
+    def allocate_all():
         names = Names()
-        return [names.allocate(wish) for wish in wanted]
+        return [names.allocate(name_hint) for name_hint in hints]
 
-    assert hand_out() == hand_out()
+    assert allocate_all() == allocate_all()
 
 
-@pytest.mark.parametrize("wish", ["A", "row", "k0", "_low", "Weights", "x2"])
-def test_a_good_name_is_kept(wish):
-    assert Names().allocate(wish) == wish
+@pytest.mark.parametrize("name_hint", ["A", "row", "k0", "_low", "Weights", "x2"])
+def test_a_good_name_is_kept(name_hint):
+    assert Names().allocate(name_hint) == name_hint
 
 
 def test_a_taken_name_gets_an_underscore_and_then_numbers():
@@ -62,12 +62,12 @@ def test_a_taken_name_gets_an_underscore_and_then_numbers():
 @pytest.mark.parametrize(
     "word", ["int", "gamma", "near", "threadIdx", "exp", "status", "stream", "y0", "half", "random", "minimum"]
 )
-def test_a_word_of_c_gets_an_underscore(word):
+def test_a_c_keyword_gets_an_underscore(word):
     assert Names().allocate(word) == word + "_"
 
 
 @pytest.mark.parametrize(
-    ("wish", "name"), [("é", "ue9"), ("2x", "v2x"), ("", "v"), ("__x", "v__x"), ("_Bool", "v_Bool")]
+    ("name_hint", "name"), [("é", "ue9"), ("2x", "v2x"), ("", "v"), ("__x", "v__x"), ("_Bool", "v_Bool")]
 )
-def test_what_is_no_identifier_becomes_one(wish, name):
-    assert Names().allocate(wish) == name
+def test_an_invalid_identifier_is_made_valid(name_hint, name):
+    assert Names().allocate(name_hint) == name

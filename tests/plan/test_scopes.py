@@ -1,4 +1,4 @@
-"""Scopes: where a value may be computed, and what is already known there."""
+"""Scopes: where a value may be computed, and which values are available there."""
 
 from __future__ import annotations
 
@@ -21,18 +21,18 @@ def nest():
     return outer, middle, Scope(middle, frozenset("l"))
 
 
-@pytest.mark.parametrize(("free", "place"), [("", 0), ("i", 0), ("k", 1), ("ik", 1), ("l", 2), ("kl", 2)])
-def test_a_value_stands_outside_the_loops_whose_indices_it_does_not_use(nest, free, place):
-    assert nest[2].home(frozenset(free)) is nest[place]
+@pytest.mark.parametrize(("free", "depth"), [("", 0), ("i", 0), ("k", 1), ("ik", 1), ("l", 2), ("kl", 2)])
+def test_a_value_is_hoisted_out_of_loops_in_which_it_is_invariant(nest, free, depth):
+    assert nest[2].home(frozenset(free)) is nest[depth]
 
 
-def test_nothing_leaves_a_block_that_may_not_run(nest):
+def test_nothing_is_hoisted_out_of_a_conditional_block(nest):
     branch = Scope(nest[1], certain=False)
     assert branch.home(frozenset()) is branch
     assert Scope(branch, frozenset("m")).home(frozenset()) is branch
 
 
-def test_what_is_known_outside_is_known_inside_but_not_beside(nest):
+def test_values_of_a_scope_are_available_in_nested_scopes_only(nest):
     outer, middle, inner = nest
     middle.remember(READ, VALUE)
     assert inner.recall(READ) == VALUE
@@ -40,22 +40,22 @@ def test_what_is_known_outside_is_known_inside_but_not_beside(nest):
     assert Scope(outer).recall(READ) is None
 
 
-def test_the_innermost_value_counts(nest):
+def test_the_innermost_value_is_recalled(nest):
     outer, _, inner = nest
     outer.remember(READ, VALUE)
     inner.remember(READ, Local("b", FLOAT32))
     assert inner.recall(READ) == Local("b", FLOAT32)
 
 
-def test_forgetting_an_array_drops_what_was_computed_from_it(nest):
+def test_forgetting_an_array_invalidates_values_computed_from_it(nest):
     outer, _, inner = nest
-    other = Read("B", (IndexValue("i"),), FLOAT32)
+    unrelated = Read("B", (IndexValue("i"),), FLOAT32)
     gathered = Read("B", (READ,), FLOAT32)
-    for expr in (READ, other, gathered, Op("add", (READ, other), FLOAT32)):
+    for expr in (READ, unrelated, gathered, Op("add", (READ, unrelated), FLOAT32)):
         outer.remember(expr, VALUE)
     inner.forget("A")
-    assert outer.recall(other) == VALUE
-    assert [outer.recall(e) for e in (READ, gathered, Op("add", (READ, other), FLOAT32))] == [None] * 3
+    assert outer.recall(unrelated) == VALUE
+    assert [outer.recall(e) for e in (READ, gathered, Op("add", (READ, unrelated), FLOAT32))] == [None] * 3
 
 
 def test_indices_are_recalled_by_their_values(nest):

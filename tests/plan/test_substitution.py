@@ -1,4 +1,4 @@
-"""Rewriting trees: what is put in place of an index keeps its meaning wherever it lands."""
+"""Substitution in expression trees preserves meaning and avoids capture."""
 
 from __future__ import annotations
 
@@ -93,10 +93,10 @@ expressions = st.recursive(
     ),
     max_leaves=6,
 )
-places = st.fixed_dictionaries(dict.fromkeys(NAMES, st.integers(-4, 4)))
+index_values = st.fixed_dictionaries(dict.fromkeys(NAMES, st.integers(-4, 4)))
 
 
-@given(expressions, st.dictionaries(st.sampled_from(NAMES), expressions), places)
+@given(expressions, st.dictionaries(st.sampled_from(NAMES), expressions), index_values)
 def test_substitution_commutes_with_evaluation(expr, replacements, env):
     inner = env | {name: meaning(value, env) for name, value in replacements.items()}
     assert meaning(substitute(expr, replacements), env) == meaning(expr, inner)
@@ -109,16 +109,16 @@ def test_nothing_to_replace_changes_nothing(expr):
 
 @given(expressions, expressions)
 def test_a_replaced_index_is_gone_unless_its_replacement_has_it(expr, value):
-    found = free_indices(substitute(expr, {"i": value}))
+    result = free_indices(substitute(expr, {"i": value}))
     expected = free_indices(expr) - {"i"} | (free_indices(value) if "i" in free_indices(expr) else frozenset())
-    assert found == expected
+    assert result == expected
 
 
-def test_a_bound_index_moves_out_of_the_way_of_a_replacement():
+def test_a_bound_index_is_renamed_to_avoid_capture():
     reduction = Reduce("sum", Read("A", (ROW, K), INT64), (Index("k", Const(2, INT64)),), INT64)
-    found = substitute(reduction, {"i": K})
-    assert found.indices == (Index("k_", Const(2, INT64)),)
-    assert found.body == Read("A", (K, IndexValue("k_")), INT64)
+    result = substitute(reduction, {"i": K})
+    assert result.indices == (Index("k_", Const(2, INT64)),)
+    assert result.body == Read("A", (K, IndexValue("k_")), INT64)
 
 
 def test_a_bound_index_is_not_replaced():
@@ -129,9 +129,9 @@ def test_a_bound_index_is_not_replaced():
 def test_a_new_name_avoids_the_other_bound_names():
     pair = (Index("k", Const(2, INT64)), Index("k_", Const(2, INT64)))
     reduction = Reduce("sum", Read("A", (ROW, K, IndexValue("k_")), INT64), pair, INT64)
-    found = substitute(reduction, {"i": K})
-    assert [index.name for index in found.indices] == ["k__", "k_"]
-    assert found.body.subscripts == (K, IndexValue("k__"), IndexValue("k_"))
+    result = substitute(reduction, {"i": K})
+    assert [index.name for index in result.indices] == ["k__", "k_"]
+    assert result.body.subscripts == (K, IndexValue("k__"), IndexValue("k_"))
 
 
 def test_reads_are_offered_with_their_new_subscripts_innermost_first():
@@ -159,24 +159,24 @@ def scan(reverse=False, exclusive=False, where=None):
 @pytest.mark.parametrize("reverse", [False, True])
 @pytest.mark.parametrize("exclusive", [False, True])
 @pytest.mark.parametrize("where", [None, comparison(IndexValue("t"), COLUMN)], ids=["all", "where"])
-@pytest.mark.parametrize("place", range(4))
-def test_a_value_of_a_scan_is_a_reduction(reverse, exclusive, where, place):
-    env = {"i": place, "j": 2}
-    found = scan(reverse, exclusive, where)
-    assert meaning(as_reduction(found), env) == meaning(found, env)
+@pytest.mark.parametrize("outer_index", range(4))
+def test_a_value_of_a_scan_is_a_reduction(reverse, exclusive, where, outer_index):
+    env = {"i": outer_index, "j": 2}
+    result = scan(reverse, exclusive, where)
+    assert meaning(as_reduction(result), env) == meaning(result, env)
 
 
 def test_a_scan_stays_one_where_its_index_is_only_renamed():
-    found = substitute(scan(), {"i": K, "j": ROW})
-    assert isinstance(found, Scan)
-    assert (found.outer, found.body) == ("k", Read("A", (IndexValue("t"), ROW), INT64))
+    result = substitute(scan(), {"i": K, "j": ROW})
+    assert isinstance(result, Scan)
+    assert (result.outer, result.body) == ("k", Read("A", (IndexValue("t"), ROW), INT64))
 
 
 def test_a_scan_at_an_expression_becomes_a_reduction():
-    found = substitute(scan(), {"i": Op("add", (K, Const(1, INT64)), INT64)})
-    assert isinstance(found, Reduce)
-    assert not any(isinstance(node, Scan) for node in walk(found))
-    assert meaning(found, {"k": 1, "j": 2}) == meaning(scan(), {"i": 2, "j": 2})
+    result = substitute(scan(), {"i": Op("add", (K, Const(1, INT64)), INT64)})
+    assert isinstance(result, Reduce)
+    assert not any(isinstance(node, Scan) for node in walk(result))
+    assert meaning(result, {"k": 1, "j": 2}) == meaning(scan(), {"i": 2, "j": 2})
 
 
 def test_params_and_constants_stay():

@@ -114,8 +114,8 @@ def test_ceil_div_counts_the_blocks_that_cover(a, b):
 
 @given(nested, st.fixed_dictionaries(dict.fromkeys(NAMES, small)))
 def test_an_expression_evaluates_to_what_python_computes(tree, values):
-    found = evaluate(to_sympy(tree), {symbol(name): value for name, value in values.items()})
-    assert found == to_python(tree, values)
+    result = evaluate(to_sympy(tree), {symbol(name): value for name, value in values.items()})
+    assert result == to_python(tree, values)
 
 
 @given(nested, st.fixed_dictionaries(dict.fromkeys(NAMES, st.tuples(small, small))), st.data())
@@ -180,9 +180,9 @@ def test_a_choice_between_known_numbers_is_what_is_chosen():
 @pytest.mark.parametrize("function", [FloorDiv, Mod, BitXor, Minimum, Maximum])
 def test_functions_of_symbols_stay_as_they_were_written(function):
     x, y = symbol("x"), symbol("y")
-    found = function(33 * x + y, integer(32))
-    assert found.args == (33 * x + y, integer(32))
-    assert found.is_integer
+    result = function(33 * x + y, integer(32))
+    assert result.args == (33 * x + y, integer(32))
+    assert result.is_integer
 
 
 def test_equal_names_are_one_symbol():

@@ -1,4 +1,4 @@
-"""What a body mentions decides what a kernel is given: nothing that it doesn't use, everything that it does."""
+"""A kernel's parameters are exactly what its body uses."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ def load(*subscripts, guard=None):
     return Load(X, Access(A, subscripts, "load"), guard, Const(0, FLOAT32) if guard else None)
 
 
-def test_a_flat_access_mentions_what_its_offset_is_made_of():
+def test_a_flat_access_uses_the_symbols_of_its_offset():
     assert usage.free_symbols((load(ROW, K),)) == {ROW, K, N}  # i * N + k, without M
 
 
-def test_an_array_of_arrays_mentions_its_subscripts_alone():
+def test_an_array_of_arrays_uses_its_subscripts_only():
     assert usage.free_symbols((Store(Access(TILE, (ROW, K), "store"), X),)) == {ROW, K}
 
 
@@ -40,7 +40,7 @@ def test_an_array_of_arrays_mentions_its_subscripts_alone():
     ],
     ids=lambda node: type(node).__name__,
 )
-def test_bounds_and_guards_count_wherever_they_stand(node):
+def test_bounds_and_guards_of_every_node_are_used(node):
     assert usage.free_symbols((node,)) == {ROW, N}
     assert usage.free_symbols((If(Guard(()), (node,)),)) == {ROW, N}
     assert usage.free_symbols((If(Guard(()), (), (node,)),)) == {ROW, N}
@@ -57,18 +57,18 @@ def test_values_name_params_and_scalars():
     assert usage.scalars(nodes) == {"alpha", "fill"}
 
 
-def test_arrays_are_found_once_each_declared_ones_first():
+def test_arrays_are_listed_once_declared_ones_first():
     element = Element.of(Access(A, (ROW, K), "load"))
     nodes = (Store(Access(TILE, (ROW, K), "store"), element), Declare(TILE), load(ROW, K))
     assert [array.symbol for array in usage.arrays(nodes)] == ["As", "A"]
 
 
-def test_nothing_is_mentioned_by_nothing():
+def test_an_empty_body_uses_nothing():
     assert usage.free_symbols(()) == frozenset()
     assert usage.arrays(()) == ()
 
 
-# What that means for kernels
+# Parameters of kernels
 
 
 def arguments(plan):
