@@ -14,7 +14,7 @@ from cugen.pieces.block_scan import WARP, ScanLocals, combine_pair, select_above
 from cugen.pieces.blocks import define, limit, make_grid, thread
 from cugen.pieces.grid import divides
 from cugen.plan.lowering.expressions import Lowering
-from cugen.plan.lowering.reductions import identity
+from cugen.plan.lowering.reductions import ACCUMULATORS, identity
 from cugen.plan.memory import Access, Array, Element, Vector
 from cugen.plan.nodes import (
     Assign,
@@ -77,7 +77,7 @@ class ColumnScan:
         self.registers = Registers(problem, lowering, config.width, config.vectors, None)
         self.thread_scan = ThreadScan(problem, lowering, self.registers, max(self.loop.max_length, 1))
         self.registers.set_first(self.first)
-        names = self.thread_scan.names
+        names = self.thread_scan.names = tuple(map(self._column_locals, self.thread_scan.names))
         self.accumulators = tuple(self._values(n.accumulator) for n in names)
         self.totals = tuple(self._values(n.block_total) for n in names)
         self.partials = tuple(self._values(n.inclusive) for n in names)
@@ -136,6 +136,12 @@ class ColumnScan:
         return tuple(nodes)
 
     # Accumulators, one for each column of the thread
+
+    def _column_locals(self, names: ScanLocals) -> ScanLocals:
+        """Locals for columns: `inclusive` is the thread's partial aggregate, `vector_prefix` names its warp scan."""
+        base = ACCUMULATORS[names.scan.kind]
+        partial = Local(self.lowering.names.allocate(f"partial_{base}"), names.scan.dtype)
+        return replace(names, inclusive=partial, vector_prefix=names.inclusive.name)
 
     def _values(self, local: Local) -> Local:
         if self.config.width == 1:
