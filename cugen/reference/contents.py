@@ -44,6 +44,7 @@ class Contents:
 
     @property
     def shape(self) -> tuple[int, ...]:
+        """The logical shape."""
         return self.value.shape
 
     def copy(self) -> Contents:

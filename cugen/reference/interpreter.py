@@ -121,7 +121,7 @@ class Interpreter:
             inside, outside_here = apply_boundary(subscript_value.value, extent, node.boundary)
             if outside_here is not None:
                 if node.boundary is None:
-                    self._refuse(node, dimension, extent, subscript_value.value, scope.active(outside_here))
+                    self._reject(node, dimension, extent, subscript_value.value, scope.active(outside_here))
                 outside = outside | outside_here
             coordinates.append(inside)
         for dividend, divisor in node.exact:
@@ -141,7 +141,7 @@ class Interpreter:
             x = Tracked(x.value, np.where(is_uncertain, np.inf, x.slack))
         return x
 
-    def _refuse(self, node: Read, dimension: int, extent: int, subscript: Values, bad: Values) -> None:
+    def _reject(self, node: Read, dimension: int, extent: int, subscript: Values, bad: Values) -> None:
         if bad.any():
             value = np.broadcast_to(subscript, bad.shape)[bad].flat[0]
             raise OutsideError(

@@ -1,4 +1,4 @@
-"""Names that nothing of the user's can have in a generated file: those of C++, of the headers, and of cugen's own."""
+"""Reserved names of generated files: keywords of C++, names that headers declare, and names that cugen declares."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _KEYWORDS = """
     thread_local throw true try typedef typeid typename typeof union unsigned using virtual void volatile wchar_t while
     xor xor_eq
 """
-# What a generated file declares itself: its helper functions (templates/functions), the tile in dynamic shared memory,
+# Names that a generated file declares: its helper functions (templates/functions), the tile in dynamic shared memory,
 # and the launcher's own variables.
 _GENERATED = """
     absolute divided_by floor_div floor_divide floor_mod floor_modulo integer_power maximum minimum shift_left
@@ -28,11 +28,12 @@ GENERATED = frozenset(_GENERATED.split())
 
 
 def is_taken(name: str) -> bool:
-    """Whether C, C++, the headers (with a declaration or a macro) or generated files have another use of the name."""
+    """Whether a name is reserved: a keyword, declared or defined as a macro by the headers, or declared by cugen."""
     return name in KEYWORDS or name in GENERATED or is_in_headers(name)
 
 
 def is_in_headers(name: str) -> bool:
+    """Whether a header of CUDA or the C library declares the name."""
     return name.startswith("cuda") or name in _headers()
 
 

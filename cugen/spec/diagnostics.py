@@ -118,8 +118,10 @@ class Reporter:
 
     @property
     def failed(self) -> bool:
+        """Whether an error was reported."""
         return bool(self.diagnostics)
 
     def raise_if_failed(self) -> None:
+        """Raises SpecError with all diagnostics, if there are any."""
         if self.diagnostics:
             raise SpecError(self.diagnostics)

@@ -37,6 +37,7 @@ class Rows:
 
     @staticmethod
     def of(memory: Memory) -> Rows:
+        """The row layout of a declared placement."""
         return Rows(memory.pad, memory.swizzle)
 
     @property
@@ -122,8 +123,8 @@ class _Editor:
     def _set_memory(self, entry: Entry, rows: Rows) -> None:
         memory = entry.value
         if isinstance(memory, YamlScalar):
-            self._refuse_variant(memory, "memory")
-            self._refuse_other_space(memory)
+            self._reject_variant(memory, "memory")
+            self._reject_other_space(memory)
             if memory.style in ("|", ">"):
                 raise CannotEdit(f"`memory` in line {entry.key.span.line} is a block of text")
             space = self.text[memory.start : memory.end]
@@ -135,8 +136,8 @@ class _Editor:
         current, opposite = mapping.get(key), mapping.get(opposite_key)
         for name in ("space", key, opposite_key):
             if mapping.get(name) is not None:
-                self._refuse_variant(self._entry(mapping, name).value, name)
-        self._refuse_other_space(self._entry(mapping, "space").value)
+                self._reject_variant(self._entry(mapping, name).value, name)
+        self._reject_other_space(self._entry(mapping, "space").value)
         if current is not None and opposite is not None:
             raise CannotEdit(f"both `pad` and `swizzle` are given in line {current.key.span.line}; remove one of them")
         if current is not None:
@@ -188,11 +189,11 @@ class _Editor:
             raise CannotEdit(f"`{entry.name}` in line {entry.key.span.line} is no mapping")
         return entry.value
 
-    def _refuse_variant(self, node: YamlNode, name: str) -> None:
+    def _reject_variant(self, node: YamlNode, name: str) -> None:
         if isinstance(node, YamlScalar) and "$" in node.string:
             raise CannotEdit(f"`{name}` in line {node.span.line} comes from a variant: `{node.string}`")
 
-    def _refuse_other_space(self, node: YamlNode) -> None:
+    def _reject_other_space(self, node: YamlNode) -> None:
         if not isinstance(node, YamlScalar) or node.string != "shared":
             raise CannotEdit(f"line {node.span.line} has a memory space other than shared")
 

@@ -127,6 +127,7 @@ class Cast:
 
     @property
     def dtype(self) -> DType:
+        """The compute type of the conversion."""
         return self.to.compute
 
 
@@ -242,4 +243,5 @@ def free_indices(expr: Expr) -> frozenset[str]:
 
 
 def is_bool(expr: Expr) -> bool:
+    """Whether the type of an expression is bool."""
     return expr.dtype == BOOL

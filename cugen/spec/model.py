@@ -27,6 +27,7 @@ class Param:
 
     @property
     def is_dynamic(self) -> bool:
+        """Whether the value is known only at launch."""
         return self.value is None
 
 
@@ -124,6 +125,7 @@ class Schedule:
     spans: tuple[tuple[str, Span], ...] = field(default=(), compare=False)
 
     def span_of(self, key: str) -> Span:
+        """The location of a key; NOWHERE if the schedule has none."""
         return dict(self.spans).get(key, NOWHERE)
 
 
@@ -185,12 +187,15 @@ class Spec:
         return f"<Spec {self.kernel} for {self.target}: {'; '.join(s.text for s in self.statements)}>"
 
     def array(self, name: str) -> Array:
+        """The array of that name; StopIteration if there is none."""
         return next(a for a in self.arrays if a.name == name)
 
     def param(self, name: str) -> Param:
+        """The param of that name; StopIteration if there is none."""
         return next(p for p in self.params if p.name == name)
 
     def scalar(self, name: str) -> Scalar:
+        """The scalar of that name; StopIteration if there is none."""
         return next(s for s in self.scalars if s.name == name)
 
     @property

@@ -51,6 +51,7 @@ class FinalNames:
         self._extents: dict[str, Expr] = {}
 
     def apply(self, expr: Expr) -> Expr:
+        """The tree with its bound indices named."""
         return self._named(expr)[0]
 
     def _named(self, expr: Expr) -> tuple[Expr, frozenset[str]]:

@@ -25,14 +25,17 @@ class DType:
 
     @property
     def bytes(self) -> int:
+        """The stored width in bytes."""
         return self.bits // 8
 
     @property
     def is_float(self) -> bool:
+        """Whether this is a floating-point type."""
         return self.kind is Kind.FLOAT
 
     @property
     def is_integer(self) -> bool:
+        """Whether this is a signed or unsigned integer type, not bool."""
         return self.kind in (Kind.INT, Kind.UINT)
 
     @property

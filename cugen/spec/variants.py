@@ -35,6 +35,7 @@ class Expanded:
 
     @property
     def suffix(self) -> str:
+        """The suffix of the kernel name, `__value` per variant."""
         return "".join(f"__{in_name(value)}" for _, value in self.variant)
 
 

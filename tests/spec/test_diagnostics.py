@@ -56,9 +56,9 @@ def test_the_error_holds_all_diagnostics_in_the_order_of_their_spans() -> None:
 
 
 def test_related_spans_are_quoted_below_the_diagnostic_s_own() -> None:
-    place = Related("scale.cu", Span(120, 5, 120, 9), "there", "    y[i] = 2;")
+    related = Related("scale.cu", Span(120, 5, 120, 9), "there", "    y[i] = 2;")
     diagnostic = Diagnostic(
-        "CG1000", "it is slow", "a.yaml", Span(7, 1, 7, 2), "", "here", (), "", "y", "warning", (place,)
+        "CG1000", "it is slow", "a.yaml", Span(7, 1, 7, 2), "", "here", (), "", "y", "warning", (related,)
     )
     assert diagnostic.render().splitlines() == [
         "warning[CG1000]: it is slow",

@@ -78,11 +78,11 @@ def test_a_kernel_without_variants_and_a_single_one_have_no_siblings() -> None:
 
 
 def test_documents_stay_separate_even_if_equivalent() -> None:
-    other = DOCUMENT.replace("kernel: product", "kernel: other")
-    assert list(groups(f"{DOCUMENT}---\n{other}")) == ["product", "other"]
+    replacement = DOCUMENT.replace("kernel: product", "kernel: replacement")
+    assert list(groups(f"{DOCUMENT}---\n{replacement}")) == ["product", "replacement"]
 
 
 def test_groups_that_no_variant_distinguishes_get_no_name() -> None:
     """Two documents of one name that compute different things: they aren't interchangeable."""
-    other = DOCUMENT.replace("[8, 16]", "[4, 32]").replace("= c *", "= 2 * c *")
-    assert groups(f"{DOCUMENT}---\n{other}") == {}
+    replacement = DOCUMENT.replace("[8, 16]", "[4, 32]").replace("= c *", "= 2 * c *")
+    assert groups(f"{DOCUMENT}---\n{replacement}") == {}

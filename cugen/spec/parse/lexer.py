@@ -96,7 +96,7 @@ def tokenize(text: Text, report: Reporter) -> list[Token] | None:
             offset += len(symbol)
         else:
             failed = True
-            offset = _refuse(text, offset, report)
+            offset = _reject(text, offset, report)
     tokens.append(Token("end", "", len(source), len(source)))
     return None if failed else tokens
 
@@ -113,7 +113,7 @@ def _symbol(source: str, offset: int) -> str | None:
     return match[0] if match else None
 
 
-def _refuse(text: Text, offset: int, report: Reporter) -> int:
+def _reject(text: Text, offset: int, report: Reporter) -> int:
     """Reports an invalid character or foreign operator; returns the offset after it."""
     length = next((n for n in (3, 2, 1) if text.value[offset : offset + n] in _FOREIGN_OPERATORS), 0)
     if length:

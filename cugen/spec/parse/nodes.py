@@ -55,6 +55,8 @@ class YamlScalar:
 
 @dataclass(frozen=True, slots=True)
 class YamlSequence:
+    """A list. `size` counts its nodes, itself included and aliases expanded."""
+
     items: tuple[YamlNode, ...]
     span: Span
     size: int = 1
@@ -69,16 +71,20 @@ class Entry:
 
     @property
     def name(self) -> str:
+        """The text of the key."""
         return self.key.string
 
 
 @dataclass(frozen=True, slots=True)
 class YamlMapping:
+    """A mapping with unique keys. `size` counts its nodes, itself included and aliases expanded."""
+
     entries: tuple[Entry, ...]
     span: Span
     size: int = 1
 
     def get(self, name: str) -> Entry | None:
+        """The entry of a key, or None."""
         return next((entry for entry in self.entries if entry.name == name), None)
 
 
@@ -234,12 +240,12 @@ class _Composer:
     def _check_limits(self, span: Span, depth: int, more: int = 1) -> None:
         self._nodes += more
         if depth > MAX_DEPTH:
-            self._refuse("CG1004", f"this is nested deeper than {MAX_DEPTH} levels", span, "flatten it")
+            self._reject("CG1004", f"this is nested deeper than {MAX_DEPTH} levels", span, "flatten it")
         if self._nodes > MAX_NODES:
             help = "put large tables into a .npy file beside the spec and name it under `values`"
-            self._refuse("CG1004", f"the file has more than {MAX_NODES} values, aliases counted", span, help)
+            self._reject("CG1004", f"the file has more than {MAX_NODES} values, aliases counted", span, help)
 
-    def _refuse(self, code: str, message: str, span: Span, help: str) -> NoReturn:
+    def _reject(self, code: str, message: str, span: Span, help: str) -> NoReturn:
         self._report.error(code, message, span, label="here", help=help)
         raise _ParsingStopped
 
@@ -259,7 +265,7 @@ class _Composer:
         node = self._anchors.get(event.anchor or "")
         if node is None:
             help = f"write `&{event.anchor}` before the value to repeat, earlier in the document"
-            self._refuse("CG1008", f"there is no anchor `{event.anchor}`", span, help)
+            self._reject("CG1008", f"there is no anchor `{event.anchor}`", span, help)
         self._check_limits(span, 0, node.size)
         return node
 

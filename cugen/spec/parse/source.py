@@ -23,6 +23,7 @@ class Source:
 
     @staticmethod
     def of(text: str) -> Source:
+        """Indexes the lines of a text."""
         return Source(text, (0, *(match.end() for match in _LINE_BREAK.finditer(text))))
 
     def position(self, offset: int) -> tuple[int, int]:
@@ -31,6 +32,7 @@ class Source:
         return line, offset - self.line_starts[line - 1] + 1
 
     def span(self, start: int, end: int) -> Span:
+        """The span of a range of offsets."""
         return Span(*self.position(start), *self.position(end))
 
 

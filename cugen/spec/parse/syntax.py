@@ -26,12 +26,16 @@ class Text:
 
 @dataclass(frozen=True, slots=True)
 class NumberNode:
+    """A number literal."""
+
     value: int | float
     span: Span
 
 
 @dataclass(frozen=True, slots=True)
 class NameNode:
+    """A name."""
+
     name: str
     span: Span
 
@@ -48,6 +52,8 @@ class SubscriptNode:
 
 @dataclass(frozen=True, slots=True)
 class UnaryNode:
+    """A unary operation."""
+
     operator: str  # - + ~ not
     operand: Node
     span: Span
@@ -55,6 +61,8 @@ class UnaryNode:
 
 @dataclass(frozen=True, slots=True)
 class BinaryNode:
+    """A binary operation, except comparisons."""
+
     operator: str  # + - * / // % ** & | ^ << >> and or
     left: Node
     right: Node
@@ -82,6 +90,8 @@ class ConditionalNode:
 
 @dataclass(frozen=True, slots=True)
 class CallNode:
+    """A call; `function_span` is the name alone."""
+
     function: str
     arguments: tuple[Node, ...]
     keywords: tuple[tuple[str, Node], ...]

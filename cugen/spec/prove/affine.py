@@ -28,6 +28,7 @@ class Variable:
 
     @property
     def key(self) -> str:
+        """The sort key."""
         return self.name
 
 
@@ -40,6 +41,7 @@ class Quotient:
 
     @property
     def key(self) -> str:
+        """The sort key."""
         return f"({self.dividend.key})//({self.divisor.key})"
 
 
@@ -51,6 +53,7 @@ class Product:
 
     @property
     def key(self) -> str:
+        """The sort key."""
         return "*".join(factor.key for factor in self.factors)
 
 
@@ -62,6 +65,7 @@ class Opaque:
 
     @property
     def key(self) -> str:
+        """The sort key."""
         return f"<{self.expr!r}>"
 
 
@@ -77,10 +81,12 @@ class AffineForm:
 
     @property
     def key(self) -> str:
+        """The sort key, unique per form."""
         return " ".join([*(f"{c:+}{atom.key}" for atom, c in self.terms), f"{self.constant:+}"])
 
     @property
     def is_constant(self) -> bool:
+        """Whether the form has no terms."""
         return not self.terms
 
     def __add__(self, addend: AffineForm | int) -> AffineForm:

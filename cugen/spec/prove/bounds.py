@@ -11,7 +11,7 @@ from cugen.spec.model import Array, Param, Statement
 from cugen.spec.prove.affine import AffineForm, Variable, affine_form, atom_form, floor_quotient, text_of
 from cugen.spec.prove.counterexample import Point, find_outside
 from cugen.spec.prove.guards import Case, alternatives, conjunction
-from cugen.spec.prove.nonnegative import never_negative
+from cugen.spec.prove.nonnegative import is_provably_nonnegative
 from cugen.spec.rewriting import rebuild
 from cugen.spec.types import BOOL
 
@@ -28,7 +28,7 @@ class Context:
     cases: tuple[Case, ...] = ((),)
 
 
-class Bounds:
+class BoundsChecker:
     """The bounds checker of one spec's statements."""
 
     def __init__(self, params: Mapping[str, Param], arrays: Mapping[str, Array], report: Reporter) -> None:
@@ -110,7 +110,7 @@ class Bounds:
             goals += [form, affine_form(extent, self._params) - 1 - form]
         for dividend, divisor in exact:
             goals.append(_negative_remainder(affine_form(dividend, self._params), divisor))
-        return all(never_negative(goal, case, self._params) for case in context.cases for goal in goals)
+        return all(is_provably_nonnegative(goal, case, self._params) for case in context.cases for goal in goals)
 
     def _report_read(self, read: Read, point: Point) -> None:
         text = text_of(read)

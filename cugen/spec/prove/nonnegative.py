@@ -17,7 +17,7 @@ _MAX_FACTS_PER_ATOM = 4  # as factors of products
 _MAX_COEFFICIENT = 2**200  # bounds the cost of integer arithmetic
 
 
-def never_negative(goal: AffineForm, facts: Sequence[AffineForm], params: Mapping[str, Param]) -> bool:
+def is_provably_nonnegative(goal: AffineForm, facts: Sequence[AffineForm], params: Mapping[str, Param]) -> bool:
     """Whether `goal >= 0` follows from `facts`, a conjunction of forms that are nonnegative."""
     if goal.is_constant and goal.constant >= 0:
         return True

@@ -27,6 +27,7 @@ class Scope:
     widen: DType | None = None
 
     def bind(self, more: Mapping[str, BoundIndex]) -> Scope:
+        """The nested scope with more indices."""
         return replace(self, names={**self.names, **more})
 
     @property

@@ -10,7 +10,7 @@ from cugen.spec.expressions import Expr, Span
 from cugen.spec.model import Array, Param
 from cugen.spec.parse.syntax import NameNode, Node, StatementNode, SubscriptNode, walk
 from cugen.spec.prove.affine import AffineForm, affine_form, text_of
-from cugen.spec.prove.nonnegative import never_negative
+from cugen.spec.prove.nonnegative import is_provably_nonnegative
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,7 +124,7 @@ class Extents:
         return False
 
     def _fits(self, index: str, extent: Expr, use: BareUse, declared_at: Span) -> bool:
-        if never_negative(self._form(use.extent) - self._form(extent), (), self._params):
+        if is_provably_nonnegative(self._form(use.extent) - self._form(extent), (), self._params):
             return True
         self._report.error(
             "CG1303",
@@ -139,9 +139,9 @@ class Extents:
 
     def _shorter(self, first: BareUse, second: BareUse) -> str:
         """The text of the smaller of two extents, if it can be proved."""
-        if never_negative(self._form(first.extent) - self._form(second.extent), (), self._params):
+        if is_provably_nonnegative(self._form(first.extent) - self._form(second.extent), (), self._params):
             return text_of(second.extent)
-        if never_negative(self._form(second.extent) - self._form(first.extent), (), self._params):
+        if is_provably_nonnegative(self._form(second.extent) - self._form(first.extent), (), self._params):
             return text_of(first.extent)
         return "..."
 
@@ -158,4 +158,5 @@ class Extents:
 
     @property
     def names(self) -> tuple[str, ...]:
+        """The names of the entries of `indices:`."""
         return tuple(self._explicit)

@@ -9,7 +9,7 @@ from cugen.spec.diagnostics import Reporter
 from cugen.spec.model import Array, Statement
 from cugen.spec.nearest import did_you_mean
 from cugen.spec.parse.syntax import NameNode, StatementNode, walk
-from cugen.spec.prove.bounds import Bounds
+from cugen.spec.prove.bounds import BoundsChecker
 from cugen.spec.prove.coverage import check_coverage
 from cugen.spec.prove.order import check_order, with_roles
 from cugen.spec.resolve.baked_numbers import resolve_number
@@ -61,7 +61,7 @@ def resolve_compute(
     complete = len(resolved) == len(statements) and not declarations.broken
     if complete:
         _check_indices(extents, statements, report)
-    bounds = Bounds(params, elaborator.arrays, report)
+    bounds = BoundsChecker(params, elaborator.arrays, report)
     checked = [bounds.checked(statement) for statement in resolved]
     if complete:
         in_bounds = [statement for statement in checked if statement.target not in bounds.written_outside]

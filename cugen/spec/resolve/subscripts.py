@@ -55,7 +55,7 @@ class _Subscript:
         self._scope = scope
         self._exact = exact
 
-    def _refuse(self, node: Node, message: str, label: str, help: str) -> None:
+    def _reject(self, node: Node, message: str, label: str, help: str) -> None:
         self._elaborator.report.error("CG1216", message, node.span, label=label, help=help)
 
     def tree(self, node: Node) -> Expr | None:
@@ -72,7 +72,7 @@ class _Subscript:
                 )
                 return None
             case NumberNode():
-                self._refuse(node, "a subscript is an integer", "not an integer", "write an integer")
+                self._reject(node, "a subscript is an integer", "not an integer", "write an integer")
                 return None
             case NameNode() | SubscriptNode():
                 return self._element(node)
@@ -85,7 +85,7 @@ class _Subscript:
                 a, b = self.tree(left), self.tree(right)
                 return None if a is None or b is None else self._operator(node, symbol, a, b)
         help = _HINTS.get(getattr(node, "function", ""), _DEFAULT_HINT)
-        self._refuse(node, "a subscript must be quasi-affine", "not quasi-affine", help)
+        self._reject(node, "a subscript must be quasi-affine", "not quasi-affine", help)
         return None
 
     def _element(self, node: NameNode | SubscriptNode) -> Expr | None:
@@ -105,10 +105,10 @@ class _Subscript:
             return value.expr
         if isinstance(value.expr, Read):
             help = "store the subscripts in an array of an integer type"
-            self._refuse(node, f"an element of type {value.dtype} can't be a subscript", "not an integer", help)
+            self._reject(node, f"an element of type {value.dtype} can't be a subscript", "not an integer", help)
         else:
             help = "make it a param, or read it from an integer array"
-            self._refuse(node, "only indices, params and elements of integer arrays can be subscripts", "here", help)
+            self._reject(node, "only indices, params and elements of integer arrays can be subscripts", "here", help)
         return None
 
     def _operator(self, node: BinaryNode, symbol: str, a: Expr, b: Expr) -> Expr | None:
@@ -118,11 +118,11 @@ class _Subscript:
             if is_fixed(a) or is_fixed(b):
                 return Op("mul", (a, b), INT64, node.span)
             help = "multiply by a constant or a param, or read the subscript from an integer array"
-            self._refuse(node, "a subscript multiplies two indices", "not quasi-affine", help)
+            self._reject(node, "a subscript multiplies two indices", "not quasi-affine", help)
             return None
         if not is_fixed(b):
             help = "divide by an integer or a param"
-            self._refuse(node.right, "the divisor in a subscript isn't constant", "not constant", help)
+            self._reject(node.right, "the divisor in a subscript isn't constant", "not constant", help)
             return None
         divisor = self._value(b)
         if divisor is not None and divisor < 1:
@@ -138,7 +138,7 @@ class _Subscript:
             return Op(INTEGER_OPERATORS[symbol], (a, b), INT64, node.span)
         if divisor is None:
             help = "use `//`, and guard the read with `where(a % b == 0, ...)`"
-            self._refuse(node.right, "an exact division needs a divisor that is known here", "dynamic", help)
+            self._reject(node.right, "an exact division needs a divisor that is known here", "dynamic", help)
             return None
         self._exact.append((a, divisor))
         return Op("floordiv", (a, b), INT64, node.span)

@@ -88,7 +88,7 @@ class Typing:
             if fits and compute != BOOL:
                 return Const(float(expr.value) if compute.is_float else expr.value, compute)
             if not fits:
-                self._refuse_literal(expr.value, compute, span)
+                self._reject_literal(expr.value, compute, span)
                 return None
         if expr.dtype == compute:
             return expr
@@ -96,7 +96,7 @@ class Typing:
             return retyped(expr, compute)
         return Cast(expr, compute, span)
 
-    def _refuse_literal(self, value: int, compute: DType, span: Span) -> None:
+    def _reject_literal(self, value: int, compute: DType, span: Span) -> None:
         limits = "" if compute.is_float else f", whose range is {compute.lowest} to {compute.highest}"
         number = str(value) if abs(value) < 10**40 else "the number"
         self._report.error(
@@ -154,11 +154,11 @@ class Typing:
         dtype, weak = self.promoted_type((a, b))
         if dtype.is_float:
             power = "for a power write `x ** y`; " if name == "bitxor" else ""
-            self._refuse_float("bitwise operators take", a if a.dtype.is_float else b, span, power)
+            self._reject_float("bitwise operators take", a if a.dtype.is_float else b, span, power)
             return None
         return self._folded(name, a, b, weak, span) or self._operation(name, (a, b), dtype, weak, span)
 
-    def _refuse_float(self, what: str, value: Value, span: Span, hint: str = "") -> None:
+    def _reject_float(self, what: str, value: Value, span: Span, hint: str = "") -> None:
         help = f"{hint}`cast` it to an integer type; for conditions use `and`, `or`, `not`"
         self._report.error("CG1208", f"{what} integers and bools", span, label=f"has {value.dtype}", help=help)
 
@@ -199,7 +199,7 @@ class Typing:
             if value.dtype == BOOL:
                 return self.logic("not", (value,), span)
             if value.dtype.is_float:
-                self._refuse_float("`~` takes", value, span)
+                self._reject_float("`~` takes", value, span)
                 return None
         if name == "neg" and value.weak and isinstance(value.expr, Const):
             return self.number(-value.expr.value)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from cugen.spec.expressions import Const, Expr, Index, Op, Reduce, Scan, Span, walk
 from cugen.spec.parse.syntax import CallNode, NameNode, Node, NumberNode, UnaryNode
 from cugen.spec.prove.affine import affine_form
-from cugen.spec.prove.nonnegative import never_negative
+from cugen.spec.prove.nonnegative import is_provably_nonnegative
 from cugen.spec.resolve.bindings import BoundIndex, Scope, is_narrower
 from cugen.spec.resolve.calls.functions import Function
 from cugen.spec.resolve.extents import bare_uses
@@ -106,6 +106,7 @@ class ReductionBuilder:
         return self.divided(self.reduce("sum", body), self.count())
 
     def divided(self, total: Value | None, count: Value | None) -> Value | None:
+        """The quotient of a sum and a count; None if either is."""
         return None if total is None or count is None else self.typing.arithmetic("div", total, count, self.span)
 
     def _parts(self, body: Value) -> list[Value]:
@@ -208,7 +209,7 @@ def _bound_names(elaborator: Elaborator, node: CallNode, scope: Scope) -> list[N
 
 
 def _is_nonempty(elaborator: Elaborator, builder: ReductionBuilder) -> bool:
-    if never_negative(affine_form(builder.indices[0].extent, elaborator.params) - 1, (), elaborator.params):
+    if is_provably_nonnegative(affine_form(builder.indices[0].extent, elaborator.params) - 1, (), elaborator.params):
         return True
     elaborator.report.error(
         "CG1314",

@@ -24,7 +24,7 @@ def read_memory(node: YamlNode, report: Reporter, *, key: str) -> Memory:
         entry = options["space"]
         space = read_choice(entry.value, SPACES, report, key=f"{key}.space", what="memory space", code="CG2001")
         if space is not None and space != "shared":
-            _refuse_tile_keys(options, space, report, key)
+            _reject_tile_keys(options, space, report, key)
     pad, stages, swizzle, dynamic = 0, 1, False, False
     if "pad" in options:
         pad = read_integer(options["pad"].value, report, key=f"{key}.pad", low=0, high=MAX_PAD) or 0
@@ -46,7 +46,7 @@ def read_memory(node: YamlNode, report: Reporter, *, key: str) -> Memory:
     return Memory(space, pad, swizzle, dynamic, stages, node.span)
 
 
-def _refuse_tile_keys(options: dict[str, Entry], space: str, report: Reporter, key: str) -> None:
+def _reject_tile_keys(options: dict[str, Entry], space: str, report: Reporter, key: str) -> None:
     for name in ("pad", "swizzle", "dynamic", "stages"):
         if name in options:
             report.error(
