@@ -1,4 +1,4 @@
-"""`cugen.analyze`: what every memory access of a kernel costs, and the facts of its launches."""
+"""`cugen.analyze`: the cost of every memory access of a kernel, and the facts of its launches."""
 
 from __future__ import annotations
 
@@ -25,20 +25,20 @@ from cugen.spec.model import Spec
 
 @dataclass(frozen=True, repr=False)
 class LaunchReport:
-    """One launch: its accesses in the order of the source, and its facts.
+    """One launch: its accesses in source order, and its facts.
 
-    Where a param has no value, an access has its worst request and no totals, and `facts.unknown` names the param.
+    With a param without a value, accesses have their worst request but no totals; `facts.unknown` names the param.
     """
 
     kernel: str
     accesses: tuple[AccessReport, ...]
     facts: Facts
-    branches: tuple[str, ...]  # the text of each of the facts' branches
+    branches: tuple[str, ...]  # texts of the facts' branches
 
     def __repr__(self) -> str:
         verdicts = Counter(access.verdict for access in self.accesses)
-        found = ", ".join(f"{count} {verdict}" for verdict, count in verdicts.items())
-        return f"<LaunchReport {self.kernel}: {len(self.accesses)} accesses, {found}>"
+        counts = ", ".join(f"{count} {verdict}" for verdict, count in verdicts.items())
+        return f"<LaunchReport {self.kernel}: {len(self.accesses)} accesses, {counts}>"
 
     @property
     def sentences(self) -> tuple[Sentence, ...]:
@@ -46,20 +46,20 @@ class LaunchReport:
         return sentences(self.facts, self.branches)
 
     def to_dict(self) -> dict[str, Any]:
-        """Numbers, texts, lists and nothing else; what isn't finite is null."""
-        found = _plain({name: getattr(self.facts, name) for name in _FACTS})
+        """Plain values for JSON; infinities and NaN are null."""
+        content = _plain({name: getattr(self.facts, name) for name in _FACTS})
         for name, properties in _DERIVED.items():
-            if found[name] is not None:
-                found[name] |= {p: _plain(getattr(getattr(self.facts, name), p)) for p in properties}
+            if content[name] is not None:
+                content[name] |= {key: _plain(getattr(getattr(self.facts, name), p)) for key, p in properties.items()}
         if self.facts.work is not None:
-            found["work"]["flop"] = dict(self.facts.work.flop)
+            content["work"]["flop"] = dict(self.facts.work.flop)
         return {
             "kernel": self.kernel,
             "target": self.facts.target,
             "device": self.facts.device or None,
             "accesses": [_access(report) for report in self.accesses],
             "facts": {
-                **found,
+                **content,
                 "branches": [
                     {"text": text, "kind": b.kind, "parting": _plain(b.parting), "reason": b.reason}
                     for b, text in zip(self.facts.branches, self.branches, strict=True)
@@ -87,11 +87,11 @@ class Report:
         return {"kernel": self.kernel, "launches": [launch.to_dict() for launch in self.kernels]}
 
 
-_DERIVED = {
-    "launch": ("is_within_limits",),
-    "constant": ("is_uniform",),
-    "traffic": ("asked", "moved", "efficiency", "reuse"),
-    "hiding": ("bandwidth_share",),
+_DERIVED = {  # fact -> {key: property}
+    "launch": {"is_within_limits": "is_within_limits"},
+    "constant": {"is_uniform": "is_uniform"},
+    "traffic": {"asked": "requested", "moved": "moved", "efficiency": "efficiency", "reuse": "reuse"},
+    "hiding": {"bandwidth_share": "bandwidth_share"},
 }
 _FACTS = ("launch", "occupancy", "waves", "compiler", "constant", "work", "traffic", "roofline", "hiding")
 
@@ -107,35 +107,36 @@ def analyze(
     cache: Cache | None = None,
     resources: Mapping[str, Resources] | None = None,
 ) -> Report:
-    """The report of a kernel on a target: the device's, or the spec's own, unless given.
+    """The report of a kernel on a target, by default that of the device, or of the spec.
 
-    `params` gives dynamic params their values, by their names in the spec; ValueError for a name that isn't one of
-    them. `offsets`, `bank_bytes` and `cache` are those of `analyze_kernel`. `resources` are a compiler's figures by the
+    `params` are the values of dynamic params by their names in the spec; ValueError for an unknown name. `offsets`, `bank_bytes` and `cache` are those of `analyze_kernel`. `resources` are a compiler's figures by the
     name of each launched kernel, such as those of a `Cubin`. UnknownTarget and UnknownDevice as the tables raise them,
     ValueError for a device of another target.
     """
     made = generate(kernel) if isinstance(kernel, Spec) else kernel
     context = made.context
-    place = known_device(device) if isinstance(device, str) else device
-    aim = target if target is not None else (place.target if place else made.spec.target)
+    gpu = known_device(device) if isinstance(device, str) else device
+    target_or_default = target if target is not None else (gpu.target if gpu else made.spec.target)
     values = _values(made.spec, context, params or {})
     open_ = {str(context.symbols[p.name]): p.multiple_of for p in made.spec.params}
     open_ = {name: multiple for name, multiple in open_.items() if name not in values}
     launches = []
     for launch in made.plan.kernels:
         accesses = analyze_any_size(
-            launch, aim, values, open_, offsets=offsets, bank_bytes=bank_bytes, cache=cache
+            launch, target_or_default, values, open_, offsets=offsets, bank_bytes=bank_bytes, cache=cache
         ).accesses
-        own = (resources or {}).get(launch.name)
-        found = facts(launch, context, aim, values, device=place, resources=own, accesses=accesses)
+        compiled = (resources or {}).get(launch.name)
+        launch_facts = facts(
+            launch, context, target_or_default, values, device=gpu, resources=compiled, accesses=accesses
+        )
         printer = NodePrinter(dict(launch.ranges), dict(made.plan.scalar_symbols), dict(made.plan.param_symbols))
-        texts = tuple(_text(branch, printer) for branch in found.branches)
-        launches.append(LaunchReport(launch.name, accesses, found, texts))
+        texts = tuple(_text(branch, printer) for branch in launch_facts.branches)
+        launches.append(LaunchReport(launch.name, accesses, launch_facts, texts))
     return Report(made.name, tuple(launches))
 
 
 def _values(spec: Spec, context: Context, given: Mapping[str, int]) -> dict[str, int]:
-    """The params that have a value, by their names in C."""
+    """Params with a value, by their C names."""
     dynamic = [p.name for p in spec.params if p.is_dynamic]
     for name in given:
         if name not in dynamic:

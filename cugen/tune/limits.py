@@ -19,7 +19,7 @@ from cugen.toolchain.cuda import Cubin
 class _Unprinted:
     """Stands for a source whose lines nobody will be shown."""
 
-    def place(self, access: Access, text: str, message: str) -> Related:
+    def locate(self, access: Access, text: str, message: str) -> Related:
         return Related("", NOWHERE, message, "")
 
     def condition(self, node: Node) -> str:

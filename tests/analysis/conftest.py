@@ -62,8 +62,8 @@ class Walk:
 
     def _names(self, block, thread):
         names = [f"{which}Idx.{axis}" for which in ("block", "thread") for axis in "xyz"]
-        place = {sympy.Symbol(n, integer=True): v for n, v in zip(names, (*block, *thread), strict=True)}
-        return {s: np.broadcast_to(np.int64(v), len(thread[0])) for s, v in {**self.params, **place}.items()}
+        indices = {sympy.Symbol(n, integer=True): v for n, v in zip(names, (*block, *thread), strict=True)}
+        return {s: np.broadcast_to(np.int64(v), len(thread[0])) for s, v in {**self.params, **indices}.items()}
 
     def _run(self, nodes, names, active):
         """Runs the nodes; the mask that is left, since lanes may have returned."""
@@ -128,13 +128,13 @@ class Walk:
         if array.space not in SPACES or not active.any():
             return
         start = array.dynamic_offset if array.space == "shared" else self.offsets.get(array.name, 0)
-        found = numbers_of(access.offset(), names) * array.dtype.bytes + start
-        addresses = tuple(a if on else None for a, on in zip(found.tolist(), active.tolist(), strict=True))
+        offsets = numbers_of(access.offset(), names) * array.dtype.bytes + start
+        addresses = tuple(a if on else None for a, on in zip(offsets.tolist(), active.tolist(), strict=True))
         addresses += (None,) * (32 - len(addresses))
         width = array.dtype.bytes * access.width
         if sources is not None:
-            least = min(sources) // 128 * 128
-            sources = (*(source - least for source in sources), *([None] * (32 - len(sources))))
+            line_start = min(sources) // 128 * 128
+            sources = (*(source - line_start for source in sources), *([None] * (32 - len(sources))))
         cost = request(SPACES[array.space], access.kind, width, addresses, self.target, sources=sources)
         sums = self.sums.setdefault(id(access), Counter())
         sums.update(warps=1, requests=cost.requests, wavefronts=cost.wavefronts, sectors=cost.sectors)

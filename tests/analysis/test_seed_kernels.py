@@ -50,8 +50,8 @@ def test_49_a_parity_branch_parts_a_warp_in_two():
 
 
 def test_49_a_branch_on_whole_warps_does_not_diverge():
-    found = divergence([thread // 32 >= 2 for thread in range(128)])
-    assert (found.warps, found.mixed_warps, found.most_paths) == (4, 0, 1)
+    actual = divergence([thread // 32 >= 2 for thread in range(128)])
+    assert (actual.warps, actual.mixed_warps, actual.most_paths) == (4, 0, 1)
 
 
 def test_49_a_switch_on_the_lane_takes_32_paths():
@@ -69,9 +69,9 @@ def test_50_the_guards_of_a_100_wide_product_in_16x16_tiles_leave_these_warps_mi
             for phase in range(tiles):
                 load_a.append(divergence([by * tile + ty < width and phase * tile + tx < width for tx, ty in threads]))
                 load_b.append(divergence([phase * tile + ty < width and bx * tile + tx < width for tx, ty in threads]))
-    for found, mixed, warps in ((load_a, 350, 2744), (load_b, 350, 2744), (stores, 50, 392)):
-        assert sum(each.mixed_warps for each in found) == mixed
-        assert sum(each.warps for each in found) == warps
+    for actual, mixed, warps in ((load_a, 350, 2744), (load_b, 350, 2744), (stores, 50, 392)):
+        assert sum(each.mixed_warps for each in actual) == mixed
+        assert sum(each.warps for each in actual) == warps
 
 
 @pytest.mark.parametrize("tile", [2, 4, 8, 16, 32])
@@ -82,8 +82,8 @@ def test_51_a_tile_divides_the_traffic_by_its_side(tile):
 @pytest.mark.parametrize("target", ["sm_10", "sm_11", "sm_12", "sm_13"])
 def test_51_a_32x32_block_cannot_be_launched_on_1_x(target):
     assert occupancy(target, 16 * 16, 10, 2 * 16 * 16 * FLOAT).blocks_per_sm >= 3
-    found = occupancy(target, 32 * 32, 8, 2 * 32 * 32 * FLOAT)
-    assert (found.blocks_per_sm, found.limited_by[-1]) == (0, "warps")
+    actual = occupancy(target, 32 * 32, 8, 2 * 32 * 32 * FLOAT)
+    assert (actual.blocks_per_sm, actual.limited_by[-1]) == (0, "warps")
 
 
 def test_a_16x16_tile_on_a_g80_is_bound_to_345_6_gflops_and_so_just_by_its_memory():

@@ -1,4 +1,4 @@
-"""The roofs over a launch on a device: what its memory and its arithmetic allow at best."""
+"""Roofline of a launch on a device: one ceiling per traffic level."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from cugen.machine import Device
 
 @dataclass(frozen=True, slots=True)
 class Ceiling:
-    """The roof if `memory_bytes` pass between the device and its memory.
+    """Roofline bound for `memory_bytes` of device memory traffic.
 
-    `intensity` is in FLOP/B, `flop_per_s` what it allows, `share` that of the peak; `seconds` the least time.
+    `intensity` is in FLOP/B, `flop_per_s` the bound, `share` its fraction of the peak, `seconds` the minimum time.
     """
 
-    name: str  # asked, moved or compulsory: whose bytes
+    name: str  # traffic level: asked (requested), moved or compulsory
     memory_bytes: int
     intensity: float
     flop_per_s: float
@@ -28,10 +28,10 @@ class Ceiling:
 
 @dataclass(frozen=True, slots=True)
 class Roofline:
-    """`peak` is in FLOP/s, of float32 and float64 as the launch mixes them; `bandwidth` in B/s, `ridge` in FLOP/B.
+    """`peak` is in FLOP/s for the launch's mix of types, `bandwidth` in B/s, `ridge` in FLOP/B.
 
-    `asked` holds where nothing is cached, `moved` where each sector comes from memory each time, `compulsory` where
-    every byte comes once: the true roof lies between the last two. `moved` is missing where sectors aren't known.
+    Ceilings: `asked` for requested bytes without caches, `moved` for every sector from device memory, `compulsory` for
+    every byte once; the actual bound is between the last two. `moved` is missing if the sectors are unknown.
     """
 
     device: str
@@ -46,13 +46,13 @@ class Roofline:
 
 
 def roofline(done: Work, moved: Traffic, device: Device) -> Roofline | None:
-    """None where the device has no published rate for the launch's arithmetic."""
+    """Roofline, or None if the device has no published rate for the launch's arithmetic."""
     rates = dict(device.peaks)
     if any(kind not in rates for kind, _ in done.flop):
         return None
     seconds = sum(count / rates[kind] for kind, count in done.flop)
     peak = done.all_flop / seconds if seconds else device.peak()
-    levels = (("asked", moved.asked), ("moved", moved.moved), ("compulsory", moved.compulsory))
+    levels = (("asked", moved.requested), ("moved", moved.moved), ("compulsory", moved.compulsory))
     ceilings = tuple(
         _ceiling(name, count, done.all_flop, peak, device.bandwidth) for name, count in levels if count is not None
     )

@@ -1,6 +1,6 @@
-"""Everything about one launch beyond its single accesses: each fact a number first, exact where it can be.
+"""Facts of a launch: grid, occupancy, divergence, work, traffic, roofline and latency hiding, as numbers.
 
-`cugen.analysis.launches.sentences` puts the same facts in words.
+`cugen.analysis.launches.sentences` formats them as text.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 import sympy
 
 from cugen.analysis.launches.ceilings import Roofline, roofline
-from cugen.analysis.launches.latency_hiding import Hiding, hiding
+from cugen.analysis.launches.latency_hiding import LatencyHiding, latency_hiding
 from cugen.analysis.launches.launch import (
     LaunchFacts,
     OccupancyFacts,
@@ -42,7 +42,7 @@ from cugen.spec.expressions import Select, walk
 
 @dataclass(frozen=True, slots=True)
 class CompilerFacts:
-    """Registers and stack of a thread, and the bytes it stores to and loads from local memory for want of registers."""
+    """Registers and stack bytes per thread, and spilled bytes stored and loaded."""
 
     registers: int
     spill_stores: int
@@ -52,8 +52,7 @@ class CompilerFacts:
 
 @dataclass(frozen=True, slots=True)
 class BranchFacts:
-    """A guard, condition or loop that lanes of a warp may answer differently; `parting` is None where it is unknown,
-    for the reason given. At most two paths: lanes that go on and lanes that don't."""
+    """Guard, condition or loop at which a warp may diverge; `parting` is None if the divergence is unknown."""
 
     node: Node
     kind: str  # return, if, load, loop
@@ -63,10 +62,10 @@ class BranchFacts:
 
 @dataclass(frozen=True, slots=True)
 class ConstantFacts:
-    """`bytes_used` of all that the file keeps in constant memory, of `budget` bytes.
+    """Constant memory: `bytes_used` of `budget`.
 
-    `loads` are warp instructions that read it; `requests` those that they take, one for each distinct address of a
-    warp, so equal if all are uniform. Both are None where a subscript depends on data, or a param has no value.
+    loads: warp-level load instructions. requests: one per distinct address of a warp; equal to `loads` if all are
+    uniform. Both are None for data-dependent subscripts and params without a value.
     """
 
     bytes_used: int
@@ -81,10 +80,10 @@ class ConstantFacts:
 
 @dataclass(frozen=True, slots=True)
 class Facts:
-    """One launch on a target, and on a device where there is one (`is_default`: the one the target stands for).
+    """One launch on a target, and on a device if there is one (`is_default`: the target's default device).
 
-    `choices` are those inside expressions (`a ? b : c`): compilers select there, without a branch. What depends on how
-    often something runs is None where that can't be said; `unknown` then says why.
+    choices: `a ? b : c` expressions, which compile to selects. work, traffic, roofline and hiding are None if execution
+    counts are unknown, for the reason in `unknown`.
     """
 
     kernel: str
@@ -101,12 +100,12 @@ class Facts:
     work: Work | None = None
     traffic: Traffic | None = None
     roofline: Roofline | None = None
-    hiding: Hiding | None = None
+    hiding: LatencyHiding | None = None
     unknown: str = ""
 
     @property
     def flop_per_byte_read(self) -> float | None:
-        """The intensity over what reads ask for, as textbooks count it: without writes and caches."""
+        """Arithmetic intensity over the requested read bytes, without writes and caches."""
         if self.work is None or self.traffic is None:
             return None
         return intensity(self.work.all_flop, self.traffic.read)
@@ -122,49 +121,49 @@ def facts(
     resources: Resources | None = None,
     accesses: tuple[AccessReport, ...] | None = None,
 ) -> Facts:
-    """The facts of one launch.
+    """Facts of one launch.
 
-    `params` gives params by their names in C; what depends on one that is missing is unknown. `device` is the target's
-    default one unless given; UnknownDevice for a name that isn't in the table, ValueError for a device of another
-    target. `resources` are a compiler's figures. `accesses` are those of the kernel's report, where it is at hand.
+    params: values by their names in C; what depends on a missing one is unknown. device: default as the target;
+    UnknownDevice for an unknown name, ValueError for a device of another target. resources: the compiler's figures.
+    accesses: those of the kernel's report, if already computed.
     """
     row = known_target(target) if isinstance(target, str) else target
-    place = _device(device, row)
-    launch, held = launch_facts(kernel, row, params), occupancy_facts(kernel, row, resources)
+    known = _device(device, row)
+    launch, resident = launch_facts(kernel, row, params), occupancy_facts(kernel, row, resources)
     missing = _missing(context, params)
     if accesses is None:
         accesses = () if missing else analyze_kernel(kernel, row, params).accesses
     basis = Facts(
         kernel=kernel.name,
         target=row.name,
-        device=place.name if place else "",
+        device=known.name if known else "",
         is_default=device is None,
         launch=launch,
-        occupancy=held,
-        waves=wave_facts(launch, held, place) if place else None,
+        occupancy=resident,
+        waves=wave_facts(launch, resident, known) if known else None,
         compiler=None if resources is None else _compiler(resources),
         constant=_constant(context, row, accesses),
         choices=sum(isinstance(leaf, Select) for value in values(kernel.body) for leaf in walk(value)),
     )
     if missing:
         return replace(basis, unknown=f"{' and '.join(missing)} {'has' if len(missing) == 1 else 'have'} no value")
-    return _counted(basis, kernel, params, place, accesses)
+    return _counted(basis, kernel, params, known, accesses)
 
 
 def _counted(
     basis: Facts, kernel: Kernel, params: Mapping[str, int], device: Device | None, accesses: tuple[AccessReport, ...]
 ) -> Facts:
-    walked, found, executions = tuple(steps(kernel, params)), sites(kernel, params), ExecutionCounts(kernel.block)
+    walked, all_sites, executions = tuple(steps(kernel, params)), sites(kernel, params), ExecutionCounts(kernel.block)
     branches = (_branch(step, executions) for step in walked if _decides(step))
     basis = replace(basis, branches=tuple(filter(_is_open, branches)))
     try:
         done = work(walked, executions)
-        moved = traffic(walked, found, accesses, params, executions)
-        hidden = hiding(walked, found, basis.occupancy, device, executions) if device else None
+        moved = traffic(walked, all_sites, accesses, params, executions)
+        hiding = latency_hiding(walked, all_sites, basis.occupancy, device, executions) if device else None
     except Unknown as why:
         return replace(basis, unknown=str(why))
     roof = roofline(done, moved, device) if device else None
-    return replace(basis, work=done, traffic=moved, roofline=roof, hiding=hidden)
+    return replace(basis, work=done, traffic=moved, roofline=roof, hiding=hiding)
 
 
 def _branch(step: Step, executions: ExecutionCounts) -> BranchFacts:
@@ -173,17 +172,17 @@ def _branch(step: Step, executions: ExecutionCounts) -> BranchFacts:
     try:
         return BranchFacts(step.node, kind, executions.divergence(step))
     except Unknown as why:
-        reason = "which lanes go on depends on data" if step.inside.opaque == DATA_DEPENDENT_GUARD else str(why)
+        reason = "the condition depends on data" if step.inside.opaque == DATA_DEPENDENT_GUARD else str(why)
         return BranchFacts(step.node, kind, None, reason)
 
 
 def _decides(step: Step) -> bool:
-    """Whether a node lets some lanes go on and may hold back others."""
+    """Whether the active lanes may change at a node."""
     return (step.inside.predicates, step.inside.opaque) != (step.point.predicates, step.point.opaque)
 
 
 def _is_open(branch: BranchFacts) -> bool:
-    """A loop counts as a branch only where some warp's lanes leave it apart."""
+    """Whether to report a branch: loops only if some warp diverges."""
     return branch.kind != "loop" or branch.parting is None or branch.parting.mixed_warps > 0
 
 
@@ -212,14 +211,14 @@ def _missing(context: Context, params: Mapping[str, int]) -> tuple[str, ...]:
     return tuple(name for name, symbol in context.symbols.items() if str(symbol) not in params)
 
 
-def _compiler(found: Resources) -> CompilerFacts:
-    return CompilerFacts(found.registers, found.spill_stores, found.spill_loads, found.stack_bytes)
+def _compiler(resources: Resources) -> CompilerFacts:
+    return CompilerFacts(resources.registers, resources.spill_stores, resources.spill_loads, resources.stack_bytes)
 
 
-def _device(wish: Device | str | None, target: Target) -> Device | None:
-    if wish is None:
+def _device(requested: Device | str | None, target: Target) -> Device | None:
+    if requested is None:
         return default_device(target.name)
-    found = known_device(wish) if isinstance(wish, str) else wish
-    if is_known(target.name) and found.target != target.name:
-        raise ValueError(f"{found.name} is of {found.target}, not of {target.name}")
-    return found
+    chosen = known_device(requested) if isinstance(requested, str) else requested
+    if is_known(target.name) and chosen.target != target.name:
+        raise ValueError(f"{chosen.name} is of {chosen.target}, not of {target.name}")
+    return chosen

@@ -1,4 +1,4 @@
-"""Whether enough is under way at once to hide how long device memory takes to answer.
+"""Latency hiding: warps per scheduler and bytes in flight against the latency of device memory.
 
 Sources: CUDA programming guide 4.2, 5.2.3 (warps per scheduler); Little's law (bytes in flight).
 """
@@ -22,14 +22,13 @@ from cugen.spec.expressions import Expr, Op, walk
 
 
 @dataclass(frozen=True, slots=True)
-class Hiding:
-    """Latency against what an SM has under way.
+class LatencyHiding:
+    """Memory-level parallelism of an SM against the memory latency.
 
-    A thread is taken to have the loads of one pass through the loop body that loads most under way together:
-    `loads_together` of them, `bytes_per_thread`. `instructions_between` are the plan's warp instructions from one such
-    batch to the next; what a compiler adds for addresses and loops comes on top, so `warps_needed` (per scheduler, as
-    `warps_held`) is an upper bound. `bytes_in_flight` is per SM. `bytes_needed` is bandwidth · latency ÷ SMs, for an
-    idle memory, so a lower bound.
+    A thread is assumed to have the loads of one loop iteration outstanding, of the loop that loads most bytes:
+    `loads_together` with `bytes_per_thread`. `instructions_between` two such batches excludes address and loop
+    instructions, so `warps_needed` (per scheduler, as `warps_held`) is an upper bound. `bytes_in_flight` is per SM.
+    `bytes_needed` is bandwidth · latency ÷ SMs by Little's law; unloaded, hence a lower bound.
     """
 
     latency: Latency
@@ -43,39 +42,38 @@ class Hiding:
 
     @property
     def bandwidth_share(self) -> float:
-        """The most of the device's bandwidth that so many bytes in flight can draw."""
+        """Fraction of the bandwidth that the bytes in flight can sustain."""
         return min(1.0, self.bytes_in_flight / self.bytes_needed)
 
 
-def hiding(
-    steps: Iterable[Step], found: Iterable[Site], held: OccupancyFacts, device: Device, executions: ExecutionCounts
-) -> Hiding | None:
-    """None where nothing is loaded from global memory, or an SM holds no block. Raises Unknown as tallies do."""
-    loads = [site for site in found if _is_global_load(site.access)]
+def latency_hiding(
+    steps: Iterable[Step], sites: Iterable[Site], occupancy: OccupancyFacts, device: Device, executions: ExecutionCounts
+) -> LatencyHiding | None:
+    """Latency hiding, or None without global loads or resident blocks. Raises Unknown as execution counts do."""
+    loads = [site for site in sites if _is_global_load(site.access)]
     load_warps = sum(executions.of(site).warps for site in loads)
-    blocks = held.occupancy.blocks_per_sm
+    blocks = occupancy.occupancy.blocks_per_sm
     if not load_warps or not blocks:
         return None
-    others = [(step, _instructions(step)) for step in steps]
-    all_warps = load_warps + sum(count * executions.of(step.point).warps for step, count in others if count)
+    instructions = [(step, _instructions(step)) for step in steps]
+    all_warps = load_warps + sum(count * executions.of(step.point).warps for step, count in instructions if count)
     latency = memory_latency(device)
-    per_thread, together = max(_together(loads).values())
-    between = together * all_warps / load_warps
-    return Hiding(
+    per_thread, load_count = max(_loads_per_iteration(loads).values())
+    between = load_count * all_warps / load_warps
+    return LatencyHiding(
         latency=latency,
-        loads_together=together,
+        loads_together=load_count,
         instructions_between=between,
         warps_needed=warps_to_hide(latency.cycles, between, latency.issue_cycles),
-        warps_held=held.occupancy.warps_per_sm / latency.schedulers,
+        warps_held=occupancy.occupancy.warps_per_sm / latency.schedulers,
         bytes_per_thread=per_thread,
-        bytes_in_flight=per_thread * held.threads * blocks,
+        bytes_in_flight=per_thread * occupancy.threads * blocks,
         bytes_needed=bytes_in_flight(device.bandwidth, latency.seconds) / device.sms,
     )
 
 
-def _together(loads: Iterable[Site]) -> dict[object, tuple[int, int]]:
-    """Bytes and loads of a thread in one pass, by the loops round the loads and the branch they stand in; loads from
-    addresses that were read from memory themselves wait for that."""
+def _loads_per_iteration(loads: Iterable[Site]) -> dict[object, tuple[int, int]]:
+    """(bytes, loads) of a thread per iteration, by enclosing loops and branch; dependent loads are separate batches."""
     passes: dict[object, tuple[int, int]] = {}
     for site in loads:
         key = (site.counters, tuple(p for p in site.predicates if p.negated), site.opaque)
@@ -85,8 +83,7 @@ def _together(loads: Iterable[Site]) -> dict[object, tuple[int, int]]:
 
 
 def _instructions(step: Step) -> int:
-    """Warp instructions that a node needs besides its loads from global memory; products that are added are one, also
-    on a tensor core, which is busy for so long."""
+    """Warp instructions of a node other than global loads; a multiply-add is one, an MMA one per multiply-add."""
     node = step.node
     if isinstance(node, For | If):
         return 0

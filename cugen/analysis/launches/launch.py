@@ -1,4 +1,4 @@
-"""How a launch is cut into blocks and warps, how many of them an SM holds, and how evenly they fill a device."""
+"""Launch shape, occupancy and waves."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from cugen.machine.requests.warp import WARP_SIZE
 from cugen.plan.kernel import Kernel
 from cugen.plan.symbols import Integer, integer, symbol
 
-_ANY_REGISTERS = 1  # stands for a count that isn't known: no limit comes from it
+_UNLIMITING_REGISTERS = 1  # used for an unknown count: never the limit
 
 
 class Resources(Protocol):
-    """What a compiler decided for one kernel; all per thread, spills and stack in bytes."""
+    """Compiler's resource usage of a kernel, per thread; spills and stack in bytes."""
 
     @property
     def registers(self) -> int: ...
@@ -36,10 +36,10 @@ class Resources(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class LaunchFacts:
-    """`grid` and what follows from it is None where it depends on a param without a value.
+    """`grid` and `blocks` are None if they depend on a param without a value.
 
-    `idle_lanes`: of each block's last warp. `grid_limits`: the most blocks that the target takes along x, y and z;
-    grids of 1.x have two dimensions.
+    idle_lanes: inactive lanes of each block's last warp. grid_limits: maximum blocks along x, y and z; grids of 1.x are
+    two-dimensional.
     """
 
     block: tuple[int, int, int]
@@ -49,17 +49,17 @@ class LaunchFacts:
     grid: tuple[int, int, int] | None
     blocks: int | None
     grid_limits: tuple[int, int, int]
-    cluster: int = 1  # blocks that start together
+    cluster: int = 1  # blocks per cluster
 
     @property
     def is_within_limits(self) -> bool:
-        """Whether the target can launch such a grid."""
-        return self.grid is None or all(size <= most for size, most in zip(self.grid, self.grid_limits, strict=True))
+        """Whether the grid is within the target's limits."""
+        return self.grid is None or all(size <= limit for size, limit in zip(self.grid, self.grid_limits, strict=True))
 
 
 @dataclass(frozen=True, slots=True)
 class OccupancyFacts:
-    """`registers` is None where no compiler was asked: then only threads, blocks and shared memory limit."""
+    """`registers` is None before compilation: then threads, blocks and shared memory limit the occupancy."""
 
     threads: int
     registers: int | None
@@ -74,9 +74,9 @@ class OccupancyFacts:
 
 @dataclass(frozen=True, slots=True)
 class WaveFacts:
-    """The blocks of a launch on a device that holds `at_once` of them: full waves, and the blocks left for a last one.
+    """Waves of a launch on a device with `at_once` resident blocks; `tail_blocks` form the last, partial wave.
 
-    `utilisation` is the share of the places for blocks that are filled over all waves.
+    `utilisation` is the fraction of block slots in use over all waves.
     """
 
     at_once: int
@@ -108,19 +108,19 @@ def launch_facts(kernel: Kernel, target: Target, params: Mapping[str, int]) -> L
 def occupancy_facts(kernel: Kernel, target: Target, resources: Resources | None) -> OccupancyFacts:
     shared = kernel.shared_bytes + kernel.dynamic_shared_bytes
     registers = None if resources is None else resources.registers
-    counted = _ANY_REGISTERS if registers is None else registers
-    found = occupancy(target, kernel.threads, counted, shared)
+    counted = _UNLIMITING_REGISTERS if registers is None else registers
+    resident = occupancy(target, kernel.threads, counted, shared)
     step = next_step(target, kernel.threads, counted, shared)
     if registers is None:
-        limits = {name: limit for name, limit in found.limits.items() if name != "registers"}
-        limited_by = tuple(name for name in found.limited_by if name != "registers")
-        found = Occupancy(found.blocks_per_sm, found.warps_per_sm, found.fraction, limits, limited_by)
-    return OccupancyFacts(kernel.threads, registers, shared, found, step)
+        limits = {name: limit for name, limit in resident.limits.items() if name != "registers"}
+        limited_by = tuple(name for name in resident.limited_by if name != "registers")
+        resident = Occupancy(resident.blocks_per_sm, resident.warps_per_sm, resident.fraction, limits, limited_by)
+    return OccupancyFacts(kernel.threads, registers, shared, resident, step)
 
 
-def wave_facts(launch: LaunchFacts, held: OccupancyFacts, device: Device) -> WaveFacts | None:
-    """None where the grid isn't known, is empty, or an SM can't hold a block."""
-    at_once = held.occupancy.blocks_per_sm * device.sms
+def wave_facts(launch: LaunchFacts, resident: OccupancyFacts, device: Device) -> WaveFacts | None:
+    """Waves, or None if the grid is unknown or empty, or no block fits an SM."""
+    at_once = resident.occupancy.blocks_per_sm * device.sms
     if not launch.blocks or not at_once:
         return None
     full, tail = divmod(launch.blocks, at_once)

@@ -1,7 +1,7 @@
-"""What a launch computes: the operations of its value expressions, times the lanes that evaluate them.
+"""Work of a launch: operations of its value expressions times the lanes that evaluate them.
 
-Address arithmetic isn't work: compilers move it out of loops and fold it. Neither are conversions, comparisons, `abs`
-and a change of sign, which the hardware applies to an operand for nothing or does on other units.
+Not counted: address arithmetic, which compilers hoist and fold; conversions, comparisons, `abs` and negation, which are
+operand modifiers or run on other units.
 """
 
 from __future__ import annotations
@@ -18,17 +18,17 @@ from cugen.spec.expressions import Expr, Op, Select, walk
 
 _FREE = ("neg", "abs", "not", "eq", "ne", "lt", "le", "gt", "ge", "and", "or")
 _ARITHMETIC = ("add", "sub", "mul", "div", "divided_by", "fma", "maximum", "minimum", "fmax")
-_KINDS = ("float32", "float64", "tensor_float64")  # as devices' peaks are called
+_KINDS = ("float32", "float64", "tensor_float64")  # keys of Device.peaks
 _PLAIN = (*_ARITHMETIC, "floor", "ceil", "round", "trunc", "sign")
 
 
 @dataclass(frozen=True, slots=True)
 class Work:
-    """Operations over a launch: an addition, product, quotient or function is one, a multiply-add two.
+    """Operations over a launch: an addition, multiplication, division or function is one, a multiply-add two.
 
-    `flop` is by compute type (`float32`, `float64`, and `tensor_float64` for those on tensor cores); `functions` are
-    those among them that take many instructions (sqrt, exp …). An upper bound where not `exact`: of a choice that
-    depends on data both branches are counted.
+    flop: by compute type (`float32`, `float64`, `tensor_float64` for tensor cores). functions: those of them with
+    multi-instruction implementations (sqrt, exp …). An upper bound where not `exact`: both sides of a data-dependent
+    choice are counted.
     """
 
     flop: tuple[tuple[str, int], ...]
@@ -42,7 +42,7 @@ class Work:
 
 
 def work(steps: Iterable[Step], executions: ExecutionCounts) -> Work:
-    """Raises Unknown where it can't be said how often something runs."""
+    """Work of a launch. Raises Unknown if execution counts are unknown."""
     total: Counter[str] = Counter()
     exact = True
     for step in steps:
@@ -57,10 +57,10 @@ def work(steps: Iterable[Step], executions: ExecutionCounts) -> Work:
 
 
 def _operations(step: Step) -> tuple[Counter[str], bool]:
-    """What one lane does at a node, and whether it always does."""
+    """Operations of one lane at a node, and whether they are always executed."""
     node = step.node
     counts: Counter[str] = Counter()
-    exact = not isinstance(node, Load)  # what stands for an element outside is evaluated by some lanes only
+    exact = not isinstance(node, Load)  # the value of an out-of-bounds element is evaluated by some lanes only
     for value in values_of(node):
         for leaf in walk(value):
             match leaf:

@@ -1,4 +1,4 @@
-"""Bytes between a launch and device memory: asked for, moved, at least needed, and what they would be without tiles."""
+"""Global memory traffic of a launch: requested, moved, compulsory and untiled bytes."""
 
 from __future__ import annotations
 
@@ -21,14 +21,13 @@ GLOBAL = ("global", "readonly", "table")  # spaces of arrays in device memory
 
 @dataclass(frozen=True, slots=True)
 class Traffic:
-    """Bytes over a launch, of global memory.
+    """Global memory traffic over a launch, in bytes; upper bounds where not `exact`.
 
-    `read`, `written`: what the lanes ask for. `sectors_read`, `sectors_written`: the 32-byte sectors moved for that,
-    in bytes; None where a subscript depends on data. `compulsory`: each array once, or what is asked of it where that
-    is less; no cache can do with fewer. `untiled`: what would be read if every operand came from global memory each
-    time it is used, instead of from tiles and registers. Upper bounds where not `exact`.
+    read, written: requested by the lanes. sectors_read, sectors_written: in 32-byte sectors, in bytes; None for
+    data-dependent subscripts. compulsory: each array once, or its requested bytes if fewer. untiled: reads if every
+    operand were loaded from global memory at each use, without shared memory tiles and registers.
 
-    Flags through which blocks wait for each other are left out: how often they are asked for is no matter of the plan.
+    Spin-waits on flags are excluded.
     """
 
     read: int
@@ -40,7 +39,7 @@ class Traffic:
     exact: bool
 
     @property
-    def asked(self) -> int:
+    def requested(self) -> int:
         return self.read + self.written
 
     @property
@@ -51,32 +50,32 @@ class Traffic:
 
     @property
     def efficiency(self) -> float | None:
-        """Bytes asked for ÷ bytes in the sectors moved; over 1 where lanes of a warp share elements."""
-        return self.asked / self.moved if self.moved else None
+        """Requested bytes ÷ bytes of the sectors moved; over 1 if lanes of a warp share elements."""
+        return self.requested / self.moved if self.moved else None
 
     @property
     def reuse(self) -> float:
-        """By how much tiles and registers divide what is read; 1 where nothing is staged."""
+        """Factor by which tiles and registers reduce the reads; 1 without staging."""
         return self.untiled / self.read if self.read else 1.0
 
 
 def traffic(
     steps: Iterable[Step],
-    found: Iterable[Site],
+    sites: Iterable[Site],
     reports: Iterable[AccessReport],
     params: Mapping[str, int],
     executions: ExecutionCounts,
 ) -> Traffic:
-    """Raises Unknown where it can't be said how often something runs."""
+    """Traffic of a launch. Raises Unknown if execution counts are unknown."""
     fixed: dict[sympy.Symbol, Integer] = {symbol(name): integer(value) for name, value in params.items()}
     staging = _Staging(steps)
     costs = {id(report.access): report for report in reports}
-    asked: dict[tuple[str, str], int] = {}  # by array and direction
+    requested: dict[tuple[str, str], int] = {}  # by array and direction
     sizes: dict[str, int] = {}
     sectors: dict[str, int | None] = {"load": 0, "store": 0}
     untiled = 0
     exact = True
-    for site in found:
+    for site in sites:
         access, array = site.access, site.access.array
         if access.kind == "atomic" or site.opaque == SPIN_WAIT:
             continue
@@ -89,16 +88,16 @@ def traffic(
             untiled += tally.lanes * access.width * source.dtype.bytes
         if array.space in GLOBAL:
             key = (array.symbol, access.kind)
-            asked[key] = asked.get(key, 0) + tally.lanes * access.width * array.dtype.bytes
+            requested[key] = requested.get(key, 0) + tally.lanes * access.width * array.dtype.bytes
             size = prod(int(extent.xreplace(fixed)) for extent in array.shape) * array.dtype.bytes
             sizes[array.symbol] = max(sizes.get(array.symbol, 0), size)
             sectors[access.kind] = _added(sectors[access.kind], costs[id(access)])
     return Traffic(
-        read=sum(count for (_, kind), count in asked.items() if kind == "load"),
-        written=sum(count for (_, kind), count in asked.items() if kind == "store"),
+        read=sum(count for (_, kind), count in requested.items() if kind == "load"),
+        written=sum(count for (_, kind), count in requested.items() if kind == "store"),
         sectors_read=sectors["load"],
         sectors_written=sectors["store"],
-        compulsory=sum(min(count, sizes[name]) for (name, _), count in asked.items()),
+        compulsory=sum(min(count, sizes[name]) for (name, _), count in requested.items()),
         untiled=untiled,
         exact=exact,
     )
@@ -111,7 +110,7 @@ def _added(total: int | None, report: AccessReport) -> int | None:
 
 
 class _Staging:
-    """Which arrays hold copies of elements of global memory, and which accesses do nothing but move them."""
+    """Arrays that stage elements of global memory, and the accesses that only copy them."""
 
     def __init__(self, steps: Iterable[Step]) -> None:
         self.sources: dict[str, Array] = {}
@@ -131,13 +130,13 @@ class _Staging:
                         self._copied(target, loaded)
 
     def _copied(self, target: Access, source: Access) -> None:
-        held = self.source_of(source)
-        if held is not None and target.array.space not in GLOBAL:
-            self.sources[target.array.symbol] = held
+        origin = self.source_of(source)
+        if origin is not None and target.array.space not in GLOBAL:
+            self.sources[target.array.symbol] = origin
             self.moving.add(id(source))
 
     def source_of(self, access: Access) -> Array | None:
-        """The array of global memory whose elements an access concerns; None for values computed in the kernel."""
+        """Global array whose elements an access reads or stages; None for values computed in the kernel."""
         array = access.array
         return array if array.space in GLOBAL else self.sources.get(array.symbol)
 

@@ -1,4 +1,4 @@
-"""Where in a spec an access comes from: the line that a finding about it points at."""
+"""Spec locations of accesses, for findings."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from cugen.spec.model import Array, Spec, Statement
 
 @dataclass(frozen=True, slots=True)
 class Anchor:
-    """A place of the spec with its key."""
+    """Location in the spec, with its key."""
 
     span: Span
     key: str
 
 
 def memory_anchor(spec: Spec, kernel: Kernel, access: Access) -> Anchor:
-    """The `memory` of the array, or the array, or, of what the generator made up, the statement."""
+    """Location of the array's `memory`, else of the array, else (for generated arrays) of the statement."""
     declared = _declared(spec, access)
     if declared is not None and declared.memory.span != NOWHERE:
         return Anchor(declared.memory.span, f"arrays.{declared.name}.memory")
@@ -30,18 +30,18 @@ def memory_anchor(spec: Spec, kernel: Kernel, access: Access) -> Anchor:
 
 
 def statement_anchor(spec: Spec, kernel: Kernel, access: Access) -> Anchor:
-    """The read or write in the statements that the kernel computes; the first one where there are several."""
+    """Location of the first matching read or write in the statements of the kernel."""
     name = access.array.name
     inside = [statement for statement in spec.statements if statement.text in kernel.computes]
     others = [statement for statement in spec.statements if statement.text not in kernel.computes]
     for statement in (*inside, *others):
-        for span in _places(statement, name, access.kind):
+        for span in _spans(statement, name, access.kind):
             return Anchor(span, "compute")
     return kernel_anchor(spec, kernel)
 
 
 def kernel_anchor(spec: Spec, kernel: Kernel) -> Anchor:
-    """The first statement that the kernel computes."""
+    """Location of the kernel's first statement."""
     spans = (statement.span for statement in spec.statements if statement.text in kernel.computes)
     return Anchor(next(spans, spec.statements[0].span), "compute")
 
@@ -50,7 +50,7 @@ def _declared(spec: Spec, access: Access) -> Array | None:
     return next((array for array in spec.arrays if array.name == access.array.name), None)
 
 
-def _places(statement: Statement, name: str, kind: str) -> Iterator[Span]:
+def _spans(statement: Statement, name: str, kind: str) -> Iterator[Span]:
     if kind == "store":
         if statement.target == name:
             yield statement.span

@@ -1,4 +1,4 @@
-"""The findings of `cugen check`: each code and its title, as its page under `cugen/explain` has it."""
+"""Codes of the findings of `cugen check`, with the titles of their pages under `cugen/explain`."""
 
 from __future__ import annotations
 

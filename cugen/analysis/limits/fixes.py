@@ -1,6 +1,6 @@
-"""The smallest padding or swizzle that clears a tile's bank conflicts.
+"""Search for the smallest padding or swizzle that removes a tile's bank conflicts.
 
-The law of a tile says how far to look; every candidate is then planned and analysed as if it stood in the spec.
+The cost by pad bounds the search; every candidate is planned and analysed like a spec of its own.
 """
 
 from __future__ import annotations
@@ -20,15 +20,16 @@ from cugen.spec.editing import Rows
 from cugen.spec.model import Param, Spec
 
 Planner = Callable[[Spec], Plan]
-_REPRESENTATIVE = 4096  # of a size that is given at launch, where only the law of a tile is asked for
+_REPRESENTATIVE_SIZE = 4096  # of a dynamic size, for the cost of a tile by pad
 
 
 @dataclass(frozen=True)
 class LaunchCost:
-    """What the accesses to one array's tiles cost in a launch, and what its tiles leave of the SM.
+    """Cost of the accesses to one array's tiles in a launch, and the occupancy.
 
-    Wavefronts are those of the whole launch, or, where `per_request`, of the worst request of each access: a size is
-    then open. Occupancy is by threads and shared memory alone. `costly` holds the accesses above their ideal."""
+    Wavefronts are of the whole launch or, if `per_request` (dynamic sizes), of the worst request of each access. The
+    occupancy is by threads and shared memory. `costly` has the accesses above their ideal.
+    """
 
     kernel: str
     wavefronts: int
@@ -41,8 +42,10 @@ class LaunchCost:
 
 @dataclass(frozen=True)
 class Fix:
-    """One array laid out anew: launch by launch what its tiles cost before and after. `why` gives, for each access, the
-    wavefronts of its worst request as a law of the pad."""
+    """New layout of one array's tiles, with (before, after) costs per launch.
+
+    why: for each access, the wavefronts of its worst request as a function of the pad.
+    """
 
     array: str
     rows: Rows
@@ -56,8 +59,8 @@ class Fix:
 
 
 @dataclass(frozen=True)
-class Incurable:
-    """An array whose tiles stay as they are, and why."""
+class Unfixable:
+    """Array whose tiles can't be improved, and the reason."""
 
     array: str
     accesses: tuple[AccessReport, ...]
@@ -66,12 +69,14 @@ class Incurable:
 
 @dataclass(frozen=True)
 class Fixes:
-    """`specs` are laid out anew. `fixes` and `incurable` are empty where no tile costs more than its ideal; `unknown`
-    holds the accesses to tiles whose cost can't be computed, which no fix could be held to."""
+    """Fixed `specs`. `fixes` and `incurable` are empty if every tile is ideal.
+
+    unknown: accesses to tiles whose cost can't be computed.
+    """
 
     specs: tuple[Spec, ...]
     fixes: tuple[Fix, ...]
-    incurable: tuple[Incurable, ...]
+    incurable: tuple[Unfixable, ...]
     unknown: tuple[AccessReport, ...]
 
 
@@ -85,7 +90,7 @@ class _Launch:
 
 @dataclass(frozen=True)
 class _State:
-    """The specs as they are, planned and analysed."""
+    """Specs with their plans and reports."""
 
     specs: tuple[Spec, ...]
     launches: tuple[_Launch, ...]
@@ -96,7 +101,7 @@ class _State:
 
     @property
     def score(self) -> tuple[int, int]:
-        """Less is better: what isn't known, then wavefronts of all tiles."""
+        """(unknown accesses, wavefronts of all tiles); lower is better."""
         reports = [report for _, report in self.shared]
         return sum(r.verdict == "unknown" for r in reports), sum(_figures(r)[0] for r in reports)
 
@@ -114,32 +119,31 @@ class _State:
 
 
 def find_fixes(specs: Sequence[Spec], plan: Planner, params: Mapping[str, int]) -> Fixes:
-    """The fixes of specs that share their placements: one, or the variants of a document.
+    """Fixes for specs that share their placements: a single spec, or the variants of a document.
 
-    `plan` gives the launches of a spec. `params` gives dynamic params a value, by name; those without one are analysed
-    at their worst. One array after the other is fixed, each on top of those before. SpecError where a spec can't be
-    planned.
+    plan: the launches of a spec. params: values of dynamic params by name; those without one are analysed at their
+    worst. Arrays are fixed in turn, each on top of the previous fixes. SpecError if a spec can't be planned.
     """
     state = _state(specs, plan, params)
     fixes: list[Fix] = []
-    incurable: list[Incurable] = []
+    incurable: list[Unfixable] = []
     for array in dict.fromkeys(r.access.array.name for _, r in state.shared if _is_costly(r)):
         if not any(_is_costly(r) for _, r in state.shared if r.access.array.name == array):
             continue
-        found = _fix(state, array, plan, params)
-        if isinstance(found, Incurable):
-            incurable.append(found)
+        result = _fix(state, array, plan, params)
+        if isinstance(result, Unfixable):
+            incurable.append(result)
         else:
-            state, fix = found
+            state, fix = result
             fixes.append(fix)
     unknown = tuple(report for _, report in state.shared if report.verdict == "unknown")
     return Fixes(state.specs, tuple(fixes), tuple(incurable), unknown)
 
 
-def _fix(state: _State, array: str, plan: Planner, params: Mapping[str, int]) -> Incurable | tuple[_State, Fix]:
+def _fix(state: _State, array: str, plan: Planner, params: Mapping[str, int]) -> Unfixable | tuple[_State, Fix]:
     costly = tuple(r for _, r in state.shared if r.access.array.name == array and _is_costly(r))
-    if not all(_is_placed(spec, array) for spec in state.specs):
-        return Incurable(array, costly, "the generator chose this tile by itself, and no key of the spec shapes it")
+    if not all(_has_memory_key(spec, array) for spec in state.specs):
+        return Unfixable(array, costly, "the tile is internal to the generator, without a `memory` key in the spec")
     refusals: list[str] = []
 
     def tried(rows: Rows) -> _State | None:
@@ -150,18 +154,18 @@ def _fix(state: _State, array: str, plan: Planner, params: Mapping[str, int]) ->
             return None
 
     bare = tried(Rows())
-    laws = _laws(bare or state, array)
-    last = _last_pad(laws)
+    formulas = _pad_costs(bare or state, array)
+    last = _last_pad(formulas)
     candidates = [(Rows(pad), tried(Rows(pad)) if pad else bare) for pad in range(last + 1)]
     candidates.append((Rows(swizzle=True), tried(Rows(swizzle=True))))
     good = [(rows, new) for rows, new in candidates if new is not None and _is_better(new, state)]
-    why = tuple(dict.fromkeys(f"{access.text}: {access.law}" for _, accesses in laws for access in accesses))
+    why = tuple(dict.fromkeys(f"{access.text}: {access.formula}" for _, accesses in formulas for access in accesses))
     if not good:
         if len(refusals) == len(candidates):
-            return Incurable(array, costly, f"no family takes it as a tile of its own: {refusals[0]}")
+            return Unfixable(array, costly, f"no family accepts another layout of the tile: {refusals[0]}")
         swizzle = "and `swizzle: xor` is refused" if candidates[-1][1] is None else "nor does `swizzle: xor`"
         laws_text = f"; wavefronts of the worst request by pad: {'; '.join(why)}" if why else ""
-        return Incurable(array, costly, f"no pad makes it cheaper, {swizzle}{laws_text}")
+        return Unfixable(array, costly, f"no pad makes it cheaper, {swizzle}{laws_text}")
     rows, new = min(good, key=lambda item: (item[1].score, -item[1].blocks, item[0].swizzle, item[0].pad))
     pairs = zip(state.launches, new.launches, strict=True)
     costs = tuple((_cost(a, array), _cost(b, array)) for a, b in pairs if _touches(a, array) or _touches(b, array))
@@ -169,12 +173,12 @@ def _fix(state: _State, array: str, plan: Planner, params: Mapping[str, int]) ->
 
 
 def _is_better(new: _State, old: _State) -> bool:
-    """Cheaper tiles, for nothing else: neither another way of computing nor more traffic."""
+    """Whether tiles are cheaper, with the same families and no more global traffic."""
     return new.families == old.families and new.sectors <= old.sectors and new.score < old.score
 
 
-def _is_placed(spec: Spec, array: str) -> bool:
-    """Whether the spec can lay the array's tiles out; `memory: shared` would make what is written a scratch array."""
+def _has_memory_key(spec: Spec, array: str) -> bool:
+    """Whether `memory` sets the layout of the array's tiles; of outputs `memory: shared` makes scratch arrays."""
     return any(
         a.name == array and (a.memory.space == "shared" or (a.memory.space is None and a.role in ("input", "baked")))
         for a in spec.arrays
@@ -198,29 +202,29 @@ def _state(specs: Sequence[Spec], plan: Planner, params: Mapping[str, int]) -> _
 
 def _representative(param: Param) -> int:
     multiple = param.multiple_of
-    least, most = -(-param.minimum // multiple), param.maximum // multiple
-    return max(least, min(most, -(-_REPRESENTATIVE // multiple))) * multiple
+    low, high = -(-param.minimum // multiple), param.maximum // multiple
+    return max(low, min(high, -(-_REPRESENTATIVE_SIZE // multiple))) * multiple
 
 
-_Laws = list[tuple[_Launch, tuple[PaddedAccess, ...]]]
+_PadCosts = list[tuple[_Launch, tuple[PaddedAccess, ...]]]
 
 
-def _laws(state: _State, array: str) -> _Laws:
-    """For each launch with a tile of the array what its accesses cost by pad; none where that can't be counted."""
-    found = []
+def _pad_costs(state: _State, array: str) -> _PadCosts:
+    """Cost by pad of each launch with a tile of the array; empty if an access can't be counted."""
+    costs = []
     for launch in state.launches:
         if not _touches(launch, array) or any(a.array.swizzle for a in _tile_accesses(launch, array)):
             continue
         try:
-            found.append((launch, padded_accesses(launch.kernel, array, launch.spec.target, launch.values)))
+            costs.append((launch, padded_accesses(launch.kernel, array, launch.spec.target, launch.values)))
         except Unknown:
             return []
-    return found
+    return costs
 
 
-def _last_pad(laws: _Laws) -> int:
-    """The smallest pad of least cost by the laws, which no larger one betters."""
-    accesses = [access for _, found in laws for access in found]
+def _last_pad(formulas: _PadCosts) -> int:
+    """Smallest pad of minimum cost; no larger one is cheaper."""
+    accesses = [access for _, padded in formulas for access in padded]
     if not accesses:
         return PADS[-1]
     tables = [{pad: cost for pad, cost, _, _ in access.costs} for access in accesses]
@@ -243,7 +247,7 @@ def _cost(launch: _Launch, array: str) -> LaunchCost:
 
 
 def _figures(report: AccessReport) -> tuple[int, int]:
-    """Cost and ideal: of the launch, or of the worst request where a size is open; zeros where they aren't known."""
+    """(cost, ideal) of the launch, or of the worst request with dynamic sizes; zeros if unknown."""
     if report.totals is not None or report.per_request is None:
         return report.cost, report.ideal
     return report.per_request.worst, report.per_request.worst_ideal

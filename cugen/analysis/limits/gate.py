@@ -1,6 +1,6 @@
-"""The analysis as a gate: what of a launch exceeds a limit of the spec's `check`, as findings at their places.
+"""Gate of `cugen check`: findings where a launch exceeds a limit of the spec's `check`.
 
-That is an error. Where there is no limit, what costs twice the ideal or more is a warning.
+These are errors. Without a limit, a cost of twice the ideal or more is a warning.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ from cugen.spec.diagnostics import Diagnostic, Related
 from cugen.spec.expressions import NOWHERE
 from cugen.spec.model import Spec
 
-NOTABLE = 2.0  # times the ideal, from which on something without a limit is worth a warning
-_ROUNDING = 1e-9  # by which a limit such as 1.1 may differ from what its digits say
+WARNING_RATIO = 2.0  # cost ÷ ideal from which on an access without a limit is a warning
+_TOLERANCE = 1e-9  # relative, for the rounding of limits such as 1.1
 
 _LIMITS = {"shared": "bank_conflicts", "global": "sectors"}
 _CODES = {
@@ -32,32 +32,32 @@ _CODES = {
     "global": codes.UNCOALESCED,
     "constant": codes.SERIALISED_CONSTANTS,
 }
-_CURES: Mapping[str, str] = {
-    "shared": "`cugen fix` finds the `pad` or `swizzle: xor` that clears it",
-    "global": "let neighbouring threads touch neighbouring elements: another order of the output's indices, another "
-    "`layout`, rows that begin aligned with `pitch`, or `memory: shared`, which stages the array through a tile",
-    "constant": "constant memory serves one address at a time: use `memory: readonly` for what lanes read differently",
+_REMEDIES: Mapping[str, str] = {
+    "shared": "`cugen fix` finds a `pad` or `swizzle: xor` without the conflicts",
+    "global": "let adjacent threads access consecutive elements: another order of the output's indices, another "
+    "`layout`, rows aligned by `pitch`, or `memory: shared`, which stages the array through a tile",
+    "constant": "constant memory serves one address per request: use `memory: readonly` for divergent addresses",
 }
 _COPIED = (
-    "a pad of the tile clears where lanes copy to one bank; where they copy from one bank, rows of the array that"
-    " begin in different banks do"
+    "a pad of the tile removes conflicts of the writes; conflicts of the reads need rows of the array that begin in"
+    " different banks"
 )
-_ALLOW = "`unknown: allow` under `check` lets pass what can't be proved"
+_ALLOW = "`unknown: allow` under `check` accepts unproved accesses"
 
 
 class Printed(Protocol):
-    """The kernel's source as it was printed."""
+    """Generated source of the kernel."""
 
-    def place(self, access: Access, text: str, message: str) -> Related:
-        """Where an access stands in the .cu; `text` is how it looks there."""
+    def locate(self, access: Access, text: str, message: str) -> Related:
+        """Location of an access in the .cu, where it is printed as `text`."""
 
     def condition(self, node: Node) -> str:
-        """What a guard, branch or loop asks, in C."""
+        """Condition of a guard, branch or loop, in C."""
 
 
 @dataclass(frozen=True, slots=True)
 class Launch:
-    """One kernel with all that is known of it."""
+    """Kernel with its report and facts."""
 
     kernel: Kernel
     report: KernelReport
@@ -66,7 +66,7 @@ class Launch:
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """A diagnostic about one launch; `subject` is what it complains of, whatever its figures and line."""
+    """Diagnostic about one launch; `subject` identifies it independently of figures and lines."""
 
     diagnostic: Diagnostic
     kernel: str
@@ -74,7 +74,7 @@ class Finding:
 
 
 def findings(spec: Spec, file: str, launch: Launch, printed: Printed) -> tuple[Finding, ...]:
-    """All findings of one launch: accesses in the order of the source, then the launch itself."""
+    """Findings of one launch: accesses in source order, then the launch."""
     return tuple(_Gate(spec, file, launch, printed).run())
 
 
@@ -106,7 +106,7 @@ class _Gate:
         if _is_too_costly(report, limit):
             yield self._costly(report, name, limit)
         elif report.verdict == "assumed" and unproved:
-            yield self._unproved(report, f"the cost of `{report.text}` rests on an assumption", name)
+            yield self._unproved(report, f"the cost of `{report.text}` relies on an assumption", name)
 
     def _costly(self, report: AccessReport, name: str, limit: float | None) -> Finding:
         ratio = report.cost / report.ideal
@@ -117,39 +117,39 @@ class _Gate:
             self._anchor(report),
             label=label,
             notes=(*report.reason.split("; "), *((self._limit_note(name),) if limit is not None else ())),
-            help=_COPIED if report.access.kind == "async_copy" else _CURES[report.space],
+            help=_COPIED if report.access.kind == "async_copy" else _REMEDIES[report.space],
             severity="warning" if limit is None else "error",
             subject=f"{report.access.kind} {report.text}",
-            shown=self._shown(report, self._collision(report) or report.claim),
+            shown=self._shown(report, self._bank_conflict(report) or report.claim),
         )
 
     def _complaint(self, report: AccessReport) -> str:
-        """What is wrong, by the warp that is furthest from its ideal."""
+        """Message, by the worst request."""
         worst = report.per_request
         assert worst is not None, "an access whose cost is known has figures"
         ways = _number(worst.worst / worst.worst_ideal)
         copied = report.access.kind == "async_copy"
         complaint = {
             "shared": f"is copied in {worst.worst} wavefronts" if copied else f"has {ways}-way bank conflicts",
-            "constant": f"takes {worst.worst} requests a warp",
-            "global": f"moves {worst.worst} sectors a warp",
+            "constant": f"takes {worst.worst} requests per warp",
+            "global": f"moves {worst.worst} sectors per warp",
         }[report.space]
-        figures = f" where {worst.worst_ideal} would do"
-        if report.totals is not None:  # else sizes are open
-            figures = f": {report.cost:,} {report.unit} over the launch where {report.ideal:,} would do"
+        figures = f", ideal {worst.worst_ideal}"
+        if report.totals is not None:  # else sizes are dynamic
+            figures = f": {report.cost:,} {report.unit} over the launch, ideal {report.ideal:,}"
         return f"`{report.text}` {complaint} on {self.target.name}{figures}"
 
-    def _collision(self, report: AccessReport) -> str:
-        """Two lanes of the worst warp that meet in a bank; empty for other memory."""
+    def _bank_conflict(self, report: AccessReport) -> str:
+        """Two conflicting lanes of the worst warp; empty for other memory spaces."""
         if report.totals is None or report.space != "shared" or report.access.kind == "async_copy":
             return ""
         array = report.access.array
         width = array.dtype.bytes * report.access.width
-        found = worst_conflict(report.totals.worst, width, self.target, self.target.bank_modes[0])
-        if found is None:
+        conflict = worst_conflict(report.totals.worst, width, self.target, self.target.bank_modes[0])
+        if conflict is None:
             return ""
-        (one, other), (first, second) = found.lanes, (WORD_BYTES * word for word in found.words)
-        return f"lanes {one} and {other}: bytes {first} and {second} of {array.symbol}, both in bank {found.bank}"
+        (a, b), (first, second) = conflict.lanes, (WORD_BYTES * word for word in conflict.words)
+        return f"lanes {a} and {b}: bytes {first} and {second} of {array.symbol}, both in bank {conflict.bank}"
 
     def _unproved(self, report: AccessReport, message: str, name: str) -> Finding:
         return self._finding(
@@ -164,7 +164,7 @@ class _Gate:
         )
 
     def _shown(self, report: AccessReport, message: str) -> Related:
-        return self.printed.place(report.access, report.text, message)
+        return self.printed.locate(report.access, report.text, message)
 
     def _anchor(self, report: AccessReport) -> Anchor:
         if report.space == "global":
@@ -178,17 +178,17 @@ class _Gate:
         if limit is None:
             return
         if self.facts.unknown and not self.facts.branches and not self.check.allow_unknown:
-            yield self._mixed("how many warps part is unknown", "", self.facts.unknown)
+            yield self._mixed("the number of divergent warps is unknown", "", self.facts.unknown)
         for branch in self.facts.branches:
             text, parting = self.printed.condition(branch.node), branch.parting
             if parting is not None and parting.mixed_warps > limit:
                 share = f"{parting.mixed_warps:,} of {parting.warps:,} warps"
-                yield self._mixed(f"the lanes of {share} part at `{text}`", text)
+                yield self._mixed(f"{share} diverge at `{text}`", text)
             elif parting is None and not self.check.allow_unknown:
-                yield self._mixed(f"how many warps part at `{text}` is unknown", text, branch.reason)
+                yield self._mixed(f"the number of warps that diverge at `{text}` is unknown", text, branch.reason)
 
     def _mixed(self, message: str, subject: str, doubt: str = "") -> Finding:
-        """A finding about a decision; `doubt` is why nobody can say."""
+        """Finding about divergence; `doubt` is why it is unknown."""
         return self._finding(
             codes.UNPROVED if doubt else codes.MIXED_WARPS,
             message,
@@ -197,54 +197,54 @@ class _Gate:
             notes=(*((doubt,) if doubt else ()), self._limit_note("mixed_warps")),
             help=_ALLOW
             if doubt
-            else "choose extents and a `block` that divide each other: whole warps then decide alike",
+            else "choose extents that are multiples of the `block`: conditions are then uniform within warps",
             subject=subject,
         )
 
     def _occupancy(self) -> Iterator[Finding]:
         limit = self.check.occupancy
-        held = self.facts.occupancy
-        found = held.occupancy
-        if limit is None or found.fraction >= limit * (1 - _ROUNDING):
+        facts = self.facts.occupancy
+        resident = facts.occupancy
+        if limit is None or resident.fraction >= limit * (1 - _TOLERANCE):
             return
-        registers = "registers not counted" if held.registers is None else f"{held.registers} registers a thread"
+        registers = "registers not counted" if facts.registers is None else f"{facts.registers} registers per thread"
         notes = [
-            f"{held.threads} threads a block, {held.shared_bytes} bytes of shared memory, {registers}: "
-            f"{found.blocks_per_sm} blocks an SM, limited by {' and '.join(found.limited_by)}"
+            f"{facts.threads} threads per block, {facts.shared_bytes} bytes of shared memory, {registers}: "
+            f"{resident.blocks_per_sm} blocks per SM, limited by {' and '.join(resident.limited_by)}"
         ]
-        if step := held.next_step:
+        if step := facts.next_step:
             notes.append(
                 f"{_number(step.occupancy.fraction)} takes at most {step.registers} registers and "
                 f"{step.shared_bytes} bytes of shared memory"
             )
         yield self._finding(
             codes.LOW_OCCUPANCY,
-            f"{self.kernel.name} fills {_number(found.fraction)} of the warps of an SM of {self.target.name}",
+            f"{self.kernel.name} fills {_number(resident.fraction)} of the warps of an SM of {self.target.name}",
             self._limit_anchor("occupancy"),
-            label=f"at least {limit:g} is asked for",
+            label=f"at least {limit:g} is required",
             notes=tuple(notes),
-            help="take smaller tiles, fewer elements a thread, or a block whose warps divide those of an SM",
+            help="use smaller tiles, fewer elements per thread, or a block whose warps divide those of an SM",
             subject="occupancy",
         )
 
     def _spills(self) -> Iterator[Finding]:
-        limit, found = self.check.spills, self.facts.compiler
-        if limit is None or found is None:
+        limit, compiler = self.check.spills, self.facts.compiler
+        if limit is None or compiler is None:
             return
-        spilled = found.spill_stores + found.spill_loads
+        spilled = compiler.spill_stores + compiler.spill_loads
         if spilled > limit:
             yield self._finding(
                 codes.SPILLS,
-                f"each thread of {self.kernel.name} spills {spilled} bytes: {found.spill_stores} stored, "
-                f"{found.spill_loads} loaded",
+                f"each thread of {self.kernel.name} spills {spilled} bytes: {compiler.spill_stores} stored, "
+                f"{compiler.spill_loads} loaded",
                 self._limit_anchor("spills"),
                 label=f"at most {limit} allowed",
-                notes=(f"{found.registers} registers a thread for {self.target.name}",),
-                help="give each thread a smaller part under `schedule.thread`, or take a smaller `block`",
+                notes=(f"{compiler.registers} registers per thread for {self.target.name}",),
+                help="use a smaller thread tile (`schedule.thread`) or a smaller `block`",
                 subject="spills",
             )
 
-    # Places
+    # Locations
 
     def _limit_anchor(self, name: str) -> Anchor:
         return Anchor(dict(self.check.spans).get(name, NOWHERE), f"check.{name}")
@@ -269,14 +269,14 @@ class _Gate:
         span = anchor.span
         line = self.lines[span.line - 1] if 0 < span.line <= len(self.lines) else ""
         related = () if shown is None else (shown,)
-        found = Diagnostic(code, message, self.file, span, anchor.key, label, notes, help, line, severity, related)
-        return Finding(found, self.kernel.name, subject)
+        diagnostic = Diagnostic(code, message, self.file, span, anchor.key, label, notes, help, line, severity, related)
+        return Finding(diagnostic, self.kernel.name, subject)
 
 
 def _is_too_costly(report: AccessReport, limit: float | None) -> bool:
     if limit is None:
-        return report.cost >= NOTABLE * report.ideal > 0
-    return report.cost > limit * report.ideal * (1 + _ROUNDING)
+        return report.cost >= WARNING_RATIO * report.ideal > 0
+    return report.cost > limit * report.ideal * (1 + _TOLERANCE)
 
 
 def _number(value: float) -> str:

@@ -26,9 +26,9 @@ class ExecutionCount:
 
 @dataclass(frozen=True, slots=True)
 class BranchDivergence:
-    """Divergence at a branch: warps that reach it, divergent (mixed) warps, lanes that reach it and lanes that continue.
+    """Divergence at a branch: warps that reach it, divergent (mixed) warps, lanes that reach and that pass it.
 
-    A loop counts warps once per iteration; a warp is mixed in an iteration if some of its lanes have left the loop.
+    A loop counts warps once per iteration; a warp is mixed in an iteration if some of its lanes left the loop.
     `lanes` are counted for each iteration of the longest loop.
     """
 

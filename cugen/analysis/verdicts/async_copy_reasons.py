@@ -1,4 +1,4 @@
-"""Why an asynchronous copy takes more wavefronts than its ideal: what its lanes meet in, on either side."""
+"""Reasons for extra wavefronts of asynchronous copies: bank conflicts on the source or target side."""
 
 from __future__ import annotations
 
@@ -13,33 +13,32 @@ QUARTER = LINE_BYTES // L1_BYPASS_BYTES
 
 
 @dataclass(frozen=True, slots=True)
-class Crowd:
-    """The first two lanes of those that meet in the bank that most of a copy's lanes crowd, and how many compete."""
+class Conflict:
+    """First two lanes of a copy's worst bank conflict, and its degree."""
 
     lanes: tuple[int, int]
     count: int
 
 
-def crowded(addresses: Sources, width: int, *, merged: bool) -> Crowd | None:
-    """Which lanes of a copy below 16 bytes meet in a bank; None where none do. Where `merged`, as on the side that is
-    read, lanes with one address are served together."""
+def worst_conflict(addresses: Sources, width: int, *, merged: bool) -> Conflict | None:
+    """Worst bank conflict of a copy below 16 bytes, else None; `merged` if equal addresses are broadcast (reads)."""
     size = WARP_SIZE * WORD_BYTES // width
-    best: Crowd | None = None
-    for at in range(0, WARP_SIZE, size):
+    worst: Conflict | None = None
+    for start in range(0, WARP_SIZE, size):
         banks: defaultdict[int, dict[int, int]] = defaultdict(dict)
-        for lane, address in enumerate(addresses[at : at + size], at):
+        for lane, address in enumerate(addresses[start : start + size], start):
             if address is not None:
                 unit = address // width
                 banks[unit % (LINE_BYTES // width)].setdefault(unit if merged else lane, lane)
         for units in banks.values():
-            if len(units) > max(1, best.count if best else 0):
+            if len(units) > max(1, worst.count if worst else 0):
                 first, second = list(units.values())[:2]
-                best = Crowd((first, second), len(units))
-    return best
+                worst = Conflict((first, second), len(units))
+    return worst
 
 
 def lines_of_quarters(lanes: Lanes, sources: Sources) -> tuple[int, int, int]:
-    """(first lane, lines read, rows of banks written) of the quarter of a 16-byte copy that takes most wavefronts."""
+    """(first lane, source lines, target lines) of the quarter-warp of a 16-byte copy with the most wavefronts."""
     quarters = range(0, WARP_SIZE, QUARTER)
     worst = max(quarters, key=lambda q: quarter_wavefronts(lanes[q : q + 8], sources[q : q + 8]))
     pairs = zip(lanes[worst : worst + 8], sources[worst : worst + 8], strict=True)
@@ -48,47 +47,47 @@ def lines_of_quarters(lanes: Lanes, sources: Sources) -> tuple[int, int, int]:
 
 
 def cause(width: int, worst: Pattern, sources: Sources) -> str:
-    """One clause for a claim; empty where none says it shortly."""
+    """Short clause for a claim; empty if there is none."""
     if width == L1_BYPASS_BYTES:
         _, lines, rows = lines_of_quarters(worst.lanes, sources)
         return f"{QUARTER} lanes copy from {_count(lines, 'line')} to {rows}" if max(lines, rows) > 1 else ""
-    read, written = _meetings(width, worst, sources)
+    read, written = _conflicts(width, worst, sources)
     if read and written:
-        return f"lanes {_two(read)} read, {_two(written)} write one bank"
+        return f"lanes {_lane_pair(read)} read, {_lane_pair(written)} write one bank"
     if read:
-        return f"lanes {_two(read)} copy from one bank"
-    return f"lanes {_two(written)} copy to one bank" if written else ""
+        return f"lanes {_lane_pair(read)} copy from one bank"
+    return f"lanes {_lane_pair(written)} copy to one bank" if written else ""
 
 
-def meeting(width: int, worst: Pattern, sources: Sources) -> str:
-    """Which lanes meet, and how many, over one or two clauses."""
+def conflict_clause(width: int, worst: Pattern, sources: Sources) -> str:
+    """Conflicting lanes and the degree of the conflict, in one or two clauses."""
     if width == L1_BYPASS_BYTES:
         first, lines, rows = lines_of_quarters(worst.lanes, sources)
-        where = f"from {_count(lines, 'line')} of {LINE_BYTES} bytes to {_count(rows, 'row')} of banks"
+        where = f"from {_count(lines, 'line')} of {LINE_BYTES} bytes to {_count(rows, 'line')} of shared memory"
         return f"lanes {first} to {first + QUARTER - 1} copy {where}"
-    read, written = _meetings(width, worst, sources)
+    read, written = _conflicts(width, worst, sources)
     parts = []
     if read:
         a, b = read.lanes
-        apart = abs((sources[b] or 0) - (sources[a] or 0))
+        distance = abs((sources[b] or 0) - (sources[a] or 0))
         parts.append(
-            f"lanes {a} and {b} copy from places {apart:,} bytes apart, which lie over one bank in L1,"
-            f" for which {read.count} such compete"
+            f"lanes {a} and {b} copy from addresses {distance:,} bytes apart, in one L1 bank"
+            f" ({read.count}-way conflict)"
         )
     if written:
-        parts.append(f"lanes {_two(written)} write to one bank, for which {written.count} lanes compete")
+        parts.append(f"lanes {_lane_pair(written)} write to one bank ({written.count}-way conflict)")
     return " and ".join(parts)
 
 
-def _meetings(width: int, worst: Pattern, sources: Sources) -> tuple[Crowd | None, Crowd | None]:
-    """Which lanes of a narrow copy meet where it reads, and where it writes."""
+def _conflicts(width: int, worst: Pattern, sources: Sources) -> tuple[Conflict | None, Conflict | None]:
+    """Bank conflicts of a narrow copy, on the source and on the target side."""
     lanes = worst.addresses()
     reading = tuple(None if address is None else source for address, source in zip(lanes, sources, strict=True))
-    return crowded(reading, width, merged=True), crowded(lanes, width, merged=False)
+    return worst_conflict(reading, width, merged=True), worst_conflict(lanes, width, merged=False)
 
 
-def _two(crowd: Crowd) -> str:
-    return f"{crowd.lanes[0]} and {crowd.lanes[1]}"
+def _lane_pair(conflict: Conflict) -> str:
+    return f"{conflict.lanes[0]} and {conflict.lanes[1]}"
 
 
 def _count(number: int, what: str) -> str:

@@ -1,4 +1,4 @@
-"""What the analysis says inside a generated file: a claim beside each access, and a summary in the head."""
+"""Comments of the analysis in a generated file: a claim per access, and a summary in the head."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _ORDER = ("ideal", "costly", "assumed", "unknown")
 
 
 def remarks_on(context: Context, plan: Plan) -> Remarks:
-    """Claims for the spec's target; where sizes are known at launch only, the worst over all that are allowed."""
+    """Claims for the spec's target; for sizes known at launch only, the worst over all allowed ones."""
     spec = context.spec
     params = {context.symbols[p.name].name: p.value for p in spec.params if p.value is not None}
     open_ = {context.symbols[p.name].name: p.multiple_of for p in spec.params if p.value is None}
@@ -22,17 +22,17 @@ def remarks_on(context: Context, plan: Plan) -> Remarks:
         analyze_any_size(kernel, spec.target, params, open_) if open_ else analyze_kernel(kernel, spec.target, params)
         for kernel in plan.kernels
     ]
-    found = [access for report in reports for access in report.accesses]
-    claims = {id(access.access): access.claim for access in found}
-    return Remarks(claims, _summary(spec.target, found))
+    accesses = [access for report in reports for access in report.accesses]
+    claims = {id(access.access): access.claim for access in accesses}
+    return Remarks(claims, _summary(spec.target, accesses))
 
 
-def _summary(target: str, found: list[AccessReport]) -> tuple[str, ...]:
-    """How many accesses are ideal, and the one that is furthest from it."""
-    verdicts = Counter(access.verdict for access in found)
+def _summary(target: str, accesses: list[AccessReport]) -> tuple[str, ...]:
+    """Number of accesses by verdict, and the one with the largest ratio."""
+    verdicts = Counter(access.verdict for access in accesses)
     counts = ", ".join(f"{verdicts[verdict]} {verdict}" for verdict in _ORDER if verdicts[verdict])
-    lines = [f"{target}: {len(found)} accesses, {counts}"]
-    costly = [access for access in found if access.ratio is not None and access.ratio > 1]
+    lines = [f"{target}: {len(accesses)} accesses, {counts}"]
+    costly = [access for access in accesses if access.ratio is not None and access.ratio > 1]
     if costly:
         worst = max(costly, key=lambda access: access.ratio or 0)
         lines.append(f"worst: {worst.text}, {worst.claim}")

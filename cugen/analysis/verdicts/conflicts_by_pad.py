@@ -1,4 +1,4 @@
-"""A tile's bank conflicts as a function of its pad: exact for each pad, then said as a law."""
+"""Bank conflicts of a shared memory tile as a function of its padding: exact per pad, then as a formula."""
 
 from __future__ import annotations
 
@@ -8,31 +8,32 @@ from dataclasses import dataclass, replace
 from math import gcd
 
 from cugen.analysis.totals.sites import Site, sites
-from cugen.analysis.verdicts.report import make_setting
+from cugen.analysis.verdicts.report import make_config
 from cugen.analysis.verdicts.wording import Wording
 from cugen.machine import Target
 from cugen.plan.kernel import Kernel
 from cugen.plan.memory import Access, Array
 from cugen.plan.symbols import Integer, integer
 
-PADS = range(33)  # banks repeat after 32 words, so no larger pad does better for elements of a word or more
+PADS = range(33)  # 32 banks: conflicts are periodic in the pad for elements of a word or more
 
 
 @dataclass(frozen=True)
 class PaddedAccess:
-    """One access to a tile: its cost at each pad that keeps it aligned.
+    """Cost of one access to a tile at each pad that keeps it aligned.
 
-    `costs` has rows of pad, wavefronts over the launch, the least possible, and wavefronts of its worst request. `law`
-    says how the last depends on the pad: `gcd(32 + pad, 32)`, or `1 at odd pads, 2 at even pads`."""
+    costs: (pad, wavefronts over the launch, ideal wavefronts, wavefronts of the worst request).
+    formula: the last as a function of the pad: `gcd(32 + pad, 32)`, or `1 at odd pads, 2 at even pads`.
+    """
 
     text: str
     costs: tuple[tuple[int, int, int, int], ...]
-    law: str
+    formula: str
 
 
 @dataclass(frozen=True)
 class BestPad:
-    """The smallest pad of least cost; `cost` and `ideal` are wavefronts over the launch of all accesses to the tile."""
+    """Smallest pad of minimum cost; `cost` and `ideal` are wavefronts over the launch of all accesses to the tile."""
 
     pad: int
     cost: int
@@ -43,53 +44,54 @@ class BestPad:
 def conflicts_by_pad(
     kernel: Kernel, tile: str, target: Target | str, params: Mapping[str, int], *, bank_bytes: int | None = None
 ) -> tuple[tuple[int, int, int], ...]:
-    """(pad, wavefronts, least possible) of all accesses to a tile over the launch, for pads of 0 to 32 elements.
+    """(pad, wavefronts, ideal wavefronts) of all accesses to a tile over the launch, for pads of 0 to 32 elements.
 
-    `tile` is its name in C, or the spec's array that it stages. Pads that break the alignment of a wide access are left
-    out. ValueError where there is no such tile; Unknown where an access to it can't be counted."""
-    return _summed(padded_accesses(kernel, tile, target, params, bank_bytes=bank_bytes))
+    tile: its name in C, or the spec's array that it stages. Pads that misalign a vectorised access are left out.
+    ValueError for an unknown tile; Unknown where an access to it can't be counted.
+    """
+    return _sums_by_pad(padded_accesses(kernel, tile, target, params, bank_bytes=bank_bytes))
 
 
 def best_pad(
     kernel: Kernel, tile: str, target: Target | str, params: Mapping[str, int], *, bank_bytes: int | None = None
 ) -> BestPad:
-    """The smallest pad at which every access to the tile is ideal, or the cheapest where there is none."""
+    """Smallest pad at which every access to the tile is ideal, else the cheapest."""
     accesses = padded_accesses(kernel, tile, target, params, bank_bytes=bank_bytes)
-    pad, cost, ideal = min(_summed(accesses), key=lambda row: (row[1], row[0]))
-    laws = "; ".join(f"{access.text}: {access.law}" for access in accesses)
+    pad, cost, ideal = min(_sums_by_pad(accesses), key=lambda row: (row[1], row[0]))
+    formulas = "; ".join(f"{access.text}: {access.formula}" for access in accesses)
     if cost == ideal:
-        return BestPad(pad, cost, ideal, f"with pad {pad} every access is ideal: {laws}")
+        return BestPad(pad, cost, ideal, f"with pad {pad} every access is ideal: {formulas}")
     ratio = f"{cost / ideal:.3g}" if ideal else "0"
     return BestPad(
-        pad, cost, ideal, f"no pad makes every access ideal; {pad} costs least, {ratio} of the ideal: {laws}"
+        pad, cost, ideal, f"no pad makes every access ideal; {pad} costs least, {ratio} of the ideal: {formulas}"
     )
 
 
 def padded_accesses(
     kernel: Kernel, tile: str, target: Target | str, params: Mapping[str, int], *, bank_bytes: int | None = None
 ) -> tuple[PaddedAccess, ...]:
-    """The accesses to a tile, each by its pad; arguments and errors as for `conflicts_by_pad`."""
-    setting = make_setting(kernel, target, None, bank_bytes, None)
+    """Accesses to a tile with their cost by pad; arguments and errors as for `conflicts_by_pad`."""
+    config = make_config(kernel, target, None, bank_bytes, None)
     wording = Wording.of(kernel, params)
-    found = []
+    padded_sites = []
     for site in sites(kernel, params):
         array = site.access.array
         if array.space != "shared" or tile not in (array.symbol, array.name):
             continue
         costs = []
         for pad, padded in _padded(site):
-            total, _ = setting.totals(kernel, padded)
+            total, _ = config.totals(kernel, padded)
             worst = total.worst_pattern
             costs.append((pad, total.wavefronts, total.ideal_wavefronts, worst.cost[1] if worst else 0))
-        law = _law(costs, int(array.shape[-1]), setting.target.banks)
-        found.append(PaddedAccess(wording.access(site.access), tuple(costs), law))
-    if not found:
+        formula = _formula(costs, int(array.shape[-1]), config.target.banks)
+        padded_sites.append(PaddedAccess(wording.access(site.access), tuple(costs), formula))
+    if not padded_sites:
         raise ValueError(f"{kernel.name} has no shared tile {tile!r}")
-    return tuple(found)
+    return tuple(padded_sites)
 
 
 def _padded(site: Site) -> Iterator[tuple[int, Site]]:
-    """The site with each pad of its tile."""
+    """(pad, site with that pad) for each pad of the tile that keeps it aligned."""
     for pad in PADS:
         array = _with_pad(site.access.array, pad)
         if not array.flat and all(int(stride) % site.access.width == 0 for stride in array.strides[:-1]):
@@ -104,28 +106,28 @@ def _with_pad(array: Array, pad: int) -> Array:
     return replace(array, pad=pad, strides=tuple(strides))
 
 
-def _summed(accesses: Iterable[PaddedAccess]) -> tuple[tuple[int, int, int], ...]:
-    """Rows for the pads that all accesses allow."""
+def _sums_by_pad(accesses: Iterable[PaddedAccess]) -> tuple[tuple[int, int, int], ...]:
+    """(pad, wavefronts, ideal) summed over the accesses, for pads valid for all of them."""
     tables = [{pad: (cost, ideal) for pad, cost, ideal, _ in access.costs} for access in accesses]
     common = [pad for pad in PADS if all(pad in table for table in tables)]
     return tuple((pad, sum(t[pad][0] for t in tables), sum(t[pad][1] for t in tables)) for pad in common)
 
 
-def _law(costs: list[tuple[int, int, int, int]], width: int, banks: int) -> str:
-    """The wavefronts of the worst request as a function of the pad."""
+def _formula(costs: list[tuple[int, int, int, int]], width: int, banks: int) -> str:
+    """Wavefronts of the worst request as a function of the pad."""
     ways = {pad: worst for pad, _, _, worst in costs}
     if len(set(ways.values())) == 1:
         return f"{next(iter(ways.values()))} at every pad"
     if all(worst == gcd(width + pad, banks) for pad, worst in ways.items()):
         return f"gcd({width} + pad, {banks})"
     usual, count = Counter(ways.values()).most_common(1)[0]
-    rest = [value for value in sorted(set(ways.values())) if value != usual or count <= len(ways) // 2 + 1]
-    listed = [f"{value} at {_pads(ways, value)}" for value in rest]
-    return ", ".join(listed if usual in rest else [*listed, f"else {usual}"])
+    listed_values = [value for value in sorted(set(ways.values())) if value != usual or count <= len(ways) // 2 + 1]
+    listed = [f"{value} at {_pads(ways, value)}" for value in listed_values]
+    return ", ".join(listed if usual in listed_values else [*listed, f"else {usual}"])
 
 
 def _pads(ways: Mapping[int, int], value: int) -> str:
-    """The pads of a value, by their remainder where that decides."""
+    """Pads with a value, as residues where these determine it."""
     chosen = [pad for pad, worst in ways.items() if worst == value]
     for modulus in (2, 4, 8, 16, 32):
         remainders = sorted({pad % modulus for pad in chosen})

@@ -1,7 +1,7 @@
-"""Why an access costs what it costs, in sentences whose every number was computed.
+"""Reasons for the cost of an access, as text with computed numbers.
 
-`claim` is short enough for a comment in the source. `reason` derives it: the bank or the address over the names of the
-source, what differs between the lanes of a warp, and what follows; or two lanes that collide.
+`claim` fits a comment in the source. `reason` derives it from the bank or address expression, the lane strides and the
+alignment, or names two lanes with a bank conflict.
 """
 
 from __future__ import annotations
@@ -22,13 +22,12 @@ from cugen.machine.requests.banks import BankConflict, bank_of, bank_words, dist
 from cugen.machine.requests.warp import SECTOR_BYTES, WARP_SIZE, WORD_BYTES, active
 from cugen.plan.symbols import Integer, integer
 
-_CLAIM = 70  # characters
+_MAX_CLAIM_CHARACTERS = 70  # characters
 
 
 @dataclass(frozen=True)
 class Subject:
-    """What a reason is about. `width` is bytes per lane, `bank_bytes` how wide the target's banks are set, `sources`
-    where the lanes of an asynchronous copy read."""
+    """Access with its context: `width` in bytes per lane, the bank width, and the sources of an asynchronous copy."""
 
     site: Site
     space: str
@@ -49,9 +48,11 @@ class Subject:
 
 
 @dataclass(frozen=True)
-class Lane:
-    """One of a thread's coordinates as the source names it, with the values it takes in a block's first warp and what
-    one step of it adds to the offset, in elements; None where it enters through `//`, `%` or xor."""
+class LaneIndex:
+    """Thread index as named in the source, with its range in the first warp of a block.
+
+    step: stride of the offset in elements; None if the index enters through `//`, `%` or xor.
+    """
 
     name: sympy.Symbol
     low: int
@@ -63,83 +64,82 @@ class Lane:
         return self.high - self.low + 1
 
 
-def claim(subject: Subject, found: Totals, figure: str) -> str:
-    """One clause: the figure per request and what it comes from."""
-    worst = found.worst_pattern
+def claim(subject: Subject, totals: Totals, figure: str) -> str:
+    """Short clause: the cost per request and its cause."""
+    worst = totals.worst_pattern
     if worst is None:
         return "never runs"
-    cause = _because(subject, found, worst)
+    cause = _cause(subject, totals, worst)
     text = f"{figure} ({cause})"
-    return text if cause and len(text) <= _CLAIM else figure
+    return text if cause and len(text) <= _MAX_CLAIM_CHARACTERS else figure
 
 
-def reason(subject: Subject, found: Totals) -> str:
-    """The derivation, over several clauses."""
-    worst = found.worst_pattern
+def reason(subject: Subject, totals: Totals) -> str:
+    """Derivation in several clauses."""
+    worst = totals.worst_pattern
     if worst is None:
-        return "no warp of the launch gets here"
+        return "no warp of the launch executes it"
     if subject.space == "constant":
-        return _constant(subject, found)
+        return _constant(subject, totals)
     if subject.space == "shared":
-        return _shared(subject, found, worst)
-    return _global(subject, found)
+        return _shared(subject, totals, worst)
+    return _global(subject, totals)
 
 
-# What an access looks like to the lanes of a warp
+# Lane indices and strides
 
 
 def source_expression(site: Site) -> Integer:
-    """The offset in elements over the source's names. A name that differs between the lanes by more than one of the
-    thread's coordinates, or beside another name for the same one, stands for its definition."""
+    """Offset in elements over the source's names; other names than a thread index plus uniform terms are expanded."""
     expr = site.access.offset()
     while True:
-        varying = [name for name in sorted(expr.free_symbols, key=str) if _differs(site, name)]
+        varying = [name for name in sorted(expr.free_symbols, key=str) if _varies_by_lane(site, name)]
         axes = Counter(_axis(site, name) for name in varying)
-        found = {
+        expanded = {
             name: site.source_definitions[name]
             for name in varying
             if name in site.source_definitions
             and site.definitions[name] not in THREAD
             and (_axis(site, name) is None or axes[_axis(site, name)] > 1)
         }
-        if not found:
+        if not expanded:
             fixed = {name: value for name, value in site.definitions.items() if value.is_Integer}
             return sympy.expand(expr.xreplace(fixed))
-        expr = expr.xreplace(found)
+        expr = expr.xreplace(expanded)
 
 
 def _axis(site: Site, name: sympy.Symbol) -> sympy.Symbol | None:
-    """The coordinate that a name follows one by one: the name is the coordinate and something all lanes share."""
+    """Thread index that a name equals up to warp-uniform terms, else None."""
     value = site.definitions.get(name, name)
     for axis in THREAD:
         if axis in value.free_symbols:
-            rest = (value - axis).expand()
-            return axis if rest.free_symbols <= {counter.symbol for counter in site.counters} else None
+            uniform = (value - axis).expand()
+            return axis if uniform.free_symbols <= {counter.symbol for counter in site.counters} else None
     return None
 
 
-def lanes_of(subject: Subject) -> tuple[Lane, ...]:
-    """The coordinates that differ between the lanes of the first warp, the fastest first."""
+def lane_indices(subject: Subject) -> tuple[LaneIndex, ...]:
+    """Thread indices that vary between the lanes of the first warp, fastest first."""
     site, (x, y, _) = subject.site, subject.block
     expr = source_expression(site)
     threads = min(WARP_SIZE, subject.block[0] * subject.block[1] * subject.block[2])
-    found = []
+    indices = []
     for axis, size, slower in zip(THREAD, subject.block, (1, x, x * y), strict=True):
         values = [t // slower % size for t in range(threads)]
         if max(values) > min(values):
             name = next((n for n in sorted(expr.free_symbols, key=str) if _axis(site, n) == axis), axis)
             start = _shared_part(site, name, axis)
-            found.append(Lane(name, start + min(values), start + max(values), _step(expr, name)))
-    return tuple(found)
+            indices.append(LaneIndex(name, start + min(values), start + max(values), _step(expr, name)))
+    return tuple(indices)
 
 
 def _shared_part(site: Site, name: sympy.Symbol, axis: sympy.Symbol) -> int:
-    """What a name adds to the coordinate in the first block, when each loop begins."""
-    rest = site.definitions.get(name, name) - axis
-    return int(rest.xreplace({counter.symbol: integer(0) for counter in site.counters}))
+    """Uniform part of a name in the first block and first iterations."""
+    uniform = site.definitions.get(name, name) - axis
+    return int(uniform.xreplace({counter.symbol: integer(0) for counter in site.counters}))
 
 
-def _differs(site: Site, name: sympy.Symbol) -> bool:
+def _varies_by_lane(site: Site, name: sympy.Symbol) -> bool:
     return any(axis in site.definitions.get(name, name).free_symbols for axis in THREAD)
 
 
@@ -150,16 +150,16 @@ def _step(expr: Integer, name: sympy.Symbol) -> int | None:
     return int(coefficient) if linear and coefficient.is_Integer else None
 
 
-def _in_a_warp(lanes: tuple[Lane, ...]) -> str:
+def _lane_ranges(lanes: tuple[LaneIndex, ...]) -> str:
     if not lanes:
-        return "a warp has one lane at work"
+        return "one active lane per warp"
     runs = " and ".join(f"{lane.name} = {lane.low}..{lane.high}" for lane in lanes)
     return f"in the first warp {runs}"
 
 
-def _same(subject: Subject) -> str:
-    """`, for every k and k0`: the names in the offset that all lanes share."""
-    names = sorted(str(n) for n in source_expression(subject.site).free_symbols if not _differs(subject.site, n))
+def _uniform_names(subject: Subject) -> str:
+    """`, for every k and k0`: the warp-uniform names in the offset."""
+    names = sorted(str(n) for n in source_expression(subject.site).free_symbols if not _varies_by_lane(subject.site, n))
     return f", for every {_listed(names)}" if names else ""
 
 
@@ -171,57 +171,57 @@ def _count(number: int, what: str) -> str:
     return f"{number:,} {what}" if number == 1 else f"{number:,} {what}s"
 
 
-def _usual(found: Totals) -> Pattern:
-    """The pattern of most warps."""
-    return max(found.patterns, key=lambda pattern: pattern.warps)
+def _most_frequent(totals: Totals) -> Pattern:
+    """Most frequent pattern."""
+    return max(totals.patterns, key=lambda pattern: pattern.warps)
 
 
 # Shared memory
 
 
-def _because(subject: Subject, found: Totals, worst: Pattern) -> str:
+def _cause(subject: Subject, totals: Totals, worst: Pattern) -> str:
     if subject.space == "constant":
         addresses = len(set(active(worst.lanes)))
-        return "one address for all lanes" if addresses == 1 else f"{addresses} addresses, one after the other"
+        return "uniform address" if addresses == 1 else f"serialised: {addresses} addresses"
     if subject.space == "global":
         return _global_cause(subject, worst)
     if worst.excess > 0 and subject.sources is not None:
         return copy_reasons.cause(subject.width, worst, subject.sources)
-    met = _collision(subject, worst)
-    if worst.excess > 0 and met is not None:
-        (a, b), (first, second) = met.lanes, met.words
+    conflict = _worst_conflict(subject, worst)
+    if worst.excess > 0 and conflict is not None:
+        (a, b), (first, second) = conflict.lanes, conflict.words
         words = f"word {first}" if first == second else f"words {first} and {second}"
-        return f"lanes {a} and {b}: {words}, bank {met.bank}"
-    return _spread(subject, _usual(found))
+        return f"lanes {a} and {b}: {words}, bank {conflict.bank}"
+    return _spread(subject, _most_frequent(totals))
 
 
 def _spread(subject: Subject, pattern: Pattern) -> str:
-    """Why the words of a warp don't meet."""
+    """Cause of a conflict-free access."""
     words = distinct_words(pattern.lanes, subject.width)
     banks = len({bank_of(word, subject.target, subject.bank_bytes) for word in words})
-    lanes = lanes_of(subject)
+    lanes = lane_indices(subject)
     if len(words) == 1:
-        return "all lanes in one word: a broadcast"
+        return "one word: broadcast"
     array = subject.site.access.array
     steps = [lane for lane in lanes if lane.step != 0]
     if len(steps) == 1 and steps[0].step is not None and len(array.strides) > 1 and len(words) == pattern.active:
         pitch = steps[0].step
         if pitch == array.strides[-2] and pitch % 2 and subject.width == WORD_BYTES:
-            return f"pitch {pitch} is odd: lanes hit {banks} banks"
+            return f"odd pitch {pitch}: {banks} banks"
     if array.swizzle and any(lane.step is None for lane in steps) and banks == len(words) > 1:
-        return f"xor by row: lanes hit {banks} banks"
+        return f"xor swizzle: {banks} banks"
     if banks == len(words):
-        return f"{len(words)} words, in different banks"
+        return "conflict-free"
     return f"{len(words)} words over {banks} banks"
 
 
-def _collision(subject: Subject, pattern: Pattern) -> BankConflict | None:
+def _worst_conflict(subject: Subject, pattern: Pattern) -> BankConflict | None:
     site = subject.site
     return worst_conflict(pattern.addresses(), subject.width, subject.target, subject.bank_bytes, site.access.kind)
 
 
 def bank_formula(subject: Subject) -> str:
-    """`bank = (33 * tx + k) mod 32 = (tx + k) mod 32`, of the first word that an element lies in."""
+    """`bank = (33 * tx + k) mod 32 = (tx + k) mod 32`, of the first word of an element."""
     expr, size = source_expression(subject.site), subject.element_bytes
     banks, width = subject.target.banks, WORD_BYTES * bank_words(subject.target, subject.bank_bytes)
     write = subject.wording.text
@@ -236,52 +236,54 @@ def bank_formula(subject: Subject) -> str:
 
 
 def _reduced(expr: Integer, modulus: int) -> Integer:
-    """The sum with each coefficient, and the number, replaced by its remainder."""
+    """Expression with all coefficients and the constant reduced modulo `modulus`."""
     terms = []
     for term in sympy.Add.make_args(expr):
-        coefficient, rest = term.as_coeff_Mul()
-        terms.append(integer(int(coefficient) % modulus) * rest)
+        coefficient, factor = term.as_coeff_Mul()
+        terms.append(integer(int(coefficient) % modulus) * factor)
     return sympy.Add(*terms)
 
 
-def _shared(subject: Subject, found: Totals, worst: Pattern) -> str:
-    lanes = lanes_of(subject)
-    text = f"{bank_formula(subject)}; {_in_a_warp(lanes)}; "
+def _shared(subject: Subject, totals: Totals, worst: Pattern) -> str:
+    lanes = lane_indices(subject)
+    text = f"{bank_formula(subject)}; {_lane_ranges(lanes)}; "
     if worst.excess > 0 and subject.sources is not None:
-        return f"{text}{copy_reasons.meeting(subject.width, worst, subject.sources)}: {_too_many(worst)}"
-    met = _collision(subject, worst)
-    if worst.excess > 0 and met is not None:
-        return text + _refuted(subject, worst, met)
+        return (
+            f"{text}{copy_reasons.conflict_clause(subject.width, worst, subject.sources)}: {_wavefronts_clause(worst)}"
+        )
+    conflict = _worst_conflict(subject, worst)
+    if worst.excess > 0 and conflict is not None:
+        return text + _conflict_reason(subject, worst, conflict)
     kinds = Counter[tuple[int, int, int, int]]()
-    for pattern in found.patterns:
+    for pattern in totals.patterns:
         words = distinct_words(pattern.lanes, subject.width)
         banks = {bank_of(word, subject.target, subject.bank_bytes) for word in words}
         kinds[pattern.active, len(words), len(banks), pattern.cost[1]] += pattern.warps
     (active_lanes, count, hit, wavefronts), warps = kinds.most_common(1)[0]
     who = f"{_count(active_lanes, 'lane')} {subject.verb}{'s' if active_lanes == 1 else ''}"
-    what = "one word: a broadcast" if count == 1 else f"{count} words in {_count(hit, 'bank')}"
+    what = "one word (broadcast)" if count == 1 else f"{count} words in {_count(hit, 'bank')}"
     text += f"{who} {what}, {_count(wavefronts, 'wavefront')}"
     if len(kinds) == 1:
-        return text + _same(subject)
-    return f"{text}; so do {warps:,} of {found.warps:,} warps, and none of the others is above its ideal"
+        return text + _uniform_names(subject)
+    return f"{text}; in {warps:,} of {totals.warps:,} warps, the others are ideal too"
 
 
-def _refuted(subject: Subject, worst: Pattern, met: BankConflict) -> str:
-    (a, b), (first, second) = met.lanes, met.words
-    cost = _too_many(worst)
+def _conflict_reason(subject: Subject, worst: Pattern, conflict: BankConflict) -> str:
+    (a, b), (first, second) = conflict.lanes, conflict.words
+    cost = _wavefronts_clause(worst)
     if first == second:
-        rule = "one word is broadcast at a time" if subject.verb == "read" else "one of its parts is written at a time"
-        return f"lanes {a} and {b} {subject.verb} word {first} in bank {met.bank}, and only {rule}: {cost}"
-    where = f"words {first} and {second}, both in bank {met.bank}"
-    return f"lanes {a} and {b} {subject.verb} {where}, for which {met.degree} {_crowd(subject)} compete: {cost}"
+        rule = "one word is broadcast per pass" if subject.verb == "read" else "one of its parts is written per pass"
+        return f"lanes {a} and {b} {subject.verb} word {first} in bank {conflict.bank}, and only {rule}: {cost}"
+    where = f"words {first} and {second}, both in bank {conflict.bank}"
+    return f"lanes {a} and {b} {subject.verb} {where}, which serves {conflict.degree} {_conflict_unit(subject)}: {cost}"
 
 
-def _too_many(worst: Pattern) -> str:
+def _wavefronts_clause(worst: Pattern) -> str:
     _, wavefronts, ideal, _, _ = worst.cost
-    return f"{_count(wavefronts, 'wavefront')} where {ideal} would do"
+    return f"{_count(wavefronts, 'wavefront')}, ideal {ideal}"
 
 
-def _crowd(subject: Subject) -> str:
+def _conflict_unit(subject: Subject) -> str:
     if subject.target.shared_rule == "double_words":
         return "pairs of words" if subject.bank_bytes == 8 else "runs of 64 words"
     return "words"
@@ -293,12 +295,12 @@ def _crowd(subject: Subject) -> str:
 def _global_cause(subject: Subject, worst: Pattern) -> str:
     addresses = sorted(set(active(worst.lanes)))
     if len(addresses) == 1:
-        return "one address for all lanes"
+        return "uniform address"
     used = len(addresses) * subject.width
     contiguous = addresses[-1] - addresses[0] + subject.width == used
     if contiguous:
         off = addresses[0] % SECTOR_BYTES
-        return f"starts {off} bytes into a sector" if off and worst.excess else f"{used} bytes side by side"
+        return f"misaligned by {off} bytes" if off and worst.excess else f"{used} contiguous bytes"
     gaps = {b - a for a, b in pairwise(addresses)}
     if len(gaps) == 1:
         return f"lanes {gaps.pop()} bytes apart"
@@ -306,21 +308,21 @@ def _global_cause(subject: Subject, worst: Pattern) -> str:
     return f"{used} bytes in {rows} runs"
 
 
-def _global(subject: Subject, found: Totals) -> str:
-    lanes = lanes_of(subject)
+def _global(subject: Subject, totals: Totals) -> str:
+    lanes = lane_indices(subject)
     steps = [
         f"{lane.name} and {lane.name} + 1 are {abs(lane.step * subject.element_bytes)} bytes apart"
         + _multiple(lane.step, subject)
         for lane in lanes
         if lane.step
     ]
-    parts = [f"address = {_address(subject)}; {_in_a_warp(lanes)}"]
+    parts = [f"address = {_address(subject)}; {_lane_ranges(lanes)}"]
     if steps:
         parts[0] += ": " + ", ".join(steps)
     elif all(lane.step == 0 for lane in lanes):
-        parts[0] += ": all lanes on one address"
-    parts.append(_alignments(subject, found))
-    parts.append(_utilisation(subject, found))
+        parts[0] += ": uniform address"
+    parts.append(_alignments(subject, totals))
+    parts.append(_utilisation(subject, totals))
     return "; ".join(part for part in parts if part)
 
 
@@ -330,7 +332,7 @@ def _address(subject: Subject) -> str:
 
 
 def _multiple(step: int, subject: Subject) -> str:
-    """Whether rows keep the alignment of the first."""
+    """Whether a stride preserves the sector alignment."""
     size = abs(step * subject.element_bytes)
     if size <= subject.width:
         return ""
@@ -341,12 +343,12 @@ def _multiple(step: int, subject: Subject) -> str:
     )
 
 
-def _alignments(subject: Subject, found: Totals) -> str:
-    """At how many of the alignments that occur a full warp moves how many sectors."""
-    full = max(pattern.active for pattern in found.patterns)
+def _alignments(subject: Subject, totals: Totals) -> str:
+    """Sectors of a full warp by alignment."""
+    full = max(pattern.active for pattern in totals.patterns)
     shapes: dict[tuple[int | None, ...], dict[int, Pattern]] = {}
     weights: Counter[tuple[int | None, ...]] = Counter()
-    for pattern in found.patterns:
+    for pattern in totals.patterns:
         low = min(active(pattern.lanes))
         shape = tuple(None if a is None else a - low for a in pattern.lanes)
         if pattern.active == full:
@@ -356,28 +358,28 @@ def _alignments(subject: Subject, found: Totals) -> str:
     costs = Counter(pattern.cost[3] for pattern in shapes[shape].values())
     ideal = next(iter(shapes[shape].values())).cost[4]
     total = sum(costs.values())
-    who = "a full warp" if full == WARP_SIZE else f"a warp with {_count(full, 'lane')} at work"
+    who = "a full warp" if full == WARP_SIZE else f"a warp with {_count(full, 'active lane')}"
     if len(costs) == 1:
         (sectors,) = costs
         return f"{who} moves {_count(sectors, 'sector')}, ideal {ideal}"
-    first, *others = sorted(costs)
-    listed = "".join(f", {sectors} at {costs[sectors]}" for sectors in others)
+    first, *costlier = sorted(costs)
+    listed = "".join(f", {sectors} at {costs[sectors]}" for sectors in costlier)
     return f"{who} moves {_count(first, 'sector')} at {costs[first]} of {total} alignments{listed}, ideal {ideal}"
 
 
-def _utilisation(subject: Subject, found: Totals) -> str:
-    used = sum(len(set(active(p.lanes))) * subject.width * p.warps for p in found.patterns)
-    moved = sum(p.cost[3] * SECTOR_BYTES * p.warps for p in found.patterns)
+def _utilisation(subject: Subject, totals: Totals) -> str:
+    used = sum(len(set(active(p.lanes))) * subject.width * p.warps for p in totals.patterns)
+    moved = sum(p.cost[3] * SECTOR_BYTES * p.warps for p in totals.patterns)
     return f"{100 * used / moved:.3g} % of the bytes moved are used" if moved else ""
 
 
-def _constant(subject: Subject, found: Totals) -> str:
+def _constant(subject: Subject, totals: Totals) -> str:
     counts = Counter[int]()
-    for pattern in found.patterns:
+    for pattern in totals.patterns:
         counts[len(set(active(pattern.lanes)))] += pattern.warps
-    head = f"address = {_address(subject)}; {_in_a_warp(lanes_of(subject))}; "
+    head = f"address = {_address(subject)}; {_lane_ranges(lane_indices(subject))}; "
     if list(counts) == [1]:
-        return head + "uniform: the lanes of a warp read one address"
-    most = max(counts)
-    times = "" if len(counts) == 1 else f" in {counts[most]:,} of {found.warps:,} warps"
-    return head + f"serialised over {most} addresses{times}"
+        return head + "uniform: one address per warp"
+    max_addresses = max(counts)
+    times = "" if len(counts) == 1 else f" in {counts[max_addresses]:,} of {totals.warps:,} warps"
+    return head + f"serialised: {max_addresses} addresses{times}"

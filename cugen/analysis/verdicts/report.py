@@ -1,7 +1,7 @@
-"""The report of a kernel: for every access its exact cost on a target, how that stands to the least possible, and why.
+"""Report of a kernel: the exact cost of every access on a target, its ideal and the reason.
 
-Verdicts: `ideal` and `costly` are proved by exact totals; `assumed` rests on a rule of the hardware that is neither
-published nor measured; `unknown` couldn't be computed. The last two say why.
+Verdicts: `ideal` and `costly` follow from exact totals; `assumed` relies on a rule that is neither documented nor
+measured; `unknown` couldn't be computed. The last two have a reason.
 """
 
 from __future__ import annotations
@@ -21,15 +21,14 @@ from cugen.machine.target import Cache
 from cugen.plan.kernel import Kernel
 from cugen.plan.memory import Access
 
-# What a space's cost is counted in.
+# Unit of the cost by memory space.
 UNITS = {"shared": "wavefronts", "global": "sectors", "constant": "requests"}
 SPACES = {"shared": "shared", "constant": "constant", "global": "global", "readonly": "global", "table": "global"}
 
 
 @dataclass(frozen=True)
 class PerRequest:
-    """What one instruction of one warp costs, in the unit of the access: on average over the launch, and where it is
-    furthest from its ideal."""
+    """Cost of one warp instruction in the unit of the access: the average over the launch, and the worst request."""
 
     unit: str
     average: float
@@ -47,11 +46,12 @@ class PerRequest:
 
 @dataclass(frozen=True)
 class AccessReport:
-    """One access over the whole launch.
+    """Verdict on one access over the launch.
 
-    `text` is the access as the source prints it, but for casts. `unit` says what `cost` and `ideal` count; these are 0,
-    `totals` and `per_request` None where the verdict is unknown. `claim` fits a comment, `reason` derives it. `doubt`
-    is why a verdict is assumed or unknown, empty where it is neither.
+    text: the access as printed, without casts.
+    cost, ideal: in `unit`; 0, and `totals` and `per_request` None, if the verdict is `unknown`.
+    claim: a short clause for a comment. reason: its derivation.
+    doubt: why the verdict is `assumed` or `unknown`, else empty.
     """
 
     kernel: str
@@ -70,7 +70,7 @@ class AccessReport:
 
     @property
     def ratio(self) -> float | None:
-        """Cost ÷ ideal; None where it is unknown, 1 where nothing runs."""
+        """Cost ÷ ideal; None if unknown, 1 if nothing runs."""
         if self.verdict == "unknown" or self.per_request is None:
             return None
         return self.cost / self.ideal if self.ideal else 1.0
@@ -78,7 +78,7 @@ class AccessReport:
 
 @dataclass(frozen=True)
 class KernelReport:
-    """All accesses of one launch outside registers, in the order of the source."""
+    """All memory accesses of one launch, in source order."""
 
     kernel: str
     target: str
@@ -86,11 +86,11 @@ class KernelReport:
 
 
 @dataclass(frozen=True)
-class Setting:
-    """What a launch is analysed for: the target and how it is set, and where the arrays start.
+class AnalysisConfig:
+    """Target, its configuration and the alignment of the arrays.
 
-    bank_bytes: 3.x only, how wide its banks are set. cache: 2.x to 5.x only, where global loads are cached. offsets:
-    for an array of the spec, how many bytes past a multiple of 256 its buffer starts.
+    bank_bytes: 3.x only: bank width. cache: 2.x to 5.x only: where global loads are cached. offsets: start of an array
+    of the spec in bytes, modulo 256.
     """
 
     target: Target
@@ -99,7 +99,7 @@ class Setting:
     offsets: Mapping[str, int] | None = None
 
     def totals(self, kernel: Kernel, site: Site) -> tuple[Totals, tuple[str, ...]]:
-        """`site_totals` of one access. ValueError where its array doesn't start as the access needs."""
+        """`site_totals` of one access. ValueError if its array is misaligned for the access."""
         array = site.access.array
         shared = array.space == "shared"
         start = array.dynamic_offset if shared else (self.offsets or {}).get(array.name, 0)
@@ -107,11 +107,11 @@ class Setting:
         if start % width:
             raise ValueError(f"{array.name} starts at byte {start}, but {width} bytes are moved at once")
         cache = self.cache if SPACES[array.space] == "global" else None
-        site = self.moved(site)
+        site = self.with_source_offset(site)
         return site_totals(kernel, site, self.target, start=start, bank_bytes=self.bank_bytes, cache=cache)
 
-    def moved(self, site: Site) -> Site:
-        """The site with what it is copied from, if it is, as far on as its array starts."""
+    def with_source_offset(self, site: Site) -> Site:
+        """Site with its copy source shifted by the start of the source array."""
         if site.source is None or site.source_offset is None:
             return site
         array = site.source.array
@@ -129,30 +129,29 @@ def analyze_kernel(
     bank_bytes: int | None = None,
     cache: Cache | None = None,
 ) -> KernelReport:
-    """The report of one launch. `params` gives every param's value by its name in C.
+    """Report of one launch. `params` has every param's value by its name in C.
 
-    offsets: for arrays of the spec that start inside a larger buffer, by how many bytes their start misses a multiple
-        of 256.
-    bank_bytes: 3.x only: how wide its banks are set, 4 (unless given) or 8.
-    cache: 2.x to 5.x only: where global loads are cached, `l1` or `l2`; the target's default unless given.
+    offsets: start of an array of the spec in bytes, modulo 256; for arrays inside a larger buffer.
+    bank_bytes: 3.x only: bank width, 4 (default) or 8.
+    cache: 2.x to 5.x only: where global loads are cached, `l1` or `l2`; default as the target.
 
-    ValueError for an offset that is no multiple of what an access moves at once, and for what the target hasn't got.
+    ValueError for an offset that misaligns an access, and for an option that the target doesn't have.
     """
-    setting = make_setting(kernel, target, offsets, bank_bytes, cache)
+    config = make_config(kernel, target, offsets, bank_bytes, cache)
     wording = Wording.of(kernel, params)
-    found = [
-        report(kernel, site, setting, wording) for site in sites(kernel, params) if site.access.array.space in SPACES
+    accesses = [
+        report(kernel, site, config, wording) for site in sites(kernel, params) if site.access.array.space in SPACES
     ]
-    return KernelReport(kernel.name, setting.target.name, tuple(found))
+    return KernelReport(kernel.name, config.target.name, tuple(accesses))
 
 
-def make_setting(
+def make_config(
     kernel: Kernel,
     target: Target | str,
     offsets: Mapping[str, int] | None,
     bank_bytes: int | None,
     cache: Cache | None,
-) -> Setting:
+) -> AnalysisConfig:
     row = known_target(target) if isinstance(target, str) else target
     if bank_bytes is not None and bank_bytes not in row.bank_modes:
         known = ", ".join(map(str, row.bank_modes))
@@ -161,20 +160,20 @@ def make_setting(
     for name in offsets or {}:
         if name not in arrays:
             raise ValueError(f"no array {name!r} in {kernel.name}; known are {', '.join(arrays)}")
-    return Setting(row, bank_bytes, cache, offsets)
+    return AnalysisConfig(row, bank_bytes, cache, offsets)
 
 
-def report(kernel: Kernel, site: Site, setting: Setting, wording: Wording) -> AccessReport:
-    """One access, at known sizes."""
+def report(kernel: Kernel, site: Site, config: AnalysisConfig, wording: Wording) -> AccessReport:
+    """Report of one access with known sizes."""
     try:
-        found, assumptions = setting.totals(kernel, site)
+        totals, assumptions = config.totals(kernel, site)
     except Unknown as why:
         return unknown(kernel, site, wording, str(why))
-    return judged(kernel, site, setting, wording, found, assumptions)
+    return assess(kernel, site, config, wording, totals, assumptions)
 
 
 def unknown(kernel: Kernel, site: Site, wording: Wording, why: str) -> AccessReport:
-    """The report of an access whose cost can't be computed."""
+    """Report of an access whose cost can't be computed."""
     space, text = SPACES[site.access.array.space], wording.access(site.access)
     claim = f"unknown: {why}"
     return AccessReport(
@@ -191,36 +190,36 @@ def site_totals(
     bank_bytes: int | None = None,
     cache: Cache | None = None,
 ) -> tuple[Totals, tuple[str, ...]]:
-    """The totals of one access over the launch, and what they assume. Unknown where they can't be given.
+    """Totals of one access over the launch, with the assumptions made. Unknown if they can't be computed.
 
-    `start` is the first byte of the array, counted from a multiple of 256."""
+    start: first byte of the array, modulo 256.
+    """
     access = site.access
     if site.opaque:
         raise Unknown(site.opaque)
     space = SPACES[access.array.space]
     width = access.array.dtype.bytes * access.width
     if site.source_guard is not None and width < async_copies.L1_BYPASS_BYTES:
-        return _held_back(kernel, site, target, start)
+        return _guarded_copy_totals(kernel, site, target, start)
     sources = None if site.source_offset is None else copy_sources.sources_of(site, kernel.block)
     assumptions: dict[str, None] = {}
 
     def measure(addresses: tuple[int | None, ...]) -> Cost:
-        found = warp_request(
+        cost = warp_request(
             space, access.kind, width, addresses, target, bank_bytes=bank_bytes, cache=cache, sources=sources
         )
-        if found.assumption:
-            assumptions.setdefault(found.assumption)
-        return found.requests, found.wavefronts, found.ideal_wavefronts, found.sectors, found.ideal_sectors
+        if cost.assumption:
+            assumptions.setdefault(cost.assumption)
+        return cost.requests, cost.wavefronts, cost.ideal_wavefronts, cost.sectors, cost.ideal_sectors
 
-    by_lines = sources is not None and width == async_copies.L1_BYPASS_BYTES  # then it matters where lines begin
+    by_lines = sources is not None and width == async_copies.L1_BYPASS_BYTES  # then the alignment to lines matters
     period = async_copies.LINE_BYTES if by_lines else period_of(space, width, target)
-    found = totals(site, kernel.block, access.array.dtype.bytes, period, measure, start)
-    return found, tuple(assumptions)
+    actual = totals(site, kernel.block, access.array.dtype.bytes, period, measure, start)
+    return actual, tuple(assumptions)
 
 
-def _held_back(kernel: Kernel, site: Site, target: Target, start: int) -> tuple[Totals, tuple[str, ...]]:
-    """A copy whose source a guard holds back: of narrow ones, zeros are written by instructions of their own,
-    which count as such."""
+def _guarded_copy_totals(kernel: Kernel, site: Site, target: Target, start: int) -> tuple[Totals, tuple[str, ...]]:
+    """Totals of a narrow copy with a guarded source: lanes outside are zero-filled by separate instructions."""
     assert site.source_guard is not None
     if not site.source_guard.depends_only_on(site.counters):
         raise Unknown(DATA_DEPENDENT_GUARD)
@@ -234,43 +233,48 @@ def _held_back(kernel: Kernel, site: Site, target: Target, start: int) -> tuple[
     return Totals(**sums), tuple(dict.fromkeys((*doubts, *more)))
 
 
-def judged(
-    kernel: Kernel, site: Site, setting: Setting, wording: Wording, found: Totals, assumptions: tuple[str, ...]
+def assess(
+    kernel: Kernel, site: Site, config: AnalysisConfig, wording: Wording, totals: Totals, assumptions: tuple[str, ...]
 ) -> AccessReport:
-    """The verdict on exact totals, with its reason."""
+    """Report of one access from its exact totals."""
     access = site.access
     space = SPACES[access.array.space]
     unit = UNITS[space]
-    cost, ideal = _figures(unit, found)
-    each = per_request(unit, found)
-    bank_bytes = setting.bank_bytes or setting.target.bank_modes[0]
+    cost, ideal = _figures(unit, totals)
+    each = per_request(unit, totals)
+    bank_bytes = config.bank_bytes or config.target.bank_modes[0]
     width = access.array.dtype.bytes * access.width
-    sources = None if site.source_offset is None else copy_sources.sources_of(setting.moved(site), kernel.block)
-    subject = reasons.Subject(site, space, width, kernel.block, setting.target, bank_bytes, wording, sources)
+    sources = (
+        None if site.source_offset is None else copy_sources.sources_of(config.with_source_offset(site), kernel.block)
+    )
+    subject = reasons.Subject(site, space, width, kernel.block, config.target, bank_bytes, wording, sources)
     verdict = "ideal" if cost == ideal else "costly"
-    claim = reasons.claim(subject, found, str(each))
-    reason = reasons.reason(subject, found)
+    claim = reasons.claim(subject, totals, str(each))
+    reason = reasons.reason(subject, totals)
     doubt = "; ".join(assumptions)
     if doubt:
         verdict, claim, reason = "assumed", f"assumed: {claim}", f"{reason}; assumed: {doubt}"
     text = wording.access(access)
-    return AccessReport(kernel.name, access, text, space, unit, found, each, cost, ideal, verdict, claim, reason, doubt)
+    return AccessReport(
+        kernel.name, access, text, space, unit, totals, each, cost, ideal, verdict, claim, reason, doubt
+    )
 
 
-def per_request(unit: str, found: Totals) -> PerRequest:
-    """Averages over all requests, and the request that is furthest from its ideal; zeros where nothing runs."""
-    worst = found.worst_pattern
+def per_request(unit: str, totals: Totals) -> PerRequest:
+    """Averages over all requests, and the worst request; zeros if nothing runs."""
+    worst = totals.worst_pattern
     if worst is None:
         return PerRequest(unit, 0.0, 0.0, 0, 0)
-    cost, ideal = _figures(unit, found)
-    return PerRequest(unit, cost / found.warps, ideal / found.warps, *_cost_of(unit, worst))
+    cost, ideal = _figures(unit, totals)
+    return PerRequest(unit, cost / totals.warps, ideal / totals.warps, *_cost_of(unit, worst))
 
 
 def period_of(space: str, width: int, target: Target) -> int:
-    """Bytes by which all addresses of a warp may move without a change of cost.
+    """Period of the cost in a warp's addresses, in bytes.
 
-    From 5.x on, moving by one word turns the banks and leaves their crowding as it is; before, segments of 64 words
-    (3.x) and of up to 256 bytes count."""
+    From 5.x on, a shift by one word permutes the banks; before, segments of 64 words (3.x) and of up to 256 bytes
+    matter.
+    """
     if target.shared_rule == "phases" and space == "shared":
         return max(4, width)
     if space == "constant":
@@ -278,11 +282,11 @@ def period_of(space: str, width: int, target: Target) -> int:
     return max(32, width) if target.global_rule == "sectors" else 256
 
 
-def _figures(unit: str, found: Totals) -> tuple[int, int]:
+def _figures(unit: str, totals: Totals) -> tuple[int, int]:
     return {
-        "wavefronts": (found.wavefronts, found.ideal_wavefronts),
-        "sectors": (found.sectors, found.ideal_sectors),
-        "requests": (found.requests, found.ideal_wavefronts),
+        "wavefronts": (totals.wavefronts, totals.ideal_wavefronts),
+        "sectors": (totals.sectors, totals.ideal_sectors),
+        "requests": (totals.requests, totals.ideal_wavefronts),
     }[unit]
 
 

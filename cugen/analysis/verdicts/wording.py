@@ -1,4 +1,4 @@
-"""Index expressions as people read them: subscripts as in the source, sums with the lanes' own steps visible."""
+"""Index expressions as text: subscripts as printed in the source, with the lane strides visible."""
 
 from __future__ import annotations
 
@@ -32,8 +32,7 @@ _ATOM, _PRODUCT, _SUM, _XOR, _CHOICE = 0, 1, 2, 3, 4
 
 @dataclass(frozen=True)
 class Wording:
-    """Writes the expressions of one kernel. `ranges` holds its names in the order in which they are introduced,
-    `params` the names of its params."""
+    """Formats the expressions of one kernel. `ranges` has its names in order of definition, `params` its params."""
 
     ranges: Mapping[sympy.Symbol, Range]
     params: frozenset[sympy.Symbol]
@@ -44,7 +43,7 @@ class Wording:
 
     @cached_property
     def _introduced(self) -> dict[sympy.Symbol, int]:
-        return {name: place for place, name in enumerate(self.ranges)}
+        return {name: position for position, name in enumerate(self.ranges)}
 
     def text(self, expr: Integer) -> str:
         return self._text(expr)[0]
@@ -60,7 +59,7 @@ class Wording:
         return f"{symbol}[{self._flat(access)}]"
 
     def _flat(self, access: Access) -> str:
-        """The offset from the slowest dimension to the fastest; nested where the array has no gaps."""
+        """Linear offset from the slowest dimension to the fastest; in Horner form if the array is dense."""
         strides, shape = access.array.strides, access.array.shape
         order = list(range(len(strides)))
         if len(order) > 1 and strides[0] == 1 and strides[-1] != 1:
@@ -74,12 +73,12 @@ class Wording:
                 text, precedence = self._scaled(text, precedence, shape[dimension]), _PRODUCT
             if sub == 0 and (text or dimension != order[-1]):
                 continue
-            own, own_precedence = self._text(sub)
+            term, term_precedence = self._text(sub)
             if not dense and strides[dimension] != 1:
-                own, own_precedence = self._scaled(own, own_precedence, strides[dimension]), _PRODUCT
+                term, term_precedence = self._scaled(term, term_precedence, strides[dimension]), _PRODUCT
             if text:
-                own, own_precedence = f"{text} + {_bracketed(own, own_precedence, _SUM)}", _SUM
-            text, precedence = own, own_precedence
+                term, term_precedence = f"{text} + {_bracketed(term, term_precedence, _SUM)}", _SUM
+            text, precedence = term, term_precedence
         return text or "0"
 
     def _scaled(self, text: str, precedence: int, factor: Integer) -> str:
@@ -121,24 +120,24 @@ class Wording:
         raise TypeError(f"not an integer expression: {expr}")
 
     def _bounds(self, expr: Integer) -> Range:
-        """As `bounds`; a name that no range is known of, a value read from memory, may be anything."""
+        """As `bounds`; names without a range (values read from memory) may have any value."""
         unknown = {s: (INT32_MIN, INT32_MAX) for s in expr.free_symbols if s not in self.ranges}
         return bounds(expr, {**self.ranges, **unknown})
 
     def _is_remainder(self, a: Integer, b: Integer) -> bool:
-        """Whether a is its own remainder."""
+        """Whether 0 <= a < b, so that a % b is a."""
         return self._bounds(a)[0] >= 0 and self._bounds(a - b)[1] < 0
 
     def _sum(self, expr: Integer) -> str:
         text = ""
-        for term in sorted(expr.args, key=self._place):
+        for term in sorted(expr.args, key=self._term_order):
             negative = bool(term.could_extract_minus_sign())
-            own = self._within(-term if negative else term, _PRODUCT)
-            text += f" {'-' if negative else '+'} {own}" if text else f"{'-' if negative else ''}{own}"
+            term_text = self._within(-term if negative else term, _PRODUCT)
+            text += f" {'-' if negative else '+'} {term_text}" if text else f"{'-' if negative else ''}{term_text}"
         return text
 
-    def _place(self, term: Integer) -> tuple[int, int, int, str]:
-        """Where a term stands in a sum: from the block's origin over the thread's place to the rest, numbers last."""
+    def _term_order(self, term: Integer) -> tuple[int, int, int, str]:
+        """Sort key of a term in a sum: block offsets, thread indices, other names, constants last."""
         symbols = term.free_symbols
         if term.is_Integer:
             kind = 5
@@ -156,9 +155,9 @@ class Wording:
         return max((self._introduced.get(s, 0) for s in term.free_symbols if s not in self.params), default=0)
 
     def _product(self, expr: Integer) -> str:
-        coefficient, rest = expr.as_coeff_Mul()
+        coefficient, cofactor = expr.as_coeff_Mul()
         factors = sorted(
-            sympy.Mul.make_args(rest),
+            sympy.Mul.make_args(cofactor),
             key=lambda factor: (factor not in self.params, self._latest(factor), str(factor)),
         )
         magnitude = abs(int(coefficient))

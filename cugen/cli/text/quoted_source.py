@@ -23,7 +23,7 @@ class PrintedLaunch:
     line_of: Mapping[int, int]
     printer: NodePrinter
 
-    def place(self, access: Access, text: str, message: str) -> Related:
+    def locate(self, access: Access, text: str, message: str) -> Related:
         number = self.line_of[id(access)]
         line = self.lines[number - 1]
         start = line.find(text)

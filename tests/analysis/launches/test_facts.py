@@ -58,8 +58,8 @@ schedule: {family: direct}
 @settings(max_examples=10, deadline=None, derandomize=True)
 @given(st.integers(1, 5000), st.integers(1, 512))
 def test_a_launch_is_cut_into_whole_warps_and_its_waves_hold_all_blocks(n, threads):
-    found = facts_of(elementwise("A[i]", n, schedule=f"{{family: direct, block: {{i: {threads}}}}}"))
-    launch, waves = found.launch, found.waves
+    facts = facts_of(elementwise("A[i]", n, schedule=f"{{family: direct, block: {{i: {threads}}}}}"))
+    launch, waves = facts.launch, facts.waves
     assert 32 * launch.warps_per_block == launch.threads + launch.idle_lanes
     assert 0 <= launch.idle_lanes < 32
     assert launch.blocks == -(-n // threads)
@@ -68,10 +68,10 @@ def test_a_launch_is_cut_into_whole_warps_and_its_waves_hold_all_blocks(n, threa
 
 
 def test_a_grid_of_two_waves_and_a_block_has_that_block_as_its_tail():
-    found = facts_of(elementwise("A[i]", 256 * (2 * 1056 + 1)))
-    assert (found.device, found.is_default) == ("H200", True)
-    assert (found.waves.at_once, found.waves.full_waves, found.waves.tail_blocks) == (1056, 2, 1)
-    assert found.waves.utilisation == pytest.approx(2113 / (3 * 1056))
+    facts = facts_of(elementwise("A[i]", 256 * (2 * 1056 + 1)))
+    assert (facts.device, facts.is_default) == ("H200", True)
+    assert (facts.waves.at_once, facts.waves.full_waves, facts.waves.tail_blocks) == (1056, 2, 1)
+    assert facts.waves.utilisation == pytest.approx(2113 / (3 * 1056))
 
 
 def test_a_grid_beyond_the_limits_of_an_old_target_is_said_to_be():
@@ -98,8 +98,8 @@ def test_grids_of_1_x_have_two_dimensions():
     ],
 )
 def test_operations_are_counted_for_each_element_a_multiply_add_as_two(compute, flop, functions):
-    found = facts_of(elementwise(compute)).work
-    assert (found.all_flop, found.functions, found.integer, found.exact) == (1000 * flop, 1000 * functions, 0, True)
+    actual = facts_of(elementwise(compute)).work
+    assert (actual.all_flop, actual.functions, actual.integer, actual.exact) == (1000 * flop, 1000 * functions, 0, True)
 
 
 def test_operations_on_integers_are_not_floating_point_and_double_precision_has_its_own_count():
@@ -115,12 +115,12 @@ def test_a_choice_by_data_makes_work_an_upper_bound_only_if_its_branches_compute
 
 
 def test_a_gather_leaves_its_sectors_unknown_and_counts_the_rest():
-    found = facts_of(GATHER)
-    assert found.traffic.read == 200 * (4 + 4)
-    assert (found.traffic.sectors_read, found.traffic.moved, found.traffic.efficiency) == (None, None, None)
-    assert found.traffic.sectors_written == 800
-    assert found.traffic.exact
-    assert [ceiling.name for ceiling in found.roofline.ceilings] == ["asked", "compulsory"]
+    facts = facts_of(GATHER)
+    assert facts.traffic.read == 200 * (4 + 4)
+    assert (facts.traffic.sectors_read, facts.traffic.moved, facts.traffic.efficiency) == (None, None, None)
+    assert facts.traffic.sectors_written == 800
+    assert facts.traffic.exact
+    assert [ceiling.name for ceiling in facts.roofline.ceilings] == ["asked", "compulsory"]
 
 
 def test_loads_that_wait_for_an_address_are_not_in_flight_with_it():
@@ -128,7 +128,7 @@ def test_loads_that_wait_for_an_address_are_not_in_flight_with_it():
 
 
 def test_what_a_stencil_reads_again_and_again_is_compulsory_once():
-    found = facts_of("""
+    actual = facts_of("""
 params: {N: 1000}
 arrays:
   A: {shape: [N], dtype: float32, boundary: zero}
@@ -136,13 +136,13 @@ arrays:
 compute: C[i] = A[i - 1] + A[i] + A[i + 1]
 schedule: {family: direct}
 """).traffic
-    assert (found.read, found.written) == (4 * (999 + 1000 + 999), 4000)
-    assert found.compulsory == 8000
-    assert found.sectors_read >= found.compulsory // 2
+    assert (actual.read, actual.written) == (4 * (999 + 1000 + 999), 4000)
+    assert actual.compulsory == 8000
+    assert actual.sectors_read >= actual.compulsory // 2
 
 
 def test_a_strided_read_moves_more_than_it_asks_for():
-    found = facts_of("""
+    actual = facts_of("""
 params: {N: 1024}
 arrays:
   A: {shape: [N, 8], dtype: float32}
@@ -150,9 +150,9 @@ arrays:
 compute: C[i] = A[i, 0]
 schedule: {family: direct}
 """).traffic
-    assert (found.read, found.sectors_read) == (4096, 32 * 1024)
-    assert found.compulsory == 8192
-    assert found.efficiency == pytest.approx(8192 / (4096 + 32 * 1024))
+    assert (actual.read, actual.sectors_read) == (4096, 32 * 1024)
+    assert actual.compulsory == 8192
+    assert actual.efficiency == pytest.approx(8192 / (4096 + 32 * 1024))
 
 
 def test_register_tiles_divide_the_traffic_by_more_than_shared_ones():
@@ -166,9 +166,9 @@ compute: C[m, n] = sum(A[m, k] * B[k, n], k)
 schedule: {{block: {{m: 32, n: 32}}, thread: {{m: {0}, n: {0}}}, step: {{k: 16}}}}
 """
     for thread in (1, 2, 4):
-        found = facts_of(text.format(thread)).traffic
-        assert found.untiled == 2 * 128**3 * 2
-        assert found.reuse == 32
+        actual = facts_of(text.format(thread)).traffic
+        assert actual.untiled == 2 * 128**3 * 2
+        assert actual.reuse == 32
 
 
 def test_without_registers_the_rest_limits_and_with_them_the_next_step_is_told():
@@ -179,17 +179,17 @@ def test_without_registers_the_rest_limits_and_with_them_the_next_step_is_told()
     class Compiled:
         registers, spill_stores, spill_loads, stack_bytes = 48, 8, 4, 16
 
-    found = facts_of(text, resources={"k": Compiled()})
-    assert found.occupancy.occupancy == occupancy("sm_90", 256, 48)
-    assert found.occupancy.next_step.registers == 40
-    assert (found.compiler.registers, found.compiler.spill_stores, found.compiler.stack_bytes) == (48, 8, 16)
+    facts = facts_of(text, resources={"k": Compiled()})
+    assert facts.occupancy.occupancy == occupancy("sm_90", 256, 48)
+    assert facts.occupancy.next_step.registers == 40
+    assert (facts.compiler.registers, facts.compiler.spill_stores, facts.compiler.stack_bytes) == (48, 8, 16)
 
 
 def test_a_param_without_a_value_leaves_open_what_depends_on_it():
-    found = facts_of(DYNAMIC)
-    assert found.unknown == "N has no value"
-    assert (found.launch.grid, found.waves, found.work, found.traffic, found.roofline) == (None,) * 5
-    assert found.launch.threads == 256
+    facts = facts_of(DYNAMIC)
+    assert facts.unknown == "N has no value"
+    assert (facts.launch.grid, facts.waves, facts.work, facts.traffic, facts.roofline) == (None,) * 5
+    assert facts.launch.threads == 256
     known = facts_of(DYNAMIC, params={"N": 1000})
     assert (known.unknown, known.launch.blocks, known.work.all_flop) == ("", 4, 1000)
 
@@ -197,8 +197,8 @@ def test_a_param_without_a_value_leaves_open_what_depends_on_it():
 def test_facts_of_a_launch_need_no_report_at_hand():
     spec = spec_of(elementwise("A[i] + 1"))
     (launch,) = cugen.generate(spec).plan.kernels
-    found = facts(launch, plan_context(spec), "sm_90", {"N": 1000})
-    assert found == cugen.analyze(spec).kernels[0].facts
+    actual = facts(launch, plan_context(spec), "sm_90", {"N": 1000})
+    assert actual == cugen.analyze(spec).kernels[0].facts
 
 
 def test_a_device_of_another_target_is_refused():
@@ -210,13 +210,13 @@ def test_a_device_of_another_target_is_refused():
 
 
 def test_a_device_without_a_rate_for_the_arithmetic_has_no_roofline():
-    found = facts_of(elementwise("A[i] + 1", dtype="float64"), device="G80")
-    assert found.roofline is None
-    assert found.work.all_flop == 1000
+    facts = facts_of(elementwise("A[i] + 1", dtype="float64"), device="G80")
+    assert facts.roofline is None
+    assert facts.work.all_flop == 1000
 
 
 def test_scalars_in_constant_memory_count_against_its_budget():
-    found = facts_of("""
+    actual = facts_of("""
 params: {N: 100}
 scalars: {a: {dtype: float64, memory: constant}}
 arrays:
@@ -225,7 +225,7 @@ arrays:
 compute: C[i] = A[i] * a
 schedule: {family: direct}
 """).constant
-    assert (found.bytes_used, found.budget, found.loads) == (8, 64 * 1024, 0)
+    assert (actual.bytes_used, actual.budget, actual.loads) == (8, 64 * 1024, 0)
 
 
 def test_more_threads_in_flight_draw_more_of_the_bandwidth():

@@ -71,8 +71,8 @@ schedule: {{family: direct, block: {{i: {threads}}}}}
 
 def worst(launch, name: str) -> int:
     """The most that one request of an array in global or constant memory costs."""
-    found = next(a for a in launch.accesses if a.access.array.name == name and a.space != "shared")
-    return found.per_request.worst
+    actual = next(a for a in launch.accesses if a.access.array.name == name and a.space != "shared")
+    return actual.per_request.worst
 
 
 @pytest.mark.parametrize(("block", "a", "b"), [(32, 1, 4), (16, 2, 2)])
@@ -107,14 +107,14 @@ schedule: {{family: direct}}
     assert constant.bytes_used == 128
 
 
-def held(threads: int, registers: int, **options):
+def occupancy_of(threads: int, registers: int, **options):
     resources = {"k": Compiled(registers)}
     return launch_of(copy(threads), resources=resources, **options).facts.occupancy.occupancy
 
 
 def test_35_one_register_more_costs_a_made_up_sm_a_third_of_its_threads():
-    assert held(512, 10, target=TEXTBOOK).warps_per_sm * 32 == 1536
-    assert held(512, 11, target=TEXTBOOK).warps_per_sm * 32 == 1024
+    assert occupancy_of(512, 10, target=TEXTBOOK).warps_per_sm * 32 == 1536
+    assert occupancy_of(512, 11, target=TEXTBOOK).warps_per_sm * 32 == 1024
 
 
 @pytest.mark.parametrize(
@@ -132,7 +132,7 @@ def test_35_one_register_more_costs_a_made_up_sm_a_third_of_its_threads():
     ],
 )
 def test_36_39_40_41_blocks_per_sm_by_registers(target, threads, registers, blocks):
-    assert held(threads, registers, target=target).blocks_per_sm == blocks
+    assert occupancy_of(threads, registers, target=target).blocks_per_sm == blocks
 
 
 @pytest.mark.parametrize(("target", "kilobytes", "blocks"), [("sm_13", 5, 3), ("sm_90", 7, 28)])
@@ -145,9 +145,9 @@ arrays:
 compute: C[i] = t[i % T]
 schedule: {{family: direct, block: {{i: 64}}}}
 """)
-    found = launch_of(spec, target=target).facts.occupancy
-    assert found.shared_bytes == kilobytes * 1024
-    assert (found.occupancy.blocks_per_sm, found.occupancy.limited_by) == (blocks, ("shared",))
+    actual = launch_of(spec, target=target).facts.occupancy
+    assert actual.shared_bytes == kilobytes * 1024
+    assert (actual.occupancy.blocks_per_sm, actual.occupancy.limited_by) == (blocks, ("shared",))
 
 
 @pytest.mark.parametrize(("kilobytes", "blocks"), [(48, 4), (64, 3)])
@@ -161,26 +161,26 @@ arrays:
 compute: C[m, n] = sum(A[m, k] * B[k, n], k)
 schedule: {{block: {{m: 64, n: 64}}, thread: {{m: 4, n: 4}}, step: {{k: {kilobytes * 2}}}}}
 """)
-    found = launch_of(spec).facts.occupancy
-    assert (found.threads, found.shared_bytes) == (256, kilobytes * 1024)
-    assert (found.occupancy.blocks_per_sm, found.occupancy.limited_by) == (blocks, ("shared",))
+    actual = launch_of(spec).facts.occupancy
+    assert (actual.threads, actual.shared_bytes) == (256, kilobytes * 1024)
+    assert (actual.occupancy.blocks_per_sm, actual.occupancy.limited_by) == (blocks, ("shared",))
 
 
 def test_38_two_16x16_tiles_in_each_of_six_blocks_take_12_kb():
-    found = launch_of(tiled_product(64), target="sm_20").facts.occupancy
-    assert (found.occupancy.blocks_per_sm, 6 * found.shared_bytes) == (6, 12 * 1024)
+    actual = launch_of(tiled_product(64), target="sm_20").facts.occupancy
+    assert (actual.occupancy.blocks_per_sm, 6 * actual.shared_bytes) == (6, 12 * 1024)
 
 
 def test_44_the_warps_that_hide_a_latency_follow_from_the_instructions_between_loads():
-    found = launch_of(copy(256), device="G80").facts.hiding
+    actual = launch_of(copy(256), device="G80").facts.hiding
     # One store for each load: the guide's 600 cycles, 2 instructions of 4 cycles each.
-    assert (found.latency.cycles, found.instructions_between, found.latency.issue_cycles) == (600, 2.0, 4)
-    assert found.warps_needed == 75
+    assert (actual.latency.cycles, actual.instructions_between, actual.latency.issue_cycles) == (600, 2.0, 4)
+    assert actual.warps_needed == 75
 
 
 def test_45_three_blocks_of_256_threads_are_24_warps_on_a_g80():
-    found = launch_of(copy(256), target="sm_10").facts.occupancy.occupancy
-    assert (found.blocks_per_sm, found.warps_per_sm) == (3, 24)
+    actual = launch_of(copy(256), target="sm_10").facts.occupancy.occupancy
+    assert (actual.blocks_per_sm, actual.warps_per_sm) == (3, 24)
 
 
 @pytest.mark.parametrize(("spec", "per_byte", "gigaflops"), [(naive_product, 0.25, 750), (tiled_product, 4, 12_000)])
@@ -192,10 +192,10 @@ def test_46_intensity_and_bound_of_the_naive_and_the_tiled_product_at_3_tb_per_s
 
 def test_46_the_roof_over_what_is_asked_for_counts_the_writes_too():
     slow = replace(device("H100"), bandwidth=3e12)
-    found = launch_of(naive_product(1024), device=slow).facts.roofline.ceilings[0]
-    assert found.name == "asked"
-    assert found.is_memory_bound
-    assert found.flop_per_s == pytest.approx(750e9 / (1 + 1 / 2048))
+    actual = launch_of(naive_product(1024), device=slow).facts.roofline.ceilings[0]
+    assert actual.name == "asked"
+    assert actual.is_memory_bound
+    assert actual.flop_per_s == pytest.approx(750e9 / (1 + 1 / 2048))
 
 
 def test_47_a_g80_feeds_21_6_gflops_of_the_naive_product_and_would_need_1386_gb_per_s():
@@ -231,8 +231,8 @@ schedule: {{family: direct}}
 
 def test_50_the_guards_of_a_100_wide_product_in_16x16_tiles():
     launch = launch_of(tiled_product(100))
-    found = [(b.kind, b.parting.mixed_warps, b.parting.warps) for b in launch.facts.branches]
-    assert found == [("load", 350, 2744), ("load", 350, 2744), ("return", 50, 392)]
+    actual = [(b.kind, b.parting.mixed_warps, b.parting.warps) for b in launch.facts.branches]
+    assert actual == [("load", 350, 2744), ("load", 350, 2744), ("return", 50, 392)]
 
 
 @pytest.mark.parametrize("tile", [4, 8, 16, 32])

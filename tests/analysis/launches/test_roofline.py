@@ -37,10 +37,10 @@ def test_a_kernel_without_traffic_is_never_bound_by_memory():
 
 def test_the_ridge_of_every_device_grew_with_its_tensor_units():
     for name in known_devices():
-        found = device(name)
-        for kind, peak in found.peaks:
+        gpu = device(name)
+        for kind, peak in gpu.peaks:
             if kind == "tensor_float16":
-                assert ridge(peak, found.bandwidth) > ridge(found.peak(), found.bandwidth)
+                assert ridge(peak, gpu.bandwidth) > ridge(gpu.peak(), gpu.bandwidth)
 
 
 def test_littles_law_asks_an_h200_sm_for_tens_of_kilobytes_in_flight():

@@ -23,7 +23,7 @@ def found_by_check(text: str, folder: Path, capsys: pytest.CaptureFixture[str]) 
     path.write_text(text)
     main(["check", "--format", "json", str(path)])
     answer: dict[str, Any] = json.loads(capsys.readouterr().out)
-    return sorted({found["code"] for kernel in answer["kernels"] for found in kernel["findings"]})
+    return sorted({actual["code"] for kernel in answer["kernels"] for actual in kernel["findings"]})
 
 
 @pytest.mark.parametrize("code", CODES)

@@ -1,4 +1,4 @@
-"""The smallest padding or swizzle: found by planning anew, held to what the analysis then says of the plan."""
+"""The smallest padding or swizzle, verified by the analysis of the new plan."""
 
 from __future__ import annotations
 
@@ -171,11 +171,11 @@ def test_a_tile_that_no_pad_cures_is_left_with_its_law() -> None:
     spec = spec_of(f"{text}compute: y[i] = w[(i * 2) % 64]\n")
     fixes = fixes_of(spec)
     assert (fixes.specs, fixes.fixes) == ((spec,), ())
-    (one,) = fixes.incurable
-    assert one.array == "w"
-    assert [report.kind for report in (r.access for r in one.accesses)] == ["load"]
-    assert one.reason.startswith("no pad makes it cheaper, and `swizzle: xor` is refused; wavefronts")
-    assert "w_shared[2 * i % 64]: 2 at every pad" in one.reason
+    (unfixable,) = fixes.incurable
+    assert unfixable.array == "w"
+    assert [report.kind for report in (r.access for r in unfixable.accesses)] == ["load"]
+    assert unfixable.reason.startswith("no pad makes it cheaper, and `swizzle: xor` is refused; wavefronts")
+    assert "w_shared[2 * i % 64]: 2 at every pad" in unfixable.reason
 
 
 def test_what_depends_on_data_is_named_and_left_alone() -> None:
@@ -190,8 +190,8 @@ def test_what_depends_on_data_is_named_and_left_alone() -> None:
 def test_a_tile_that_no_key_of_the_spec_shapes_is_left() -> None:
     spec = spec_of(TRANSPOSE)
     silent = replace(spec, arrays=tuple(a for a in spec.arrays if a.name == "B"))
-    (one,) = fixes_of(silent, lambda asked: make_plan(spec)).incurable
-    assert (one.array, one.reason) == (
+    (unfixable,) = fixes_of(silent, lambda candidate: make_plan(spec)).incurable
+    assert (unfixable.array, unfixable.reason) == (
         "A",
         "the generator chose this tile by itself, and no key of the spec shapes it",
     )
@@ -202,8 +202,8 @@ def test_a_cheaper_tile_is_no_fix_where_the_way_of_computing_would_change() -> N
     naive = replace(spec, arrays=tuple(replace(a, memory=replace(a.memory, space=None)) for a in spec.arrays))
     schedule = replace(dict(spec.schedules)[""], family="direct", block=(), thread=())
 
-    def plan(asked: Spec) -> Plan:
-        return make_plan(spec) if asked == spec else make_plan(replace(naive, schedules=(("", schedule),)))
+    def plan(candidate: Spec) -> Plan:
+        return make_plan(spec) if candidate == spec else make_plan(replace(naive, schedules=(("", schedule),)))
 
     fixes = fixes_of(spec, plan)
     assert (fixes.specs, fixes.fixes) == ((spec,), ())

@@ -1,4 +1,4 @@
-"""A counter taken apart runs through the same values."""
+"""Delinearised counters take the same values."""
 
 from __future__ import annotations
 
@@ -17,19 +17,19 @@ BLOCK = symbol("blockIdx.x")
 
 def values(offset, counters, predicates) -> Multiset[int]:
     """How often the offset takes each value where the predicates hold."""
-    found: Multiset[int] = Multiset()
+    actual: Multiset[int] = Multiset()
     for chosen in product(*(range(counter.count) for counter in counters)):
-        at = {c.symbol: integer(v) for c, v in zip(counters, chosen, strict=True)}
-        if all(int(d.xreplace(at)) < 0 for p in predicates for d, _ in p.terms):
-            found[int(offset.xreplace(at))] += 1
-    return found
+        assignment = {c.symbol: integer(v) for c, v in zip(counters, chosen, strict=True)}
+        if all(int(d.xreplace(assignment)) < 0 for p in predicates for d, _ in p.terms):
+            actual[int(offset.xreplace(assignment))] += 1
+    return actual
 
 
 @given(st.integers(1, 60), st.lists(st.sampled_from([2, 3, 4, 6, 12]), min_size=1, max_size=3), st.integers(-3, 3))
 def test_digits_run_through_the_values_of_the_counter(count, divisors, plain):
     offset = plain * BLOCK
-    for place, divisor in enumerate(divisors):
-        offset += (7 + place) * FloorDiv(BLOCK, integer(divisor)) - 3 * Mod(BLOCK, integer(divisor))
+    for position, divisor in enumerate(divisors):
+        offset += (7 + position) * FloorDiv(BLOCK, integer(divisor)) - 3 * Mod(BLOCK, integer(divisor))
     predicates = (Predicate(((FloorDiv(BLOCK, integer(divisors[0])) - 4, "<"),)),)
     counters = (Counter(BLOCK, count),)
     assert values(*delinearized(offset, counters, predicates)) == values(offset, counters, predicates)
@@ -39,10 +39,10 @@ def test_block_numbers_of_three_axes_become_three_counters():
     offset = (
         100 * FloorDiv(BLOCK, integer(12)) + 10 * Mod(FloorDiv(BLOCK, integer(4)), integer(3)) + Mod(BLOCK, integer(4))
     )
-    found, counters, predicates = delinearized(offset, (Counter(BLOCK, 60),), ())
+    actual, counters, predicates = delinearized(offset, (Counter(BLOCK, 60),), ())
     assert sorted(counter.count for counter in counters) == [3, 4, 5]
     assert not predicates
-    assert not found.has(FloorDiv, Mod)
+    assert not actual.has(FloorDiv, Mod)
 
 
 def test_a_counter_that_nothing_divides_stays_as_it_is():

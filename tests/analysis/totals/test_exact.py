@@ -24,16 +24,16 @@ def check_against_walk(walk, text: str, target: str = "sm_90") -> None:
         for launch in kernel.plan.kernels:
             walked = walk(launch, params_of(kernel), target).sums
             report = analyze_kernel(launch, target, params_of(kernel))
-            for found in report.accesses:
-                expected = walked.get(id(found.access), Counter())
-                assert found.totals is not None, found.reason
-                got = {name: getattr(found.totals, name) for name in expected}
-                assert got == dict(expected), (found.access.array.symbol, found.access.subscripts)
+            for actual in report.accesses:
+                expected = walked.get(id(actual.access), Counter())
+                assert actual.totals is not None, actual.reason
+                got = {name: getattr(actual.totals, name) for name in expected}
+                assert got == dict(expected), (actual.access.array.symbol, actual.access.subscripts)
                 if not expected:
-                    assert found.totals.warps == 0
+                    assert actual.totals.warps == 0
 
 
-def product_spec(m: int, k: int, n: int, extra: str = "", a: str = "[M, K]", at: str = "m, k") -> str:
+def product_spec(m: int, k: int, n: int, extra: str = "", a: str = "[M, K]", subscripts: str = "m, k") -> str:
     return f"""
 cugen: 1
 kernel: product
@@ -42,7 +42,7 @@ arrays:
   A: {{shape: {a}, dtype: float32, memory: {{space: shared, pad: 1}}}}
   B: {{shape: [K, N], dtype: float32, memory: shared}}
   C: {{shape: [M, N], dtype: float32}}
-compute: C[m, n] = sum(A[{at}] * B[k, n], k)
+compute: C[m, n] = sum(A[{subscripts}] * B[k, n], k)
 {extra}
 """
 

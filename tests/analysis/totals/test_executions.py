@@ -30,18 +30,18 @@ class Walk:
         fixed = {sympy.Symbol(name, integer=True): sympy.Integer(value) for name, value in params.items()}
         grid = [int(extent.xreplace(fixed)) for extent in kernel.grid]
         for block in range(prod(grid)):
-            at = (block % grid[0], block // grid[0] % grid[1], block // (grid[0] * grid[1]))
+            block_index = (block % grid[0], block // grid[0] % grid[1], block // (grid[0] * grid[1]))
             for first in range(0, kernel.threads, 32):
                 lanes = []
                 for thread in range(first, min(first + 32, kernel.threads)):
                     x, y, _ = kernel.block
-                    places = {"threadIdx": (thread % x, thread // x % y, thread // (x * y)), "blockIdx": at}
-                    own = {
+                    indices = {"threadIdx": (thread % x, thread // x % y, thread // (x * y)), "blockIdx": block_index}
+                    values = {
                         sympy.Symbol(f"{name}.{axis}", integer=True): sympy.Integer(value)
-                        for name, place in places.items()
-                        for axis, value in zip("xyz", place, strict=True)
+                        for name, index in indices.items()
+                        for axis, value in zip("xyz", index, strict=True)
                     }
-                    lanes.append({**fixed, **own})
+                    lanes.append({**fixed, **values})
                 self._run(kernel.body, lanes)
 
     def _run(self, nodes, lanes: list[Lane]) -> None:
@@ -79,8 +79,8 @@ class Walk:
             lanes = going
 
     def _note(self, node, came: int, went: int, warps: bool) -> None:
-        own = self.partings.setdefault(id(node), Counter())
-        own.update(warps=warps, mixed=0 < went < came, taken=went)
+        counts = self.partings.setdefault(id(node), Counter())
+        counts.update(warps=warps, mixed=0 < went < came, taken=went)
 
 
 def holds(term: Comparison, lane: Lane) -> bool:
@@ -101,8 +101,8 @@ def check_against_walk(text: str) -> int:
             walk, executions = Walk(launch, params_of(kernel)), ExecutionCounts(launch.block)
             for step in steps(launch, params_of(kernel)):
                 runs = walk.runs.get(id(step.node), Counter())
-                found = executions.of(step.point)
-                assert (found.warps, found.lanes, found.exact) == (runs["warps"], runs["lanes"], True), step.node
+                actual = executions.of(step.point)
+                assert (actual.warps, actual.lanes, actual.exact) == (runs["warps"], runs["lanes"], True), step.node
                 if step.inside.predicates != step.point.predicates:
                     expected = walk.partings.get(id(step.node), Counter())
                     parting = executions.divergence(step)

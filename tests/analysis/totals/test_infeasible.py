@@ -26,8 +26,8 @@ def test_the_rest_of_a_vector_has_no_last_element():
 
 def test_multiples_leave_less_room():
     first = 4 * X
-    rest = [(below(first + 3, 25, negated=True), below(first + v, 25)) for v in range(4)]
-    assert [are_infeasible(guards) for guards in rest] == [False, True, True, True]
+    remainders = [(below(first + 3, 25, negated=True), below(first + v, 25)) for v in range(4)]
+    assert [are_infeasible(guards) for guards in remainders] == [False, True, True, True]
 
 
 def test_a_number_that_breaks_its_guard_is_enough():
@@ -57,8 +57,8 @@ def guards(draw):
 
 
 @given(guards())
-def test_what_excludes_itself_holds_nowhere(found):
-    if are_infeasible(found, {X: (0, 11), Y: (0, 11)}):
+def test_what_excludes_itself_holds_nowhere(actual):
+    if are_infeasible(actual, {X: (0, 11), Y: (0, 11)}):
         for x in range(12):
             for y in range(12):
-                assert not all(holds(p, {X: x, Y: y}) for p in found)
+                assert not all(holds(p, {X: x, Y: y}) for p in actual)

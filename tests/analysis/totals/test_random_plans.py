@@ -150,15 +150,15 @@ def check(walk, text: str, target: str, offset: int) -> None:
             offsets = {first.name: offset * max(first.dtype.bytes, wide)} if launch.arrays else {}
             offsets = {name: value for name, value in offsets.items() if name in {a.name for a in launch.arrays}}
             walked = walk(launch, params, target, offsets).sums
-            for found in analyze_kernel(launch, target, params, offsets=offsets).accesses:
-                expected = walked.get(id(found.access), Counter())
-                assert found.totals is not None, (found.text, found.reason)
-                got = {name: getattr(found.totals, name) for name in expected}
-                assert got == dict(expected), found.text
-                assert (found.verdict == "ideal") <= (found.cost == found.ideal)
-                assert len(found.claim.removeprefix("assumed: ")) <= 70
+            for actual in analyze_kernel(launch, target, params, offsets=offsets).accesses:
+                expected = walked.get(id(actual.access), Counter())
+                assert actual.totals is not None, (actual.text, actual.reason)
+                got = {name: getattr(actual.totals, name) for name in expected}
+                assert got == dict(expected), actual.text
+                assert (actual.verdict == "ideal") <= (actual.cost == actual.ideal)
+                assert len(actual.claim.removeprefix("assumed: ")) <= 70
                 if not expected:
-                    assert found.totals.warps == 0
+                    assert actual.totals.warps == 0
 
 
 @settings(max_examples=30)

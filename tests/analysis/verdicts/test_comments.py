@@ -1,4 +1,4 @@
-"""The cost of each access stands beside it in the source, and a summary in the head."""
+"""Generated sources have the cost of each access as a comment, and a summary in the head."""
 
 from cugen.kernel import generate
 from cugen.spec.load import load_text
@@ -22,8 +22,8 @@ def source(text: str, *, analysis: bool = True) -> str:
 
 def test_an_unpadded_tile_says_how_its_columns_collide():
     lines = source(TRANSPOSE).splitlines()
-    at = next(n for n, line in enumerate(lines) if "= tile[tx]" in line)
-    assert any("tile[tx][ty + r]: 32 wavefronts, ideal 1" in line for line in lines[at - 2 : at])
+    line_number = next(n for n, line in enumerate(lines) if "= tile[tx]" in line)
+    assert any("tile[tx][ty + r]: 32 wavefronts, ideal 1" in line for line in lines[line_number - 2 : line_number])
 
 
 def test_the_head_names_the_worst_access():
@@ -58,8 +58,8 @@ def test_lines_of_accesses_count_the_comments():
     (spec,) = load_text(TRANSPOSE)
     kernel = generate(spec)
     lines = kernel.source.splitlines()
-    found = [lines[line - 1].strip() for line in kernel.access_lines().values()]
-    assert found == ["tile[ty + r][tx] = A[i_in * N + j_in];"] * 2 + ["B[j * N + i] = tile[tx][ty + r];"] * 2
+    actual = [lines[line - 1].strip() for line in kernel.access_lines().values()]
+    assert actual == ["tile[ty + r][tx] = A[i_in * N + j_in];"] * 2 + ["B[j * N + i] = tile[tx][ty + r];"] * 2
 
 
 LIFE = """
@@ -80,6 +80,6 @@ schedule: {family: direct}
 def test_a_condition_on_indices_is_not_said_to_depend_on_data():
     remarks = [line.strip() for line in source(LIFE).splitlines() if "unknown:" in line]
     assert remarks == [
-        "// a[h * W + w]: unknown: its condition is no conjunction of comparisons",
+        "// a[h * W + w]: unknown: its condition is not a conjunction of comparisons",
         "// a[i * W + j]: unknown: whether it runs depends on data",
     ]

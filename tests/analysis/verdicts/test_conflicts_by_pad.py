@@ -15,7 +15,7 @@ from cugen.spec.load import load_text
 SIZES = {"M": 40, "N": 52}
 
 
-def turned(pad: int, dtype: str = "float32"):
+def transposed(pad: int, dtype: str = "float32"):
     return launch(f"""
 cugen: 1
 kernel: turned
@@ -48,15 +48,15 @@ def launch(text: str):
 
 def analysed(kernel, array: str, target: str, bank_bytes: int | None = None) -> tuple[int, int]:
     """Cost and ideal of all accesses to the array's tile."""
-    found = analyze_kernel(kernel, target, SIZES, bank_bytes=bank_bytes).accesses
-    mine = [r for r in found if r.space == "shared" and r.access.array.name == array]
+    actual = analyze_kernel(kernel, target, SIZES, bank_bytes=bank_bytes).accesses
+    mine = [r for r in actual if r.space == "shared" and r.access.array.name == array]
     return sum(r.cost for r in mine), sum(r.ideal for r in mine)
 
 
 @pytest.mark.parametrize("target", ["sm_13", "sm_20", "sm_35", "sm_90"])
-@pytest.mark.parametrize("make", [turned, product])
+@pytest.mark.parametrize("make", [transposed, product])
 def test_each_pad_costs_what_the_kernel_generated_with_it_costs(make, target):
-    array = "A" if make is turned else "B"
+    array = "A" if make is transposed else "B"
     table = conflicts_by_pad(make(0), array, target, SIZES)
     assert [pad for pad, _, _ in table] == list(range(33))
     for pad in (0, 1, 2, 3, 4, 7, 8, 15, 16, 17, 31):
@@ -65,34 +65,34 @@ def test_each_pad_costs_what_the_kernel_generated_with_it_costs(make, target):
 
 def test_the_bank_mode_of_kepler_enters():
     for mode in (4, 8):
-        table = conflicts_by_pad(turned(0), "A", "sm_35", SIZES, bank_bytes=mode)
-        assert table[3][1:] == analysed(turned(3), "A", "sm_35", mode)
+        table = conflicts_by_pad(transposed(0), "A", "sm_35", SIZES, bank_bytes=mode)
+        assert table[3][1:] == analysed(transposed(3), "A", "sm_35", mode)
 
 
 def test_the_column_of_a_square_tile_follows_the_greatest_common_divisor():
-    column = next(a for a in padded_accesses(turned(0), "tile", "sm_90", SIZES) if a.text == "tile[tx][ty + r]")
-    assert column.law == "gcd(32 + pad, 32)"
+    column = next(a for a in padded_accesses(transposed(0), "tile", "sm_90", SIZES) if a.text == "tile[tx][ty + r]")
+    assert column.formula == "gcd(32 + pad, 32)"
     assert [worst for _, _, _, worst in column.costs] == [gcd(32 + pad, 32) for pad in range(33)]
 
 
 @pytest.mark.parametrize("target", ["sm_13", "sm_20", "sm_35", "sm_90"])
-@pytest.mark.parametrize("make", [turned, product])
+@pytest.mark.parametrize("make", [transposed, product])
 def test_a_law_gives_back_the_wavefronts_of_every_pad(make, target):
-    for access in padded_accesses(make(0), "A" if make is turned else "B", target, SIZES):
+    for access in padded_accesses(make(0), "A" if make is transposed else "B", target, SIZES):
         for pad, _, _, worst in access.costs:
-            assert said(access.law, pad) == worst, (access.law, pad)
+            assert said(access.formula, pad) == worst, (access.formula, pad)
 
 
-def said(law: str, pad: int) -> int:
+def said(formula: str, pad: int) -> int:
     """What a law says of a pad."""
-    formula = re.fullmatch(r"gcd\((\d+) \+ pad, (\d+)\)", law)
+    formula = re.fullmatch(r"gcd\((\d+) \+ pad, (\d+)\)", formula)
     if formula:
         return gcd(int(formula[1]) + pad, int(formula[2]))
-    for value, where in re.findall(r"(\d+) at (.*?)(?=, \d+ at |, else |$)", law):
+    for value, where in re.findall(r"(\d+) at (.*?)(?=, \d+ at |, else |$)", formula):
         if holds(where, pad):
             return int(value)
-    otherwise = re.search(r"else (\d+)$", law)
-    assert otherwise, law
+    otherwise = re.search(r"else (\d+)$", formula)
+    assert otherwise, formula
     return int(otherwise[1])
 
 
@@ -108,21 +108,23 @@ def holds(where: str, pad: int) -> bool:
 
 @pytest.mark.parametrize(("target", "pad"), [("sm_13", 1), ("sm_20", 1), ("sm_35", 1), ("sm_90", 1)])
 def test_the_best_pad_of_a_column_is_the_smallest_that_clears_it(target, pad):
-    found = best_pad(turned(0), "A", target, SIZES)
-    assert (found.pad, found.cost) == (pad, found.ideal)
-    assert found.why.startswith(f"with pad {pad} every access is ideal: ")
-    assert all(cost > ideal for p, cost, ideal in conflicts_by_pad(turned(0), "A", target, SIZES) if p < pad)
+    best = best_pad(transposed(0), "A", target, SIZES)
+    assert (best.pad, best.cost) == (pad, best.ideal)
+    assert best.why.startswith(f"with pad {pad} every access is ideal: ")
+    assert all(cost > ideal for p, cost, ideal in conflicts_by_pad(transposed(0), "A", target, SIZES) if p < pad)
 
 
 def test_where_no_pad_clears_all_the_cheapest_is_taken_and_named():
-    found = best_pad(product(0), "B", "sm_90", SIZES)
+    best = best_pad(product(0), "B", "sm_90", SIZES)
     table = conflicts_by_pad(product(0), "B", "sm_90", SIZES)
-    assert found.cost == min(cost for _, cost, _ in table) > found.ideal
-    assert found.pad == next(pad for pad, cost, _ in table if cost == found.cost)
-    assert found.why.startswith(f"no pad makes every access ideal; {found.pad} costs least, ")
+    assert best.cost == min(cost for _, cost, _ in table) > best.ideal
+    assert best.pad == next(pad for pad, cost, _ in table if cost == best.cost)
+    assert best.why.startswith(f"no pad makes every access ideal; {best.pad} costs least, ")
 
 
 def test_a_tile_is_known_by_its_name_in_c_too_and_any_other_name_is_refused():
-    assert conflicts_by_pad(turned(0), "tile", "sm_90", SIZES) == conflicts_by_pad(turned(0), "A", "sm_90", SIZES)
+    assert conflicts_by_pad(transposed(0), "tile", "sm_90", SIZES) == conflicts_by_pad(
+        transposed(0), "A", "sm_90", SIZES
+    )
     with pytest.raises(ValueError, match="turned has no shared tile 'B'"):
-        conflicts_by_pad(turned(0), "B", "sm_90", SIZES)
+        conflicts_by_pad(transposed(0), "B", "sm_90", SIZES)

@@ -35,8 +35,8 @@ class Row:
 
     def excess(self) -> int:
         """Wavefronts beyond the predicted ones."""
-        found = warp_request("shared", "async_copy", self.width, self.lanes, "sm_90", sources=self.sources)
-        return self.wavefronts - found.wavefronts
+        cost = warp_request("shared", "async_copy", self.width, self.lanes, "sm_90", sources=self.sources)
+        return self.wavefronts - cost.wavefronts
 
 
 def measured() -> list[Row]:
@@ -131,16 +131,16 @@ def test_copies_of_a_product_are_predicted_whole(name):
     image = compile_cubin(kernel.source, kernel.name, "sm_90", prefer="nvrtc").image
     (launch,) = counters.as_compiled(kernel, image, kernel.access_lines(), "sm_90")
     written = [a for a in launch.accesses if a.access.kind == "async_copy"]
-    found: Counter[str] = Counter()
+    actual: Counter[str] = Counter()
     for access in written:
         assert access.executions
-        found["executions"] += access.executions
-        found["wavefronts"] += sum(totals.wavefronts for totals in access.compiled)
-    assert found["wavefronts"] == 4 * found["executions"]
+        actual["executions"] += access.executions
+        actual["wavefronts"] += sum(totals.wavefronts for totals in access.compiled)
+    assert actual["wavefronts"] == 4 * actual["executions"]
     predicted = predictions(launch)
-    assert predicted["smsp__sass_inst_executed_op_ldgsts.sum"].value == found["executions"]
+    assert predicted["smsp__sass_inst_executed_op_ldgsts.sum"].value == actual["executions"]
     wavefronts = "smsp__sass_l1tex_data_pipe_lsu_wavefronts_mem_shared_op_ldgsts.sum"
-    assert predicted[wavefronts].value == found["wavefronts"]
+    assert predicted[wavefronts].value == actual["wavefronts"]
     stores = predicted["l1tex__t_requests_pipe_lsu_mem_global_op_st.sum"]
     assert (stores.value is None) == (name == "ladder_9_shared_out")
     assert PARTED in stores.reason or stores.value

@@ -37,10 +37,10 @@ schedule: {{family: direct}}
 
 def worst_of_full_warps(launch, target: str, m: int, n: int) -> dict[str, int]:
     """For each access the most that a warp with all lanes at work costs beyond its ideal, at a given size."""
-    found = analyze_kernel(launch, target, {"M": m, "N": n}).accesses
+    actual = analyze_kernel(launch, target, {"M": m, "N": n}).accesses
     return {
         each.text: max((p.excess for p in each.totals.patterns if p.active == 32), default=0)
-        for each in found
+        for each in actual
         if each.totals is not None
     }
 
@@ -78,18 +78,18 @@ def test_no_allowed_size_is_worse_than_what_is_said_of_all(multiple, n, dtype, t
 )
 def test_what_a_size_is_a_multiple_of_decides(multiple, verdict):
     launch, dynamic = launch_of(copy_spec("A[m, n]", f"{{range: [1, 100000], multiple_of: {multiple}}}"))
-    for found in analyze_any_size(launch, "sm_90", {}, dynamic).accesses:
-        assert found.verdict == verdict
-        assert found.totals is None
+    for actual in analyze_any_size(launch, "sm_90", {}, dynamic).accesses:
+        assert actual.verdict == verdict
+        assert actual.totals is None
 
 
 def test_the_worst_residue_is_named_and_reached():
     launch, dynamic = launch_of(copy_spec("A[m, n]"))
-    for found in analyze_any_size(launch, "sm_90", {}, dynamic).accesses:
-        said = re.search(r"worst at N mod 8 = (\d)", found.claim)
-        assert said, found.claim
-        assert found.reason.startswith(f"worst at N mod 8 = {said[1]}, where its guards hold: ")
-        assert worst_of_full_warps(launch, "sm_90", 66, 4096 + int(said[1]))[found.text] == 1
+    for actual in analyze_any_size(launch, "sm_90", {}, dynamic).accesses:
+        said = re.search(r"worst at N mod 8 = (\d)", actual.claim)
+        assert said, actual.claim
+        assert actual.reason.startswith(f"worst at N mod 8 = {said[1]}, where its guards hold: ")
+        assert worst_of_full_warps(launch, "sm_90", 66, 4096 + int(said[1]))[actual.text] == 1
 
 
 def test_a_size_with_a_value_is_analysed_exactly():
@@ -120,13 +120,13 @@ compute: C[m, n] = sum(A[m, k] * B[k, n], k)
 schedule: {block: {m: 16, n: 16}}
 """)
     exact = {r.text: r for r in analyze_kernel(launch, "sm_90", {"M": 64, "K": 64, "N": 64}).accesses}
-    for found in analyze_any_size(launch, "sm_90", {}, dynamic).accesses:
-        if found.space == "shared":
-            assert found.verdict == exact[found.text].verdict
-            assert found.per_request == exact[found.text].per_request
-            assert "at any K, M, N" in found.claim
+    for actual in analyze_any_size(launch, "sm_90", {}, dynamic).accesses:
+        if actual.space == "shared":
+            assert actual.verdict == exact[actual.text].verdict
+            assert actual.per_request == exact[actual.text].per_request
+            assert "at any K, M, N" in actual.claim
         else:
-            assert re.search(r"worst at [KN] mod 8 = \d\)", found.claim)
+            assert re.search(r"worst at [KN] mod 8 = \d\)", actual.claim)
 
 
 def test_too_many_residues_are_unknown_and_not_slow():
@@ -140,9 +140,9 @@ arrays:
 compute: C[i, j, k] = A[i, j, k]
 schedule: {family: direct}
 """)
-    found = analyze_any_size(launch, "sm_20", {}, dynamic).accesses[0]
-    assert (found.verdict, found.cost, found.per_request) == ("unknown", 0, None)
-    assert "residues of N and P" in found.reason
+    actual = analyze_any_size(launch, "sm_20", {}, dynamic).accesses[0]
+    assert (actual.verdict, actual.cost, actual.per_request) == ("unknown", 0, None)
+    assert "residues of N and P" in actual.reason
 
 
 def test_what_depends_on_data_stays_unknown():

@@ -1,4 +1,4 @@
-"""Every number of a reason follows from the walk over the launch; claims are short, texts stand in the source."""
+"""Every number of a reason follows from the walk over the launch; claims are short, texts are those of the source."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ schedule: {{block: {{m: 16, n: 16}}, step: {{k: 16}}{extra}}}
 """
 
 
-def turned_spec(memory: str, dtype: str = "float32", size: str = "M: 20, N: 37") -> str:
+def transpose_spec(memory: str, dtype: str = "float32", size: str = "M: 20, N: 37") -> str:
     return f"""
 cugen: 1
 kernel: turned
@@ -65,11 +65,11 @@ TEXTS = [
     product_spec("shared", "{space: shared, pad: 4}", ", thread: {m: 2, n: 4}"),
     product_spec("{space: shared, pad: 1}", "shared", dtype="float64"),
     product_spec("{space: shared, pad: 1}", "shared", dtype="float16"),
-    turned_spec("{space: shared, pad: 0}"),
-    turned_spec("{space: shared, pad: 1}"),
-    turned_spec("{space: shared, swizzle: xor}"),
-    turned_spec("global"),
-    turned_spec("{space: shared, pad: 2}", "int8"),
+    transpose_spec("{space: shared, pad: 0}"),
+    transpose_spec("{space: shared, pad: 1}"),
+    transpose_spec("{space: shared, swizzle: xor}"),
+    transpose_spec("global"),
+    transpose_spec("{space: shared, pad: 2}", "int8"),
     COPY,
 ]
 TARGETS = ["sm_13", "sm_20", "sm_35", "sm_61"]
@@ -88,8 +88,8 @@ def _reports(walk, text: str, target: str):
         params = {p.name: p.value for p in spec.params}
         for launch in kernel.plan.kernels:
             walked = walk(launch, params, target, record=True).warps
-            for found in analyze_kernel(launch, target, params).accesses:
-                yield found, walked.get(id(found.access), [])
+            for actual in analyze_kernel(launch, target, params).accesses:
+                yield actual, walked.get(id(actual.access), [])
 
 
 def calculated(formula: str, names) -> np.ndarray:
@@ -101,7 +101,7 @@ def calculated(formula: str, names) -> np.ndarray:
     return eval(formula, {"__builtins__": {}}, {**names, **functions}) + np.zeros(len(names["threadIdx_x"]), np.int64)
 
 
-def lanes_at_work(warp) -> list[int]:
+def active_lanes(warp) -> list[int]:
     return [lane for lane, address in enumerate(warp.addresses) if address is not None]
 
 
@@ -116,39 +116,39 @@ def width_of(report) -> int:
 @pytest.mark.parametrize(("text", "target"), CASES)
 def test_the_formulas_of_a_reason_give_the_address_and_the_bank_of_every_lane(walk, text, target):
     banks = known_target(target).banks
-    for found, warps in reports(walk, text, target):
-        formulas = re.search(r"(?:bank|address) = ([^;]*);", found.reason)
-        assert formulas, found.reason
+    for actual, warps in reports(walk, text, target):
+        formulas = re.search(r"(?:bank|address) = ([^;]*);", actual.reason)
+        assert formulas, actual.reason
         for formula in formulas[1].split(" = "):
             for warp in warps[::7]:
-                on = lanes_at_work(warp)
+                on = active_lanes(warp)
                 values = calculated(formula, warp.names)[on]
                 addresses = np.array([warp.addresses[lane] for lane in on])
-                expected = addresses // 4 % banks if found.space == "shared" else addresses
-                assert values.tolist() == expected.tolist(), (found.text, formula)
+                expected = addresses // 4 % banks if actual.space == "shared" else addresses
+                assert values.tolist() == expected.tolist(), (actual.text, formula)
 
 
 @pytest.mark.parametrize(("text", "target"), CASES)
-def test_two_lanes_that_are_said_to_collide_do(walk, text, target):
+def test_two_lanes_of_a_reported_bank_conflict_conflict(walk, text, target):
     row = known_target(target)
-    for found, warps in reports(walk, text, target):
+    for actual, warps in reports(walk, text, target):
         said = re.search(
-            r"lanes (\d+) and (\d+) (?:read|write) words (\d+) and (\d+), both in bank (\d+)", found.reason
+            r"lanes (\d+) and (\d+) (?:read|write) words (\d+) and (\d+), both in bank (\d+)", actual.reason
         )
-        if found.space != "shared":
+        if actual.space != "shared":
             assert not said
             continue
-        assert (found.verdict == "costly") <= bool(said or " at a time: " in found.reason), found.reason
+        assert (actual.verdict == "costly") <= bool(said or " per pass: " in actual.reason), actual.reason
         if not said:
             continue
         a, b, first, second, bank = map(int, said.groups())
         assert first % row.banks == second % row.banks == bank
-        width = width_of(found)
+        width = width_of(actual)
         assert any(is_collision(warp, a, b, first - second, bank, width, target) for warp in warps)
 
 
 def is_collision(warp, a: int, b: int, distance: int, bank: int, width: int, target: str) -> bool:
-    """Whether lanes a and b of the warp touch words so far apart in that bank, and cost more together than apart."""
+    """Whether lanes a and b of the warp access words at that distance in the bank, and are serialised."""
     if warp.addresses[a] is None or warp.addresses[b] is None:
         return False
     pairs = [
@@ -165,92 +165,92 @@ def is_collision(warp, a: int, b: int, distance: int, bank: int, width: int, tar
 
 @pytest.mark.parametrize(("text", "target"), CASES)
 def test_an_ideal_shared_access_reads_as_many_words_in_as_many_banks_as_it_says(walk, text, target):
-    for found, warps in reports(walk, text, target):
+    for actual, warps in reports(walk, text, target):
         said = re.search(
-            r"(\d+) lanes? (?:reads?|writes?) (one word|(\d+) words in (\d+) banks?).*?, (\d+) wave", found.reason
+            r"(\d+) lanes? (?:reads?|writes?) (one word|(\d+) words in (\d+) banks?).*?, (\d+) wave", actual.reason
         )
         if not said:
-            assert found.space != "shared" or re.search("compete| at a time: ", found.reason)
+            assert actual.space != "shared" or re.search("which serves | per pass: ", actual.reason)
             continue
         lanes, count, banks, wavefronts = int(said[1]), int(said[3] or 1), int(said[4] or 1), int(said[5])
         counted = Counter(
             (
-                len(lanes_at_work(w)),
-                len(t := words(w, width_of(found))),
+                len(active_lanes(w)),
+                len(t := words(w, width_of(actual))),
                 len({x % known_target(target).banks for x in t}),
             )
             for w in warps
         )
-        share = re.search(r"so do ([\d,]+) of ([\d,]+) warps", found.reason)
+        share = re.search(r"in ([\d,]+) of ([\d,]+) warps, the others", actual.reason)
         warps_said = (int(share[1].replace(",", "")), int(share[2].replace(",", ""))) if share else (len(warps),) * 2
-        assert (counted[lanes, count, banks], len(warps)) == warps_said, found.reason
+        assert (counted[lanes, count, banks], len(warps)) == warps_said, actual.reason
         assert wavefronts in {w.cost.wavefronts for w in warps}
 
 
 @pytest.mark.parametrize(("text", "target"), CASES)
-def test_what_lies_between_neighbours_and_what_share_of_the_bytes_is_used_is_right(walk, text, target):
-    for found, warps in reports(walk, text, target):
-        if found.space != "global":
+def test_lane_strides_and_the_share_of_used_bytes_are_right(walk, text, target):
+    for actual, warps in reports(walk, text, target):
+        if actual.space != "global":
             continue
-        for name, step in re.findall(r"([\w.]+) and \1 \+ 1 are (\d+) bytes apart", found.reason):
-            warp = max(warps, key=lambda w: len(lanes_at_work(w)))
+        for name, step in re.findall(r"([\w.]+) and \1 \+ 1 are (\d+) bytes apart", actual.reason):
+            warp = max(warps, key=lambda w: len(active_lanes(w)))
             values = warp.names[name.replace(".", "_")]
             others = {
                 tuple(v[lane] for n, v in warp.names.items() if n.startswith("threadIdx")): lane
-                for lane in lanes_at_work(warp)
+                for lane in active_lanes(warp)
             }
-            assert len(others) == len(lanes_at_work(warp))
-            pairs = neighbours(warp, values)
+            assert len(others) == len(active_lanes(warp))
+            pairs = adjacent_pairs(warp, values)
             assert pairs, name
             assert {abs(b - a) for a, b in pairs} == {int(step)}
-        used = sum(len(set(w.addresses) - {None}) * width_of(found) for w in warps)
+        used = sum(len(set(w.addresses) - {None}) * width_of(actual) for w in warps)
         moved = sum(w.cost.sectors * 32 for w in warps)
-        assert f"{100 * used / moved:.3g} % of the bytes" in found.reason
+        assert f"{100 * used / moved:.3g} % of the bytes" in actual.reason
 
 
-def neighbours(warp, values) -> list[tuple[int, int]]:
-    """Addresses of lanes whose value differs by one and whose other thread coordinates are the same or follow it."""
-    on = lanes_at_work(warp)
+def adjacent_pairs(warp, values) -> list[tuple[int, int]]:
+    """Addresses of lane pairs whose value differs by one and whose other thread indices are equal."""
+    on = active_lanes(warp)
     axes = [n for n in warp.names if n.startswith("threadIdx")]
-    own = next(n for n in axes if len({int(v - c) for v, c in zip(values[on], warp.names[n][on], strict=True)}) == 1)
-    rest = [n for n in axes if n != own]
+    axis = next(n for n in axes if len({int(v - c) for v, c in zip(values[on], warp.names[n][on], strict=True)}) == 1)
+    others = [n for n in axes if n != axis]
     return [
         (warp.addresses[a], warp.addresses[b])
         for a in on
         for b in on
-        if values[b] == values[a] + 1 and all(warp.names[n][a] == warp.names[n][b] for n in rest)
+        if values[b] == values[a] + 1 and all(warp.names[n][a] == warp.names[n][b] for n in others)
     ]
 
 
 @pytest.mark.parametrize("target", ["sm_61", "sm_90", "sm_20"])
 def test_the_sectors_at_each_alignment_are_those_of_full_warps(walk, target):
     period = 32 if target != "sm_20" else 256
-    for text in (TEXTS[0], turned_spec("global"), COPY):
-        for found, warps in reports(walk, text, target):
+    for text in (TEXTS[0], transpose_spec("global"), COPY):
+        for actual, warps in reports(walk, text, target):
             said = re.search(
-                r"moves (\d+) sectors? at (\d+) of (\d+) alignments((?:, \d+ at \d+)*), ideal", found.reason
+                r"moves (\d+) sectors? at (\d+) of (\d+) alignments((?:, \d+ at \d+)*), ideal", actual.reason
             )
-            if found.space != "global" or not said:
+            if actual.space != "global" or not said:
                 continue
             counts = {int(said[1]): int(said[2])} | {int(s): int(n) for s, n in re.findall(r"(\d+) at (\d+)", said[4])}
             assert sum(counts.values()) == int(said[3])
-            full = max(len(lanes_at_work(w)) for w in warps)
+            full = max(len(active_lanes(w)) for w in warps)
             shapes: dict[tuple, Counter] = {}
             for warp in warps:
-                at = [a for a in warp.addresses if a is not None]
-                if len(at) == full:
-                    shape = tuple(None if a is None else a - min(at) for a in warp.addresses)
-                    shapes.setdefault(shape, Counter())[min(at) % period, warp.cost.sectors] += 1
+                addresses = [a for a in warp.addresses if a is not None]
+                if len(addresses) == full:
+                    shape = tuple(None if a is None else a - min(addresses) for a in warp.addresses)
+                    shapes.setdefault(shape, Counter())[min(addresses) % period, warp.cost.sectors] += 1
             assert counts in [dict(Counter(sectors for _, sectors in cases)) for cases in shapes.values()]
 
 
 @pytest.mark.parametrize("target", TARGETS)
-def test_constant_reads_are_uniform_or_serialised_over_the_addresses_that_a_warp_has(walk, target):
-    for found, warps in reports(walk, COPY, target):
-        if found.space == "constant":
-            most = max(len(set(w.addresses) - {None}) for w in warps)
-            assert f"serialised over {most} addresses" in found.reason
-            assert found.verdict == "costly"
+def test_constant_reads_are_uniform_or_serialised_by_distinct_addresses(walk, target):
+    for actual, warps in reports(walk, COPY, target):
+        if actual.space == "constant":
+            max_addresses = max(len(set(w.addresses) - {None}) for w in warps)
+            assert f"serialised: {max_addresses} addresses" in actual.reason
+            assert actual.verdict == "costly"
 
 
 @pytest.mark.parametrize("path", FIXED, ids=lambda path: path.stem)
@@ -260,10 +260,10 @@ def test_claims_of_the_gallery_fit_a_comment_and_the_texts_stand_in_the_source(p
         source = re.sub(r"\((long long|int|unsigned)\)", "", " ".join(kernel.source.split()))
         params = {dict(kernel.plan.param_symbols)[p.name]: p.value for p in spec.params}
         for launch in kernel.plan.kernels:
-            for found in analyze_kernel(launch, "sm_90", params).accesses:
-                assert found.text in source
-                assert found.verdict == "unknown" or len(found.claim) <= 70
-                assert found.reason
+            for actual in analyze_kernel(launch, "sm_90", params).accesses:
+                assert actual.text in source
+                assert actual.verdict == "unknown" or len(actual.claim) <= 70
+                assert actual.reason
 
 
 def test_the_tiles_of_a_tiled_product_are_explained_by_their_banks():
@@ -271,9 +271,9 @@ def test_the_tiles_of_a_tiled_product_are_explained_by_their_banks():
         product_spec("{space: shared, pad: 1}", "shared").replace("[N, K]", "[K, N]").replace("B[n, k]", "B[k, n]")
     )
     params = {p.name: p.value for p in spec.params}
-    found = analyze_kernel(generate(spec).plan.kernels[0], "sm_90", params)
-    by_text = {each.text: each for each in found.accesses}
-    assert by_text["As[ty][k]"].claim == "1 wavefront, ideal 1 (2 words, in different banks)"
+    report = analyze_kernel(generate(spec).plan.kernels[0], "sm_90", params)
+    by_text = {each.text: each for each in report.accesses}
+    assert by_text["As[ty][k]"].claim == "1 wavefront, ideal 1 (conflict-free)"
     assert by_text["As[ty][k]"].reason == (
         "bank = (17 * ty + k) mod 32; in the first warp threadIdx.x = 0..15 and ty = 0..1; "
         "32 lanes read 2 words in 2 banks, 1 wavefront, for every k"
@@ -285,15 +285,15 @@ def test_the_tiles_of_a_tiled_product_are_explained_by_their_banks():
     ("pad", "claim"),
     [
         (0, "32 wavefronts, ideal 1 (lanes 0 and 1: words 0 and 32, bank 0)"),
-        (1, "1 wavefront, ideal 1 (pitch 33 is odd: lanes hit 32 banks)"),
+        (1, "1 wavefront, ideal 1 (odd pitch 33: 32 banks)"),
         (2, "2 wavefronts, ideal 1 (lanes 0 and 16: words 0 and 544, bank 0)"),
     ],
 )
 def test_a_column_of_a_tile_conflicts_as_its_pitch_says(pad, claim):
-    (spec,) = load_text(turned_spec(f"{{space: shared, pad: {pad}}}", size="M: 64, N: 64"))
+    (spec,) = load_text(transpose_spec(f"{{space: shared, pad: {pad}}}", size="M: 64, N: 64"))
     kernel = generate(spec)
-    found = analyze_kernel(kernel.plan.kernels[0], "sm_90", {"M": 64, "N": 64})
-    assert next(each for each in found.accesses if each.text == "tile[tx][ty + r]").claim == claim
+    report = analyze_kernel(kernel.plan.kernels[0], "sm_90", {"M": 64, "N": 64})
+    assert next(each for each in report.accesses if each.text == "tile[tx][ty + r]").claim == claim
 
 
 @pytest.mark.parametrize(
@@ -309,8 +309,8 @@ def test_a_column_of_a_tile_conflicts_as_its_pitch_says(pad, claim):
 def test_a_column_of_an_unpadded_16x16_tile_costs_what_each_generation_makes_of_it(target, bank_bytes, figure):
     (spec,) = load_text(product_spec("shared", "shared", size="M: 32, K: 32, N: 32"))
     kernel = generate(spec)
-    found = analyze_kernel(kernel.plan.kernels[0], target, {"M": 32, "K": 32, "N": 32}, bank_bytes=bank_bytes)
-    column = next(each for each in found.accesses if each.text == "Bs[tx][k]")
+    report = analyze_kernel(kernel.plan.kernels[0], target, {"M": 32, "K": 32, "N": 32}, bank_bytes=bank_bytes)
+    column = next(each for each in report.accesses if each.text == "Bs[tx][k]")
     assert str(column.per_request) == figure
     lanes = [64 * (lane % 16) for lane in range(32)]
     single = warp_request("shared", "load", 4, lanes, target, bank_bytes=bank_bytes)
@@ -331,7 +331,7 @@ def test_the_two_bank_modes_of_kepler_differ_on_a_column_of_three_words_pitch():
 
 
 def test_fermi_counts_lines_in_l1_and_sectors_in_l2():
-    (spec,) = load_text(turned_spec("global", size="M: 64, N: 65"))
+    (spec,) = load_text(transpose_spec("global", size="M: 64, N: 65"))
     launch = generate(spec).plan.kernels[0]
     read = {
         cache: analyze_kernel(launch, "sm_20", {"M": 64, "N": 65}, cache=cache).accesses[0].cost
@@ -340,14 +340,14 @@ def test_fermi_counts_lines_in_l1_and_sectors_in_l2():
     assert read["l1"] > read["l2"]
 
 
-def test_an_offset_moves_what_is_aligned_off_its_sectors():
-    text = turned_spec("{space: shared, pad: 1}", size="M: 64, N: 64")
+def test_an_offset_misaligns_an_aligned_access():
+    text = transpose_spec("{space: shared, pad: 1}", size="M: 64, N: 64")
     (spec,) = load_text(text)
     launch = generate(spec).plan.kernels[0]
     params = {"M": 64, "N": 64}
     aligned, moved = (analyze_kernel(launch, "sm_90", params, offsets={"A": n}).accesses[0] for n in (256, 4))
     assert (aligned.verdict, moved.verdict) == ("ideal", "costly")
-    assert moved.claim == "5 sectors, ideal 4 (starts 4 bytes into a sector)"
+    assert moved.claim == "5 sectors, ideal 4 (misaligned by 4 bytes)"
 
 
 @pytest.mark.parametrize(
@@ -358,8 +358,8 @@ def test_an_offset_moves_what_is_aligned_off_its_sectors():
         ({"bank_bytes": 8}, "sm_90 has no banks of 8 bytes; known are 4"),
     ],
 )
-def test_what_a_launch_cannot_have_is_refused(options, message):
-    (spec,) = load_text(turned_spec("global"))
+def test_invalid_options_are_refused(options, message):
+    (spec,) = load_text(transpose_spec("global"))
     with pytest.raises(ValueError, match=re.escape(message)):
         analyze_kernel(generate(spec).plan.kernels[0], "sm_90", {"M": 20, "N": 37}, **options)
 
@@ -367,15 +367,15 @@ def test_what_a_launch_cannot_have_is_refused(options, message):
 @pytest.mark.parametrize(("dtype", "requests"), [("float32", 1), ("float64", 1)])
 def test_a_constant_that_all_lanes_read_is_ideal_whatever_its_width(dtype, requests):
     (spec,) = load_text(COPY.replace("t[n]", "t[0]").replace("float32", dtype))
-    found = analyze_kernel(generate(spec).plan.kernels[0], "sm_90", {"M": 11, "N": 37})
-    constant = next(each for each in found.accesses if each.space == "constant")
+    report = analyze_kernel(generate(spec).plan.kernels[0], "sm_90", {"M": 11, "N": 37})
+    constant = next(each for each in report.accesses if each.space == "constant")
     assert (constant.verdict, constant.per_request.worst) == ("ideal", requests)
 
 
-def test_what_rests_on_no_document_is_assumed_and_says_so():
-    (spec,) = load_text(turned_spec("{space: shared, pad: 1}", "float64"))
-    found = analyze_kernel(generate(spec).plan.kernels[0], "sm_80", {"M": 20, "N": 37})
-    tile = [each for each in found.accesses if each.space == "shared"]
+def test_undocumented_rules_are_assumed_with_a_reason():
+    (spec,) = load_text(transpose_spec("{space: shared, pad: 1}", "float64"))
+    report = analyze_kernel(generate(spec).plan.kernels[0], "sm_80", {"M": 20, "N": 37})
+    tile = [each for each in report.accesses if each.space == "shared"]
     assert {each.verdict for each in tile} == {"assumed"}
     assert all(each.doubt and each.doubt in each.reason for each in tile)
 
@@ -384,10 +384,10 @@ def test_what_rests_on_no_document_is_assumed_and_says_so():
 @given(st.integers(0, 20), st.sampled_from([8, 16]), st.integers(1, 2), st.sampled_from(TARGETS))
 def test_verdicts_are_ideal_exactly_where_no_warp_is_above_its_ideal(walk, pad, tile, times, target):
     text = product_spec("shared", f"{{space: shared, pad: {pad}}}", size=f"M: {16 * times}, K: 17, N: 20")
-    for found, warps in reports(walk, text.replace("k: 16", f"k: {tile}"), target):
-        if found.verdict == "assumed":
+    for actual, warps in reports(walk, text.replace("k: 16", f"k: {tile}"), target):
+        if actual.verdict == "assumed":
             continue
         excess = [
             (w.cost.wavefronts - w.cost.ideal_wavefronts) + (w.cost.sectors - w.cost.ideal_sectors) for w in warps
         ]
-        assert (found.verdict == "ideal") == (max(excess, default=0) == 0), found.text
+        assert (actual.verdict == "ideal") == (max(excess, default=0) == 0), actual.text

@@ -18,7 +18,7 @@ from cugen.spec.load import load_text
 
 @cache
 def product(rows: str = "64", columns: str = "128", k: str = "64") -> Kernel:
-    """A ring of stages: 4 bytes a lane are copied from rows of A, 16 from rows of B."""
+    """A multistage pipeline: 4-byte copies from rows of A, 16-byte copies from rows of B."""
     (spec,) = load_text(f"""
 cugen: 1
 kernel: product
@@ -40,54 +40,54 @@ OPEN = "{range: [1, 65536], multiple_of: 4}"
 
 def written(report, tile: str):
     """The copies into a tile: of the ring's first stages, then of the others."""
-    found = [a for a in report.accesses if a.access.kind == "async_copy" and a.access.array.symbol == tile]
-    assert len(found) == 2
-    return found
+    actual = [a for a in report.accesses if a.access.kind == "async_copy" and a.access.array.symbol == tile]
+    assert len(actual) == 2
+    return actual
 
 
 def test_rows_that_begin_in_one_bank_are_copied_one_by_one_however_the_tile_lies():
-    for found in written(analyze_kernel(product(), "sm_90", PARAMS), "As"):
-        assert found.claim == "4 wavefronts, ideal 1 (lanes 0 and 8 copy from one bank)"
-        assert found.verdict == "costly"
-        assert found.cost == 4 * found.ideal
-        assert "lanes 0 and 8 copy from places 256 bytes apart" in found.reason
-        assert "4 such compete: 4 wavefronts where 1 would do" in found.reason
+    for actual in written(analyze_kernel(product(), "sm_90", PARAMS), "As"):
+        assert actual.claim == "4 wavefronts, ideal 1 (lanes 0 and 8 copy from one bank)"
+        assert actual.verdict == "costly"
+        assert actual.cost == 4 * actual.ideal
+        assert "lanes 0 and 8 copy from addresses 256 bytes apart" in actual.reason
+        assert "(4-way conflict): 4 wavefronts, ideal 1" in actual.reason
 
 
 def test_rows_that_begin_in_different_banks_are_copied_at_once():
     params = {**PARAMS, "K": 72}
-    for found in written(analyze_kernel(product(k="72"), "sm_90", params), "As"):
-        assert (found.verdict, found.per_request.worst) == ("ideal", 1)
+    for actual in written(analyze_kernel(product(k="72"), "sm_90", params), "As"):
+        assert (actual.verdict, actual.per_request.worst) == ("ideal", 1)
 
 
 def test_lines_that_are_copied_whole_cost_their_ideal():
-    for found in written(analyze_kernel(product(), "sm_90", PARAMS), "Bs"):
-        assert (found.verdict, found.per_request.worst) == ("ideal", 4)
+    for actual in written(analyze_kernel(product(), "sm_90", PARAMS), "Bs"):
+        assert (actual.verdict, actual.per_request.worst) == ("ideal", 4)
 
 
 def test_parts_of_lines_are_copied_at_a_cost_that_is_not_told():
-    for found in written(analyze_kernel(product(), "sm_90", PARAMS, offsets={"B": 64}), "Bs"):
-        assert found.claim == "unknown: its warps may copy from different parts of lines of 128 bytes"
+    for actual in written(analyze_kernel(product(), "sm_90", PARAMS, offsets={"B": 64}), "Bs"):
+        assert actual.claim == "unknown: the alignment of its sources to 128-byte lines is unknown"
 
 
 def test_on_targets_without_measurements_claims_say_that_they_are_assumed():
     for tile in ("As", "Bs"):
-        for found in written(analyze_kernel(product(), "sm_80", PARAMS), tile):
-            assert found.verdict == "assumed"
-            assert found.claim.startswith("assumed: 4 wavefronts, ideal ")
-            assert found.doubt == async_copies.UNMEASURED
+        for actual in written(analyze_kernel(product(), "sm_80", PARAMS), tile):
+            assert actual.verdict == "assumed"
+            assert actual.claim.startswith("assumed: 4 wavefronts, ideal ")
+            assert actual.doubt == async_copies.UNMEASURED
 
 
 def test_rows_of_any_length_are_judged_where_they_begin_in_one_bank():
     report = analyze_any_size(product(k=OPEN), "sm_90", {"M": 64, "N": 128}, {"K": 4})
-    for found in written(report, "As"):
-        assert found.claim == "4 wavefronts, ideal 1 (worst at K mod 32 = 0)"
-        assert "where its guards hold" in found.reason
+    for actual in written(report, "As"):
+        assert actual.claim == "4 wavefronts, ideal 1 (worst at K mod 32 = 0)"
+        assert "where its guards hold" in actual.reason
 
 
 def test_wide_copies_from_rows_of_any_length_are_unknown():
     report = analyze_any_size(product(columns=OPEN), "sm_90", {"M": 64, "K": 64}, {"N": 4})
-    assert {found.verdict for found in written(report, "Bs")} == {"unknown"}
+    assert {actual.verdict for actual in written(report, "Bs")} == {"unknown"}
 
 
 @pytest.mark.parametrize("k", [60, 64, 68])
@@ -96,9 +96,9 @@ def test_totals_of_copies_are_those_of_a_walk(walk, k):
     params = {"M": 64, "K": k, "N": 128}
     walked = walk(product(k=str(k)), params, "sm_90").sums
     for tile in ("As", "Bs"):
-        for found in written(analyze_kernel(product(k=str(k)), "sm_90", params), tile):
-            expected = walked[id(found.access)]
-            assert {name: getattr(found.totals, name) for name in expected} == expected
+        for actual in written(analyze_kernel(product(k=str(k)), "sm_90", params), tile):
+            expected = walked[id(actual.access)]
+            assert {name: getattr(actual.totals, name) for name in expected} == expected
 
 
 def test_only_copies_have_sources():
