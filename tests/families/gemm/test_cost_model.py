@@ -1,4 +1,4 @@
-"""The model of products against kernels that were measured: `tests/data/gemm_h200.csv`."""
+"""The GEMM cost model against measured kernels: `tests/data/gemm_h200.csv`."""
 
 from __future__ import annotations
 
@@ -10,9 +10,10 @@ from pathlib import Path
 
 import pytest
 
-from cugen.families.gemm import heuristic as gemm_choice
-from cugen.families.gemm.config import Shape
-from cugen.families.gemm.cost_model import predict, shapes, with_stages
+from cugen.families.gemm.candidate_tiles import tile_configs, with_stages
+from cugen.families.gemm.config import TileConfig
+from cugen.families.gemm.cost_model import H200, predict
+from cugen.families.gemm.heuristic import pick
 from cugen.families.gemm.problem import Problem
 from cugen.families.registry import families
 from cugen.machine import target
@@ -20,67 +21,72 @@ from cugen.machine import target
 SM_90 = target("sm_90")
 families()
 
+# Columns of the table, in the order of the fields of Problem and TileConfig, or with the field's name.
 PROBLEM = ("rows", "columns", "depth")
-SHAPE = ("block_rows", "block_columns", "thread_rows", "thread_columns", "step", "stages", "slices", "lanes")
-SHARED = ("split", "stream", "raster")
+TILE = ("block_rows", "block_columns", "thread_rows", "thread_columns", "step", "stages", "slices", "lanes")
+SPLIT = {"split": "split_k", "stream": "stream_k", "raster": "raster"}
 
 
-def measured() -> dict[Problem, list[tuple[float, Shape]]]:
-    """Of each problem the shapes that were timed, with their seconds."""
-    path = Path(__file__).parents[2] / "data" / "gemm_h200.csv"
+def measured() -> dict[Problem, list[tuple[float, TileConfig]]]:
+    """(seconds, config) of every config that was timed, by problem."""
+    path = Path(__file__).parents[3] / H200.data
     lines = [line for line in path.read_text().splitlines() if not line.startswith("#")]
-    found: dict[Problem, list[tuple[float, Shape]]] = defaultdict(list)
+    timed: dict[Problem, list[tuple[float, TileConfig]]] = defaultdict(list)
     for row in csv.DictReader(lines):
-        rows, columns, depth = (int(row[name]) for name in PROBLEM)
-        problem = Problem(rows, columns, depth, widths=(1, 1 if columns % 4 else 4))
-        shape = Shape(
-            *(int(row[name]) for name in SHAPE),
-            **{name: int(row[name]) for name in SHARED},
-            join=row["join"] or "workspace",
+        m, n, k = (int(row[name]) for name in PROBLEM)
+        problem = Problem(m, n, k, copy_widths=(1, 1 if n % 4 else 4))
+        config = TileConfig(
+            *(int(row[name]) for name in TILE),
+            **{field: int(row[name]) for name, field in SPLIT.items()},
+            reduction=row["join"] or "workspace",
         )
-        found[problem].append((float(row["us"]) * 1e-6, shape))
-    return found
+        timed[problem].append((float(row["us"]) * 1e-6, config))
+    return timed
 
 
-def fastest(timed: list[tuple[float, Shape]]) -> float:
+def fastest(timed: list[tuple[float, TileConfig]]) -> float:
     return min(seconds for seconds, _ in timed)
 
 
-def predicted(problem: Problem, shape: Shape) -> float:
-    found = predict(problem, shape, SM_90)
-    assert found is not None
-    return found.seconds
+def predicted(problem: Problem, config: TileConfig) -> float:
+    prediction = predict(problem, config, SM_90)
+    assert prediction is not None
+    return prediction.seconds
 
 
-def test_predictions_are_within_a_tenth_of_what_was_measured():
+def test_predictions_are_within_10_percent_of_the_measurements():
     ratios = [
-        math.log(seconds / predicted(problem, shape))
+        math.log(seconds / predicted(problem, config))
         for problem, timed in measured().items()
-        for seconds, shape in timed
+        for seconds, config in timed
         if seconds < 1.5 * fastest(timed)
     ]
     assert len(ratios) > 300
     assert math.sqrt(sum(ratio**2 for ratio in ratios) / len(ratios)) < 0.1
 
 
-LISTED = [(s.rows, s.columns, s.thread_rows, s.thread_columns, s.step, s.slices) for s in shapes()]
+def tile(config: TileConfig) -> tuple[int, ...]:
+    return config.block_m, config.block_n, config.thread_m, config.thread_n, config.block_k, config.sliced_k
 
 
-def picked(problem: Problem, timed: list[tuple[float, Shape]]) -> float:
-    """The seconds that the one took that would be chosen if there were no others."""
-
-    def place(shape: Shape) -> tuple[int, int]:
-        own = (shape.rows, shape.columns, shape.thread_rows, shape.thread_columns, shape.step, shape.slices)
-        stages = [deep.stages for deep in with_stages(shape)]
-        return (LISTED.index(own) if own in LISTED else len(LISTED)), stages.index(shape.stages)
-
-    ranked = [(predicted(problem, shape), shape) for _, shape in sorted(timed, key=lambda pair: place(pair[1]))]
-    choice = gemm_choice.first_of(ranked)
-    return next(seconds for seconds, shape in timed if shape == choice)
+CANDIDATES = [tile(config) for config in tile_configs()]
 
 
-@pytest.mark.parametrize("problem", measured(), ids=lambda p: f"{p.rows}x{p.columns}x{p.depth}")
-def test_the_pick_among_what_was_measured_is_nearly_the_fastest(problem):
+def picked(problem: Problem, timed: list[tuple[float, TileConfig]]) -> float:
+    """The measured seconds of the config that the heuristic picks among those that were timed."""
+
+    def preference(config: TileConfig) -> tuple[int, int]:
+        stages = [variant.stages for variant in with_stages(config)]
+        candidate = CANDIDATES.index(tile(config)) if tile(config) in CANDIDATES else len(CANDIDATES)
+        return candidate, stages.index(config.stages)
+
+    preferred = sorted(timed, key=lambda pair: preference(pair[1]))
+    choice = pick([(predicted(problem, config), config) for _, config in preferred])
+    return next(seconds for seconds, config in timed if config == choice)
+
+
+@pytest.mark.parametrize("problem", measured(), ids=lambda p: f"{p.m}x{p.n}x{p.k}")
+def test_the_pick_among_the_measured_configs_is_within_5_percent_of_the_fastest(problem):
     timed = measured()[problem]
     assert picked(problem, timed) <= 1.05 * fastest(timed)
 
@@ -90,13 +96,15 @@ def test_all_picks_together_are_within_a_percent_of_the_fastest():
     assert math.prod(regrets) ** (1 / len(regrets)) < 1.01
 
 
-def test_what_fits_no_multiprocessor_has_no_prediction():
-    assert predict(Problem(4096, 4096, 4096), Shape(256, 256, 16, 16, 64, 5), SM_90) is None
+def test_a_block_that_fits_no_multiprocessor_has_no_prediction():
+    assert predict(Problem(4096, 4096, 4096), TileConfig(256, 256, 16, 16, 64, 5), SM_90) is None
 
 
-def test_doubles_take_longer_than_floats_by_what_the_device_says():
-    floats = predict(Problem(4096, 4096, 4096), Shape(128, 128, 8, 8, 8), SM_90)
-    doubles = predict(replace(Problem(4096, 4096, 4096), sum_bytes=8, multiply=2.0), Shape(128, 128, 8, 8, 8), SM_90)
+def test_float64_takes_longer_by_the_ratio_of_the_published_rates():
+    floats = predict(Problem(4096, 4096, 4096), TileConfig(128, 128, 8, 8, 8), SM_90)
+    doubles = predict(
+        replace(Problem(4096, 4096, 4096), accumulator_bytes=8, fma_cost=2.0), TileConfig(128, 128, 8, 8, 8), SM_90
+    )
     assert floats is not None
     assert doubles is not None
     assert 1.7 < doubles.seconds / floats.seconds < 2.2

@@ -1,4 +1,4 @@
-"""Products on CUDA cores: the ring of stages, who copies what, edges, slices, and which schedules there are."""
+"""GEMM on CUDA cores: pipeline, copies, edges, refusals, candidate schedules and results."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from cugen.runtime.verify import verify
 from cugen.spec.load import load_text
 from cugen.spec.model import Schedule
 
-PRODUCT = """
+GEMM = """
 params: {{M: {m}, K: {k}, N: {n}}}
 arrays:
   A: {{shape: [{a_shape}], dtype: {dtype}{a}}}
@@ -32,8 +32,8 @@ schedule: {{{schedule}}}
 SMALL = "family: gemm, block: {m: 32, n: 64}, thread: {m: 4, n: 8}, step: {k: 8}"
 
 
-def product(m=65, k=20, n=72, *, dtype="float32", a="", b="", c="", turned="", becomes="=", schedule=SMALL) -> str:
-    return PRODUCT.format(
+def gemm(m=65, k=20, n=72, *, dtype="float32", a="", b="", c="", transposed="", becomes="=", schedule=SMALL) -> str:
+    return GEMM.format(
         m=m,
         k=k,
         n=n,
@@ -43,10 +43,10 @@ def product(m=65, k=20, n=72, *, dtype="float32", a="", b="", c="", turned="", b
         c=c,
         becomes=becomes,
         schedule=schedule,
-        a_shape="K, M" if "a" in turned else "M, K",
-        a_at="k, m" if "a" in turned else "m, k",
-        b_shape="N, K" if "b" in turned else "K, N",
-        b_at="n, k" if "b" in turned else "k, n",
+        a_shape="K, M" if "a" in transposed else "M, K",
+        a_at="k, m" if "a" in transposed else "m, k",
+        b_shape="N, K" if "b" in transposed else "K, N",
+        b_at="n, k" if "b" in transposed else "k, n",
     )
 
 
@@ -66,49 +66,49 @@ def request_of(text: str) -> Request:
     return Request("k", grouping.groups[0], make_context(spec), schedule, target(spec.target), grouping.stored)
 
 
-# How it is laid out
+# Tiles and pipeline
 
 
-def test_tiles_are_k_major_in_a_ring_and_padded_where_they_are_turned(planned):
-    deep = SMALL + ", stages: 4"
-    assert tiles(planned(product(schedule=deep))) == {"As": (4, 8, 36), "Bs": (4, 8, 64)}
-    assert tiles(planned(product(turned="ab", schedule=deep))) == {"As": (4, 8, 32), "Bs": (4, 8, 68)}
+def test_tiles_are_mn_major_and_padded_where_copies_transpose(planned):
+    four_stages = SMALL + ", stages: 4"
+    assert tiles(planned(gemm(schedule=four_stages))) == {"As": (4, 8, 36), "Bs": (4, 8, 64)}
+    assert tiles(planned(gemm(transposed="ab", schedule=four_stages))) == {"As": (4, 8, 32), "Bs": (4, 8, 68)}
 
 
-def test_there_is_one_barrier_before_the_walk_and_one_in_each_step_behind_the_oldest_group_of_copies(planned):
-    kernel = planned(product(schedule=SMALL + ", stages: 3"))
+def test_one_barrier_before_the_main_loop_and_one_in_each_k_tile_after_the_oldest_copies(planned):
+    kernel = planned(gemm(schedule=SMALL + ", stages: 3"))
     assert len(nodes(kernel, Barrier)) == 2
     assert [node.pending for node in nodes(kernel, AwaitCopies)] == [1, 1]
 
 
-def test_the_values_of_the_next_k_are_read_before_those_of_this_one_are_multiplied(planned):
-    (walk,) = [node for node in nodes(planned(product(schedule=SMALL)), For) if node.loop.index.name == "k0"]
-    *_, await_stage, barrier, _, _, read_a, read_b, multiply = walk.body
+def test_the_next_fragments_are_loaded_before_the_current_ones_are_multiplied(planned):
+    (main_loop,) = [node for node in nodes(planned(gemm(schedule=SMALL)), For) if node.loop.index.name == "k0"]
+    *_, await_stage, barrier, _, _, load_a, load_b, multiply = main_loop.body
     assert isinstance(await_stage, AwaitCopies)
     assert isinstance(barrier, Barrier)
-    reads = [node for node in walk_nodes((read_a, read_b)) if isinstance(node, Load)]
-    assert {load.local.name for load in reads} == {"a4", "b4"}
-    assert {str(load.local.row if load.local.row is not None else load.local.place) for load in reads} == {"0"}
+    loads = [node for node in walk_nodes((load_a, load_b)) if isinstance(node, Load)]
+    assert {load.local.name for load in loads} == {"a_frag", "b_frag"}
+    assert {str(load.local.row if load.local.row is not None else load.local.index) for load in loads} == {"0"}
     (add,) = [node for node in walk_nodes((multiply,)) if isinstance(node, Accumulate)]
     assert all(
-        "1" == str(part.vector.row if part.vector.row is not None else part.vector.place) for part in add.value.args
+        "1" == str(part.vector.row if part.vector.row is not None else part.vector.index) for part in add.value.args
     )
 
 
-def test_a_thread_takes_an_even_number_of_products_of_a_step(reasons):
-    found = reasons("gemm", product(schedule="family: gemm, block: {m: 32, n: 64}, thread: {m: 4, n: 8}, step: {k: 5}"))
-    assert any("even number" in refusal.reason for refusal in found)
+def test_a_slice_of_odd_k_is_refused(reasons):
+    refusals = reasons("gemm", gemm(schedule="family: gemm, block: {m: 32, n: 64}, thread: {m: 4, n: 8}, step: {k: 5}"))
+    assert any("must be even" in refusal.reason for refusal in refusals)
 
 
 @pytest.mark.parametrize(
     ("text", "widths"),
     [
-        (product(), (1, 4)),
-        (product(n=70), (1, 2)),
-        (product(n=71), (1, 1)),
-        (product(m=64, turned="a"), (4, 4)),
-        (product(n="{multiple_of: 4}"), (1, 4)),
-        (product(dtype="float64", schedule=SMALL + ", cores: cuda"), (1, 2)),
+        (gemm(), (1, 4)),
+        (gemm(n=70), (1, 2)),
+        (gemm(n=71), (1, 1)),
+        (gemm(m=64, transposed="a"), (4, 4)),
+        (gemm(n="{multiple_of: 4}"), (1, 4)),
+        (gemm(dtype="float64", schedule=SMALL + ", cores: cuda"), (1, 2)),
     ],
 )
 def test_copies_are_as_wide_as_alignment_proves(planned, text, widths):
@@ -117,201 +117,206 @@ def test_copies_are_as_wide_as_alignment_proves(planned, text, widths):
     assert {(c.source.array.name, c.source.width) for c in copies} == {("A", widths[0]), ("B", widths[1])}
 
 
-def test_elements_too_small_to_be_copied_later_are_copied_at_once(planned):
-    copies = {copy.source.array.name: copy for copy in nodes(planned(product(dtype="float16")), Copy)}
+def test_elements_too_small_for_asynchronous_copies_are_copied_synchronously(planned):
+    copies = {copy.source.array.name: copy for copy in nodes(planned(gemm(dtype="float16")), Copy)}
     assert not copies["A"].asynchronous
     assert copies["B"].asynchronous
 
 
-def test_old_targets_copy_without_asking_for_what_they_lack(planned):
-    kernel = planned("target: sm_75\n" + product())
+def test_targets_without_asynchronous_copies_copy_synchronously(planned):
+    kernel = planned("target: sm_75\n" + gemm())
     assert not any(copy.asynchronous for copy in nodes(kernel, Copy))
     assert not nodes(kernel, AwaitCopies)
 
 
-def test_every_access_of_a_product_of_whole_tiles_is_ideal_but_the_copies_that_turn_an_operand(made):
+def test_every_access_of_whole_tiles_is_ideal_except_transposing_copies(made):
     wide = "family: gemm, block: {m: 64, n: 128}, thread: {m: 8, n: 8}, step: {k: 8}"
-    (launch,) = analyze(made(product(128, 64, 128, schedule=wide))).kernels
-    turning = [a for a in launch.accesses if a.access.array.symbol == "As" and a.access.kind == "async_copy"]
-    assert {a.verdict for a in launch.accesses if a not in turning} == {"ideal"}
-    assert {(a.per_request.worst, a.verdict) for a in turning} == {(4, "costly")}
+    (launch,) = analyze(made(gemm(128, 64, 128, schedule=wide))).kernels
+    transposing = [a for a in launch.accesses if a.access.array.symbol == "As" and a.access.kind == "async_copy"]
+    assert {a.verdict for a in launch.accesses if a not in transposing} == {"ideal"}
+    assert {(a.per_request.worst, a.verdict) for a in transposing} == {(4, "costly")}
 
 
-def test_sizes_that_divide_have_no_guard_at_all(made):
-    body = made(product(64, 32, 128)).source.split("launch(")[0]
+def test_whole_tiles_have_no_bounds_checks(made):
+    body = made(gemm(64, 32, 128)).source.split("launch(")[0]
     assert not re.search(r"\b[mn] < [MN]\b|\? 0 :", body)
 
 
-def test_the_last_tile_reaches_back_and_the_first_step_is_filled_up(made):
-    body = made(product(65, 20, 72)).source
+def test_the_last_tile_is_shifted_inward_and_the_first_k_tile_zero_filled(made):
+    body = made(gemm(65, 20, 72)).source
     assert "const int m0 = min(blockIdx.y * 32, M - 32);" in body
     assert "? 0 :" not in body.split("for (int k0")[1]
 
 
 def test_offsets_past_2_to_the_31_are_computed_in_64_bits(made):
-    body = made(product(70000, 70000, 70000)).source.split("launch(")[0]
-    assert re.findall(r"_from = &(.*?);", body) == ["A[((long long)m0 + a_m) * K + a_k]", "B[b_k * N + n0 + b_n]"]
-    copies = re.findall(r"&[ab]_from\[(.*?)\], (?:4|16)", body, re.S)
-    assert copies == ["c * K + 8 * stage", "(8 * stage + r) * N", "c * K + ahead", "((long long)r + ahead) * N"]
+    body = made(gemm(70000, 70000, 70000)).source.split("launch(")[0]
+    assert re.findall(r"_global = &(.*?);", body) == ["A[((long long)m0 + a_m) * K + a_k]", "B[b_k * N + n0 + b_n]"]
+    copies = re.findall(r"&[ab]_global\[(.*?)\],\s+(?:4|16)", body, re.S)
+    assert copies == [
+        "c * K + 8 * stage",
+        "(8 * stage + r) * N",
+        "c * K + prefetch_k",
+        "((long long)r + prefetch_k) * N",
+    ]
 
 
-def test_a_result_that_is_read_is_computed_by_one_block_alone(made):
-    body = made(product(becomes="+=")).source
+def test_accumulated_outputs_are_stored_by_one_block_only(made):
+    body = made(gemm(becomes="+=")).source
     assert not re.search(r"\b[mn]0 = min\(", body)
     assert "m < M" in body
 
 
-def test_more_than_the_static_limit_is_carved_out_of_dynamic_memory(planned):
+def test_more_than_the_static_limit_is_dynamic_shared_memory(planned):
     large = "family: gemm, block: {m: 128, n: 256}, thread: {m: 16, n: 8}, step: {k: 8}, stages: 4"
-    kernel = planned(product(256, 64, 256, schedule=large))
+    kernel = planned(gemm(256, 64, 256, schedule=large))
     assert kernel.shared_bytes == 0
     assert kernel.dynamic_shared_bytes == 4 * 8 * (132 + 256) * 4
 
 
-# What is asked for, and refused
+# Requests and refusals
 
 
-def test_a_large_product_without_a_schedule_is_one_of_these_and_a_small_one_is_not(made):
-    (large,) = made(product(1024, 1024, 1024, schedule="")).plan.kernels
-    (small,) = made(product(100, 100, 100, schedule="")).plan.kernels
+def test_the_family_is_chosen_for_large_gemms_only(made):
+    (large,) = made(gemm(1024, 1024, 1024, schedule="")).plan.kernels
+    (small,) = made(gemm(100, 100, 100, schedule="")).plan.kernels
     assert (large.family, small.family) == ("gemm", "tiled")
-    assert "64 x 128 of the output in each block of" in large.reasons[0]
+    assert "block tile 64 x 128 x " in large.reasons[0]
     assert "multiply-adds" in large.reasons[1]
 
 
-def test_stages_of_an_operand_ask_for_this_family(made, planned):
+def test_stages_of_an_operand_request_this_family(made, planned):
     stages = ", memory: {space: shared, stages: 3}"
-    kernel = planned(product(a=stages, b=stages, schedule=""))
+    kernel = planned(gemm(a=stages, b=stages, schedule=""))
     assert kernel.family == "gemm"
     assert [tiles(kernel)[name][0] for name in ("As", "Bs")] == [3, 3]
 
 
 @pytest.mark.parametrize(
-    ("text", "word"),
+    ("text", "why"),
     [
-        (product(a=", memory: shared"), "several stages of A in flight"),
-        (product(a=", memory: {space: shared, stages: 2, swizzle: xor}"), "a swizzle takes apart"),
-        (product(a=", memory: {space: shared, stages: 2, pad: 1}"), "a pad of 1 parts rows of A"),
+        (gemm(a=", memory: shared"), "2 or more stages of A"),
+        (gemm(a=", memory: {space: shared, stages: 2, swizzle: xor}"), "a swizzle would break"),
+        (gemm(a=", memory: {space: shared, stages: 2, pad: 1}"), "a pad of 1 breaks the alignment"),
         (
-            product(a=", memory: {space: shared, stages: 2}", b=", memory: {space: shared, stages: 3}"),
-            "as many stages of one operand as of the other",
+            gemm(a=", memory: {space: shared, stages: 2}", b=", memory: {space: shared, stages: 3}"),
+            "the same number of stages of both operands",
         ),
-        (product(a=", memory: global"), "kept out of shared memory"),
-        (product(schedule="family: gemm, block: {m: 16, n: 16}"), "together with what each thread owns"),
-        (product(schedule="family: gemm, block: {m: 16, n: 16}, thread: {m: 1, n: 1}"), "groups of 2 or more"),
-        (product(schedule="family: gemm, step: {m: 8}"), "step sizes are for k, not for m"),
-        (product(schedule=SMALL + ", slices: 3"), "slices may be 1, 2, 4, 8"),
-        (product(schedule=SMALL + ", raster: 2"), "can't be walked 2 at a time"),
-        (product(schedule=SMALL + ", lanes: 16"), "warps of 16 lanes"),
-        (product(schedule="family: gemm, block: {m: 256, n: 256}, thread: {m: 16, n: 16}"), "a thread's registers"),
-        (product(schedule="family: gemm, block: {m: 40, n: 64}, thread: {m: 4, n: 8}"), "fills no warps"),
-        (product().replace("n], k)", "n], k, where=k <= m)"), "without a condition"),
+        (gemm(a=", memory: global"), "kept out of shared memory"),
+        (gemm(schedule="family: gemm, block: {m: 16, n: 16}"), "together with a thread tile"),
+        (gemm(schedule="family: gemm, block: {m: 16, n: 16}, thread: {m: 1, n: 1}"), "2 or more consecutive elements"),
+        (gemm(schedule="family: gemm, step: {m: 8}"), "step sizes are for k, not for m"),
+        (gemm(schedule=SMALL + ", sliced_k: 3"), "sliced_k may be 1, 2, 4, 8"),
+        (gemm(schedule=SMALL + ", raster: 2"), "a raster of 2 must divide"),
+        (gemm(schedule=SMALL + ", lanes: 16"), "warps of 16 lanes"),
+        (gemm(schedule="family: gemm, block: {m: 256, n: 256}, thread: {m: 16, n: 16}"), "a thread's registers"),
+        (gemm(schedule="family: gemm, block: {m: 40, n: 64}, thread: {m: 4, n: 8}"), "a whole number of warp tiles"),
+        (gemm().replace("n], k)", "n], k, where=k <= m)"), "without a condition"),
     ],
 )
-def test_what_it_cannot_do_is_refused_with_a_reason(reasons, text, word):
-    assert any(word in refusal.reason for refusal in reasons("gemm", text))
+def test_invalid_requests_are_refused_with_a_reason(reasons, text, why):
+    assert any(why in refusal.reason for refusal in reasons("gemm", text))
 
 
-def test_candidates_begin_with_the_pick_and_all_can_be_built():
-    request = request_of(product(1000, 64, 777, schedule=""))
+def test_candidates_begin_with_the_choice_and_all_can_be_built():
+    request = request_of(gemm(1000, 64, 777, schedule=""))
     assert FAMILY.candidates is not None
-    found = list(FAMILY.candidates(request))
+    schedules = list(FAMILY.candidates(request))
     kernel = FAMILY.build(request)
-    assert len(found) == len(set(found)) > 100
-    assert FAMILY.build(replace(request, schedule=found[0])).block == kernel.block
+    assert len(schedules) == len(set(schedules)) > 100
+    assert FAMILY.build(replace(request, schedule=schedules[0])).block == kernel.block
     for name, values in (
         ("order", {"rows", "columns", "serpentine", "zigzag"}),
-        ("reads", {"subscripts", "pointer"}),
-        ("copies", {"first", "apart"}),
+        ("addressing", {"indexed", "pointer"}),
+        ("prefetch", {"upfront", "interleaved"}),
     ):
-        assert {dict(schedule.tunables)[name] for schedule in found} == values
-    for schedule in found[::40]:
+        assert {dict(schedule.tunables)[name] for schedule in schedules} == values
+    for schedule in schedules[::40]:
         assert FAMILY.refusals(replace(request, schedule=schedule)) == ()
 
 
-def test_candidates_share_sums_in_every_way():
-    request = request_of(product(2000, 1000, 3000, schedule=""))
+def test_candidates_have_every_stream_k():
+    request = request_of(gemm(2000, 1000, 3000, schedule=""))
     assert FAMILY.candidates is not None
-    found = [schedule for schedule in FAMILY.candidates(request) if "stream" in dict(schedule.tunables)]
-    assert {dict(schedule.tunables)["stream"] for schedule in found} == {1, 2}
-    for schedule in found[::100]:
+    schedules = [schedule for schedule in FAMILY.candidates(request) if "stream_k" in dict(schedule.tunables)]
+    assert {dict(schedule.tunables)["stream_k"] for schedule in schedules} == {1, 2}
+    for schedule in schedules[::100]:
         assert FAMILY.refusals(replace(request, schedule=schedule)) == ()
 
 
-def test_candidates_keep_what_the_spec_fixes():
-    request = request_of(product(1000, 64, 777, schedule="stages: 3, step: {k: 16}"))
+def test_candidates_keep_the_sizes_of_the_spec():
+    request = request_of(gemm(1000, 64, 777, schedule="stages: 3, step: {k: 16}"))
     assert FAMILY.candidates is not None
-    found = list(FAMILY.candidates(request))
-    assert {schedule.step for schedule in found} == {(("k", 16),)}
-    assert {dict(schedule.tunables)["stages"] for schedule in found} == {3}
+    schedules = list(FAMILY.candidates(request))
+    assert {schedule.step for schedule in schedules} == {(("k", 16),)}
+    assert {dict(schedule.tunables)["stages"] for schedule in schedules} == {3}
 
 
-@pytest.mark.parametrize("asked", ["join: cluster", "join: workspace", "copies: apart"])
-def test_candidates_have_all_words_that_are_asked_for(asked):
-    request = request_of("target: sm_90\n" + product(64, 72, 777, schedule=asked))
+@pytest.mark.parametrize("requested", ["reduction: cluster", "reduction: workspace", "prefetch: interleaved"])
+def test_candidates_keep_the_requested_tunables(requested):
+    request = request_of("target: sm_90\n" + gemm(64, 72, 777, schedule=requested))
     assert FAMILY.candidates is not None
     for schedule in list(FAMILY.candidates(request))[::20]:
         assert FAMILY.refusals(replace(request, schedule=schedule)) == ()
 
 
-def test_candidates_share_sums_in_clusters_and_through_the_workspace():
+def test_candidates_have_every_reduction_of_split_k():
     assert FAMILY.candidates is not None
-    found = list(FAMILY.candidates(request_of(product(64, 7168, 576, schedule="split: 8"))))
-    assert {dict(schedule.tunables)["join"] for schedule in found} == {"cluster", "workspace"}
+    schedules = list(FAMILY.candidates(request_of(gemm(64, 7168, 576, schedule="split_k: 8"))))
+    assert {dict(schedule.tunables)["reduction"] for schedule in schedules} == {"cluster", "workspace"}
 
 
-# Long sums
+# Split-K
 
-SPLIT = SMALL + ", split: 4"
-
-
-def test_a_long_sum_of_few_outputs_is_shared_by_several_blocks(planned):
-    shared, whole = planned(product(64, 4096, 4096, schedule="")), planned(product(1536, 4096, 2816, schedule=""))
-    alone = planned(product(64, 4096, 4096, schedule="split: 1"))
-    assert shared.workspace or shared.cluster > 1
-    assert not any(kernel.workspace or kernel.cluster > 1 for kernel in (whole, alone))
+SPLIT = SMALL + ", split_k: 4"
 
 
-def test_a_sum_that_cannot_be_cut_into_equal_parts_is_not_shared_through_the_workspace(planned, reasons):
-    unasked = planned(product(64, 4093, 4096, schedule=""))
-    assert not any("blocks share the sums of a tile" in reason for reason in unasked.reasons)
-    found = reasons("gemm", product(64, 4093, 4096, schedule="split: 4, join: workspace"))
-    assert any("no whole steps" in refusal.reason for refusal in found)
+def test_a_long_k_of_few_tiles_is_split(planned):
+    split, whole = planned(gemm(64, 4096, 4096, schedule="")), planned(gemm(1536, 4096, 2816, schedule=""))
+    unsplit = planned(gemm(64, 4096, 4096, schedule="split_k: 1"))
+    assert split.workspace or split.cluster > 1
+    assert not any(kernel.workspace or kernel.cluster > 1 for kernel in (whole, unsplit))
 
 
-def test_sums_that_are_stored_as_they_stand_are_times_a_one_that_the_compiler_does_not_know(made):
-    text = "const float one = blockDim.z;"
-    assert text in made(product(schedule=SMALL)).source
-    assert text in made(product(dtype="float16", schedule=SMALL + ", slices: 2")).source
-    for other in (product(dtype="float16"), product(dtype="int32"), product(dtype="float64"), EPILOGUE):
+def test_a_k_without_equal_ranges_is_not_split_through_the_workspace(planned, reasons):
+    by_default = planned(gemm(64, 4093, 4096, schedule=""))
+    assert not any("through the workspace" in reason for reason in by_default.reasons)
+    refusals = reasons("gemm", gemm(64, 4093, 4096, schedule="split_k: 4, reduction: workspace"))
+    assert any("a K that 4 x" in refusal.reason for refusal in refusals)
+
+
+def test_accumulators_that_are_stored_unchanged_have_an_opaque_factor(made):
+    text = "const float opaque_one = blockDim.z;"
+    assert text in made(gemm(schedule=SMALL)).source
+    assert text in made(gemm(dtype="float16", schedule=SMALL + ", sliced_k: 2")).source
+    for other in (gemm(dtype="float16"), gemm(dtype="int32"), gemm(dtype="float64"), EPILOGUE):
         assert text not in made(other).source
 
 
-# That it is right
+# Results
 
 
 def test_edges_are_free_of_races(prove):
-    prove(product(33, 17, 65), races=True)
+    prove(gemm(33, 17, 65), races=True)
 
 
-def test_slices_do_not_leave_sums_where_copies_are_still_to_come(prove):
-    prove(product(33, 5, 65, schedule=SMALL + ", slices: 2, stages: 4"), races=True)
+def test_partial_sums_are_stored_after_the_pipeline_is_drained(prove):
+    prove(gemm(33, 5, 65, schedule=SMALL + ", sliced_k: 2, stages: 4"), races=True)
 
 
 @pytest.mark.parametrize(
     "text",
     [
-        product(100, 20, 68, turned="ab", schedule=SMALL + ", slices: 2, order: rows"),
-        product(65, 24, 72, dtype="float16", becomes="+=", schedule=SMALL + ", stages: 2, order: columns"),
+        gemm(100, 20, 68, transposed="ab", schedule=SMALL + ", sliced_k: 2, order: rows"),
+        gemm(65, 24, 72, dtype="float16", becomes="+=", schedule=SMALL + ", stages: 2, order: columns"),
     ],
 )
 def test_edges_are_right(prove, text):
     prove(text)
 
 
-def test_any_size_of_a_dynamic_product_is_right(made, check):
+def test_any_dynamic_size_is_right(made, check):
     sizes = "{range: [0, 300]}"
-    check(made(product(sizes, sizes, sizes)), CpuDevice())
+    check(made(gemm(sizes, sizes, sizes)), CpuDevice())
 
 
 EPILOGUE = """
@@ -331,23 +336,23 @@ schedule: {family: gemm, block: {m: 32, n: 64}, thread: {m: 4, n: 4}, step: {k: 
 """
 
 
-def test_what_follows_the_sum_of_a_batch_is_right(prove):
+def test_the_epilogue_of_a_batch_is_right(prove):
     prove(EPILOGUE)
 
 
 @pytest.mark.slow
-def test_what_follows_the_sums_of_slices_is_right(prove):
-    prove(EPILOGUE.replace("step: {k: 8}", "step: {k: 8}, slices: 2"), races=True)
+def test_the_epilogue_of_sliced_k_is_right(prove):
+    prove(EPILOGUE.replace("step: {k: 8}", "step: {k: 8}, sliced_k: 2"), races=True)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("sizes", [(1, 1, 1), (1, 100, 67), (31, 7, 127), (63, 1, 63), (64, 8, 64), (101, 129, 131)])
-@pytest.mark.parametrize("turned", ["", "a", "b", "ab"])
-def test_odd_sizes_of_every_transpose_are_right(prove, sizes, turned):
+@pytest.mark.parametrize("transposed", ["", "a", "b", "ab"])
+def test_odd_sizes_of_every_transpose_are_right(prove, sizes, transposed):
     m, k, n = sizes
     block = "family: gemm, block: {m: 64, n: 64}, thread: {m: 8, n: 8}, step: {k: 8}"
-    prove(product(m, k, n, turned=turned), races=True)
-    prove(product(m, k, n, turned=turned, schedule=block), sanitize=True)
+    prove(gemm(m, k, n, transposed=transposed), races=True)
+    prove(gemm(m, k, n, transposed=transposed, schedule=block), sanitize=True)
 
 
 @pytest.mark.slow
@@ -368,15 +373,15 @@ def test_odd_sizes_of_every_transpose_are_right(prove, sizes, turned):
     ],
 )
 def test_every_type_is_right(prove, dtype):
-    prove(product(33, 17, 67, dtype=dtype), sanitize=True)
-    prove(product(65, 40, 72, dtype=dtype, turned="ab", schedule=SMALL + ", slices: 2"), races=True)
+    prove(gemm(33, 17, 67, dtype=dtype), sanitize=True)
+    prove(gemm(65, 40, 72, dtype=dtype, transposed="ab", schedule=SMALL + ", sliced_k: 2"), races=True)
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("turned", ["", "ab"])
-def test_parts_of_sums_are_right(prove, turned):
-    prove(product(33, 64, 65, turned=turned, schedule=SPLIT), races=True)
-    prove(product(64, 64, 64, turned=turned, dtype="float16", schedule=SPLIT + ", slices: 2"), sanitize=True)
+@pytest.mark.parametrize("transposed", ["", "ab"])
+def test_split_k_is_right(prove, transposed):
+    prove(gemm(33, 64, 65, transposed=transposed, schedule=SPLIT), races=True)
+    prove(gemm(64, 64, 64, transposed=transposed, dtype="float16", schedule=SPLIT + ", sliced_k: 2"), sanitize=True)
 
 
 @pytest.mark.slow
@@ -392,8 +397,8 @@ def test_parts_of_sums_are_right(prove, turned):
 )
 def test_every_layout_is_right(prove, layouts):
     a, b, c = layouts
-    prove(product(a=a, b=b, c=c), races=True)
-    prove(product(33, 19, 67, a=a, b=b, c=c, schedule=SMALL + ", slices: 4, stages: 2"), sanitize=True)
+    prove(gemm(a=a, b=b, c=c), races=True)
+    prove(gemm(33, 19, 67, a=a, b=b, c=c, schedule=SMALL + ", sliced_k: 4, stages: 2"), sanitize=True)
 
 
 @pytest.mark.slow
@@ -401,26 +406,26 @@ def test_every_layout_is_right(prove, layouts):
     "more",
     [
         *(f"stages: {n}" for n in (2, 3, 5)),
-        *(f"slices: {n}" for n in (2, 4)),
+        *(f"sliced_k: {n}" for n in (2, 4)),
         *(f"order: {order}" for order in ("rows", "columns", "serpentine", "zigzag")),
-        "reads: pointer",
-        "copies: apart",
-        "copies: apart, reads: pointer, order: zigzag",
+        "addressing: pointer",
+        "prefetch: interleaved",
+        "prefetch: interleaved, addressing: pointer, order: zigzag",
         *(f"lanes: {n}" for n in (2, 4, 8)),
         "raster: 2",
         "raster: 4",
-        "blocks: 2",
+        "blocks_per_sm: 2",
     ],
 )
 def test_every_tunable_is_right(prove, more):
     shape = "family: gemm, block: {m: 32, n: 64}, thread: {m: 4, n: 4}, step: {k: 16}, "
-    prove(product(128, 40, 72, schedule=shape + more), races=True)
-    prove(product(121, 37, 71, schedule=shape + more), sanitize=True)
+    prove(gemm(128, 40, 72, schedule=shape + more), races=True)
+    prove(gemm(121, 37, 71, schedule=shape + more), sanitize=True)
 
 
 @pytest.mark.slow
 def test_reruns_give_the_same_bits(made):
-    kernel = made(product(65, 40, 72, schedule=SMALL + ", slices: 2"))
+    kernel = made(gemm(65, 40, 72, schedule=SMALL + ", sliced_k: 2"))
     results = []
     for seed in (1, 2):
         device = CpuDevice(shuffle=seed, workers=1)

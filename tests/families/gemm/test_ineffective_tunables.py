@@ -1,4 +1,4 @@
-"""Words of a product's schedule that would change nothing: where they are refused, and where they are taken."""
+"""Tunables without effect for a GEMM: where they are refused, and where they are accepted."""
 
 from __future__ import annotations
 
@@ -19,28 +19,28 @@ schedule: {%s}
 SMALL = "family: gemm, block: {m: 32, n: 64}, thread: {m: 4, n: 8}, step: {k: 8}"
 
 
-def product(k, schedule):
+def gemm(k, schedule):
     return TEXT % (k, schedule)
 
 
 @pytest.mark.parametrize(
-    ("k", "more", "word"),
+    ("k", "more", "text"),
     [
-        (16, "stages: 3", "all copies of 2 steps are begun before"),
-        (5, "stages: 2", "all copies of 1 step are begun before"),
-        ("dynamic", "", "2 steps or more of 8, the first of them filled up; here may be 0"),
+        (16, "stages: 3", "the prologue of 3 stages copies all of 2 k-tiles"),
+        (5, "stages: 2", "the prologue of 2 stages copies all of 1 k-tile"),
+        ("dynamic", "", "2 k-tiles or more of 8, the first of them zero-filled; here may be 0"),
         ("{range: [15, 64]}", "", "here may be 1"),
-        ("{multiple_of: 8}", "", "1 step or more of 8; here may be 0"),
-        (60, "stream: 1", "here may be 1"),
-        (64, "stages: 5, split: 2, join: workspace", "all copies of 4 steps"),
+        ("{multiple_of: 8}", "", "1 k-tile or more of 8; here may be 0"),
+        (60, "stream_k: 1", "here may be 1"),
+        (64, "stages: 5, split_k: 2, reduction: workspace", "copies all of 4 k-tiles"),
     ],
 )
-def test_copies_that_cannot_go_among_products_are_refused_there(reasons, planned, k, more, word):
+def test_copies_that_cannot_be_interleaved_are_refused(reasons, planned, k, more, text):
     schedule = ", ".join(filter(None, (SMALL, more)))
-    (refusal,) = reasons("gemm", product(k, f"{schedule}, copies: apart"))
-    assert word in refusal.reason
-    assert refusal.key == "schedule.copies"
-    assert planned(product(k, schedule)).family == "gemm"
+    (refusal,) = reasons("gemm", gemm(k, f"{schedule}, prefetch: interleaved"))
+    assert text in refusal.reason
+    assert refusal.key == "schedule.prefetch"
+    assert planned(gemm(k, schedule)).family == "gemm"
 
 
 @pytest.mark.parametrize(
@@ -50,14 +50,18 @@ def test_copies_that_cannot_go_among_products_are_refused_there(reasons, planned
         (20, "stages: 3"),
         ("{range: [16, 64]}", ""),
         ("{multiple_of: 8, range: [8, 64]}", ""),
-        (64, "stream: 1"),
-        (64, "stages: 4, split: 2, join: workspace"),
+        (64, "stream_k: 1"),
+        (64, "stages: 4, split_k: 2, reduction: workspace"),
     ],
 )
-def test_copies_go_among_the_products_of_whole_steps(planned, k, more):
+def test_copies_are_interleaved_with_multiply_adds_of_full_k_tiles(planned, k, more):
     schedule = ", ".join(filter(None, (SMALL, more)))
-    among, before = (
-        [node for node in walk_nodes(planned(product(k, f"{schedule}, copies: {copies}")).body) if isinstance(node, If)]
-        for copies in ("apart", "first")
+    interleaved, upfront = (
+        [
+            node
+            for node in walk_nodes(planned(gemm(k, f"{schedule}, prefetch: {prefetch}")).body)
+            if isinstance(node, If)
+        ]
+        for prefetch in ("interleaved", "upfront")
     )
-    assert len(among) > len(before)
+    assert len(interleaved) > len(upfront)

@@ -1,4 +1,4 @@
-"""Flags of products whose sums several blocks share: a launch leaves them as it found them, zero."""
+"""Release flags and arrival counters of split-K and stream-K: zero before and after each launch."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from cugen.abi.manifest import ArrayArgument
-from cugen.families.gemm import heuristic as gemm_choice
-from cugen.families.gemm.stream_k_schedule import share_out
+from cugen.families.gemm import search_space
+from cugen.families.gemm.stream_k_schedule import schedule_stream_k
 from cugen.runtime.cpu import CpuDevice
 from cugen.runtime.inputs import Inputs
 from cugen.runtime.verify import make_job, outputs_of
@@ -25,15 +25,16 @@ schedule: {family: gemm, block: {i: 32, j: 32}, thread: {i: 4, j: 4}, step: {k: 
 """
 
 
-@pytest.mark.parametrize("sharing", ["split: 4, join: workspace", "stream: 1"])
-def test_launches_on_the_same_workspace_find_and_leave_zeros(made, monkeypatch, sharing):
-    monkeypatch.setattr(
-        gemm_choice, "share_out", lambda tiles, steps, slots, waves, threads: share_out(tiles, steps, 7, waves, threads)
-    )
-    kernel = made(TEXT % sharing)
-    flags, parts = kernel.manifest.workspace
+@pytest.mark.parametrize("split", ["split_k: 4, reduction: workspace", "stream_k: 1"])
+def test_launches_on_the_same_workspace_start_and_end_with_zeros(made, monkeypatch, split):
+    def on_7_blocks(tiles, k_tiles, _, waves, threads):
+        return schedule_stream_k(tiles, k_tiles, 7, waves, threads)
+
+    monkeypatch.setattr(search_space, "schedule_stream_k", on_7_blocks)
+    kernel = made(TEXT % split)
+    flags, partials = kernel.manifest.workspace
     shown = ArrayArgument(flags.name, "inout", flags.dtype, flags.shape, (1,), flags.elements, 4)
-    manifest = replace(kernel.manifest, arguments=(*kernel.manifest.arguments, shown), workspace=(parts,))
+    manifest = replace(kernel.manifest, arguments=(*kernel.manifest.arguments, shown), workspace=(partials,))
     generator = np.random.default_rng(5)
     inputs = {
         "A": generator.standard_normal((65, 256)).astype(np.float32),
@@ -42,7 +43,7 @@ def test_launches_on_the_same_workspace_find_and_leave_zeros(made, monkeypatch, 
     }
     for seed in range(3):
         job = make_job(kernel.source, manifest, Inputs(inputs, {}), {})
-        found = outputs_of(job, CpuDevice(workers=2, shuffle=seed).run(job))
-        assert np.allclose(found["C"], inputs["A"].astype(np.float64) @ inputs["B"], atol=1e-3)
-        assert not found[flags.name].any()
-        inputs[flags.name] = found[flags.name]
+        outputs = outputs_of(job, CpuDevice(workers=2, shuffle=seed).run(job))
+        assert np.allclose(outputs["C"], inputs["A"].astype(np.float64) @ inputs["B"], atol=1e-3)
+        assert not outputs[flags.name].any()
+        inputs[flags.name] = outputs[flags.name]

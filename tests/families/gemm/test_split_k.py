@@ -1,4 +1,4 @@
-"""Products whose sums blocks share through the workspace: right results of every form, in every order of the blocks."""
+"""Split-K through the workspace: right results of every form, in every order of the blocks."""
 
 from __future__ import annotations
 
@@ -24,36 +24,36 @@ schedule: {%s}
 SMALL = "family: gemm, block: {i: 32, j: 32}, thread: {i: 4, j: 4}, step: {k: 16}, stages: 2"
 
 
-def product(m, n, k, split=4, *, dtype="float32", value="sum(A[i, k] * B[k, j], k)", schedule=SMALL):
-    text = TEXT % (m, n, k, dtype, dtype, dtype, value, f"{schedule}, split: {split}, join: workspace")
+def gemm(m, n, k, split=4, *, dtype="float32", value="sum(A[i, k] * B[k, j], k)", schedule=SMALL):
+    text = TEXT % (m, n, k, dtype, dtype, dtype, value, f"{schedule}, split_k: {split}, reduction: workspace")
     return text if "bias" in value else text.replace("  bias: {shape: [N], dtype: float32}\n", "")
 
 
-def test_it_is_one_launch_with_counters_that_begin_as_zeros(made):
-    kernel = made(product(64, 96, 256))
+def test_it_is_one_launch_with_zeroed_arrival_counters(made):
+    kernel = made(gemm(64, 96, 256))
     (launch,) = kernel.plan.kernels
     assert [(space.name, space.zeroed, space.left_zero) for space in kernel.manifest.workspace] == [
-        ("C_arrived", True, True),
-        ("C_parts", False, False),
+        ("C_arrivals", True, True),
+        ("C_partials", False, False),
     ]
     assert kernel.manifest.launches[0].grid == (24, 1, 1)
-    assert "4 blocks share the sums of a tile" in launch.reasons[0]
+    assert "split-K of 4, reduced through the workspace" in launch.reasons[0]
 
 
-def test_few_tiles_with_long_sums_are_shared_unasked(planned):
-    text = product(64, 4096, 4096).replace("schedule", "# schedule")
-    assert any("blocks share the sums" in reason for reason in planned(text).reasons)
+def test_a_long_k_of_few_tiles_is_split_by_default(planned):
+    text = gemm(64, 4096, 4096).replace("schedule", "# schedule")
+    assert any("split-K of" in reason for reason in planned(text).reasons)
 
 
-def test_a_device_whose_threads_can_not_wait_for_each_other_shares_none(planned):
-    text = "target: sm_61\n" + product(64, 4096, 4096).replace("schedule", "# schedule")
+def test_no_split_k_without_forward_progress(planned):
+    text = "target: sm_61\n" + gemm(64, 4096, 4096).replace("schedule", "# schedule")
     assert not planned(text).workspace
 
 
 def test_nothing_is_unknown_to_the_analysis_since_no_block_waits(made):
-    (found,) = analyze(made(product(64, 96, 256))).kernels
-    assert not [a.access.array.name for a in found.accesses if a.verdict == "unknown"]
-    added = [a.totals for a in found.accesses if a.access.array.name == "C_parts" and a.access.kind == "load"]
+    (launch,) = analyze(made(gemm(64, 96, 256))).kernels
+    assert not [a.access.array.name for a in launch.accesses if a.verdict == "unknown"]
+    added = [a.totals for a in launch.accesses if a.access.array.name == "C_partials" and a.access.kind == "load"]
     assert sum(totals.lanes for totals in added if totals is not None) == 64 * 96 * 4
 
 
@@ -67,17 +67,17 @@ def test_nothing_is_unknown_to_the_analysis_since_no_block_waits(made):
     ],
 )
 def test_results_agree_with_the_reference(prove, m, n, k, split, dtype, value):
-    prove(product(m, n, k, split, dtype=dtype, value=value))
+    prove(gemm(m, n, k, split, dtype=dtype, value=value))
 
 
 @pytest.mark.slow
-def test_slices_of_a_block_are_added_after_the_parts(prove):
-    schedule = "family: gemm, block: {i: 32, j: 64}, thread: {i: 4, j: 8}, step: {k: 32}, slices: 2, stages: 2"
-    prove(product(70, 100, 128, 2, schedule=schedule))
+def test_sliced_k_within_split_k(prove):
+    schedule = "family: gemm, block: {i: 32, j: 64}, thread: {i: 4, j: 8}, step: {k: 32}, sliced_k: 2, stages: 2"
+    prove(gemm(70, 100, 128, 2, schedule=schedule))
 
 
 @pytest.mark.slow
-def test_batches_share_too(prove):
+def test_split_k_of_batches(prove):
     prove(
         """
 params: {P: 3, M: 40, N: 33, K: 64}
@@ -87,7 +87,8 @@ arrays:
   C: {shape: [P, M, N], dtype: float32}
 compute: C[p, i, j] = sum(A[p, i, k] * B[p, k, j], k)
 schedule:
-  {family: gemm, block: {i: 32, j: 32}, thread: {i: 4, j: 4}, step: {k: 16}, stages: 2, split: 2, join: workspace}
+  {family: gemm, block: {i: 32, j: 32}, thread: {i: 4, j: 4}, step: {k: 16}, stages: 2, split_k: 2,
+   reduction: workspace}
 """
     )
 
@@ -95,11 +96,11 @@ schedule:
 @pytest.mark.parametrize("options", [{"sanitize": True}, {"races": True}], ids=str)
 @pytest.mark.slow
 def test_no_races_and_nothing_outside_memory(prove, options):
-    prove(product(33, 65, 128), **options)
+    prove(gemm(33, 65, 128), **options)
 
 
 def test_reruns_in_any_order_of_blocks_give_the_same_bits(made):
-    kernel = made(product(64, 64, 256, 8, schedule=SMALL))
+    kernel = made(gemm(64, 64, 256, 8, schedule=SMALL))
     generator = np.random.default_rng(6)
     inputs = {
         "A": generator.standard_normal((64, 256)).astype(np.float32),
@@ -112,9 +113,9 @@ def test_reruns_in_any_order_of_blocks_give_the_same_bits(made):
 
 
 @pytest.mark.slow
-def test_what_runs_touches_what_the_plan_says(made):
-    kernel = made(product(33, 40, 64, 2))
-    found = check_honesty(kernel.spec, kernel.plan, kernel.source, kernel.manifest, kernel.access_lines(), {})
-    assert found.compared > 0
-    assert not found.mismatches
-    assert found.unknown == 0
+def test_traced_accesses_match_the_plan(made):
+    kernel = made(gemm(33, 40, 64, 2))
+    trace = check_honesty(kernel.spec, kernel.plan, kernel.source, kernel.manifest, kernel.access_lines(), {})
+    assert trace.compared > 0
+    assert not trace.mismatches
+    assert trace.unknown == 0

@@ -1,4 +1,4 @@
-"""Products whose last tiles blocks share out by ranges of steps: right results, however tiles and ranges meet."""
+"""Stream-K: schedules, and right results for every overlap of tiles and ranges."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cugen.families.gemm import heuristic as gemm_choice
-from cugen.families.gemm.stream_k_schedule import share_out
+from cugen.families.gemm import search_space
+from cugen.families.gemm.stream_k_schedule import schedule_stream_k
 from cugen.runtime.cpu import CpuDevice
 from cugen.runtime.honesty import check_honesty
 from cugen.runtime.inputs import Inputs
@@ -28,87 +28,88 @@ compute: C[i, j] %s
 schedule: {%s}
 """
 SMALL = "family: gemm, block: {i: 32, j: 32}, thread: {i: 4, j: 4}, step: {k: 16}, stages: 2"
-SLICED = "family: gemm, block: {i: 32, j: 64}, thread: {i: 4, j: 8}, step: {k: 32}, slices: 2, stages: 3"
+SLICED = "family: gemm, block: {i: 32, j: 64}, thread: {i: 4, j: 8}, step: {k: 32}, sliced_k: 2, stages: 3"
 SUM = "sum(A[i, k] * B[k, j], k)"
 
 
-def product(m, n, k, waves=1, *, dtype="float32", value=f"= {SUM}", schedule=SMALL):
-    text = TEXT % (m, n, k, dtype, dtype, dtype, value, f"{schedule}, stream: {waves}")
+def gemm(m, n, k, waves=1, *, dtype="float32", value=f"= {SUM}", schedule=SMALL):
+    text = TEXT % (m, n, k, dtype, dtype, dtype, value, f"{schedule}, stream_k: {waves}")
     return text if "bias" in value else text.replace("  bias: {shape: [N], dtype: float32}\n", "")
 
 
 @pytest.fixture
-def slots(monkeypatch):
-    """Makes the target a device of so many blocks at once."""
+def resident(monkeypatch):
+    """Makes the target a device with so many resident blocks."""
 
-    def few(count: int) -> None:
-        def shared(tiles, steps, _, waves, threads):
-            return share_out(tiles, steps, count, waves, threads)
+    def set_resident(count: int) -> None:
+        def schedule(tiles, k_tiles, _, waves, threads):
+            return schedule_stream_k(tiles, k_tiles, count, waves, threads)
 
-        monkeypatch.setattr(gemm_choice, "share_out", shared)
+        monkeypatch.setattr(search_space, "schedule_stream_k", schedule)
 
-    return few
+    return set_resident
 
 
 @given(
     st.integers(1, 300), st.integers(1, 300), st.integers(1, 140), st.sampled_from([1, 2]), st.sampled_from([32, 256])
 )
-def test_ranges_are_the_shared_steps_and_none_is_long(tiles, steps, slots, waves, threads):
-    shares = share_out(tiles, steps, slots, waves, threads)
-    ends = [min(shares.share * block, shares.shared_steps) for block in range(shares.blocks + 1)]
-    assert ends[-1] == shares.shared_steps
-    assert shares.blocks <= slots
-    assert all(first < last for first, last in pairwise(ends)) or shares.rounds
-    assert shares.share <= max(-(-shares.shared_steps // slots), 4, -(-steps // threads))
-    assert shares.earlier <= threads
-    counts = [-(-last // steps) - first // steps for first, last in pairwise(ends) if first < last]
-    assert max(counts) == shares.segments[1] <= shares.most
-    assert min(counts) == shares.segments[0] or 0 == shares.segments[0]
+def test_ranges_cover_the_distributed_k_tiles_evenly(tiles, k_tiles, resident_blocks, waves, threads):
+    schedule = schedule_stream_k(tiles, k_tiles, resident_blocks, waves, threads)
+    per_block, distributed = schedule.k_tiles_per_block, schedule.distributed_k_tiles
+    bounds = [min(per_block * block, distributed) for block in range(schedule.blocks + 1)]
+    assert bounds[-1] == distributed
+    assert schedule.blocks <= resident_blocks
+    assert all(first < last for first, last in pairwise(bounds)) or schedule.whole_tiles_per_block
+    assert per_block <= max(-(-distributed // resident_blocks), 4, -(-k_tiles // threads))
+    assert schedule.max_peers <= threads
+    counts = [-(-last // k_tiles) - first // k_tiles for first, last in pairwise(bounds) if first < last]
+    assert max(counts) == schedule.units_per_range[1] <= schedule.max_units_per_range
+    assert min(counts) == schedule.units_per_range[0] or 0 == schedule.units_per_range[0]
 
 
-def test_one_launch_of_as_many_blocks_as_run_at_once_does_it_all(made):
+def test_it_is_one_launch_of_as_many_blocks_as_are_resident(made):
     schedule = "family: gemm, block: {i: 128, j: 256}, thread: {i: 16, j: 8}, step: {k: 8}, stages: 4, lanes: 8"
-    kernel = made(product(4096, 4096, 4096, schedule=schedule))
+    kernel = made(gemm(4096, 4096, 4096, schedule=schedule))
     (launch,) = kernel.plan.kernels
     assert kernel.manifest.launches[0].grid == (132, 1, 1)
     assert [(space.name, space.left_zero, space.elements) for space in kernel.manifest.workspace] == [
         ("C_flags", True, 133),
-        ("C_parts", False, 132 * 128 * 256),
+        ("C_partials", False, 132 * 128 * 256),
     ]
-    assert "132 blocks compute 3 whole tiles each and share out the steps of 116 tiles" in launch.reasons[0]
+    assert "stream-K: 132 blocks compute 3 whole tiles each, then divide the k-tiles of 116 tiles" in launch.reasons[0]
     assert kernel.source.count("for (int k0") == 1
 
 
-def test_the_compiler_is_told_how_many_blocks_run_side_by_side(planned):
+def test_launch_bounds_have_the_number_of_resident_blocks(planned):
     schedule = "family: gemm, block: {i: 64, j: 256}, thread: {i: 8, j: 8}, step: {k: 8}, stages: 4"
-    kernel = planned(product(128, 7168, 2048, schedule=schedule))
+    kernel = planned(gemm(128, 7168, 2048, schedule=schedule))
     assert kernel.minimum_blocks == 2
     assert int(kernel.grid[0]) == 261  # of 264
-    assert planned(product(128, 7168, 2048, schedule=f"{schedule}, blocks: 1")).minimum_blocks == 1
+    assert planned(gemm(128, 7168, 2048, schedule=f"{schedule}, blocks_per_sm: 1")).minimum_blocks == 1
 
 
-def test_waves_are_shared_out_unasked_where_that_is_clearly_faster(planned):
-    def stands(m, n, k):
-        return "share out the steps" in planned(product(m, n, k).replace("schedule", "# schedule")).reasons[0]
+def test_stream_k_is_chosen_where_it_is_predicted_clearly_faster(planned):
+    def is_stream_k(m, n, k):
+        return "stream-K" in planned(gemm(m, n, k).replace("schedule", "# schedule")).reasons[0]
 
-    assert stands(1152, 7680, 8192)
-    assert not stands(1024, 1024, 1024)
+    assert is_stream_k(1152, 7680, 8192)
+    assert not is_stream_k(1024, 1024, 1024)
 
 
-def test_where_each_block_gets_whole_tiles_nothing_is_shared(planned):
-    assert not planned(product(64, 64, 64)).workspace
+def test_whole_tiles_for_every_block_need_no_stream_k(planned):
+    assert not planned(gemm(64, 64, 64)).workspace
 
 
 @pytest.mark.parametrize(
     ("text", "why"),
     [
-        (product(64, 64, 256).replace("K: 256", "K: dynamic"), "sizes are to be fixed"),
-        ("target: sm_61\n" + product(64, 64, 256), "can't wait for each other"),
-        (product(64, 64, 256, schedule=f"{SMALL}, split: 2"), "not both"),
+        (gemm(64, 64, 256).replace("K: 256", "K: dynamic"), "needs static sizes"),
+        ("target: sm_61\n" + gemm(64, 64, 256), "needs sm_70 or newer, not sm_61"),
+        (gemm(64, 64, 256, schedule=f"{SMALL}, split_k: 2"), "exclude each other"),
     ],
     ids=["dynamic", "old", "split"],
 )
-def test_why_ends_can_not_be_shared(reasons, text, why):
+def test_an_invalid_stream_k_is_refused(reasons, text, why):
     assert [why in refusal.reason for refusal in reasons("gemm", text)] == [True]
 
 
@@ -128,14 +129,14 @@ def test_why_ends_can_not_be_shared(reasons, text, why):
     ],
     ids=str,
 )
-def test_results_agree_with_the_reference(prove, slots, m, n, k, waves, count, more):
-    slots(count)
-    prove(product(m, n, k, waves, **more))
+def test_results_agree_with_the_reference(prove, resident, m, n, k, waves, count, more):
+    resident(count)
+    prove(gemm(m, n, k, waves, **more))
 
 
 @pytest.mark.slow
-def test_tiles_of_all_products_of_a_batch_stand_in_a_row(prove, slots):
-    slots(5)
+def test_tiles_of_all_batches_are_distributed(prove, resident):
+    resident(5)
     prove(
         """
 params: {P: 3, M: 40, N: 33, K: 64}
@@ -144,7 +145,7 @@ arrays:
   B: {shape: [P, K, N], dtype: float32}
   C: {shape: [P, M, N], dtype: float32}
 compute: C[p, i, j] = sum(A[p, i, k] * B[p, k, j], k)
-schedule: {family: gemm, block: {i: 32, j: 32}, thread: {i: 4, j: 4}, step: {k: 16}, stages: 2, stream: 2}
+schedule: {family: gemm, block: {i: 32, j: 32}, thread: {i: 4, j: 4}, step: {k: 16}, stages: 2, stream_k: 2}
 """
     )
 
@@ -152,14 +153,14 @@ schedule: {family: gemm, block: {i: 32, j: 32}, thread: {i: 4, j: 4}, step: {k: 
 @pytest.mark.parametrize("options", [{"sanitize": True}, {"races": True}], ids=str)
 @pytest.mark.parametrize("schedule", [SMALL, SLICED], ids=["whole", "sliced"])
 @pytest.mark.slow
-def test_no_races_and_nothing_outside_memory(prove, slots, options, schedule):
-    slots(5)
-    prove(product(65, 97, 250, 2, schedule=schedule.replace("stages: 2", "stages: 4")), **options)
+def test_no_races_and_nothing_outside_memory(prove, resident, options, schedule):
+    resident(5)
+    prove(gemm(65, 97, 250, 2, schedule=schedule.replace("stages: 2", "stages: 4")), **options)
 
 
-def test_reruns_in_any_order_of_blocks_give_the_same_bits(made, slots):
-    slots(7)
-    kernel = made(product(100, 90, 200))
+def test_reruns_in_any_order_of_blocks_give_the_same_bits(made, resident):
+    resident(7)
+    kernel = made(gemm(100, 90, 200))
     generator = np.random.default_rng(6)
     draw = partial(generator.standard_normal, dtype=np.float32)
     job = make_job(kernel.source, kernel.manifest, Inputs({"A": draw((100, 200)), "B": draw((200, 90))}, {}), {})
@@ -169,16 +170,16 @@ def test_reruns_in_any_order_of_blocks_give_the_same_bits(made, slots):
 
 
 @pytest.mark.slow
-def test_what_runs_touches_what_the_plan_says(made, slots):
-    slots(4)
-    kernel = made(product(65, 70, 90))
-    found = check_honesty(kernel.spec, kernel.plan, kernel.source, kernel.manifest, kernel.access_lines(), {})
-    assert found.compared > 0
-    assert not found.mismatches
-    assert found.unknown == 0
+def test_traced_accesses_match_the_plan(made, resident):
+    resident(4)
+    kernel = made(gemm(65, 70, 90))
+    trace = check_honesty(kernel.spec, kernel.plan, kernel.source, kernel.manifest, kernel.access_lines(), {})
+    assert trace.compared > 0
+    assert not trace.mismatches
+    assert trace.unknown == 0
 
 
 @pytest.mark.slow
-def test_it_compiles_without_a_word(compiled, slots):
-    slots(5)
-    compiled(product(65, 97, 88))
+def test_it_compiles_without_warnings(compiled, resident):
+    resident(5)
+    compiled(gemm(65, 97, 88))

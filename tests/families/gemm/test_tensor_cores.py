@@ -1,19 +1,18 @@
-"""Products of float64 on tensor cores: who gets them, what lanes read, edges, and what the analysis says of them."""
+"""GEMM of float64 on tensor cores: when they are used, tile layouts, analysis, edges and results."""
 
 from __future__ import annotations
 
 from dataclasses import replace
 
 import pytest
-from tests.families.gemm.test_gemm import product, request_of, tiles
 
 from cugen.families.contraction.recognition import Contraction, recognise
-from cugen.families.gemm.config import Shape
+from cugen.families.gemm.config import TileConfig
 from cugen.families.gemm.cost_model import predict
 from cugen.families.gemm.family import FAMILY
-from cugen.families.gemm.heuristic import choose_shape
+from cugen.families.gemm.heuristic import choose_config
 from cugen.families.gemm.problem import problem_of
-from cugen.families.gemm.tensor_cores import shapes
+from cugen.families.gemm.tensor_cores import tile_configs
 from cugen.kernel_report import analyze
 from cugen.machine import device
 from cugen.plan.nodes import Copy, Declare, Mma
@@ -21,19 +20,20 @@ from cugen.plan.walking import walk_nodes
 from cugen.runtime.cpu import CpuDevice
 from cugen.runtime.honesty import check_honesty
 from cugen.toolchain.cuda import compile_cubin, compilers
+from tests.families.gemm.test_gemm import gemm, request_of, tiles
 
 SMALL = "family: gemm, block: {m: 32, n: 64}, thread: {m: 4, n: 8}, step: {k: 8}, stages: 3, cores: tensor"
 
 
 def doubles(m=65, k=20, n=72, *, schedule=SMALL, **more) -> str:
-    return product(m, k, n, dtype="float64", schedule=schedule, **more)
+    return gemm(m, k, n, dtype="float64", schedule=schedule, **more)
 
 
 def is_on_tensor_cores(kernel) -> bool:
     return any(isinstance(node, Mma) for node in walk_nodes(kernel.body))
 
 
-# Who gets them
+# When tensor cores are used
 
 
 @pytest.mark.parametrize(
@@ -46,66 +46,66 @@ def is_on_tensor_cores(kernel) -> bool:
         ("target: sm_100\n" + doubles(1024, 1024, 1024, schedule=""), False),
         (doubles(1024, 1024, 1024, schedule="cores: cuda"), False),
         (doubles(1024, 1024, 1024, schedule="lanes: 4"), False),
-        (product(1024, 1024, 1024, schedule=""), False),
+        (gemm(1024, 1024, 1024, schedule=""), False),
         (doubles(1024, 1024, 1024, schedule="").replace("sum(A", "sum(2 * A"), False),
     ],
 )
-def test_products_of_doubles_get_them_where_a_device_is_faster_with_them(planned, text, expected):
+def test_float64_uses_tensor_cores_on_devices_where_these_are_faster(planned, text, expected):
     assert is_on_tensor_cores(planned(text)) is expected
 
 
 @pytest.mark.parametrize(
-    ("text", "word"),
+    ("text", "why"),
     [
-        (product(schedule="family: gemm, cores: tensor"), "of float64"),
+        (gemm(schedule="family: gemm, cores: tensor"), "of float64"),
         ("target: sm_75\n" + doubles(), "sm_75 has no tensor cores"),
-        (doubles(schedule=SMALL + ", depth: 8"), "isn't made of pairs of 8"),
-        (doubles(schedule=SMALL.replace("m: 4", "m: 8")), "fills no warps"),
-        (doubles(schedule=SMALL + ", lanes: 4"), "lanes is what tensor cores decide"),
-        (doubles(schedule="family: gemm, depth: 4, order: rows"), "order is what tensor cores decide"),
-        (doubles(schedule=SMALL.replace("m: 4", "m: 1").replace("m: 32", "m: 8")), "an even number"),
+        (doubles(schedule=SMALL + ", mma_k: 8"), "a multiple of 2 x 8"),
+        (doubles(schedule=SMALL.replace("m: 4", "m: 8")), "a whole number of warp tiles"),
+        (doubles(schedule=SMALL + ", lanes: 4"), "lanes is fixed by the tensor-core instruction"),
+        (doubles(schedule="family: gemm, mma_k: 4, order: rows"), "order is fixed by the tensor-core instruction"),
+        (doubles(schedule=SMALL.replace("m: 4", "m: 1").replace("m: 32", "m: 8")), "must be even"),
     ],
 )
-def test_what_they_cannot_do_is_refused_with_a_reason(reasons, text, word):
-    assert any(word in refusal.reason for refusal in reasons("gemm", text))
+def test_invalid_requests_are_refused_with_a_reason(reasons, text, why):
+    assert any(why in refusal.reason for refusal in reasons("gemm", text))
 
 
-def test_candidates_are_of_both_kinds_and_all_can_be_built():
+def test_candidates_are_for_both_cores_and_all_can_be_built():
     request = request_of(doubles(1000, 64, 777, schedule=""))
     assert FAMILY.candidates is not None
-    found = list(FAMILY.candidates(request))
-    assert {dict(schedule.tunables)["cores"] for schedule in found} == {"tensor", "cuda"}
-    assert dict(found[0].tunables)["cores"] == "tensor"
-    for schedule in found[::60]:
+    schedules = list(FAMILY.candidates(request))
+    assert {dict(schedule.tunables)["cores"] for schedule in schedules} == {"tensor", "cuda"}
+    assert dict(schedules[0].tunables)["cores"] == "tensor"
+    for schedule in schedules[::60]:
         assert FAMILY.refusals(replace(request, schedule=schedule)) == ()
 
 
 @pytest.mark.parametrize(
     ("size", "tile", "seconds"), [(512, (32, 64), 12.3e-6), (1024, (64, 128), 45.9e-6), (2048, (128, 128), 333e-6)]
 )
-def test_the_pick_is_what_was_fast_on_an_h200_and_its_time_is_about_what_was_measured(size, tile, seconds):
-    found = recognise(request_of(doubles(size, size, size, schedule="family: gemm")))
-    assert isinstance(found, Contraction)
-    shape = choose_shape(found, split=True)
-    assert isinstance(shape, Shape)
-    assert (shape.rows, shape.columns) == tile
-    predicted = predict(problem_of(found), shape, found.request.target)
+def test_the_choice_was_fast_on_an_h200_and_its_prediction_is_close(size, tile, seconds):
+    contraction = recognise(request_of(doubles(size, size, size, schedule="family: gemm")))
+    assert isinstance(contraction, Contraction)
+    config = choose_config(contraction)
+    assert isinstance(config, TileConfig)
+    assert (config.block_m, config.block_n) == tile
+    predicted = predict(problem_of(contraction), config, contraction.request.target)
     assert predicted is not None
     assert predicted.seconds == pytest.approx(seconds, rel=0.12)
 
 
-# How it is laid out
+# Tile layouts
 
 
-def test_tiles_lie_as_their_operands_do(planned):
+def test_tiles_have_the_layout_of_their_operands(planned):
     assert tiles(planned(doubles())) == {"As": (3, 32, 8 + 4), "Bs": (3, 8, 64 + 4)}
-    assert tiles(planned(doubles(turned="ab"))) == {"As": (3, 8, 32 + 4), "Bs": (3, 64, 8 + 4)}
+    assert tiles(planned(doubles(transposed="ab"))) == {"As": (3, 8, 32 + 4), "Bs": (3, 64, 8 + 4)}
 
 
-def test_long_rows_change_their_sectors_and_need_no_pad(made, planned):
+def test_long_k_major_rows_are_swizzled_and_need_no_pad(made, planned):
     text = doubles(schedule=SMALL.replace("k: 8", "k: 16"))
     assert tiles(planned(text)) == {"As": (3, 32, 16), "Bs": (3, 16, 64 + 4)}
-    assert "const int a_at = a_k ^ (4 * (a_m % 4));" in made(text).source
+    assert "const int a_swizzled_k = a_k ^ (4 * (a_m % 4));" in made(text).source
 
 
 def test_copies_are_as_wide_as_alignment_along_k_proves(planned):
@@ -114,40 +114,40 @@ def test_copies_are_as_wide_as_alignment_along_k_proves(planned):
         assert {copy.source.width for copy in copies if copy.source.array.name == "A"} == {width}
 
 
-@pytest.mark.parametrize("turned", ["", "ab"])
-def test_no_two_lanes_meet_in_a_bank(made, turned):
+@pytest.mark.parametrize("transposed", ["", "ab"])
+def test_fragment_loads_have_no_bank_conflicts(made, transposed):
     schedule = SMALL.replace("m: 32", "m: 64").replace("m: 4", "m: 8").replace("k: 8", "k: 16")
-    (launch,) = analyze(made(doubles(128, 64, 128, turned=turned, schedule=schedule))).kernels
-    reads = [report for report in launch.accesses if report.access.kind != "async_copy"]
-    assert all(report.cost == report.ideal for report in reads)
+    (launch,) = analyze(made(doubles(128, 64, 128, transposed=transposed, schedule=schedule))).kernels
+    loads = [report for report in launch.accesses if report.access.kind != "async_copy"]
+    assert all(report.cost == report.ideal for report in loads)
 
 
 @pytest.mark.parametrize(
     ("schedule", "pad", "ideal"),
     [
-        ("block: {m: 32, n: 32}, thread: {m: 4, n: 8}, stages: 4, slices: 2, cores: tensor", 8, True),
-        ("block: {m: 32, n: 32}, thread: {m: 4, n: 4}, stages: 4, slices: 2, cores: cuda", 4, True),
-        ("block: {m: 32, n: 32}, thread: {m: 4, n: 4}, stages: 4, slices: 2, cores: cuda, lanes: 8", 2, True),
-        ("block: {m: 64, n: 64}, thread: {m: 8, n: 8}, stages: 2, slices: 2, cores: cuda", 2, False),
+        ("block: {m: 32, n: 32}, thread: {m: 4, n: 8}, stages: 4, sliced_k: 2, cores: tensor", 8, True),
+        ("block: {m: 32, n: 32}, thread: {m: 4, n: 4}, stages: 4, sliced_k: 2, cores: cuda", 4, True),
+        ("block: {m: 32, n: 32}, thread: {m: 4, n: 4}, stages: 4, sliced_k: 2, cores: cuda, lanes: 8", 2, True),
+        ("block: {m: 64, n: 64}, thread: {m: 8, n: 8}, stages: 2, sliced_k: 2, cores: cuda", 2, False),
     ],
-    ids=["tensor", "cuda", "eight down", "short of room"],
+    ids=["tensor", "cuda", "8 lanes along M", "pipeline too small"],
 )
-def test_parts_of_sums_lie_in_different_banks_where_the_ring_has_room_for_their_pads(made, schedule, pad, ideal):
-    text = product(64, 32, 64, dtype="float64", schedule=f"family: gemm, step: {{k: 16}}, {schedule}")
+def test_partial_sums_are_padded_against_bank_conflicts_where_the_pipeline_is_large_enough(made, schedule, pad, ideal):
+    text = gemm(64, 32, 64, dtype="float64", schedule=f"family: gemm, step: {{k: 16}}, {schedule}")
     (launch,) = analyze(made(text)).kernels
-    parts = [report for report in launch.accesses if report.access.array.symbol == "parts"]
-    assert {report.access.array.pad for report in parts} == {pad}
-    assert all(report.cost == report.ideal for report in parts) == ideal
+    partials = [report for report in launch.accesses if report.access.array.symbol == "partials"]
+    assert {report.access.array.pad for report in partials} == {pad}
+    assert all(report.cost == report.ideal for report in partials) == ideal
 
 
-def test_fragments_are_held_twice(planned):
-    kernel = planned(doubles(schedule=SMALL.replace("k: 8", "k: 32") + ", depth: 16"))
-    held = [node.array for node in walk_nodes(kernel.body) if isinstance(node, Declare)]
-    sizes = {array.symbol: tuple(map(int, array.shape)) for array in held if array.space == "register"}
-    assert sizes == {"a": (2, 2, 8), "b": (2, 4, 4), "sum": (4, 8)}
+def test_fragments_are_double_buffered(planned):
+    kernel = planned(doubles(schedule=SMALL.replace("k: 8", "k: 32") + ", mma_k: 16"))
+    arrays = [node.array for node in walk_nodes(kernel.body) if isinstance(node, Declare)]
+    sizes = {array.symbol: tuple(map(int, array.shape)) for array in arrays if array.space == "register"}
+    assert sizes == {"a_frag": (2, 2, 8), "b_frag": (2, 4, 4), "acc": (4, 8)}
 
 
-# What is said of it
+# Analysis and compilation
 
 
 def test_multiply_adds_are_counted_at_the_rate_of_tensor_cores(made):
@@ -157,7 +157,7 @@ def test_multiply_adds_are_counted_at_the_rate_of_tensor_cores(made):
     assert launch.facts.roofline.peak == pytest.approx(device("H200").peak("tensor_float64"))
 
 
-def test_every_shape_compiles_without_spilling(made):
+def test_the_largest_tile_compiles_without_spilling(made):
     if not compilers():
         pytest.skip("no CUDA compiler on this machine")
     largest = "block: {m: 128, n: 128}, thread: {m: 8, n: 8}, step: {k: 16}"
@@ -168,15 +168,15 @@ def test_every_shape_compiles_without_spilling(made):
         assert cubin.kernels["k"].spill_stores == 0
 
 
-# That it is right
+# Results
 
 
 @pytest.mark.parametrize(
     "text",
     [
         doubles(65, 37, 71),
-        doubles(31, 21, 67, turned="ab", becomes="+=", schedule=SMALL.replace("k: 8", "k: 16") + ", depth: 8"),
-        doubles(64, 40, 70, turned="a", schedule=SMALL.replace("k: 8", "k: 32") + ", slices: 2, depth: 8"),
+        doubles(31, 21, 67, transposed="ab", becomes="+=", schedule=SMALL.replace("k: 8", "k: 16") + ", mma_k: 8"),
+        doubles(64, 40, 70, transposed="a", schedule=SMALL.replace("k: 8", "k: 32") + ", sliced_k: 2, mma_k: 8"),
     ],
 )
 def test_edges_are_right(prove, text):
@@ -184,7 +184,7 @@ def test_edges_are_right(prove, text):
 
 
 def test_edges_are_free_of_races(prove):
-    prove(doubles(33, 17, 65, turned="b", schedule=SMALL.replace("k: 8", "k: 32") + ", depth: 16"), races=True)
+    prove(doubles(33, 17, 65, transposed="b", schedule=SMALL.replace("k: 8", "k: 32") + ", mma_k: 16"), races=True)
 
 
 EPILOGUE = """
@@ -204,23 +204,23 @@ schedule: {family: gemm, block: {m: 32, n: 64}, thread: {m: 4, n: 4}, step: {k: 
 """
 
 
-def test_what_follows_the_sum_of_a_batch_is_right(prove):
+def test_the_epilogue_of_a_batch_is_right(prove):
     prove(EPILOGUE)
 
 
-def test_any_size_of_a_dynamic_product_is_right(made, check):
+def test_any_dynamic_size_is_right(made, check):
     sizes = "{range: [0, 300]}"
     check(made(doubles(sizes, sizes, sizes)), CpuDevice())
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("sizes", [(1, 1, 1), (1, 100, 67), (31, 7, 127), (63, 1, 63), (64, 8, 64), (101, 129, 131)])
-@pytest.mark.parametrize("turned", ["", "a", "b", "ab"])
-def test_odd_sizes_of_every_transpose_are_right(prove, sizes, turned):
+@pytest.mark.parametrize("transposed", ["", "a", "b", "ab"])
+def test_odd_sizes_of_every_transpose_are_right(prove, sizes, transposed):
     m, k, n = sizes
-    prove(doubles(m, k, n, turned=turned), races=True)
+    prove(doubles(m, k, n, transposed=transposed), races=True)
     block = "family: gemm, block: {m: 64, n: 64}, thread: {m: 8, n: 8}, step: {k: 16}, cores: tensor"
-    prove(doubles(m, k, n, turned=turned, schedule=block), sanitize=True)
+    prove(doubles(m, k, n, transposed=transposed, schedule=block), sanitize=True)
 
 
 @pytest.mark.slow
@@ -239,28 +239,30 @@ def test_every_layout_is_right(prove, layouts):
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    "more", ["stages: 2", "stages: 5", "slices: 2", "slices: 4", "split: 2", "depth: 8", "raster: 2", "blocks: 2"]
+    "more",
+    ["stages: 2", "stages: 5", "sliced_k: 2", "sliced_k: 4", "split_k: 2", "mma_k: 8", "raster: 2", "blocks_per_sm: 2"],
 )
 def test_every_tunable_is_right(prove, more):
-    shape = "family: gemm, block: {m: 32, n: 64}, thread: {m: 4, n: 4}, step: {k: 32}, cores: tensor, "
-    prove(doubles(128, 64, 72, schedule=shape + more), races=True)
-    prove(doubles(128 if "raster" in more else 121, 64, 71, schedule=shape + more), sanitize=True)
+    tile = "family: gemm, block: {m: 32, n: 64}, thread: {m: 4, n: 4}, step: {k: 32}, cores: tensor, "
+    prove(doubles(128, 64, 72, schedule=tile + more), races=True)
+    prove(doubles(128 if "raster" in more else 121, 64, 71, schedule=tile + more), sanitize=True)
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("shape", list(shapes()), ids=lambda shape: shape.text)
-def test_every_shape_that_may_be_chosen_is_right(prove, shape):
+@pytest.mark.parametrize("config", list(tile_configs()), ids=lambda config: config.text)
+def test_every_candidate_tile_is_right(prove, config):
     schedule = (
-        f"family: gemm, block: {{m: {shape.rows}, n: {shape.columns}}}, cores: tensor, step: {{k: {shape.step}}}, "
-        f"thread: {{m: {shape.thread_rows}, n: {shape.thread_columns}}}, slices: {shape.slices}, depth: {shape.depth}"
+        "family: gemm, cores: tensor, "
+        f"block: {{m: {config.block_m}, n: {config.block_n}}}, step: {{k: {config.block_k}}}, "
+        f"thread: {{m: {config.thread_m}, n: {config.thread_n}}}, sliced_k: {config.sliced_k}, mma_k: {config.mma_k}"
     )
     prove(doubles(130, 70, 134, schedule=schedule), races=True)
 
 
 @pytest.mark.slow
-def test_what_runs_touches_what_the_plan_says(made):
+def test_traced_accesses_match_the_plan(made):
     kernel = made(doubles(33, 40, 64))
-    found = check_honesty(kernel.spec, kernel.plan, kernel.source, kernel.manifest, kernel.access_lines(), {})
-    assert found.compared > 0
-    assert not found.mismatches
-    assert found.unknown == 0
+    trace = check_honesty(kernel.spec, kernel.plan, kernel.source, kernel.manifest, kernel.access_lines(), {})
+    assert trace.compared > 0
+    assert not trace.mismatches
+    assert trace.unknown == 0
