@@ -26,7 +26,7 @@ extern "C" __global__ void __launch_bounds__(256) array_of_structures(
     const float point_i_1 = point[i * 3 + 1];
     // point[i * 3 + 2]: 12 sectors, ideal 4 (lanes 12 bytes apart)
     const float point_i_2 = point[i * 3 + 2];
-    // length[i]: 4 sectors, ideal 4 (128 bytes side by side)
+    // length[i]: 4 sectors, ideal 4 (128 contiguous bytes)
     length[i] = sqrtf(point_i_0 * point_i_0 + point_i_1 * point_i_1 + point_i_2 * point_i_2);
 }
 

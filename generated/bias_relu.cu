@@ -20,7 +20,7 @@ constexpr int N = 520;
 
 #ifndef CUGEN_MAXIMUM_FLOAT
 #define CUGEN_MAXIMUM_FLOAT
-// The larger of two, or the one that is not a number.
+// Maximum; NaN if an operand is NaN.
 __device__ __forceinline__ float maximum(float a, float b)
 {
     return a > b || a != a ? a : b;
@@ -29,10 +29,10 @@ __device__ __forceinline__ float maximum(float a, float b)
 
 #ifndef CUGEN_VECTOR
 #define CUGEN_VECTOR
-// `count` elements that one access moves.
+// `count` elements, moved by one vector access.
 template <typename T, int count>
 struct alignas(count * sizeof(T)) Vector {
-    T at[count];
+    T data[count];
 };
 #endif
 
@@ -47,7 +47,7 @@ extern "C" __global__ void __launch_bounds__(256) bias_relu(
     if (m >= M || n >= N)
         return;
 
-    // x[m * N + n]: 17 sectors, ideal 16; 11.33 on average (starts 16 bytes into a sector)
+    // x[m * N + n]: 17 sectors, ideal 16; 11.33 on average (misaligned by 16 bytes)
     const auto x8 = *reinterpret_cast<const Vector<__nv_bfloat16, 8>*>(&x[m * N + n]);
     Vector<float, 4> bias4[2];
     #pragma unroll
@@ -55,15 +55,15 @@ extern "C" __global__ void __launch_bounds__(256) bias_relu(
         // bias[n + 4 * u]: 32 sectors, ideal 16; 21.67 on average (lanes 32 bytes apart)
         bias4[u] = *reinterpret_cast<const Vector<float, 4>*>(&bias[n + 4 * u]);
     }
-    // gate[m]: 1 sector, ideal 1 (one address for all lanes)
+    // gate[m]: 1 sector, ideal 1 (uniform address)
     const float gate_m = gate[m];
     Vector<__nv_bfloat16, 8> y8;
     #pragma unroll
     for (int v = 0; v < 8; ++v) {
-        const float shifted = __bfloat162float(x8.at[v]) + bias4[v / 4].at[v % 4];
-        y8.at[v] = __float2bfloat16_rn(maximum(shifted, 0.0f) * gate_m);
+        const float shifted = __bfloat162float(x8.data[v]) + bias4[v / 4].data[v % 4];
+        y8.data[v] = __float2bfloat16_rn(maximum(shifted, 0.0f) * gate_m);
     }
-    // y[m * N + n]: 17 sectors, ideal 16; 11.33 on average (starts 16 bytes into a sector)
+    // y[m * N + n]: 17 sectors, ideal 16; 11.33 on average (misaligned by 16 bytes)
     *reinterpret_cast<Vector<__nv_bfloat16, 8>*>(&y[m * N + n]) = y8;
 }
 

@@ -1,4 +1,4 @@
-// conv_channels_last: A convolution whose channels are neighbours in memory; its windows are laid out as a matrix first
+// conv_channels_last: A convolution with channels last; an im2col launch lays out its windows as a matrix first
 //
 // computes                       y[n, i, j, k] = relu(sum(x[n, i + r - 1, j + s - 1, c] * w[r, s, c, k], r, s, c))
 // params                         N = 1, H = 17, W = 16, C = 32, K = 32
@@ -9,7 +9,7 @@
 // conv_channels_last_y           grid (2, 17, 1), block (16, 16, 1), 2048 bytes of shared memory; family tiled
 // analysis                       sm_90: 9 accesses, 9 ideal
 //
-// Made by cugen 0.1.0 from conv_channels_last.yaml (hash 656674a767ead66e) for sm_90. Edit the spec, not this file.
+// Made by cugen 0.1.0 from conv_channels_last.yaml (hash 29a9220db5087265) for sm_90. Edit the spec, not this file.
 
 constexpr int H = 17;
 constexpr int W = 16;
@@ -18,7 +18,7 @@ constexpr int K = 32;
 
 #ifndef CUGEN_MAXIMUM_FLOAT
 #define CUGEN_MAXIMUM_FLOAT
-// The larger of two, or the one that is not a number.
+// Maximum; NaN if an operand is NaN.
 __device__ __forceinline__ float maximum(float a, float b)
 {
     return a > b || a != a ? a : b;
@@ -27,10 +27,10 @@ __device__ __forceinline__ float maximum(float a, float b)
 
 #ifndef CUGEN_VECTOR
 #define CUGEN_VECTOR
-// `count` elements that one access moves.
+// `count` elements, moved by one vector access.
 template <typename T, int count>
 struct alignas(count * sizeof(T)) Vector {
-    T at[count];
+    T data[count];
 };
 #endif
 
@@ -50,15 +50,15 @@ extern "C" __global__ void __launch_bounds__(32) conv_channels_last_x_unfolded(
     const int w_ = s + j - 1;
     Vector<float, 4> x4 = {};
     if (h >= 0 && h < H && w_ >= 0 && w_ < W) {
-        // x[(h * W + w_) * C + c]: 12 sectors, ideal 12 (384 bytes side by side)
+        // x[(h * W + w_) * C + c]: 12 sectors, ideal 12 (384 contiguous bytes)
         x4 = *reinterpret_cast<const Vector<float, 4>*>(&x[(h * W + w_) * C + c]);
     }
     Vector<float, 4> x_unfolded4;
     #pragma unroll
     for (int v = 0; v < 4; ++v) {
-        x_unfolded4.at[v] = x4.at[v];
+        x_unfolded4.data[v] = x4.data[v];
     }
-    // x_unfolded[(((i * W + j) * 3 + r) * 3 + s) * C + c]: 12 sectors, ideal 12 (384 bytes side by side)
+    // x_unfolded[(((i * W + j) * 3 + r) * 3 + s) * C + c]: 12 sectors, ideal 12 (384 contiguous bytes)
     *reinterpret_cast<Vector<float, 4>*>(&x_unfolded[(((i * W + j) * 3 + r) * 3 + s) * C + c]) = x_unfolded4;
 }
 
@@ -77,26 +77,26 @@ extern "C" __global__ void __launch_bounds__(256) conv_channels_last_y(
     const int ij = ij0 + ty;
     const int k = k0 + tx;
 
-    float sum = 0.0f;
+    float acc = 0.0f;
     for (int rsc0 = 0; rsc0 < 9 * C; rsc0 += 16) {
         // x_unfolded[ij * (9 * C) + rsc0 + tx]: 4 sectors, ideal 4 (128 bytes in 2 runs)
-        // x_unfoldeds[ty][tx]: 1 wavefront, ideal 1 (32 words, in different banks)
+        // x_unfoldeds[ty][tx]: 1 wavefront, ideal 1 (conflict-free)
         x_unfoldeds[ty][tx] = x_unfolded[ij * (9 * C) + rsc0 + tx];
         // w[(rsc0 + ty) * K + k]: 4 sectors, ideal 4 (128 bytes in 2 runs)
-        // ws[ty][tx]: 1 wavefront, ideal 1 (32 words, in different banks)
+        // ws[ty][tx]: 1 wavefront, ideal 1 (conflict-free)
         ws[ty][tx] = w[(rsc0 + ty) * K + k];
         __syncthreads();
         #pragma unroll
         for (int rsc = 0; rsc < 16; ++rsc) {
-            // x_unfoldeds[ty][rsc]: 1 wavefront, ideal 1 (2 words, in different banks)
-            // ws[rsc][tx]: 1 wavefront, ideal 1 (16 words, in different banks)
-            sum += x_unfoldeds[ty][rsc] * ws[rsc][tx];
+            // x_unfoldeds[ty][rsc]: 1 wavefront, ideal 1 (conflict-free)
+            // ws[rsc][tx]: 1 wavefront, ideal 1 (conflict-free)
+            acc += x_unfoldeds[ty][rsc] * ws[rsc][tx];
         }
         __syncthreads();
     }
 
     // y[ij * K + k]: 4 sectors, ideal 4 (128 bytes in 2 runs)
-    y[ij * K + k] = maximum(sum, 0.0f);
+    y[ij * K + k] = maximum(acc, 0.0f);
 }
 
 #if defined(__CUDACC__) && !defined(__CUDACC_RTC__)

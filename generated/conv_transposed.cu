@@ -8,7 +8,7 @@
 // y         output, float32 [5, 34, 40]
 // launch    grid (2, 5, 5), block (32, 8, 1); family direct
 // analysis  sm_90: 3 accesses, 2 ideal, 1 costly
-//           worst: x[(c * H + h) * W + w_], 3 sectors, ideal 2; 1.88 on average (starts 20 bytes into a sector)
+//           worst: x[(c * H + h) * W + w_], 3 sectors, ideal 2; 1.88 on average (misaligned by 20 bytes)
 //
 // Made by cugen 0.1.0 from conv_transposed.yaml (hash cc72c12fbd4fa39c) for sm_90. Edit the spec, not this file.
 
@@ -24,7 +24,7 @@ constexpr int Q = 40;
 
 #ifndef CUGEN_FLOOR_DIV_INT
 #define CUGEN_FLOOR_DIV_INT
-// a / b rounded down, for a positive b.
+// Floor division by a positive b.
 __device__ __forceinline__ int floor_div(int a, int b)
 {
     return a / b - (a % b < 0);
@@ -33,7 +33,7 @@ __device__ __forceinline__ int floor_div(int a, int b)
 
 #ifndef CUGEN_FLOOR_MOD_INT
 #define CUGEN_FLOOR_MOD_INT
-// a modulo a positive b: 0 .. b - 1.
+// Remainder of the floor division by a positive b: 0 .. b - 1.
 __device__ __forceinline__ int floor_mod(int a, int b)
 {
     const int remainder = a % b;
@@ -58,11 +58,11 @@ extern "C" __global__ void __launch_bounds__(256) conv_transposed(
             if (floor_mod(p + pad - r, stride) == 0) {
                 for (int s = 0; s < R; ++s) {
                     if (floor_mod(q + pad - s, stride) == 0) {
-                        // w[((c * O + o) * R + r) * R + s]: 1 sector, ideal 1 (one address for all lanes)
+                        // w[((c * O + o) * R + r) * R + s]: 1 sector, ideal 1 (uniform address)
                         const float w_c_o_r_s = w[((c * O + o) * R + r) * R + s];
                         const int h = floor_div(p + pad - r, stride);
                         const int w_ = floor_div(q + pad - s, stride);
-                        // x[(c * H + h) * W + w_]: 3 sectors, ideal 2; 1.88 on average (starts 20 bytes into a sector)
+                        // x[(c * H + h) * W + w_]: 3 sectors, ideal 2; 1.88 on average (misaligned by 20 bytes)
                         const float x_value = h >= 0 && h < H && w_ >= 0 && w_ < W ? x[(c * H + h) * W + w_]
                             : 0.0f;
                         sum += w_c_o_r_s * x_value;
@@ -71,7 +71,7 @@ extern "C" __global__ void __launch_bounds__(256) conv_transposed(
             }
         }
     }
-    // y[(o * P + p) * Q + q]: 4 sectors, ideal 4 (128 bytes side by side)
+    // y[(o * P + p) * Q + q]: 4 sectors, ideal 4 (128 contiguous bytes)
     y[(o * P + p) * Q + q] = sum;
 }
 

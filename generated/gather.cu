@@ -15,10 +15,10 @@ constexpr int D = 64;
 
 #ifndef CUGEN_VECTOR
 #define CUGEN_VECTOR
-// `count` elements that one access moves.
+// `count` elements, moved by one vector access.
 template <typename T, int count>
 struct alignas(count * sizeof(T)) Vector {
-    T at[count];
+    T data[count];
 };
 #endif
 
@@ -32,16 +32,16 @@ extern "C" __global__ void __launch_bounds__(256) gather(
     if (i >= N)
         return;
 
-    // ids[i]: 1 sector, ideal 1 (8 bytes side by side)
+    // ids[i]: 1 sector, ideal 1 (8 contiguous bytes)
     const int ids_i = ids[i];
     // table[ids_i * D + j]: unknown: the subscript depends on the value ids_i, which is read from memory
     const auto table4 = *reinterpret_cast<const Vector<float, 4>*>(&table[ids_i * D + j]);
     Vector<float, 4> rows4;
     #pragma unroll
     for (int v = 0; v < 4; ++v) {
-        rows4.at[v] = table4.at[v];
+        rows4.data[v] = table4.data[v];
     }
-    // rows[i * D + j]: 16 sectors, ideal 16 (512 bytes side by side)
+    // rows[i * D + j]: 16 sectors, ideal 16 (512 contiguous bytes)
     *reinterpret_cast<Vector<float, 4>*>(&rows[i * D + j]) = rows4;
 }
 

@@ -15,10 +15,10 @@ constexpr int N = 20011;
 
 #ifndef CUGEN_VECTOR
 #define CUGEN_VECTOR
-// `count` elements that one access moves.
+// `count` elements, moved by one vector access.
 template <typename T, int count>
 struct alignas(count * sizeof(T)) Vector {
-    T at[count];
+    T data[count];
 };
 #endif
 
@@ -29,22 +29,22 @@ extern "C" __global__ void __launch_bounds__(256) gelu__bfloat16(
     const int i = blockIdx.x * 2048 + threadIdx.x * 8;
 
     if (i + 7 < N) {
-        // x[i]: 16 sectors, ideal 16 (512 bytes side by side)
+        // x[i]: 16 sectors, ideal 16 (512 contiguous bytes)
         const auto x8 = *reinterpret_cast<const Vector<__nv_bfloat16, 8>*>(&x[i]);
         Vector<__nv_bfloat16, 8> y8;
         #pragma unroll
         for (int v = 0; v < 8; ++v) {
-            const float x_value = __bfloat162float(x8.at[v]);
-            y8.at[v] = __float2bfloat16_rn(0.5f * x_value * (1.0f + erff(0.70710678f * x_value)));
+            const float x_value = __bfloat162float(x8.data[v]);
+            y8.data[v] = __float2bfloat16_rn(0.5f * x_value * (1.0f + erff(0.70710678f * x_value)));
         }
-        // y[i]: 16 sectors, ideal 16 (512 bytes side by side)
+        // y[i]: 16 sectors, ideal 16 (512 contiguous bytes)
         *reinterpret_cast<Vector<__nv_bfloat16, 8>*>(&y[i]) = y8;
     } else {
         #pragma unroll 1
         for (int tail = i; tail < N; ++tail) {
-            // x[tail]: 1 sector, ideal 1 (one address for all lanes)
+            // x[tail]: 1 sector, ideal 1 (uniform address)
             const float x_i = __bfloat162float(x[tail]);
-            // y[tail]: 1 sector, ideal 1 (one address for all lanes)
+            // y[tail]: 1 sector, ideal 1 (uniform address)
             y[tail] = __float2bfloat16_rn(0.5f * x_i * (1.0f + erff(0.70710678f * x_i)));
         }
     }

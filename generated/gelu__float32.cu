@@ -13,10 +13,10 @@ constexpr int N = 20011;
 
 #ifndef CUGEN_VECTOR
 #define CUGEN_VECTOR
-// `count` elements that one access moves.
+// `count` elements, moved by one vector access.
 template <typename T, int count>
 struct alignas(count * sizeof(T)) Vector {
-    T at[count];
+    T data[count];
 };
 #endif
 
@@ -27,22 +27,22 @@ extern "C" __global__ void __launch_bounds__(256) gelu__float32(
     const int i = blockIdx.x * 1024 + threadIdx.x * 4;
 
     if (i + 3 < N) {
-        // x[i]: 16 sectors, ideal 16 (512 bytes side by side)
+        // x[i]: 16 sectors, ideal 16 (512 contiguous bytes)
         const auto x4 = *reinterpret_cast<const Vector<float, 4>*>(&x[i]);
         Vector<float, 4> y4;
         #pragma unroll
         for (int v = 0; v < 4; ++v) {
-            const float x_value = x4.at[v];
-            y4.at[v] = 0.5f * x_value * (1.0f + erff(0.70710678f * x_value));
+            const float x_value = x4.data[v];
+            y4.data[v] = 0.5f * x_value * (1.0f + erff(0.70710678f * x_value));
         }
-        // y[i]: 16 sectors, ideal 16 (512 bytes side by side)
+        // y[i]: 16 sectors, ideal 16 (512 contiguous bytes)
         *reinterpret_cast<Vector<float, 4>*>(&y[i]) = y4;
     } else {
         #pragma unroll 1
         for (int tail = i; tail < N; ++tail) {
-            // x[tail]: 1 sector, ideal 1 (one address for all lanes)
+            // x[tail]: 1 sector, ideal 1 (uniform address)
             const float x_i = x[tail];
-            // y[tail]: 1 sector, ideal 1 (one address for all lanes)
+            // y[tail]: 1 sector, ideal 1 (uniform address)
             y[tail] = 0.5f * x_i * (1.0f + erff(0.70710678f * x_i));
         }
     }

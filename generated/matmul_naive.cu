@@ -23,13 +23,13 @@ extern "C" __global__ void __launch_bounds__(256) matmul_naive(
 
     float sum = 0.0f;
     for (int k = 0; k < K; ++k) {
-        // A[m * K + k]: 1 sector, ideal 1 (one address for all lanes)
+        // A[m * K + k]: 1 sector, ideal 1 (uniform address)
         const float a = A[m * K + k];
-        // B[k * N + n]: 4 sectors, ideal 4 (128 bytes side by side)
+        // B[k * N + n]: 4 sectors, ideal 4 (128 contiguous bytes)
         const float b = B[k * N + n];
         sum += a * b;
     }
-    // C[m * N + n]: 4 sectors, ideal 4 (128 bytes side by side)
+    // C[m * N + n]: 4 sectors, ideal 4 (128 contiguous bytes)
     C[m * N + n] = sum;
 }
 

@@ -15,10 +15,10 @@ constexpr int N = 384;
 
 #ifndef CUGEN_VECTOR
 #define CUGEN_VECTOR
-// `count` elements that one access moves.
+// `count` elements, moved by one vector access.
 template <typename T, int count>
 struct alignas(count * sizeof(T)) Vector {
-    T at[count];
+    T data[count];
 };
 #endif
 
@@ -32,16 +32,16 @@ extern "C" __global__ void __launch_bounds__(256) outer_product(
     if (i >= M)
         return;
 
-    // b[j]: 16 sectors, ideal 16 (512 bytes side by side)
+    // b[j]: 16 sectors, ideal 16 (512 contiguous bytes)
     const auto b4 = *reinterpret_cast<const Vector<float, 4>*>(&b[j]);
-    // a[i]: 1 sector, ideal 1 (one address for all lanes)
+    // a[i]: 1 sector, ideal 1 (uniform address)
     const float a_i = a[i];
     Vector<float, 4> c4;
     #pragma unroll
     for (int v = 0; v < 4; ++v) {
-        c4.at[v] = a_i * b4.at[v];
+        c4.data[v] = a_i * b4.data[v];
     }
-    // C[i * N + j]: 16 sectors, ideal 16 (512 bytes side by side)
+    // C[i * N + j]: 16 sectors, ideal 16 (512 contiguous bytes)
     *reinterpret_cast<Vector<float, 4>*>(&C[i * N + j]) = c4;
 }
 

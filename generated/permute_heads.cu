@@ -1,4 +1,4 @@
-// permute_heads: Keys of an attention, head by head and turned; heads and channels stay neighbours, so it is one batch of transposes
+// permute_heads: Keys of an attention, transposed in each head; heads and channels stay adjacent, so it is one batch of transposes
 //
 // computes  Kt[b, h, d, t] = K[b, t, h, d]
 // params    B = 2, T = 200, H = 3, D = 40
@@ -8,7 +8,7 @@
 // analysis  sm_90: 4 accesses, 2 ideal, 2 costly
 //           worst: Kt[(b * (D * H) + hd) * T + t], 18 sectors, ideal 16; 14.5 on average (512 bytes in 4 runs)
 //
-// Made by cugen 0.1.0 from permute_heads.yaml (hash ed51bff6143819f1) for sm_90. Edit the spec, not this file.
+// Made by cugen 0.1.0 from permute_heads.yaml (hash 4afff64791754510) for sm_90. Edit the spec, not this file.
 
 #include <cuda_fp16.h>
 
@@ -18,10 +18,10 @@ constexpr int D = 40;
 
 #ifndef CUGEN_VECTOR
 #define CUGEN_VECTOR
-// `count` elements that one access moves.
+// `count` elements, moved by one vector access.
 template <typename T, int count>
 struct alignas(count * sizeof(T)) Vector {
-    T at[count];
+    T data[count];
 };
 #endif
 
@@ -51,9 +51,9 @@ extern "C" __global__ void __launch_bounds__(256) permute_heads(
         Vector<__half, 2> word2;
         #pragma unroll
         for (int p = 0; p < 2; ++p) {
-            word2.at[p] = k8[p].at[v];
+            word2.data[p] = k8[p].data[v];
         }
-        // tile[ty][2 * column + 2 * v]: 1 wavefront, ideal 1 (32 words, in different banks)
+        // tile[ty][2 * column + 2 * v]: 1 wavefront, ideal 1 (conflict-free)
         *reinterpret_cast<Vector<__half, 2>*>(&tile[ty][2 * column + 2 * v]) = word2;
     }
     __syncthreads();
@@ -68,13 +68,13 @@ extern "C" __global__ void __launch_bounds__(256) permute_heads(
                 Vector<__half, 2> k2[4];
                 #pragma unroll
                 for (int u = 0; u < 4; ++u) {
-                    // tile[4 * tx + u][2 * column]: 1 wavefront, ideal 1 (32 words, in different banks)
+                    // tile[4 * tx + u][2 * column]: 1 wavefront, ideal 1 (conflict-free)
                     k2[u] = *reinterpret_cast<const Vector<__half, 2>*>(&tile[4 * tx + u][2 * column]);
                 }
                 Vector<__half, 8> kt8;
                 #pragma unroll
                 for (int v = 0; v < 8; ++v) {
-                    kt8.at[v] = k2[v / 2].at[v % 2];
+                    kt8.data[v] = k2[v / 2].data[v % 2];
                 }
                 // Kt[(b * (D * H) + hd) * T + t]: 18 sectors, ideal 16; 14.5 on average (512 bytes in 4 runs)
                 *reinterpret_cast<Vector<__half, 8>*>(&Kt[(b * (D * H) + hd) * T + t]) = kt8;

@@ -6,7 +6,7 @@
 // pitched   output, float32 [200, 250], strides (256, 1), aligned to 8 bytes
 // launch    grid (4, 25, 1), block (32, 8, 1); family map
 // analysis  sm_90: 2 accesses, 1 ideal, 1 costly
-//           worst: dense[i * N + j], 9 sectors, ideal 8; 8.56 on average (starts 8 bytes into a sector)
+//           worst: dense[i * N + j], 9 sectors, ideal 8; 8.56 on average (misaligned by 8 bytes)
 //
 // Made by cugen 0.1.0 from pitched_copy.yaml (hash 41136a770a6ab598) for sm_90. Edit the spec, not this file.
 
@@ -14,10 +14,10 @@ constexpr int N = 250;
 
 #ifndef CUGEN_VECTOR
 #define CUGEN_VECTOR
-// `count` elements that one access moves.
+// `count` elements, moved by one vector access.
 template <typename T, int count>
 struct alignas(count * sizeof(T)) Vector {
-    T at[count];
+    T data[count];
 };
 #endif
 
@@ -30,14 +30,14 @@ extern "C" __global__ void __launch_bounds__(256) pitched_copy(
     if (j >= N)
         return;
 
-    // dense[i * N + j]: 9 sectors, ideal 8; 8.56 on average (starts 8 bytes into a sector)
+    // dense[i * N + j]: 9 sectors, ideal 8; 8.56 on average (misaligned by 8 bytes)
     const auto dense2 = *reinterpret_cast<const Vector<float, 2>*>(&dense[i * N + j]);
     Vector<float, 2> pitched2;
     #pragma unroll
     for (int v = 0; v < 2; ++v) {
-        pitched2.at[v] = dense2.at[v];
+        pitched2.data[v] = dense2.data[v];
     }
-    // pitched[i * 256 + j]: 8 sectors, ideal 8 (256 bytes side by side)
+    // pitched[i * 256 + j]: 8 sectors, ideal 8 (256 contiguous bytes)
     *reinterpret_cast<Vector<float, 2>*>(&pitched[i * 256 + j]) = pitched2;
 }
 

@@ -16,10 +16,10 @@ __constant__ float c_constant[6];
 
 #ifndef CUGEN_VECTOR
 #define CUGEN_VECTOR
-// `count` elements that one access moves.
+// `count` elements, moved by one vector access.
 template <typename T, int count>
 struct alignas(count * sizeof(T)) Vector {
-    T at[count];
+    T data[count];
 };
 #endif
 
@@ -30,47 +30,47 @@ extern "C" __global__ void __launch_bounds__(256) polynomial(
     const int i = blockIdx.x * 1024 + threadIdx.x * 4;
 
     if (i + 3 < N) {
-        // x[i]: 16 sectors, ideal 16 (512 bytes side by side)
+        // x[i]: 16 sectors, ideal 16 (512 contiguous bytes)
         const auto x4 = *reinterpret_cast<const Vector<float, 4>*>(&x[i]);
-        // c_constant[5]: 1 request, ideal 1 (one address for all lanes)
+        // c_constant[5]: 1 request, ideal 1 (uniform address)
         const float c_5 = c_constant[5];
-        // c_constant[4]: 1 request, ideal 1 (one address for all lanes)
+        // c_constant[4]: 1 request, ideal 1 (uniform address)
         const float c_4 = c_constant[4];
-        // c_constant[3]: 1 request, ideal 1 (one address for all lanes)
+        // c_constant[3]: 1 request, ideal 1 (uniform address)
         const float c_3 = c_constant[3];
-        // c_constant[2]: 1 request, ideal 1 (one address for all lanes)
+        // c_constant[2]: 1 request, ideal 1 (uniform address)
         const float c_2 = c_constant[2];
-        // c_constant[1]: 1 request, ideal 1 (one address for all lanes)
+        // c_constant[1]: 1 request, ideal 1 (uniform address)
         const float c_1 = c_constant[1];
-        // c_constant[0]: 1 request, ideal 1 (one address for all lanes)
+        // c_constant[0]: 1 request, ideal 1 (uniform address)
         const float c_0 = c_constant[0];
         Vector<float, 4> y4;
         #pragma unroll
         for (int v = 0; v < 4; ++v) {
-            const float x_value = x4.at[v];
-            y4.at[v] = fmaf(fmaf(fmaf(fmaf(fmaf(c_5, x_value, c_4), x_value, c_3), x_value, c_2), x_value, c_1),
-                x_value, c_0);
+            const float x_value = x4.data[v];
+            y4.data[v] = fmaf(fmaf(fmaf(fmaf(fmaf(c_5, x_value, c_4), x_value, c_3), x_value, c_2), x_value,
+                c_1), x_value, c_0);
         }
-        // y[i]: 16 sectors, ideal 16 (512 bytes side by side)
+        // y[i]: 16 sectors, ideal 16 (512 contiguous bytes)
         *reinterpret_cast<Vector<float, 4>*>(&y[i]) = y4;
     } else {
         #pragma unroll 1
         for (int tail = i; tail < N; ++tail) {
-            // c_constant[5]: 1 request, ideal 1 (one address for all lanes)
+            // c_constant[5]: 1 request, ideal 1 (uniform address)
             const float c_5 = c_constant[5];
-            // x[tail]: 1 sector, ideal 1 (one address for all lanes)
+            // x[tail]: 1 sector, ideal 1 (uniform address)
             const float x_i = x[tail];
-            // c_constant[4]: 1 request, ideal 1 (one address for all lanes)
+            // c_constant[4]: 1 request, ideal 1 (uniform address)
             const float c_4 = c_constant[4];
-            // c_constant[3]: 1 request, ideal 1 (one address for all lanes)
+            // c_constant[3]: 1 request, ideal 1 (uniform address)
             const float c_3 = c_constant[3];
-            // c_constant[2]: 1 request, ideal 1 (one address for all lanes)
+            // c_constant[2]: 1 request, ideal 1 (uniform address)
             const float c_2 = c_constant[2];
-            // c_constant[1]: 1 request, ideal 1 (one address for all lanes)
+            // c_constant[1]: 1 request, ideal 1 (uniform address)
             const float c_1 = c_constant[1];
-            // c_constant[0]: 1 request, ideal 1 (one address for all lanes)
+            // c_constant[0]: 1 request, ideal 1 (uniform address)
             const float c_0 = c_constant[0];
-            // y[tail]: 1 sector, ideal 1 (one address for all lanes)
+            // y[tail]: 1 sector, ideal 1 (uniform address)
             y[tail] = fmaf(fmaf(fmaf(fmaf(fmaf(c_5, x_i, c_4), x_i, c_3), x_i, c_2), x_i, c_1), x_i, c_0);
         }
     }

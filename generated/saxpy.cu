@@ -15,10 +15,10 @@ __constant__ float a;
 
 #ifndef CUGEN_VECTOR
 #define CUGEN_VECTOR
-// `count` elements that one access moves.
+// `count` elements, moved by one vector access.
 template <typename T, int count>
 struct alignas(count * sizeof(T)) Vector {
-    T at[count];
+    T data[count];
 };
 #endif
 
@@ -30,16 +30,16 @@ extern "C" __global__ void __launch_bounds__(256) saxpy(
     if (i >= N)
         return;
 
-    // x[i]: 16 sectors, ideal 16 (512 bytes side by side)
+    // x[i]: 16 sectors, ideal 16 (512 contiguous bytes)
     const auto x4 = *reinterpret_cast<const Vector<float, 4>*>(&x[i]);
-    // y[i]: 16 sectors, ideal 16 (512 bytes side by side)
+    // y[i]: 16 sectors, ideal 16 (512 contiguous bytes)
     const auto y_old4 = *reinterpret_cast<const Vector<float, 4>*>(&y[i]);
     Vector<float, 4> y4;
     #pragma unroll
     for (int v = 0; v < 4; ++v) {
-        y4.at[v] = y_old4.at[v] + a * x4.at[v];
+        y4.data[v] = y_old4.data[v] + a * x4.data[v];
     }
-    // y[i]: 16 sectors, ideal 16 (512 bytes side by side)
+    // y[i]: 16 sectors, ideal 16 (512 contiguous bytes)
     *reinterpret_cast<Vector<float, 4>*>(&y[i]) = y4;
 }
 

@@ -15,10 +15,10 @@ constexpr int N = 60000;
 
 #ifndef CUGEN_VECTOR
 #define CUGEN_VECTOR
-// `count` elements that one access moves.
+// `count` elements, moved by one vector access.
 template <typename T, int count>
 struct alignas(count * sizeof(T)) Vector {
-    T at[count];
+    T data[count];
 };
 #endif
 
@@ -32,21 +32,21 @@ extern "C" __global__ void __launch_bounds__(256) structures_of_arrays(
     if (i >= N)
         return;
 
-    // x[i]: 16 sectors, ideal 16 (512 bytes side by side)
+    // x[i]: 16 sectors, ideal 16 (512 contiguous bytes)
     const auto x4 = *reinterpret_cast<const Vector<float, 4>*>(&x[i]);
-    // y[i]: 16 sectors, ideal 16 (512 bytes side by side)
+    // y[i]: 16 sectors, ideal 16 (512 contiguous bytes)
     const auto y4 = *reinterpret_cast<const Vector<float, 4>*>(&y[i]);
-    // z[i]: 16 sectors, ideal 16 (512 bytes side by side)
+    // z[i]: 16 sectors, ideal 16 (512 contiguous bytes)
     const auto z4 = *reinterpret_cast<const Vector<float, 4>*>(&z[i]);
     Vector<float, 4> length4;
     #pragma unroll
     for (int v = 0; v < 4; ++v) {
-        const float x_value = x4.at[v];
-        const float y_value = y4.at[v];
-        const float z_value = z4.at[v];
-        length4.at[v] = sqrtf(x_value * x_value + y_value * y_value + z_value * z_value);
+        const float x_value = x4.data[v];
+        const float y_value = y4.data[v];
+        const float z_value = z4.data[v];
+        length4.data[v] = sqrtf(x_value * x_value + y_value * y_value + z_value * z_value);
     }
-    // length[i]: 16 sectors, ideal 16 (512 bytes side by side)
+    // length[i]: 16 sectors, ideal 16 (512 contiguous bytes)
     *reinterpret_cast<Vector<float, 4>*>(&length[i]) = length4;
 }
 

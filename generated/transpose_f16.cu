@@ -1,4 +1,4 @@
-// transpose_f16: B = Aᵀ of 16-bit floats, scaled row by row; a word of the tile holds two neighbours of the output
+// transpose_f16: B = Aᵀ of 16-bit floats, scaled row by row; a word of the tile holds two consecutive elements of the output
 //
 // computes  B[n, m] = A[m, n] * scale[m]
 // params    M = 320, N = 264
@@ -9,7 +9,7 @@
 // analysis  sm_90: 5 accesses, 3 ideal, 2 costly
 //           worst: scale[m + 4 * u_], 8 sectors, ideal 4 (lanes 32 bytes apart)
 //
-// Made by cugen 0.1.0 from transpose_f16.yaml (hash be5c801b6df55f3a) for sm_90. Edit the spec, not this file.
+// Made by cugen 0.1.0 from transpose_f16.yaml (hash ed38cea96f7b9d5e) for sm_90. Edit the spec, not this file.
 
 #include <cuda_fp16.h>
 
@@ -18,10 +18,10 @@ constexpr int N = 264;
 
 #ifndef CUGEN_VECTOR
 #define CUGEN_VECTOR
-// `count` elements that one access moves.
+// `count` elements, moved by one vector access.
 template <typename T, int count>
 struct alignas(count * sizeof(T)) Vector {
-    T at[count];
+    T data[count];
 };
 #endif
 
@@ -51,9 +51,9 @@ extern "C" __global__ void __launch_bounds__(256) transpose_f16(
         Vector<__half, 2> word2;
         #pragma unroll
         for (int p = 0; p < 2; ++p) {
-            word2.at[p] = a8[p].at[v];
+            word2.data[p] = a8[p].data[v];
         }
-        // tile[ty][2 * column + 2 * v]: 1 wavefront, ideal 1 (32 words, in different banks)
+        // tile[ty][2 * column + 2 * v]: 1 wavefront, ideal 1 (conflict-free)
         *reinterpret_cast<Vector<__half, 2>*>(&tile[ty][2 * column + 2 * v]) = word2;
     }
     __syncthreads();
@@ -73,13 +73,13 @@ extern "C" __global__ void __launch_bounds__(256) transpose_f16(
             Vector<__half, 2> a2[4];
             #pragma unroll
             for (int u = 0; u < 4; ++u) {
-                // tile[4 * tx + u][2 * column]: 1 wavefront, ideal 1 (32 words, in different banks)
+                // tile[4 * tx + u][2 * column]: 1 wavefront, ideal 1 (conflict-free)
                 a2[u] = *reinterpret_cast<const Vector<__half, 2>*>(&tile[4 * tx + u][2 * column]);
             }
             Vector<__half, 8> b8;
             #pragma unroll
             for (int v = 0; v < 8; ++v) {
-                b8.at[v] = __float2half_rn(__half2float(a2[v / 2].at[v % 2]) * scale4[v / 4].at[v % 4]);
+                b8.data[v] = __float2half_rn(__half2float(a2[v / 2].data[v % 2]) * scale4[v / 4].data[v % 4]);
             }
             // B[n * M + m]: 16 sectors, ideal 16 (512 bytes in 4 runs)
             *reinterpret_cast<Vector<__half, 8>*>(&B[n * M + m]) = b8;

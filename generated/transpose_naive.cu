@@ -24,7 +24,7 @@ extern "C" __global__ void __launch_bounds__(256) transpose_naive(
 
     // A[m * N + n]: 32 sectors, ideal 4; 30 on average (lanes 800 bytes apart)
     const float a = A[m * N + n];
-    // B[n * M + m]: 5 sectors, ideal 4; 4.25 on average (starts 16 bytes into a sector)
+    // B[n * M + m]: 5 sectors, ideal 4; 4.25 on average (misaligned by 16 bytes)
     B[n * M + m] = a;
 }
 

@@ -6,7 +6,7 @@
 // B         output, float32 [200, 300]
 // launch    grid (10, 7, 1), block (32, 8, 1), 4224 bytes of shared memory; family transpose
 // analysis  sm_90: 4 accesses, 3 ideal, 1 costly
-//           worst: B[n * M + m], 5 sectors, ideal 4; 4.25 on average (starts 16 bytes into a sector)
+//           worst: B[n * M + m], 5 sectors, ideal 4; 4.25 on average (misaligned by 16 bytes)
 //
 // Made by cugen 0.1.0 from transpose_padded.yaml (hash 346b242eedf9ed92) for sm_90. Edit the spec, not this file.
 
@@ -30,8 +30,8 @@ extern "C" __global__ void __launch_bounds__(256) transpose_padded(
         for (int r = 0; r < 32; r += 8) {
             const int m_in = m0 + ty + r;
             if (m_in < M) {
-                // A[m_in * N + n_in]: 4 sectors, ideal 4 (128 bytes side by side)
-                // tile[ty + r][tx]: 1 wavefront, ideal 1 (32 words, in different banks)
+                // A[m_in * N + n_in]: 4 sectors, ideal 4 (128 contiguous bytes)
+                // tile[ty + r][tx]: 1 wavefront, ideal 1 (conflict-free)
                 tile[ty + r][tx] = A[m_in * N + n_in];
             }
         }
@@ -44,8 +44,8 @@ extern "C" __global__ void __launch_bounds__(256) transpose_padded(
         for (int r = 0; r < 32; r += 8) {
             const int n = n0 + ty + r;
             if (n < N) {
-                // tile[tx][ty + r]: 1 wavefront, ideal 1 (pitch 33 is odd: lanes hit 32 banks)
-                // B[n * M + m]: 5 sectors, ideal 4; 4.25 on average (starts 16 bytes into a sector)
+                // tile[tx][ty + r]: 1 wavefront, ideal 1 (odd pitch 33: 32 banks)
+                // B[n * M + m]: 5 sectors, ideal 4; 4.25 on average (misaligned by 16 bytes)
                 B[n * M + m] = tile[tx][ty + r];
             }
         }

@@ -28,8 +28,8 @@ extern "C" __global__ void __launch_bounds__(256) transpose_shared(
     #pragma unroll
     for (int r = 0; r < 32; r += 8) {
         const int m_in = m0 + ty + r;
-        // A[m_in * N + n_in]: 4 sectors, ideal 4 (128 bytes side by side)
-        // tile[ty + r][tx]: 1 wavefront, ideal 1 (32 words, in different banks)
+        // A[m_in * N + n_in]: 4 sectors, ideal 4 (128 contiguous bytes)
+        // tile[ty + r][tx]: 1 wavefront, ideal 1 (conflict-free)
         tile[ty + r][tx] = A[m_in * N + n_in];
     }
     __syncthreads();
@@ -39,7 +39,7 @@ extern "C" __global__ void __launch_bounds__(256) transpose_shared(
     for (int r = 0; r < 32; r += 8) {
         const int n = n0 + ty + r;
         // tile[tx][ty + r]: 32 wavefronts, ideal 1 (lanes 0 and 1: words 0 and 32, bank 0)
-        // B[n * M + m]: 4 sectors, ideal 4 (128 bytes side by side)
+        // B[n * M + m]: 4 sectors, ideal 4 (128 contiguous bytes)
         B[n * M + m] = tile[tx][ty + r];
     }
 }

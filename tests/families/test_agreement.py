@@ -208,8 +208,8 @@ class Drawing:
 
     # Declarations
 
-    def shape(self, most: int) -> tuple[str, ...]:
-        return tuple(self.one_of(*self.sizes) for _ in range(self.draw(st.integers(0, most))))
+    def shape(self, max_rank: int) -> tuple[str, ...]:
+        return tuple(self.one_of(*self.sizes) for _ in range(self.draw(st.integers(0, max_rank))))
 
     def dtype(self, kind: str) -> str:
         return {"float": self.one_of(*FLOATS), "int": self.one_of(*INTEGERS), "bool": "bool"}[kind]

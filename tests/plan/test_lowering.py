@@ -135,7 +135,7 @@ def test_a_value_that_is_tested_and_summed_is_loaded_once(body):
     assert nodes[1:5] == ["for k in 0 .. 8", "  load a = A[k]", "  if gt(a, 0.0)", "    sum = add(sum, a)"]
 
 
-def test_bounds_beside_a_condition_on_data_are_bounds_still(body):
+def test_bounds_next_to_a_condition_on_data_remain_bounds(body):
     block = "Y[i] = sum(A[k, l], k, l, where=k < i and l < k and B[k] > 0)"
     assert body(block, A="8, 8", B="8", Y="8")[1:6] == [
         "for k in 0 .. i",
