@@ -1,4 +1,4 @@
-"""`cugen.run`: one call of a kernel on NumPy arrays, checked, with fresh outputs."""
+"""`cugen.run`: a checked call of a kernel on NumPy arrays that returns new outputs."""
 
 from __future__ import annotations
 
@@ -29,10 +29,10 @@ from cugen.spec.types import DTYPES
 def run(kernel_or_spec: Kernel | Spec, /, device: DeviceName = "auto", **arguments: Any) -> dict[str, NDArray[Any]]:
     """The outputs by name, as arrays in their logical shapes.
 
-    `arguments` are the inputs (anything that NumPy makes an array of; types are converted only where no value can
-    change), the scalars without a value, and the dynamic params that no input's shape tells. SpecError where a spec
-    can't be generated; RunError for arguments that don't fit (CG5002 to CG5009), without a GPU (CG5011), and for what
-    the device catches (CG5013); ToolMissing and CompileError from the compilers.
+    `arguments` are the inputs (array-likes; only lossless conversions are made), the scalars without a value, and the
+    dynamic params that can't be deduced from an input's shape. SpecError where a spec can't be generated; RunError for
+    invalid arguments (CG5002 to CG5009), without a GPU (CG5011), and for faults (CG5013); ToolMissing and CompileError
+    from the toolchain.
     """
     kernel = generate(kernel_or_spec) if isinstance(kernel_or_spec, Spec) else kernel_or_spec
     manifest = kernel.manifest
@@ -57,7 +57,7 @@ def _inputs(manifest: Manifest) -> tuple[ArrayArgument, ...]:
 
 
 def _check_names(manifest: Manifest, arguments: Mapping[str, Any]) -> None:
-    """All inputs and scalars are given, and nothing else; params may be told by shapes."""
+    """RunError unless exactly the inputs and scalars are given; params are optional."""
     outputs = [a.name for a in manifest.arguments if isinstance(a, ArrayArgument) and a.role == "output"]
     known = [a.name for a in manifest.arguments if a.name not in outputs]
     for name in arguments:
@@ -78,12 +78,12 @@ def _check_names(manifest: Manifest, arguments: Mapping[str, Any]) -> None:
 def _dynamic_params(
     manifest: Manifest, inputs: Mapping[str, NDArray[Any]], arguments: Mapping[str, Any]
 ) -> dict[str, int]:
-    """What the call gives, or else the dimension of the first input that is such a param and nothing more."""
+    """Values of dynamic params: given, or the first extent of an input that equals the param."""
     values: dict[str, int] = {}
     for param in manifest.arguments:
         if not isinstance(param, ParamArgument):
             continue
-        told = [
+        deduced = [
             extent
             for a in _inputs(manifest)
             for size, extent in zip(a.shape, inputs[a.name].shape, strict=False)
@@ -91,9 +91,9 @@ def _dynamic_params(
         ]
         if param.name in arguments:
             values[param.name] = int(arguments[param.name])
-        elif told:
-            values[param.name] = told[0]
+        elif deduced:
+            values[param.name] = deduced[0]
         else:
-            message = f"{manifest.kernel} needs the param `{param.name}`, which no input's shape tells"
+            message = f"{manifest.kernel} needs the param `{param.name}`, which can't be deduced from a shape"
             raise RunError(MISSING_ARGUMENT, message, f"pass it by name: {param.name}=…")
     return values

@@ -1,4 +1,4 @@
-"""`Kernel`: a spec with its plan and the files that it gives."""
+"""`Kernel`: a spec with its plan and generated files."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, repr=False)
 class Kernel:
-    """`source` is the text of <stem>.cu, `header` of <stem>.h; `manifest` is what <stem>.json says."""
+    """A generated kernel: the texts of <stem>.cu and <stem>.h, and the manifest in <stem>.json."""
 
     spec: Spec
     plan: Plan
@@ -44,26 +44,26 @@ class Kernel:
 
     @property
     def context(self) -> Context:
-        """The names that the plan and the source share."""
+        """The context of the plan: names, arrays and ranges."""
         return plan_context(self.spec)
 
     def provenance(self) -> Mapping[int, str]:
-        """For each line of the source (1-based), the template line and the spec key that it came from."""
+        """Template line and spec key of each line of the source (1-based)."""
         from cugen.emit.provenance import provenance
 
         return provenance(self.context, self.plan, self.remarks)
 
     def access_lines(self) -> Mapping[int, int]:
-        """The line of the source (1-based) of each access, by its number in the plan."""
+        """Line of the source (1-based) of each access, by its number in the plan."""
         from cugen.emit.provenance import access_lines
 
         return access_lines(self.context, self.plan, self.remarks)
 
     def compile(self, device: str = "gpu") -> Compiled:
-        """The kernel as a function of arrays, by name: `fn(A=a, B=b, C=c, stream=s)`; outputs are given too.
+        """The kernel as a function of arrays by name, outputs included: `fn(A=a, B=b, C=c, stream=s)`.
 
-        `device` is "gpu", whose arrays may be anything with `__cuda_array_interface__` or DLPack, or "cpu", for NumPy
-        arrays. Arguments are checked at each call (RunError).
+        `device` is "gpu", for arrays with `__cuda_array_interface__` or DLPack, or "cpu", for NumPy arrays. Each call
+        checks its arguments (RunError).
         """
         from cugen.runtime.call.callable import compiled
         from cugen.runtime.cpu import CpuDevice
@@ -76,16 +76,16 @@ class Kernel:
 def generate(
     spec: Spec, *, analysis: bool = True, lock: str | os.PathLike[str] | None = None, device_name: str = ""
 ) -> Kernel:
-    """Plans a spec and prints its files; with `analysis`, each access of the source has its cost beside it.
+    """Plans a spec and generates its files. With `analysis` the source has the cost of each access in a comment.
 
-    `lock` is a file that `cugen tune` wrote: what it says for `device_name`, or for the first of the target's devices,
-    is the schedule where the spec is silent. One that no longer fits is left aside; the kernel's `spec.tuned` and the
-    source then say so. SpecError where the spec asks for what no family can do, or the lock file is broken."""
+    `lock` is a file of `cugen tune`: its entry for `device_name`, by default the first of the target's devices, is the
+    schedule where the spec has none. An entry that no family accepts is ignored, as `spec.tuned` and the source note.
+    SpecError where no family supports the spec, or for an invalid lock file."""
     if lock is not None:
         from cugen.schedule.lock import apply, read
 
         spec = apply(spec, read(lock), device_name)
-    made_from = input_hash(spec, analysis=analysis)
+    inputs = input_hash(spec, analysis=analysis)
     try:
         plan = make_plan(spec)
     except SpecError as error:
@@ -101,5 +101,5 @@ def generate(
 
         remarks = remarks_on(context, plan)
     sources = render(context, plan, remarks)
-    manifest = make_manifest(context, plan, sources.source, sources.header, made_from)
+    manifest = make_manifest(context, plan, sources.source, sources.header, inputs)
     return Kernel(spec, plan, sources.source, sources.header, manifest, remarks)

@@ -109,7 +109,8 @@ def analyze(
 ) -> Report:
     """The report of a kernel on a target, by default that of the device, or of the spec.
 
-    `params` are the values of dynamic params by their names in the spec; ValueError for an unknown name. `offsets`, `bank_bytes` and `cache` are those of `analyze_kernel`. `resources` are a compiler's figures by the
+    `params` are the values of dynamic params by their names in the spec; ValueError for an unknown name. `offsets`,
+    `bank_bytes` and `cache` are those of `analyze_kernel`. `resources` are a compiler's figures by the
     name of each launched kernel, such as those of a `Cubin`. UnknownTarget and UnknownDevice as the tables raise them,
     ValueError for a device of another target.
     """

@@ -1,4 +1,4 @@
-"""Kernels as operators of PyTorch, which `torch.compile`, `torch.export` and CUDA graphs take like its own."""
+"""Kernels as PyTorch operators, for `torch.compile`, `torch.export` and CUDA graphs."""
 
 from __future__ import annotations
 
@@ -17,34 +17,34 @@ from cugen.spec.model import Spec
 _TORCH_NAMES = {"float8_e4m3": "float8_e4m3fn"}
 _NAMES = {torch: ours for ours, torch in _TORCH_NAMES.items()}
 _HASH_DIGITS = 8
-_made: dict[str, Any] = {}
+_operators: dict[str, Any] = {}
 
 
 def torch_op(kernel_or_spec: Kernel | Spec, /) -> Any:
     """The kernel as an operator `cugen::<kernel>_<hash>`: `y = op(x)`.
 
-    It takes the arrays that aren't outputs in the order of the spec, then scalars without a value, then dynamic params
-    that are no dimension of an input; it returns new tensors, in the layout of the spec. What is `inout` is updated in
-    place. On tensors of a GPU it runs on the current stream, with workspaces from PyTorch's allocator: nothing waits,
-    and a call can be captured in a CUDA graph once an earlier one has compiled the kernel. On tensors of the CPU it
-    runs on the CPU device. Gradients are the caller's: `op.register_autograd(…)`.
+    Parameters are the inputs in the order of the spec, scalars without a value, and dynamic params that can't be
+    deduced from an input; it returns new tensors in the layout of the spec and updates `inout` arrays in place. On GPU
+    tensors it runs asynchronously on the current stream, with workspaces of PyTorch's allocator, and can be captured in
+    a CUDA graph after a first call has compiled the kernel. On CPU tensors it runs on the CPU device. Gradients are
+    registered by `op.register_autograd(…)`.
 
-    SpecError where a spec can't be generated; calls raise RunError for tensors that don't fit (CG5002 to CG5009).
+    SpecError where a spec can't be generated; calls raise RunError for invalid tensors (CG5002 to CG5009).
     """
     torch = importlib.import_module("torch")
     kernel = generate(kernel_or_spec) if isinstance(kernel_or_spec, Spec) else kernel_or_spec
     name = f"cugen::{kernel.name}_{kernel.manifest.source_hash[:_HASH_DIGITS]}"
-    if name not in _made:
+    if name not in _operators:
         operator = _Operator(torch, kernel)
         signature = operator.signature
         made = torch.library.custom_op(name, operator, mutates_args=signature.updated, schema=signature.schema)
         made.register_fake(operator.outputs)
-        _made[name] = made
-    return _made[name]
+        _operators[name] = made
+    return _operators[name]
 
 
 class _Operator:
-    """What PyTorch calls; `torch` is the module."""
+    """Implementation of an operator; `torch` is the module."""
 
     __name__ = "cugen"
 
@@ -65,7 +65,7 @@ class _Operator:
         device = tensors[0].device
         for name, value in arguments.items():
             if isinstance(value, self._torch.Tensor) and value.device != device:
-                message = f"`{name}` lies on {value.device}, and another array of the call on {device}"
+                message = f"`{name}` is on {value.device}, another array of the call on {device}"
                 raise RunError(WRONG_DEVICE, message, "move all of them to one device")
         plain = {name: self._plain(value) for name, value in arguments.items()}
         if device.type == "cuda":
@@ -73,7 +73,7 @@ class _Operator:
         elif device.type == "cpu":
             self._cpu(**plain)
         else:
-            raise RunError(WRONG_DEVICE, f"a kernel runs on CUDA's GPUs and on the CPU; `{names[0]}` is on {device}")
+            raise RunError(WRONG_DEVICE, f"kernels run on CUDA GPUs and the CPU; `{names[0]}` is on {device}")
         return _returned(outputs)
 
     def outputs(self, *values: Any) -> Any:
@@ -97,20 +97,20 @@ class _Operator:
 
     def _on_gpu(self, device: Any, arguments: Mapping[str, Any]) -> None:
         torch = self._torch
-        held: list[Any] = []  # until all is queued; the allocator then keeps the order of the stream
+        workspaces: list[Any] = []  # alive until all is enqueued; then the allocator is stream-ordered
 
         def allocate(size: int) -> int:
-            held.append(torch.empty(size, dtype=torch.uint8, device=device))
-            return int(held[-1].data_ptr())
+            workspaces.append(torch.empty(size, dtype=torch.uint8, device=device))
+            return int(workspaces[-1].data_ptr())
 
         with torch.cuda.device(device):
             self._gpu.queue(arguments, torch.cuda.current_stream(device).cuda_stream, allocate)
 
     def _plain(self, value: Any) -> Any:
-        """Without the part of a tensor that is autograd's, which would keep its memory from others."""
+        """Detached tensors: those that require grad don't export their memory."""
         return value.detach() if isinstance(value, self._torch.Tensor) else value
 
 
 def _returned(outputs: Sequence[Any]) -> Any:
-    """As operators return: nothing, a tensor, or several."""
+    """Return value of an operator: None, a tensor, or a tuple."""
     return tuple(outputs) if len(outputs) > 1 else next(iter(outputs), None)

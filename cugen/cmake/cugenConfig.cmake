@@ -1,5 +1,5 @@
-# find_package(cugen CONFIG) for CMake 3.21 and newer: the functions of cugenFunctions.cmake, and the choice between
-# GPU and CPU. Call it where languages may be enabled: in a CMakeLists.txt, not in a function.
+# find_package(cugen CONFIG) for CMake 3.21 and newer: the functions of cugenFunctions.cmake, and the choice of the device.
+# It may enable CUDA, so that it must be called in a CMakeLists.txt, not in a function.
 
 if(CMAKE_VERSION VERSION_LESS 3.21)
   set(cugen_FOUND FALSE)
@@ -7,8 +7,8 @@ if(CMAKE_VERSION VERSION_LESS 3.21)
   return()
 endif()
 
-# An installed package has its program at a known place; that of a checkout is on the PATH. A place that is no more, such
-# as an isolated environment of pip's, is looked for anew.
+# The program is at a fixed path relative to an installed package, and on the PATH for a checkout. A cached path that no
+# longer exists, such as one in pip's isolated build environment, is searched for again.
 if(CUGEN_EXECUTABLE AND NOT EXISTS "${CUGEN_EXECUTABLE}")
   unset(CUGEN_EXECUTABLE CACHE)
 endif()

@@ -1,4 +1,4 @@
-# Compatible as long as the first number is the same, and before 1.0 the second as well.
+# Semantic versioning: same major version, before 1.0 also the same minor version.
 file(STRINGS "${CMAKE_CURRENT_LIST_DIR}/../version.py" _cugen_line REGEX "^__version__ = ")
 string(REGEX REPLACE ".*\"(.*)\".*" "\\1" PACKAGE_VERSION "${_cugen_line}")
 unset(_cugen_line)

@@ -1,19 +1,19 @@
-# What find_package(cugen) brings:
+# Functions of find_package(cugen):
 #
 #   cugen_generate(OUT_VAR <variable> SPECS <spec>... [TARGET sm_90] [DEFINES <NAME=VALUE>...] [EMIT cu|cubin|embed]
 #                  [OUTPUT_DIR <folder>])
-#       Writes the kernels of the specs at build time; <variable> gets the paths of all files.
+#       Writes the kernels of the specs at build time; <variable> is set to the paths of all files.
 #
 #   cugen_add_library(<name> SPECS <spec>... [TARGET sm_90] [DEFINES <NAME=VALUE>...] [EMIT cu|cubin|embed]
 #                     [CHECK warn|error|off])
-#       A static library with the launchers of all kernels. CHECK holds them to the limits of their specs. EMIT embed
-#       holds machine code and launchers for the driver's API; with EMIT cubin it is no library, and the target's
-#       property CUGEN_FILES names the files.
+#       A static library with the launchers of all kernels. CHECK checks the limits of their specs. With EMIT embed it
+#       has machine code and launchers on the driver API; with EMIT cubin it is a custom target, whose property
+#       CUGEN_FILES lists the files.
 #
 #   cugen_add_check(NAME <test> SPECS <spec>... GENERATED_DIR <folder> [TARGET sm_90] [DEFINES <NAME=VALUE>...])
-#       A test of CTest that fails where committed files aren't what the specs give.
+#       A CTest test that fails if committed files differ from the generated ones.
 #
-# Each spec has its own build step, so that editing one rebuilds its kernels and what includes them, and nothing else.
+# Each spec has its own build step: editing one rebuilds only its kernels and their dependents.
 
 get_filename_component(_cugen_package "${CMAKE_CURRENT_LIST_DIR}" DIRECTORY)
 set(_cugen_cpu "${_cugen_package}/runtime/cpu" CACHE INTERNAL "")
@@ -50,20 +50,20 @@ function(cugen_add_library name)
     set_target_properties(${name} PROPERTIES CUGEN_FILES "${files}")
   elseif(arg_EMIT STREQUAL "embed")
     find_package(CUDAToolkit REQUIRED)
-    # The .c are C++ as well, the language that is on for certain.
+    # The .c files are valid C++, the language that is enabled for certain.
     list(FILTER files INCLUDE REGEX "_embed\\.c$")
     set_source_files_properties(${files} PROPERTIES LANGUAGE CXX)
     add_library(${name} STATIC ${sources})
     target_include_directories(${name} SYSTEM PUBLIC ${CUDAToolkit_INCLUDE_DIRS})
-    # The driver's library isn't on every machine that builds.
+    # The driver library isn't installed on every build machine.
     target_link_libraries(${name} PUBLIC $<IF:$<TARGET_EXISTS:CUDA::cuda_driver>,CUDA::cuda_driver,cuda>)
     target_compile_features(${name} PUBLIC cxx_std_17)
   elseif(cugen_DEVICE STREQUAL "cpu")
-    # The .cu are included by what is compiled in their place.
+    # The .cu files are included by the _cpu.cpp files.
     list(FILTER sources EXCLUDE REGEX "\\.cu$")
     add_library(${name} STATIC ${sources})
     target_link_libraries(${name} PUBLIC cugen::cpu)
-    # Integers wrap, nothing is contracted, and pointers alias, as the language of specs says.
+    # Semantics of specs: integers wrap, no FMA contraction, pointers may alias.
     target_compile_options(${name} PRIVATE -fwrapv -ffp-contract=off -fno-strict-aliasing -Wno-unknown-pragmas)
   else()
     add_library(${name} STATIC ${sources})
@@ -91,11 +91,11 @@ function(cugen_add_check)
     COMMAND "${CUGEN_EXECUTABLE}" generate --check --gnu -o "${arg_GENERATED_DIR}" ${options} ${arg_SPECS})
 endfunction()
 
-# The rest is for the functions above; macros work on the caller's variables.
+# Internal. Macros use the caller's variables.
 
 macro(_cugen_require function)
   if(arg_UNPARSED_ARGUMENTS)
-    message(FATAL_ERROR "${function}: `${arg_UNPARSED_ARGUMENTS}` is no argument of it")
+    message(FATAL_ERROR "${function}: `${arg_UNPARSED_ARGUMENTS}` is no argument")
   endif()
   foreach(needed ${ARGN})
     if(NOT DEFINED arg_${needed})
@@ -104,7 +104,7 @@ macro(_cugen_require function)
   endforeach()
 endmacro()
 
-# Absolute specs, the folder, and in `options` what cugen is told of target and values.
+# Makes the paths absolute, and sets `options` to the options of cugen for target and values.
 macro(_cugen_common_arguments)
   set(absolute "")
   foreach(spec IN LISTS arg_SPECS)
@@ -130,7 +130,7 @@ macro(_cugen_common_arguments)
   endforeach()
 endmacro()
 
-# Sets `files` to those of all specs, and `stems` to a name for each spec.
+# Sets `files` to the files of all specs, and `stems` to a name per spec.
 macro(_cugen_generate_all)
   if(cugen_DEVICE STREQUAL "cpu")
     _cugen_cpu_runtime()
@@ -144,45 +144,45 @@ macro(_cugen_generate_all)
   endforeach()
 endmacro()
 
-# Sets `outputs` to the files of one spec, `stem` to its name, and adds the step that makes them. cugen is asked for their names only where
-# the spec or the options have changed since it was last.
+# Sets `outputs` to the files of one spec, `stem` to its name, and adds the build step. The names are listed by cugen if
+# the spec or the options have changed since the last configuration.
 macro(_cugen_generate_one spec)
   set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS "${spec}")
   set(command "${CUGEN_EXECUTABLE}" generate --gnu -o "${arg_OUTPUT_DIR}" ${options} --emit ${arg_EMIT} "${spec}")
-  string(SHA256 place "${command}")
+  string(SHA256 key "${command}")
   set(state "${_cugen_version}")
   if(EXISTS "${spec}")
     file(SHA256 "${spec}" state)
     string(APPEND state ";${_cugen_version}")
   endif()
-  if(NOT "${_cugen_state_${place}}" STREQUAL "${state}")
+  if(NOT "${_cugen_state_${key}}" STREQUAL "${state}")
     execute_process(
       COMMAND ${command} --list
-      OUTPUT_VARIABLE listed OUTPUT_STRIP_TRAILING_WHITESPACE ERROR_VARIABLE complaint RESULT_VARIABLE status)
+      OUTPUT_VARIABLE listed OUTPUT_STRIP_TRAILING_WHITESPACE ERROR_VARIABLE errors RESULT_VARIABLE status)
     if(status EQUAL 0)
       string(REPLACE "\n" ";" listed "${listed}")
-      set(_cugen_outputs_${place} "${listed}" CACHE INTERNAL "")
-      set(_cugen_state_${place} "${state}" CACHE INTERNAL "")
-    elseif(NOT _cugen_outputs_${place})
-      # Nothing is known of the spec. Later the step itself says what is wrong, as errors of a build are said.
-      message(NOTICE "${complaint}")
-      message(FATAL_ERROR "cugen: ${spec} was refused; the reason stands above")
+      set(_cugen_outputs_${key} "${listed}" CACHE INTERNAL "")
+      set(_cugen_state_${key} "${state}" CACHE INTERNAL "")
+    elseif(NOT _cugen_outputs_${key})
+      # Without a cached list configuration fails; with one the build step will report the error.
+      message(NOTICE "${errors}")
+      message(FATAL_ERROR "cugen: ${spec} was refused; see the errors above")
     endif()
   endif()
-  set(outputs ${_cugen_outputs_${place}})
-  # Kernels have different names; specs of different folders may not.
+  set(outputs ${_cugen_outputs_${key}})
+  # Kernel names are unique, unlike names of specs in different folders.
   list(GET outputs 0 first)
   cmake_path(GET first STEM LAST_ONLY stem)
 
-  # What the step is told belongs to what it depends on; not every generator compares commands.
-  set(told "${arg_OUTPUT_DIR}/${stem}.options")
-  cmake_path(GET spec PARENT_PATH place)
+  # The command is a dependency of the step through a file, since not every generator compares commands.
+  set(options_file "${arg_OUTPUT_DIR}/${stem}.options")
+  cmake_path(GET spec PARENT_PATH spec_folder)
   set(lock "")
-  if(EXISTS "${place}/cugen.lock")
-    set(lock "${place}/cugen.lock")
+  if(EXISTS "${spec_folder}/cugen.lock")
+    set(lock "${spec_folder}/cugen.lock")
   endif()
-  file(CONFIGURE OUTPUT "${told}" CONTENT "${command};${outputs};${lock}\n" @ONLY)
-  # Ninja takes files that weren't written for unchanged, and rebuilds nothing behind them; others ask again for ever.
+  file(CONFIGURE OUTPUT "${options_file}" CONTENT "${command};${outputs};${lock}\n" @ONLY)
+  # Ninja treats unwritten outputs as unchanged (restat) and prunes their dependents; other generators would rerun the step.
   if(CMAKE_GENERATOR MATCHES "Ninja")
     set(write if-changed)
   else()
@@ -200,13 +200,13 @@ macro(_cugen_generate_one spec)
     OUTPUT ${outputs}
     COMMAND ${command} --quiet --write ${write} --depfile "${arg_OUTPUT_DIR}/${stem}.d"
     ${more}
-    DEPENDS "${spec}" "${told}"
+    DEPENDS "${spec}" "${options_file}"
     DEPFILE "${arg_OUTPUT_DIR}/${stem}.d"
     COMMENT "cugen: ${stem}"
     VERBATIM)
 endmacro()
 
-# Holds the kernels to the limits of their specs before they are compiled; of several targets, for the first.
+# Checks the limits of the specs before compilation; for several targets, those of the first.
 macro(_cugen_check_step name)
   set(stamps "")
   string(REGEX REPLACE "(--target;[^;,]*),[^;]*" "\\1" check_options "${options}")
@@ -225,7 +225,7 @@ macro(_cugen_check_step name)
   add_dependencies(${name} ${name}_check)
 endmacro()
 
-# cugen::cpu plays launches on the CPU: one library for a project, compiled where something links to it.
+# cugen::cpu, the runtime of the CPU device: one library per project, built on demand.
 function(_cugen_cpu_runtime)
   if(TARGET cugen_cpu)
     return()

@@ -3,9 +3,9 @@
 #   include $(shell cugen config --makefile)
 #   $(eval $(call cugen_kernels,NAME,SPECS,OPTIONS))
 #
-# makes the kernels of the specs in $(CUGEN_OUT)/NAME and sets NAME_objects (to be linked), NAME_headers (to be made
-# before what includes them is compiled) and NAME_flags (to compile that with). OPTIONS are those of `cugen generate`.
-# CUGEN_DEVICE is gpu or cpu; by default gpu where there is an nvcc.
+# generates the kernels of the specs in $(CUGEN_OUT)/NAME and sets NAME_objects (to link), NAME_headers (order-only
+# prerequisites of their users) and NAME_flags (compiler flags of their users). OPTIONS are those of `cugen generate`.
+# CUGEN_DEVICE is gpu or cpu; by default gpu if nvcc is on the PATH.
 
 ifeq ($(filter grouped-target,$(.FEATURES)),)
 $(error cugen.mk needs GNU make 4.3 or newer)
@@ -21,7 +21,7 @@ ifeq ($(CUGEN_DEVICE),cpu)
 cugen_config := $(shell $(CUGEN) config --runtime --cxxflags)
 cugen_runtime := $(CUGEN_OUT)/cugen_cpu.o
 cugen_flags := $(wordlist 2,$(words $(cugen_config)),$(cugen_config))
-# What a program with kernels is linked with, and what compiles those that launch them.
+# Linker of programs with kernels, and compiler of sources that launch them.
 CUGEN_LINK = $(CXX) -pthread
 CUGEN_CXX = $(CXX)
 $(cugen_runtime): $(firstword $(cugen_config))
@@ -34,23 +34,23 @@ CUGEN_LINK = nvcc
 CUGEN_CXX = nvcc
 endif
 
-# The files that a spec gives, by its name where it is refused, so that the rule below says why.
+# The generated files of a spec; for an invalid spec default names, so that the rule below reports the error.
 # $(1) folder, $(2) spec, $(3) options
 cugen_files = $(or $(shell $(CUGEN) generate --list -o $(1) $(3) $(2) 2>/dev/null),\
 	$(addprefix $(1)/$(basename $(notdir $(2))),.cu .h .json))
 
-# Makes a file newer than the kernels when the options have changed or a kernel's file is gone. Make would notice a
-# missing one only after it has looked at others of the same rule.
+# Updates a file of the options when they have changed or an output is missing: Make may check another output of the
+# grouped rule first.
 # $(1) file, $(2) options, $(3) files
-cugen_told = $(shell mkdir -p $(dir $(1)); \
+cugen_options_file = $(shell mkdir -p $(dir $(1)); \
 	$(if $(filter-out $(wildcard $(3)),$(3)),false,printf '%s\n' '$(strip $(2))' | cmp -s - $(1)) || \
 	printf '%s\n' '$(strip $(2))' > $(1))
 
-# Make believes what times say, so files are always written. A dependency that is gone must not stop it: each gets an
-# empty rule.
+# Files are always written, for their modification times. Each dependency gets an empty rule, so that a deleted one is no
+# error.
 # $(1) name, $(2) spec, $(3) options, $(4) the folder and the spec's stem, $(5) files
 define cugen_spec
-$(call cugen_told,$(4).options,$(3),$(5))
+$(call cugen_options_file,$(4).options,$(3),$(5))
 $(5) &: $(2) $(4).options $(wildcard $(dir $(2))cugen.lock)
 	$(CUGEN) generate --gnu --quiet --write always --depfile $(4).d -o $(CUGEN_OUT)/$(1) $(3) $(2)
 	@sed -n 's/^  \(.*[^\\ ]\)\( \\\)*$$$$/\1:/p' $(4).d > $(4).d.rules && cat $(4).d.rules >> $(4).d && rm $(4).d.rules

@@ -1,8 +1,7 @@
-"""One content-addressed store for everything that a compiler makes.
+"""Content-addressed cache of compiler output.
 
-An entry is a folder named by the SHA-256 of all that went into it. It is written under a private name and moved into
-place by one rename, so a reader sees a whole entry or none, whichever process was first. A list of checksums inside
-each entry tells a damaged one from a good one.
+An entry is a folder named by the SHA-256 of its inputs. It is written under a private name and renamed atomically, so
+that concurrent readers see a complete entry or none. Checksums in each entry detect damage.
 """
 
 from __future__ import annotations
@@ -17,15 +16,15 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-LIMIT_BYTES = 2 << 30
-_YOUNG_SECONDS = 3600.0  # an entry this fresh may be in use by another process: it is never evicted
-_ABANDONED_SECONDS = 86400.0
+MAX_CACHE_BYTES = 2 << 30
+_MIN_EVICTION_AGE_SECONDS = 3600.0  # younger entries may be in use by another process
+_ABANDONED_SECONDS = 86400.0  # age of a folder whose build was killed
 _CHECKSUMS = "checksums.json"
 
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """A finished folder of the cache; `cached` tells a hit from a build, `seconds` is what this call took."""
+    """A complete folder of the cache; `cached` says whether it was a hit, `seconds` is the duration of the call."""
 
     path: Path
     cached: bool
@@ -33,15 +32,15 @@ class Entry:
 
 
 def folder() -> Path:
-    """Where entries live: `CUGEN_CACHE_DIR`, else `cugen` under `XDG_CACHE_HOME`, else `~/.cache/cugen`."""
-    if own := os.environ.get("CUGEN_CACHE_DIR"):
-        return Path(own)
+    """Root of the cache: `CUGEN_CACHE_DIR`, else `cugen` under `XDG_CACHE_HOME`, else `~/.cache/cugen`."""
+    if directory := os.environ.get("CUGEN_CACHE_DIR"):
+        return Path(directory)
     base = os.environ.get("XDG_CACHE_HOME")
     return (Path(base) if base else Path.home() / ".cache") / "cugen"
 
 
 def key(*, kind: str, sources: Mapping[str, str], flags: Iterable[str], compiler: str, includes: Iterable[Path]) -> str:
-    """SHA-256 over everything that decides a build's outcome. Every file below an include folder counts."""
+    """SHA-256 of all inputs of a build, including every file in the include folders."""
     description = {
         "kind": kind,
         "sources": sorted(sources.items()),
@@ -53,9 +52,9 @@ def key(*, kind: str, sources: Mapping[str, str], flags: Iterable[str], compiler
 
 
 def get(key: str, build: Callable[[Path], None]) -> Entry:
-    """The entry of `key`; where there is none, or a damaged one, `build` fills a new folder.
+    """The entry of `key`; if missing or damaged, `build` fills a new folder.
 
-    What `build` raises reaches the caller, and leaves nothing behind.
+    Exceptions of `build` are propagated; no entry is left.
     """
     start = time.perf_counter()
     root = folder()
@@ -75,8 +74,8 @@ def get(key: str, build: Callable[[Path], None]) -> Entry:
     return Entry(final, False, time.perf_counter() - start)
 
 
-def evict(root: Path, limit_bytes: int = LIMIT_BYTES) -> None:
-    """Removes what killed builds left, and the entries that were not used for longest, down to `limit_bytes`."""
+def evict(root: Path, limit_bytes: int = MAX_CACHE_BYTES) -> None:
+    """Removes folders of killed builds and least recently used entries, down to `limit_bytes`."""
     now = time.time()
     for path in (*root.glob("building-*"), *root.glob("damaged-*")):
         if now - _modified(path, now) > _ABANDONED_SECONDS:
@@ -90,7 +89,7 @@ def evict(root: Path, limit_bytes: int = LIMIT_BYTES) -> None:
             continue
     excess = sum(size for _, size, _ in oldest_first) - limit_bytes
     for used, size, path in sorted(oldest_first):
-        if excess <= 0 or now - used < _YOUNG_SECONDS:
+        if excess <= 0 or now - used < _MIN_EVICTION_AGE_SECONDS:
             return
         shutil.rmtree(path, ignore_errors=True)
         excess -= size
@@ -104,12 +103,12 @@ def _move_into_place(private: Path, final: Path) -> None:
         except OSError:
             if not final.exists():
                 raise
-        if _is_whole(final):  # another process was first, with the same content
+        if _is_whole(final):  # another process stored the same content
             return
         damaged = Path(tempfile.mkdtemp(prefix="damaged-", dir=private.parent))
         try:
             final.rename(damaged / "entry")
-        except FileNotFoundError:  # another process took it away
+        except FileNotFoundError:  # another process moved it
             pass
         finally:
             shutil.rmtree(damaged, ignore_errors=True)

@@ -1,4 +1,4 @@
-"""The 4xxx codes: what can go wrong in a compiler. A code is never reused."""
+"""The CG4xxx codes: errors of the toolchain. A code is never reused."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""From the text of a .cu to a cubin or PTX, by NVRTC or nvcc, with the resources of each kernel."""
+"""Compilation of a .cu to a cubin or PTX, by NVRTC or nvcc, with the resources of each kernel."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ _CURE = "pip install 'cuda-toolkit[nvrtc,cudart,cccl,crt]==13.0.*', or install C
 
 @dataclass(frozen=True, slots=True)
 class KernelResources:
-    """What one kernel takes, as the compiler decided. Bytes; spills and stack are per thread.
+    """Resources of one compiled kernel, in bytes; spills and stack are per thread.
 
-    `shared_bytes` is static. `constant_bytes` are those of the module's `__constant__` variables, which all its
-    kernels share. Spills are not in a cubin: they come from ptxas's report.
+    `shared_bytes` is static. `constant_bytes` are the `__constant__` variables of the whole module. Spills are from
+    ptxas' report, since a cubin doesn't have them.
     """
 
     registers: int
@@ -39,7 +39,7 @@ class KernelResources:
 
 @dataclass(frozen=True, slots=True)
 class Cubin:
-    """A module for one architecture. `compiler` is such as "nvrtc 13.0"; `seconds` is what this call took."""
+    """A module for one architecture. `compiler` is such as "nvrtc 13.0"; `seconds` is the duration of the call."""
 
     image: bytes
     log: str
@@ -55,7 +55,7 @@ class Cubin:
 
 @dataclass(frozen=True, slots=True)
 class Compiler:
-    """A CUDA compiler of this machine; `identity` tells two builds apart in the cache."""
+    """A CUDA compiler of this machine; `identity` identifies the build in cache keys."""
 
     name: CompilerName
     version: str
@@ -63,13 +63,13 @@ class Compiler:
 
 
 def compilers() -> tuple[Compiler, ...]:
-    """The CUDA compilers of this machine, NVRTC first: it is ten times faster, and the code is the same."""
-    found: list[Compiler] = []
+    """The CUDA compilers of this machine, NVRTC first: it is faster and generates the same code."""
+    available: list[Compiler] = []
     if library := nvrtc.find():
-        found.append(Compiler("nvrtc", library.version, _file_identity(library.path)))
+        available.append(Compiler("nvrtc", library.version, _file_identity(library.path)))
     if program := nvcc.find():
-        found.append(Compiler("nvcc", program.version, f"{program.path} {program.build}"))
-    return tuple(found)
+        available.append(Compiler("nvcc", program.version, f"{program.path} {program.build}"))
+    return tuple(available)
 
 
 def compile_cubin(
@@ -83,27 +83,26 @@ def compile_cubin(
 ) -> Cubin:
     """Compiles `source` for exactly `target` ("sm_90", "sm_90a").
 
-    `name` is the kernel's stem or file name: messages and line tables refer to `<stem>.cu`. Without `lines` there is no
-    line table, which names the folder of the compilation: the same source then gives the same bytes everywhere.
-    `flags` are added as they stand; both compilers know `--maxrregcount=N` and `-D NAME=VALUE`. `prefer` insists on
-    one compiler.
-    Raises ToolMissing where there is none, CompileError where it refuses the source (CG4001) or the target (CG4003).
+    `name` is the kernel's stem or file name in messages and line tables. Without `lines` the cubin has no line table,
+    which contains the folder of the compilation, and is reproducible. `flags` are passed to the compiler; both support
+    `--maxrregcount=N` and `-D NAME=VALUE`. `prefer` requires one compiler.
+    ToolMissing without a compiler; CompileError for the source (CG4001) or the target (CG4003).
     """
     compiler = _chosen(prefer)
     options = [f"-arch={target}", *_COMMON, *_lines(lines), *_verbose(compiler), *flags]
     image, log, entry = _through_cache(compiler, source, _file_name(name), options, target, ptx=False)
     spilled = messages.spills(log)
-    nothing = messages.Spills(0, 0)
+    no_spills = messages.Spills(0, 0)
     kernels = {
         kernel: KernelResources(
-            registers=found.registers,
-            shared_bytes=found.shared_bytes,
-            spill_stores=spilled.get(kernel, nothing).stores,
-            spill_loads=spilled.get(kernel, nothing).loads,
-            stack_bytes=found.stack_bytes,
-            constant_bytes=found.constant_bytes,
+            registers=section.registers,
+            shared_bytes=section.shared_bytes,
+            spill_stores=spilled.get(kernel, no_spills).stores,
+            spill_loads=spilled.get(kernel, no_spills).loads,
+            stack_bytes=section.stack_bytes,
+            constant_bytes=section.constant_bytes,
         )
-        for kernel, found in elf.kernels(image).items()
+        for kernel, section in elf.kernels(image).items()
     }
     return Cubin(image, log, kernels, entry.seconds, f"{compiler.name} {compiler.version}", entry.cached)
 
@@ -147,7 +146,7 @@ def _through_cache(
         sources={name: source},
         flags=[*options, *paths],
         compiler=f"{compiler.name} {compiler.version} {compiler.identity}",
-        includes=(),  # thousands of files that come with the compiler: its identity stands for them
+        includes=(),  # the headers are identified by the compiler's build
     )
 
     def build(folder: Path) -> None:
@@ -171,8 +170,8 @@ def _run(compiler: Compiler, folder: Path) -> Callable[..., tuple[bytes, str]]:
     return lambda source, name, options, ptx: nvcc.compile(source, name, options, folder, ptx=ptx)
 
 
-def _lines(wanted: bool) -> tuple[str, ...]:
-    return ("-lineinfo",) if wanted else ()
+def _lines(enabled: bool) -> tuple[str, ...]:
+    return ("-lineinfo",) if enabled else ()
 
 
 def _verbose(compiler: Compiler) -> tuple[str, ...]:
@@ -191,7 +190,7 @@ def _file_name(name: str) -> str:
 
 def _file_identity(path: str) -> str:
     file = Path(path)
-    if not file.is_file():  # a bare name, which the system's linker found
+    if not file.is_file():  # a bare name, resolved by the system's linker
         return path
     state = file.stat()
     return f"{path} {state.st_size} {state.st_mtime_ns}"

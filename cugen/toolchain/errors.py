@@ -1,4 +1,4 @@
-"""What goes wrong between a source text and something that runs."""
+"""Errors of the toolchain."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from cugen.toolchain.codes import COMPILE_FAILED, TOOL_MISSING
 
 
 class ToolMissing(Exception):
-    """This machine lacks a tool; `cure` is the command, or the sentence, that mends it."""
+    """A tool is not installed; `cure` says how to install it."""
 
     def __init__(self, tool: str, cure: str) -> None:
         self.code = TOOL_MISSING
@@ -18,7 +18,7 @@ class ToolMissing(Exception):
 
 
 class CompileError(Exception):
-    """A compiler refused a source. `output` is all it said, `source_name` the file that its line numbers refer to."""
+    """A failed compilation. `output` is the compiler's, `source_name` the file of its line numbers."""
 
     def __init__(
         self, command: Sequence[str], output: str, source_name: str, *, code: str = COMPILE_FAILED, reason: str = ""

@@ -1,4 +1,4 @@
-"""A refused source, explained: each error with the lines of the .cu round it and where they came from."""
+"""Report of a failed compilation: each error with its lines of the .cu and their provenance."""
 
 from __future__ import annotations
 
@@ -7,24 +7,23 @@ from collections.abc import Mapping
 from cugen.toolchain import messages
 from cugen.toolchain.errors import CompileError
 
-_AROUND = 2  # lines quoted above and below an error
-_SHOWN = 5  # later errors mostly follow from the first ones
+_CONTEXT_LINES = 2  # above and below an error
+_MAX_ERRORS_SHOWN = 5  # later errors are mostly consequences
 
 
 def explain_failure(error: CompileError, source: str, provenance: Mapping[int, str] | None = None) -> str:
-    """The report for a person. `source` is the text that was compiled; `provenance` maps its lines (1-based) to what
-    made them, such as "templates/tiled.cu.j2:41, key arrays.A.memory". A line without an entry takes that of the
-    nearest one above."""
-    found = messages.errors(error.output)
-    placed = [message for message in found if message.line and message.file.endswith(error.source_name)]
+    """The report. `source` is the compiled text; `provenance` maps its lines (1-based) to their origin, such as
+    "templates/tiled.cu.j2:41, key arrays.A.memory". A line without an entry has that of the nearest one above."""
+    errors = messages.errors(error.output)
+    in_source = [message for message in errors if message.line and message.file.endswith(error.source_name)]
     parts = [f"error[{error.code}]: {error.reason}"]
-    for message in placed[:_SHOWN]:
+    for message in in_source[:_MAX_ERRORS_SHOWN]:
         parts.append(_quoted(message, source.splitlines(), provenance or {}))
-    if len(placed) > _SHOWN:
-        parts.append(f"  … and {len(placed) - _SHOWN} more")
-    elsewhere = [message for message in found if message not in placed]
-    parts += [f"  = {_place(message)}{message.text}" for message in elsewhere[:_SHOWN]]
-    if not found and error.output.strip():
+    if len(in_source) > _MAX_ERRORS_SHOWN:
+        parts.append(f"  … and {len(in_source) - _MAX_ERRORS_SHOWN} more")
+    elsewhere = [message for message in errors if message not in in_source]
+    parts += [f"  = {_location(message)}{message.text}" for message in elsewhere[:_MAX_ERRORS_SHOWN]]
+    if not errors and error.output.strip():
         parts.append(error.output.rstrip())
     parts.append(f"  = note: the command was: {' '.join(error.command)}")
     parts.append(f"  = explain: cugen explain {error.code}")
@@ -32,8 +31,8 @@ def explain_failure(error: CompileError, source: str, provenance: Mapping[int, s
 
 
 def _quoted(message: messages.Message, lines: list[str], provenance: Mapping[int, str]) -> str:
-    first = max(1, message.line - _AROUND)
-    last = min(len(lines), message.line + _AROUND)
+    first = max(1, message.line - _CONTEXT_LINES)
+    last = min(len(lines), message.line + _CONTEXT_LINES)
     width = len(str(last))
     text = [f"{' ' * width}--> {message.file}:{message.line}", f"{' ' * width} |"]
     for number in range(first, last + 1):
@@ -46,5 +45,5 @@ def _quoted(message: messages.Message, lines: list[str], provenance: Mapping[int
     return "\n".join(text)
 
 
-def _place(message: messages.Message) -> str:
+def _location(message: messages.Message) -> str:
     return f"{message.file}:{message.line}: " if message.line else ""

@@ -1,4 +1,4 @@
-"""The host C++ compiler: finding it, and building an executable through the cache."""
+"""The host C++ compiler: location, and cached builds of executables."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _CURE = "install a C++17 compiler (`apt install g++`, `dnf install gcc-c++`), or
 
 @dataclass(frozen=True, slots=True)
 class HostCompiler:
-    """`command` is the first words of every call: the program, and what CXX adds to it (`ccache g++`, `g++ -m64`)."""
+    """`command` is the program with the options in CXX (`ccache g++`, `g++ -m64`)."""
 
     command: tuple[str, ...]
     version: str
@@ -31,7 +31,7 @@ class HostCompiler:
 
 @dataclass(frozen=True, slots=True)
 class Built:
-    """A finished executable. `seconds` is what this call took, `cached` whether an earlier build was found."""
+    """An executable. `seconds` is the duration of the call, `cached` whether it was a cache hit."""
 
     path: Path
     seconds: float
@@ -41,23 +41,22 @@ class Built:
 
 def compiler() -> HostCompiler:
     """CXX where it is set, else g++, clang++ or c++ on PATH. ToolMissing where there is none."""
-    if own := shlex.split(os.environ.get("CXX", "")):
-        found = shutil.which(own[0])
-        if found is None:
-            raise ToolMissing(f"the C++ compiler `{own[0]}` that CXX names", _CURE)
-        return _identified((found, *own[1:]), Path(found).stat().st_mtime_ns)
+    if command := shlex.split(os.environ.get("CXX", "")):
+        path = shutil.which(command[0])
+        if path is None:
+            raise ToolMissing(f"the C++ compiler `{command[0]}` of CXX", _CURE)
+        return _identified((path, *command[1:]), Path(path).stat().st_mtime_ns)
     for name in _CANDIDATES:
-        if found := shutil.which(name):
-            return _identified((found,), Path(found).stat().st_mtime_ns)
+        if path := shutil.which(name):
+            return _identified((path,), Path(path).stat().st_mtime_ns)
     raise ToolMissing("a C++ compiler (g++, clang++ or c++)", _CURE)
 
 
 def build(sources: Mapping[str, str], main: str, flags: Sequence[str], includes: Sequence[Path] = ()) -> Built:
-    """Compiles and links `main`, one of `sources`, into an executable; CompileError where the compiler refuses it.
+    """Compiles and links `main`, one of `sources`, into an executable. CompileError where that fails.
 
-    `sources` maps file names to texts. They lie in the compiler's working folder, which is on its include path, so
-    messages and `__FILE__` hold their bare names. `includes` are further include folders; their contents count for
-    the cache. Flags that begin with `-l` go after the source, where linkers want them.
+    `sources` maps file names to texts, which are written to the compiler's working folder. `includes` are include
+    folders, whose contents are part of the cache key. Flags that begin with `-l` follow the source.
     """
     used = compiler()
     libraries = [flag for flag in flags if flag.startswith("-l")]

@@ -1,4 +1,4 @@
-"""Where CUDA's parts may lie: a toolkit that is named or installed, and wheels, which spread it over folders."""
+"""Locations of CUDA: CUDA_HOME, installed toolkits, and wheels, which use a folder per component."""
 
 from __future__ import annotations
 
@@ -10,10 +10,9 @@ from pathlib import Path
 
 
 def roots() -> Iterator[Path]:
-    """Folders that may hold `bin`, `include` and `lib`: CUDA_HOME, CUDA_PATH, wheels, that of nvcc, /usr/local/cuda.
+    """Folders that may hold `bin`, `include` and `lib`: CUDA_HOME, CUDA_PATH, wheels, nvcc's toolkit, /usr/local/cuda.
 
-    A named toolkit comes first because it was asked for; wheels come next because an environment's own versions match
-    each other.
+    An explicit toolkit precedes the wheels of the environment, whose versions match each other.
     """
     seen: list[Path] = []
     for path in _candidates():
@@ -23,30 +22,30 @@ def roots() -> Iterator[Path]:
 
 
 def program(name: str) -> Path | None:
-    """The program `name`: in a named toolkit, on PATH, in a wheel, or in /usr/local/cuda."""
+    """The program `name`, from CUDA_HOME, PATH, a wheel or /usr/local/cuda."""
     folders = [str(root / "bin") for root in _named()]
     folders += os.environ.get("PATH", "").split(os.pathsep)
     folders += [str(root / "bin") for root in roots()]
-    found = shutil.which(name, path=os.pathsep.join(folder for folder in folders if folder))
-    return Path(found) if found else None
+    path = shutil.which(name, path=os.pathsep.join(folder for folder in folders if folder))
+    return Path(path) if path else None
 
 
 def library(pattern: str) -> Path | None:
-    """The shared library that matches `pattern` (`libnvrtc.so*`); the highest version in the best folder."""
+    """The shared library that matches `pattern` (`libnvrtc.so*`): the highest version in the first folder with one."""
     for root in roots():
         for folder in ("lib", "lib64", "targets/x86_64-linux/lib", "targets/sbsa-linux/lib"):
-            found = sorted(path for path in (root / folder).glob(pattern) if ".alt." not in path.name)
-            if found:
-                return found[-1]
+            matches = sorted(path for path in (root / folder).glob(pattern) if ".alt." not in path.name)
+            if matches:
+                return matches[-1]
     return None
 
 
 def include_folders(library: Path | None = None) -> tuple[Path, ...]:
-    """The folders of CUDA's own headers (`cuda_fp16.h`) and, beside them, of libcu++; empty where there are none.
+    """Folders of the CUDA headers (`cuda_fp16.h`) and of libcu++; empty if not installed.
 
-    Those of the toolkit that `library` belongs to come first: headers and compiler should be of one version."""
-    own = [parent for parent in library.parents[1:4] if parent != Path("/usr")] if library else []
-    for root in (*own, *roots()):
+    Those of the toolkit of `library` are preferred, since headers and compiler should be of one version."""
+    preferred = [parent for parent in library.parents[1:4] if parent != Path("/usr")] if library else []
+    for root in (*preferred, *roots()):
         for folder in ("include", "targets/x86_64-linux/include", "targets/sbsa-linux/include"):
             if (root / folder / "cuda_fp16.h").is_file():
                 nested = root / folder / "cccl"
@@ -64,7 +63,7 @@ def _candidates() -> Iterator[Path]:
     yield from _named()
     for entry in sys.path:
         nvidia = Path(entry or ".") / "nvidia"
-        if nvidia.is_dir():  # cu13 holds all parts; until CUDA 12 each part has a folder of its own
+        if nvidia.is_dir():  # cu13 has all components; before CUDA 13 each has a folder
             yield from sorted(nvidia.glob("cu[0-9]*"), reverse=True)
             yield from sorted(nvidia.glob("cuda_*"))
     if nvcc := shutil.which("nvcc"):

@@ -1,4 +1,4 @@
-"""What compilers print, taken apart: front ends of nvcc and NVRTC, ptxas, g++ and clang++."""
+"""Parser of compiler output: nvcc, NVRTC, ptxas, g++ and clang++."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _SPILLS = re.compile(r"(\d+) bytes stack frame, (\d+) bytes spill stores, (\d+) 
 
 @dataclass(frozen=True, slots=True)
 class Message:
-    """One error or warning. `line` is 0 where the compiler gave no place; `severity` is `error` or `warning`."""
+    """One error or warning. `line` is 0 where the compiler gave none; `severity` is `error` or `warning`."""
 
     severity: str
     text: str
@@ -28,24 +28,24 @@ class Message:
 
 @dataclass(frozen=True, slots=True)
 class Spills:
-    """Bytes of registers that one thread of a kernel writes to and reads from local memory."""
+    """Bytes of register spills per thread."""
 
     stores: int
     loads: int
 
 
 def parse(output: str) -> tuple[Message, ...]:
-    """Every error and warning in a compiler's output, in its order."""
-    found = []
+    """Errors and warnings in a compiler's output, in order."""
+    parsed = []
     for line in output.splitlines():
         for form in _FORMS:
             if match := form.match(line):
                 parts = match.groupdict()
                 severity = "warning" if parts["severity"] == "warning" else "error"
-                place = int(parts.get("line") or 0)
-                found.append(Message(severity, parts["text"].strip(), parts.get("file") or "", place))
+                number = int(parts.get("line") or 0)
+                parsed.append(Message(severity, parts["text"].strip(), parts.get("file") or "", number))
                 break
-    return tuple(found)
+    return tuple(parsed)
 
 
 def warnings(output: str) -> tuple[Message, ...]:
@@ -57,12 +57,12 @@ def errors(output: str) -> tuple[Message, ...]:
 
 
 def spills(log: str) -> dict[str, Spills]:
-    """Spills of each kernel, from what `ptxas -v` printed (nvcc and NVRTC pass it on with different margins)."""
-    found: dict[str, Spills] = {}
+    """Spills of each kernel, from the output of `ptxas -v`."""
+    by_kernel: dict[str, Spills] = {}
     kernel = ""
     for line in log.splitlines():
         if entry := _ENTRY.search(line):
             kernel = entry.group(1)
-        elif kernel and kernel not in found and (figures := _SPILLS.search(line)):
-            found[kernel] = Spills(int(figures.group(2)), int(figures.group(3)))
-    return found
+        elif kernel and kernel not in by_kernel and (figures := _SPILLS.search(line)):
+            by_kernel[kernel] = Spills(int(figures.group(2)), int(figures.group(3)))
+    return by_kernel

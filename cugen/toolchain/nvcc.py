@@ -1,4 +1,4 @@
-"""nvcc as a program: finding it, its version, and one compilation in a folder."""
+"""nvcc: location, version, and compilation."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _CURE = (
 
 @dataclass(frozen=True, slots=True)
 class Nvcc:
-    """`version` is the release, such as "13.0"; `build` tells two builds of one release apart."""
+    """`version` is the release, such as "13.0"; `build` identifies the build of the release."""
 
     path: Path
     version: str
@@ -27,30 +27,30 @@ class Nvcc:
 
 
 def find() -> Nvcc | None:
-    """nvcc from a named toolkit, PATH, a wheel or /usr/local/cuda; None where there is none that starts."""
+    """nvcc from CUDA_HOME, PATH, a wheel or /usr/local/cuda; None without a working one."""
     path = locations.program("nvcc")
     return _identified(path, path.stat().st_mtime_ns) if path else None
 
 
 def require() -> Nvcc:
     """nvcc, or ToolMissing."""
-    found = find()
-    if found is None:
+    nvcc = find()
+    if nvcc is None:
         raise ToolMissing("nvcc", _CURE)
-    return found
+    return nvcc
 
 
 def compile(source: str, name: str, options: Sequence[str], folder: Path, *, ptx: bool) -> tuple[bytes, str]:
-    """The cubin, or the PTX, of `source`, and what nvcc printed. Works in `folder`, which it leaves as it was."""
-    written, made = folder / name, folder / "nvcc-output"
+    """The cubin, or the PTX, of `source`, and nvcc's output. Temporary files in `folder` are removed."""
+    written, output = folder / name, folder / "nvcc-output"
     written.write_text(source)
     try:
-        command = [str(require().path), "-ptx" if ptx else "-cubin", *options, name, "-o", made.name]
+        command = [str(require().path), "-ptx" if ptx else "-cubin", *options, name, "-o", output.name]
         log = process.compile_with(command, name, folder)
-        return made.read_bytes(), log
+        return output.read_bytes(), log
     finally:
         written.unlink()
-        made.unlink(missing_ok=True)
+        output.unlink(missing_ok=True)
 
 
 @functools.lru_cache

@@ -1,4 +1,4 @@
-"""NVRTC, NVIDIA's compiler as a library, called through ctypes. It needs neither a GPU nor a host compiler."""
+"""NVRTC through ctypes. It requires neither a GPU nor a host compiler."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _CURE = "pip install 'cuda-toolkit[nvrtc,cudart,cccl,crt]==13.0.*', or name a CU
 
 @dataclass(frozen=True, slots=True)
 class Nvrtc:
-    """The loaded library. `version` is CUDA's, such as "13.0"; `targets` are the architectures it knows, as numbers."""
+    """The loaded library. `version` is CUDA's, such as "13.0"; `targets` are the supported architectures (90)."""
 
     path: str
     version: str
@@ -27,7 +27,7 @@ class Nvrtc:
 
 
 def find() -> Nvrtc | None:
-    """NVRTC from a named toolkit, a wheel, an installed toolkit or the system's linker; None where there is none."""
+    """NVRTC from CUDA_HOME, a wheel, an installed toolkit or the system's linker; None if not installed."""
     path = locations.library("libnvrtc.so*")
     name = str(path) if path else ctypes.util.find_library("nvrtc")
     return _loaded(name) if name else None
@@ -35,14 +35,14 @@ def find() -> Nvrtc | None:
 
 def require() -> Nvrtc:
     """NVRTC, or ToolMissing."""
-    found = find()
-    if found is None:
+    nvrtc = find()
+    if nvrtc is None:
         raise ToolMissing("NVRTC (libnvrtc.so)", _CURE)
-    return found
+    return nvrtc
 
 
 def compile(source: str, name: str, options: Sequence[str], *, ptx: bool) -> tuple[bytes, str]:
-    """The cubin, or the PTX, of `source`, and the log. CompileError where NVRTC refuses it."""
+    """The cubin, or the PTX, of `source`, and the log. CompileError where compilation fails."""
     nvrtc = require()
     library = nvrtc.library
     program = ctypes.c_void_p()
@@ -84,7 +84,7 @@ def _reason(nvrtc: Nvrtc, status: int) -> str:
 def _loaded(name: str) -> Nvrtc | None:
     try:
         for builtins in sorted(Path(name).parent.glob("libnvrtc-builtins.so*")):
-            ctypes.CDLL(str(builtins))  # NVRTC opens it by its bare name, which finds it only where it is loaded
+            ctypes.CDLL(str(builtins))  # NVRTC opens it by its bare name: it must be loaded already
         library = ctypes.CDLL(name)
     except OSError:
         return None

@@ -1,4 +1,4 @@
-"""Running a compiler: its output as text, in plain English, and an error that names the command."""
+"""Execution of compilers as child processes."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ TIMEOUT_SECONDS = 600
 
 @dataclass(frozen=True, slots=True)
 class Finished:
-    """A command that ended; `output` is its standard output and error together."""
+    """A finished command; `output` is its standard output and error combined."""
 
     status: int
     output: str
 
 
 def run(command: Sequence[str], source_name: str, folder: Path | None = None) -> Finished:
-    """Runs `command` in `folder`. CompileError (CG4004) where it doesn't end."""
+    """Runs `command` in `folder`. CompileError (CG4004) after `TIMEOUT_SECONDS`."""
     try:
         done = subprocess.run(
             command,
@@ -43,7 +43,7 @@ def run(command: Sequence[str], source_name: str, folder: Path | None = None) ->
 
 
 def compile_with(command: Sequence[str], source_name: str, folder: Path) -> str:
-    """The output of a compiler that succeeded; CompileError where it failed."""
+    """Output of a successful compilation. CompileError for a failed one."""
     finished = run(command, source_name, folder)
     if finished.status:
         raise CompileError(command, finished.output, source_name)

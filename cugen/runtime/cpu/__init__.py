@@ -1,4 +1,4 @@
-"""The CPU device: the unchanged .cu, compiled by the host's C++ compiler and played in a child process."""
+"""The CPU device: the unchanged .cu, compiled by the host C++ compiler and run in a child process."""
 
 from cugen.runtime.cpu.device import CpuDevice
 from cugen.runtime.cpu.trace import Trace, TraceRecord

@@ -1,4 +1,4 @@
-"""Building the child: the runtime once for each kind of build, a small harness for each .cu."""
+"""Build of the child process: the runtime once per kind of build, a harness per .cu."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ _HERE = Path(__file__).parent
 _INCLUDES = (_HERE / "include",)
 _RUNTIME = _HERE / "runtime"
 
-# Signed integers wrap, pointers alias and nothing is contracted, as the language of specs says and nvcc does.
+# Semantics of specs: integers wrap, pointers may alias, no FMA contraction.
 _COMMON = (
     "-std=c++17",
     "-w",
     "-g1",
-    "-gdwarf-4",  # in version 5 addr2line of binutils 2.40 takes the harness for the .cu
+    "-gdwarf-4",  # with version 5 addr2line of binutils 2.40 names the harness in place of the .cu
     "-pthread",
     "-fwrapv",
     "-ffp-contract=off",
@@ -31,14 +31,14 @@ _COMMON = (
 
 
 class Kind(Enum):
-    """What a build is for; the values name it in file names."""
+    """Kinds of builds."""
 
     FAST = "fast"
     SANITIZED = "sanitized"
     TRACED = "traced"
 
 
-# AddressSanitizer knows the arrays that object-size would report without their names.
+# AddressSanitizer names the arrays, which object-size doesn't.
 _SANITIZERS = (
     "-fsanitize=address,undefined,float-cast-overflow",
     "-fno-sanitize=object-size",
@@ -47,8 +47,8 @@ _SANITIZERS = (
 _FLAGS = {
     Kind.FAST: ("-O2",),
     Kind.SANITIZED: ("-O1", "-fno-omit-frame-pointer", *_SANITIZERS),
-    # From -O1 on g++ drops accesses and splits vectors before it instruments what is left.
-    # g++ guards even static arrays of __half, whose constructor does nothing, by an atomic that nobody here defines.
+    # With -O1 g++ removes accesses and splits vectors before instrumentation. Thread-safe statics would guard arrays of
+    # __half by an undefined atomic.
     Kind.TRACED: ("-O0", "-fno-threadsafe-statics"),
 }
 _RUNTIME_FLAGS = {
@@ -60,24 +60,24 @@ _RUNTIME_FLAGS = {
 
 @dataclass(frozen=True, slots=True)
 class Program:
-    """An executable that plays jobs, and how long this call took to make it."""
+    """An executable that runs jobs, and the duration of its build."""
 
     path: Path
     seconds: float
 
 
-def build(source: str, manifest: Manifest, found: Declarations, kind: Kind) -> Program:
-    """The child for `source`. CompileError and ToolMissing come from the toolchain."""
+def build(source: str, manifest: Manifest, declarations: Declarations, kind: Kind) -> Program:
+    """The program for `source`. CompileError and ToolMissing from the toolchain."""
     runtime = _runtime(kind)
     sources = {
-        HARNESS_NAME: harness(manifest, found, one_worker=has_one_worker(manifest, kind)),
+        HARNESS_NAME: harness(manifest, declarations, one_worker=has_one_worker(manifest, kind)),
         f"{manifest.kernel}.cu": source,
     }
     flags = (*_COMMON, *_FLAGS[kind])
     if kind is not Kind.TRACED:
         built = host.build(sources, HARNESS_NAME, (*flags, str(runtime.path)), _INCLUDES)
         return Program(built.path, runtime.seconds + built.seconds)
-    # Linked apart and without -fsanitize=thread, which would bring that sanitizer's own runtime.
+    # Linked without -fsanitize=thread, which would add ThreadSanitizer's runtime.
     kernels = host.build(sources, HARNESS_NAME, (*flags, "-fsanitize=thread", "-c"), _INCLUDES)
     objects = (str(kernels.path), str(runtime.path))
     linked = host.build({"program.cpp": ""}, "program.cpp", (*flags, *objects))
@@ -85,7 +85,7 @@ def build(source: str, manifest: Manifest, found: Declarations, kind: Kind) -> P
 
 
 def has_one_worker(manifest: Manifest, kind: Kind) -> bool:
-    """Whether shared memory is one for all blocks: so that it can be watched, or the blocks of a cluster take turns."""
+    """Whether a single worker runs all blocks: for sanitizers, traces and clusters, which need static shared memory."""
     return kind is not Kind.FAST or any(launch.cluster > 1 for launch in manifest.launches)
 
 

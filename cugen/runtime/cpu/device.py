@@ -1,4 +1,4 @@
-"""The CPU as a device: builds the child, gives it a job in a folder, reads what came of it."""
+"""The CPU device: builds a child process, passes it a job in a folder and reads the results."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _SANITIZER_OPTIONS = {
 
 
 @dataclass(frozen=True, slots=True)
-class _Played:
+class _Result:
     buffers: dict[str, Buffer]
     report: Report
     fault: Fault | None
@@ -34,11 +34,10 @@ class _Played:
 
 
 class CpuDevice:
-    """`sanitize` runs under AddressSanitizer and UndefinedBehaviorSanitizer; `races` looks for two threads of a block
-    that touch the same byte of shared memory with no barrier between. They exclude each other. `shuffle` seeds the
-    order in which the threads of a block, and blocks, run. `workers` defaults to the processors of this process; a
-    sanitised or watched run has one, and so has one with clusters. Blocks of a cluster aren't watched for races with
-    each other. A run that takes longer than `limit_seconds` is a fault."""
+    """`sanitize` runs under AddressSanitizer and UndefinedBehaviorSanitizer; `races` detects data races in shared
+    memory between the threads of a block, not between blocks of a cluster. They exclude each other. `shuffle` seeds the
+    order in which threads and blocks run. `workers` defaults to the available processors; runs with a sanitizer, race
+    detection or clusters have one. A run longer than `limit_seconds` is a fault."""
 
     name = "cpu"
 
@@ -52,55 +51,55 @@ class CpuDevice:
         limit_seconds: float = 300.0,
     ) -> None:
         if sanitize and races:
-            raise ValueError("a run is either sanitised or watched for races: run twice")
+            raise ValueError("`sanitize` and `races` exclude each other: run twice")
         self._kind = Kind.SANITIZED if sanitize else Kind.TRACED if races else Kind.FAST
         self._shuffle = shuffle
         self._workers = workers
         self._limit_seconds = limit_seconds
 
     def run(self, job: Job) -> Outcome:
-        """Plays the launch list `job.repeat` times; the first play gives the buffers and ends at the first fault.
+        """Runs the launch list `job.repeat` times, until the first fault; the buffers are those after the first run.
 
-        RunError (CG5010) where a launch asks for more than the manifest's target has; CompileError and ToolMissing
-        from the toolchain. Times don't count uploads.
+        Times exclude uploads. RunError (CG5010) where a launch exceeds the limits of the manifest's target;
+        CompileError and ToolMissing from the toolchain.
         """
-        played = self._play(job, self._kind, trace=False)
-        faults = (played.fault,) if played.fault else ()
-        return Outcome(played.buffers, tuple(played.report.times_ms), played.compile_ms, faults=faults)
+        result = self._execute_job(job, self._kind, trace=False)
+        faults = (result.fault,) if result.fault else ()
+        return Outcome(result.buffers, tuple(result.report.times_ms), result.compile_ms, faults=faults)
 
     def trace(self, job: Job) -> Trace:
-        """Every access of the kernels to arguments, workspaces, `__constant__` and `__device__` variables and shared
-        memory, in one play without optimisation. RuntimeError with the fault where there was one; else as `run`."""
-        played = self._play(job, Kind.TRACED, trace=True)
-        if played.fault or played.trace is None:
-            raise RuntimeError(f"no trace: {played.fault}")
-        return played.trace
+        """The trace of one unoptimised run: accesses to arguments, workspaces, shared memory, `__constant__` and
+        `__device__` variables. RuntimeError for a fault; other errors as in `run`."""
+        result = self._execute_job(job, Kind.TRACED, trace=True)
+        if result.fault or result.trace is None:
+            raise RuntimeError(f"no trace: {result.fault}")
+        return result.trace
 
-    def _play(self, job: Job, kind: Kind, *, trace: bool) -> _Played:
-        found = declarations(job.source)
-        program = build(job.source, job.manifest, found, kind)
-        has_one = has_one_worker(job.manifest, kind)
-        shared = symbols.shared_arrays(program.path, found.static) if has_one else ()
+    def _execute_job(self, job: Job, kind: Kind, *, trace: bool) -> _Result:
+        declared = declarations(job.source)
+        program = build(job.source, job.manifest, declared, kind)
+        is_serial = has_one_worker(job.manifest, kind)
+        shared = symbols.shared_arrays(program.path, declared.static) if is_serial else ()
         source_name = f"{job.manifest.kernel}.cu"
         lines = functools.partial(_lines, program.path, source_name)
         with tempfile.TemporaryDirectory(prefix="cugen-") as name:
             folder = Path(name)
-            write_job(folder, job, Settings(1 if has_one else self._worker_count(), self._shuffle, trace), shared)
+            write_job(folder, job, Settings(1 if is_serial else self._worker_count(), self._shuffle, trace), shared)
             status, errors, in_time = self._execute(program.path, folder)
             report = read_report(folder / "report.txt")
             fault = fault_of(status, report, errors, source_name, lines)
             if not in_time:
                 fault = Fault("hang", f"the kernels did not end within {self._limit_seconds:g} s")
-            found_trace = _read_trace(folder, report, lines) if trace and fault is None else None
+            records = _read_trace(folder, report, lines) if trace and fault is None else None
             buffers = read_outputs(folder, job)
-        return _Played(buffers, report, fault, program.seconds * 1e3, found_trace)
+        return _Result(buffers, report, fault, program.seconds * 1e3, records)
 
     def _worker_count(self) -> int:
         available = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
         return self._workers or available or 1
 
     def _execute(self, program: Path, folder: Path) -> tuple[int, str, bool]:
-        """The child's exit status, its standard error, and whether it ended in time."""
+        """Exit status and standard error of the child, and whether it ended within the time limit."""
         with (folder / "errors.txt").open("w+b") as errors:
             try:
                 status = subprocess.run(

@@ -1,4 +1,4 @@
-"""The folder through which a job reaches the child, and its answer comes back."""
+"""The folder of a job: input and output files of the child process."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ from cugen.runtime.device import Buffer, Job
 from cugen.runtime.packing import pack_number
 from cugen.spec.types import DTYPES
 
-_WORKSPACE_ALIGNMENT = 256  # what cudaMalloc gives
+_WORKSPACE_ALIGNMENT = 256  # of cudaMalloc
 
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """How the child is to play."""
+    """Options of a run."""
 
     workers: int
     shuffle: int | None
@@ -30,7 +30,7 @@ class Settings:
 
 
 def write_job(folder: Path, job: Job, settings: Settings, shared: Iterable[SharedArray]) -> None:
-    """Writes job.txt and the buffers' files. RunError (CG5010) where a launch asks for more than the target has."""
+    """Writes job.txt and the files of buffers. RunError (CG5010) where a launch exceeds the target's limits."""
     text = "".join(f"{line}\n" for line in _lines(job, settings, shared))
     for argument in job.manifest.arguments:
         if isinstance(argument, ArrayArgument):
@@ -39,12 +39,12 @@ def write_job(folder: Path, job: Job, settings: Settings, shared: Iterable[Share
 
 
 def read_outputs(folder: Path, job: Job) -> dict[str, Buffer]:
-    """The buffers after the first play; those of inputs, and all where the child wrote none, as they were given."""
+    """Buffers after the first run; unchanged ones where the child wrote no file."""
     result = dict(job.buffers)
-    for name, given in job.buffers.items():
+    for name, buffer in job.buffers.items():
         path = folder / f"{name}.out"
         if path.exists():
-            result[name] = np.fromfile(path, np.uint8).view(given.dtype).reshape(given.shape)
+            result[name] = np.fromfile(path, np.uint8).view(buffer.dtype).reshape(buffer.shape)
     return result
 
 
@@ -82,7 +82,7 @@ def _launches(manifest: Manifest, params: Mapping[str, int]) -> Iterable[str]:
 
 
 def target_limits(name: str) -> Limits:
-    """What a device of the target `name` allows a launch, so that nothing passes here that fails there."""
+    """Launch limits of the target `name`."""
     known = target(name)
     return Limits(
         device=known.name,

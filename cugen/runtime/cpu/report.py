@@ -1,4 +1,4 @@
-"""What the child, or the sanitizer in it, said: times, the names of address ranges, and the fault if there was one."""
+"""The report of the child process and its sanitizers: times, address ranges, and the fault."""
 
 from __future__ import annotations
 
@@ -23,42 +23,42 @@ _GLOBAL = re.compile(
 
 @dataclass
 class Report:
-    """`buffers` are (name, first address, bytes); `arrays` the names that a trace's numbers stand for."""
+    """`buffers` are (name, first address, bytes); `arrays` are (name, whether shared), indexed by a trace."""
 
     offset: int = 0
     times_ms: list[float] = field(default_factory=list)
     buffers: list[tuple[str, int, int]] = field(default_factory=list)
-    arrays: list[tuple[str, bool]] = field(default_factory=list)  # name, whether shared
-    fault: str = ""  # kind, line, code address and message, as the child wrote them
+    arrays: list[tuple[str, bool]] = field(default_factory=list)
+    fault: str = ""  # "kind line code-address message"
 
 
 def read_report(path: Path) -> Report:
-    """What the child wrote before it ended; an empty report where it never began."""
+    """The child's report; empty where it wrote none."""
     report = Report()
     if not path.exists():
         return report
     for line in path.read_text(errors="replace").splitlines():
-        item, _, rest = line.partition(" ")
-        match item:
+        key, _, value = line.partition(" ")
+        match key:
             case "offset":
-                report.offset = int(rest, 16)
+                report.offset = int(value, 16)
             case "time":
-                report.times_ms.append(float(rest))
+                report.times_ms.append(float(value))
             case "buffer":
-                name, start, size = rest.split()
+                name, start, size = value.split()
                 report.buffers.append((name, int(start, 16), int(size)))
             case "array":
-                kind, name = rest.split()
+                kind, name = value.split()
                 report.arrays.append((name, kind == "shared"))
             case "fault":
-                report.fault = rest
+                report.fault = value
     return report
 
 
 def fault_of(status: int, report: Report, errors: str, source_name: str, lines: Lines) -> Fault | None:
-    """The fault that ended the child; None where it ended well. `errors` is its standard error."""
+    """The fault that ended the child, or None. `errors` is its standard error."""
     if report.fault:
-        return _own(report, lines)
+        return _reported(report, lines)
     if status == 0:
         return None
     return (
@@ -66,15 +66,15 @@ def fault_of(status: int, report: Report, errors: str, source_name: str, lines: 
     )
 
 
-def _own(report: Report, lines: Lines) -> Fault:
+def _reported(report: Report, lines: Lines) -> Fault:
     kind, line, counter, message = report.fault.split(" ", 3)
-    others = [int(text, 16) - report.offset for text in _COUNTER.findall(message)]
+    mentioned = [int(text, 16) - report.offset for text in _COUNTER.findall(message)]
     counters = [int(counter, 16) - report.offset] if int(counter, 16) else []
-    found = lines([*counters, *others])
-    for address in others:
-        message = _COUNTER.sub(f"line {found.get(address, 0)}", message, count=1)
-    place = int(line) or (found.get(counters[0], 0) if counters else 0)
-    return Fault(kind.replace("-", " "), message, place)
+    line_of = lines([*counters, *mentioned])
+    for address in mentioned:
+        message = _COUNTER.sub(f"line {line_of.get(address, 0)}", message, count=1)
+    fault_line = int(line) or (line_of.get(counters[0], 0) if counters else 0)
+    return Fault(kind.replace("-", " "), message, fault_line)
 
 
 def _undefined(errors: str, source_name: str) -> Fault | None:
@@ -127,6 +127,6 @@ def _crash(status: int, errors: str, source_name: str) -> Fault:
 
 
 def _frame(errors: str, source_name: str) -> int:
-    """The line of the innermost frame in the .cu."""
+    """Line of the innermost frame in the .cu."""
     match = re.search(rf"^\s*#\d+ .*\b{re.escape(source_name)}:(\d+)", errors, re.MULTILINE)
     return int(match[1]) if match else 0

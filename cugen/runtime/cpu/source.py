@@ -1,7 +1,7 @@
-"""What the harness must know of a .cu before a compiler reads it: where shared arrays are declared, and their names.
+"""Shared and global variables of a .cu, parsed for the harness.
 
-The bytes of the .cu are never changed. `__shared__` needs two meanings (an array of the block here, a declaration of
-dynamic shared memory there), and a macro can tell them apart only by its line.
+The .cu is compiled unchanged. `__shared__` has two meanings, a static array or the declaration of dynamic shared
+memory, which a macro can distinguish by its line only.
 """
 
 from __future__ import annotations
@@ -47,11 +47,11 @@ def declarations(source: str) -> Declarations:
     return Declarations(
         lines=text.count("\n") + 1,
         dynamic_lines=frozenset(text.count("\n", 0, text.index("__shared__", m.start())) + 1 for m in externs),
-        dynamic=_once(m.group(2) for m in externs),
-        static=_once(static),
-        globals=_once(_GLOBAL.findall(text)),
+        dynamic=_unique(m.group(2) for m in externs),
+        static=_unique(static),
+        globals=_unique(_GLOBAL.findall(text)),
     )
 
 
-def _once(names: Iterable[str]) -> tuple[str, ...]:
+def _unique(names: Iterable[str]) -> tuple[str, ...]:
     return tuple(dict.fromkeys(names))

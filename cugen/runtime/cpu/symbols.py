@@ -1,4 +1,4 @@
-"""Names and lines behind the addresses of a finished program, from binutils (or LLVM's tools of the same use)."""
+"""Symbols and lines of a program, by nm and addr2line of binutils or LLVM."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from pathlib import Path
 
 from cugen.toolchain.errors import ToolMissing
 
-_SECONDS = 60
-_VARIABLE_SECTIONS = "bBdD"  # of nm: not read-only
-_GUARD = "guard variable for "  # beside an array of a class, under the array's own name
+_TIMEOUT_SECONDS = 60
+_VARIABLE_SECTIONS = "bBdD"  # section types of nm that are writable
+_GUARD = "guard variable for "  # of an array with a constructor; has the array's name
 
 
 @dataclass(frozen=True, slots=True)
 class SharedArray:
-    """A statically allocated shared array; `address` is the one in the file."""
+    """A static shared array; `address` is relative to the file."""
 
     name: str
     address: int
@@ -25,30 +25,29 @@ class SharedArray:
 
 
 def shared_arrays(program: Path, names: Collection[str]) -> tuple[SharedArray, ...]:
-    """The arrays of these `names` inside functions, by address. ToolMissing where no nm is found."""
+    """The function-local arrays of these `names`, by address. ToolMissing without nm."""
     if not names:
         return ()
     text = _run("nm", "-S", "-C", "--defined-only", str(program))
-    found = []
+    arrays = []
     for line in text.splitlines():
         fields = line.split(maxsplit=3)
         if len(fields) == 4 and fields[2] in _VARIABLE_SECTIONS and "::" in fields[3] and _GUARD not in fields[3]:
             name = fields[3].rsplit("::", 1)[1]
             if name in names:
-                found.append(SharedArray(name, int(fields[0], 16), int(fields[1], 16)))
-    return tuple(sorted(found, key=lambda array: array.address))
+                arrays.append(SharedArray(name, int(fields[0], 16), int(fields[1], 16)))
+    return tuple(sorted(arrays, key=lambda array: array.address))
 
 
 def lines(program: Path, counters: Iterable[int], source_name: str) -> dict[int, int]:
-    """The line of `source_name` for each code address; where the code is inlined, from a header or a helper of that
-    file, the line of the outermost call. 0 where unknown."""
-    wanted = list(dict.fromkeys(counters))
-    if not wanted:
+    """Line of `source_name` for each code address, of the outermost call for inlined code; 0 where unknown."""
+    addresses = list(dict.fromkeys(counters))
+    if not addresses:
         return {}
     try:
-        text = _run("addr2line", "-a", "-i", "-e", str(program), stdin="\n".join(map(hex, wanted)) + "\n")
+        text = _run("addr2line", "-a", "-i", "-e", str(program), stdin="\n".join(map(hex, addresses)) + "\n")
     except ToolMissing:
-        return dict.fromkeys(wanted, 0)
+        return dict.fromkeys(addresses, 0)
     result: dict[int, int] = {}
     current = -1
     for line in text.splitlines():
@@ -66,5 +65,7 @@ def _run(tool: str, *arguments: str, stdin: str = "") -> str:
     path = shutil.which(tool) or shutil.which(f"llvm-{tool}")
     if path is None:
         raise ToolMissing(f"`{tool}`", "install binutils (`apt install binutils`, `dnf install binutils`)")
-    done = subprocess.run([path, *arguments], input=stdin, capture_output=True, text=True, timeout=_SECONDS, check=True)
+    done = subprocess.run(
+        [path, *arguments], input=stdin, capture_output=True, text=True, timeout=_TIMEOUT_SECONDS, check=True
+    )
     return done.stdout

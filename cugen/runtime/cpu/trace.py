@@ -1,4 +1,4 @@
-"""The accesses of a traced run: who touched which bytes of which array, from which line."""
+"""Traces: the memory accesses of a run, with thread, array, offset and line."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 KINDS = ("read", "write", "atomic")
 
-# As runtime/trace.h writes it.
+# Layout of `Record` in runtime/trace.h.
 RECORD = np.dtype(
     [
         ("counter", "<u8"),
@@ -30,8 +30,8 @@ RECORD = np.dtype(
 
 
 class TraceRecord(NamedTuple):
-    """One access. `block` and `thread` are linear (x fastest), `offset` counts bytes from the array's start,
-    `interval` the block barriers that the block had passed; `kind` is read, write or atomic."""
+    """One access. `block` and `thread` are linear (x fastest), `offset` is in bytes from the array's start,
+    `interval` counts the block barriers before; `kind` is read, write or atomic."""
 
     launch: int
     block: int
@@ -49,7 +49,7 @@ class Trace(Sequence[TraceRecord]):
     """The records in the order of execution; those of one thread are in program order.
 
     `table` has them as columns (dtype `RECORD`; `array` is an index into `arrays`, `kind` into `KINDS`, and
-    `counter` the code address, which tells two accesses of one line apart)."""
+    `counter` the code address, which distinguishes accesses of one line)."""
 
     table: NDArray[Any]
     arrays: tuple[str, ...]
@@ -81,14 +81,14 @@ class Trace(Sequence[TraceRecord]):
 
 
 def read_table(path: Path, load_offset: int) -> NDArray[Any]:
-    """The child's records, code addresses as they stand in the file, lines not yet known."""
+    """The child's records, code addresses relative to the file, without lines."""
     table = np.fromfile(path, RECORD)
     table["counter"] -= np.uint64(load_offset)
     return table
 
 
 def fill_lines(table: NDArray[Any], lines: Mapping[int, int]) -> None:
-    """Writes the line of each record's code address into the table."""
+    """Fills in the lines of the records' code addresses."""
     counters, inverse = np.unique(table["counter"], return_inverse=True)
     known = np.array([lines.get(int(counter), 0) for counter in counters], dtype=np.uint32)
     table["line"] = known[inverse]

@@ -1,4 +1,4 @@
-"""The machine code of a cubin as text, by nvdisasm."""
+"""Disassembly of cubins by nvdisasm."""
 
 from __future__ import annotations
 

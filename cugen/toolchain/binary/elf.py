@@ -1,4 +1,4 @@
-"""What a cubin says about its kernels, read from its own ELF sections.
+"""Resources of the kernels of a cubin, from its ELF sections.
 
 A cubin is a little-endian 64-bit ELF file. `.text.<kernel>` holds the code, `.nv.shared.<kernel>` has the size of the
 static shared memory, `.nv.constant3` that of all `__constant__` variables. `.nv.info` is a list of records
@@ -20,17 +20,17 @@ _GLOBAL = 1  # STB_GLOBAL
 _SIZED_PAYLOAD = 4  # EIFMT_SVAL
 _FRAME_SIZE = 0x11  # EIATTR_FRAME_SIZE: bytes of stack
 _REGISTER_COUNT = 0x2F  # EIATTR_REGCOUNT
-_RESERVED_SHARED = 1024  # what the system keeps of a block's shared memory; counted in the section from sm_90 on
+_RESERVED_SHARED = 1024  # shared memory per block reserved by the system; included in the section from sm_90 on
 
 
 @dataclass(frozen=True, slots=True)
 class KernelSection:
-    """One kernel's figures. `shared_bytes` is static; `stack_bytes` is the frame in local memory, per thread."""
+    """Resources of one kernel. `shared_bytes` is static; `stack_bytes` is the frame in local memory, per thread."""
 
     registers: int
     shared_bytes: int
     stack_bytes: int
-    argument_bytes: int  # of constant bank 0: what the driver puts there, and the arguments
+    argument_bytes: int  # of constant bank 0: driver data and the arguments
     constant_bytes: int  # all __constant__ variables of the module
 
 
@@ -60,19 +60,19 @@ def _kernels(image: bytes) -> dict[str, KernelSection]:
     registers = _attribute(image, sections, symbols, _REGISTER_COUNT)
     frames = _attribute(image, sections, symbols, _FRAME_SIZE)
     reserved = _RESERVED_SHARED if ".nv.shared.reserved.0" in sizes else 0
-    found = {}
+    kernels = {}
     for name, is_kernel in sorted(symbols.values()):
         if not is_kernel:
             continue
         shared = sizes.get(f".nv.shared.{name}", 0)
-        found[name] = KernelSection(
+        kernels[name] = KernelSection(
             registers=registers.get(name, 0),
             shared_bytes=max(0, shared - reserved),
             stack_bytes=frames.get(name, 0),
             argument_bytes=sizes.get(f".nv.constant0.{name}", 0),
             constant_bytes=sizes.get(".nv.constant3", 0),
         )
-    return found
+    return kernels
 
 
 def _sections(image: bytes) -> list[_Section]:
@@ -85,7 +85,7 @@ def _sections(image: bytes) -> list[_Section]:
 
 def _symbols(image: bytes, sections: list[_Section]) -> dict[int, tuple[str, bool]]:
     """Symbol number -> (name, whether it is a kernel: a global function with code here)."""
-    found = {}
+    symbols = {}
     for section in sections:
         if section.kind != _SYMBOLS:
             continue
@@ -93,8 +93,8 @@ def _symbols(image: bytes, sections: list[_Section]) -> dict[int, tuple[str, boo
         for number in range(section.size // 24):
             name, info, _, index = struct.unpack_from("<IBBH", image, section.offset + 24 * number)
             is_kernel = info & 15 == _FUNCTION and info >> 4 == _GLOBAL and index != 0
-            found[number] = (_text(image, strings + name), is_kernel)
-    return found
+            symbols[number] = (_text(image, strings + name), is_kernel)
+    return symbols
 
 
 def _attribute(
@@ -111,10 +111,10 @@ def _attribute(
 def _records(content: bytes, attribute: int) -> Iterator[bytes]:
     position = 0
     while position + 4 <= len(content):
-        form, found, size = struct.unpack_from("<BBH", content, position)
+        form, kind, size = struct.unpack_from("<BBH", content, position)
         position += 4
         if form == _SIZED_PAYLOAD:
-            if found == attribute:
+            if kind == attribute:
                 yield content[position : position + size]
             position += size
 
@@ -124,20 +124,20 @@ def _text(image: bytes, start: int) -> str:
 
 
 def section(image: bytes, name: str) -> bytes:
-    """The contents of a section, such as `.nv.constant2.<kernel>`; empty where the cubin has none of that name."""
-    found = next((s for s in _sections(image) if s.name == name and s.kind != _NO_BITS), None)
-    return image[found.offset : found.offset + found.size] if found else b""
+    """Contents of a section, such as `.nv.constant2.<kernel>`; empty where there is none."""
+    match = next((s for s in _sections(image) if s.name == name and s.kind != _NO_BITS), None)
+    return image[match.offset : match.offset + match.size] if match else b""
 
 
 def constants(image: bytes) -> dict[str, tuple[int, int]]:
     """Offset and bytes in constant bank 3 of each `__constant__` variable, by name, in order of the offsets."""
     sections = _sections(image)
-    found: dict[str, tuple[int, int]] = {}
+    variables: dict[str, tuple[int, int]] = {}
     for table in sections:
         if table.kind != _SYMBOLS:
             continue
         for number in range(table.size // 24):
             name, info, _, index, offset, size = struct.unpack_from("<IBBHQQ", image, table.offset + 24 * number)
             if info & 15 == _OBJECT and index < len(sections) and sections[index].name == ".nv.constant3":
-                found[_text(image, sections[table.link].offset + name)] = (offset, size)
-    return dict(sorted(found.items(), key=lambda item: item[1]))
+                variables[_text(image, sections[table.link].offset + name)] = (offset, size)
+    return dict(sorted(variables.items(), key=lambda item: item[1]))

@@ -1,4 +1,4 @@
-"""Several targets' machine code in one file, from which the driver takes what fits a GPU."""
+"""Fat binaries: machine code of several targets in one file."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ _CURE = (
 
 
 def pack(cubins: Mapping[str, bytes], ptx: Mapping[str, str]) -> bytes:
-    """The fat binary of these images by target ("sm_90"); newer GPUs compile the PTX. The same images give the same
-    bytes. ToolMissing without the program `fatbinary`."""
+    """The fat binary of these images by target ("sm_90"). Deterministic; the PTX is for newer GPUs. ToolMissing without
+    the program `fatbinary`."""
     program = locations.program("fatbinary")
     if program is None:
-        raise ToolMissing("fatbinary, which puts several targets into one file,", _CURE)
+        raise ToolMissing("fatbinary, which packs several targets into one file,", _CURE)
     with tempfile.TemporaryDirectory(prefix="cugen-") as name:
         folder = Path(name)
         options = []
