@@ -1,4 +1,4 @@
-// gemm_batched: Products of a batch, with a residual and an activation behind them
+// gemm_batched: Batched GEMM with an activation and a residual in its epilogue
 //
 // computes  C[z, m, n] = relu(sum(A[z, m, k] * B[z, k, n], k)) + residual[z, m, n]
 // params    Z = 2, M = 30, K = 20, N = 40
@@ -8,9 +8,9 @@
 // C         output, float32 [2, 30, 40], aligned to 16 bytes
 // launch    grid (2, 2, 2), block (32, 1, 1), 6656 bytes of shared memory; family gemm
 // analysis  sm_90: 12 accesses, 9 ideal, 1 costly, 1 assumed, 1 unknown
-//           worst: a_from[c * K + 8 * stage], 6 sectors, ideal 4; 5.33 on average (128 bytes in 4 runs)
+//           worst: a_global[c * K + 8 * stage], 6 sectors, ideal 4; 5.33 on average (128 bytes in 4 runs)
 //
-// Made by cugen 0.1.0 from gemm_batched.yaml (hash dab0359b2bcf5c5b) for sm_90. Edit the spec, not this file.
+// Made by cugen 0.1.0 from gemm_batched.yaml (hash e87cda77cc0c4b4c) for sm_90. Edit the spec, not this file.
 
 #include <cuda_pipeline_primitives.h>
 
@@ -20,7 +20,7 @@ constexpr int N = 40;
 
 #ifndef CUGEN_MAXIMUM_FLOAT
 #define CUGEN_MAXIMUM_FLOAT
-// The larger of two, or the one that is not a number.
+// Maximum; NaN if an operand is NaN.
 __device__ __forceinline__ float maximum(float a, float b)
 {
     return a > b || a != a ? a : b;
@@ -29,10 +29,10 @@ __device__ __forceinline__ float maximum(float a, float b)
 
 #ifndef CUGEN_VECTOR
 #define CUGEN_VECTOR
-// `count` elements that one access moves.
+// `count` elements, moved by one vector access.
 template <typename T, int count>
 struct alignas(count * sizeof(T)) Vector {
-    T at[count];
+    T data[count];
 };
 #endif
 
@@ -42,7 +42,7 @@ extern "C" __global__ void __launch_bounds__(32) gemm_batched(
     const float* __restrict__ residual,
     float* __restrict__ C)
 {
-    // a ring of 4 stages, in which k is slow: k-major
+    // circular buffer of 4 stages, [stage][k][m or n]
     __shared__ __align__(16) float As[4][8][20];
     __shared__ __align__(16) float Bs[4][8][32];
 
@@ -51,35 +51,34 @@ extern "C" __global__ void __launch_bounds__(32) gemm_batched(
     const int n0 = min(blockIdx.x * 32, N - 32);
     const int thread = threadIdx.x;
     const int lane = thread;
-    // the warp's share is 16 x 32
-    // its lanes lie 4 x 8, neighbours so that pairs read alike
-    const int lane_row = 2 * (lane / 16) + lane % 2;
-    const int lane_column = lane / 2 % 8;
-    const int row = 4 * lane_row;
-    const int column = 4 * lane_column;
+    // warp tile 16 x 32, lanes 4 x 8 interleaved so that lane pairs broadcast
+    const int lane_m = 2 * (lane / 16) + lane % 2;
+    const int lane_n = lane / 2 % 8;
+    const int thread_m = 4 * lane_m;
+    const int thread_n = 4 * lane_n;
     const int a_k = thread % 8;
     const int a_m = thread / 8;
     const int b_k = thread / 8;
     const int b_n = 4 * (thread % 8);
 
-    float sum[4][4] = {};
+    float acc[4][4] = {};
 
-    const float* a_from = &A[(z * M + m0 + a_m) * K + a_k - 4];
-    const float* b_from = &B[(z * K + b_k - 4) * N + n0 + b_n];
+    const float* a_global = &A[(z * M + m0 + a_m) * K + a_k - 4];
+    const float* b_global = &B[(z * K + b_k - 4) * N + n0 + b_n];
     #pragma unroll
     for (int stage = 0; stage < 3; ++stage) {
         #pragma unroll
         for (int c = 0; c < 16; c += 4) {
-            // a_from[c * K + 8 * stage]: 6 sectors, ideal 4; 5.33 on average (128 bytes in 4 runs)
+            // a_global[c * K + 8 * stage]: 6 sectors, ideal 4; 5.33 on average (128 bytes in 4 runs)
             // As[stage][a_k][a_m + c]: assumed: 2 wavefronts, ideal 1; 1.5 on average
-            __pipeline_memcpy_async(&As[stage][a_k][a_m + c], &a_from[c * K + 8 * stage], 4,
+            __pipeline_memcpy_async(&As[stage][a_k][a_m + c], &a_global[c * K + 8 * stage], 4,
                 a_k + 8 * stage - 4 >= 0 ? 0 : 4);
         }
         #pragma unroll
         for (int r = 0; r < 8; r += 4) {
-            // b_from[(8 * stage + r) * N]: 16 sectors, ideal 16 (512 bytes in 4 runs)
-            // Bs[stage][b_k + r][b_n]: unknown: its warps may copy from different parts of lines of 128 bytes
-            __pipeline_memcpy_async(&Bs[stage][b_k + r][b_n], &b_from[(8 * stage + r) * N], 16,
+            // b_global[(8 * stage + r) * N]: 16 sectors, ideal 16 (512 bytes in 4 runs)
+            // Bs[stage][b_k + r][b_n]: unknown: the alignment of its sources to 128-byte lines is unknown
+            __pipeline_memcpy_async(&Bs[stage][b_k + r][b_n], &b_global[(8 * stage + r) * N], 16,
                 b_k + 8 * stage + r - 4 >= 0 && b_k + 8 * stage + r - 4 < K ? 0 : 16);
         }
         __pipeline_commit();
@@ -87,61 +86,61 @@ extern "C" __global__ void __launch_bounds__(32) gemm_batched(
 
     __pipeline_wait_prior(2);
     __syncthreads();
-    // the values of one k and of the next: one is multiplied while the other is read
-    Vector<float, 4> a4[2];
-    Vector<float, 4> b4[2];
-    // As[0][0][row]: 2 wavefronts, ideal 2 (16 words, in different banks)
-    a4[0] = *reinterpret_cast<const Vector<float, 4>*>(&As[0][0][row]);
-    // Bs[0][0][column]: 2 wavefronts, ideal 2 (32 words, in different banks)
-    b4[0] = *reinterpret_cast<const Vector<float, 4>*>(&Bs[0][0][column]);
+    // register fragments of A and B for one k, double-buffered
+    Vector<float, 4> a_frag[2];
+    Vector<float, 4> b_frag[2];
+    // As[0][0][thread_m]: 2 wavefronts, ideal 2 (conflict-free)
+    a_frag[0] = *reinterpret_cast<const Vector<float, 4>*>(&As[0][0][thread_m]);
+    // Bs[0][0][thread_n]: 2 wavefronts, ideal 2 (conflict-free)
+    b_frag[0] = *reinterpret_cast<const Vector<float, 4>*>(&Bs[0][0][thread_n]);
     for (int k0 = 0; k0 < K + 4; k0 += 8) {
-        const int current = k0 / 8;
+        const int read_stage = k0 / 8;
         __pipeline_commit();
         #pragma unroll
         for (int k = 1; k < 8; ++k) {
-            // As[current][k][row]: 2 wavefronts, ideal 2 (16 words, in different banks)
-            a4[k % 2] = *reinterpret_cast<const Vector<float, 4>*>(&As[current][k][row]);
-            // Bs[current][k][column]: 2 wavefronts, ideal 2 (32 words, in different banks)
-            b4[k % 2] = *reinterpret_cast<const Vector<float, 4>*>(&Bs[current][k][column]);
+            // As[read_stage][k][thread_m]: 2 wavefronts, ideal 2 (conflict-free)
+            a_frag[k % 2] = *reinterpret_cast<const Vector<float, 4>*>(&As[read_stage][k][thread_m]);
+            // Bs[read_stage][k][thread_n]: 2 wavefronts, ideal 2 (conflict-free)
+            b_frag[k % 2] = *reinterpret_cast<const Vector<float, 4>*>(&Bs[read_stage][k][thread_n]);
             #pragma unroll
             for (int i = 0; i < 4; ++i) {
                 #pragma unroll
                 for (int t = 0; t < 4; ++t) {
-                    // serpentine: every other row is walked backwards
+                    // serpentine: every other row backwards
                     const int j = i % 2 * (3 - 2 * t) + t;
-                    sum[i][j] += a4[(k + 1) % 2].at[i] * b4[(k + 1) % 2].at[j];
+                    acc[i][j] += a_frag[(k + 1) % 2].data[i] * b_frag[(k + 1) % 2].data[j];
                 }
             }
         }
         __pipeline_wait_prior(2);
         __syncthreads();
-        // what follows the last step is read in vain
-        const int following = k0 / 8 + 1;
-        // As[following][0][row]: 2 wavefronts, ideal 2 (16 words, in different banks)
-        a4[0] = *reinterpret_cast<const Vector<float, 4>*>(&As[following][0][row]);
-        // Bs[following][0][column]: 2 wavefronts, ideal 2 (32 words, in different banks)
-        b4[0] = *reinterpret_cast<const Vector<float, 4>*>(&Bs[following][0][column]);
+        // fragments of the next k-tile; unused after the last
+        const int next_stage = k0 / 8 + 1;
+        // As[next_stage][0][thread_m]: 2 wavefronts, ideal 2 (conflict-free)
+        a_frag[0] = *reinterpret_cast<const Vector<float, 4>*>(&As[next_stage][0][thread_m]);
+        // Bs[next_stage][0][thread_n]: 2 wavefronts, ideal 2 (conflict-free)
+        b_frag[0] = *reinterpret_cast<const Vector<float, 4>*>(&Bs[next_stage][0][thread_n]);
         #pragma unroll
         for (int i = 0; i < 4; ++i) {
             #pragma unroll
             for (int t = 0; t < 4; ++t) {
-                // serpentine: every other row is walked backwards
+                // serpentine: every other row backwards
                 const int j = i % 2 * (3 - 2 * t) + t;
-                sum[i][j] += a4[1].at[i] * b4[1].at[j];
+                acc[i][j] += a_frag[1].data[i] * b_frag[1].data[j];
             }
         }
     }
 
     #pragma unroll
     for (int i = 0; i < 4; ++i) {
-        const int m = m0 + row + i;
-        const int n = n0 + column;
+        const int m = m0 + thread_m + i;
+        const int n = n0 + thread_n;
         // residual[(z * M + m) * N + n]: 16 sectors, ideal 16 (512 bytes in 4 runs)
         const auto residual4 = *reinterpret_cast<const Vector<float, 4>*>(&residual[(z * M + m) * N + n]);
         Vector<float, 4> c4;
         #pragma unroll
         for (int v = 0; v < 4; ++v) {
-            c4.at[v] = maximum(sum[i][v], 0.0f) + residual4.at[v];
+            c4.data[v] = maximum(acc[i][v], 0.0f) + residual4.data[v];
         }
         // C[(z * M + m) * N + n]: 16 sectors, ideal 16 (512 bytes in 4 runs)
         *reinterpret_cast<Vector<float, 4>*>(&C[(z * M + m) * N + n]) = c4;

@@ -1,4 +1,4 @@
-// gemm_f64: C = A·Bᵀ in double precision; two doubles are 16 bytes, so a thread's outputs are neighbours in twos
+// gemm_f64: C = A·Bᵀ in double precision on CUDA cores; 16-byte vectors hold two elements
 //
 // computes  C[m, n] = sum(A[m, k] * B[n, k], k)
 // params    M = 70, K = 40, N = 64
@@ -9,7 +9,7 @@
 // analysis  sm_90: 15 accesses, 11 ideal, 4 costly
 //           worst: As[stage][a_k + r][a_m + c], 4 wavefronts, ideal 2 (lanes 0 and 8 copy from one bank)
 //
-// Made by cugen 0.1.0 from gemm_f64.yaml (hash 4b04ccaf899524f6) for sm_90. Edit the spec, not this file.
+// Made by cugen 0.1.0 from gemm_f64.yaml (hash f2ecbbdbc70dd8a2) for sm_90. Edit the spec, not this file.
 
 #include <cuda_pipeline_primitives.h>
 
@@ -19,10 +19,10 @@ constexpr int N = 64;
 
 #ifndef CUGEN_VECTOR
 #define CUGEN_VECTOR
-// `count` elements that one access moves.
+// `count` elements, moved by one vector access.
 template <typename T, int count>
 struct alignas(count * sizeof(T)) Vector {
-    T at[count];
+    T data[count];
 };
 #endif
 
@@ -31,7 +31,7 @@ extern "C" __global__ void __launch_bounds__(64) gemm_f64(
     const double* __restrict__ B,
     double* __restrict__ C)
 {
-    // a ring of 3 stages, in which k is slow: k-major
+    // circular buffer of 3 stages, [stage][k][m or n]
     __shared__ __align__(16) double As[3][8][36];
     __shared__ __align__(16) double Bs[3][8][36];
 
@@ -40,39 +40,38 @@ extern "C" __global__ void __launch_bounds__(64) gemm_f64(
     const int thread = threadIdx.x;
     const int lane = thread % 32;
     const int warp = thread / 32;
-    // the warp's share is 16 x 32
-    // its lanes lie 4 x 8, neighbours so that pairs read alike
-    const int lane_row = 2 * (lane / 16) + lane % 2;
-    const int lane_column = lane / 2 % 8;
-    const int row = 16 * warp + 2 * lane_row;
-    const int column = 2 * lane_column;
+    // warp tile 16 x 32, lanes 4 x 8 interleaved so that lane pairs broadcast
+    const int lane_m = 2 * (lane / 16) + lane % 2;
+    const int lane_n = lane / 2 % 8;
+    const int thread_m = 16 * warp + 2 * lane_m;
+    const int thread_n = 2 * lane_n;
     const int a_k = thread % 4;
     const int a_m = thread / 4;
     const int b_k = thread % 4;
     const int b_n = thread / 4;
 
-    double sum[4][4] = {};
+    double acc[4][4] = {};
 
-    const double* a_from = &A[(m0 + a_m) * K + a_k];
-    const double* b_from = &B[(n0 + b_n) * K + b_k];
+    const double* a_global = &A[(m0 + a_m) * K + a_k];
+    const double* b_global = &B[(n0 + b_n) * K + b_k];
     #pragma unroll
     for (int stage = 0; stage < 2; ++stage) {
         #pragma unroll
         for (int r = 0; r < 8; r += 4) {
             #pragma unroll
             for (int c = 0; c < 32; c += 16) {
-                // a_from[c * K + 8 * stage + r]: 8 sectors, ideal 8 (256 bytes in 8 runs)
+                // a_global[c * K + 8 * stage + r]: 8 sectors, ideal 8 (256 bytes in 8 runs)
                 // As[stage][a_k + r][a_m + c]: 4 wavefronts, ideal 2 (lanes 0 and 8 copy from one bank)
-                __pipeline_memcpy_async(&As[stage][a_k + r][a_m + c], &a_from[c * K + 8 * stage + r], 8);
+                __pipeline_memcpy_async(&As[stage][a_k + r][a_m + c], &a_global[c * K + 8 * stage + r], 8);
             }
         }
         #pragma unroll
         for (int r = 0; r < 8; r += 4) {
             #pragma unroll
             for (int c = 0; c < 32; c += 16) {
-                // b_from[c * K + 8 * stage + r]: 8 sectors, ideal 8 (256 bytes in 8 runs)
+                // b_global[c * K + 8 * stage + r]: 8 sectors, ideal 8 (256 bytes in 8 runs)
                 // Bs[stage][b_k + r][b_n + c]: 4 wavefronts, ideal 2 (lanes 0 and 8 copy from one bank)
-                __pipeline_memcpy_async(&Bs[stage][b_k + r][b_n + c], &b_from[c * K + 8 * stage + r], 8);
+                __pipeline_memcpy_async(&Bs[stage][b_k + r][b_n + c], &b_global[c * K + 8 * stage + r], 8);
             }
         }
         __pipeline_commit();
@@ -80,39 +79,41 @@ extern "C" __global__ void __launch_bounds__(64) gemm_f64(
 
     __pipeline_wait_prior(1);
     __syncthreads();
-    // the values of one k and of the next: one is multiplied while the other is read
-    Vector<double, 2> a2[2][2];
-    Vector<double, 2> b2[2][2];
+    // register fragments of A and B for one k, double-buffered
+    Vector<double, 2> a_frag[2][2];
+    Vector<double, 2> b_frag[2][2];
     #pragma unroll
     for (int u = 0; u < 2; ++u) {
-        // As[0][0][row + 8 * u]: 2 wavefronts, ideal 2 (16 words, in different banks)
-        a2[0][u] = *reinterpret_cast<const Vector<double, 2>*>(&As[0][0][row + 8 * u]);
+        // As[0][0][thread_m + 8 * u]: 2 wavefronts, ideal 2 (conflict-free)
+        a_frag[0][u] = *reinterpret_cast<const Vector<double, 2>*>(&As[0][0][thread_m + 8 * u]);
     }
     #pragma unroll
     for (int u = 0; u < 2; ++u) {
-        // Bs[0][0][column + 16 * u]: 2 wavefronts, ideal 2 (32 words, in different banks)
-        b2[0][u] = *reinterpret_cast<const Vector<double, 2>*>(&Bs[0][0][column + 16 * u]);
+        // Bs[0][0][thread_n + 16 * u]: 2 wavefronts, ideal 2 (conflict-free)
+        b_frag[0][u] = *reinterpret_cast<const Vector<double, 2>*>(&Bs[0][0][thread_n + 16 * u]);
     }
-    for (int k0 = 0, current = 0; k0 < K; k0 += 8, current = current < 2 ? current + 1 : 0) {
-        const int next = current > 0 ? current - 1 : 2;
-        // behind the end of the sum its last step is copied again
-        const int ahead = min(k0 + 16, K - 8);
+    for (int k0 = 0, read_stage = 0; k0 < K; k0 += 8, read_stage = read_stage < 2 ? read_stage + 1 : 0) {
+        const int write_stage = read_stage > 0 ? read_stage - 1 : 2;
+        // past the last k-tile: copy it again, so that the loop has no branch
+        const int prefetch_k = min(k0 + 16, K - 8);
         #pragma unroll
         for (int r = 0; r < 8; r += 4) {
             #pragma unroll
             for (int c = 0; c < 32; c += 16) {
-                // a_from[c * K + r + ahead]: 8 sectors, ideal 8 (256 bytes in 8 runs)
-                // As[next][a_k + r][a_m + c]: 4 wavefronts, ideal 2 (lanes 0 and 8 copy from one bank)
-                __pipeline_memcpy_async(&As[next][a_k + r][a_m + c], &a_from[c * K + r + ahead], 8);
+                // a_global[c * K + r + prefetch_k]: 8 sectors, ideal 8 (256 bytes in 8 runs)
+                // As[write_stage][a_k + r][a_m + c]: 4 wavefronts, ideal 2 (lanes 0 and 8 copy from one bank)
+                __pipeline_memcpy_async(&As[write_stage][a_k + r][a_m + c], &a_global[c * K + r + prefetch_k],
+                    8);
             }
         }
         #pragma unroll
         for (int r = 0; r < 8; r += 4) {
             #pragma unroll
             for (int c = 0; c < 32; c += 16) {
-                // b_from[c * K + r + ahead]: 8 sectors, ideal 8 (256 bytes in 8 runs)
-                // Bs[next][b_k + r][b_n + c]: 4 wavefronts, ideal 2 (lanes 0 and 8 copy from one bank)
-                __pipeline_memcpy_async(&Bs[next][b_k + r][b_n + c], &b_from[c * K + r + ahead], 8);
+                // b_global[c * K + r + prefetch_k]: 8 sectors, ideal 8 (256 bytes in 8 runs)
+                // Bs[write_stage][b_k + r][b_n + c]: 4 wavefronts, ideal 2 (lanes 0 and 8 copy from one bank)
+                __pipeline_memcpy_async(&Bs[write_stage][b_k + r][b_n + c], &b_global[c * K + r + prefetch_k],
+                    8);
             }
         }
         __pipeline_commit();
@@ -120,59 +121,62 @@ extern "C" __global__ void __launch_bounds__(64) gemm_f64(
         for (int k = 1; k < 8; ++k) {
             #pragma unroll
             for (int u = 0; u < 2; ++u) {
-                // As[current][k][row + 8 * u]: 2 wavefronts, ideal 2 (16 words, in different banks)
-                a2[k % 2][u] = *reinterpret_cast<const Vector<double, 2>*>(&As[current][k][row + 8 * u]);
+                // As[read_stage][k][thread_m + 8 * u]: 2 wavefronts, ideal 2 (conflict-free)
+                a_frag[k % 2][u] = *reinterpret_cast<const Vector<double, 2>*>(&As[read_stage][k][thread_m
+                    + 8 * u]);
             }
             #pragma unroll
             for (int u = 0; u < 2; ++u) {
-                // Bs[current][k][column + 16 * u]: 2 wavefronts, ideal 2 (32 words, in different banks)
-                b2[k % 2][u] = *reinterpret_cast<const Vector<double, 2>*>(&Bs[current][k][column + 16 * u]);
+                // Bs[read_stage][k][thread_n + 16 * u]: 2 wavefronts, ideal 2 (conflict-free)
+                b_frag[k % 2][u] = *reinterpret_cast<const Vector<double, 2>*>(&Bs[read_stage][k][thread_n
+                    + 16 * u]);
             }
             #pragma unroll
             for (int i = 0; i < 4; ++i) {
                 #pragma unroll
                 for (int t = 0; t < 4; ++t) {
-                    // serpentine: every other row is walked backwards
+                    // serpentine: every other row backwards
                     const int j = i % 2 * (3 - 2 * t) + t;
-                    sum[i][j] += a2[(k + 1) % 2][i / 2].at[i % 2] * b2[(k + 1) % 2][j / 2].at[j % 2];
+                    acc[i][j] += a_frag[(k + 1) % 2][i / 2].data[i % 2]
+                        * b_frag[(k + 1) % 2][j / 2].data[j % 2];
                 }
             }
         }
         __pipeline_wait_prior(1);
         __syncthreads();
-        // what follows the last step is read in vain
-        const int following = current < 2 ? current + 1 : 0;
+        // fragments of the next k-tile; unused after the last
+        const int next_stage = read_stage < 2 ? read_stage + 1 : 0;
         #pragma unroll
         for (int u = 0; u < 2; ++u) {
-            // As[following][0][row + 8 * u]: 2 wavefronts, ideal 2 (16 words, in different banks)
-            a2[0][u] = *reinterpret_cast<const Vector<double, 2>*>(&As[following][0][row + 8 * u]);
+            // As[next_stage][0][thread_m + 8 * u]: 2 wavefronts, ideal 2 (conflict-free)
+            a_frag[0][u] = *reinterpret_cast<const Vector<double, 2>*>(&As[next_stage][0][thread_m + 8 * u]);
         }
         #pragma unroll
         for (int u = 0; u < 2; ++u) {
-            // Bs[following][0][column + 16 * u]: 2 wavefronts, ideal 2 (32 words, in different banks)
-            b2[0][u] = *reinterpret_cast<const Vector<double, 2>*>(&Bs[following][0][column + 16 * u]);
+            // Bs[next_stage][0][thread_n + 16 * u]: 2 wavefronts, ideal 2 (conflict-free)
+            b_frag[0][u] = *reinterpret_cast<const Vector<double, 2>*>(&Bs[next_stage][0][thread_n + 16 * u]);
         }
         #pragma unroll
         for (int i = 0; i < 4; ++i) {
             #pragma unroll
             for (int t = 0; t < 4; ++t) {
-                // serpentine: every other row is walked backwards
+                // serpentine: every other row backwards
                 const int j = i % 2 * (3 - 2 * t) + t;
-                sum[i][j] += a2[1][i / 2].at[i % 2] * b2[1][j / 2].at[j % 2];
+                acc[i][j] += a_frag[1][i / 2].data[i % 2] * b_frag[1][j / 2].data[j % 2];
             }
         }
     }
 
     #pragma unroll
     for (int i = 0; i < 4; ++i) {
-        const int m = m0 + row + 8 * (i / 2) + i % 2;
+        const int m = m0 + thread_m + 8 * (i / 2) + i % 2;
         #pragma unroll
         for (int g = 0; g < 2; ++g) {
-            const int n = n0 + column + 16 * g;
+            const int n = n0 + thread_n + 16 * g;
             Vector<double, 2> c2;
             #pragma unroll
             for (int v = 0; v < 2; ++v) {
-                c2.at[v] = sum[i][2 * g + v];
+                c2.data[v] = acc[i][2 * g + v];
             }
             // C[m * N + n]: 16 sectors, ideal 16 (512 bytes in 4 runs)
             *reinterpret_cast<Vector<double, 2>*>(&C[m * N + n]) = c2;

@@ -1,4 +1,4 @@
-// gemm_int8: C = A·B on 8-bit integers with 32-bit sums; N is given when it is called
+// gemm_int8: C = A·B on 8-bit integers with 32-bit accumulators; N is dynamic
 //
 // computes  C[m, n] = sum(A[m, k] * B[k, n], k)
 // params    M = 40, K = 24, N
@@ -9,7 +9,7 @@
 // analysis  sm_90: 12 accesses, 7 ideal, 4 costly, 1 unknown
 //           worst: As[stage][a_k][a_m + c], 4 wavefronts, ideal 1; 3 on average (at any N)
 //
-// Made by cugen 0.1.0 from gemm_int8.yaml (hash 4f077448f36340d6) for sm_90. Edit the spec, not this file.
+// Made by cugen 0.1.0 from gemm_int8.yaml (hash ed9fc09fe0a07171) for sm_90. Edit the spec, not this file.
 
 #include <cuda_pipeline_primitives.h>
 
@@ -18,16 +18,16 @@ constexpr int K = 24;
 
 #ifndef CUGEN_VECTOR
 #define CUGEN_VECTOR
-// `count` elements that one access moves.
+// `count` elements, moved by one vector access.
 template <typename T, int count>
 struct alignas(count * sizeof(T)) Vector {
-    T at[count];
+    T data[count];
 };
 #endif
 
 #ifndef CUGEN_WRAPPING_ADD_INT
 #define CUGEN_WRAPPING_ADD_INT
-// a + b modulo 2^32: C++ leaves the overflow of signed integers undefined.
+// a + b modulo 2^32: signed overflow is undefined in C++.
 __device__ __forceinline__ int wrapping_add(int a, int b)
 {
     return (int)((unsigned int)a + (unsigned int)b);
@@ -40,7 +40,7 @@ extern "C" __global__ void __launch_bounds__(32) gemm_int8(
     int* __restrict__ C,
     int N)
 {
-    // a ring of 3 stages, in which k is slow: k-major
+    // circular buffer of 3 stages, [stage][k][m or n]
     __shared__ __align__(16) signed char As[3][16][32];
     __shared__ __align__(16) signed char Bs[3][16][32];
 
@@ -48,97 +48,97 @@ extern "C" __global__ void __launch_bounds__(32) gemm_int8(
     const int n0 = blockIdx.x * 32;
     const int thread = threadIdx.x;
     const int lane = thread;
-    // the warp's share is 16 x 32
-    // its lanes lie 4 x 8, neighbours so that pairs read alike
-    const int lane_row = 2 * (lane / 16) + lane % 2;
-    const int lane_column = lane / 2 % 8;
-    const int row = 4 * lane_row;
-    const int column = 4 * lane_column;
+    // warp tile 16 x 32, lanes 4 x 8 interleaved so that lane pairs broadcast
+    const int lane_m = 2 * (lane / 16) + lane % 2;
+    const int lane_n = lane / 2 % 8;
+    const int thread_m = 4 * lane_m;
+    const int thread_n = 4 * lane_n;
     const int a_k = thread % 16;
     const int a_m = thread / 16;
     const int b_k = thread / 2;
     const int b_n = 16 * (thread % 2);
 
-    int sum[4][4] = {};
+    int acc[4][4] = {};
 
-    const signed char* a_from = &A[(m0 + a_m) * K + a_k - 8];
-    const signed char* b_from = &B[(b_k - 8) * N + n0 + b_n];
+    const signed char* a_global = &A[(m0 + a_m) * K + a_k - 8];
+    const signed char* b_global = &B[(b_k - 8) * N + n0 + b_n];
     #pragma unroll
     for (int stage = 0; stage < 2; ++stage) {
         #pragma unroll
         for (int c = 0; c < 16; c += 2) {
             if (a_k + 16 * stage - 8 >= 0) {
-                // a_from[c * K + 16 * stage]: 2 sectors, ideal 1; 1.75 on average (at any N)
+                // a_global[c * K + 16 * stage]: 2 sectors, ideal 1; 1.75 on average (at any N)
                 // As[stage][a_k][a_m + c]: 4 wavefronts, ideal 1; 3 on average (at any N)
-                As[stage][a_k][a_m + c] = a_from[c * K + 16 * stage];
+                As[stage][a_k][a_m + c] = a_global[c * K + 16 * stage];
             } else {
                 // As[stage][a_k][a_m + c]: 2 wavefronts, ideal 1 (at any N)
                 As[stage][a_k][a_m + c] = 0;
             }
         }
-        // b_from[16 * stage * N]: 24 sectors, ideal 16 (worst at N mod 32 = 16)
-        // Bs[stage][b_k][b_n]: unknown: its warps may copy from different parts of lines of 128 bytes
-        __pipeline_memcpy_async(&Bs[stage][b_k][b_n], &b_from[16 * stage * N], 16, b_k + 16 * stage - 8 >= 0
+        // b_global[16 * stage * N]: 24 sectors, ideal 16 (worst at N mod 32 = 16)
+        // Bs[stage][b_k][b_n]: unknown: the alignment of its sources to 128-byte lines is unknown
+        __pipeline_memcpy_async(&Bs[stage][b_k][b_n], &b_global[16 * stage * N], 16, b_k + 16 * stage - 8 >= 0
             && n0 + b_n < N ? 0 : 16);
         __pipeline_commit();
     }
 
     __pipeline_wait_prior(1);
     __syncthreads();
-    // the values of one k and of the next: one is multiplied while the other is read
-    Vector<signed char, 4> a4[2];
-    Vector<signed char, 4> b4[2];
-    // As[0][0][row]: 1 wavefront, ideal 1 (at any N)
-    a4[0] = *reinterpret_cast<const Vector<signed char, 4>*>(&As[0][0][row]);
-    // Bs[0][0][column]: 1 wavefront, ideal 1 (at any N)
-    b4[0] = *reinterpret_cast<const Vector<signed char, 4>*>(&Bs[0][0][column]);
+    // register fragments of A and B for one k, double-buffered
+    Vector<signed char, 4> a_frag[2];
+    Vector<signed char, 4> b_frag[2];
+    // As[0][0][thread_m]: 1 wavefront, ideal 1 (at any N)
+    a_frag[0] = *reinterpret_cast<const Vector<signed char, 4>*>(&As[0][0][thread_m]);
+    // Bs[0][0][thread_n]: 1 wavefront, ideal 1 (at any N)
+    b_frag[0] = *reinterpret_cast<const Vector<signed char, 4>*>(&Bs[0][0][thread_n]);
     for (int k0 = 0; k0 < K + 8; k0 += 16) {
-        const int current = k0 / 16;
+        const int read_stage = k0 / 16;
         __pipeline_commit();
         #pragma unroll
         for (int k = 1; k < 16; ++k) {
-            // As[current][k][row]: 1 wavefront, ideal 1 (at any N)
-            a4[k % 2] = *reinterpret_cast<const Vector<signed char, 4>*>(&As[current][k][row]);
-            // Bs[current][k][column]: 1 wavefront, ideal 1 (at any N)
-            b4[k % 2] = *reinterpret_cast<const Vector<signed char, 4>*>(&Bs[current][k][column]);
+            // As[read_stage][k][thread_m]: 1 wavefront, ideal 1 (at any N)
+            a_frag[k % 2] = *reinterpret_cast<const Vector<signed char, 4>*>(&As[read_stage][k][thread_m]);
+            // Bs[read_stage][k][thread_n]: 1 wavefront, ideal 1 (at any N)
+            b_frag[k % 2] = *reinterpret_cast<const Vector<signed char, 4>*>(&Bs[read_stage][k][thread_n]);
             #pragma unroll
             for (int i = 0; i < 4; ++i) {
                 #pragma unroll
                 for (int t = 0; t < 4; ++t) {
-                    // serpentine: every other row is walked backwards
+                    // serpentine: every other row backwards
                     const int j = i % 2 * (3 - 2 * t) + t;
-                    sum[i][j] = wrapping_add(sum[i][j], a4[(k + 1) % 2].at[i] * b4[(k + 1) % 2].at[j]);
+                    acc[i][j] = wrapping_add(acc[i][j],
+                        a_frag[(k + 1) % 2].data[i] * b_frag[(k + 1) % 2].data[j]);
                 }
             }
         }
         __pipeline_wait_prior(1);
         __syncthreads();
-        // what follows the last step is read in vain
-        const int following = k0 / 16 + 1;
-        // As[following][0][row]: 1 wavefront, ideal 1 (at any N)
-        a4[0] = *reinterpret_cast<const Vector<signed char, 4>*>(&As[following][0][row]);
-        // Bs[following][0][column]: 1 wavefront, ideal 1 (at any N)
-        b4[0] = *reinterpret_cast<const Vector<signed char, 4>*>(&Bs[following][0][column]);
+        // fragments of the next k-tile; unused after the last
+        const int next_stage = k0 / 16 + 1;
+        // As[next_stage][0][thread_m]: 1 wavefront, ideal 1 (at any N)
+        a_frag[0] = *reinterpret_cast<const Vector<signed char, 4>*>(&As[next_stage][0][thread_m]);
+        // Bs[next_stage][0][thread_n]: 1 wavefront, ideal 1 (at any N)
+        b_frag[0] = *reinterpret_cast<const Vector<signed char, 4>*>(&Bs[next_stage][0][thread_n]);
         #pragma unroll
         for (int i = 0; i < 4; ++i) {
             #pragma unroll
             for (int t = 0; t < 4; ++t) {
-                // serpentine: every other row is walked backwards
+                // serpentine: every other row backwards
                 const int j = i % 2 * (3 - 2 * t) + t;
-                sum[i][j] = wrapping_add(sum[i][j], a4[1].at[i] * b4[1].at[j]);
+                acc[i][j] = wrapping_add(acc[i][j], a_frag[1].data[i] * b_frag[1].data[j]);
             }
         }
     }
 
     #pragma unroll
     for (int i = 0; i < 4; ++i) {
-        const int m = m0 + row + i;
-        const int n = n0 + column;
+        const int m = m0 + thread_m + i;
+        const int n = n0 + thread_n;
         if (n < N) {
             Vector<int, 4> c4;
             #pragma unroll
             for (int v = 0; v < 4; ++v) {
-                c4.at[v] = sum[i][v];
+                c4.data[v] = acc[i][v];
             }
             // C[m * N + n]: 16 sectors, ideal 16 (at any N)
             *reinterpret_cast<Vector<int, 4>*>(&C[m * N + n]) = c4;

@@ -1,4 +1,4 @@
-// ladder_1_naive: step 1: a thread for each element, which reads its row of A and its column of B from global memory
+// ladder_1_naive: step 1: one thread per output, which loads its row of A and its column of B from global memory
 //
 // computes  C[m, n] = sum(A[m, k] * B[k, n], k)
 // params    M = 256, N = 256, K = 256
@@ -9,7 +9,7 @@
 // analysis  sm_90: 3 accesses, 1 ideal, 2 costly
 //           worst: A[m * K + k], 32 sectors, ideal 4 (lanes 1024 bytes apart)
 //
-// Made by cugen 0.1.0 from product_ladder.yaml (hash fa35f8da9d195176) for sm_90. Edit the spec, not this file.
+// Made by cugen 0.1.0 from product_ladder.yaml (hash 90ec286a001f4865) for sm_90. Edit the spec, not this file.
 
 constexpr int N = 256;
 constexpr int K = 256;
@@ -26,7 +26,7 @@ extern "C" __global__ void __launch_bounds__(256) ladder_1_naive(
     for (int k = 0; k < K; ++k) {
         // A[m * K + k]: 32 sectors, ideal 4 (lanes 1024 bytes apart)
         const float a = A[m * K + k];
-        // B[k * N + n]: 1 sector, ideal 1 (one address for all lanes)
+        // B[k * N + n]: 1 sector, ideal 1 (uniform address)
         const float b = B[k * N + n];
         sum += a * b;
     }

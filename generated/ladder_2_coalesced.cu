@@ -1,4 +1,4 @@
-// ladder_2_coalesced: step 2: the lanes of a warp lie along a row of B and C, so that they read and write neighbours
+// ladder_2_coalesced: step 2: the lanes of a warp are along N, so that accesses of B and C are coalesced
 //
 // computes  C[m, n] = sum(A[m, k] * B[k, n], k)
 // params    M = 256, N = 256, K = 256
@@ -8,7 +8,7 @@
 // launch    grid (8, 32, 1), block (32, 8, 1); family direct
 // analysis  sm_90: 3 accesses, 3 ideal
 //
-// Made by cugen 0.1.0 from product_ladder.yaml (hash fa255215bad4ac3a) for sm_90. Edit the spec, not this file.
+// Made by cugen 0.1.0 from product_ladder.yaml (hash 208eb79a1f78135f) for sm_90. Edit the spec, not this file.
 
 constexpr int N = 256;
 constexpr int K = 256;
@@ -23,13 +23,13 @@ extern "C" __global__ void __launch_bounds__(256) ladder_2_coalesced(
 
     float sum = 0.0f;
     for (int k = 0; k < K; ++k) {
-        // A[m * K + k]: 1 sector, ideal 1 (one address for all lanes)
+        // A[m * K + k]: 1 sector, ideal 1 (uniform address)
         const float a = A[m * K + k];
-        // B[k * N + n]: 4 sectors, ideal 4 (128 bytes side by side)
+        // B[k * N + n]: 4 sectors, ideal 4 (128 contiguous bytes)
         const float b = B[k * N + n];
         sum += a * b;
     }
-    // C[m * N + n]: 4 sectors, ideal 4 (128 bytes side by side)
+    // C[m * N + n]: 4 sectors, ideal 4 (128 contiguous bytes)
     C[m * N + n] = sum;
 }
 

@@ -1,4 +1,4 @@
-// ladder_3_shared: step 3: a block stages a tile of A and one of B in shared memory, and each number is read 32 times from there
+// ladder_3_shared: step 3: block tiles of A and B in shared memory, where each element is loaded 32 times
 //
 // computes  C[m, n] = sum(A[m, k] * B[k, n], k)
 // params    M = 256, N = 256, K = 256
@@ -8,7 +8,7 @@
 // launch    grid (8, 8, 1), block (32, 32, 1), 8192 bytes of shared memory; family tiled
 // analysis  sm_90: 7 accesses, 7 ideal
 //
-// Made by cugen 0.1.0 from product_ladder.yaml (hash 533878d23806180b) for sm_90. Edit the spec, not this file.
+// Made by cugen 0.1.0 from product_ladder.yaml (hash 90915d82a9a00b81) for sm_90. Edit the spec, not this file.
 
 constexpr int N = 256;
 constexpr int K = 256;
@@ -28,26 +28,26 @@ extern "C" __global__ void __launch_bounds__(1024) ladder_3_shared(
     const int m = m0 + ty;
     const int n = n0 + tx;
 
-    float sum = 0.0f;
+    float acc = 0.0f;
     for (int k0 = 0; k0 < K; k0 += 32) {
-        // A[m * K + k0 + tx]: 4 sectors, ideal 4 (128 bytes side by side)
-        // As[ty][tx]: 1 wavefront, ideal 1 (32 words, in different banks)
+        // A[m * K + k0 + tx]: 4 sectors, ideal 4 (128 contiguous bytes)
+        // As[ty][tx]: 1 wavefront, ideal 1 (conflict-free)
         As[ty][tx] = A[m * K + k0 + tx];
-        // B[(k0 + ty) * N + n]: 4 sectors, ideal 4 (128 bytes side by side)
-        // Bs[ty][tx]: 1 wavefront, ideal 1 (32 words, in different banks)
+        // B[(k0 + ty) * N + n]: 4 sectors, ideal 4 (128 contiguous bytes)
+        // Bs[ty][tx]: 1 wavefront, ideal 1 (conflict-free)
         Bs[ty][tx] = B[(k0 + ty) * N + n];
         __syncthreads();
         #pragma unroll
         for (int k = 0; k < 32; ++k) {
-            // As[ty][k]: 1 wavefront, ideal 1 (all lanes in one word: a broadcast)
-            // Bs[k][tx]: 1 wavefront, ideal 1 (32 words, in different banks)
-            sum += As[ty][k] * Bs[k][tx];
+            // As[ty][k]: 1 wavefront, ideal 1 (one word: broadcast)
+            // Bs[k][tx]: 1 wavefront, ideal 1 (conflict-free)
+            acc += As[ty][k] * Bs[k][tx];
         }
         __syncthreads();
     }
 
-    // C[m * N + n]: 4 sectors, ideal 4 (128 bytes side by side)
-    C[m * N + n] = sum;
+    // C[m * N + n]: 4 sectors, ideal 4 (128 contiguous bytes)
+    C[m * N + n] = acc;
 }
 
 #if defined(__CUDACC__) && !defined(__CUDACC_RTC__)

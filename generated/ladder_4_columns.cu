@@ -1,4 +1,4 @@
-// ladder_4_columns: step 4: a thread owns 8 rows of one column, and each number of B that it reads serves them all
+// ladder_4_columns: step 4: thread tile 8 × 1; each element of B that a thread loads is used 8 times
 //
 // computes  C[m, n] = sum(A[m, k] * B[k, n], k)
 // params    M = 256, N = 256, K = 256
@@ -8,7 +8,7 @@
 // launch    grid (4, 4, 1), block (64, 8, 1), 4096 bytes of shared memory; family tiled
 // analysis  sm_90: 7 accesses, 7 ideal
 //
-// Made by cugen 0.1.0 from product_ladder.yaml (hash 53df4395efdab1a3) for sm_90. Edit the spec, not this file.
+// Made by cugen 0.1.0 from product_ladder.yaml (hash 4b13c6abc0603076) for sm_90. Edit the spec, not this file.
 
 constexpr int N = 256;
 constexpr int K = 256;
@@ -26,38 +26,38 @@ extern "C" __global__ void __launch_bounds__(512) ladder_4_columns(
     const int m0 = blockIdx.y * 64;
     const int n0 = blockIdx.x * 64;
 
-    float sum[8][1] = {};
+    float acc[8][1] = {};
     for (int k0 = 0; k0 < K; k0 += 8) {
         for (int element = tx + 64 * ty; element < 512; element += 512) {
             const int r = element / 8;
             const int c = element % 8;
             // A[(m0 + r) * K + k0 + c]: 4 sectors, ideal 4 (128 bytes in 4 runs)
-            // As[r][c]: 1 wavefront, ideal 1 (32 words, in different banks)
+            // As[r][c]: 1 wavefront, ideal 1 (conflict-free)
             As[r][c] = A[(m0 + r) * K + k0 + c];
         }
-        // B[(k0 + ty) * N + n0 + tx]: 4 sectors, ideal 4 (128 bytes side by side)
-        // Bs[ty][tx]: 1 wavefront, ideal 1 (32 words, in different banks)
+        // B[(k0 + ty) * N + n0 + tx]: 4 sectors, ideal 4 (128 contiguous bytes)
+        // Bs[ty][tx]: 1 wavefront, ideal 1 (conflict-free)
         Bs[ty][tx] = B[(k0 + ty) * N + n0 + tx];
         __syncthreads();
         #pragma unroll
         for (int k = 0; k < 8; ++k) {
-            float a[8];
+            float a_frag[8];
             #pragma unroll
             for (int i = 0; i < 8; ++i) {
-                // As[ty + 8 * i][k]: 1 wavefront, ideal 1 (all lanes in one word: a broadcast)
-                a[i] = As[ty + 8 * i][k];
+                // As[ty + 8 * i][k]: 1 wavefront, ideal 1 (one word: broadcast)
+                a_frag[i] = As[ty + 8 * i][k];
             }
-            float b[1];
+            float b_frag[1];
             #pragma unroll
             for (int j = 0; j < 1; ++j) {
-                // Bs[k][tx + 64 * j]: 1 wavefront, ideal 1 (32 words, in different banks)
-                b[j] = Bs[k][tx + 64 * j];
+                // Bs[k][tx + 64 * j]: 1 wavefront, ideal 1 (conflict-free)
+                b_frag[j] = Bs[k][tx + 64 * j];
             }
             #pragma unroll
             for (int i = 0; i < 8; ++i) {
                 #pragma unroll
                 for (int j = 0; j < 1; ++j) {
-                    sum[i][j] += a[i] * b[j];
+                    acc[i][j] += a_frag[i] * b_frag[j];
                 }
             }
         }
@@ -70,8 +70,8 @@ extern "C" __global__ void __launch_bounds__(512) ladder_4_columns(
         #pragma unroll
         for (int j = 0; j < 1; ++j) {
             const int n = n0 + tx + 64 * j;
-            const float total = sum[i][j];
-            // C[m * N + n]: 4 sectors, ideal 4 (128 bytes side by side)
+            const float total = acc[i][j];
+            // C[m * N + n]: 4 sectors, ideal 4 (128 contiguous bytes)
             C[m * N + n] = total;
         }
     }

@@ -1,4 +1,4 @@
-// ladder_5_squares: step 5: a thread owns 8 × 8 outputs, so that 16 numbers from shared memory feed 64 multiply-adds
+// ladder_5_squares: step 5: thread tile 8 × 8; 16 elements from shared memory feed 64 multiply-adds
 //
 // computes  C[m, n] = sum(A[m, k] * B[k, n], k)
 // params    M = 256, N = 256, K = 256
@@ -8,7 +8,7 @@
 // launch    grid (2, 2, 1), block (16, 16, 1), 8192 bytes of shared memory; family tiled
 // analysis  sm_90: 7 accesses, 7 ideal
 //
-// Made by cugen 0.1.0 from product_ladder.yaml (hash 8e23f58cd1af9ad0) for sm_90. Edit the spec, not this file.
+// Made by cugen 0.1.0 from product_ladder.yaml (hash aba513c92c79a5d1) for sm_90. Edit the spec, not this file.
 
 constexpr int N = 256;
 constexpr int K = 256;
@@ -26,42 +26,42 @@ extern "C" __global__ void __launch_bounds__(256) ladder_5_squares(
     const int m0 = blockIdx.y * 128;
     const int n0 = blockIdx.x * 128;
 
-    float sum[8][8] = {};
+    float acc[8][8] = {};
     for (int k0 = 0; k0 < K; k0 += 8) {
         for (int element = tx + 16 * ty; element < 1024; element += 256) {
             const int r = element / 8;
             const int c = element % 8;
             // A[(m0 + r) * K + k0 + c]: 4 sectors, ideal 4 (128 bytes in 4 runs)
-            // As[r][c]: 1 wavefront, ideal 1 (32 words, in different banks)
+            // As[r][c]: 1 wavefront, ideal 1 (conflict-free)
             As[r][c] = A[(m0 + r) * K + k0 + c];
         }
         for (int element = tx + 16 * ty; element < 1024; element += 256) {
             const int r = element / 128;
             const int c = element % 128;
-            // B[(k0 + r) * N + n0 + c]: 4 sectors, ideal 4 (128 bytes side by side)
-            // Bs[r][c]: 1 wavefront, ideal 1 (32 words, in different banks)
+            // B[(k0 + r) * N + n0 + c]: 4 sectors, ideal 4 (128 contiguous bytes)
+            // Bs[r][c]: 1 wavefront, ideal 1 (conflict-free)
             Bs[r][c] = B[(k0 + r) * N + n0 + c];
         }
         __syncthreads();
         #pragma unroll
         for (int k = 0; k < 8; ++k) {
-            float a[8];
+            float a_frag[8];
             #pragma unroll
             for (int i = 0; i < 8; ++i) {
-                // As[ty + 16 * i][k]: 1 wavefront, ideal 1 (2 words, in different banks)
-                a[i] = As[ty + 16 * i][k];
+                // As[ty + 16 * i][k]: 1 wavefront, ideal 1 (conflict-free)
+                a_frag[i] = As[ty + 16 * i][k];
             }
-            float b[8];
+            float b_frag[8];
             #pragma unroll
             for (int j = 0; j < 8; ++j) {
-                // Bs[k][tx + 16 * j]: 1 wavefront, ideal 1 (16 words, in different banks)
-                b[j] = Bs[k][tx + 16 * j];
+                // Bs[k][tx + 16 * j]: 1 wavefront, ideal 1 (conflict-free)
+                b_frag[j] = Bs[k][tx + 16 * j];
             }
             #pragma unroll
             for (int i = 0; i < 8; ++i) {
                 #pragma unroll
                 for (int j = 0; j < 8; ++j) {
-                    sum[i][j] += a[i] * b[j];
+                    acc[i][j] += a_frag[i] * b_frag[j];
                 }
             }
         }
@@ -74,7 +74,7 @@ extern "C" __global__ void __launch_bounds__(256) ladder_5_squares(
         #pragma unroll
         for (int j = 0; j < 8; ++j) {
             const int n = n0 + tx + 16 * j;
-            const float total = sum[i][j];
+            const float total = acc[i][j];
             // C[m * N + n]: 4 sectors, ideal 4 (128 bytes in 2 runs)
             C[m * N + n] = total;
         }

@@ -1,4 +1,4 @@
-// ladder_8_wide: step 8: 16 × 8 outputs a thread, 128 × 256 a block: 24 numbers from shared memory feed 128 multiply-adds
+// ladder_8_wide: step 8: thread tile 16 × 8, block tile 128 × 256; 24 elements from shared memory feed 128 multiply-adds
 //
 // computes  C[m, n] = sum(A[m, k] * B[k, n], k)
 // params    M = 256, N = 256, K = 256
@@ -9,7 +9,7 @@
 // analysis  sm_90: 15 accesses, 13 ideal, 2 costly
 //           worst: As[stage][a_k][a_m + c], 4 wavefronts, ideal 1 (lanes 0 and 8 copy from one bank)
 //
-// Made by cugen 0.1.0 from product_ladder.yaml (hash b263a406a0266a16) for sm_90. Edit the spec, not this file.
+// Made by cugen 0.1.0 from product_ladder.yaml (hash 353b70253055115a) for sm_90. Edit the spec, not this file.
 
 #include <cuda_pipeline_primitives.h>
 
@@ -18,10 +18,10 @@ constexpr int K = 256;
 
 #ifndef CUGEN_VECTOR
 #define CUGEN_VECTOR
-// `count` elements that one access moves.
+// `count` elements, moved by one vector access.
 template <typename T, int count>
 struct alignas(count * sizeof(T)) Vector {
-    T at[count];
+    T data[count];
 };
 #endif
 
@@ -30,7 +30,7 @@ extern "C" __global__ void __launch_bounds__(256) ladder_8_wide(
     const float* __restrict__ B,
     float* __restrict__ C)
 {
-    // a ring of 2 stages, in which k is slow: k-major
+    // circular buffer of 2 stages, [stage][k][m or n]
     __shared__ __align__(16) float As[2][8][132];
     __shared__ __align__(16) float Bs[2][8][256];
 
@@ -39,129 +39,131 @@ extern "C" __global__ void __launch_bounds__(256) ladder_8_wide(
     const int thread = threadIdx.x;
     const int lane = thread % 32;
     const int warp = thread / 32;
-    // the warp's share is 64 x 64
-    // its lanes lie 4 x 8, neighbours so that pairs read alike
-    const int lane_row = 2 * (lane / 16) + lane % 2;
-    const int lane_column = lane / 2 % 8;
-    const int row = 64 * (warp / 4) + 4 * lane_row;
-    const int column = 64 * (warp % 4) + 4 * lane_column;
+    // warp tile 64 x 64, lanes 4 x 8 interleaved so that lane pairs broadcast
+    const int lane_m = 2 * (lane / 16) + lane % 2;
+    const int lane_n = lane / 2 % 8;
+    const int thread_m = 64 * (warp / 4) + 4 * lane_m;
+    const int thread_n = 64 * (warp % 4) + 4 * lane_n;
     const int a_k = thread % 8;
     const int a_m = thread / 8;
     const int b_k = thread / 32;
     const int b_n = 4 * (thread % 32);
 
-    float sum[16][8] = {};
+    float acc[16][8] = {};
 
-    const float* a_from = &A[(m0 + a_m) * K + a_k];
-    const float* b_from = &B[b_k * N + n0 + b_n];
+    const float* a_global = &A[(m0 + a_m) * K + a_k];
+    const float* b_global = &B[b_k * N + n0 + b_n];
     #pragma unroll
     for (int stage = 0; stage < 1; ++stage) {
         #pragma unroll
         for (int c = 0; c < 128; c += 32) {
-            // a_from[c * K + 8 * stage]: 4 sectors, ideal 4 (128 bytes in 4 runs)
+            // a_global[c * K + 8 * stage]: 4 sectors, ideal 4 (128 bytes in 4 runs)
             // As[stage][a_k][a_m + c]: 4 wavefronts, ideal 1 (lanes 0 and 8 copy from one bank)
-            __pipeline_memcpy_async(&As[stage][a_k][a_m + c], &a_from[c * K + 8 * stage], 4);
+            __pipeline_memcpy_async(&As[stage][a_k][a_m + c], &a_global[c * K + 8 * stage], 4);
         }
         #pragma unroll
         for (int c = 0; c < 256; c += 128) {
-            // b_from[8 * stage * N + c]: 16 sectors, ideal 16 (512 bytes side by side)
+            // b_global[8 * stage * N + c]: 16 sectors, ideal 16 (512 contiguous bytes)
             // Bs[stage][b_k][b_n + c]: 4 wavefronts, ideal 4 (128 words over 32 banks)
-            __pipeline_memcpy_async(&Bs[stage][b_k][b_n + c], &b_from[8 * stage * N + c], 16);
+            __pipeline_memcpy_async(&Bs[stage][b_k][b_n + c], &b_global[8 * stage * N + c], 16);
         }
         __pipeline_commit();
     }
 
     __pipeline_wait_prior(0);
     __syncthreads();
-    // the values of one k and of the next: one is multiplied while the other is read
-    Vector<float, 4> a4[2][4];
-    Vector<float, 4> b4[2][2];
+    // register fragments of A and B for one k, double-buffered
+    Vector<float, 4> a_frag[2][4];
+    Vector<float, 4> b_frag[2][2];
     #pragma unroll
     for (int u = 0; u < 4; ++u) {
-        // As[0][0][row + 16 * u]: 2 wavefronts, ideal 2 (16 words, in different banks)
-        a4[0][u] = *reinterpret_cast<const Vector<float, 4>*>(&As[0][0][row + 16 * u]);
+        // As[0][0][thread_m + 16 * u]: 2 wavefronts, ideal 2 (conflict-free)
+        a_frag[0][u] = *reinterpret_cast<const Vector<float, 4>*>(&As[0][0][thread_m + 16 * u]);
     }
     #pragma unroll
     for (int u = 0; u < 2; ++u) {
-        // Bs[0][0][column + 32 * u]: 2 wavefronts, ideal 2 (32 words, in different banks)
-        b4[0][u] = *reinterpret_cast<const Vector<float, 4>*>(&Bs[0][0][column + 32 * u]);
+        // Bs[0][0][thread_n + 32 * u]: 2 wavefronts, ideal 2 (conflict-free)
+        b_frag[0][u] = *reinterpret_cast<const Vector<float, 4>*>(&Bs[0][0][thread_n + 32 * u]);
     }
-    for (int k0 = 0, current = 0; k0 < K; k0 += 8, current = 1 - current) {
-        const int next = 1 - current;
-        // behind the end of the sum its last step is copied again
-        const int ahead = min(k0 + 8, K - 8);
+    for (int k0 = 0, read_stage = 0; k0 < K; k0 += 8, read_stage = 1 - read_stage) {
+        const int write_stage = 1 - read_stage;
+        // past the last k-tile: copy it again, so that the loop has no branch
+        const int prefetch_k = min(k0 + 8, K - 8);
         #pragma unroll
         for (int c = 0; c < 128; c += 32) {
-            // a_from[c * K + ahead]: 4 sectors, ideal 4 (128 bytes in 4 runs)
-            // As[next][a_k][a_m + c]: 4 wavefronts, ideal 1 (lanes 0 and 8 copy from one bank)
-            __pipeline_memcpy_async(&As[next][a_k][a_m + c], &a_from[c * K + ahead], 4);
+            // a_global[c * K + prefetch_k]: 4 sectors, ideal 4 (128 bytes in 4 runs)
+            // As[write_stage][a_k][a_m + c]: 4 wavefronts, ideal 1 (lanes 0 and 8 copy from one bank)
+            __pipeline_memcpy_async(&As[write_stage][a_k][a_m + c], &a_global[c * K + prefetch_k], 4);
         }
         #pragma unroll
         for (int c = 0; c < 256; c += 128) {
-            // b_from[ahead * N + c]: 16 sectors, ideal 16 (512 bytes side by side)
-            // Bs[next][b_k][b_n + c]: 4 wavefronts, ideal 4 (128 words over 32 banks)
-            __pipeline_memcpy_async(&Bs[next][b_k][b_n + c], &b_from[ahead * N + c], 16);
+            // b_global[prefetch_k * N + c]: 16 sectors, ideal 16 (512 contiguous bytes)
+            // Bs[write_stage][b_k][b_n + c]: 4 wavefronts, ideal 4 (128 words over 32 banks)
+            __pipeline_memcpy_async(&Bs[write_stage][b_k][b_n + c], &b_global[prefetch_k * N + c], 16);
         }
         __pipeline_commit();
         #pragma unroll
         for (int k = 1; k < 8; ++k) {
             #pragma unroll
             for (int u = 0; u < 4; ++u) {
-                // As[current][k][row + 16 * u]: 2 wavefronts, ideal 2 (16 words, in different banks)
-                a4[k % 2][u] = *reinterpret_cast<const Vector<float, 4>*>(&As[current][k][row + 16 * u]);
+                // As[read_stage][k][thread_m + 16 * u]: 2 wavefronts, ideal 2 (conflict-free)
+                a_frag[k % 2][u] = *reinterpret_cast<const Vector<float, 4>*>(&As[read_stage][k][thread_m
+                    + 16 * u]);
             }
             #pragma unroll
             for (int u = 0; u < 2; ++u) {
-                // Bs[current][k][column + 32 * u]: 2 wavefronts, ideal 2 (32 words, in different banks)
-                b4[k % 2][u] = *reinterpret_cast<const Vector<float, 4>*>(&Bs[current][k][column + 32 * u]);
+                // Bs[read_stage][k][thread_n + 32 * u]: 2 wavefronts, ideal 2 (conflict-free)
+                b_frag[k % 2][u] = *reinterpret_cast<const Vector<float, 4>*>(&Bs[read_stage][k][thread_n
+                    + 32 * u]);
             }
             #pragma unroll
             for (int i = 0; i < 16; ++i) {
                 #pragma unroll
                 for (int t = 0; t < 8; ++t) {
-                    // serpentine: every other row is walked backwards
+                    // serpentine: every other row backwards
                     const int j = i % 2 * (7 - 2 * t) + t;
-                    sum[i][j] += a4[(k + 1) % 2][i / 4].at[i % 4] * b4[(k + 1) % 2][j / 4].at[j % 4];
+                    acc[i][j] += a_frag[(k + 1) % 2][i / 4].data[i % 4]
+                        * b_frag[(k + 1) % 2][j / 4].data[j % 4];
                 }
             }
         }
         __pipeline_wait_prior(0);
         __syncthreads();
-        // what follows the last step is read in vain
-        const int following = 1 - current;
+        // fragments of the next k-tile; unused after the last
+        const int next_stage = 1 - read_stage;
         #pragma unroll
         for (int u = 0; u < 4; ++u) {
-            // As[following][0][row + 16 * u]: 2 wavefronts, ideal 2 (16 words, in different banks)
-            a4[0][u] = *reinterpret_cast<const Vector<float, 4>*>(&As[following][0][row + 16 * u]);
+            // As[next_stage][0][thread_m + 16 * u]: 2 wavefronts, ideal 2 (conflict-free)
+            a_frag[0][u] = *reinterpret_cast<const Vector<float, 4>*>(&As[next_stage][0][thread_m + 16 * u]);
         }
         #pragma unroll
         for (int u = 0; u < 2; ++u) {
-            // Bs[following][0][column + 32 * u]: 2 wavefronts, ideal 2 (32 words, in different banks)
-            b4[0][u] = *reinterpret_cast<const Vector<float, 4>*>(&Bs[following][0][column + 32 * u]);
+            // Bs[next_stage][0][thread_n + 32 * u]: 2 wavefronts, ideal 2 (conflict-free)
+            b_frag[0][u] = *reinterpret_cast<const Vector<float, 4>*>(&Bs[next_stage][0][thread_n + 32 * u]);
         }
         #pragma unroll
         for (int i = 0; i < 16; ++i) {
             #pragma unroll
             for (int t = 0; t < 8; ++t) {
-                // serpentine: every other row is walked backwards
+                // serpentine: every other row backwards
                 const int j = i % 2 * (7 - 2 * t) + t;
-                sum[i][j] += a4[1][i / 4].at[i % 4] * b4[1][j / 4].at[j % 4];
+                acc[i][j] += a_frag[1][i / 4].data[i % 4] * b_frag[1][j / 4].data[j % 4];
             }
         }
     }
 
-    // unknown to the compiler: else the stores, not the sums, would decide in which registers these lie
-    const float one = blockDim.z;
+    // opaque 1.0f: keeps ptxas from choosing accumulator registers for the vector stores, which causes register-bank conflicts
+    const float opaque_one = blockDim.z;
     #pragma unroll
     for (int i = 0; i < 16; ++i) {
-        const int m = m0 + row + 16 * (i / 4) + i % 4;
+        const int m = m0 + thread_m + 16 * (i / 4) + i % 4;
         #pragma unroll
         for (int g = 0; g < 2; ++g) {
-            const int n = n0 + column + 32 * g;
+            const int n = n0 + thread_n + 32 * g;
             Vector<float, 4> c4;
             #pragma unroll
             for (int v = 0; v < 4; ++v) {
-                c4.at[v] = one * sum[i][4 * g + v];
+                c4.data[v] = opaque_one * acc[i][4 * g + v];
             }
             // C[m * N + n]: 16 sectors, ideal 16 (512 bytes in 4 runs)
             *reinterpret_cast<Vector<float, 4>*>(&C[m * N + n]) = c4;
