@@ -7,8 +7,7 @@
 // blurred   output, float32 [150, 201]
 // launch    grid (7, 38, 1), block (32, 4, 1); family stencil
 // analysis  sm_90: 4 accesses, 1 ideal, 3 costly
-//           worst: image[h * W + x_left + column], 5 sectors, ideal 4; 4.39 on average (starts 8 bytes into a
-//           sector)
+//           worst: image[h * W + x_left + column], 5 sectors, ideal 4; 4.39 on average (misaligned by 8 bytes)
 //
 // Made by cugen 0.1.0 from blur5x5.yaml (hash 18f02c6c85637456) for sm_90. Edit the spec, not this file.
 
@@ -32,7 +31,7 @@ extern "C" __global__ void __launch_bounds__(128) blur5x5(
     if (y >= H || x >= W)
         return;
 
-    // What the outputs of this thread are computed from, and what lies outside.
+    // Register windows of the outputs, with boundary handling.
     float image_window[5][5];
     const int x_left = x - 2;
     if (x_left >= 0 && x_left + 5 <= W) {
@@ -41,7 +40,7 @@ extern "C" __global__ void __launch_bounds__(128) blur5x5(
             const int h = min(max(y + row - 2, 0), H - 1);
             #pragma unroll
             for (int column = 0; column < 5; ++column) {
-                // image[h * W + x_left + column]: 5 sectors, ideal 4; 4.39 on average (starts 8 bytes into a sector)
+                // image[h * W + x_left + column]: 5 sectors, ideal 4; 4.39 on average (misaligned by 8 bytes)
                 image_window[row][column] = image[h * W + x_left + column];
             }
         }
@@ -52,7 +51,7 @@ extern "C" __global__ void __launch_bounds__(128) blur5x5(
             #pragma unroll
             for (int column = 0; column < 5; ++column) {
                 const int w = min(max(x_left + column, 0), W - 1);
-                // image[h * W + w]: 2 sectors, ideal 1; 1.07 on average (starts 28 bytes into a sector)
+                // image[h * W + w]: 2 sectors, ideal 1; 1.07 on average (misaligned by 28 bytes)
                 image_window[row][column] = image[h * W + w];
             }
         }
@@ -63,12 +62,12 @@ extern "C" __global__ void __launch_bounds__(128) blur5x5(
     for (int r = 0; r < 5; ++r) {
         #pragma unroll
         for (int s = 0; s < 5; ++s) {
-            // taps[r][s]: 1 request, ideal 1 (one address for all lanes)
+            // taps[r][s]: 1 request, ideal 1 (uniform address)
             const float taps_r_s = taps[r][s];
             sum += taps_r_s * image_window[r][s];
         }
     }
-    // blurred[y * W + x]: 5 sectors, ideal 4; 4.46 on average (starts 16 bytes into a sector)
+    // blurred[y * W + x]: 5 sectors, ideal 4; 4.46 on average (misaligned by 16 bytes)
     blurred[y * W + x] = sum;
 }
 

@@ -7,7 +7,7 @@
 // taps      baked, float32 [5]
 // rows      temporary, float32 [150, 204], shared, outside: clamp
 // blurred   output, float32 [150, 204], aligned to 16 bytes
-// launch    grid (2, 5, 1), block (32, 8, 1), 18432 bytes of shared memory; family cascade
+// launch    grid (2, 5, 1), block (32, 8, 1), 18432 bytes of shared memory; family fused_stencil
 // analysis  sm_90: 7 accesses, 4 ideal, 3 costly
 //           worst: rows_tile[row][threadIdx.x * 4 + v], 2 wavefronts, ideal 1 (lanes 19 and 27: words 76 and 108,
 //           bank 12)
@@ -19,10 +19,10 @@ constexpr int W = 204;
 
 #ifndef CUGEN_VECTOR
 #define CUGEN_VECTOR
-// `count` elements that one access moves.
+// `count` elements, moved by one vector access.
 template <typename T, int count>
 struct alignas(count * sizeof(T)) Vector {
-    T at[count];
+    T data[count];
 };
 #endif
 
@@ -36,6 +36,7 @@ extern "C" __global__ void __launch_bounds__(256) blur_fused(
     const int y_tile = blockIdx.y * 32 - 2;
     const int x_tile = blockIdx.x * 128;
 
+    // Intermediate tile with its halo, which adjacent blocks compute redundantly (overlapped tiling).
     for (int row = threadIdx.y; row < 36; row += 8) {
         const int x_first = x_tile + threadIdx.x * 4;
         const int h = min(max(y_tile + row, 0), H - 1);
@@ -45,19 +46,19 @@ extern "C" __global__ void __launch_bounds__(256) blur_fused(
             if (x_left >= 0 && x_left + 12 <= W) {
                 #pragma unroll
                 for (int column = 0; column < 12; column += 4) {
-                    // image[h * W + x_left + column]: 10 sectors, ideal 9; 12.75 on average (starts 16 bytes into a sector)
+                    // image[h * W + x_left + column]: 10 sectors, ideal 9; 12.75 on average (misaligned by 16 bytes)
                     const auto image4 = *reinterpret_cast<const Vector<float, 4>*>(&image[h * W + x_left
                         + column]);
                     #pragma unroll
                     for (int v_ = 0; v_ < 4; ++v_) {
-                        image_window[column + v_] = image4.at[v_];
+                        image_window[column + v_] = image4.data[v_];
                     }
                 }
             } else {
                 #pragma unroll
                 for (int column = 2; column < 10; ++column) {
                     const int w = min(max(x_left + column, 0), W - 1);
-                    // image[h * W + w]: 1 sector, ideal 1 (one address for all lanes)
+                    // image[h * W + w]: 1 sector, ideal 1 (uniform address)
                     image_window[column] = image[h * W + w];
                 }
             }
@@ -70,7 +71,7 @@ extern "C" __global__ void __launch_bounds__(256) blur_fused(
                     const float taps_ = taps_values[s];
                     sum += taps_ * image_window[v + s + 2];
                 }
-                rows4.at[v] = sum;
+                rows4.data[v] = sum;
             }
             // rows_tile[row][threadIdx.x * 4]: 4 wavefronts, ideal 4 (128 words over 32 banks)
             *reinterpret_cast<Vector<float, 4>*>(&rows_tile[row][threadIdx.x * 4]) = rows4;
@@ -83,7 +84,7 @@ extern "C" __global__ void __launch_bounds__(256) blur_fused(
                 for (int s = 0; s < 5; ++s) {
                     const float taps_ = taps_values[s];
                     const int w_ = min(max(w + s - 2, 0), W - 1);
-                    // image[h * W + w_]: 1 sector, ideal 1 (one address for all lanes)
+                    // image[h * W + w_]: 1 sector, ideal 1 (uniform address)
                     const float image_value = image[h * W + w_];
                     sum += taps_ * image_value;
                 }
@@ -99,7 +100,7 @@ extern "C" __global__ void __launch_bounds__(256) blur_fused(
     if (y0_ >= H || x0 >= W)
         return;
 
-    // What the outputs of this thread are computed from.
+    // Register windows of the outputs, from the tile and from global memory.
     float rows_window[8][4];
     #pragma unroll
     for (int row = 0; row < 8; ++row) {
@@ -108,7 +109,7 @@ extern "C" __global__ void __launch_bounds__(256) blur_fused(
             + row][threadIdx.x * 4]);
         #pragma unroll
         for (int v = 0; v < 4; ++v) {
-            rows_window[row][v] = rows4.at[v];
+            rows_window[row][v] = rows4.data[v];
         }
     }
 
@@ -125,9 +126,9 @@ extern "C" __global__ void __launch_bounds__(256) blur_fused(
                     const float taps_ = taps_values[r];
                     sum += taps_ * rows_window[row + r][v];
                 }
-                blurred4.at[v] = sum;
+                blurred4.data[v] = sum;
             }
-            // blurred[y * W + x0]: 17 sectors, ideal 16; 13.25 on average (starts 16 bytes into a sector)
+            // blurred[y * W + x0]: 17 sectors, ideal 16; 13.25 on average (misaligned by 16 bytes)
             *reinterpret_cast<Vector<float, 4>*>(&blurred[y * W + x0]) = blurred4;
         }
     }

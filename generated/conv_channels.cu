@@ -20,7 +20,7 @@ constexpr int W = 32;
 
 #ifndef CUGEN_MAXIMUM_FLOAT
 #define CUGEN_MAXIMUM_FLOAT
-// The larger of two, or the one that is not a number.
+// Maximum; NaN if an operand is NaN.
 __device__ __forceinline__ float maximum(float a, float b)
 {
     return a > b || a != a ? a : b;
@@ -29,10 +29,10 @@ __device__ __forceinline__ float maximum(float a, float b)
 
 #ifndef CUGEN_VECTOR
 #define CUGEN_VECTOR
-// `count` elements that one access moves.
+// `count` elements, moved by one vector access.
 template <typename T, int count>
 struct alignas(count * sizeof(T)) Vector {
-    T at[count];
+    T data[count];
 };
 #endif
 
@@ -49,7 +49,7 @@ extern "C" __global__ void __launch_bounds__(128) conv_channels(
     if (k0 >= K || i >= H)
         return;
 
-    // The windows move, and every output of this thread takes what they hold.
+    // Channel loop: reload the windows and accumulate all outputs of the thread.
     float sums[4][4] = {};
     for (int c = 0; c < C; ++c) {
         float x_window[3][12] = {};
@@ -57,11 +57,11 @@ extern "C" __global__ void __launch_bounds__(128) conv_channels(
         for (int row = 0; row < 3; ++row) {
             const int h = i + row - 1;
             if (h >= 0 && h < H) {
-                // x[((n * C + c) * H + h) * W + j0_]: 16 sectors, ideal 16 (512 bytes side by side)
+                // x[((n * C + c) * H + h) * W + j0_]: 16 sectors, ideal 16 (512 contiguous bytes)
                 const auto x4 = *reinterpret_cast<const Vector<float, 4>*>(&x[((n * C + c) * H + h) * W + j0_]);
                 #pragma unroll
                 for (int v = 0; v < 4; ++v) {
-                    x_window[row][v + 4] = x4.at[v];
+                    x_window[row][v + 4] = x4.data[v];
                 }
             }
             // x[((n * C + c) * H + h) * W + j0_ - 1]: 16 sectors, ideal 4; 14.48 on average (112 bytes in 28 runs)
@@ -84,7 +84,7 @@ extern "C" __global__ void __launch_bounds__(128) conv_channels(
                     for (int r = 0; r < 3; ++r) {
                         #pragma unroll
                         for (int s = 0; s < 3; ++s) {
-                            // w[((k * C + c) * 3 + r) * 3 + s]: 1 sector, ideal 1 (one address for all lanes)
+                            // w[((k * C + c) * 3 + r) * 3 + s]: 1 sector, ideal 1 (uniform address)
                             const float w_k_c_r_s = w[((k * C + c) * 3 + r) * 3 + s];
                             sum += w_k_c_r_s * x_window[r][v + s + 3];
                         }
@@ -99,15 +99,15 @@ extern "C" __global__ void __launch_bounds__(128) conv_channels(
     for (int channel = 0; channel < 4; ++channel) {
         const int k = k0 + channel;
         if (k < K) {
-            // bias[k]: 1 sector, ideal 1 (one address for all lanes)
+            // bias[k]: 1 sector, ideal 1 (uniform address)
             const float bias_k = bias[k];
             Vector<float, 4> y4;
             #pragma unroll
             for (int v = 0; v < 4; ++v) {
                 const float total = sums[channel][v];
-                y4.at[v] = maximum(total + bias_k, 0.0f);
+                y4.data[v] = maximum(total + bias_k, 0.0f);
             }
-            // y[((n * K + k) * H + i) * W + j0_]: 16 sectors, ideal 16 (512 bytes side by side)
+            // y[((n * K + k) * H + i) * W + j0_]: 16 sectors, ideal 16 (512 contiguous bytes)
             *reinterpret_cast<Vector<float, 4>*>(&y[((n * K + k) * H + i) * W + j0_]) = y4;
         }
     }

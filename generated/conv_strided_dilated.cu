@@ -32,7 +32,7 @@ extern "C" __global__ void __launch_bounds__(128) conv_strided_dilated(
     if (p >= P || q >= Q)
         return;
 
-    // What the outputs of this thread are computed from, and what lies outside.
+    // Register windows of the outputs, with boundary handling.
     float x_window[4][5][5];
     const int q_left = 2 * q - 2;
     if (q_left >= 0 && q_left + 5 <= W) {
@@ -104,13 +104,13 @@ extern "C" __global__ void __launch_bounds__(128) conv_strided_dilated(
         for (int r = 0; r < R; ++r) {
             #pragma unroll
             for (int s = 0; s < R; ++s) {
-                // w[((o * C + c) * R + r) * R + s]: 1 sector, ideal 1 (one address for all lanes)
+                // w[((o * C + c) * R + r) * R + s]: 1 sector, ideal 1 (uniform address)
                 const float w_o_c_r_s = w[((o * C + c) * R + r) * R + s];
                 sum += w_o_c_r_s * x_window[c][dilation * r + 2 - pad][dilation * s + 2 - pad];
             }
         }
     }
-    // y[(o * P + p) * Q + q]: 4 sectors, ideal 3; 3.24 on average (starts 28 bytes into a sector)
+    // y[(o * P + p) * Q + q]: 4 sectors, ideal 3; 3.24 on average (misaligned by 28 bytes)
     y[(o * P + p) * Q + q] = sum;
 }
 

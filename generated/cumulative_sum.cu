@@ -6,7 +6,7 @@
 // y         output, float32 [50, 300], aligned to 16 bytes
 // launch    grid (13, 1, 1), block (32, 4, 1); family scan
 // analysis  sm_90: 2 accesses, 2 costly
-//           worst: x[i * N + first], 17 sectors, ideal 16; 13.01 on average (starts 16 bytes into a sector)
+//           worst: x[i * N + first], 17 sectors, ideal 16; 13.01 on average (misaligned by 16 bytes)
 //
 // Made by cugen 0.1.0 from cumulative_sum.yaml (hash e6ea8f5f180d3d4a) for sm_90. Edit the spec, not this file.
 
@@ -15,10 +15,10 @@ constexpr int N = 300;
 
 #ifndef CUGEN_VECTOR
 #define CUGEN_VECTOR
-// `count` elements that one access moves.
+// `count` elements, moved by one vector access.
 template <typename T, int count>
 struct alignas(count * sizeof(T)) Vector {
-    T at[count];
+    T data[count];
 };
 #endif
 
@@ -26,8 +26,8 @@ extern "C" __global__ void __launch_bounds__(128) cumulative_sum(
     const float* __restrict__ x,
     float* __restrict__ y)
 {
-    const int own_i = blockIdx.x * 4 + threadIdx.y;
-    const int i = min(own_i, M - 1);
+    const int i_unclamped = blockIdx.x * 4 + threadIdx.y;
+    const int i = min(i_unclamped, M - 1);
     const int lane = threadIdx.x;
 
     Vector<float, 4> x4[4] = {};
@@ -36,42 +36,42 @@ extern "C" __global__ void __launch_bounds__(128) cumulative_sum(
     for (int u = 0; u < 4; ++u) {
         const int first = 4 * lane + 128 * u;
         if (first < N) {
-            // x[i * N + first]: 17 sectors, ideal 16; 13.01 on average (starts 16 bytes into a sector)
+            // x[i * N + first]: 17 sectors, ideal 16; 13.01 on average (misaligned by 16 bytes)
             x4[u] = *reinterpret_cast<const Vector<float, 4>*>(&x[i * N + first]);
         }
     }
-    // What comes before each vector.
+    // Exclusive prefix of each vector.
     float sum_before[4];
     #pragma unroll
     for (int u = 0; u < 4; ++u) {
-        float own_sum = 0.0f;
+        float inclusive_sum = 0.0f;
         #pragma unroll
         for (int v = 0; v < 4; ++v) {
-            own_sum += x4[u].at[v];
+            inclusive_sum += x4[u].data[v];
         }
-        float lower_sum;
+        float exclusive_sum;
         #pragma unroll
-        for (int reach = 1; reach < 32; reach *= 2) {
-            lower_sum = __shfl_up_sync(0xffffffff, own_sum, reach);
-            own_sum = lane >= reach ? lower_sum + own_sum : own_sum;
+        for (int distance = 1; distance < 32; distance *= 2) {
+            exclusive_sum = __shfl_up_sync(0xffffffff, inclusive_sum, distance);
+            inclusive_sum = lane >= distance ? exclusive_sum + inclusive_sum : inclusive_sum;
         }
-        lower_sum = __shfl_up_sync(0xffffffff, own_sum, 1);
-        sum_before[u] = lane >= 1 ? warp_sum + lower_sum : warp_sum;
-        warp_sum += __shfl_sync(0xffffffff, own_sum, 31);
+        exclusive_sum = __shfl_up_sync(0xffffffff, inclusive_sum, 1);
+        sum_before[u] = lane >= 1 ? warp_sum + exclusive_sum : warp_sum;
+        warp_sum += __shfl_sync(0xffffffff, inclusive_sum, 31);
     }
-    // The running values, element by element.
+    // Scan of each vector, and the results.
     #pragma unroll
     for (int u = 0; u < 4; ++u) {
         const int first = 4 * lane + 128 * u;
         float sum = sum_before[u];
-        if (own_i < M && first < N) {
+        if (i_unclamped < M && first < N) {
             Vector<float, 4> y4;
             #pragma unroll
             for (int v = 0; v < 4; ++v) {
-                sum += x4[u].at[v];
-                y4.at[v] = sum;
+                sum += x4[u].data[v];
+                y4.data[v] = sum;
             }
-            // y[i * N + first]: 17 sectors, ideal 16; 13 on average (starts 16 bytes into a sector)
+            // y[i * N + first]: 17 sectors, ideal 16; 13 on average (misaligned by 16 bytes)
             *reinterpret_cast<Vector<float, 4>*>(&y[i * N + first]) = y4;
         }
     }

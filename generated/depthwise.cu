@@ -20,10 +20,10 @@ constexpr int W = 40;
 
 #ifndef CUGEN_VECTOR
 #define CUGEN_VECTOR
-// `count` elements that one access moves.
+// `count` elements, moved by one vector access.
 template <typename T, int count>
 struct alignas(count * sizeof(T)) Vector {
-    T at[count];
+    T data[count];
 };
 #endif
 
@@ -39,17 +39,17 @@ extern "C" __global__ void __launch_bounds__(128) depthwise(
     if (i >= H || j0_ >= W)
         return;
 
-    // What the outputs of this thread are computed from, and what lies outside.
+    // Register windows of the outputs, with boundary handling.
     float x_window[3][24] = {};
     #pragma unroll
     for (int row = 0; row < 3; ++row) {
         const int h = i + row - 1;
         if (h >= 0 && h < H) {
-            // x[((n * C + c) * H + h) * W + j0_]: 11 sectors, ideal 10; 9.9 on average (starts 16 bytes into a sector)
+            // x[((n * C + c) * H + h) * W + j0_]: 11 sectors, ideal 10; 9.9 on average (misaligned by 16 bytes)
             const auto x8 = *reinterpret_cast<const Vector<__half, 8>*>(&x[((n * C + c) * H + h) * W + j0_]);
             #pragma unroll
             for (int v = 0; v < 8; ++v) {
-                x_window[row][v + 8] = __half2float(x8.at[v]);
+                x_window[row][v + 8] = __half2float(x8.data[v]);
             }
         }
         // x[((n * C + c) * H + h) * W + j0_ - 1]: 10 sectors, ideal 1; 9.4 on average (32 bytes in 16 runs)
@@ -70,14 +70,14 @@ extern "C" __global__ void __launch_bounds__(128) depthwise(
         for (int r = 0; r < 3; ++r) {
             #pragma unroll
             for (int s = 0; s < 3; ++s) {
-                // w[(c * 3 + r) * 3 + s]: 1 sector, ideal 1 (one address for all lanes)
+                // w[(c * 3 + r) * 3 + s]: 1 sector, ideal 1 (uniform address)
                 const float w_c_r_s = __half2float(w[(c * 3 + r) * 3 + s]);
                 sum += x_window[r][v + s + 7] * w_c_r_s;
             }
         }
-        y8.at[v] = __float2half_rn(sum);
+        y8.data[v] = __float2half_rn(sum);
     }
-    // y[((n * C + c) * H + i) * W + j0_]: 11 sectors, ideal 10; 10.14 on average (starts 16 bytes into a sector)
+    // y[((n * C + c) * H + i) * W + j0_]: 11 sectors, ideal 10; 10.14 on average (misaligned by 16 bytes)
     *reinterpret_cast<Vector<__half, 8>*>(&y[((n * C + c) * H + i) * W + j0_]) = y8;
 }
 

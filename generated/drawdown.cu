@@ -17,7 +17,7 @@ constexpr int K = 300;
 
 #ifndef CUGEN_MAXIMUM_FLOAT
 #define CUGEN_MAXIMUM_FLOAT
-// The larger of two, or the one that is not a number.
+// Maximum; NaN if an operand is NaN.
 __device__ __forceinline__ float maximum(float a, float b)
 {
     return a > b || a != a ? a : b;
@@ -26,10 +26,10 @@ __device__ __forceinline__ float maximum(float a, float b)
 
 #ifndef CUGEN_VECTOR
 #define CUGEN_VECTOR
-// `count` elements that one access moves.
+// `count` elements, moved by one vector access.
 template <typename T, int count>
 struct alignas(count * sizeof(T)) Vector {
-    T at[count];
+    T data[count];
 };
 #endif
 
@@ -45,7 +45,7 @@ extern "C" __global__ void __launch_bounds__(512) drawdown(
     Vector<float, 4> largest_so_far;
     #pragma unroll
     for (int v = 0; v < 4; ++v) {
-        largest_so_far.at[v] = -CUDART_INF_F;
+        largest_so_far.data[v] = -CUDART_INF_F;
     }
     for (int start = 0; start < T; start += 512) {
         Vector<float, 4> price4[8];
@@ -57,11 +57,11 @@ extern "C" __global__ void __launch_bounds__(512) drawdown(
                 price4[u] = *reinterpret_cast<const Vector<float, 4>*>(&price[t * K + first]);
             }
         }
-        // What each strip combines to, and what the strips in front of it do.
-        Vector<float, 4> own_largest;
+        // Aggregate of the thread's elements, then the exclusive prefix of its part of the column.
+        Vector<float, 4> partial_largest;
         #pragma unroll
         for (int v = 0; v < 4; ++v) {
-            own_largest.at[v] = -CUDART_INF_F;
+            partial_largest.data[v] = -CUDART_INF_F;
         }
         #pragma unroll
         for (int u = 0; u < 8; ++u) {
@@ -69,25 +69,26 @@ extern "C" __global__ void __launch_bounds__(512) drawdown(
             if (first < K && t < T) {
                 #pragma unroll
                 for (int v = 0; v < 4; ++v) {
-                    const float price_t_k = price4[u].at[v];
-                    own_largest.at[v] = maximum(own_largest.at[v], price_t_k);
+                    const float price_t_k = price4[u].data[v];
+                    partial_largest.data[v] = maximum(partial_largest.data[v], price_t_k);
                 }
             }
         }
         #pragma unroll
         for (int v = 0; v < 4; ++v) {
-            float largest_before = own_largest.at[v];
-            float lower_largest;
+            float inclusive_largest = partial_largest.data[v];
+            float exclusive_largest;
             #pragma unroll
-            for (int reach = 8; reach < 32; reach *= 2) {
-                lower_largest = __shfl_up_sync(0xffffffff, largest_before, reach);
-                largest_before = lane >= reach ? maximum(lower_largest, largest_before) : largest_before;
+            for (int distance = 8; distance < 32; distance *= 2) {
+                exclusive_largest = __shfl_up_sync(0xffffffff, inclusive_largest, distance);
+                inclusive_largest = lane >= distance ? maximum(exclusive_largest, inclusive_largest)
+                    : inclusive_largest;
             }
-            lower_largest = __shfl_up_sync(0xffffffff, largest_before, 8);
-            own_largest.at[v] = lane >= 8 ? lower_largest : -CUDART_INF_F;
+            exclusive_largest = __shfl_up_sync(0xffffffff, inclusive_largest, 8);
+            partial_largest.data[v] = lane >= 8 ? exclusive_largest : -CUDART_INF_F;
             if (lane >= 24) {
-                // warp_largests[start / 512][v][threadIdx.y / 4][threadIdx.x]: 1 wavefront, ideal 1 (8 words, in different banks)
-                warp_largests[start / 512][v][threadIdx.y / 4][threadIdx.x] = largest_before;
+                // warp_largests[start / 512][v][threadIdx.y / 4][threadIdx.x]: 1 wavefront, ideal 1 (conflict-free)
+                warp_largests[start / 512][v][threadIdx.y / 4][threadIdx.x] = inclusive_largest;
             }
         }
         __syncthreads();
@@ -99,16 +100,16 @@ extern "C" __global__ void __launch_bounds__(512) drawdown(
             }
             #pragma unroll
             for (int v = 0; v < 4; ++v) {
-                // warp_largests[start / 512][v][group][threadIdx.x]: 1 wavefront, ideal 1 (8 words, in different banks)
-                largest_so_far.at[v] = maximum(largest_so_far.at[v],
+                // warp_largests[start / 512][v][group][threadIdx.x]: 1 wavefront, ideal 1 (conflict-free)
+                largest_so_far.data[v] = maximum(largest_so_far.data[v],
                     warp_largests[start / 512][v][group][threadIdx.x]);
             }
         }
         #pragma unroll
         for (int v = 0; v < 4; ++v) {
-            largest.at[v] = maximum(largest.at[v], own_largest.at[v]);
+            largest.data[v] = maximum(largest.data[v], partial_largest.data[v]);
         }
-        // The running values, element by element.
+        // Scan of the elements, and the results.
         #pragma unroll
         for (int u = 0; u < 8; ++u) {
             const int t = start + threadIdx.y * 8 + u;
@@ -116,9 +117,9 @@ extern "C" __global__ void __launch_bounds__(512) drawdown(
                 Vector<float, 4> fall4;
                 #pragma unroll
                 for (int v = 0; v < 4; ++v) {
-                    const float price_t_k = price4[u].at[v];
-                    largest.at[v] = maximum(largest.at[v], price_t_k);
-                    fall4.at[v] = largest.at[v] - price_t_k;
+                    const float price_t_k = price4[u].data[v];
+                    largest.data[v] = maximum(largest.data[v], price_t_k);
+                    fall4.data[v] = largest.data[v] - price_t_k;
                 }
                 // fall[t * K + first]: 20 sectors, ideal 16; 16.86 on average (512 bytes in 4 runs)
                 *reinterpret_cast<Vector<float, 4>*>(&fall[t * K + first]) = fall4;

@@ -20,10 +20,10 @@ constexpr float alpha = 0.1f;
 
 #ifndef CUGEN_VECTOR
 #define CUGEN_VECTOR
-// `count` elements that one access moves.
+// `count` elements, moved by one vector access.
 template <typename T, int count>
 struct alignas(count * sizeof(T)) Vector {
-    T at[count];
+    T data[count];
 };
 #endif
 
@@ -37,32 +37,32 @@ extern "C" __global__ void __launch_bounds__(128) heat3d(
     if (z0 >= Z)
         return;
 
-    // What the outputs of this thread are computed from, and what lies outside.
+    // Register windows of the outputs, with boundary handling.
     float u_window[6][3][6] = {};
     if (x0 - 1 >= 0) {
-        // u[((x0 - 1) * Y + y) * Z + z0]: 7 sectors, ideal 7 (200 bytes side by side)
+        // u[((x0 - 1) * Y + y) * Z + z0]: 7 sectors, ideal 7 (200 contiguous bytes)
         const auto u2 = *reinterpret_cast<const Vector<float, 2>*>(&u[((x0 - 1) * Y + y) * Z + z0]);
         #pragma unroll
         for (int v = 0; v < 2; ++v) {
-            u_window[0][1][v + 2] = u2.at[v];
+            u_window[0][1][v + 2] = u2.data[v];
         }
     }
     #pragma unroll
     for (int plane = 1; plane < 5; ++plane) {
         if (y - 1 >= 0) {
-            // u[((x0 + plane - 1) * Y + y - 1) * Z + z0]: 7 sectors, ideal 7 (200 bytes side by side)
+            // u[((x0 + plane - 1) * Y + y - 1) * Z + z0]: 7 sectors, ideal 7 (200 contiguous bytes)
             const auto u2 = *reinterpret_cast<const Vector<float, 2>*>(&u[((x0 + plane - 1) * Y + y - 1) * Z
                 + z0]);
             #pragma unroll
             for (int v = 0; v < 2; ++v) {
-                u_window[plane][0][v + 2] = u2.at[v];
+                u_window[plane][0][v + 2] = u2.data[v];
             }
         }
-        // u[((x0 + plane - 1) * Y + y) * Z + z0]: 7 sectors, ideal 7 (200 bytes side by side)
+        // u[((x0 + plane - 1) * Y + y) * Z + z0]: 7 sectors, ideal 7 (200 contiguous bytes)
         const auto u2 = *reinterpret_cast<const Vector<float, 2>*>(&u[((x0 + plane - 1) * Y + y) * Z + z0]);
         #pragma unroll
         for (int v = 0; v < 2; ++v) {
-            u_window[plane][1][v + 2] = u2.at[v];
+            u_window[plane][1][v + 2] = u2.data[v];
         }
         // u[((x0 + plane - 1) * Y + y) * Z + z0 - 1]: 7 sectors, ideal 3; 6.75 on average (lanes 8 bytes apart)
         const float u_value = z0 - 1 >= 0 ? u[((x0 + plane - 1) * Y + y) * Z + z0 - 1] : 0.0f;
@@ -71,21 +71,21 @@ extern "C" __global__ void __launch_bounds__(128) heat3d(
         const float u_value_ = z0 + 2 < Z ? u[((x0 + plane - 1) * Y + y) * Z + z0 + 2] : 0.0f;
         u_window[plane][1][4] = u_value_;
         if (y + 1 < Y) {
-            // u[((x0 + plane - 1) * Y + y + 1) * Z + z0]: 7 sectors, ideal 7 (200 bytes side by side)
+            // u[((x0 + plane - 1) * Y + y + 1) * Z + z0]: 7 sectors, ideal 7 (200 contiguous bytes)
             const auto u2_ = *reinterpret_cast<const Vector<float, 2>*>(&u[((x0 + plane - 1) * Y + y + 1) * Z
                 + z0]);
             #pragma unroll
             for (int v = 0; v < 2; ++v) {
-                u_window[plane][2][v + 2] = u2_.at[v];
+                u_window[plane][2][v + 2] = u2_.data[v];
             }
         }
     }
     if (x0 + 4 < X) {
-        // u[((x0 + 4) * Y + y) * Z + z0]: 7 sectors, ideal 7 (200 bytes side by side)
+        // u[((x0 + 4) * Y + y) * Z + z0]: 7 sectors, ideal 7 (200 contiguous bytes)
         const auto u2 = *reinterpret_cast<const Vector<float, 2>*>(&u[((x0 + 4) * Y + y) * Z + z0]);
         #pragma unroll
         for (int v = 0; v < 2; ++v) {
-            u_window[5][1][v + 2] = u2.at[v];
+            u_window[5][1][v + 2] = u2.data[v];
         }
     }
 
@@ -98,10 +98,10 @@ extern "C" __global__ void __launch_bounds__(128) heat3d(
             const float around = u_window[plane][1][v + 2] + u_window[plane + 2][1][v + 2]
                 + u_window[plane + 1][0][v + 2] + u_window[plane + 1][2][v + 2] + u_window[plane + 1][1][v + 1]
                 + u_window[plane + 1][1][v + 3];
-            next2.at[v] = u_window[plane + 1][1][v + 2]
+            next2.data[v] = u_window[plane + 1][1][v + 2]
                 + alpha * (around - 6.0f * u_window[plane + 1][1][v + 2]);
         }
-        // next[(x * Y + y) * Z + z0]: 7 sectors, ideal 7 (200 bytes side by side)
+        // next[(x * Y + y) * Z + z0]: 7 sectors, ideal 7 (200 contiguous bytes)
         *reinterpret_cast<Vector<float, 2>*>(&next[(x * Y + y) * Z + z0]) = next2;
     }
 }

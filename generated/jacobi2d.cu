@@ -16,10 +16,10 @@ constexpr int W = 170;
 
 #ifndef CUGEN_VECTOR
 #define CUGEN_VECTOR
-// `count` elements that one access moves.
+// `count` elements, moved by one vector access.
 template <typename T, int count>
 struct alignas(count * sizeof(T)) Vector {
-    T at[count];
+    T data[count];
 };
 #endif
 
@@ -32,21 +32,21 @@ extern "C" __global__ void __launch_bounds__(128) jacobi2d(
     if (i >= H || j0_ >= W)
         return;
 
-    // What the outputs of this thread are computed from, and what lies outside.
+    // Register windows of the outputs, with boundary handling.
     float u_window[3][6] = {};
     if (i - 1 >= 0) {
-        // u[(i - 1) * W + j0_]: 9 sectors, ideal 8; 7.83 on average (starts 8 bytes into a sector)
+        // u[(i - 1) * W + j0_]: 9 sectors, ideal 8; 7.83 on average (misaligned by 8 bytes)
         const auto u2 = *reinterpret_cast<const Vector<float, 2>*>(&u[(i - 1) * W + j0_]);
         #pragma unroll
         for (int v = 0; v < 2; ++v) {
-            u_window[0][v + 2] = u2.at[v];
+            u_window[0][v + 2] = u2.data[v];
         }
     }
-    // u[i * W + j0_]: 9 sectors, ideal 8; 7.83 on average (starts 8 bytes into a sector)
+    // u[i * W + j0_]: 9 sectors, ideal 8; 7.83 on average (misaligned by 8 bytes)
     const auto u2 = *reinterpret_cast<const Vector<float, 2>*>(&u[i * W + j0_]);
     #pragma unroll
     for (int v = 0; v < 2; ++v) {
-        u_window[1][v + 2] = u2.at[v];
+        u_window[1][v + 2] = u2.data[v];
     }
     // u[i * W + j0_ - 1]: 9 sectors, ideal 4; 7.75 on average (lanes 8 bytes apart)
     const float u_value = j0_ - 1 >= 0 ? u[i * W + j0_ - 1] : 0.0f;
@@ -55,11 +55,11 @@ extern "C" __global__ void __launch_bounds__(128) jacobi2d(
     const float u_value_ = j0_ + 2 < W ? u[i * W + j0_ + 2] : 0.0f;
     u_window[1][4] = u_value_;
     if (i + 1 < H) {
-        // u[(i + 1) * W + j0_]: 9 sectors, ideal 8; 7.83 on average (starts 8 bytes into a sector)
+        // u[(i + 1) * W + j0_]: 9 sectors, ideal 8; 7.83 on average (misaligned by 8 bytes)
         const auto u2_ = *reinterpret_cast<const Vector<float, 2>*>(&u[(i + 1) * W + j0_]);
         #pragma unroll
         for (int v = 0; v < 2; ++v) {
-            u_window[2][v + 2] = u2_.at[v];
+            u_window[2][v + 2] = u2_.data[v];
         }
     }
 
@@ -67,11 +67,11 @@ extern "C" __global__ void __launch_bounds__(128) jacobi2d(
     #pragma unroll
     for (int v = 0; v < 2; ++v) {
         const int j = j0_ + v;
-        next2.at[v] = 0 < i && i < H - 1 && 0 < j && j < W - 1
+        next2.data[v] = 0 < i && i < H - 1 && 0 < j && j < W - 1
             ? 0.25f * (u_window[0][v + 2] + u_window[2][v + 2] + u_window[1][v + 1] + u_window[1][v + 3])
             : u_window[1][v + 2];
     }
-    // next[i * W + j0_]: 9 sectors, ideal 8; 7.83 on average (starts 8 bytes into a sector)
+    // next[i * W + j0_]: 9 sectors, ideal 8; 7.83 on average (misaligned by 8 bytes)
     *reinterpret_cast<Vector<float, 2>*>(&next[i * W + j0_]) = next2;
 }
 

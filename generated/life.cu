@@ -16,7 +16,7 @@ constexpr int W = 100;
 
 #ifndef CUGEN_FLOOR_MOD_INT
 #define CUGEN_FLOOR_MOD_INT
-// a modulo a positive b: 0 .. b - 1.
+// Remainder of the floor division by a positive b: 0 .. b - 1.
 __device__ __forceinline__ int floor_mod(int a, int b)
 {
     const int remainder = a % b;
@@ -26,16 +26,16 @@ __device__ __forceinline__ int floor_mod(int a, int b)
 
 #ifndef CUGEN_VECTOR
 #define CUGEN_VECTOR
-// `count` elements that one access moves.
+// `count` elements, moved by one vector access.
 template <typename T, int count>
 struct alignas(count * sizeof(T)) Vector {
-    T at[count];
+    T data[count];
 };
 #endif
 
 #ifndef CUGEN_WRAPPING_ADD_INT
 #define CUGEN_WRAPPING_ADD_INT
-// a + b modulo 2^32: C++ leaves the overflow of signed integers undefined.
+// a + b modulo 2^32: signed overflow is undefined in C++.
 __device__ __forceinline__ int wrapping_add(int a, int b)
 {
     return (int)((unsigned int)a + (unsigned int)b);
@@ -44,7 +44,7 @@ __device__ __forceinline__ int wrapping_add(int a, int b)
 
 #ifndef CUGEN_WRAPPING_SUBTRACT_INT
 #define CUGEN_WRAPPING_SUBTRACT_INT
-// a - b modulo 2^32: C++ leaves the overflow of signed integers undefined.
+// a - b modulo 2^32: signed overflow is undefined in C++.
 __device__ __forceinline__ int wrapping_subtract(int a, int b)
 {
     return (int)((unsigned int)a - (unsigned int)b);
@@ -60,18 +60,18 @@ extern "C" __global__ void __launch_bounds__(128) life(
     if (i >= H || j0_ >= W)
         return;
 
-    // What the outputs of this thread are computed from, and what lies outside.
+    // Register windows of the outputs, with boundary handling.
     unsigned char before_window[3][12];
     const int j0_m1 = floor_mod(j0_ - 1, W);
     const int j0_p4 = (j0_ + 4) % W;
     #pragma unroll
     for (int row = 0; row < 3; ++row) {
         const int h = floor_mod(i + row - 1, H);
-        // before[h * W + j0_]: 4 sectors, ideal 4 (100 bytes side by side)
+        // before[h * W + j0_]: 4 sectors, ideal 4 (100 contiguous bytes)
         const auto before4 = *reinterpret_cast<const Vector<unsigned char, 4>*>(&before[h * W + j0_]);
         #pragma unroll
         for (int v = 0; v < 4; ++v) {
-            before_window[row][v + 4] = before4.at[v];
+            before_window[row][v + 4] = before4.data[v];
         }
         // before[h * W + j0_m1]: 4 sectors, ideal 1 (lanes 4 bytes apart)
         before_window[row][3] = before[h * W + j0_m1];
@@ -92,9 +92,9 @@ extern "C" __global__ void __launch_bounds__(128) life(
         }
         const unsigned char bitand_value = before_window[1][v + 4] & 1;
         const int n = wrapping_subtract(sum, (int)bitand_value);
-        after4.at[v] = (unsigned char)((n == 3 ? true : (n == 2 ? bitand_value != 0 : false)) ? 1 : 0);
+        after4.data[v] = (unsigned char)((n == 3 ? true : (n == 2 ? bitand_value != 0 : false)) ? 1 : 0);
     }
-    // after[i * W + j0_]: 4 sectors, ideal 4 (100 bytes side by side)
+    // after[i * W + j0_]: 4 sectors, ideal 4 (100 contiguous bytes)
     *reinterpret_cast<Vector<unsigned char, 4>*>(&after[i * W + j0_]) = after4;
 }
 

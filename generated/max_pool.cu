@@ -17,7 +17,7 @@ constexpr int W = 88;
 
 #ifndef CUGEN_MAXIMUM_FLOAT
 #define CUGEN_MAXIMUM_FLOAT
-// The larger of two, or the one that is not a number.
+// Maximum; NaN if an operand is NaN.
 __device__ __forceinline__ float maximum(float a, float b)
 {
     return a > b || a != a ? a : b;
@@ -26,10 +26,10 @@ __device__ __forceinline__ float maximum(float a, float b)
 
 #ifndef CUGEN_VECTOR
 #define CUGEN_VECTOR
-// `count` elements that one access moves.
+// `count` elements, moved by one vector access.
 template <typename T, int count>
 struct alignas(count * sizeof(T)) Vector {
-    T at[count];
+    T data[count];
 };
 #endif
 
@@ -43,17 +43,17 @@ extern "C" __global__ void __launch_bounds__(128) max_pool(
     if (i >= (H + 1) / 2 || j0_ >= W / 2)
         return;
 
-    // What the outputs of this thread are computed from, and what lies outside.
+    // Register windows of the outputs, with boundary handling.
     float x_window[3][8];
     #pragma unroll
     for (int row = 0; row < 3; ++row) {
         const int h = 2 * i + row - 1;
         if (h >= 0 && h < H) {
-            // x[(c * H + h) * W + 2 * j0_]: 11 sectors, ideal 11 (352 bytes side by side)
+            // x[(c * H + h) * W + 2 * j0_]: 11 sectors, ideal 11 (352 contiguous bytes)
             const auto x4 = *reinterpret_cast<const Vector<float, 4>*>(&x[(c * H + h) * W + 2 * j0_]);
             #pragma unroll
             for (int v = 0; v < 4; ++v) {
-                x_window[row][v + 4] = x4.at[v];
+                x_window[row][v + 4] = x4.data[v];
             }
         } else {
             #pragma unroll
@@ -78,9 +78,9 @@ extern "C" __global__ void __launch_bounds__(128) max_pool(
                 largest = maximum(largest, x_window[r][2 * v + s + 3]);
             }
         }
-        y2.at[v] = largest;
+        y2.data[v] = largest;
     }
-    // y[(c * ((H + 1) / 2) + i) * (W / 2) + j0_]: 6 sectors, ideal 6 (176 bytes side by side)
+    // y[(c * ((H + 1) / 2) + i) * (W / 2) + j0_]: 6 sectors, ideal 6 (176 contiguous bytes)
     *reinterpret_cast<Vector<float, 2>*>(&y[(c * ((H + 1) / 2) + i) * (W / 2) + j0_]) = y2;
 }
 

@@ -6,18 +6,18 @@
 // y         output, float32 [200003], aligned to 16 bytes
 // launch    grid (196, 1, 1), block (256, 1, 1), 80 bytes of shared memory; family scan
 // analysis  sm_90: 15 accesses, 11 ideal, 1 costly, 2 assumed, 1 unknown
-//           worst: y_sums[earlier], 2 sectors, ideal 1; 3.58 on average (starts 4 bytes into a sector)
+//           worst: y_sums[predecessor], 2 sectors, ideal 1; 3.58 on average (misaligned by 4 bytes)
 //
-// Made by cugen 0.1.0 from prefix_sum.yaml (hash 161520c422010008) for sm_90. Edit the spec, not this file.
+// Made by cugen 0.1.0 from prefix_sum.yaml (hash ee7a70f666d5182d) for sm_90. Edit the spec, not this file.
 
 constexpr int N = 200003;
 
 #ifndef CUGEN_VECTOR
 #define CUGEN_VECTOR
-// `count` elements that one access moves.
+// `count` elements, moved by one vector access.
 template <typename T, int count>
 struct alignas(count * sizeof(T)) Vector {
-    T at[count];
+    T data[count];
 };
 #endif
 
@@ -27,123 +27,123 @@ extern "C" __global__ void __launch_bounds__(256, 4) prefix_sum(
     int* y_flags,
     float* y_sums)
 {
-    __shared__ int ticket_of_block;
+    __shared__ int shared_block_id;
     if (threadIdx.x == 0) {
-        // ticket_of_block: 1 wavefront, ideal 1 (all lanes in one word: a broadcast)
-        // y_flags[0]: assumed: 1 sector, ideal 1 (one address for all lanes)
-        ticket_of_block = atomicAdd(&y_flags[0], 1);
+        // shared_block_id: 1 wavefront, ideal 1 (one word: broadcast)
+        // y_flags[0]: assumed: 1 sector, ideal 1 (uniform address)
+        shared_block_id = atomicAdd(&y_flags[0], 1);
     }
     __syncthreads();
-    // ticket_of_block: 1 wavefront, ideal 1 (all lanes in one word: a broadcast)
-    const int ticket = ticket_of_block;
-    const int segment = ticket;
+    // shared_block_id: 1 wavefront, ideal 1 (one word: broadcast)
+    const int block_id = shared_block_id;
+    const int tile = block_id;
     const int lane = threadIdx.x % 32;
     const int warp = threadIdx.x / 32;
 
     __shared__ __align__(16) float warp_sums[8];
 
     Vector<float, 4> x4 = {};
-    const int first = 1024 * segment + 4 * lane + 128 * warp;
+    const int first = 1024 * tile + 4 * lane + 128 * warp;
     if (first < N) {
         if (first + 3 < N) {
-            // x[first]: 16 sectors, ideal 16 (512 bytes side by side)
+            // x[first]: 16 sectors, ideal 16 (512 contiguous bytes)
             x4 = *reinterpret_cast<const Vector<float, 4>*>(&x[first]);
         } else {
             #pragma unroll
             for (int v = 0; v < 4; ++v) {
                 if (first + v < N) {
-                    // x[first + v]: 1 sector, ideal 1 (one address for all lanes)
-                    x4.at[v] = x[first + v];
+                    // x[first + v]: 1 sector, ideal 1 (uniform address)
+                    x4.data[v] = x[first + v];
                 }
             }
         }
     }
-    // What comes before each vector in the stretch of its warp.
+    // Exclusive prefix of each vector within its warp.
     float sum_before;
     float warp_sum = 0.0f;
-    float own_sum = 0.0f;
+    float inclusive_sum = 0.0f;
     #pragma unroll
     for (int v = 0; v < 4; ++v) {
-        own_sum += x4.at[v];
+        inclusive_sum += x4.data[v];
     }
-    float lower_sum;
+    float exclusive_sum;
     #pragma unroll
-    for (int reach = 1; reach < 32; reach *= 2) {
-        lower_sum = __shfl_up_sync(0xffffffff, own_sum, reach);
-        own_sum = lane >= reach ? lower_sum + own_sum : own_sum;
+    for (int distance = 1; distance < 32; distance *= 2) {
+        exclusive_sum = __shfl_up_sync(0xffffffff, inclusive_sum, distance);
+        inclusive_sum = lane >= distance ? exclusive_sum + inclusive_sum : inclusive_sum;
     }
-    lower_sum = __shfl_up_sync(0xffffffff, own_sum, 1);
-    sum_before = lane >= 1 ? warp_sum + lower_sum : warp_sum;
-    warp_sum += __shfl_sync(0xffffffff, own_sum, 31);
-    // What the warps in front combine to.
+    exclusive_sum = __shfl_up_sync(0xffffffff, inclusive_sum, 1);
+    sum_before = lane >= 1 ? warp_sum + exclusive_sum : warp_sum;
+    warp_sum += __shfl_sync(0xffffffff, inclusive_sum, 31);
+    // Exclusive prefix of the warp, from the totals of the preceding warps.
     if (lane == 0) {
-        // warp_sums[warp]: 1 wavefront, ideal 1 (all lanes in one word: a broadcast)
+        // warp_sums[warp]: 1 wavefront, ideal 1 (one word: broadcast)
         warp_sums[warp] = warp_sum;
     }
     __syncthreads();
-    float sum_in_front = 0.0f;
+    float preceding_sum = 0.0f;
     float sum_so_far = 0.0f;
     #pragma unroll
     for (int w = 0; w < 8; ++w) {
         if (w == warp) {
-            sum_in_front = sum_so_far;
+            preceding_sum = sum_so_far;
         }
-        // warp_sums[w]: 1 wavefront, ideal 1 (all lanes in one word: a broadcast)
+        // warp_sums[w]: 1 wavefront, ideal 1 (one word: broadcast)
         sum_so_far += warp_sums[w];
     }
-    // The block tells what its segment combines to, and awaits what those before it do.
+    // Decoupled look-back: publish the tile's aggregate, then reduce those of the preceding tiles.
     if (threadIdx.x == 255) {
-        // y_sums[ticket + 1]: 1 sector, ideal 1 (one address for all lanes)
-        y_sums[ticket + 1] = sum_so_far;
-        // y_flags[ticket + 1]: assumed: 1 sector, ideal 1 (one address for all lanes)
+        // y_sums[block_id + 1]: 1 sector, ideal 1 (uniform address)
+        y_sums[block_id + 1] = sum_so_far;
+        // y_flags[block_id + 1]: assumed: 1 sector, ideal 1 (uniform address)
         __threadfence();
-        atomicExch(&y_flags[ticket + 1], 1);
+        atomicExch(&y_flags[block_id + 1], 1);
     }
-    float earlier_sum = 0.0f;
-    if (threadIdx.x > 0 && threadIdx.x <= ticket) {
-        const int earlier = threadIdx.x;
-        // y_flags[earlier]: unknown: how often it asks depends on when another block answers
-        while (__ldcv(&y_flags[earlier]) != 1)
+    float tile_prefix_sum = 0.0f;
+    if (threadIdx.x > 0 && threadIdx.x <= block_id) {
+        const int predecessor = threadIdx.x;
+        // y_flags[predecessor]: unknown: the number of polls of a spin-wait is not static
+        while (__ldcv(&y_flags[predecessor]) != 1)
             __nanosleep(32);
         __threadfence();
-        // y_sums[earlier]: 2 sectors, ideal 1; 3.58 on average (starts 4 bytes into a sector)
-        earlier_sum = y_sums[earlier];
+        // y_sums[predecessor]: 2 sectors, ideal 1; 3.58 on average (misaligned by 4 bytes)
+        tile_prefix_sum = y_sums[predecessor];
     }
     #pragma unroll
     for (int lanes = 16; lanes > 0; lanes /= 2) {
-        earlier_sum += __shfl_xor_sync(0xffffffff, earlier_sum, lanes);
+        tile_prefix_sum += __shfl_xor_sync(0xffffffff, tile_prefix_sum, lanes);
     }
-    __shared__ float warp_earlier_sum[8];
+    __shared__ float warp_tile_prefix_sum[8];
     if (threadIdx.x % 32 == 0) {
-        // warp_earlier_sum[threadIdx.x / 32]: 1 wavefront, ideal 1 (all lanes in one word: a broadcast)
-        warp_earlier_sum[threadIdx.x / 32] = earlier_sum;
+        // warp_tile_prefix_sum[threadIdx.x / 32]: 1 wavefront, ideal 1 (one word: broadcast)
+        warp_tile_prefix_sum[threadIdx.x / 32] = tile_prefix_sum;
     }
     __syncthreads();
-    // warp_earlier_sum[threadIdx.x % 8]: 1 wavefront, ideal 1 (8 words, in different banks)
-    earlier_sum = warp_earlier_sum[threadIdx.x % 8];
+    // warp_tile_prefix_sum[threadIdx.x % 8]: 1 wavefront, ideal 1 (conflict-free)
+    tile_prefix_sum = warp_tile_prefix_sum[threadIdx.x % 8];
     #pragma unroll
     for (int lanes = 4; lanes > 0; lanes /= 2) {
-        earlier_sum += __shfl_xor_sync(0xffffffff, earlier_sum, lanes);
+        tile_prefix_sum += __shfl_xor_sync(0xffffffff, tile_prefix_sum, lanes);
     }
-    sum_in_front = earlier_sum + sum_in_front;
-    // The running values, element by element.
-    float sum = sum_in_front + sum_before;
+    preceding_sum = tile_prefix_sum + preceding_sum;
+    // Scan of each vector, and the results.
+    float sum = preceding_sum + sum_before;
     if (first < N) {
         Vector<float, 4> y4;
         #pragma unroll
         for (int v = 0; v < 4; ++v) {
-            sum += x4.at[v];
-            y4.at[v] = sum;
+            sum += x4.data[v];
+            y4.data[v] = sum;
         }
         if (first + 3 < N) {
-            // y[first]: 16 sectors, ideal 16 (512 bytes side by side)
+            // y[first]: 16 sectors, ideal 16 (512 contiguous bytes)
             *reinterpret_cast<Vector<float, 4>*>(&y[first]) = y4;
         } else {
             #pragma unroll
             for (int v = 0; v < 4; ++v) {
                 if (first + v < N) {
-                    // y[first + v]: 1 sector, ideal 1 (one address for all lanes)
-                    y[first + v] = y4.at[v];
+                    // y[first + v]: 1 sector, ideal 1 (uniform address)
+                    y[first + v] = y4.data[v];
                 }
             }
         }

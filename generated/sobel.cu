@@ -10,7 +10,7 @@
 // magnitude  output, float32 [150, 201]
 // launch     grid (7, 38, 1), block (32, 4, 1); family stencil
 // analysis   sm_90: 4 accesses, 4 costly
-//            worst: image[h * W + xp1], 5 sectors, ideal 4; 4.45 on average (starts 4 bytes into a sector)
+//            worst: image[h * W + xp1], 5 sectors, ideal 4; 4.45 on average (misaligned by 4 bytes)
 //
 // Made by cugen 0.1.0 from sobel.yaml (hash c8d75bd4541c3531) for sm_90. Edit the spec, not this file.
 
@@ -26,18 +26,18 @@ extern "C" __global__ void __launch_bounds__(128) sobel(
     if (y >= H || x >= W)
         return;
 
-    // What the outputs of this thread are computed from, and what lies outside.
+    // Register windows of the outputs, with boundary handling.
     float image_window[3][3];
     const int xm1 = max(x - 1, 0);
     const int xp1 = min(x + 1, W - 1);
     #pragma unroll
     for (int row = 0; row < 3; ++row) {
         const int h = min(max(y + row - 1, 0), H - 1);
-        // image[h * W + x]: 5 sectors, ideal 4; 4.46 on average (starts 4 bytes into a sector)
+        // image[h * W + x]: 5 sectors, ideal 4; 4.46 on average (misaligned by 4 bytes)
         image_window[row][1] = image[h * W + x];
-        // image[h * W + xm1]: 5 sectors, ideal 4; 4.44 on average (starts 28 bytes into a sector)
+        // image[h * W + xm1]: 5 sectors, ideal 4; 4.44 on average (misaligned by 28 bytes)
         image_window[row][0] = image[h * W + xm1];
-        // image[h * W + xp1]: 5 sectors, ideal 4; 4.45 on average (starts 4 bytes into a sector)
+        // image[h * W + xp1]: 5 sectors, ideal 4; 4.45 on average (misaligned by 4 bytes)
         image_window[row][2] = image[h * W + xp1];
     }
 
@@ -45,7 +45,7 @@ extern "C" __global__ void __launch_bounds__(128) sobel(
         - 2.0f * image_window[1][0] - image_window[2][0];
     const float gy = image_window[2][0] + 2.0f * image_window[2][1] + image_window[2][2] - image_window[0][0]
         - 2.0f * image_window[0][1] - image_window[0][2];
-    // magnitude[y * W + x]: 5 sectors, ideal 4; 4.46 on average (starts 16 bytes into a sector)
+    // magnitude[y * W + x]: 5 sectors, ideal 4; 4.46 on average (misaligned by 16 bytes)
     magnitude[y * W + x] = sqrtf(gx * gx + gy * gy);
 }
 

@@ -14,10 +14,10 @@
 
 #ifndef CUGEN_VECTOR
 #define CUGEN_VECTOR
-// `count` elements that one access moves.
+// `count` elements, moved by one vector access.
 template <typename T, int count>
 struct alignas(count * sizeof(T)) Vector {
-    T at[count];
+    T data[count];
 };
 #endif
 
@@ -43,55 +43,55 @@ extern "C" __global__ void __launch_bounds__(128) suffix_sums(
                 x4[u] = *reinterpret_cast<const Vector<__half, 4>*>(&x[(long long)i * N + first]);
             }
         }
-        // What comes before each vector in the stretch of its warp.
+        // Exclusive prefix of each vector within its warp.
         float sum_before[2];
         float warp_sum = 0.0f;
         #pragma unroll
         for (int u = 0; u < 2; ++u) {
-            float own_sum = 0.0f;
+            float inclusive_sum = 0.0f;
             #pragma unroll
             for (int v = 3; v >= 0; --v) {
-                const float x_i_j = __half2float(x4[u].at[v]);
+                const float x_i_j = __half2float(x4[u].data[v]);
                 if (x_i_j > 0.0f) {
-                    own_sum += x_i_j;
+                    inclusive_sum += x_i_j;
                 }
             }
-            float lower_sum;
+            float exclusive_sum;
             #pragma unroll
-            for (int reach = 1; reach < 32; reach *= 2) {
-                lower_sum = __shfl_up_sync(0xffffffff, own_sum, reach);
-                own_sum = lane >= reach ? lower_sum + own_sum : own_sum;
+            for (int distance = 1; distance < 32; distance *= 2) {
+                exclusive_sum = __shfl_up_sync(0xffffffff, inclusive_sum, distance);
+                inclusive_sum = lane >= distance ? exclusive_sum + inclusive_sum : inclusive_sum;
             }
-            lower_sum = __shfl_up_sync(0xffffffff, own_sum, 1);
-            sum_before[u] = lane >= 1 ? warp_sum + lower_sum : warp_sum;
-            warp_sum += __shfl_sync(0xffffffff, own_sum, 31);
+            exclusive_sum = __shfl_up_sync(0xffffffff, inclusive_sum, 1);
+            sum_before[u] = lane >= 1 ? warp_sum + exclusive_sum : warp_sum;
+            warp_sum += __shfl_sync(0xffffffff, inclusive_sum, 31);
         }
-        // What the warps in front combine to.
+        // Exclusive prefix of the warp, from the totals of the preceding warps.
         if (lane == 0) {
             // warp_sums[start / 1024 % 2][warp]: 1 wavefront, ideal 1 (at any M, N)
             warp_sums[start / 1024 % 2][warp] = warp_sum;
         }
         __syncthreads();
-        float sum_in_front = 0.0f;
+        float preceding_sum = 0.0f;
         #pragma unroll
         for (int w = 0; w < 4; ++w) {
             if (w == warp) {
-                sum_in_front = sum_so_far;
+                preceding_sum = sum_so_far;
             }
             // warp_sums[start / 1024 % 2][w]: 1 wavefront, ideal 1 (at any M, N)
             sum_so_far += warp_sums[start / 1024 % 2][w];
         }
-        // The running values, element by element.
+        // Scan of each vector, and the results.
         #pragma unroll
         for (int u = 0; u < 2; ++u) {
             const int first = N - start - 4 * lane - 256 * warp - 128 * u - 4;
-            float sum = sum_in_front + sum_before[u];
+            float sum = preceding_sum + sum_before[u];
             if (first >= 0) {
                 Vector<float, 4> y4;
                 #pragma unroll
                 for (int v = 3; v >= 0; --v) {
-                    const float x_i_j = __half2float(x4[u].at[v]);
-                    y4.at[v] = sum;
+                    const float x_i_j = __half2float(x4[u].data[v]);
+                    y4.data[v] = sum;
                     if (x_i_j > 0.0f) {
                         sum += x_i_j;
                     }
