@@ -44,7 +44,7 @@ def conjuncts(condition: Expr | None) -> tuple[Expr, ...]:
 def split(node: Reduce, extents: Mapping[str, int], shared_axis: frozenset[str]) -> Operands | None:
     """Groups the factors into the two operands of a matmul, so that the operands are smallest; None if it doesn't pay.
 
-    `joined` are indices that share one axis."""
+    `shared_axis` are indices that share one axis."""
     factors = factors_of(node)
     if node.kind != "sum" or not 2 <= len(factors) <= _MAX_FACTORS:
         return None

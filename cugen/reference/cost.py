@@ -15,7 +15,7 @@ _MATMUL_FMA_COST = 1 / 16  # one FMA of a BLAS matmul, in elementwise operations
 
 
 def elements(names: frozenset[str], extents: Extents, shared_axis: frozenset[str] = frozenset()) -> int:
-    """Elements of an array over the named indices; those in `joined` share one axis."""
+    """Elements of an array over the named indices; those in `shared_axis` share one axis."""
     independent = math.prod(extents[name] for name in names - shared_axis)
     return independent * (max(extents[name] for name in shared_axis) if names & shared_axis else 1)
 

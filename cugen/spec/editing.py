@@ -24,21 +24,21 @@ class CannotEdit(Exception):
     """The file's notation for `memory` can't be changed by a local edit; the message is the reason."""
 
 
-class Misread(Exception):
+class EditMismatch(Exception):
     """The edited file doesn't parse to the intended specs: a bug in this module."""
 
 
 @dataclass(frozen=True, slots=True)
-class Rows:
+class RowLayout:
     """The row layout of a shared-memory tile: rows padded by `pad` elements, or columns permuted by an xor swizzle."""
 
     pad: int = 0
     swizzle: bool = False
 
     @staticmethod
-    def of(memory: Memory) -> Rows:
+    def of(memory: Memory) -> RowLayout:
         """The row layout of a declared placement."""
-        return Rows(memory.pad, memory.swizzle)
+        return RowLayout(memory.pad, memory.swizzle)
 
     @property
     def entry(self) -> tuple[str, str]:
@@ -48,7 +48,7 @@ class Rows:
     def __str__(self) -> str:
         return ": ".join(self.entry)
 
-    def laid(self, spec: Spec, array: str) -> Spec:
+    def apply_to(self, spec: Spec, array: str) -> Spec:
         """The spec with this layout for an array in shared memory."""
         memory = replace(spec.array(array).memory, space="shared", pad=self.pad, swizzle=self.swizzle)
         arrays = tuple(replace(a, memory=memory) if a.name == array else a for a in spec.arrays)
@@ -63,30 +63,30 @@ def kernels_by_document(text: str) -> tuple[tuple[str, ...], ...]:
 
 
 def rewrite(
-    text: str, changes: Mapping[tuple[int, str], Rows], load: Callable[[str], Sequence[Spec]]
+    text: str, changes: Mapping[tuple[int, str], RowLayout], load: Callable[[str], Sequence[Spec]]
 ) -> tuple[str, tuple[Spec, ...]]:
     """Changes row layouts, keyed by (document number, array name); returns the new text and its specs.
 
-    `load` parses a text to specs. The new text is parsed and compared with the intended specs: Misread if they differ.
-    CannotEdit if the file's notation allows no local edit.
+    `load` parses a text to specs. EditMismatch if those of the new text aren't the intended ones; CannotEdit if the
+    file's notation allows no local edit.
     """
     intended = tuple(load(text))
     documents = kernels_by_document(text)
     for (document, array), rows in changes.items():
-        text = set_rows(text, document, array, rows)
+        text = set_row_layout(text, document, array, rows)
         kernels = documents[document]
-        intended = tuple(rows.laid(spec, array) if spec.kernel in kernels else spec for spec in intended)
+        intended = tuple(rows.apply_to(spec, array) if spec.kernel in kernels else spec for spec in intended)
     try:
         specs = tuple(load(text))
     except SpecError as error:
-        raise Misread(f"the edited file is rejected: {error}") from error
+        raise EditMismatch(f"the edited file is rejected: {error}") from error
     # Compares hashes, since NaN isn't equal to itself.
     if [spec.hash for spec in specs] != [spec.hash for spec in intended]:
-        raise Misread("the edited file means something else than it should")
+        raise EditMismatch("the edited file means something else than it should")
     return text, specs
 
 
-def set_rows(text: str, document: int, array: str, rows: Rows) -> str:
+def set_row_layout(text: str, document: int, array: str, rows: RowLayout) -> str:
     """The text with the row layout of one array changed; documents count from 0. CannotEdit as for `rewrite`."""
     body = text.removeprefix("\ufeff")
     node = parse(body, Reporter(""))[document]
@@ -108,7 +108,7 @@ class _Editor:
         self.source = Source.of(text)
         self.replacements: list[tuple[int, int, str]] = []
 
-    def edited(self, array: str, rows: Rows) -> str:
+    def edited(self, array: str, rows: RowLayout) -> str:
         arrays = self._mapping(self._entry(self.document, "arrays"))
         declared = self._mapping(self._entry(arrays, array))
         if declared.get("memory") is None:
@@ -120,7 +120,7 @@ class _Editor:
             text = text[:start] + replacement + text[end:]
         return text
 
-    def _set_memory(self, entry: Entry, rows: Rows) -> None:
+    def _set_memory(self, entry: Entry, rows: RowLayout) -> None:
         memory = entry.value
         if isinstance(memory, YamlScalar):
             self._reject_variant(memory, "memory")

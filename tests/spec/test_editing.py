@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from cugen.spec.editing import CannotEdit, Misread, Rows, kernels_by_document, rewrite, set_rows
+from cugen.spec.editing import CannotEdit, EditMismatch, RowLayout, kernels_by_document, rewrite, set_row_layout
 from cugen.spec.load import load_text
 from cugen.spec.model import Spec
 
@@ -23,7 +23,7 @@ def document(arrays: str, name: str = "transpose") -> str:
     return HEAD.format(name=name) + arrays + TAIL
 
 
-def edited(text: str, rows: Rows, array: str = "A", number: int = 0) -> str:
+def edited(text: str, rows: RowLayout, array: str = "A", number: int = 0) -> str:
     """The text after a rewrite, whose result was verified by loading it."""
     return rewrite(text, {(number, array): rows}, load_text)[0]
 
@@ -44,19 +44,19 @@ def changed_lines(before: str, after: str) -> tuple[list[str], list[str]]:
 @pytest.mark.parametrize(
     ("memory", "rows", "expected"),
     [
-        ("shared", Rows(1), "{space: shared, pad: 1}"),
-        ("'shared'", Rows(1), "{space: 'shared', pad: 1}"),
-        ("shared", Rows(swizzle=True), "{space: shared, swizzle: xor}"),
-        ("{space: shared, pad: 0}", Rows(3), "{space: shared, pad: 3}"),
-        ("{pad: 16, space: shared}", Rows(3), "{pad: 3, space: shared}"),
-        ("{space: shared, dynamic: true}", Rows(3), "{space: shared, dynamic: true, pad: 3}"),
-        ("{space: shared, }", Rows(3), "{space: shared, pad: 3, }"),
-        ("{space: shared, pad: 1}", Rows(swizzle=True), "{space: shared, swizzle: xor}"),
-        ("{space: shared, swizzle: xor}", Rows(2), "{space: shared, pad: 2}"),
-        ('{"space": "shared", "pad":1}', Rows(swizzle=True), '{"space": "shared", "swizzle":xor}'),
+        ("shared", RowLayout(1), "{space: shared, pad: 1}"),
+        ("'shared'", RowLayout(1), "{space: 'shared', pad: 1}"),
+        ("shared", RowLayout(swizzle=True), "{space: shared, swizzle: xor}"),
+        ("{space: shared, pad: 0}", RowLayout(3), "{space: shared, pad: 3}"),
+        ("{pad: 16, space: shared}", RowLayout(3), "{pad: 3, space: shared}"),
+        ("{space: shared, dynamic: true}", RowLayout(3), "{space: shared, dynamic: true, pad: 3}"),
+        ("{space: shared, }", RowLayout(3), "{space: shared, pad: 3, }"),
+        ("{space: shared, pad: 1}", RowLayout(swizzle=True), "{space: shared, swizzle: xor}"),
+        ("{space: shared, swizzle: xor}", RowLayout(2), "{space: shared, pad: 2}"),
+        ('{"space": "shared", "pad":1}', RowLayout(swizzle=True), '{"space": "shared", "swizzle":xor}'),
     ],
 )
-def test_a_placement_changes_in_place(memory: str, rows: Rows, expected: str) -> None:
+def test_a_placement_changes_in_place(memory: str, rows: RowLayout, expected: str) -> None:
     line = "arrays:\n  A: {shape: [M, N], memory: MEMORY, dtype: float32}  # the input\n"
     text = document(line + "  B: {shape: [N, M], dtype: float32}\n")
     assert edited(text.replace("MEMORY", memory), rows) == text.replace("MEMORY", expected)
@@ -64,7 +64,7 @@ def test_a_placement_changes_in_place(memory: str, rows: Rows, expected: str) ->
 
 def test_a_placement_that_is_not_there_goes_to_the_end_of_a_flow_mapping() -> None:
     text = document("arrays: {A: {shape: [M, N], dtype: float32}, B: {shape: [N, M], dtype: float32}}  # both\n")
-    assert edited(text, Rows(1)) == text.replace(
+    assert edited(text, RowLayout(1)) == text.replace(
         "{shape: [M, N], dtype: float32}", "{shape: [M, N], dtype: float32, memory: {space: shared, pad: 1}}"
     )
 
@@ -75,7 +75,7 @@ def test_a_placement_that_is_not_there_gets_a_separate_line_in_a_block_mapping()
         "    # the result\n    B: {shape: [N, M], dtype: float32}\n"
     )
     line = "        memory: {space: shared, pad: 1}\n"
-    assert edited(text, Rows(1)) == text.replace("# columns\n", "# columns\n" + line)
+    assert edited(text, RowLayout(1)) == text.replace("# columns\n", "# columns\n" + line)
 
 
 def test_a_block_mapping_of_the_memory_gets_the_key_in_its_indentation() -> None:
@@ -83,7 +83,7 @@ def test_a_block_mapping_of_the_memory_gets_the_key_in_its_indentation() -> None
         "arrays:\n  A:\n    shape: [M, N]\n    memory:\n       # why shared\n       space: shared   # a tile\n"
         "    dtype: float32\n  B: {shape: [N, M], dtype: float32}\n"
     )
-    after = edited(text, Rows(swizzle=True))
+    after = edited(text, RowLayout(swizzle=True))
     assert after == text.replace("# a tile\n", "# a tile\n       swizzle: xor\n")
 
 
@@ -93,27 +93,27 @@ def test_a_comment_in_a_flow_mapping_of_several_lines_stays_with_its_entry(comma
         f"arrays:\n  A: {{\n    shape: [M, N],\n    dtype: float32{comma}  # narrow\n  }}\n"
         "  B: {shape: [N, M], dtype: float32}\n"
     )
-    after = edited(text, Rows(1))
+    after = edited(text, RowLayout(1))
     assert f"    dtype: float32,  # narrow\n    memory: {{space: shared, pad: 1}}{comma}\n  }}\n" in after
 
 
 def test_a_file_without_a_last_line_break_gets_its_line() -> None:
     text = "cugen: 1\r\nkernel: transpose\r\nparams: {M: 64, N: 32}\r\ncompute: B[n, m] = A[m, n]\r\narrays:\r\n"
     text += "  B: {shape: [N, M], dtype: float32}\r\n  A:\r\n    shape: [M, N]\r\n    dtype: float32"
-    assert edited(text, Rows(1)) == text + "\r\n    memory: {space: shared, pad: 1}"
+    assert edited(text, RowLayout(1)) == text + "\r\n    memory: {space: shared, pad: 1}"
 
 
 def test_a_value_that_an_alias_repeats_ends_where_the_alias_does() -> None:
     text = document(
         "arrays:\n  B: {dtype: &t float32, shape: [N, M]}\n  A: {shape: [M, N], dtype: *t}  # the same type\n"
     )
-    assert "dtype: *t, memory: {space: shared, pad: 1}}  # the same" in edited(text, Rows(1))
+    assert "dtype: *t, memory: {space: shared, pad: 1}}  # the same" in edited(text, RowLayout(1))
 
 
 def test_the_right_one_of_several_documents_changes() -> None:
     arrays = "arrays:\n  A: {shape: [M, N], dtype: float32, memory: shared}\n  B: {shape: [N, M], dtype: float32}\n"
     parts = [document(arrays, name) for name in ("one", "two", "three")]
-    after = edited("---\n".join(parts), Rows(1), number=1).split("---\n")
+    after = edited("---\n".join(parts), RowLayout(1), number=1).split("---\n")
     assert (after[0], after[2]) == (parts[0], parts[2])
     assert after[1] == parts[1].replace("memory: shared", "memory: {space: shared, pad: 1}")
 
@@ -124,7 +124,7 @@ def test_variants_of_a_document_change_together() -> None:
         "  B: {shape: [N, M], dtype: $T}\n"
     )
     assert kernels_by_document(text) == (("transpose__float32", "transpose__float64"),)
-    _, specs = rewrite(text, {(0, "A"): Rows(1)}, load_text)
+    _, specs = rewrite(text, {(0, "A"): RowLayout(1)}, load_text)
     assert [spec.array("A").memory.pad for spec in specs] == [1, 1]
 
 
@@ -149,7 +149,7 @@ def test_what_no_small_edit_changes_is_rejected_with_the_reason(memory: str, mor
     flow = f"  A: {{shape: [M, N], dtype: float32, memory: {memory}}}\n"
     text = document(f"{more}arrays:\n{block if '>' in memory else flow}  B: {{shape: [N, M], dtype: float32}}\n")
     with pytest.raises(CannotEdit, match=re.escape(reason)):
-        edited(text, Rows(2))
+        edited(text, RowLayout(2))
 
 
 def test_an_alias_is_rejected_since_its_value_is_elsewhere() -> None:
@@ -157,7 +157,7 @@ def test_an_alias_is_rejected_since_its_value_is_elsewhere() -> None:
         "arrays:\n  B: &same {shape: [M, M], dtype: float32}\n  A: *same\n".replace("[M, M]", "[8, 8]")
     ).replace("{M: 64, N: 32}", "{M: 8, N: 8}")
     with pytest.raises(CannotEdit, match="`A` in line 6 repeats a value by an alias"):
-        edited(text, Rows(1))
+        edited(text, RowLayout(1))
 
 
 def test_a_text_that_would_mean_something_else_is_never_returned() -> None:
@@ -169,8 +169,8 @@ def test_a_text_that_would_mean_something_else_is_never_returned() -> None:
     def stale_load(text: str) -> Sequence[Spec]:
         return (spec,)
 
-    with pytest.raises(Misread):
-        rewrite(text, {(0, "A"): Rows(1)}, stale_load)
+    with pytest.raises(EditMismatch):
+        rewrite(text, {(0, "A"): RowLayout(1)}, stale_load)
 
 
 # All notations
@@ -183,7 +183,7 @@ def test_every_input_of_the_gallery_takes_a_pad_and_keeps_all_but_one_line() -> 
         specs = {spec.kernel: spec for spec in load(text)}
         for number, names in enumerate(kernels_by_document(text)):
             array = next(a.name for a in specs[names[0]].arrays if a.memory.space in (None, "shared"))
-            after, _ = rewrite(text, {(number, array): Rows(32)}, load)
+            after, _ = rewrite(text, {(number, array): RowLayout(32)}, load)
             old, new = changed_lines(text, after)
             assert (len(old), len(new)) in ((1, 1), (0, 1)), path.name
 
@@ -249,25 +249,25 @@ def comments(text: str) -> list[str]:
     return re.findall(r"# \w+(?: \d+)?", text)
 
 
-@given(files(), st.one_of(st.builds(Rows, st.integers(0, 64)), st.just(Rows(swizzle=True))))
+@given(files(), st.one_of(st.builds(RowLayout, st.integers(0, 64)), st.just(RowLayout(swizzle=True))))
 @settings(max_examples=60, deadline=None)
-def test_in_any_notation_one_placement_changes_and_all_else_stays(file: tuple[str, int], rows: Rows) -> None:
+def test_in_any_notation_one_placement_changes_and_all_else_stays(file: tuple[str, int], rows: RowLayout) -> None:
     text, number = file
     before = load_text(text)
     after, specs = rewrite(text, {(number, "A"): rows}, load_text)
-    assert Rows.of(specs[number].array("A").memory) == rows
+    assert RowLayout.of(specs[number].array("A").memory) == rows
     assert specs[number].array("A").memory.space == "shared"
     assert [s.hash for i, s in enumerate(specs) if i != number] == [s.hash for i, s in enumerate(before) if i != number]
     assert comments(after) == comments(text)
     old, new = changed_lines(text, after)
     assert len(old) <= 2
     assert len(new) <= len(old) + 1
-    assert set_rows(after, number, "A", rows) == after
+    assert set_row_layout(after, number, "A", rows) == after
 
 
 @given(files())
 @settings(max_examples=25, deadline=None)
 def test_going_from_a_pad_to_another_and_back_gives_the_same_bytes(file: tuple[str, int]) -> None:
     text, number = file
-    first = set_rows(text, number, "A", Rows(7))
-    assert set_rows(set_rows(first, number, "A", Rows(9)), number, "A", Rows(7)) == first
+    first = set_row_layout(text, number, "A", RowLayout(7))
+    assert set_row_layout(set_row_layout(first, number, "A", RowLayout(9)), number, "A", RowLayout(7)) == first

@@ -16,7 +16,7 @@ from cugen.machine.occupancy import Occupancy, occupancy
 from cugen.plan.kernel import Kernel, Plan
 from cugen.plan.memory import Access
 from cugen.spec.diagnostics import SpecError
-from cugen.spec.editing import Rows
+from cugen.spec.editing import RowLayout
 from cugen.spec.model import Param, Spec
 
 Planner = Callable[[Spec], Plan]
@@ -48,7 +48,7 @@ class Fix:
     """
 
     array: str
-    rows: Rows
+    rows: RowLayout
     costs: tuple[tuple[LaunchCost, LaunchCost], ...]
     why: tuple[str, ...]
 
@@ -146,18 +146,18 @@ def _fix(state: _State, array: str, plan: Planner, params: Mapping[str, int]) ->
         return Unfixable(array, costly, "the tile is internal to the generator, without a `memory` key in the spec")
     refusals: list[str] = []
 
-    def tried(rows: Rows) -> _State | None:
+    def tried(rows: RowLayout) -> _State | None:
         try:
-            return _state([rows.laid(spec, array) for spec in state.specs], plan, params)
+            return _state([rows.apply_to(spec, array) for spec in state.specs], plan, params)
         except SpecError as error:
             refusals.append("; ".join((error.diagnostics[0].message, *error.diagnostics[0].notes)))
             return None
 
-    bare = tried(Rows())
+    bare = tried(RowLayout())
     formulas = _pad_costs(bare or state, array)
     last = _last_pad(formulas)
-    candidates = [(Rows(pad), tried(Rows(pad)) if pad else bare) for pad in range(last + 1)]
-    candidates.append((Rows(swizzle=True), tried(Rows(swizzle=True))))
+    candidates = [(RowLayout(pad), tried(RowLayout(pad)) if pad else bare) for pad in range(last + 1)]
+    candidates.append((RowLayout(swizzle=True), tried(RowLayout(swizzle=True))))
     good = [(rows, new) for rows, new in candidates if new is not None and _is_better(new, state)]
     why = tuple(dict.fromkeys(f"{access.text}: {access.formula}" for _, accesses in formulas for access in accesses))
     if not good:

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from cugen.runtime.devices import Choice
     from cugen.runtime.verify import Run
     from cugen.spec.diagnostics import Diagnostic
-    from cugen.spec.editing import Rows
+    from cugen.spec.editing import RowLayout
     from cugen.spec.model import Spec
 
 _USUAL = 64  # for a size that is given at launch, where nothing says which one to run
@@ -59,7 +59,7 @@ def execute(args: argparse.Namespace) -> int:
 def _outcome(text: str, chosen: Sequence[str], args: argparse.Namespace) -> Outcome:
     from cugen.analysis.limits.fixes import find_fixes
     from cugen.schedule.planner import make_plan
-    from cugen.spec.editing import CannotEdit, Misread, kernels_by_document, rewrite
+    from cugen.spec.editing import CannotEdit, EditMismatch, kernels_by_document, rewrite
     from cugen.spec.load import load_text
 
     load = partial(
@@ -67,7 +67,7 @@ def _outcome(text: str, chosen: Sequence[str], args: argparse.Namespace) -> Outc
     )
     specs = {spec.kernel: spec for spec in load(text)}
     fixes_by_document: list[Fixes] = []
-    changes: dict[tuple[int, str], Rows] = {}
+    changes: dict[tuple[int, str], RowLayout] = {}
     for number, names in enumerate(kernels_by_document(text)):
         if any(name in chosen for name in names):
             specs_of_document = [specs[name] for name in names]
@@ -78,7 +78,7 @@ def _outcome(text: str, chosen: Sequence[str], args: argparse.Namespace) -> Outc
     except CannotEdit as error:
         wanted = ", ".join(f"`{rows}` for {array}" for (_, array), rows in changes.items())
         raise Failure(f"error: {args.spec}: {wanted} would do, but {error}\n  = help: write it by hand", NO) from error
-    except Misread as error:
+    except EditMismatch as error:
         raise Failure(
             f"error: a fault of cugen's own: {error}\n  = help: please report it with the spec", OWN_FAULT
         ) from error

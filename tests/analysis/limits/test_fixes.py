@@ -14,7 +14,7 @@ from cugen.analysis.verdicts.report import AccessReport, analyze_kernel
 from cugen.plan.kernel import Plan
 from cugen.schedule.planner import make_plan
 from cugen.spec.diagnostics import SpecError
-from cugen.spec.editing import Rows
+from cugen.spec.editing import RowLayout
 from cugen.spec.load import load_text
 from cugen.spec.model import Spec
 
@@ -62,7 +62,7 @@ def cost_of(spec: Spec) -> int:
     return sum(report.cost for report in shared(spec))
 
 
-def only_cost(fixes: Fixes) -> tuple[Rows, LaunchCost, LaunchCost]:
+def only_cost(fixes: Fixes) -> tuple[RowLayout, LaunchCost, LaunchCost]:
     (fix,) = fixes.fixes
     ((before, after),) = fix.costs
     return fix.rows, before, after
@@ -72,7 +72,7 @@ def test_one_element_of_padding_clears_the_32_way_transpose() -> None:
     spec = spec_of(TRANSPOSE)
     fixes = fixes_of(spec)
     rows, before, after = only_cost(fixes)
-    assert rows == Rows(pad=1)
+    assert rows == RowLayout(pad=1)
     # 8 blocks of 8 warps, 4 rows in each thread: 256 stores and 256 loads.
     assert (before.wavefronts, after.wavefronts, after.ideal) == (256 + 32 * 256, 512, 512)
     assert (before.shared_bytes, after.shared_bytes) == (32 * 32 * 4, 32 * 33 * 4)
@@ -83,7 +83,7 @@ def test_one_element_of_padding_clears_the_32_way_transpose() -> None:
 
 def test_17_words_cure_a_16x16_tile_on_16_banks() -> None:
     rows, _, after = only_cost(fixes_of(spec_of(TRANSPOSE, "1.3", SIDE=16, PER_THREAD=1)))
-    assert rows == Rows(pad=1)
+    assert rows == RowLayout(pad=1)
     assert after.wavefronts == after.ideal
 
 
@@ -91,7 +91,7 @@ def test_on_32_banks_only_a_swizzle_serves_both_the_rows_and_the_columns_of_a_16
     # A warp stores two rows, which want a pitch of 16 mod 32, and loads two columns, which want 18.
     spec = spec_of(TRANSPOSE, "9.0", SIDE=16, PER_THREAD=1)
     rows, _, after = only_cost(fixes_of(spec))
-    assert rows == Rows(swizzle=True)
+    assert rows == RowLayout(swizzle=True)
     assert after.wavefronts == after.ideal
 
 
@@ -107,7 +107,7 @@ def test_a_pad_that_does_harm_is_taken_away() -> None:
     # With rows of 17 words the two rows that a warp stores meet in one bank, and the loads were fine without a pad.
     fixes = fixes_of(spec_of(PRODUCT, MEMORY="{space: shared, pad: 1}"))
     rows, before, after = only_cost(fixes)
-    assert rows == Rows(pad=0)
+    assert rows == RowLayout(pad=0)
     assert fixes.fixes[0].array == "A"
     assert before.wavefronts > after.wavefronts == after.ideal
     assert after.shared_bytes == before.shared_bytes - 16 * 4
@@ -123,7 +123,7 @@ def test_nothing_is_done_where_every_tile_is_ideal() -> None:
 def test_a_tile_that_the_generator_chose_by_itself_is_placed_by_name() -> None:
     # The family pads by itself with one word, which 16 x 16 on 32 banks isn't content with.
     fixes = fixes_of(spec_of(TRANSPOSE.replace(", memory: MEMORY", ""), SIDE=16, PER_THREAD=1))
-    assert only_cost(fixes)[0] == Rows(swizzle=True)
+    assert only_cost(fixes)[0] == RowLayout(swizzle=True)
     assert fixes.specs[0].array("A").memory.space == "shared"
 
 
@@ -141,10 +141,10 @@ def test_a_swizzle_is_preferred_where_padding_costs_a_block_of_the_sm() -> None:
     # With 1 KB reserved for each block, 228 KB hold 25 tiles of 32 x 32 doubles, and 24 of 32 x 33.
     spec = spec_of(TRANSPOSE, TYPE="float64", PER_THREAD=16)
     rows, before, after = only_cost(fixes_of(spec))
-    assert rows == Rows(swizzle=True)
+    assert rows == RowLayout(swizzle=True)
     assert before.occupancy.blocks_per_sm == after.occupancy.blocks_per_sm == 25
     rows, _, padded = only_cost(fixes_of(spec, without_swizzles))
-    assert rows == Rows(pad=1)
+    assert rows == RowLayout(pad=1)
     assert (padded.wavefronts, padded.occupancy.blocks_per_sm) == (after.wavefronts, 24)
 
 
@@ -162,7 +162,7 @@ def refusal() -> SpecError:
 
 def test_without_a_swizzle_the_pad_is_taken_whatever_it_costs() -> None:
     spec = spec_of(TRANSPOSE)
-    assert only_cost(fixes_of(spec, without_swizzles))[0] == Rows(pad=1)
+    assert only_cost(fixes_of(spec, without_swizzles))[0] == RowLayout(pad=1)
 
 
 def test_a_tile_that_no_pad_cures_is_left_with_its_law() -> None:
@@ -216,18 +216,18 @@ def test_variants_are_fixed_by_what_is_best_for_all_of_them() -> None:
     fixes = find_fixes(specs, make_plan, {})
     (fix,) = fixes.fixes
     assert len(fix.costs) == 2
-    costs = {rows: sum(cost_of(rows.laid(spec, "A")) for spec in specs) for rows in map(Rows, range(33))}
-    costs[Rows(swizzle=True)] = sum(cost_of(Rows(swizzle=True).laid(spec, "A")) for spec in specs)
+    costs = {rows: sum(cost_of(rows.apply_to(spec, "A")) for spec in specs) for rows in map(RowLayout, range(33))}
+    costs[RowLayout(swizzle=True)] = sum(cost_of(RowLayout(swizzle=True).apply_to(spec, "A")) for spec in specs)
     assert sum(after.wavefronts for _, after in fix.costs) == min(costs.values()) == costs[fix.rows]
 
 
 def test_a_size_that_is_given_at_launch_is_fixed_by_its_worst_request() -> None:
     spec = spec_of(TRANSPOSE.replace("{M: 128, N: 64}", "{M: dynamic, N: dynamic}"))
     rows, before, after = only_cost(fixes_of(spec))
-    assert (rows, before.per_request) == (Rows(pad=1), True)
+    assert (rows, before.per_request) == (RowLayout(pad=1), True)
     assert (before.wavefronts, after.wavefronts, after.ideal) == (33, 2, 2)
     rows, before, after = only_cost(fixes_of(spec, M=128, N=64))
-    assert (rows, before.per_request) == (Rows(pad=1), False)
+    assert (rows, before.per_request) == (RowLayout(pad=1), False)
     assert (before.wavefronts, after.wavefronts) == (256 + 32 * 256, 512)
 
 
@@ -238,7 +238,7 @@ def test_no_pad_and_no_swizzle_beats_the_fix_and_no_smaller_pad_is_as_cheap(dtyp
     spec = spec_of(text, TYPE=dtype, SIDE=side, PER_THREAD=1, MEMORY=f"{{space: shared, pad: {pad}}}")
     fixes = fixes_of(spec)
     fixed = cost_of(fixes.specs[0])
-    costs = {p: cost_of(Rows(p).laid(spec, "A")) for p in range(33)}
+    costs = {p: cost_of(RowLayout(p).apply_to(spec, "A")) for p in range(33)}
     assert fixed <= min(costs.values())
     assert bool(fixes.fixes) == (fixed < cost_of(spec))
     for fix in fixes.fixes:

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from cugen.spec.editing import Misread
+from cugen.spec.editing import EditMismatch
 from cugen.spec.load import load, load_all
 
 Cli = Callable[..., Any]
@@ -243,7 +243,7 @@ def test_nothing_is_written_where_the_edit_went_wrong(
     cli: Cli, file: Callable[..., Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def misread(*args: object) -> object:
-        raise Misread("the edited file means something else than it should")
+        raise EditMismatch("the edited file means something else than it should")
 
     monkeypatch.setattr("cugen.spec.editing.rewrite", misread)
     path = file(TRANSPOSE)
