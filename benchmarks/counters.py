@@ -223,10 +223,10 @@ def launch_row(launch: CompiledKernel, counters: Mapping[str, int], instructions
     """What was predicted and measured of a launch, of each of its accesses, and what nothing explains."""
     rows = {}
     for metric, prediction in predictions(launch).items():
-        unplanned = sum(instructions.get(str(address), {}).get("executed", 0) for address in prediction.besides)
+        unplanned = sum(instructions.get(str(address), {}).get("executed", 0) for address in prediction.uncounted)
         value = None if prediction.value is None else prediction.value + unplanned
         rows[metric] = _row(value, counters.get(metric), prediction.reason)
-        if prediction.besides:
+        if prediction.uncounted:
             rows[metric]["of these the compiler's own, as measured"] = unplanned
     return {
         "kernel": launch.kernel,

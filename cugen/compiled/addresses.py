@@ -1,4 +1,4 @@
-"""What the address of each memory instruction is made of, by following integer arithmetic through the machine code.
+"""Address expressions of SASS memory instructions, by symbolic evaluation of integer arithmetic.
 
 A register's value is a linear form: a constant and multiples of symbols, modulo 2^32 (of 64-bit addresses the low
 half is followed, which tells pointers apart). Symbols are arguments (`c[0x0][0x210]`), special registers (`SR_TID.X`)
@@ -34,12 +34,12 @@ class Form:
     def of(symbol: str) -> Form:
         return Form(0, ((symbol, 1),))
 
-    def plus(self, other: Form, times: int = 1) -> Form:
+    def plus(self, addend: Form, times: int = 1) -> Form:
         sums = dict(self.terms)
-        for name, coefficient in other.terms:
+        for name, coefficient in addend.terms:
             sums[name] = (sums.get(name, 0) + coefficient * times) % _WORD
         return Form(
-            (self.constant + other.constant * times) % _WORD, tuple(sorted((s, c) for s, c in sums.items() if c))
+            (self.constant + addend.constant * times) % _WORD, tuple(sorted((s, c) for s, c in sums.items() if c))
         )
 
     @property
@@ -49,8 +49,8 @@ class Form:
     @property
     def origins(self) -> tuple[str, ...]:
         """The words of the constant bank that enter once, or do so on some path: the pointer is among them."""
-        found = [name for name, coefficient in self.terms if coefficient == 1 for name in name.split("|")]
-        return tuple(sorted({name for name in found if name.startswith("c[")}))
+        result = [name for name, coefficient in self.terms if coefficient == 1 for name in name.split("|")]
+        return tuple(sorted({name for name in result if name.startswith("c[")}))
 
     @property
     def is_linear(self) -> bool:
@@ -62,18 +62,18 @@ State = dict[str, Form]
 
 
 def address_forms(program: Program, constants: bytes = b"") -> Mapping[int, Form]:
-    """The address of each memory instruction, by the instruction's own place in the code.
+    """Address of each memory instruction, by instruction address.
 
     `constants` is the compiler's own constant bank (`c[0x2]`), where a target has one."""
     return _Flow(program, constants).run()
 
 
 def source_forms(program: Program, constants: bytes = b"") -> Mapping[int, Form]:
-    """What each asynchronous copy reads from, by its place in the code; `address_forms` has what it writes to."""
+    """Source address of each asynchronous copy, by instruction address; `address_forms` has the target."""
     if not any(i.kind == "async_copy" for i in program.instructions):
         return {}
-    found = _Flow(program, constants).run(number=1)
-    return {i.address: found[i.address] for i in program.instructions if i.kind == "async_copy"}
+    result = _Flow(program, constants).run(number=1)
+    return {i.address: result[i.address] for i in program.instructions if i.kind == "async_copy"}
 
 
 class _Flow:
@@ -92,19 +92,19 @@ class _Flow:
             return {}
         waiting = [min(self.blocks)]
         self.entries[waiting[0]] = {}
-        found: dict[int, Form] = {}
+        result: dict[int, Form] = {}
         while waiting:
             start = waiting.pop(0)
             state = dict(self.entries[start])
             for instruction in self.blocks[start]:
                 if instruction.space:
-                    found[instruction.address] = self._address(instruction, state, number)
+                    result[instruction.address] = self._address(instruction, state, number)
                 self._step(instruction, state)
             for goal in self.program.next_blocks(start):
                 if self._merge(goal, state) and goal not in waiting:
                     waiting.append(goal)
             waiting.sort()
-        return found
+        return result
 
     def _merge(self, goal: int, state: State) -> bool:
         """Lets `state` flow into a block; whether that changed what is known there."""
@@ -130,7 +130,7 @@ class _Flow:
 
     def _address(self, instruction: Instruction, state: State, number: int) -> Form:
         operands = [o for o in instruction.operands if (instruction.space == "constant") == o.startswith("c[")]
-        brackets = [found[1] for found in map(_BRACKETS.search, operands) if found]
+        brackets = [result[1] for result in map(_BRACKETS.search, operands) if result]
         total = Form()
         for inside in brackets[number : number + 1]:
             for part in inside.replace("+-", "+ -").split("+"):
@@ -152,9 +152,9 @@ class _Flow:
 
     def _bank(self, name: str) -> Form:
         if name.startswith("c[0x2]["):
-            place = int(name[7:-1], 16)
-            if place + 4 <= len(self.constants):
-                return Form(struct.unpack_from("<I", self.constants, place)[0])
+            offset = int(name[7:-1], 16)
+            if offset + 4 <= len(self.constants):
+                return Form(struct.unpack_from("<I", self.constants, offset)[0])
         return Form.of(name)
 
     def _step(self, instruction: Instruction, state: State) -> None:
@@ -169,11 +169,11 @@ class _Flow:
             prefix, _, number = target.partition("R")
             state[f"{prefix}R{int(number) + more}"] = self._upper(instruction, sources, more)
 
-    def _upper(self, instruction: Instruction, sources: list[str], place: int) -> Form:
+    def _upper(self, instruction: Instruction, sources: list[str], offset: int) -> Form:
         if instruction.name in ("LDC", "ULDC") and sources and (bank := _CONSTANT.match(sources[0])):
-            start, at = bank[2].rsplit("[", 1)
-            return self._bank(f"{start}[{int(at[:-1], 16) + 4 * place:#x}]")
-        return Form() if instruction.name == "CS2R" else Form.of(f"op@{instruction.address:x}+{place}")
+            start, offset_text = bank[2].rsplit("[", 1)
+            return self._bank(f"{start}[{int(offset_text[:-1], 16) + 4 * offset:#x}]")
+        return Form() if instruction.name == "CS2R" else Form.of(f"op@{instruction.address:x}+{offset}")
 
     def _result(self, instruction: Instruction, values: list[Form], sources: list[str]) -> Form | None:
         """The value that an instruction writes where that is linear, else None."""

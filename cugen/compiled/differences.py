@@ -1,8 +1,7 @@
-"""What the compiler made of one access: the sites that its instructions carry out, and how they differ from the plan's.
+"""Compiler transformations of one access: the sites that its instructions implement, against those of the plan.
 
-Differences are named by their first word: merged, split, unrolled, chunked, hoisted, reused, repeated, joined, moved,
-trimmed, predicated. What has no name is `unexplained`. Where no exact sites can be told, the reason stands in their
-place.
+Transformations are named by their first word: vectorised, split, unrolled, partially unrolled, hoisted, reused,
+duplicated, merged, speculated, eliminated, predicated. Others are `unexplained`. Without exact sites there is a reason.
 """
 
 from __future__ import annotations
@@ -16,33 +15,32 @@ import sympy
 
 from cugen.analysis.totals import infeasible
 from cugen.analysis.totals.sites import THREAD, UNKNOWN_LANES, Counter, Site
-from cugen.compiled import peeled_sites as placing
-from cugen.compiled import reshaping
+from cugen.compiled import transformed_sites, unrolled_trips
 from cugen.compiled.addresses import Form
-from cugen.compiled.matching import Matches, Placed, fills
-from cugen.compiled.register_windows import Windows, used, windows
+from cugen.compiled.live_elements import RegisterStores, live_elements, register_stores
+from cugen.compiled.matching import Matches, PrintedSite, fills_zeros
 from cugen.compiled.sass import Instruction, Program
 from cugen.plan.kernel import Kernel
 from cugen.plan.nodes import For
 from cugen.plan.symbols import FloorDiv, bounds, integer, symbol
 from cugen.plan.walking import walk_nodes
 
-_MOST_TRIPS = 4096  # of loops that are gone from the code; what is unrolled is short
+_MAX_UNROLLED_TRIPS = 4096  # of loops that are gone from the code; what is unrolled is short
 
-Made = tuple[list[str], tuple[Site, ...] | None, str]  # changes, the sites as executed, why there are none
+Transformed = tuple[list[str], tuple[Site, ...] | None, str]  # changes, the sites as executed, why there are none
 _Loops = tuple[tuple[Counter, ...], frozenset[sympy.Symbol]]
 
 
 @dataclass(frozen=True)
 class Code:
-    """What of a kernel's code bears on more than one access.
+    """Properties of a kernel's code shared by its accesses.
 
-    uneven: the counters, as `sites` names them, of the loops whose number of trips isn't a constant of the launch.
-    open: the indices of those between whose ends the distance isn't one that compilers see.
-    unrolled: the counters of the loops that the source asks to be unrolled whole.
-    joined: the instructions that serve several accesses. pinned: by basic block, a store that runs wherever the block
-    does. most: how many elements the instructions of one access move at most, by the loops round the access. forms: the
-    addresses. windows: where the elements of an access go that are all kept in arrays in registers.
+    uneven: counters of the loops whose trip count isn't a constant of the launch.
+    open: indices of the loops whose trip count isn't known at compile time.
+    unrolled: counters of the loops with a full `#pragma unroll`.
+    merged: instructions that serve several accesses. pinned: by basic block, a store that runs wherever the block does.
+    max_elements: maximum elements moved by the instructions of one access, by its loops. forms: address expressions.
+    register_stores: for accesses whose elements all go to register arrays, their destinations.
     """
 
     program: Program
@@ -50,11 +48,11 @@ class Code:
     uneven: tuple[str, ...]
     open: frozenset[sympy.Symbol]
     unrolled: tuple[str, ...]
-    joined: tuple[Instruction, ...]
+    merged: tuple[Instruction, ...]
     pinned: Mapping[int, Site]
-    most: Mapping[_Loops, int]
+    max_elements: Mapping[_Loops, int]
     forms: Mapping[int, Form]
-    windows: Windows
+    register_stores: RegisterStores
 
 
 def code_of(
@@ -62,29 +60,29 @@ def code_of(
     params: Mapping[str, int],
     program: Program,
     forms: Mapping[int, Form],
-    placed: Sequence[Placed],
+    printed: Sequence[PrintedSite],
     matches: Matches,
 ) -> Code:
     """The code of a kernel whose instructions have been matched."""
     pinned: dict[int, Site] = {}
-    most: dict[_Loops, int] = {}
+    max_elements: dict[_Loops, int] = {}
     loops = [node.loop for node in walk_nodes(kernel.body) if isinstance(node, For)]
     values = {symbol(name): integer(value) for name, value in params.items()}
     open_loops = frozenset(
         loop.index.symbol for loop in loops if not (loop.stop - loop.start).xreplace(values).is_Integer
     )
-    for place, instructions in zip(placed, matches.instructions, strict=True):
-        site = place.site
+    for printed_site, instructions in zip(printed, matches.instructions, strict=True):
+        site = printed_site.site
         around = _loops_round(site, open_loops)
-        reading = [i for i in instructions if not fills(i)]
-        most[around] = max(_copies(site, reading), most.get(around, 0))
-        once = len(instructions) == 1 and not any(map(reshaping.is_loop, site.counters))
+        reading = [i for i in instructions if not fills_zeros(i)]
+        max_elements[around] = max(_copies(site, reading), max_elements.get(around, 0))
+        once = len(instructions) == 1 and not any(map(transformed_sites.is_loop, site.counters))
         if once and site.access.kind == "store" and not instructions[0].predicate and not site.opaque:
             pinned.setdefault(program.block_of(instructions[0]), site)
     uneven = _uneven_loops(kernel, params)
     unrolled = tuple(f"loop {number} {loop.index.name}" for number, loop in enumerate(loops) if loop.unroll)
-    kept = windows(kernel, params)
-    return Code(program, kernel.block, uneven, open_loops, unrolled, matches.joined, pinned, most, forms, kept)
+    kept = register_stores(kernel, params)
+    return Code(program, kernel.block, uneven, open_loops, unrolled, matches.merged, pinned, max_elements, forms, kept)
 
 
 def _loops_round(site: Site, open_loops: Collection[sympy.Symbol]) -> _Loops:
@@ -95,75 +93,79 @@ def _loops_round(site: Site, open_loops: Collection[sympy.Symbol]) -> _Loops:
 def _uneven_loops(kernel: Kernel, params: Mapping[str, int]) -> tuple[str, ...]:
     values = {symbol(name): integer(value) for name, value in params.items()}
     loops = [node.loop for node in walk_nodes(kernel.body) if isinstance(node, For)]
-    found = []
+    results = []
     for number, loop in enumerate(loops):
         distance = (loop.stop - loop.start).xreplace(values)
         low, high = bounds(FloorDiv(distance + (loop.step - 1), integer(loop.step)), dict(kernel.ranges))
-        found += [f"loop {number} {loop.index.name}"] if low != high else []
-    return tuple(found)
+        results += [f"loop {number} {loop.index.name}"] if low != high else []
+    return tuple(results)
 
 
-def made_of(code: Code, site: Site, instructions: tuple[Instruction, ...]) -> Made:
-    """What `instructions`, all those of an access, do."""
-    if any(i in code.joined for i in instructions):
-        return [], None, "joined: one instruction serves several accesses, whichever path a lane came by"
+def transformations(code: Code, site: Site, instructions: tuple[Instruction, ...]) -> Transformed:
+    """Transformed sites of an access, given all its instructions."""
+    if any(i in code.merged for i in instructions):
+        return [], None, "merged: one instruction serves several accesses on different paths (tail merging)"
     program = code.program
     straight = all(program.loop_of(i) is None for i in instructions)
-    moved = _moved(code, site, instructions) if straight else None
-    site = moved or site
-    live = _live(site) if straight else None
-    if live is not None and (trimmed := _trimmed(code, site, live, instructions)) is not None:
-        return trimmed
+    speculated = _speculated(code, site, instructions) if straight else None
+    site = speculated or site
+    live = _unrolled_trips_of(site) if straight else None
+    if live is not None and (eliminated := _partly_eliminated(code, site, live, instructions)) is not None:
+        return eliminated
     copies = _copies(site, instructions)
     repeated: list[str] = []
     if not straight:
-        site, repeated = _without_repeats(code, site, copies)
+        site, repeated = _without_register_reuse(code, site, copies)
     changes, shaped, why = _widths(site, instructions)
     changes = [*repeated, *changes]
     if shaped is None:
         if _is_partly_used(code, site):
-            why = "trimmed: nothing reads some of its elements; which of the others each instruction moves isn't told"
+            why = "eliminated: some elements are unused (dead-code eliminated); which ones remain is unknown"
         return changes, None, why
-    if moved:
-        changes.append("moved: runs wherever the store behind it does, whatever the guards round it say")
+    if speculated:
+        changes.append("speculated: runs under the guards of the store in its block, not under its own")
     if copies > 1:
-        changes.append(f"unrolled: {len(instructions)} instructions stand for {copies} trips")
+        changes.append(f"unrolled: {len(instructions)} instructions for {copies} trips")
     if guarded := sum(1 for i in instructions if i.predicate):
         changes.append(f"predicated: {guarded} of {len(instructions)}")
-    live = _possible(code, site, live, copies) if live is not None else None
-    if live is not None and shaped != (site,) and len(instructions) != sum(reshaping.trips(part) for part in shaped):
-        why = f"merged: {len(instructions)} instructions for {len(live)} trips, in a way that isn't told"
+    live = _feasible_trips(code, site, live, copies) if live is not None else None
+    if (
+        live is not None
+        and shaped != (site,)
+        and len(instructions) != sum(transformed_sites.trips(part) for part in shaped)
+    ):
+        why = f"vectorised: {len(instructions)} instructions for {len(live)} trips, in an unknown way"
         return changes, None, why
-    if live is not None and len(live) != copies and not _beyond(site, shaped, copies, live):
-        found, shaped, why = _other_trips(site, live, copies, code.uneven)
-        return [*changes, *found], shaped, why
-    if not straight and not repeated and copies < code.most[_loops_round(site, code.open)]:
+    if live is not None and len(live) != copies and not _overruns(site, shaped, copies, live):
+        results, shaped, why = _other_trips(site, live, copies, code.uneven)
+        return [*changes, *results], shaped, why
+    if not straight and not repeated and copies < code.max_elements[_loops_round(site, code.open)]:
         return (
             changes,
             None,
-            "reused: it stands in fewer trips than its neighbours, so others' registers have its values",
+            "reused: it has fewer trips than adjacent accesses, so its values are in registers already",
         )
     if not straight and not _adds_up(code, site, instructions):
-        return changes, None, "reused: its instructions don't make up its trips, so registers have the rest"
-    loops = reshaping.lane_loops(site, code.uneven, code.threads)
+        return changes, None, "reused: its instructions don't make up its trips; other values are in registers"
+    loops = transformed_sites.divergent_loops(site, code.uneven, code.threads)
     if loops and copies > 1 and (live is None or len(live) != copies):
         sizes = _chunks(program, instructions)
         if len(loops) > 1:
-            return changes, None, f"chunked: {sizes} trips at once inside another loop in which lanes part"
+            return changes, None, f"partially unrolled: {sizes} trips at once inside another divergent loop"
         try:
-            shaped = tuple(piece for part in shaped for piece in reshaping.chunked(part, sizes))
+            shaped = tuple(piece for part in shaped for piece in transformed_sites.partially_unrolled(part, sizes))
         except ValueError as unknown:
             return changes, None, f"unexplained: {unknown}"
         listed = ", ".join(map(str, sizes))
-        changes.append(f"chunked: {listed} trips at once, though lanes differ in how many they make")
+        changes.append(f"partially unrolled: {listed} trips at once, with divergent trip counts")
     return changes, shaped, ""
 
 
-def _without_repeats(code: Code, site: Site, copies: int) -> tuple[Site, list[str]]:
+def _without_register_reuse(code: Code, site: Site, copies: int) -> tuple[Site, list[str]]:
     """The site without the unrolled loops in whose every trip it moves the same element, where its instructions are
     as many as those of the other loops: it is loaded once."""
     unrolled = [counter for counter in site.counters if str(counter.symbol) in code.unrolled]
-    moving = site.offset.free_symbols | reshaping.symbols_of(site.predicates)
+    moving = site.offset.free_symbols | transformed_sites.symbols_of(site.predicates)
     same = [counter for counter in unrolled if counter.symbol not in moving]
     trips = prod(counter.count for counter in unrolled if counter not in same)
     if not same or copies != trips:
@@ -186,17 +188,24 @@ def _adds_up(code: Code, site: Site, instructions: Sequence[Instruction]) -> boo
     spans = {code.program.loop_of(i) for i in looped}
     enclosing = [s for s in code.program.loops if s[0] <= looped[0].address <= s[1]]
     blocks = {code.program.block_of(i) for i in looped}
-    if len(spans) > 1 or len(enclosing) > 1 or len(blocks) > 1 or reshaping.symbols_of(site.predicates) & _loops(site):
+    if (
+        len(spans) > 1
+        or len(enclosing) > 1
+        or len(blocks) > 1
+        or transformed_sites.symbols_of(site.predicates) & _loops(site)
+    ):
         return True
     inside = _copies(site, looped)
-    left = reshaping.trips(site) - (_copies(site, instructions) - inside if len(looped) < len(instructions) else 0)
+    left = transformed_sites.trips(site) - (
+        _copies(site, instructions) - inside if len(looped) < len(instructions) else 0
+    )
     return (left >= inside and left % inside == 0) or _in_chunks(code, site, instructions)
 
 
 def _in_chunks(code: Code, site: Site, instructions: Sequence[Instruction]) -> bool:
     """Whether an open loop runs in chunks, each trip with elements of its own: registers that had some would have to be
     as many as its trips, which the compiler doesn't know."""
-    loops = [counter for counter in site.counters if reshaping.is_loop(counter)]
+    loops = [counter for counter in site.counters if transformed_sites.is_loop(counter)]
     names = {str(name) for name in code.open}
     last = max((n for n, c in enumerate(loops) if str(c.symbol).rpartition(" ")[2] in names), default=None)
     if last is None:
@@ -205,27 +214,27 @@ def _in_chunks(code: Code, site: Site, instructions: Sequence[Instruction]) -> b
     blocks: dict[int, list[Instruction]] = {}
     for instruction in instructions:
         blocks.setdefault(code.program.block_of(instruction), []).append(instruction)
-    moved = [_copies(site, block) for block in blocks.values()]
-    sizes = [count // prod(inner) for count in moved]
-    if any(count % prod(inner) for count in moved) or not reshaping.is_chain(sizes):
+    speculated = [_copies(site, block) for block in blocks.values()]
+    sizes = [count // prod(inner) for count in speculated]
+    if any(count % prod(inner) for count in speculated) or not transformed_sites.is_unroll_chain(sizes):
         return False
     trips = product(range(max(sizes)), *map(range, inner))
-    found = [
-        sympy.expand(site.offset.xreplace({c.symbol: integer(v) for c, v in zip(loops[last:], at, strict=True)}))
+    results = [
+        sympy.expand(site.offset.xreplace({c.symbol: integer(v) for c, v in zip(loops[last:], trip, strict=True)}))
         + element
-        for at in trips
+        for trip in trips
         for element in range(site.access.width)
     ]
-    return len(set(found)) == len(found)
+    return len(set(results)) == len(results)
 
 
-def _moved(code: Code, site: Site, instructions: Sequence[Instruction]) -> Site | None:
+def _speculated(code: Code, site: Site, instructions: Sequence[Instruction]) -> Site | None:
     """The site under the guards of the store that stands in the same block; None where its own are the same.
 
     A block runs as a whole, and a store runs only where the source says."""
     blocks = {code.program.block_of(i) for i in instructions}
     store = code.pinned.get(min(blocks))
-    guarded = any(i.predicate for i in instructions) or reshaping.symbols_of(site.predicates) & _loops(site)
+    guarded = any(i.predicate for i in instructions) or transformed_sites.symbols_of(site.predicates) & _loops(site)
     if store is None or len(blocks) > 1 or guarded or (site.opaque and site.opaque not in UNKNOWN_LANES):
         return None
     if site.predicates == store.predicates and not site.opaque:
@@ -234,10 +243,10 @@ def _moved(code: Code, site: Site, instructions: Sequence[Instruction]) -> Site 
 
 
 def _loops(site: Site) -> frozenset[sympy.Symbol]:
-    return frozenset(c.symbol for c in site.counters if reshaping.is_loop(c))
+    return frozenset(c.symbol for c in site.counters if transformed_sites.is_loop(c))
 
 
-def _widths(site: Site, instructions: Sequence[Instruction]) -> Made:
+def _widths(site: Site, instructions: Sequence[Instruction]) -> Transformed:
     """The site in the widths of its instructions."""
     written = site.access.array.dtype.bytes * site.access.width
     widths = sorted({i.bytes for i in instructions}, reverse=True)
@@ -245,37 +254,41 @@ def _widths(site: Site, instructions: Sequence[Instruction]) -> Made:
         if len(widths) > 1:
             return [], None, f"unexplained: {written} bytes in instructions of {widths}"
         parts = written // widths[0]
-        return [f"split: {written} bytes in {parts} instructions of {widths[0]}"], reshaping.narrowed(site, parts), ""
+        return (
+            [f"split: {written} bytes in {parts} instructions of {widths[0]}"],
+            transformed_sites.scalarised(site, parts),
+            "",
+        )
     if widths[0] == written:
         return [], (site,), ""
     factor = widths[0] // written
-    changes = [f"merged: {factor} trips of a loop in one instruction of {widths[0]} bytes"]
-    merged = reshaping.widened(site, [width // written for width in widths])
+    changes = [f"vectorised: {factor} trips of a loop in one instruction of {widths[0]} bytes"]
+    merged = transformed_sites.vectorised(site, [width // written for width in widths])
     if merged is None:
         return changes, None, f"unexplained: no loop moves it by {written} bytes in each trip"
     return changes, merged, ""
 
 
-def _live(site: Site) -> list[dict[sympy.Symbol, int]] | None:
+def _unrolled_trips_of(site: Site) -> list[dict[sympy.Symbol, int]] | None:
     """The values of the loops' counters for which nothing but the lane's place holds the access back: what is left of
     loops that are gone from the code. None where they are too many to be gone."""
-    loops = [c for c in site.counters if reshaping.is_loop(c)]
+    loops = [c for c in site.counters if transformed_sites.is_loop(c)]
     total = 1
     for counter in loops:
         total *= counter.count
-    if total > _MOST_TRIPS:
+    if total > _MAX_UNROLLED_TRIPS:
         return None
     names = {c.symbol for c in loops}
     fixed = [p for p in site.predicates if p.terms and all(t.free_symbols <= names for t, _ in p.terms)]
-    found = []
+    results = []
     for values in product(*(range(c.count) for c in loops)):
-        at = dict(zip((c.symbol for c in loops), values, strict=True))
-        if all(reshaping.holds(predicate, at) for predicate in fixed):
-            found.append(at)
-    return found
+        trip = dict(zip((c.symbol for c in loops), values, strict=True))
+        if all(transformed_sites.holds(predicate, trip) for predicate in fixed):
+            results.append(trip)
+    return results
 
 
-def _possible(
+def _feasible_trips(
     code: Code, site: Site, live: list[dict[sympy.Symbol, int]], copies: int
 ) -> list[dict[sympy.Symbol, int]]:
     """The trips without those whose guards never hold, where there are instructions for just the others: what never
@@ -285,30 +298,30 @@ def _possible(
         return live
     ranges = {c.symbol: (0, c.count - 1) for c in site.counters}
     ranges.update({t: (0, size - 1) for t, size in zip(THREAD, code.threads, strict=True)})
-    never = [at for at in live if infeasible.are_infeasible(reshaping.fixed(site, at).predicates, ranges)]
-    left = [at for at in live if at not in never]
+    never = [trip for trip in live if infeasible.are_infeasible(transformed_sites.fixed(site, trip).predicates, ranges)]
+    left = [trip for trip in live if trip not in never]
     copied = site.copy_target is not None or site.access.kind == "async_copy"
     return (left + never)[:copies] if len(left) == copies or (copied and len(left) < copies) else live
 
 
-def _trimmed(
+def _partly_eliminated(
     code: Code, site: Site, live: Sequence[Mapping[sympy.Symbol, int]], instructions: Sequence[Instruction]
-) -> Made | None:
+) -> Transformed | None:
     """What is made of an access some of whose elements nothing reads; None where all are read, or it can't be told
     which of them its instructions move."""
-    kept = code.windows.get(id(site.access))
+    kept = code.register_stores.get(id(site.access))
     if kept is None or site.opaque or site.access.kind != "load":
         return None
-    wanted = [used(site, at, kept) for at in live]
+    wanted = [live_elements(site, trip, kept) for trip in live]
     total, count = len(live) * site.access.width, sum(map(len, wanted))
     if count == total:
         return None
-    shaped = placing.whole_trips(site, live, wanted, instructions)
+    shaped = unrolled_trips.whole_trips(site, live, wanted, instructions)
     if shaped is None:
-        shaped = placing.addressed(site, live, wanted, instructions, code.forms, code.threads)
+        shaped = unrolled_trips.by_address(site, live, wanted, instructions, code.forms, code.threads)
     if shaped is None:
         return None
-    changes = [f"trimmed: {count} of {total} elements are used"]
+    changes = [f"eliminated: {count} of {total} elements are used"]
     if guarded := sum(1 for i in instructions if i.predicate):
         changes.append(f"predicated: {guarded} of {len(instructions)}")
     return changes, shaped, ""
@@ -316,42 +329,44 @@ def _trimmed(
 
 def _is_partly_used(code: Code, site: Site) -> bool:
     """Whether nothing reads some of the elements of the access, in some of its trips through loops that are gone."""
-    kept = code.windows.get(id(site.access))
+    kept = code.register_stores.get(id(site.access))
     if kept is None:
         return False
     unrolled = [counter for counter in site.counters if str(counter.symbol) in code.unrolled]
     trips = product(*(range(counter.count) for counter in unrolled))
     names = [counter.symbol for counter in unrolled]
-    return any(len(used(site, dict(zip(names, at, strict=True)), kept)) < site.access.width for at in trips)
+    return any(
+        len(live_elements(site, dict(zip(names, trip, strict=True)), kept)) < site.access.width for trip in trips
+    )
 
 
-def _beyond(site: Site, shaped: tuple[Site, ...], copies: int, live: Sequence[Mapping[sympy.Symbol, int]]) -> bool:
+def _overruns(site: Site, shaped: tuple[Site, ...], copies: int, live: Sequence[Mapping[sympy.Symbol, int]]) -> bool:
     """Whether wide instructions move more than is asked for, since the first or the last one isn't full."""
     width = max(piece.access.width for piece in shaped)
     return width > site.access.width and len(live) < copies < len(live) + 2 * width
 
 
-def _other_trips(site: Site, live: list[dict[sympy.Symbol, int]], copies: int, uneven: Collection[str]) -> Made:
+def _other_trips(site: Site, live: list[dict[sympy.Symbol, int]], copies: int, uneven: Collection[str]) -> Transformed:
     """Straight code with more or fewer instructions than trips."""
     trips = len(live)
     if copies > trips:
         return (
             [],
             None,
-            f"repeated: {copies} instructions on several paths for {trips} trips; lanes that part run apart",
+            f"duplicated: {copies} instructions on several paths for {trips} trips; divergent lanes run separately",
         )
-    places = dict.fromkeys(site.offset.xreplace(at) for at in live)
-    if len(places) == copies == 1 and (hoisted := reshaping.at_first_trip(site, uneven)) is not None:
+    offsets = dict.fromkeys(site.offset.xreplace(trip) for trip in live)
+    if len(offsets) == copies == 1 and (hoisted := transformed_sites.hoisted_site(site, uneven)) is not None:
         return [f"hoisted: read once for {trips} trips"], (hoisted,), ""
-    bound = {s for at in live[:1] for s in at} & reshaping.symbols_of(site.predicates)
-    if len(places) == copies and not bound and site.access.width == 1:
-        once = {site.offset.xreplace(at): at for at in reversed(live)}
+    bound = {s for trip in live[:1] for s in trip} & transformed_sites.symbols_of(site.predicates)
+    if len(offsets) == copies and not bound and site.access.width == 1:
+        once = {site.offset.xreplace(trip): trip for trip in reversed(live)}
         return (
-            [f"reused: {copies} places for {trips} trips"],
-            tuple(reshaping.fixed(site, at) for at in once.values()),
+            [f"reused: {copies} addresses for {trips} trips"],
+            tuple(transformed_sites.fixed(site, trip) for trip in once.values()),
             "",
         )
-    return [], None, f"reused: {trips - copies} of {trips} trips find their value in a register; which isn't told"
+    return [], None, f"reused: {trips - copies} of {trips} trips find their value in a register; which ones is unknown"
 
 
 def _chunks(program: Program, instructions: Sequence[Instruction]) -> list[int]:

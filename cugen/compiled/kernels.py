@@ -1,9 +1,8 @@
-"""What the compiler made of each access, and what a launch costs as it was compiled.
+"""Cost of a launch as compiled: each access with the SASS instructions that implement it.
 
-The .cu says what each thread reads; the compiler merges, unrolls, folds and drops. Hardware counters see the second.
-So each access is reported twice: *as written*, in the instructions that the source shows, and *as compiled*, in those
-that the disassembly shows. Every memory instruction belongs to an access, to a purpose of the compiler's own, or is
-listed as unexplained.
+The compiler vectorises, unrolls, folds and eliminates accesses, and hardware counters see the result. Each access is
+reported *as written* in the source and *as compiled* in the disassembly. Every memory instruction belongs to an access,
+to a purpose of the compiler, or is unexplained.
 """
 
 from __future__ import annotations
@@ -18,8 +17,8 @@ from cugen.analysis.verdicts import copy_sources
 from cugen.analysis.verdicts.report import site_totals
 from cugen.compiled import sass
 from cugen.compiled.addresses import Form, address_forms, source_forms
-from cugen.compiled.differences import Code, code_of, made_of
-from cugen.compiled.matching import SPACES, Matches, Placed, behind_barrier, fills, match
+from cugen.compiled.differences import Code, code_of, transformations
+from cugen.compiled.matching import SPACES, Matches, PrintedSite, after_barrier, fills_zeros, match
 from cugen.compiled.sass import Instruction, Program
 from cugen.machine import Target
 from cugen.machine import target as known_target
@@ -35,16 +34,16 @@ from cugen.toolchain.binary.disassembler import disassemble
 
 _BANK = re.compile(r"c\[0x3\]\[([^\]]*)\]")
 _POINTER_BYTES = 8
-PARTED = "its lanes stop waiting at times of their own; how often it runs depends on when other blocks answer"
-_PARTS_OF_SECTORS = "its lanes don't copy whole sectors in pairs, so that sectors are fetched more than once"
+DIVERGED_AFTER_WAIT = "its lanes leave a spin-wait at different times, so its executions are not static"
+_PARTS_OF_SECTORS = "its lanes don't copy whole sectors in pairs, so some sectors are fetched more than once"
 
 
 @dataclass(frozen=True)
 class CompiledAccess:
     """One access as written and as compiled.
 
-    written_bytes: what one lane moves at once in the source. instructions: those that carry the access out.
-    changes: what the compiler did, as sentences; empty where each execution in the source is one of an instruction.
+    written_bytes: what one lane moves at once in the source. instructions: those that implement the access.
+    changes: transformations by the compiler, as sentences; empty if each execution is one of an instruction.
     written, compiled: exact totals over the launch; None where they depend on data or on what isn't modelled, for the
     `reason` given. executions: in how many warps its instructions run, known also where only the addresses are data.
     """
@@ -74,8 +73,8 @@ class CompiledKernel:
     warps: int
     program: Program
     accesses: tuple[CompiledAccess, ...]
-    own: Mapping[str, tuple[Instruction, ...]]
-    shared_out: tuple[Instruction, ...]
+    compiler_generated: Mapping[str, tuple[Instruction, ...]]
+    ambiguous: tuple[Instruction, ...]
     unexplained: tuple[Instruction, ...]
 
 
@@ -94,7 +93,7 @@ def compiled_kernels(
     row = known_target(target) if isinstance(target, str) else target
     programs = sass.parse(disassemble(image))
     sections = elf.kernels(image)
-    found = []
+    result = []
     first = 0
     for kernel in plan.kernels:
         count = len(list(accesses(kernel.body)))
@@ -104,118 +103,122 @@ def compiled_kernels(
         bank = elf.section(image, f".nv.constant2.{kernel.name}")
         program = programs[kernel.name]
         forms = address_forms(program, bank)
-        placed = _placed(kernel, own_lines, params)
-        matches = match(program, forms, source_forms(program, bank), placed, pointers)
+        printed = _printed_sites(kernel, own_lines, params)
+        matches = match(program, forms, source_forms(program, bank), printed, pointers)
         constants = _constant_uses(program, elf.constants(image))
-        found.append(_compiled(kernel, program, forms, placed, matches, constants, params, row))
-    return tuple(found)
+        result.append(_compiled(kernel, program, forms, printed, matches, constants, params, row))
+    return tuple(result)
 
 
 def _pointers(kernel: Kernel, spec: Spec, argument_bytes: int) -> dict[str, str]:
     """The array behind each word of constant bank 0. Arguments stand at the bank's end, each aligned to its size."""
     scalars = {scalar.name: scalar.dtype.bytes for scalar in spec.scalars}
     params = {param.name for param in spec.params}
-    places: dict[str, int] = {}
+    offsets: dict[str, int] = {}
     end = 0
     for name in kernel.arguments:
         size = scalars.get(name, 4 if name in params else _POINTER_BYTES)
         end += -end % size
-        places[name] = end
+        offsets[name] = end
         end += size
     base = argument_bytes - end
-    own = {name: place for name, place in places.items() if name not in scalars and name not in params}
-    return {f"c[0x0][{base + place:#x}]": name for name, place in own.items()}
+    compiler_generated = {
+        name: printed_site for name, printed_site in offsets.items() if name not in scalars and name not in params
+    }
+    return {f"c[0x0][{base + printed_site:#x}]": name for name, printed_site in compiler_generated.items()}
 
 
-def _placed(kernel: Kernel, lines: Sequence[int], params: Mapping[str, int]) -> list[Placed]:
+def _printed_sites(kernel: Kernel, lines: Sequence[int], params: Mapping[str, int]) -> list[PrintedSite]:
     line_of = {id(access): line for access, line in zip(accesses(kernel.body), lines, strict=True)}
-    behind = behind_barrier(kernel.body)
-    found = [site for site in sites(kernel, params) if site.access.array.space in SPACES]
-    return [Placed(site, line_of[id(site.access)], behind.get(id(site.access))) for site in found]
+    is_after_barrier = after_barrier(kernel.body)
+    result = [site for site in sites(kernel, params) if site.access.array.space in SPACES]
+    return [PrintedSite(site, line_of[id(site.access)], is_after_barrier.get(id(site.access))) for site in result]
 
 
 def _constant_uses(program: Program, symbols: Mapping[str, tuple[int, int]]) -> dict[str, tuple[Instruction, ...]]:
     """The instructions that read each `__constant__` variable, as a load or as an operand."""
-    found: dict[str, list[Instruction]] = {}
+    result: dict[str, list[Instruction]] = {}
     for instruction in program.instructions:
-        for place in _BANK.findall(" ".join(instruction.operands)):
-            numbers = re.findall(r"-?0x[0-9a-f]+", place)
+        for printed_site in _BANK.findall(" ".join(instruction.operands)):
+            numbers = re.findall(r"-?0x[0-9a-f]+", printed_site)
             offset = int(numbers[-1], 16) if numbers else 0
             below = [(start, name) for name, (start, _) in symbols.items() if start <= offset]
             if below:
-                uses = found.setdefault(max(below)[1], [])
+                uses = result.setdefault(max(below)[1], [])
                 uses += [instruction] if instruction not in uses else []
-    return {name: tuple(uses) for name, uses in found.items()}
+    return {name: tuple(uses) for name, uses in result.items()}
 
 
 def _compiled(
     kernel: Kernel,
     program: Program,
     forms: Mapping[int, Form],
-    placed: Sequence[Placed],
+    printed: Sequence[PrintedSite],
     matches: Matches,
     constants: Mapping[str, tuple[Instruction, ...]],
     params: Mapping[str, int],
     target: Target,
 ) -> CompiledKernel:
     results = []
-    code = code_of(kernel, params, program, forms, placed, matches)
-    ends = {id(p.site.access): p.site for p in placed}
-    dropped = [p.site for p, instructions in zip(placed, matches.instructions, strict=True) if not instructions]
-    starts = {id(p.site.copy_target): p.site for p in placed if p.site.copy_target is not None}
-    for place, instructions in zip(placed, matches.instructions, strict=True):
-        if place.space == "constant":
-            uses = constants.get(place.site.access.array.symbol, ())
-            results.append(_constant_access(kernel, place, uses, target))
-        elif place.site.copy_target is not None:
-            reading = tuple(i for i in instructions if not fills(i))
-            results.append(_copy_source(kernel, code, place, ends[id(place.site.copy_target)], reading, target))
-        elif place.site.source_offset is not None:
-            read = starts[id(place.site.access)]
-            results.append(_copy_target(kernel, code, place, read, instructions, target))
-        elif instructions and any(_are_branches(place.site, other) for other in dropped):
-            both = replace(place, site=replace(place.site, predicates=place.site.predicates[:-1]))
-            found = _access(kernel, code, both, instructions, target)
-            why = "joined: one instruction stores what either branch would"
-            written, _ = _total(kernel, (place.site,), target)
-            results.append(replace(found, written=written[0] if written else None, changes=(*found.changes, why)))
+    code = code_of(kernel, params, program, forms, printed, matches)
+    ends = {id(p.site.access): p.site for p in printed}
+    dropped = [p.site for p, instructions in zip(printed, matches.instructions, strict=True) if not instructions]
+    starts = {id(p.site.copy_target): p.site for p in printed if p.site.copy_target is not None}
+    for printed_site, instructions in zip(printed, matches.instructions, strict=True):
+        if printed_site.space == "constant":
+            uses = constants.get(printed_site.site.access.array.symbol, ())
+            results.append(_constant_access(kernel, printed_site, uses, target))
+        elif printed_site.site.copy_target is not None:
+            reading = tuple(i for i in instructions if not fills_zeros(i))
+            results.append(
+                _copy_source(kernel, code, printed_site, ends[id(printed_site.site.copy_target)], reading, target)
+            )
+        elif printed_site.site.source_offset is not None:
+            read = starts[id(printed_site.site.access)]
+            results.append(_copy_target(kernel, code, printed_site, read, instructions, target))
+        elif instructions and any(_are_exclusive_stores(printed_site.site, second) for second in dropped):
+            both = replace(printed_site, site=replace(printed_site.site, predicates=printed_site.site.predicates[:-1]))
+            result = _access(kernel, code, both, instructions, target)
+            why = "merged: one instruction stores for both branches"
+            written, _ = _total(kernel, (printed_site.site,), target)
+            results.append(replace(result, written=written[0] if written else None, changes=(*result.changes, why)))
         else:
-            results.append(_access(kernel, code, place, instructions, target))
-    results = _without_parted(kernel, _without_lenders(program, results))
-    own: dict[str, tuple[Instruction, ...]] = {}
+            results.append(_access(kernel, code, printed_site, instructions, target))
+    results = _without_diverged(kernel, _without_shared_values(program, results))
+    compiler_generated: dict[str, tuple[Instruction, ...]] = {}
     arguments = tuple(
         i for i in program.instructions if i.space == "constant" and not _BANK.search(" ".join(i.operands))
     )
     if arguments:
-        own["arguments and addresses"] = arguments
+        compiler_generated["arguments and addresses"] = arguments
     if local := tuple(i for i in program.instructions if i.space == "local"):
-        own["registers spilled or indexed"] = local
+        compiler_generated["registers spilled or indexed"] = local
     return CompiledKernel(
         kernel.name,
         target.name,
         _warps(kernel, params),
         program,
         tuple(results),
-        own,
-        matches.shared_out,
+        compiler_generated,
+        matches.ambiguous,
         matches.unexplained,
     )
 
 
-def _are_branches(one: Site, other: Site) -> bool:
-    """Whether two stores write to one place, each where the other doesn't."""
-    if one.access.kind != "store" or other.access.kind != "store" or not one.predicates or not other.predicates:
+def _are_exclusive_stores(first: Site, second: Site) -> bool:
+    """Whether two stores write the same address under complementary guards."""
+    if first.access.kind != "store" or second.access.kind != "store" or not first.predicates or not second.predicates:
         return False
-    (*outer, guard), (*others, last) = one.predicates, other.predicates
-    place, its = ((site.access.array, site.offset, site.counters) for site in (one, other))
-    return place == its and outer == others and last == replace(guard, negated=not guard.negated)
+    (*outer, guard), (*others, last) = first.predicates, second.predicates
+    printed_site, its = ((site.access.array, site.offset, site.counters) for site in (first, second))
+    return printed_site == its and outer == others and last == replace(guard, negated=not guard.negated)
 
 
-def _without_lenders(program: Program, results: Sequence[CompiledAccess]) -> list[CompiledAccess]:
+def _without_shared_values(program: Program, results: Sequence[CompiledAccess]) -> list[CompiledAccess]:
     """Where an access takes values that another one has read, that one may have moved to where both can use it: if its
     instructions are scattered, how often they run isn't told."""
     borrowed = {r.access.array.name for r in results if r.reason.startswith("reused")}
-    why = "reused: other accesses take its values, and its instructions are scattered"
+    why = "reused: other accesses use its values, and its instructions are in several blocks"
     return [
         replace(r, compiled=None, executions=None, reason=why, changes=(*r.changes, why))
         if r.access.array.name in borrowed
@@ -226,19 +229,19 @@ def _without_lenders(program: Program, results: Sequence[CompiledAccess]) -> lis
     ]
 
 
-def _without_parted(kernel: Kernel, results: Sequence[CompiledAccess]) -> list[CompiledAccess]:
-    """Lanes that wait for answers of their own part: what stands behind runs for those that go on together."""
-    parted = {id(access) for access in _behind_waits(kernel.body)}
+def _without_diverged(kernel: Kernel, results: Sequence[CompiledAccess]) -> list[CompiledAccess]:
+    """Lanes diverge at a spin-wait: accesses after it run once per converged group."""
+    parted = {id(access) for access in _after_waits(kernel.body)}
     return [
-        replace(r, compiled=None, executions=None, reason=PARTED)
+        replace(r, compiled=None, executions=None, reason=DIVERGED_AFTER_WAIT)
         if id(r.access) in parted and any(p.active > 1 for totals in r.compiled or () for p in totals.patterns)
         else r
         for r in results
     ]
 
 
-def _behind_waits(nodes: Sequence[Node]) -> Iterator[Access]:
-    """What is accessed after a wait, until the block's threads or the lanes of a warp meet again."""
+def _after_waits(nodes: Sequence[Node]) -> Iterator[Access]:
+    """Accesses after a spin-wait, up to the next barrier."""
     waited = False
     for node in nodes:
         match node:
@@ -249,10 +252,10 @@ def _behind_waits(nodes: Sequence[Node]) -> Iterator[Access]:
             case _ if waited:
                 yield from accesses((node,))
             case For():
-                yield from _behind_waits(node.body)
+                yield from _after_waits(node.body)
             case If():
-                yield from _behind_waits(node.then)
-                yield from _behind_waits(node.orelse)
+                yield from _after_waits(node.then)
+                yield from _after_waits(node.orelse)
 
 
 def _warps(kernel: Kernel, params: Mapping[str, int]) -> int:
@@ -263,32 +266,34 @@ def _warps(kernel: Kernel, params: Mapping[str, int]) -> int:
     return blocks * -(-kernel.threads // 32)
 
 
-def _constant_access(kernel: Kernel, place: Placed, uses: tuple[Instruction, ...], target: Target) -> CompiledAccess:
+def _constant_access(
+    kernel: Kernel, printed_site: PrintedSite, uses: tuple[Instruction, ...], target: Target
+) -> CompiledAccess:
     """Reads at an address in a register cost requests; those at a known one are operands, and cost none."""
     addressed = tuple(u for u in uses if any(re.search(r"c\[0x3\]\[.*R\d", operand) for operand in u.operands))
     changes = []
     if known := len(uses) - len(addressed):
-        changes.append(f"folded: {known} instructions name its place in the bank")
+        changes.append(f"folded: {known} instructions have its address as an operand")
     if not uses:
-        changes.append("dropped: its values stand in the code")
-    written, reason = _total(kernel, (place.site,), target)
+        changes.append("dropped: its values are immediates")
+    written, reason = _total(kernel, (printed_site.site,), target)
     compiled = written if addressed else ()
-    return _result(place, uses, changes, written, compiled, reason if addressed else "")
+    return _result(printed_site, uses, changes, written, compiled, reason if addressed else "")
 
 
 def _access(
-    kernel: Kernel, code: Code, place: Placed, instructions: tuple[Instruction, ...], target: Target
+    kernel: Kernel, code: Code, printed_site: PrintedSite, instructions: tuple[Instruction, ...], target: Target
 ) -> CompiledAccess:
-    written, reason = _total(kernel, (place.site,), target)
-    if place.site.opaque == SPIN_WAIT:
-        return _result(place, instructions, (), None, None, SPIN_WAIT)
+    written, reason = _total(kernel, (printed_site.site,), target)
+    if printed_site.site.opaque == SPIN_WAIT:
+        return _result(printed_site, instructions, (), None, None, SPIN_WAIT)
     if not instructions:
-        return _result(place, (), ["dropped: no instruction carries it out"], written, (), "", ())
-    changes, shaped, why = made_of(code, place.site, instructions)
+        return _result(printed_site, (), ["dropped: no instruction carries it out"], written, (), "", ())
+    changes, shaped, why = transformations(code, printed_site.site, instructions)
     if shaped is None:
-        return _result(place, instructions, [*changes, why], written, None, why)
+        return _result(printed_site, instructions, [*changes, why], written, None, why)
     compiled = written
-    if shaped != (place.site,):
+    if shaped != (printed_site.site,):
         compiled, reason = _total(kernel, shaped, target)
     if compiled is None and all(
         (site.opaque and site.opaque not in UNKNOWN_LANES) or site.source_offset for site in shaped
@@ -296,41 +301,59 @@ def _access(
         # Which element is read is data, but not whether: at any one place it runs as often.
         anywhere = [replace(site, offset=integer(0), opaque="", source_offset=None) for site in shaped]
         runs, _ = _total(kernel, anywhere, target)
-        return _result(place, instructions, changes, written, None, reason, runs)
-    return _result(place, instructions, changes, written, compiled, reason, compiled)
+        return _result(printed_site, instructions, changes, written, None, reason, runs)
+    return _result(printed_site, instructions, changes, written, compiled, reason, compiled)
 
 
 def _copy_source(
-    kernel: Kernel, code: Code, place: Placed, end: Site, instructions: tuple[Instruction, ...], target: Target
+    kernel: Kernel,
+    code: Code,
+    printed_site: PrintedSite,
+    end: Site,
+    instructions: tuple[Instruction, ...],
+    target: Target,
 ) -> CompiledAccess:
     """What a copy reads. One that passes L1 by fetches a sector once for each that it writes to."""
-    found = _access(kernel, code, place, instructions, target)
-    if found.compiled is None or found.written_bytes < async_copies.L1_BYPASS_BYTES:
-        return found
-    sources = copy_sources.lane_sources(place.site.offset, kernel.block, place.site.access.array.dtype.bytes)
-    aligned = all(totals.sectors == totals.ideal_sectors for totals in found.compiled)
+    result = _access(kernel, code, printed_site, instructions, target)
+    if result.compiled is None or result.written_bytes < async_copies.L1_BYPASS_BYTES:
+        return result
+    sources = copy_sources.lane_sources(
+        printed_site.site.offset, kernel.block, printed_site.site.access.array.dtype.bytes
+    )
+    aligned = all(totals.sectors == totals.ideal_sectors for totals in result.compiled)
     if aligned and sources is not None and async_copies.are_sector_pairs(sources):
         written, _ = site_totals(kernel, replace(end, source_offset=None, source_guard=None), target)
         if all(async_copies.are_sector_pairs(pattern.lanes) for pattern in written.patterns):
-            return found
-    return replace(found, compiled=None, reason=_PARTS_OF_SECTORS)
+            return result
+    return replace(result, compiled=None, reason=_PARTS_OF_SECTORS)
 
 
 def _copy_target(
-    kernel: Kernel, code: Code, place: Placed, read: Site, instructions: tuple[Instruction, ...], target: Target
+    kernel: Kernel,
+    code: Code,
+    printed_site: PrintedSite,
+    read: Site,
+    instructions: tuple[Instruction, ...],
+    target: Target,
 ) -> CompiledAccess:
     """What a copy writes: by the instructions that read, and by those that write zeros where the guard of the source
     fails."""
-    place = replace(place, site=replace(place.site, source_guard=None))  # what is held back is counted by instructions
-    filling = tuple(i for i in instructions if fills(i))
+    printed_site = replace(
+        printed_site, site=replace(printed_site.site, source_guard=None)
+    )  # what is held back is counted by instructions
+    filling = tuple(i for i in instructions if fills_zeros(i))
     if not filling:
         return _access(
-            kernel, code, replace(place, site=replace(place.site, predicates=read.predicates)), instructions, target
+            kernel,
+            code,
+            replace(printed_site, site=replace(printed_site.site, predicates=read.predicates)),
+            instructions,
+            target,
         )
-    site = place.site
+    site = printed_site.site
     if read.predicates == site.predicates:
-        why = "mistaken: the compiler gives instructions of another copy, which write zeros, the lines of this one"
-        return _result(place, instructions, [why], _total(kernel, (site,), target)[0], None, why)
+        why = "mistaken: zero-filling instructions of another copy have the lines of this one"
+        return _result(printed_site, instructions, [why], _total(kernel, (site,), target)[0], None, why)
     *outer, guard = read.predicates
     parts = (
         (replace(site, predicates=read.predicates), tuple(i for i in instructions if i not in filling)),
@@ -344,15 +367,15 @@ def _copy_target(
     compiled: list[Totals] = []
     executions = 0
     unknown = ""
-    for part, own in parts:
-        found, shaped, why = made_of(code, part, own) if own else ([], (), "")
-        changes += found
+    for part, compiler_generated in parts:
+        result, shaped, why = transformations(code, part, compiler_generated) if compiler_generated else ([], (), "")
+        changes += result
         if shaped is None:
-            return _result(place, instructions, [*changes, why], written, None, why)
+            return _result(printed_site, instructions, [*changes, why], written, None, why)
         runs, why = _total(kernel, [replace(piece, source_offset=None) for piece in shaped], target)
         costs, reason = _total(kernel, shaped, target)
         if runs is None:
-            return _result(place, instructions, changes, written, None, why)
+            return _result(printed_site, instructions, changes, written, None, why)
         executions += sum(totals.warps for totals in runs)
         compiled += costs or ()
         unknown = unknown or reason
@@ -364,11 +387,11 @@ def _copy_target(
     ):
         compiled = list(written)  # those that read and those that fill cost what one would that did both
     total = None if unknown else tuple(compiled)
-    return replace(_result(place, instructions, changes, written, total, unknown), executions=executions)
+    return replace(_result(printed_site, instructions, changes, written, total, unknown), executions=executions)
 
 
 def _result(
-    place: Placed,
+    printed_site: PrintedSite,
     instructions: tuple[Instruction, ...],
     changes: Sequence[str],
     written: tuple[Totals, ...] | None,
@@ -376,11 +399,11 @@ def _result(
     reason: str,
     runs: tuple[Totals, ...] | None = None,
 ) -> CompiledAccess:
-    access = place.site.access
+    access = printed_site.site.access
     return CompiledAccess(
         access,
-        place.space,
-        place.line,
+        printed_site.space,
+        printed_site.line,
         access.array.dtype.bytes * access.width,
         instructions,
         tuple(changes),
@@ -395,10 +418,10 @@ def _total(kernel: Kernel, shaped: Sequence[Site], target: Target) -> tuple[tupl
     totals = []
     try:
         for site in shaped:
-            found, assumptions = site_totals(kernel, site, target)
+            result, assumptions = site_totals(kernel, site, target)
             if async_copies.OTHER_SOURCES in assumptions:
                 raise Unknown(async_copies.OTHER_SOURCES)
-            totals.append(found)
+            totals.append(result)
     except (Unknown, ValueError) as why:  # ValueError: no such instruction could read these addresses
         return None, str(why)
     return tuple(totals), ""

@@ -20,7 +20,7 @@ class Prediction:
 
     value: int | None
     reason: str = ""
-    besides: tuple[int, ...] = ()
+    uncounted: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -57,16 +57,16 @@ METRICS = (*_COUNTERS, CONSTANT_REQUESTS, CONSTANT_REPLAYS)
 
 def predictions(kernel: CompiledKernel) -> Mapping[str, Prediction]:
     """The counters of one launch by the names that Nsight Compute gives them, in the order of `METRICS`."""
-    found = {metric: _sum(kernel, counter) for metric, counter in _COUNTERS.items()}
+    counters = {metric: _sum(kernel, counter) for metric, counter in _COUNTERS.items()}
     addressed = _constant_loads(kernel)
-    own, besides = _known_loads(kernel)
+    executions, uncounted = _known_loads(kernel)
     requests, reason = addressed.value, addressed.reason
-    if any(i.predicate for i in kernel.program.instructions if i.address in besides):
+    if any(i.predicate for i in kernel.program.instructions if i.address in uncounted):
         requests, reason = None, "the compiler's own loads run where their predicate holds, which isn't derived"
-    found[CONSTANT_REQUESTS] = Prediction(None if requests is None else requests + own, reason, besides)
+    counters[CONSTANT_REQUESTS] = Prediction(None if requests is None else requests + executions, reason, uncounted)
     replays = [t.requests - t.warps for a in kernel.accesses if a.space == "constant" for t in a.compiled or ()]
-    found[CONSTANT_REPLAYS] = Prediction(sum(replays)) if addressed.value is not None else addressed
-    return found
+    counters[CONSTANT_REPLAYS] = Prediction(sum(replays)) if addressed.value is not None else addressed
+    return counters
 
 
 def _sum(kernel: CompiledKernel, counter: _Counter) -> Prediction:
@@ -108,8 +108,8 @@ def _known_loads(kernel: CompiledKernel) -> tuple[int, tuple[int, ...]]:
     """Executions of the loads whose place in a constant bank is known, such as arguments, and the addresses of those
     for which they aren't derived. Each costs one request, whatever its width, where some lane's predicate holds."""
     total = 0
-    besides: list[int] = []
-    held: dict[int, tuple[CompiledAccess, list[tuple[int, int]]]] = {}
+    uncounted: list[int] = []
+    loads_by_user: dict[int, tuple[CompiledAccess, list[tuple[int, int]]]] = {}
     for instruction in kernel.program.instructions:
         if instruction.name != "LDC" or re.search(r"\[[^\]]*R\d", instruction.operands[-1]):
             continue
@@ -117,30 +117,30 @@ def _known_loads(kernel: CompiledKernel) -> tuple[int, tuple[int, ...]]:
         if executions is not None:
             total += executions
         elif user := _user(kernel, instruction):
-            access, place = user
-            held.setdefault(id(access), (access, []))[1].append((instruction.address, place))
+            access, address = user
+            loads_by_user.setdefault(id(access), (access, []))[1].append((instruction.address, address))
         else:
-            besides.append(instruction.address)
-    for access, pairs in held.values():
-        users = [place for _, place in pairs]
+            uncounted.append(instruction.address)
+    for access, pairs in loads_by_user.values():
+        users = [address for _, address in pairs]
         times = {users.count(i.address) for i in access.instructions}
         if access.executions is None or len(times) > 1:
-            besides += [load for load, _ in pairs]
+            uncounted += [load for load, _ in pairs]
         else:
             total += access.executions * times.pop()
-    return total, tuple(sorted(besides))
+    return total, tuple(sorted(uncounted))
 
 
 def _executions(kernel: CompiledKernel, instruction: Instruction) -> int | None:
     """In how many warps an instruction without a predicate runs: in all, before the first branch; else as the
-    instructions of an access that all stand beside it."""
+    instructions of an access in the same basic block."""
     program = kernel.program
     block = program.block_of(instruction)
     if block == program.block_starts[0]:
         return kernel.warps
     for access in kernel.accesses:
-        beside = all(program.block_of(i) == block and not i.predicate for i in access.instructions)
-        if beside and access.instructions and access.executions is not None:
+        same_block = all(program.block_of(i) == block and not i.predicate for i in access.instructions)
+        if same_block and access.instructions and access.executions is not None:
             return access.executions // len(access.instructions)
     return None
 
@@ -158,9 +158,9 @@ def _user(kernel: CompiledKernel, instruction: Instruction) -> tuple[CompiledAcc
     ]
     if not behind:
         return None
-    place, number = min(behind)
+    address, number = min(behind)
     register = instruction.predicate.lstrip("!")
-    between = [i for i in program.instructions if instruction.address < i.address < place]
+    between = [i for i in program.instructions if instruction.address < i.address < address]
     if register and any(register in i.operands[:2] or i.name == "R2P" for i in between):
         return None
-    return kernel.accesses[number], place
+    return kernel.accesses[number], address

@@ -1,4 +1,4 @@
-"""Machine code as instructions: what nvdisasm prints of a cubin, with the lines of the .cu and the loops.
+"""SASS instructions as printed by nvdisasm, with source lines, basic blocks and loops.
 
     /*01b0*/   @!P1 LDG.E.CONSTANT R20, desc[UR4][R16.64+0x10] ;
 
@@ -79,14 +79,14 @@ class Instruction:
         for suffix in self.opcode.split(".")[1:]:
             if suffix in ("64", "128"):
                 return int(suffix) // 8
-            if found := _BITS.match(suffix):
-                return int(found[1]) // 8
+            if result := _BITS.match(suffix):
+                return int(result[1]) // 8
         return 4
 
 
 @dataclass(frozen=True)
 class Program:
-    """The code of one kernel, in order of the addresses."""
+    """SASS of one kernel, in address order."""
 
     name: str
     instructions: tuple[Instruction, ...]
@@ -98,8 +98,8 @@ class Program:
         A branch back closes a loop only where the code can come to it again: what is seldom needed stands behind the
         rest and returns to it by such a branch too."""
         back = [i for i in self.instructions if i.name == "BRA" and i.target is not None and i.target < i.address]
-        found = {(i.target, i.address) for i in back if i.target is not None}  # the trap behind the code is no loop
-        closed = (span for span in found if self.block_at(span[1]) in self._reached[self.block_at(span[0])])
+        result = {(i.target, i.address) for i in back if i.target is not None}  # the trap behind the code is no loop
+        closed = (span for span in result if self.block_at(span[1]) in self._reached[self.block_at(span[0])])
         return tuple(sorted(closed, key=lambda span: (span[1] - span[0], span)))
 
     def loop_of(self, instruction: Instruction) -> tuple[int, int] | None:
@@ -112,9 +112,9 @@ class Program:
         return next(iter(inside or spans[-1:]), None)
 
     def next_blocks(self, start: int) -> tuple[int, ...]:
-        """The blocks that may follow a block."""
-        place = bisect_right(self.block_starts, start)
-        behind = self.block_starts[place : place + 1]
+        """Successor blocks."""
+        position = bisect_right(self.block_starts, start)
+        behind = self.block_starts[position : position + 1]
         last = self._last[start]
         goals = () if last.target is None else (last.target,)
         # `BRA P1, target` is conditional without a predicate of its own
@@ -134,18 +134,18 @@ class Program:
         return {start: frozenset({start}) | self._behind(start) for start in self.block_starts}
 
     def _behind(self, start: int) -> frozenset[int]:
-        found: set[int] = set()
+        result: set[int] = set()
         waiting = [*self.next_blocks(start)]
         while waiting:
             block = waiting.pop()
-            if block not in found:
-                found.add(block)
+            if block not in result:
+                result.add(block)
                 waiting += self.next_blocks(block)
-        return frozenset(found)
+        return frozenset(result)
 
     @cached_property
     def _repeated(self) -> frozenset[int]:
-        """The blocks that can come after themselves."""
+        """Blocks inside a cycle of the control flow graph."""
         return frozenset(
             start
             for start in self.block_starts
@@ -154,13 +154,13 @@ class Program:
 
     @cached_property
     def block_starts(self) -> tuple[int, ...]:
-        """The addresses at which basic blocks begin."""
+        """Start addresses of the basic blocks."""
         starts = {self.instructions[0].address} if self.instructions else set()
-        for place, instruction in enumerate(self.instructions):
+        for position, instruction in enumerate(self.instructions):
             if instruction.target is not None:
                 starts.add(instruction.target)
-            if instruction.name in ("BRA", "CALL", "EXIT", "RET", "BRX") and place + 1 < len(self.instructions):
-                starts.add(self.instructions[place + 1].address)
+            if instruction.name in ("BRA", "CALL", "EXIT", "RET", "BRX") and position + 1 < len(self.instructions):
+                starts.add(self.instructions[position + 1].address)
         return tuple(sorted(starts))
 
     def block_of(self, instruction: Instruction) -> int:
@@ -174,22 +174,22 @@ class Program:
 
 def parse(text: str) -> Mapping[str, Program]:
     """The kernels in nvdisasm's `text`, by name. Code that nothing branches to behind the last EXIT is left out."""
-    found: dict[str, Program] = {}
+    result: dict[str, Program] = {}
     name = ""
     lines: list[str] = []
     for row in (*text.splitlines(), "//--- .text. "):
         section = _SECTION.match(row)
         if section or row.startswith("//---"):
             if name:
-                found[name] = Program(name, _instructions(lines))
+                result[name] = Program(name, _instructions(lines))
             name, lines = (section[1] if section else ""), []
         elif name:
             lines.append(row)
-    return found
+    return result
 
 
 def _instructions(rows: list[str]) -> tuple[Instruction, ...]:
-    found: list[Instruction] = []
+    result: list[Instruction] = []
     labels: dict[str, int] = {}
     pending: list[str] = []
     line = 0
@@ -203,8 +203,8 @@ def _instructions(rows: list[str]) -> tuple[Instruction, ...]:
             labels.update(dict.fromkeys(pending, address))
             pending.clear()
             operands = tuple(part.strip() for part in re.split(r",\s*(?![^\[]*\])", code[4]) if part.strip())
-            found.append(Instruction(address, code[2] or "", code[3], operands, line))
-    return tuple(_with_target(instruction, labels) for instruction in found if instruction.name != "NOP")
+            result.append(Instruction(address, code[2] or "", code[3], operands, line))
+    return tuple(_with_target(instruction, labels) for instruction in result if instruction.name != "NOP")
 
 
 def _with_target(instruction: Instruction, labels: Mapping[str, int]) -> Instruction:

@@ -13,8 +13,8 @@ def program(code: str) -> sass.Program:
         if line.strip().endswith(":"):
             rows.append(line.strip())
         else:
-            predicate, _, rest = line.strip().rpartition("| ")
-            rows.append(f"        /*{address:04x}*/  {'@' + predicate + ' ' if predicate else ''}{rest} ;")
+            predicate, _, remainder = line.strip().rpartition("| ")
+            rows.append(f"        /*{address:04x}*/  {'@' + predicate + ' ' if predicate else ''}{remainder} ;")
             address += 16
     text = "//--------------------- .text.k   ---\n" + "\n".join(rows)
     return sass.parse(text)["k"]
@@ -22,17 +22,17 @@ def program(code: str) -> sass.Program:
 
 def forms(code: str, constants: bytes = b"") -> dict[int, Form]:
     parsed = program(code)
-    found = address_forms(parsed, constants)
-    return {i.address: found[i.address] for i in parsed.instructions if i.space in ("global", "shared")}
+    forms = address_forms(parsed, constants)
+    return {i.address: forms[i.address] for i in parsed.instructions if i.space in ("global", "shared")}
 
 
-def only(found: dict[int, Form]) -> Form:
-    (form,) = found.values()
+def only(actual: dict[int, Form]) -> Form:
+    (form,) = actual.values()
     return form
 
 
 def test_products_sums_and_shifts_make_a_linear_form():
-    found = only(
+    actual = only(
         forms("""
         S2R R0, SR_CTAID.Y
         S2R R9, SR_TID.X
@@ -43,13 +43,13 @@ def test_products_sums_and_shifts_make_a_linear_form():
         LDG.E.CONSTANT R1, desc[UR4][R6.64+0x10]
         """)
     )
-    assert found == Form(0x10, (("SR_CTAID.Y", 0x8040), ("SR_TID.X", 20), ("c[0x0][0x210]", 1)))
-    assert found.origins == ("c[0x0][0x210]",)
-    assert found.is_linear
+    assert actual == Form(0x10, (("SR_CTAID.Y", 0x8040), ("SR_TID.X", 20), ("c[0x0][0x210]", 1)))
+    assert actual.origins == ("c[0x0][0x210]",)
+    assert actual.is_linear
 
 
 def test_negative_numbers_wrap():
-    found = only(
+    actual = only(
         forms("""
         S2R R0, SR_TID.X
         IADD3 R1, -R0, 0x3, RZ
@@ -57,11 +57,11 @@ def test_negative_numbers_wrap():
         LDS R2, [R1.X4+-0x4]
         """)
     )
-    assert found == Form(0, (("SR_TID.X", (1 << 32) - 4),))
+    assert actual == Form(0, (("SR_TID.X", (1 << 32) - 4),))
 
 
 def test_constants_come_from_half_precision_pairs_and_from_the_compilers_bank():
-    found = forms(
+    actual = forms(
         """
         HFMA2.MMA R3, -RZ, RZ, 0, 2.384185791015625e-07
         S2R R0, SR_TID.X
@@ -70,23 +70,23 @@ def test_constants_come_from_half_precision_pairs_and_from_the_compilers_bank():
         """,
         constants=bytes([9, 9, 9, 9, 0x40, 4, 0, 0]),
     )
-    assert only(found) == Form(0x440, (("SR_TID.X", 4),))
+    assert only(actual) == Form(0x440, (("SR_TID.X", 4),))
 
 
 def test_what_is_not_linear_is_named_after_its_instruction():
-    found = only(
+    actual = only(
         forms("""
         S2R R0, SR_TID.X
         LOP3.LUT R1, R0, 0x7, RZ, 0xc0, !PT
         LDS R2, [R1+0x400]
         """)
     )
-    assert found == Form(0x400, (("op@10", 1),))
-    assert not found.is_linear
+    assert actual == Form(0x400, (("op@10", 1),))
+    assert not actual.is_linear
 
 
 def test_an_induction_variable_keeps_the_pointer_that_it_started_from():
-    found = forms("""
+    actual = forms("""
         LDC.64 R2, c[0x0][0x210]
         .L_x_0:
         LDG.E R4, desc[UR4][R2.64]
@@ -96,13 +96,13 @@ def test_an_induction_variable_keeps_the_pointer_that_it_started_from():
         LDG.E R4, desc[UR4][R2.64]
         EXIT
     """)
-    first, last = found.values()
+    first, last = actual.values()
     assert first.origins == last.origins == ("c[0x0][0x210]",)
     assert not first.is_linear
 
 
 def test_where_paths_with_different_pointers_meet_both_are_named():
-    found = only(
+    actual = only(
         forms("""
         LDC.64 R2, c[0x0][0x210]
         P0| BRA `(.L_x_0)
@@ -112,17 +112,17 @@ def test_where_paths_with_different_pointers_meet_both_are_named():
         EXIT
         """)
     )
-    assert found.origins == ("c[0x0][0x210]", "c[0x0][0x218]")
+    assert actual.origins == ("c[0x0][0x210]", "c[0x0][0x218]")
 
 
 def test_a_wide_load_overwrites_all_its_registers():
-    found = forms("""
+    actual = forms("""
         MOV R6, 0x8
         LDS.128 R4, [0x10]
         LDS R8, [R6]
     """)
-    assert found[0x10] == Form(0x10)
-    assert not found[0x20].is_linear
+    assert actual[0x10] == Form(0x10)
+    assert not actual[0x20].is_linear
 
 
 def test_an_asynchronous_copy_has_an_address_to_write_to_and_one_to_read_from():
@@ -133,7 +133,7 @@ def test_an_asynchronous_copy_has_an_address_to_write_to_and_one_to_read_from():
         LDGSTS.E [R0.X4+0x100], desc[UR4][R4.64+0x20]
         LDG.E R6, desc[UR4][R4.64]
     """
-    place = 0x30
-    assert forms(code)[place] == Form(0x100, (("SR_TID.X", 4),))
-    assert source_forms(program(code)) == {place: Form(0x20, (("SR_TID.X", 4), ("c[0x0][0x210]", 1)))}
+    position = 0x30
+    assert forms(code)[position] == Form(0x100, (("SR_TID.X", 4),))
+    assert source_forms(program(code)) == {position: Form(0x20, (("SR_TID.X", 4), ("c[0x0][0x210]", 1)))}
     assert source_forms(program("LDG.E R6, desc[UR4][R4.64]")) == {}

@@ -16,5 +16,5 @@ def test_every_memory_instruction_of_an_operator_is_explained(static_operator_ca
     kernel = generate(static_operator_case.spec())
     params = {kernel.context.symbols[p.name].name: p.value for p in kernel.spec.params}
     image = compile_cubin(kernel.source, kernel.name, target).image
-    for found in compiled_kernels(kernel.plan, kernel.spec, kernel.access_lines(), image, target, params):
-        assert not found.unexplained, [(hex(i.address), i.opcode, i.line) for i in found.unexplained]
+    for actual in compiled_kernels(kernel.plan, kernel.spec, kernel.access_lines(), image, target, params):
+        assert not actual.unexplained, [(hex(i.address), i.opcode, i.line) for i in actual.unexplained]

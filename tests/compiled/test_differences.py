@@ -6,7 +6,7 @@ import pytest
 
 from cugen.analysis.totals.sites import THREAD, Counter, Predicate, Site
 from cugen.compiled import sass
-from cugen.compiled.differences import Code, made_of
+from cugen.compiled.differences import Code, transformations
 from cugen.plan.memory import Access, Array
 from cugen.plan.symbols import Mod, integer, symbol
 from cugen.spec.types import DTYPES
@@ -34,9 +34,9 @@ CHUNKS = """
 def program(code: str) -> sass.Program:
     rows = []
     for number, line in enumerate(code.strip().splitlines()):
-        predicate, _, rest = line.strip().rpartition("| ")
+        predicate, _, remainder = line.strip().rpartition("| ")
         guard = f"@{predicate} " if predicate else ""
-        rows.append(rest if rest.endswith(":") else f"        /*{16 * number:04x}*/  {guard}{rest} ;")
+        rows.append(remainder if remainder.endswith(":") else f"        /*{16 * number:04x}*/  {guard}{remainder} ;")
     return sass.parse("//--------------------- .text.k   ---\n" + "\n".join(rows))["k"]
 
 
@@ -45,7 +45,7 @@ def made(code: str, site: Site, indices: tuple[str, ...] = ()):
     known = frozenset(symbol(name) for name in indices)
     nothing = {(site.counters, frozenset()): 0}
     about = Code(parsed, (32, 1, 1), (), known, (), (), {}, nothing, {}, {})
-    return made_of(about, site, tuple(i for i in parsed.instructions if i.space))
+    return transformations(about, site, tuple(i for i in parsed.instructions if i.space))
 
 
 def read(offset, *counters: Counter) -> Site:
@@ -92,4 +92,4 @@ def test_wide_instructions_may_move_more_than_is_asked_for_but_not_more_of_the_s
     assert made(wide, five)[1] is not None
     _, shaped, why = made(narrow, five)
     assert shaped is None
-    assert why.startswith("repeated: 6 instructions on several paths for 5 trips")
+    assert why.startswith("duplicated: 6 instructions on several paths for 5 trips")

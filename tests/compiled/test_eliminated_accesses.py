@@ -7,9 +7,9 @@ from dataclasses import replace
 import pytest
 
 from cugen.analysis.totals.sites import sites
-from cugen.compiled import peeled_sites as placing
+from cugen.compiled import unrolled_trips
 from cugen.compiled.addresses import Form
-from cugen.compiled.register_windows import used, windows
+from cugen.compiled.live_elements import live_elements, register_stores
 from cugen.compiled.sass import Instruction
 from cugen.kernel import generate
 from cugen.spec.load import load_text
@@ -36,16 +36,18 @@ def params(kernel):
 
 def loads(kernel, name="x"):
     (plan,) = kernel.plan.kernels
-    found = [s for s in sites(plan, params(kernel)) if s.access.array.symbol == name and s.access.kind == "load"]
-    return windows(plan, params(kernel)), found
+    actual = [s for s in sites(plan, params(kernel)) if s.access.array.symbol == name and s.access.kind == "load"]
+    return register_stores(plan, params(kernel)), actual
 
 
 def test_of_a_window_the_places_that_are_read_are_used():
     around = " + ".join(f"x[i + {r}, j + {c}]" for r in range(3) for c in range(3) if (r, c) != (1, 1))
     kept, (site,) = loads(stencil("shape: [H + 2, W + 2]", "shape: [H, W]", f"y[i, j] = {around}"))
     row, column = (c.symbol for c in site.counters if str(c.symbol).startswith("loop"))
-    found = [[bool(used(site, {row: r, column: c}, kept[id(site.access)])) for c in range(3)] for r in range(3)]
-    assert found == [[True, True, True], [True, False, True], [True, True, True]]
+    actual = [
+        [bool(live_elements(site, {row: r, column: c}, kept[id(site.access)])) for c in range(3)] for r in range(3)
+    ]
+    assert actual == [[True, True, True], [True, False, True], [True, True, True]]
 
 
 def test_what_is_computed_with_at_once_is_in_no_window():
@@ -65,11 +67,16 @@ def vectors():
     pitched = "shape: [H, W], layout: {strides: [170, 1]}"  # a row ends within a vector
     compute = "y[i, j] = 0.25 * (x[i, j - 1] + x[i, j + 1] + x[i - 1, j] + x[i + 1, j])"
     kernel = stencil(f"{pitched}, boundary: zero", pitched, compute)
-    kept, found = loads(kernel)
-    (site,) = (s for s in found if s.access.width == 2 and any("loop" in str(c.symbol) for c in s.counters))
+    kept, actual = loads(kernel)
+    (site,) = (s for s in actual if s.access.width == 2 and any("loop" in str(c.symbol) for c in s.counters))
     (loop,) = (c for c in site.counters if "loop" in str(c.symbol))
     trips = [{loop.symbol: n} for n in range(loop.count)]
-    return site, trips, [used(site, at, kept[id(site.access)]) for at in trips], kernel.plan.kernels[0].block
+    return (
+        site,
+        trips,
+        [live_elements(site, address, kept[id(site.access)]) for address in trips],
+        kernel.plan.kernels[0].block,
+    )
 
 
 def test_of_the_vectors_at_the_ends_one_element_is_used(vectors):
@@ -79,14 +86,14 @@ def test_of_the_vectors_at_the_ends_one_element_is_used(vectors):
 
 def test_vectors_of_which_a_part_is_used_are_no_whole_trips(vectors):
     site, trips, wanted, _ = vectors
-    assert placing.whole_trips(site, trips, wanted, [instruction(0, 8)] * 3) is None
+    assert unrolled_trips.whole_trips(site, trips, wanted, [instruction(0, 8)] * 3) is None
 
 
 def instruction(address: int, width: int) -> Instruction:
     return Instruction(address, "", {4: "LDG.E", 8: "LDG.E.64"}[width], ("R0", "desc[UR4][R2.64]"), 1)
 
 
-def at(constant: int, **steps: int) -> Form:
+def address(constant: int, **steps: int) -> Form:
     names = {"bx": "SR_CTAID.X", "by": "SR_CTAID.Y", "tx": "SR_TID.X", "ty": "SR_TID.Y", "p": "c[0x0][0x210]"}
     return Form(constant % (1 << 32), tuple(sorted((names[name], step) for name, step in steps.items())))
 
@@ -97,13 +104,13 @@ STEPS = {"bx": 256, "by": 2720, "tx": 8, "ty": 680, "p": 1}
 def addressed(vectors, *moves, **changed):
     site, trips, wanted, threads = vectors
     instructions = [instruction(16 * n, width) for n, (_, width) in enumerate(moves)]
-    forms = {16 * n: at(place, **{**STEPS, **changed}) for n, (place, _) in enumerate(moves)}
-    return placing.addressed(site, trips, wanted, instructions, forms, threads)
+    forms = {16 * n: address(position, **{**STEPS, **changed}) for n, (position, _) in enumerate(moves)}
+    return unrolled_trips.by_address(site, trips, wanted, instructions, forms, threads)
 
 
 def test_addresses_tell_which_elements_are_moved(vectors):
-    found = addressed(vectors, (-4, 4), (8, 4), (0, 8))
-    assert [(s.access.width, s.offset - vectors[0].offset.subs(vectors[1][0])) for s in found] == [
+    actual = addressed(vectors, (-4, 4), (8, 4), (0, 8))
+    assert [(s.access.width, s.offset - vectors[0].offset.subs(vectors[1][0])) for s in actual] == [
         (1, 1),
         (1, 4),
         (2, 2),
@@ -133,5 +140,5 @@ def test_trips_at_one_place_are_not_told_apart(vectors):
     (loop,) = trips[0]
     still = replace(site, offset=site.offset.subs({loop: 0}))
     every = [frozenset({0, 1})] * 2 + [frozenset()]
-    assert placing.whole_trips(still, trips, every, [instruction(0, 8), instruction(16, 8)]) is None
-    assert len(placing.whole_trips(site, trips, every, [instruction(0, 8), instruction(16, 8)])) == 2
+    assert unrolled_trips.whole_trips(still, trips, every, [instruction(0, 8), instruction(16, 8)]) is None
+    assert len(unrolled_trips.whole_trips(site, trips, every, [instruction(0, 8), instruction(16, 8)])) == 2

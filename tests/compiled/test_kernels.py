@@ -7,7 +7,7 @@ from functools import cache
 import pytest
 
 from cugen.analysis.totals.sites import REMOTE_SHARED, SPIN_WAIT
-from cugen.compiled.kernels import PARTED, CompiledAccess, CompiledKernel, compiled_kernels
+from cugen.compiled.kernels import DIVERGED_AFTER_WAIT, CompiledAccess, CompiledKernel, compiled_kernels
 from cugen.emit.resources import data_folder
 from cugen.kernel import Kernel, generate
 from cugen.spec.load import load_all, load_text
@@ -15,16 +15,16 @@ from cugen.spec.model import Spec
 from cugen.toolchain.cuda import compile_cubin
 
 NAMES = {
-    "merged",
+    "vectorised",
     "split",
     "unrolled",
-    "chunked",
+    "partially unrolled",
     "hoisted",
     "reused",
     "filled",
-    "joined",
-    "moved",
-    "trimmed",
+    "merged",
+    "speculated",
+    "eliminated",
     "predicated",
     "folded",
     "dropped",
@@ -45,23 +45,23 @@ def compiled(kernel: Kernel, target: str) -> tuple[CompiledKernel, ...]:
     return compiled_kernels(kernel.plan, kernel.spec, kernel.access_lines(), image, target, params)
 
 
-def one(text: str, target: str = "sm_90") -> CompiledKernel:
+def single(text: str, target: str = "sm_90") -> CompiledKernel:
     (spec,) = load_text(text)
-    (found,) = compiled(generate(spec), target)
-    return found
+    (actual,) = compiled(generate(spec), target)
+    return actual
 
 
 def access(kernel: CompiledKernel, symbol: str, kind: str = "load") -> CompiledAccess:
-    (found,) = (a for a in kernel.accesses if a.access.array.symbol == symbol and a.access.kind == kind)
-    return found
+    (actual,) = (a for a in kernel.accesses if a.access.array.symbol == symbol and a.access.kind == kind)
+    return actual
 
 
-def names(found: CompiledAccess) -> list[str]:
-    return [change.partition(":")[0] for change in found.changes]
+def names(actual: CompiledAccess) -> list[str]:
+    return [change.partition(":")[0] for change in actual.changes]
 
 
-def widths(found: CompiledAccess) -> list[int]:
-    return sorted({i.bytes for i in found.instructions})
+def widths(actual: CompiledAccess) -> list[int]:
+    return sorted({i.bytes for i in actual.instructions})
 
 
 SOME = (
@@ -82,7 +82,7 @@ UNKNOWN = ("read from memory", "different parts of lines", "whole sectors in pai
 def check_accounts(name: str, target: str) -> None:
     for kernel in compiled(generate(gallery()[name]), target):
         assert kernel.unexplained == ()
-        assert kernel.shared_out == ()
+        assert kernel.ambiguous == ()
         moved = [i for i in kernel.program.instructions if i.space in ("global", "shared", "generic")]
         # An asynchronous copy carries out two accesses; compilers put reads that never run before it.
         assert sorted(i.address for i in moved if i.predicate != "!PT") == sorted(
@@ -91,12 +91,12 @@ def check_accounts(name: str, target: str) -> None:
             for i in a.instructions
             if a.space != "constant" and not (a.space == "global" and i.kind == "async_copy")
         )
-        for found in kernel.accesses:
-            assert set(names(found)) <= NAMES, found.changes
-            if found.compiled is None:  # then for a reason with a name, never "unexplained"
-                known = found.reason.partition(":")[0] in NAMES or found.reason in (SPIN_WAIT, REMOTE_SHARED)
-                assert known or any(text in found.reason for text in UNKNOWN), found.reason
-            assert found.instructions or "dropped" in names(found)
+        for actual in kernel.accesses:
+            assert set(names(actual)) <= NAMES, actual.changes
+            if actual.compiled is None:  # then for a reason with a name, never "unexplained"
+                known = actual.reason.partition(":")[0] in NAMES or actual.reason in (SPIN_WAIT, REMOTE_SHARED)
+                assert known or any(text in actual.reason for text in UNKNOWN), actual.reason
+            assert actual.instructions or "dropped" in names(actual)
 
 
 @pytest.mark.parametrize("target", ["sm_80", "sm_90"])
@@ -116,7 +116,7 @@ def test_every_access_of_every_gallery_kernel_is_accounted_for(name, target):
 
 
 def test_an_asynchronous_copy_is_one_instruction_for_what_it_reads_and_what_it_writes():
-    kernel = one(
+    kernel = single(
         """
 cugen: 1
 kernel: product
@@ -139,8 +139,8 @@ schedule: {family: gemm, block: {m: 32, n: 64}, thread: {m: 4, n: 4}, step: {k: 
 
 def test_copies_of_zeros_are_counted_apart_from_those_that_read():
     """Their compiler keeps guards that always hold, but not all of them: what they fill never is."""
-    (found,) = compiled(generate(gallery()["gemm_batched"]), "sm_90")
-    copies = [a for a in found.accesses if a.access.kind == "async_copy"]
+    (actual,) = compiled(generate(gallery()["gemm_batched"]), "sm_90")
+    copies = [a for a in actual.accesses if a.access.kind == "async_copy"]
     tile, wide = copies
     assert "filled" in names(tile)
     assert sum(t.lanes for t in tile.compiled) == tile.written.lanes
@@ -148,17 +148,17 @@ def test_copies_of_zeros_are_counted_apart_from_those_that_read():
     assert (wide.compiled, wide.executions) == (None, 8 * 6)
 
 
-def test_trips_of_a_loop_that_the_compiler_cannot_count_are_not_its_neighbours():
+def test_trips_of_a_loop_of_unknown_trip_count_are_not_those_of_adjacent_ones():
     """512 threads fetch 512 elements in a loop from `threadIdx` on, which is unrolled though it makes a single trip."""
-    (found,) = compiled(generate(gallery()["ladder_4_columns"]), "sm_90")
-    assert max(len(a.instructions) for a in found.accesses if a.access.array.symbol == "A") > 1
-    assert all(a.compiled is not None for a in found.accesses), [a.reason for a in found.accesses]
+    (actual,) = compiled(generate(gallery()["ladder_4_columns"]), "sm_90")
+    assert max(len(a.instructions) for a in actual.accesses if a.access.array.symbol == "A") > 1
+    assert all(a.compiled is not None for a in actual.accesses), [a.reason for a in actual.accesses]
 
 
 def test_trips_that_a_compiler_does_not_count_are_all_made():
     """Each loop over `k0` begins at an index of the thread: one trip if they are odd, then two at a time."""
-    for found in compiled(generate(gallery()["matmul_few_rows"]), "sm_90"):
-        assert all(a.compiled is not None for a in found.accesses), [a.reason for a in found.accesses]
+    for actual in compiled(generate(gallery()["matmul_few_rows"]), "sm_90"):
+        assert all(a.compiled is not None for a in actual.accesses), [a.reason for a in actual.accesses]
 
 
 def product(pad: int, dtype: str = "float32") -> str:
@@ -176,9 +176,9 @@ schedule: {{block: {{m: 16, n: 16}}}}
 
 
 def test_a_row_with_an_even_pitch_is_read_four_elements_at_once():
-    rows, columns = (access(one(product(0)), name) for name in ("As", "Bs"))
+    rows, columns = (access(single(product(0)), name) for name in ("As", "Bs"))
     assert (rows.written_bytes, widths(rows)) == (4, [16])
-    assert "merged" in names(rows)
+    assert "vectorised" in names(rows)
     assert sum(t.warps for t in rows.compiled) * 4 == rows.written.warps
     assert sum(t.lanes for t in rows.compiled) * 4 == rows.written.lanes
     assert widths(columns) == [4]
@@ -186,17 +186,17 @@ def test_a_row_with_an_even_pitch_is_read_four_elements_at_once():
 
 
 def test_an_odd_pitch_keeps_the_elements_apart():
-    rows = access(one(product(1)), "As")
+    rows = access(single(product(1)), "As")
     assert (widths(rows), rows.compiled) == ([4], (rows.written,))
 
 
 def test_two_doubles_are_as_wide_as_it_gets():
-    rows = access(one(product(0, "float64")), "As")
+    rows = access(single(product(0, "float64")), "As")
     assert (rows.written_bytes, widths(rows)) == (8, [16])
     assert rows.executions * 2 == rows.written.warps
 
 
-def statement(compute: str, arrays: str, rest: str = "") -> str:
+def statement(compute: str, arrays: str, remainder: str = "") -> str:
     return f"""
 cugen: 1
 kernel: statement
@@ -204,12 +204,12 @@ params: {{N: 70, K: 9}}
 arrays:
 {arrays}
 compute: "{compute}"
-{rest}
+{remainder}
 """
 
 
 def test_known_taps_are_operands_and_cost_no_request():
-    found = one(
+    actual = single(
         statement(
             "y[i] = sum(w[k] * x[i + k], k)",
             """
@@ -218,13 +218,13 @@ def test_known_taps_are_operands_and_cost_no_request():
   y: {shape: [N], dtype: float32}""",
         )
     )
-    taps = access(found, "w")
+    taps = access(actual, "w")
     assert taps.compiled == ()
     assert {"folded", "dropped"} & set(names(taps))
 
 
 def test_a_table_read_at_a_place_of_the_lanes_own_costs_requests():
-    found = one(
+    actual = single(
         statement(
             "y[i] = w[i % 3] * x[i]",
             """
@@ -234,13 +234,13 @@ def test_a_table_read_at_a_place_of_the_lanes_own_costs_requests():
             "schedule: {family: direct}",
         )
     )
-    assert sum(t.requests for t in access(found, "w").compiled) == 3 * 3  # 3 warps, 3 addresses in each
+    assert sum(t.requests for t in access(actual, "w").compiled) == 3 * 3  # 3 warps, 3 addresses in each
 
 
 def test_a_read_that_needs_no_guard_runs_wherever_its_block_does():
     """The last lane's `x[max(i - 1, 0)]` lies in the array as well, so NVRTC reads it without the choice's condition,
     beside the store; what it reads where the address might miss keeps its predicate."""
-    found = one("""
+    actual = single("""
 cugen: 1
 kernel: chain
 params: {N: 20}
@@ -254,15 +254,15 @@ compute: |
   y[i] = where(i < N - 1, b[i + 1], 1) * b[i] - a[i]
 schedule: {family: direct}
 """)
-    reads = [a for a in found.accesses if a.access.kind == "load"]
-    moved = [a for a in reads if "moved" in names(a)]
-    assert moved
-    assert all(sum(t.lanes for t in a.compiled) == 20 and a.written.lanes == 19 for a in moved)
-    assert all(sum(t.lanes for t in a.compiled) in (0, a.written.lanes) for a in reads if a not in moved)
+    reads = [a for a in actual.accesses if a.access.kind == "load"]
+    speculated = [a for a in reads if "speculated" in names(a)]
+    assert speculated
+    assert all(sum(t.lanes for t in a.compiled) == 20 and a.written.lanes == 19 for a in speculated)
+    assert all(sum(t.lanes for t in a.compiled) in (0, a.written.lanes) for a in reads if a not in speculated)
 
 
 def test_a_triangular_loop_runs_in_chunks():
-    found = one(
+    actual = single(
         statement(
             "y[i] = sum(x[i, k], k, where=k <= i)",
             """
@@ -271,15 +271,15 @@ def test_a_triangular_loop_runs_in_chunks():
             "schedule: {family: direct}",
         )
     )
-    read = access(found, "x")
-    assert "chunked" in names(read)
+    read = access(actual, "x")
+    assert "partially unrolled" in names(read)
     assert sum(t.lanes for t in read.compiled) == read.written.lanes
     assert sum(t.warps for t in read.compiled) > read.written.warps  # single trips at the end, in other lanes
 
 
 def test_trips_whose_values_are_in_registers_are_named_where_the_loop_does_not_make_them_all():
     """45 trips of two loops over one row: the second makes 2 rounds of 20 and has the last 5 from the first."""
-    found = one("""
+    actual = single("""
 cugen: 1
 kernel: weights
 params: {M: 30, N: 45}
@@ -289,7 +289,7 @@ arrays:
 compute: "y[i, j] = softmax(x[i, j], j)"
 schedule: {family: direct}
 """)
-    reads = [a for a in found.accesses if a.access.kind == "load" and len(a.instructions) > 1]
+    reads = [a for a in actual.accesses if a.access.kind == "load" and len(a.instructions) > 1]
     assert [len(a.instructions) for a in reads] == [45, 20]
     assert [a.reason.partition(":")[0] for a in reads] == ["", "reused"]
 
@@ -304,16 +304,16 @@ def test_what_depends_on_data_says_so():
 
 def test_a_store_behind_shuffles_that_lanes_may_come_to_apart_is_in_no_loop():
     """The shuffles stand a second time behind the code, and a branch leads back from there."""
-    found = compiled(generate(gallery()["row_sum"]), "sm_90")[0]
-    store = access(found, "y", "store")
+    actual = compiled(generate(gallery()["row_sum"]), "sm_90")[0]
+    store = access(actual, "y", "store")
     assert store.compiled == (store.written,)
 
 
 def test_elements_that_never_come_last_are_no_trips():
     """Where a vector doesn't fit, its last element never does: 4 elements of which 3 are written out."""
-    for found in compiled(generate(gallery()["prefix_sum"]), "sm_90"):
-        counted = [a for a in found.accesses if a.reason not in (SPIN_WAIT, PARTED)]
-        assert len(counted) == len(found.accesses) - 2
+    for actual in compiled(generate(gallery()["prefix_sum"]), "sm_90"):
+        counted = [a for a in actual.accesses if a.reason not in (SPIN_WAIT, DIVERGED_AFTER_WAIT)]
+        assert len(counted) == len(actual.accesses) - 2
         assert all(a.compiled is not None for a in counted), [a.reason for a in counted]
 
 
@@ -350,7 +350,7 @@ WINDOWS = {
 @pytest.mark.parametrize("name", sorted(WINDOWS))
 def test_what_nothing_reads_of_a_window_is_not_loaded(name):
     x, y, compute = WINDOWS[name]
-    found = one(f"""
+    actual = single(f"""
 cugen: 1
 kernel: window
 arrays:
@@ -359,10 +359,10 @@ arrays:
 compute: "{compute}"
 schedule: {{family: stencil}}
 """)
-    trimmed = [a for a in found.accesses if "trimmed" in names(a)]
-    assert trimmed
-    assert all(a.compiled is not None for a in found.accesses)
-    for a in trimmed:
+    eliminated = [a for a in actual.accesses if "eliminated" in names(a)]
+    assert eliminated
+    assert all(a.compiled is not None for a in actual.accesses)
+    for a in eliminated:
         assert sum(t.lanes for t in a.compiled) <= a.written.lanes
         moved = sum(t.lanes * i.bytes for t, i in zip(a.compiled, a.instructions, strict=True))
         assert moved < a.written.lanes * a.written_bytes
@@ -370,5 +370,5 @@ schedule: {{family: stencil}}
 
 @pytest.mark.parametrize("name", ["sobel", "jacobi2d", "heat3d", "conv_strided_dilated"])
 def test_of_windows_of_gallery_kernels_it_is_known_what_is_loaded(name):
-    (found,) = compiled(generate(gallery()[name]), "sm_90")
-    assert all(a.compiled is not None for a in found.accesses), [a.reason for a in found.accesses]
+    (actual,) = compiled(generate(gallery()[name]), "sm_90")
+    assert all(a.compiled is not None for a in actual.accesses), [a.reason for a in actual.accesses]

@@ -7,7 +7,7 @@ import pytest
 from cugen.analysis.totals.sites import Site
 from cugen.compiled import sass
 from cugen.compiled.addresses import address_forms, source_forms
-from cugen.compiled.matching import Placed, behind_barrier, match
+from cugen.compiled.matching import PrintedSite, after_barrier, match
 from cugen.plan.memory import Access, Array
 from cugen.plan.nodes import Barrier, Guard, If, Load, NamedBarrier
 from cugen.plan.symbols import integer
@@ -30,16 +30,16 @@ def site(tile: Array, kind: str, source: Array | None = None) -> Site:
     return Site(Access(tile, (zero,), kind), zero, (), (), {}, {}, source=read, source_offset=source_offset)
 
 
-def matched(code: str, *placed: Placed) -> list[list[int]]:
+def matched(code: str, *printed: PrintedSite) -> list[list[int]]:
     """The places in the code of each site's instructions; `code` has the line before each instruction."""
     rows = []
     for number, row in enumerate(code.strip().splitlines()):
-        line, _, rest = row.strip().partition(" ")
-        rows += [f'        //## File "k.cu", line {line}', f"        /*{16 * number:04x}*/  {rest} ;"]
+        line, _, remainder = row.strip().partition(" ")
+        rows += [f'        //## File "k.cu", line {line}', f"        /*{16 * number:04x}*/  {remainder} ;"]
     program = sass.parse("//--------------------- .text.k   ---\n" + "\n".join(rows))["k"]
-    found = match(program, address_forms(program), source_forms(program), placed, POINTERS)
-    assert (found.unexplained, found.joined, found.shared_out) == ((), (), ())
-    return [[instruction.address // 16 for instruction in own] for own in found.instructions]
+    matches = match(program, address_forms(program), source_forms(program), printed, POINTERS)
+    assert (matches.unexplained, matches.merged, matches.ambiguous) == ((), (), ())
+    return [[instruction.address // 16 for instruction in matched] for matched in matches.instructions]
 
 
 POINTED = """
@@ -52,8 +52,8 @@ POINTED = """
 def test_a_copy_is_of_the_array_that_its_source_points_into_whatever_its_line():
     a, b = array("As"), array("Bs")
     copies = [
-        Placed(site(a, "async_copy", array("A", "readonly")), 10),
-        Placed(site(b, "async_copy", array("B", "readonly")), 12),
+        PrintedSite(site(a, "async_copy", array("A", "readonly")), 10),
+        PrintedSite(site(b, "async_copy", array("B", "readonly")), 12),
     ]
     code = f"""{POINTED}
     10 LDGSTS.E [R8], desc[UR4][R2.64]
@@ -67,11 +67,11 @@ def test_a_copy_is_of_the_array_that_its_source_points_into_whatever_its_line():
 def test_a_tile_begins_where_the_array_copied_into_it_is_copied_to_first():
     """All copies have one line, so no line tells which tile begins where."""
     a, b = array("As"), array("Bs")
-    places = [
-        Placed(site(a, "async_copy", array("A", "readonly")), 10),
-        Placed(site(b, "async_copy", array("B", "readonly")), 12),
-        Placed(site(a, "load"), 20),
-        Placed(site(b, "load"), 22),
+    addresses = [
+        PrintedSite(site(a, "async_copy", array("A", "readonly")), 10),
+        PrintedSite(site(b, "async_copy", array("B", "readonly")), 12),
+        PrintedSite(site(a, "load"), 20),
+        PrintedSite(site(b, "load"), 22),
     ]
     code = f"""{POINTED}
     12 LDGSTS.E [R8], desc[UR4][R2.64]
@@ -79,12 +79,12 @@ def test_a_tile_begins_where_the_array_copied_into_it_is_copied_to_first():
     99 LDS R10, [R8+0x40]
     99 LDS R11, [R8+0x440]
     """
-    assert matched(code, *places) == [[4], [5], [6], [7]]
+    assert matched(code, *addresses) == [[4], [5], [6], [7]]
 
 
 def test_a_copy_of_one_array_into_two_tiles_goes_by_its_line():
     both = array("A", "readonly")
-    copies = [Placed(site(array(name), "async_copy", both), line) for name, line in (("As", 10), ("At", 12))]
+    copies = [PrintedSite(site(array(name), "async_copy", both), line) for name, line in (("As", 10), ("At", 12))]
     code = f"""{POINTED}
     10 LDGSTS.E [R8], desc[UR4][R2.64]
     12 LDGSTS.E [R8+0x400], desc[UR4][R2.64+0x80]
@@ -108,37 +108,37 @@ OVER_A_RING = """
 def test_where_tiles_share_memory_the_line_tells_whose_address_it_is(bs, first, second):
     """The second line of a statement counts as near to its first."""
     a, b, parts = array("As", offset=0), array("Bs", offset=1024), array("parts", size=512, offset=0)
-    places = [
-        Placed(site(a, "store"), 10),
-        Placed(site(b, "store"), 12),
-        Placed(site(a, "load"), 20),
-        Placed(site(b, "load"), 22),
-        Placed(site(parts, "store"), 30),
-        Placed(site(parts, "load"), 32),
+    addresses = [
+        PrintedSite(site(a, "store"), 10),
+        PrintedSite(site(b, "store"), 12),
+        PrintedSite(site(a, "load"), 20),
+        PrintedSite(site(b, "load"), 22),
+        PrintedSite(site(parts, "store"), 30),
+        PrintedSite(site(parts, "load"), 32),
     ]
-    found = matched(OVER_A_RING.format(bs=bs, first=first, second=second), *places)
-    assert found == [[2], [3], [], [4], [5], [6, 7]]
+    actual = matched(OVER_A_RING.format(bs=bs, first=first, second=second), *addresses)
+    assert actual == [[2], [3], [], [4], [5], [6, 7]]
 
 
 def test_beside_each_other_tiles_are_told_by_the_address_alone():
     a, b, parts = array("As", offset=0), array("Bs", offset=1024), array("parts", size=256, offset=0)
-    places = [
-        Placed(site(a, "store"), 10),
-        Placed(site(b, "store"), 12),
-        Placed(site(b, "load"), 22),
-        Placed(site(parts, "store"), 30),
-        Placed(site(parts, "load"), 32),
+    addresses = [
+        PrintedSite(site(a, "store"), 10),
+        PrintedSite(site(b, "store"), 12),
+        PrintedSite(site(b, "load"), 22),
+        PrintedSite(site(parts, "store"), 30),
+        PrintedSite(site(parts, "load"), 32),
     ]
-    found = matched(OVER_A_RING.format(bs=22, first=33, second=33), *places)
-    assert found == [[2], [3], [4, 7], [5], [6]]
+    actual = matched(OVER_A_RING.format(bs=22, first=33, second=33), *addresses)
+    assert actual == [[2], [3], [4, 7], [5], [6]]
 
 
 def test_a_copy_that_comes_before_a_barrier_in_the_code_does_so_in_the_source():
     """The compiler gives the last copy ahead of a loop the line of those in it."""
     source = array("A", "readonly")
-    places = [
-        Placed(site(array("As"), "async_copy", source), 10, behind=False),
-        Placed(site(array("As"), "async_copy", source), 20, behind=True),
+    addresses = [
+        PrintedSite(site(array("As"), "async_copy", source), 10, is_after_barrier=False),
+        PrintedSite(site(array("As"), "async_copy", source), 20, is_after_barrier=True),
     ]
     code = f"""{POINTED}
     10 LDGSTS.E [R8], desc[UR4][R2.64]
@@ -146,25 +146,25 @@ def test_a_copy_that_comes_before_a_barrier_in_the_code_does_so_in_the_source():
     12 BAR.SYNC.DEFER_BLOCKING 0x0
     20 LDGSTS.E [R8+0x100], desc[UR4][R2.64+0x100]
     """
-    assert matched(code, *places) == [[4, 5], [7]]
+    assert matched(code, *addresses) == [[4, 5], [7]]
 
 
 def test_a_barrier_parts_a_kernel_where_all_threads_come_to_it_once():
     before, inside, after = (Access(array(name), (integer(0),), "load") for name in ("x", "y", "z"))
     loads = [Load(Local("value", DTYPES["float32"]), access) for access in (before, inside, after)]
-    assert behind_barrier((loads[0], Barrier(), loads[1], Barrier(), loads[2])) == {
+    assert after_barrier((loads[0], Barrier(), loads[1], Barrier(), loads[2])) == {
         id(before): False,
         id(inside): True,
         id(after): True,
     }
-    assert behind_barrier((loads[0],)) == {}
+    assert after_barrier((loads[0],)) == {}
     block = If(Guard(()), (loads[1], Barrier()))
-    assert behind_barrier((loads[0], block, Barrier(), loads[2])) == {}
+    assert after_barrier((loads[0], block, Barrier(), loads[2])) == {}
 
 
 @pytest.mark.parametrize(("threads", "is_behind"), [(64, True), (32, False)])
 def test_a_team_of_several_warps_meets_at_a_barrier_and_a_single_warp_at_none(threads, is_behind):
     before, after = (Access(array(name), (integer(0),), "load") for name in ("x", "y"))
     loads = [Load(Local("value", DTYPES["float32"]), access) for access in (before, after)]
-    team = NamedBarrier(integer(0), threads)
-    assert behind_barrier((loads[0], team, loads[1], Barrier()))[id(after)] is is_behind
+    is_named = NamedBarrier(integer(0), threads)
+    assert after_barrier((loads[0], is_named, loads[1], Barrier()))[id(after)] is is_behind

@@ -43,10 +43,10 @@ def counters() -> ModuleType:
 
 
 def test_counters_are_read_as_the_profiler_prints_them(counters):
-    found = counters.read_counters(MEASURED)
-    assert tuple(found) == KERNELS
-    assert list(found["matmul_tiled"]) == list(METRICS)
-    assert found["matmul_tiled"]["smsp__sass_inst_executed_op_shared_ld.sum"] == 16_299_360
+    actual = counters.read_counters(MEASURED)
+    assert tuple(actual) == KERNELS
+    assert list(actual["matmul_tiled"]) == list(METRICS)
+    assert actual["matmul_tiled"]["smsp__sass_inst_executed_op_shared_ld.sum"] == 16_299_360
 
 
 def test_a_profiler_that_printed_no_table_is_quoted(counters):
@@ -82,7 +82,7 @@ def test_predictions_equal_the_counters(counters, name):
     (launch,) = counters.as_compiled(kernel, image, kernel.access_lines(), "sm_90")
     measured = counters.read_counters(MEASURED)[name]
     row = counters.launch_row(launch, measured, {})
-    different = {metric: found for metric, found in row["counters"].items() if found["verdict"] != "equal"}
+    different = {metric: actual for metric, actual in row["counters"].items() if actual["verdict"] != "equal"}
     if "of these the compiler's own, as measured" in row["counters"][CONSTANT_REQUESTS]:
         del different[CONSTANT_REQUESTS]  # needs the figures of single instructions
     assert different == {}
@@ -97,7 +97,7 @@ def test_what_each_trip_of_an_unrolled_loop_moves_again_is_counted_once(counters
     (launch,) = counters.as_compiled(kernel, image, kernel.access_lines(), "sm_90")
     (weights,) = (a for a in launch.accesses if a.access.array.symbol == "w")
     assert len(weights.instructions) == 36
-    assert weights.changes == ("reused: one element for every v", "unrolled: 36 instructions stand for 36 trips")
+    assert weights.changes == ("reused: one element for every v", "unrolled: 36 instructions for 36 trips")
     assert weights.written.lanes == 4 * 449_280
     assert sum(tally.lanes for tally in weights.compiled) == 449_280  # as Nsight Compute counted both on an H200
     assert sum(tally.sectors for tally in weights.compiled) == 15_120
@@ -109,10 +109,10 @@ def test_pointers_that_are_loaded_where_their_stores_run_are_counted(counters):
     image = compile_cubin(kernel.source, kernel.name, "sm_90").image
     (launch,) = counters.as_compiled(kernel, image, kernel.access_lines(), "sm_90")
     assert any(i.name == "LDC" and i.predicate for i in launch.program.instructions)
-    found = predictions(launch)[CONSTANT_REQUESTS]
+    actual = predictions(launch)[CONSTANT_REQUESTS]
     (store,) = (a for a in launch.accesses if a.access.kind == "store")
-    assert found.value is not None
-    assert found.value >= launch.warps + store.executions
+    assert actual.value is not None
+    assert actual.value >= launch.warps + store.executions
 
 
 def test_stores_into_the_shared_memory_of_another_block_are_counted_and_their_wavefronts_are_not(counters):
@@ -121,8 +121,8 @@ def test_stores_into_the_shared_memory_of_another_block_are_counted_and_their_wa
     (kernel,) = counters.kernels(data_folder("specs"), ("softmax_long_rows",))
     image = compile_cubin(kernel.source, kernel.name, "sm_90", prefer="nvrtc").image
     (launch,) = counters.as_compiled(kernel, image, kernel.access_lines(), "sm_90")
-    found = predictions(launch)
-    assert found["smsp__sass_inst_executed_op_shared_st.sum"].value == 1224
-    wavefronts = found["smsp__sass_l1tex_data_pipe_lsu_wavefronts_mem_shared_op_st.sum"]
+    actual = predictions(launch)
+    assert actual["smsp__sass_inst_executed_op_shared_st.sum"].value == 1224
+    wavefronts = actual["smsp__sass_l1tex_data_pipe_lsu_wavefronts_mem_shared_op_st.sum"]
     assert wavefronts.value is None
-    assert "another block's shared memory" in wavefronts.reason
+    assert "distributed shared memory" in wavefronts.reason

@@ -48,19 +48,19 @@ def program() -> sass.Program:
     return sass.parse(TEXT)["product"]
 
 
-def at(program: sass.Program, address: int) -> sass.Instruction:
+def instruction_at(program: sass.Program, address: int) -> sass.Instruction:
     return next(i for i in program.instructions if i.address == address)
 
 
 def test_an_instruction_has_its_predicate_opcode_and_operands(program):
-    load = at(program, 0x1B0)
+    load = instruction_at(program, 0x1B0)
     assert (load.predicate, load.opcode, load.name) == ("!P1", "LDG.E.U8.CONSTANT", "LDG")
     assert load.operands == ("R20", "desc[UR4][R16.64+-0x8]")
-    assert at(program, 0x1C0).operands == ("R12", "R13.reuse", "0x44", "R12")
+    assert instruction_at(program, 0x1C0).operands == ("R12", "R13.reuse", "0x44", "R12")
 
 
 def test_inlined_code_has_the_line_that_it_came_into(program):
-    assert at(program, 0x1B0).line == 33
+    assert instruction_at(program, 0x1B0).line == 33
 
 
 @pytest.mark.parametrize(
@@ -76,28 +76,28 @@ def test_inlined_code_has_the_line_that_it_came_into(program):
     ],
 )
 def test_the_opcode_says_which_memory_moves_and_how_much(program, address, space, kind, width):
-    found = at(program, address)
-    assert (found.space, found.kind, found.bytes) == (space, kind, width)
+    actual = instruction_at(program, address)
+    assert (actual.space, actual.kind, actual.bytes) == (space, kind, width)
 
 
 def test_a_branch_back_is_a_loop_and_the_trap_behind_the_code_is_none(program):
     assert program.loops == ((0x1B0, 0x360),)
-    assert program.loop_of(at(program, 0x350)) == (0x1B0, 0x360)
-    assert program.loop_of(at(program, 0x380)) is None
+    assert program.loop_of(instruction_at(program, 0x350)) == (0x1B0, 0x360)
+    assert program.loop_of(instruction_at(program, 0x380)) is None
 
 
 def test_a_block_begins_at_a_label_and_behind_a_branch_or_an_exit(program):
     assert program.block_starts == (0x000, 0x1B0, 0x370, 0x380, 0x3A0)
-    assert program.block_of(at(program, 0x350)) == 0x1B0
-    assert program.block_of(at(program, 0x390)) == 0x380
+    assert program.block_of(instruction_at(program, 0x350)) == 0x1B0
+    assert program.block_of(instruction_at(program, 0x390)) == 0x380
 
 
 def test_kernels_are_told_apart_and_padding_is_left_out():
     two = TEXT + TEXT.replace("product", "other")
-    found = sass.parse(two)
-    assert list(found) == ["product", "other"]
-    assert [i.opcode for i in found["other"].instructions] == [i.opcode for i in found["product"].instructions]
-    assert all(i.name != "NOP" for i in found["product"].instructions)
+    programs = sass.parse(two)
+    assert list(programs) == ["product", "other"]
+    assert [i.opcode for i in programs["other"].instructions] == [i.opcode for i in programs["product"].instructions]
+    assert all(i.name != "NOP" for i in programs["product"].instructions)
 
 
 SOURCE = """
@@ -120,15 +120,15 @@ extern "C" __global__ void second(float4* b) {
 @pytest.mark.parametrize("target", ["sm_80", "sm_90"])
 def test_a_fresh_disassembly_is_read_whole(target):
     text = disassemble(compile_cubin(SOURCE, "two", target).image)
-    found = sass.parse(text)
-    assert sorted(found) == ["first", "second"]
-    assert sum(len(p.instructions) for p in found.values()) == sum(
+    programs = sass.parse(text)
+    assert sorted(programs) == ["first", "second"]
+    assert sum(len(p.instructions) for p in programs.values()) == sum(
         1 for line in text.splitlines() if line.lstrip().startswith("/*") and "NOP" not in line
     )
-    (load,) = (i for i in found["first"].instructions if i.name == "LDG")
+    (load,) = (i for i in programs["first"].instructions if i.name == "LDG")
     assert load.line == 9
-    assert found["first"].loop_of(load) is not None
-    (store,) = (i for i in found["second"].instructions if i.name == "STG")
+    assert programs["first"].loop_of(load) is not None
+    (store,) = (i for i in programs["second"].instructions if i.name == "STG")
     assert (store.bytes, store.line) == (16, 13)
 
 
@@ -150,20 +150,22 @@ RETURNING = """
 
 
 def test_code_behind_the_rest_that_returns_to_it_makes_no_loop():
-    found = sass.parse(RETURNING)["sum"]
-    assert found.loops == ((0x10, 0x20),)
-    assert found.loop_of(at(found, 0x10)) == (0x10, 0x20)
-    assert found.loop_of(at(found, 0x40)) is None
-    assert found.next_blocks(0x30) == (0x60, 0x40)
+    actual = sass.parse(RETURNING)["sum"]
+    assert actual.loops == ((0x10, 0x20),)
+    assert actual.loop_of(instruction_at(actual, 0x10)) == (0x10, 0x20)
+    assert actual.loop_of(instruction_at(actual, 0x40)) is None
+    assert actual.next_blocks(0x30) == (0x60, 0x40)
 
 
 def test_a_block_of_a_loop_that_stands_outside_its_addresses_is_in_the_loop():
-    found = sass.parse(RETURNING.replace("@P0 EXIT", "EXIT").replace("BRA `(.L_x_1)", "BRA `(.L_x_0)"))["sum"]
-    assert (0x10, 0x70) in found.loops
-    assert found.loop_of(at(found, 0x40)) is None  # between the loop's ends, but nothing leads back from it
-    assert found.loop_of(at(found, 0x60)) == (0x10, 0x70)
+    actual = sass.parse(RETURNING.replace("@P0 EXIT", "EXIT").replace("BRA `(.L_x_1)", "BRA `(.L_x_0)"))["sum"]
+    assert (0x10, 0x70) in actual.loops
+    assert (
+        actual.loop_of(instruction_at(actual, 0x40)) is None
+    )  # between the loop's ends, but nothing leads back from it
+    assert actual.loop_of(instruction_at(actual, 0x60)) == (0x10, 0x70)
 
 
 def test_where_a_branch_goes_to_an_address_in_a_register_every_branch_back_is_a_loop():
-    found = sass.parse(RETURNING.replace("EXIT ;", "BRX R6 ;"))["sum"]
-    assert (0x40, 0x70) in found.loops
+    actual = sass.parse(RETURNING.replace("EXIT ;", "BRX R6 ;"))["sum"]
+    assert (0x40, 0x70) in actual.loops

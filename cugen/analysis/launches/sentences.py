@@ -211,7 +211,8 @@ def _hiding(hiding: LatencyHiding, device: str) -> Iterator[str]:
     verdict = "enough" if hiding.warps_held >= hiding.warps_needed else "too few"
     yield (
         f"{hiding.warps_needed} warps per scheduler hide {latency.cycles} cycles with "
-        f"{hiding.instructions_between:.1f} instructions for {loads}; {hiding.warps_held:g} are resident: {verdict} ({mark}{latency.source})"
+        f"{hiding.instructions_between:.1f} instructions for {loads}; {hiding.warps_held:g} are resident: "
+        f"{verdict} ({mark}{latency.source})"
     )
     yield (
         f"{hiding.bytes_in_flight:,} bytes in flight per SM, {hiding.bytes_per_thread} per thread; {device} needs "

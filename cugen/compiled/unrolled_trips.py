@@ -1,4 +1,4 @@
-"""The sites of straight code that carries out some of an access's trips alone, where it can be told which."""
+"""Sites of an unrolled loop of which only some trips remain, matched by address."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import sympy
 
 from cugen.analysis.totals.affine import affine_form
 from cugen.analysis.totals.sites import BLOCK, THREAD, Predicate, Site
-from cugen.compiled import reshaping
+from cugen.compiled import transformed_sites
 from cugen.compiled.addresses import Form
 from cugen.compiled.sass import Instruction
 from cugen.plan.symbols import Integer
@@ -24,7 +24,7 @@ Trip = Mapping[sympy.Symbol, int]
 
 
 @dataclass(frozen=True)
-class _Piece:
+class _Element:
     """One element of a trip: where it lies in the array relative to the thread's own place, and under which guards."""
 
     predicates: tuple[Predicate, ...]
@@ -37,15 +37,15 @@ def whole_trips(
 ) -> tuple[Site, ...] | None:
     """The trips of which anything is used, where there is an instruction for each."""
     written = site.access.array.dtype.bytes * site.access.width
-    wanted = [at for at, elements in zip(trips, used, strict=True) if elements]
+    wanted = [trip_values for trip_values, elements in zip(trips, used, strict=True) if elements]
     partly = any(elements and len(elements) < site.access.width for elements in used)
     if partly or len(wanted) != len(instructions) or any(i.bytes != written for i in instructions):
         return None
-    found = tuple(reshaping.fixed(site, at) for at in wanted)
-    return found if len({trip.offset for trip in found}) == len(found) else None
+    result = tuple(transformed_sites.fixed(site, trip_values) for trip_values in wanted)
+    return result if len({trip.offset for trip in result}) == len(result) else None
 
 
-def addressed(
+def by_address(
     site: Site,
     trips: Sequence[Trip],
     used: Sequence[frozenset[int]],
@@ -55,7 +55,7 @@ def addressed(
 ) -> tuple[Site, ...] | None:
     """The site of each instruction by its address, where that says which elements it moves: each belongs to trips under
     the same guards, none is moved twice, and nothing that is used is left out."""
-    pieces = _pieces(site, trips, used)
+    pieces = _elements(site, trips, used)
     if pieces is None:
         return None
     size = site.access.array.dtype.bytes
@@ -63,41 +63,41 @@ def addressed(
     still = {s for s, extent in zip(THREAD, threads, strict=True) if extent == 1}
     still |= {*BLOCK} - {counter.symbol for counter in site.counters}
     moved: set[int] = set()
-    found = []
+    result = []
     for instruction in instructions:
         form = forms.get(instruction.address, Form())
         if base is None or _register_terms(form, still) != base:
             return None
         distance = (form.constant + _WORD // 2) % _WORD - _WORD // 2
         first, count = distance // size, instruction.bytes // size
-        places = set(range(first, first + count))
-        if distance % size or not places <= pieces.keys() or places & moved:
+        element_indices = set(range(first, first + count))
+        if distance % size or not element_indices <= pieces.keys() or element_indices & moved:
             return None
-        moved |= places
-        if len({pieces[place].predicates for place in places}) > 1:
+        moved |= element_indices
+        if len({pieces[element_index].predicates for element_index in element_indices}) > 1:
             return None
         trip = pieces[first].trip
         offset = trip.offset - _constant(trip.offset) + first
-        found.append(replace(trip, offset=offset, access=replace(trip.access, width=count)))
-    left = {place for place, piece in pieces.items() if piece.used} - moved
-    return None if left else tuple(found)
+        result.append(replace(trip, offset=offset, access=replace(trip.access, width=count)))
+    left = {element_index for element_index, piece in pieces.items() if piece.used} - moved
+    return None if left else tuple(result)
 
 
-def _pieces(site: Site, trips: Sequence[Trip], used: Sequence[frozenset[int]]) -> dict[int, _Piece] | None:
+def _elements(site: Site, trips: Sequence[Trip], used: Sequence[frozenset[int]]) -> dict[int, _Element] | None:
     """The elements of all trips by the constant of their offset; None where one belongs to trips under other guards, or
     lies too far away for an address of 32 bits."""
-    found: dict[int, _Piece] = {}
-    for at, elements in zip(trips, used, strict=True):
-        trip = reshaping.fixed(site, at)
+    result: dict[int, _Element] = {}
+    for trip_values, elements in zip(trips, used, strict=True):
+        trip = transformed_sites.fixed(site, trip_values)
         first = _constant(trip.offset)
         for element in range(site.access.width):
-            known = found.get(first + element)
+            known = result.get(first + element)
             if known is not None and known.predicates != trip.predicates:
                 return None
             inside = element in elements or (known is not None and known.used)
-            found[first + element] = _Piece(trip.predicates, trip, inside)
-    far = any(abs(place) * site.access.array.dtype.bytes >= _WORD // 2 for place in found)
-    return None if far else found
+            result[first + element] = _Element(trip.predicates, trip, inside)
+    far = any(abs(element_index) * site.access.array.dtype.bytes >= _WORD // 2 for element_index in result)
+    return None if far else result
 
 
 def _constant(offset: Integer) -> int:
@@ -111,8 +111,8 @@ def _thread_terms(offset: Integer, size: int) -> dict[sympy.Symbol, int] | None:
     affine = affine_form(offset, tuple(free))
     if not affine.residual.is_Integer:
         return None
-    places = {*THREAD, *BLOCK}
-    return {s: c * size % _WORD for s, c in affine.coefficients.items() if s in places and c * size % _WORD}
+    element_indices = {*THREAD, *BLOCK}
+    return {s: c * size % _WORD for s, c in affine.coefficients.items() if s in element_indices and c * size % _WORD}
 
 
 def _register_terms(form: Form, still: Collection[sympy.Symbol]) -> dict[sympy.Symbol, int] | None:

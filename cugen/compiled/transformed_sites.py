@@ -1,4 +1,4 @@
-"""Sites as the compiler executes them: elements merged into wider instructions, or split, or loops cut into chunks.
+"""Sites as transformed by the compiler: vectorised, scalarised, hoisted or partially unrolled.
 
 Each function gives sites that together touch what the given one touches; `totals` counts them like any other.
 """
@@ -19,26 +19,30 @@ from cugen.plan.symbols import FloorDiv, Integer, Mod, integer
 _WARP_SIZE = 32
 
 
-def widened(site: Site, factors: Sequence[int]) -> tuple[Site, ...] | None:
+def vectorised(site: Site, factors: Sequence[int]) -> tuple[Site, ...] | None:
     """The site where a counter that moves it by one element goes in steps of `factors`, the widest wherever it is
     aligned and fits; None where no counter does so.
 
     `As[ty][k]` for k < 16 with factors (4,) is `As[ty][4 * k']` for k' < 4, 4 elements wide. A single factor may reach
     beyond the first and the last trip."""
-    found = _unit_counter(site)
-    if found is None:
+    result = _unit_counter(site)
+    if result is None:
         return None
-    at = _misaligned(site, found, max(factors))
+    misalignment = _misaligned(site, result, max(factors))
     pieces = []
-    place = -at if len(factors) == 1 else 0
-    while place < found.count:
-        left = found.count - place
-        fits = [f for f in sorted(factors, reverse=True) if (at + place) % f == 0 and (f <= left or len(factors) == 1)]
+    position = -misalignment if len(factors) == 1 else 0
+    while position < result.count:
+        left = result.count - position
+        fits = [
+            f
+            for f in sorted(factors, reverse=True)
+            if (misalignment + position) % f == 0 and (f <= left or len(factors) == 1)
+        ]
         if not fits:
             return None
-        times = max(1, left // fits[0]) if (at + place) % max(factors) == 0 else 1
-        pieces.append(_stepped(site, found, place, fits[0], times))
-        place += times * fits[0]
+        times = max(1, left // fits[0]) if (misalignment + position) % max(factors) == 0 else 1
+        pieces.append(_stepped(site, result, position, fits[0], times))
+        position += times * fits[0]
     return tuple(pieces)
 
 
@@ -50,7 +54,7 @@ def _misaligned(site: Site, counter: Counter, factor: int) -> int:
     return int(affine.residual) % factor if same else 0
 
 
-def narrowed(site: Site, factor: int) -> tuple[Site, ...]:
+def scalarised(site: Site, factor: int) -> tuple[Site, ...]:
     """The site where each access of `width` elements becomes `factor` of `width / factor`."""
     part = sympy.Symbol("part", integer=True)
     width = site.access.width // factor
@@ -59,7 +63,7 @@ def narrowed(site: Site, factor: int) -> tuple[Site, ...]:
     return (replace(site, access=access, offset=site.offset + part * width, counters=counters),)
 
 
-def at_first_trip(site: Site, uneven: Collection[str]) -> Site | None:
+def hoisted_site(site: Site, uneven: Collection[str]) -> Site | None:
     """The site as it runs once before its loops, in the lanes that make a first trip; None where the address changes
     with a loop, or a guard inside it."""
     idle = [c for c in site.counters if is_loop(c)]
@@ -93,45 +97,45 @@ def holds(predicate: Predicate, values: Mapping[sympy.Symbol, int]) -> bool:
     return all(answers) != predicate.negated
 
 
-def lane_loops(site: Site, uneven: Collection[str], block: tuple[int, int, int]) -> tuple[Counter, ...]:
+def divergent_loops(site: Site, uneven: Collection[str], block: tuple[int, int, int]) -> tuple[Counter, ...]:
     """The loops whose trips differ between the lanes of a warp. `uneven` holds the counters of loops whose trips aren't
     the same everywhere: a guard on the counter of any other loop is no end of it."""
     return tuple(
         counter
-        for counter, _, _, rest in _ends(site)
-        if str(counter.symbol) in uneven and _parts_lanes(rest, tuple(c.symbol for c in site.counters), block)
+        for counter, _, _, remainder in _divergent_ends(site)
+        if str(counter.symbol) in uneven and _varies_in_a_warp(remainder, tuple(c.symbol for c in site.counters), block)
     )
 
 
-def _parts_lanes(rest: Integer, counters: tuple[sympy.Symbol, ...], block: tuple[int, int, int]) -> bool:
+def _varies_in_a_warp(remainder: Integer, counters: tuple[sympy.Symbol, ...], block: tuple[int, int, int]) -> bool:
     """Whether an expression has several values in some warp, whatever those of the counters."""
-    affine = affine_form(rest, counters)
+    affine = affine_form(remainder, counters)
     if affine.nonaffine:
         return True
     linear = np.arange(block[0] * block[1] * block[2])
-    places = (linear % block[0], linear // block[0] % block[1], linear // (block[0] * block[1]))
-    values = evaluator(affine.residual)(dict(zip(THREAD, places, strict=True))) + 0 * linear
+    coordinates = (linear % block[0], linear // block[0] % block[1], linear // (block[0] * block[1]))
+    values = evaluator(affine.residual)(dict(zip(THREAD, coordinates, strict=True))) + 0 * linear
     warps = [values[first : first + _WARP_SIZE] for first in range(0, len(values), _WARP_SIZE)]
     return any(len(np.unique(warp)) > 1 for warp in warps)
 
 
-def chunked(site: Site, sizes: Sequence[int]) -> tuple[Site, ...]:
+def partially_unrolled(site: Site, sizes: Sequence[int]) -> tuple[Site, ...]:
     """The site whose lane loop runs in chunks. `sizes` are those of the code in its order: each size of a chain such as
     16, 8, 4, 1 until fewer trips are left; trips that fill no chunk of the last size may come first, one by one (1, 16,
     8, 4 with a loop, 1, 1, 1, 4 without).
 
     Lanes that have come to the same chunk run it together, though in the source they would be in different trips.
     ValueError where the sizes are no such chain."""
-    found = next(_ends(site), None)
-    if found is None:
+    result = next(_divergent_ends(site), None)
+    if result is None:
         raise ValueError("no loop with other trips in each lane")
-    counter, index, step, rest = found
-    head, chain = _chain(sizes)
-    wanted = FloorDiv(step - 1 - rest, integer(step))  # rest + step * counter < 0
-    others = (*site.predicates[:index], *site.predicates[index + 1 :], Predicate(((rest, "<"),)))
+    counter, index, step, remainder = result
+    head, chain = _unroll_chain(sizes)
+    wanted = FloorDiv(step - 1 - remainder, integer(step))  # rest + step * counter < 0
+    others = (*site.predicates[:index], *site.predicates[index + 1 :], Predicate(((remainder, "<"),)))
     pieces = []
 
-    def piece(name: str, size: int, most: int, start: Integer, left: Integer) -> None:
+    def piece(name: str, size: int, max_trips: int, start: Integer, left: Integer) -> None:
         chunk = sympy.Symbol(f"chunk {name}", integer=True)
         inside = sympy.Symbol(f"in chunk {name}", integer=True)
         value = start + size * chunk + inside
@@ -139,7 +143,11 @@ def chunked(site: Site, sizes: Sequence[int]) -> tuple[Site, ...]:
             replace(
                 site,
                 offset=site.offset.xreplace({counter.symbol: value}),
-                counters=(*(c for c in site.counters if c != counter), Counter(chunk, most), Counter(inside, size)),
+                counters=(
+                    *(c for c in site.counters if c != counter),
+                    Counter(chunk, max_trips),
+                    Counter(inside, size),
+                ),
                 predicates=(
                     *(_substituted(p, counter.symbol, value) for p in others),
                     Predicate(((size * chunk + size - 1 - left, "<"),)),
@@ -150,23 +158,23 @@ def chunked(site: Site, sizes: Sequence[int]) -> tuple[Site, ...]:
     first = Mod(wanted, integer(chain[-1])) if head else integer(0)
     if head:
         piece("head", 1, chain[-1] - 1, integer(0), first)
-    for place, size in enumerate(chain):
-        left = wanted - first if place == 0 else Mod(wanted - first, integer(chain[place - 1]))
-        most = -(-counter.count // size) if place == 0 else chain[place - 1] // size
-        piece(str(place), size, most, wanted - left, left)
+    for position, size in enumerate(chain):
+        left = wanted - first if position == 0 else Mod(wanted - first, integer(chain[position - 1]))
+        max_trips = -(-counter.count // size) if position == 0 else chain[position - 1] // size
+        piece(str(position), size, max_trips, wanted - left, left)
     return tuple(pieces)
 
 
-def is_chain(sizes: Sequence[int]) -> bool:
+def is_unroll_chain(sizes: Sequence[int]) -> bool:
     """Whether blocks of code of so many trips each are what a loop cut in chunks becomes, as `chunked` has it."""
     try:
-        _chain(sizes)
+        _unroll_chain(sizes)
     except ValueError:
         return False
     return True
 
 
-def _chain(sizes: Sequence[int]) -> tuple[bool, tuple[int, ...]]:
+def _unroll_chain(sizes: Sequence[int]) -> tuple[bool, tuple[int, ...]]:
     """Whether single trips come first, and the sizes of the chunks behind them."""
     largest = list(sizes).index(max(sizes)) if sizes else 0
     before, chain = sizes[:largest], tuple(sizes[largest:])
@@ -199,7 +207,7 @@ def _stepped(site: Site, counter: Counter, start: int, factor: int, times: int) 
     )
 
 
-def _ends(site: Site) -> Iterator[tuple[Counter, int, int, Integer]]:
+def _divergent_ends(site: Site) -> Iterator[tuple[Counter, int, int, Integer]]:
     """(counter, its predicate's place, step, rest) of each loop that runs while `rest + step * counter < 0`, where the
     rest depends on the thread."""
     for index, predicate in enumerate(site.predicates):
