@@ -6,7 +6,7 @@
 // best      output, int64 [200]
 // launch    grid (200, 1, 1), block (512, 1, 1), 192 bytes of shared memory; family reduce
 // analysis  sm_90: 6 accesses, 5 ideal, 1 costly
-//           worst: x[i * N + j], 5 sectors, ideal 4; 4.66 on average (starts 20 bytes into a sector)
+//           worst: x[i * N + j], 5 sectors, ideal 4; 4.66 on average (misaligned by 20 bytes)
 //
 // Made by cugen 0.1.0 from argmax.yaml (hash fc56195d3d6c3d61) for sm_90. Edit the spec, not this file.
 
@@ -23,7 +23,7 @@ extern "C" __global__ void __launch_bounds__(512) argmax(
     long long argmax_ = -1;
     float largest = -CUDART_INF_F;
     for (int j = threadIdx.x; j < N; j += 512) {
-        // x[i * N + j]: 5 sectors, ideal 4; 4.66 on average (starts 20 bytes into a sector)
+        // x[i * N + j]: 5 sectors, ideal 4; 4.66 on average (misaligned by 20 bytes)
         const float x_i_j = x[i * N + j];
         if (argmax_ < 0 || x_i_j > largest || (x_i_j != x_i_j && largest == largest)) {
             largest = x_i_j;
@@ -31,7 +31,7 @@ extern "C" __global__ void __launch_bounds__(512) argmax(
         }
     }
 
-    // A butterfly of shuffles in each warp; then the warps meet in shared memory.
+    // Block reduction: warp shuffles, then shared memory between warps.
     #pragma unroll
     for (int lanes = 16; lanes > 0; lanes /= 2) {
         const long long other_argmax_ = __shfl_xor_sync(0xffffffff, argmax_, lanes);
@@ -48,16 +48,16 @@ extern "C" __global__ void __launch_bounds__(512) argmax(
     __shared__ long long warp_argmax_[16];
     __shared__ float warp_largest[16];
     if (threadIdx.x % 32 == 0) {
-        // warp_argmax_[threadIdx.x / 32]: 1 wavefront, ideal 1 (2 words, in different banks)
+        // warp_argmax_[threadIdx.x / 32]: 1 wavefront, ideal 1 (conflict-free)
         warp_argmax_[threadIdx.x / 32] = argmax_;
-        // warp_largest[threadIdx.x / 32]: 1 wavefront, ideal 1 (all lanes in one word: a broadcast)
+        // warp_largest[threadIdx.x / 32]: 1 wavefront, ideal 1 (one word: broadcast)
         warp_largest[threadIdx.x / 32] = largest;
     }
     __syncthreads();
     if (threadIdx.x < 32) {
-        // warp_argmax_[threadIdx.x % 16]: 2 wavefronts, ideal 2 (32 words, in different banks)
+        // warp_argmax_[threadIdx.x % 16]: 2 wavefronts, ideal 2 (conflict-free)
         argmax_ = warp_argmax_[threadIdx.x % 16];
-        // warp_largest[threadIdx.x % 16]: 1 wavefront, ideal 1 (16 words, in different banks)
+        // warp_largest[threadIdx.x % 16]: 1 wavefront, ideal 1 (conflict-free)
         largest = warp_largest[threadIdx.x % 16];
         #pragma unroll
         for (int lanes = 8; lanes > 0; lanes /= 2) {
@@ -76,7 +76,7 @@ extern "C" __global__ void __launch_bounds__(512) argmax(
 
     if (threadIdx.x != 0)
         return;
-    // best[i]: 1 sector, ideal 1 (one address for all lanes)
+    // best[i]: 1 sector, ideal 1 (uniform address)
     best[i] = argmax_;
 }
 

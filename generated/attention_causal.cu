@@ -42,20 +42,20 @@ extern "C" __global__ void __launch_bounds__(256) attention_causal_score(
     const int i = i0 + ty;
     const int j = j0_ + tx;
 
-    float sum = 0.0f;
+    float acc = 0.0f;
     for (int d0 = 0; d0 < D; d0 += 16) {
         // q[((b * H + h) * T + i) * D + d0 + tx]: 4 sectors, ideal 4 (128 bytes in 2 runs)
-        // qs[ty][tx]: 1 wavefront, ideal 1 (32 words, in different banks)
+        // qs[ty][tx]: 1 wavefront, ideal 1 (conflict-free)
         qs[ty][tx] = i < T && d0 + tx < D ? q[((b * H + h) * T + i) * D + d0 + tx] : 0.0f;
         // k[((b * H + h) * T + j0_ + ty) * D + d0 + tx]: 4 sectors, ideal 4 (128 bytes in 2 runs)
-        // ks[ty][tx ^ ty]: 1 wavefront, ideal 1 (xor by row: lanes hit 32 banks)
+        // ks[ty][tx ^ ty]: 1 wavefront, ideal 1 (xor swizzle: 32 banks)
         ks[ty][tx ^ ty] = j0_ + ty < T && d0 + tx < D ? k[((b * H + h) * T + j0_ + ty) * D + d0 + tx] : 0.0f;
         __syncthreads();
         #pragma unroll
         for (int d = 0; d < 16; ++d) {
-            // qs[ty][d]: 1 wavefront, ideal 1 (2 words, in different banks)
-            // ks[tx][d ^ tx]: 1 wavefront, ideal 1 (xor by row: lanes hit 16 banks)
-            sum += qs[ty][d] * ks[tx][d ^ tx];
+            // qs[ty][d]: 1 wavefront, ideal 1 (conflict-free)
+            // ks[tx][d ^ tx]: 1 wavefront, ideal 1 (xor swizzle: 16 banks)
+            acc += qs[ty][d] * ks[tx][d ^ tx];
         }
         __syncthreads();
     }
@@ -63,15 +63,15 @@ extern "C" __global__ void __launch_bounds__(256) attention_causal_score(
     if (i >= T || j >= T)
         return;
     // score[((b * H + h) * T + i) * T + j]: 6 sectors, ideal 4; 5.38 on average (128 bytes in 2 runs)
-    score[((b * H + h) * T + i) * T + j] = j <= i ? scale * sum : -CUDART_INF_F;
+    score[((b * H + h) * T + i) * T + j] = j <= i ? scale * acc : -CUDART_INF_F;
 }
 
 extern "C" __global__ void __launch_bounds__(128) attention_causal_weight(
     const float* __restrict__ score,
     float* __restrict__ weight)
 {
-    const int team = blockIdx.x * 16 + threadIdx.y;
-    const int row = min(team, B * H * T - 1);
+    const int group_row = blockIdx.x * 16 + threadIdx.y;
+    const int row = min(group_row, B * H * T - 1);
     const int b = row / (H * T);
     const int h = row / T % H;
     const int i = row % T;
@@ -120,7 +120,7 @@ extern "C" __global__ void __launch_bounds__(128) attention_causal_weight(
         sum += __shfl_xor_sync(0xffffffff, sum, lanes);
     }
 
-    if (team < B * H * T) {
+    if (group_row < B * H * T) {
         #pragma unroll
         for (int s = 0; s < 5; ++s) {
             const int j = threadIdx.x + 8 * s;
@@ -128,7 +128,7 @@ extern "C" __global__ void __launch_bounds__(128) attention_causal_weight(
             weight[((b * H + h) * T + i) * T + j] = exp_value_row[s] / sum;
         }
     }
-    if (threadIdx.x + 40 < T && team < B * H * T) {
+    if (threadIdx.x + 40 < T && group_row < B * H * T) {
         const int j = threadIdx.x + 40;
         // weight[((b * H + h) * T + i) * T + j]: 6 sectors, ideal 3; 5.96 on average (80 bytes in 4 runs)
         weight[((b * H + h) * T + i) * T + j] = exp_value_row[5] / sum;
@@ -152,20 +152,20 @@ extern "C" __global__ void __launch_bounds__(256) attention_causal_o(
     const int i = i0 + ty;
     const int d = d0 + tx;
 
-    float sum = 0.0f;
+    float acc = 0.0f;
     for (int j0_ = 0; j0_ < T; j0_ += 16) {
         // weight[((b * H + h) * T + i) * T + j0_ + tx]: 6 sectors, ideal 4; 5.38 on average (128 bytes in 2 runs)
-        // weights[ty][tx]: 1 wavefront, ideal 1 (32 words, in different banks)
+        // weights[ty][tx]: 1 wavefront, ideal 1 (conflict-free)
         weights[ty][tx] = i < T && j0_ + tx < T ? weight[((b * H + h) * T + i) * T + j0_ + tx] : 0.0f;
         // v[((b * H + h) * T + j0_ + ty) * D + d]: 4 sectors, ideal 4 (128 bytes in 2 runs)
-        // vs[ty][tx]: 1 wavefront, ideal 1 (32 words, in different banks)
+        // vs[ty][tx]: 1 wavefront, ideal 1 (conflict-free)
         vs[ty][tx] = j0_ + ty < T && d < D ? v[((b * H + h) * T + j0_ + ty) * D + d] : 0.0f;
         __syncthreads();
         #pragma unroll
         for (int j = 0; j < 16; ++j) {
-            // weights[ty][j]: 1 wavefront, ideal 1 (2 words, in different banks)
-            // vs[j][tx]: 1 wavefront, ideal 1 (16 words, in different banks)
-            sum += weights[ty][j] * vs[j][tx];
+            // weights[ty][j]: 1 wavefront, ideal 1 (conflict-free)
+            // vs[j][tx]: 1 wavefront, ideal 1 (conflict-free)
+            acc += weights[ty][j] * vs[j][tx];
         }
         __syncthreads();
     }
@@ -173,7 +173,7 @@ extern "C" __global__ void __launch_bounds__(256) attention_causal_o(
     if (i >= T || d >= D)
         return;
     // o[((b * H + h) * T + i) * D + d]: 4 sectors, ideal 4 (128 bytes in 2 runs)
-    o[((b * H + h) * T + i) * D + d] = sum;
+    o[((b * H + h) * T + i) * D + d] = acc;
 }
 
 #if defined(__CUDACC__) && !defined(__CUDACC_RTC__)

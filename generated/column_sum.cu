@@ -15,10 +15,10 @@ constexpr int N = 300;
 
 #ifndef CUGEN_VECTOR
 #define CUGEN_VECTOR
-// `count` elements that one access moves.
+// `count` elements, moved by one vector access.
 template <typename T, int count>
 struct alignas(count * sizeof(T)) Vector {
-    T at[count];
+    T data[count];
 };
 #endif
 
@@ -31,7 +31,7 @@ extern "C" __global__ void __launch_bounds__(512) column_sum(
     Vector<float, 4> sum4;
     #pragma unroll
     for (int v = 0; v < 4; ++v) {
-        sum4.at[v] = 0.0f;
+        sum4.data[v] = 0.0f;
     }
     if (first_j < N) {
         #pragma unroll 4
@@ -40,17 +40,17 @@ extern "C" __global__ void __launch_bounds__(512) column_sum(
             const auto x4 = *reinterpret_cast<const Vector<float, 4>*>(&x[i * N + first_j]);
             #pragma unroll
             for (int v = 0; v < 4; ++v) {
-                sum4.at[v] += x4.at[v];
+                sum4.data[v] += x4.data[v];
             }
         }
     }
 
-    // The threads of a column meet in shared memory; their results are combined in order.
-    __shared__ float sum_shares[4][64][8];
+    // Block reduction over threadIdx.y through shared memory, in a fixed order.
+    __shared__ float sum_partials[4][64][8];
     #pragma unroll
     for (int v = 0; v < 4; ++v) {
-        // sum_shares[v][threadIdx.y][threadIdx.x]: 1 wavefront, ideal 1 (32 words, in different banks)
-        sum_shares[v][threadIdx.y][threadIdx.x] = sum4.at[v];
+        // sum_partials[v][threadIdx.y][threadIdx.x]: 1 wavefront, ideal 1 (conflict-free)
+        sum_partials[v][threadIdx.y][threadIdx.x] = sum4.data[v];
     }
     __syncthreads();
     if (threadIdx.y != 0 || first_j >= N)
@@ -58,17 +58,17 @@ extern "C" __global__ void __launch_bounds__(512) column_sum(
     for (int row = 1; row < 64; ++row) {
         #pragma unroll
         for (int v = 0; v < 4; ++v) {
-            // sum_shares[v][row][threadIdx.x]: 1 wavefront, ideal 1 (8 words, in different banks)
-            sum4.at[v] += sum_shares[v][row][threadIdx.x];
+            // sum_partials[v][row][threadIdx.x]: 1 wavefront, ideal 1 (conflict-free)
+            sum4.data[v] += sum_partials[v][row][threadIdx.x];
         }
     }
 
     Vector<float, 4> y4;
     #pragma unroll
     for (int v = 0; v < 4; ++v) {
-        y4.at[v] = sum4.at[v];
+        y4.data[v] = sum4.data[v];
     }
-    // y[first_j]: 4 sectors, ideal 4 (128 bytes side by side)
+    // y[first_j]: 4 sectors, ideal 4 (128 contiguous bytes)
     *reinterpret_cast<Vector<float, 4>*>(&y[first_j]) = y4;
 }
 

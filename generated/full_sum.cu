@@ -14,10 +14,10 @@ constexpr int N = 100003;
 
 #ifndef CUGEN_VECTOR
 #define CUGEN_VECTOR
-// `count` elements that one access moves.
+// `count` elements, moved by one vector access.
 template <typename T, int count>
 struct alignas(count * sizeof(T)) Vector {
-    T at[count];
+    T data[count];
 };
 #endif
 
@@ -32,27 +32,27 @@ extern "C" __global__ void __launch_bounds__(1024) full_sum_total_parts(
     const int stop = min(4352, N - start);
     #pragma unroll 2
     for (int i = threadIdx.x * 4; i < stop - 3; i += 4096) {
-        // x[start + i]: 16 sectors, ideal 16 (512 bytes side by side)
+        // x[start + i]: 16 sectors, ideal 16 (512 contiguous bytes)
         const auto x4 = *reinterpret_cast<const Vector<float, 4>*>(&x[start + i]);
         #pragma unroll
         for (int v = 0; v < 4; ++v) {
-            sum += (double)x4.at[v];
+            sum += (double)x4.data[v];
         }
     }
     for (int tail = threadIdx.x + 4 * (stop / 4); tail < stop; tail += 1024) {
-        // x[start + tail]: 1 sector, ideal 1 (12 bytes side by side)
+        // x[start + tail]: 1 sector, ideal 1 (12 contiguous bytes)
         const float x_value = x[start + tail];
         sum += (double)x_value;
     }
 
-    // A butterfly of shuffles in each warp; then the warps meet in shared memory.
+    // Block reduction: warp shuffles, then shared memory between warps.
     #pragma unroll
     for (int lanes = 16; lanes > 0; lanes /= 2) {
         sum += __shfl_xor_sync(0xffffffff, sum, lanes);
     }
     __shared__ double warp_sum[32];
     if (threadIdx.x % 32 == 0) {
-        // warp_sum[threadIdx.x / 32]: 1 wavefront, ideal 1 (2 words, in different banks)
+        // warp_sum[threadIdx.x / 32]: 1 wavefront, ideal 1 (conflict-free)
         warp_sum[threadIdx.x / 32] = sum;
     }
     __syncthreads();
@@ -67,7 +67,7 @@ extern "C" __global__ void __launch_bounds__(1024) full_sum_total_parts(
 
     if (threadIdx.x != 0)
         return;
-    // total_parts[part]: 1 sector, ideal 1 (one address for all lanes)
+    // total_parts[part]: 1 sector, ideal 1 (uniform address)
     total_parts[part] = sum;
 }
 
@@ -78,20 +78,20 @@ extern "C" __global__ void __launch_bounds__(4) full_sum_total(
     double sum = 0.0;
     #pragma unroll 3
     for (int part = threadIdx.x * 2; part < 22; part += 8) {
-        // total_parts[part]: 2 sectors, ideal 2 (64 bytes side by side)
+        // total_parts[part]: 2 sectors, ideal 2 (64 contiguous bytes)
         const auto total_parts2 = *reinterpret_cast<const Vector<double, 2>*>(&total_parts[part]);
         #pragma unroll
         for (int v = 0; v < 2; ++v) {
-            sum += total_parts2.at[v];
+            sum += total_parts2.data[v];
         }
     }
     for (int tail = threadIdx.x + 22; tail < 23; tail += 4) {
-        // total_parts[tail]: 1 sector, ideal 1 (one address for all lanes)
+        // total_parts[tail]: 1 sector, ideal 1 (uniform address)
         const double total_parts_part = total_parts[tail];
         sum += total_parts_part;
     }
 
-    // A butterfly of shuffles: after it every lane holds the result of its team.
+    // Warp-shuffle reduction: every lane gets the result.
     #pragma unroll
     for (int lanes = 2; lanes > 0; lanes /= 2) {
         sum += __shfl_xor_sync(0xffffffff, sum, lanes);
@@ -99,7 +99,7 @@ extern "C" __global__ void __launch_bounds__(4) full_sum_total(
 
     if (threadIdx.x != 0)
         return;
-    // total[0]: 1 sector, ideal 1 (one address for all lanes)
+    // total[0]: 1 sector, ideal 1 (uniform address)
     total[0] = (float)sum;
 }
 

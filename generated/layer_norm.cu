@@ -18,10 +18,10 @@ constexpr float eps = 1e-05f;
 
 #ifndef CUGEN_VECTOR
 #define CUGEN_VECTOR
-// `count` elements that one access moves.
+// `count` elements, moved by one vector access.
 template <typename T, int count>
 struct alignas(count * sizeof(T)) Vector {
-    T at[count];
+    T data[count];
 };
 #endif
 
@@ -38,7 +38,7 @@ extern "C" __global__ void __launch_bounds__(128) layer_norm(
     for (int s = 0; s < 2; ++s) {
         const int j = threadIdx.x * 4 + 128 * s;
         if (j < N) {
-            // x[i * N + j]: 16 sectors, ideal 16 (512 bytes side by side)
+            // x[i * N + j]: 16 sectors, ideal 16 (512 contiguous bytes)
             x4[s] = *reinterpret_cast<const Vector<float, 4>*>(&x[i * N + j]);
         }
     }
@@ -50,7 +50,7 @@ extern "C" __global__ void __launch_bounds__(128) layer_norm(
         if (j < N) {
             #pragma unroll
             for (int v = 0; v < 4; ++v) {
-                sum += x4[s].at[v];
+                sum += x4[s].data[v];
             }
         }
     }
@@ -67,7 +67,7 @@ extern "C" __global__ void __launch_bounds__(128) layer_norm(
         if (j < N) {
             #pragma unroll
             for (int v = 0; v < 4; ++v) {
-                const float x_value = x4[s].at[v];
+                const float x_value = x4[s].data[v];
                 const float difference = x_value - mu;
                 sum_ += difference * difference;
             }
@@ -83,16 +83,16 @@ extern "C" __global__ void __launch_bounds__(128) layer_norm(
     for (int s = 0; s < 2; ++s) {
         const int j = threadIdx.x * 4 + 128 * s;
         if (j < N) {
-            // gamma_[j]: 16 sectors, ideal 16 (512 bytes side by side)
+            // gamma_[j]: 16 sectors, ideal 16 (512 contiguous bytes)
             const auto gamma4 = *reinterpret_cast<const Vector<float, 4>*>(&gamma_[j]);
-            // beta[j]: 16 sectors, ideal 16 (512 bytes side by side)
+            // beta[j]: 16 sectors, ideal 16 (512 contiguous bytes)
             const auto beta4 = *reinterpret_cast<const Vector<float, 4>*>(&beta[j]);
             Vector<float, 4> y4;
             #pragma unroll
             for (int v = 0; v < 4; ++v) {
-                y4.at[v] = (x4[s].at[v] - mu) * scale * gamma4.at[v] + beta4.at[v];
+                y4.data[v] = (x4[s].data[v] - mu) * scale * gamma4.data[v] + beta4.data[v];
             }
-            // y[i * N + j]: 16 sectors, ideal 16 (512 bytes side by side)
+            // y[i * N + j]: 16 sectors, ideal 16 (512 contiguous bytes)
             *reinterpret_cast<Vector<float, 4>*>(&y[i * N + j]) = y4;
         }
     }

@@ -13,10 +13,10 @@
 
 #ifndef CUGEN_VECTOR
 #define CUGEN_VECTOR
-// `count` elements that one access moves.
+// `count` elements, moved by one vector access.
 template <typename T, int count>
 struct alignas(count * sizeof(T)) Vector {
-    T at[count];
+    T data[count];
 };
 #endif
 
@@ -46,7 +46,7 @@ extern "C" __global__ void __launch_bounds__(256) rms_norm_dynamic(
         if (j < N) {
             #pragma unroll
             for (int v = 0; v < 4; ++v) {
-                const float x_value = x4[s].at[v];
+                const float x_value = x4[s].data[v];
                 sum += x_value * x_value;
             }
         }
@@ -78,7 +78,7 @@ extern "C" __global__ void __launch_bounds__(256) rms_norm_dynamic(
             Vector<float, 4> y4;
             #pragma unroll
             for (int v = 0; v < 4; ++v) {
-                y4.at[v] = x4[s].at[v] * scale * weight4.at[v];
+                y4.data[v] = x4[s].data[v] * scale * weight4.data[v];
             }
             // y[(long long)i * N + j]: 16 sectors, ideal 16 (at any M, N)
             *reinterpret_cast<Vector<float, 4>*>(&y[(long long)i * N + j]) = y4;

@@ -6,7 +6,7 @@
 // y         output, float32 [300]
 // launch    grid (300, 1, 1), block (1024, 1, 1), 128 bytes of shared memory; family reduce
 // analysis  sm_90: 4 accesses, 3 ideal, 1 costly
-//           worst: x[i * N + j], 5 sectors, ideal 4; 4.65 on average (starts 4 bytes into a sector)
+//           worst: x[i * N + j], 5 sectors, ideal 4; 4.65 on average (misaligned by 4 bytes)
 //
 // Made by cugen 0.1.0 from row_sum.yaml (hash c40e7c72b7405143) for sm_90. Edit the spec, not this file.
 
@@ -20,24 +20,24 @@ extern "C" __global__ void __launch_bounds__(1024) row_sum(
 
     float sum = 0.0f;
     for (int j = threadIdx.x; j < N; j += 1024) {
-        // x[i * N + j]: 5 sectors, ideal 4; 4.65 on average (starts 4 bytes into a sector)
+        // x[i * N + j]: 5 sectors, ideal 4; 4.65 on average (misaligned by 4 bytes)
         const float x_i_j = x[i * N + j];
         sum += x_i_j;
     }
 
-    // A butterfly of shuffles in each warp; then the warps meet in shared memory.
+    // Block reduction: warp shuffles, then shared memory between warps.
     #pragma unroll
     for (int lanes = 16; lanes > 0; lanes /= 2) {
         sum += __shfl_xor_sync(0xffffffff, sum, lanes);
     }
     __shared__ float warp_sum[32];
     if (threadIdx.x % 32 == 0) {
-        // warp_sum[threadIdx.x / 32]: 1 wavefront, ideal 1 (all lanes in one word: a broadcast)
+        // warp_sum[threadIdx.x / 32]: 1 wavefront, ideal 1 (one word: broadcast)
         warp_sum[threadIdx.x / 32] = sum;
     }
     __syncthreads();
     if (threadIdx.x < 32) {
-        // warp_sum[threadIdx.x % 32]: 1 wavefront, ideal 1 (32 words, in different banks)
+        // warp_sum[threadIdx.x % 32]: 1 wavefront, ideal 1 (conflict-free)
         sum = warp_sum[threadIdx.x % 32];
         #pragma unroll
         for (int lanes = 16; lanes > 0; lanes /= 2) {
@@ -47,7 +47,7 @@ extern "C" __global__ void __launch_bounds__(1024) row_sum(
 
     if (threadIdx.x != 0)
         return;
-    // y[i]: 1 sector, ideal 1 (one address for all lanes)
+    // y[i]: 1 sector, ideal 1 (uniform address)
     y[i] = sum;
 }
 

@@ -6,7 +6,7 @@
 // y         output, float32 [100, 257]
 // launch    grid (25, 1, 1), block (32, 4, 1); family rowwise
 // analysis  sm_90: 4 accesses, 2 ideal, 2 costly
-//           worst: x[i * N + j], 5 sectors, ideal 4; 4.87 on average (starts 4 bytes into a sector)
+//           worst: x[i * N + j], 5 sectors, ideal 4; 4.87 on average (misaligned by 4 bytes)
 //
 // Made by cugen 0.1.0 from softmax.yaml (hash 14abdfa67b01bcfc) for sm_90. Edit the spec, not this file.
 
@@ -24,12 +24,12 @@ extern "C" __global__ void __launch_bounds__(128) softmax(
     #pragma unroll
     for (int s = 0; s < 8; ++s) {
         const int j = threadIdx.x + 32 * s;
-        // x[i * N + j]: 5 sectors, ideal 4; 4.87 on average (starts 4 bytes into a sector)
+        // x[i * N + j]: 5 sectors, ideal 4; 4.87 on average (misaligned by 4 bytes)
         x_row[s] = x[i * N + j];
     }
     if (threadIdx.x + 256 < N) {
         const int j = threadIdx.x + 256;
-        // x[i * N + j]: 1 sector, ideal 1 (one address for all lanes)
+        // x[i * N + j]: 1 sector, ideal 1 (uniform address)
         x_row[8] = x[i * N + j];
     }
 
@@ -67,12 +67,12 @@ extern "C" __global__ void __launch_bounds__(128) softmax(
     #pragma unroll
     for (int s = 0; s < 8; ++s) {
         const int j = threadIdx.x + 32 * s;
-        // y[i * N + j]: 5 sectors, ideal 4; 4.87 on average (starts 4 bytes into a sector)
+        // y[i * N + j]: 5 sectors, ideal 4; 4.87 on average (misaligned by 4 bytes)
         y[i * N + j] = exp_value_row[s] / sum;
     }
     if (threadIdx.x + 256 < N) {
         const int j = threadIdx.x + 256;
-        // y[i * N + j]: 1 sector, ideal 1 (one address for all lanes)
+        // y[i * N + j]: 1 sector, ideal 1 (uniform address)
         y[i * N + j] = exp_value_row[8] / sum;
     }
 }

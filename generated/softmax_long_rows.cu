@@ -16,10 +16,10 @@ constexpr int N = 40000;
 
 #ifndef CUGEN_VECTOR
 #define CUGEN_VECTOR
-// `count` elements that one access moves.
+// `count` elements, moved by one vector access.
 template <typename T, int count>
 struct alignas(count * sizeof(T)) Vector {
-    T at[count];
+    T data[count];
 };
 #endif
 
@@ -37,12 +37,12 @@ extern "C" __global__ void __cluster_dims__(4, 1, 1) __launch_bounds__(512, 2) s
     #pragma unroll
     for (int s = 0; s < 4; ++s) {
         const int j = 4 * thread + 8192 * s;
-        // x[i * N + j]: 16 sectors, ideal 16 (512 bytes side by side)
+        // x[i * N + j]: 16 sectors, ideal 16 (512 contiguous bytes)
         x4[s] = *reinterpret_cast<const Vector<float, 4>*>(&x[i * N + j]);
     }
     if (4 * thread + 32768 < N) {
         const int j = 4 * thread + 32768;
-        // x[i * N + j]: 16 sectors, ideal 16 (512 bytes side by side)
+        // x[i * N + j]: 16 sectors, ideal 16 (512 contiguous bytes)
         x4[4] = *reinterpret_cast<const Vector<float, 4>*>(&x[i * N + j]);
     }
 
@@ -51,13 +51,13 @@ extern "C" __global__ void __cluster_dims__(4, 1, 1) __launch_bounds__(512, 2) s
     for (int s = 0; s < 4; ++s) {
         #pragma unroll
         for (int v = 0; v < 4; ++v) {
-            largest = fmaxf(largest, x4[s].at[v]);
+            largest = fmaxf(largest, x4[s].data[v]);
         }
     }
     if (4 * thread + 32768 < N) {
         #pragma unroll
         for (int v = 0; v < 4; ++v) {
-            largest = fmaxf(largest, x4[4].at[v]);
+            largest = fmaxf(largest, x4[4].data[v]);
         }
     }
     #pragma unroll
@@ -66,12 +66,12 @@ extern "C" __global__ void __cluster_dims__(4, 1, 1) __launch_bounds__(512, 2) s
     }
     __shared__ float warp_largest[16];
     if (threadIdx.x % 32 == 0) {
-        // warp_largest[threadIdx.x / 32]: 1 wavefront, ideal 1 (all lanes in one word: a broadcast)
+        // warp_largest[threadIdx.x / 32]: 1 wavefront, ideal 1 (one word: broadcast)
         warp_largest[threadIdx.x / 32] = largest;
     }
     __syncthreads();
     if (threadIdx.x < 32) {
-        // warp_largest[threadIdx.x % 16]: 1 wavefront, ideal 1 (16 words, in different banks)
+        // warp_largest[threadIdx.x % 16]: 1 wavefront, ideal 1 (conflict-free)
         largest = warp_largest[threadIdx.x % 16];
         #pragma unroll
         for (int lanes = 8; lanes > 0; lanes /= 2) {
@@ -81,16 +81,16 @@ extern "C" __global__ void __cluster_dims__(4, 1, 1) __launch_bounds__(512, 2) s
     cluster.barrier_wait();
     __shared__ float block_largest[4];
     if (threadIdx.x < 4) {
-        // cluster.map_shared_rank(block_largest, threadIdx.x)[rank]: unknown: another block's shared memory isn't modelled
+        // cluster.map_shared_rank(block_largest, threadIdx.x)[rank]: unknown: distributed shared memory is not modelled
         cluster.map_shared_rank(block_largest, threadIdx.x)[rank] = largest;
     }
     cluster.sync();
-    // block_largest[0]: 1 wavefront, ideal 1 (all lanes in one word: a broadcast)
+    // block_largest[0]: 1 wavefront, ideal 1 (one word: broadcast)
     largest = block_largest[0];
     #pragma unroll
-    for (int other = 1; other < 4; ++other) {
-        // block_largest[other]: 1 wavefront, ideal 1 (all lanes in one word: a broadcast)
-        largest = fmaxf(largest, block_largest[other]);
+    for (int block = 1; block < 4; ++block) {
+        // block_largest[block]: 1 wavefront, ideal 1 (one word: broadcast)
+        largest = fmaxf(largest, block_largest[block]);
     }
 
     float sum = 0.0f;
@@ -99,16 +99,16 @@ extern "C" __global__ void __cluster_dims__(4, 1, 1) __launch_bounds__(512, 2) s
     for (int s = 0; s < 4; ++s) {
         #pragma unroll
         for (int v = 0; v < 4; ++v) {
-            const float exp_value = expf(x4[s].at[v] - largest);
-            exp_value4[s].at[v] = exp_value;
+            const float exp_value = expf(x4[s].data[v] - largest);
+            exp_value4[s].data[v] = exp_value;
             sum += exp_value;
         }
     }
     if (4 * thread + 32768 < N) {
         #pragma unroll
         for (int v = 0; v < 4; ++v) {
-            const float exp_value = expf(x4[4].at[v] - largest);
-            exp_value4[4].at[v] = exp_value;
+            const float exp_value = expf(x4[4].data[v] - largest);
+            exp_value4[4].data[v] = exp_value;
             sum += exp_value;
         }
     }
@@ -118,12 +118,12 @@ extern "C" __global__ void __cluster_dims__(4, 1, 1) __launch_bounds__(512, 2) s
     }
     __shared__ float warp_sum[16];
     if (threadIdx.x % 32 == 0) {
-        // warp_sum[threadIdx.x / 32]: 1 wavefront, ideal 1 (all lanes in one word: a broadcast)
+        // warp_sum[threadIdx.x / 32]: 1 wavefront, ideal 1 (one word: broadcast)
         warp_sum[threadIdx.x / 32] = sum;
     }
     __syncthreads();
     if (threadIdx.x < 32) {
-        // warp_sum[threadIdx.x % 16]: 1 wavefront, ideal 1 (16 words, in different banks)
+        // warp_sum[threadIdx.x % 16]: 1 wavefront, ideal 1 (conflict-free)
         sum = warp_sum[threadIdx.x % 16];
         #pragma unroll
         for (int lanes = 8; lanes > 0; lanes /= 2) {
@@ -132,16 +132,16 @@ extern "C" __global__ void __cluster_dims__(4, 1, 1) __launch_bounds__(512, 2) s
     }
     __shared__ float block_sum[4];
     if (threadIdx.x < 4) {
-        // cluster.map_shared_rank(block_sum, threadIdx.x)[rank]: unknown: another block's shared memory isn't modelled
+        // cluster.map_shared_rank(block_sum, threadIdx.x)[rank]: unknown: distributed shared memory is not modelled
         cluster.map_shared_rank(block_sum, threadIdx.x)[rank] = sum;
     }
     cluster.sync();
-    // block_sum[0]: 1 wavefront, ideal 1 (all lanes in one word: a broadcast)
+    // block_sum[0]: 1 wavefront, ideal 1 (one word: broadcast)
     sum = block_sum[0];
     #pragma unroll
-    for (int other = 1; other < 4; ++other) {
-        // block_sum[other]: 1 wavefront, ideal 1 (all lanes in one word: a broadcast)
-        sum += block_sum[other];
+    for (int block = 1; block < 4; ++block) {
+        // block_sum[block]: 1 wavefront, ideal 1 (one word: broadcast)
+        sum += block_sum[block];
     }
 
     #pragma unroll
@@ -150,9 +150,9 @@ extern "C" __global__ void __cluster_dims__(4, 1, 1) __launch_bounds__(512, 2) s
         Vector<float, 4> y4;
         #pragma unroll
         for (int v = 0; v < 4; ++v) {
-            y4.at[v] = exp_value4[s].at[v] / sum;
+            y4.data[v] = exp_value4[s].data[v] / sum;
         }
-        // y[i * N + j]: 16 sectors, ideal 16 (512 bytes side by side)
+        // y[i * N + j]: 16 sectors, ideal 16 (512 contiguous bytes)
         *reinterpret_cast<Vector<float, 4>*>(&y[i * N + j]) = y4;
     }
     if (4 * thread + 32768 < N) {
@@ -160,9 +160,9 @@ extern "C" __global__ void __cluster_dims__(4, 1, 1) __launch_bounds__(512, 2) s
         Vector<float, 4> y4;
         #pragma unroll
         for (int v = 0; v < 4; ++v) {
-            y4.at[v] = exp_value4[4].at[v] / sum;
+            y4.data[v] = exp_value4[4].data[v] / sum;
         }
-        // y[i * N + j]: 16 sectors, ideal 16 (512 bytes side by side)
+        // y[i * N + j]: 16 sectors, ideal 16 (512 contiguous bytes)
         *reinterpret_cast<Vector<float, 4>*>(&y[i * N + j]) = y4;
     }
 }
