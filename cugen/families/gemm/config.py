@@ -1,8 +1,8 @@
 """Tile configuration of a GEMM, and the tunables that set it.
 
-block tile    BM x BN x BK    staged in shared memory, one k-tile per pipeline stage
-warp tile     WM x WN x WK    one warp's part of a block tile; WK = BK / sliced_k
-thread tile   TM x TN         one thread's accumulators
+- block tile BM x BN x BK: staged in shared memory, one k-tile per pipeline stage
+- warp tile WM x WN x WK: one warp's part of a block tile; WK = BK / sliced_k
+- thread tile TM x TN: one thread's accumulators
 """
 
 from __future__ import annotations

@@ -176,7 +176,7 @@ class _Prefetch:
         self.k = define("prefetch_k", k, lowering)
 
     def definitions(self) -> tuple[Node, ...]:
-        """The write stage and k of the prefetch, where it is split into several places of a k-tile."""
+        """The write stage and k of the prefetch, where its copies are split over a k-tile."""
         is_split = self.is_interleaved or (self.is_distributed and self.is_needed)
         return self._definitions() if is_split else ()
 
@@ -194,8 +194,8 @@ class _Prefetch:
         commit = _commit(self.main_loop.pipelines)
         k_of_a, k_of_b = max(self.config.warp_k // 4, 1), max(self.config.warp_k // 2, 1)
         if k_of_a == k_of_b:
-            return (_at(k, k_of_a, (*copies_a, *copies_b, *commit)),)
-        return _at(k, k_of_a, copies_a), _at(k, k_of_b, (*copies_b, *commit))
+            return (_when(k, k_of_a, (*copies_a, *copies_b, *commit)),)
+        return _when(k, k_of_a, copies_a), _when(k, k_of_b, (*copies_b, *commit))
 
     def distributed_copies(self, k: Integer) -> tuple[Node, ...]:
         """The part of the copies that belongs to the k step at `k`."""
@@ -228,7 +228,7 @@ class _Prefetch:
 class _StageIndices:
     """Stages of the circular buffer: `read` of the current k-tile, and others at a distance from it.
 
-    If the buffer wraps around, the loop counts the stage beside k0: a modulo in each k-tile costs more instructions
+    If the buffer wraps around, the loop has a stage counter next to k0: a modulo in each k-tile costs more instructions
     than all other loop overhead."""
 
     def __init__(self, k_tile: Integer, max_k_tiles: int, stages: int, lowering: Lowering) -> None:
@@ -263,5 +263,5 @@ def _commit(pipelines: list[OperandPipeline]) -> tuple[Node, ...]:
     return (CommitCopies(),) if _is_async(pipelines) else ()
 
 
-def _at(k: Index, value: int, nodes: tuple[Node, ...]) -> Node:
+def _when(k: Index, value: int, nodes: tuple[Node, ...]) -> Node:
     return If(Guard((Comparison(k.symbol, "==", integer(value)),)), nodes)

@@ -72,7 +72,7 @@ class ReductionEpilogue(Epilogue):
         """The epilogue of a cluster's blocks: each reduces and stores a part of the tile."""
         staged = self.stage_slices(accumulators, thread)
         if self.config.sliced_k > 1:
-            staged = (*staged, Barrier(), *self._reduce_slices_in_place(thread))
+            staged = (*staged, Barrier(), *self._reduce_into_first_slice(thread))
         how = Comment("each block reduces a part of the tile, in block order")
         last = (Comment("no block exits while others read its shared memory"), ClusterBarrier())
         return (*staged, ClusterBarrier(), how, *self._reduce_and_store(thread, rank), *last)
@@ -185,7 +185,7 @@ class ReductionEpilogue(Epilogue):
     def _slice_subscript(self, k_slice: Integer) -> tuple[Integer, ...]:
         return (k_slice,) if self.config.sliced_k > 1 else ()
 
-    def _reduce_slices_in_place(self, thread: ThreadCoordinates) -> tuple[Node, ...]:
+    def _reduce_into_first_slice(self, thread: ThreadCoordinates) -> tuple[Node, ...]:
         """Sums over the slices replace the partials of slice 0; each is written by the thread that read it."""
         return (
             Comment("reduce the k slices, in place of the first"),

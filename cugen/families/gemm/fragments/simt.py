@@ -1,4 +1,4 @@
-"""Register fragments of a thread on CUDA cores: TM elements of A and TN elements of B of one k, double-buffered.
+"""Register fragments of a thread on CUDA cores: TM elements of A and TN elements of B of one k, in a double buffer.
 
 The fragments of the next k are loaded while those of this k are multiplied, also across the barrier between two
 k-tiles: too few warps are resident to hide the latency of shared memory otherwise.
