@@ -1,4 +1,4 @@
-// matmul_batched: Z products of small matrices, C[z] = A[z]·B[z]
+// matmul_batched: C[z] = A[z]·B[z], a batched GEMM of 12 matrices
 //
 // computes  C[z, m, n] = sum(A[z, m, k] * B[z, k, n], k)
 // params    Z = 12, M = 33, K = 20, N = 40
@@ -9,7 +9,7 @@
 // analysis  sm_90: 7 accesses, 6 ideal, 1 costly
 //           worst: A[(z * M + m) * K + k0 + tx], 5 sectors, ideal 4; 3.4 on average (128 bytes in 2 runs)
 //
-// Made by cugen 0.1.0 from matmul_batched.yaml (hash ef1d7450dc29b193) for sm_90. Edit the spec, not this file.
+// Made by cugen 0.1.0 from matmul_batched.yaml (hash 00cb35dd99443467) for sm_90. Edit the spec, not this file.
 
 constexpr int M = 33;
 constexpr int K = 20;
@@ -31,20 +31,20 @@ extern "C" __global__ void __launch_bounds__(256) matmul_batched(
     const int m = m0 + ty;
     const int n = n0 + tx;
 
-    float sum = 0.0f;
+    float acc = 0.0f;
     for (int k0 = 0; k0 < K; k0 += 16) {
         // A[(z * M + m) * K + k0 + tx]: 5 sectors, ideal 4; 3.4 on average (128 bytes in 2 runs)
-        // As[ty][tx]: 1 wavefront, ideal 1 (32 words, in different banks)
+        // As[ty][tx]: 1 wavefront, ideal 1 (conflict-free)
         As[ty][tx] = m < M && k0 + tx < K ? A[(z * M + m) * K + k0 + tx] : 0.0f;
         // B[(z * K + k0 + ty) * N + n]: 4 sectors, ideal 4 (128 bytes in 2 runs)
-        // Bs[ty][tx]: 1 wavefront, ideal 1 (32 words, in different banks)
+        // Bs[ty][tx]: 1 wavefront, ideal 1 (conflict-free)
         Bs[ty][tx] = k0 + ty < K && n < N ? B[(z * K + k0 + ty) * N + n] : 0.0f;
         __syncthreads();
         #pragma unroll
         for (int k = 0; k < 16; ++k) {
-            // As[ty][k]: 1 wavefront, ideal 1 (2 words, in different banks)
-            // Bs[k][tx]: 1 wavefront, ideal 1 (16 words, in different banks)
-            sum += As[ty][k] * Bs[k][tx];
+            // As[ty][k]: 1 wavefront, ideal 1 (conflict-free)
+            // Bs[k][tx]: 1 wavefront, ideal 1 (conflict-free)
+            acc += As[ty][k] * Bs[k][tx];
         }
         __syncthreads();
     }
@@ -52,7 +52,7 @@ extern "C" __global__ void __launch_bounds__(256) matmul_batched(
     if (m >= M || n >= N)
         return;
     // C[(z * M + m) * N + n]: 4 sectors, ideal 4 (128 bytes in 2 runs)
-    C[(z * M + m) * N + n] = sum;
+    C[(z * M + m) * N + n] = acc;
 }
 
 #if defined(__CUDACC__) && !defined(__CUDACC_RTC__)

@@ -1,4 +1,4 @@
-// matmul_bias_relu: C = relu(A·B + bias), a dense layer; bias and relu are applied to the sum while it is still in a register
+// matmul_bias_relu: C = relu(A·B + bias), a dense layer; bias and relu are the epilogue, applied in registers
 //
 // computes  product[m, n] = sum(A[m, k] * B[k, n], k)
 //           C[m, n] = relu(product[m, n] + bias[n])
@@ -11,7 +11,7 @@
 // analysis  sm_90: 8 accesses, 6 ideal, 2 costly
 //           worst: B[(k0 + ty) * N + n], 5 sectors, ideal 4; 4.57 on average (128 bytes in 2 runs)
 //
-// Made by cugen 0.1.0 from matmul_bias_relu.yaml (hash ad26fa17effe71f0) for sm_90. Edit the spec, not this file.
+// Made by cugen 0.1.0 from matmul_bias_relu.yaml (hash 4c16db40106eff77) for sm_90. Edit the spec, not this file.
 
 constexpr int M = 70;
 constexpr int K = 96;
@@ -19,7 +19,7 @@ constexpr int N = 100;
 
 #ifndef CUGEN_MAXIMUM_FLOAT
 #define CUGEN_MAXIMUM_FLOAT
-// The larger of two, or the one that is not a number.
+// Maximum; NaN if an operand is NaN.
 __device__ __forceinline__ float maximum(float a, float b)
 {
     return a > b || a != a ? a : b;
@@ -42,30 +42,30 @@ extern "C" __global__ void __launch_bounds__(256) matmul_bias_relu(
     const int m = m0 + ty;
     const int n = n0 + tx;
 
-    float sum = 0.0f;
+    float acc = 0.0f;
     for (int k0 = 0; k0 < K; k0 += 16) {
         // A[m * K + k0 + tx]: 4 sectors, ideal 4 (128 bytes in 2 runs)
-        // As[ty][tx]: 1 wavefront, ideal 1 (32 words, in different banks)
+        // As[ty][tx]: 1 wavefront, ideal 1 (conflict-free)
         As[ty][tx] = m < M ? A[m * K + k0 + tx] : 0.0f;
         // B[(k0 + ty) * N + n]: 5 sectors, ideal 4; 4.57 on average (128 bytes in 2 runs)
-        // Bs[ty][tx]: 1 wavefront, ideal 1 (32 words, in different banks)
+        // Bs[ty][tx]: 1 wavefront, ideal 1 (conflict-free)
         Bs[ty][tx] = n < N ? B[(k0 + ty) * N + n] : 0.0f;
         __syncthreads();
         #pragma unroll
         for (int k = 0; k < 16; ++k) {
-            // As[ty][k]: 1 wavefront, ideal 1 (2 words, in different banks)
-            // Bs[k][tx]: 1 wavefront, ideal 1 (16 words, in different banks)
-            sum += As[ty][k] * Bs[k][tx];
+            // As[ty][k]: 1 wavefront, ideal 1 (conflict-free)
+            // Bs[k][tx]: 1 wavefront, ideal 1 (conflict-free)
+            acc += As[ty][k] * Bs[k][tx];
         }
         __syncthreads();
     }
 
     if (m >= M || n >= N)
         return;
-    // bias[n]: 2 sectors, ideal 2 (64 bytes side by side)
+    // bias[n]: 2 sectors, ideal 2 (64 contiguous bytes)
     const float bias_n = bias[n];
     // C[m * N + n]: 5 sectors, ideal 4; 4.57 on average (128 bytes in 2 runs)
-    C[m * N + n] = maximum(sum + bias_n, 0.0f);
+    C[m * N + n] = maximum(acc + bias_n, 0.0f);
 }
 
 #if defined(__CUDACC__) && !defined(__CUDACC_RTC__)

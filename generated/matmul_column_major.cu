@@ -28,11 +28,11 @@ extern "C" __global__ void __launch_bounds__(256) matmul_column_major(
     const int n0 = blockIdx.y * 64;
     const int m0 = blockIdx.x * 64;
 
-    float sum[4][4] = {};
+    float acc[4][4] = {};
     for (int k0 = 0; k0 < K; k0 += 16) {
         for (int r = ty; r < 64; r += 16) {
             // B[(n0 + r) * K + k0 + tx]: 4 sectors, ideal 4 (128 bytes in 2 runs)
-            // Bs[r][tx]: 1 wavefront, ideal 1 (32 words, in different banks)
+            // Bs[r][tx]: 1 wavefront, ideal 1 (conflict-free)
             Bs[r][tx] = n0 + r < N ? B[(n0 + r) * K + k0 + tx] : 0.0f;
         }
         for (int c = tx; c < 64; c += 16) {
@@ -43,23 +43,23 @@ extern "C" __global__ void __launch_bounds__(256) matmul_column_major(
         __syncthreads();
         #pragma unroll
         for (int k = 0; k < 16; ++k) {
-            float b[4];
+            float b_frag[4];
             #pragma unroll
             for (int i = 0; i < 4; ++i) {
-                // Bs[ty + 16 * i][k]: 1 wavefront, ideal 1 (2 words, in different banks)
-                b[i] = Bs[ty + 16 * i][k];
+                // Bs[ty + 16 * i][k]: 1 wavefront, ideal 1 (conflict-free)
+                b_frag[i] = Bs[ty + 16 * i][k];
             }
-            float a[4];
+            float a_frag[4];
             #pragma unroll
             for (int j = 0; j < 4; ++j) {
-                // As[k][tx + 16 * j]: 1 wavefront, ideal 1 (16 words, in different banks)
-                a[j] = As[k][tx + 16 * j];
+                // As[k][tx + 16 * j]: 1 wavefront, ideal 1 (conflict-free)
+                a_frag[j] = As[k][tx + 16 * j];
             }
             #pragma unroll
             for (int i = 0; i < 4; ++i) {
                 #pragma unroll
                 for (int j = 0; j < 4; ++j) {
-                    sum[i][j] += a[j] * b[i];
+                    acc[i][j] += a_frag[j] * b_frag[i];
                 }
             }
         }
@@ -73,7 +73,7 @@ extern "C" __global__ void __launch_bounds__(256) matmul_column_major(
         for (int j = 0; j < 4; ++j) {
             const int m = m0 + tx + 16 * j;
             if (n < N && m < M) {
-                const float total = sum[i][j];
+                const float total = acc[i][j];
                 // C[n * M + m]: 4 sectors, ideal 4 (128 bytes in 2 runs)
                 C[n * M + m] = total;
             }

@@ -7,7 +7,7 @@
 // C         output, float32 [100, 140]
 // launch    grid (5, 4, 1), block (32, 32, 1), 8320 bytes of dynamic shared memory; family tiled
 // analysis  sm_90: 7 accesses, 4 ideal, 3 costly
-//           worst: A[m * K + k0 + tx], 5 sectors, ideal 4; 4 on average (starts 8 bytes into a sector)
+//           worst: A[m * K + k0 + tx], 5 sectors, ideal 4; 4 on average (misaligned by 8 bytes)
 //
 // Made by cugen 0.1.0 from matmul_dynamic_shared.yaml (hash 0d586d546c677c9e) for sm_90. Edit the spec, not this file.
 
@@ -32,28 +32,28 @@ extern "C" __global__ void __launch_bounds__(1024) matmul_dynamic_shared(
     const int m = m0 + ty;
     const int n = n0 + tx;
 
-    float sum = 0.0f;
+    float acc = 0.0f;
     for (int k0 = 0; k0 < K; k0 += 32) {
-        // A[m * K + k0 + tx]: 5 sectors, ideal 4; 4 on average (starts 8 bytes into a sector)
-        // As[ty][tx]: 1 wavefront, ideal 1 (32 words, in different banks)
+        // A[m * K + k0 + tx]: 5 sectors, ideal 4; 4 on average (misaligned by 8 bytes)
+        // As[ty][tx]: 1 wavefront, ideal 1 (conflict-free)
         As[ty][tx] = m < M && k0 + tx < K ? A[m * K + k0 + tx] : 0.0f;
-        // B[(k0 + ty) * N + n]: 5 sectors, ideal 4; 4 on average (starts 16 bytes into a sector)
-        // Bs[ty][tx]: 1 wavefront, ideal 1 (32 words, in different banks)
+        // B[(k0 + ty) * N + n]: 5 sectors, ideal 4; 4 on average (misaligned by 16 bytes)
+        // Bs[ty][tx]: 1 wavefront, ideal 1 (conflict-free)
         Bs[ty][tx] = k0 + ty < K && n < N ? B[(k0 + ty) * N + n] : 0.0f;
         __syncthreads();
         #pragma unroll
         for (int k = 0; k < 32; ++k) {
-            // As[ty][k]: 1 wavefront, ideal 1 (all lanes in one word: a broadcast)
-            // Bs[k][tx]: 1 wavefront, ideal 1 (32 words, in different banks)
-            sum += As[ty][k] * Bs[k][tx];
+            // As[ty][k]: 1 wavefront, ideal 1 (one word: broadcast)
+            // Bs[k][tx]: 1 wavefront, ideal 1 (conflict-free)
+            acc += As[ty][k] * Bs[k][tx];
         }
         __syncthreads();
     }
 
     if (m >= M || n >= N)
         return;
-    // C[m * N + n]: 5 sectors, ideal 4; 4 on average (starts 16 bytes into a sector)
-    C[m * N + n] = sum;
+    // C[m * N + n]: 5 sectors, ideal 4; 4 on average (misaligned by 16 bytes)
+    C[m * N + n] = acc;
 }
 
 #if defined(__CUDACC__) && !defined(__CUDACC_RTC__)

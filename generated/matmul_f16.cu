@@ -1,4 +1,4 @@
-// matmul_f16: C = A·B on half-precision matrices; sums run in float32 and are rounded once, on the store
+// matmul_f16: C = A·B on half-precision matrices; accumulated in float32 and rounded once, on the store
 //
 // computes  C[m, n] = sum(A[m, k] * B[k, n], k)
 // params    M = 80, K = 128, N = 96
@@ -9,7 +9,7 @@
 // analysis  sm_90: 7 accesses, 6 ideal, 1 costly
 //           worst: Bs[ty][c], 2 wavefronts, ideal 1 (lanes 0 and 16: words 0 and 32, bank 0)
 //
-// Made by cugen 0.1.0 from matmul_f16.yaml (hash af36a1d32e28b077) for sm_90. Edit the spec, not this file.
+// Made by cugen 0.1.0 from matmul_f16.yaml (hash 96baf839bf2ddf30) for sm_90. Edit the spec, not this file.
 
 #include <cuda_fp16.h>
 
@@ -30,11 +30,11 @@ extern "C" __global__ void __launch_bounds__(256) matmul_f16(
     const int m0 = blockIdx.y * 64;
     const int n0 = blockIdx.x * 64;
 
-    float sum[4][4] = {};
+    float acc[4][4] = {};
     for (int k0 = 0; k0 < K; k0 += 16) {
         for (int r = ty; r < 64; r += 16) {
             // A[(m0 + r) * K + k0 + tx]: 2 sectors, ideal 2 (64 bytes in 2 runs)
-            // As[r][tx]: 1 wavefront, ideal 1 (16 words, in different banks)
+            // As[r][tx]: 1 wavefront, ideal 1 (conflict-free)
             As[r][tx] = m0 + r < M ? A[(m0 + r) * K + k0 + tx] : __float2half_rn(0.0f);
         }
         for (int c = tx; c < 64; c += 16) {
@@ -45,23 +45,23 @@ extern "C" __global__ void __launch_bounds__(256) matmul_f16(
         __syncthreads();
         #pragma unroll
         for (int k = 0; k < 16; ++k) {
-            float a[4];
+            float a_frag[4];
             #pragma unroll
             for (int i = 0; i < 4; ++i) {
-                // As[ty + 16 * i][k]: 1 wavefront, ideal 1 (2 words, in different banks)
-                a[i] = __half2float(As[ty + 16 * i][k]);
+                // As[ty + 16 * i][k]: 1 wavefront, ideal 1 (conflict-free)
+                a_frag[i] = __half2float(As[ty + 16 * i][k]);
             }
-            float b[4];
+            float b_frag[4];
             #pragma unroll
             for (int j = 0; j < 4; ++j) {
-                // Bs[k][tx + 16 * j]: 1 wavefront, ideal 1 (8 words, in different banks)
-                b[j] = __half2float(Bs[k][tx + 16 * j]);
+                // Bs[k][tx + 16 * j]: 1 wavefront, ideal 1 (conflict-free)
+                b_frag[j] = __half2float(Bs[k][tx + 16 * j]);
             }
             #pragma unroll
             for (int i = 0; i < 4; ++i) {
                 #pragma unroll
                 for (int j = 0; j < 4; ++j) {
-                    sum[i][j] += a[i] * b[j];
+                    acc[i][j] += a_frag[i] * b_frag[j];
                 }
             }
         }
@@ -75,7 +75,7 @@ extern "C" __global__ void __launch_bounds__(256) matmul_f16(
         for (int j = 0; j < 4; ++j) {
             const int n = n0 + tx + 16 * j;
             if (m < M && n < N) {
-                const float total = sum[i][j];
+                const float total = acc[i][j];
                 // C[m * N + n]: 2 sectors, ideal 2 (64 bytes in 2 runs)
                 C[m * N + n] = __float2half_rn(total);
             }

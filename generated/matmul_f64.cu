@@ -29,7 +29,7 @@ extern "C" __global__ void __launch_bounds__(256) matmul_f64(
     const int m = m0 + ty;
     const int n = n0 + tx;
 
-    double sum = 0.0;
+    double acc = 0.0;
     for (int k0 = 0; k0 < K; k0 += 16) {
         // A[m * K + k0 + tx]: 8 sectors, ideal 8 (256 bytes in 2 runs)
         // As[ty][tx]: 2 wavefronts, ideal 2 (64 words over 32 banks)
@@ -41,8 +41,8 @@ extern "C" __global__ void __launch_bounds__(256) matmul_f64(
         #pragma unroll
         for (int k = 0; k < 16; ++k) {
             // As[ty][k]: 2 wavefronts, ideal 1 (4 words over 2 banks)
-            // Bs[k][tx]: 2 wavefronts, ideal 2 (32 words, in different banks)
-            sum += As[ty][k] * Bs[k][tx];
+            // Bs[k][tx]: 2 wavefronts, ideal 2 (conflict-free)
+            acc += As[ty][k] * Bs[k][tx];
         }
         __syncthreads();
     }
@@ -50,7 +50,7 @@ extern "C" __global__ void __launch_bounds__(256) matmul_f64(
     if (n >= N)
         return;
     // C[m * N + n]: 8 sectors, ideal 8 (256 bytes in 2 runs)
-    C[m * N + n] = sum;
+    C[m * N + n] = acc;
 }
 
 #if defined(__CUDACC__) && !defined(__CUDACC_RTC__)

@@ -1,4 +1,4 @@
-// matmul_few_rows: A layer applied to a few rows, as decoding does; every weight is read once, whatever the number of rows
+// matmul_few_rows: Skinny GEMM with K-major weights, as in LLM decoding; each weight is read once for all rows
 //
 // computes                 y[m, n] = relu(sum(x[m, k] * w[n, k], k) + bias[n])
 // params                   M = 4, K = 1024, N = 300
@@ -11,7 +11,7 @@
 // analysis                 sm_90: 6 accesses, 3 ideal, 3 costly
 //                          worst: bias[n], 8 sectors, ideal 2; 6.33 on average (lanes 8 bytes apart)
 //
-// Made by cugen 0.1.0 from matmul_few_rows.yaml (hash 554858e3ffbd8a46) for sm_90. Edit the spec, not this file.
+// Made by cugen 0.1.0 from matmul_few_rows.yaml (hash 7f85a821d01a09c0) for sm_90. Edit the spec, not this file.
 
 #include <cuda_fp16.h>
 
@@ -21,7 +21,7 @@ constexpr int N = 300;
 
 #ifndef CUGEN_MAXIMUM_FLOAT
 #define CUGEN_MAXIMUM_FLOAT
-// The larger of two, or the one that is not a number.
+// Maximum; NaN if an operand is NaN.
 __device__ __forceinline__ float maximum(float a, float b)
 {
     return a > b || a != a ? a : b;
@@ -30,10 +30,10 @@ __device__ __forceinline__ float maximum(float a, float b)
 
 #ifndef CUGEN_VECTOR
 #define CUGEN_VECTOR
-// `count` elements that one access moves.
+// `count` elements, moved by one vector access.
 template <typename T, int count>
 struct alignas(count * sizeof(T)) Vector {
-    T at[count];
+    T data[count];
 };
 #endif
 
@@ -47,24 +47,24 @@ extern "C" __global__ void __launch_bounds__(256) matmul_few_rows_y_parts(
     if (n0 >= N)
         return;
 
-    float sum[4][4] = {};
+    float acc[4][4] = {};
     #pragma unroll 2
     for (int k0 = threadIdx.x * 8; k0 < 512; k0 += 256) {
-        Vector<__half, 8> w8[4];
+        Vector<__half, 8> w_frag[4];
         #pragma unroll
         for (int j = 0; j < 4; ++j) {
-            // w[(n0 + j) * K + k0 + 512 * part]: 16 sectors, ideal 16 (512 bytes side by side)
-            w8[j] = *reinterpret_cast<const Vector<__half, 8>*>(&w[(n0 + j) * K + k0 + 512 * part]);
+            // w[(n0 + j) * K + k0 + 512 * part]: 16 sectors, ideal 16 (512 contiguous bytes)
+            w_frag[j] = *reinterpret_cast<const Vector<__half, 8>*>(&w[(n0 + j) * K + k0 + 512 * part]);
         }
         #pragma unroll
         for (int i = 0; i < 4; ++i) {
-            // x[i * K + k0 + 512 * part]: 16 sectors, ideal 16 (512 bytes side by side)
-            const auto x8 = *reinterpret_cast<const Vector<__half, 8>*>(&x[i * K + k0 + 512 * part]);
+            // x[i * K + k0 + 512 * part]: 16 sectors, ideal 16 (512 contiguous bytes)
+            const auto x_frag = *reinterpret_cast<const Vector<__half, 8>*>(&x[i * K + k0 + 512 * part]);
             #pragma unroll
             for (int j = 0; j < 4; ++j) {
                 #pragma unroll
-                for (int v = 0; v < 8; ++v) {
-                    sum[i][j] += __half2float(x8.at[v]) * __half2float(w8[j].at[v]);
+                for (int dk = 0; dk < 8; ++dk) {
+                    acc[i][j] += __half2float(x_frag.data[dk]) * __half2float(w_frag[j].data[dk]);
                 }
             }
         }
@@ -74,7 +74,7 @@ extern "C" __global__ void __launch_bounds__(256) matmul_few_rows_y_parts(
     for (int j = 0; j < 4; ++j) {
         #pragma unroll
         for (int i = 0; i < 4; ++i) {
-            float total = sum[i][j];
+            float total = acc[i][j];
             #pragma unroll
             for (int lanes = 16; lanes > 0; lanes /= 2) {
                 total += __shfl_xor_sync(0xffffffff, total, lanes);
@@ -82,7 +82,7 @@ extern "C" __global__ void __launch_bounds__(256) matmul_few_rows_y_parts(
             if (threadIdx.x == 0) {
                 const int n = n0 + j;
                 const int m = i;
-                // y_parts[(part * M + m) * N + n]: 1 sector, ideal 1 (one address for all lanes)
+                // y_parts[(part * M + m) * N + n]: 1 sector, ideal 1 (uniform address)
                 y_parts[(part * M + m) * N + n] = total;
             }
         }
@@ -102,16 +102,16 @@ extern "C" __global__ void __launch_bounds__(128) matmul_few_rows_y(
     Vector<float, 4> sum4;
     #pragma unroll
     for (int v = 0; v < 4; ++v) {
-        sum4.at[v] = 0.0f;
+        sum4.data[v] = 0.0f;
     }
     #pragma unroll 4
     for (int part = 0; part < 2; ++part) {
-        // y_parts[(part * M + m) * N + first_n]: 17 sectors, ideal 16; 13 on average (starts 16 bytes into a sector)
+        // y_parts[(part * M + m) * N + first_n]: 17 sectors, ideal 16; 13 on average (misaligned by 16 bytes)
         const auto y_parts4 = *reinterpret_cast<const Vector<float, 4>*>(&y_parts[(part * M + m) * N
             + first_n]);
         #pragma unroll
         for (int v = 0; v < 4; ++v) {
-            sum4.at[v] += y_parts4.at[v];
+            sum4.data[v] += y_parts4.data[v];
         }
     }
 
@@ -121,9 +121,9 @@ extern "C" __global__ void __launch_bounds__(128) matmul_few_rows_y(
         const int n = first_n + v;
         // bias[n]: 8 sectors, ideal 2; 6.33 on average (lanes 8 bytes apart)
         const float bias_n = __half2float(bias[n]);
-        y4.at[v] = __float2half_rn(maximum(sum4.at[v] + bias_n, 0.0f));
+        y4.data[v] = __float2half_rn(maximum(sum4.data[v] + bias_n, 0.0f));
     }
-    // y[m * N + first_n]: 9 sectors, ideal 8; 7 on average (starts 24 bytes into a sector)
+    // y[m * N + first_n]: 9 sectors, ideal 8; 7 on average (misaligned by 24 bytes)
     *reinterpret_cast<Vector<__half, 4>*>(&y[m * N + first_n]) = y4;
 }
 

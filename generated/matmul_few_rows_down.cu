@@ -1,4 +1,4 @@
-// matmul_few_rows_down: A few rows times a matrix whose rows lie along memory; a thread has neighbouring columns, warps share out the sum
+// matmul_few_rows_down: Skinny GEMM with an N-major B; threads compute consecutive columns, the warps of a block split K
 //
 // computes  C[m, n] = sum(A[m, k] * B[k, n], k)
 // params    M = 3, K = 192, N = 260
@@ -9,17 +9,17 @@
 // analysis  sm_90: 6 accesses, 4 ideal, 2 costly
 //           worst: C[m * N + n_], 17 sectors, ideal 4; 11.22 on average (lanes 16 bytes apart)
 //
-// Made by cugen 0.1.0 from matmul_few_rows_down.yaml (hash 39fad715740030e3) for sm_90. Edit the spec, not this file.
+// Made by cugen 0.1.0 from matmul_few_rows_down.yaml (hash 19a5f38dfff67dd3) for sm_90. Edit the spec, not this file.
 
 constexpr int K = 192;
 constexpr int N = 260;
 
 #ifndef CUGEN_VECTOR
 #define CUGEN_VECTOR
-// `count` elements that one access moves.
+// `count` elements, moved by one vector access.
 template <typename T, int count>
 struct alignas(count * sizeof(T)) Vector {
-    T at[count];
+    T data[count];
 };
 #endif
 
@@ -30,46 +30,46 @@ extern "C" __global__ void __launch_bounds__(256) matmul_few_rows_down(
 {
     const int n0 = blockIdx.x * 128 + threadIdx.x * 4;
 
-    float sum[3][4] = {};
+    float acc[3][4] = {};
     const int n = min(n0, N - 4);
     #pragma unroll 2
     for (int k0 = threadIdx.y * 4; k0 < K; k0 += 32) {
-        Vector<float, 4> b4[4];
+        Vector<float, 4> b_frag[4];
         #pragma unroll
-        for (int d = 0; d < 4; ++d) {
-            // B[(k0 + d) * N + n]: 17 sectors, ideal 16; 11.33 on average (starts 16 bytes into a sector)
-            b4[d] = *reinterpret_cast<const Vector<float, 4>*>(&B[(k0 + d) * N + n]);
+        for (int dk = 0; dk < 4; ++dk) {
+            // B[(k0 + dk) * N + n]: 17 sectors, ideal 16; 11.33 on average (misaligned by 16 bytes)
+            b_frag[dk] = *reinterpret_cast<const Vector<float, 4>*>(&B[(k0 + dk) * N + n]);
         }
         #pragma unroll
         for (int i = 0; i < 3; ++i) {
-            // A[i * K + k0]: 1 sector, ideal 1 (one address for all lanes)
-            const auto a4 = *reinterpret_cast<const Vector<float, 4>*>(&A[i * K + k0]);
+            // A[i * K + k0]: 1 sector, ideal 1 (uniform address)
+            const auto a_frag = *reinterpret_cast<const Vector<float, 4>*>(&A[i * K + k0]);
             #pragma unroll
-            for (int d = 0; d < 4; ++d) {
+            for (int dk = 0; dk < 4; ++dk) {
                 #pragma unroll
                 for (int j = 0; j < 4; ++j) {
-                    sum[i][j] += a4.at[d] * b4[d].at[j];
+                    acc[i][j] += a_frag.data[dk] * b_frag[dk].data[j];
                 }
             }
         }
     }
 
-    __shared__ float shares[8][4][32];
+    __shared__ float partials[8][4][32];
     #pragma unroll
     for (int i = 0; i < 3; ++i) {
         #pragma unroll
         for (int j = 0; j < 4; ++j) {
-            // shares[threadIdx.y][j][threadIdx.x]: 1 wavefront, ideal 1 (32 words, in different banks)
-            shares[threadIdx.y][j][threadIdx.x] = sum[i][j];
+            // partials[threadIdx.y][j][threadIdx.x]: 1 wavefront, ideal 1 (conflict-free)
+            partials[threadIdx.y][j][threadIdx.x] = acc[i][j];
         }
         __syncthreads();
         if (threadIdx.y < 4 && n0 < N) {
-            // shares[0][threadIdx.y][threadIdx.x]: 1 wavefront, ideal 1 (32 words, in different banks)
-            float total = shares[0][threadIdx.y][threadIdx.x];
+            // partials[0][threadIdx.y][threadIdx.x]: 1 wavefront, ideal 1 (conflict-free)
+            float total = partials[0][threadIdx.y][threadIdx.x];
             #pragma unroll
             for (int warp = 1; warp < 8; ++warp) {
-                // shares[warp][threadIdx.y][threadIdx.x]: 1 wavefront, ideal 1 (32 words, in different banks)
-                total += shares[warp][threadIdx.y][threadIdx.x];
+                // partials[warp][threadIdx.y][threadIdx.x]: 1 wavefront, ideal 1 (conflict-free)
+                total += partials[warp][threadIdx.y][threadIdx.x];
             }
             const int n_ = n0 + threadIdx.y;
             const int m = i;

@@ -1,4 +1,4 @@
-// matmul_int8: C = A·B on 8-bit integers with 32-bit sums, as quantised networks use it
+// matmul_int8: C = A·B on 8-bit integers with 32-bit accumulators, as in quantised networks
 //
 // computes  C[m, n] = sum(A[m, k] * B[k, n], k)
 // params    M = 60, K = 200, N = 90
@@ -9,7 +9,7 @@
 // analysis  sm_90: 7 accesses, 4 ideal, 3 costly
 //           worst: B[(k0 + ty) * N + n], 4 sectors, ideal 1; 2.81 on average (32 bytes in 2 runs)
 //
-// Made by cugen 0.1.0 from matmul_int8.yaml (hash 8676b6108728e4b5) for sm_90. Edit the spec, not this file.
+// Made by cugen 0.1.0 from matmul_int8.yaml (hash e6e6a92724a564f5) for sm_90. Edit the spec, not this file.
 
 constexpr int M = 60;
 constexpr int K = 200;
@@ -30,20 +30,20 @@ extern "C" __global__ void __launch_bounds__(256) matmul_int8(
     const int m = m0 + ty;
     const int n = n0 + tx;
 
-    int sum = 0;
+    int acc = 0;
     for (int k0 = 0; k0 < K; k0 += 16) {
         // A[m * K + k0 + tx]: 3 sectors, ideal 1; 2.46 on average (32 bytes in 2 runs)
-        // As[ty][tx]: 1 wavefront, ideal 1 (8 words, in different banks)
+        // As[ty][tx]: 1 wavefront, ideal 1 (conflict-free)
         As[ty][tx] = m < M && k0 + tx < K ? A[m * K + k0 + tx] : 0;
         // B[(k0 + ty) * N + n]: 4 sectors, ideal 1; 2.81 on average (32 bytes in 2 runs)
-        // Bs[ty][tx]: 1 wavefront, ideal 1 (8 words, in different banks)
+        // Bs[ty][tx]: 1 wavefront, ideal 1 (conflict-free)
         Bs[ty][tx] = k0 + ty < K && n < N ? B[(k0 + ty) * N + n] : 0;
         __syncthreads();
         #pragma unroll
         for (int k = 0; k < 16; ++k) {
-            // As[ty][k]: 1 wavefront, ideal 1 (2 words, in different banks)
-            // Bs[k][tx]: 1 wavefront, ideal 1 (4 words, in different banks)
-            sum += As[ty][k] * Bs[k][tx];
+            // As[ty][k]: 1 wavefront, ideal 1 (conflict-free)
+            // Bs[k][tx]: 1 wavefront, ideal 1 (conflict-free)
+            acc += As[ty][k] * Bs[k][tx];
         }
         __syncthreads();
     }
@@ -51,7 +51,7 @@ extern "C" __global__ void __launch_bounds__(256) matmul_int8(
     if (m >= M || n >= N)
         return;
     // C[m * N + n]: 6 sectors, ideal 4; 5.25 on average (128 bytes in 2 runs)
-    C[m * N + n] = sum;
+    C[m * N + n] = acc;
 }
 
 #if defined(__CUDACC__) && !defined(__CUDACC_RTC__)

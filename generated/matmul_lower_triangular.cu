@@ -1,4 +1,4 @@
-// matmul_lower_triangular: C = L·B where only the lower triangle of L counts; what lies above it is never read
+// matmul_lower_triangular: C = L·B with L lower triangular; elements above the diagonal are never read
 //
 // computes  C[m, n] = sum(L[m, k] * B[k, n], k, where=k <= m)
 // params    M = 120, N = 75
@@ -7,9 +7,9 @@
 // C         output, float32 [120, 75]
 // launch    grid (3, 15, 1), block (32, 8, 1); family direct
 // analysis  sm_90: 3 accesses, 1 ideal, 2 costly
-//           worst: C[m * N + n], 5 sectors, ideal 4; 4 on average (starts 12 bytes into a sector)
+//           worst: C[m * N + n], 5 sectors, ideal 4; 4 on average (misaligned by 12 bytes)
 //
-// Made by cugen 0.1.0 from matmul_lower_triangular.yaml (hash b4dcaf8f6cdfe25a) for sm_90. Edit the spec, not this file.
+// Made by cugen 0.1.0 from matmul_lower_triangular.yaml (hash 163faebee414c40c) for sm_90. Edit the spec, not this file.
 
 constexpr int M = 120;
 constexpr int N = 75;
@@ -26,13 +26,13 @@ extern "C" __global__ void __launch_bounds__(256) matmul_lower_triangular(
 
     float sum = 0.0f;
     for (int k = 0; k <= m; ++k) {
-        // L[m * M + k]: 1 sector, ideal 1 (one address for all lanes)
+        // L[m * M + k]: 1 sector, ideal 1 (uniform address)
         const float l = L[m * M + k];
-        // B[k * N + n]: 5 sectors, ideal 4; 4 on average (starts 12 bytes into a sector)
+        // B[k * N + n]: 5 sectors, ideal 4; 4 on average (misaligned by 12 bytes)
         const float b = B[k * N + n];
         sum += l * b;
     }
-    // C[m * N + n]: 5 sectors, ideal 4; 4 on average (starts 12 bytes into a sector)
+    // C[m * N + n]: 5 sectors, ideal 4; 4 on average (misaligned by 12 bytes)
     C[m * N + n] = sum;
 }
 

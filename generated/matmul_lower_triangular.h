@@ -1,4 +1,4 @@
-// matmul_lower_triangular: C = L·B where only the lower triangle of L counts; what lies above it is never read
+// matmul_lower_triangular: C = L·B with L lower triangular; elements above the diagonal are never read
 //
 // computes  C[m, n] = sum(L[m, k] * B[k, n], k, where=k <= m)
 // params    M = 120, N = 75
@@ -7,7 +7,7 @@
 // C         output, float32 [120, 75]
 // launch    grid (3, 15, 1), block (32, 8, 1); family direct
 //
-// Made by cugen 0.1.0 from matmul_lower_triangular.yaml (hash b4dcaf8f6cdfe25a) for sm_90. Edit the spec, not this file.
+// Made by cugen 0.1.0 from matmul_lower_triangular.yaml (hash 163faebee414c40c) for sm_90. Edit the spec, not this file.
 #pragma once
 
 #include <cuda_runtime_api.h>
@@ -16,7 +16,7 @@
 extern "C" {
 #endif
 
-// Launches on `stream` and returns without waiting. All pointers are to device memory.
+// Launches asynchronously on `stream`. All pointers are device pointers.
 cudaError_t matmul_lower_triangular_launch(
     const float* L,
     const float* B,
@@ -37,8 +37,8 @@ struct Error;
 
 }  // namespace cugen
 
-// The same for C++17, with arrays that know their extents: `{pointer, extent, …}` where a Span is asked for. A call that
-// can't be made launches nothing, and the error, which is true then, has a `message` that says why.
+// C++17 overload that takes spans, such as `{pointer, extent, …}`, and checks them. An invalid call launches nothing and
+// returns an Error that converts to true, with the reason in `message`.
 inline cugen::Error<cudaError_t> matmul_lower_triangular_launch(
     cugen::Span<const float, 2> L,
     cugen::Span<const float, 2> B,
@@ -48,7 +48,7 @@ inline cugen::Error<cudaError_t> matmul_lower_triangular_launch(
 #ifndef CUGEN_CHECKS
 #define CUGEN_CHECKS
 
-// What the launchers of all kernels share: every header has it, and a program takes it once.
+// Shared by the launchers of all kernels; the guard admits one copy per translation unit.
 
 #include <array>
 #include <cstddef>
@@ -60,14 +60,14 @@ inline cugen::Error<cudaError_t> matmul_lower_triangular_launch(
 
 namespace cugen {
 
-// An array in device memory; extents and strides count elements.
+// Array in device memory; extents and strides in elements.
 template <typename T, std::size_t rank>
 struct Span {
     T* data;
     std::array<long long, rank> extents;
     std::array<long long, rank> strides;
 
-    // Row-major without gaps: `{A, 1000, 513}`.
+    // Dense row-major: `{A, 1000, 513}`.
     template <typename... Extents>
     Span(T* first, Extents... sizes) : data(first), extents{static_cast<long long>(sizes)...}, strides{}
     {
@@ -77,24 +77,24 @@ struct Span {
             strides[dimension] = stride;
     }
 
-    // What may be written may be read.
+    // Conversion to a span of const elements.
     template <typename U>
     Span(const Span<U, rank>& other) : data(other.data), extents(other.extents), strides(other.strides)
     {
     }
 
-    // In another order or with gaps: `cugen::Span<float, 2>(A, 1000, 513).with_strides(520, 1)`.
+    // Explicit strides: `cugen::Span<float, 2>(A, 1000, 513).with_strides(520, 1)`.
     template <typename... Strides>
     Span with_strides(Strides... sizes) const
     {
         static_assert(sizeof...(sizes) == rank, "a span takes one stride for each dimension");
-        Span changed = *this;
-        changed.strides = {static_cast<long long>(sizes)...};
-        return changed;
+        Span strided = *this;
+        strided.strides = {static_cast<long long>(sizes)...};
+        return strided;
     }
 };
 
-// What came of a launch; true where it failed. `cugen explain` says more of the code, which is empty where CUDA refused.
+// Result of a launch; converts to true on failure. See `cugen explain <code>`; `code` is empty for an error of CUDA.
 template <typename Status>
 struct [[nodiscard]] Error {
     Status status;
@@ -104,7 +104,7 @@ struct [[nodiscard]] Error {
     explicit operator bool() const { return status != Status(); }
 };
 
-// The checks of one call in their order. The first that fails is kept.
+// Argument checks of one call. The first failure is kept.
 class Checks {
   public:
     std::string code;
@@ -130,12 +130,13 @@ class Checks {
                 + "; the kernel was made for multiples of " + std::to_string(multiple));
     }
 
-    void same(const char* name, long long value, const char* place, long long other, const char* other_place)
+    void equal(
+        const char* name, long long value, const char* source, long long other_value, const char* other_source)
     {
-        if (other != value)
+        if (other_value != value)
             refuse("CG5009",
-                std::string("`") + name + "` is " + std::to_string(value) + " in " + place + " and "
-                + std::to_string(other) + " in " + other_place);
+                std::string("`") + name + "` is " + std::to_string(value) + " in " + source + " and "
+                + std::to_string(other_value) + " in " + other_source);
     }
 
     void requirement(
@@ -150,77 +151,78 @@ class Checks {
         refuse("CG5009", std::string("`") + condition + "` doesn't hold for " + text);
     }
 
-    // `symbols` is the shape as the spec has it, where it depends on params.
+    // `symbols` is the shape in the spec, where it depends on params.
     template <typename T, std::size_t rank>
     void array(
         const char* name,
-        const Span<T, rank>& given,
+        const Span<T, rank>& span,
         const std::array<long long, rank>& shape,
         const std::array<long long, rank>& strides,
         std::uintptr_t alignment,
         const char* symbols = "")
     {
-        if (given.extents != shape) {
-            std::string wanted = list(shape);
-            if (*symbols != '\0' && symbols != wanted)
-                wanted = std::string(symbols) + " = " + wanted;
-            const std::string found = list(given.extents);
+        if (span.extents != shape) {
+            std::string expected = list(shape);
+            if (*symbols != '\0' && symbols != expected)
+                expected = std::string(symbols) + " = " + expected;
+            const std::string actual = list(span.extents);
             refuse("CG5002",
-                std::string("`") + name + "` has shape " + found + "; the kernel was made for " + wanted);
+                std::string("`") + name + "` has shape " + actual + "; the kernel was made for " + expected);
         }
-        if (empty(given))
+        if (empty(span))
             return;
         bool differ = false;
         std::size_t dimension = 0;
         for (const long long stride : strides) {
-            differ = differ || (shape[dimension] > 1 && given.strides[dimension] != stride);
+            differ = differ || (shape[dimension] > 1 && span.strides[dimension] != stride);
             ++dimension;
         }
         if (differ) {
-            const std::string found = list(given.strides, sizeof(T));
-            const std::string wanted = list(strides, sizeof(T));
+            const std::string actual = list(span.strides, sizeof(T));
+            const std::string expected = list(strides, sizeof(T));
             refuse("CG5006",
-                std::string("`") + name + "` has strides of " + found + " bytes; the kernel was made for "
-                + wanted);
+                std::string("`") + name + "` has strides of " + actual + " bytes; the kernel was made for "
+                + expected);
         }
-        const std::uintptr_t address = reinterpret_cast<std::uintptr_t>(given.data);
+        const std::uintptr_t address = reinterpret_cast<std::uintptr_t>(span.data);
         if (address == 0)
             refuse("CG5008", std::string("`") + name + "` is a null pointer");
         else if ((address & (alignment - 1)) != 0)
             refuse("CG5007",
-                std::string("`") + name + "` begins at address " + hexadecimal(address)
-                + "; the kernel needs a multiple of " + std::to_string(alignment) + " bytes");
+                std::string("`") + name + "` is at address " + hexadecimal(address) + "; the kernel needs "
+                + std::to_string(alignment) + "-byte alignment");
     }
 
-    // Of two arrays of which one is written.
+    // Two arrays of which the kernel writes one.
     template <typename T, std::size_t rank, typename U, std::size_t other_rank>
-    void apart(
-        const char* name, const Span<T, rank>& one, const char* other_name, const Span<U, other_rank>& other)
+    void disjoint(
+        const char* name, const Span<T, rank>& span, const char* other_name, const Span<U,
+            other_rank>& other_span)
     {
-        const std::uintptr_t first = reinterpret_cast<std::uintptr_t>(one.data);
-        const std::uintptr_t second = reinterpret_cast<std::uintptr_t>(other.data);
-        if (!empty(one) && !empty(other) && first < second + bytes(other) && second < first + bytes(one))
+        const std::uintptr_t start = reinterpret_cast<std::uintptr_t>(span.data);
+        const std::uintptr_t other_start = reinterpret_cast<std::uintptr_t>(other_span.data);
+        if (!empty(span) && !empty(other_span) && start < other_start + bytes(other_span)
+            && other_start < start + bytes(span))
             refuse("CG5014",
-                std::string("`") + name + "` and `" + other_name
-                + "` share memory, and one of them is written");
+                std::string("`") + name + "` and `" + other_name + "` overlap, and one of them is written");
     }
 
   private:
-    void refuse(const char* with_code, const std::string& why)
+    void refuse(const char* error_code, const std::string& reason)
     {
         if (failed())
             return;
-        code = with_code;
-        message = why;
+        code = error_code;
+        message = reason;
     }
 
     template <typename T, std::size_t rank>
     static bool empty(const Span<T, rank>& span)
     {
-        bool found = false;
+        bool is_empty = false;
         for (const long long extent : span.extents)
-            found = found || extent == 0;
-        return found;
+            is_empty = is_empty || extent == 0;
+        return is_empty;
     }
 
     template <typename T, std::size_t rank>
@@ -278,8 +280,8 @@ inline cugen::Error<cudaError_t> matmul_lower_triangular_launch(
     check.array("L", L, {120, 120}, {120, 1}, 4);
     check.array("B", B, {120, 75}, {75, 1}, 4);
     check.array("C", C, {120, 75}, {75, 1}, 4);
-    check.apart("L", L, "C", C);
-    check.apart("B", B, "C", C);
+    check.disjoint("L", L, "C", C);
+    check.disjoint("B", B, "C", C);
     if (check.failed())
         return check.error(cudaErrorInvalidValue);
     return cugen::outcome(matmul_lower_triangular_launch(L.data, B.data, C.data, stream));

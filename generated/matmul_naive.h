@@ -1,4 +1,4 @@
-// matmul_naive: C = A·B; one thread computes one element and reads its row of A and its column of B from global memory
+// matmul_naive: C = A·B; a thread computes one element and reads a row of A and a column of B from global memory
 //
 // computes  C[m, n] = sum(A[m, k] * B[k, n], k)
 // params    M = 128, K = 96, N = 160
@@ -7,7 +7,7 @@
 // C         output, float32 [128, 160]
 // launch    grid (5, 16, 1), block (32, 8, 1); family direct
 //
-// Made by cugen 0.1.0 from matmul_naive.yaml (hash 105a770fc37462db) for sm_90. Edit the spec, not this file.
+// Made by cugen 0.1.0 from matmul_naive.yaml (hash 9b0a9947992f9a0a) for sm_90. Edit the spec, not this file.
 #pragma once
 
 #include <cuda_runtime_api.h>

@@ -1,4 +1,4 @@
-// matmul_small: A dynamic number of products of matrices so small that a block holds several of each, with a bias
+// matmul_small: Small batched GEMM with a dynamic batch and a bias; several matrices per block
 //
 // computes  C[z, m, n] = sum(A[z, m, k] * B[z, k, n], k) + bias[n]
 // params    Z, M = 16, K = 12, N = 16
@@ -9,7 +9,7 @@
 // launch    grid ((Z + 7) // 8, 1, 1), block (16, 8, 1), 12288 bytes of shared memory; family batched
 // analysis  sm_90: 8 accesses, 8 ideal
 //
-// Made by cugen 0.1.0 from matmul_small.yaml (hash 09e1bc821c6b81cf) for sm_90. Edit the spec, not this file.
+// Made by cugen 0.1.0 from matmul_small.yaml (hash 0156b112bd765028) for sm_90. Edit the spec, not this file.
 
 constexpr int M = 16;
 constexpr int K = 12;
@@ -17,10 +17,10 @@ constexpr int N = 16;
 
 #ifndef CUGEN_VECTOR
 #define CUGEN_VECTOR
-// `count` elements that one access moves.
+// `count` elements, moved by one vector access.
 template <typename T, int count>
 struct alignas(count * sizeof(T)) Vector {
-    T at[count];
+    T data[count];
 };
 #endif
 
@@ -41,48 +41,48 @@ extern "C" __global__ void __launch_bounds__(128) matmul_small(
 
     #pragma unroll
     for (int u = 0; u < 3; ++u) {
-        const int part = threadIdx.x + threadIdx.y * 16 + 128 * u;
-        const int product = part / 48;
-        const int line = part / 3 % 16;
-        const int place = 4 * (part % 3);
-        if (z0 + product < Z) {
-            // A[((z0 + product) * M + line) * K + place]: 16 sectors, ideal 16 (at any Z)
-            // As[product][line][place]: 4 wavefronts, ideal 4 (at any Z)
-            *reinterpret_cast<Vector<float, 4>*>(&As[product][line][place]) = *reinterpret_cast<const Vector<float, 4>*>(&A[((z0 + product) * M + line) * K + place]);
+        const int vector = threadIdx.x + threadIdx.y * 16 + 128 * u;
+        const int matrix = vector / 48;
+        const int row = vector / 3 % 16;
+        const int column = 4 * (vector % 3);
+        if (z0 + matrix < Z) {
+            // A[((z0 + matrix) * M + row) * K + column]: 16 sectors, ideal 16 (at any Z)
+            // As[matrix][row][column]: 4 wavefronts, ideal 4 (at any Z)
+            *reinterpret_cast<Vector<float, 4>*>(&As[matrix][row][column]) = *reinterpret_cast<const Vector<float, 4>*>(&A[((z0 + matrix) * M + row) * K + column]);
         }
     }
     #pragma unroll
     for (int u = 0; u < 3; ++u) {
-        const int part = threadIdx.x + threadIdx.y * 16 + 128 * u;
-        const int product = part / 48;
-        const int line_ = part / 4 % 12;
-        const int place_ = 4 * (part % 4);
-        if (z0 + product < Z) {
-            // B[((z0 + product) * K + line_) * N + place_]: 16 sectors, ideal 16 (at any Z)
-            // Bs[product][line_][place_]: 4 wavefronts, ideal 4 (at any Z)
-            *reinterpret_cast<Vector<float, 4>*>(&Bs[product][line_][place_]) = *reinterpret_cast<const Vector<float, 4>*>(&B[((z0 + product) * K + line_) * N + place_]);
+        const int vector = threadIdx.x + threadIdx.y * 16 + 128 * u;
+        const int matrix = vector / 48;
+        const int row_ = vector / 4 % 12;
+        const int column_ = 4 * (vector % 4);
+        if (z0 + matrix < Z) {
+            // B[((z0 + matrix) * K + row_) * N + column_]: 16 sectors, ideal 16 (at any Z)
+            // Bs[matrix][row_][column_]: 4 wavefronts, ideal 4 (at any Z)
+            *reinterpret_cast<Vector<float, 4>*>(&Bs[matrix][row_][column_]) = *reinterpret_cast<const Vector<float, 4>*>(&B[((z0 + matrix) * K + row_) * N + column_]);
         }
     }
     __syncthreads();
 
-    float sum[4][4] = {};
+    float acc[4][4] = {};
     #pragma unroll
     for (int k0 = 0; k0 < 12; k0 += 4) {
-        Vector<float, 4> a4[4];
+        Vector<float, 4> a_frag[4];
         #pragma unroll
         for (int i = 0; i < 4; ++i) {
             // As[threadIdx.y][ty + 4 * i][k0]: 2 wavefronts, ideal 2 (at any Z)
-            a4[i] = *reinterpret_cast<const Vector<float, 4>*>(&As[threadIdx.y][ty + 4 * i][k0]);
+            a_frag[i] = *reinterpret_cast<const Vector<float, 4>*>(&As[threadIdx.y][ty + 4 * i][k0]);
         }
         #pragma unroll
-        for (int d = 0; d < 4; ++d) {
-            // Bs[threadIdx.y][k0 + d][4 * tx]: 4 wavefronts, ideal 4 (at any Z)
-            const auto b4 = *reinterpret_cast<const Vector<float, 4>*>(&Bs[threadIdx.y][k0 + d][4 * tx]);
+        for (int dk = 0; dk < 4; ++dk) {
+            // Bs[threadIdx.y][k0 + dk][4 * tx]: 4 wavefronts, ideal 4 (at any Z)
+            const auto b_frag = *reinterpret_cast<const Vector<float, 4>*>(&Bs[threadIdx.y][k0 + dk][4 * tx]);
             #pragma unroll
             for (int i = 0; i < 4; ++i) {
                 #pragma unroll
                 for (int j = 0; j < 4; ++j) {
-                    sum[i][j] += a4[i].at[d] * b4.at[j];
+                    acc[i][j] += a_frag[i].data[dk] * b_frag.data[j];
                 }
             }
         }
@@ -98,7 +98,7 @@ extern "C" __global__ void __launch_bounds__(128) matmul_small(
             Vector<float, 4> c4;
             #pragma unroll
             for (int v = 0; v < 4; ++v) {
-                c4.at[v] = sum[i][v] + bias4.at[v];
+                c4.data[v] = acc[i][v] + bias4.data[v];
             }
             // C[(z * M + m) * N + n]: 16 sectors, ideal 16 (at any Z)
             *reinterpret_cast<Vector<float, 4>*>(&C[(z * M + m) * N + n]) = c4;

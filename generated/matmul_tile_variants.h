@@ -1,4 +1,4 @@
-// matmul_tile_variants_launch: the largest of these variants that the current device allows, per block
+// matmul_tile_variants_launch: the largest of these variants, per block, that fits the current device
 //
 // matmul_tile_variants__32: 1024 threads and 8192 bytes of shared memory per block
 // matmul_tile_variants__16: 256 threads and 2048 bytes of shared memory per block
@@ -15,8 +15,8 @@
 #include "matmul_tile_variants__16.h"
 #include "matmul_tile_variants__32.h"
 
-// The number of the first of these variants that is for the sizes and that the device allows. Where there is none,
-// cudaErrorInvalidValue or cudaErrorInvalidConfiguration is returned, and `reason` says why.
+// Index of the first of these variants that matches the sizes and fits the device. Where there is none, returns
+// cudaErrorInvalidValue or cudaErrorInvalidConfiguration, with the reason in `reason`.
 inline cudaError_t matmul_tile_variants_variant(
     int* variant,
     std::string* reason)
@@ -51,7 +51,7 @@ inline cudaError_t matmul_tile_variants_variant(
     return cudaErrorInvalidConfiguration;
 }
 
-// Launches on `stream` and returns without waiting. All pointers are to device memory.
+// Launches asynchronously on `stream`. All pointers are device pointers.
 inline cudaError_t matmul_tile_variants_launch(
     const float* A,
     const float* B,
@@ -73,7 +73,7 @@ inline cudaError_t matmul_tile_variants_launch(
     }
 }
 
-// The same with arrays that know their extents, as matmul_tile_variants__8.h explains.
+// Overload that takes spans and checks them, as in matmul_tile_variants__8.h.
 inline cugen::Error<cudaError_t> matmul_tile_variants_launch(
     cugen::Span<const float, 2> A,
     cugen::Span<const float, 2> B,
@@ -99,4 +99,4 @@ inline cugen::Error<cudaError_t> matmul_tile_variants_launch(
     }
 }
 
-// Input cea83e2c9df93eee, text 3993dbe20ff99ac7.
+// Input 86bab8aa1950c37d, text a4f0f66b0d37c548.

@@ -1,4 +1,4 @@
-// matmul_tiled_even: C = A·B on sizes that the tiles divide, so that no read and no store needs a guard
+// matmul_tiled_even: C = A·B on sizes that the tiles divide, so that no load or store is guarded
 //
 // computes  C[m, n] = sum(A[m, k] * B[k, n], k)
 // params    M = 128, K = 64, N = 96
@@ -8,7 +8,7 @@
 // launch    grid (6, 8, 1), block (16, 16, 1), 2048 bytes of shared memory; family tiled
 // analysis  sm_90: 7 accesses, 7 ideal
 //
-// Made by cugen 0.1.0 from matmul_tiled_even.yaml (hash 304ed209fd8024a8) for sm_90. Edit the spec, not this file.
+// Made by cugen 0.1.0 from matmul_tiled_even.yaml (hash 1886e6e6cc4653c6) for sm_90. Edit the spec, not this file.
 
 constexpr int K = 64;
 constexpr int N = 96;
@@ -28,26 +28,26 @@ extern "C" __global__ void __launch_bounds__(256) matmul_tiled_even(
     const int m = m0 + ty;
     const int n = n0 + tx;
 
-    float sum = 0.0f;
+    float acc = 0.0f;
     for (int k0 = 0; k0 < K; k0 += 16) {
         // A[m * K + k0 + tx]: 4 sectors, ideal 4 (128 bytes in 2 runs)
-        // As[ty][tx]: 1 wavefront, ideal 1 (32 words, in different banks)
+        // As[ty][tx]: 1 wavefront, ideal 1 (conflict-free)
         As[ty][tx] = A[m * K + k0 + tx];
         // B[(k0 + ty) * N + n]: 4 sectors, ideal 4 (128 bytes in 2 runs)
-        // Bs[ty][tx]: 1 wavefront, ideal 1 (32 words, in different banks)
+        // Bs[ty][tx]: 1 wavefront, ideal 1 (conflict-free)
         Bs[ty][tx] = B[(k0 + ty) * N + n];
         __syncthreads();
         #pragma unroll
         for (int k = 0; k < 16; ++k) {
-            // As[ty][k]: 1 wavefront, ideal 1 (2 words, in different banks)
-            // Bs[k][tx]: 1 wavefront, ideal 1 (16 words, in different banks)
-            sum += As[ty][k] * Bs[k][tx];
+            // As[ty][k]: 1 wavefront, ideal 1 (conflict-free)
+            // Bs[k][tx]: 1 wavefront, ideal 1 (conflict-free)
+            acc += As[ty][k] * Bs[k][tx];
         }
         __syncthreads();
     }
 
     // C[m * N + n]: 4 sectors, ideal 4 (128 bytes in 2 runs)
-    C[m * N + n] = sum;
+    C[m * N + n] = acc;
 }
 
 #if defined(__CUDACC__) && !defined(__CUDACC_RTC__)

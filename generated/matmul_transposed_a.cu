@@ -1,4 +1,4 @@
-// matmul_transposed_a: C = Aᵀ·B; A is stored with k first
+// matmul_transposed_a: C = Aᵀ·B; A is stored M-major, as [K, M]
 //
 // computes  C[m, n] = sum(A[k, m] * B[k, n], k)
 // params    M = 100, K = 50, N = 70
@@ -9,7 +9,7 @@
 // analysis  sm_90: 7 accesses, 4 ideal, 3 costly
 //           worst: C[m * N + n], 6 sectors, ideal 4; 5 on average (128 bytes in 2 runs)
 //
-// Made by cugen 0.1.0 from matmul_transposed.yaml (hash 688a7c17f64c72ec) for sm_90. Edit the spec, not this file.
+// Made by cugen 0.1.0 from matmul_transposed.yaml (hash f5ae3058a65143ff) for sm_90. Edit the spec, not this file.
 
 constexpr int M = 100;
 constexpr int K = 50;
@@ -30,20 +30,20 @@ extern "C" __global__ void __launch_bounds__(256) matmul_transposed_a(
     const int m = m0 + ty;
     const int n = n0 + tx;
 
-    float sum = 0.0f;
+    float acc = 0.0f;
     for (int k0 = 0; k0 < K; k0 += 16) {
         // A[(k0 + ty) * M + m0 + tx]: 5 sectors, ideal 4; 4.57 on average (128 bytes in 2 runs)
-        // As[ty][tx]: 1 wavefront, ideal 1 (32 words, in different banks)
+        // As[ty][tx]: 1 wavefront, ideal 1 (conflict-free)
         As[ty][tx] = k0 + ty < K && m0 + tx < M ? A[(k0 + ty) * M + m0 + tx] : 0.0f;
         // B[(k0 + ty) * N + n]: 6 sectors, ideal 4; 4.98 on average (128 bytes in 2 runs)
-        // Bs[ty][tx]: 1 wavefront, ideal 1 (32 words, in different banks)
+        // Bs[ty][tx]: 1 wavefront, ideal 1 (conflict-free)
         Bs[ty][tx] = k0 + ty < K && n < N ? B[(k0 + ty) * N + n] : 0.0f;
         __syncthreads();
         #pragma unroll
         for (int k = 0; k < 16; ++k) {
-            // As[k][ty]: 1 wavefront, ideal 1 (2 words, in different banks)
-            // Bs[k][tx]: 1 wavefront, ideal 1 (16 words, in different banks)
-            sum += As[k][ty] * Bs[k][tx];
+            // As[k][ty]: 1 wavefront, ideal 1 (conflict-free)
+            // Bs[k][tx]: 1 wavefront, ideal 1 (conflict-free)
+            acc += As[k][ty] * Bs[k][tx];
         }
         __syncthreads();
     }
@@ -51,7 +51,7 @@ extern "C" __global__ void __launch_bounds__(256) matmul_transposed_a(
     if (m >= M || n >= N)
         return;
     // C[m * N + n]: 6 sectors, ideal 4; 5 on average (128 bytes in 2 runs)
-    C[m * N + n] = sum;
+    C[m * N + n] = acc;
 }
 
 #if defined(__CUDACC__) && !defined(__CUDACC_RTC__)

@@ -1,4 +1,4 @@
-// matmul_transposed_b: C = A·Bᵀ; B is stored with n first
+// matmul_transposed_b: C = A·Bᵀ; B is stored K-major, as [N, K]
 //
 // computes  C[m, n] = sum(A[m, k] * B[n, k], k)
 // params    M = 100, K = 50, N = 70
@@ -9,7 +9,7 @@
 // analysis  sm_90: 7 accesses, 3 ideal, 4 costly
 //           worst: Bs[ty][tx], 2 wavefronts, ideal 1 (lanes 0 and 31: words 0 and 32, bank 0)
 //
-// Made by cugen 0.1.0 from matmul_transposed.yaml (hash aeba1f1fb40ad57b) for sm_90. Edit the spec, not this file.
+// Made by cugen 0.1.0 from matmul_transposed.yaml (hash e43872635579e130) for sm_90. Edit the spec, not this file.
 
 constexpr int M = 100;
 constexpr int K = 50;
@@ -30,10 +30,10 @@ extern "C" __global__ void __launch_bounds__(256) matmul_transposed_b(
     const int m = m0 + ty;
     const int n = n0 + tx;
 
-    float sum = 0.0f;
+    float acc = 0.0f;
     for (int k0 = 0; k0 < K; k0 += 16) {
         // A[m * K + k0 + tx]: 6 sectors, ideal 4; 4.62 on average (128 bytes in 2 runs)
-        // As[ty][tx]: 1 wavefront, ideal 1 (32 words, in different banks)
+        // As[ty][tx]: 1 wavefront, ideal 1 (conflict-free)
         As[ty][tx] = m < M && k0 + tx < K ? A[m * K + k0 + tx] : 0.0f;
         // B[(n0 + ty) * K + k0 + tx]: 6 sectors, ideal 4; 4.61 on average (128 bytes in 2 runs)
         // Bs[ty][tx]: 2 wavefronts, ideal 1 (lanes 0 and 31: words 0 and 32, bank 0)
@@ -41,9 +41,9 @@ extern "C" __global__ void __launch_bounds__(256) matmul_transposed_b(
         __syncthreads();
         #pragma unroll
         for (int k = 0; k < 16; ++k) {
-            // As[ty][k]: 1 wavefront, ideal 1 (2 words, in different banks)
-            // Bs[tx][k]: 1 wavefront, ideal 1 (16 words, in different banks)
-            sum += As[ty][k] * Bs[tx][k];
+            // As[ty][k]: 1 wavefront, ideal 1 (conflict-free)
+            // Bs[tx][k]: 1 wavefront, ideal 1 (conflict-free)
+            acc += As[ty][k] * Bs[tx][k];
         }
         __syncthreads();
     }
@@ -51,7 +51,7 @@ extern "C" __global__ void __launch_bounds__(256) matmul_transposed_b(
     if (m >= M || n >= N)
         return;
     // C[m * N + n]: 6 sectors, ideal 4; 5 on average (128 bytes in 2 runs)
-    C[m * N + n] = sum;
+    C[m * N + n] = acc;
 }
 
 #if defined(__CUDACC__) && !defined(__CUDACC_RTC__)

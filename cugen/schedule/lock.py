@@ -164,11 +164,11 @@ def _overridden(
 
 def _gain(entry: Entry) -> str:
     ratio = entry.untuned.cold / entry.time.cold if entry.time.cold else 1.0
-    at = "".join(f", {name} = {value}" for name, value in entry.params)
+    params = "".join(f", {name} = {value}" for name, value in entry.params)
     order = "; sums are taken in another order" if entry.reorders else ""
     if not entry.schedules:
-        return f"the generator's own choice is the fastest, {entry.time.cold:g} µs{at}"
-    return f"{entry.time.cold:g} µs{at}, {ratio:.2f} times as fast as untuned{order}"
+        return f"the generator's own choice is the fastest, {entry.time.cold:g} µs{params}"
+    return f"{entry.time.cold:g} µs{params}, {ratio:.2f} times as fast as untuned{order}"
 
 
 def read(path: str | os.PathLike[str]) -> Lock:
