@@ -56,7 +56,9 @@ def _is_row(form: CanonicalForm, across: spec.Index) -> bool:
     return all(is_contiguous(form.arrays[s.target], s.subscripts, across.name) for s in form.statements)
 
 
-def _match(request: Request, form: CanonicalForm, across: spec.Index, order: tuple[spec.Index, ...]) -> Transpose | Refusal:
+def _match(
+    request: Request, form: CanonicalForm, across: spec.Index, order: tuple[spec.Index, ...]
+) -> Transpose | Refusal:
     down: dict[str, Read] = {}
     reads = []
     for read in certain_reads(request, form.arrays):
