@@ -59,7 +59,7 @@ def test_params_of_equal_value_are_not_one_extent(grouped):
         ("Z[i] = A[i]\nB[i] = A[i]\nY[i] = Z[i] + B[7 - i]", [["Z", "B"], ["Y"]]),
     ],
 )
-def test_a_kernel_ends_where_threads_would_need_each_others_elements(grouped, block, expected):
+def test_statements_that_read_other_threads_results_are_in_another_kernel(grouped, block, expected):
     arrays = {name: "8" for name in "ABWYZ" if f"{name}[" in block}
     if "C[" in block:
         arrays["C"] = "8; int32"
@@ -75,7 +75,7 @@ def test_a_part_written_earlier_is_not_the_part_read(grouped):
     assert targets(grouped, block, A="8", Y="2, 8", Z="8") == [["Y", "Y"], ["Z"]]
 
 
-def test_a_temporary_read_at_the_threads_own_element_stays_in_registers(grouped):
+def test_a_temporary_read_by_the_thread_that_computes_it_is_in_a_register(grouped):
     groups, stored, notes = grouped("t[i] = A[i] * 2\nY[i] = t[i] + 1", A="8", Y="8")
     assert (groups, stored, notes) == ([["t", "Y"]], (), ("t stays in registers",))
 
@@ -109,7 +109,7 @@ def test_recomputed_temporaries_may_use_each_other(grouped, make_spec):
     assert [n.array for n in walk(group.statements[0].value) if isinstance(n, Read)] == ["A", "A"]
 
 
-def test_recomputing_stops_before_the_expression_explodes(grouped):
+def test_inlining_stops_at_an_expression_size(grouped):
     """Each temporary doubles the next: twelve of them would be four thousand reads."""
     lines = ["t0[i] = A[i] + A[7 - i]"]
     lines += [f"t{n}[i] = t{n - 1}[i] + t{n - 1}[7 - i]" for n in range(1, 12)]

@@ -1,4 +1,4 @@
-"""Reductions inside others become temporaries where that is safe and saves something."""
+"""Nested reductions are hoisted into temporaries where that is safe and profitable."""
 
 from __future__ import annotations
 
@@ -43,14 +43,14 @@ def passes(spec) -> bool:
     return verify(spec, kernel.source, kernel.manifest, CpuDevice()).verification.passed
 
 
-def test_the_scores_of_an_attention_are_computed_once_for_all_three_places_that_mention_them():
+def test_the_scores_of_an_attention_are_computed_once():
     (spec,) = load_text(ATTENTION)
     assert temporaries(spec) == {"p_sum": ("i", "j")}
     assert [kernel.family for kernel in generate(spec, analysis=False).plan.kernels] == ["tiled", "rowwise"]
     assert passes(spec)
 
 
-def test_an_attention_in_one_statement_is_two_products_round_its_weights():
+def test_an_attention_in_one_statement_is_two_gemms_and_a_softmax():
     spec = spec_of(
         "o[i, d] = sum(softmax(sum(q[i, e] * k[j, e], e) / 5, j) * v[j, d], j)",
         "q [M, K]; k [N, K]; v [N, K]; o [M, K]",
@@ -60,13 +60,13 @@ def test_an_attention_in_one_statement_is_two_products_round_its_weights():
     assert passes(spec)
 
 
-def test_norms_inside_a_mean_have_threads_of_their_own():
+def test_norms_inside_a_mean_are_hoisted():
     spec = spec_of("y = mean(relu(norm(a[i, k] - b[i, k], k) - norm(a[i, k], k)), i)", "a [M, K]; b [M, K]; y []")
     assert len(temporaries(spec)) == 2
     assert passes(spec)
 
 
-def test_rows_of_the_temporary_are_those_of_the_statement():
+def test_the_temporary_has_the_dimension_order_of_the_statement():
     spec = spec_of("y[j, i] = max(sum(a[l, k] * b[j, k], k) + a[i, 0], l)", "a [M, K]; b [N, K]; y [N, M]")
     assert temporaries(spec) == {"y_sum": ("j", "l")}
     assert passes(spec)
@@ -80,12 +80,12 @@ def test_rows_of_the_temporary_are_those_of_the_statement():
         ("y[i] = sum(where(j > 0, sum(a[i, j - 1 + k], k), 0), j)", "a [M, 80]; y [M]"),  # outside unless guarded
     ],
 )
-def test_what_is_short_or_the_same_or_guarded_stays_where_it_is(compute, arrays):
+def test_short_invariant_or_guarded_reductions_are_not_hoisted(compute, arrays):
     spec = spec_of(compute, arrays, more="indices: {j: 33, k: 40}" if "j - 1" in compute else "")
     assert hoisted(spec) is spec
 
 
-def test_a_schedule_that_the_user_fixed_is_for_the_statement_as_it_is_written():
+def test_scheduled_statements_are_not_rewritten():
     spec = spec_of(
         "y[i] = sum(exp(sum(a[j, k] * b[i, k], k)), j)", "a [N, K]; b [M, K]; y [M]", more="schedule: {family: direct}"
     )

@@ -1,4 +1,4 @@
-"""The lock file as it is read: what it fills in, what it leaves alone, and what is said of one that is broken."""
+"""Reading the lock file: completed schedules, stale entries, diagnostics of malformed files."""
 
 from __future__ import annotations
 
@@ -144,8 +144,8 @@ def test_the_python_api_takes_a_lock_file(tmp_path: Path) -> None:
 
 def test_a_new_entry_takes_the_place_of_those_of_earlier_states() -> None:
     old, new = entry_of(spec_of()), entry_of(spec_of(SCALE.replace("4096", "8192")))
-    other = replace(old, device="NVIDIA A100")
-    assert lock_of(old, other).with_entry(new).entries == tuple(sorted([new, other], key=lambda e: e.sort_key))
+    on_a100 = replace(old, device="NVIDIA A100")
+    assert lock_of(old, on_a100).with_entry(new).entries == tuple(sorted([new, on_a100], key=lambda e: e.sort_key))
 
 
 HEAD = "cugen_lock: 1\nkernels:\n"
@@ -187,8 +187,8 @@ def test_a_broken_file_is_a_finding_with_its_place(text: str, expected: list[tup
 @given(st.lists(st.tuples(st.integers(0, 400), st.integers(0, 12), st.text(max_size=6)), min_size=1, max_size=4))
 def test_whatever_was_done_to_a_file_it_is_read_or_refused(edits: list[tuple[int, int, str]]) -> None:
     text = HEAD + BLOCK
-    for place, length, new in edits:
-        text = text[:place] + new + text[place + length :]
+    for start, length, new in edits:
+        text = text[:start] + new + text[start + length :]
     with suppress(SpecError):
         read_text_of(text)
 

@@ -13,7 +13,7 @@ from cugen.schedule.codes import CODES
 from cugen.spec.diagnostics import SpecError
 from cugen.spec.load import load_text
 
-ROOM = Path(cugen.__file__).parent
+PACKAGE = Path(cugen.__file__).parent
 LOCKS = ("CG2105", "CG2106", "CG2107")  # no text of a spec can show them: see test_lock.py
 
 
@@ -28,7 +28,7 @@ def codes_of(text: str) -> list[str]:
 
 @pytest.mark.parametrize("code", [code for code in CODES if code not in LOCKS])
 def test_a_page_shows_its_finding_and_the_cure(code: str) -> None:
-    page = (ROOM / "explain" / f"{code}.md").read_text()
+    page = (PACKAGE / "explain" / f"{code}.md").read_text()
     assert page.startswith(f"# {code}: {CODES[code]}\n\n")
     bad, good = re.findall(r"```yaml\n(.*?)```", page, re.DOTALL)
     assert codes_of(bad) == [code]
@@ -38,7 +38,7 @@ def test_a_page_shows_its_finding_and_the_cure(code: str) -> None:
 def test_each_code_that_the_planner_reports_has_a_title() -> None:
     reported = {
         code
-        for file in (ROOM / "schedule").glob("*.py")
+        for file in (PACKAGE / "schedule").glob("*.py")
         for code in re.findall(r'"(CG\d{4})"', file.read_text())
         if file.name != "codes.py"
     }
