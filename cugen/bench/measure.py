@@ -11,8 +11,8 @@ from cugen.abi.manifest import ScalarArgument
 from cugen.abi.sizes import evaluate_all
 from cugen.analysis.launches.operations import work
 from cugen.analysis.totals.exact import Unknown
-from cugen.analysis.totals.sites import steps
 from cugen.analysis.totals.executions import ExecutionCounts
+from cugen.analysis.totals.sites import steps
 from cugen.bench.buffers import Buffers
 from cugen.bench.check import check, check_as_run, reruns
 from cugen.bench.libraries import Absent, Library, library

@@ -8,36 +8,7 @@ from types import CodeType
 import jinja2
 import jinja2.bccache
 
-from cugen.emit.printer.nodes import NodePrinter
 from cugen.emit.resources import data_folder
-from cugen.plan import memory, nodes
-
-_TESTS = {
-    "define": nodes.Define,
-    "start": memory.Start,
-    "let": nodes.Let,
-    "load": nodes.Load,
-    "store": nodes.Store,
-    "accumulate": nodes.Accumulate,
-    "mma": nodes.Mma,
-    "copy": nodes.Copy,
-    "commit_copies": nodes.CommitCopies,
-    "await_copies": nodes.AwaitCopies,
-    "fetch_block_id": nodes.FetchBlockId,
-    "count_arrival": nodes.CountArrival,
-    "load_block_id": nodes.LoadBlockId,
-    "release_flag": nodes.ReleaseFlag,
-    "spin_wait": nodes.AcquireSpinWait,
-    "assign": nodes.Assign,
-    "loop": nodes.For,
-    "choice": nodes.If,
-    "return_unless": nodes.ReturnUnless,
-    "barrier": nodes.Barrier,
-    "named_barrier": nodes.NamedBarrier,
-    "cluster_barrier": nodes.ClusterBarrier,
-    "declare": nodes.Declare,
-    "comment": nodes.Comment,
-}
 
 
 class _InMemoryBytecode(jinja2.BytecodeCache):
@@ -62,7 +33,7 @@ def template_folder() -> Path:
 
 def environment() -> jinja2.Environment:
     """An environment for the package's templates; undefined names are errors."""
-    env = jinja2.Environment(
+    return jinja2.Environment(
         loader=jinja2.FileSystemLoader(template_folder()),
         undefined=jinja2.StrictUndefined,
         trim_blocks=True,
@@ -71,21 +42,3 @@ def environment() -> jinja2.Environment:
         autoescape=False,
         bytecode_cache=_BYTECODE,
     )
-    for name, kind in _TESTS.items():
-        env.tests[name] = lambda node, kind=kind: isinstance(node, kind)
-    return env
-
-
-def bind(env: jinja2.Environment, printer: NodePrinter) -> jinja2.Environment:
-    """The environment with the filters of one kernel's printer."""
-    bound = env.overlay()
-    bound.filters = dict(env.filters)
-    for name in ("definition", "let", "load", "store", "accumulate", "copy", "assign", "declare", "condition"):
-        bound.filters[name] = getattr(printer, name)
-    for name in ("start", "mma", "fetch_block_id", "count_arrival", "load_block_id", "release_flag", "spin_wait"):
-        bound.filters[name] = getattr(printer, name)
-    bound.filters["named_barrier"] = printer.named_barrier
-    bound.filters["loop_header"] = printer.loop
-    bound.filters["negated"] = printer.negated
-    bound.filters["remarks"] = printer.remarks
-    return bound

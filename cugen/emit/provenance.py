@@ -14,11 +14,12 @@ import jinja2
 from cugen.emit.environment import environment, template_folder
 from cugen.emit.layout import tidy, tidy_lines
 from cugen.emit.printer.nodes import NodePrinter
+from cugen.emit.printer.statements import StatementPrinter
 from cugen.emit.source import render_raw
 from cugen.plan.context import Context
 from cugen.plan.kernel import Plan
 from cugen.plan.memory import Access
-from cugen.plan.nodes import Copy
+from cugen.plan.nodes import Copy, Section
 from cugen.plan.remarks import Remarks
 from cugen.plan.walking import accesses, walk_nodes
 
@@ -26,27 +27,42 @@ _MARK = re.compile("\x01([^\x02]*)\x02")
 
 
 class _MarkingLoader(jinja2.FileSystemLoader):
-    """Loads templates with a mark before each line that is no Jinja tag."""
+    """Loads templates with a mark before each line that prints something."""
 
     def get_source(self, environment: jinja2.Environment, template: str) -> tuple[str, str, Callable[[], bool]]:
         text, path, fresh = super().get_source(environment, template)
         lines = []
         in_comment = False
         for number, line in enumerate(text.splitlines(keepends=True), 1):
-            plain = not in_comment and line.strip() and not line.lstrip().startswith(("{%", "{#"))
-            lines.append(f"\x01templates/{template}:{number}\x02{line}" if plain else line)
+            code = line.lstrip()
+            if code.startswith("{% call"):  # prints a loop's head
+                line = code
+            is_printed = code.startswith("{% call") or not code.startswith(("{%", "{#"))
+            marked = not in_comment and line.strip() and is_printed
+            lines.append(f"\x01templates/{template}:{number}\x02{line}" if marked else line)
             in_comment = ("{#" in line or in_comment) and "#}" not in line
         return "".join(lines), path, fresh
 
 
+class _NamingPrinter(StatementPrinter):
+    """Prints each section after a mark with its name."""
+
+    def opened(self, section: Section) -> str:
+        return f"\x01 {section.name}\x02" if section else ""
+
+
 def provenance(context: Context, plan: Plan, remarks: Remarks | None = None) -> Mapping[int, str]:
-    """Template line and spec key of each line of the source (1-based)."""
+    """Template line, section and spec key of each line of the source (1-based)."""
     env = environment()
     env.loader = _MarkingLoader(template_folder())
+    raw = render_raw(env, context, plan, remarks or Remarks(), statements=_NamingPrinter).source
     lines: list[tuple[str, str]] = []
-    for line in render_raw(env, context, plan, remarks or Remarks()).source.splitlines():
-        marks = _MARK.findall(line)
-        lines.append((_MARK.sub("", line), marks[-1] if marks else ""))
+    mark = ""
+    for line in raw.splitlines():
+        for name in _MARK.findall(line):
+            mark = mark.partition(" ")[0] + name if name.startswith(" ") else name
+        text = _MARK.sub("", line)
+        lines.append((text, mark if text.strip() else ""))
     return {
         number: f"{mark}, key {_key(context, line)}" for number, (line, mark) in enumerate(tidy_lines(lines), 1) if mark
     }

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 import jinja2
 
 from cugen.emit.describe import header_lines, heading
-from cugen.emit.environment import bind, environment
+from cugen.emit.environment import environment
 from cugen.emit.host.apis import RUNTIME
 from cugen.emit.host.launcher import c_names, make_launcher
 from cugen.emit.host.typed import make_typed
@@ -20,6 +20,7 @@ from cugen.emit.printer.ctypes import c_name, header_of, literal, widened
 from cugen.emit.printer.file_scope import constants, param_constants, symbols
 from cugen.emit.printer.functions import function_text
 from cugen.emit.printer.nodes import NodePrinter
+from cugen.emit.printer.statements import EmissionError, Sections, StatementPrinter, checked
 from cugen.plan import usage
 from cugen.plan.context import Context
 from cugen.plan.kernel import Kernel, Plan
@@ -27,10 +28,6 @@ from cugen.plan.memory import Start
 from cugen.plan.nodes import Node
 from cugen.plan.remarks import Remarks
 from cugen.plan.walking import accesses, walk_nodes
-
-
-class EmissionError(AssertionError):
-    """The printed accesses differ from the planned ones: a bug in a template."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,8 +50,9 @@ def render_raw(
     plan: Plan,
     remarks: Remarks,
     printers: type[NodePrinter] = NodePrinter,
+    statements: type[StatementPrinter] = StatementPrinter,
 ) -> Sources:
-    """Both files before `tidy`. `printers` is the class that prints the nodes."""
+    """Both files before `tidy`. `printers` is the class that prints the nodes, `statements` that of the sections."""
     texts: list[str] = []
     functions: dict[tuple[str, str], None] = {}
     headers: dict[str, None] = {}
@@ -65,7 +63,7 @@ def render_raw(
             {n: s.name for n, s in context.symbols.items()},
             remarks.claims,
         )
-        texts.append(_kernel_text(env, context, kernel, printer))
+        texts.append(_kernel_text(env, context, kernel, statements(printer)))
         functions.update(printer.functions)
         headers.update(printer.headers)
     bodies = tuple(node for kernel in plan.kernels for node in kernel.body)
@@ -124,19 +122,20 @@ def _scalar_texts(context: Context) -> dict[str, str]:
     return texts
 
 
-def _kernel_text(env: jinja2.Environment, context: Context, kernel: Kernel, printer: NodePrinter) -> str:
-    template = bind(env, printer).get_template(f"{kernel.family}.cu.j2")
+def _kernel_text(env: jinja2.Environment, context: Context, kernel: Kernel, statements: StatementPrinter) -> str:
+    template = env.get_template(f"{kernel.family}.cu.j2")
+    printer = statements.printer
     if kernel.is_clustered:
         printer.headers.setdefault("cooperative_groups.h")
     launch_bounds = str(kernel.threads)
     if kernel.minimum_blocks:
         launch_bounds += f", {kernel.minimum_blocks}"
-    text = template.render(
-        kernel=kernel,
-        parts=dict(kernel.parts),
-        launch_bounds=launch_bounds,
-        parameters=_parameters(context, kernel),
-    )
+    variables = {"launch_bounds": launch_bounds, "parameters": _parameters(context, kernel)}
+    try:
+        text = template.render(kernel=kernel, parts=Sections(kernel.sections), **variables, **statements.functions())
+    except jinja2.UndefinedError as error:
+        raise EmissionError(f"{kernel.name}: {template.name}: {error}") from None
+    text = checked(text, statements, kernel.body, kernel.name)
     _check_accesses(kernel, printer, text)
     return text
 

@@ -1,31 +1,53 @@
-"""The interface of a family: refusals, tunables, candidates and the kernel of one way of computing statements."""
+"""The interface of a family: match or refusals, tunables and splits of one way of computing statements."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from functools import partial
 
 from cugen.plan.kernel import Kernel
-from cugen.plan.request import Refusal, Request, Single, Steps, Tunable, refuse_tunables
+from cugen.plan.request import Match, Refusal, Refusals, Request, Single, Steps, Tunable, refuse_tunables
 from cugen.spec.model import Schedule
 
-__all__ = ["Family", "Refusal", "Request", "Single", "Steps", "Tunable", "refuse_tunables"]
+__all__ = ["Family", "Match", "Refusal", "Refusals", "Request", "Single", "Steps", "Tunable", "refuse_tunables"]
+
+_MIXED = Refusal("takes statements over the same indices; these are over rows and over their elements")
 
 
 @dataclass(frozen=True, slots=True)
 class Family:
-    """One way of computing statements. Of the families that accept a group, the highest rank wins.
+    """One way of computing statements. Families are asked by rank, the highest first; the first match wins.
 
-    `split` divides a statement that one launch can't compute well. A family that `mixes` also takes groups whose
-    statements have different indices: rows, and the elements of rows. `candidates` are the schedules worth timing, the
-    heuristic's choice first; by default the tunables' values around their defaults."""
+    `match` answers a request. `split` divides a statement that one launch can't compute well. A family that `mixes`
+    also takes groups whose statements have different indices: rows, and the elements of rows.
+
+    Version 0.1 had `refusals`, `build` and `candidates` in place of `match`; they are taken for one more version."""
 
     name: str
     rank: int
     doc: str
-    refusals: Callable[[Request], tuple[Refusal, ...]]
-    build: Callable[[Request], Kernel]
+    match: Callable[[Request], Match | Refusals] | None = None
     tunables: tuple[Tunable, ...] = ()
     split: Callable[[Single], Steps | None] | None = None
     mixes: bool = False
+    refusals: Callable[[Request], tuple[Refusal, ...]] | None = None
+    build: Callable[[Request], Kernel] | None = None
     candidates: Callable[[Request], Iterable[Schedule]] | None = None
+
+    def answer(self, request: Request) -> Match | Refusals:
+        """The family's match of a request, or why it refuses it. TypeError for a family without `match`."""
+        if request.group.mixed and not self.mixes:
+            return Refusals((_MIXED,))
+        if self.match is not None:
+            return self.match(request)
+        if self.refusals is None or self.build is None:
+            raise TypeError(f"the family {self.name} has no `match`")
+        if reasons := self.refusals(request):
+            return Refusals(reasons)
+        candidates = None if self.candidates is None else partial(self.candidates, request)
+        return Match(partial(self.build, request), candidates)
+
+    def takes(self, request: Request) -> bool:
+        """Whether it matches."""
+        return isinstance(self.answer(request), Match)

@@ -11,6 +11,7 @@ from cugen.plan.memory import Array
 from cugen.plan.names import Names
 from cugen.plan.nodes import Node
 from cugen.plan.request import Request
+from cugen.plan.sections import dissolved
 from cugen.plan.symbols import Integer, Ranges, bounds, integer
 
 
@@ -35,7 +36,7 @@ def assemble(
     """The kernel with the parameters that its body mentions, in the order of the spec; workspace arrays follow the
     spec's arrays."""
     context = request.context
-    body = tuple(node for _, nodes in parts for node in nodes)
+    body = dissolved(tuple(node for _, nodes in parts for node in nodes))
     touched = {array.symbol: array for array in usage.arrays(body)}
     params = {s.name for s in usage.free_symbols(body)}
     params |= {context.symbols[name].name for name in usage.params(body)}

@@ -7,7 +7,8 @@ from dataclasses import dataclass, field
 import sympy
 
 from cugen.plan.memory import Array
-from cugen.plan.nodes import Node
+from cugen.plan.nodes import Node, Section
+from cugen.plan.sections import dissolved
 from cugen.plan.symbols import Integer, Range
 
 
@@ -37,8 +38,14 @@ class Kernel:
     workspace: tuple[Array, ...] = ()  # arrays through which its blocks exchange data
 
     @property
+    def sections(self) -> tuple[Section, ...]:
+        """The parts, for the template."""
+        return tuple(Section(name, nodes) for name, nodes in self.parts)
+
+    @property
     def body(self) -> tuple[Node, ...]:
-        return tuple(node for _, nodes in self.parts for node in nodes)
+        """All nodes in the order in which they run, without sections round them."""
+        return dissolved(self.sections)
 
     @property
     def threads(self) -> int:

@@ -5,6 +5,7 @@ The emitter prints these nodes and nothing else; the analysis reads the same obj
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import sympy
@@ -245,7 +246,7 @@ class For:
     @property
     def counted(self) -> tuple[Define, ...]:
         """The additional counters in the loop's header."""
-        return tuple(node for node in self.body if isinstance(node, Define) and node.then is not None)
+        return tuple(node for node in _unsectioned(self.body) if isinstance(node, Define) and node.then is not None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -315,6 +316,14 @@ class Section:
 
     def __bool__(self) -> bool:
         return bool(self.body)
+
+
+def _unsectioned(body: tuple[Node, ...]) -> Iterator[Node]:
+    for node in body:
+        if isinstance(node, Section):
+            yield from _unsectioned(node.body)
+        else:
+            yield node
 
 
 Node = (

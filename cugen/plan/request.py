@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 from cugen.machine import Target
 from cugen.plan.context import Context
+from cugen.plan.kernel import Kernel
 from cugen.spec.expressions import Read, walk
 from cugen.spec.model import Array, Schedule, Statement
 
@@ -70,6 +71,24 @@ class Refusal:
 
     reason: str
     key: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Refusals:
+    """A family's answer to a request that it doesn't take."""
+
+    reasons: tuple[Refusal, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Match:
+    """A family's answer to a request that it takes: recognised and sized once, for the kernel and for the search.
+
+    `candidates` are the schedules worth timing, the heuristic's choice first; by default the tunables' values around
+    their defaults."""
+
+    kernel: Callable[[], Kernel]
+    candidates: Callable[[], Iterable[Schedule]] | None = None
 
 
 @dataclass(frozen=True, slots=True)

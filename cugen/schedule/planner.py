@@ -9,7 +9,7 @@ from cugen.families.registry import families
 from cugen.machine import target
 from cugen.plan.context import Context
 from cugen.plan.kernel import Kernel, Plan
-from cugen.plan.request import Refusal, Request
+from cugen.plan.request import Match, Refusal, Refusals, Request
 from cugen.plan.schedules import schedule_of
 from cugen.rewrite.grouping import Grouping
 from cugen.schedule.aliases import with_current_names
@@ -30,9 +30,9 @@ def make_plan(spec: Spec) -> Plan:
     report = Reporter(spec.file, spec.text)
     kernels: list[Kernel] = []
     for request in requests(context, grouping):
-        family = _choose(request, report)
-        if family is not None:
-            kernel = family.build(request)
+        match = _choose(request, report)
+        if match is not None:
+            kernel = match.kernel()
             _check_block(request, kernel, report)
             kernels.append(kernel)
     report.raise_if_failed()
@@ -61,60 +61,56 @@ def requests(context: Context, grouping: Grouping) -> Iterator[Request]:
         yield Request(name, planned, context, schedule, target(spec.target), grouping.stored)
 
 
-def family_refusals(request: Request) -> tuple[tuple[Family, tuple[Refusal, ...]], ...]:
-    """Each family with its refusals of the request; without any it fits."""
-    return tuple((family, _refusals(family, request)) for family in families())
+def answers(request: Request) -> Iterator[tuple[Family, Match | Refusals]]:
+    """Each family with its answer, by rank."""
+    return ((family, family.answer(request)) for family in families())
 
 
-def _refusals(family: Family, request: Request) -> tuple[Refusal, ...]:
-    if request.group.mixed and not family.mixes:
-        return (Refusal("takes statements over the same indices; these are over rows and over their elements"),)
-    return family.refusals(request)
-
-
-def _choose(request: Request, report: Reporter) -> Family | None:
+def _choose(request: Request, report: Reporter) -> Match | None:
+    """The first match by rank, or that of the family that the schedule names."""
     if not _check_tunables(request, report):
         return None
-    answers = family_refusals(request)
-    forced = request.schedule.family
-    if forced is not None:
-        chosen = [(family, reasons) for family, reasons in answers if family.name == forced]
-        span = request.schedule.span_of("family")
-        if not chosen:
-            known = [family.name for family, _ in answers]
-            cure = did_you_mean(forced, known, what="families")
-            message = f"there is no family `{shorten(forced)}`"
-            report.error("CG2101", message, span, key="schedule.family", label="unknown family", help=cure)
-            return None
-        (family, reasons) = chosen[0]
-        if not reasons:
-            return family
-        notes = tuple(f"{family.name}: {refusal.reason}" for refusal in reasons)
-        fitting = [f.name for f, r in answers if not r]
-        key = "schedule.family"
-        if fitting:
-            cure = f"leave `family` out, or take one that fits: {', '.join(fitting)}"
-        elif tunable := _refused_tunable(request, reasons):
-            key, span = f"schedule.{tunable}", request.schedule.span_of(tunable)
-            cure = f"leave `{tunable}` out, or set a value that the family supports"
-        else:
-            cure = "leave `family` out; no family fits the spec as it is"
-        report.error("CG2102", f"the family {forced} can't do this", span, key=key, notes=notes, help=cure)
-        return None
-    for family, reasons in answers:
-        if not reasons:
-            return family
-    keys = [refusal.key for _, reasons in answers for refusal in reasons if refusal.key]
-    notes = tuple(f"{family.name}: {refusal.reason}" for family, reasons in answers for refusal in reasons)
+    if request.schedule.family is not None:
+        return _forced(request, request.schedule.family, report)
+    refused: list[tuple[Family, Refusal]] = []
+    for family, answer in answers(request):
+        if isinstance(answer, Match):
+            return answer
+        refused += [(family, refusal) for refusal in answer.reasons]
+    keys = [refusal.key for _, refusal in refused if refusal.key]
     key = keys[-1] if keys else ""
     report.error(
         "CG2103",
         "no family can honour what the spec asks for",
         _span(request, key),
         key=key,
-        notes=notes,
+        notes=tuple(f"{family.name}: {refusal.reason}" for family, refusal in refused),
         help="leave the key out, so that the generator chooses, or set what one of the families supports",
     )
+    return None
+
+
+def _forced(request: Request, name: str, report: Reporter) -> Match | None:
+    key, span = "schedule.family", request.schedule.span_of("family")
+    family = next((family for family in families() if family.name == name), None)
+    if family is None:
+        cure = did_you_mean(name, [family.name for family in families()], what="families")
+        message = f"there is no family `{shorten(name)}`"
+        report.error("CG2101", message, span, key=key, label="unknown family", help=cure)
+        return None
+    answer = family.answer(request)
+    if isinstance(answer, Match):
+        return answer
+    fitting = [known.name for known in families() if known.takes(request)]
+    if fitting:
+        cure = f"leave `family` out, or take one that fits: {', '.join(fitting)}"
+    elif tunable := _refused_tunable(request, answer.reasons):
+        key, span = f"schedule.{tunable}", request.schedule.span_of(tunable)
+        cure = f"leave `{tunable}` out, or set a value that the family supports"
+    else:
+        cure = "leave `family` out; no family fits the spec as it is"
+    notes = tuple(f"{name}: {refusal.reason}" for refusal in answer.reasons)
+    report.error("CG2102", f"the family {name} can't do this", span, key=key, notes=notes, help=cure)
     return None
 
 

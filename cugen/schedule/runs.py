@@ -20,6 +20,6 @@ def group(context: Context) -> Grouping:
         schedule = with_current_names(schedule_of(context.spec, statements), families())
         request = Request("", Group(statements, mixed=True), context, schedule, target(context.spec.target), stored)
         candidates = [family for family in mixing if schedule.family in (None, family.name)]
-        return any(not family.refusals(request) for family in candidates)
+        return any(family.takes(request) for family in candidates)
 
     return group_statements(context.spec, can_fuse)

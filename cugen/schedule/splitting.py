@@ -56,7 +56,7 @@ def split_statements(spec: Spec) -> Spec:
 
 def _is_matched(request: Request) -> bool:
     """Whether some family other than `direct` takes the request."""
-    return any(family.rank > 0 and not family.refusals(request) for family in families())
+    return any(family.rank > 0 and family.takes(request) for family in families())
 
 
 def _split(single: Single) -> tuple[Family, Steps] | None:

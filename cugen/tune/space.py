@@ -8,11 +8,11 @@ from itertools import combinations, islice, product
 
 from cugen.families.base import Family
 from cugen.plan.context import make_context
-from cugen.plan.request import Request
+from cugen.plan.request import Match, Request
 from cugen.plan.schedules import schedule_of
 from cugen.rewrite.hoist_reductions import hoisted
 from cugen.schedule.lock import Schedules, completed, filled
-from cugen.schedule.planner import family_refusals, make_plan, requests
+from cugen.schedule.planner import answers, make_plan, requests
 from cugen.schedule.runs import group
 from cugen.spec.model import Schedule, Spec
 
@@ -104,17 +104,17 @@ def _slots(spec: Spec) -> tuple[_Slot, ...]:
 
 def _levels(request: Request, base: Schedule) -> tuple[tuple[Schedule, ...], ...]:
     levels: dict[int, dict[Schedule, None]] = {}
-    for family, refusals in family_refusals(request):
-        if not refusals and base.family in (None, family.name):
-            for level, schedule in _of_family(family, request):
+    for family, answer in answers(request):
+        if isinstance(answer, Match) and base.family in (None, family.name):
+            for level, schedule in _of_family(family, answer, request):
                 whole = replace(completed(base, replace(schedule, family=family.name)), spans=())
                 levels.setdefault(level, {})[whole] = None
     return tuple(tuple(levels[level]) for level in sorted(levels))
 
 
-def _of_family(family: Family, request: Request) -> Iterator[tuple[int, Schedule]]:
-    if family.candidates is not None:
-        for position, schedule in enumerate(islice(family.candidates(request), _MOST_OF_A_FAMILY)):
+def _of_family(family: Family, match: Match, request: Request) -> Iterator[tuple[int, Schedule]]:
+    if match.candidates is not None:
+        for position, schedule in enumerate(islice(match.candidates(), _MOST_OF_A_FAMILY)):
             yield 0 if position == 0 else 1 if position < _FEW else 2, schedule
         return
     yield from islice(_round_the_default(family, request), _MOST_OF_A_FAMILY)

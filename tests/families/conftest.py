@@ -13,7 +13,7 @@ from cugen.kernel import Kernel, generate
 from cugen.machine import target
 from cugen.plan.context import make_context
 from cugen.plan.kernel import Kernel as PlannedKernel
-from cugen.plan.request import Refusal, Request
+from cugen.plan.request import Refusal, Refusals, Request
 from cugen.rewrite.grouping import group_statements
 from cugen.runtime.cpu import CpuDevice
 from cugen.runtime.verify import verify
@@ -113,7 +113,8 @@ def reasons() -> Reasons:
         context = make_context(spec)
         request = Request("k", grouping.groups[0], context, schedule, target(spec.target), grouping.stored)
         (match,) = [f for f in families() if f.name == family]
-        return match.refusals(request)
+        answer = match.answer(request)
+        return answer.reasons if isinstance(answer, Refusals) else ()
 
     return refusals_of
 

@@ -27,9 +27,9 @@ from cugen.plan.nodes import (
     Node,
     ReturnUnless,
 )
-from cugen.plan.request import Refusal
+from cugen.plan.request import Match, Refusals
 from cugen.plan.walking import accesses
-from cugen.schedule.planner import family_refusals, requests
+from cugen.schedule.planner import answers, requests
 from cugen.schedule.runs import group
 from cugen.schedule.splitting import plan_context
 from cugen.spec.model import Spec
@@ -37,7 +37,7 @@ from cugen.spec.model import Spec
 _LABEL = 11
 _WIDTH = 118
 _INDENT = "  "
-Answers = tuple[tuple[Family, tuple[Refusal, ...]], ...]
+Answers = tuple[tuple[Family, Match | Refusals], ...]
 
 
 def plan_text(kernel: Kernel, resources: Resources) -> str:
@@ -74,7 +74,7 @@ def plan_text(kernel: Kernel, resources: Resources) -> str:
 def _answers(spec: Spec) -> dict[str, Answers]:
     """By kernel: every family, with what stands against it."""
     context = plan_context(spec)
-    return {request.name: family_refusals(request) for request in requests(context, group(context))}
+    return {request.name: tuple(answers(request)) for request in requests(context, group(context))}
 
 
 def _array_text(kernel: Kernel, name: str) -> str:
@@ -97,8 +97,9 @@ def _launch_lines(
     yield from _row("family", f"{made.family}: {chosen.doc}")
     for reason in made.reasons:
         yield from _row("", reason)
-    for family, refusals in answers:
+    for family, answer in answers:
         if family.name != made.family:
+            refusals = answer.reasons if isinstance(answer, Refusals) else ()
             reasons = "; ".join(dict.fromkeys(refusal.reason for refusal in refusals))
             yield from _row("not", f"{family.name}: {reasons or f'fits too, and {made.family} comes before it'}")
     clusters = f" in clusters of {launch.cluster} along x" if launch.cluster > 1 else ""

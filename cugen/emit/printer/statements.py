@@ -9,16 +9,14 @@ another program.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from typing import TypeVar
 
 from cugen.emit.printer.nodes import NodePrinter
 from cugen.plan import nodes
 from cugen.plan.memory import Start
 from cugen.plan.nodes import For, If, Node, Section
-from cugen.plan.sections import is_synchronising
 
-Sections = Mapping[str, Section]
 _MARK = re.compile("\x03([0-9]+|[)|])\x04")
 _EMPTY = "\x03-\x04"  # a section without nodes: its line goes
 _CLOSE = "\x03)\x04"
@@ -45,8 +43,6 @@ class StatementPrinter:
 
     def body(self, section: Section) -> str:
         """All statements of a section. EmissionError for one with a barrier, which templates place themselves."""
-        if any(map(is_synchronising, section.body)):
-            raise EmissionError(f"the template prints the barrier in section {section.name} without showing it")
         return self.opened(section) + self._nodes(section.body)
 
     def barrier(self, section: Section) -> str:
@@ -57,12 +53,12 @@ class StatementPrinter:
         """The one loop of a section, with the sections of its body where the template has them."""
         node = self._only(section, For)
         head = self._head(node)
-        return f"{self.opened(section)}{head}\n{_indented(caller(_by_name(node.body, section)))}\n{_CLOSE}}}"
+        return f"{self.opened(section)}{head}\n{_indented(caller(_sections_of(node.body, section)))}\n{_CLOSE}}}"
 
     def branch(self, section: Section, caller: Callable[[Sections], str]) -> str:
         """The one branch of a section. Its else, where it has one, has no barrier and is printed whole."""
         node = self._only(section, If)
-        text = f"{self.opened(section)}{self._condition(node)}\n{_indented(caller(_by_name(node.then, section)))}\n"
+        text = f"{self.opened(section)}{self._condition(node)}\n{_indented(caller(_sections_of(node.then, section)))}\n"
         if node.orelse:
             text += f"{_ELSE}}} else {{\n{_indented(self.body(Section(section.name, node.orelse)))}\n"
         return f"{text}{_CLOSE}}}"
@@ -234,26 +230,28 @@ def _named(event: Node | str) -> str:
     return name
 
 
-def _by_name(body: tuple[Node, ...], section: Section) -> Sections:
+def _sections_of(body: tuple[Node, ...], section: Section) -> Sections:
     unnamed = [type(node).__name__ for node in body if not isinstance(node, Section)]
     if unnamed:
         raise EmissionError(f"{', '.join(unnamed)} in section {section.name} has no section of its own")
-    return by_name(tuple(node for node in body if isinstance(node, Section)))
+    return Sections(tuple(node for node in body if isinstance(node, Section)))
 
 
-class _ByName(dict[str, Section]):
-    """Sections by name; one that a kernel doesn't have is empty."""
+class Sections:
+    """Sections for a template: `step.load_fragments`, or all of them in order. One that isn't there is empty."""
 
-    def __missing__(self, name: str) -> Section:
-        return Section(name, ())
+    __slots__ = ("_sections",)
 
+    def __init__(self, sections: tuple[Section, ...]) -> None:
+        self._sections = {section.name: section for section in sections}
+        if len(self._sections) < len(sections):
+            raise EmissionError(f"two sections have one name among {', '.join(section.name for section in sections)}")
 
-def by_name(sections: tuple[Section, ...]) -> Sections:
-    """For a template: `step.load_fragments`. EmissionError for two sections of one name."""
-    found = _ByName({section.name: section for section in sections})
-    if len(found) < len(sections):
-        raise EmissionError(f"two sections have one name among {', '.join(section.name for section in sections)}")
-    return found
+    def __getitem__(self, name: str) -> Section:
+        return self._sections.get(name, Section(name, ()))
+
+    def __iter__(self) -> Iterator[Section]:
+        return iter(self._sections.values())
 
 
 def _indented(text: str) -> str:

@@ -1,0 +1,199 @@
+"""A template can't print another program than the plan: whatever is moved in it is an EmissionError."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cache
+from itertools import pairwise
+from pathlib import Path
+
+import jinja2
+import pytest
+
+from cugen.emit.environment import environment, template_folder
+from cugen.emit.printer.statements import EmissionError
+from cugen.emit.provenance import provenance
+from cugen.emit.source import render_raw
+from cugen.families.registry import families
+from cugen.kernel import Kernel, generate
+from cugen.plan.remarks import Remarks
+from cugen.spec.load import load_all
+
+ROOT = Path(__file__).parents[2]
+FAMILIES = [family.name for family in families()]
+PRINTS = re.compile(r"\s*\{\{ (body|barrier)\(|\s*\{% call\(")
+MAX_LINES = 25  # of a section
+
+
+@dataclass(frozen=True)
+class Item:
+    """Lines of a template, from `start` to before `end`, that print sections; `inside` are those of a loop's body."""
+
+    start: int
+    end: int
+    inside: tuple[Item, ...] = ()
+    is_call: bool = False
+
+
+def items(lines: list[str], start: int, end: int) -> Iterator[Item]:
+    """What prints something on one level; an `if` or a `for` round sections counts as one."""
+    at = start
+    while at < end:
+        line = lines[at].strip()
+        if opened := re.match(r"\{% (call|if|for|macro|filter|block)\b", line):
+            close = closing(lines, at)
+            inside = tuple(items(lines, at + 1, close))
+            if opened[1] in ("macro", "filter", "block"):
+                yield from inside
+            else:
+                yield Item(at, close + 1, inside, is_call=opened[1] == "call")
+            at = close + 1
+            continue
+        if PRINTS.match(line):
+            yield Item(at, at + 1)
+        at += 1
+
+
+def closing(lines: list[str], start: int) -> int:
+    """The line that ends the tag of another."""
+    depth = 0
+    for number in range(start, len(lines)):
+        depth += bool(re.match(r"\s*\{% (call|if|for|macro|filter|block)\b", lines[number]))
+        depth -= bool(re.match(r"\s*\{% end(call|if|for|macro|filter|block)\b", lines[number]))
+        if depth == 0:
+            return number
+    raise ValueError(f"line {start + 1} has no end")
+
+
+def levels(level: tuple[Item, ...]) -> Iterator[tuple[Item, ...]]:
+    yield level
+    for item in level:
+        yield from levels(item.inside)
+
+
+@cache
+def kernels(family: str) -> tuple[Kernel, ...]:
+    """Kernels of the gallery with a launch of the family."""
+    return tuple(kernel for kernel in _gallery() if any(part.family == family for part in kernel.plan.kernels))
+
+
+@cache
+def _gallery() -> tuple[Kernel, ...]:
+    paths = sorted((ROOT / "specs").glob("*.yaml"))
+    return tuple(generate(spec, analysis=False) for path in paths for spec in load_all(path))
+
+
+@cache
+def printed_lines(family: str) -> tuple[tuple[Kernel, frozenset[int]], ...]:
+    """Each kernel with the lines of the family's template that print something in it, from 0."""
+    name = re.compile(rf"templates/{family}\.cu\.j2:(\d+)")
+    found = []
+    for kernel in kernels(family):
+        marks = provenance(kernel.context, kernel.plan).values()
+        found.append((kernel, frozenset(int(mark[1]) - 1 for mark in map(name.match, marks) if mark)))
+    return tuple(found)
+
+
+def rendered(kernel: Kernel, family: str, template: str) -> str:
+    env = environment()
+    assert env.loader
+    env.loader = jinja2.ChoiceLoader([jinja2.DictLoader({f"{family}.cu.j2": template}), env.loader])
+    return render_raw(env, kernel.context, kernel.plan, Remarks()).source
+
+
+def is_printed(item: Item, lines: frozenset[int]) -> bool:
+    return any(line in lines for line in range(item.start, item.end))
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_sections_that_change_places_are_an_error(family: str) -> None:
+    text = (template_folder() / f"{family}.cu.j2").read_text()
+    lines = text.splitlines()
+    swapped = 0
+    for level in levels(tuple(items(lines, 0, len(lines)))):
+        for first, second in pairwise(level):
+            together = [
+                k for k, printed in printed_lines(family) if is_printed(first, printed) and is_printed(second, printed)
+            ]
+            if not together:
+                continue
+            between = lines[first.end : second.start]
+            mutated = [
+                *lines[: first.start], *lines[second.start : second.end], *between,
+                *lines[first.start : first.end], *lines[second.end :],
+            ]  # fmt: skip
+            with pytest.raises(EmissionError):
+                rendered(together[0], family, "\n".join(mutated) + "\n")
+            swapped += 1
+    assert swapped > 0
+
+
+def barrier_moves(lines: list[str]) -> Iterator[tuple[int, list[str]]]:
+    """Templates in which a barrier left its loop, or went into one before or after it, with the barrier's line."""
+    for level in levels(tuple(items(lines, 0, len(lines)))):
+        for item in level:
+            for inner in item.inside if item.is_call else ():
+                if "barrier(" in lines[inner.start] and inner.end == inner.start + 1:
+                    moved = (
+                        lines[: inner.start] + lines[inner.end : item.end] + [lines[inner.start]] + lines[item.end :]
+                    )
+                    yield inner.start, moved
+        for first, second in pairwise(level):
+            if "barrier(" in lines[first.start] and first.end == first.start + 1 and second.is_call:
+                barrier = lines[first.start]
+                yield (
+                    first.start,
+                    [*lines[: first.start], *lines[first.end : second.start + 1], barrier, *lines[second.start + 1 :]],
+                )
+            if "barrier(" in lines[second.start] and second.end == second.start + 1 and first.is_call:
+                barrier = lines[second.start]
+                yield (
+                    second.start,
+                    [*lines[: first.end - 1], barrier, *lines[first.end - 1 : second.start], *lines[second.end :]],
+                )
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_a_barrier_that_leaves_or_enters_a_loop_is_an_error(family: str) -> None:
+    lines = (template_folder() / f"{family}.cu.j2").read_text().splitlines()
+    for line, mutated in barrier_moves(lines):
+        kernel = next((k for k, printed in printed_lines(family) if line in printed), None)
+        if kernel is not None:
+            with pytest.raises(EmissionError):
+                rendered(kernel, family, "\n".join(mutated) + "\n")
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_the_template_of_a_family_shows_where_each_line_of_its_kernels_comes_from(family: str) -> None:
+    own = f"templates/{family}.cu.j2:"
+    for kernel in kernels(family):
+        marks = provenance(kernel.context, kernel.plan)
+        for part in kernel.plan.kernels:
+            if part.family == family:
+                body = list(body_lines(kernel.source, part.name))
+                shown = [line for line in body if marks.get(line, "").startswith((own, "templates/macros/"))]
+                assert len(shown) > 0.9 * len(body), kernel.name
+
+
+def body_lines(source: str, name: str) -> Iterator[int]:
+    """The numbers of a kernel's lines between its braces, empty ones left out."""
+    lines = source.splitlines()
+    start = next(n for n, line in enumerate(lines) if line.endswith(f" {name}("))
+    first = lines.index("{", start) + 1
+    last = lines.index("}", first)
+    yield from (number + 1 for number in range(first, last) if lines[number].strip())
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_no_section_prints_more_lines_than_a_reader_can_keep_in_mind(family: str) -> None:
+    for kernel in kernels(family):
+        source, marks = kernel.source.splitlines(), provenance(kernel.context, kernel.plan)
+        longest: dict[str, int] = {}
+        for number, mark in marks.items():
+            code = source[number - 1].strip()
+            if mark.startswith(f"templates/{family}.cu.j2") and not code.startswith("//"):
+                section = mark.partition(",")[0]
+                longest[section] = longest.get(section, 0) + 1
+        assert {section: count for section, count in longest.items() if count > MAX_LINES} == {}
