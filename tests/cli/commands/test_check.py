@@ -112,9 +112,9 @@ check: {bank_conflicts: 1}
     )
     answer = cli("check", path)
     assert answer.status == 1
-    assert "`As[next][a_k][a_m + c]` is copied in 4 wavefronts on sm_90" in answer.out
+    assert "`As[write_stage][a_k][a_m + c]` is copied in 4 wavefronts on sm_90" in answer.out
     assert "4 wavefronts, ideal 1 (lanes 0 and 8 copy from one bank)" in answer.out
-    assert "rows of the array that begin in different banks do" in answer.out
+    assert "rows of the array that begin in different banks" in answer.out
 
 
 @pytest.mark.parametrize("memory", ["{space: shared, pad: 1}", "{space: shared, swizzle: xor}"])
@@ -143,7 +143,7 @@ def test_a_limit_with_decimals_holds_what_its_digits_say(cli: Cli, tmp_path: Pat
     path.write_text(text.replace("LIMIT", "1.249"))
     answer = cli("check", path)
     assert answer.status == 1
-    assert "error[CG2202]: `x[i + 4]` moves 5 sectors a warp" in answer.out
+    assert "error[CG2202]: `x[i + 4]` moves 5 sectors per warp" in answer.out
     assert f"--> {path}:7:17" in answer.out
 
 
@@ -253,7 +253,7 @@ def test_mixed_warps_are_counted_at_each_guard(cli: Cli, spec: Path) -> None:
     spec.write_text(text + "check: {mixed_warps: 0}\n")
     answer = cli("check", spec)
     assert answer.status == 1
-    assert "error[CG3203]: the lanes of 1 of " in answer.out
+    assert "error[CG3203]: 1 of " in answer.out
     spec.write_text(text + "check: {mixed_warps: 1}\n")
     assert cli("check", spec).status == 0
 
@@ -262,7 +262,7 @@ def test_mixed_warps_of_an_open_size_are_unknown(cli: Cli, dynamic_spec: Path) -
     dynamic_spec.write_text(dynamic_spec.read_text() + "check: {mixed_warps: 0}\n")
     answer = cli("check", dynamic_spec)
     assert answer.status == 1
-    assert "error[CG2204]: how many warps part is unknown" in answer.out
+    assert "error[CG2204]: the number of divergent warps is unknown" in answer.out
     assert "N has no value" in answer.out
 
 
@@ -290,7 +290,7 @@ def test_registers_of_a_compiler_decide_the_occupancy(
     answer = cli("check", path, "--target", "sm_90")
     assert answer.status == 1
     assert "error[CG3201]: turn fills 0.375 of the warps of an SM of sm_90" in answer.out
-    assert "65 registers a thread: 3 blocks an SM, limited by registers" in answer.out
+    assert "65 registers per thread: 3 blocks per SM, limited by registers" in answer.out
     assert "0.5 takes at most 64 registers" in answer.out
 
 

@@ -79,8 +79,8 @@ def test_the_reasons_stand_below_the_table_and_the_facts_after_them(
     text = page(cli, tmp_path, TILED)
     positions = [text.index(word) for word in ("access", "As[ty][k]: bank = ", "  launch     256 threads", "roofline")]
     assert positions == sorted(positions)
-    assert "350 of 2,744 warps mixed" in text
-    assert "registers aren't known" in text
+    assert "350 of 2,744 warps diverge" in text
+    assert "registers are unknown" in text
     assert "compiler   none: a CUDA compiler" in text
 
 
@@ -106,7 +106,7 @@ def test_a_dynamic_param_may_be_given_a_value_or_stays_open(cli: Cli, tmp_path: 
 
 def test_a_target_of_the_call_is_the_one_analysed(cli: Cli, tmp_path: Path, no_compiler: None) -> None:
     assert "product on sm_80" in page(cli, tmp_path, TILED, "--target", "sm_80")
-    assert "A100 (the device taken for sm_80)" in unwrapped(page(cli, tmp_path, TILED, "--target", "sm_80"))
+    assert "A100 (default device of sm_80)" in unwrapped(page(cli, tmp_path, TILED, "--target", "sm_80"))
 
 
 def test_the_analysis_is_among_all_sections(cli: Cli, tmp_path: Path, no_compiler: None) -> None:
@@ -120,5 +120,5 @@ def test_the_analysis_is_among_all_sections(cli: Cli, tmp_path: Path, no_compile
 @pytest.mark.skipif(not cuda.compilers(), reason="NO CUDA COMPILER: REGISTERS ARE UNTESTED")
 def test_with_a_compiler_registers_and_spills_are_told(cli: Cli, tmp_path: Path) -> None:
     text = page(cli, tmp_path, TILED)
-    assert " a thread, no spills, as compiled" in text
-    assert "registers aren't known" not in text
+    assert " per thread, no spills, as compiled" in text
+    assert "registers are unknown" not in text
