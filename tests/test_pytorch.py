@@ -84,7 +84,7 @@ class Torch:
 def torch(monkeypatch: pytest.MonkeyPatch) -> Torch:
     module = Torch()
     monkeypatch.setitem(sys.modules, "torch", module)
-    monkeypatch.setattr(glue, "_made", {})
+    monkeypatch.setattr(glue, "_operators", {})
     return module
 
 
