@@ -288,8 +288,8 @@ def test_accumulators_that_are_stored_unchanged_have_an_opaque_factor(made):
     text = "const float opaque_one = blockDim.z;"
     assert text in made(gemm(schedule=SMALL)).source
     assert text in made(gemm(dtype="float16", schedule=SMALL + ", sliced_k: 2")).source
-    for other in (gemm(dtype="float16"), gemm(dtype="int32"), gemm(dtype="float64"), EPILOGUE):
-        assert text not in made(other).source
+    for spec_text in (gemm(dtype="float16"), gemm(dtype="int32"), gemm(dtype="float64"), EPILOGUE):
+        assert text not in made(spec_text).source
 
 
 # Results

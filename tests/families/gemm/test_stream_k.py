@@ -165,8 +165,8 @@ def test_reruns_in_any_order_of_blocks_give_the_same_bits(made, resident):
     draw = partial(generator.standard_normal, dtype=np.float32)
     job = make_job(kernel.source, kernel.manifest, Inputs({"A": draw((100, 200)), "B": draw((200, 90))}, {}), {})
     devices = [CpuDevice(workers=4, shuffle=seed) for seed in range(20)]
-    first, *others = (outputs_of(job, device.run(job))["C"].tobytes() for device in (CpuDevice(workers=1), *devices))
-    assert all(other == first for other in others)
+    first, *reruns = (outputs_of(job, device.run(job))["C"].tobytes() for device in (CpuDevice(workers=1), *devices))
+    assert all(repeated == first for repeated in reruns)
 
 
 @pytest.mark.slow

@@ -19,15 +19,15 @@ compute: C[i, j] = sum(A[i, k] * B[k, j], k)
 schedule: {{family: gemm, {schedule}}}
 """
 # Sliced-K groups of one warp, of two, and of four.
-ONE = "block: {i: 32, j: 32}, thread: {i: 4, j: 8}, lanes: 8, step: {k: 32}, sliced_k: 4, stages: 3"
-TWO = "block: {i: 32, j: 64}, thread: {i: 4, j: 8}, step: {k: 16}, sliced_k: 2, stages: 3"
-FOUR = "block: {i: 64, j: 64}, thread: {i: 4, j: 8}, step: {k: 16}, sliced_k: 2, stages: 2"
-EIGHT_OF_ONE = "block: {i: 32, j: 32}, thread: {i: 8, j: 4}, step: {k: 64}, sliced_k: 8, stages: 3"
+ONE_WARP = "block: {i: 32, j: 32}, thread: {i: 4, j: 8}, lanes: 8, step: {k: 32}, sliced_k: 4, stages: 3"
+TWO_WARPS = "block: {i: 32, j: 64}, thread: {i: 4, j: 8}, step: {k: 16}, sliced_k: 2, stages: 3"
+FOUR_WARPS = "block: {i: 64, j: 64}, thread: {i: 4, j: 8}, step: {k: 16}, sliced_k: 2, stages: 2"
+EIGHT_GROUPS_OF_ONE_WARP = "block: {i: 32, j: 32}, thread: {i: 8, j: 4}, step: {k: 64}, sliced_k: 8, stages: 3"
 # One copy of two warps covers 8 k of B, and a slice is 4.
 PARTIAL_COPY = "block: {i: 64, j: 96}, thread: {i: 8, j: 12}, step: {k: 16}, sliced_k: 4, stages: 3"
 
 
-def gemm(m=70, n=100, k=75, schedule=TWO, dtype="float32") -> str:
+def gemm(m=70, n=100, k=75, schedule=TWO_WARPS, dtype="float32") -> str:
     return TEXT.format(m=m, n=n, k=k, schedule=schedule, dtype=dtype)
 
 
@@ -38,9 +38,9 @@ def main_loop_of(kernel) -> For:
 @pytest.mark.parametrize(
     ("schedule", "threads", "call"),
     [
-        (ONE, 32, "__syncwarp();"),
-        (EIGHT_OF_ONE, 32, "__syncwarp();"),
-        (TWO, 64, "__barrier_sync_count(k_slice + 1, 64);"),
+        (ONE_WARP, 32, "__syncwarp();"),
+        (EIGHT_GROUPS_OF_ONE_WARP, 32, "__syncwarp();"),
+        (TWO_WARPS, 64, "__barrier_sync_count(k_slice + 1, 64);"),
     ],
 )
 def test_a_group_has_a_barrier_before_the_main_loop_and_in_each_k_tile(made, schedule, threads, call):
@@ -52,7 +52,7 @@ def test_a_group_has_a_barrier_before_the_main_loop_and_in_each_k_tile(made, sch
     assert kernel.source.count(call) == 2
 
 
-@pytest.mark.parametrize("schedule", [FOUR, "block: {i: 32, j: 64}, thread: {i: 4, j: 8}, step: {k: 8}"])
+@pytest.mark.parametrize("schedule", [FOUR_WARPS, "block: {i: 32, j: 64}, thread: {i: 4, j: 8}, step: {k: 8}"])
 def test_larger_groups_and_blocks_without_slices_share_a_block_barrier(planned, schedule):
     plan = planned(gemm(schedule=schedule))
     assert not [node for node in walk_nodes(plan.body) if isinstance(node, NamedBarrier)]
@@ -63,13 +63,13 @@ def test_groups_on_tensor_cores_share_a_block_barrier(planned):
     assert not [node for node in walk_nodes(planned(text).body) if isinstance(node, NamedBarrier)]
 
 
-@pytest.mark.parametrize("schedule", [ONE, TWO, FOUR, EIGHT_OF_ONE, PARTIAL_COPY])
+@pytest.mark.parametrize("schedule", [ONE_WARP, TWO_WARPS, FOUR_WARPS, EIGHT_GROUPS_OF_ONE_WARP, PARTIAL_COPY])
 def test_results_are_right_and_free_of_races(prove, schedule):
     prove(gemm(schedule=schedule), races=True)
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("schedule", [ONE, TWO, FOUR, EIGHT_OF_ONE, PARTIAL_COPY])
+@pytest.mark.parametrize("schedule", [ONE_WARP, TWO_WARPS, FOUR_WARPS, EIGHT_GROUPS_OF_ONE_WARP, PARTIAL_COPY])
 @pytest.mark.parametrize("more", ["", ", prefetch: interleaved", ", addressing: pointer", ", order: zigzag"])
 @pytest.mark.parametrize(("m", "n", "k"), [(1, 1, 1), (64, 96, 192), (31, 97, 257)])
 def test_results_are_right_at_every_edge_with_every_tunable(prove, schedule, more, m, n, k):
@@ -79,7 +79,7 @@ def test_results_are_right_at_every_edge_with_every_tunable(prove, schedule, mor
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("schedule", [ONE, TWO, EIGHT_OF_ONE])
+@pytest.mark.parametrize("schedule", [ONE_WARP, TWO_WARPS, EIGHT_GROUPS_OF_ONE_WARP])
 @pytest.mark.parametrize("split", ["stream_k: 1", "split_k: 2, reduction: workspace", "split_k: 2, reduction: cluster"])
 @pytest.mark.parametrize("dtype", ["float32", "float64", "float16", "int32"])
 def test_results_are_right_with_split_k_and_stream_k(prove, schedule, split, dtype):
@@ -87,7 +87,8 @@ def test_results_are_right_with_split_k_and_stream_k(prove, schedule, split, dty
 
 
 @pytest.mark.parametrize(
-    ("schedule", "call"), [(EIGHT_OF_ONE, "__syncwarp();"), (TWO, "__barrier_sync_count(k_slice + 1, 64);")]
+    ("schedule", "call"),
+    [(EIGHT_GROUPS_OF_ONE_WARP, "__syncwarp();"), (TWO_WARPS, "__barrier_sync_count(k_slice + 1, 64);")],
 )
 def test_a_missing_named_barrier_is_a_race(made, schedule, call):
     kernel = made(gemm(schedule=schedule))
@@ -97,13 +98,13 @@ def test_a_missing_named_barrier_is_a_race(made, schedule, call):
 
 
 def test_loads_from_the_tile_of_another_slice_are_a_race(made):
-    kernel = made(gemm(schedule=TWO + ", addressing: indexed"))
+    kernel = made(gemm(schedule=TWO_WARPS + ", addressing: indexed"))
     source = kernel.source.replace("&Bs[read_stage][8 * k_slice", "&Bs[read_stage][8 * (1 - k_slice)")
     assert source != kernel.source
     run = verify(kernel.spec, source, kernel.manifest, CpuDevice(races=True, workers=1))
     assert [fault.kind for fault in run.outcome.faults] == ["race"]
 
 
-@pytest.mark.parametrize("schedule", [EIGHT_OF_ONE, pytest.param(TWO, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("schedule", [EIGHT_GROUPS_OF_ONE_WARP, pytest.param(TWO_WARPS, marks=pytest.mark.slow)])
 def test_it_compiles(compiled, schedule):
     compiled(gemm(schedule=schedule))
