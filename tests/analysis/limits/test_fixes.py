@@ -193,7 +193,7 @@ def test_a_tile_that_no_key_of_the_spec_shapes_is_left() -> None:
     (unfixable,) = fixes_of(silent, lambda candidate: make_plan(spec)).incurable
     assert (unfixable.array, unfixable.reason) == (
         "A",
-        "the generator chose this tile by itself, and no key of the spec shapes it",
+        "the tile is internal to the generator, without a `memory` key in the spec",
     )
 
 

@@ -13,7 +13,7 @@ import pytest
 from cugen.analysis import warp_request
 from cugen.analysis.totals.sites import BLOCK, THREAD
 from cugen.analysis.verdicts import copy_sources
-from cugen.compiled.kernels import PARTED
+from cugen.compiled.kernels import DIVERGED_AFTER_WAIT
 from cugen.compiled.predictions import predictions
 from cugen.emit.resources import data_folder
 from cugen.machine.requests import async_copies
@@ -116,9 +116,9 @@ def test_copies_start_lines_where_every_counter_steps_by_lines():
 
 
 def test_lanes_in_pairs_share_a_sector():
-    assert async_copies.in_pairs(tuple(16 * lane for lane in range(32)))
-    assert not async_copies.in_pairs(tuple(16 + 16 * lane for lane in range(32)))
-    assert not async_copies.in_pairs((None, *(16 * lane for lane in range(1, 32))))
+    assert async_copies.are_sector_pairs(tuple(16 * lane for lane in range(32)))
+    assert not async_copies.are_sector_pairs(tuple(16 + 16 * lane for lane in range(32)))
+    assert not async_copies.are_sector_pairs((None, *(16 * lane for lane in range(1, 32))))
 
 
 @pytest.mark.parametrize("name", ["ladder_6_stages", "ladder_9_shared_out"])
@@ -143,7 +143,7 @@ def test_copies_of_a_product_are_predicted_whole(name):
     assert predicted[wavefronts].value == actual["wavefronts"]
     stores = predicted["l1tex__t_requests_pipe_lsu_mem_global_op_st.sum"]
     assert (stores.value is None) == (name == "ladder_9_shared_out")
-    assert PARTED in stores.reason or stores.value
+    assert DIVERGED_AFTER_WAIT in stores.reason or stores.value
 
 
 def test_zeros_are_written_by_instructions_of_their_own():
