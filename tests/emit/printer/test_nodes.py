@@ -6,9 +6,9 @@ from dataclasses import replace
 
 import pytest
 
-from cugen.emit.environment import bind, environment
 from cugen.emit.layout import tidy
 from cugen.emit.printer.nodes import NodePrinter
+from cugen.emit.printer.statements import StatementPrinter, checked
 from cugen.plan.memory import Access, Array, Element, Shuffled, Start, Vector
 from cugen.plan.nodes import (
     Accumulate,
@@ -35,6 +35,7 @@ from cugen.plan.nodes import (
     Loop,
     ReleaseFlag,
     ReturnUnless,
+    Section,
     Store,
 )
 from cugen.plan.symbols import Choice, Mod, integer, symbol
@@ -64,9 +65,8 @@ TICKET = array("ticket_of_block", INT32, shape=(), space="shared", flat=False)
 def text():
     def print_nodes(*nodes, claims=None):
         printer = NodePrinter(RANGES, {}, {"M": "M"}, claims)
-        env = bind(environment(), printer)
-        template = env.from_string('{% from "macros/body.cu.j2" import body with context %}{{ body(nodes) }}')
-        return tidy(template.render(nodes=nodes)).splitlines()
+        statements = StatementPrinter(printer)
+        return tidy(checked(statements.body(Section("body", nodes)), statements, nodes, "k")).splitlines()
 
     return print_nodes
 
@@ -95,7 +95,10 @@ def at(array, *subscripts, kind="load", width=1):
             FetchBlockId(at(TICKET, kind="store"), at(FLAGS, integer(0), kind="atomic"), wraps=True),
             "ticket_of_block = atomicInc(&flags[0], gridDim.x - 1);",
         ),
-        (LoadBlockId(Index("ticket", symbol("blockIdx.x"), (0, 99)), at(TICKET)), "const int ticket = ticket_of_block;"),
+        (
+            LoadBlockId(Index("ticket", symbol("blockIdx.x"), (0, 99)), at(TICKET)),
+            "const int ticket = ticket_of_block;",
+        ),
         (
             Copy(at(TILE, K, ROW, kind="async_copy", width=4), at(A, ROW, width=4)),
             "__pipeline_memcpy_async(&As[k][row], &A[row], 16);",
@@ -292,7 +295,7 @@ def test_a_scan_doubles_its_reach(text):
 
 def test_what_is_said_of_an_access_stands_above_its_node(text):
     node = Load(X, at(A, ROW))
-    assert text(Barrier(), node, claims={id(node.access): "coalesced"}) == [
+    assert text(Barrier(), node, claims={node.access.serial: "coalesced"}) == [
         "__syncthreads();",
         "// A[row]: coalesced",
         "const float x = A[row];",
