@@ -159,7 +159,7 @@ def test_zeros_are_written_by_instructions_of_their_own():
     assert {i.operands[-1] for i in written.instructions} > {"!PT"}
     (stored, zeros) = (a for a in launch.accesses if a.access.array.symbol == "As" and a.access.kind == "store")
     assert not zeros.instructions
-    assert any(change.startswith("joined") for change in stored.changes)
+    assert any(change.startswith("merged") for change in stored.changes)
     assert sum(totals.lanes for totals in stored.compiled) == stored.written.lanes + zeros.written.lanes
 
 
