@@ -15,7 +15,6 @@ from cugen.plan.context import Context
 from cugen.plan.kernel import Plan
 from cugen.plan.remarks import Remarks
 from cugen.schedule.planner import make_plan
-from cugen.schedule.splitting import plan_context
 from cugen.spec.diagnostics import SpecError
 from cugen.spec.model import Spec
 
@@ -45,7 +44,7 @@ class Kernel:
     @property
     def context(self) -> Context:
         """The context of the plan: names, arrays and ranges."""
-        return plan_context(self.spec)
+        return self.plan.context
 
     def provenance(self) -> Mapping[int, str]:
         """Template line and spec key of each line of the source (1-based)."""
@@ -94,12 +93,11 @@ def generate(
         refused = replace(spec.tuned, refused=error.summary)
         spec = replace(spec, schedules=spec.tuned.written, tuned=refused)
         plan = make_plan(spec)
-    context = plan_context(spec)
     remarks = Remarks()
     if analysis:
         from cugen.analysis.verdicts.comments import remarks_on
 
-        remarks = remarks_on(context, plan)
-    sources = render(context, plan, remarks)
-    manifest = make_manifest(context, plan, sources.source, sources.header, inputs)
+        remarks = remarks_on(plan.context, plan)
+    sources = render(plan.context, plan, remarks)
+    manifest = make_manifest(plan.context, plan, sources.source, sources.header, inputs)
     return Kernel(spec, plan, sources.source, sources.header, manifest, remarks)

@@ -309,7 +309,7 @@ def _partly_eliminated(
 ) -> Transformed | None:
     """What is made of an access some of whose elements nothing reads; None where all are read, or it can't be told
     which of them its instructions move."""
-    kept = code.register_stores.get(id(site.access))
+    kept = code.register_stores.get(site.access.serial)
     if kept is None or site.opaque or site.access.kind != "load":
         return None
     wanted = [live_elements(site, trip, kept) for trip in live]
@@ -329,7 +329,7 @@ def _partly_eliminated(
 
 def _is_partly_used(code: Code, site: Site) -> bool:
     """Whether nothing reads some of the elements of the access, in some of its trips through loops that are gone."""
-    kept = code.register_stores.get(id(site.access))
+    kept = code.register_stores.get(site.access.serial)
     if kept is None:
         return False
     unrolled = [counter for counter in site.counters if str(counter.symbol) in code.unrolled]

@@ -129,10 +129,10 @@ def _pointers(kernel: Kernel, spec: Spec, argument_bytes: int) -> dict[str, str]
 
 
 def _printed_sites(kernel: Kernel, lines: Sequence[int], params: Mapping[str, int]) -> list[PrintedSite]:
-    line_of = {id(access): line for access, line in zip(accesses(kernel.body), lines, strict=True)}
+    line_of = {access.serial: line for access, line in zip(accesses(kernel.body), lines, strict=True)}
     is_after_barrier = after_barrier(kernel.body)
     result = [site for site in sites(kernel, params) if site.access.array.space in SPACES]
-    return [PrintedSite(site, line_of[id(site.access)], is_after_barrier.get(id(site.access))) for site in result]
+    return [PrintedSite(site, line_of[site.access.serial], is_after_barrier.get(site.access.serial)) for site in result]
 
 
 def _constant_uses(program: Program, symbols: Mapping[str, tuple[int, int]]) -> dict[str, tuple[Instruction, ...]]:
@@ -161,9 +161,9 @@ def _compiled(
 ) -> CompiledKernel:
     results = []
     code = code_of(kernel, params, program, forms, printed, matches)
-    ends = {id(p.site.access): p.site for p in printed}
+    ends = {p.site.access.serial: p.site for p in printed}
     dropped = [p.site for p, instructions in zip(printed, matches.instructions, strict=True) if not instructions]
-    starts = {id(p.site.copy_target): p.site for p in printed if p.site.copy_target is not None}
+    starts = {p.site.copy_target.serial: p.site for p in printed if p.site.copy_target is not None}
     for printed_site, instructions in zip(printed, matches.instructions, strict=True):
         if printed_site.space == "constant":
             uses = constants.get(printed_site.site.access.array.symbol, ())
@@ -171,10 +171,10 @@ def _compiled(
         elif printed_site.site.copy_target is not None:
             reading = tuple(i for i in instructions if not fills_zeros(i))
             results.append(
-                _copy_source(kernel, code, printed_site, ends[id(printed_site.site.copy_target)], reading, target)
+                _copy_source(kernel, code, printed_site, ends[printed_site.site.copy_target.serial], reading, target)
             )
         elif printed_site.site.source_offset is not None:
-            read = starts[id(printed_site.site.access)]
+            read = starts[printed_site.site.access.serial]
             results.append(_copy_target(kernel, code, printed_site, read, instructions, target))
         elif instructions and any(_are_exclusive_stores(printed_site.site, second) for second in dropped):
             both = replace(printed_site, site=replace(printed_site.site, predicates=printed_site.site.predicates[:-1]))
@@ -231,10 +231,10 @@ def _without_shared_values(program: Program, results: Sequence[CompiledAccess]) 
 
 def _without_diverged(kernel: Kernel, results: Sequence[CompiledAccess]) -> list[CompiledAccess]:
     """Lanes diverge at a spin-wait: accesses after it run once per converged group."""
-    parted = {id(access) for access in _after_waits(kernel.body)}
+    parted = {access.serial for access in _after_waits(kernel.body)}
     return [
         replace(r, compiled=None, executions=None, reason=DIVERGED_AFTER_WAIT)
-        if id(r.access) in parted and any(p.active > 1 for totals in r.compiled or () for p in totals.patterns)
+        if r.access.serial in parted and any(p.active > 1 for totals in r.compiled or () for p in totals.patterns)
         else r
         for r in results
     ]

@@ -55,9 +55,9 @@ def register_stores(kernel: Kernel, params: Mapping[str, int]) -> RegisterStores
                 continue
             kept = _register_store(node, leaf, step.inside, read) if isinstance(node, Store) else None
             if kept is None:
-                escaping.add(id(access))
+                escaping.add(access.serial)
             else:
-                result.setdefault(id(access), []).append(kept)
+                result.setdefault(access.serial, []).append(kept)
     return {access: tuple(kept) for access, kept in result.items() if access not in escaping}
 
 
@@ -89,12 +89,12 @@ def _read_indices(kernel: Kernel, params: Mapping[str, int]) -> Mapping[int, fro
     """The places of each array in registers that are read; arrays are left out where a place isn't known."""
     result: dict[int, set[int]] = {}
     unknown: set[int] = set()
-    adds = {id(access) for step in steps(kernel, params) for access in _added_to(step)}
+    adds = {access.serial for step in steps(kernel, params) for access in _added_to(step)}
     for site in sites(kernel, params):
         if site.access.array.space != "register":
             continue
         indices = result.setdefault(id(site.access.array), set())
-        if site.access.kind == "load" or id(site.access) in adds:
+        if site.access.kind == "load" or site.access.serial in adds:
             for values in _values(site.counters):
                 element_index = site.offset.xreplace(values)
                 if element_index.is_Integer:

@@ -98,11 +98,11 @@ def match(
         if len(candidates) > 1:
             ambiguous.append(instruction)
     targets = {
-        id(printed_site.site.access): matched_here for printed_site, matched_here in zip(printed, matched, strict=True)
+        printed_site.site.access.serial: matched_here for printed_site, matched_here in zip(printed, matched, strict=True)
     }
     for printed_site, matched_here in zip(printed, matched, strict=True):
         if printed_site.site.copy_target is not None:  # one instruction reads and writes
-            matched_here += targets.get(id(printed_site.site.copy_target), [])
+            matched_here += targets.get(printed_site.site.copy_target.serial, [])
     return Matches(tuple(tuple(f) for f in matched), tuple(merged), tuple(ambiguous), tuple(unexplained))
 
 
@@ -137,7 +137,7 @@ def after_barrier(body: Sequence[Node]) -> dict[int, bool]:
     first = next((n for n, node in enumerate(body) if any(map(_is_barrier, walk_nodes((node,))))), 0)
     if not body or not _is_barrier(body[first]):
         return {}
-    return {id(access): n > first for n, node in enumerate(body) for access in accesses((node,))}
+    return {access.serial: n > first for n, node in enumerate(body) for access in accesses((node,))}
 
 
 def _is_barrier(node: Node) -> bool:

@@ -72,7 +72,7 @@ class _MarkingPrinter(NodePrinter):
     """Prints each access after a mark with its identity."""
 
     def lvalue(self, access: Access) -> str:
-        return f"\x01{id(access)}\x02{super().lvalue(access)}"
+        return f"\x01{access.serial}\x02{super().lvalue(access)}"
 
 
 def access_lines(context: Context, plan: Plan, remarks: Remarks | None = None) -> Mapping[int, int]:
@@ -89,9 +89,9 @@ def access_lines(context: Context, plan: Plan, remarks: Remarks | None = None) -
     # Line tables have both accesses of a copy on the first line of its statement.
     for node in (node for kernel in plan.kernels for node in walk_nodes(kernel.body)):
         if isinstance(node, Copy):
-            line_of_access[id(node.source)] = line_of_access[id(node.target)]
+            line_of_access[node.source.serial] = line_of_access[node.target.serial]
     planned = [access for kernel in plan.kernels for access in accesses(kernel.body)]
-    return {number: line_of_access[id(access)] for number, access in enumerate(planned)}
+    return {number: line_of_access[access.serial] for number, access in enumerate(planned)}
 
 
 def _key(context: Context, line: str) -> str:

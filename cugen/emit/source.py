@@ -143,7 +143,7 @@ def _kernel_text(env: jinja2.Environment, context: Context, kernel: Kernel, stat
 def _check_accesses(kernel: Kernel, printer: NodePrinter, text: str) -> None:
     """EmissionError unless the text has each planned access once and no others."""
     planned = list(accesses(kernel.body))
-    if len(printer.printed) != len(planned) or {id(a) for a in printer.printed} != {id(a) for a in planned}:
+    if len(printer.printed) != len(planned) or {a.serial for a in printer.printed} != {a.serial for a in planned}:
         missing = [a.array.symbol for a in planned if all(a is not p for p in printer.printed)]
         raise EmissionError(
             f"{kernel.name}: planned {len(planned)} accesses, printed {len(printer.printed)} ({missing})"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 import sympy
 
@@ -10,6 +11,9 @@ from cugen.plan.memory import Array
 from cugen.plan.nodes import Node, Section
 from cugen.plan.sections import dissolved
 from cugen.plan.symbols import Integer, Range
+
+if TYPE_CHECKING:
+    from cugen.plan.context import Context
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,6 +76,7 @@ class Plan:
 
     The workspace holds temporaries between kernels and the data that blocks of one kernel exchange."""
 
+    context: Context  # of the spec with its split statements: names, arrays and ranges
     kernels: tuple[Kernel, ...]
     workspace: tuple[Array, ...] = ()
     constants: tuple[Array, ...] = ()  # __constant__ symbols and baked tables at file scope

@@ -6,7 +6,8 @@ read is a `Load` node, or an `Element` operand.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
+from itertools import count
 
 import sympy
 
@@ -79,6 +80,7 @@ class Access:
     rank: Integer | None = None
     start: Start | None = None
     streaming: bool = False
+    serial: int = field(init=False, default_factory=count(1).__next__)  # what tells two accesses apart
 
     def printed(self) -> tuple[str, Access]:
         """The printed name, and the access with subscripts relative to it."""

@@ -13,9 +13,9 @@ from cugen.spec.expressions import walk
 
 @dataclass(frozen=True)
 class Remarks:
-    """`claims`: a line per access, by `id(access)`; `summary`: lines for the file's header."""
+    """`claims`: a line per access, by its serial number; `summary`: lines for the file's header."""
 
-    claims: Mapping[int, str] = field(default_factory=dict)  # id(access) -> text
+    claims: Mapping[int, str] = field(default_factory=dict)  # serial number of an access -> text
     summary: tuple[str, ...] = ()
 
 

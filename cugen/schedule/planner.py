@@ -37,6 +37,7 @@ def make_plan(spec: Spec) -> Plan:
             kernels.append(kernel)
     report.raise_if_failed()
     return Plan(
+        context,
         tuple(kernels),
         (
             *(context.arrays[name] for name in grouping.stored),

@@ -45,7 +45,7 @@ def test_of_a_window_the_places_that_are_read_are_used():
     kept, (site,) = loads(stencil("shape: [H + 2, W + 2]", "shape: [H, W]", f"y[i, j] = {around}"))
     row, column = (c.symbol for c in site.counters if str(c.symbol).startswith("loop"))
     actual = [
-        [bool(live_elements(site, {row: r, column: c}, kept[id(site.access)])) for c in range(3)] for r in range(3)
+        [bool(live_elements(site, {row: r, column: c}, kept[site.access.serial])) for c in range(3)] for r in range(3)
     ]
     assert actual == [[True, True, True], [True, False, True], [True, True, True]]
 
@@ -74,7 +74,7 @@ def vectors():
     return (
         site,
         trips,
-        [live_elements(site, address, kept[id(site.access)]) for address in trips],
+        [live_elements(site, address, kept[site.access.serial]) for address in trips],
         kernel.plan.kernels[0].block,
     )
 

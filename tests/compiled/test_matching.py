@@ -153,9 +153,9 @@ def test_a_barrier_parts_a_kernel_where_all_threads_come_to_it_once():
     before, inside, after = (Access(array(name), (integer(0),), "load") for name in ("x", "y", "z"))
     loads = [Load(Local("value", DTYPES["float32"]), access) for access in (before, inside, after)]
     assert after_barrier((loads[0], Barrier(), loads[1], Barrier(), loads[2])) == {
-        id(before): False,
-        id(inside): True,
-        id(after): True,
+        before.serial: False,
+        inside.serial: True,
+        after.serial: True,
     }
     assert after_barrier((loads[0],)) == {}
     block = If(Guard(()), (loads[1], Barrier()))
@@ -167,4 +167,4 @@ def test_a_team_of_several_warps_meets_at_a_barrier_and_a_single_warp_at_none(th
     before, after = (Access(array(name), (integer(0),), "load") for name in ("x", "y"))
     loads = [Load(Local("value", DTYPES["float32"]), access) for access in (before, after)]
     is_named = NamedBarrier(integer(0), threads)
-    assert after_barrier((loads[0], is_named, loads[1], Barrier()))[id(after)] is is_behind
+    assert after_barrier((loads[0], is_named, loads[1], Barrier()))[after.serial] is is_behind

@@ -142,7 +142,7 @@ def test_headers_are_included_where_a_type_needs_them(planned):
 def test_a_remark_stands_before_its_access_and_a_summary_in_the_head(planned):
     context, plan = planned(MATMUL)
     (store,) = [node.access for node in plan.kernels[0].body if hasattr(node, "access")][-1:]
-    source = render(context, plan, Remarks({id(store): "coalesced"}, ("all is well",))).source
+    source = render(context, plan, Remarks({store.serial: "coalesced"}, ("all is well",))).source
     lines = source.splitlines()
     place = lines.index("    // C[i * N + j]: coalesced")
     assert lines[place + 1].lstrip().startswith("C[")

@@ -39,21 +39,21 @@ class Item:
 
 def items(lines: list[str], start: int, end: int) -> Iterator[Item]:
     """What prints something on one level; an `if` or a `for` round sections counts as one."""
-    at = start
-    while at < end:
-        line = lines[at].strip()
+    number = start
+    while number < end:
+        line = lines[number].strip()
         if opened := re.match(r"\{% (call|if|for|macro|filter|block)\b", line):
-            close = closing(lines, at)
-            inside = tuple(items(lines, at + 1, close))
+            close = closing(lines, number)
+            inside = tuple(items(lines, number + 1, close))
             if opened[1] in ("macro", "filter", "block"):
                 yield from inside
             else:
-                yield Item(at, close + 1, inside, is_call=opened[1] == "call")
-            at = close + 1
+                yield Item(number, close + 1, inside, is_call=opened[1] == "call")
+            number = close + 1
             continue
         if PRINTS.match(line):
-            yield Item(at, at + 1)
-        at += 1
+            yield Item(number, number + 1)
+        number += 1
 
 
 def closing(lines: list[str], start: int) -> int:
@@ -89,11 +89,11 @@ def _gallery() -> tuple[Kernel, ...]:
 def printed_lines(family: str) -> tuple[tuple[Kernel, frozenset[int]], ...]:
     """Each kernel with the lines of the family's template that print something in it, from 0."""
     name = re.compile(rf"templates/{family}\.cu\.j2:(\d+)")
-    found = []
+    printed_by_kernel = []
     for kernel in kernels(family):
         marks = provenance(kernel.context, kernel.plan).values()
-        found.append((kernel, frozenset(int(mark[1]) - 1 for mark in map(name.match, marks) if mark)))
-    return tuple(found)
+        printed_by_kernel.append((kernel, frozenset(int(mark[1]) - 1 for mark in map(name.match, marks) if mark)))
+    return tuple(printed_by_kernel)
 
 
 def rendered(kernel: Kernel, family: str, template: str) -> str:
@@ -167,13 +167,13 @@ def test_a_barrier_that_leaves_or_enters_a_loop_is_an_error(family: str) -> None
 
 @pytest.mark.parametrize("family", FAMILIES)
 def test_the_template_of_a_family_shows_where_each_line_of_its_kernels_comes_from(family: str) -> None:
-    own = f"templates/{family}.cu.j2:"
+    family_lines = f"templates/{family}.cu.j2:"
     for kernel in kernels(family):
         marks = provenance(kernel.context, kernel.plan)
         for part in kernel.plan.kernels:
             if part.family == family:
                 body = list(body_lines(kernel.source, part.name))
-                shown = [line for line in body if marks.get(line, "").startswith((own, "templates/macros/"))]
+                shown = [line for line in body if marks.get(line, "").startswith((family_lines, "templates/macros/"))]
                 assert len(shown) > 0.9 * len(body), kernel.name
 
 

@@ -69,7 +69,7 @@ def traffic(
     """Traffic of a launch. Raises Unknown if execution counts are unknown."""
     fixed: dict[sympy.Symbol, Integer] = {symbol(name): integer(value) for name, value in params.items()}
     staging = _Staging(steps)
-    costs = {id(report.access): report for report in reports}
+    costs = {report.access.serial: report for report in reports}
     requested: dict[tuple[str, str], int] = {}  # by array and direction
     sizes: dict[str, int] = {}
     sectors: dict[str, int | None] = {"load": 0, "store": 0}
@@ -91,7 +91,7 @@ def traffic(
             requested[key] = requested.get(key, 0) + tally.lanes * access.width * array.dtype.bytes
             size = prod(int(extent.xreplace(fixed)) for extent in array.shape) * array.dtype.bytes
             sizes[array.symbol] = max(sizes.get(array.symbol, 0), size)
-            sectors[access.kind] = _added(sectors[access.kind], costs[id(access)])
+            sectors[access.kind] = _added(sectors[access.kind], costs[access.serial])
     return Traffic(
         read=sum(count for (_, kind), count in requested.items() if kind == "load"),
         written=sum(count for (_, kind), count in requested.items() if kind == "store"),
@@ -133,7 +133,7 @@ class _Staging:
         origin = self.source_of(source)
         if origin is not None and target.array.space not in GLOBAL:
             self.sources[target.array.symbol] = origin
-            self.moving.add(id(source))
+            self.moving.add(source.serial)
 
     def source_of(self, access: Access) -> Array | None:
         """Global array whose elements an access reads or stages; None for values computed in the kernel."""
@@ -141,4 +141,4 @@ class _Staging:
         return array if array.space in GLOBAL else self.sources.get(array.symbol)
 
     def moves(self, access: Access) -> bool:
-        return id(access) in self.moving
+        return access.serial in self.moving

@@ -23,7 +23,7 @@ def remarks_on(context: Context, plan: Plan) -> Remarks:
         for kernel in plan.kernels
     ]
     accesses = [access for report in reports for access in report.accesses]
-    claims = {id(access.access): access.claim for access in accesses}
+    claims = {access.access.serial: access.claim for access in accesses}
     return Remarks(claims, _summary(spec.target, accesses))
 
 

@@ -79,7 +79,7 @@ def _access(report: AccessReport, printed: PrintedLaunch) -> Content:
     access, known = report.access, report.totals is not None
     return {
         "text": report.text,
-        "line": printed.line_of[id(access)],
+        "line": printed.line_of[access.serial],
         "array": access.array.name,
         "kind": access.kind,
         "space": report.space,

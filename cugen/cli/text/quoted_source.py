@@ -24,7 +24,7 @@ class PrintedLaunch:
     printer: NodePrinter
 
     def locate(self, access: Access, text: str, message: str) -> Related:
-        number = self.line_of[id(access)]
+        number = self.line_of[access.serial]
         line = self.lines[number - 1]
         start = line.find(text)
         stop = start + len(text)
@@ -51,7 +51,7 @@ def printed_launches(kernel: Kernel) -> tuple[PrintedLaunch, ...]:
     plan = kernel.plan
     numbers = kernel.access_lines()
     planned = (access for made in plan.kernels for access in accesses(made.body))
-    line_of = {id(access): numbers[position] for position, access in enumerate(planned)}
+    line_of = {access.serial: numbers[position] for position, access in enumerate(planned)}
     scalars, params = dict(plan.scalar_symbols), dict(plan.param_symbols)
     lines = tuple(kernel.source.splitlines())
     return tuple(

@@ -117,7 +117,7 @@ class NodePrinter(ValuePrinter):
 
     def remarks(self, node: Node) -> list[str]:
         """Comments above a node with the analysis of its accesses."""
-        claims = [(access, self.claims.get(id(access), "")) for access in own_accesses(node)]
+        claims = [(access, self.claims.get(access.serial, "")) for access in own_accesses(node)]
         return [f"{self.text(access)}: {claim}" for access, claim in claims if claim]
 
     def element(self, access: Element) -> str:

@@ -173,16 +173,16 @@ class StatementPrinter:
 def checked(text: str, printer: StatementPrinter, body: tuple[Node, ...], kernel: str) -> str:
     """The text without marks. EmissionError unless its statements have the order and nesting of `body`."""
     planned = list(_events(body))
-    found = [printer.printed[int(mark)] if mark.isdigit() else mark for mark in _MARK.findall(text)]
-    for number, (wanted, printed) in enumerate(zip(planned, found, strict=False)):
+    rendered = [printer.printed[int(mark)] if mark.isdigit() else mark for mark in _MARK.findall(text)]
+    for number, (wanted, printed) in enumerate(zip(planned, rendered, strict=False)):
         if not _is_same(wanted, printed):
             raise EmissionError(
                 f"{kernel}: the template prints {_named(printed)} as statement {number + 1}, where the plan has"
                 f" {_named(wanted)}"
             )
-    if len(planned) != len(found):
-        first = _named((planned if len(planned) > len(found) else found)[min(len(planned), len(found))])
-        what = "leaves out" if len(planned) > len(found) else "prints twice"
+    if len(planned) != len(rendered):
+        first = _named((planned if len(planned) > len(rendered) else rendered)[min(len(planned), len(rendered))])
+        what = "leaves out" if len(planned) > len(rendered) else "prints twice"
         raise EmissionError(f"{kernel}: the template {what} {first}")
     return _EMPTY_LINE.sub("", _MARK.sub("", text))
 

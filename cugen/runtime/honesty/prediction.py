@@ -92,8 +92,8 @@ def predict(plan: Plan, lines: Mapping[int, int], job: Job) -> Prediction:
     unknowns: list[NDArray[np.void]] = []
     for launch, kernel in enumerate(plan.kernels):
         planned = list(accesses(kernel.body))
-        numbers = {id(access): len(predicted) + n for n, access in enumerate(planned)}
-        predicted += [_planned_access(kernel, access, lines[numbers[id(access)]]) for access in planned]
+        numbers = {access.serial: len(predicted) + n for n, access in enumerate(planned)}
+        predicted += [_planned_access(kernel, access, lines[numbers[access.serial]]) for access in planned]
         interpreter = _Interpreter(launch, kernel, names, numbers, memory, job)
         interpreter.run()
         tables += interpreter.events
@@ -153,7 +153,7 @@ class _Interpreter:
         for name, axis in zip(("threadIdx.z", "threadIdx.y", "threadIdx.x"), axes[3:], strict=True):
             self.names[symbol(name)] = axis
         self.relevant = relevant_locals(self.kernel.body)
-        self.offsets = {id(access): access.offset() for access in accesses(self.kernel.body)}
+        self.offsets = {access.serial: access.offset() for access in accesses(self.kernel.body)}
         self.values = Values(self.job, self.locals, self.names, self._read)
         if self.count:
             self._nodes(self.kernel.body, np.ones(self.count, np.bool_))
@@ -319,12 +319,12 @@ class _Interpreter:
             self._unknown_elements(child, threads)
 
     def _offset(self, access: Access) -> Numbers:
-        return value_of(self.offsets[id(access)], self.names)
+        return value_of(self.offsets[access.serial], self.names)
 
     def _read(self, access: Access) -> Tracked:
         """The element read by each thread; unspecified for inactive ones."""
         value = self.memory.read(access, self._offset(access))
-        doubt = self._doubt(self.offsets[id(access)])
+        doubt = self._doubt(self.offsets[access.serial])
         if not doubt.any():
             return value
         return merged(unknown(access.array.dtype.compute), value, doubt)
@@ -336,7 +336,7 @@ class _Interpreter:
         if access.rank is not None:  # traces don't cover distributed shared memory
             self._unknown(access, on)
             return
-        doubt = on & self._doubt(self.offsets[id(access)])
+        doubt = on & self._doubt(self.offsets[access.serial])
         self._unknown(access, doubt)
         threads = np.flatnonzero(on & ~doubt)
         offsets = np.broadcast_to(self._offset(access), (self.count,))[threads] * array.dtype.bytes
@@ -349,6 +349,6 @@ class _Interpreter:
 
     def _rows(self, access: Access, threads: NDArray[np.int64], offsets: Numbers) -> NDArray[np.void]:
         rows = np.zeros(len(threads), EVENT)
-        rows["launch"], rows["thread"], rows["access"] = self.launch, threads, self.numbers[id(access)]
+        rows["launch"], rows["thread"], rows["access"] = self.launch, threads, self.numbers[access.serial]
         rows["step"], rows["offset"] = self.step, offsets
         return rows
