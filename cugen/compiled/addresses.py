@@ -1,10 +1,10 @@
 """Address expressions of SASS memory instructions, by symbolic evaluation of integer arithmetic.
 
-A register's value is a linear form: a constant and multiples of symbols, modulo 2^32 (of 64-bit addresses the low
-half is followed, which tells pointers apart). Symbols are arguments (`c[0x0][0x210]`), special registers (`SR_TID.X`)
-and whatever isn't linear, named after the instruction that made it (`op@1d0`). Where paths meet with different values,
-the first one stays with a symbol of the meeting place added (`R6@150`): an induction variable keeps the pointer that it
-started from. Where the pointers differ, the symbol names them all (`R6@150|c[0x0][0x210]|c[0x0][0x218]`).
+A register value is a linear form modulo 2^32: a constant plus multiples of symbols. Of a 64-bit address only the low
+word is evaluated, which is enough to identify pointers. Symbols are kernel arguments (`c[0x0][0x210]`), special
+registers (`SR_TID.X`) and non-linear results, named after their instruction (`op@1d0`). A control-flow merge of
+different values keeps the first one and adds a symbol of the block (`R6@150`), so that an induction variable keeps its
+base pointer. If the base pointers differ, the symbol names all of them (`R6@150|c[0x0][0x210]|c[0x0][0x218]`).
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from dataclasses import dataclass
 
 from cugen.compiled.sass import Instruction, Program
 
-_WORD = 1 << 32
+_WORD = 1 << 32  # values of a 32-bit register
 _PLAIN = re.compile(r"^(-?)(U?R(?:\d+|Z))(?:\.(?:reuse|64|U32|X(\d+)))*$")
 _CONSTANT = re.compile(r"^(-?)(c\[0x[0-9a-f]+\]\[0x[0-9a-f]+\])(?:\.64)?$")
 _NUMBER = re.compile(r"^-?(0x[0-9a-f]+|\d+)$")
@@ -25,7 +25,7 @@ _BRACKETS = re.compile(r"\[([^\[\]]*)\]$")
 
 @dataclass(frozen=True)
 class Form:
-    """`constant + Σ coefficient · symbol` modulo 2^32; `terms` are sorted and hold no zero."""
+    """Linear form `constant + Σ coefficient · symbol` modulo 2^32. `terms` are sorted; no coefficient is 0."""
 
     constant: int = 0
     terms: tuple[tuple[str, int], ...] = ()
@@ -48,13 +48,13 @@ class Form:
 
     @property
     def origins(self) -> tuple[str, ...]:
-        """The words of the constant bank that enter once, or do so on some path: the pointer is among them."""
+        """Constant-bank words with coefficient 1 on some path. The base pointer is among them."""
         result = [name for name, coefficient in self.terms if coefficient == 1 for name in name.split("|")]
         return tuple(sorted({name for name in result if name.startswith("c[")}))
 
     @property
     def is_linear(self) -> bool:
-        """Whether nothing but constants, arguments and special registers enters."""
+        """Whether all symbols are arguments or special registers."""
         return not any("@" in name for name in self.symbols)
 
 
@@ -64,7 +64,7 @@ State = dict[str, Form]
 def address_forms(program: Program, constants: bytes = b"") -> Mapping[int, Form]:
     """Address of each memory instruction, by instruction address.
 
-    `constants` is the compiler's own constant bank (`c[0x2]`), where a target has one."""
+    `constants` is the compiler-generated constant bank (`c[0x2]`) of targets that have one."""
     return _Flow(program, constants).run()
 
 
@@ -87,7 +87,7 @@ class _Flow:
         self.entries: dict[int, State] = {}
 
     def run(self, number: int = 0) -> dict[int, Form]:
-        """The first address of each memory instruction, or the `number`-th from there."""
+        """Address operand `number` (0 is the first) of each memory instruction."""
         if not self.blocks:
             return {}
         waiting = [min(self.blocks)]
@@ -107,7 +107,7 @@ class _Flow:
         return result
 
     def _merge(self, goal: int, state: State) -> bool:
-        """Lets `state` flow into a block; whether that changed what is known there."""
+        """Merges `state` into the entry state of a block. Returns whether that state changed."""
         if goal not in self.entries:
             self.entries[goal] = dict(state)
             return True
@@ -176,7 +176,7 @@ class _Flow:
         return Form() if instruction.name == "CS2R" else Form.of(f"op@{instruction.address:x}+{offset}")
 
     def _result(self, instruction: Instruction, values: list[Form], sources: list[str]) -> Form | None:
-        """The value that an instruction writes where that is linear, else None."""
+        """Linear form of an instruction's result; None if it is not linear."""
         rule = _RULES.get(instruction.name)
         suffixes = instruction.opcode.split(".")[1:]
         if rule is None or "X" in suffixes or "HI" in suffixes:
@@ -225,7 +225,7 @@ def _shift(values: list[Form], sources: list[str], suffixes: list[str]) -> Form 
 
 
 def _half_constant(sources: list[str]) -> Form | None:
-    """`HFMA2 d, -RZ, RZ, high, low`: a constant made of two half-precision numbers."""
+    """Constant built by `HFMA2 d, -RZ, RZ, high, low` from two half-precision immediates."""
     if sources[:2] != ["-RZ", "RZ"] or len(sources) < 4:
         return None
     try:

@@ -25,9 +25,9 @@ from cugen.plan.nodes import For
 from cugen.plan.symbols import FloorDiv, bounds, integer, symbol
 from cugen.plan.walking import walk_nodes
 
-_MAX_UNROLLED_TRIPS = 4096  # of loops that are gone from the code; what is unrolled is short
+_MAX_UNROLLED_TRIPS = 4096  # trips of unrolled loops enumerated for one access (heuristic: bounds the run time)
 
-Transformed = tuple[list[str], tuple[Site, ...] | None, str]  # changes, the sites as executed, why there are none
+Transformed = tuple[list[str], tuple[Site, ...] | None, str]  # changes, sites as executed (None: unknown), reason
 _Loops = tuple[tuple[Counter, ...], frozenset[sympy.Symbol]]
 
 
@@ -38,9 +38,10 @@ class Code:
     uneven: counters of the loops whose trip count isn't a constant of the launch.
     open: indices of the loops whose trip count isn't known at compile time.
     unrolled: counters of the loops with a full `#pragma unroll`.
-    merged: instructions that serve several accesses. pinned: by basic block, a store that runs wherever the block does.
-    max_elements: maximum elements moved by the instructions of one access, by its loops. forms: address expressions.
-    register_stores: for accesses whose elements all go to register arrays, their destinations.
+    merged: instructions that serve several accesses. pinned: by basic block, an unpredicated store of the block.
+    max_elements: maximum number of elements that the instructions of one access move, by its loops.
+    forms: address expressions, by instruction address.
+    register_stores: destinations of the accesses whose elements all go to register arrays.
     """
 
     program: Program
@@ -63,7 +64,7 @@ def code_of(
     printed: Sequence[PrintedSite],
     matches: Matches,
 ) -> Code:
-    """The code of a kernel whose instructions have been matched."""
+    """Collects the code properties of a kernel from its matched instructions."""
     pinned: dict[int, Site] = {}
     max_elements: dict[_Loops, int] = {}
     loops = [node.loop for node in walk_nodes(kernel.body) if isinstance(node, For)]
@@ -86,7 +87,7 @@ def code_of(
 
 
 def _loops_round(site: Site, open_loops: Collection[sympy.Symbol]) -> _Loops:
-    """The loops round an access: those with a counter, and the open ones, even if they make a single trip."""
+    """Enclosing loops of an access: those with a counter, and the open ones, even with a single trip."""
     return site.counters, frozenset(name for name in open_loops if name in site.definitions)
 
 
@@ -162,8 +163,8 @@ def transformations(code: Code, site: Site, instructions: tuple[Instruction, ...
 
 
 def _without_register_reuse(code: Code, site: Site, copies: int) -> tuple[Site, list[str]]:
-    """The site without the unrolled loops in whose every trip it moves the same element, where its instructions are
-    as many as those of the other loops: it is loaded once."""
+    """The site without the unrolled loops that don't change its address, if the number of instructions shows that each
+    element is loaded only once."""
     unrolled = [counter for counter in site.counters if str(counter.symbol) in code.unrolled]
     moving = site.offset.free_symbols | transformed_sites.symbols_of(site.predicates)
     same = [counter for counter in unrolled if counter.symbol not in moving]
@@ -176,14 +177,14 @@ def _without_register_reuse(code: Code, site: Site, copies: int) -> tuple[Site, 
 
 
 def _copies(site: Site, instructions: Sequence[Instruction]) -> int:
-    """How many accesses of the source the instructions are worth."""
+    """Number of source-level accesses that the instructions amount to."""
     return max(1, sum(i.bytes for i in instructions) // (site.access.array.dtype.bytes * site.access.width))
 
 
 def _adds_up(code: Code, site: Site, instructions: Sequence[Instruction]) -> bool:
-    """Whether some number of rounds through the code's loop gives as many trips as the plan's loops make: 513 trips are
-    13 ahead of the loop and 5 rounds of 100. True where loops are nested, may end inside a round, run in chunks, or
-    make other trips in other places."""
+    """Whether the compiled loop can make exactly the planned trips: 513 trips are 13 peeled ones and 5 iterations of a
+    loop unrolled by 100. True without a check for nested loops, loops with an exit inside an unrolled iteration, loops
+    in chunks, and trip counts that differ between lanes."""
     looped = [i for i in instructions if code.program.loop_of(i) is not None]
     spans = {code.program.loop_of(i) for i in looped}
     enclosing = [s for s in code.program.loops if s[0] <= looped[0].address <= s[1]]
@@ -203,8 +204,8 @@ def _adds_up(code: Code, site: Site, instructions: Sequence[Instruction]) -> boo
 
 
 def _in_chunks(code: Code, site: Site, instructions: Sequence[Instruction]) -> bool:
-    """Whether an open loop runs in chunks, each trip with elements of its own: registers that had some would have to be
-    as many as its trips, which the compiler doesn't know."""
+    """Whether an open loop runs in chunks with different elements in each trip. Such elements can't be reused from
+    registers, since the trip count is unknown at compile time."""
     loops = [counter for counter in site.counters if transformed_sites.is_loop(counter)]
     names = {str(name) for name in code.open}
     last = max((n for n, c in enumerate(loops) if str(c.symbol).rpartition(" ")[2] in names), default=None)
@@ -229,9 +230,9 @@ def _in_chunks(code: Code, site: Site, instructions: Sequence[Instruction]) -> b
 
 
 def _speculated(code: Code, site: Site, instructions: Sequence[Instruction]) -> Site | None:
-    """The site under the guards of the store that stands in the same block; None where its own are the same.
+    """The site under the guards of a store in the same basic block; None if its guards are the same.
 
-    A block runs as a whole, and a store runs only where the source says."""
+    A basic block runs as a whole, and a store is never speculated."""
     blocks = {code.program.block_of(i) for i in instructions}
     store = code.pinned.get(min(blocks))
     guarded = any(i.predicate for i in instructions) or transformed_sites.symbols_of(site.predicates) & _loops(site)
@@ -247,7 +248,7 @@ def _loops(site: Site) -> frozenset[sympy.Symbol]:
 
 
 def _widths(site: Site, instructions: Sequence[Instruction]) -> Transformed:
-    """The site in the widths of its instructions."""
+    """Sites with the access widths of the instructions."""
     written = site.access.array.dtype.bytes * site.access.width
     widths = sorted({i.bytes for i in instructions}, reverse=True)
     if widths[-1] < written:
@@ -270,8 +271,7 @@ def _widths(site: Site, instructions: Sequence[Instruction]) -> Transformed:
 
 
 def _unrolled_trips_of(site: Site) -> list[dict[sympy.Symbol, int]] | None:
-    """The values of the loops' counters for which nothing but the lane's place holds the access back: what is left of
-    loops that are gone from the code. None where they are too many to be gone."""
+    """Counter values of fully unrolled loops whose guards may hold for some lane. None above `_MAX_UNROLLED_TRIPS`."""
     loops = [c for c in site.counters if transformed_sites.is_loop(c)]
     total = 1
     for counter in loops:
@@ -291,9 +291,8 @@ def _unrolled_trips_of(site: Site) -> list[dict[sympy.Symbol, int]] | None:
 def _feasible_trips(
     code: Code, site: Site, live: list[dict[sympy.Symbol, int]], copies: int
 ) -> list[dict[sympy.Symbol, int]]:
-    """The trips without those whose guards never hold, where there are instructions for just the others: what never
-    runs counts nothing either way. No trip of an asynchronous copy that may run is without an instruction, so that
-    those beyond are of trips that never run."""
+    """The trips without those whose guards never hold, if the number of instructions fits the remaining ones. Every
+    feasible trip of an asynchronous copy has an instruction; any excess belongs to infeasible trips."""
     if copies >= len(live):
         return live
     ranges = {c.symbol: (0, c.count - 1) for c in site.counters}
@@ -307,8 +306,8 @@ def _feasible_trips(
 def _partly_eliminated(
     code: Code, site: Site, live: Sequence[Mapping[sympy.Symbol, int]], instructions: Sequence[Instruction]
 ) -> Transformed | None:
-    """What is made of an access some of whose elements nothing reads; None where all are read, or it can't be told
-    which of them its instructions move."""
+    """Transformed sites of an access with dead elements; None if all are live, or if the elements that its instructions
+    move are unknown."""
     kept = code.register_stores.get(site.access.serial)
     if kept is None or site.opaque or site.access.kind != "load":
         return None
@@ -328,7 +327,7 @@ def _partly_eliminated(
 
 
 def _is_partly_used(code: Code, site: Site) -> bool:
-    """Whether nothing reads some of the elements of the access, in some of its trips through loops that are gone."""
+    """Whether some elements of the access are dead in some trip of its unrolled loops."""
     kept = code.register_stores.get(site.access.serial)
     if kept is None:
         return False
@@ -341,13 +340,13 @@ def _is_partly_used(code: Code, site: Site) -> bool:
 
 
 def _overruns(site: Site, shaped: tuple[Site, ...], copies: int, live: Sequence[Mapping[sympy.Symbol, int]]) -> bool:
-    """Whether wide instructions move more than is asked for, since the first or the last one isn't full."""
+    """Whether vectorised instructions move more elements than the source, in a partial first or last vector."""
     width = max(piece.access.width for piece in shaped)
     return width > site.access.width and len(live) < copies < len(live) + 2 * width
 
 
 def _other_trips(site: Site, live: list[dict[sympy.Symbol, int]], copies: int, uneven: Collection[str]) -> Transformed:
-    """Straight code with more or fewer instructions than trips."""
+    """Transformed sites of unrolled code with more or fewer instructions than trips."""
     trips = len(live)
     if copies > trips:
         return (
@@ -370,7 +369,7 @@ def _other_trips(site: Site, live: list[dict[sympy.Symbol, int]], copies: int, u
 
 
 def _chunks(program: Program, instructions: Sequence[Instruction]) -> list[int]:
-    """How many instructions stand in each basic block, in the order of the code."""
+    """Number of instructions in each basic block, in address order."""
     blocks: dict[int, int] = {}
     for instruction in instructions:
         start = program.block_of(instruction)

@@ -1,8 +1,8 @@
 """Cost of a launch as compiled: each access with the SASS instructions that implement it.
 
 The compiler vectorises, unrolls, folds and eliminates accesses, and hardware counters see the result. Each access is
-reported *as written* in the source and *as compiled* in the disassembly. Every memory instruction belongs to an access,
-to a purpose of the compiler, or is unexplained.
+reported *as written* in the source and *as compiled* in the disassembly. Every memory instruction implements an access,
+is compiler-generated, or is unexplained.
 """
 
 from __future__ import annotations
@@ -42,10 +42,10 @@ _PARTS_OF_SECTORS = "its lanes don't copy whole sectors in pairs, so some sector
 class CompiledAccess:
     """One access as written and as compiled.
 
-    written_bytes: what one lane moves at once in the source. instructions: those that implement the access.
-    changes: transformations by the compiler, as sentences; empty if each execution is one of an instruction.
-    written, compiled: exact totals over the launch; None where they depend on data or on what isn't modelled, for the
-    `reason` given. executions: in how many warps its instructions run, known also where only the addresses are data.
+    written_bytes: bytes per lane and execution in the source. instructions: those that implement the access.
+    changes: compiler transformations, as sentences; empty if each execution is one instruction.
+    written, compiled: exact totals over the launch; None, with a `reason`, if they depend on data or aren't modelled.
+    executions: warp-level executions of its instructions; known even if the addresses depend on data.
     """
 
     access: Access
@@ -64,8 +64,9 @@ class CompiledAccess:
 class CompiledKernel:
     """All accesses of one kernel outside registers, and the memory instructions that belong to none of them.
 
-    warps: those that the launch starts. own: instructions of the compiler's own, by purpose. shared_out: those that
-    more than one access could have asked for, dealt out in turn. unexplained: those that nothing in the plan asks for.
+    warps: number of warps of the launch. compiler_generated: instructions that the compiler added, by purpose.
+    ambiguous: instructions that match several accesses, assigned round-robin. unexplained: instructions that match no
+    access of the plan.
     """
 
     kernel: str
@@ -86,10 +87,10 @@ def compiled_kernels(
     target: Target | str,
     params: Mapping[str, int],
 ) -> tuple[CompiledKernel, ...]:
-    """Each kernel of a plan as the cubin `image` has it.
+    """Compiled kernels of a plan, from the cubin `image`.
 
-    `lines` is what `access_lines` gives for the source that was compiled; `params` gives every param's value by its
-    name in C. ToolMissing without nvdisasm."""
+    lines: source lines of the accesses, from `access_lines`. params: value of each param, by its name in C.
+    Raises ToolMissing without nvdisasm."""
     row = known_target(target) if isinstance(target, str) else target
     programs = sass.parse(disassemble(image))
     sections = elf.kernels(image)
@@ -111,7 +112,8 @@ def compiled_kernels(
 
 
 def _pointers(kernel: Kernel, spec: Spec, argument_bytes: int) -> dict[str, str]:
-    """The array behind each word of constant bank 0. Arguments stand at the bank's end, each aligned to its size."""
+    """Array names by the word of constant bank 0 that holds their pointer. Kernel arguments end the bank, each aligned
+    to its size."""
     scalars = {scalar.name: scalar.dtype.bytes for scalar in spec.scalars}
     params = {param.name for param in spec.params}
     offsets: dict[str, int] = {}
@@ -215,8 +217,8 @@ def _are_exclusive_stores(first: Site, second: Site) -> bool:
 
 
 def _without_shared_values(program: Program, results: Sequence[CompiledAccess]) -> list[CompiledAccess]:
-    """Where an access takes values that another one has read, that one may have moved to where both can use it: if its
-    instructions are scattered, how often they run isn't told."""
+    """Removes totals of loads whose values other accesses reuse: the compiler may have moved them. If their instructions
+    are in several blocks, their execution count is unknown."""
     borrowed = {r.access.array.name for r in results if r.reason.startswith("reused")}
     why = "reused: other accesses use its values, and its instructions are in several blocks"
     return [
@@ -230,7 +232,7 @@ def _without_shared_values(program: Program, results: Sequence[CompiledAccess]) 
 
 
 def _without_diverged(kernel: Kernel, results: Sequence[CompiledAccess]) -> list[CompiledAccess]:
-    """Lanes diverge at a spin-wait: accesses after it run once per converged group."""
+    """Removes totals of accesses after a spin-wait: lanes diverge there, and each converged group executes them."""
     parted = {access.serial for access in _after_waits(kernel.body)}
     return [
         replace(r, compiled=None, executions=None, reason=DIVERGED_AFTER_WAIT)
@@ -269,7 +271,7 @@ def _warps(kernel: Kernel, params: Mapping[str, int]) -> int:
 def _constant_access(
     kernel: Kernel, printed_site: PrintedSite, uses: tuple[Instruction, ...], target: Target
 ) -> CompiledAccess:
-    """Reads at an address in a register cost requests; those at a known one are operands, and cost none."""
+    """Constant load. Reads with a register address cost requests; reads with a constant address are free operands."""
     addressed = tuple(u for u in uses if any(re.search(r"c\[0x3\]\[.*R\d", operand) for operand in u.operands))
     changes = []
     if known := len(uses) - len(addressed):
@@ -298,7 +300,7 @@ def _access(
     if compiled is None and all(
         (site.opaque and site.opaque not in UNKNOWN_LANES) or site.source_offset for site in shaped
     ):
-        # Which element is read is data, but not whether: at any one place it runs as often.
+        # The address depends on data, the execution count does not: evaluate it at a fixed offset.
         anywhere = [replace(site, offset=integer(0), opaque="", source_offset=None) for site in shaped]
         runs, _ = _total(kernel, anywhere, target)
         return _result(printed_site, instructions, changes, written, None, reason, runs)
@@ -313,7 +315,7 @@ def _copy_source(
     instructions: tuple[Instruction, ...],
     target: Target,
 ) -> CompiledAccess:
-    """What a copy reads. One that passes L1 by fetches a sector once for each that it writes to."""
+    """Global source of an asynchronous copy. A copy that bypasses L1 fetches one sector for each sector that it writes."""
     result = _access(kernel, code, printed_site, instructions, target)
     if result.compiled is None or result.written_bytes < async_copies.L1_BYPASS_BYTES:
         return result
@@ -336,11 +338,10 @@ def _copy_target(
     instructions: tuple[Instruction, ...],
     target: Target,
 ) -> CompiledAccess:
-    """What a copy writes: by the instructions that read, and by those that write zeros where the guard of the source
-    fails."""
+    """Shared target of an asynchronous copy: copying instructions, and zero-filling ones where the source guard fails."""
     printed_site = replace(
         printed_site, site=replace(printed_site.site, source_guard=None)
-    )  # what is held back is counted by instructions
+    )  # predicated executions are counted by instruction
     filling = tuple(i for i in instructions if fills_zeros(i))
     if not filling:
         return _access(
@@ -358,7 +359,9 @@ def _copy_target(
     parts = (
         (replace(site, predicates=read.predicates), tuple(i for i in instructions if i not in filling)),
         (
-            replace(site, predicates=(*outer, replace(guard, negated=True)), source_offset=None),  # nothing is read
+            replace(
+                site, predicates=(*outer, replace(guard, negated=True)), source_offset=None
+            ),  # zero fill reads no source
             filling,
         ),
     )
@@ -385,7 +388,7 @@ def _copy_target(
         and written[0].lanes
         and site.access.array.dtype.bytes * site.access.width == async_copies.L1_BYPASS_BYTES
     ):
-        compiled = list(written)  # those that read and those that fill cost what one would that did both
+        compiled = list(written)  # copying and zero-filling instructions together cost as much as one combined copy
     total = None if unknown else tuple(compiled)
     return replace(_result(printed_site, instructions, changes, written, total, unknown), executions=executions)
 
@@ -422,6 +425,6 @@ def _total(kernel: Kernel, shaped: Sequence[Site], target: Target) -> tuple[tupl
             if async_copies.OTHER_SOURCES in assumptions:
                 raise Unknown(async_copies.OTHER_SOURCES)
             totals.append(result)
-    except (Unknown, ValueError) as why:  # ValueError: no such instruction could read these addresses
+    except (Unknown, ValueError) as why:  # ValueError: no instruction has such addresses
         return None, str(why)
     return tuple(totals), ""

@@ -20,15 +20,15 @@ from cugen.plan.symbols import Integer, integer
 from cugen.plan.walking import values_of
 from cugen.spec.expressions import Cast, Expr, Local, walk
 
-_MAX_REGISTER_ELEMENTS = 4096  # of an array in registers, which is small
+_MAX_REGISTER_ELEMENTS = 4096  # elements of a register array that are enumerated (heuristic: bounds the run time)
 
 Trip = Mapping[sympy.Symbol, int]
 
 
 @dataclass(frozen=True)
 class RegisterStore:
-    """A store of one element that an access loads: `component` of it goes to `place` of an array in registers, for all
-    values of the `counters`; `read` are the places of the array that are read somewhere."""
+    """Store of one loaded element to a register array: `component` of the vector goes to `element_index`, for all values
+    of `counters`. `read` are the element indices of the array that are read."""
 
     component: Integer
     element_index: Integer
@@ -36,11 +36,11 @@ class RegisterStore:
     read: frozenset[int]
 
 
-RegisterStores = Mapping[int, tuple[RegisterStore, ...]]  # by the access's id
+RegisterStores = Mapping[int, tuple[RegisterStore, ...]]  # by the access's serial number
 
 
 def register_stores(kernel: Kernel, params: Mapping[str, int]) -> RegisterStores:
-    """The accesses all of whose elements go to arrays in registers, with where they go."""
+    """Register stores of the accesses whose elements all go to register arrays."""
     read = _read_indices(kernel, params)
     result: dict[int, list[RegisterStore]] = {}
     escaping: set[int] = set()
@@ -69,7 +69,7 @@ def _leaves(step: Step) -> Iterator[Local]:
 def _register_store(
     node: Store, leaf: Local, element_index: ProgramPoint, read: Mapping[int, frozenset[int]]
 ) -> RegisterStore | None:
-    """What a store keeps of a value; None where it goes elsewhere or isn't stored as it is."""
+    """Register store of an unmodified loaded value; None for any other store."""
     if not _is(node.value, leaf) or id(node.access.array) not in read or node.access.width != 1:
         return None
     component = leaf.index.xreplace(element_index.definitions) if isinstance(leaf, Component) else integer(0)
@@ -86,7 +86,7 @@ def _is(value: Expr, leaf: Local) -> bool:
 
 
 def _read_indices(kernel: Kernel, params: Mapping[str, int]) -> Mapping[int, frozenset[int]]:
-    """The places of each array in registers that are read; arrays are left out where a place isn't known."""
+    """Element indices read from each register array. Arrays with an unknown index are left out."""
     result: dict[int, set[int]] = {}
     unknown: set[int] = set()
     adds = {access.serial for step in steps(kernel, params) for access in _added_to(step)}
@@ -119,14 +119,14 @@ def _values(counters: Iterable[Counter]) -> Iterator[dict[sympy.Symbol, Integer]
     for counter in loops:
         total *= counter.count
     if total > _MAX_REGISTER_ELEMENTS:
-        yield {}  # leaves the counters in, so the place isn't known
+        yield {}  # keeps the counters symbolic, so that the index is unknown
         return
     for values in product(*(range(c.count) for c in loops)):
         yield dict(zip((c.symbol for c in loops), map(integer, values), strict=True))
 
 
 def live_elements(site: Site, trip: Trip, kept: Iterable[RegisterStore]) -> frozenset[int]:
-    """The elements of the site's access that something reads after one trip."""
+    """Live elements of the site's access in one trip, by their component."""
     every = frozenset(range(site.access.width))
     values = {name: integer(value) for name, value in trip.items()}
     result: set[int] = set()

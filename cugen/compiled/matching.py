@@ -16,15 +16,15 @@ from cugen.plan.symbols import integer
 from cugen.plan.walking import accesses, walk_nodes
 
 SPACES = {"shared": "shared", "constant": "constant", "global": "global", "readonly": "global", "table": "global"}
-_WORD = 1 << 32
-_NEVER = "!PT"  # compilers put such reads before asynchronous copies
+_WORD = 1 << 32  # values of a 32-bit register
+_NEVER = "!PT"  # predicate that never holds; ptxas emits such loads before asynchronous copies
 
 
 @dataclass(frozen=True)
 class PrintedSite:
-    """A site of the plan and the line of the .cu at which its access is printed.
+    """A site of the plan with the line of its access in the .cu.
 
-    behind: whether the block's threads have met before it, each time that it runs; None where that isn't told."""
+    is_after_barrier: whether a block-wide barrier precedes every execution; None if unknown."""
 
     site: Site
     line: int
@@ -37,9 +37,10 @@ class PrintedSite:
 
 @dataclass(frozen=True)
 class Matches:
-    """`instructions[i]` carry out the i-th site. `joined` are those that serve several sites, on whichever path a lane
-    came; `shared_out` those that several sites could have asked for alike (they were dealt out in turn); `unexplained`
-    those that none did."""
+    """Instructions by site: `instructions[i]` implement the i-th one.
+
+    merged: instructions that serve several sites on different paths (tail merging). ambiguous: instructions that match
+    several sites equally well, assigned round-robin. unexplained: instructions that match no site."""
 
     instructions: tuple[tuple[Instruction, ...], ...]
     merged: tuple[Instruction, ...]
@@ -48,7 +49,7 @@ class Matches:
 
 
 def fills_zeros(instruction: Instruction) -> bool:
-    """Whether an asynchronous copy writes zeros: its source is behind a predicate that never holds."""
+    """Whether an asynchronous copy only zero-fills: the predicate of its source never holds."""
     return instruction.kind == "async_copy" and instruction.operands[-1] == _NEVER
 
 
@@ -59,8 +60,10 @@ def match(
     printed: Sequence[PrintedSite],
     pointers: Mapping[str, str],
 ) -> Matches:
-    """Matches the global and shared accesses. `sources` has what asynchronous copies read from; `pointers` gives the
-    array behind each word of the argument bank."""
+    """Matches the global and shared accesses with instructions.
+
+    sources: source addresses of asynchronous copies, by instruction address. pointers: array names by the word of the
+    argument bank that holds their pointer."""
     copied = _copied(sources, pointers)
     is_after_barrier = _reached_from_barrier(program)
     starts = _tile_starts(program, forms, printed, copied)
@@ -81,7 +84,9 @@ def match(
             and p.site.access.kind == instruction.kind
             and _may_move(instruction, p, copied)
         ]
-        if instruction.space == "shared" and is_after_barrier is not None:  # such accesses never pass a barrier
+        if (
+            instruction.space == "shared" and is_after_barrier is not None
+        ):  # shared accesses are never moved across a barrier
             able = [n for n in able if printed[n].is_after_barrier in (None, instruction.address in is_after_barrier)]
         candidates = _candidates(instruction, form, printed, able, pointers, starts)
         if not candidates:
@@ -97,9 +102,7 @@ def match(
         matched[candidates[index % len(candidates)]].append(instruction)
         if len(candidates) > 1:
             ambiguous.append(instruction)
-    targets = {
-        printed_site.site.access.serial: matched_here for printed_site, matched_here in zip(printed, matched, strict=True)
-    }
+    targets = {site.site.access.serial: instructions for site, instructions in zip(printed, matched, strict=True)}
     for printed_site, matched_here in zip(printed, matched, strict=True):
         if printed_site.site.copy_target is not None:  # one instruction reads and writes
             matched_here += targets.get(printed_site.site.copy_target.serial, [])
@@ -114,13 +117,13 @@ def _candidates(
     pointers: Mapping[str, str],
     starts: Mapping[str, int],
 ) -> tuple[int, ...]:
-    """Which of the sites of its kind an instruction belongs to; more than one only where nothing tells them apart."""
+    """Sites that an instruction may implement; several only if they can't be distinguished."""
     here = [n for n in numbers if printed[n].line == instruction.line]
     possible = {_identity(printed[n].site.access.array): printed[n].site.access.array for n in numbers}
     arrays = _arrays(instruction, form, pointers, starts, possible)
     inside = [n for n in numbers if _identity(printed[n].site.access.array) in arrays]
     if instruction.space == "shared" and here and not form.is_linear:
-        # The constant of an address that isn't linear may lie in another tile.
+        # The constant of a non-linear address may fall into another tile.
         numbers = [n for n in here if n in inside] or here
     else:
         numbers = inside if arrays else here
@@ -132,8 +135,8 @@ def _candidates(
 
 
 def after_barrier(body: Sequence[Node]) -> dict[int, bool]:
-    """Whether an access, by its identity, stands behind the first barrier; empty where not all threads come to that, or
-    more than once."""
+    """Whether each access follows the first barrier, by serial number. Empty if that barrier is conditional or in a
+    loop."""
     first = next((n for n, node in enumerate(body) if any(map(_is_barrier, walk_nodes((node,))))), 0)
     if not body or not _is_barrier(body[first]):
         return {}
@@ -141,12 +144,12 @@ def after_barrier(body: Sequence[Node]) -> dict[int, bool]:
 
 
 def _is_barrier(node: Node) -> bool:
-    """Whether the node is compiled to a barrier's instruction, which one of a single warp isn't."""
+    """Whether the node is compiled to a `BAR` instruction. A barrier within one warp is not."""
     return isinstance(node, Barrier) or (isinstance(node, NamedBarrier) and not node.is_of_warp)
 
 
 def _reached_from_barrier(program: Program) -> frozenset[int] | None:
-    """The places in the code that can be come to from a barrier; None where branches go to addresses in registers."""
+    """Addresses of the instructions reachable from a barrier; None if the code has indirect branches."""
     if any(i.name == "BRX" for i in program.instructions):
         return None
     barriers = {program.block_of(i): i.address for i in reversed(program.instructions) if i.name == "BAR"}
@@ -161,8 +164,9 @@ def _reached_from_barrier(program: Program) -> frozenset[int] | None:
 
 
 def _copied(sources: Mapping[int, Form], pointers: Mapping[str, str]) -> dict[int, str]:
-    """The array that each asynchronous copy reads, where the origin of its source tells. Its line may not: compilers
-    give some copies of an unrolled loop the line behind it, on which the next array is copied."""
+    """Source array of each asynchronous copy whose source address has one known pointer.
+
+    Line numbers are not reliable here: compilers give some copies of an unrolled loop the line that follows it."""
     arrays = {
         address: {pointers[word] for word in form.origins if word in pointers} for address, form in sources.items()
     }
@@ -170,7 +174,7 @@ def _copied(sources: Mapping[int, Form], pointers: Mapping[str, str]) -> dict[in
 
 
 def _may_move(instruction: Instruction, printed: PrintedSite, copied: Mapping[int, str]) -> bool:
-    """Whether an instruction of its width may carry the access out; asynchronous copies are compiled as they stand."""
+    """Whether the instruction's width allows it to implement the access. Asynchronous copies keep their width."""
     element = printed.site.access.array.dtype.bytes
     if instruction.kind == "async_copy":
         source = printed.site.source
@@ -181,8 +185,8 @@ def _may_move(instruction: Instruction, printed: PrintedSite, copied: Mapping[in
 
 
 def _nearest(instruction: Instruction, printed: Sequence[PrintedSite], numbers: Sequence[int]) -> list[int]:
-    """Those that are printed nearest to the instruction's line: of the tiles that share the memory, or of the sites of
-    each array that a pointer may be into."""
+    """Sites with the smallest distance to the instruction's line: among all sites in shared memory, among those of each
+    array in global memory."""
     names = {n: "" if instruction.space == "shared" else _identity(printed[n].site.access.array) for n in numbers}
     near: dict[str, int] = {}
     for n, name in names.items():
@@ -202,7 +206,7 @@ def _arrays(
     starts: Mapping[str, int],
     possible: Mapping[str, Array],
 ) -> tuple[str, ...]:
-    """The arrays that an address can lie in as far as its form tells, empty where it doesn't."""
+    """Arrays that an address may point into, from its linear form; empty if unknown."""
     if instruction.space == "global":
         return tuple(pointers[word] for word in form.origins if word in pointers)
     if instruction.space == "generic":
@@ -215,7 +219,7 @@ def _arrays(
 
 
 def _overlap(first: Array, second: Array) -> bool:
-    """Whether two tiles lie in the same memory: one may lie where others have been before."""
+    """Whether two tiles overlap in dynamic shared memory, which tiles may reuse."""
     lower, upper = sorted((first, second), key=lambda tile: tile.dynamic_offset)
     end = lower.dynamic_offset + prod(lower.padded_shape, start=integer(1)) * lower.dtype.bytes
     return first.dynamic and second.dynamic and not (upper.dynamic_offset - end).is_nonnegative
@@ -224,9 +228,9 @@ def _overlap(first: Array, second: Array) -> bool:
 def _tile_starts(
     program: Program, forms: Mapping[int, Form], printed: Sequence[PrintedSite], copied: Mapping[int, str]
 ) -> dict[str, int]:
-    """Where each tile begins in shared memory: the least constant of the stores that are known to go to it alone.
+    """Byte offset of each tile in shared memory: the minimum constant of the stores that can only go to this tile.
 
-    Empty where some tile has no such store."""
+    Empty if some tile has no such store."""
     starts: dict[str, int] = {}
     for instruction in program.instructions:
         if not instruction.opcode.startswith(("STS", "LDGSTS")) or instruction.address not in forms:
@@ -241,8 +245,8 @@ def _tile_starts(
 
 
 def _stored(instruction: Instruction, printed: Sequence[PrintedSite], copied: Mapping[int, str]) -> set[str]:
-    """The tiles that a store may go to: those on its line, but one alone if no other one's copies are as wide and read
-    the same array."""
+    """Tiles that a store may write: those stored on its line, or the only one with asynchronous copies of this width
+    from this array."""
     able = [p for p in printed if p.space == "shared" and p.site.access.kind != "load"]
     if instruction.kind == "async_copy":
         able = [p for p in able if p.site.access.kind == "async_copy" and _may_move(instruction, p, copied)]
@@ -253,8 +257,7 @@ def _stored(instruction: Instruction, printed: Sequence[PrintedSite], copied: Ma
 
 
 def _table_pointers(program: Program, forms: Mapping[int, Form], printed: Sequence[PrintedSite]) -> dict[str, str]:
-    """The tables behind the words of constant bank 4, in which the compiler keeps their addresses: told by the lines
-    on which one table alone is read."""
+    """Tables by the word of constant bank 4 that holds their address, from the lines that read a single table."""
     matched: dict[str, str] = {}
     for instruction in program.instructions:
         here = {_identity(p.site.access.array) for p in printed if p.line == instruction.line and p.space == "global"}
@@ -266,14 +269,14 @@ def _table_pointers(program: Program, forms: Mapping[int, Form], printed: Sequen
 
 
 def linear_steps(form: Form) -> dict[str, int] | None:
-    """Bytes by which an address moves with each thread index; None where a part of it isn't linear."""
+    """Stride of an address in bytes for each thread index; None if it isn't linear."""
     if any(symbol.startswith("op@") for symbol in form.symbols):
         return None
     return {f"threadIdx.{s[-1].lower()}": c for s, c in form.terms if s.startswith("SR_TID.")}
 
 
 def planned_steps(site: Site) -> tuple[dict[str, int], int] | None:
-    """The same of a site, and its constant in bytes; None where its offset isn't linear."""
+    """Strides of a site in bytes for each thread index, and its constant in bytes; None if its offset isn't linear."""
     affine = affine_form(site.offset, (*THREAD, *BLOCK, *(c.symbol for c in site.counters)))
     if not affine.residual.is_Integer:
         return None

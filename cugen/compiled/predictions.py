@@ -1,4 +1,4 @@
-"""What Nsight Compute's counters must show for a launch, from the plan's accesses as they were compiled."""
+"""Predictions of Nsight Compute counters for a launch, from the accesses of the plan as compiled."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from cugen.compiled.sass import Instruction
 
 @dataclass(frozen=True)
 class Prediction:
-    """The value of a counter over one launch; None where it can't be told, for the `reason` given.
+    """Value of a counter over one launch; None, with a `reason`, if unknown.
 
-    `besides` are instructions of the compiler's own, by address, each execution of which adds one, but how often they
-    run isn't derived."""
+    uncounted: addresses of compiler-generated instructions that add one per execution, with unknown execution
+    counts."""
 
     value: int | None
     reason: str = ""
@@ -27,7 +27,7 @@ class Prediction:
 class _Counter:
     space: str
     kind: str
-    of: Callable[[Totals], int] | None  # None counts executions, which needs no addresses
+    of: Callable[[Totals], int] | None  # None: counts executions, independent of addresses
 
 
 def _wavefronts(totals: Totals) -> int:
@@ -56,13 +56,13 @@ METRICS = (*_COUNTERS, CONSTANT_REQUESTS, CONSTANT_REPLAYS)
 
 
 def predictions(kernel: CompiledKernel) -> Mapping[str, Prediction]:
-    """The counters of one launch by the names that Nsight Compute gives them, in the order of `METRICS`."""
+    """Predicted counters of one launch, by the metric names of Nsight Compute, in the order of `METRICS`."""
     counters = {metric: _sum(kernel, counter) for metric, counter in _COUNTERS.items()}
     addressed = _constant_loads(kernel)
     executions, uncounted = _known_loads(kernel)
     requests, reason = addressed.value, addressed.reason
     if any(i.predicate for i in kernel.program.instructions if i.address in uncounted):
-        requests, reason = None, "the compiler's own loads run where their predicate holds, which isn't derived"
+        requests, reason = None, "compiler-generated loads are predicated, and the predicates are not derived"
     counters[CONSTANT_REQUESTS] = Prediction(None if requests is None else requests + executions, reason, uncounted)
     replays = [t.requests - t.warps for a in kernel.accesses if a.space == "constant" for t in a.compiled or ()]
     counters[CONSTANT_REPLAYS] = Prediction(sum(replays)) if addressed.value is not None else addressed
@@ -72,7 +72,7 @@ def predictions(kernel: CompiledKernel) -> Mapping[str, Prediction]:
 def _sum(kernel: CompiledKernel, counter: _Counter) -> Prediction:
     total = 0
     for access in kernel.accesses:
-        space = "shared" if access.space == "generic" else access.space  # of another block of the cluster
+        space = "shared" if access.space == "generic" else access.space  # distributed shared memory
         if space == counter.space and access.access.kind == counter.kind:
             value = _value(access, counter)
             if value is None:
@@ -80,7 +80,7 @@ def _sum(kernel: CompiledKernel, counter: _Counter) -> Prediction:
             total += value
     kinds = [(counter.space, counter.kind)]
     if kinds == [("global", "load")]:
-        kinds.append(("shared", "async_copy"))  # what copies read counts as loaded
+        kinds.append(("shared", "async_copy"))  # the source of an asynchronous copy counts as a load
     strangers = [i for i in kernel.unexplained if (i.space, i.kind) in kinds]
     if strangers:
         return Prediction(None, f"unexplained: {strangers[0].opcode} at {strangers[0].address:#x}")
@@ -94,7 +94,7 @@ def _value(access: CompiledAccess, counter: _Counter) -> int | None:
 
 
 def _constant_loads(kernel: CompiledKernel) -> Prediction:
-    """Requests of the loads from constant memory at an address in a register."""
+    """Requests of the constant loads with a register address."""
     total = 0
     for access in kernel.accesses:
         if access.space == "constant":
@@ -105,8 +105,8 @@ def _constant_loads(kernel: CompiledKernel) -> Prediction:
 
 
 def _known_loads(kernel: CompiledKernel) -> tuple[int, tuple[int, ...]]:
-    """Executions of the loads whose place in a constant bank is known, such as arguments, and the addresses of those
-    for which they aren't derived. Each costs one request, whatever its width, where some lane's predicate holds."""
+    """Executions of the loads at constant-bank addresses known at compile time, such as arguments, and the addresses of
+    those with unknown execution counts. Each execution is one request of any width."""
     total = 0
     uncounted: list[int] = []
     loads_by_user: dict[int, tuple[CompiledAccess, list[tuple[int, int]]]] = {}
@@ -132,8 +132,8 @@ def _known_loads(kernel: CompiledKernel) -> tuple[int, tuple[int, ...]]:
 
 
 def _executions(kernel: CompiledKernel, instruction: Instruction) -> int | None:
-    """In how many warps an instruction without a predicate runs: in all, before the first branch; else as the
-    instructions of an access in the same basic block."""
+    """Warp-level executions of an unpredicated instruction: all warps before the first branch, else as for an access in
+    the same basic block; None if unknown."""
     program = kernel.program
     block = program.block_of(instruction)
     if block == program.block_starts[0]:
@@ -146,8 +146,8 @@ def _executions(kernel: CompiledKernel, instruction: Instruction) -> int | None:
 
 
 def _user(kernel: CompiledKernel, instruction: Instruction) -> tuple[CompiledAccess, int] | None:
-    """The access whose instruction is the next one under the same predicate in the block, and where that stands: who
-    needs the pointer. The predicate must not change in between."""
+    """The access that uses a loaded pointer, and the address of its instruction: the next one in the block under the
+    same predicate. None if the predicate changes in between."""
     program = kernel.program
     block = program.block_of(instruction)
     behind = [

@@ -47,9 +47,10 @@ _SPACES = {
 
 @dataclass(frozen=True, slots=True)
 class Instruction:
-    """One instruction. `line` is that of the .cu, 0 where none is given; of inlined code, the line that it came into.
+    """SASS instruction.
 
-    `predicate` is such as "!P1", empty where it always runs; `target` is the address that a branch goes to."""
+    line: line in the .cu, 0 if unknown; for inlined code, the line of the outermost call. predicate: for example "!P1",
+    empty if unconditional. target: address of a direct branch."""
 
     address: int
     predicate: str
@@ -65,17 +66,17 @@ class Instruction:
 
     @property
     def space(self) -> str:
-        """Which memory it moves data from or to; empty for arithmetic."""
+        """Memory space that it accesses; empty for arithmetic."""
         return _SPACES.get(self.name, ("", ""))[0]
 
     @property
     def kind(self) -> str:
-        """What it does there: load, store, async_copy, matrix_load, matrix_store, atomic or bulk_copy."""
+        """Kind of access: load, store, async_copy, matrix_load, matrix_store, atomic or bulk_copy."""
         return _SPACES.get(self.name, ("", ""))[1]
 
     @property
     def bytes(self) -> int:
-        """Bytes for each lane."""
+        """Bytes per lane."""
         for suffix in self.opcode.split(".")[1:]:
             if suffix in ("64", "128"):
                 return int(suffix) // 8
@@ -95,15 +96,17 @@ class Program:
     def loops(self) -> tuple[tuple[int, int], ...]:
         """First and last address of each loop, innermost (shortest) first.
 
-        A branch back closes a loop only where the code can come to it again: what is seldom needed stands behind the
-        rest and returns to it by such a branch too."""
+        A backward branch closes a loop only if its block is reachable from its target. Cold code at the end of a kernel
+        also returns by backward branches."""
         back = [i for i in self.instructions if i.name == "BRA" and i.target is not None and i.target < i.address]
-        result = {(i.target, i.address) for i in back if i.target is not None}  # the trap behind the code is no loop
+        result = {
+            (i.target, i.address) for i in back if i.target is not None
+        }  # the self-branch that pads the code is no loop
         closed = (span for span in result if self.block_at(span[1]) in self._reached[self.block_at(span[0])])
         return tuple(sorted(closed, key=lambda span: (span[1] - span[0], span)))
 
     def loop_of(self, instruction: Instruction) -> tuple[int, int] | None:
-        """The innermost loop round an instruction, None where it runs at most once."""
+        """The innermost loop that contains an instruction; None if it runs at most once."""
         block = self.block_of(instruction)
         if block not in self._repeated:
             return None
@@ -127,8 +130,7 @@ class Program:
 
     @cached_property
     def _reached(self) -> Mapping[int, frozenset[int]]:
-        """The blocks that can come after each block, itself included. Where a branch goes to an address in a register,
-        any can."""
+        """Blocks reachable from each block, itself included. With an indirect branch, all blocks."""
         if any(i.name == "BRX" for i in self.instructions):
             return dict.fromkeys(self.block_starts, frozenset(self.block_starts))
         return {start: frozenset({start}) | self._behind(start) for start in self.block_starts}
@@ -164,16 +166,16 @@ class Program:
         return tuple(sorted(starts))
 
     def block_of(self, instruction: Instruction) -> int:
-        """The address at which the instruction's basic block begins."""
+        """Start address of the instruction's basic block."""
         return self.block_at(instruction.address)
 
     def block_at(self, address: int) -> int:
-        """The address at which the basic block round another address begins."""
+        """Start address of the basic block that contains an address."""
         return self.block_starts[bisect_right(self.block_starts, address) - 1]
 
 
 def parse(text: str) -> Mapping[str, Program]:
-    """The kernels in nvdisasm's `text`, by name. Code that nothing branches to behind the last EXIT is left out."""
+    """Kernels in the output of nvdisasm, by name. Unreachable code after the last EXIT is left out."""
     result: dict[str, Program] = {}
     name = ""
     lines: list[str] = []

@@ -1,6 +1,6 @@
 """Sites as transformed by the compiler: vectorised, scalarised, hoisted or partially unrolled.
 
-Each function gives sites that together touch what the given one touches; `totals` counts them like any other.
+Each function returns sites that together cover the elements of the given one. `totals` counts them like any site.
 """
 
 from __future__ import annotations
@@ -16,15 +16,15 @@ from cugen.analysis.totals.affine import affine_form, evaluator
 from cugen.analysis.totals.sites import THREAD, Counter, Predicate, Site
 from cugen.plan.symbols import FloorDiv, Integer, Mod, integer
 
-_WARP_SIZE = 32
+_WARP_SIZE = 32  # lanes (CUDA programming guide)
 
 
 def vectorised(site: Site, factors: Sequence[int]) -> tuple[Site, ...] | None:
-    """The site where a counter that moves it by one element goes in steps of `factors`, the widest wherever it is
-    aligned and fits; None where no counter does so.
+    """The site with a unit-stride counter vectorised by `factors`, the widest wherever it is aligned and fits; None
+    without such a counter.
 
-    `As[ty][k]` for k < 16 with factors (4,) is `As[ty][4 * k']` for k' < 4, 4 elements wide. A single factor may reach
-    beyond the first and the last trip."""
+    `As[ty][k]` for k < 16 with factors (4,) is `As[ty][4 * k']` for k' < 4, 4 elements wide. A single factor may
+    exceed the first and the last trip."""
     result = _unit_counter(site)
     if result is None:
         return None
@@ -47,7 +47,7 @@ def vectorised(site: Site, factors: Sequence[int]) -> tuple[Site, ...] | None:
 
 
 def _misaligned(site: Site, counter: Counter, factor: int) -> int:
-    """How many elements past a multiple of `factor` the counter's first value lies, where that is the same always."""
+    """Misalignment of the counter's first value in elements, modulo `factor`, if it is the same for all threads."""
     affine = affine_form(site.offset, (*THREAD, *(c.symbol for c in site.counters)))
     others = [c for name, c in affine.coefficients.items() if name != counter.symbol]
     same = affine.residual.is_Integer and all(c % factor == 0 for c in others)
@@ -55,7 +55,7 @@ def _misaligned(site: Site, counter: Counter, factor: int) -> int:
 
 
 def scalarised(site: Site, factor: int) -> tuple[Site, ...]:
-    """The site where each access of `width` elements becomes `factor` of `width / factor`."""
+    """The site with each access of `width` elements split into `factor` accesses of `width / factor`."""
     part = sympy.Symbol("part", integer=True)
     width = site.access.width // factor
     access = replace(site.access, width=width)
@@ -64,8 +64,8 @@ def scalarised(site: Site, factor: int) -> tuple[Site, ...]:
 
 
 def hoisted_site(site: Site, uneven: Collection[str]) -> Site | None:
-    """The site as it runs once before its loops, in the lanes that make a first trip; None where the address changes
-    with a loop, or a guard inside it."""
+    """The site hoisted out of its loops, in the lanes that make a first trip; None if its address or a guard depends on
+    a loop."""
     idle = [c for c in site.counters if is_loop(c)]
     names = {c.symbol for c in idle}
     if site.offset.free_symbols & names:
@@ -75,7 +75,7 @@ def hoisted_site(site: Site, uneven: Collection[str]) -> Site | None:
 
 
 def fixed(site: Site, values: Mapping[sympy.Symbol, int]) -> Site:
-    """The site at given values of some counters."""
+    """The site with some counters replaced by values."""
     numbers = {name: integer(value) for name, value in values.items()}
     return replace(
         site,
@@ -89,7 +89,7 @@ def fixed(site: Site, values: Mapping[sympy.Symbol, int]) -> Site:
 
 
 def holds(predicate: Predicate, values: Mapping[sympy.Symbol, int]) -> bool:
-    """A predicate over symbols that all have a value."""
+    """Whether a predicate holds, given a value for each of its symbols."""
     answers = []
     for term, operator in predicate.terms:
         value = int(evaluator(term)(values))
@@ -98,8 +98,8 @@ def holds(predicate: Predicate, values: Mapping[sympy.Symbol, int]) -> bool:
 
 
 def divergent_loops(site: Site, uneven: Collection[str], block: tuple[int, int, int]) -> tuple[Counter, ...]:
-    """The loops whose trips differ between the lanes of a warp. `uneven` holds the counters of loops whose trips aren't
-    the same everywhere: a guard on the counter of any other loop is no end of it."""
+    """Loops whose trip counts differ between the lanes of a warp. `uneven`: counters of the loops with a trip count that
+    isn't constant; a guard on any other counter is not a loop bound."""
     return tuple(
         counter
         for counter, _, _, remainder in _divergent_ends(site)
@@ -108,7 +108,7 @@ def divergent_loops(site: Site, uneven: Collection[str], block: tuple[int, int, 
 
 
 def _varies_in_a_warp(remainder: Integer, counters: tuple[sympy.Symbol, ...], block: tuple[int, int, int]) -> bool:
-    """Whether an expression has several values in some warp, whatever those of the counters."""
+    """Whether an expression differs between the lanes of some warp, for fixed counters."""
     affine = affine_form(remainder, counters)
     if affine.nonaffine:
         return True
@@ -120,18 +120,18 @@ def _varies_in_a_warp(remainder: Integer, counters: tuple[sympy.Symbol, ...], bl
 
 
 def partially_unrolled(site: Site, sizes: Sequence[int]) -> tuple[Site, ...]:
-    """The site whose lane loop runs in chunks. `sizes` are those of the code in its order: each size of a chain such as
-    16, 8, 4, 1 until fewer trips are left; trips that fill no chunk of the last size may come first, one by one (1, 16,
-    8, 4 with a loop, 1, 1, 1, 4 without).
+    """The site whose divergent loop runs in unrolled chunks. `sizes` are trips per chunk in code order: each size of a
+    chain such as 16, 8, 4, 1 while enough trips remain. The remainder of the last size may come first, one trip at a
+    time (1, 16, 8, 4 with a loop; 1, 1, 1, 4 without).
 
-    Lanes that have come to the same chunk run it together, though in the source they would be in different trips.
-    ValueError where the sizes are no such chain."""
+    Lanes in the same chunk execute it together, even where they are in different trips of the source loop.
+    Raises ValueError if the sizes are no such chain."""
     result = next(_divergent_ends(site), None)
     if result is None:
         raise ValueError("no loop with other trips in each lane")
     counter, index, step, remainder = result
     head, chain = _unroll_chain(sizes)
-    wanted = FloorDiv(step - 1 - remainder, integer(step))  # rest + step * counter < 0
+    wanted = FloorDiv(step - 1 - remainder, integer(step))  # remainder + step * counter < 0
     others = (*site.predicates[:index], *site.predicates[index + 1 :], Predicate(((remainder, "<"),)))
     pieces = []
 
@@ -166,7 +166,7 @@ def partially_unrolled(site: Site, sizes: Sequence[int]) -> tuple[Site, ...]:
 
 
 def is_unroll_chain(sizes: Sequence[int]) -> bool:
-    """Whether blocks of code of so many trips each are what a loop cut in chunks becomes, as `chunked` has it."""
+    """Whether basic blocks with these trip counts are a partially unrolled loop, as `partially_unrolled` models it."""
     try:
         _unroll_chain(sizes)
     except ValueError:
@@ -175,7 +175,7 @@ def is_unroll_chain(sizes: Sequence[int]) -> bool:
 
 
 def _unroll_chain(sizes: Sequence[int]) -> tuple[bool, tuple[int, ...]]:
-    """Whether single trips come first, and the sizes of the chunks behind them."""
+    """Whether single remainder trips come first, and the sizes of the chunks that follow."""
     largest = list(sizes).index(max(sizes)) if sizes else 0
     before, chain = sizes[:largest], tuple(sizes[largest:])
     descends = bool(chain) and not any(a % b for a, b in pairwise(chain))
@@ -208,8 +208,8 @@ def _stepped(site: Site, counter: Counter, start: int, factor: int, times: int) 
 
 
 def _divergent_ends(site: Site) -> Iterator[tuple[Counter, int, int, Integer]]:
-    """(counter, its predicate's place, step, rest) of each loop that runs while `rest + step * counter < 0`, where the
-    rest depends on the thread."""
+    """(counter, predicate index, step, remainder) of each loop that runs while `remainder + step * counter < 0`, with a
+    thread-dependent remainder."""
     for index, predicate in enumerate(site.predicates):
         if predicate.negated or len(predicate.terms) != 1 or predicate.terms[0][1] != "<":
             continue
@@ -221,7 +221,7 @@ def _divergent_ends(site: Site) -> Iterator[tuple[Counter, int, int, Integer]]:
 
 
 def trips(site: Site) -> int:
-    """How often a thread carries the access out where nothing holds it back."""
+    """Executions per thread if all guards hold."""
     count = 1
     for counter in site.counters:
         count *= counter.count if is_loop(counter) else 1
@@ -229,12 +229,12 @@ def trips(site: Site) -> int:
 
 
 def is_loop(counter: Counter) -> bool:
-    """Whether a counter is a loop's, not a block index."""
+    """Whether a counter belongs to a loop, not to a block index."""
     return not str(counter.symbol).startswith("blockIdx.")
 
 
 def symbols_of(predicates: Iterable[Predicate]) -> frozenset[sympy.Symbol]:
-    """All symbols that predicates are over."""
+    """All symbols of the predicates."""
     return frozenset(s for predicate in predicates for term, _ in predicate.terms for s in term.free_symbols)
 
 

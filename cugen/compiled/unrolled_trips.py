@@ -14,7 +14,7 @@ from cugen.compiled.addresses import Form
 from cugen.compiled.sass import Instruction
 from cugen.plan.symbols import Integer
 
-_WORD = 1 << 32
+_WORD = 1 << 32  # values of a 32-bit register
 _REGISTERS = {
     **{f"SR_TID.{str(t)[-1].upper()}": t for t in THREAD},
     **{f"SR_CTAID.{str(b)[-1].upper()}": b for b in BLOCK},
@@ -25,7 +25,7 @@ Trip = Mapping[sympy.Symbol, int]
 
 @dataclass(frozen=True)
 class _Element:
-    """One element of a trip: where it lies in the array relative to the thread's own place, and under which guards."""
+    """One element of a trip: its offset relative to the thread's base address, and its guards."""
 
     predicates: tuple[Predicate, ...]
     trip: Site
@@ -35,7 +35,7 @@ class _Element:
 def whole_trips(
     site: Site, trips: Sequence[Trip], used: Sequence[frozenset[int]], instructions: Sequence[Instruction]
 ) -> tuple[Site, ...] | None:
-    """The trips of which anything is used, where there is an instruction for each."""
+    """The trips with a live element, if there is one instruction for each of them."""
     written = site.access.array.dtype.bytes * site.access.width
     wanted = [trip_values for trip_values, elements in zip(trips, used, strict=True) if elements]
     partly = any(elements and len(elements) < site.access.width for elements in used)
@@ -53,8 +53,8 @@ def by_address(
     forms: Mapping[int, Form],
     threads: tuple[int, int, int],
 ) -> tuple[Site, ...] | None:
-    """The site of each instruction by its address, where that says which elements it moves: each belongs to trips under
-    the same guards, none is moved twice, and nothing that is used is left out."""
+    """One site per instruction, from the elements at its address. Requires that the elements of an instruction share
+    their guards, that none is moved twice, and that all live elements are covered."""
     pieces = _elements(site, trips, used)
     if pieces is None:
         return None
@@ -84,8 +84,8 @@ def by_address(
 
 
 def _elements(site: Site, trips: Sequence[Trip], used: Sequence[frozenset[int]]) -> dict[int, _Element] | None:
-    """The elements of all trips by the constant of their offset; None where one belongs to trips under other guards, or
-    lies too far away for an address of 32 bits."""
+    """Elements of all trips, by their constant offset in bytes; None if one has different guards in different trips, or
+    if an offset exceeds 32 bits."""
     result: dict[int, _Element] = {}
     for trip_values, elements in zip(trips, used, strict=True):
         trip = transformed_sites.fixed(site, trip_values)
@@ -105,8 +105,7 @@ def _constant(offset: Integer) -> int:
 
 
 def _thread_terms(offset: Integer, size: int) -> dict[sympy.Symbol, int] | None:
-    """Bytes by which the address moves with the thread's and the block's place; None where it isn't linear in them once
-    the loops' counters have a value."""
+    """Strides in bytes for each thread and block index; None if the offset isn't linear in them for fixed counters."""
     free = offset.free_symbols
     affine = affine_form(offset, tuple(free))
     if not affine.residual.is_Integer:
@@ -116,8 +115,8 @@ def _thread_terms(offset: Integer, size: int) -> dict[sympy.Symbol, int] | None:
 
 
 def _register_terms(form: Form, still: Collection[sympy.Symbol]) -> dict[sympy.Symbol, int] | None:
-    """The same of an address that is a pointer and multiples of the thread's and the block's place, else None. Those
-    that are `still` are 0 in the whole launch."""
+    """Strides in bytes of an address form for each thread and block index; None if it has other terms than a pointer and
+    these. Indices in `still` are 0 in the whole launch."""
     pointers = [name for name, _ in form.terms if name.startswith("c[0x0]")]
     if len(pointers) != 1 or dict(form.terms)[pointers[0]] != 1:
         return None
