@@ -7,9 +7,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
+import jinja2
+
 from cugen.abi.manifest import Manifest
 from cugen.emit.inputs import input_hash
 from cugen.emit.manifests import make_manifest
+from cugen.emit.overrides import TemplateError, Templates
+from cugen.emit.printer.statements import EmissionError
 from cugen.emit.source import render
 from cugen.plan.context import Context
 from cugen.plan.kernel import Plan
@@ -73,18 +77,24 @@ class Kernel:
 
 
 def generate(
-    spec: Spec, *, analysis: bool = True, lock: str | os.PathLike[str] | None = None, device_name: str = ""
+    spec: Spec,
+    *,
+    analysis: bool = True,
+    lock: str | os.PathLike[str] | None = None,
+    device_name: str = "",
+    templates: Templates = (),
 ) -> Kernel:
     """Plans a spec and generates its files. With `analysis` the source has the cost of each access in a comment.
 
     `lock` is a file of `cugen tune`: its entry for `device_name`, by default the first of the target's devices, is the
     schedule where the spec has none. An entry that no family accepts is ignored, as `spec.tuned` and the source note.
-    SpecError where no family supports the spec, or for an invalid lock file."""
+    `templates` (`cugen.emit.overrides.read_templates`) replace those of families; they must print the same plan.
+    SpecError where no family supports the spec, or for an invalid lock file; TemplateError for a wrong template."""
     if lock is not None:
         from cugen.schedule.lock import apply, read
 
         spec = apply(spec, read(lock), device_name)
-    inputs = input_hash(spec, analysis=analysis)
+    inputs = input_hash(spec, analysis=analysis, templates=templates)
     try:
         plan = make_plan(spec)
     except SpecError as error:
@@ -93,11 +103,18 @@ def generate(
         refused = replace(spec.tuned, refused=error.summary)
         spec = replace(spec, schedules=spec.tuned.written, tuned=refused)
         plan = make_plan(spec)
+    plan = replace(plan, templates=templates)
     remarks = Remarks()
     if analysis:
         from cugen.analysis.verdicts.comments import remarks_on
 
         remarks = remarks_on(plan.context, plan)
-    sources = render(plan.context, plan, remarks)
+    try:
+        sources = render(plan.context, plan, remarks)
+    except (EmissionError, jinja2.TemplateError) as error:
+        if not templates:
+            raise
+        line = f"{error.name}:{error.lineno}: " if isinstance(error, jinja2.TemplateSyntaxError) else ""
+        raise TemplateError(f"{line}{error}") from error
     manifest = make_manifest(plan.context, plan, sources.source, sources.header, inputs)
     return Kernel(spec, plan, sources.source, sources.header, manifest, remarks)

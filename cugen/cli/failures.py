@@ -57,6 +57,7 @@ def failure_of(error: BaseException) -> Failure | None:
     """The failure that an exception amounts to; None for a fault of cugen's own."""
     from cugen.abi.codes import DEVICE_FAULT, NO_GPU
     from cugen.abi.errors import RunError
+    from cugen.emit.overrides import TemplateError
     from cugen.spec.diagnostics import SpecError
     from cugen.toolchain.codes import COMPILE_FAILED
     from cugen.toolchain.errors import CompileError, ToolMissing
@@ -66,6 +67,11 @@ def failure_of(error: BaseException) -> Failure | None:
             return error
         case SpecError():
             return refused(error.diagnostics)
+        case TemplateError():
+            return Failure(
+                f"error: {error}\n"
+                "  = help: a template has each section of the plan once, in the plan's order: docs/adding-a-family.md"
+            )
         case RunError(code=code):
             return Failure(str(error), {NO_GPU: CANNOT_HERE, DEVICE_FAULT: NO}.get(code, WRONG_INPUT))
         case ToolMissing():

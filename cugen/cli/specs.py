@@ -10,10 +10,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from cugen.cli.failures import refused, wrong_call
+from cugen.cli.failures import files_of_the_user, refused, wrong_call
 from cugen.cli.text.terminal import note, paint_findings, progress
 
 if TYPE_CHECKING:
+    from cugen.emit.overrides import Templates
     from cugen.spec.diagnostics import Diagnostic
     from cugen.spec.model import Spec
     from cugen.spec.resolve.keys.scope import Setting
@@ -64,6 +65,28 @@ def add_lock_options(parser: argparse.ArgumentParser) -> None:
         default="",
         help='whose schedules, such as "NVIDIA H200" (default: the first of the target\'s in the file)',
     )
+
+
+def add_template_option(parser: argparse.ArgumentParser) -> None:
+    """`--templates`."""
+    parser.add_argument(
+        "--templates",
+        metavar="DIR",
+        help="take families' templates that are in this folder, such as gemm.cu.j2, in place of the package's",
+    )
+
+
+def templates_of(args: argparse.Namespace) -> Templates:
+    """The templates of `--templates`. Failure for a folder or a file that can't be used."""
+    if args.templates is None:
+        return ()
+    from cugen.emit.overrides import TemplateError, read_templates
+
+    try:
+        with files_of_the_user():
+            return read_templates(args.templates)
+    except TemplateError as error:
+        raise wrong_call(f"`--templates {args.templates}`: {error}") from None
 
 
 def settings_of(args: argparse.Namespace) -> dict[str, Setting]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import textwrap
 
+from cugen.emit.overrides import template_digest
 from cugen.emit.sizes import size
 from cugen.plan.context import Context
 from cugen.plan.kernel import Plan
@@ -39,6 +40,9 @@ def header_lines(context: Context, plan: Plan, analysis: tuple[str, ...] = ()) -
         )
     if context.original.tuned is not None:
         rows.append(("schedule", harmless(context.original.tuned.text)))
+    used = {f"{kernel.family}.cu.j2" for kernel in plan.kernels}
+    changed = [(name, text) for name, text in plan.templates if name in used]
+    rows += [("template", f"{name} of the user, sha256 {template_digest(text)}") for name, text in changed]
     for declared in spec.arrays:
         if not declared.is_temporary:
             rows.append((declared.name, _array_line(declared, context, plan)))

@@ -7,7 +7,9 @@ from types import CodeType
 
 import jinja2
 import jinja2.bccache
+from jinja2.sandbox import SandboxedEnvironment
 
+from cugen.emit.overrides import Templates
 from cugen.emit.resources import data_folder
 
 
@@ -31,14 +33,17 @@ def template_folder() -> Path:
     return data_folder("templates")
 
 
-def environment() -> jinja2.Environment:
-    """An environment for the package's templates; undefined names are errors."""
-    return jinja2.Environment(
-        loader=jinja2.FileSystemLoader(template_folder()),
+def environment(overrides: Templates = (), loader: jinja2.BaseLoader | None = None) -> jinja2.Environment:
+    """An environment for the package's templates, or those of `loader`; `overrides` come first, and run
+    in a sandbox. Undefined names are errors."""
+    package = loader or jinja2.FileSystemLoader(template_folder())
+    kind = SandboxedEnvironment if overrides else jinja2.Environment
+    return kind(
+        loader=jinja2.ChoiceLoader([jinja2.DictLoader(dict(overrides)), package]) if overrides else package,
         undefined=jinja2.StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
         keep_trailing_newline=True,
         autoescape=False,
-        bytecode_cache=_BYTECODE,
+        bytecode_cache=None if overrides else _BYTECODE,  # a sandbox compiles other code of the same text
     )

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Protocol
 
 import cugen.version
+from cugen.emit.overrides import Templates
 from cugen.emit.resources import data_folder
 
 
@@ -32,18 +33,20 @@ class Read(Protocol):
     def tuned(self) -> Tuning | None: ...
 
 
-def input_hash(spec: Read, *, analysis: bool = True) -> str:
+def input_hash(spec: Read, *, analysis: bool = True, templates: Templates = ()) -> str:
     """SHA-256 of all inputs: the spec and its file name, the templates, cugen's version, whether accesses are annotated
     with their costs, and the spec's entry in the lock file."""
     parts = [spec.hash, spec.file, _templates_hash(), cugen.version.__version__, "" if analysis else "no analysis"]
     if spec.tuned is not None:
         parts.append(spec.tuned.text)
+    parts += [part for template in templates for part in template]
     return hashlib.sha256("\0".join(parts).encode()).hexdigest()
 
 
-def shared_input_hash(specs: Sequence[Read], *, analysis: bool = True) -> str:
+def shared_input_hash(specs: Sequence[Read], *, analysis: bool = True, templates: Templates = ()) -> str:
     """Input hash of a file that depends on several specs."""
-    return hashlib.sha256("\0".join(input_hash(spec, analysis=analysis) for spec in specs).encode()).hexdigest()
+    hashes = [input_hash(spec, analysis=analysis, templates=templates) for spec in specs]
+    return hashlib.sha256("\0".join(hashes).encode()).hexdigest()
 
 
 def input_files(spec: Read) -> tuple[str, ...]:

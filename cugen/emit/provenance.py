@@ -53,8 +53,7 @@ class _NamingPrinter(StatementPrinter):
 
 def provenance(context: Context, plan: Plan, remarks: Remarks | None = None) -> Mapping[int, str]:
     """Template line, section and spec key of each line of the source (1-based)."""
-    env = environment()
-    env.loader = _MarkingLoader(template_folder())
+    env = environment(plan.templates, _MarkingLoader(template_folder()))
     raw = render_raw(env, context, plan, remarks or Remarks(), statements=_NamingPrinter).source
     lines: list[tuple[str, str]] = []
     mark = ""
@@ -77,7 +76,7 @@ class _MarkingPrinter(NodePrinter):
 
 def access_lines(context: Context, plan: Plan, remarks: Remarks | None = None) -> Mapping[int, int]:
     """Line of the source (1-based) of each access, by its number in the plan, over all kernels in order."""
-    marked = render_raw(environment(), context, plan, remarks or Remarks(), _MarkingPrinter).source
+    marked = render_raw(environment(plan.templates), context, plan, remarks or Remarks(), _MarkingPrinter).source
     pieces = _MARK.split(marked)  # alternately text and mark
     texts, marks = pieces[::2], pieces[1::2]
     # `tidy` changes whitespace only.

@@ -40,7 +40,7 @@ class Sources:
 
 def render(context: Context, plan: Plan, remarks: Remarks | None = None) -> Sources:
     """Deterministic texts of both files."""
-    raw = render_raw(environment(), context, plan, remarks or Remarks())
+    raw = render_raw(environment(plan.templates), context, plan, remarks or Remarks())
     return Sources(tidy(raw.source), tidy(raw.header))
 
 

@@ -83,4 +83,5 @@ class Plan:
     uploads: tuple[Upload, ...] = ()
     scalar_symbols: tuple[tuple[str, str], ...] = ()  # scalar of the spec -> its name in C
     param_symbols: tuple[tuple[str, str], ...] = ()
+    templates: tuple[tuple[str, str], ...] = ()  # the user's own of families: file name and text
     notes: tuple[str, ...] = field(default=())  # which temporaries are recomputed, kept in registers or stored, and why

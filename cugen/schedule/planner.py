@@ -47,7 +47,7 @@ def make_plan(spec: Spec) -> Plan:
         context.uploads,
         tuple(context.scalar_symbols.items()),
         tuple((name, expr.name) for name, expr in context.symbols.items()),
-        grouping.notes,
+        notes=grouping.notes,
     )
 
 

@@ -16,7 +16,16 @@ from cugen.cli.emission import Emission, compiled, embed_paths, embedded, emissi
 from cugen.cli.emission import add_arguments as add_emission
 from cugen.cli.failures import DONE, NO, Failure, failure_of, files_of_the_user, wrong_call
 from cugen.cli.outlines import Outline, OutlinedFile, OutlinedGroup, recall, record_location, remember
-from cugen.cli.specs import add_lock_options, add_options, load_files, refuse, warn, with_locks
+from cugen.cli.specs import (
+    add_lock_options,
+    add_options,
+    add_template_option,
+    load_files,
+    refuse,
+    templates_of,
+    warn,
+    with_locks,
+)
 from cugen.cli.text.terminal import note, progress
 from cugen.emit import files
 from cugen.emit.inputs import input_files, input_hash, shared_input_hash
@@ -24,6 +33,7 @@ from cugen.emit.orphans import orphans
 
 if TYPE_CHECKING:
     from cugen.emit.host.variants import Entry
+    from cugen.emit.overrides import Templates
     from cugen.spec.diagnostics import Diagnostic
     from cugen.spec.model import Spec
     from cugen.spec.siblings import Siblings
@@ -65,6 +75,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--no-analysis", action="store_true", help="leave out the cost beside each access")
     parser.add_argument("--jobs", metavar="N", type=_positive, default=1, help="processes for several kernels")
+    add_template_option(parser)
     only = parser.add_mutually_exclusive_group()
     only.add_argument(
         "--check", action="store_true", help="write nothing; print how the files differ and exit 1 where they do"
@@ -97,7 +108,7 @@ def execute(args: argparse.Namespace) -> int:
     made = _generate_all(wanted, options, args)
     texts = [result.texts for result in made]
     entries = {result.texts.stem: result.entry for result in made if result.entry}
-    headers = _headers(not args.no_analysis, stale, entries, options)
+    headers = _headers(stale, entries, options, args)
     if args.umbrella:
         headers += _umbrellas(options, kernels, shared, made, headers, args)
     others = [file for result in made for file in result.compiled]
@@ -157,7 +168,7 @@ def _load(spec_files: Sequence[str], args: argparse.Namespace) -> tuple[tuple[Sp
 
 
 def _is_current(kernel: Spec | Outline, options: Emission, args: argparse.Namespace) -> bool:
-    expected = input_hash(kernel, analysis=not args.no_analysis)
+    expected = input_hash(kernel, analysis=not args.no_analysis, templates=templates_of(args))
     sources = files.is_current if "cu" in options.kinds else files.is_current_manifest
     return sources(args.output, kernel.kernel, expected) and (
         "embed" not in options.kinds or is_current_embed(args.output, kernel.kernel, expected, options.targets)
@@ -165,7 +176,7 @@ def _is_current(kernel: Spec | Outline, options: Emission, args: argparse.Namesp
 
 
 def _are_current_headers(group: Siblings | OutlinedGroup, options: Emission, args: argparse.Namespace) -> bool:
-    expected = shared_input_hash(group.specs, analysis=not args.no_analysis)
+    expected = shared_input_hash(group.specs, analysis=not args.no_analysis, templates=templates_of(args))
     stems = [f"{group.name}{api.suffix}" for api in options.apis]
     return all(files.is_current_header(args.output, stem, expected) for stem in stems)
 
@@ -227,7 +238,7 @@ def _umbrellas(
 
 
 def _headers(
-    analysis: bool, groups: Sequence[Siblings], entries: Mapping[str, Entry], options: Emission
+    groups: Sequence[Siblings], entries: Mapping[str, Entry], options: Emission, args: argparse.Namespace
 ) -> list[files.Header]:
     """What variants share; all of their kernels are among `entries`."""
     if not groups:
@@ -236,7 +247,7 @@ def _headers(
 
     headers = []
     for group in groups:
-        stamp = shared_input_hash(group.specs, analysis=analysis)
+        stamp = shared_input_hash(group.specs, analysis=not args.no_analysis, templates=templates_of(args))
         for api in options.apis:
             text = variants_header(group, [entries[spec.kernel] for spec in group.specs], api)
             headers.append(files.Header(f"{group.name}{api.suffix}", files.stamped(text, stamp)))
@@ -250,6 +261,7 @@ def _generate_all(specs: Sequence[Spec], options: Emission, args: argparse.Names
     make = partial(
         _generate,
         analysis=not args.no_analysis,
+        templates=templates_of(args),
         options=options,
         folder=args.output,
         check=args.check,
@@ -275,22 +287,26 @@ def _results(specs: Sequence[Spec], jobs: int, make: Callable[[Spec], _Result]) 
     yield from in_processes(make, specs, jobs)
 
 
-def _generate(spec: Spec, *, analysis: bool, options: Emission, folder: Path, check: bool) -> _Result:
+def _generate(
+    spec: Spec, *, analysis: bool, templates: Templates, options: Emission, folder: Path, check: bool
+) -> _Result:
     """The files, or why there are none; an exception of ours wouldn't survive the way between processes."""
     from cugen.emit.host.variants import make_entry
+    from cugen.emit.overrides import TemplateError
     from cugen.kernel import generate
     from cugen.schedule.lock import refused_warning
     from cugen.spec.diagnostics import SpecError
     from cugen.toolchain.errors import CompileError, ToolMissing
 
     try:
-        kernel = generate(spec, analysis=analysis)
+        kernel = generate(spec, analysis=analysis, templates=templates)
         others = list(compiled(kernel.name, kernel.source, spec.target, options, folder))
         if "embed" in options.kinds:
-            others += embedded(kernel, input_hash(spec, analysis=analysis), options, folder, check=check)
+            stamp = input_hash(spec, analysis=analysis, templates=templates)
+            others += embedded(kernel, stamp, options, folder, check=check)
     except SpecError as error:
         return error.diagnostics
-    except (CompileError, ToolMissing) as error:
+    except (CompileError, TemplateError, ToolMissing) as error:
         failure = failure_of(error)
         if failure is None:
             raise

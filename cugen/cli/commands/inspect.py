@@ -8,7 +8,15 @@ from typing import TYPE_CHECKING
 
 from cugen.cli.failures import CANNOT_HERE, DONE, OWN_FAULT, Failure
 from cugen.cli.resources import resources_of
-from cugen.cli.specs import add_lock_options, add_options, load_one_file, settings_of, with_locks
+from cugen.cli.specs import (
+    add_lock_options,
+    add_options,
+    add_template_option,
+    load_one_file,
+    settings_of,
+    templates_of,
+    with_locks,
+)
 
 if TYPE_CHECKING:
     from cugen.kernel import Kernel
@@ -21,6 +29,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--kernel", metavar="NAME", help="the one of several kernels to show")
     add_options(parser)
     add_lock_options(parser)
+    add_template_option(parser)
 
 
 def execute(args: argparse.Namespace) -> int:
@@ -33,7 +42,7 @@ def execute(args: argparse.Namespace) -> int:
     specs = with_locks(load_one_file(args), args)
     first = True
     for spec in specs:
-        kernel = generate(spec)
+        kernel = generate(spec, templates=templates_of(args))
         params = _dynamic_params(spec, args)
         for what in whats:
             try:

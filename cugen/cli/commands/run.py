@@ -13,7 +13,17 @@ from typing import TYPE_CHECKING
 from cugen.cli.failures import DONE, NO, OWN_FAULT, Failure, files_of_the_user, wrong_call
 from cugen.cli.numbers import natural, positive
 from cugen.cli.resources import resources_of
-from cugen.cli.specs import add_lock_options, add_options, assignment, load_one_file, settings_of, unique, with_locks
+from cugen.cli.specs import (
+    add_lock_options,
+    add_options,
+    add_template_option,
+    assignment,
+    load_one_file,
+    settings_of,
+    templates_of,
+    unique,
+    with_locks,
+)
 from cugen.cli.text import run as report
 from cugen.cli.text.terminal import note
 
@@ -32,6 +42,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--kernel", metavar="NAME", help="the one of several kernels to run")
     add_options(parser)
     add_lock_options(parser)
+    add_template_option(parser)
     parser.add_argument(
         "--input",
         metavar="A=a.npy",
@@ -90,7 +101,7 @@ def _run(spec: Spec, choice: Choice, args: argparse.Namespace) -> report.Content
     params = dynamic_params(spec, args)
     inputs = _inputs(spec, params, args)
     outputs = _outputs(spec, args)
-    kernel = generate(spec)
+    kernel = generate(spec, templates=templates_of(args))
     note(f"{kernel.name}: compiling and running on the {choice.device.name}", quiet=args.quiet or not args.json)
     try:
         result = verify(

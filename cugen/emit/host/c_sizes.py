@@ -145,8 +145,8 @@ class _Walk:
         return _Piece(f"{left.within(_SUM)} {sign} {text}", _SUM, left.low + low, left.high + high)
 
     def _product(self, factors: list[_Piece]) -> _Piece:
-        first, *rest = factors
-        for factor in rest:
+        first, *factors_after_first = factors
+        for factor in factors_after_first:
             corners = [a * b for a in (first.low, first.high) for b in (factor.low, factor.high)]
             text = f"{first.within(_PRODUCT)} * {factor.within(_UNARY)}"
             first = _Piece(text, _PRODUCT, min(corners), max(corners))
