@@ -15,10 +15,26 @@ from dataclasses import dataclass
 
 import sympy
 
+from cugen.pieces.sections import SectionGroup
 from cugen.plan.lowering.expressions import Lowering
 from cugen.plan.lowering.reductions import combine, identity
 from cugen.plan.memory import Access, Array, Element, Shuffled
-from cugen.plan.nodes import Assign, Barrier, Comparison, Declare, For, Guard, If, Index, Let, Loop, Node, Store
+from cugen.plan.nodes import (
+    Assign,
+    Barrier,
+    Comparison,
+    Declare,
+    For,
+    Guard,
+    If,
+    Index,
+    Let,
+    Loop,
+    Node,
+    Section,
+    Store,
+)
+from cugen.plan.sections import dissolved
 from cugen.plan.symbols import FloorDiv, Integer, Mod, integer, symbol
 from cugen.spec.expressions import Const, Expr, Local, Op
 from cugen.spec.types import BOOL, INT64
@@ -84,10 +100,23 @@ def reduce_group(
     `everywhere`: the results reach all threads of the group, not only those of its first warp. `again`: the nodes run
     in a loop without another barrier, so a second barrier protects the shared partials.
     """
+    return dissolved(group_reduction(group, accumulators, lowering, everywhere=everywhere, again=again).body)
+
+
+def group_reduction(
+    group: ThreadGroup,
+    accumulators: Sequence[Accumulator],
+    lowering: Lowering,
+    *,
+    everywhere: bool,
+    again: bool = False,
+) -> SectionGroup:
+    """`reduce_group` as the sections of templates/macros/block_reduction.cu.j2; those of the shared partials are empty
+    for a segment of a warp."""
     partners = [_partners(accumulator, lowering) for accumulator in accumulators]
     lanes = _butterfly(min(group.threads, WARP), accumulators, partners, lowering)
     if group.warps == 1:
-        return lanes
+        return SectionGroup("reduction", (Section("warp_shuffles", lanes),))
     shared = [[_warp_partials(local, group, lowering) for local in acc.locals] for acc in accumulators]
     lane, warp = Mod(group.lane, integer(WARP)), FloorDiv(group.lane, integer(WARP))
     store_partials = tuple(
@@ -96,18 +125,26 @@ def reduce_group(
         for local, array in zip(accumulator.locals, arrays, strict=True)
     )
     pairs = zip(accumulators, shared, strict=True)
-    reduce_partials = (
-        *(node for accumulator, arrays in pairs for node in _load_partials(accumulator, arrays, group, lane)),
-        *_butterfly(1 << (group.warps - 1).bit_length(), accumulators, partners, lowering),
+    load_partials = tuple(
+        node for accumulator, arrays in pairs for node in _load_partials(accumulator, arrays, group, lane)
     )
+    reduce_partials = _butterfly(1 << (group.warps - 1).bit_length(), accumulators, partners, lowering)
     is_first_warp = Guard((Comparison(group.lane, "<", integer(WARP)),))
-    return (
-        *lanes,
-        *(Declare(array) for arrays in shared for array in arrays),
-        If(Guard((Comparison(lane, "==", integer(0)),)), store_partials),
-        Barrier(),
-        *(reduce_partials if everywhere else (If(is_first_warp, reduce_partials),)),
-        *((Barrier(),) if again else ()),
+    of_first_warp = (Section("load_partials", load_partials), Section("warp_shuffles", reduce_partials))
+    return SectionGroup(
+        "reduction",
+        (
+            Section("warp_shuffles", lanes),
+            Section("declare_partials", tuple(Declare(array) for arrays in shared for array in arrays)),
+            Section("store_partials", (If(Guard((Comparison(lane, "==", integer(0)),)), store_partials),)),
+            Section("partials_stored", (Barrier(),)),
+            *(
+                (Section("load_partials", load_partials), Section("reduce_partials", reduce_partials))
+                if everywhere
+                else (Section("first_warp", (If(is_first_warp, of_first_warp),)),)
+            ),
+            Section("partials_read", (Barrier(),) if again else ()),
+        ),
     )
 
 

@@ -11,6 +11,7 @@ from cugen.families.reduce.recognition import IN_MEMORY, ReductionProblem, Stage
 from cugen.pieces.block_reduce import Accumulator
 from cugen.pieces.blocks import define, limit
 from cugen.pieces.loop_variables import shared_loop_variable
+from cugen.pieces.sections import append_loop, append_section
 from cugen.pieces.vectors import MAX_ACCESS_BYTES, Width, divisor
 from cugen.plan.lowering.expressions import Lowering
 from cugen.plan.lowering.reads import lower_subscript
@@ -288,7 +289,8 @@ def accumulate_vector(
     implied: Sequence[Expr],
     accumulators_of: Callable[[Scope, Integer], tuple[Accumulator, ...]],
 ) -> None:
-    """Loads one vector per read, from the index in `lowering` on, and accumulates its elements in order.
+    """Loads one vector per read, from the index in `lowering` on, and accumulates its elements in order: the sections
+    `load` and `elements`.
 
     `accumulators_of` gives the accumulators of an element, and defines what its scope needs."""
     along, width = elements.along, elements.width
@@ -310,7 +312,9 @@ def accumulate_vector(
     of_element = replace(loop, accumulators=accumulators_of(inner, lane.symbol))
     accumulate_element(of_element, lowering, inner, implied)
     lowering.symbols[along] = first
-    scope.nodes.append(For(Loop(lane, integer(0), integer(width), unroll=True), tuple(inner.nodes)))
+    append_section(inner, "accumulate")
+    each = Loop(lane, integer(0), integer(width), unroll=True)
+    append_loop(scope, "load", "elements", For(each, tuple(inner.nodes)))
 
 
 def vector_lane(width: int, lowering: Lowering) -> Index:

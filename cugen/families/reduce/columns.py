@@ -22,11 +22,12 @@ from cugen.families.reduce.accumulate import (
     with_named_stop,
 )
 from cugen.families.reduce.recognition import ReductionProblem, Stage
-from cugen.families.reduce.rows import KernelParts, loop_index, new_accumulator
+from cugen.families.reduce.rows import KernelParts, guarded_loops, loop_index, new_accumulator
 from cugen.pieces.block_reduce import Accumulator, declare_accumulator, merge, reset_accumulator
 from cugen.pieces.blocks import define, limit, make_grid, thread
 from cugen.pieces.grid import divides
 from cugen.pieces.loop_variables import shared_loop_variable
+from cugen.pieces.sections import SectionGroup, append_loop, append_section
 from cugen.pieces.statements import lower_statements
 from cugen.pieces.vectors import MAX_ACCESS_BYTES, Width, divisor
 from cugen.plan.lowering.expressions import Lowering
@@ -35,16 +36,15 @@ from cugen.plan.memory import Access, Array, Element, Vector
 from cugen.plan.nodes import (
     Assign,
     Barrier,
-    Comment,
     Comparison,
     Declare,
     For,
     Guard,
-    If,
     Let,
     Loop,
     Node,
     ReturnUnless,
+    Section,
     Store,
 )
 from cugen.plan.request import Request
@@ -107,17 +107,17 @@ class _ColumnKernel:
         self.problem, starts = with_named_starts(self.problem, lowering)
         self.request = self.problem.request
         lowering.prepare(tuple(statement.value for statement in self.request.group.statements))
-        parts: list[tuple[str, tuple[Node, ...]]] = [("indices", (*indices, *starts))]
+        stages: list[Node] = []
         for position, stage in enumerate(self.problem.stages):
             accumulators = tuple(self._accumulator(reduction) for reduction in stage.reductions)
-            parts.append((f"loop {position}", self._thread_loops(stage, accumulators)))
+            sections = self._thread_loops(stage, accumulators)
             if self.config.threads_per_column > 1:
                 is_last = position == len(self.problem.stages) - 1
-                reduction = tuple(self._reduce_along_y(accumulators, broadcast=not is_last))
-                parts.append((f"reduction {position}", reduction))
+                sections = (*sections, self._reduce_along_y(accumulators, broadcast=not is_last))
+            stages.append(SectionGroup("stage", sections))
             self.results |= results_of(stage, accumulators)
-        parts.append(("result", self._result()))
-        return KernelParts(tuple(parts), grid, (self.config.threads, self.config.threads_per_column, 1))
+        parts = (("indices", (*indices, *starts)), ("stages", tuple(stages)), ("results", self._result()))
+        return KernelParts(parts, grid, (self.config.threads, self.config.threads_per_column, 1))
 
     def _indices(self) -> tuple[tuple[Node, ...], tuple[Integer, Integer, Integer]]:
         lowering, config = self.lowering, self.config
@@ -173,22 +173,21 @@ class _ColumnKernel:
 
     # The loops of a thread
 
-    def _thread_loops(self, stage: Stage, accumulators: tuple[Accumulator, ...]) -> tuple[Node, ...]:
+    def _thread_loops(self, stage: Stage, accumulators: tuple[Accumulator, ...]) -> tuple[Section, ...]:
         """The initialised accumulators, the invariant reads, and the loops over the thread's rows."""
         scope = Scope()
         inner = Scope(scope, certain=False) if self.column_terms else scope
         for read in invariant_reads(stage, self.along):
             self.lowering.lower(read, inner)
         self._row_loops(stage, accumulators, (), inner)
-        if self.column_terms:
-            scope.nodes.append(If(Guard(self.column_terms), tuple(inner.nodes)))
+        loops = guarded_loops(self.column_terms, tuple(inner.nodes))
         if self.config.width == 1:
-            return (*(node for a in accumulators for node in declare_accumulator(a)), *scope.nodes)
+            return (Section("accumulators", tuple(n for a in accumulators for n in declare_accumulator(a))), loops)
         declared = tuple(Let(local, None, mutable=True) for a in accumulators for local in a.locals)
         initialised = self._for_each_column(
             lambda v: (node for a in self._of_column(accumulators, Scope(), v) for node in reset_accumulator(a))
         )
-        return (*declared, *initialised, *scope.nodes)
+        return (Section("accumulators", (*declared, *initialised)), loops)
 
     def _row_loops(
         self, stage: Stage, accumulators: tuple[Accumulator, ...], implied: tuple[Expr, ...], scope: Scope
@@ -209,8 +208,10 @@ class _ColumnKernel:
             self._row_loops(stage, accumulators, implied, inner)
         else:
             self._accumulate_row(loop, implied, inner)
+        name = "outer" if len(remaining) > 1 else "scalars" if self.config.width == 1 else "vectors"
         unroll = 0 if len(remaining) > 1 else self.config.unroll
-        scope.nodes.append(For(Loop(variable, first, loop.stop, step, unroll_by=unroll), tuple(inner.nodes)))
+        rows = Loop(variable, first, loop.stop, step, unroll_by=unroll)
+        append_loop(scope, "bounds", name, For(rows, tuple(inner.nodes)))
         del lowering.symbols[index.name]
 
     def _accumulate_row(self, loop: LoopRange, implied: tuple[Expr, ...], scope: Scope) -> None:
@@ -219,6 +220,7 @@ class _ColumnKernel:
         if width == 1:
             of_column = replace(loop, accumulators=self._of_column(loop.accumulators, scope, integer(0)))
             accumulate_element(of_column, lowering, scope, implied)
+            append_section(scope, "accumulate")
             return
         reads = wide_reads(self.problem, loop.stage, self.along)
         elements = ConsecutiveElements(self.along, width, reads, self.vectors)
@@ -228,38 +230,48 @@ class _ColumnKernel:
 
     # The reduction over the threads of a column
 
-    def _reduce_along_y(self, accumulators: tuple[Accumulator, ...], *, broadcast: bool) -> Iterator[Node]:
+    def _reduce_along_y(self, accumulators: tuple[Accumulator, ...], *, broadcast: bool) -> SectionGroup:
+        """The reduction through shared memory, in a fixed order; without `broadcast`, threads of y > 0 return."""
         lowering, config = self.lowering, self.config
-        partials = [[self._shared_partials(local) for local in a.locals] for a in accumulators]
-        yield Comment("Block reduction over threadIdx.y through shared memory, in a fixed order.")
-        yield from (Declare(array) for arrays in partials for array in arrays)
-        yield from self._for_each_column(
+        arrays_of = [[self._shared_partials(local) for local in a.locals] for a in accumulators]
+        locals_ = [
+            (local, array)
+            for accumulator, arrays in zip(accumulators, arrays_of, strict=True)
+            for local, array in zip(accumulator.locals, arrays, strict=True)
+        ]
+        store_partials = self._for_each_column(
             lambda v: (
-                Store(self._partial(array, v, self.y, "store"), _component(local, v))
-                for accumulator, arrays in zip(accumulators, partials, strict=True)
-                for local, array in zip(accumulator.locals, arrays, strict=True)
+                Store(self._partial(array, v, self.y, "store"), _component(local, v)) for local, array in locals_
             )
         )
-        yield Barrier()
         if broadcast:
-            yield from self._for_each_column(
+            first_partial = self._for_each_column(
                 lambda v: (
                     Assign(_component(local, v), Element.of(self._partial(array, v, integer(0), "load")))
-                    for accumulator, arrays in zip(accumulators, partials, strict=True)
-                    for local, array in zip(accumulator.locals, arrays, strict=True)
+                    for local, array in locals_
                 )
             )
         else:
-            yield ReturnUnless(Guard((Comparison(self.y, "==", integer(0)), *self.column_terms)))
+            first_partial = (ReturnUnless(Guard((Comparison(self.y, "==", integer(0)), *self.column_terms))),)
         row = replace(shared_loop_variable("row", (1, config.threads_per_column - 1), lowering), definition=integer(1))
-        body = self._for_each_column(
+        merge_partials = self._for_each_column(
             lambda v: (
                 node
-                for accumulator, arrays in zip(accumulators, partials, strict=True)
+                for accumulator, arrays in zip(accumulators, arrays_of, strict=True)
                 for node in self._merge_partial(accumulator, arrays, v, row.symbol)
             )
         )
-        yield For(Loop(row, integer(1), integer(config.threads_per_column)), body)
+        rows = For(Loop(row, integer(1), integer(config.threads_per_column)), (Section("merge", merge_partials),))
+        return SectionGroup(
+            "column_reduction",
+            (
+                Section("declare_partials", tuple(Declare(array) for _, array in locals_)),
+                Section("store_partials", store_partials),
+                Section("partials_stored", (Barrier(),)),
+                Section("first_partial", first_partial),
+                Section("other_partials", (rows,)),
+            ),
+        )
 
     def _shared_partials(self, local: Local) -> Array:
         """The shared array of the block's partial results: [columns of a thread][y][x], free of bank conflicts."""

@@ -25,16 +25,17 @@ from cugen.families.reduce.accumulate import (
     with_named_stop,
 )
 from cugen.families.reduce.recognition import ReductionProblem, Stage
-from cugen.pieces.block_reduce import WARP, Accumulator, ThreadGroup, declare_accumulator, reduce_group
+from cugen.pieces.block_reduce import WARP, Accumulator, ThreadGroup, declare_accumulator, group_reduction
 from cugen.pieces.blocks import define, limit, make_grid, thread
 from cugen.pieces.grid import divides
 from cugen.pieces.loop_variables import shared_loop_variable
+from cugen.pieces.sections import SectionGroup, append_loop, append_section
 from cugen.pieces.statements import lower_statements
 from cugen.pieces.vectors import MAX_ACCESS_BYTES, Width, divisor
 from cugen.plan.lowering.expressions import Lowering
 from cugen.plan.lowering.reductions import ACCUMULATORS
 from cugen.plan.memory import Vector
-from cugen.plan.nodes import Comment, Comparison, For, Guard, If, Index, Loop, Node, ReturnUnless
+from cugen.plan.nodes import Comparison, For, Guard, If, Index, Loop, Node, ReturnUnless, Section
 from cugen.plan.request import Request
 from cugen.plan.scopes import Scope
 from cugen.plan.symbols import INT32_MAX, FloorDiv, Integer, Maximum, Minimum, Mod, bounds, ceil_div, integer
@@ -136,14 +137,13 @@ class _RowKernel:
         indices += starts
         lowering.prepare(tuple(statement.value for statement in self.request.group.statements))
         scope = Scope()
-        parts: list[tuple[str, tuple[Node, ...]]] = [("indices", tuple(indices))]
+        stages: list[Node] = []
         for position, stage in enumerate(self.problem.stages):
             is_last = position == len(self.problem.stages) - 1
             accumulators = tuple(new_accumulator(self.problem, r, lowering) for r in stage.reductions)
             loops = self._thread_loops(stage, accumulators, scope)
-            reduction = reduce_group(self.group, accumulators, lowering, everywhere=not is_last)
-            parts.append((f"loop {position}", loops))
-            parts.append((f"reduction {position}", (*self._comment(position), *reduction)))
+            reduction = group_reduction(self.group, accumulators, lowering, everywhere=not is_last)
+            stages.append(SectionGroup("stage", (*loops, reduction)))
             for reduced, value in results_of(stage, accumulators).items():
                 scope.remember(reduced, value)
         lower_statements(self.request, lowering, scope)
@@ -153,34 +153,21 @@ class _RowKernel:
         if config.outer_threads > 1:
             is_first_thread.append(Comparison(self.y, "==", integer(0)))
         returns = (ReturnUnless(Guard(tuple(is_first_thread))),) if is_first_thread else ()
-        parts.append(("result", (*returns, *scope.nodes)))
+        parts = (("indices", tuple(indices)), ("stages", tuple(stages)), ("results", (*returns, *scope.nodes)))
         block = (config.threads, config.outer_threads * config.rows, 1)
-        return KernelParts(tuple(parts), blocks.grid, block)
-
-    def _comment(self, position: int) -> tuple[Node, ...]:
-        if position or self.group.threads == 1:
-            return ()
-        if self.group.warps > 1:
-            return (Comment("Block reduction: warp shuffles, then shared memory between warps."),)
-        return (Comment("Warp-shuffle reduction: every lane gets the result."),)
+        return KernelParts(parts, blocks.grid, block)
 
     # The loops of a thread
 
-    def _thread_loops(self, stage: Stage, accumulators: Sequence[Accumulator], scope: Scope) -> tuple[Node, ...]:
-        """The invariant reads, the initialised accumulators, and the loops over the thread's elements."""
-        start = len(scope.nodes)
+    def _thread_loops(self, stage: Stage, accumulators: Sequence[Accumulator], scope: Scope) -> tuple[Section, ...]:
+        """The initialised accumulators, the invariant reads, and the loops over the thread's elements."""
         inner = Scope(scope, certain=False) if self.row_terms else scope
-        loops_start = len(inner.nodes)
         for read in invariant_reads(stage, ""):
             self.lowering.lower(read, inner)
         self._outer_loops(stage, tuple(accumulators), (), inner)
-        if self.row_terms:
-            scope.nodes.append(If(Guard(self.row_terms), tuple(inner.nodes)))
-            loops_start = start
-        hoisted, loops = scope.nodes[start:loops_start], scope.nodes[loops_start:]
-        nodes = (*hoisted, *(node for a in accumulators for node in declare_accumulator(a)), *loops)
+        loops = guarded_loops(self.row_terms, tuple(inner.nodes))
         scope.nodes.clear()
-        return nodes
+        return (Section("accumulators", tuple(node for a in accumulators for node in declare_accumulator(a))), loops)
 
     def _outer_loops(
         self, stage: Stage, accumulators: tuple[Accumulator, ...], implied: tuple[Expr, ...], scope: Scope
@@ -198,7 +185,8 @@ class _RowKernel:
         inner = Scope(scope, frozenset((index.name,)), certain=False)
         self._outer_loops(stage, accumulators, (*implied, *loop.upper, *loop.lower), inner)
         unroll = self.config.unroll // self._trips(stage) if index == stage.indices[-2] else 0
-        scope.nodes.append(For(Loop(variable, first, loop.stop, step, unroll_by=unroll), tuple(inner.nodes)))
+        outer = Loop(variable, first, loop.stop, step, unroll_by=unroll)
+        append_loop(scope, "bounds", "outer", For(outer, tuple(inner.nodes)))
         del lowering.symbols[index.name]
 
     def _trips(self, stage: Stage) -> int:
@@ -243,7 +231,8 @@ class _RowKernel:
         inner = Scope(scope, frozenset((index.name,)), certain=False)
         elements = ConsecutiveElements(index.name, width, reads, self.vectors)
         accumulate_vector(loop, elements, lowering, inner, implied, lambda _, __: accumulators)
-        scope.nodes.append(For(self._loop(stage, variable, first, stop, step), tuple(inner.nodes)))
+        vectors = For(self._loop(stage, variable, first, stop, step), tuple(inner.nodes))
+        append_loop(scope, "bounds" if is_aligned else "before_vectors", "vectors", vectors)
         del lowering.symbols[index.name]
         if not is_whole:
             tail = start + FloorDiv(loop.stop - start, integer(width)) * width
@@ -268,8 +257,15 @@ class _RowKernel:
         node = self._loop(loop.stage, variable, first, loop.stop, threads)
         if name_hint:
             node = Loop(variable, first, loop.stop, threads)
-        scope.nodes.append(For(node, tuple(inner.nodes)))
+        append_section(inner, "accumulate")
+        before = "before_tail" if name_hint == "tail" else "bounds"
+        append_loop(scope, before, name_hint or "scalars", For(node, tuple(inner.nodes)))
         del lowering.symbols[index.name]
+
+
+def guarded_loops(terms: tuple[Comparison, ...], loops: tuple[Node, ...]) -> Section:
+    """The loops of a stage, in a branch of the threads for which the terms hold where there are any."""
+    return Section("guard", (If(Guard(terms), loops),)) if terms else SectionGroup("loops", loops)
 
 
 def loop_index(

@@ -16,7 +16,7 @@ from cugen.families.reduce.accumulate import (
     results_of,
 )
 from cugen.families.reduce.recognition import ReductionProblem, Stage
-from cugen.families.reduce.rows import KernelParts, new_accumulator
+from cugen.families.reduce.rows import KernelParts, Parts, new_accumulator
 from cugen.pieces.block_reduce import declare_accumulator
 from cugen.pieces.blocks import define, limit, make_grid, thread
 from cugen.pieces.loop_variables import shared_loop_variable
@@ -24,8 +24,23 @@ from cugen.pieces.statements import lower_statements
 from cugen.pieces.vectors import MAX_ACCESS_BYTES, divisor
 from cugen.plan.lowering.expressions import Lowering
 from cugen.plan.memory import Access, Array, Component, Vector
-from cugen.plan.nodes import Assign, Comparison, For, Guard, If, Index, Let, Load, Loop, Node, ReturnUnless, Store
+from cugen.plan.nodes import (
+    Assign,
+    Comparison,
+    For,
+    Guard,
+    If,
+    Index,
+    Let,
+    Load,
+    Loop,
+    Node,
+    ReturnUnless,
+    Section,
+    Store,
+)
 from cugen.plan.scopes import Scope
+from cugen.plan.sections import dissolved
 from cugen.plan.symbols import FloorDiv, Integer, Mod, bounds, ceil_div, integer
 from cugen.spec.expressions import IndexValue
 
@@ -98,12 +113,14 @@ class _ShortRowKernel:
         limit(first.index, extent, lowering)
         lowering.prepare(tuple(statement.value for statement in self.problem.request.group.statements))
         rows = self._vector_rows(first.index.symbol)
+        parts: Parts = (("indices", tuple(indices)), *((section.name, section.body) for section in rows))
         if divisor(extent, self.problem.request.context) % self.config.rows:
             guard = Guard((Comparison(first.index.symbol + (self.config.rows - 1), "<", extent),))
-            rows = (If(guard, rows, self._scalar_rows(first.index.symbol)),)
-        return KernelParts((("indices", tuple(indices)), ("rows", rows)), blocks.grid, (BLOCK_THREADS, 1, 1))
+            guarded = If(guard, rows, self._scalar_rows(first.index.symbol))
+            parts = (("indices", tuple(indices)), ("guarded_rows", (guarded,)))
+        return KernelParts(parts, blocks.grid, (BLOCK_THREADS, 1, 1))
 
-    def _vector_rows(self, first: Integer) -> tuple[Node, ...]:
+    def _vector_rows(self, first: Integer) -> tuple[Section, ...]:
         """All rows of the thread, from vector loads."""
         lowering, config, name = self.lowering, self.config, self.read.array.lower()
         dtype, width = self.array.dtype, integer(self.config.width)
@@ -122,14 +139,18 @@ class _ShortRowKernel:
             position = thread_row.symbol * config.length + column
             return loaded.indexed(FloorDiv(position, width)).component(Mod(position, width))
 
-        body, vectors, stores = self._with_vector_stores(self._row(element), first, thread_row.symbol)
-        rows = (row, *body) if mentions_index(body, row.index) else body
+        *reduction, results = self._row(element)
+        body, vectors, stores = self._with_vector_stores(results.body, first, thread_row.symbol)
+        sections = (*reduction, replace(results, body=body))
+        has_row_index = mentions_index(dissolved(sections), row.index)
+        sections = (Section("index", (row,) if has_row_index else ()), *sections)
+        load_vectors = For(Loop(number, integer(0), integer(config.vectors), unroll=True), (Section("load", (load,)),))
         return (
-            Let(loaded, None, mutable=True),
-            For(Loop(number, integer(0), integer(config.vectors), unroll=True), (load,)),
-            *(Let(vector, None, mutable=True) for vector in vectors),
-            For(Loop(thread_row, integer(0), integer(config.rows), unroll=True), rows),
-            *stores,
+            Section("declare_vectors", (Let(loaded, None, mutable=True),)),
+            Section("vectors", (load_vectors,)),
+            Section("declare_results", tuple(Let(vector, None, mutable=True) for vector in vectors)),
+            Section("rows", (For(Loop(thread_row, integer(0), integer(config.rows), unroll=True), sections),)),
+            Section("store", tuple(stores)),
         )
 
     def _scalar_rows(self, first: Integer) -> tuple[Node, ...]:
@@ -142,11 +163,11 @@ class _ShortRowKernel:
         lowering.symbols[self.row.name] = row.symbol
         return (For(Loop(row, first, extent, rolled=True), self._row(None)),)
 
-    def _row(self, element: Callable[[Integer], Component] | None) -> tuple[Node, ...]:
+    def _row(self, element: Callable[[Integer], Component] | None) -> tuple[Section, ...]:
         """One row's reductions and the statements that use them; `element` is a loaded element by its column."""
         lowering, along = self.lowering, self.stage.fastest
         scope = Scope()
-        scope.nodes += [node for accumulator in self.accumulators for node in declare_accumulator(accumulator)]
+        declared = tuple(node for accumulator in self.accumulators for node in declare_accumulator(accumulator))
         index = shared_loop_variable(along.name, (0, self.config.length - 1), lowering)
         lowering.symbols[along.name] = index.symbol
         inner = Scope(scope, frozenset((along.name,)))
@@ -155,12 +176,18 @@ class _ShortRowKernel:
             inner.remember(self.read, named)
         length = integer(self.config.length)
         accumulate_element(LoopRange(self.stage, self.accumulators, integer(0), length, (), ()), lowering, inner)
-        scope.nodes.append(For(Loop(index, integer(0), length, unroll=True), tuple(inner.nodes)))
+        elements = For(Loop(index, integer(0), length, unroll=True), (Section("accumulate", tuple(inner.nodes)),))
+        hoisted = tuple(scope.nodes)
+        scope.nodes.clear()
         del lowering.symbols[along.name]
         for reduction, value in results_of(self.stage, self.accumulators).items():
             scope.remember(reduction, value)
         lower_statements(self.problem.request, lowering, scope)
-        return tuple(scope.nodes)
+        return (
+            Section("accumulators", (*declared, *hoisted)),
+            Section("elements", (elements,)),
+            Section("results", tuple(scope.nodes)),
+        )
 
     def _with_vector_stores(
         self, nodes: tuple[Node, ...], first: Integer, row: Integer
