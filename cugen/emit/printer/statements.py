@@ -21,7 +21,7 @@ _MARK = re.compile("\x03([0-9]+|[)|])\x04")
 _EMPTY = "\x03-\x04"  # a section without nodes: its line goes
 _CLOSE = "\x03)\x04"
 _ELSE = "\x03|\x04"
-_EMPTY_LINE = re.compile(rf"^[ ]*{_EMPTY}[ ]*\n?", re.MULTILINE)
+_EMPTY_LINE = re.compile(rf"^(?:[ ]|\x01[^\x02]*\x02)*{_EMPTY}[ ]*\n?", re.MULTILINE)  # \x01 … \x02: provenance's mark
 _INDENT = "    "
 _Opened = TypeVar("_Opened", For, If)
 
