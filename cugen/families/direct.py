@@ -3,23 +3,29 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 
 from cugen.families.base import Family
 from cugen.pieces.grid import AXES, fastest_first, map_threads
 from cugen.pieces.kernels import assemble, new_lowering
 from cugen.pieces.placement import placement_refusals, stage_inputs
-from cugen.pieces.serial_scan import lower_serial_scan, recognise
+from cugen.pieces.serial_scan import SerialScan, lower_serial_scan, recognise
 from cugen.pieces.statements import lower_statements
 from cugen.plan.kernel import Kernel
-from cugen.plan.request import Refusal, Request, refuse_tunables
+from cugen.plan.request import Match, Refusal, Refusals, Request, refuse_tunables
 from cugen.plan.scopes import Scope
 
 MAX_BLOCK_Z = 64  # threads of a block along z (CUDA programming guide, all compute capabilities)
 MAX_UNROLLED_TRIPS = 64  # an array in registers needs constant indices, else ptxas puts it in local memory
 
 
-def refusals(request: Request) -> tuple[Refusal, ...]:
-    """Only an explicit schedule or placement can be refused."""
+def match(request: Request) -> Match | Refusals:
+    """Refuses explicit schedules and placements only."""
+    reasons = (*_schedule_refusals(request), *refuse_tunables(request, ()))
+    return Refusals(reasons) if reasons else Match(partial(_build, request, recognise(request)))
+
+
+def _schedule_refusals(request: Request) -> list[Refusal]:
     reasons = list(placement_refusals(request))
     if any(size != 1 for _, size in request.schedule.thread):
         reasons.append(Refusal("computes one element in each thread", "schedule.thread"))
@@ -34,12 +40,11 @@ def refusals(request: Request) -> tuple[Refusal, ...]:
             reasons.append(Refusal(f"has threads along {', '.join(names[: len(AXES)])} only, not along {name}", key))
         elif size > MAX_BLOCK_Z and names.index(name) == 2:
             reasons.append(Refusal(f"{name} maps to z, where a block has at most {MAX_BLOCK_Z} threads", key))
-    return (*reasons, *refuse_tunables(request, ()))
+    return reasons
 
 
-def build(request: Request) -> Kernel:
+def _build(request: Request, serial_scan: SerialScan | None) -> Kernel:
     lowering = new_lowering(request)
-    serial_scan = recognise(request)
     order = fastest_first(request)
     if serial_scan is not None:
         order = tuple(index for index in order if index != serial_scan.index)
@@ -63,6 +68,5 @@ FAMILY = Family(
     "direct",
     rank=0,
     doc="one thread per output element, serial loops over reduction indices",
-    refusals=refusals,
-    build=build,
+    match=match,
 )

@@ -13,7 +13,7 @@ from cugen.pieces.vectors import is_read, widest_at
 from cugen.plan.lowering.expressions import Lowering
 from cugen.plan.lowering.reads import lower_subscript, within
 from cugen.plan.memory import Access, Array, Element, Vector
-from cugen.plan.nodes import Assign, For, If, Index, Let, Load, Loop, Node, Store
+from cugen.plan.nodes import Assign, For, If, Index, Let, Load, Loop, Node, Section, Store
 from cugen.plan.request import Request
 from cugen.plan.scopes import Scope
 from cugen.plan.subscripts import to_integer
@@ -93,8 +93,9 @@ def depends_on_index(statements: tuple[Statement, ...], along: str, loaded: tupl
     return any(along in index_values(statement.value) for statement in statements)
 
 
-def vector_body(work: ConsecutiveElements, lowering: Lowering, scope: Scope) -> tuple[Node, ...]:
-    """The nodes of one vector; `lowering` maps `along` to its first element."""
+def vector_body(work: ConsecutiveElements, lowering: Lowering, scope: Scope) -> tuple[Section, ...]:
+    """The sections of one vector: `load_vectors`, `elements` (a loop over the components) and `store_vectors`;
+    `lowering` maps `along` to its first element."""
     first = lowering.symbols[work.along]
     first_symbols = dict(lowering.symbols)
     number = Index(lowering.names.allocate("v"), integer(0), (0, work.width - 1))
@@ -152,7 +153,11 @@ def vector_body(work: ConsecutiveElements, lowering: Lowering, scope: Scope) -> 
         else:
             body.append(node)
     loop = For(Loop(number, integer(0), integer(work.width), unroll=True), tuple(body))
-    return (*scope.nodes, loop, *results)
+    return (
+        Section("load_vectors", tuple(scope.nodes)),
+        Section("elements", (loop,)),
+        Section("store_vectors", tuple(results)),
+    )
 
 
 def _load_inside(read: Read, vector: Vector, access: Access, lowering: Lowering, scope: Scope) -> None:

@@ -58,21 +58,21 @@ def choose_config(work: Work, extents: list[Integer]) -> VectorConfig:
         vectors = work.requested_vectors() or 1
         sizes = [block.get(index.name, 1) for index in work.order[:2]]
         threads = (max(sizes[0] // (width * vectors), 1), sizes[1] if len(sizes) > 1 else 1)
-        return VectorConfig(width, vectors, 0, threads)
+        return VectorConfig(width, vectors, axis=0, threads=threads)
     shift = 0 if work.requested_widths() or work.requested_vectors() else _shift(work, max_extents[0])
     if shift:
         width = work.full_width
         rows = max(shift, MIN_ROWS_PER_SHIFTED_BLOCK)
         threads = (THREADS_PER_BLOCK // rows, rows)
         reason = "rows are unaligned: vectors start at sector boundaries, and both ends of a row are scalar"
-        return VectorConfig(width, 1, 0, threads, reason, shift)
+        return VectorConfig(width, 1, axis=0, threads=threads, reason=reason, shift=shift)
     slots = bounds(ceil_div(extents[0], width), ranges)[1]
     is_flat = len(extents) == 1
     threads = (THREADS_PER_BLOCK, 1) if is_flat else _block_shape(slots, max_extents[1], aligned=width > 1)
     vectors, reason = _vectors(work, width, math.prod(max_extents) // width)
     has_tail = divisor(extents[0], work.request.context) % width != 0
     axis = 1 if len(extents) > 1 and max_extents[1] >= vectors * threads[1] and not has_tail else 0
-    return VectorConfig(width, vectors, axis, threads, reason)
+    return VectorConfig(width, vectors, axis, threads, reason=reason)
 
 
 def _shift(work: Work, longest: int) -> int:

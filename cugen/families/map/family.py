@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import partial
 
 from cugen.families.base import Family
 from cugen.families.map.kernel import MapKernel
 from cugen.families.map.work import Work, recognise
 from cugen.pieces.elementwise import loop_refusals, placement_refusals
 from cugen.plan.kernel import Kernel
-from cugen.plan.request import Refusal, Request, Tunable, refuse_tunables
+from cugen.plan.request import Match, Refusal, Refusals, Request, Tunable, refuse_tunables
 from cugen.plan.subscripts import NotAnInteger, to_integer
 from cugen.plan.symbols import integer, symbol
 from cugen.spec.expressions import IndexValue, free_indices
@@ -30,14 +31,18 @@ _VECTORS = Tunable(
 )
 
 
-def refusals(request: Request) -> tuple[Refusal, ...]:
+def match(request: Request) -> Match | Refusals:
     reasons = [
         *loop_refusals(request),
         *_target_refusals(request),
         *placement_refusals(request, {}),
         *refuse_tunables(request, (_VECTOR, _VECTORS)),
     ]
-    return tuple(reasons) if reasons else tuple(_schedule_refusals(request, recognise(request)))
+    if reasons:
+        return Refusals(tuple(reasons))
+    work = recognise(request)
+    reasons += _schedule_refusals(request, work)
+    return Refusals(tuple(reasons)) if reasons else Match(partial(_build, work))
 
 
 def _target_refusals(request: Request) -> Iterator[Refusal]:
@@ -84,15 +89,14 @@ def _schedule_refusals(request: Request, work: Work) -> Iterator[Refusal]:
         yield Refusal("vector and thread both set the vector width, and they differ", "schedule.vector")
 
 
-def build(request: Request) -> Kernel:
-    return MapKernel(recognise(request)).kernel()
+def _build(work: Work) -> Kernel:
+    return MapKernel(work).kernel()
 
 
 FAMILY = Family(
     "map",
     rank=10,
     doc="statements without loops, gathers included: vectors of consecutive elements in each thread",
-    refusals=refusals,
-    build=build,
+    match=match,
     tunables=(_VECTOR, _VECTORS),
 )

@@ -15,7 +15,7 @@ from cugen.pieces.vectors import divisor, offset_of
 from cugen.plan.kernel import Kernel
 from cugen.plan.lowering.expressions import Lowering
 from cugen.plan.names import Names
-from cugen.plan.nodes import Comparison, Define, For, Guard, If, Index, Loop, Node, ReturnUnless
+from cugen.plan.nodes import Comparison, Define, For, Guard, If, Index, Loop, Node, ReturnUnless, Section
 from cugen.plan.scopes import Scope
 from cugen.plan.subscripts import to_integer
 from cugen.plan.symbols import Integer, Mod, bounds, ceil_div, integer
@@ -43,19 +43,19 @@ class MapKernel:
         if self.config.shift:
             counts[0] = blocks_to_cover(self.extents[0], self.config.span(0), self.config.shift, self.lowering.ranges)
         blocks = make_grid(counts, self.lowering, self.work.request.target)
-        parts = (("indices", self._indices(blocks)), ("elements", self._body()))
+        coordinates = Section("coordinates", self._coordinates(blocks))
         kernel = assemble(
             self.work.request,
             self.lowering,
             "map",
-            parts,
+            [(section.name, section.body) for section in (coordinates, *self._body())],
             blocks.grid,
             (*self.config.threads, 1),
             alignments=self.elements.alignments(),
         )
         return replace(kernel, reasons=self._reasons())
 
-    def _indices(self, blocks: Blocks) -> tuple[Node, ...]:
+    def _coordinates(self, blocks: Blocks) -> tuple[Node, ...]:
         """The thread's first element; along the axis of its vectors, the start of its loop."""
         lowering, config = self.lowering, self.config
         nodes: list[Define] = []
@@ -99,7 +99,7 @@ class MapKernel:
         """Whether the last vector of a row may be partial."""
         return divisor(self.extents[0], self.context) % self.width != 0
 
-    def _body(self) -> tuple[Node, ...]:
+    def _body(self) -> tuple[Section, ...]:
         """The thread's vectors: one, an unrolled loop of full ones, or a loop with a bound."""
         config = self.config
         if config.vectors == 1:
@@ -111,9 +111,9 @@ class MapKernel:
             return full
         last = first + (config.span(config.axis) - config.step + config.per_thread(config.axis) - 1)
         guard = Guard((Comparison(last, "<", extent),))
-        return (If(guard, full, self._vector_loop(first, extent, certain=False)),)
+        return (Section("full_block", (If(guard, full, self._vector_loop(first, extent, certain=False)),)),)
 
-    def _vector_loop(self, first: Integer, stop: Integer, *, certain: bool) -> tuple[Node, ...]:
+    def _vector_loop(self, first: Integer, stop: Integer, *, certain: bool) -> tuple[Section, ...]:
         """The loop over the thread's vectors, unrolled where all are in bounds."""
         lowering, axis = self._branch(), self.config.axis
         name, extent = self.work.order[axis].name, self.extents[axis]
@@ -127,13 +127,13 @@ class MapKernel:
         inner = Scope(outer, frozenset((name,)), certain=certain)
         body = self._vector(lowering, inner, partial=axis == 0 and not certain and self._has_tail())
         loop = Loop(index, first, stop, self.config.step, unroll=certain, rolled=not certain)
-        return (*outer.nodes, For(loop, body))
+        return Section("loop_invariants", tuple(outer.nodes)), Section("vectors", (For(loop, body),))
 
-    def _vector(self, lowering: Lowering, scope: Scope, *, partial: bool) -> tuple[Node, ...]:
+    def _vector(self, lowering: Lowering, scope: Scope, *, partial: bool) -> tuple[Section, ...]:
         """One vector of each array, or one element; `partial` ones are guarded."""
         if self.width == 1:
             lower_statements(self.work.request, lowering, scope)
-            return tuple(scope.nodes)
+            return (Section("elements", tuple(scope.nodes)),)
         if not partial:
             return vector_body(self.elements, lowering, scope)
         first = lowering.symbols[self.work.along]
@@ -141,7 +141,8 @@ class MapKernel:
         guard = Guard((Comparison(first, ">=", integer(0)), *ends_inside) if self.config.shift else ends_inside)
         full = vector_body(self.elements, self._branch(lowering), Scope(scope, certain=False))
         scalar = self._row_ends if self.config.shift else self._tail
-        return (If(guard, full, scalar(self._branch(lowering), Scope(scope, certain=False))),)
+        elements = scalar(self._branch(lowering), Scope(scope, certain=False))
+        return (Section("full_vector", (If(guard, full, elements),)),)
 
     def _branch(self, parent: Lowering | None = None) -> Lowering:
         """A lowering whose names are local to a branch."""
