@@ -11,6 +11,7 @@ import jinja2
 import pytest
 
 from cugen.emit import environment, source
+from cugen.emit.overrides import Templates
 from cugen.families.base import Family
 from cugen.families.registry import families
 from cugen.kernel import generate
@@ -40,8 +41,8 @@ def family(monkeypatch: pytest.MonkeyPatch) -> Family:
     monkeypatch.setattr(planner, "families", lambda: known)
     plain = environment.environment
 
-    def with_template() -> jinja2.Environment:
-        env = plain()
+    def with_template(overrides: Templates = ()) -> jinja2.Environment:
+        env = plain(overrides)
         assert env.loader
         env.loader = jinja2.ChoiceLoader([jinja2.DictLoader({"strided.cu.j2": block("jinja")}), env.loader])
         return env
@@ -63,7 +64,7 @@ def test_the_added_family_computes_what_the_spec_says(family: Family, size: int)
     ("change", "reason"),
     [
         (("blocks: 32", "blocks: 33"), "strided: blocks may be 32, 64, 128, 256, 512, not 33"),
-        (("blocks: 32", "block: {i: 64}"), "strided: has a block and a step of its own"),
+        (("blocks: 32", "block: {i: 64}"), "strided: has a fixed block and step"),
     ],
 )
 def test_the_added_family_refuses_what_it_cannot_honour(family: Family, change: tuple[str, str], reason: str) -> None:
