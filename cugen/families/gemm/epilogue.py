@@ -183,7 +183,7 @@ class Epilogue:
         scope = Scope()
         scope.nodes += before
         if self.width > 1:
-            body = vector_body(self._vector_work({self.accumulated: value}), lowering, scope)
+            body: tuple[Node, ...] = vector_body(self._vector_work({self.accumulated: value}), lowering, scope)
         else:
             scalar = value(integer(0))
             if isinstance(scalar, Element) or not isinstance(scalar, Local):
