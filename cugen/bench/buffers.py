@@ -1,4 +1,4 @@
-"""Sets of buffers for one kernel: equal contents in different memory, canaries round every array."""
+"""Buffer sets of one kernel: equal contents at different addresses, with canaries around every array."""
 
 from __future__ import annotations
 
@@ -19,15 +19,15 @@ from cugen.runtime.gathers import gather_ranges
 from cugen.spec.model import Spec
 from cugen.spec.types import DTYPES, DType, Kind
 
-CACHES = 3  # sets exceed the L2 cache by this factor together
-MOST_SETS = 64
-_SHARE = 0.4  # of the free memory that sets may take
-_INTEGERS = 100  # as `cugen run` draws them: -100 .. 100, 0 .. 200 where unsigned
+CACHES = 3  # minimum ratio of the size of all sets to the L2 cache (heuristic)
+MAX_SETS = 64  # buffer sets (heuristic)
+_MAX_SHARE_OF_FREE_MEMORY = 0.4  # for all sets (heuristic: libraries need workspaces)
+_INTEGER_SPAN = 100  # as in `cugen run`: -100 … 100, or 0 … 200 if unsigned
 
 
 @dataclass(frozen=True)
 class ArrayBuffer:
-    """One array in every set: `offset` from the set's start. `strides` count elements."""
+    """Layout of one array in every set. `offset`: bytes from the start of the set. `strides`: in elements."""
 
     argument: ArrayArgument
     dtype: DType
@@ -42,7 +42,7 @@ class ArrayBuffer:
 
     @property
     def logical_bytes(self) -> int:
-        """Without the gaps of a pitch."""
+        """Bytes without the padding of the pitch."""
         return math.prod(self.shape) * self.dtype.bytes
 
     @property
@@ -52,14 +52,14 @@ class ArrayBuffer:
 
 @dataclass(frozen=True)
 class DeviceArray:
-    """A view of device memory that every library understands."""
+    """View of device memory with `__cuda_array_interface__`."""
 
     address: int
     array: ArrayBuffer
     stand_in: str = ""
 
     def seen_as(self, dtype: str) -> DeviceArray:
-        """The same bytes as elements of a NumPy type of that width."""
+        """The same bytes with another NumPy type of equal width."""
         return replace(self, stand_in=dtype)
 
     @property
@@ -80,15 +80,15 @@ class DeviceArray:
 
 
 def _typestr(dtype: DType) -> str:
-    """As NumPy spells a type; raw bytes for those it doesn't know."""
+    """NumPy's type string; raw bytes for types that NumPy lacks."""
     if dtype.name in ("bfloat16", "float8_e4m3", "float8_e5m2"):
         return f"<V{dtype.bytes}"
     return np.dtype(numpy_dtype(dtype)).str
 
 
 class Buffers:
-    """`count` sets of a kernel's arrays, at least two. Inputs are random; outputs are poisoned until something writes
-    them. MemoryError where the GPU doesn't hold two sets."""
+    """`count` sets of a kernel's arrays, at least two. Inputs are random; outputs are filled with a poison pattern.
+    Raises MemoryError if two sets exceed the GPU's memory."""
 
     def __init__(self, session: Session, spec: Spec, manifest: Manifest, params: Mapping[str, int], seed: int) -> None:
         self._session = session
@@ -97,8 +97,8 @@ class Buffers:
         self.set_bytes = size
         self.moved_bytes = sum(p.logical_bytes * (2 if p.argument.role == "inout" else 1) for p in self.layout)
         self.written_bytes = sum(p.logical_bytes for p in self.layout if p.argument.role != "input")
-        wanted = max(2, min(MOST_SETS, -(-CACHES * session.l2_bytes // max(self.held_bytes, 1))))
-        self.count = min(wanted, int(_SHARE * session.free_bytes()) // size)
+        wanted = max(2, min(MAX_SETS, -(-CACHES * session.l2_bytes // max(self.held_bytes, 1))))
+        self.count = min(wanted, int(_MAX_SHARE_OF_FREE_MEMORY * session.free_bytes()) // size)
         if self.count < 2:
             raise MemoryError(f"two sets of {spec.kernel}'s arrays, of {size:,} bytes each, beside a copy of them")
         self._ranges = gather_ranges(spec, params)
@@ -111,18 +111,18 @@ class Buffers:
 
     @property
     def exceeds_the_cache(self) -> bool:
-        """Whether going round all sets leaves nothing of the first in the cache."""
+        """Whether cycling through all sets evicts the first one from L2."""
         return self.held_bytes * self.count >= CACHES * self._session.l2_bytes
 
     def release(self) -> None:
         self._session.release(self._start)
 
     def renew(self) -> None:
-        """Every set as it was at first."""
+        """Resets every set to its initial contents."""
         self._draw(self._seed)
 
     def start(self, number: int) -> int:
-        """The address of a set."""
+        """Address of a set."""
         return self._start + number * self.set_bytes
 
     def address(self, name: str, number: int = 0) -> int:
@@ -132,7 +132,7 @@ class Buffers:
         return next(p for p in self.layout if p.argument.name == name)
 
     def arrays(self, number: int) -> dict[str, DeviceArray]:
-        """What a call takes, for one set."""
+        """Array arguments of a call, for one set."""
         return {p.argument.name: DeviceArray(self.start(number) + p.offset, p) for p in self.layout}
 
     def _draw(self, seed: int) -> None:
@@ -151,9 +151,9 @@ class Buffers:
     def _fill(self, array: ArrayBuffer, number: int) -> None:
         name, dtype = array.argument.name, array.dtype
         whole = not dtype.is_float
-        span = (-1, 1) if dtype.is_float else (-_INTEGERS, _INTEGERS)
+        span = (-1, 1) if dtype.is_float else (-_INTEGER_SPAN, _INTEGER_SPAN)
         if dtype.kind is Kind.UINT:
-            span = (0, 2 * _INTEGERS)
+            span = (0, 2 * _INTEGER_SPAN)
         if dtype.is_integer and name in self._ranges:
             low, high = (min(max(end, dtype.lowest), dtype.highest) for end in self._ranges[name])
             span = (low, max(low, high))
@@ -161,7 +161,7 @@ class Buffers:
         self._session.fill(self.start(number) + array.offset, dtype.name, array.elements, seed, span, whole=whole)
 
     def _repeat(self, address: int, pattern: Any, count: int) -> None:
-        """`count` elements of one pattern, by copies that double."""
+        """Fills `count` elements with a pattern, by copies of doubling size."""
         if not count:
             return
         self._session.upload(address, pattern)
@@ -173,7 +173,7 @@ class Buffers:
 
 
 def _layout(manifest: Manifest, params: Mapping[str, int]) -> tuple[tuple[ArrayBuffer, ...], int]:
-    """The places of a set's arrays, and its size; CANARY_BYTES before, between and behind them."""
+    """Array layouts of a set and its size in bytes, with CANARY_BYTES before, between and after the arrays."""
     arrays, end = [], CANARY_BYTES
     for argument in manifest.arguments:
         if isinstance(argument, ArrayArgument):

@@ -1,4 +1,4 @@
-"""A chart of benchmarks as SVG: for each kernel a bar of its share of something, its peers' bars beneath."""
+"""SVG bar chart of benchmarks: a bar for each kernel, with the bars of its peers below."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from xml.sax.saxutils import escape
 
-_LABELS, _MARGIN = 300, 24  # pixels: the labels' column, the border
-_ROW, _BAR, _PEER = 10, 11, 6  # the gap between rows, the height of our bar and of a peer's
-_TICK = 0.25
+_LABEL_WIDTH, _MARGIN = 300, 24  # pixels
+_ROW_GAP, _BAR_HEIGHT, _PEER_BAR_HEIGHT = 10, 11, 6  # pixels
+_TICK_STEP = 0.25  # between grid lines, in units of the axis
 _COLOURS = {
     "cugen": "#2f6f4f",
     "torch": "#d9822b",
@@ -22,7 +22,7 @@ _GREY = "#8a8a8a"
 
 @dataclass(frozen=True)
 class Bars:
-    """One kernel: a share for each contender, ours first."""
+    """Bars of one kernel: a share for each contender, cugen first."""
 
     label: str
     shares: tuple[tuple[str, float], ...]
@@ -30,8 +30,7 @@ class Bars:
 
 @dataclass(frozen=True)
 class Axis:
-    """What bars are shares of, and how many pixels 1 takes. The axis ends at `most`; a longer bar is cut off and says
-    its number all the same."""
+    """Axis of the bars: its title, pixels per unit, and maximum. Longer bars are clipped; their label has the value."""
 
     text: str
     unit: int = 460
@@ -42,12 +41,12 @@ CEILING = Axis("share of the ceiling measured in the same run")
 
 
 def chart(title: str, rows: Sequence[Bars], axis: Axis = CEILING) -> str:
-    """The text of an SVG file. Names of contenders are told by colour, in a line below the title."""
+    """Text of an SVG file, with a legend of the contenders below the title."""
     names = list(dict.fromkeys(name for row in rows for name, _ in row.shares))
     top = _MARGIN + 44
     heights = [_height(row) for row in rows]
     bottom = top + sum(heights)
-    width = _LABELS + round(axis.unit * axis.maximum) + 2 * _MARGIN + 40
+    width = _LABEL_WIDTH + round(axis.unit * axis.maximum) + 2 * _MARGIN + 40
     parts = [
         f'<svg xmlns="http://www.w3.org/2000/svg" width="{width}" height="{bottom + 40}" '
         f'viewBox="0 0 {width} {bottom + 40}" font-family="system-ui, sans-serif" font-size="11">',
@@ -55,7 +54,7 @@ def chart(title: str, rows: Sequence[Bars], axis: Axis = CEILING) -> str:
         f'<text x="{_MARGIN}" y="{_MARGIN}" font-size="15" font-weight="600">{escape(title)}</text>',
         *_legend(names),
     ]
-    for tick in (number * _TICK for number in range(int(axis.maximum / _TICK) + 1)):
+    for tick in (number * _TICK_STEP for number in range(int(axis.maximum / _TICK_STEP) + 1)):
         x = _x(tick, axis)
         stroke = "#888888" if tick == 1.0 else "#dddddd"
         parts.append(f'<line x1="{x}" y1="{top - 6}" x2="{x}" y2="{bottom}" stroke="{stroke}"/>')
@@ -71,23 +70,26 @@ def chart(title: str, rows: Sequence[Bars], axis: Axis = CEILING) -> str:
 
 
 def _height(row: Bars) -> int:
-    return _ROW + _BAR + _PEER * max(0, len(row.shares) - 1)
+    return _ROW_GAP + _BAR_HEIGHT + _PEER_BAR_HEIGHT * max(0, len(row.shares) - 1)
 
 
 def _bars(row: Bars, top: int, axis: Axis) -> list[str]:
+    baseline = top + _BAR_HEIGHT - 2
     elements = [
-        f'<text x="{_MARGIN + _LABELS - 8}" y="{top + _BAR - 2}" text-anchor="end">{escape(row.label)}</text>',
+        f'<text x="{_MARGIN + _LABEL_WIDTH - 8}" y="{baseline}" text-anchor="end">{escape(row.label)}</text>',
     ]
     left, y = _x(0, axis), top
     for position, (name, share) in enumerate(row.shares):
-        height = _BAR if position == 0 else _PEER
+        height = _BAR_HEIGHT if position == 0 else _PEER_BAR_HEIGHT
         length = max(1, round(min(share, axis.maximum) * axis.unit))
         elements.append(
             f'<rect x="{left}" y="{y}" width="{length}" height="{height - 1}" fill="{_COLOURS.get(name, _GREY)}">'
             f"<title>{escape(f'{row.label}, {name}: {share:.3f}')}</title></rect>"
         )
         if position == 0:
-            elements.append(f'<text x="{left + length + 4}" y="{y + _BAR - 2}" fill="#222222">{share:.2f}</text>')
+            elements.append(
+                f'<text x="{left + length + 4}" y="{baseline}" fill="#222222">{share:.2f}</text>'
+            )
         y += height
     return elements
 
@@ -103,4 +105,4 @@ def _legend(names: Sequence[str]) -> list[str]:
 
 
 def _x(share: float, axis: Axis) -> int:
-    return _MARGIN + _LABELS + round(share * axis.unit)
+    return _MARGIN + _LABEL_WIDTH + round(share * axis.unit)

@@ -1,5 +1,5 @@
-"""Is a kernel right at the size that is timed? What `cugen run` looks at, without moving gigabytes to the host twice:
-a sample of the outputs' elements against the reference, and on the device every canary, gap and input."""
+"""Verification of a kernel at the size that is timed, without copying all arrays to the host: a sample of the output
+elements against the reference, and on the device all canaries, pitch padding and inputs."""
 
 from __future__ import annotations
 
@@ -23,14 +23,15 @@ from cugen.runtime.verify import verify
 from cugen.spec.model import Spec
 from cugen.spec.types import DType
 
-SAMPLE = 2048  # elements of each output, fewer where each one is costly
-_OPERATIONS = 2e7  # of the reference: a second or two
+SAMPLE = 2048  # elements compared per output, fewer if the reference is expensive
+_MAX_REFERENCE_OPERATIONS = 2e7  # one or two seconds of NumPy (heuristic)
 _SMALL_BYTES, _SMALL_COST = 64e6, 3e7
 
 
 @dataclass(frozen=True)
 class Check:
-    """`max_abs_error` is that of the elements compared; `tolerance` what rounding explains in any of them."""
+    """Result of a verification. `max_abs_error`: of the compared elements. `tolerance`: their maximum rounding
+    error."""
 
     passed: bool
     checked: str
@@ -42,7 +43,7 @@ class Check:
 def check_as_run(
     kernel: Kernel, device: Device, buffers: Buffers, dynamic: Mapping[str, int], seed: int
 ) -> Check | None:
-    """What `cugen run` says, where that takes a moment only: every element, also on small integers."""
+    """Verification of all elements as in `cugen run`, for small problems; else None."""
     if buffers.held_bytes > _SMALL_BYTES or cost(kernel.spec, dynamic) > _SMALL_COST:
         return None
     run = verify(kernel.spec, kernel.source, kernel.manifest, device, params=dynamic, seed=seed).verification
@@ -57,7 +58,7 @@ def check_as_run(
 
 @dataclass(frozen=True)
 class Expected:
-    """What outputs hold after one run, at `points`: row-major numbers of their elements."""
+    """Expected outputs after one run, at `points`: row-major element indices."""
 
     points: Mapping[str, NDArray[np.int64]]
     results: Mapping[str, Result]
@@ -71,7 +72,7 @@ def expected(
     scalars: Mapping[str, int | float | bool],
     seed: int,
 ) -> Expected:
-    """By the reference; set 1 holds what set 0 held before the run."""
+    """Computes expected outputs with the reference. Set 1 has the contents of set 0 before the run."""
     points = _points(spec, buffers, seed)
     inputs = {array.argument.name: _logical(session, buffers, array) for array in _given(buffers)}
     return Expected(points, evaluate(spec, inputs, params=dynamic, scalars=scalars, points=points))
@@ -85,12 +86,12 @@ def check(
     scalars: Mapping[str, int | float | bool],
     seed: int,
 ) -> Check:
-    """After one run on set 0, whose contents were fresh."""
+    """Verifies set 0 after one run on its initial contents."""
     return check_against(expected(session, spec, buffers, dynamic, scalars, seed), session, buffers)
 
 
 def check_against(known: Expected, session: Session, buffers: Buffers) -> Check:
-    """As `check`, where the reference was asked before."""
+    """Like `check`, with known expected outputs."""
     messages = [*_damage(session, buffers)]
     worst, tolerance, compared = 0.0, 0.0, 0
     for name, result in known.results.items():
@@ -107,8 +108,8 @@ def check_against(known: Expected, session: Session, buffers: Buffers) -> Check:
 
 
 def reruns(session: Session, buffers: Buffers, run: Callable[[int], None], times: int) -> tuple[str, ...]:
-    """What differs, to the bit, between a run on set 0 and `times` others on the other sets: nothing should. Updates
-    in place aren't compared, since each run continues the last."""
+    """Bitwise differences between a run on set 0 and `times` runs on other sets; empty if reproducible. In-place
+    updates aren't compared, since each run continues the previous one."""
     if any(array.argument.role == "inout" for array in buffers.layout):
         return ()
     outputs = [array for array in buffers.layout if array.argument.role == "output"]
@@ -128,7 +129,7 @@ def _given(buffers: Buffers) -> Iterator[ArrayBuffer]:
 
 
 def _damage(session: Session, buffers: Buffers) -> Iterator[str]:
-    """What was written and shouldn't have been, and what wasn't and should."""
+    """Messages for bytes written out of place, and for elements not written."""
     ends = [(array, side) for array in buffers.layout for side in ("before", "behind")]
     for array, side in ends:
         start = buffers.address(array.argument.name)
@@ -154,20 +155,20 @@ def _damage(session: Session, buffers: Buffers) -> Iterator[str]:
 
 
 def _is_telling(dtype: DType) -> bool:
-    """Whether no computation yields the poison of this type, but by a rare chance."""
+    """Whether results of this type practically never equal the poison pattern."""
     return dtype.is_float and dtype.bits > 8
 
 
 def _points(spec: Spec, buffers: Buffers, seed: int) -> dict[str, NDArray[np.int64]]:
-    """Row-major numbers of elements of each output: the last, the first, and random ones, as many as their cost allows.
+    """Row-major element indices of each output: the last, the first, and random ones, as many as their cost allows.
 
-    The reference makes each element by itself: of a scan of a hundred million, the last alone takes it seconds."""
+    The reference computes each element separately: the last one of a scan of 10⁸ elements takes seconds."""
     source = np.random.default_rng([seed, SAMPLE])
     each = sum(
         operations(statement.value, dict.fromkeys((index.name for index in statement.indices), 1), buffers.params)
         for statement in spec.statements
     )
-    number = int(min(SAMPLE, max(1, _OPERATIONS / max(each, 1))))
+    number = int(min(SAMPLE, max(1, _MAX_REFERENCE_OPERATIONS / max(each, 1))))
     points = {}
     for array in buffers.layout:
         if array.argument.role != "input":
@@ -179,9 +180,9 @@ def _points(spec: Spec, buffers: Buffers, seed: int) -> dict[str, NDArray[np.int
 
 
 def _logical(session: Session, buffers: Buffers, array: ArrayBuffer) -> Values:
-    """An input as a logical array on the host."""
+    """Input as a logical array on the host."""
     dtype = numpy_dtype(array.dtype)
-    # Set 1 still has what inouts held before the run.
+    # Set 1 has the contents of inouts before the run.
     flat = session.fetch(buffers.address(array.argument.name, 1), array.elements, dtype)
     if 0 in array.shape:
         return np.empty(array.shape, dtype)
@@ -191,7 +192,7 @@ def _logical(session: Session, buffers: Buffers, array: ArrayBuffer) -> Values:
 
 
 def _elements(session: Session, buffers: Buffers, array: ArrayBuffer, numbers: NDArray[np.int64]) -> Values:
-    """The elements of an output with these row-major numbers."""
+    """Elements of an output at row-major indices."""
     dtype = numpy_dtype(array.dtype)
     start = buffers.address(array.argument.name)
     if not numbers.size:
@@ -206,7 +207,7 @@ def _elements(session: Session, buffers: Buffers, array: ArrayBuffer, numbers: N
 def _error(
     name: str, got: Values, result: Result, numbers: NDArray[np.int64], shape: tuple[int, ...]
 ) -> tuple[float, str]:
-    """The largest error of the elements, and what is wrong with them, if anything."""
+    """Maximum error of the elements, and a message if one exceeds its tolerance."""
     if not got.size:
         return 0.0, ""
     right = np.asarray(result.accepts(got))

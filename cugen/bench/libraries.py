@@ -1,4 +1,4 @@
-"""PyTorch and CuPy, where this machine has them: imported only when they are asked for."""
+"""PyTorch and CuPy as peers, imported on request."""
 
 from __future__ import annotations
 
@@ -19,11 +19,12 @@ Peer = Callable[..., tuple[Any, ...]]
 
 
 class Absent(Exception):
-    """Why a library can't be a peer on this machine."""
+    """A library can't be a peer on this machine, with the reason."""
 
 
 class Library(Protocol):
-    """`array` views device memory; `constant` copies from the host. What `on_stream` gives runs on that stream."""
+    """Library with GPU arrays. `array` views device memory; `constant` copies from the host; `on_stream` wraps a
+    function to run on a stream."""
 
     name: str
     version: str
@@ -45,7 +46,7 @@ class Library(Protocol):
 
 
 def library(name: str, stream: int) -> Library:
-    """`torch`, `triton` (PyTorch's compiler, whose kernels are Triton's) or `cupy`. Absent, with the reason."""
+    """Library `torch`, `triton` (PyTorch's compiler, which generates Triton kernels) or `cupy`. Raises Absent."""
     if name == "cupy":
         return CupyLibrary(stream)
     if name == "triton":
@@ -55,7 +56,7 @@ def library(name: str, stream: int) -> Library:
 
 
 def function_of(source: str, name: str, namespace: Mapping[str, Any]) -> Peer:
-    """The function `peer` that a text defines; tracebacks and PyTorch's compiler find its lines under `name`."""
+    """The function `peer` of a source text, registered as file `name` for tracebacks and PyTorch's compiler."""
     linecache.cache[name] = (len(source), None, source.splitlines(keepends=True), name)
     scope = dict(namespace)
     exec(compile(source, name, "exec"), scope)
@@ -64,7 +65,7 @@ def function_of(source: str, name: str, namespace: Mapping[str, Any]) -> Peer:
 
 
 class TorchLibrary:
-    """Sums of float32 products are float32: TensorFloat-32 is off."""
+    """PyTorch, with TensorFloat-32 disabled."""
 
     def __init__(self, stream: int, *, compiles: bool = False) -> None:
         self._torch = torch = _imported("torch")
@@ -110,7 +111,7 @@ class TorchLibrary:
         return done
 
     def difference(self, got: Any, expected: Any) -> tuple[float, float]:
-        """The largest difference of two arrays, and the largest magnitude of the second."""
+        """Maximum difference of two arrays, and maximum magnitude of the second."""
         with self._torch.no_grad(), self._torch.cuda.stream(self._stream):
             if not expected.numel():
                 return 0.0, 0.0
@@ -127,7 +128,7 @@ class TorchLibrary:
 
 @dataclass(frozen=True)
 class _Stream:
-    """A stream by its handle, as the protocol of CUDA's Python libraries has it."""
+    """Stream handle with the `__cuda_stream__` protocol."""
 
     handle: int
 

@@ -1,4 +1,5 @@
-"""One kernel, checked and then timed beside its ceilings and peers: the object that `cugen bench --json` prints."""
+"""Benchmark of one kernel: verified, then timed interleaved with its ceilings and peers. Makes the object of
+`cugen bench --json`."""
 
 from __future__ import annotations
 
@@ -29,15 +30,15 @@ from cugen.toolchain.cuda import Cubin, compile_cubin
 
 OURS, COPY, READ = "cugen", "copy", "read"
 _RERUNS, _RERUNS_US = 100, 2e5
-_MOSTLY_READ = 1 / 16  # written bytes below this share of all: reading is the ceiling
+_MAX_WRITE_SHARE_FOR_READ_CEILING = 1 / 16  # of all bytes; below it the ceiling is a read, else a copy (heuristic)
 
 Content = dict[str, Any]
 
 
 @dataclass(frozen=True)
 class Options:
-    """`against` names libraries: torch, cupy, triton; `called` are peers by a text of their own. `budget_us` limits
-    what one contender's samples may take."""
+    """Options of a benchmark. `against`: libraries torch, cupy, triton. `called`: peers given as source text.
+    `budget_us`: limit of one contender's GPU time, in microseconds."""
 
     samples: int = SAMPLES
     against: tuple[str, ...] = ()
@@ -47,7 +48,7 @@ class Options:
 
 
 def bench(session: Session, spec: Spec, dynamic: Mapping[str, int], options: Options) -> Content:
-    """What one kernel takes at the sizes of its spec, with `dynamic` for its dynamic params. A kernel that is wrong is
+    """Measures one kernel at the sizes of its spec. `dynamic`: values of dynamic params. A kernel with wrong results is
     not timed."""
     started = time.perf_counter()
     kernel = generate(spec, analysis=False)
@@ -95,7 +96,7 @@ def bench(session: Session, spec: Spec, dynamic: Mapping[str, int], options: Opt
 
 
 def _rerun(session: Session, buffers: Buffers, ours: Contender, content: Content) -> Content:
-    """Whether results are the same to the bit from run to run; fewer runs of a kernel that takes long."""
+    """Checks bitwise reproducibility between runs, with fewer runs of slow kernels."""
     took = next(row["median_us"] for row in content["regimes"]["cold"] if row["name"] == OURS)
     times = int(min(_RERUNS, max(2, _RERUNS_US / max(took, 1.0))))
     messages = reruns(session, buffers, ours.run, times)
@@ -111,12 +112,12 @@ def _compared(
     content: Content,
     options: Options,
 ) -> Content:
-    """Every library that was asked for takes part, or says why it can't."""
+    """Times the kernel with all peers; a library that can't take part is listed with its reason."""
     has_product = is_product(spec, buffers.params, scalars)
     peers: list[tuple[str, Called | None]] = [(name, None) for name in options.against]
     peers += [(peer.library, peer) for peer in options.called]
     if has_product and not peers:
-        peers = [("torch", None)]  # a GEMM's ceiling, where this machine has it
+        peers = [("torch", None)]  # the ceiling of a GEMM, if installed
     reports: list[PeerReport] = []
     rivals: list[Contender] = []
     libraries: list[Library] = []
@@ -134,16 +135,16 @@ def _compared(
         timed = _timed(session, buffers, [ours, *rivals], content, ceiling, options)
         return {"peers": [asdict(report) for report in reports], **timed}
     finally:
-        rivals.clear()  # with the results that they keep
+        rivals.clear()  # frees their results
         for used in libraries:
             used.release()
 
 
 def _ceiling(buffers: Buffers, rivals: Sequence[Contender], *, is_product: bool) -> str:
-    """Whose time is the least to hope for: the first peer's for a GEMM, else that of moving the bytes."""
+    """Name of the contender that sets the ceiling: the first peer for a GEMM, else a device copy or read."""
     if is_product and rivals:
         return rivals[0].name
-    return READ if buffers.written_bytes < _MOSTLY_READ * buffers.moved_bytes else COPY
+    return READ if buffers.written_bytes < _MAX_WRITE_SHARE_FOR_READ_CEILING * buffers.moved_bytes else COPY
 
 
 def _timed(
@@ -187,8 +188,8 @@ def _timed(
 
 
 def _regime(times: Mapping[str, Times], content: Content, ceiling: str) -> list[Content]:
-    """A row for each contender. `share_of_ceiling` and `ratio` are those of medians: the ceiling's over the row's, and
-    the row's over ours."""
+    """Row of each contender. Ratios of medians: `share_of_ceiling` is the ceiling's time over the row's, `ratio` the
+    row's time over cugen's."""
     roof, ours = times.get(ceiling), times.get(OURS)
     return [
         {
@@ -210,7 +211,7 @@ def _ours(
     session: Session, spec: Spec, kernel: Kernel, buffers: Buffers, dynamic: Mapping[str, int], seed: int
 ) -> tuple[Contender, Mapping[str, int | float | bool]]:
     function = GpuFunction(kernel.source, kernel.manifest)
-    # The numbers that a run with this seed draws, without its arrays.
+    # The scalars of `cugen run` with this seed, without drawing the arrays.
     drawn = draw(replace(spec, arrays=(), statements=()), buffers.params, seed).scalars
     scalars = {a.name: drawn[a.name] for a in kernel.manifest.arguments if isinstance(a, ScalarArgument)}
     calls = [{**buffers.arrays(number), **scalars, **dynamic} for number in range(buffers.count)]
@@ -218,7 +219,7 @@ def _ours(
 
 
 def _flop(kernel: Kernel, params: Mapping[str, int]) -> int | None:
-    """Floating-point operations of all launches; None where the analysis can't say."""
+    """Floating-point operations of all launches; None if unknown."""
     values = {kernel.context.symbols[name].name: value for name, value in params.items()}
     try:
         return sum(work(steps(k, values), ExecutionCounts(k.block)).all_flop for k in kernel.plan.kernels)

@@ -1,4 +1,4 @@
-"""The same statement by other libraries, on the same buffers: translated, checked against ours, then a contender."""
+"""Peers: the same computation by other libraries on the same buffers, compared with cugen's results, then timed."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ from cugen.reference.storage import numpy_dtype, store
 from cugen.spec.model import Array, Spec
 from cugen.spec.types import DType
 
-# How far a peer may be from us, by the largest magnitude: it rounds after each operation where we round once.
+# Maximum difference relative to the largest magnitude: a peer rounds after each operation, a fused kernel once.
 _AGREEMENT = {"float64": 1e-8, "float32": 1e-3, "float16": 2e-2, "bfloat16": 6e-2}
 
 
 @dataclass(frozen=True)
 class PeerReport:
-    """`source` is what ran; `absent` says why nothing did. `difference` is the largest from our outputs, relative to
-    their largest magnitude."""
+    """Report of a peer. `source`: the code that ran. `absent`: the reason if none did. `difference`: maximum from
+    cugen's outputs, relative to their largest magnitude."""
 
     name: str
     version: str
@@ -35,8 +35,8 @@ class PeerReport:
 
 @dataclass(frozen=True)
 class Called:
-    """A peer by its own text, such as a function that its library is known for. `source` defines `peer(...)`, which
-    takes the spec's inputs by position and returns its outputs in a tuple."""
+    """Peer given as source text. `source` defines `peer(...)`, which takes the spec's inputs by position and returns
+    the tuple of outputs."""
 
     library: str
     name: str
@@ -44,7 +44,7 @@ class Called:
 
 
 def is_product(spec: Spec, params: Mapping[str, int], scalars: Mapping[str, int | float | bool]) -> bool:
-    """Whether PyTorch has a matrix multiplication for the spec: then that is the ceiling, and not memory."""
+    """Whether PyTorch computes the spec by a matrix multiplication, which is then the ceiling instead of memory."""
     try:
         source = translate(spec, params, scalars, Torch()).source
     except NoPeer:
@@ -59,7 +59,7 @@ def enter(
     scalars: Mapping[str, int | float | bool],
     called: Called | None = None,
 ) -> tuple[PeerReport, Contender | None]:
-    """A library as a contender, if it can be one: its result on set 0 must agree with what we left there."""
+    """Makes a library a contender if its result on set 0 agrees with cugen's."""
     name = called.name if called else library.name
     source = ""
     try:
@@ -70,11 +70,11 @@ def enter(
         peer = function_of(source, f"<{name} of {spec.kernel}>", library.namespace())
         run = library.on_stream(library.compiled(peer))
         arguments = [_arguments(library, spec, buffers, program, number) for number in range(buffers.count)]
-        results = run(*arguments[-1])  # of a set that we haven't run on, since inouts change
+        results = run(*arguments[-1])  # of an unused set, since inouts change
         difference = _difference(library, buffers, program, results)
     except (NoPeer, Absent) as error:
         return PeerReport(name, library.version, source, absent=str(error)), None
-    except Exception as error:  # whatever a library raises at what it can't do
+    except Exception as error:  # libraries raise arbitrary exceptions
         said = (str(error).strip().splitlines() or [""])[0]
         return PeerReport(name, library.version, source, absent=f"{type(error).__name__}: {said}"), None
     dtypes = [buffers.array_buffer(output).dtype for output in program.outputs]
@@ -85,11 +85,12 @@ def enter(
 
 
 def _kept(run: Peer, arguments: Sequence[Sequence[Any]]) -> Any:
-    """Runs on a set, keeping each set's result until its next run: outputs then take turns in memory as ours do."""
+    """Runs a peer on a set and keeps the results of each set until its next run, so that its outputs cycle through
+    memory like cugen's."""
     results: dict[int, tuple[Any, ...]] = {}
 
     def queue(number: int) -> None:
-        results.pop(number, None)  # first, so that the next one gets the same memory
+        results.pop(number, None)  # before the run, so that the allocator reuses its memory
         results[number] = run(*arguments[number])
 
     return queue

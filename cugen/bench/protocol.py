@@ -1,6 +1,6 @@
-"""How times are taken: contenders interleaved, sample by sample, in alternating order, with cold and warm caches.
+"""Timing protocol: contenders interleaved sample by sample, in alternating order, with cold and warm caches.
 
-Nothing here knows of GPUs: a `Clock` times what it is given, so that the protocol itself can be tested.
+The protocol is independent of GPUs: a `Clock` does the timing, which tests replace.
 """
 
 from __future__ import annotations
@@ -17,18 +17,18 @@ import numpy as np
 Queued = Callable[[], None]
 Regime = Literal["cold", "warm", "graph"]
 
-SAMPLES = 100
-SHORT_US = 20.0  # kernels below this are also timed in a captured graph
-_FEWEST = 5  # samples of a contender that takes too long for all of them
-_BATCH = 24  # timed together; the driver's queue holds about a thousand launches
-_GRAPH_RUNS = 20  # in one captured graph
-_WARM_UP = 3
-_LONG_US = 1e5
+SAMPLES = 100  # per contender and regime (heuristic)
+SHORT_US = 20.0  # microseconds; shorter kernels are also timed in a captured graph (heuristic)
+_MIN_SAMPLES = 5  # of a contender that exceeds its time budget (heuristic)
+_RUNS_PER_BATCH = 24  # queued together; the driver's queue holds about 1000 launches (measured)
+_RUNS_PER_GRAPH = 20  # in one captured graph (heuristic)
+_WARM_UP_RUNS = 3  # load code and raise the clocks (heuristic)
+_MAX_WARM_UP_US = 1e5  # microseconds; a contender that takes longer runs once before it is timed (heuristic)
 
 
 @dataclass(frozen=True)
 class Contender:
-    """Something that can run on any of the sets of buffers: `run(set)` queues it and returns."""
+    """Contender of a benchmark. `run(set)` queues it on a buffer set and returns."""
 
     name: str
     run: Callable[[int], None]
@@ -36,7 +36,7 @@ class Contender:
 
 @dataclass(frozen=True)
 class Times:
-    """Microseconds of one contender, one for each sample, in the order they were taken."""
+    """Samples of one contender in microseconds, in time order."""
 
     samples: tuple[float, ...]
 
@@ -55,15 +55,15 @@ class Times:
 
 @dataclass(frozen=True)
 class Work:
-    """What is timed, and what runs ahead of it, untimed."""
+    """Timed work, with untimed work that precedes it."""
 
     run: Queued
     before: Queued | None = None
 
 
 class Clock(Protocol):
-    """`times_us` gives each work's own time. `captured` gives what plays a graph of runs, and what destroys it; it
-    raises RuntimeError where they can't be captured."""
+    """Clock of the protocol. `times_us` returns the time of each work in microseconds. `captured` returns functions
+    that launch and destroy a graph of runs; it raises RuntimeError if they can't be captured."""
 
     def times_us(self, works: Sequence[Work]) -> list[float]: ...
 
@@ -72,8 +72,8 @@ class Clock(Protocol):
 
 @dataclass(frozen=True)
 class Plan:
-    """`sets` of buffers, which cold runs take in turn; where they don't exceed the cache together, `flush` empties it
-    before each cold run. A contender stops at `samples`, or when `budget_us` of its own time is spent."""
+    """Plan of a measurement. Cold runs cycle through `sets` buffer sets; `flush` evicts the cache before each cold run
+    if the sets fit into it. A contender stops after `samples`, or after `budget_us` microseconds of its own time."""
 
     sets: int
     flush: Queued | None = None
@@ -82,8 +82,8 @@ class Plan:
 
 
 def measure(contenders: Sequence[Contender], clock: Clock, plan: Plan) -> dict[Regime, dict[str, Times]]:
-    """Cold and warm times of every contender, the first of which is ours; where its warm median is below 20 µs, also
-    those of a graph."""
+    """Cold and warm times of every contender; the first one is cugen's. Also times in a graph if its warm median is
+    below `SHORT_US`."""
     samples = {c.name: _affordable(plan, _estimate(c, clock)) for c in contenders}
     run_numbers = itertools.count()
 
@@ -106,19 +106,19 @@ def measure(contenders: Sequence[Contender], clock: Clock, plan: Plan) -> dict[R
 
 
 def order(contenders: Sequence[Contender], sample: int) -> Sequence[Contender]:
-    """The order of one sample: forward, then backward."""
+    """Order of the contenders in a sample: alternately forward and backward."""
     return contenders if sample % 2 == 0 else contenders[::-1]
 
 
 def _estimate(contender: Contender, clock: Clock) -> float:
-    """Microseconds of one run, after some that load code and wake the clocks; a long one is run once."""
+    """Microseconds of one run, after warm-up runs unless it is slow."""
     work = Work(_again(contender))
     first = clock.times_us([work])[0]
-    return first if first > _LONG_US else clock.times_us([work] * _WARM_UP)[-1]
+    return first if first > _MAX_WARM_UP_US else clock.times_us([work] * _WARM_UP_RUNS)[-1]
 
 
 def _affordable(plan: Plan, estimate: float) -> int:
-    return max(_FEWEST, min(plan.samples, int(min(plan.budget_us / max(estimate, 1e-3), plan.samples))))
+    return max(_MIN_SAMPLES, min(plan.samples, int(min(plan.budget_us / max(estimate, 1e-3), plan.samples))))
 
 
 def _again(contender: Contender) -> Queued:
@@ -135,21 +135,22 @@ def _interleaved(
         if sample < samples[contender.name]
     ]
     times: dict[str, list[float]] = {contender.name: [] for contender in contenders}
-    for start in range(0, len(schedule), _BATCH):
-        batch = schedule[start : start + _BATCH]
+    for start in range(0, len(schedule), _RUNS_PER_BATCH):
+        batch = schedule[start : start + _RUNS_PER_BATCH]
         for contender, time in zip(batch, clock.times_us([work(c) for c in batch]), strict=True):
             times[contender.name].append(time)
     return {name: Times(tuple(samples_us)) for name, samples_us in times.items()}
 
 
 def _graphs(contenders: Sequence[Contender], clock: Clock, samples: Mapping[str, int]) -> dict[str, Times]:
-    """Per run of graphs that hold some runs on the same buffers; what can't be captured is left out."""
+    """Times per run in graphs of `_RUNS_PER_GRAPH` runs on the same buffers, without contenders that can't be
+    captured."""
     players: list[Contender] = []
     destroyers: list[Callable[[], None]] = []
     try:
         for contender in contenders:
             try:
-                play, destroy = clock.captured([_again(contender)] * _GRAPH_RUNS)
+                play, destroy = clock.captured([_again(contender)] * _RUNS_PER_GRAPH)
             except RuntimeError:
                 continue
             players.append(Contender(contender.name, functools.partial(_ignoring_the_set, play)))
@@ -160,7 +161,7 @@ def _graphs(contenders: Sequence[Contender], clock: Clock, samples: Mapping[str,
     finally:
         for destroy in destroyers:
             destroy()
-    return {name: Times(tuple(time / _GRAPH_RUNS for time in times.samples)) for name, times in play_times.items()}
+    return {name: Times(tuple(time / _RUNS_PER_GRAPH for time in times.samples)) for name, times in play_times.items()}
 
 
 def _ignoring_the_set(play: Queued, _: int) -> None:

@@ -1,4 +1,4 @@
-"""The GPU as a benchmark needs it: memory, one stream, a clock that leaves the host out, and captured graphs."""
+"""GPU session of a benchmark: memory, one stream, event timing without host overhead, and captured graphs."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ _SMS, _L2_BYTES = 16, 38  # CU_DEVICE_ATTRIBUTE_*
 _NON_BLOCKING = 1  # CU_STREAM_NON_BLOCKING
 _DEVICE_MAPPED = 2  # CU_MEMHOSTALLOC_DEVICEMAP
 _RELAXED = 2  # CU_STREAM_CAPTURE_MODE_RELAXED
-_THREADS = 256
-_PATIENCE_NS = 500_000_000
+_THREADS_PER_BLOCK = 256
+_GATE_TIMEOUT_NS = 500_000_000  # nanoseconds until the gate opens by itself (heuristic)
 
 
 @contextmanager
 def session() -> Iterator[Session]:
-    """A session on the current context's GPU, or GPU 0. RunError (CG5011) where there is no driver."""
+    """Session on the current context's GPU, or GPU 0. Raises RunError (CG5011) without a driver."""
     cuda = driver()
     with cuda.context() as (_, ordinal):
         opened = Session(cuda, ordinal)
@@ -38,7 +38,7 @@ def session() -> Iterator[Session]:
 
 
 class Session:
-    """Everything goes to `stream`, a handle of the driver. Errors of the driver are RunErrors (CG5013)."""
+    """Session on one GPU. All work is queued on `stream`, a driver handle. Driver errors raise RunError (CG5013)."""
 
     def __init__(self, cuda: Driver, ordinal: int) -> None:
         self._cuda = cuda
@@ -59,7 +59,7 @@ class Session:
         self._result = self.allocate(16)
 
     def close(self) -> None:
-        """Gives back memory; what the session handed out is gone."""
+        """Frees all memory of the session."""
         self.synchronize()
         for address in tuple(self._allocations):
             self.release(address)
@@ -77,7 +77,7 @@ class Session:
         return free.value
 
     def allocate(self, size: int) -> int:
-        """An address; MemoryError where the GPU hasn't that many bytes left."""
+        """Allocates `size` bytes and returns the address. Raises MemoryError if the GPU has less free memory."""
         address = ctypes.c_uint64()
         if size > self.free_bytes():
             raise MemoryError(f"{size:,} bytes, of which {self.device} has {self.free_bytes():,} left")
@@ -96,19 +96,19 @@ class Session:
             )
 
     def copy(self, target: int, source: int, size: int) -> None:
-        """Within the device, queued."""
+        """Queues a copy of `size` bytes within the device."""
         if size:
             self._cuda.copy(target, source, size, self.stream)
 
     def upload(self, address: int, content: NDArray[Any]) -> None:
-        """From a contiguous array."""
+        """Copies a contiguous host array to the device."""
         if content.nbytes:
             self.synchronize()
             data = content.ctypes.data_as(ctypes.c_void_p)
             self._cuda.call("cuMemcpyHtoD_v2", ctypes.c_uint64(address), data, ctypes.c_size_t(content.nbytes))
 
     def fetch(self, address: int, count: int, dtype: np.dtype[Any]) -> NDArray[Any]:
-        """`count` elements, after all that is queued."""
+        """Copies `count` elements to the host, after all queued work."""
         content = np.empty(count, np.dtype(f"u{dtype.itemsize}"))
         if content.nbytes:
             self.synchronize()
@@ -117,29 +117,29 @@ class Session:
         return content.view(dtype)
 
     def fill(self, address: int, dtype: str, count: int, seed: int, span: tuple[int, int], *, whole: bool) -> None:
-        """Random numbers of a type of the language in `span`, both ends included; integers where `whole`."""
+        """Fills with random numbers of a spec type in `span`, inclusive; integers if `whole`."""
         if dtype == "bool":
             dtype, span, whole = "uint8", (0, 1), True
         numbers = (ctypes.c_uint64(count), ctypes.c_uint64(seed), *map(ctypes.c_int64, span), ctypes.c_int(whole))
         self._launch(f"fill_{dtype}", self.sms * 16, ctypes.c_uint64(address), *numbers)
 
     def count_equal(self, address: int, count: int, width: int, pattern: int) -> int:
-        """How many of `count` elements of `width` bytes hold `pattern`."""
+        """Number of elements, among `count` of `width` bytes, equal to `pattern`."""
         return self._counted("count_equal", address, count, ctypes.c_int(width), ctypes.c_uint64(pattern))
 
     def count_different(self, address: int, other_address: int, size: int) -> int:
-        """How many bytes of two stretches differ."""
+        """Number of different bytes in two memory ranges of `size` bytes."""
         return self._counted("count_different", address, ctypes.c_uint64(other_address), size)
 
     def read(self, address: int, size: int) -> None:
-        """Reads `size` bytes once: the ceiling of reductions, and what empties the cache of everything else."""
+        """Reads `size` bytes once: the ceiling of reductions, and the cache flush."""
         arguments = (ctypes.c_uint64(address), ctypes.c_uint64(size // 16), ctypes.c_uint64(self._result + 8))
-        blocks = max(1, -(-size // (16 * _THREADS * 8)))
+        blocks = max(1, -(-size // (16 * _THREADS_PER_BLOCK * 8)))
         self._launch("read_all", blocks, *arguments)
 
     def times_us(self, works: Sequence[Work]) -> list[float]:
-        """What each takes on the GPU, by a pair of events. All is queued before the GPU starts, so that the host
-        isn't measured."""
+        """GPU time of each work in microseconds, by a pair of events. All work is queued before the GPU starts, which
+        excludes host overhead."""
         while len(self._events) < 2 * len(works):
             event = ctypes.c_void_p()
             self._cuda.call("cuEventCreate", ctypes.byref(event), 0)
@@ -156,8 +156,8 @@ class Session:
         return [self._elapsed_us(start, end) for start, end in pairs]
 
     def captured(self, runs: Sequence[Queued]) -> tuple[Queued, Callable[[], None]]:
-        """A graph of the runs in their order: what queues it, and what destroys it. RuntimeError where the driver
-        can't capture them."""
+        """Functions that launch and destroy a graph of the runs in order. Raises RuntimeError if they can't be
+        captured."""
         stream, graph, made = ctypes.c_void_p(self.stream), ctypes.c_void_p(), ctypes.c_void_p()
         self._cuda.call("cuStreamBeginCapture_v2", stream, _RELAXED)
         try:
@@ -177,9 +177,9 @@ class Session:
 
     @contextmanager
     def _held_back(self) -> Iterator[None]:
-        """What is queued inside starts when all of it is queued."""
+        """Context in which queued work starts only at the end."""
         self._gate_words[0] = self._gate_words[1] = 0
-        self._launch("gate", 1, ctypes.c_uint64(self._gate), ctypes.c_uint64(_PATIENCE_NS), threads=1)
+        self._launch("gate", 1, ctypes.c_uint64(self._gate), ctypes.c_uint64(_GATE_TIMEOUT_NS), threads=1)
         try:
             yield
         finally:
@@ -198,14 +198,14 @@ class Session:
         self._launch(function, self.sms * 16, *numbers)
         return int(self.fetch(self._result, 1, np.dtype(np.uint64))[0])
 
-    def _launch(self, name: str, blocks: int, *arguments: Any, threads: int = _THREADS) -> None:
+    def _launch(self, name: str, blocks: int, *arguments: Any, threads: int = _THREADS_PER_BLOCK) -> None:
         if name not in self._functions:
             self._functions[name] = self._cuda.function(self._module, name)
         content = [bytes(argument) for argument in arguments]
         self._cuda.launch(self._functions[name], (blocks, 1, 1), (threads, 1, 1), 0, self.stream, content)
 
     def _host_words(self) -> tuple[int, ctypes.Array[ctypes.c_int]]:
-        """Two integers that host and GPU both see at one address."""
+        """Two mapped integers, visible to host and GPU at one address."""
         address = ctypes.c_void_p()
         self._cuda.call("cuMemHostAlloc", ctypes.byref(address), ctypes.c_size_t(8), _DEVICE_MAPPED)
         return int(address.value or 0), (ctypes.c_int * 2).from_address(int(address.value or 0))

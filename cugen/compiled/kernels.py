@@ -217,8 +217,8 @@ def _are_exclusive_stores(first: Site, second: Site) -> bool:
 
 
 def _without_shared_values(program: Program, results: Sequence[CompiledAccess]) -> list[CompiledAccess]:
-    """Removes totals of loads whose values other accesses reuse: the compiler may have moved them. If their instructions
-    are in several blocks, their execution count is unknown."""
+    """Removes totals of loads whose values other accesses reuse. The compiler may have moved such loads: if their
+    instructions are in several blocks, their execution count is unknown."""
     borrowed = {r.access.array.name for r in results if r.reason.startswith("reused")}
     why = "reused: other accesses use its values, and its instructions are in several blocks"
     return [
@@ -315,7 +315,7 @@ def _copy_source(
     instructions: tuple[Instruction, ...],
     target: Target,
 ) -> CompiledAccess:
-    """Global source of an asynchronous copy. A copy that bypasses L1 fetches one sector for each sector that it writes."""
+    """Global source of an asynchronous copy. If it bypasses L1, it fetches one sector per written sector."""
     result = _access(kernel, code, printed_site, instructions, target)
     if result.compiled is None or result.written_bytes < async_copies.L1_BYPASS_BYTES:
         return result
@@ -338,7 +338,7 @@ def _copy_target(
     instructions: tuple[Instruction, ...],
     target: Target,
 ) -> CompiledAccess:
-    """Shared target of an asynchronous copy: copying instructions, and zero-filling ones where the source guard fails."""
+    """Shared target of an asynchronous copy, with the zero-filling instructions of a failed source guard."""
     printed_site = replace(
         printed_site, site=replace(printed_site.site, source_guard=None)
     )  # predicated executions are counted by instruction

@@ -27,8 +27,8 @@ Trip = Mapping[sympy.Symbol, int]
 
 @dataclass(frozen=True)
 class RegisterStore:
-    """Store of one loaded element to a register array: `component` of the vector goes to `element_index`, for all values
-    of `counters`. `read` are the element indices of the array that are read."""
+    """Store of one loaded element to a register array: `component` of the vector goes to `element_index`, for all
+    values of `counters`. `read` are the element indices of the array that are read."""
 
     component: Integer
     element_index: Integer

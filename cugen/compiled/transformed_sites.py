@@ -98,8 +98,8 @@ def holds(predicate: Predicate, values: Mapping[sympy.Symbol, int]) -> bool:
 
 
 def divergent_loops(site: Site, uneven: Collection[str], block: tuple[int, int, int]) -> tuple[Counter, ...]:
-    """Loops whose trip counts differ between the lanes of a warp. `uneven`: counters of the loops with a trip count that
-    isn't constant; a guard on any other counter is not a loop bound."""
+    """Loops whose trip counts differ between the lanes of a warp. `uneven`: counters of the loops without a constant
+    trip count; a guard on any other counter is not a loop bound."""
     return tuple(
         counter
         for counter, _, _, remainder in _divergent_ends(site)

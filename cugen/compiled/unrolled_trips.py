@@ -105,7 +105,7 @@ def _constant(offset: Integer) -> int:
 
 
 def _thread_terms(offset: Integer, size: int) -> dict[sympy.Symbol, int] | None:
-    """Strides in bytes for each thread and block index; None if the offset isn't linear in them for fixed counters."""
+    """Strides in bytes for each thread and block index; None if it isn't linear in them at fixed counters."""
     free = offset.free_symbols
     affine = affine_form(offset, tuple(free))
     if not affine.residual.is_Integer:
@@ -115,7 +115,7 @@ def _thread_terms(offset: Integer, size: int) -> dict[sympy.Symbol, int] | None:
 
 
 def _register_terms(form: Form, still: Collection[sympy.Symbol]) -> dict[sympy.Symbol, int] | None:
-    """Strides in bytes of an address form for each thread and block index; None if it has other terms than a pointer and
+    """Strides in bytes of an address form for each thread and block index; None if it has terms besides a pointer and
     these. Indices in `still` are 0 in the whole launch."""
     pointers = [name for name, _ in form.terms if name.startswith("c[0x0]")]
     if len(pointers) != 1 or dict(form.terms)[pointers[0]] != 1:

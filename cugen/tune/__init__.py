@@ -1,6 +1,6 @@
-"""The search for schedules: `search` finds the best one of a spec, `update` writes it into a lock file.
+"""Schedule search: `search` finds the fastest schedule of a spec, `update` writes it into a lock file.
 
-Nothing is imported until it is asked for: the worker and the reader of lock files need little of this.
+Names are imported lazily, since workers and readers of lock files need few of them.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What was timed, line by line as it happens, so that a search goes on where it was ended."""
+"""Journal of timed candidates, one JSON line each, from which an interrupted search resumes."""
 
 from __future__ import annotations
 
@@ -19,8 +19,9 @@ _FORMAT = 1
 
 @dataclass(frozen=True, slots=True)
 class Record:
-    """One candidate, known by its code: microseconds, or why there are none. `stopped` after a few samples. `schedule`
-    is for people; records of earlier versions have none."""
+    """Result of one candidate, identified by the digest of its code: times in microseconds, or the reason of a failure.
+
+    stopped: given up after a few samples. schedule: for human readers; absent in records of earlier versions."""
 
     code: str
     cold: float = 0.0
@@ -32,7 +33,7 @@ class Record:
 
 
 class Journal:
-    """The records of one spec on one device."""
+    """Records of one spec on one device."""
 
     def __init__(self, path: Path, *, resume: bool = True) -> None:
         self.path = path
@@ -43,7 +44,7 @@ class Journal:
             path.unlink()
 
     def add(self, record: Record) -> None:
-        """Written at once."""
+        """Adds a record and writes it immediately."""
         self.records[record.code] = record
         self.path.parent.mkdir(parents=True, exist_ok=True)
         with self.path.open("a") as file:
@@ -53,7 +54,7 @@ class Journal:
         for line in text.splitlines():
             try:
                 record = Record(**json.loads(line))
-            except (ValueError, TypeError):  # the last line of a search that was killed
+            except (ValueError, TypeError):  # the truncated last line of a killed search
                 continue
             self.records[record.code] = record
         if text and not text.endswith("\n"):
@@ -62,7 +63,7 @@ class Journal:
 
 
 def journal_path(spec: Spec, gpu: Gpu, params: Mapping[str, int]) -> Path:
-    """In the cache, one for all that makes times comparable."""
+    """Path in the cache, one for each set of conditions under which times are comparable."""
     parts = json.dumps([_FORMAT, spec_key(spec), gpu.name, gpu.capability, sorted(params.items())])
     digest = hashlib.sha256(parts.encode()).hexdigest()[:16]
     device = re.sub(r"\W+", "-", gpu.name)

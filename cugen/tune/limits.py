@@ -1,4 +1,4 @@
-"""The limits of a spec's `check:`, held against a candidate: a faster kernel that the gate refuses is of no use."""
+"""Limits of a spec's `check:`, applied to candidates: `cugen check` must accept the tuned kernel."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from cugen.toolchain.cuda import Cubin
 
 
 class _Unprinted:
-    """Stands for a source whose lines nobody will be shown."""
+    """Placeholder for a source, as the lines of findings are not shown."""
 
     def locate(self, access: Access, text: str, message: str) -> Related:
         return Related("", NOWHERE, message, "")
@@ -27,7 +27,7 @@ class _Unprinted:
 
 
 def passed_limit(kernel: Kernel, params: Mapping[str, int], cubin: Cubin) -> str:
-    """The first of the spec's limits that the kernel passes, in words; empty where it passes none."""
+    """Message of the first limit of the spec that the kernel exceeds; empty if it exceeds none."""
     spec, context = kernel.spec, kernel.context
     if spec.check == Check():
         return ""

@@ -1,4 +1,4 @@
-"""Writes lock files: the same entries give the same bytes, and each block hangs on its own entry alone."""
+"""Writer of lock files. Equal entries give equal bytes, and each block depends on its entry only."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ _RESERVED = ("true", "false", "null")
 
 
 def text(lock: Lock) -> str:
-    """The whole file."""
+    """Text of a lock file."""
     return _HEAD + "".join(f"\n{block(entry)}" for entry in sorted(lock.entries, key=lambda e: e.sort_key))
 
 
 def block(entry: Entry) -> str:
-    """What stands in the file for one entry."""
+    """Text of one entry."""
     lines = [
         f"- kernel: {_word(entry.kernel)}",
         f"  spec: {json.dumps(entry.spec)}",
@@ -48,8 +48,9 @@ def block(entry: Entry) -> str:
 
 
 def update(path: Path, entries: Iterable[Entry]) -> None:
-    """Puts entries into the file, in place of older ones of the same kernels and devices. SpecError where the file is
-    broken, OSError where it can't be written."""
+    """Adds entries to a lock file and replaces older ones of the same kernels and devices.
+
+    Raises SpecError if the file is invalid, OSError if it can't be written."""
     lock = read(path) if path.exists() else Lock(str(path))
     for entry in entries:
         lock = lock.with_entry(entry)
@@ -57,7 +58,7 @@ def update(path: Path, entries: Iterable[Entry]) -> None:
 
 
 def schedule_text(schedule: Schedule) -> str:
-    """A schedule in one line, as specs and lock files write it."""
+    """A schedule on one line, in the syntax of specs and lock files."""
     parts: list[str] = []
     if schedule.family:
         parts.append(f"family: {_word(schedule.family)}")
@@ -69,7 +70,7 @@ def schedule_text(schedule: Schedule) -> str:
 
 
 def schedules_text(schedules: Schedules) -> str:
-    """Those of a candidate in one line, each behind its output."""
+    """The schedules of a candidate on one line, each after its output."""
     return ", ".join(f"{output}: {schedule_text(schedule)}" for output, schedule in schedules)
 
 
@@ -90,7 +91,7 @@ def _time(time: Time) -> str:
 
 
 def _word(value: int | str | bool) -> str:
-    """A scalar that reads back as it is."""
+    """A YAML scalar, quoted if it would not round-trip otherwise."""
     if isinstance(value, bool):
         return "true" if value else "false"
     if isinstance(value, int):

@@ -1,6 +1,6 @@
-"""A search that learns which choices pay: optuna's tree-structured Parzen estimator, over the given candidates.
+"""Model-guided search: optuna's tree-structured Parzen estimator (TPE) over the given candidates.
 
-The estimator proposes a point; the candidate that has most of it in common is tried, and that is what it learns from.
+The estimator proposes a point; the candidate that shares the most features with it is timed, and its time is reported.
 """
 
 from __future__ import annotations
@@ -11,13 +11,13 @@ from typing import Any
 from cugen.toolchain.errors import ToolMissing
 from cugen.tune.space import Candidate
 
-_FIRST = 16  # the best guesses, before the model has its say
+_STARTUP_CANDIDATES = 16  # timed in order before the first proposal of the model (heuristic)
 _LEFT = "left to the family"
 Choice = int | str | bool
 
 
 class ModelGuided:
-    """See `Strategy`. ToolMissing where optuna isn't installed."""
+    """`Strategy` that follows a TPE model. Raises ToolMissing if optuna isn't installed."""
 
     def __init__(self, candidates: Sequence[Candidate], seed: int) -> None:
         try:
@@ -37,7 +37,7 @@ class ModelGuided:
     def ask(self) -> Candidate | None:
         if not self._waiting:
             return None
-        candidate = next(iter(self._waiting)) if self._proposed_count < _FIRST else self._proposed()
+        candidate = next(iter(self._waiting)) if self._proposed_count < _STARTUP_CANDIDATES else self._proposed()
         self._proposed_count += 1
         del self._waiting[candidate]
         return candidate
@@ -51,7 +51,7 @@ class ModelGuided:
         )
 
     def _proposed(self) -> Candidate:
-        """The nearest to what the model would try; of equally near ones the first."""
+        """The candidate with the most features of the model's proposal; the first of equal ones."""
         trial = self._study.ask(self._distributions)
         self._study.tell(trial, state=self._optuna.trial.TrialState.FAIL)
         wanted = {name: self._values[name][trial.params[name]] for name in self._values}
@@ -62,7 +62,7 @@ class ModelGuided:
         return max(self._waiting, key=lambda candidate: common_features(self._waiting[candidate]))
 
     def _distribution(self, values: Sequence[Choice]) -> Any:
-        """Places in a list of values: near ones are alike where these are numbers, else they are just names."""
+        """Distribution over the indices of a list of values: ordinal for numbers, else categorical."""
         positions = range(len(values))
         if all(isinstance(value, int) or value == _LEFT for value in values):
             return self._optuna.distributions.IntDistribution(0, len(values) - 1)
@@ -73,7 +73,8 @@ class ModelGuided:
 
 
 def _values(candidates: Sequence[Candidate]) -> dict[str, list[Choice]]:
-    """Of each choice what occurs, numbers in their order; first, where some candidate has none, that it is left out."""
+    """Values of each feature over all candidates: `_LEFT` first if some candidate lacks it, then sorted numbers, then
+    words."""
     names = dict.fromkeys(name for candidate in candidates for name, _ in candidate.features)
     values: dict[str, list[Choice]] = {}
     for name in names:

@@ -1,4 +1,4 @@
-"""Whether a schedule may change the order in which sums are taken, and with it the last bits of results."""
+"""Reordering of floating-point reductions by a schedule, which changes the last bits of results."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ _ORDERED = ("sum", "prod")  # of floating-point numbers
 
 
 def may_reorder(spec: Spec, schedules: Schedules) -> bool:
-    """By what the families say of their tunables. What they don't say shows in the bits of results, which are compared
-    while candidates are timed."""
+    """Whether the tunables of the schedules are declared to reorder reductions. Undeclared reordering is detected by
+    comparing the bits of results while candidates are timed."""
     telling = {(family.name, t.name) for family in families() for t in family.tunables if t.reorders}
     chosen = {(schedule.family, name) for _, schedule in schedules for name, _ in schedule.tunables}
     return _has_ordered_sums(spec) and bool(telling & chosen)

@@ -1,4 +1,4 @@
-"""What may be tried: the schedules that leave what the user fixed as it is, the best guesses first."""
+"""Search space: the schedules that keep the user's choices, in the order of the families' models."""
 
 from __future__ import annotations
 
@@ -16,22 +16,22 @@ from cugen.schedule.planner import answers, make_plan, requests
 from cugen.schedule.runs import group
 from cugen.spec.model import Schedule, Spec
 
-MAX_CANDIDATES = 20_000  # candidates of a spec
-_MOST_OF_A_FAMILY = 2_000
-_FEW = 16  # of a family's own list that are tried before other families' further guesses
+MAX_CANDIDATES = 20_000  # candidates per spec (heuristic: bounds the time to list them)
+_MAX_SCHEDULES_PER_FAMILY = 2_000  # schedules per launch and family (heuristic)
+_TOP_SCHEDULES_PER_FAMILY = 16  # schedules of a family tried before the remaining ones of all families (heuristic)
 Feature = tuple[str, int | str | bool]
 
 
 @dataclass(frozen=True, slots=True)
 class Candidate:
-    """A way of computing a spec: schedules by output; none where the generator chooses. Number 0 is its own choice."""
+    """Candidate schedules of a spec, by output; none if the generator chooses. Number 0 is the generator's choice."""
 
     number: int
     schedules: Schedules = ()
 
     @property
     def features(self) -> tuple[Feature, ...]:
-        """All that was chosen, each by a name of its own."""
+        """All choices of the schedules, with unique names."""
         features: list[Feature] = []
         for output, schedule in self.schedules:
             features.append((f"{output}.family", schedule.family or ""))
@@ -43,20 +43,20 @@ class Candidate:
 
 @dataclass(frozen=True, slots=True)
 class _Slot:
-    """A launch, known by the first array that it writes, and the schedules for it by how far they are from the best
-    guess."""
+    """Schedules of one launch, by their distance from the best guess. The first array that it writes identifies the
+    launch."""
 
     output: str
     levels: tuple[tuple[Schedule, ...], ...]
 
     @property
     def near(self) -> tuple[Schedule, ...]:
-        """Those that are nearest to the best guess."""
+        """The schedules of the first two levels."""
         return tuple(schedule for level in self.levels[:2] for schedule in level)
 
 
 def candidates(spec: Spec) -> tuple[Candidate, ...]:
-    """The generator's own choice, then others: first those that change one launch, then those that change several."""
+    """The generator's choice, then candidates that change one launch, then those that change two."""
     slots = _slots(spec)
     combinations = dict.fromkeys(islice(_combined(slots), MAX_CANDIDATES))
     combinations.pop((), None)
@@ -64,8 +64,8 @@ def candidates(spec: Spec) -> tuple[Candidate, ...]:
 
 
 def generators_choice(spec: Spec) -> Schedules:
-    """What candidate 0 stands for, in words: of each launch the best guess of the family that the generator takes. None
-    where it makes several launches that no schedule asks for."""
+    """Explicit schedules of candidate 0: for each launch, the first schedule of the selected family. Empty if the
+    generator makes launches that no schedule can request."""
     chosen = tuple((slot.output, slot.levels[0][0]) for slot in _slots(spec) if slot.levels)
     tuned = replace(spec, schedules=filled(spec, chosen))
     return chosen if _families(tuned) == _families(spec) else ()
@@ -76,7 +76,7 @@ def _families(spec: Spec) -> tuple[str, ...]:
 
 
 def _combined(slots: Sequence[_Slot]) -> Iterator[Schedules]:
-    """One launch changed, the least first; then two of them, each a little."""
+    """Changes of one launch, by level; then changes of two launches, from their first two levels."""
     for level in range(max((len(slot.levels) for slot in slots), default=0)):
         for slot in slots:
             for schedule in slot.levels[level] if level < len(slot.levels) else ():
@@ -87,8 +87,8 @@ def _combined(slots: Sequence[_Slot]) -> Iterator[Schedules]:
 
 
 def _slots(spec: Spec) -> tuple[_Slot, ...]:
-    """One for each launch before any is split. A statement from which the generator takes reductions apart stays
-    without a schedule, or it wouldn't."""
+    """One slot for each launch before split-K. Statements with hoisted reductions have none: a schedule would prevent
+    the hoisting."""
     changed = hoisted(spec)
     written = {statement.target: statement.value for statement in spec.statements}
     context = make_context(changed)
@@ -114,14 +114,14 @@ def _levels(request: Request, base: Schedule) -> tuple[tuple[Schedule, ...], ...
 
 def _of_family(family: Family, match: Match, request: Request) -> Iterator[tuple[int, Schedule]]:
     if match.candidates is not None:
-        for position, schedule in enumerate(islice(match.candidates(), _MOST_OF_A_FAMILY)):
-            yield 0 if position == 0 else 1 if position < _FEW else 2, schedule
+        for position, schedule in enumerate(islice(match.candidates(), _MAX_SCHEDULES_PER_FAMILY)):
+            yield 0 if position == 0 else 1 if position < _TOP_SCHEDULES_PER_FAMILY else 2, schedule
         return
-    yield from islice(_round_the_default(family, request), _MOST_OF_A_FAMILY)
+    yield from islice(_around_the_default(family, request), _MAX_SCHEDULES_PER_FAMILY)
 
 
-def _round_the_default(family: Family, request: Request) -> Iterator[tuple[int, Schedule]]:
-    """All products of the tunables' values, those with the fewest that aren't left to the family first."""
+def _around_the_default(family: Family, request: Request) -> Iterator[tuple[int, Schedule]]:
+    """All combinations of the tunables' values, by the number of tunables that are set."""
     fixed = dict(request.schedule.tunables)
     free = [tunable for tunable in family.tunables if tunable.name not in fixed]
     for count in range(len(free) + 1):

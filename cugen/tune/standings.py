@@ -1,4 +1,4 @@
-"""What is known of the candidates so far, and which is the best."""
+"""Standings of a search: the results of the candidates so far, and the fastest one."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from cugen.tune.timing.prepare import Prepared
 
 @dataclass
 class Trial:
-    """A candidate with its code. Times are in microseconds, as if all had been taken at once; `is_timed` with all
+    """A candidate with its code and times in microseconds, normalised by a common baseline. `is_timed`: with all
     samples."""
 
     candidate: Candidate
@@ -26,13 +26,13 @@ class Trial:
 
     @property
     def message(self) -> Message:
-        """The code, as a worker takes it."""
+        """The code in the form of a worker's request."""
         return code(self.candidate.number, self.code)
 
 
 @dataclass
 class Progress:
-    """How far a search is. Times are cold, in microseconds; 0 where there is none yet."""
+    """Progress of a search. Times are for cold caches, in microseconds; 0 if unknown."""
 
     candidates: int = 0
     timed: int = 0
@@ -46,7 +46,7 @@ class Progress:
 
 
 class Standings:
-    """Trials by their candidates' numbers; the generator's own choice is number 0."""
+    """Trials by candidate number; number 0 is the generator's choice."""
 
     def __init__(self, untuned: Trial, journal: Journal, progress: Progress) -> None:
         self.untuned = self.best = untuned
@@ -56,16 +56,16 @@ class Standings:
         self._journal = journal
 
     def known(self, trial: Trial) -> Record | None:
-        """What an earlier search found of this code."""
+        """Record of this code from an earlier search."""
         return self._journal.records.get(trial.code.digest)
 
     def fastest(self) -> list[Trial]:
-        """Those that were timed, the fastest first."""
+        """The timed trials, fastest first."""
         timed = [trial for trial in self.trials.values() if trial.is_timed]
         return sorted(timed, key=lambda trial: (trial.cold, trial.candidate.number))
 
     def record(self, trial: Trial, baseline: Trial, answer: Message) -> Record:
-        """What an answer says of a trial, told by its ratio to the one that it ran beside."""
+        """Record of a trial from a worker's answer: its time relative to the interleaved baseline."""
         number = str(trial.candidate.number)
         cold, warm = answer["times"][number]
         if baseline is not trial:
@@ -75,7 +75,7 @@ class Standings:
         return Record(trial.code.digest, cold, warm, bool(answer["same_bits"][number]), stopped)
 
     def take(self, trial: Trial, record: Record, *, is_new: bool = True) -> None:
-        """A record is what counts from now on; a new one goes into the journal."""
+        """Sets the record of a trial; a new one is added to the journal."""
         if is_new and trial is not self.untuned:
             self._journal.add(replace(record, schedule=schedules_text(trial.candidate.schedules)))
         if record.failed:

@@ -1,4 +1,4 @@
-"""In which order candidates are tried."""
+"""Search strategies: the order in which candidates are timed."""
 
 from __future__ import annotations
 
@@ -11,19 +11,19 @@ from cugen.tune.space import Candidate, Feature
 
 
 class Strategy(Protocol):
-    """Is asked for candidates, several ahead, and told what came of each, in any order."""
+    """Source of candidates. Several are requested ahead; results are reported in any order."""
 
     def ask(self) -> Candidate | None:
-        """One that wasn't asked for before; None where there are no more."""
+        """The next candidate; None if all were returned."""
         ...
 
     def tell(self, candidate: Candidate, time: float | None) -> None:
-        """Its microseconds, or None where it can't be timed or was wrong."""
+        """Reports a time in microseconds, or None for a candidate that failed."""
         ...
 
 
 class InOrder:
-    """All of them, as they stand."""
+    """All candidates, in the given order."""
 
     def __init__(self, candidates: Sequence[Candidate]) -> None:
         self._waiting = iter(candidates)

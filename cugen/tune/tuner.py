@@ -1,8 +1,8 @@
-"""The search: candidates are prepared on the CPU cores, and timed on the GPUs as they get ready.
+"""Schedule search: candidates are prepared on the CPU cores and timed on the GPUs as they become ready.
 
-Every time is taken beside the best candidate so far, and counts as a ratio to it, so that clocks and temperatures that
-drift don't decide. At the end the fastest few are timed interleaved with the generator's own choice, and only that
-decides.
+Each candidate is timed interleaved with the fastest one so far, and its time is the ratio to that baseline, which
+cancels drifting clocks and temperatures. At the end the fastest few are timed interleaved with the generator's choice;
+only this final comparison decides.
 """
 
 from __future__ import annotations
@@ -33,25 +33,27 @@ from cugen.tune.timing.prepare import Dropped, Others, Prepared, prepare
 from cugen.tune.timing.workers import COMMAND, PATIENCE_S, Answer, Events, Worker
 from cugen.version import __version__
 
-_SAMPLES, _FINAL_SAMPLES = 30, 100
-_BUDGET_US, _FINAL_BUDGET_US = 1e5, 1e6  # of one candidate's samples
-_HOPELESS = 1.3  # times the best so far, by a few samples
-_FINALISTS = 4
-_WORTH = 1.004  # times as fast as the generator's own choice, or that stays; what a hundred samples tell apart
-_AHEAD = 1  # candidates that are ready or in preparation, for each core and each GPU
-_ABOUT = 1.25  # a ratio of costs that a guess can't tell apart
-_PAUSE_S = 0.5  # between two reports, where nothing happens
+_SAMPLES, _FINAL_SAMPLES = 30, 100  # timed runs per candidate and regime (heuristic)
+_BUDGET_US, _FINAL_BUDGET_US = 1e5, 1e6  # GPU time per candidate and regime, in microseconds (heuristic)
+_MAX_TIME_RATIO = 1.3  # to the fastest so far; slower candidates stop after a few samples (heuristic)
+_FINALISTS = 4  # candidates of the final comparison, besides the generator's choice (heuristic)
+_MIN_SPEEDUP = 1.004  # over the generator's choice; resolution of 100 samples, measured on an H200
+_CANDIDATES_AHEAD = 1  # candidates ready or in preparation, per core and per GPU (heuristic)
+_COST_RESOLUTION = 1.25  # ratio of modelled costs that count as equal (heuristic)
+_REPORT_INTERVAL_S = 0.5  # seconds between progress reports while no event arrives
 
 
 class TuneError(Exception):
-    """The generator's own choice can't be timed, so nothing can be compared with it."""
+    """The generator's choice can't be timed, so there is no baseline."""
 
 
 @dataclass(frozen=True)
 class Options:
-    """`budget_s` is for the search of one kernel; the comparison at the end comes on top. `jobs` are processes that
-    prepare candidates, 0 for as many as there are cores. `resume` uses what earlier searches found. `gpus` are by
-    default all of this machine; those with the name of the first are used. `command` starts a worker."""
+    """Options of a search.
+
+    budget_s: seconds for each kernel, without the final comparison. jobs: processes that prepare candidates, 0 for one
+    per core. resume: use the results of earlier searches. gpus: default all GPUs of the machine; those with the name of
+    the first one are used. command: starts a worker process."""
 
     budget_s: float = 60.0
     strategy: str = "exhaustive"
@@ -65,7 +67,7 @@ class Options:
 
 @dataclass(frozen=True)
 class Outcome:
-    """`entry` is for the lock file; `failures` are the reasons of what was wrong, hung or faulted."""
+    """Result of a search: `entry` for the lock file, `failures` with the reasons why candidates failed."""
 
     entry: Entry
     progress: Progress
@@ -79,11 +81,11 @@ def search(
     report: Callable[[Progress], None] = lambda progress: None,
     lock: Lock | None = None,
 ) -> Outcome:
-    """The best schedule of a spec on this machine's GPUs, with `params` for its dynamic params. What the `lock` has for
-    them counts as the best guesses.
+    """Searches for the fastest schedule of a spec on the GPUs of this machine.
 
-    RunError (CG5011) without a GPU, SpecError for a spec that no family can do, ToolMissing without a compiler or the
-    strategy's library, TuneError where the generator's own choice is wrong or can't be timed."""
+    params: values of the dynamic params. lock: its schedules for these GPUs are tried first. Raises RunError (CG5011)
+    without a GPU, SpecError for a spec that no family supports, ToolMissing without a compiler or the strategy's
+    library, TuneError if the generator's choice is wrong or can't be timed."""
     options = options or Options()
     available = options.gpus or gpus()
     devices = [gpu for gpu in available if gpu.name == available[0].name]
@@ -92,7 +94,7 @@ def search(
 
 
 def _of_device(entry: Entry, device: str) -> Iterator[Schedules]:
-    """The schedules of an entry for a device that aren't the generator's own choice."""
+    """The explicit schedules of an entry for a device."""
     if entry.device == device:
         known = [entry.schedules, *(entry.runner_up[:1] if entry.runner_up else ())]
         yield from (schedules for schedules in known if schedules)
@@ -109,7 +111,7 @@ class _Search:
         entries: Sequence[Entry] = (),
     ) -> None:
         self._spec, self._options, self._params, self._gpus, self._tell = spec, options, dict(params), devices, report
-        make_plan(spec)  # refuses what no schedule could mend
+        make_plan(spec)  # raises SpecError for what no schedule can fix
         code = prepare(spec, (), devices[0].capability, self._params)
         if isinstance(code, Dropped):
             raise TuneError(f"the generator's own choice can't be prepared: {code.reason}")
@@ -150,7 +152,7 @@ class _Search:
         return ProcessPoolExecutor(self._jobs, get_context("spawn"), initializer=serve_parent)
 
     def _time_untuned(self) -> None:
-        """The generator's own choice, on every GPU, so that each is open."""
+        """Times the generator's choice on every GPU, which also starts the workers."""
         untuned, faults = self._standings.untuned, list[str]()
 
         def then(answer: Answer) -> None:
@@ -169,7 +171,7 @@ class _Search:
             raise TuneError("nothing runs at these sizes")
 
     def _run(self, pool: Executor, deadline: float) -> None:
-        """Until the budget is spent, nothing is left to try, or no GPU."""
+        """Searches until the budget is spent, or no candidate or no GPU is left."""
         while True:
             left = deadline - monotonic()
             if left > 0:
@@ -183,7 +185,7 @@ class _Search:
             self._tell(self._standings.progress)
 
     def _prepare_more(self, pool: Executor) -> None:
-        while not self._is_exhausted and len(self._preparing) + len(self._ready) < _AHEAD * (
+        while not self._is_exhausted and len(self._preparing) + len(self._ready) < _CANDIDATES_AHEAD * (
             self._jobs + len(self._gpus)
         ):
             candidate = self._strategy.ask()
@@ -214,7 +216,7 @@ class _Search:
             self._ready.append(trial)
 
     def _time_more(self) -> None:
-        """Of those that are ready what the analysis expects to be clearly faster; else the strategy's order counts."""
+        """Submits ready candidates to idle workers: by modelled cost class, then in the strategy's order."""
         self._ready.sort(key=lambda trial: (_class(trial.code.cost), self._proposed_order[trial.candidate]))
         for worker in self._idle():
             if self._ready:
@@ -223,7 +225,7 @@ class _Search:
 
     def _timed(self, worker: Worker, trial: Trial, baseline: Trial, answer: Answer) -> None:
         if worker.is_lost:
-            self._ready.append(trial)  # for another GPU
+            self._ready.append(trial)  # retried on another GPU
         elif isinstance(answer, str):
             self._take(trial, Record(trial.code.digest, failed=answer))
         elif answer["failed"]:
@@ -241,15 +243,15 @@ class _Search:
         return [worker for worker in self._workers if not worker.is_busy and not worker.is_lost]
 
     def _wait(self) -> None:
-        """For the next event, or a while."""
+        """Handles the next event, or returns after `_REPORT_INTERVAL_S`."""
         try:
-            event = self._events.get(timeout=_PAUSE_S)
+            event = self._events.get(timeout=_REPORT_INTERVAL_S)
         except Empty:
             return
         event()
 
     def _finals(self) -> dict[int, Time]:
-        """The times that decide, all of one run; those of the search where no GPU can take them any more."""
+        """Times of the final comparison, all from one interleaved run; times of the search if no GPU is left for it."""
         untuned = self._standings.untuned
         others = [trial for trial in self._standings.fastest() if trial is not untuned][:_FINALISTS]
         entrants = [*others, untuned]
@@ -265,7 +267,7 @@ class _Search:
     def _entry(self, times: Mapping[int, Time]) -> Entry:
         trials = self._standings.trials
         order = sorted(times, key=lambda number: (times[number].cold, number))
-        best = order[0] if times[order[0]].cold * _WORTH < times[0].cold else 0
+        best = order[0] if times[order[0]].cold * _MIN_SPEEDUP < times[0].cold else 0
         slower = [number for number in order if number != best]
         chosen = trials[best].candidate.schedules
         return Entry(
@@ -284,12 +286,12 @@ class _Search:
 
 
 def _class(cost: float | None) -> int:
-    """Equal for costs that are about equal, and less for smaller ones; what has none comes first."""
-    return -1_000_000 if not cost else round(math.log(cost, _ABOUT))
+    """Logarithmic class of a modelled cost in seconds. Unknown costs come first."""
+    return -1_000_000 if not cost else round(math.log(cost, _COST_RESOLUTION))
 
 
 def _request(entrants: Sequence[Trial], *, is_final: bool = False) -> Message:
     codes = [trial.message for trial in entrants]
     if is_final:
         return request(codes, samples=_FINAL_SAMPLES, budget_us=_FINAL_BUDGET_US, hopeless=NEVER)
-    return request(codes, samples=_SAMPLES, budget_us=_BUDGET_US, hopeless=_HOPELESS)
+    return request(codes, samples=_SAMPLES, budget_us=_BUDGET_US, hopeless=_MAX_TIME_RATIO)

@@ -47,7 +47,7 @@ def test_exhaustive_keeps_the_order_and_random_follows_its_seed() -> None:
     assert tried("random", 9) != tried("random", 9, seed=1)
 
 
-def test_near_takes_by_turns_the_next_and_what_is_like_the_fastest() -> None:
+def test_near_alternates_the_next_and_what_is_like_the_fastest() -> None:
     trials = tried("near", 24)
     assert trials[0] == SPACE[0]
     for position in range(3, 23, 2):

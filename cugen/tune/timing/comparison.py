@@ -1,4 +1,4 @@
-"""Times several schedules of one spec in one run on one GPU, interleaved."""
+"""Interleaved timing of several schedules of one spec on one GPU."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _SAMPLES, _BUDGET_US = 100, 1e6
 
 
 class CannotCompare(Exception):
-    """A schedule that doesn't fit, or a kernel that is wrong, faults or hangs."""
+    """A schedule does not fit, or its kernel is wrong, faults or hangs."""
 
 
 def compare(
@@ -27,8 +27,9 @@ def compare(
     command: Sequence[str] = COMMAND,
     seed: int = 0,
 ) -> tuple[Time, ...]:
-    """The time of each, checked first; `()` is the generator's own choice. RunError (CG5011) without a GPU,
-    CannotCompare where one can't be timed."""
+    """Times of the schedules, whose results are checked first; `()` is the generator's choice.
+
+    Raises RunError (CG5011) without a GPU, CannotCompare if one can't be timed."""
     device = gpu or gpus()[0]
     codes = [_code(number, spec, chosen, device, params or {}) for number, chosen in enumerate(schedules)]
     process = Process(command, device, PATIENCE_S)

@@ -1,4 +1,4 @@
-"""The GPUs of this machine, told apart by what `CUDA_VISIBLE_DEVICES` takes. No context is made on any."""
+"""GPUs of this machine, identified by UUIDs for `CUDA_VISIBLE_DEVICES`. Listing them creates no CUDA context."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from cugen.runtime.libcuda import driver
 
 @dataclass(frozen=True, slots=True)
 class Gpu:
-    """`uuid` is empty where there is only one, which a process sees without being told."""
+    """A GPU. `uuid` is empty on machines with one GPU, which need no `CUDA_VISIBLE_DEVICES`."""
 
     name: str
     capability: str
@@ -19,7 +19,7 @@ class Gpu:
 
 
 def gpus() -> tuple[Gpu, ...]:
-    """All that can be seen. RunError (CG5011) where there are none."""
+    """All visible GPUs. Raises RunError (CG5011) if there is none."""
     cuda = driver()
     count = ctypes.c_int()
     cuda.call("cuDeviceGetCount", ctypes.byref(count))

@@ -1,4 +1,4 @@
-"""What the search and its workers say to each other; `cugen.tune.timing.worker` documents it."""
+"""Messages from the search to its workers; `cugen.tune.timing.worker` documents the protocol."""
 
 from __future__ import annotations
 
@@ -10,21 +10,21 @@ from typing import Any
 from cugen.spec.model import Spec
 from cugen.tune.timing.prepare import Prepared
 
-NEVER = 1e9  # a ratio at which nothing is hopeless
+NEVER = 1e9  # time ratio that no candidate exceeds
 Message = dict[str, Any]
 
 
 def code(number: int, prepared: Prepared) -> Message:
-    """A candidate."""
+    """Code of a candidate."""
     return {"number": number, "source": prepared.source, "manifest": prepared.manifest}
 
 
 def opening(spec: Spec, params: Mapping[str, int], seed: int, untuned: Message) -> Message:
-    """The first message: what is to be computed, and the code whose results the others are compared with."""
+    """First message to a worker: the spec, and the code whose results are the reference for bitwise comparison."""
     packed = base64.b64encode(pickle.dumps(spec)).decode()
     return {"open": packed, "dynamic": dict(params), "seed": seed, "untuned": untuned}
 
 
 def request(codes: Sequence[Message], *, samples: int, budget_us: float, hopeless: float = NEVER) -> Message:
-    """Asks for times; the first is given up where it takes `hopeless` times as long as the last."""
+    """Request for times. The first code is given up if it takes more than `hopeless` times as long as the last."""
     return {"time": list(codes), "samples": samples, "budget_us": budget_us, "hopeless": hopeless}

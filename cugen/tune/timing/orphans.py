@@ -1,4 +1,4 @@
-"""Processes that don't outlive the search that started them, even where it was killed or they hang in a kernel."""
+"""Termination of worker processes with their parent, even if it was killed or they hang in a kernel."""
 
 from __future__ import annotations
 
@@ -7,22 +7,22 @@ import signal
 import threading
 import time
 
-_EVERY_S = 1.0
+_POLL_INTERVAL_S = 1.0  # seconds between checks of the parent
 
 
 def end_with_parent() -> None:
-    """Ends this process when its parent is gone."""
+    """Starts a thread that ends this process when its parent has exited."""
     parent = os.getppid()
 
     def watch() -> None:
         while os.getppid() == parent:
-            time.sleep(_EVERY_S)
+            time.sleep(_POLL_INTERVAL_S)
         os._exit(1)
 
     threading.Thread(target=watch, name="watch the parent", daemon=True).start()
 
 
 def serve_parent() -> None:
-    """In a process of a pool: Ctrl-C is for the parent, which ends this one."""
+    """Initialises a pool process: ignores Ctrl-C, and ends with the parent."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     end_with_parent()

@@ -1,4 +1,4 @@
-"""From a candidate to code that can be timed, on a CPU core: planned, held to limits, costed, compiled."""
+"""Preparation of a candidate on a CPU core: planning, cost model, compilation, resource limits."""
 
 from __future__ import annotations
 
@@ -19,23 +19,23 @@ from cugen.toolchain.cuda import Cubin, compile_cubin
 from cugen.toolchain.errors import CompileError
 from cugen.tune.limits import passed_limit
 
-_MOST_SPILLED = 32  # bytes a thread: what spills more loses to what doesn't
-_HOPELESS = 4.0  # times the least cost; the guess is a rough one
-_LAUNCH_S = 2e-6  # that even an empty kernel takes
-_CLOCK = 1.5e9  # Hz; near enough to compare two kernels on one device
-_CACHE_SPEED = 3  # times the bandwidth of memory
+_MAX_SPILL_BYTES = 32  # bytes per thread (heuristic: kernels that spill more lose)
+_MAX_COST_RATIO = 4.0  # to the minimum cost so far (heuristic: the cost model is rough)
+_LAUNCH_S = 2e-6  # seconds of an empty kernel (measured on H200)
+_CLOCK_HZ = 1.5e9  # nominal SM clock (heuristic: only compares kernels on one device)
+_L2_TO_DRAM_BANDWIDTH = 3  # ratio of bandwidths (heuristic)
 
 
 @dataclass(frozen=True, slots=True)
 class Dropped:
-    """A candidate that isn't timed, and why."""
+    """A candidate that isn't timed, with the reason."""
 
     reason: str
 
 
 @dataclass(frozen=True, slots=True)
 class Others:
-    """The candidates that were prepared before: the digests of their codes and the least of their costs."""
+    """Candidates prepared before: digests of their code, and the minimum of their costs in seconds."""
 
     digests: frozenset[str] = frozenset()
     least_cost: float | None = None
@@ -43,8 +43,8 @@ class Others:
 
 @dataclass(frozen=True, slots=True)
 class Prepared:
-    """A candidate's code, and a `digest` that is equal for equal code. `cost` is a guess of the seconds that it needs
-    at least; None where that can't be said."""
+    """Code of a candidate. `digest`: hash of the code without comments. `cost`: modelled lower bound of its time in
+    seconds, None if unknown."""
 
     source: str
     manifest: str
@@ -53,15 +53,16 @@ class Prepared:
 
 
 def with_schedules(spec: Spec, schedules: Schedules) -> Spec:
-    """The spec with a candidate's schedules where it is silent."""
+    """The spec with a candidate's schedules wherever it sets none."""
     return replace(spec, schedules=filled(spec, schedules)) if schedules else spec
 
 
 def prepare(
     spec: Spec, schedules: Schedules, capability: str, params: Mapping[str, int], others: Others | None = None
 ) -> Prepared | Dropped:
-    """What is no better than `others`, as far as can be told, isn't compiled. ToolMissing, and CompileError for a
-    target, as the compilers raise them."""
+    """Prepares a candidate. Duplicates of `others`, and candidates with a much higher modelled cost, aren't compiled.
+
+    Raises ToolMissing without a compiler, and CompileError for an unsupported target."""
     others = others or Others()
     try:
         kernel = generate(with_schedules(spec, schedules), analysis=False)
@@ -69,23 +70,23 @@ def prepare(
         return Dropped(error.summary)
     digest = hashlib.sha256(_without_comments(kernel.source).encode()).hexdigest()
     if digest in others.digests:
-        return Dropped("it is the same code as another")
+        return Dropped("it has the same code as an earlier candidate")
     cost, least_cost = _cost(kernel, params), others.least_cost
-    if cost is not None and least_cost is not None and cost > _HOPELESS * least_cost:
-        return Dropped(f"the analysis expects {cost / least_cost:.1f} times the cost of another")
+    if cost is not None and least_cost is not None and cost > _MAX_COST_RATIO * least_cost:
+        return Dropped(f"the analysis expects {cost / least_cost:.1f} times the cost of an earlier candidate")
     try:
         cubin = compile_cubin(kernel.source, kernel.name, target_for(kernel.manifest, capability))
     except CompileError as error:
         if error.code != COMPILE_FAILED:
             raise
-        return Dropped(f"the compiler refused it: {str(error).splitlines()[0]}")
+        return Dropped(f"the compiler rejected it: {str(error).splitlines()[0]}")
     if schedules and (reason := _unfit(kernel, cubin, capability) or passed_limit(kernel, params, cubin)):
         return Dropped(reason)
     return Prepared(kernel.source, kernel.manifest.to_json(), digest, cost)
 
 
 def _without_comments(source: str) -> str:
-    """The head of a source names the spec's file and the hash of its schedule."""
+    """The source without comment lines: its header names the spec's file and the schedule's hash."""
     return "\n".join(line for line in source.split("\n") if not line.lstrip().startswith("//"))
 
 
@@ -93,16 +94,17 @@ def _unfit(kernel: Kernel, cubin: Cubin, capability: str) -> str:
     for launch in kernel.plan.kernels:
         resources = cubin.kernels[launch.name]
         spilled = resources.spill_stores + resources.spill_loads
-        if spilled > _MOST_SPILLED:
-            return f"{launch.name} spills {spilled} bytes a thread"
+        if spilled > _MAX_SPILL_BYTES:
+            return f"{launch.name} spills {spilled} bytes per thread"
         if occupancy_facts(launch, target(capability), resources).occupancy.blocks_per_sm == 0:
-            return f"no SM holds a block of {launch.name}: {resources.registers} registers, {launch.threads} threads"
+            used = f"{resources.registers} registers, {launch.threads} threads"
+            return f"a block of {launch.name} exceeds the resources of an SM: {used}"
     return ""
 
 
 def _cost(kernel: Kernel, params: Mapping[str, int]) -> float | None:
-    """The sum over launches of what limits each: memory, its cache, shared memory or arithmetic, spread as evenly as
-    the blocks are over the SMs."""
+    """Modelled lower bound of the time in seconds: for each launch the maximum over DRAM, L2, shared memory and
+    arithmetic, scaled by the imbalance of its last wave. None if a quantity is unknown."""
     device = default_device(kernel.spec.target)
     if device is None:
         return None
@@ -120,8 +122,8 @@ def _cost(kernel: Kernel, params: Mapping[str, int]) -> float | None:
             sectors += access.totals.sectors if access.space == "global" else 0
         limits = (
             facts.traffic.compulsory / device.bandwidth,
-            sectors * 32 / (device.bandwidth * _CACHE_SPEED),
-            wavefronts / (device.sms * _CLOCK),
+            sectors * 32 / (device.bandwidth * _L2_TO_DRAM_BANDWIDTH),
+            wavefronts / (device.sms * _CLOCK_HZ),
             facts.work.all_flop / device.peak(),
         )
         share = facts.hiding.bandwidth_share if facts.hiding else 1.0

@@ -1,13 +1,13 @@
-"""`python -m cugen.tune.timing.worker`: checks and times candidates on the GPU that it sees, in a process of its own.
+"""Worker process `python -m cugen.tune.timing.worker`: checks and times candidates on its visible GPU.
 
-It reads a JSON object from each line of standard input and answers each with one line on standard output:
+Protocol: one JSON object per line on standard input, one JSON line on standard output for each:
 
 - `{"open": SPEC, "dynamic": {…}, "seed": N, "untuned": CODE}` → `{"opened": true}`; SPEC is a pickle in base 64, CODE
   is `{"number": N, "source": "…", "manifest": "…"}`.
 - `{"time": [CODE, …], "samples": N, "budget_us": N, "hopeless": RATIO}` → `{"times": {"N": [COLD, WARM]}, "same_bits":
   {"N": true}, "failed": {"N": "why"}, "stopped": [N]}`. New candidates are checked first; the first one is `stopped`
-  after a few samples where it takes more than RATIO times as long as the last.
-- `{"fault": "why"}` stands for any answer, and the process ends.
+  after a few samples if it takes more than RATIO times as long as the last.
+- `{"fault": "why"}` replaces any answer, and the process ends.
 """
 
 from __future__ import annotations
@@ -34,15 +34,15 @@ from cugen.toolchain.errors import CompileError
 from cugen.tune.timing.orphans import end_with_parent
 
 Message = dict[str, Any]
-_FEW = 5  # samples that tell whether a candidate is hopeless
+_SCREENING_SAMPLES = 5  # samples before a slow candidate is stopped (heuristic)
 
 
 class _Wrong(Exception):
-    """A candidate whose results aren't right."""
+    """A candidate has wrong results."""
 
 
 class Bench:
-    """One spec on one GPU: buffers, what they should hold after a run, and the candidates met so far."""
+    """Benchmark of one spec on one GPU: buffers, expected outputs, and the candidates checked so far."""
 
     def __init__(self, opened: Session, message: Message) -> None:
         self._session = opened
@@ -64,7 +64,7 @@ class Bench:
         self._check(untuned)
 
     def time(self, message: Message) -> Message:
-        """The answer to a request for times."""
+        """Answers a request for times."""
         failed: dict[str, str] = {}
         contenders: list[Contender] = []
         for code in message["time"]:
@@ -78,10 +78,10 @@ class Bench:
         if failed or not contenders:
             return answer
         first, last = contenders[0].name, contenders[-1].name
-        timings = self._measured(contenders, _FEW, message["budget_us"])
+        timings = self._measured(contenders, _SCREENING_SAMPLES, message["budget_us"])
         if timings["cold"][first].median > message["hopeless"] * timings["cold"][last].median:
             answer["stopped"] = [int(first)]
-        elif message["samples"] > _FEW:
+        elif message["samples"] > _SCREENING_SAMPLES:
             timings = self._measured(contenders, message["samples"], message["budget_us"])
         answer["times"] = {c.name: [timings[regime][c.name].median for regime in ("cold", "warm")] for c in contenders}
         answer["same_bits"] = {c.name: self._same_bits[int(c.name)] for c in contenders}
@@ -95,8 +95,8 @@ class Bench:
         return {str(regime): times for regime, times in measure(contenders, self._session, plan).items()}
 
     def _check(self, code: Message) -> None:
-        """Runs new code once on fresh buffers and compares what it wrote with the reference, and with what the first
-        one wrote."""
+        """Runs new code once on fresh buffers; compares its outputs with the reference, and bitwise with those of the
+        first candidate. Raises _Wrong."""
         number = code["number"]
         function = GpuFunction(code["source"], Manifest.from_json(code["manifest"]))
         calls = [{**self._buffers.arrays(n), **self._scalars, **self._dynamic} for n in range(self._buffers.count)]
@@ -119,7 +119,7 @@ class Bench:
 
 
 def main() -> int:
-    """Answers until standard input ends. Standard output is for answers alone, whatever libraries print."""
+    """Answers requests until the end of standard input. Output of libraries is redirected to standard error."""
     end_with_parent()
     answers = os.fdopen(os.dup(1), "w", buffering=1)
     os.dup2(2, 1)
@@ -139,7 +139,7 @@ def main() -> int:
                 elif bench is not None:
                     answer(bench.time(message))
     except (RunError, MemoryError, _Wrong, CompileError) as error:
-        # After a fault the context is of no use: whatever follows needs a new process.
+        # After a fault the CUDA context is invalid; only a new process can continue.
         answer({"fault": (str(error) or type(error).__name__).splitlines()[0]})
         return 1
     return 0

@@ -1,4 +1,4 @@
-"""Processes that time candidates, one for each GPU: watched, and replaced when they hang or die."""
+"""Worker processes that time candidates, one per GPU, with a watchdog that replaces hung or dead ones."""
 
 from __future__ import annotations
 
@@ -18,19 +18,19 @@ from cugen.tune.timing.gpus import Gpu
 from cugen.tune.timing.messages import Message
 
 COMMAND = (sys.executable, "-m", "cugen.tune.timing.worker")
-PATIENCE_S = 60.0  # for one answer
-_LIFETIME = 200  # requests to one process: the modules and workspaces of candidates stay on its GPU
-_LAST_BYTES = 4000
-Answer = Message | str  # or why there is none
+PATIENCE_S = 60.0  # seconds until a missing answer counts as a hang
+_REQUESTS_PER_PROCESS = 200  # then restarted: modules and workspaces of candidates accumulate on the GPU (heuristic)
+_STDERR_TAIL_BYTES = 4000  # searched for the last line of a dead process
+Answer = Message | str  # or the reason of a failure
 Events = SimpleQueue[Callable[[], None]]
 
 
 class WorkerFault(Exception):
-    """The process hung, died or gave up; it is gone."""
+    """A worker process hung, died or reported a fault; it was terminated."""
 
 
 class Process:
-    """One process; `ask` sends a message and waits for its answer."""
+    """One worker process. `ask` sends a message and waits for the answer."""
 
     def __init__(self, command: Sequence[str], gpu: Gpu, patience_s: float) -> None:
         self._patience_s = patience_s
@@ -44,11 +44,11 @@ class Process:
                 stderr=errors,
                 env={**os.environ, **({"CUDA_VISIBLE_DEVICES": gpu.uuid} if gpu.uuid else {})},
                 text=True,
-                start_new_session=True,  # Ctrl-C is for the tuner, which ends its workers itself
+                start_new_session=True,  # keeps Ctrl-C from the workers, which the tuner terminates
             )
 
     def ask(self, message: Message) -> Message:
-        """The answer. WorkerFault where there is none in time, or the process gives up; it is then gone."""
+        """Sends a message and returns the answer. On a timeout or fault it kills the process and raises WorkerFault."""
         assert self._process.stdin is not None
         assert self._process.stdout is not None
         late = Event()
@@ -75,18 +75,18 @@ class Process:
         return answer
 
     def kill(self) -> None:
-        """Ends the process, whatever it does."""
+        """Kills the process."""
         with suppress(ProcessLookupError):
             os.killpg(self._process.pid, signal.SIGKILL)
 
     def close(self) -> None:
-        """Ends the process and gives back what was held for it."""
+        """Kills the process and releases its resources."""
         if self._is_closed:
             return
         self._is_closed = True
         self.kill()
         os.close(self._errors)
-        with suppress(BrokenPipeError), self._process:  # of what the process never read
+        with suppress(BrokenPipeError), self._process:  # input that the process did not read
             pass
 
     def _end_late(self, late: Event) -> None:
@@ -95,17 +95,18 @@ class Process:
 
     def _last_words(self) -> str:
         size = os.fstat(self._errors).st_size
-        lines = os.pread(self._errors, _LAST_BYTES, max(0, size - _LAST_BYTES)).decode(errors="replace").split("\n")
+        tail = os.pread(self._errors, _STDERR_TAIL_BYTES, max(0, size - _STDERR_TAIL_BYTES))
+        lines = tail.decode(errors="replace").split("\n")
         return next((line.strip() for line in reversed(lines) if line.strip()), "")
 
 
 class Worker:
-    """A GPU and whichever process works on it. Answers come as events, for the thread that submits."""
+    """A GPU with its current worker process. Answers arrive as events for the submitting thread."""
 
     def __init__(self, gpu: Gpu, command: Sequence[str], opening: Message, events: Events, patience_s: float) -> None:
         self.gpu = gpu
         self.is_busy = False
-        self.is_lost = False  # no process can be opened on it
+        self.is_lost = False  # no process can be started on it
         self._command, self._opening, self._events, self._patience_s = command, opening, events, patience_s
         self._requests: SimpleQueue[tuple[Message, Callable[[Answer], None]] | None] = SimpleQueue()
         self._process: Process | None = None
@@ -115,12 +116,12 @@ class Worker:
         self._thread.start()
 
     def submit(self, request: Message, then: Callable[[Answer], None]) -> None:
-        """Sends a request; `then` is called with what comes of it."""
+        """Sends a request and calls `then` with its answer."""
         self.is_busy = True
         self._requests.put((request, then))
 
     def close(self) -> None:
-        """Ends the process at once."""
+        """Kills the process immediately."""
         self._is_closing = True
         self._requests.put(None)
         if (process := self._process) is not None:
@@ -147,7 +148,7 @@ class Worker:
         then(answer)
 
     def _opened(self) -> Process:
-        if self._process is not None and self._served == _LIFETIME:
+        if self._process is not None and self._served == _REQUESTS_PER_PROCESS:
             self._process.close()
             self._process = None
         if self._process is None:

@@ -51,7 +51,7 @@ def test_code_that_was_met_is_not_compiled_again() -> None:
     first = prepared(SUM)
     assert isinstance(first, Prepared)
     again = prepared(SUM, "reduce", Others(frozenset([first.digest])))
-    assert reason(again) == "it is the same code as another"
+    assert reason(again) == "it has the same code as an earlier candidate"
 
 
 def test_equal_code_of_specs_with_other_names_has_one_digest() -> None:
@@ -74,7 +74,7 @@ def test_what_the_analysis_expects_to_be_slow_is_not_compiled() -> None:
     assert isinstance(fast, Prepared)
     assert fast.cost is not None
     slow = prepared(SUM, "direct", Others(least_cost=fast.cost))
-    assert "times the cost of another" in reason(slow)
+    assert "times the cost of an earlier candidate" in reason(slow)
 
 
 @pytest.mark.parametrize(("limit", "is_dropped"), [("check: {sectors: 1}", True), ("check: {sectors: 40}", False)])
