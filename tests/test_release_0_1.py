@@ -58,7 +58,8 @@ def imported(source: str) -> Iterator[tuple[str, str]]:
 
 
 IMPORTS = sorted({pair for _, text in sources() for pair in imported(text)})
-NAMES = sorted({name for page in PAGES for name in re.findall(r"`(cugen(?:\.\w+)+)(?:\(.*?\))?`", page.read_text())})
+DOTTED = re.compile(r"`(cugen(?:\.\w+)+)(?:\(.*?\))?`")
+NAMES = sorted({name for page in PAGES for name in DOTTED.findall(page.read_text())} - {"cugen.lock"})  # a file
 COMMAND_LINES = sorted(
     {
         line.split(" #")[0].split(" && ")[-1].strip()
@@ -121,12 +122,12 @@ def test_a_command_line_of_the_documents_is_parsed(line: str) -> None:
 
 @pytest.mark.parametrize(("codes", "text"), SPECS)
 def test_a_spec_of_the_documents_is_read_as_it_was(codes: list[str], text: str) -> None:
-    try:
+    if not codes:
+        assert load_text(text)
+        return
+    with pytest.raises(SpecError) as refused:
         load_text(text)
-    except SpecError as error:
-        assert sorted({finding.code for finding in error.diagnostics}) == codes
-    else:
-        assert codes == []
+    assert sorted({finding.code for finding in refused.value.diagnostics}) == codes
 
 
 @pytest.mark.parametrize("path", SPEC_FILES, ids=lambda path: path.stem)

@@ -70,7 +70,7 @@ def test_what_the_call_asks_for_counts(
 
 
 @pytest.mark.parametrize("suffix", [".cu", ".h", ".json"])
-def test_a_file_that_is_gone_or_edited_is_made_anew(
+def test_a_file_that_is_gone_or_edited_is_generated_again(
     cli: Cli, spec: Path, tmp_path: Path, read: list[str], suffix: str
 ) -> None:
     cli("generate", spec, "-o", tmp_path / "out")

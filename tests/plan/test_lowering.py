@@ -1,4 +1,4 @@
-"""What a statement becomes in a kernel: loads, loops, guards, and where each of them stands."""
+"""What a statement becomes in a kernel: loads, loops, guards, and the level of each of them."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ def test_a_reduction_over_nothing_of_the_outer_loop_runs_before_it(body):
     ]
 
 
-def test_loops_side_by_side_share_a_name_and_nested_ones_do_not(body):
+def test_successive_loops_share_a_name_and_nested_ones_do_not(body):
     nodes = body("Y[i] = max(A[i, k], k) + sum(A[i, k] * sum(B[k, k2], k2), k)", A="8, 8", B="8, 8", Y="8")
     assert [line.strip() for line in nodes if "for " in line] == [
         "for k in 0 .. 8",
@@ -115,7 +115,7 @@ def test_a_condition_that_is_no_bound_guards_the_body(body):
     ]
 
 
-def test_a_condition_stands_as_far_out_as_it_can(body):
+def test_a_condition_is_hoisted_as_far_out_as_it_can_be(body):
     nodes = body("Y[i] = sum(A[k, l], k, l, where=k != i and l <= k)", A="8, 8", Y="8")
     assert nodes[1:5] == ["for k in 0 .. 8", "  if k != i", "    for l in 0 .. k + 1", "      load a = A[k, l]"]
 

@@ -213,5 +213,5 @@ def test_a_search_whose_process_was_killed_goes_on(
 
 
 @pytest.mark.slow
-def test_processes_prepare_side_by_side(scale: Spec, options: Made) -> None:
+def test_processes_prepare_in_parallel(scale: Spec, options: Made) -> None:
     assert search(scale, options(jobs=2)).entry.schedules == vector(2)

@@ -168,7 +168,7 @@ def test_another_compilers_array_stays_as_long_as_its_source_does(cli: Cli, spec
 
 
 @pytest.mark.slow
-def test_code_that_was_touched_or_is_gone_is_made_anew(cli: Cli, spec: Path, tmp_path: Path) -> None:
+def test_code_that_was_touched_or_is_gone_is_generated_again(cli: Cli, spec: Path, tmp_path: Path) -> None:
     words = ("generate", spec, "-o", tmp_path, "--emit", "cubin,embed")
     cli(*words)
     good = {path: path.read_bytes() for path in tmp_path.iterdir() if path.stem.startswith("scale") and path != spec}
