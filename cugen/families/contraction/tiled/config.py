@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from cugen.families.contraction.recognition import Contraction, Operand, recognise
-from cugen.plan.request import Refusal, Request, refuse_tunables
+from cugen.families.contraction.recognition import Contraction, Operand
+from cugen.plan.request import Refusal, Request
 from cugen.plan.subscripts import to_integer
 from cugen.plan.symbols import Integer, bounds
 from cugen.spec.expressions import Expr
@@ -42,25 +42,9 @@ class TileConfig:
         return self.thread_m == self.thread_n == 1
 
 
-def refusals(request: Request) -> tuple[Refusal, ...]:
-    """Why the group is no contraction, or its schedule and placements can't be honoured."""
-    contraction = recognise(request)
-    if isinstance(contraction, Refusal):
-        return (contraction,)
-    reasons = [*_schedule_refusals(request, contraction), *_placement_refusals(request, contraction)]
-    if not reasons:
-        config = choose_config(contraction)
-        for operand in staged_operands(contraction):
-            memory = request.context.spec.array(operand.read.array).memory
-            width = tile_extent(operand, config, operand.fast, contraction)
-            if memory.swizzle and width & (width - 1):
-                key = f"arrays.{operand.read.array}.memory"
-                reasons.append(Refusal(f"the XOR swizzle needs tile rows of a power of two, not of {width}", key))
-    return (*reasons, *refuse_tunables(request, ()))
-
-
-def _schedule_refusals(request: Request, contraction: Contraction) -> list[Refusal]:
-    schedule = request.schedule
+def schedule_refusals(contraction: Contraction, config: TileConfig) -> list[Refusal]:
+    """Why the schedule's tile sizes can't be honoured."""
+    schedule = contraction.request.schedule
     allowed = {contraction.m.name, contraction.n.name}
     reasons = []
     for key, sizes in (("block", schedule.block), ("thread", schedule.thread)):
@@ -72,7 +56,6 @@ def _schedule_refusals(request: Request, contraction: Contraction) -> list[Refus
         if name != contraction.k.name:
             reasons.append(Refusal(f"steps along {contraction.k.name}, not along {name}", f"schedule.step.{name}"))
     if not reasons:
-        config = choose_config(contraction)
         for name, block, thread in (
             (contraction.m.name, config.block_m, config.thread_m),
             (contraction.n.name, config.block_n, config.thread_n),
@@ -83,10 +66,11 @@ def _schedule_refusals(request: Request, contraction: Contraction) -> list[Refus
     return reasons
 
 
-def _placement_refusals(request: Request, contraction: Contraction) -> list[Refusal]:
+def placement_refusals(contraction: Contraction, config: TileConfig) -> list[Refusal]:
+    """Why the spec's placements of arrays can't be honoured."""
     reasons = []
     operands = {operand.read.array for operand in contraction.operands}
-    for array in request.touched():
+    for array in contraction.request.touched():
         key, memory = f"arrays.{array.name}.memory", array.memory
         if array.name in operands and memory.space == "shared":
             if memory.stages > 1:
@@ -95,6 +79,12 @@ def _placement_refusals(request: Request, contraction: Contraction) -> list[Refu
             reasons.append(Refusal(f"stages its operands only; {array.name} is not one of them", key))
     if not staged_operands(contraction):
         reasons.append(Refusal("stages at least one operand; the spec keeps both out of shared memory", "arrays"))
+    for operand in staged_operands(contraction):
+        swizzle = contraction.request.context.spec.array(operand.read.array).memory.swizzle
+        width = tile_extent(operand, config, operand.fast, contraction)
+        if swizzle and width & (width - 1):
+            reason = f"the XOR swizzle needs tile rows of a power of two, not of {width}"
+            reasons.append(Refusal(reason, f"arrays.{operand.read.array}.memory"))
     return reasons
 
 
