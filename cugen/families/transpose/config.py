@@ -169,8 +169,17 @@ def _tile(sizes: tuple[int, int, int], size: int, load: int, store: int) -> Tran
     pitch += bank_step if pitch // bank_step % 2 == 0 else 0
     store_lanes = min(MAX_SCALAR_LANES, across) if store == 1 else min(bank_words, BANKS) * pack // store
     threads = min(threads, load_lanes * across // pack, store_lanes * down)
-    mappings = RowMapping(load, load_lanes), RowMapping(store, store_lanes)
-    return TransposeConfig(across, down, threads, pack, *mappings, period, gap, pitch)
+    return TransposeConfig(
+        across,
+        down,
+        threads,
+        pack,
+        load=RowMapping(load, load_lanes),
+        store=RowMapping(store, store_lanes),
+        period=period,
+        gap=gap,
+        pitch=pitch,
+    )
 
 
 def _load_width(transpose: Transpose) -> int:

@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
+from functools import partial
 
 from cugen.families.base import Family
-from cugen.families.transpose.config import Transpose, choose_config, shared_bytes
+from cugen.families.transpose.config import Transpose, TransposeConfig, choose_config, shared_bytes
 from cugen.families.transpose.packed_tile import PackedTileKernel
 from cugen.families.transpose.shifted_rows import ShiftedRowsKernel
-from cugen.families.transpose.square_tile import SquareTileKernel, choose_square_config
+from cugen.families.transpose.square_tile import SquareTileConfig, SquareTileKernel, choose_square_config
 from cugen.machine.target import STATIC_SHARED_BYTES
 from cugen.pieces.elementwise import IN_MEMORY, certain_reads, form_refusals, placement_refusals
 from cugen.pieces.vectors import is_contiguous
 from cugen.plan.kernel import Kernel
-from cugen.plan.request import Refusal, Request, refuse_tunables
+from cugen.plan.request import Match, Refusal, Refusals, Request, refuse_tunables
 from cugen.plan.subscripts import to_integer
 from cugen.plan.symbols import bounds
 from cugen.rewrite.dense_indices import CanonicalForm, canonical, iteration_order
@@ -24,19 +25,36 @@ from cugen.spec.expressions import IndexValue, Read
 MIN_EXTENT = 8  # along both sides; below it most of a tile would be empty (heuristic)
 
 
-def refusals(request: Request) -> tuple[Refusal, ...]:
-    reasons = list(form_refusals(request))
-    if reasons:
-        return tuple(reasons)
+def match(request: Request) -> Match | Refusals:
+    if reasons := list(form_refusals(request)):
+        return Refusals(tuple(reasons))
     transpose = _recognise(request)
     if isinstance(transpose, Refusal):
-        return (transpose,)
+        return Refusals((transpose,))
     staged = {read.array: None for read in transpose.reads}
     reasons += [*placement_refusals(request, staged), *_memory_refusals(request, staged), *refuse_tunables(request, ())]
     reasons += _schedule_refusals(request, transpose)
-    if not reasons:
-        reasons += _size_refusals(transpose)
-    return tuple(reasons)
+    if reasons:
+        return Refusals(tuple(reasons))
+    kernel: Callable[[], Kernel]
+    if _has_explicit_tile(transpose):
+        square = choose_square_config(transpose)
+        reasons += _square_refusals(transpose, square)
+        kernel = partial(_square_kernel, transpose, square)
+    else:
+        config = choose_config(transpose)
+        reasons += _packed_refusals(transpose, config)
+        kernel = partial(_packed_kernel, transpose, config)
+    reasons += _extent_refusals(transpose)
+    return Refusals(tuple(reasons)) if reasons else Match(kernel)
+
+
+def _square_kernel(transpose: Transpose, config: SquareTileConfig) -> Kernel:
+    return SquareTileKernel(transpose, config).kernel()
+
+
+def _packed_kernel(transpose: Transpose, config: TransposeConfig) -> Kernel:
+    return (ShiftedRowsKernel if config.shift else PackedTileKernel)(transpose, config).kernel()
 
 
 def _recognise(request: Request) -> Transpose | Refusal:
@@ -120,18 +138,23 @@ def _schedule_refusals(request: Request, transpose: Transpose) -> Iterator[Refus
         yield Refusal("a thread's elements are in one column of the tile", "schedule.thread")
 
 
-def _size_refusals(transpose: Transpose) -> Iterator[Refusal]:
-    request, context = transpose.request, transpose.request.context
-    if _has_explicit_tile(transpose):
-        tile = choose_square_config(transpose)
-        if tile.size % tile.rows:
-            yield Refusal(f"a thread's {tile.rows} rows must divide the tile's {tile.size}", "schedule.thread")
-        for read in transpose.reads:
-            if context.spec.array(read.array).memory.swizzle and tile.size & (tile.size - 1):
-                key = f"arrays.{read.array}.memory"
-                yield Refusal(f"the xor swizzle needs a tile of a power of two, not of {tile.size}", key)
-    elif (count := shared_bytes(transpose, choose_config(transpose))) > STATIC_SHARED_BYTES:
+def _square_refusals(transpose: Transpose, tile: SquareTileConfig) -> Iterator[Refusal]:
+    if tile.size % tile.rows:
+        yield Refusal(f"a thread's {tile.rows} rows must divide the tile's {tile.size}", "schedule.thread")
+    for read in transpose.reads:
+        if transpose.request.context.spec.array(read.array).memory.swizzle and tile.size & (tile.size - 1):
+            key = f"arrays.{read.array}.memory"
+            yield Refusal(f"the xor swizzle needs a tile of a power of two, not of {tile.size}", key)
+
+
+def _packed_refusals(transpose: Transpose, config: TransposeConfig) -> Iterator[Refusal]:
+    if (count := shared_bytes(transpose, config)) > STATIC_SHARED_BYTES:
         yield Refusal(f"{len(transpose.reads)} tiles at once take {count} bytes of shared memory")
+
+
+def _extent_refusals(transpose: Transpose) -> Iterator[Refusal]:
+    """Tiles that would be almost empty, unless the spec requests them."""
+    request, context = transpose.request, transpose.request.context
     is_placed = any(context.spec.array(read.array).memory.space == "shared" for read in transpose.reads)
     if request.schedule.family is None and not is_placed:
         for index in (transpose.across, transpose.down):
@@ -140,19 +163,9 @@ def _size_refusals(transpose: Transpose) -> Iterator[Refusal]:
                 yield Refusal(f"with {count} along {index.name} most of a tile would be empty")
 
 
-def build(request: Request) -> Kernel:
-    transpose = _recognise(request)
-    assert isinstance(transpose, Transpose)
-    if _has_explicit_tile(transpose):
-        return SquareTileKernel(transpose, choose_square_config(transpose)).kernel()
-    config = choose_config(transpose)
-    return (ShiftedRowsKernel if config.shift else PackedTileKernel)(transpose, config).kernel()
-
-
 FAMILY = Family(
     "transpose",
     rank=20,
     doc="transpositions: inputs whose rows become the output's columns, through a tile in shared memory",
-    refusals=refusals,
-    build=build,
+    match=match,
 )

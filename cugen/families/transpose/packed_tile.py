@@ -36,6 +36,7 @@ from cugen.plan.nodes import (
     Load,
     Loop,
     Node,
+    Section,
     Store,
 )
 from cugen.plan.scopes import Scope
@@ -60,18 +61,20 @@ class PackedTileKernel:
         config = self.config
         blocks = make_grid([*self._counts(), *self.extents[2:]], self.lowering, self.request.target)
         self.tiles = self._tiles()
-        indices = self._indices(blocks)
+        coordinates = self._coordinates(blocks)
         self.output_vector = self._output_vector()
         outer = self.lowering.names
         self.lowering.names = Names(outer)
-        staging = (*self._stage(), Barrier())
+        load = self._load()
         self.lowering.names = Names(outer)
-        parts = (
-            ("tiles", tuple(Declare(tile) for tile in self.tiles.values())),
-            ("indices", indices),
-            ("staging", staging),
-            ("elements", self._elements()),
+        sections = (
+            Section("tiles", tuple(Declare(tile) for tile in self.tiles.values())),
+            Section("coordinates", coordinates),
+            *load,
+            Section("tile_loaded", (Barrier(),)),
+            *self._store(),
         )
+        parts = [(section.name, section.body) for section in sections]
         block = (config.threads, 1, 1) if self.is_flat else (config.load.lanes, config.threads // config.load.lanes, 1)
         kernel = assemble(
             self.request, self.lowering, "transpose", parts, blocks.grid, block, alignments=self._alignments()
@@ -112,7 +115,7 @@ class PackedTileKernel:
         wide = wide_reads(self.request, transpose.arrays, name, width, transpose.reads)
         return ConsecutiveElements(self.request, transpose.arrays, name, self.extents[0], width, wide)
 
-    def _indices(self, blocks: Blocks) -> tuple[Node, ...]:
+    def _coordinates(self, blocks: Blocks) -> tuple[Node, ...]:
         lowering = self.lowering
         nodes = []
         self.first: list[Integer] = []
@@ -161,6 +164,12 @@ class PackedTileKernel:
             return nodes
         return (For(Loop(index, integer(0), integer(count), step, unroll=True), nodes),)
 
+    def _loop(
+        self, name: str, index: Index | None, count: int, step: int, sections: tuple[Section, ...]
+    ) -> tuple[Section, ...]:
+        """The loop `name` over the sections, or the sections themselves for a single trip."""
+        return sections if index is None else (Section(name, self._unrolled(index, count, step, sections)),)
+
     def _column(self, word: Integer, scope: list[Node]) -> Integer:
         """The tile column of a word: its number plus the gaps before it."""
         config = self.config
@@ -170,10 +179,10 @@ class PackedTileKernel:
         scope.append(node)
         return node.index.symbol
 
-    def _stage(self) -> tuple[Node, ...]:
+    def _load(self) -> tuple[Section, ...]:
         """Copies input rows to the tile. Past the edge it copies the last rows again, unused, instead of a guard."""
         config, transpose = self.config, self.transpose
-        nodes = list(self._thread_coordinates(config.load, "_in"))
+        threads = self._thread_coordinates(config.load, "_in")
         c, columns = self._index("c", config.down, config.load.span)
         r, rows = self._index("r", config.rows, config.threads // config.load.lanes)
         outer: list[Node] = []
@@ -183,11 +192,16 @@ class PackedTileKernel:
         row = self.ty + r
         inner: list[Node] = []
         m_in = self._clamped_row(row, inner)
+        elements: list[Node] = []
         for read, tile in self.tiles.items():
-            inner += self._fill(read, tile, (m_in, n_in), (row, column))
+            elements += self._fill(read, tile, (m_in, n_in), (row, column))
         step = config.threads // config.load.lanes
-        body = (*outer, *self._unrolled(rows, config.rows, step, tuple(inner)))
-        return (*nodes, *self._unrolled(columns, config.down, config.load.span, body))
+        in_row = Section("load_row", tuple(inner)), Section("fill_tile", tuple(elements))
+        in_column = Section("load_column", tuple(outer)), *self._loop("load_rows", rows, config.rows, step, in_row)
+        return (
+            Section("load_threads", threads),
+            *self._loop("load_columns", columns, config.down, config.load.span, in_column),
+        )
 
     def _clamped_row(self, row: Integer, scope: list[Node]) -> Integer:
         return self._clamped(0, f"{self.transpose.across.name}_in", row * self.config.pack, self.config.pack, scope)
@@ -234,10 +248,10 @@ class PackedTileKernel:
         body = (Let(word, None, mutable=True), *self._unrolled(each, pack, 1, (transposed,)), Store(store, word))
         return (Let(vectors, None, mutable=True), *filled, *self._unrolled(number, width, 1, body))
 
-    def _elements(self) -> tuple[Node, ...]:
+    def _store(self) -> tuple[Section, ...]:
         """Loads tile columns and stores output rows: adjacent threads store along `across`."""
         config, transpose, lowering = self.config, self.transpose, self.lowering
-        nodes = list(self._thread_coordinates(config.store, ""))
+        threads = self._thread_coordinates(config.store, "")
         c, columns = self._index("c", config.across, config.store.span)
         step = config.threads // config.store.lanes
         r, rows = self._index("r", config.down, step)
@@ -260,17 +274,23 @@ class PackedTileKernel:
         column = self._column(self.ty + r, column_index)
         inner.nodes += column_index
         elements = self._values(inner, c, column)
-        row = self._unrolled(rows, config.down, step, (n, *self._guarded(1, n.index.symbol, elements)))
-        body = (m, *self._guarded(0, m.index.symbol, (*outer.nodes, *row)))
-        return (*nodes, *kernel_scope.nodes, *self._unrolled(columns, config.across, config.store.span, body))
+        in_inner = Section("inner_index", (n,)), *self._guarded("inner_in_bounds", 1, n.index.symbol, elements)
+        inner_loop = self._loop("inner_loop", rows, config.down, step, in_inner)
+        in_outer = Section("outer_invariants", tuple(outer.nodes)), *inner_loop
+        body = Section("outer_index", (m,)), *self._guarded("outer_in_bounds", 0, m.index.symbol, in_outer)
+        return (
+            Section("store_threads", threads),
+            Section("loop_invariants", tuple(kernel_scope.nodes)),
+            *self._loop("outer_loop", columns, config.across, config.store.span, body),
+        )
 
-    def _guarded(self, axis: int, coordinate: Integer, nodes: tuple[Node, ...]) -> tuple[Node, ...]:
-        """The nodes, guarded if tiles may exceed the extent."""
+    def _guarded(self, name: str, axis: int, coordinate: Integer, sections: tuple[Section, ...]) -> tuple[Section, ...]:
+        """The branch `name` around the sections if tiles may exceed the extent, else the sections themselves."""
         if divisor(self.extents[axis], self.context) % self.sizes[axis] == 0:
-            return nodes
-        return (If(Guard((Comparison(coordinate, "<", self.extents[axis]),)), nodes),)
+            return sections
+        return (Section(name, (If(Guard((Comparison(coordinate, "<", self.extents[axis]),)), sections),)),)
 
-    def _values(self, scope: Scope, c: Integer, column: Integer) -> tuple[Node, ...]:
+    def _values(self, scope: Scope, c: Integer, column: Integer) -> tuple[Section, ...]:
         """The statements for a thread's elements, from tile row `c + tx * width` on."""
         width, pack = self.config.store.width, self.config.pack
         along = c + self.tx * width
@@ -278,7 +298,7 @@ class PackedTileKernel:
             for read, tile in self.tiles.items():
                 scope.remember(read, self._named(read, Access(tile, (along, column), "load"), scope))
             lower_statements(self.request, self.lowering, scope)
-            return tuple(as_copy(node) for node in scope.nodes)
+            return (Section("elements", tuple(as_copy(node) for node in scope.nodes)),)
         staged: dict[Read, Callable[[Integer], Expr]] = {}
         for read, tile in self.tiles.items():
             staged[read] = (

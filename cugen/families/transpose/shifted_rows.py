@@ -15,7 +15,7 @@ from cugen.pieces.vector_body import ConsecutiveElements, depends_on_index, vect
 from cugen.pieces.vectors import MAX_ACCESS_BYTES, ElementRef, is_contiguous, offset_of
 from cugen.plan.memory import Access
 from cugen.plan.names import Names
-from cugen.plan.nodes import Comparison, Define, For, Guard, If, Index, Loop, Node
+from cugen.plan.nodes import Comparison, Define, For, Guard, If, Index, Loop, Node, Section
 from cugen.plan.scopes import Scope
 from cugen.plan.symbols import FloorDiv, Integer, Maximum, Minimum, Mod, ceil_div, integer
 
@@ -51,9 +51,10 @@ class ShiftedRowsKernel(PackedTileKernel):
         scope.append(node)
         return node.index.symbol
 
-    def _elements(self) -> tuple[Node, ...]:
+    def _store(self) -> tuple[Section, ...]:
+        """Loads tile columns and stores output rows; the loop over rows is the outer one."""
         config, lowering = self.config, self.lowering
-        nodes = list(self._thread_coordinates(config.store, ""))
+        threads = self._thread_coordinates(config.store, "")
         step = config.threads // config.store.lanes
         r, rows = self._index("r", config.down, step)
         n = define(self.transpose.down.name, self.first[1] + self.ty + r, lowering)
@@ -67,15 +68,21 @@ class ShiftedRowsKernel(PackedTileKernel):
         misalignment = define("misalignment", Mod(start, integer(config.shift)), lowering)
         outer = Scope()
         inner = Scope(outer, frozenset((self.transpose.down.name,)))
-        inner.nodes += [*column_index, misalignment, *self._row(inner, misalignment, column)]
-        row = self._unrolled(rows, config.down, step, (n, *self._guarded(1, n.index.symbol, tuple(inner.nodes))))
-        return (*nodes, *outer.nodes, *row)
+        inner.nodes += [*column_index, misalignment]
+        vectors = self._row(inner, misalignment, column)
+        in_row = Section("outer_invariants", tuple(inner.nodes)), *vectors
+        body = Section("outer_index", (n,)), *self._guarded("outer_in_bounds", 1, n.index.symbol, in_row)
+        return (
+            Section("store_threads", threads),
+            Section("loop_invariants", tuple(outer.nodes)),
+            *self._loop("outer_loop", rows, config.down, step, body),
+        )
 
     def _output(self) -> ElementRef:
         statement = next(s for s in self.request.group.statements if s.target in self.transpose.stored())
         return statement.target, statement.subscripts
 
-    def _row(self, scope: Scope, misalignment: Define, column: Integer) -> tuple[Node, ...]:
+    def _row(self, scope: Scope, misalignment: Define, column: Integer) -> tuple[Section, ...]:
         """The block's part of a row of the output."""
         config, name, width = self.config, self.transpose.across.name, self.config.store.width
         c, columns = self._index("c", config.step, config.store.span)
@@ -95,12 +102,15 @@ class ShiftedRowsKernel(PackedTileKernel):
         full = self._full_vector(Scope(scope, frozenset((name,)), certain=False), row.index.symbol, column)
         self.lowering.names = Names(names)
         scalars = self._scalars(Scope(scope, frozenset((name,)), certain=False), first, row.index.symbol, column)
-        body: tuple[Node, ...] = (row, element, If(is_inside, full, scalars))
+        body: tuple[Section, ...] = (
+            Section("first_element", (row, element)),
+            Section("full_vector", (If(is_inside, full, scalars),)),
+        )
         if config.step % config.store.span:
-            body = (If(Guard((Comparison(along, "<", integer(config.step)),)), body),)
-        return self._unrolled(columns, config.step, config.store.span, body)
+            body = (Section("inner_in_bounds", (If(Guard((Comparison(along, "<", integer(config.step)),)), body),)),)
+        return self._loop("inner_loop", columns, config.step, config.store.span, body)
 
-    def _full_vector(self, scope: Scope, row: Integer, column: Integer) -> tuple[Node, ...]:
+    def _full_vector(self, scope: Scope, row: Integer, column: Integer) -> tuple[Section, ...]:
         """A vector within the row."""
         pack, staged = self.config.pack, {}
         symbols = dict(self.lowering.symbols)
@@ -109,9 +119,9 @@ class ShiftedRowsKernel(PackedTileKernel):
                 staged[read] = element_of(tile, row, column)
             else:
                 staged[read] = self._words(tile, FloorDiv(row, integer(pack)), column, scope)
-        nodes = vector_body(replace(self.output_vector, staged=staged), self.lowering, scope)
+        vector = vector_body(replace(self.output_vector, staged=staged), self.lowering, scope)
         self.lowering.symbols.update(symbols)
-        return nodes
+        return vector
 
     def _scalars(self, scope: Scope, first: Integer, row: Integer, column: Integer) -> tuple[Node, ...]:
         """The elements of a partial vector at either end of the row, one by one."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from cugen.families.transpose.config import BANK_BYTES, Transpose
@@ -13,7 +12,7 @@ from cugen.pieces.vectors import divisor
 from cugen.plan.kernel import Kernel
 from cugen.plan.lowering.expressions import Lowering
 from cugen.plan.memory import Access, Array, Element
-from cugen.plan.nodes import Barrier, Comparison, Copy, Declare, For, Guard, If, Index, Load, Loop, Node, Store
+from cugen.plan.nodes import Barrier, Comparison, Copy, Declare, For, Guard, If, Index, Load, Loop, Node, Section, Store
 from cugen.plan.scopes import Scope
 from cugen.plan.subscripts import to_integer
 from cugen.plan.symbols import Integer, bounds, ceil_div, integer
@@ -69,16 +68,18 @@ class SquareTileKernel:
         counts = [ceil_div(extent, size) for extent in self.extents[:2]]
         blocks = make_grid([*counts, *self.extents[2:]], self.lowering, self.request.target)
         tiles = self._tiles()
-        indices = self._indices(blocks)
+        coordinates = self._coordinates_of_thread(blocks)
         self.r = Index(self.lowering.names.allocate("r"), integer(0), (0, size - self.tile.threads_y))
         self.lowering.ranges[self.r.symbol] = self.r.range
         self.row = self.ty + (self.r.symbol if self.tile.rows > 1 else 0)
-        parts = (
-            ("tiles", tuple(Declare(tile) for tile in tiles.values())),
-            ("indices", indices),
-            ("staging", (*self._stage(tiles), Barrier())),
-            ("elements", self._elements(tiles)),
+        sections = (
+            Section("tiles", tuple(Declare(tile) for tile in tiles.values())),
+            Section("coordinates", coordinates),
+            *self._load(tiles),
+            Section("tile_loaded", (Barrier(),)),
+            *self._store(tiles),
         )
+        parts = [(section.name, section.body) for section in sections]
         block = (size, self.tile.threads_y, 1)
         kernel = assemble(self.request, self.lowering, "transpose", parts, blocks.grid, block)
         return replace(kernel, reasons=self._reasons(tiles))
@@ -116,7 +117,7 @@ class SquareTileKernel:
             return declared.memory
         return Memory("shared", pad=max(1, BANK_BYTES // declared.dtype.bytes))
 
-    def _indices(self, blocks: Blocks) -> tuple[Node, ...]:
+    def _coordinates_of_thread(self, blocks: Blocks) -> tuple[Node, ...]:
         lowering, tile = self.lowering, self.tile
         nodes = []
         self.first: list[Integer] = []
@@ -136,7 +137,9 @@ class SquareTileKernel:
             self.ty = threads[1].index.symbol
         return (*nodes[2:], *nodes[:2], *threads)
 
-    def _coordinates(self, names: tuple[str, str], fast: int, scope: Scope, inner: Scope) -> tuple[Integer, Integer]:
+    def _coordinates_of_element(
+        self, names: tuple[str, str], fast: int, scope: Scope, inner: Scope
+    ) -> tuple[Integer, Integer]:
         """Defines both global coordinates: along axis `fast` (adjacent threads) in `scope`, the other in `inner`."""
         coordinates = {}
         for axis, target, offset in ((fast, scope, self.tx), (1 - fast, inner, self.row)):
@@ -146,47 +149,55 @@ class SquareTileKernel:
             coordinates[axis] = node.index.symbol
         return coordinates[0], coordinates[1]
 
-    def _guarded(self, axis: int, coordinate: Integer, nodes: Sequence[Node]) -> tuple[Node, ...]:
-        """The nodes, guarded if tiles may exceed the extent."""
+    def _guarded(self, name: str, axis: int, coordinate: Integer, sections: tuple[Section, ...]) -> tuple[Section, ...]:
+        """The branch `name` around the sections if tiles may exceed the extent, else the sections themselves."""
         if divisor(self.extents[axis], self.context) % self.tile.size == 0:
-            return tuple(nodes)
-        return (If(Guard((Comparison(coordinate, "<", self.extents[axis]),)), tuple(nodes)),)
+            return sections
+        return (Section(name, (If(Guard((Comparison(coordinate, "<", self.extents[axis]),)), sections),)),)
 
-    def _each_row(self, nodes: tuple[Node, ...]) -> tuple[Node, ...]:
-        """The nodes, once per row of the thread."""
+    def _each_row(self, name: str, sections: tuple[Section, ...]) -> tuple[Section, ...]:
+        """The loop `name` over the thread's rows, or the sections themselves for one row."""
         if self.tile.rows == 1:
-            return nodes
-        return (For(Loop(self.r, integer(0), integer(self.tile.size), self.tile.threads_y, unroll=True), nodes),)
+            return sections
+        loop = Loop(self.r, integer(0), integer(self.tile.size), self.tile.threads_y, unroll=True)
+        return (Section(name, (For(loop, sections),)),)
 
-    def _stage(self, tiles: dict[Read, Array]) -> tuple[Node, ...]:
+    def _load(self, tiles: dict[Read, Array]) -> tuple[Section, ...]:
         """Copies input rows to tile rows: adjacent threads load along `down`."""
         transpose, lowering = self.transpose, self.lowering
-        outer_indices, loop_indices = Scope(), Scope()
+        column_index, row_index = Scope(), Scope()
         names = (f"{transpose.across.name}_in", f"{transpose.down.name}_in")
-        m, n = self._coordinates(names, 1, outer_indices, loop_indices)
+        m, n = self._coordinates_of_element(names, 1, column_index, row_index)
         symbols = {**lowering.symbols, transpose.across.name: m, transpose.down.name: n}
-        work = Scope()
+        copies = []
         for read, tile in tiles.items():
             subscripts = tuple(to_integer(sub, symbols) for sub in read.subscripts)
             source = Access(self.transpose.arrays[read.array], subscripts, "load")
-            work.nodes.append(Copy(Access(tile, (self.row, self.tx), "store"), source))
-        body = self._each_row((*loop_indices.nodes, *self._guarded(0, m, work.nodes)))
-        return (*outer_indices.nodes, *self._guarded(1, n, body))
+            copies.append(Copy(Access(tile, (self.row, self.tx), "store"), source))
+        in_bounds = self._guarded("load_row_in_bounds", 0, m, (Section("fill_tile", tuple(copies)),))
+        rows = self._each_row("load_rows", (Section("load_row", tuple(row_index.nodes)), *in_bounds))
+        return Section("load_column", tuple(column_index.nodes)), *self._guarded("load_column_in_bounds", 1, n, rows)
 
-    def _elements(self, tiles: dict[Read, Array]) -> tuple[Node, ...]:
+    def _store(self, tiles: dict[Read, Array]) -> tuple[Section, ...]:
         """Loads tile columns and stores output rows: adjacent threads store along `across`."""
         transpose, lowering = self.transpose, self.lowering
-        outer_indices, loop_indices = Scope(), Scope()
-        m, n = self._coordinates((transpose.across.name, transpose.down.name), 0, outer_indices, loop_indices)
+        outer_index, inner_index = Scope(), Scope()
+        names = (transpose.across.name, transpose.down.name)
+        m, n = self._coordinates_of_element(names, 0, outer_index, inner_index)
         lowering.symbols[transpose.across.name], lowering.symbols[transpose.down.name] = m, n
         outer = Scope()
-        work = Scope(outer, frozenset((transpose.down.name,)))
+        inner = Scope(outer, frozenset((transpose.down.name,)))
         for read, tile in tiles.items():
-            work.remember(read, self._from_tile(read, tile, work))
-        lower_statements(self.request, lowering, work)
-        elements = [_as_copy(node) for node in work.nodes]
-        body = self._each_row((*loop_indices.nodes, *self._guarded(1, n, elements)))
-        return (*outer_indices.nodes, *self._guarded(0, m, (*outer.nodes, *body)))
+            inner.remember(read, self._from_tile(read, tile, inner))
+        lower_statements(self.request, lowering, inner)
+        elements = Section("elements", tuple(_as_copy(node) for node in inner.nodes))
+        in_bounds = self._guarded("inner_in_bounds", 1, n, (elements,))
+        inner_loop = self._each_row("inner_loop", (Section("inner_index", tuple(inner_index.nodes)), *in_bounds))
+        in_outer = Section("outer_invariants", tuple(outer.nodes)), *inner_loop
+        return (
+            Section("outer_index", tuple(outer_index.nodes)),
+            *self._guarded("outer_in_bounds", 0, m, in_outer),
+        )
 
     def _from_tile(self, read: Read, tile: Array, scope: Scope) -> Expr:
         """The element, as an operand if it is used once, else as a named load."""
