@@ -59,13 +59,13 @@ def test_every_access_outside_registers_has_cost_ideal_verdict_and_claim():
 
 def test_the_report_is_json_with_one_entry_for_each_access_and_nothing_that_json_lacks():
     report = cugen.analyze(spec_of(TWO_LAUNCHES))
-    found = json.loads(json.dumps(report.to_dict(), allow_nan=False))
-    assert found["kernel"] == "product"
-    for launch, made in zip(found["launches"], report.kernels, strict=True):
+    decoded = json.loads(json.dumps(report.to_dict(), allow_nan=False))
+    assert decoded["kernel"] == "product"
+    for launch, made in zip(decoded["launches"], report.kernels, strict=True):
         assert [access["text"] for access in launch["accesses"]] == [access.text for access in made.accesses]
         assert [branch["text"] for branch in launch["facts"]["branches"]] == list(made.branches)
         assert [(s["topic"], s["text"]) for s in launch["sentences"]] == list(made.sentences)
-    facts = found["launches"][0]["facts"]
+    facts = decoded["launches"][0]["facts"]
     assert facts["work"]["flop"] == {"float32": report.kernels[0].facts.work.all_flop}
     assert facts["traffic"]["moved"] == report.kernels[0].facts.traffic.moved
 

@@ -43,9 +43,9 @@ def source_distribution(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_the_wheel_holds_every_file_of_the_package_and_its_data(wheel: Path) -> None:
-    def below(folder: str, place: str) -> set[str]:
-        found = (path for path in (ROOT / folder).rglob("*") if path.is_file() and "__pycache__" not in path.parts)
-        return {f"{place}/{path.relative_to(ROOT / folder).as_posix()}" for path in found}
+    def below(folder: str, packaged: str) -> set[str]:
+        paths = (path for path in (ROOT / folder).rglob("*") if path.is_file() and "__pycache__" not in path.parts)
+        return {f"{packaged}/{path.relative_to(ROOT / folder).as_posix()}" for path in paths}
 
     data = {"templates": "cugen/_data/templates", "specs": "cugen/_data/specs"}
     expected = below("cugen", "cugen").union(*(below(*names) for names in data.items()))
@@ -63,7 +63,7 @@ def test_the_wheel_says_the_version_of_the_code(wheel: Path) -> None:
     assert wheel.name == f"cugen-{cugen.__version__}-py3-none-any.whl"
 
 
-def test_the_changes_of_this_version_are_told() -> None:
+def test_the_changelog_has_this_version() -> None:
     assert f"\n## {cugen.__version__}" in (ROOT / "CHANGELOG.md").read_text()
 
 

@@ -93,12 +93,12 @@ def operator(dtype: str = "float32") -> Any:
 
 
 def test_an_operator_is_registered_once_by_what_it_computes(torch: Torch) -> None:
-    one = operator()
-    assert operator() is one
-    assert operator("float16") is not one
-    assert one.name.startswith("cugen::scale_")
-    assert one.schema == "(Tensor x, float c) -> Tensor"
-    assert one.mutates == ()
+    registered = operator()
+    assert operator() is registered
+    assert operator("float16") is not registered
+    assert registered.name.startswith("cugen::scale_")
+    assert registered.schema == "(Tensor x, float c) -> Tensor"
+    assert registered.mutates == ()
     assert len({made.name for made in torch.made}) == 2
 
 

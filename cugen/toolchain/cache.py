@@ -67,7 +67,7 @@ def get(key: str, build: Callable[[Path], None]) -> Entry:
     try:
         build(private)
         _write_checksums(private)
-        _move_into_place(private, final)
+        _publish(private, final)
     finally:
         shutil.rmtree(private, ignore_errors=True)
     evict(root)
@@ -95,7 +95,7 @@ def evict(root: Path, limit_bytes: int = MAX_CACHE_BYTES) -> None:
         excess -= size
 
 
-def _move_into_place(private: Path, final: Path) -> None:
+def _publish(private: Path, final: Path) -> None:
     for _ in range(16):
         try:
             private.rename(final)

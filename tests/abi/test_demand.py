@@ -15,8 +15,8 @@ def manifest(*launches: tuple[tuple[int, int, int], int, int]) -> Manifest:
 
 
 def test_a_call_needs_the_most_of_any_of_its_launches() -> None:
-    found = demand(manifest(((32, 8, 1), 100, 0), ((512, 1, 1), 0, 0), ((1, 1, 2), 700, 0)))
-    assert found == Demand(threads=512, static=700, dynamic=0)
+    actual = demand(manifest(((32, 8, 1), 100, 0), ((512, 1, 1), 0, 0), ((1, 1, 2), 700, 0)))
+    assert actual == Demand(threads=512, static=700, dynamic=0)
 
 
 def test_static_bytes_beside_dynamic_ones_count_with_them() -> None:
@@ -42,7 +42,7 @@ def test_what_fits_finds_enough_of_all_that_it_asks_for(allowed: dict[str, int],
     assert Demand(64, 512, 0).fits(allowed) is fits
 
 
-def test_a_demand_in_words_names_only_what_is_asked_for() -> None:
+def test_the_text_of_a_demand_names_only_what_is_demanded() -> None:
     assert str(Demand(64, 0, 0)) == "64 threads per block"
     assert str(Demand(64, 512, 0)) == "64 threads and 512 bytes of shared memory per block"
     assert str(Demand(64, 0, 60_000)) == "64 threads and 60000 bytes of opt-in shared memory per block"

@@ -38,14 +38,14 @@ texts = st.lists(st.tuples(st.integers(0, 5), lines).map(lambda pair: "    " * p
 
 def meaning(text):
     """The tokens of each stretch of code and each comment or directive, whose ends are the ends of lines."""
-    found = [[]]
+    pieces = [[]]
     for line in text.splitlines():
         code, slashes, comment = line.partition("//")
         directive = code.lstrip().startswith("#")
-        found[-1] += code.split()
+        pieces[-1] += code.split()
         if slashes or directive:
-            found += [[*comment.split(), "//" if slashes else "#"], []]
-    return found
+            pieces += [[*comment.split(), "//" if slashes else "#"], []]
+    return pieces
 
 
 @given(texts)
@@ -62,19 +62,19 @@ def test_a_second_pass_changes_nothing_of_a_short_text(text):
 
 @given(texts)
 def test_lines_end_in_no_blanks_and_no_two_are_empty(text):
-    found = tidy(text).split("\n")
-    assert all(line == line.rstrip() for line in found)
-    assert not any(a == b == "" for a, b in pairwise(found[:-1]))
+    lines = tidy(text).split("\n")
+    assert all(line == line.rstrip() for line in lines)
+    assert not any(a == b == "" for a, b in pairwise(lines[:-1]))
 
 
 @given(values)
 def test_a_long_statement_is_broken_to_fit(value):
-    found = tidy(f"    x = {value};")
-    assert all(len(line) <= WIDTH for line in found.splitlines())
-    assert all(line.startswith("        ") for line in found.splitlines()[1:])
+    broken = tidy(f"    x = {value};")
+    assert all(len(line) <= WIDTH for line in broken.splitlines())
+    assert all(line.startswith("        ") for line in broken.splitlines()[1:])
 
 
-def test_a_break_stands_at_the_loosest_operator():
+def test_a_line_is_broken_at_the_loosest_operator():
     left, right = " && ".join(["first_condition"] * 3), " && ".join(["second_condition"] * 3)
     assert tidy(f"    const bool holds = {left} || {right};").splitlines() == [
         f"    const bool holds = {left}",
@@ -105,8 +105,8 @@ def test_blocks_begin_and_end_without_an_empty_line():
 
 def test_pieces_of_a_line_share_what_is_known_of_it():
     long = "    x = " + " + ".join(["operand"] * 20) + ";"
-    found = tidy_lines([("a;", "first"), ("", ""), ("", ""), (long, "second")])
-    assert [note for _, note in found] == ["first", "", "second", "second"]
+    lines = tidy_lines([("a;", "first"), ("", ""), ("", ""), (long, "second")])
+    assert [note for _, note in lines] == ["first", "", "second", "second"]
 
 
 def test_a_string_is_never_broken():

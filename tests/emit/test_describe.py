@@ -34,11 +34,11 @@ NASTY = [
 
 @given(st.text(max_size=60))
 def test_harmless_text_is_one_line_that_ends_where_it_ends(text):
-    found = harmless(text)
-    assert found.isprintable()
-    assert "*/" not in found
-    assert not found.endswith("\\")
-    assert not re.search(r"\?\?[=/'()!<>-]", found)
+    actual = harmless(text)
+    assert actual.isprintable()
+    assert "*/" not in actual
+    assert not actual.endswith("\\")
+    assert not re.search(r"\?\?[=/'()!<>-]", actual)
 
 
 @given(st.text(alphabet="ab */?\\-=/!\n", max_size=40))
@@ -70,10 +70,10 @@ def code_of(source):
 
 @pytest.mark.parametrize("doc", NASTY, ids=range(len(NASTY)))
 def test_no_description_changes_the_program(doc):
-    plain, found = generate(spec_with("plain")), generate(spec_with(doc))
-    assert code_of(found.source) == code_of(plain.source)
-    assert code_of(found.header) == code_of(plain.header)
-    for text in (found.source, found.header):
+    plain, actual = generate(spec_with("plain")), generate(spec_with(doc))
+    assert code_of(actual.source) == code_of(plain.source)
+    assert code_of(actual.header) == code_of(plain.header)
+    for text in (actual.source, actual.header):
         assert all(line.isprintable() for line in text.split("\n"))
         assert not any(line.endswith("\\") for line in text.split("\n"))
 

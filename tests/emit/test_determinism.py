@@ -66,13 +66,13 @@ def test_neither_the_order_of_hashes_nor_the_folder_nor_the_locale_shows(expecte
 def _interpreters() -> list[str]:
     """Every Python from 3.11 on that PATH or pyenv offers, one of each version."""
     pyenv = Path(os.environ.get("PYENV_ROOT", Path.home() / ".pyenv")) / "versions"
-    found = {}
+    interpreters = {}
     for minor in range(11, 20):
         name = f"python3.{minor}"
         for path in (shutil.which(name), *sorted(map(str, pyenv.glob(f"3.{minor}.*/bin/{name}")))):
             if path and not subprocess.run([path, "-c", ""], capture_output=True, timeout=60).returncode:
-                found.setdefault(name, path)
-    return list(found.values())
+                interpreters.setdefault(name, path)
+    return list(interpreters.values())
 
 
 @pytest.mark.slow

@@ -144,10 +144,10 @@ def test_a_difference_says_whether_the_spec_or_a_hand_made_it(tmp_path: Path) ->
 
 
 @pytest.mark.skipif(shutil.which("patch") is None, reason="no `patch` here")
-@pytest.mark.parametrize("found", ["int x;\nint y;\n", "no newline at the end", "\n", "int x;\r\n"])
-def test_a_diff_is_a_patch_that_mends_the_file(tmp_path: Path, found: str) -> None:
+@pytest.mark.parametrize("edited", ["int x;\nint y;\n", "no newline at the end", "\n", "int x;\r\n"])
+def test_a_diff_is_a_patch_that_mends_the_file(tmp_path: Path, edited: str) -> None:
     files.write(tmp_path, texts())
-    (tmp_path / "k.cu").write_bytes(found.encode())
+    (tmp_path / "k.cu").write_bytes(edited.encode())
     diff = "".join(d.diff for d in files.differences(tmp_path, texts()))
     command = ["patch", "--binary", "-s", str(tmp_path / "k.cu")]
     subprocess.run(command, input=diff.encode(), check=True, timeout=10)

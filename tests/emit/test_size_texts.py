@@ -42,8 +42,8 @@ expressions = st.recursive(
 
 @given(expressions, st.integers(0, 999), st.integers(0, 999), st.integers(1, 64))
 def test_a_size_reads_back_as_the_expressions_value(expr, m, n, k):
-    found = size(expr, OPEN, NAMES)
-    assert read(found, {"M": m, "N": n, "K": k}) == evaluate(expr, {M: m, N: n, K: k})
+    size_text = size(expr, OPEN, NAMES)
+    assert read(size_text, {"M": m, "N": n, "K": k}) == evaluate(expr, {M: m, N: n, K: k})
 
 
 @given(expressions, st.integers(0, 999), st.integers(0, 999), st.integers(1, 64))

@@ -1,17 +1,25 @@
-"""The text of a .cu holds every access of its plan once and none besides, whatever a template does."""
+"""The text of a .cu has every access of its plan once and no others, whatever a template or a printer does."""
 
 from __future__ import annotations
 
 import re
 import shutil
 from pathlib import Path
+from typing import ClassVar
 
 import jinja2
 import pytest
 
 import cugen.emit.environment
-from cugen.emit.environment import template_folder
-from cugen.emit.source import EmissionError, render
+from cugen.emit.environment import environment, template_folder
+from cugen.emit.layout import tidy
+from cugen.emit.printer.statements import EmissionError, StatementPrinter
+from cugen.emit.provenance import provenance
+from cugen.emit.source import Sources, render, render_raw
+from cugen.plan import nodes
+from cugen.plan.context import Context
+from cugen.plan.kernel import Plan
+from cugen.plan.nodes import Node
 from cugen.plan.remarks import Remarks
 from cugen.schedule.planner import make_plan
 from cugen.schedule.splitting import plan_context
@@ -27,7 +35,6 @@ arrays:
   C: {shape: [M, N], dtype: float32}
 compute: C[i, j] = sum(A[i, k] * B[k, j], k)
 """
-BODY = "macros/body.cu.j2"
 
 
 @pytest.fixture
@@ -48,6 +55,37 @@ def templates(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return folder
 
 
+class FaultyPrinter(StatementPrinter):
+    """Prints each statement of a kind as many times as `times` says; a missing kind is printed once."""
+
+    times: ClassVar[dict[type[Node], int]] = {}
+
+    def _statement(self, node: Node) -> tuple[str, ...]:
+        statement = super()._statement
+        return tuple(line for _ in range(self.times.get(type(node), 1)) for line in statement(node))
+
+
+def faulty(**times: int) -> type[StatementPrinter]:
+    return type("FaultyPrinter", (FaultyPrinter,), {"times": {getattr(nodes, name): count for name, count in times.items()}})
+
+
+def render_with(printer: type[StatementPrinter], context: Context, plan: Plan) -> Sources:
+    return render_raw(environment(), context, plan, Remarks(), statements=printer)
+
+
+def section_lines(template: str) -> list[int]:
+    """The lines of a template that print a section, from 0."""
+    lines = (template_folder() / template).read_text().splitlines()
+    return [number for number, line in enumerate(lines) if re.fullmatch(r"\s*\{\{ (body|barrier)\(.*\) \}\}", line)]
+
+
+def edit_line(path: Path, number: int, edited: str) -> None:
+    """Replaces a line of a template; `{line}` in the new text is the old one."""
+    lines = path.read_text().splitlines()
+    lines[number] = edited.replace("{line}", lines[number])
+    path.write_text("\n".join(lines) + "\n")
+
+
 def edit(path: Path, before: str, after: str) -> None:
     text = path.read_text()
     assert before in text
@@ -63,54 +101,63 @@ def test_the_copied_templates_give_the_same(planned, templates):
     assert "C[i * N + j]" in with_copy.source
 
 
-@pytest.mark.parametrize("kind", ["load", "store", "copy"])
-def test_a_template_that_drops_an_access_is_caught(planned, templates, kind):
-    edit(templates / BODY, "{{ node | " + kind + " }};", "")
+def test_a_printer_that_prints_each_statement_once_gives_the_same(planned):
+    context, plan = planned(MATMUL)
+    assert tidy(render_with(faulty(), context, plan).source) == render(context, plan).source
+
+
+@pytest.mark.parametrize("kind", ["Load", "Store", "Copy"])
+def test_a_printer_that_drops_an_access_is_caught(planned, kind):
     with pytest.raises(EmissionError, match="product: planned"):
-        render(*planned(MATMUL))
+        render_with(faulty(**{kind: 0}), *planned(MATMUL))
 
 
-@pytest.mark.parametrize("kind", ["load", "store", "copy"])
-def test_a_template_that_repeats_an_access_is_caught(planned, templates, kind):
-    edit(templates / BODY, "{{ node | " + kind + " }};", "{{ node | " + kind + " }}; {{ node | " + kind + " }};")
+@pytest.mark.parametrize("kind", ["Load", "Store", "Copy"])
+def test_a_printer_that_repeats_an_access_is_caught(planned, kind):
     with pytest.raises(EmissionError, match="product: planned"):
-        render(*planned(MATMUL))
+        render_with(faulty(**{kind: 2}), *planned(MATMUL))
 
 
-def test_a_template_that_drops_one_access_and_repeats_another_is_caught(planned, templates):
-    edit(templates / BODY, "{{ node | store }};", "")
-    edit(templates / BODY, "{{ node | load }};", "{{ node | load }}; {{ node | load }};")
+def test_a_printer_that_drops_one_access_and_repeats_another_is_caught(planned):
     with pytest.raises(EmissionError, match=r"\['C'\]"):
-        render(*planned(MATMUL))
+        render_with(faulty(Store=0, Load=2), *planned(MATMUL))
+
+
+@pytest.mark.parametrize("edited", ["", "{line}\n{line}"], ids=["dropped", "repeated"])
+def test_a_template_that_drops_or_repeats_a_section_is_caught(planned, templates, edited):
+    context, plan = planned(MATMUL)
+    printed = {mark.split(" ")[0] for mark in provenance(context, plan).values()}
+    numbers = [n for n in section_lines("tiled.cu.j2") if f"templates/tiled.cu.j2:{n + 1}" in printed]
+    assert len(numbers) >= 4
+    text = (templates / "tiled.cu.j2").read_text()
+    for number in numbers:
+        edit_line(templates / "tiled.cu.j2", number, edited)
+        with pytest.raises(EmissionError, match="product: the template"):
+            render(context, plan)
+        (templates / "tiled.cu.j2").write_text(text)
 
 
 @pytest.mark.parametrize("access", ["C[0] = 1.0f;", "sum += As[ty][0];"])
 def test_a_template_with_a_subscript_of_its_own_is_caught(planned, templates, access):
-    edit(templates / "tiled.cu.j2", "{{ body(parts.walk)", access + "\n{{ body(parts.walk)")
+    edit_line(templates / "tiled.cu.j2", section_lines("tiled.cu.j2")[-1], access + "\n{line}")
     with pytest.raises(EmissionError, match="is subscripted"):
         render(*planned(MATMUL))
 
 
-def test_a_whole_part_left_out_is_caught(planned, templates):
-    edit(templates / "tiled.cu.j2", "{{ body(parts.results) | indent(4, first=true) -}}", "")
-    with pytest.raises(EmissionError):
-        render(*planned(MATMUL))
-
-
 def test_a_subscript_in_a_comment_is_no_access(planned, templates):
-    edit(
-        templates / "tiled.cu.j2", "{{ body(parts.walk)", "    // C[0] and As[1][2] are read later\n{{ body(parts.walk)"
-    )
-    render(*planned(MATMUL))
+    comment = "    // C[0] and As[1][2] are read later"
+    edit_line(templates / "tiled.cu.j2", section_lines("tiled.cu.j2")[-1], comment + "\n{line}")
+    assert comment in render(*planned(MATMUL)).source
 
 
-def test_a_misspelt_name_in_a_template_is_an_error(planned, templates):
-    edit(templates / "tiled.cu.j2", "parts.walk", "parts.wolk")
-    with pytest.raises(jinja2.UndefinedError):
+@pytest.mark.parametrize("name", ["parts.tiles", "body("])
+def test_a_misspelt_name_in_a_template_is_an_error(planned, templates, name):
+    edit(templates / "tiled.cu.j2", name, name.replace("t", "d").replace("b", "d"))
+    with pytest.raises(EmissionError, match="product: "):
         render(*planned(MATMUL))
 
 
-# What stands in the file
+# What the file has
 
 
 def test_only_what_is_written_is_not_const(planned):
@@ -139,13 +186,13 @@ def test_headers_are_included_where_a_type_needs_them(planned):
     assert re.findall(r"#include <(cuda.*)>", sources.header) == ["cuda_runtime_api.h", "cuda_bf16.h"]
 
 
-def test_a_remark_stands_before_its_access_and_a_summary_in_the_head(planned):
+def test_a_remark_precedes_its_access_and_a_summary_is_in_the_head(planned):
     context, plan = planned(MATMUL)
     (store,) = [node.access for node in plan.kernels[0].body if hasattr(node, "access")][-1:]
     source = render(context, plan, Remarks({store.serial: "coalesced"}, ("all is well",))).source
     lines = source.splitlines()
-    place = lines.index("    // C[i * N + j]: coalesced")
-    assert lines[place + 1].lstrip().startswith("C[")
+    remark = lines.index("    // C[i * N + j]: coalesced")
+    assert lines[remark + 1].lstrip().startswith("C[")
     assert any(line.startswith("//") and "all is well" in line for line in lines[:12])
 
 

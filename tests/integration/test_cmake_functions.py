@@ -164,7 +164,7 @@ def test_a_wrong_call_is_refused_when_the_project_is_configured(installed, folde
     assert reason in done.text
 
 
-def test_other_versions_of_cugen_are_told_apart(installed, folder):
+def test_other_versions_of_cugen_are_recognised(installed, folder):
     for version, is_accepted in (("0.1", True), ("0.1.0 EXACT", True), ("0.0.9", False), ("1", False), ("0.2", False)):
         (folder / "CMakeLists.txt").write_text(
             HEAD.replace("find_package(cugen CONFIG REQUIRED)", f"find_package(cugen {version} CONFIG REQUIRED)")

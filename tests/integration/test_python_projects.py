@@ -86,7 +86,7 @@ def test_an_installed_package_computes_and_only_what_changed_is_made_again(case,
 
     (spec,) = project.glob("kernels/*.yaml")
     text = spec.read_text()
-    spec.write_text(re.sub("doc: .*", "doc: told otherwise", text))
+    spec.write_text(re.sub("doc: .*", "doc: described otherwise", text))
     written, compiled = install()
     assert written == {f"{case.kernel}{suffix}" for suffix in SUFFIXES}
     assert 1 <= len(compiled) <= 2  # the kernel, and what includes its header

@@ -19,7 +19,7 @@ IDENTITY = ("-c", "user.name=somebody", "-c", "user.email=somebody@example.com",
 
 @pytest.fixture
 def repository(tmp_path, installed):
-    """The example as a repository, with hooks from another that stands for cugen's. No environments are made: the
+    """The example as a repository, with hooks from another instead of cugen's. No environments are made: the
     hooks run in the one that is there."""
     hooks = tmp_path / "cugen"
     hooks.mkdir()

@@ -1,4 +1,4 @@
-"""`[tool.cugen]` of pyproject.toml: what it stands for, and what is said where it is wrong."""
+"""`[tool.cugen]` of pyproject.toml: its defaults, and the messages where it is wrong."""
 
 from __future__ import annotations
 

@@ -75,7 +75,7 @@ expressions = st.recursive(
 
 
 @given(expressions, st.integers(-128, 127), st.integers(0, 255), st.integers(-40, 40))
-def test_a_value_lies_in_its_interval(expr, x, y, z):
+def test_a_value_is_in_its_interval(expr, x, y, z):
     low, high = interval(expr, {"z": (-40, 40)})
     assert low <= meaning(expr, {"x": x, "y": y, "z": z}) <= high
 

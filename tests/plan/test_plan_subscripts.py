@@ -88,7 +88,7 @@ ROW = IndexValue("i")
 READ = Read("ids", (ROW,), INT32)
 
 
-def test_a_local_stands_for_its_symbol():
+def test_a_local_is_its_symbol():
     assert to_integer(Op("add", (Local("ids", INT64), ROW), INT64), {"ids": symbol("ids"), **SYMBOLS}) == symbol(
         "i"
     ) + symbol("ids")

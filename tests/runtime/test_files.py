@@ -70,9 +70,9 @@ def test_pickles_are_never_loaded(tmp_path: Path) -> None:
 @pytest.mark.parametrize("content", [b"", b"not an array", b"\x93NUMPY\x01\x00", b"PK\x03\x04broken"])
 def test_a_broken_file_is_an_error_that_names_it(tmp_path: Path, content: bytes) -> None:
     (tmp_path / "a.npy").write_bytes(content)
-    with refused("CG5001", "`A`", "a.npy") as found:
+    with refused("CG5001", "`A`", "a.npy") as refusal:
         read("A", tmp_path / "a.npy", (1,), F32)
-    assert "allow_pickle" not in str(found.value)
+    assert "allow_pickle" not in str(refusal.value)
 
 
 def test_a_missing_file_is_named(tmp_path: Path) -> None:

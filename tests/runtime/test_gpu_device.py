@@ -71,13 +71,13 @@ class FakeDriver(ModuleType):
 
             def record(self) -> None:
                 Event.ticks += 1
-                self.at = Event.ticks
+                self.tick = Event.ticks
 
             def synchronize(self) -> None:
                 pass
 
-            def time_since(self, other: "Event") -> float:
-                return float(self.at - other.at)
+            def time_since(self, start: "Event") -> float:
+                return float(self.tick - start.tick)
 
         self.Device, self.Event = Device, Event
         self.Context = SimpleNamespace(synchronize=lambda: None, pop=lambda: driver.contexts.append("pop"))
@@ -101,7 +101,7 @@ class FakeDriver(ModuleType):
     def memcpy_dtod(self, dest: int, src: int, size: int) -> None:
         self.memory[dest : dest + size] = self.memory[src : src + size]
 
-    def at(self, address: int, count: int, dtype: str = "float32") -> np.ndarray:
+    def view(self, address: int, count: int, dtype: str = "float32") -> np.ndarray:
         size = np.dtype(dtype).itemsize * count
         return self.memory[int(address) : int(address) + size].view(dtype)
 
@@ -137,7 +137,7 @@ def driver(monkeypatch: pytest.MonkeyPatch) -> FakeDriver:
 
 @pytest.fixture(autouse=True)
 def compiled(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """Nothing is compiled; the targets that were asked for are noted."""
+    """Nothing is compiled; the requested targets are recorded."""
     targets: list[str] = []
 
     def compile_cubin(source: str, name: str, target: str) -> Cubin:
@@ -172,9 +172,9 @@ def manifest(argument) -> Manifest:
 @pytest.fixture
 def scale(driver: FakeDriver) -> None:
     def kernel(a: int, c: int, s: np.uint16, m: np.int32, w: int) -> None:
-        assert (driver.at(w, 3, "uint16") == 0xA5A5).all()
+        assert (driver.view(w, 3, "uint16") == 0xA5A5).all()
         factor = np.asarray(s).view(np.float16)
-        driver.at(c, int(m))[:] = driver.at(a, int(m)) * factor
+        driver.view(c, int(m))[:] = driver.view(a, int(m)) * factor
 
     driver.kernels["scale"] = kernel
 
@@ -200,8 +200,8 @@ def test_flags_are_zeroed_before_each_play(driver, manifest) -> None:
     seen = []
 
     def kernel(a: int, c: int, s: np.uint16, m: np.int32, w: int) -> None:
-        seen.append(driver.at(w, 3, "uint16").tolist())
-        driver.at(w, 3, "uint16")[:] = 1
+        seen.append(driver.view(w, 3, "uint16").tolist())
+        driver.view(w, 3, "uint16")[:] = 1
 
     driver.kernels["scale"] = kernel
     gpu.GpuDevice().run(job(replace(manifest, workspace=(Workspace("w", "int16", 3, (), True),)), repeat=2))
@@ -219,7 +219,7 @@ def test_it_compiles_for_exactly_this_gpu(driver, manifest, scale, compiled) -> 
     assert compiled == ["sm_90", "sm_90", "sm_90a"]
 
 
-def test_clusters_of_blocks_are_asked_of_no_gpu_without_them(manifest) -> None:
+def test_clusters_of_blocks_are_refused_on_a_gpu_without_them(manifest) -> None:
     (launch,) = manifest.launches
     clustered = replace(manifest, launches=(replace(launch, cluster=4),))
     assert gpu.target_for(clustered, "sm_90") == "sm_90"
@@ -233,16 +233,16 @@ def test_clusters_of_blocks_are_asked_of_no_gpu_without_them(manifest) -> None:
 def test_constants_are_uploaded_before_the_launches(driver, manifest, scale) -> None:
     only = replace(manifest, uploads=(Upload("table", "A", 8),))
     gpu.GpuDevice().run(job(only))
-    assert list(driver.at(SYMBOL, 2)) == [0.0, 1.0]
+    assert list(driver.view(SYMBOL, 2)) == [0.0, 1.0]
     gpu.GpuDevice().run(job(replace(manifest, uploads=(Upload("number", "s", 2),))))
-    assert driver.at(SYMBOL, 1, "float16")[0] == 1.5
+    assert driver.view(SYMBOL, 1, "float16")[0] == 1.5
 
 
 @pytest.mark.parametrize(("start", "count", "words"), [(-2, 2, "8 bytes before"), (8, 1, "4 bytes after")])
 def test_a_write_beside_an_array_is_a_fault_that_names_it(driver, manifest, start, count, words) -> None:
-    def kernel(a: int, c: int, *rest: object) -> None:
-        driver.at(c, 8)[:] = 0
-        driver.at(int(c) + 4 * start, count)[:] = 1.0
+    def kernel(a: int, c: int, *arguments: object) -> None:
+        driver.view(c, 8)[:] = 0
+        driver.view(int(c) + 4 * start, count)[:] = 1.0
 
     driver.kernels["scale"] = kernel
     (fault,) = gpu.GpuDevice().run(job(manifest)).faults
@@ -252,7 +252,7 @@ def test_a_write_beside_an_array_is_a_fault_that_names_it(driver, manifest, star
 
 
 def test_inputs_come_back_as_the_device_left_them(driver, manifest) -> None:
-    driver.kernels["scale"] = lambda a, *rest: driver.at(a, 1).__setitem__(0, 77.0)
+    driver.kernels["scale"] = lambda a, *arguments: driver.view(a, 1).__setitem__(0, 77.0)
     assert gpu.GpuDevice().run(job(manifest)).buffers["A"][0] == 77.0
 
 
@@ -260,8 +260,8 @@ def test_what_is_updated_in_place_is_set_back_between_timings(driver, manifest, 
     seen = []
 
     def kernel(c: int) -> None:
-        seen.append(driver.at(c, 1)[0].item())
-        driver.at(c, 1)[:] += 1
+        seen.append(driver.view(c, 1)[0].item())
+        driver.view(c, 1)[:] += 1
 
     driver.kernels["scale"] = kernel
     inout = argument((1,), name="C", role="inout")

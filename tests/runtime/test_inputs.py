@@ -21,8 +21,8 @@ def array(name: str, *shape: int, dtype: DType = FLOAT32, role: str = "input") -
     return Array(name, tuple(map(const, shape)), dtype, role, tuple(map(const, shape)))
 
 
-def ids(at=ROW) -> Cast:
-    return Cast(Read("ids", (at,), INT32), INT64)
+def ids(subscript=ROW) -> Cast:
+    return Cast(Read("ids", (subscript,), INT32), INT64)
 
 
 def spec(*arrays: Array, value: Read | None = None, scalars: tuple[Scalar, ...] = ()) -> Spec:
@@ -97,11 +97,11 @@ def test_an_exact_draw_holds_small_integers(name: str) -> None:
 
 
 def test_the_seed_and_the_name_alone_decide_an_array() -> None:
-    one = draw(spec(array("A", 8), array("B", 8)), PARAMS, seed=5).arrays
-    other = draw(spec(array("B", 8)), PARAMS, seed=5).arrays
-    assert np.array_equal(one["B"], other["B"])
-    assert not np.array_equal(one["A"], one["B"])
-    assert not np.array_equal(draw(spec(array("B", 8)), PARAMS, seed=6).arrays["B"], one["B"])
+    of_two = draw(spec(array("A", 8), array("B", 8)), PARAMS, seed=5).arrays
+    of_one = draw(spec(array("B", 8)), PARAMS, seed=5).arrays
+    assert np.array_equal(of_two["B"], of_one["B"])
+    assert not np.array_equal(of_two["A"], of_two["B"])
+    assert not np.array_equal(draw(spec(array("B", 8)), PARAMS, seed=6).arrays["B"], of_two["B"])
 
 
 def test_outputs_get_no_input_and_scalars_without_a_value_get_a_number() -> None:

@@ -32,7 +32,7 @@ def pointed(reference: object, kind: type) -> object:
 
 
 def sets(value: int, kind: type = ctypes.c_void_p):
-    def answer(reference: object, *rest: object) -> int:
+    def answer(reference: object, *remaining: object) -> int:
         pointed(reference, kind).value = value
         return 0
 
@@ -82,8 +82,8 @@ def test_a_number_is_uploaded_by_value(content: bytes, function: str, filled: li
 
 def test_the_current_context_is_left_as_it_is() -> None:
     library = Recorder(cuCtxGetCurrent=sets(0x55), cuCtxGetDevice=sets(3, ctypes.c_int))
-    with Driver(library).context() as found:
-        assert found == (0x55, 3)
+    with Driver(library).context() as current:
+        assert current == (0x55, 3)
     assert library.called("cuCtxPushCurrent_v2") == []
     assert library.called("cuCtxPopCurrent_v2") == []
 
@@ -91,8 +91,8 @@ def test_the_current_context_is_left_as_it_is() -> None:
 def test_without_a_context_the_primary_one_is_current_for_the_while() -> None:
     library = Recorder(cuCtxGetCurrent=sets(0), cuDevicePrimaryCtxRetain=sets(0x66))
     driver = Driver(library)
-    with driver.context() as found:
-        assert found == (0x66, 0)
+    with driver.context() as current:
+        assert current == (0x66, 0)
     with pytest.raises(ZeroDivisionError), driver.context():
         _ = 1 // 0
     assert len(library.called("cuDevicePrimaryCtxRetain")) == 1

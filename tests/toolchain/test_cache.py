@@ -107,9 +107,9 @@ def test_what_a_killed_build_left_behind_is_removed_after_a_day() -> None:
 @pytest.mark.parametrize("part", ["kind", "sources", "flags", "compiler"])
 def test_the_key_depends_on_every_part(part: str) -> None:
     parts = {"kind": "k", "sources": {"a": "1"}, "flags": ("-O2",), "compiler": "g++ 12", "includes": ()}
-    other = {"kind": "j", "sources": {"a": "2"}, "flags": ("-O3",), "compiler": "g++ 13"}
+    changed = {"kind": "j", "sources": {"a": "2"}, "flags": ("-O3",), "compiler": "g++ 13"}
     assert cache.key(**parts) == cache.key(**parts)
-    assert cache.key(**parts) != cache.key(**{**parts, part: other[part]})
+    assert cache.key(**parts) != cache.key(**{**parts, part: changed[part]})
 
 
 def test_the_folder_follows_the_environment(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

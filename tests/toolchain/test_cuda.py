@@ -52,8 +52,8 @@ def cache_folder(shared_folder: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def figure(log: str, kernel: str, pattern: str) -> int:
     """A number from what `ptxas -v` printed of one kernel; 0 where it is silent."""
     part = log.split(f"Compiling entry function '{kernel}'")[1].split("Compiling entry function")[0]
-    found = re.search(pattern, part)
-    return int(found.group(1)) if found else 0
+    match = re.search(pattern, part)
+    return int(match.group(1)) if match else 0
 
 
 def test_this_machine_has_nvrtc() -> None:
@@ -166,7 +166,7 @@ def test_without_any_compiler_the_message_says_what_to_install(monkeypatch: pyte
         cuda.compile_cubin(TILE, "tile", "sm_80")
 
 
-def test_a_compiler_that_was_asked_for_and_is_missing_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_requested_compiler_that_is_missing_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     nowhere(monkeypatch)
     with pytest.raises(ToolMissing, match=r"(?s)nvcc was not found.*cuda-toolkit\[nvcc"):
         nvcc.require()

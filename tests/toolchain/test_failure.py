@@ -30,7 +30,7 @@ def test_the_template_and_the_key_come_from_the_nearest_line_above() -> None:
     assert "= from:" not in report("k.cu(2): error: no\n", provenance=known)
 
 
-def test_errors_without_a_place_are_listed() -> None:
+def test_errors_without_a_location_are_listed() -> None:
     text = report("ptxas error   : Entry function 'f' uses too much shared data (0x10000 bytes, 0xc000 max)\n")
     assert "  = Entry function 'f' uses too much shared data (0x10000 bytes, 0xc000 max)" in text
 

@@ -66,9 +66,9 @@ def test_a_failed_build_leaves_nothing_in_the_cache(cache_folder: Path) -> None:
 
 
 def test_cxx_names_the_compiler(monkeypatch: pytest.MonkeyPatch) -> None:
-    found = host.compiler().path
-    monkeypatch.setenv("CXX", f"{found} -DGREETING=1")
-    assert host.compiler().command == (found, "-DGREETING=1")
+    path = host.compiler().path
+    monkeypatch.setenv("CXX", f"{path} -DGREETING=1")
+    assert host.compiler().command == (path, "-DGREETING=1")
 
 
 def test_a_missing_compiler_is_named_with_its_cure(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -77,7 +77,7 @@ def test_a_missing_compiler_is_named_with_its_cure(monkeypatch: pytest.MonkeyPat
         host.compiler()
 
 
-def test_a_machine_without_any_compiler_is_told_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_any_compiler_the_error_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("CXX", raising=False)
     monkeypatch.setenv("PATH", "")
     with pytest.raises(ToolMissing, match="apt install g"):

@@ -16,7 +16,7 @@ def toolkit(root: Path) -> Path:
 
 
 @pytest.fixture(autouse=True)
-def only_named_places(monkeypatch: pytest.MonkeyPatch) -> None:
+def only_named_folders(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "path", [])
     monkeypatch.setenv("PATH", "")
     monkeypatch.delenv("CUDA_HOME", raising=False)
@@ -64,7 +64,7 @@ def test_a_toolkit_on_path_brings_its_headers(tmp_path: Path, monkeypatch: pytes
 
 def test_headers_come_from_the_toolkit_of_the_library(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("CUDA_HOME", str(toolkit(tmp_path / "cuda-12.4")))
-    other = toolkit(tmp_path / "cuda-13.0")
-    assert locations.include_folders(other / "lib64/libnvrtc.so.13") == (other / "include",)
+    newer = toolkit(tmp_path / "cuda-13.0")
+    assert locations.include_folders(newer / "lib64/libnvrtc.so.13") == (newer / "include",)
     nested = toolkit(tmp_path / "cuda-13.1") / "targets/x86_64-linux/lib/libnvrtc.so.13"
     assert locations.include_folders(nested) == (tmp_path / "cuda-13.1/include",)

@@ -38,9 +38,11 @@ def size(chance: random.Random, depth: int) -> str:
 
 def condition(chance: random.Random) -> str:
     a, b, c = (size(chance, chance.randrange(2)) for _ in range(3))
-    sign, other = (chance.choice(["<", "<=", "==", "!=", ">", ">="]) for _ in range(2))
-    first = chance.choice([f"{a} {sign} {b}", f"{a} {sign} {b} {other} {c}", f"not {a} {sign} {b}"])
-    return chance.choice([first, f"{first} and {b} {other} {c}", f"{first} or {c} {sign} {a} and {b} {other} {c}"])
+    sign, second_sign = (chance.choice(["<", "<=", "==", "!=", ">", ">="]) for _ in range(2))
+    first = chance.choice([f"{a} {sign} {b}", f"{a} {sign} {b} {second_sign} {c}", f"not {a} {sign} {b}"])
+    return chance.choice(
+        [first, f"{first} and {b} {second_sign} {c}", f"{first} or {c} {sign} {a} and {b} {second_sign} {c}"]
+    )
 
 
 def values(chance: random.Random) -> dict[str, int]:

@@ -100,10 +100,10 @@ MAIN = """
 #include "outside_embed.h"
 #include "waits_embed.h"
 
-static float* at(unsigned long long place) { return reinterpret_cast<float*>(place << 32); }
-static __nv_bfloat16* bf(unsigned long long place) { return reinterpret_cast<__nv_bfloat16*>(place << 32); }
-static signed char* ch(unsigned long long place) { return reinterpret_cast<signed char*>(place << 32); }
-static void* raw(unsigned long long place) { return reinterpret_cast<void*>(place << 32); }
+static float* at(unsigned long long number) { return reinterpret_cast<float*>(number << 32); }
+static __nv_bfloat16* bf(unsigned long long number) { return reinterpret_cast<__nv_bfloat16*>(number << 32); }
+static signed char* ch(unsigned long long number) { return reinterpret_cast<signed char*>(number << 32); }
+static void* raw(unsigned long long number) { return reinterpret_cast<void*>(number << 32); }
 
 int main()
 {
@@ -151,11 +151,11 @@ def embedded(kernels: dict[str, Kernel], cubins: dict[str, bytes]) -> dict[str, 
 def folder(embedded: dict[str, Embedded], tmp_path_factory: pytest.TempPathFactory) -> Path:
     if shutil.which("g++") is None or shutil.which("gcc") is None:
         pytest.skip("NO gcc OR NO g++, THE DRIVER'S LAUNCHER IS UNTESTED")
-    found = tmp_path_factory.mktemp("embed")
+    sources = tmp_path_factory.mktemp("embed")
     for name, files in embedded.items():
-        (found / f"{name}_embed.h").write_text(files.header)
-        (found / f"{name}_embed.c").write_text(files.source)
-    return found
+        (sources / f"{name}_embed.h").write_text(files.header)
+        (sources / f"{name}_embed.c").write_text(files.source)
+    return sources
 
 
 def compiled(folder: Path, *words: str) -> None:
@@ -166,7 +166,7 @@ def compiled(folder: Path, *words: str) -> None:
 
 @pytest.fixture(scope="module")
 def played(kernels: dict[str, Kernel], cubins: dict[str, bytes], folder: Path) -> list[str]:
-    """What the driver was told, line by line."""
+    """The calls of the driver and their results, line by line."""
     (folder / "driver.h").write_text(driver_for(kernels.values(), min(map(len, cubins.values()))))
     calls = [f'std::printf("%d\\n", {name}_launch({arguments}));' for name, arguments, _, _ in CALLS]
     refused = [f'std::printf("%d ", {call});' for call in REFUSED]
@@ -197,11 +197,11 @@ def sizes(kernel: Kernel, arguments: tuple[str, ...]) -> Iterator[int]:
 
 
 def expected(kernel: Kernel, params: dict[str, int], scalars: dict[str, bytes], *, given: bool) -> list[str]:
-    """The calls that a manifest asks for. Arrays are at 1 << 32, 2 << 32, … in their order, the workspace at 9 << 32
+    """The calls that a manifest requires. Arrays are at 1 << 32, 2 << 32, … in their order, the workspace at 9 << 32
     where it is given."""
     manifest = kernel.manifest
     addresses = [a.name for a in manifest.arguments if isinstance(a, ArrayArgument)]
-    values = {name: ((place + 1) << 32).to_bytes(8, "little") for place, name in enumerate(addresses)}
+    values = {name: ((number + 1) << 32).to_bytes(8, "little") for number, name in enumerate(addresses)}
     start, total = (9 << 32 if given else 0x500000000000), 0
     for space in manifest.workspace:
         values[space.name] = (start + total).to_bytes(8, "little")
@@ -237,14 +237,14 @@ def expected(kernel: Kernel, params: dict[str, int], scalars: dict[str, bytes], 
     return [*lines, "0"]
 
 
-def test_the_driver_is_told_what_the_manifest_says(kernels, played) -> None:
+def test_the_driver_gets_the_calls_of_the_manifest(kernels, played) -> None:
     scalars = {"s": b"\x01\x3c", "v": b"\7\0\0\0"}
     wanted = [
         line for name, _, params, given in CALLS for line in expected(kernels[name], params, scalars, given=given)
     ]
     begin = played.index("1 library after 8 threads") + 1
-    told = [line for line in played[begin:] if not line.startswith("load ")]
-    assert told[: len(wanted)] == wanted
+    calls = [line for line in played[begin:] if not line.startswith("load ")]
+    assert calls[: len(wanted)] == wanted
 
 
 def test_the_code_is_loaded_once_and_is_the_compilers(played, cubins) -> None:
@@ -256,9 +256,9 @@ def test_the_code_is_loaded_once_and_is_the_compilers(played, cubins) -> None:
     assert loads[begin:] == ["large_tiles", "outside", "waits"]
 
 
-def test_bad_calls_are_refused_before_anything_is_asked_of_the_driver(played) -> None:
-    place = played.index("1 " * len(REFUSED) + f"1 CG5009 {WORDS}")
-    assert played[place - 1] == "0"  # of the last call that was right
+def test_bad_calls_are_refused_before_any_call_of_the_driver(played) -> None:
+    line = played.index("1 " * len(REFUSED) + f"1 CG5009 {WORDS}")
+    assert played[line - 1] == "0"  # of the last call that was right
 
 
 def test_what_the_driver_refuses_comes_back_in_its_words(played) -> None:
@@ -273,10 +273,10 @@ def test_a_cpp_compiler_takes_the_c_file_too(folder, name) -> None:
 
 def test_the_code_can_be_read_back(embedded, cubins) -> None:
     for name, files in embedded.items():
-        found = image_of(files.source)
-        assert found is not None
-        assert found.content.rstrip(b"\0") == cubins[name].rstrip(b"\0")
-        assert (found.targets, found.compiler) == (("sm_90",), "nvrtc 13.0")
+        image = image_of(files.source)
+        assert image is not None
+        assert image.content.rstrip(b"\0") == cubins[name].rstrip(b"\0")
+        assert (image.targets, image.compiler) == (("sm_90",), "nvrtc 13.0")
     assert image_of(embedded["full"].header) is None
 
 
@@ -307,11 +307,11 @@ CALLS
 """
 
 
-def argument(text: str, place: int, params: dict[str, int]) -> str:
+def argument(text: str, number: int, params: dict[str, int]) -> str:
     """A value for a parameter of the launcher as C declares it."""
     kind, _, name = text.rpartition(" ")
     if kind.endswith("*"):
-        return "nullptr" if name == "workspace" else f"reinterpret_cast<{kind}>({place + 1}ULL << 32)"
+        return "nullptr" if name == "workspace" else f"reinterpret_cast<{kind}>({number + 1}ULL << 32)"
     return str(params[name]) if name in params else f"of_ones<{kind}>()"
 
 
@@ -333,7 +333,7 @@ def test_the_whole_gallery_is_launched_as_the_manifests_say(tmp_path: Path) -> N
             if p.is_dynamic
         }
         parameters = make_launcher(kernel.context, kernel.plan).parameters
-        given = ", ".join([*(argument(text, place, params) for place, text in enumerate(parameters)), "stream"])
+        given = ", ".join([*(argument(text, number, params) for number, text in enumerate(parameters)), "stream"])
         calls.append(f'    std::printf("%d\\n", {kernel.name}_launch({given}));')
         scalars = {
             a.name: b"\1" * DTYPES[a.dtype].bytes for a in kernel.manifest.arguments if isinstance(a, ScalarArgument)

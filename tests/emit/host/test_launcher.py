@@ -136,11 +136,11 @@ def test_an_empty_grid_is_not_launched(host):
     assert not any(line.startswith("if") for line in host("plain"))
 
 
-def test_more_shared_memory_than_usual_is_asked_for(host, kernels):
+def test_more_shared_memory_than_48_kib_is_opted_into(host, kernels):
     (launch,) = kernels["large_tiles"].manifest.launches
     assert launch.dynamic_shared_bytes > 48 * 1024
-    asked = f"cudaFuncAttributeMaxDynamicSharedMemorySize, {launch.dynamic_shared_bytes}"
-    assert f"cudaFuncSetAttribute(large_tiles, {asked});" in host("large_tiles")
+    attribute = f"cudaFuncAttributeMaxDynamicSharedMemorySize, {launch.dynamic_shared_bytes}"
+    assert f"cudaFuncSetAttribute(large_tiles, {attribute});" in host("large_tiles")
 
 
 def test_a_launcher_without_needs_only_launches(host):

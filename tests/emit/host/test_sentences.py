@@ -7,9 +7,9 @@ from collections.abc import Callable
 from cugen.emit.host.sentences import quoted, terms
 
 
-def test_places_become_values_and_the_rest_literals() -> None:
-    found = terms("`{name}` is {value}", {"name": "name", "value": "std::to_string(value)"})
-    assert found == ['std::string("`")', "name", '"` is "', "std::to_string(value)"]
+def test_placeholders_become_values_and_text_between_them_literals() -> None:
+    actual = terms("`{name}` is {value}", {"name": "name", "value": "std::to_string(value)"})
+    assert actual == ['std::string("`")', "name", '"` is "', "std::to_string(value)"]
     assert terms("{a} = {b}", {"a": "a", "b": "b"}) == ["std::string(a)", '" = "', "b"]
 
 

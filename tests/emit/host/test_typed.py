@@ -13,7 +13,7 @@ from cugen.spec.load import load_text
 from cugen.spec.types import DTYPES
 from cugen.toolchain import host, locations, process
 
-# Params told by extents, by several, and by none; requirements that need floor division; a pitch, a column-major
+# Params deduced from extents, by several, and by none; requirements that need floor division; a pitch, a column-major
 # array, one without dimensions; a scalar, and one in constant memory.
 SPEC = """
 cugen: 1
@@ -91,7 +91,7 @@ CALLS = {
     "a param below its range": full(m=0),
     "a param above its range": full(m=100004, n=99998),
     "no multiple": full(m=13, n=10),
-    "a param that no extent tells": full(S=8),
+    "a param that no extent gives": full(S=8),
     "a requirement with a negative remainder": full(m=12, n=13),
     "a requirement of two parts": full(m=72, n=9),
     "its second part": full(S=7),
@@ -103,11 +103,11 @@ CALLS = {
     "no address without dimensions": full(total=Given(0, ())),
     "an address between elements": full(A=Given(BASE + 2, (12, 9), (128, 1))),
     "an input that is also written": full(memory=Given(BASE + 64, (16, 8))),
-    "two results in one place": full(total=Given(4 * BASE + 128, ())),
-    "side by side": full(total=Given(4 * BASE + 16 * 8 * 2, ())),
+    "two results at one address": full(total=Given(4 * BASE + 128, ())),
+    "adjacent": full(total=Given(4 * BASE + 16 * 8 * 2, ())),
     "right": full(),
     "empty": full(m=12, n=0, A=Given(0, (12, 0)), F=Given(3 * BASE, (0, 12))),
-    "inputs in one place": full(W=Given(BASE, (8,))),
+    "inputs at one address": full(W=Given(BASE, (8,))),
 }
 FIXED_CALLS = {
     "a shape": {"x": Given(BASE, (999,)), "y": Given(2 * BASE, (1000,))},

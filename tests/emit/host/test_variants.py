@@ -88,15 +88,15 @@ def test_the_largest_is_tried_first_with_what_its_block_needs() -> None:
 
 def test_the_parameters_are_those_of_the_variants_and_a_reason() -> None:
     def parameters(name: str, header: str) -> list[str]:
-        found = re.search(rf"cudaError_t {name}_launch\((.*?)\)", header, re.DOTALL)
-        assert found is not None
-        return [text.strip() for text in found[1].split(",")]
+        match = re.search(rf"cudaError_t {name}_launch\((.*?)\)", header, re.DOTALL)
+        assert match is not None
+        return [text.strip() for text in match[1].split(",")]
 
     made = family()
-    own = parameters(made.name, made.header)
-    assert own[-1] == "std::string* reason = nullptr"
+    launcher = parameters(made.name, made.header)
+    assert launcher[-1] == "std::string* reason = nullptr"
     for kernel in made.kernels:
-        assert parameters(kernel.name, kernel.header) == own[:-1]
+        assert parameters(kernel.name, kernel.header) == launcher[:-1]
 
 
 def test_a_variant_that_asks_for_as_much_as_one_before_is_not_tried() -> None:

@@ -120,9 +120,9 @@ def test_compilers_read_the_literals_as_python_does(batch):
         '{ unsigned long long bits = 0; memcpy(&bits, &x, sizeof x); printf("%llx\\n", bits); }'
     )
     headers = "#include <cstdio>\n#include <cstring>\n#include <math_constants.h>"
-    found = batch("\n".join([headers, show, "int main() {", *lines, "}"]))
+    lines_printed = batch("\n".join([headers, show, "int main() {", *lines, "}"]))
     expected = [np.dtype(dtype.name).type(value).tobytes() for value, dtype in cases]
-    assert [int(bits, 16) for bits in found] == [int.from_bytes(bits, "little") for bits in expected] * 2
+    assert [int(bits, 16) for bits in lines_printed] == [int.from_bytes(bits, "little") for bits in expected] * 2
 
 
 def test_every_type_has_a_name_and_narrow_floats_have_headers():

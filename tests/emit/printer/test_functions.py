@@ -206,9 +206,9 @@ def test_every_function_computes_what_python_does(texts, batch):
     show += [f'static void show({c_name(t)} x) {{ printf("%lld\\n", (long long)x); }}' for t in SIGNED]
     unsigned = [t for t in INTEGERS if t not in SIGNED]
     show += [f'static void show({c_name(t)} x) {{ printf("%llu\\n", (unsigned long long)x); }}' for t in unsigned]
-    found = batch("\n".join([*show, *functions, "int main() {", *runs, "}"]))
-    assert len(found) == len(expected), found[-3:]
-    wrong = [(case, line) for line, case in zip(found, expected, strict=True) if not _same(line, case[-1], case[0])]
+    output = batch("\n".join([*show, *functions, "int main() {", *runs, "}"]))
+    assert len(output) == len(expected), output[-3:]
+    wrong = [(case, line) for line, case in zip(output, expected, strict=True) if not _same(line, case[-1], case[0])]
     assert wrong == []
 
 

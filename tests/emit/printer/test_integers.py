@@ -40,9 +40,9 @@ class C:
 
     def value(self, text):
         self.tokens = self.TOKEN.findall(text)
-        found, _ = self.binary(0)
+        result, _ = self.binary(0)
         assert not self.tokens, f"left over: {self.tokens}"
-        return found
+        return result
 
     def binary(self, level):
         if level == len(self.BINARY):
@@ -82,9 +82,9 @@ class C:
         if token == "(long long)":
             return self.unary()[0], True
         if token == "(":
-            found = self.binary(0)
+            result = self.binary(0)
             assert self.tokens.pop(0) == ")"
-            return found
+            return result
         if token[0].isdigit():
             value = int(token.removesuffix("LL"))
             return value, token.endswith("LL") or value > INT[1]
@@ -98,7 +98,7 @@ class C:
         return self.values[token]
 
     def call(self, name, first, second):
-        kinds = [kind for own, kind in self.functions if own == name]
+        kinds = [kind for function, kind in self.functions if function == name]
         wanted = ["long long" if wide else "int" for _, wide in (first, second)]
         if wanted[0] == wanted[1] and wanted[0] in kinds:
             wide = wanted[0] == "long long"
@@ -177,58 +177,59 @@ expressions = st.recursive(
 )
 
 
-def bound(found):
-    return {symbol(name): pair for name, pair in found.items()}
+def bound(bounds_by_name):
+    return {symbol(name): pair for name, pair in bounds_by_name.items()}
 
 
-def printer_for(found):
-    return IntegerPrinter(bound(found), frozenset({"N"}))
+def printer_for(bounds_by_name):
+    return IntegerPrinter(bound(bounds_by_name), frozenset({"N"}))
 
 
-def values_in(found, data):
+def values_in(bounds_by_name, data):
     """Ends are where things go wrong."""
     return {
         name: data.draw(st.one_of(st.sampled_from((low, high)), st.integers(low, high)), label=name)
-        for name, (low, high) in found.items()
+        for name, (low, high) in bounds_by_name.items()
     }
 
 
-def typed(values, found):
+def typed(values, bounds_by_name):
     """Values as C sees them: a name is a long long where its range needs one."""
     return {
-        name: (value, not (INT[0] <= found[name][0] and found[name][1] <= INT[1])) for name, value in values.items()
+        name: (value, not (INT[0] <= bounds_by_name[name][0] and bounds_by_name[name][1] <= INT[1]))
+        for name, value in values.items()
     }
 
 
-def fits_long(expr, found):
+def fits_long(expr, bounds_by_name):
     """Whether no part of the expression leaves 64 bits, which nothing that is printed may do."""
     parts = [expr, *expr.args] if expr.args else [expr]
     return all(
         LONG[0] // 4 <= low and high <= LONG[1] // 4
         for part in sympy.preorder_traversal(expr)
-        for low, high in (bounds(part, bound(found)),)
+        for low, high in (bounds(part, bound(bounds_by_name)),)
     ) and bool(parts)
 
 
 @given(expressions, ranges, st.data())
-def test_the_text_has_the_value_of_the_expression(expr, found, data):
-    if not fits_long(expr, found):
+def test_the_text_has_the_value_of_the_expression(expr, bounds_by_name, data):
+    if not fits_long(expr, bounds_by_name):
         return
-    printer = printer_for(found)
+    printer = printer_for(bounds_by_name)
     text = printer.print(expr)
-    values = values_in(found, data)
+    values = values_in(bounds_by_name, data)
     expected = evaluate(expr, {symbol(name): value for name, value in values.items()})
-    assert C(typed(values, found), printer.functions).value(text) == expected, text
+    assert C(typed(values, bounds_by_name), printer.functions).value(text) == expected, text
 
 
 @given(expressions, ranges, st.data())
-def test_a_text_asked_to_be_wide_is(expr, found, data):
-    if not fits_long(expr, found):
+def test_a_text_requested_wide_is_a_long_long(expr, bounds_by_name, data):
+    if not fits_long(expr, bounds_by_name):
         return
-    printer = printer_for(found)
+    printer = printer_for(bounds_by_name)
     text = printer.print(expr, wide=True)
-    values = values_in(found, data)
-    evaluator = C(typed(values, found), printer.functions)
+    values = values_in(bounds_by_name, data)
+    evaluator = C(typed(values, bounds_by_name), printer.functions)
     evaluator.tokens = evaluator.TOKEN.findall(text)
     value, wide = evaluator.binary(0)
     assert wide, text
@@ -236,17 +237,17 @@ def test_a_text_asked_to_be_wide_is(expr, found, data):
 
 
 @given(expressions, expressions, st.sampled_from(("<", "<=", ">", ">=", "==", "!=")), ranges, st.data())
-def test_a_comparison_holds_where_the_expressions_say(left, right, operator, found, data):
-    if not fits_long(left, found) or not fits_long(right, found):
+def test_a_comparison_holds_where_the_expressions_say(left, right, operator, bounds_by_name, data):
+    if not fits_long(left, bounds_by_name) or not fits_long(right, bounds_by_name):
         return
-    printer = printer_for(found)
+    printer = printer_for(bounds_by_name)
     guard = Guard((Comparison(left, operator, right),))
     holds, fails = printer.guard(guard), printer.negated(guard)
-    values = values_in(found, data)
+    values = values_in(bounds_by_name, data)
     env = {symbol(name): value for name, value in values.items()}
     a, b = evaluate(left, env), evaluate(right, env)
     expected = {"<": a < b, "<=": a <= b, ">": a > b, ">=": a >= b, "==": a == b, "!=": a != b}[operator]
-    evaluator = C(typed(values, found), printer.functions)
+    evaluator = C(typed(values, bounds_by_name), printer.functions)
     assert evaluator.value(holds) == expected
     assert evaluator.value(fails) == (not expected)
 
@@ -255,7 +256,7 @@ shapes = st.lists(st.integers(1, 3000), min_size=1, max_size=3)
 
 
 @given(shapes, st.data())
-def test_the_place_of_an_element_is_the_same_in_c(extents, data):
+def test_the_offset_of_an_element_is_the_same_in_c(extents, data):
     """Dense, column-major and strided arrays, whose offsets may need 64 bits though no subscript does."""
     strides = data.draw(
         st.one_of(
@@ -266,14 +267,14 @@ def test_the_place_of_an_element_is_the_same_in_c(extents, data):
         label="strides",
     )
     names = ("i", "j", "k0")[: len(extents)]
-    found = {name: (0, extent - 1) for name, extent in zip(names, extents, strict=True)}
+    bounds_by_name = {name: (0, extent - 1) for name, extent in zip(names, extents, strict=True)}
     array = Array("A", "A", FLOAT32, tuple(map(integer, extents)), tuple(map(integer, strides)), "global")
     access = Access(array, tuple(map(symbol, names)), "load")
-    printer = printer_for(found)
+    printer = printer_for(bounds_by_name)
     text = printer.subscripts(access)
-    values = {name: data.draw(st.integers(low, high), label=name) for name, (low, high) in found.items()}
+    values = {name: data.draw(st.integers(low, high), label=name) for name, (low, high) in bounds_by_name.items()}
     expected = sum(values[name] * stride for name, stride in zip(names, strides, strict=True))
-    assert C(typed(values, found), printer.functions).value(text[1:-1]) == expected
+    assert C(typed(values, bounds_by_name), printer.functions).value(text[1:-1]) == expected
     highest = sum((extent - 1) * stride for extent, stride in zip(extents, strides, strict=True))
     assert ("long long" in text or "LL" in text) == (highest > INT[1])
 
@@ -354,8 +355,8 @@ def array(shape, strides, **more):
     ],
 )
 def test_subscripts_read_as_people_write_them(small, made, subscripts, text):
-    found = small.subscripts(Access(made, subscripts, "load"))
-    assert found == (text or "[row][k ^ (row % 32)]")
+    actual = small.subscripts(Access(made, subscripts, "load"))
+    assert actual == (text or "[row][k ^ (row % 32)]")
 
 
 def test_a_guard_joins_its_terms_and_fails_when_one_does(small):
@@ -386,18 +387,23 @@ def test_a_compiler_agrees(batch):
     printed, wanted = [], []
     functions = {}
     while len(cases) < 250:
-        found = {name: (0, chooser.choice((31, 1000, 65535, 2**30, 2**31 - 1, 2**33))) for name in ("i", "j", "N")}
-        found["i"] = (-chooser.choice((0, 5)), found["i"][1])
+        bounds_by_name = {
+            name: (0, chooser.choice((31, 1000, 65535, 2**30, 2**31 - 1, 2**33))) for name in ("i", "j", "N")
+        }
+        bounds_by_name["i"] = (-chooser.choice((0, 5)), bounds_by_name["i"][1])
         expr = _random(chooser, 3)
-        if not fits_long(expr, found):
+        if not fits_long(expr, bounds_by_name):
             continue
-        printer = IntegerPrinter(bound(found), frozenset({"N"}))
+        printer = IntegerPrinter(bound(bounds_by_name), frozenset({"N"}))
         text = printer.print(expr)
         functions |= printer.functions
-        values = {name: chooser.choice((low, high, chooser.randint(low, high))) for name, (low, high) in found.items()}
+        values = {
+            name: chooser.choice((low, high, chooser.randint(low, high)))
+            for name, (low, high) in bounds_by_name.items()
+        }
         wanted.append(evaluate(expr, {symbol(name): value for name, value in values.items()}))
         parameters = ", ".join(
-            f"{'long long' if wide else 'int'} {name}" for name, (_, wide) in typed(values, found).items()
+            f"{'long long' if wide else 'int'} {name}" for name, (_, wide) in typed(values, bounds_by_name).items()
         )
         cases.append(f"static long long f{len(cases)}({parameters}) {{ return {text}; }}")
         arguments = ", ".join(f"{value}LL" for value in values.values())

@@ -1,4 +1,4 @@
-"""Nodes of a plan as C, through the macro that all families share."""
+"""Nodes of a plan as C, as the statement printer prints them."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ def text():
     return print_nodes
 
 
-def at(array, *subscripts, kind="load", width=1):
+def access(array, *subscripts, kind="load", width=1):
     return Access(array, subscripts, kind, width)
 
 
@@ -88,27 +88,27 @@ def at(array, *subscripts, kind="load", width=1):
         (CommitCopies(), "__pipeline_commit();"),
         (AwaitCopies(2), "__pipeline_wait_prior(2);"),
         (
-            FetchBlockId(at(TICKET, kind="store"), at(FLAGS, integer(0), kind="atomic")),
+            FetchBlockId(access(TICKET, kind="store"), access(FLAGS, integer(0), kind="atomic")),
             "ticket_of_block = atomicAdd(&flags[0], 1);",
         ),
         (
-            FetchBlockId(at(TICKET, kind="store"), at(FLAGS, integer(0), kind="atomic"), wraps=True),
+            FetchBlockId(access(TICKET, kind="store"), access(FLAGS, integer(0), kind="atomic"), wraps=True),
             "ticket_of_block = atomicInc(&flags[0], gridDim.x - 1);",
         ),
         (
-            LoadBlockId(Index("ticket", symbol("blockIdx.x"), (0, 99)), at(TICKET)),
+            LoadBlockId(Index("ticket", symbol("blockIdx.x"), (0, 99)), access(TICKET)),
             "const int ticket = ticket_of_block;",
         ),
         (
-            Copy(at(TILE, K, ROW, kind="async_copy", width=4), at(A, ROW, width=4)),
+            Copy(access(TILE, K, ROW, kind="async_copy", width=4), access(A, ROW, width=4)),
             "__pipeline_memcpy_async(&As[k][row], &A[row], 16);",
         ),
         (
-            Copy(at(TILE, K, ROW, kind="async_copy"), at(A, ROW), GUARD),
+            Copy(access(TILE, K, ROW, kind="async_copy"), access(A, ROW), GUARD),
             "__pipeline_memcpy_async(&As[k][row], &A[row], 4, row < M ? 0 : 4);",
         ),
         (
-            Copy(at(TILE, K, ROW, kind="store", width=2), at(A, ROW, width=2)),
+            Copy(access(TILE, K, ROW, kind="store", width=2), access(A, ROW, width=2)),
             "*reinterpret_cast<Vector<float, 2>*>(&As[k][row]) = *reinterpret_cast<const Vector<float, 2>*>(&A[row]);",
         ),
         (Define(Index("i", ROW * 10**7, (0, 10**10))), "const long long i = 10000000LL * row;"),
@@ -116,26 +116,26 @@ def at(array, *subscripts, kind="load", width=1):
         (Let(X, Const(0, FLOAT32), mutable=True), "float x = 0.0f;"),
         (Let(X, None, mutable=True), "float x;"),
         (Let(Vector("x4", FLOAT32, FLOAT32, 4), None), "Vector<float, 4> x4;"),
-        (Load(X, at(A, ROW)), "const float x = A[row];"),
-        (Load(X, at(H, ROW)), "const float x = __half2float(H[row]);"),
-        (Load(X, at(A, ROW), GUARD, Const(0, FLOAT32)), "const float x = row < M ? A[row] : 0.0f;"),
+        (Load(X, access(A, ROW)), "const float x = A[row];"),
+        (Load(X, access(H, ROW)), "const float x = __half2float(H[row]);"),
+        (Load(X, access(A, ROW), GUARD, Const(0, FLOAT32)), "const float x = row < M ? A[row] : 0.0f;"),
         (
-            Load(Vector("x4", FLOAT32, FLOAT32, 4), at(A, ROW, width=4)),
+            Load(Vector("x4", FLOAT32, FLOAT32, 4), access(A, ROW, width=4)),
             "const auto x4 = *reinterpret_cast<const Vector<float, 4>*>(&A[row]);",
         ),
         (
-            Assign(Vector("x4", FLOAT32, FLOAT32, 4), Element.of(at(A, ROW, width=4))),
+            Assign(Vector("x4", FLOAT32, FLOAT32, 4), Element.of(access(A, ROW, width=4))),
             "x4 = *reinterpret_cast<const Vector<float, 4>*>(&A[row]);",
         ),
-        (Load(X, at(array("R", space="readonly"), ROW)), "const float x = __ldg(&R[row]);"),
-        (Store(at(A, ROW), X), "A[row] = x;"),
-        (Store(at(H, ROW), X), "H[row] = __float2half_rn(x);"),
-        (Accumulate(at(SUMS, K), X), "sums[k] += x;"),
-        (Copy(at(TILE, ROW, K), at(A, ROW)), "As[row][k] = A[row];"),
-        (Copy(at(TILE, ROW, K), at(A, ROW), GUARD), "As[row][k] = row < M ? A[row] : 0.0f;"),
+        (Load(X, access(array("R", space="readonly"), ROW)), "const float x = __ldg(&R[row]);"),
+        (Store(access(A, ROW), X), "A[row] = x;"),
+        (Store(access(H, ROW), X), "H[row] = __float2half_rn(x);"),
+        (Accumulate(access(SUMS, K), X), "sums[k] += x;"),
+        (Copy(access(TILE, ROW, K), access(A, ROW)), "As[row][k] = A[row];"),
+        (Copy(access(TILE, ROW, K), access(A, ROW), GUARD), "As[row][k] = row < M ? A[row] : 0.0f;"),
         (Assign(X, Const(2, FLOAT32)), "x = 2.0f;"),
         (Assign(X, Op("add", (X, Const(2, FLOAT32)), FLOAT32)), "x += 2.0f;"),
-        (Assign(X, Op("mul", (X, Element.of(at(TILE, ROW, K))), FLOAT32)), "x *= As[row][k];"),
+        (Assign(X, Op("mul", (X, Element.of(access(TILE, ROW, K))), FLOAT32)), "x *= As[row][k];"),
         (Declare(TILE), "__shared__ float As[16][17];"),
         (Declare(replace(TILE, align=16)), "__shared__ __align__(16) float As[16][17];"),
         (Declare(SUMS), "float sums[4];"),
@@ -179,15 +179,15 @@ def test_a_loop_counts_what_its_body_introduces_with_a_way_on(text):
 
 
 def test_an_index_is_computed_as_it_is_shown(text):
-    other = Index("other", Mod(K + 1, integer(2)), (0, 1), shown=1 - ROW)
-    assert text(Define(other)) == ["const int other = 1 - row;"]
+    other_stage = Index("other_stage", Mod(K + 1, integer(2)), (0, 1), shown=1 - ROW)
+    assert text(Define(other_stage)) == ["const int other_stage = 1 - row;"]
 
 
-def test_a_place_in_a_tile_is_a_pointer_to_its_rows(text):
-    start = Start("own", TILE, (integer(4), ROW))
+def test_a_start_in_a_tile_is_a_pointer_to_its_rows(text):
+    start = Start("a_rows", TILE, (integer(4), ROW))
     read = Element.of(Access(TILE, (K + 4, ROW + 1), "load", start=start))
-    assert text(start) == ["const float (*own)[17] = reinterpret_cast<const float (*)[17]>(&As[4][row]);"]
-    assert text(Assign(X, read)) == ["x = own[k][1];"]
+    assert text(start) == ["const float (*a_rows)[17] = reinterpret_cast<const float (*)[17]>(&As[4][row]);"]
+    assert text(Assign(X, read)) == ["x = a_rows[k][1];"]
 
 
 def test_a_loop_over_more_than_32_bits_counts_in_64(text):
@@ -254,20 +254,22 @@ def test_components_of_vectors(text):
     assert text(Assign(x4.component(ROW), grown)) == ["x4.data[row] = x4.data[k] + x;"]
     assert text(Assign(h4.component(K), h4.component(ROW))) == ["h4.data[k] = h4.data[row];"]
     assert text(Assign(h4.component(K), x4.component(ROW))) == ["h4.data[k] = __float2half_rn(x4.data[row]);"]
-    assert text(Assign(h4.component(K), Element.of(at(H, ROW)))) == ["h4.data[k] = H[row];"]
-    assert text(Store(at(H, ROW, kind="store"), h4.component(K))) == ["H[row] = h4.data[k];"]
-    assert text(Store(at(A, ROW, kind="store", width=4), x4)) == ["*reinterpret_cast<Vector<float, 4>*>(&A[row]) = x4;"]
+    assert text(Assign(h4.component(K), Element.of(access(H, ROW)))) == ["h4.data[k] = H[row];"]
+    assert text(Store(access(H, ROW, kind="store"), h4.component(K))) == ["H[row] = h4.data[k];"]
+    assert text(Store(access(A, ROW, kind="store", width=4), x4)) == [
+        "*reinterpret_cast<Vector<float, 4>*>(&A[row]) = x4;"
+    ]
 
 
 def test_rows_of_vectors(text):
     row = Vector("x4", FLOAT32, FLOAT32, 4, count=2)
     assert text(Let(row, None)) == ["Vector<float, 4> x4[2];"]
     assert text(Let(row, Const(0, FLOAT32))) == ["Vector<float, 4> x4[2] = {};"]
-    load = Load(row.indexed(K), at(A, ROW, width=4))
+    load = Load(row.indexed(K), access(A, ROW, width=4))
     assert text(load) == ["x4[k] = *reinterpret_cast<const Vector<float, 4>*>(&A[row]);"]
     assert text(Assign(X, row.indexed(K).component(integer(3)))) == ["x = x4[k].data[3];"]
     assert text(Assign(row.indexed(K), Vector("y4", FLOAT32, FLOAT32, 4))) == ["x4[k] = y4;"]
-    store = Store(at(A, ROW, kind="store", width=4), row.indexed(K))
+    store = Store(access(A, ROW, kind="store", width=4), row.indexed(K))
     assert text(store) == ["*reinterpret_cast<Vector<float, 4>*>(&A[row]) = x4[k];"]
 
 
@@ -293,8 +295,8 @@ def test_a_scan_doubles_its_reach(text):
     ]
 
 
-def test_what_is_said_of_an_access_stands_above_its_node(text):
-    node = Load(X, at(A, ROW))
+def test_a_remark_about_an_access_is_printed_above_its_node(text):
+    node = Load(X, access(A, ROW))
     assert text(Barrier(), node, claims={node.access.serial: "coalesced"}) == [
         "__syncthreads();",
         "// A[row]: coalesced",
@@ -303,7 +305,7 @@ def test_what_is_said_of_an_access_stands_above_its_node(text):
 
 
 def test_a_block_arrives_between_fences(text):
-    assert text(CountArrival(at(TICKET, kind="store"), at(FLAGS, ROW, kind="atomic"), 4)) == [
+    assert text(CountArrival(access(TICKET, kind="store"), access(FLAGS, ROW, kind="atomic"), 4)) == [
         "__threadfence();",
         "ticket_of_block = atomicInc(&flags[row], 3);",
         "__threadfence();",
@@ -311,9 +313,12 @@ def test_a_block_arrives_between_fences(text):
 
 
 def test_a_flag_is_set_after_a_fence_and_awaited_before_one(text):
-    one = Const(1, INT32)
-    assert text(ReleaseFlag(at(FLAGS, ROW, kind="atomic"), one)) == ["__threadfence();", "atomicExch(&flags[row], 1);"]
-    assert text(AcquireSpinWait(at(FLAGS, ROW - 1), one)) == [
+    ready = Const(1, INT32)
+    assert text(ReleaseFlag(access(FLAGS, ROW, kind="atomic"), ready)) == [
+        "__threadfence();",
+        "atomicExch(&flags[row], 1);",
+    ]
+    assert text(AcquireSpinWait(access(FLAGS, ROW - 1), ready)) == [
         "while (__ldcv(&flags[row - 1]) != 1)",
         "    __nanosleep(32);",
         "__threadfence();",

@@ -26,7 +26,7 @@ def table(shape, values, dtype=FLOAT32, strides=None):
     )
 
 
-def test_one_dimension_stands_on_one_line():
+def test_one_dimension_is_printed_on_one_line():
     assert initializer(table([3], [1, -2.5, 0]), {}) == "{1.0f, -2.5f, 0.0f}"
 
 

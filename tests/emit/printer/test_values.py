@@ -105,8 +105,8 @@ def meaning(expr, env):
         case Select():
             return meaning(expr.then if meaning(expr.condition, env) else expr.orelse, env)
         case Op(name=name, args=args, dtype=dtype):
-            found = _operator(name, [meaning(arg, env) for arg in args], args[0].dtype)
-            return numpy_dtype(dtype).type(found)
+            result = _operator(name, [meaning(arg, env) for arg in args], args[0].dtype)
+            return numpy_dtype(dtype).type(result)
     raise TypeError(expr)
 
 
@@ -221,20 +221,20 @@ def test_random_trees_have_the_references_values(batch, seed):
         text = printer.print(expr)
         texts.append(text)
         functions.append(f"static {c_name(expr.dtype)} f{number}({signature}) {{ return {text}; }}")
-        for place, env in enumerate(environments):
-            calls.append(f"show(f{number}(ENV{place}));")
+        for env_number, env in enumerate(environments):
+            calls.append(f"show(f{number}(ENV{env_number}));")
             with np.errstate(all="ignore"):
-                expected.append((number, place, bits_of(meaning(expr, env))))
+                expected.append((number, env_number, bits_of(meaning(expr, env))))
     macros = [
-        f"#define ENV{place} " + ", ".join(literal_of(env[name]) for name in spelled)
-        for place, env in enumerate(environments)
+        f"#define ENV{env_number} " + ", ".join(literal_of(env[name]) for name in spelled)
+        for env_number, env in enumerate(environments)
     ]
     env = environment()
     helpers = [function_text(env, name, kind) for name, kind in sorted(printer.functions)]
     headers = [f"#include <{header}>" for header in sorted(printer.headers)]
     source = "\n".join([*headers, BITS, *macros, *helpers, *functions, "int main() {", *calls, "}"])
-    found = batch(source, "-Werror=parentheses")
-    assert len(found) == len(expected), found[-3:]
-    for line, (number, place, bits) in zip(found, expected, strict=True):
-        assert int(line, 16) == bits, f"{texts[number]} in environment {place}"
+    output = batch(source, "-Werror=parentheses")
+    assert len(output) == len(expected), output[-3:]
+    for line, (number, env_number, bits) in zip(output, expected, strict=True):
+        assert int(line, 16) == bits, f"{texts[number]} in environment {env_number}"
     assert kinds

@@ -115,8 +115,8 @@ def test_a_param_that_no_shape_tells_must_be_given(manifest, argument) -> None:
 
 
 def test_strides_of_dimensions_with_one_element_do_not_matter(manifest) -> None:
-    one = replace(manifest.arguments[0], shape=(1, 4), strides=(4, 1), elements=4)
-    only = replace(manifest, arguments=(one,), require=(), workspace=())
+    single_row = replace(manifest.arguments[0], shape=(1, 4), strides=(4, 1), elements=4)
+    only = replace(manifest, arguments=(single_row,), require=(), workspace=())
     assert check_call(only, {"A": OnGpu((1, 4), strides=(999, 4))}, device=0).params == {"N": 4}
 
 
@@ -133,7 +133,11 @@ def test_an_input_may_be_given_twice(manifest, argument) -> None:
 
 @pytest.mark.parametrize(
     ("dtype", "value", "words"),
-    [("int8", 200, "which int8 can't represent"), ("int32", 1.5, "int32"), ("uint8", -1, "which uint8 can't represent")],
+    [
+        ("int8", 200, "which int8 can't represent"),
+        ("int32", 1.5, "int32"),
+        ("uint8", -1, "which uint8 can't represent"),
+    ],
 )
 def test_a_number_that_its_type_cannot_hold_is_refused(manifest, dtype, value, words) -> None:
     only = replace(manifest, arguments=(ScalarArgument("s", dtype),), require=(), workspace=())

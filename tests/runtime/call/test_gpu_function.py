@@ -1,4 +1,4 @@
-"""A compiled kernel's calls, over a driver that notes what it was asked to do."""
+"""A compiled kernel's calls, over a driver that records its calls."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -118,11 +118,11 @@ def call(function: GpuFunction, count: int = 8, **options: object) -> None:
 
 
 def test_workspaces_may_be_the_callers(driver, manifest) -> None:
-    asked = []
+    requested_bytes = []
     function = GpuFunction("source", manifest)
     arguments = {"A": tensor(8, A), "C": tensor(8, C), "s": 1.5}
-    function.queue(arguments, 55, lambda size: asked.append(size) or 1 << 31)
-    assert asked == [64]
+    function.queue(arguments, 55, lambda size: requested_bytes.append(size) or 1 << 31)
+    assert requested_bytes == [64]
     assert "allocate" not in [entry[0] for entry in driver.log]
     assert driver.log[-1][-1][-1] == (1 << 31).to_bytes(8, "little")
 
@@ -172,8 +172,8 @@ def test_flags_that_are_left_zero_are_zeroed_when_they_are_allocated(driver, man
     function = GpuFunction("source", replace(manifest, workspace=(space,), uploads=()))
     for count, stream in ((8, 3), (8, 3), (4, 3), (8, 4), (16, 3)):
         call(function, count, stream=stream)
-    own = ["allocate", "clear", "launch"]
-    assert [entry[0] for entry in driver.log] == [*own, "launch", "launch", *own, "free", *own]
+    first_call = ["allocate", "clear", "launch"]
+    assert [entry[0] for entry in driver.log] == [*first_call, "launch", "launch", *first_call, "free", *first_call]
     assert [entry[1:] for entry in driver.log if entry[0] == "clear"] == [
         (1 << 30, 36, 3),
         (1 << 30, 36, 4),
@@ -309,7 +309,7 @@ class OnlyDlpack:
         return self.array.__dlpack__(**options)
 
 
-def test_on_the_cpu_any_array_with_dlpack_is_worked_on_where_it_lies(manifest) -> None:
+def test_on_the_cpu_any_array_with_dlpack_is_used_without_a_copy(manifest) -> None:
     a, c = np.arange(8, dtype=np.float32), np.zeros(8, np.float32)
     compiled("source", manifest, NumpyDevice())(A=OnlyDlpack(a), C=OnlyDlpack(c), s=2.0)
     assert np.array_equal(c, 2 * a)

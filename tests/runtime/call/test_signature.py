@@ -21,8 +21,8 @@ def made() -> Make:
     return make
 
 
-def test_inputs_scalars_and_untold_params_are_taken_and_outputs_returned(argument, made: Make) -> None:
-    found = made(
+def test_inputs_scalars_and_params_without_an_extent_are_taken_and_outputs_returned(argument, made: Make) -> None:
+    signature = made(
         argument(("M", 3), (3, 1), name="x", elements="M * 3"),
         argument(("N",), (1,), name="y", role="output", elements="N"),
         argument(("M",), (1,), name="z", role="output", elements="M"),
@@ -32,40 +32,40 @@ def test_inputs_scalars_and_untold_params_are_taken_and_outputs_returned(argumen
         ParamArgument("M", "int32", 0, 100, 1),
         ParamArgument("N", "int64", 0, 100, 1),
     )
-    assert found.names == ("x", "c", "k", "flag", "N")
-    assert found.schema == "(Tensor x, float c, int k, bool flag, SymInt N) -> (Tensor, Tensor)"
+    assert signature.names == ("x", "c", "k", "flag", "N")
+    assert signature.schema == "(Tensor x, float c, int k, bool flag, SymInt N) -> (Tensor, Tensor)"
 
 
 def test_what_is_updated_in_place_is_marked_and_not_returned(argument, made: Make) -> None:
-    found = made(
+    signature = made(
         argument((4,), name="x"), argument((4,), name="a", role="inout"), argument((4,), name="b", role="inout")
     )
-    assert found.schema == "(Tensor x, Tensor(a!) a, Tensor(b!) b) -> ()"
-    assert found.updated == ("a", "b")
+    assert signature.schema == "(Tensor x, Tensor(a!) a, Tensor(b!) b) -> ()"
+    assert signature.updated == ("a", "b")
 
 
 def test_a_word_of_python_is_no_parameter(argument, made: Make) -> None:
-    found = made(
+    signature = made(
         argument((4,), name="lambda", role="inout"),
         argument((4,), name="y", role="output"),
         ScalarArgument("from", "float32"),
     )
-    assert found.schema == "(Tensor(a!) lambda_, float from_) -> Tensor"
-    assert found.updated == ("lambda_",)
-    assert found.names == ("lambda", "from")
+    assert signature.schema == "(Tensor(a!) lambda_, float from_) -> Tensor"
+    assert signature.updated == ("lambda_",)
+    assert signature.names == ("lambda", "from")
 
 
 def test_sizes_come_from_shapes_and_from_what_is_given(argument, made: Make) -> None:
-    found = made(
+    signature = made(
         argument(("M", "M + N"), ("M + N", 1), name="x", elements="M * (M + N)"),
         argument(("K",), (1,), name="y", elements="K"),
         argument(("M // 2", "P"), ("P", 1), name="z", role="output", elements="P * (M // 2)"),
         ParamArgument("N", "int32", 0, 100, 1),
         P=7,
     )
-    sizes = found.sizes({"x": (6, 9), "y": (5,)}, {"N": 3})
+    sizes = signature.sizes({"x": (6, 9), "y": (5,)}, {"N": 3})
     assert sizes == {"P": 7, "N": 3, "M": 6, "K": 5}
-    assert extents(found.outputs[0].shape, sizes) == (3, 7)
+    assert extents(signature.outputs[0].shape, sizes) == (3, 7)
 
 
 def test_a_symbol_stays_one(argument, made: Make) -> None:
@@ -74,17 +74,17 @@ def test_a_symbol_stays_one(argument, made: Make) -> None:
     class Symbol(int):
         pass
 
-    found = made(
+    signature = made(
         argument(("M",), (1,), name="x", elements="M"),
         argument(("M",), (1,), name="y", role="output", elements="M"),
     )
     extent = Symbol(6)
-    assert extents(found.outputs[0].shape, found.sizes({"x": (extent,)}, {}))[0] is extent
+    assert extents(signature.outputs[0].shape, signature.sizes({"x": (extent,)}, {}))[0] is extent
 
 
 def test_another_number_of_dimensions_and_another_type_are_named(argument, made: Make) -> None:
-    found = made(argument((4, 2), name="x"))
+    signature = made(argument((4, 2), name="x"))
     with pytest.raises(RunError, match=r"CG5002.*`x` has 1 dimensions; k was made for 2"):
-        found.sizes({"x": (4,)}, {})
+        signature.sizes({"x": (4,)}, {})
     with pytest.raises(RunError, match=r"CG5003.*`x` holds bfloat16; k was made for float32"):
-        found.check_dtype(found.inputs[0], "bfloat16")
+        signature.check_dtype(signature.inputs[0], "bfloat16")

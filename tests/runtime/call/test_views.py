@@ -1,4 +1,4 @@
-"""Reading where an array lies and how, from whatever was passed."""
+"""The address, shape and strides of whatever array was passed."""
 
 import ctypes
 

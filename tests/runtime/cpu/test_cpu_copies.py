@@ -78,7 +78,7 @@ def test_a_wait_without_a_barrier_behind_it_is_a_race(make_job, nans, between, a
         assert fault.line == line
 
 
-def test_a_copy_past_the_end_of_a_tile_is_found_where_it_stands(make_job, nans):
+def test_a_copy_past_the_end_of_a_tile_is_reported_at_the_line_of_the_copy(make_job, nans):
     source = (
         RING.replace("BETWEEN", "")
         .replace("AFTER", "__syncthreads();")
@@ -88,14 +88,14 @@ def test_a_copy_past_the_end_of_a_tile_is_found_where_it_stands(make_job, nans):
     assert fault.line == next(n for n, text in enumerate(source.split("\n"), 1) if "memcpy_async" in text)
 
 
-def test_a_trace_has_both_sides_of_a_copy_where_it_stands(make_job, nans):
+def test_a_trace_has_both_accesses_of_a_copy_at_its_line(make_job, nans):
     source = RING.replace("BETWEEN", "").replace("AFTER", "__syncthreads();")
     job = make_job(source, {"in": values(), "out": nans(8)}, block=(8, 1, 1))
     trace = CpuDevice().trace(job)
     line = next(n for n, text in enumerate(source.split("\n"), 1) if "memcpy_async" in text)
-    own = [(r.kind, r.array, r.offset, r.line) for r in trace if r.thread == 3 and r.array in ("in", "tile")]
-    assert own[:2] == [("read", "in", 12, line), ("write", "tile", 12, line)]
-    assert len(own) == 3
+    records = [(r.kind, r.array, r.offset, r.line) for r in trace if r.thread == 3 and r.array in ("in", "tile")]
+    assert records[:2] == [("read", "in", 12, line), ("write", "tile", 12, line)]
+    assert len(records) == 3
 
 
 @pytest.mark.parametrize(("wait", "kinds"), [("", ("race",)), ("__pipeline_wait_prior(0);", ())])

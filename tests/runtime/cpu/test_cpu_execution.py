@@ -135,11 +135,11 @@ def test_results_do_not_depend_on_workers(make_job, nans):
         dynamic=512,
         launches=(("fixed", ("a", "b", "out", "m", "n", "depth")),),
     )
-    one, four = CpuDevice(workers=1).run(job), CpuDevice(workers=4).run(job)
-    np.testing.assert_array_equal(one.buffers["out"], four.buffers["out"])
+    one_worker, four_workers = CpuDevice(workers=1).run(job), CpuDevice(workers=4).run(job)
+    np.testing.assert_array_equal(one_worker.buffers["out"], four_workers.buffers["out"])
 
 
-PLACES = r"""
+THREAD_NUMBERS = r"""
 extern "C" __global__ void k(int* out) {
   const int thread = (threadIdx.z * blockDim.y + threadIdx.y) * blockDim.x + threadIdx.x;
   const int block = (blockIdx.z * gridDim.y + blockIdx.y) * gridDim.x + blockIdx.x;
@@ -151,7 +151,7 @@ extern "C" __global__ void k(int* out) {
 @pytest.mark.parametrize("shuffle", [None, 0, 1, 12345])
 def test_every_thread_of_every_block_runs_once_in_any_order(make_job, shuffle):
     job = make_job(
-        PLACES,
+        THREAD_NUMBERS,
         {"out": np.zeros(30 * 24, np.int32)},
         outputs=(),
         inouts=("out",),
@@ -213,7 +213,7 @@ def test_workspaces_begin_poisoned_and_live_from_launch_to_launch(make_job):
 
 
 def test_a_launch_over_the_targets_limits_is_refused_with_the_numbers(make_job, nans):
-    job = make_job(PLACES, {"out": np.zeros(1, np.int32)}, block=(64, 32, 1))
+    job = make_job(THREAD_NUMBERS, {"out": np.zeros(1, np.int32)}, block=(64, 32, 1))
     with pytest.raises(RunError, match=r"2048 threads per block.*1024"):
         CpuDevice().run(job)
 

@@ -53,8 +53,8 @@ extern "C" __global__ void divides(float* out) {
 
 def line_of(source, text, number=0):
     """The line of the given occurrence of `text`."""
-    found = [line for line, content in enumerate(source.split("\n"), 1) if text in content]
-    return found[number]
+    occurrences = [line for line, content in enumerate(source.split("\n"), 1) if text in content]
+    return occurrences[number]
 
 
 def fault_of(make_job, source, kernel, *, block=(8, 1, 1), device=None, out=8):
@@ -132,7 +132,7 @@ extern "C" __global__ void k(const float* in, float* out, int at, int to) {
 
 @pytest.mark.parametrize("sanitize", [False, True])
 @pytest.mark.parametrize(
-    ("at", "to", "line", "words"),
+    ("read_index", "write_index", "line", "words"),
     [
         (10, 0, 3, ("read", "0 bytes past the end of in")),
         (-200000, 0, 3, ("before the start of in",)),
@@ -140,11 +140,11 @@ extern "C" __global__ void k(const float* in, float* out, int at, int to) {
         (0, 1500, 4, ("write", "5960 bytes past the end of out")),
     ],
 )
-def test_an_access_outside_a_buffer_names_it_and_the_line(make_job, sanitize, at, to, line, words):
+def test_an_access_outside_a_buffer_names_it_and_the_line(make_job, sanitize, read_index, write_index, line, words):
     job = make_job(
         BOUNDS,
         {"in": np.ones(10, np.float32), "out": np.zeros(10, np.float32)},
-        params={"at": at, "to": to},
+        params={"at": read_index, "to": write_index},
         block=(1, 1, 1),
     )
     (fault,) = CpuDevice(sanitize=sanitize).run(job).faults
@@ -233,7 +233,7 @@ def test_a_misaligned_vector_is_undefined(make_job):
     assert "misaligned" in fault.message
 
 
-NEIGHBOUR = r"""
+READ_PREVIOUS = r"""
 extern "C" __global__ void k(float* out) {
   __shared__ float tile[64];
   tile[threadIdx.x] = threadIdx.x;
@@ -247,7 +247,7 @@ def test_a_missing_barrier_is_a_wrong_answer_when_shuffled(make_job, nans):
     expected = np.maximum(np.arange(64) - 1, 0)
 
     def result(barrier, **options):
-        source = NEIGHBOUR.replace("BARRIER", barrier)
+        source = READ_PREVIOUS.replace("BARRIER", barrier)
         return CpuDevice(**options).run(make_job(source, {"out": nans(64)}, block=(64, 1, 1))).buffers["out"]
 
     np.testing.assert_array_equal(result("__syncthreads();", shuffle=1), expected)
@@ -266,7 +266,7 @@ def test_a_missing_barrier_is_a_wrong_answer_when_shuffled(make_job, nans):
     ],
 )
 def test_a_race_on_shared_memory_names_both_lines(make_job, nans, barrier, block, racy):
-    source = NEIGHBOUR.replace("BARRIER", barrier)
+    source = READ_PREVIOUS.replace("BARRIER", barrier)
     faults = CpuDevice(races=True).run(make_job(source, {"out": nans(64)}, block=(block, 1, 1))).faults
     if not racy:
         assert faults == ()

@@ -78,7 +78,7 @@ def test_every_code_has_the_value_that_numpy_gives_it(make_job, nans):
 
 
 def interesting_floats():
-    """Every code of every format, the midpoints between neighbours, their float neighbours, and random bits."""
+    """Every code of every format, the midpoints between consecutive ones, the floats next to these, and random bits."""
     codes = np.arange(65536, dtype=np.uint16)
     with np.errstate(all="ignore"):
         exact = np.concatenate(

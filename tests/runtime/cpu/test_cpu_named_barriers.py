@@ -12,13 +12,13 @@ from cugen.toolchain import cuda
 EXCHANGE = r"""
 extern "C" __global__ void k(const int* in, int* out, int threads) {
   __shared__ int tile[256];
-  const int t = threadIdx.x, team = t / threads, first = team * threads;
+  const int t = threadIdx.x, group = t / threads, first = group * threads;
   int v = in[t];
-  for (int round = 0; round < 2 + team; ++round) {
+  for (int round = 0; round < 2 + group; ++round) {
     tile[t] = v;
-    __barrier_sync_count(1 + team, threads);
+    __barrier_sync_count(1 + group, threads);
     v = 3 * v + tile[first + (t - first + 37) % threads];
-    __barrier_sync_count(1 + team, threads);
+    __barrier_sync_count(1 + group, threads);
   }
   out[t] = v;
 }
@@ -31,7 +31,7 @@ extern "C" __global__ void k(const int* in, int* out, int threads) {
     [{}, {"shuffle": 3}, {"races": True}, {"races": True, "shuffle": 1}, {"sanitize": True}],
     ids=str,
 )
-def test_teams_of_warps_exchange_values_each_at_its_own_pace(make_job, options, warps):
+def test_warp_groups_exchange_values_without_waiting_for_each_other(make_job, options, warps):
     values, threads = np.arange(256, dtype=np.int32) ** 2 % 101, 32 * warps
     job = make_job(
         EXCHANGE, {"in": values, "out": np.zeros(256, np.int32)}, params={"threads": threads}, block=(256, 1, 1)
@@ -39,8 +39,8 @@ def test_teams_of_warps_exchange_values_each_at_its_own_pace(make_job, options, 
     outcome = CpuDevice(**options).run(job)
     assert outcome.faults == ()
     expected = values.reshape(-1, threads).copy()
-    for team, row in enumerate(expected):
-        for _ in range(2 + team):
+    for group, row in enumerate(expected):
+        for _ in range(2 + group):
             row[:] = 3 * row + np.roll(row, -37)
     np.testing.assert_array_equal(outcome.buffers["out"], expected.ravel())
 
@@ -73,16 +73,16 @@ STATEMENTS = r"""
 extern "C" __global__ void k(float* out) {
   const int t = threadIdx.x, warp = t / 32;
   if (FIRST)
-    __barrier_sync_count(ONE);
+    __barrier_sync_count(ARGUMENTS);
   else
-    OTHER;
+    OTHERWISE;
 }
 """
 
 
-def fault_in(make_job, first, one, other="", *, threads=128, shuffle=None):
-    """The fault of threads that come to the barrier in line 5 if `first`, and else to `other` in line 7."""
-    source = STATEMENTS.replace("FIRST", first).replace("ONE", one).replace("OTHER", other)
+def fault_in(make_job, first, barrier, otherwise="", *, threads=128, shuffle=None):
+    """The fault of threads that come to the barrier in line 5 if `first`, and else to `otherwise` in line 7."""
+    source = STATEMENTS.replace("FIRST", first).replace("ARGUMENTS", barrier).replace("OTHERWISE", otherwise)
     job = make_job(source, {"out": np.zeros(1, np.float32)}, block=(threads, 1, 1))
     (fault,) = CpuDevice(shuffle=shuffle).run(job).faults
     assert fault.kind == "divergence"
@@ -112,7 +112,7 @@ def test_threads_at_one_barrier_agree_on_its_count(make_job, shuffle):
 
 
 @pytest.mark.parametrize("shuffle", [None, 4])
-def test_threads_at_one_barrier_stand_in_one_line(make_job, shuffle):
+def test_threads_at_one_barrier_are_at_one_line(make_job, shuffle):
     fault = fault_in(make_job, "warp < 2", "1, 128", "__barrier_sync_count(1, 128)", shuffle=shuffle)
     assert fault.line in (5, 7)
     assert "waits in line 5" in fault.message
@@ -121,23 +121,25 @@ def test_threads_at_one_barrier_stand_in_one_line(make_job, shuffle):
 
 @pytest.mark.parametrize("shuffle", [None, 4])
 @pytest.mark.parametrize(
-    ("first", "one"), [("t % 32 < 16", "1, 64"), ("true", "1 + t % 2, 64")], ids=["half of each", "two teams in each"]
+    ("first", "barrier"),
+    [("t % 32 < 16", "1, 64"), ("true", "1 + t % 2, 64")],
+    ids=["half of each", "two groups in each"],
 )
-def test_a_warp_is_at_a_barrier_as_a_whole(make_job, first, one, shuffle):
-    fault = fault_in(make_job, first, one, shuffle=shuffle)
+def test_a_warp_is_at_a_barrier_as_a_whole(make_job, first, barrier, shuffle):
+    fault = fault_in(make_job, first, barrier, shuffle=shuffle)
     assert fault.line == 5
     assert "64 threads arrived at the named barrier in line 5 without thread " in fault.message
     assert "of an arriving warp" in fault.message
 
 
-def test_two_teams_at_one_barrier_are_found_in_a_random_order(make_job):
+def test_two_warp_groups_at_one_barrier_are_detected_in_a_random_order(make_job):
     fault = fault_in(make_job, "true", "1, 64", shuffle=5)
     assert "64 threads arrived at the named barrier in line 5 without thread " in fault.message
 
 
 @pytest.mark.parametrize("shuffle", [None, 4])
 @pytest.mark.parametrize(
-    ("first", "one", "other", "words"),
+    ("first", "barrier", "otherwise", "words"),
     [
         ("warp != 2", "1, 128", "return", "while thread (64,0,0) has returned"),
         ("warp != 2", "1, 128", "__syncthreads()", "while thread (64,0,0) waits in line 7"),
@@ -146,8 +148,8 @@ def test_two_teams_at_one_barrier_are_found_in_a_random_order(make_job):
     ],
     ids=["returned", "waits for the block", "waits at another barrier", "a lane returned"],
 )
-def test_a_warp_that_never_comes_is_a_fault_and_no_hang(make_job, first, one, other, words, shuffle):
-    fault = fault_in(make_job, first, one, other, shuffle=shuffle)
+def test_a_warp_that_never_comes_is_a_fault_and_no_hang(make_job, first, barrier, otherwise, words, shuffle):
+    fault = fault_in(make_job, first, barrier, otherwise, shuffle=shuffle)
     assert fault.line == 5
     assert "at the barrier in line 5" in fault.message
     assert words in fault.message

@@ -37,11 +37,11 @@ SCALAR = {"float32": ctypes.c_float, "int32": ctypes.c_int}
 @pytest.fixture(scope="module")
 def kernels():
     specs = data_folder("specs")
-    found = {name: cugen.generate(cugen.load(specs / f"{name}.yaml")) for name in GALLERY}
+    kernels_by_name = {name: cugen.generate(cugen.load(specs / f"{name}.yaml")) for name in GALLERY}
     for name, schedule in CLUSTERS.items():
         (spec,) = load_text(ROWS % (name, schedule))
-        found[name] = cugen.generate(spec)
-    return found
+        kernels_by_name[name] = cugen.generate(spec)
+    return kernels_by_name
 
 
 @pytest.fixture(scope="module")
@@ -62,7 +62,7 @@ def library(kernels, tmp_path_factory):
 
 
 def aligned(shape, dtype):
-    """An array whose first element lies as cudaMalloc would put it."""
+    """An array whose first element is aligned as by cudaMalloc."""
     dtype = np.dtype(dtype)
     count = int(np.prod(shape, dtype=int)) * dtype.itemsize
     memory = np.zeros(count + 256, np.uint8)

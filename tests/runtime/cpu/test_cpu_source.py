@@ -23,11 +23,11 @@ extern "C" __global__ void two(float* out) { __shared__ int As[2]; extern __shar
 
 
 def test_arrays_are_found_by_kind_in_the_order_of_the_text():
-    found = declarations(SOURCE)
-    assert found.static == ("As", "Bs")
-    assert found.dynamic == ("storage", "other")
-    assert found.globals == ("taps", "table", "counter")
-    assert found.lines == 15
+    declared = declarations(SOURCE)
+    assert declared.static == ("As", "Bs")
+    assert declared.dynamic == ("storage", "other")
+    assert declared.globals == ("taps", "table", "counter")
+    assert declared.lines == 15
 
 
 def test_lines_of_dynamic_arrays_are_those_of_the_word_shared():
@@ -35,5 +35,5 @@ def test_lines_of_dynamic_arrays_are_those_of_the_word_shared():
 
 
 def test_a_source_without_shared_memory_has_none():
-    found = declarations('extern "C" __global__ void k(int* out) { out[0] = 1; }\n')
-    assert (found.static, found.dynamic, found.globals) == ((), (), ())
+    declared = declarations('extern "C" __global__ void k(int* out) { out[0] = 1; }\n')
+    assert (declared.static, declared.dynamic, declared.globals) == ((), (), ())

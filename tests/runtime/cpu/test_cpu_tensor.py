@@ -7,7 +7,7 @@ import pytest
 
 from cugen.runtime.cpu import CpuDevice
 
-ONE = r"""
+ONE_MMA = r"""
 extern "C" __global__ void k(const double* A, const double* B, const double* C, double* out) {
   const int g = threadIdx.x / 4, t = threadIdx.x % 4;
   double a[DEPTH / 2], b[DEPTH / 4], sums[2][2];
@@ -28,7 +28,7 @@ extern "C" __global__ void k(const double* A, const double* B, const double* C, 
 def job_of(make_job, depth, who="true"):
     random = np.random.default_rng(3)
     a, b, c = (random.integers(-9, 9, shape).astype(np.float64) for shape in ((16, depth), (depth, 8), (16, 8)))
-    text = ONE.replace("DEPTH", str(depth)).replace("WHO", who)
+    text = ONE_MMA.replace("DEPTH", str(depth)).replace("WHO", who)
     arrays = {"A": a.ravel(), "B": b.ravel(), "C": c.ravel(), "out": np.zeros(128)}
     return make_job(text, arrays, block=(32, 1, 1)), c + a @ b
 

@@ -50,9 +50,9 @@ def trace(make_job):
 
 
 def test_a_threads_records_are_its_accesses_in_program_order(trace):
-    own = [r for r in trace if r.block == 2 and r.thread == 1]
-    assert all(r.launch == 0 for r in own)
-    plain = [(r.kind, r.array, r.offset, r.bytes, r.line, r.interval) for r in own]
+    records = [r for r in trace if r.block == 2 and r.thread == 1]
+    assert all(r.launch == 0 for r in records)
+    plain = [(r.kind, r.array, r.offset, r.bytes, r.line, r.interval) for r in records]
     assert plain[:4] == [
         ("read", "in", 16, 16, 10, 0),
         ("write", "tile", 4, 4, 11, 0),
@@ -83,9 +83,9 @@ INLINED = r"""
 __constant__ __half table[2][2];
 
 template <typename T>
-__device__ __forceinline__ T load_byte(const T* place)
+__device__ __forceinline__ T load_byte(const T* address)
 {
-  const unsigned char byte = __ldg(reinterpret_cast<const unsigned char*>(place));
+  const unsigned char byte = __ldg(reinterpret_cast<const unsigned char*>(address));
   return *reinterpret_cast<const T*>(&byte);
 }
 

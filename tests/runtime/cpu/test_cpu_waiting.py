@@ -24,7 +24,7 @@ extern "C" __global__ void chain(int* out, int* flags) {
     atomicExch(&flags[ticket + 1], 1);
   }
 }
-extern "C" __global__ void by_place(int* out, int* flags) {
+extern "C" __global__ void by_block_index(int* out, int* flags) {
   if (blockIdx.x > 0) {
     while (__ldcv(&flags[blockIdx.x]) != 1)
       __nanosleep(32);
@@ -91,8 +91,8 @@ def test_a_block_that_waits_for_a_later_one_is_a_fault_and_no_hang(make_job, wor
 
 
 def test_blocks_in_an_order_that_is_not_theirs_need_tickets(make_job):
-    assert played(make_job, CpuDevice(workers=1), "by_place").faults == ()
-    (fault,) = played(make_job, CpuDevice(workers=1, shuffle=3, limit_seconds=30), "by_place").faults
+    assert played(make_job, CpuDevice(workers=1), "by_block_index").faults == ()
+    (fault,) = played(make_job, CpuDevice(workers=1, shuffle=3, limit_seconds=30), "by_block_index").faults
     assert fault.kind == "hang"
 
 

@@ -69,8 +69,8 @@ def check() -> Check:
 
     def compare(kernel: Kernel, dynamic: Mapping[str, int]) -> Comparison:
         lines = kernel.access_lines()
-        found = check_honesty(kernel.spec, kernel.plan, kernel.source, kernel.manifest, lines, dynamic)
-        print(f"{kernel.name}: {found.summary}")
-        return found
+        comparison = check_honesty(kernel.spec, kernel.plan, kernel.source, kernel.manifest, lines, dynamic)
+        print(f"{kernel.name}: {comparison.summary}")
+        return comparison
 
     return compare

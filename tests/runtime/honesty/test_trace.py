@@ -20,26 +20,26 @@ GALLERY = [(path.name, spec.kernel) for path in sorted((ROOT / "specs").glob("*.
 STATEMENTS = sorted((ROOT / "tests" / "families" / "statements").glob("*.yaml"))
 
 
-def report(found) -> str:
-    return "\n".join([found.summary, *map(str, found.mismatches[:10])])
+def report(comparison) -> str:
+    return "\n".join([comparison.summary, *map(str, comparison.mismatches[:10])])
 
 
 @pytest.mark.parametrize(("file", "name"), GALLERY, ids=[name for _, name in GALLERY])
 def test_just_beyond_its_tiles_a_gallery_kernel_touches_what_its_plan_says(small, check, file, name):
     kernel = small(file, name, 1)
-    found = check(kernel.kernel, kernel.dynamic)
-    assert found.compared > 0
-    assert not found.mismatches, report(found)
-    assert found.unknown == 0, report(found)
+    comparison = check(kernel.kernel, kernel.dynamic)
+    assert comparison.compared > 0
+    assert not comparison.mismatches, report(comparison)
+    assert comparison.unknown == 0, report(comparison)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("file", "name"), GALLERY, ids=[name for _, name in GALLERY])
 def test_just_below_its_tiles_a_gallery_kernel_touches_what_its_plan_says(small, check, file, name):
     kernel = small(file, name, -1)
-    found = check(kernel.kernel, kernel.dynamic)
-    assert not found.mismatches, report(found)
-    assert found.unknown == 0, report(found)
+    comparison = check(kernel.kernel, kernel.dynamic)
+    assert not comparison.mismatches, report(comparison)
+    assert comparison.unknown == 0, report(comparison)
 
 
 @pytest.mark.slow
@@ -51,8 +51,8 @@ def test_statements_of_every_kind_touch_what_their_plans_say(check, path):
             for p in spec.params
             if p.is_dynamic
         }
-        found = check(generate(spec), dynamic)
-        assert not found.mismatches, f"{spec.kernel}: {report(found)}"
+        comparison = check(generate(spec), dynamic)
+        assert not comparison.mismatches, f"{spec.kernel}: {report(comparison)}"
 
 
 TILES = st.sampled_from(
@@ -176,8 +176,8 @@ def check_random(made, check, text: str) -> None:
         kernel = made(text)
     except SpecError:  # a placement that no family has for this statement
         assume(False)
-    found = check(kernel, {})
-    assert not found.mismatches, f"{report(found)}\n{text}\n{kernel.source}"
+    comparison = check(kernel, {})
+    assert not comparison.mismatches, f"{report(comparison)}\n{text}\n{kernel.source}"
 
 
 @settings(max_examples=8, suppress_health_check=list(HealthCheck))

@@ -107,9 +107,9 @@ def shifted(access: Access) -> Access:
 
 
 def test_the_plan_of_the_source_itself_has_no_mismatch(product):
-    found = product.against(product.plan)
-    assert not found.mismatches
-    assert found.compared == len(product.trace) > 0
+    comparison = product.against(product.plan)
+    assert not comparison.mismatches
+    assert comparison.compared == len(product.trace) > 0
 
 
 def test_every_access_whose_subscript_is_off_by_one_is_named(product):
@@ -117,36 +117,38 @@ def test_every_access_whose_subscript_is_off_by_one_is_named(product):
     assert {a.array.symbol for a in reached} == {"A", "B", "As", "Bs", "C"}
     for access in reached:
         wrong = shifted(access)
-        found = product.against(product.rewritten(lambda node, old=access, new=wrong: with_access(node, old, new)))
-        assert found.mismatches, access.array.symbol
+        comparison = product.against(product.rewritten(lambda node, old=access, new=wrong: with_access(node, old, new)))
+        assert comparison.mismatches, access.array.symbol
         named = [
             m
-            for m in found.mismatches
+            for m in comparison.mismatches
             if m.predicted is not None and m.access.split("[")[0].endswith(wrong.array.symbol)
         ]
         size = wrong.array.dtype.bytes
         assert any(m.traced is not None and m.predicted == m.traced + size for m in named)
-        assert {m.line for m in found.mismatches} <= set(product.lines.values())
+        assert {m.line for m in comparison.mismatches} <= set(product.lines.values())
 
 
 def test_a_wrong_pad_of_a_tile_is_found(product):
     (access,) = [a for a in outside_registers(product.plan) if a.array.symbol == "As" and a.kind == "load"]
     array = replace(access.array, strides=(integer(8), integer(1)))
-    found = product.against(product.rewritten(lambda n: with_access(n, access, replace(access, array=array))))
-    assert found.mismatches
+    comparison = product.against(product.rewritten(lambda n: with_access(n, access, replace(access, array=array))))
+    assert comparison.mismatches
 
 
 def test_a_copy_without_its_guard_is_found(product):
-    found = product.against(product.rewritten(lambda n: replace(n, guard=None) if isinstance(n, Copy) else n))
-    assert found.mismatches
-    assert all(m.traced is None or m.predicted is not None for m in found.mismatches)
+    comparison = product.against(product.rewritten(lambda n: replace(n, guard=None) if isinstance(n, Copy) else n))
+    assert comparison.mismatches
+    assert all(m.traced is None or m.predicted is not None for m in comparison.mismatches)
 
 
 def test_threads_that_should_have_returned_are_found(product):
     always = Guard(())
-    found = product.against(product.rewritten(lambda n: ReturnUnless(always) if isinstance(n, ReturnUnless) else n))
-    assert {m.access.split("[")[0] for m in found.mismatches} == {"store C"}
-    assert all(m.traced is None for m in found.mismatches)
+    comparison = product.against(
+        product.rewritten(lambda n: ReturnUnless(always) if isinstance(n, ReturnUnless) else n)
+    )
+    assert {m.access.split("[")[0] for m in comparison.mismatches} == {"store C"}
+    assert all(m.traced is None for m in comparison.mismatches)
 
 
 def test_a_loop_that_ends_too_early_is_found(product):
@@ -155,24 +157,24 @@ def test_a_loop_that_ends_too_early_is_found(product):
             return replace(node, loop=replace(node.loop, stop=node.loop.stop - 1))
         return node
 
-    found = product.against(product.rewritten(shorter))
-    assert found.mismatches
-    assert all(m.predicted is None for m in found.mismatches)
+    comparison = product.against(product.rewritten(shorter))
+    assert comparison.mismatches
+    assert all(m.predicted is None for m in comparison.mismatches)
 
 
 def test_statements_in_another_order_are_found(product):
     def reordered(node: Node) -> Node:
         match node:
-            case For(body=(For() as first, For() as second, *rest)):
-                return replace(node, body=(second, first, *rest))
+            case For(body=(For() as first, For() as second, *others)):
+                return replace(node, body=(second, first, *others))
         return node
 
     line_of = {id(a): product.lines[n] for n, a in enumerate(a for k in product.plan.kernels for a in accesses(k.body))}
     plan = product.rewritten(reordered)
     lines = {n: line_of[id(a)] for n, a in enumerate(a for k in plan.kernels for a in accesses(k.body))}
-    found = product.against(plan, lines)
-    assert found.mismatches
-    assert all("later statement" in m.reason for m in found.mismatches)
+    comparison = product.against(plan, lines)
+    assert comparison.mismatches
+    assert all("later statement" in m.reason for m in comparison.mismatches)
 
 
 def test_an_access_said_to_be_narrower_is_found(scaling):
@@ -180,8 +182,8 @@ def test_an_access_said_to_be_narrower_is_found(scaling):
     assert wide
     for access in wide:
         narrow = replace(access, width=1)
-        found = scaling.against(scaling.rewritten(lambda n, old=access, new=narrow: with_access(n, old, new)))
-        assert any("no access of the plan" in m.access for m in found.mismatches)
+        comparison = scaling.against(scaling.rewritten(lambda n, old=access, new=narrow: with_access(n, old, new)))
+        assert any("no access of the plan" in m.access for m in comparison.mismatches)
 
 
 def test_an_access_on_another_line_is_found(product):
@@ -191,15 +193,15 @@ def test_an_access_on_another_line_is_found(product):
 
 def test_records_that_are_missing_from_a_trace_are_found(product):
     assert len(product.trace) > 100
-    found = compare(product.trace[: len(product.trace) - 1], predict(product.plan, product.lines, product.job))
-    assert len(found.mismatches) == 1
-    assert found.mismatches[0].traced is None
+    comparison = compare(product.trace[: len(product.trace) - 1], predict(product.plan, product.lines, product.job))
+    assert len(comparison.mismatches) == 1
+    assert comparison.mismatches[0].traced is None
 
 
 def test_an_order_swapped_in_the_trace_is_found(product):
     table = product.trace.table.copy()
-    own = np.flatnonzero((table["block"] == 0) & (table["thread"] == 0))
-    table[[own[0], own[-1]]] = table[[own[-1], own[0]]]
+    of_thread = np.flatnonzero((table["block"] == 0) & (table["thread"] == 0))
+    table[[of_thread[0], of_thread[-1]]] = table[[of_thread[-1], of_thread[0]]]
     swapped = replace(product.trace, table=table)
     assert compare(swapped, predict(product.plan, product.lines, product.job)).mismatches
 
@@ -216,15 +218,15 @@ compute: y[m] = sum(B[m, k], k, where=A[m, k] > 0)
 
 def test_what_the_inputs_decide_is_predicted(made):
     case = Case(made(CHOSEN.format(memory="")))
-    found = case.against(case.plan)
-    assert not found.mismatches
-    assert found.unknown == 0
+    comparison = case.against(case.plan)
+    assert not comparison.mismatches
+    assert comparison.unknown == 0
     assert 0 < len(case.trace.of("B")) < 30
 
 
 def test_what_the_kernel_wrote_itself_is_not_used_to_predict(made):
     case = Case(made(CHOSEN.format(memory=", memory: {space: shared, pad: 1}")))
-    found = case.against(case.plan)
-    assert not found.mismatches
-    assert found.unknown == len(case.trace.of("B"))
-    assert found.compared == len(case.trace) - found.unknown
+    comparison = case.against(case.plan)
+    assert not comparison.mismatches
+    assert comparison.unknown == len(case.trace.of("B"))
+    assert comparison.compared == len(case.trace) - comparison.unknown

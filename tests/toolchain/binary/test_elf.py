@@ -24,7 +24,7 @@ def image(tmp_path_factory: pytest.TempPathFactory) -> bytes:
 
 @given(part=st.floats(min_value=0, max_value=0.9))
 def test_a_truncated_cubin_is_refused(image: bytes, part: float) -> None:
-    with pytest.raises(ValueError, match="cubin"):  # the table of sections stands near the end
+    with pytest.raises(ValueError, match="cubin"):  # the table of sections is near the end
         elf.kernels(image[: int(part * len(image))])
 
 
@@ -35,16 +35,16 @@ def test_a_device_function_is_no_kernel() -> None:
     assert list(elf.kernels(cuda.compile_cubin(source, "f", "sm_80").image)) == ["f"]
 
 
-def test_constants_have_their_places_in_the_bank():
+def test_constants_have_their_offsets_in_the_bank():
     source = """
 __constant__ float taps[3] = {1.0f, 2.0f, 4.0f};
 __constant__ double scale;
 extern "C" __global__ void k(float* out, int n) { out[threadIdx.x] = taps[n] * (float)scale; }
 """
-    found = elf.constants(cuda.compile_cubin(source, "k", "sm_90").image)
-    assert {name: size for name, (_, size) in found.items()} == {"taps": 12, "scale": 8}
-    places = sorted((start, start + size) for start, size in found.values())
-    assert places[0][1] <= places[1][0]
+    constants = elf.constants(cuda.compile_cubin(source, "k", "sm_90").image)
+    assert {name: size for name, (_, size) in constants.items()} == {"taps": 12, "scale": 8}
+    ranges = sorted((start, start + size) for start, size in constants.values())
+    assert ranges[0][1] <= ranges[1][0]
 
 
 def test_a_section_that_is_not_there_is_empty():

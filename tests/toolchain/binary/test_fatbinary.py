@@ -36,12 +36,12 @@ def test_without_the_packer_the_message_says_where_it_is_to_be_had(images, monke
 
 
 def test_the_same_source_gives_the_same_bytes_in_every_folder(tmp_path, monkeypatch) -> None:
-    found = []
+    builds = []
     for name in ("one", "two"):
         (tmp_path / name).mkdir()
         monkeypatch.chdir(tmp_path / name)
         monkeypatch.setenv("CUGEN_CACHE_DIR", str(tmp_path / name / "cache"))
         cubin = compile_cubin(SOURCE, "twice", "sm_90", lines=False)
         assert not cubin.cached
-        found.append((cubin.image, compile_ptx(SOURCE, "twice", "sm_90", lines=False)))
-    assert found[0] == found[1]
+        builds.append((cubin.image, compile_ptx(SOURCE, "twice", "sm_90", lines=False)))
+    assert builds[0] == builds[1]
