@@ -155,14 +155,14 @@ def _recognise(request: Request) -> Contraction | Refusal:
     if refusal is not None:
         return refusal
     return Contraction(
-        request,
-        sums,
-        m,
-        n,
-        k,
-        batch,
-        tuple(_operand(request, read, m, k.name) for read in a_reads),
-        tuple(_operand(request, read, n, k.name) for read in b_reads),
+        request=request,
+        sums=sums,
+        m=m,
+        n=n,
+        k=k,
+        batch=batch,
+        a_operands=tuple(_operand(request, read, m, k.name) for read in a_reads),
+        b_operands=tuple(_operand(request, read, n, k.name) for read in b_reads),
     )
 
 

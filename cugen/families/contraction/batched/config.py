@@ -217,16 +217,16 @@ def _tile(
         dense_stride = -(-rows * pitch // unit) * unit
         for matrix_stride in _strides(rows * pitch, unit, array) if pads_matrices else (dense_stride,):
             tile = SharedTile(
-                operand,
-                mn,
-                slow_extent,
-                fast_extent,
-                is_k_major,
-                is_batched,
-                load_width,
-                read_width,
-                pitch,
-                matrix_stride,
+                operand=operand,
+                mn=mn,
+                slow_extent=slow_extent,
+                fast_extent=fast_extent,
+                is_k_major=is_k_major,
+                is_batched=is_batched,
+                load_width=load_width,
+                read_width=read_width,
+                pitch=pitch,
+                matrix_stride=matrix_stride,
             )
             cost = _read_wavefronts(tile, array, n.threads, threads_per_matrix, is_a) + _fill_wavefronts(tile, array)
             if best is None or (cost, matrix_stride) < best[0]:

@@ -6,12 +6,11 @@ import math
 from collections.abc import Iterator
 from dataclasses import replace
 
-from cugen.families.base import Family
-from cugen.families.contraction.batched.config import BATCH, choose_config, extent_bounds
+from cugen.families.base import Family, Match, Refusal, Refusals, Request, refuse_tunables
+from cugen.families.contraction.batched.config import BATCH, BatchConfig, choose_config, extent_bounds
 from cugen.families.contraction.batched.kernel import Builder
 from cugen.families.contraction.recognition import Contraction, recognise
 from cugen.plan.kernel import Kernel
-from cugen.plan.request import Refusal, Request, refuse_tunables
 from cugen.rewrite.align_reductions import NotInStages, with_common_indices
 from cugen.rewrite.fuse_dimensions import with_fused_dimensions
 
@@ -21,13 +20,26 @@ _THREAD_TILE_SIZES = (1, 2, 4, 8)  # elements per thread along M or N
 _MIN_BATCH = 64  # below, a matrix over several blocks (`tiled`, `gemm`) fills more of a device (heuristic)
 
 
-def refusals(request: Request) -> tuple[Refusal, ...]:
+def match(request: Request) -> Match | Refusals:
+    """The batched contraction with its config, or why there is none or its schedule can't be honoured."""
     contraction = recognise_batch(request)
     if isinstance(contraction, Refusal):
-        return (contraction,)
-    reasons = [*_size_refusals(contraction), *refuse_tunables(request, (BATCH,))]
-    reasons += [*_placement_refusals(contraction), *_schedule_refusals(contraction)]
-    return tuple(reasons or (*_batch_refusals(contraction), *_limit_refusals(contraction)))
+        return Refusals((contraction,))
+    reasons = (
+        *_size_refusals(contraction),
+        *refuse_tunables(request, (BATCH,)),
+        *_placement_refusals(contraction),
+        *_schedule_refusals(contraction),
+    )
+    if reasons:
+        return Refusals(reasons)
+    config = choose_config(contraction)
+    reasons = (*_batch_refusals(contraction), *_limit_refusals(contraction, config))
+
+    def kernel() -> Kernel:
+        return Builder(contraction, config).kernel()
+
+    return Refusals(reasons) if reasons else Match(kernel)
 
 
 def recognise_batch(request: Request) -> Contraction | Refusal:
@@ -37,16 +49,16 @@ def recognise_batch(request: Request) -> Contraction | Refusal:
     except NotInStages as error:
         return Refusal(str(error))
     scheduled = {name for sizes in (request.schedule.block, request.schedule.thread) for name, _ in sizes}
-    match: Contraction | Refusal = Refusal("")
+    contraction: Contraction | Refusal = Refusal("")
     if scheduled <= {index.name for index in fused.statements[0].indices}:
         group = replace(request.group, statements=fused.statements)
         context = replace(request.context, arrays=fused.arrays)
-        match = recognise(replace(request, group=group, context=context))
-    if isinstance(match, Refusal):
-        match = recognise(request)
-    if isinstance(match, Contraction) and not match.batch:
+        contraction = recognise(replace(request, group=group, context=context))
+    if isinstance(contraction, Refusal):
+        contraction = recognise(request)
+    if isinstance(contraction, Contraction) and not contraction.batch:
         return Refusal("takes a batch of matrices, and there is no batch index")
-    return match
+    return contraction
 
 
 def _size_refusals(contraction: Contraction) -> Iterator[Refusal]:
@@ -95,8 +107,8 @@ def _schedule_refusals(contraction: Contraction) -> Iterator[Refusal]:
             yield Refusal(f"a thread may have {allowed} elements along {name}, not {size}", f"schedule.thread.{name}")
 
 
-def _limit_refusals(contraction: Contraction) -> Iterator[Refusal]:
-    config, target = choose_config(contraction), contraction.request.target
+def _limit_refusals(contraction: Contraction, config: BatchConfig) -> Iterator[Refusal]:
+    target = contraction.request.target
     key = f"schedule.{BATCH.name}"
     if config.threads > target.threads_per_block:
         yield Refusal(f"a block of {config.threads} threads is too large", key)
@@ -105,17 +117,10 @@ def _limit_refusals(contraction: Contraction) -> Iterator[Refusal]:
         yield Refusal(f"needs {shared_bytes} bytes of shared memory, {target.shared_per_block} are allowed", key)
 
 
-def build(request: Request) -> Kernel:
-    contraction = recognise_batch(request)
-    assert isinstance(contraction, Contraction)
-    return Builder(contraction, choose_config(contraction)).kernel()
-
-
 FAMILY = Family(
     "batched",
     rank=45,
     doc="small batched GEMM: several matrices per block, whole operands in shared memory",
-    refusals=refusals,
-    build=build,
+    match=match,
     tunables=(BATCH,),
 )

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from cugen.families.contraction.batched.config import BatchConfig, Partition, SharedTile
 from cugen.families.contraction.batched.copy import load_tile, tile_array, tile_subscripts
 from cugen.families.contraction.k_range import guarded
-from cugen.families.contraction.recognition import Contraction
+from cugen.families.contraction.recognition import Contraction, Operand
 from cugen.pieces.blocks import define, limit, make_grid, thread
 from cugen.pieces.grid import divides
 from cugen.pieces.kernels import assemble, new_lowering
@@ -30,6 +30,7 @@ from cugen.plan.nodes import (
     Load,
     Loop,
     Node,
+    Section,
     Store,
 )
 from cugen.plan.request import Request
@@ -64,20 +65,20 @@ class Builder:
         blocks = make_grid([ceil_div(self.batch_extent, config.batch), *extents[1:]], lowering, self.request.target)
         coordinates = self._coordinates(blocks.coordinates, extents)
         thread_id = thread("x", config.threads_per_matrix, lowering) + self.matrix * config.threads_per_matrix
-        loads: list[Node] = []
-        for tile in config.tiles:
-            array = self.arrays[tile.operand.read]
-            loads += load_tile(contraction, tile, config, array, lowering, self.batch0, thread_id)
+        load_a_tiles = self._load_tiles(contraction.a_operands, thread_id)
+        load_b_tiles = self._load_tiles(contraction.b_operands, thread_id)
         accumulators = self._accumulators()
         main_loop = self._main_loop()
         epilogue = self._epilogue()
         sections = (
             ("tiles", tuple(Declare(array) for array in self.arrays.values())),
             ("coordinates", coordinates),
-            ("load_tiles", (*loads, Barrier())),
+            ("load_a_tiles", load_a_tiles),
+            ("load_b_tiles", load_b_tiles),
+            ("tiles_stored", (Barrier(),)),
             ("accumulators", accumulators),
             ("main_loop", (main_loop,)),
-            ("epilogue", epilogue),
+            *((section.name, section.body) for section in epilogue),
         )
         kernel = assemble(
             self.request,
@@ -128,6 +129,22 @@ class Builder:
         nodes.append(node)
         return node.index.symbol
 
+    def _load_tiles(self, operands: Sequence[Operand], thread_id: Integer) -> tuple[Node, ...]:
+        return tuple(
+            node
+            for tile in self.config.tiles
+            if tile.operand in operands
+            for node in load_tile(
+                self.contraction,
+                tile,
+                self.config,
+                self.arrays[tile.operand.read],
+                self.lowering,
+                self.batch0,
+                thread_id,
+            )
+        )
+
     # Main loop
 
     def _accumulators(self) -> tuple[Node, ...]:
@@ -152,12 +169,16 @@ class Builder:
                 fragments[tile.operand.read] = self._load_k_major(tile, k0.symbol, dk, loads)
             else:
                 fragments[tile.operand.read] = self._load_mn_major(tile, k, body)
-        body += self._multiply_accumulate(k, fragments)
+        multiply: tuple[Section, ...] = (
+            Section("load_fragments", tuple(body)),
+            Section("multiply_accumulate", self._multiply_accumulate(k, fragments)),
+        )
         if dk is not None:
-            body = [For(Loop(dk, integer(0), integer(config.k_width), unroll=True), tuple(body))]
+            inner_loop = For(Loop(dk, integer(0), integer(config.k_width), unroll=True), multiply)
+            multiply = (Section("vector_elements", (inner_loop,)),)
         unroll_by = 0 if config.is_unrolled else max(_PARTIAL_UNROLL_K // config.k_width, 1)
         loop = Loop(k0, integer(0), integer(config.k), config.k_width, unroll=config.is_unrolled, unroll_by=unroll_by)
-        return For(loop, (*loads, *body))
+        return For(loop, (Section("load_k_major_fragments", tuple(loads)), *multiply))
 
     def _load_k_major(self, tile: SharedTile, k0: Integer, dk: Index | None, nodes: list[Node]) -> FragmentElement:
         """Loads vectors of `k_width` consecutive k, one for each of the thread's rows of a K-major tile."""
@@ -291,7 +312,8 @@ class Builder:
 
     # Epilogue
 
-    def _epilogue(self) -> tuple[Node, ...]:
+    def _epilogue(self) -> tuple[Section, ...]:
+        """Evaluates the statements on the thread tile's sums, guarded at the edges of the output and of the batch."""
         contraction, config, lowering = self.contraction, self.config, self.lowering
         i = self._element_index(config.m)
         m = define(contraction.m.name, self._element_coordinate(config.m, i.symbol), lowering)
@@ -310,12 +332,16 @@ class Builder:
         name = lowering.symbols[contraction.batch[0].name]
         lowering.limits[name] = self.batch_extent
         body = self._store_vector(i, j)
-        inner: tuple[Node, ...] = (n, *((If(Guard(tuple(terms)), body),) if terms else body))
+        outputs = (If(Guard(tuple(terms)), body),) if terms else body
+        columns: tuple[Section, ...] = (Section("column_coordinate", (n,)), Section("outputs", outputs))
         if config.n.vectors > 1:
-            inner = (For(Loop(j, integer(0), integer(config.n.vectors), unroll=True), inner),)
+            loop = Loop(j, integer(0), integer(config.n.vectors), unroll=True)
+            columns = (Section("columns", (For(loop, columns),)),)
+        rows = (Section("row_coordinate", (m,)), *columns)
         if config.m.per_thread > 1:
-            return (For(Loop(i, integer(0), integer(config.m.per_thread), unroll=True), (m, *inner)),)
-        return (m, *inner)
+            loop = Loop(i, integer(0), integer(config.m.per_thread), unroll=True)
+            return (Section("rows", (For(loop, rows),)),)
+        return rows
 
     def _store_vector(self, i: Index, j: Index) -> tuple[Node, ...]:
         """Evaluates the statements for one vector along N of the thread tile and stores it."""

@@ -14,6 +14,7 @@ from cugen.families.contraction.skinny.multiply import (
     multiply_accumulate,
     problem,
     repeat,
+    repeat_sections,
     uses_operands_only,
 )
 from cugen.families.contraction.skinny.recognition import SkinnyGemm
@@ -26,7 +27,7 @@ from cugen.pieces.statements import lower_statements
 from cugen.plan.kernel import Kernel
 from cugen.plan.lowering.expressions import Lowering
 from cugen.plan.memory import Access, Array, Element
-from cugen.plan.nodes import Comparison, Declare, For, Guard, If, Index, Let, Loop, Node, ReturnUnless
+from cugen.plan.nodes import Comparison, Declare, For, Guard, If, Index, Let, Loop, Node, ReturnUnless, Section
 from cugen.plan.scopes import Scope
 from cugen.plan.symbols import INT32_MAX, Integer, Minimum, bounds, ceil_div, integer
 from cugen.spec.expressions import Local
@@ -49,8 +50,8 @@ def build_k_major(gemm: SkinnyGemm, config: GemvConfig) -> Kernel:
     epilogue = _epilogue(gemm, config, lowering, lane, accumulator)
     sections = (
         ("coordinates", coordinates),
-        ("main_loop", (Declare(accumulator, zeroed=True), *main_loop)),
-        ("epilogue", epilogue),
+        ("accumulators", (Declare(accumulator, zeroed=True),)),
+        *((section.name, section.body) for section in (*main_loop, *epilogue)),
     )
     kernel = assemble(
         request,
@@ -96,7 +97,7 @@ def _main_loop(
     lane: Integer,
     accumulator: Array,
     fragments: tuple[Fragment, Fragment],
-) -> tuple[Node, ...]:
+) -> tuple[Section, ...]:
     """The loop over K, strided by warps: each lane loads its k of all columns and rows, and multiply-accumulates."""
     extent, width, warp_k = gemm.extent(gemm.k), config.k_width, config.k_width * WARP_SIZE
     n0 = lowering.symbols[gemm.n.name]
@@ -109,7 +110,7 @@ def _main_loop(
     lowering.symbols[gemm.k.name] = k0.symbol
     i, j, dk = _loops(gemm, config, lowering)
     lowering.symbols[gemm.n.name], n_nodes = _clamped_column(gemm, config, lowering, iteration(j, config.tile_n))
-    body = [*b_fragment.load(j, n_nodes)]
+    load_b = b_fragment.load(j, n_nodes)
     if gemm.m is not None:
         lowering.symbols[gemm.m.name] = iteration(i, gemm.m_extent)
     load_a = a_fragment.load(i)
@@ -125,12 +126,17 @@ def _main_loop(
             lowering.symbols[gemm.m.name] = lowering.define(gemm.m.name, row, scope)
     operands = {gemm.b: b_fragment.element(column, k_offset), gemm.a: a_fragment.element(integer(0), k_offset)}
     multiply_accumulate(gemm, lowering, scope, accumulator, (row, column), operands)
-    products = repeat(j, config.tile_n, repeat(dk, width, tuple(scope.nodes)))
-    rows = repeat(i, gemm.m_extent, (*load_a, *products))
+    multiply = repeat(j, config.tile_n, repeat(dk, width, tuple(scope.nodes)))
+    row_sections = (Section("load_a", load_a), Section("multiply_accumulate", multiply))
+    body = (
+        Section("load_b", load_b),
+        Section("load_uniform", tuple(per_iteration.nodes)),
+        *repeat_sections("rows", i, gemm.m_extent, row_sections),
+    )
     lowering.symbols[gemm.n.name] = n0
     iterations = -(-max_k // warp_k)
     loop = Loop(k0, lane * width, extent, warp_k, unroll_by=min(_UNROLL_K, iterations) if iterations > 1 else 0)
-    return (*outside_loop.nodes, For(loop, (*body, *per_iteration.nodes, *rows)))
+    return Section("loop_invariants", tuple(outside_loop.nodes)), Section("main_loop", (For(loop, body),))
 
 
 def _loops(gemm: SkinnyGemm, config: GemvConfig, lowering: Lowering) -> tuple[Index, Index, Index]:
@@ -155,7 +161,7 @@ def _clamped_column(
 
 def _epilogue(
     gemm: SkinnyGemm, config: GemvConfig, lowering: Lowering, lane: Integer, accumulator: Array
-) -> tuple[Node, ...]:
+) -> tuple[Section, ...]:
     """Warp-reduces each accumulator by butterfly shuffles; lane 0 evaluates the statements and stores."""
     i, j, _ = _loops(gemm, config, lowering)
     row, column = iteration(i, gemm.m_extent), iteration(j, config.tile_n)
@@ -177,5 +183,9 @@ def _epilogue(
         nodes.append(m)
     scope.remember(gemm.reduction, total)
     lower_statements(gemm.request, lowering, scope)
-    body = (Let(total, partial, mutable=True), *combined, If(Guard(tuple(terms)), (*nodes, *scope.nodes)))
-    return repeat(j, config.tile_n, repeat(i, gemm.m_extent, body))
+    body = (
+        Section("partial_sum", (Let(total, partial, mutable=True),)),
+        Section("warp_shuffles", combined),
+        Section("outputs", (If(Guard(tuple(terms)), (*nodes, *scope.nodes)),)),
+    )
+    return repeat_sections("warp_columns", j, config.tile_n, repeat_sections("rows", i, gemm.m_extent, body))

@@ -10,7 +10,7 @@ from cugen.pieces.loop_variables import shared_loop_variable
 from cugen.pieces.vectors import MAX_ACCESS_BYTES
 from cugen.plan.lowering.expressions import Lowering
 from cugen.plan.memory import Access, Array, Element, Vector
-from cugen.plan.nodes import Accumulate, Declare, For, Index, Let, Load, Loop, Node, Store
+from cugen.plan.nodes import Accumulate, Declare, For, Index, Let, Load, Loop, Node, Section, Store
 from cugen.plan.scopes import Scope
 from cugen.plan.subscripts import to_integer
 from cugen.plan.symbols import FloorDiv, Integer, Mod, integer
@@ -26,6 +26,11 @@ def loop_index(name_hint: str, count: int, lowering: Lowering) -> Index:
 def repeat(index: Index, count: int, body: tuple[Node, ...]) -> tuple[Node, ...]:
     """The nodes in an unrolled loop; without a loop for a count of 1."""
     return body if count == 1 else (For(Loop(index, integer(0), integer(count), unroll=True), body),)
+
+
+def repeat_sections(name: str, index: Index, count: int, sections: tuple[Section, ...]) -> tuple[Section, ...]:
+    """The sections in an unrolled loop, which is the section `name`; without a loop for a count of 1."""
+    return sections if count == 1 else (Section(name, repeat(index, count, sections)),)
 
 
 def iteration(index: Index, count: int) -> Integer:

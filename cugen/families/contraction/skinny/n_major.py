@@ -14,6 +14,7 @@ from cugen.families.contraction.skinny.multiply import (
     multiply_accumulate,
     problem,
     repeat,
+    repeat_sections,
     uses_operands_only,
 )
 from cugen.families.contraction.skinny.recognition import SkinnyGemm
@@ -24,7 +25,21 @@ from cugen.pieces.kernels import assemble, new_lowering
 from cugen.pieces.statements import lower_statements
 from cugen.plan.kernel import Kernel
 from cugen.plan.memory import Access, Array, Element, Shuffled
-from cugen.plan.nodes import Assign, Barrier, Comparison, Declare, For, Guard, If, Index, Let, Loop, Node, Store
+from cugen.plan.nodes import (
+    Assign,
+    Barrier,
+    Comparison,
+    Declare,
+    For,
+    Guard,
+    If,
+    Index,
+    Let,
+    Loop,
+    Node,
+    Section,
+    Store,
+)
 from cugen.plan.scopes import Scope
 from cugen.plan.symbols import INT32_MAX, FloorDiv, Integer, Minimum, Mod, bounds, ceil_div, integer
 from cugen.spec.expressions import Expr, Local, Op
@@ -65,8 +80,8 @@ class _Builder:
         epilogue = self._epilogue(accumulator)
         sections = (
             ("coordinates", tuple(nodes)),
-            ("main_loop", (Declare(accumulator, zeroed=True), *main_loop)),
-            ("epilogue", epilogue),
+            ("accumulators", (Declare(accumulator, zeroed=True),)),
+            *((section.name, section.body) for section in (*main_loop, *epilogue)),
         )
         kernel = assemble(
             self.request,
@@ -83,7 +98,7 @@ class _Builder:
         work = f"a thread computes {config.tile_n} consecutive columns, {groups} split K within a block"
         return replace(kernel, reasons=(f"{problem(gemm)}: each element of {gemm.b.array} is read once", work))
 
-    def _main_loop(self, accumulator: Array) -> tuple[Node, ...]:
+    def _main_loop(self, accumulator: Array) -> tuple[Section, ...]:
         """The loop over K, strided by groups: a group multiply-accumulates `k_width` values of k for all rows."""
         gemm, config, lowering = self.gemm, self.config, self.lowering
         extent, block_k = gemm.extent(gemm.k), config.k_width * config.k_groups
@@ -103,12 +118,12 @@ class _Builder:
         k_offset = iteration(dk, config.k_width)
         if gemm.m is not None:
             lowering.symbols[gemm.m.name] = row
-        before_loop: list[Node] = []
-        n0 = self._clamped_column(before_loop)
+        clamped_column: list[Node] = []
+        n0 = self._clamped_column(clamped_column)
         load_a = a_fragment.load(i)
         lowering.symbols[gemm.k.name] = k0.symbol + k_offset
         lowering.symbols[gemm.n.name] = n0
-        body = [*b_fragment.load(dk)]
+        load_b = b_fragment.load(dk)
         scope = Scope(Scope(), frozenset((gemm.k.name, gemm.n.name)), certain=False)
         if not uses_operands_only(gemm):
             lowering.symbols[gemm.k.name] = lowering.define(gemm.k.name, k0.symbol + k_offset, scope)
@@ -117,12 +132,13 @@ class _Builder:
                 lowering.symbols[gemm.m.name] = lowering.define(gemm.m.name, row, scope)
         operands = {gemm.b: b_fragment.element(k_offset, column), gemm.a: a_fragment.element(integer(0), k_offset)}
         multiply_accumulate(gemm, lowering, scope, accumulator, (row, column), operands)
-        products = repeat(dk, config.k_width, repeat(j, config.tile_n, tuple(scope.nodes)))
-        body += repeat(i, gemm.m_extent, (*load_a, *products))
+        multiply = repeat(dk, config.k_width, repeat(j, config.tile_n, tuple(scope.nodes)))
+        row_sections = (Section("load_a", load_a), Section("multiply_accumulate", multiply))
+        body = (Section("load_b", load_b), *repeat_sections("rows", i, gemm.m_extent, row_sections))
         iterations = -(-max_k // block_k)
         unroll_by = min(config.loads_in_flight // config.k_width, iterations)
         loop = Loop(k0, k0.definition, extent, block_k, unroll_by=unroll_by if unroll_by > 1 else 0)
-        return (*before_loop, For(loop, tuple(body)))
+        return Section("loop_invariants", tuple(clamped_column)), Section("main_loop", (For(loop, body),))
 
     def _clamped_column(self, nodes: list[Node]) -> Integer:
         """The thread's first column, clamped to the last full vector, so that loads need no guard."""
@@ -132,7 +148,7 @@ class _Builder:
         nodes.append(node)
         return node.index.symbol
 
-    def _epilogue(self, accumulator: Array) -> tuple[Node, ...]:
+    def _epilogue(self, accumulator: Array) -> tuple[Section, ...]:
         """Reduces the partial sums row by row: within a warp by shuffles, across warps through shared memory."""
         gemm, config, lowering = self.gemm, self.config, self.lowering
         i, j = loop_index("i", gemm.m_extent, lowering), loop_index("j", config.tile_n, lowering)
@@ -140,8 +156,8 @@ class _Builder:
         total = Local(lowering.names.allocate("total"), accumulator.dtype)
         partial = Element.of(Access(accumulator, (row, column), "load"))
         if config.k_groups == 1:
-            stores = self._store_outputs(j, config.tile_n, row, column, (Let(total, partial, mutable=True),), total)
-            return repeat(i, gemm.m_extent, stores)
+            outputs = self._outputs(j, config.tile_n, row, column, (Let(total, partial, mutable=True),), total)
+            return repeat_sections("rows", i, gemm.m_extent, outputs)
         partials = self._partials(accumulator)
         store_partials = repeat(j, config.tile_n, self._store_partial(partials, column, partial))
         columns_per_group = max(config.tile_n // config.k_groups, 1)
@@ -155,10 +171,14 @@ class _Builder:
             warp_partial = Element.of(Access(partials, (warp.symbol, column, self.lane), "load"))
             add = Assign(total, Op("add", (total, warp_partial), total.dtype))
             body.append(For(Loop(warp, integer(1), integer(config.warps), unroll=True), (add,)))
-        stores = self._store_outputs(v, columns_per_group, row, column, tuple(body), total)
-        # The next row's partials overwrite these.
-        closing = (Barrier(),) if gemm.m_extent > 1 else ()
-        return (Declare(partials), *repeat(i, gemm.m_extent, (*store_partials, Barrier(), *stores, *closing)))
+        sections = (
+            Section("store_partials", store_partials),
+            Section("partials_stored", (Barrier(),)),
+            *self._outputs(v, columns_per_group, row, column, tuple(body), total),
+            # The next row's partials overwrite these.
+            Section("partials_read", (Barrier(),) if gemm.m_extent > 1 else ()),
+        )
+        return Section("partials", (Declare(partials),)), *repeat_sections("rows", i, gemm.m_extent, sections)
 
     def _partials(self, accumulator: Array) -> Array:
         """The warps' partial sums of one row in shared memory: [warp, column of the lane, lane]."""
@@ -185,9 +205,9 @@ class _Builder:
         is_first_group = Guard((Comparison(Mod(self.group, integer(groups_per_warp)), "==", integer(0)),))
         return (Let(partial, value, mutable=True), butterfly, If(is_first_group, (store,)))
 
-    def _store_outputs(
+    def _outputs(
         self, loop: Index, count: int, row: Integer, column: Integer, sum_nodes: tuple[Node, ...], total: Local
-    ) -> tuple[Node, ...]:
+    ) -> tuple[Section, ...]:
         """Evaluates the statements for `count` columns of the thread, after the nodes that compute their totals."""
         gemm, config, lowering = self.gemm, self.config, self.lowering
         scope = Scope()
@@ -207,5 +227,6 @@ class _Builder:
             terms.append(Comparison(self.group, "<", integer(storing_groups)))
         if not self.is_even:
             terms.append(Comparison(self.n0, "<", self.n_extent))
-        stores = repeat(loop, count, (*sum_nodes, *indices, *scope.nodes))
-        return (If(Guard(tuple(terms)), stores),) if terms else stores
+        column_sections = (Section("partial_sum", sum_nodes), Section("outputs", (*indices, *scope.nodes)))
+        sections = repeat_sections("group_columns", loop, count, column_sections)
+        return (Section("storing_threads", (If(Guard(tuple(terms)), sections),)),) if terms else sections

@@ -136,7 +136,17 @@ def _match(request: Request, arrays: Mapping[str, Array], reduction: Reduce, unf
         return Refusal("takes an M dimension, if only of 1; a plain matrix-vector sum is a row reduction")
     if len(m_indices) > 1 or not n_indices or any(index.name not in free_indices(a) for index in m_indices):
         return Refusal("takes an M index that only A has and an N index that only B has")
-    gemm = SkinnyGemm(request, arrays, reduction, m_indices[0] if m_indices else None, n_indices[-1], (), a, b, True)
+    gemm = SkinnyGemm(
+        request=request,
+        arrays=arrays,
+        reduction=reduction,
+        m=m_indices[0] if m_indices else None,
+        n=n_indices[-1],
+        batch=(),
+        a=a,
+        b=b,
+        is_k_major=True,
+    )
     address = offset(request, gemm.array(b), b)
     contiguous = [index for index in n_indices if address.coeff(symbol(index.name)) == 1]
     n = contiguous[0] if contiguous else max(n_indices, key=gemm.max_extent)
