@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 
 from cugen.families.scan.recognition import ScanProblem
 from cugen.families.scan.registers import Registers, guarded
-from cugen.families.scan.scan_loop import scan_loop
+from cugen.families.scan.scan_loop import Parts, scan_loop
 from cugen.families.scan.thread_scan import ThreadScan
 from cugen.pieces.block_scan import WARP, ScanLocals, combine_pair, select_above, warp_scan
 from cugen.pieces.blocks import define, limit, make_grid, thread
@@ -19,7 +19,6 @@ from cugen.plan.memory import Access, Array, Element, Vector
 from cugen.plan.nodes import (
     Assign,
     Barrier,
-    Comment,
     Comparison,
     Declare,
     Define,
@@ -31,14 +30,13 @@ from cugen.plan.nodes import (
     Loop,
     Node,
     ReturnUnless,
+    Section,
     Store,
 )
 from cugen.plan.scopes import Scope
 from cugen.plan.subscripts import to_integer
 from cugen.plan.symbols import FloorDiv, Integer, Mod, bounds, ceil_div, integer
 from cugen.spec.expressions import Local
-
-Parts = tuple[tuple[str, tuple[Node, ...]], ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,6 +52,10 @@ class ColumnConfig:
     @property
     def step(self) -> int:
         return self.threads_per_column * self.vectors
+
+    @property
+    def block(self) -> tuple[int, int]:
+        return self.threads, self.threads_per_column
 
     @property
     def lanes_per_column(self) -> int:
@@ -100,7 +102,7 @@ class ColumnScan:
 
     @property
     def block(self) -> tuple[int, int, int]:
-        return (self.config.threads, self.config.threads_per_column, 1)
+        return (*self.config.block, 1)
 
     def _indices(self) -> tuple[Node, ...]:
         lowering, config, fastest = self.lowering, self.config, self.problem.fastest
@@ -186,21 +188,26 @@ class ColumnScan:
         )
         if config.vectors == 1:
             load = (position, *load)
-        combine: tuple[Node, ...] = ()
+        combine: tuple[Section, ...] = ()
         if config.threads_per_column > 1:
             self.shared = {n.shared: self._partials(n) for n in thread_scan.names}
             combine = self._combine_threads(body, position, inside)
         scope = self._element_scope(body, inside)
         stored = thread_scan.scan_and_store(scope, self._current(self.accumulators), Guard(()))
         result = thread_scan.each_vector(position, guarded(inside, (*scope.nodes, *stored)))
-        if config.threads_per_column > 1:
-            result = (Comment("Scan of the elements, and the results."), *result)
         carried = self._initialise(self.totals if config.threads_per_column > 1 else self.accumulators)
-        loop = self.loop.around((*body.nodes, *load, *combine, *result))
+        step = (
+            Section("step_invariants", tuple(body.nodes)),
+            Section("load", load),
+            *combine,
+            Section("scan_elements", result),
+        )
         return (
             ("indices", self.indices),
             ("shared", tuple(Declare(array) for array in self.shared.values())),
-            ("rows", (*top.nodes, *carried, *loop)),
+            ("invariants", tuple(top.nodes)),
+            ("carry", carried),
+            *self.loop.around(step),
         )
 
     def _element_scope(self, body: Scope, inside: Guard) -> Scope:
@@ -226,7 +233,7 @@ class ColumnScan:
         subscripts = (*self.loop.buffer_index, *column, group, thread("x", self.config.threads, self.lowering))
         return Access(self.shared[names.shared], subscripts, kind)
 
-    def _combine_threads(self, body: Scope, position: Define, inside: Guard) -> tuple[Node, ...]:
+    def _combine_threads(self, body: Scope, position: Define, inside: Guard) -> tuple[Section, ...]:
         """The exclusive prefix of each thread's elements, and the carry to the next iteration."""
         config, thread_scan, registers = self.config, self.thread_scan, self.registers
         scope = self._element_scope(body, inside)
@@ -250,17 +257,26 @@ class ColumnScan:
             )
         ]
         return (
-            Comment("Aggregate of the thread's elements, then the exclusive prefix of its part of the column."),
-            *self._initialise(self.partials),
-            *thread_scan.each_vector(position, guarded(inside, (*reads, *reduced))),
-            *registers.each_element(tuple(self._store_partials(group))),
-            Barrier(),
-            *(Let(value, None, mutable=True) for value in self.accumulators),
-            For(
-                Loop(preceding, integer(0), integer(config.partials), unroll=True),
-                (set_prefix, *registers.each_element(add)),
+            Section(
+                "reduce_elements",
+                (
+                    *self._initialise(self.partials),
+                    *thread_scan.each_vector(position, guarded(inside, (*reads, *reduced))),
+                ),
             ),
-            *(registers.each_element(add_warp_prefix) if config.lanes_per_column > 1 else ()),
+            Section("store_aggregates", registers.each_element(tuple(self._store_partials(group)))),
+            Section("aggregates_stored", (Barrier(),)),
+            Section(
+                "scan_aggregates",
+                (
+                    *(Let(value, None, mutable=True) for value in self.accumulators),
+                    For(
+                        Loop(preceding, integer(0), integer(config.partials), unroll=True),
+                        (set_prefix, *registers.each_element(add)),
+                    ),
+                ),
+            ),
+            Section("add_lane_prefix", registers.each_element(add_warp_prefix) if config.lanes_per_column > 1 else ()),
         )
 
     def _store_partials(self, group: Integer) -> Iterator[Node]:

@@ -5,8 +5,10 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from dataclasses import replace
+from enum import StrEnum
 
 from cugen.families.scan.columns import ColumnConfig
+from cugen.families.scan.decoupled_look_back import LookBackConfig
 from cugen.families.scan.recognition import ScanProblem
 from cugen.families.scan.rows import RowConfig
 from cugen.families.scan.tiles import Tiles
@@ -35,6 +37,14 @@ LINE_BYTES = 128  # a cache line (CUDA programming guide)
 LOOK_BACK_BYTES_PER_THREAD = 128  # loads in flight
 LOOK_BACK_THREADS_PER_SM = 1024  # that the register file has to hold
 
+
+class Algorithm(StrEnum):
+    """How few long rows are scanned."""
+
+    MULTI_PASS = "multi_pass"
+    LOOK_BACK = "look_back"
+
+
 THREADS = Tunable(
     "threads",
     (1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024),
@@ -53,7 +63,7 @@ THREADS_PER_COLUMN = Tunable(
 VECTORS = Tunable("vectors", (1, 2, 4, 8, 16), "by length", "vectors per thread and iteration", reorders=True)
 ALGORITHM = Tunable(
     "algorithm",
-    ("multi_pass", "look_back"),
+    tuple(algorithm.value for algorithm in Algorithm),
     "by length",
     "few long rows: several launches, or a single pass with decoupled look-back",
     reorders=True,
@@ -61,43 +71,41 @@ ALGORITHM = Tunable(
 TUNABLES = (THREADS, ROWS, THREADS_PER_COLUMN, VECTORS, ALGORITHM)
 
 
-def size_refusals(problem: ScanProblem) -> Iterator[Refusal]:
+def choose_config(problem: ScanProblem) -> RowConfig | LookBackConfig | ColumnConfig:
+    """The schedule's sizes, or those of the heuristics."""
+    if uses_look_back(problem):
+        return look_back_config(problem)
+    return row_config(problem) if problem.is_row else column_config(problem)
+
+
+def size_refusals(problem: ScanProblem, config: RowConfig | LookBackConfig | ColumnConfig) -> Iterator[Refusal]:
     """Tunables that don't fit the scan."""
     request, tunables = problem.request, dict(problem.request.schedule.tunables)
     if problem.is_row and "threads_per_column" in tunables:
         yield Refusal(f"{problem.along.name} runs along rows, not columns", "schedule.threads_per_column")
     if not problem.is_row and "rows" in tunables:
         yield Refusal(f"{problem.along.name} runs along columns, not rows", "schedule.rows")
-    if tunables.get("algorithm") == "look_back" and (reason := _why_no_look_back(problem)):
+    if tunables.get("algorithm") == Algorithm.LOOK_BACK and (reason := _why_no_look_back(problem)):
         yield Refusal(reason, "schedule.algorithm")
-    if uses_look_back(problem):
-        config = look_back_config(problem)
-        if config.threads <= WARP:
-            yield Refusal("look-back takes blocks of several warps", "schedule.threads")
-        if "rows" in tunables:
-            yield Refusal("look-back takes one row per block", "schedule.rows")
-    elif problem.is_row:
-        config = row_config(problem)
-        if problem.tiles is not None and problem.tiles.length % config.step:
-            yield Refusal(
-                f"{config.step} elements per iteration don't divide a tile of {problem.tiles.length}",
-                "schedule.threads",
-            )
-        if config.threads > WARP and config.rows > 1:
-            yield Refusal("several rows per block take thread groups of at most a warp", "schedule.rows")
-    x, y = block_shape(problem)
+    match config:
+        case LookBackConfig():
+            if config.threads <= WARP:
+                yield Refusal("look-back takes blocks of several warps", "schedule.threads")
+            if "rows" in tunables:
+                yield Refusal("look-back takes one row per block", "schedule.rows")
+        case RowConfig():
+            if problem.tiles is not None and problem.tiles.length % config.step:
+                yield Refusal(
+                    f"{config.step} elements per iteration don't divide a tile of {problem.tiles.length}",
+                    "schedule.threads",
+                )
+            if config.threads > WARP and config.rows > 1:
+                yield Refusal("several rows per block take thread groups of at most a warp", "schedule.rows")
+    x, y = config.block
     if x * y > request.target.threads_per_block:
         key = next((key for key in ("threads_per_column", "rows", "threads") if key in tunables), "threads")
         reason = f"a block of {x} x {y} threads; {request.target.name} allows {request.target.threads_per_block}"
         yield Refusal(reason, f"schedule.{key}")
-
-
-def block_shape(problem: ScanProblem) -> tuple[int, int]:
-    if problem.is_row:
-        config = look_back_config(problem) if uses_look_back(problem) else row_config(problem)
-        return config.threads, config.rows
-    columns = column_config(problem)
-    return columns.threads, columns.threads_per_column
 
 
 def row_config(problem: ScanProblem) -> RowConfig:
@@ -138,9 +146,9 @@ def row_config(problem: ScanProblem) -> RowConfig:
 def uses_look_back(problem: ScanProblem) -> bool:
     """Whether the scan is a single pass with decoupled look-back."""
     algorithm = dict(problem.request.schedule.tunables).get("algorithm")
-    if algorithm == "multi_pass" or _why_no_look_back(problem):
+    if algorithm == Algorithm.MULTI_PASS or _why_no_look_back(problem):
         return False
-    if algorithm == "look_back":
+    if algorithm == Algorithm.LOOK_BACK:
         return True
     is_long = max_extent(problem.request, problem.along) * outer_count(problem) >= MIN_LOOK_BACK_ELEMENTS
     return is_long and tile_length(problem) is not None and not _is_pass(problem)
@@ -164,7 +172,7 @@ def _why_no_look_back(problem: ScanProblem) -> str:
     return "" if blocks <= target.grid_x else f"{blocks} blocks; {target.name} allows {target.grid_x}"
 
 
-def look_back_config(problem: ScanProblem) -> RowConfig:
+def look_back_config(problem: ScanProblem) -> LookBackConfig:
     """As many bytes in flight per thread as leave several blocks resident; fewer where there would be few blocks."""
     tunables = dict(problem.request.schedule.tunables)
     width = _vector_width(problem)
@@ -178,10 +186,10 @@ def look_back_config(problem: ScanProblem) -> RowConfig:
     min_tiles = MIN_BLOCKS_SEVERAL_WAVES // 2
     while vectors > 1 and outer_count(problem) * -(-max_length // (threads * vectors * width)) < min_tiles:
         vectors //= 2
-    return RowConfig(threads, 1, int(tunables.get("vectors", vectors)), width)
+    return LookBackConfig(threads, 1, int(tunables.get("vectors", vectors)), width)
 
 
-def min_blocks_per_sm(problem: ScanProblem, config: RowConfig) -> int:
+def min_blocks_per_sm(problem: ScanProblem, config: LookBackConfig) -> int:
     """Resident look-back blocks per multiprocessor, for the launch bounds; fewer for 8-byte values."""
     is_wide = _max_element_bytes(problem) > 4 or any(scan.dtype.bytes > 4 for scan in problem.scans)
     return max((LOOK_BACK_THREADS_PER_SM * 3 // 4 if is_wide else LOOK_BACK_THREADS_PER_SM) // config.threads, 1)

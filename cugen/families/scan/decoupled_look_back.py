@@ -14,18 +14,24 @@ import sympy
 
 from cugen.families.scan.recognition import ScanProblem
 from cugen.families.scan.rows import RowConfig, RowScan
+from cugen.families.scan.scan_loop import Parts
 from cugen.pieces import block_reduce as collective
-from cugen.pieces.block_reduce import Accumulator, declare_accumulator, reduce_group
+from cugen.pieces.block_reduce import Accumulator, declare_accumulator, group_reduction
 from cugen.pieces.block_scan import ScanLocals, combine_pair
 from cugen.pieces.blocks import Blocks, define, digits, thread
 from cugen.pieces.grid_sync import DynamicBlockIds, workspace_array
 from cugen.plan.lowering.expressions import Lowering
 from cugen.plan.lowering.reductions import ACCUMULATORS
 from cugen.plan.memory import Access, Array, Element
-from cugen.plan.nodes import AcquireSpinWait, Assign, Comment, Comparison, Guard, If, Node, ReleaseFlag, Store
+from cugen.plan.nodes import AcquireSpinWait, Assign, Comparison, Guard, If, Node, ReleaseFlag, Section, Store
 from cugen.plan.subscripts import to_integer
 from cugen.plan.symbols import Integer, Mod, bounds, integer, symbol
 from cugen.spec.expressions import Expr, Local
+
+
+@dataclass(frozen=True, slots=True)
+class LookBackConfig(RowConfig):
+    """The block of a tile; a tile is one of its iterations."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +47,7 @@ class _TilePrefix:
 class LookBackScan(RowScan):
     """A row scan with one tile per block, each tile one iteration of the thread group."""
 
-    def __init__(self, problem: ScanProblem, lowering: Lowering, config: RowConfig) -> None:
+    def __init__(self, problem: ScanProblem, lowering: Lowering, config: LookBackConfig) -> None:
         self.counts = [to_integer(index.extent, lowering.symbols) for index in problem.outer]
         super().__init__(problem, lowering, config)
         max_length = bounds(self.loop.extent, lowering.ranges)[1]
@@ -94,7 +100,12 @@ class LookBackScan(RowScan):
         nodes = super()._indices()
         if self.position_nodes and not self.problem.pattern.reverse and self.problem.tiles is not None:
             self.position = self.lowering.symbols[self.problem.tiles.index]
-        return (*self.block_ids.fetch(), *self.position_nodes, *nodes)
+        *self.fetch_block_id, load_block_id = self.block_ids.fetch()
+        return (load_block_id, *self.position_nodes, *nodes)
+
+    def _block_id(self) -> Parts:
+        *fetch, barrier = self.fetch_block_id
+        return (("fetch_block_id", tuple(fetch)), ("block_id_fetched", (barrier,)))
 
     def _warp_totals(self, names: ScanLocals, buffers: int) -> Array:
         """The array of warp totals, aligned for vector loads behind the broadcast block id."""
@@ -108,7 +119,7 @@ class LookBackScan(RowScan):
         partials = workspace_array(self.problem.request, f"{base}s", dtype, (1 + self.blocks.grid[0],))
         return _TilePrefix(names, prefix, partials)
 
-    def _combine_warps(self, shared: dict[str, Array]) -> tuple[Node, ...]:
+    def _combine_warps(self, shared: dict[str, Array]) -> tuple[Section, ...]:
         """The exclusive prefix of each warp, including that of the tile."""
         lowering, threads = self.lowering, self.config.threads
         in_group, in_group_nodes = self.position, list[Node]()
@@ -131,23 +142,30 @@ class LookBackScan(RowScan):
             *(Assign(p.prefix, Element.of(Access(p.partials, (source,), "load"))) for p in self.prefixes),
         )
         publish = self._publish(tuple(p.names.block_total for p in self.prefixes))
-        nodes: list[Node] = [
-            *super()._combine_warps(shared),
-            Comment("Decoupled look-back: publish the tile's aggregate, then reduce those of the preceding tiles."),
-            *in_group_nodes,
-            If(Guard((is_last_thread, is_inner_tile) if self.has_groups else (is_last_thread,)), publish),
-            *(node for accumulator in accumulators for node in declare_accumulator(accumulator)),
-            If(Guard((is_in_row, is_preceding)), look_back),
-            *reduce_group(collective.ThreadGroup(threads, self.thread), accumulators, lowering, everywhere=True),
-        ]
+        is_publishing = Guard((is_last_thread, is_inner_tile) if self.has_groups else (is_last_thread,))
+        combine_warps = super()._combine_warps(shared)
+        declared = tuple(node for accumulator in accumulators for node in declare_accumulator(accumulator))
+        group = collective.ThreadGroup(threads, self.thread)
+        reduction = group_reduction(group, accumulators, lowering, everywhere=True)
+        publish_prefix: tuple[Node, ...] = ()
         if self.has_groups:
             inclusive = tuple(combine_pair(p.names, p.prefix, p.names.block_total) for p in self.prefixes)
             is_last_tile = Comparison(in_group, "==", integer(threads - 1))
-            nodes.append(If(Guard((is_last_thread, is_last_tile)), self._publish(inclusive)))
-        nodes += [
-            Assign(p.names.warp_prefix, combine_pair(p.names, p.prefix, p.names.warp_prefix)) for p in self.prefixes
-        ]
-        return tuple(nodes)
+            publish_prefix = (If(Guard((is_last_thread, is_last_tile)), self._publish(inclusive)),)
+        return (
+            *combine_warps,
+            Section("publish_aggregate", (*in_group_nodes, If(is_publishing, publish))),
+            Section("look_back", (*declared, If(Guard((is_in_row, is_preceding)), look_back))),
+            *(section for section in reduction.body if isinstance(section, Section)),
+            Section("publish_prefix", publish_prefix),
+            Section(
+                "add_tile_prefix",
+                tuple(
+                    Assign(p.names.warp_prefix, combine_pair(p.names, p.prefix, p.names.warp_prefix))
+                    for p in self.prefixes
+                ),
+            ),
+        )
 
     def _publish(self, values: tuple[Expr, ...]) -> tuple[Node, ...]:
         """Stores the tile's partials, then releases its flag."""

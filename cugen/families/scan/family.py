@@ -3,30 +3,23 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 
-from cugen.families.base import Family
-from cugen.families.scan.columns import ColumnScan
-from cugen.families.scan.config import (
-    TUNABLES,
-    column_config,
-    look_back_config,
-    min_blocks_per_sm,
-    row_config,
-    size_refusals,
-    uses_look_back,
-)
-from cugen.families.scan.decoupled_look_back import LookBackScan
+from cugen.families.base import Family, Match, Refusal, Refusals, Request, refuse_tunables
+from cugen.families.scan.columns import ColumnConfig, ColumnScan
+from cugen.families.scan.config import TUNABLES, choose_config, min_blocks_per_sm, size_refusals
+from cugen.families.scan.decoupled_look_back import LookBackConfig, LookBackScan
 from cugen.families.scan.multi_pass import multi_pass
 from cugen.families.scan.recognition import ScanProblem, in_tiles, match_scans
-from cugen.families.scan.rows import RowScan
+from cugen.families.scan.rows import RowConfig, RowScan
 from cugen.pieces.elementwise import placement_refusals
 from cugen.pieces.kernels import assemble, new_lowering
 from cugen.plan.kernel import Kernel
 from cugen.plan.lowering.expressions import Lowering
-from cugen.plan.request import Refusal, Request, refuse_tunables
 
 
-def refusals(request: Request) -> tuple[Refusal, ...]:
+def match(request: Request) -> Match | Refusals:
+    """The scans with their config, or why they aren't computed in parallel with this schedule."""
     refused = [*refuse_tunables(request, TUNABLES), *placement_refusals(request, {})]
     for key in ("block", "thread", "step"):
         if getattr(request.schedule, key):
@@ -35,29 +28,31 @@ def refusals(request: Request) -> tuple[Refusal, ...]:
             )
     problem = match_scans(request)
     if isinstance(problem, Refusal):
-        return (*refused, problem)
-    return tuple(refused) if refused else tuple(size_refusals(problem))
+        return Refusals((*refused, problem))
+    if refused:
+        return Refusals(tuple(refused))
+    config = choose_config(problem)
+    reasons = tuple(size_refusals(problem, config))
+    return Refusals(reasons) if reasons else Match(partial(_kernel, request, problem, config))
 
 
-def build(request: Request) -> Kernel:
-    problem = match_scans(request)
-    assert not isinstance(problem, Refusal)
+def _kernel(request: Request, problem: ScanProblem, config: RowConfig | LookBackConfig | ColumnConfig) -> Kernel:
     lowering = new_lowering(request)
-    if uses_look_back(problem):
-        return _look_back(problem, lowering)
-    scan = (
-        RowScan(problem, lowering, row_config(problem))
-        if problem.is_row
-        else ColumnScan(problem, lowering, column_config(problem))
-    )
+    scan: RowScan | ColumnScan
+    match config:
+        case LookBackConfig():
+            return _look_back(problem, lowering, config)
+        case RowConfig():
+            scan = RowScan(problem, lowering, config)
+        case ColumnConfig():
+            scan = ColumnScan(problem, lowering, config)
     kernel = assemble(
         request, lowering, "scan", scan.parts(), scan.grid, scan.block, alignments=_alignments(problem, scan.width)
     )
     return replace(kernel, reasons=(scan.reason, problem.max_width.reason))
 
 
-def _look_back(problem: ScanProblem, lowering: Lowering) -> Kernel:
-    config = look_back_config(problem)
+def _look_back(problem: ScanProblem, lowering: Lowering, config: LookBackConfig) -> Kernel:
     scan = LookBackScan(in_tiles(problem, config.step), lowering, config)
     kernel = assemble(
         problem.request,
@@ -86,8 +81,7 @@ FAMILY = Family(
     "scan",
     rank=20,
     doc="parallel scans of rows or columns",
-    refusals=refusals,
-    build=build,
+    match=match,
     tunables=TUNABLES,
     split=multi_pass,
 )

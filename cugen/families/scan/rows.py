@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from cugen.families.scan.recognition import ScanProblem
 from cugen.families.scan.registers import Registers
-from cugen.families.scan.scan_loop import scan_loop
+from cugen.families.scan.scan_loop import Parts, scan_loop
 from cugen.families.scan.thread_scan import ThreadScan
 from cugen.pieces import block_reduce as collective
 from cugen.pieces.block_reduce import Accumulator, reduce_group
@@ -31,14 +31,13 @@ from cugen.plan.nodes import (
     Let,
     Loop,
     Node,
+    Section,
     Store,
 )
 from cugen.plan.scopes import Scope
 from cugen.plan.subscripts import to_integer
 from cugen.plan.symbols import FloorDiv, Integer, Minimum, Mod, bounds, ceil_div, integer
 from cugen.spec.expressions import Expr, Local, Reduce
-
-Parts = tuple[tuple[str, tuple[Node, ...]], ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,6 +62,10 @@ class RowConfig:
     @property
     def step(self) -> int:
         return self.threads * self.vectors * self.width
+
+    @property
+    def block(self) -> tuple[int, int]:
+        return self.threads, self.rows
 
 
 class RowScan:
@@ -102,7 +105,7 @@ class RowScan:
 
     @property
     def block(self) -> tuple[int, int, int]:
-        return (self.config.threads, self.config.rows, 1)
+        return (*self.config.block, 1)
 
     def _indices(self) -> tuple[Node, ...]:
         """The row, and the thread's lane and warp. Rows out of bounds are clamped to the last one, since all lanes of a
@@ -144,33 +147,41 @@ class RowScan:
         if self.warp is not None:
             buffers = 1 if self.loop.is_single else 2
             shared = {n.shared: self._warp_totals(n, buffers) for n in names}
-        prefix = tuple(
-            node for reduction in self.problem.prefix_reductions for node in self._reduce_preceding(reduction, top)
-        )
+        prefixes = tuple(self._reduce_preceding(reduction, top) for reduction in self.problem.prefix_reductions)
         first, inside = self._position("", self.loop.start)
         if self.config.prefetch and not self.loop.is_single and self.config.vectors > 1:
-            before, load = self._prefetch()
+            prologue, load = self._prefetch()
             registers.set_first(first.index.symbol)
         else:
             registers.set_first(first.index.symbol)
-            before = registers.declare(inside, zeroed=bool(inside.terms) or registers.end is not None)
-            load = self.thread_scan.each_vector(first, registers.load(inside))
-        if self.config.vectors == 1:
-            load = (first, *load)
-        vectors = self._scan_vectors(body, first, inside)
-        warps = self._combine_warps(shared)
+            declared = registers.declare(inside, zeroed=bool(inside.terms) or registers.end is not None)
+            prologue = (("registers", declared),)
+            vectors = self.thread_scan.each_vector(first, registers.load(inside))
+            load = (Section("load", (first, *vectors) if self.config.vectors == 1 else vectors),)
+        scan_vectors = self._scan_vectors(body, first, inside)
+        combine_warps = self._combine_warps(shared)
         result = self._scan_elements(body, first, inside)
-        loop = self.loop.around((*body.nodes, *load, *vectors, *warps, *result))
+        invariants = Section("step_invariants", tuple(body.nodes))
+        loop = self.loop.around((invariants, *load, *scan_vectors, *combine_warps, result))
         return (
+            *self._block_id(),
             ("indices", self.indices),
             ("shared", tuple(Declare(array) for array in shared.values())),
-            ("rows", (*prefix, *top.nodes, *before, *self._carried(), *loop)),
+            ("tile_prefixes", prefixes),
+            ("invariants", tuple(top.nodes)),
+            *prologue,
+            ("carry", tuple(self._carried())),
+            *loop,
         )
+
+    def _block_id(self) -> Parts:
+        """The sections that define the dynamic block id, where the scan uses one."""
+        return ()
 
     def _warp_totals(self, names: ScanLocals, buffers: int) -> Array:
         return warp_totals(names, self.config.warps, buffers)
 
-    def _reduce_preceding(self, reduction: Reduce, top: Scope) -> tuple[Node, ...]:
+    def _reduce_preceding(self, reduction: Reduce, top: Scope) -> Section:
         """The tile's exclusive prefix, from the aggregates of all preceding tiles: one reduction per warp."""
         lowering = self.lowering
         (bound,) = reduction.indices
@@ -185,19 +196,15 @@ class RowScan:
         accumulate(lowering, reduction, accumulator, inner)
         del lowering.symbols[bound.name]
         top.remember(reduction, accumulator)
-        return (
-            Comment("Exclusive prefix of the tile: every warp reduces the aggregates of the preceding tiles."),
+        partial = (
             Let(accumulator, identity(reduction.kind, reduction.dtype), mutable=True),
             For(Loop(index, self.lane.symbol, count, WARP, unroll_by=8), tuple(inner.nodes)),
-            *reduce_group(
-                collective.ThreadGroup(WARP, self.lane.symbol),
-                (Accumulator(reduction.kind, accumulator),),
-                lowering,
-                everywhere=True,
-            ),
         )
+        warp = collective.ThreadGroup(WARP, self.lane.symbol)
+        result = reduce_group(warp, (Accumulator(reduction.kind, accumulator),), lowering, everywhere=True)
+        return Section(accumulator.name, (*partial, *result))
 
-    def _prefetch(self) -> tuple[tuple[Node, ...], tuple[Node, ...]]:
+    def _prefetch(self) -> tuple[Parts, tuple[Section, ...]]:
         """The loads of the first iteration, and those of the next one that each iteration issues before its scan."""
         prefetch = self.registers.prefetch_registers()
         declared = (*self.registers.declare(Guard(()), zeroed=False), *prefetch.declare(Guard(()), zeroed=True))
@@ -208,7 +215,10 @@ class RowScan:
             loads.append(self.thread_scan.each_vector(first, prefetch.load(inside)))
         initial, following = loads
         copy = self.thread_scan.each_vector(None, self.registers.copy_from(prefetch))
-        return (*declared, *initial), (*copy, *following)
+        return (
+            (("registers", declared), ("initial_load", initial)),
+            (Section("advance", copy), Section("prefetch", following)),
+        )
 
     def _position(self, prefix: str, start: Integer, *, certain: bool = True) -> tuple[Define, Guard]:
         """The index of the thread's current vector in the iteration from `start`, and its bounds check."""
@@ -228,13 +238,13 @@ class RowScan:
             elif not self.loop.is_single:
                 yield Let(names.block_total, start, mutable=True)
 
-    def _scan_vectors(self, body: Scope, first: Define, inside: Guard) -> tuple[Node, ...]:
+    def _scan_vectors(self, body: Scope, first: Define, inside: Guard) -> tuple[Section, ...]:
         """The exclusive prefix of each of the thread's vectors among the elements of its warp."""
         names, lanes = self.thread_scan.names, self.config.lanes
-        nodes: list[Node] = [Let(n.inclusive, identity(n.scan.kind, n.scan.dtype), mutable=True) for n in names]
-        nodes += self.thread_scan.reduce(body, [n.inclusive for n in names], inside)
-        if lanes > 1:
-            nodes += warp_scan(names, self.lane.name, lanes, 1, self.lowering)
+        reduced: list[Node] = [Let(n.inclusive, identity(n.scan.kind, n.scan.dtype), mutable=True) for n in names]
+        reduced += self.thread_scan.reduce(body, [n.inclusive for n in names], inside)
+        scanned = warp_scan(names, self.lane.name, lanes, 1, self.lowering) if lanes > 1 else ()
+        nodes: list[Node] = []
         for n in names:
             if lanes == 1:
                 nodes += [
@@ -254,10 +264,16 @@ class RowScan:
             if self.warp is not None:
                 declared.append(Let(n.warp_total, identity(n.scan.kind, n.scan.dtype), mutable=True))
         scope = "" if self.warp is None else " within its warp"
+        vector = (
+            Section("reduce_vector", tuple(reduced)),
+            Section("scan_lanes", scanned),
+            Section("set_vector_prefix", tuple(nodes)),
+        )
+        comment = Comment(f"Exclusive prefix of each vector{scope}.")
+        vectors = self.thread_scan.each_vector(first, vector)
         return (
-            Comment(f"Exclusive prefix of each vector{scope}."),
-            *declared,
-            *self.thread_scan.each_vector(first, nodes),
+            Section("vector_prefixes", (comment, *declared)),
+            *(vector if self.config.vectors == 1 else (Section("vectors", vectors),)),
         )
 
     def _prefixes(self, names: ScanLocals) -> Array:
@@ -274,7 +290,7 @@ class RowScan:
             return Element.of(Access(self._prefixes(names), (self.registers.vector_index,), "load"))
         return Local(names.vector_prefix, names.scan.dtype)
 
-    def _combine_warps(self, shared: dict[str, Array]) -> tuple[Node, ...]:
+    def _combine_warps(self, shared: dict[str, Array]) -> tuple[Section, ...]:
         """The exclusive prefix of each warp, and the carry to the next iteration."""
         if self.warp is None:
             return ()
@@ -299,14 +315,15 @@ class RowScan:
             for n in names
         )
         return (
-            Comment("Exclusive prefix of the warp, from the totals of the preceding warps."),
-            If(Guard((Comparison(self.lane.symbol, "==", integer(0)),)), stores),
-            Barrier(),
-            *declared,
-            For(Loop(w, integer(0), integer(warps), unroll=True), (set_prefix, *add)),
+            Section("store_warp_totals", (If(Guard((Comparison(self.lane.symbol, "==", integer(0)),)), stores),)),
+            Section("warp_totals_stored", (Barrier(),)),
+            Section(
+                "scan_warp_totals",
+                (*declared, For(Loop(w, integer(0), integer(warps), unroll=True), (set_prefix, *add))),
+            ),
         )
 
-    def _scan_elements(self, body: Scope, first: Define, inside: Guard) -> tuple[Node, ...]:
+    def _scan_elements(self, body: Scope, first: Define, inside: Guard) -> Section:
         """The scan of each vector from its prefix, and the statements for each element."""
         start = tuple(
             Let(
@@ -318,5 +335,4 @@ class RowScan:
         )
         inside = Guard((*self.rows_inside, *inside.terms))
         stored = self.thread_scan.scan_and_store(body, [n.accumulator for n in self.thread_scan.names], inside)
-        nodes = self.thread_scan.each_vector(first, (*start, *stored))
-        return (Comment("Scan of each vector, and the results."), *nodes)
+        return Section("scan_vectors", self.thread_scan.each_vector(first, (*start, *stored)))

@@ -10,9 +10,11 @@ from cugen.families.scan.recognition import ScanProblem
 from cugen.pieces.blocks import define
 from cugen.pieces.grid import divides
 from cugen.plan.lowering.expressions import Lowering
-from cugen.plan.nodes import Comparison, Define, For, Guard, Index, Loop, Node
+from cugen.plan.nodes import Comparison, Define, For, Guard, Index, Loop, Node, Section
 from cugen.plan.subscripts import to_integer
 from cugen.plan.symbols import INT32_MAX, FloorDiv, Integer, Minimum, Mod, bounds, integer
+
+Parts = tuple[tuple[str, tuple[Node, ...]], ...]  # sections of a kernel, by name
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,12 +43,12 @@ class ScanLoop:
         """Double-buffer index, so that one barrier per iteration is enough; empty for a single iteration."""
         return () if self.is_single else (Mod(FloorDiv(self.start, integer(self.step)), integer(2)),)
 
-    def around(self, nodes: tuple[Node, ...]) -> tuple[Node, ...]:
-        """The loop with the nodes as its body."""
+    def around(self, sections: tuple[Section, ...]) -> Parts:
+        """The loop with the sections as its body; a single iteration is the sections alone."""
         if not isinstance(self.start, sympy.Symbol):
-            return nodes
+            return tuple((section.name, section.body) for section in sections)
         index = Index(self.start.name, self.start, self.lowering.ranges[self.start])
-        return (For(Loop(index, integer(0), self.length, self.step), nodes),)
+        return (("main_loop", (For(Loop(index, integer(0), self.length, self.step), sections),)),)
 
     def position(self, name: str, offset: Integer, width: int = 1, *, certain: bool = True) -> tuple[Define, Guard]:
         """The index of a vector of `width` elements at `offset` in the direction of the scan, and its bounds check.

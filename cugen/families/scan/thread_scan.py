@@ -13,8 +13,9 @@ from cugen.plan.intervals import fits, interval
 from cugen.plan.lowering.expressions import Lowering
 from cugen.plan.lowering.reductions import lower_condition
 from cugen.plan.memory import Array, Vector
-from cugen.plan.nodes import Assign, Define, For, Guard, If, Let, Loop, Node, Store
+from cugen.plan.nodes import Assign, Define, For, Guard, If, Let, Loop, Node, Section, Store
 from cugen.plan.scopes import Scope
+from cugen.plan.sections import dissolved
 from cugen.plan.subscripts import to_integer
 from cugen.plan.symbols import integer, symbol
 from cugen.plan.usage import integers
@@ -43,7 +44,7 @@ class ThreadScan:
         if registers.vectors == 1:
             return tuple(nodes)
         if first is not None and mentions(nodes, first.index.name):
-            nodes = (first, *nodes)
+            nodes = (Section("position", (first,)), *nodes)
         return (For(Loop(registers.vector_counter, integer(0), integer(registers.vectors), unroll=True), tuple(nodes)),)
 
     def reduce(self, outer: Scope, accumulators: Sequence[Local], inside: Guard) -> tuple[Node, ...]:
@@ -147,7 +148,8 @@ class ThreadScan:
 
 def mentions(nodes: Sequence[Node], name: str) -> bool:
     """Whether the nodes use an index or a local."""
-    if any(symbol(name) in expr.free_symbols for expr in integers(tuple(nodes))):
+    body = dissolved(tuple(nodes))
+    if any(symbol(name) in expr.free_symbols for expr in integers(body)):
         return True
-    values = [value for node in walk_nodes(tuple(nodes)) for value in values_of(node)]
+    values = [value for node in walk_nodes(body) for value in values_of(node)]
     return any(isinstance(leaf, Local) and leaf.name == name for value in values for leaf in walk(value))
