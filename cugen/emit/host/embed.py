@@ -23,7 +23,7 @@ from cugen.spec.types import DTYPES
 
 _WORDS_PER_LINE = 4  # 64-bit words; fits the line width
 _IMAGE = re.compile(r"^static const unsigned long long \w+_image\[\] = \{\n(.*?)^\};", re.MULTILINE | re.DOTALL)
-_COMPILER = re.compile(r"^// Machine code for (.+), by (.+), of ", re.MULTILINE)
+_COMPILER = re.compile(r"^// Machine code of .+ for (.+), compiled by (.+), and its$", re.MULTILINE)
 
 
 @dataclass(frozen=True, slots=True)
