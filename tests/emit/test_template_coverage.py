@@ -63,6 +63,13 @@ compute: Y[i] = cumsum(A[i], i)
 schedule: {algorithm: look_back}
 ---
 cugen: 1
+kernel: tiles_reduce_preceding
+params: {N: 100000}
+arrays: {A: {shape: [N], dtype: float32}, Y: {shape: [N], dtype: float32}}
+compute: Y[i] = cumsum(A[i], i)
+schedule: {algorithm: multi_pass}
+---
+cugen: 1
 kernel: one_number
 params: {P: {range: [0, 9]}, Q: {range: [0, 9]}}
 require: ["(P - Q) % 3 == 0"]
@@ -168,7 +175,7 @@ def counted():
     specs += load_text(MORE)
     for spec in specs:
         context, plan = plan_context(spec), make_plan(spec)
-        first = id(next(iter(_accesses(plan))))
+        first = next(iter(_accesses(plan))).serial
         render_raw(env, context, plan, Remarks({first: "said"}))
     # Nodes that no family uses yet, through the macro alone.
     _render_nodes(env)
