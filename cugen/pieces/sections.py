@@ -16,7 +16,7 @@ class SectionGroup(Section):
 
     def __getitem__(self, name: str) -> Section:
         parts = (node for node in self.body if isinstance(node, Section) and node.name == name)
-        return next(parts, Section(name, ()))
+        return next(parts, SectionGroup(name, ()))
 
     def __bool__(self) -> bool:
         return any(bool(node) if isinstance(node, Section) else True for node in self.body)

@@ -127,14 +127,16 @@ class _Builder:
 
     def kernel(self) -> Kernel:
         grid, indices = self._rows()
+        arrive: tuple[Node, ...] = ()
         if self.config.cluster > 1:
             indices = (*indices, *self._cluster_indices())
+            arrive = (ClusterBarrier("arrive"),)
         row_passes = RowPasses(self.request, self.problem, self.lowering, self.config, self.group, self.in_range)
         count = len(self.config.levels[0].passes)
         for number in range(count):
             row_passes.build_pass(number, broadcast=number < count - 1)
         row_passes.store_row_outputs(tuple(output for output in self.problem.outputs if not output.is_per_element))
-        parts = (("indices", indices), *row_passes.passes())
+        parts = (("indices", indices), ("block_started", arrive), *row_passes.parts())
         kernel = assemble(
             self.request,
             self.lowering,
@@ -148,13 +150,12 @@ class _Builder:
         return replace(kernel, reasons=self._reasons(), cluster=self.config.cluster)
 
     def _cluster_indices(self) -> Iterator[Node]:
-        """The block's rank and the thread's index in the cluster, and the arrival that other blocks wait for before
-        they write to this block's shared memory."""
+        """The block's rank and the thread's index in the cluster."""
         size, group = self.config.cluster, self.group
         rank = define("rank", Mod(symbol("blockIdx.x"), integer(size)), self.lowering)
         thread_in_row = define("thread", rank.index.symbol * group.threads + group.lane, self.lowering)
         self.group = replace(group, thread_in_row=thread_in_row.index.symbol, cluster=size, rank=rank.index.symbol)
-        return iter((rank, thread_in_row, ClusterBarrier("arrive")))
+        return iter((rank, thread_in_row))
 
     def _rows(self) -> tuple[tuple[Integer, Integer, Integer], tuple[Node, ...]]:
         """The grid, and the indices of the thread group's row."""

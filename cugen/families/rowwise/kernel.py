@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from cugen.families.rowwise.config import RowConfig, is_vector, reads_vector, storage_type
@@ -15,10 +15,11 @@ from cugen.families.rowwise.statements.recognition import Output, RowProblem
 from cugen.families.rowwise.statements.results import Results, with_reciprocals
 from cugen.families.rowwise.thread_group import RowThreadGroup
 from cugen.pieces.block_reduce import Accumulator, declare_accumulator
+from cugen.pieces.sections import SectionGroup, append_loop, append_section, since_last_section
 from cugen.plan.lowering.expressions import Lowering
 from cugen.plan.lowering.reductions import ACCUMULATORS, accumulate, combine
 from cugen.plan.memory import Access, Element, Vector
-from cugen.plan.nodes import Assign, Comparison, Define, For, Guard, If, Index, Let, Load, Loop, Node, Store
+from cugen.plan.nodes import Assign, Comparison, Define, For, Guard, If, Index, Let, Load, Loop, Node, Section, Store
 from cugen.plan.request import Request
 from cugen.plan.scopes import Scope
 from cugen.plan.subscripts import to_integer
@@ -29,7 +30,8 @@ from cugen.spec.types import DType
 
 @dataclass
 class VectorCode:
-    """The code for one vector of a level's slot: nodes before, in and after the loop over its elements.
+    """The code for one vector of a level's slot: nodes before, in and after the loop over its elements, where an online
+    softmax comes before the stores.
 
     `first` is the index of its first element in the row."""
 
@@ -38,11 +40,17 @@ class VectorCode:
     first: Integer
     vector_scope: Scope
     element_scope: Scope
-    after: list[Node] = field(default_factory=list)
+    online_softmax: list[Node] = field(default_factory=list)
+    stores: list[Node] = field(default_factory=list)
+
+    @property
+    def after(self) -> tuple[Section, ...]:
+        sections = (Section("online_softmax", tuple(self.online_softmax)), Section("store", tuple(self.stores)))
+        return tuple(filter(None, sections))
 
 
 class RowPasses:
-    """Builds the nodes of one row, in order, in `root`.
+    """Builds the nodes of one row, in order, in `root`: one section per pass, then the outputs of one value per row.
 
     `in_range` guards the stores where some thread groups of the last block have no row of their own."""
 
@@ -59,7 +67,6 @@ class RowPasses:
         self.group, self.in_range = group, in_range
         self.column = problem.domain.columns[0]
         self.root = Scope()
-        self.pass_starts: list[int] = []  # positions in the root's nodes
         self.results = Results()
         self.names = RowNames(problem, lowering, self.results)
         self.buffers = RowBuffers(problem, config, group, self.names)
@@ -115,7 +122,7 @@ class RowPasses:
     def build_pass(self, number: int, *, broadcast: bool) -> None:
         """The loops over the thread's elements, and the reductions over the thread group."""
         lowering, root, levels = self.lowering, self.root, self.config.levels
-        self.pass_starts.append(len(root.nodes))
+        segment_sections: list[Node] = []
         # Uncached elements first: the previous pass read them last, so that they may still be in the caches. Shared
         # memory is filled before the registers, while registers are free.
         order = sorted(levels, key=lambda level: (level.is_cached, level.storage == REGISTERS))
@@ -123,9 +130,12 @@ class RowPasses:
             values = self._values(level.passes[number])
             lowering.prepare(values)
             self.names.hoist(values, self.column.name, root)
+        append_section(root, "invariants")
         accumulators = {reduction: self._accumulator(reduction) for reduction in levels[0].passes[number].reductions}
         for reduction, accumulator in accumulators.items():
             root.nodes += self._declarations(reduction, accumulator)
+        append_section(root, "accumulators")
+        start = len(root.nodes)
         for level in order:
             row_pass = level.passes[number]
             for expr in row_pass.cached:
@@ -134,9 +144,13 @@ class RowPasses:
                 lowering.prepare(self._values(row_pass))
                 for segment in segments(level, self.config.stride, self.shortest, self.longest):
                     of_level = {r: a for r, a in accumulators.items() if level.is_cached or r not in self.online}
-                    root.nodes += self._segment(row_pass, of_level, segment)
+                    self._segment(row_pass, of_level, segment)
+                    segment_sections.append(SectionGroup("segment", tuple(root.nodes[start:])))
+                    del root.nodes[start:]
+        root.nodes.append(Section("segments", tuple(segment_sections)))
         is_first = not any(row_pass.reductions for row_pass in levels[0].passes[:number])
         root.nodes += self.group.combine(tuple(accumulators.values()), lowering, broadcast=broadcast, is_first=is_first)
+        root.nodes[number:] = [SectionGroup("pass", tuple(root.nodes[number:]))]
         self.results.locals.update({reduction: a.value for reduction, a in accumulators.items()})
 
     def _has_work(self, level: StorageLevel, number: int) -> bool:
@@ -188,11 +202,10 @@ class RowPasses:
             return True
         return not all(is_vector(arrays[o.target], o.subscripts, along) for o in row_pass.outputs)
 
-    def _segment(
-        self, row_pass: RowPass, accumulators: dict[Reduce, Accumulator], segment: Segment
-    ) -> tuple[Node, ...]:
+    def _segment(self, row_pass: RowPass, accumulators: dict[Reduce, Accumulator], segment: Segment) -> None:
         """The code of a pass for one segment: a loop over vectors, and in it one over the elements of each."""
         lowering, along, width = self.lowering, self.column.name, self.config.width.count
+        append_section(self.root, "declarations")
         code = self._vector_code(segment)
         outer, inner = code.vector_scope, code.element_scope
         lowering.symbols[along] = code.first
@@ -203,32 +216,43 @@ class RowPasses:
         self._read_cache(row_pass, code)
         self._load(row_pass, code)
         self._fill_cache(row_pass, code)
+        append_section(inner, "load")
         for reduction, accumulator in accumulators.items():
             resolved = self.results.resolved(reduction)
             assert isinstance(resolved, Reduce)
             if reduction in self.pairs and not segment.level.is_cached:
                 online = self.online[self.pairs[reduction]]
                 value = lowering.lower(resolved.body, inner)
-                code.after += online_step(online, value, lowering, (outer, inner), self.lane, width)
+                code.online_softmax += online_step(online, value, lowering, (outer, inner), self.lane, width)
             else:
                 accumulate(lowering, resolved, accumulator.value, inner, accumulator.extreme)
+        append_section(inner, "accumulate")
         self._store_elements(row_pass, code)
+        append_section(inner, "store")
         del lowering.symbols[along]
         if width > 1 and inner.nodes:
             each = Index(str(self.lane), integer(0), (0, width - 1))
-            outer.nodes.append(For(Loop(each, integer(0), integer(width), unroll=True), tuple(inner.nodes)))
+            elements = For(Loop(each, integer(0), integer(width), unroll=True), tuple(inner.nodes))
+            append_loop(outer, "load", "elements", elements)
+        append_section(outer, "load")
         terms = self.in_range.terms if row_pass.outputs else ()
         if segment.is_straight_line:
-            return (If(Guard(terms), tuple(code.after)),) if terms and code.after else tuple(code.after)
-        nodes = self.indexing.loop_over(segment, (*outer.nodes, *code.after), terms)
+            is_guarded = terms and code.after
+            outer.nodes += (Section("store", (If(Guard(terms), code.after),)),) if is_guarded else code.after
+            return
+        body = tuple(node for node in outer.nodes if isinstance(node, Section))
+        vectors = self.indexing.loop_over(segment, (*body, *code.after), terms)
+        append_section(self.root, "declarations")
+        self.root.nodes += vectors
         if segment.level.is_cached:
-            return nodes
+            return
         maxima = (
             (accumulators[maximum], self.online[total].thread_max)
             for maximum, total in self.pairs.items()
             if maximum in accumulators
         )
-        return (*nodes, *(Assign(a.value, combine(a.kind, a.value, thread_max)) for a, thread_max in maxima))
+        self.root.nodes += [Assign(a.value, combine(a.kind, a.value, thread_max)) for a, thread_max in maxima]
+        append_section(self.root, "thread_maximum")
 
     def _inner_scope(self, scope: Scope) -> Scope:
         return Scope(scope, frozenset((self.column.name,)), certain=self.shortest >= 1 or scope is not self.root)
@@ -334,7 +358,7 @@ class RowPasses:
         vector = self._vector(expr, target.array.dtype, code.vector_scope)
         code.vector_scope.nodes.append(Let(vector, None, mutable=True))
         code.element_scope.nodes.append(Assign(vector.component(self.lane), value))
-        code.after.append(Store(target, vector))
+        code.stores.append(Store(target, vector))
 
     def _vector(self, expr: Expr, element: DType, scope: Scope) -> Vector:
         """A register vector, such as `x4` for four elements of x."""
@@ -369,12 +393,11 @@ class RowPasses:
         if terms:
             self.root.nodes.append(If(Guard(terms), tuple(scope.nodes)))
 
-    def passes(self) -> Iterator[tuple[str, tuple[Node, ...]]]:
-        """The named nodes of each pass that has any; the row outputs are part of the last."""
-        ends = [*self.pass_starts[1:], len(self.root.nodes)]
-        for number, (start, end) in enumerate(zip(self.pass_starts, ends, strict=True)):
-            if start < end:
-                yield f"pass{number}", tuple(self.root.nodes[start:end])
+    def parts(self) -> tuple[tuple[str, tuple[Node, ...]], ...]:
+        """The passes, and the stores of the outputs of one value per row."""
+        row_outputs = since_last_section(self.root.nodes)
+        passes = self.root.nodes[: len(self.root.nodes) - len(row_outputs)]
+        return (("passes", tuple(passes)), ("row_outputs", row_outputs))
 
     def alignments(self) -> tuple[tuple[str, int], ...]:
         """The alignment in bytes that vector accesses require of each argument."""

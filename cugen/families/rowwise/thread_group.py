@@ -7,7 +7,8 @@ from dataclasses import dataclass
 
 import sympy
 
-from cugen.pieces.block_reduce import Accumulator, ThreadGroup, merge, reduce_group
+from cugen.pieces.block_reduce import Accumulator, ThreadGroup, group_reduction, merge
+from cugen.pieces.sections import SectionGroup
 from cugen.plan.lowering.expressions import Lowering
 from cugen.plan.memory import Access, Array, Element, Shuffled
 from cugen.plan.nodes import (
@@ -23,6 +24,7 @@ from cugen.plan.nodes import (
     Let,
     Loop,
     Node,
+    Section,
     Store,
 )
 from cugen.plan.symbols import FloorDiv, Integer, Mod, integer, symbol
@@ -65,43 +67,55 @@ class RowThreadGroup:
 
     def combine(
         self, accumulators: Sequence[Accumulator], lowering: Lowering, *, broadcast: bool, is_first: bool
-    ) -> tuple[Node, ...]:
-        """The reduction over the thread group, with one barrier for all accumulators.
+    ) -> tuple[Section, ...]:
+        """The reduction over the thread group, with one barrier for all accumulators: the sections `reduction` and
+        `cluster_reduction`, or `strided_reduction`.
 
         With `broadcast` all threads get the results, else the first warp; with a cluster, always all. Before its first
         (`is_first`) distributed shared memory access, a block waits until the cluster's blocks have started."""
         if self.threads == 1 or not accumulators:
             return ()
         if self.rows_along_x:
-            return tuple(self._reduce_along_y(accumulators, lowering))
+            return (self._reduce_along_y(accumulators, lowering),)
         group = ThreadGroup(self.threads, self.lane, self.rows, self.row_in_block)
         if self.cluster == 1:
-            return reduce_group(group, accumulators, lowering, everywhere=broadcast)
-        started = (ClusterBarrier("wait"),) if is_first else ()
-        block = reduce_group(group, accumulators, lowering, everywhere=False)
-        return (*block, *started, *self._reduce_over_cluster(accumulators, lowering))
+            return (group_reduction(group, accumulators, lowering, everywhere=broadcast),)
+        block = group_reduction(group, accumulators, lowering, everywhere=False)
+        return (block, self._reduce_over_cluster(accumulators, lowering, is_first=is_first))
 
-    def _reduce_over_cluster(self, accumulators: Sequence[Accumulator], lowering: Lowering) -> Iterator[Node]:
+    def _reduce_over_cluster(
+        self, accumulators: Sequence[Accumulator], lowering: Lowering, *, is_first: bool
+    ) -> SectionGroup:
         """All-to-all exchange of the blocks' results through distributed shared memory, combined in rank order.
 
         Blocks write remotely and read locally: remote reads have a longer latency, and would need a second cluster
         barrier before a block may exit."""
         shared = [[_results_of_blocks(local, self.cluster, lowering) for local in a.locals] for a in accumulators]
-        yield from (Declare(array) for arrays in shared for array in arrays)
         stores = tuple(
             Store(Access(array, (self.rank,), "store", rank=self.lane), local)
             for accumulator, arrays in zip(accumulators, shared, strict=True)
             for local, array in zip(accumulator.locals, arrays, strict=True)
         )
-        yield If(Guard((Comparison(self.lane, "<", integer(self.cluster)),)), stores)
-        yield ClusterBarrier()
         block = self._block_index(lowering)
-        steps: list[Node] = []
+        first: list[Node] = []
+        merges: list[Node] = []
         for accumulator, arrays in zip(accumulators, shared, strict=True):
-            for local, array in zip(accumulator.locals, arrays, strict=True):
-                yield Assign(local, _of_block(array, integer(0)))
-            steps += _merged(accumulator, [_of_block(array, block.symbol) for array in arrays], lowering)
-        yield For(Loop(block, integer(1), integer(self.cluster), unroll=True), tuple(steps))
+            locals_ = zip(accumulator.locals, arrays, strict=True)
+            first += [Assign(local, _of_block(array, integer(0))) for local, array in locals_]
+            merges += _merged(accumulator, [_of_block(array, block.symbol) for array in arrays], lowering)
+        blocks = Loop(block, integer(1), integer(self.cluster), unroll=True)
+        is_of_cluster = Guard((Comparison(self.lane, "<", integer(self.cluster)),))
+        return SectionGroup(
+            "cluster_reduction",
+            (
+                Section("blocks_started", (ClusterBarrier("wait"),) if is_first else ()),
+                Section("declare_partials", tuple(Declare(array) for arrays in shared for array in arrays)),
+                Section("store_partials", (If(is_of_cluster, stores),)),
+                Section("partials_stored", (ClusterBarrier(),)),
+                Section("first_partial", tuple(first)),
+                Section("other_partials", (For(blocks, (Section("merge", tuple(merges)),)),)),
+            ),
+        )
 
     def _block_index(self, lowering: Lowering) -> Index:
         """The rank of another block; successive loops share the name."""
@@ -111,33 +125,42 @@ class RowThreadGroup:
         lowering.ranges[symbol(name)] = values
         return Index(name, integer(1), values)
 
-    def _reduce_along_y(self, accumulators: Sequence[Accumulator], lowering: Lowering) -> Iterator[Node]:
+    def _reduce_along_y(self, accumulators: Sequence[Accumulator], lowering: Lowering) -> SectionGroup:
         """Shuffles between the lanes of a warp that have the same row, then shared memory between warps."""
         lanes_per_row = min(max(WARP // self.rows, 1), self.threads)
-        yield from self._reduce_in_warp(accumulators, lowering)
+        shuffles = Section("warp_shuffles", tuple(self._reduce_in_warp(accumulators, lowering)))
         groups = self.threads // lanes_per_row
         if groups <= 1:
-            return
+            return SectionGroup("strided_reduction", (shuffles,))
         group = FloorDiv(self.lane, integer(lanes_per_row))
         shared = [[_results_of_warps(local, groups, self.rows, lowering) for local in a.locals] for a in accumulators]
-        yield from (Declare(array) for arrays in shared for array in arrays)
         stores = tuple(
             Store(Access(array, (group, self.row_in_block), "store"), local)
             for accumulator, arrays in zip(accumulators, shared, strict=True)
             for local, array in zip(accumulator.locals, arrays, strict=True)
         )
         is_first_lane = Guard((Comparison(Mod(self.lane, integer(lanes_per_row)), "==", integer(0)),))
-        yield from stores if lanes_per_row == 1 else (If(is_first_lane, stores),)
-        yield Barrier()
         index = Index(lowering.names.allocate("group"), integer(1), (1, groups - 1))
         lowering.ranges[index.symbol] = index.range
-        steps: list[Node] = []
+        first: list[Node] = []
+        merges: list[Node] = []
         for accumulator, arrays in zip(accumulators, shared, strict=True):
             for local, array in zip(accumulator.locals, arrays, strict=True):
-                yield Assign(local, Element.of(Access(array, (integer(0), self.row_in_block), "load")))
+                first.append(Assign(local, Element.of(Access(array, (integer(0), self.row_in_block), "load"))))
             elements = [Element.of(Access(array, (index.symbol, self.row_in_block), "load")) for array in arrays]
-            steps += _merged(accumulator, elements, lowering)
-        yield For(Loop(index, integer(1), integer(groups)), tuple(steps))
+            merges += _merged(accumulator, elements, lowering)
+        other_groups = For(Loop(index, integer(1), integer(groups)), (Section("merge", tuple(merges)),))
+        return SectionGroup(
+            "strided_reduction",
+            (
+                shuffles,
+                Section("declare_partials", tuple(Declare(array) for arrays in shared for array in arrays)),
+                Section("store_partials", stores if lanes_per_row == 1 else (If(is_first_lane, stores),)),
+                Section("partials_stored", (Barrier(),)),
+                Section("first_partial", tuple(first)),
+                Section("other_partials", (other_groups,)),
+            ),
+        )
 
     def _reduce_in_warp(self, accumulators: Sequence[Accumulator], lowering: Lowering) -> Iterator[Node]:
         distance = min(WARP, self.rows * self.threads) // 2

@@ -7,7 +7,8 @@ from dataclasses import dataclass
 
 from cugen.families.rowwise.passes.schedule import RowPass
 from cugen.plan import usage
-from cugen.plan.nodes import Comparison, Define, For, Guard, If, Index, Loop, Node
+from cugen.plan.nodes import Comparison, Define, For, Guard, If, Index, Loop, Node, Section
+from cugen.plan.sections import dissolved
 from cugen.plan.symbols import Integer, integer
 from cugen.spec.expressions import Local, walk
 
@@ -85,17 +86,21 @@ class RowIndexing:
         slot = self.slot_of(segment) if segment.level.is_cached else integer(0)
         return self.offset + (slot + segment.level.start) * self.stride
 
-    def loop_over(self, segment: Segment, body: tuple[Node, ...], terms: tuple[Comparison, ...]) -> tuple[Node, ...]:
+    def loop_over(
+        self, segment: Segment, body: tuple[Section, ...], terms: tuple[Comparison, ...]
+    ) -> tuple[Section, ...]:
         """The body in its loop over the segment, with the element index defined, where `terms` hold."""
         start = self.start_of(segment)
         if not segment.level.is_cached:
-            return _where(terms, (For(Loop(self.first, start, self.extent, self.stride), body),))
-        define = (Define(Index(self.first.name, start, self.first.range)),) if _mentions(body, self.first) else ()
+            vectors = For(Loop(self.first, start, self.extent, self.stride), body)
+            return _where(terms, (Section("vectors", (vectors,)),))
+        index = Section("index", (Define(Index(self.first.name, start, self.first.range)),))
+        is_used = _mentions(dissolved(body), self.first)
         if segment.count == 1:
             terms = (Comparison(start, "<", self.extent), *terms) if segment.is_guarded else terms
-            return _where(terms, (*define, *body))
+            return _where(terms, (index, *body) if is_used else body)
         if segment.is_guarded:
-            define = (Define(Index(self.first.name, start, self.first.range)),)
+            is_used = True
             body = _where((Comparison(self.first.symbol, "<", self.extent),), body)
         slots = Index(str(self.slot), integer(segment.start), (segment.start, segment.stop - 1))
         first_slot, stop = integer(segment.start), integer(segment.stop)
@@ -103,11 +108,11 @@ class RowIndexing:
             loop = Loop(slots, first_slot, stop, unroll=True)
         else:
             loop = Loop(slots, first_slot, stop, unroll_by=UNROLL_BEYOND_REGISTERS)
-        return _where(terms, (For(loop, (*define, *body)),))
+        return _where(terms, (Section("vectors", (For(loop, (index, *body) if is_used else body),)),))
 
 
-def _where(terms: tuple[Comparison, ...], nodes: tuple[Node, ...]) -> tuple[Node, ...]:
-    return (If(Guard(terms), nodes),) if terms else nodes
+def _where(terms: tuple[Comparison, ...], body: tuple[Section, ...]) -> tuple[Section, ...]:
+    return (Section("guard", (If(Guard(terms), body),)),) if terms else body
 
 
 def _mentions(nodes: tuple[Node, ...], index: Index) -> bool:
