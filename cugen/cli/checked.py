@@ -1,4 +1,4 @@
-"""What `cugen check` found: kernels with their launches and findings, and the specs that were refused."""
+"""Results of `cugen check`: kernels with their launches and findings, and the rejected specs."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Checked:
-    """One kernel with its launches and findings. `resources` are empty unless a limit asked for a compiler."""
+    """One kernel with its launches and findings. `resources` are empty unless a limit required compilation."""
 
     kernel: Kernel
     file: str
@@ -33,7 +33,7 @@ class Checked:
 
 @dataclass(frozen=True)
 class Outcome:
-    """What is reported: the kernels that were analysed, and, of specs that were refused, why."""
+    """Report of a check: the analysed kernels, and the findings of rejected specs."""
 
     kernels: tuple[Checked, ...]
     refused: tuple[Diagnostic, ...] = ()

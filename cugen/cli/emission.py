@@ -1,4 +1,4 @@
-"""What `--emit`, `--target` and `--umbrella` ask for beside or in place of the sources, and making it."""
+"""Outputs of `--emit`, `--target` and `--umbrella`: sources, machine code and umbrella headers."""
 
 from __future__ import annotations
 
@@ -26,32 +26,32 @@ _TARGET = re.compile(r"sm_(\d+)([af]?)")
 
 @dataclass(frozen=True, slots=True)
 class Emission:
-    """`kinds` are some of KINDS, in that order. `targets` are those that `--target` names, the lowest first, where it
-    names several; else each spec has its own."""
+    """Requested outputs. `kinds`: some of KINDS, in that order. `targets`: ascending, if `--target` names several; else
+    empty, and each spec has its own target."""
 
     kinds: tuple[str, ...]
     targets: tuple[str, ...]
 
     @property
     def suffixes(self) -> tuple[str, ...]:
-        """Of the sources and the manifest."""
+        """File suffixes of the sources and the manifest."""
         return files.SUFFIXES if "cu" in self.kinds else (".json",)
 
     @property
     def apis(self) -> tuple[Api, ...]:
-        """For which of CUDA's interfaces there are launchers."""
+        """CUDA APIs for which launchers are generated."""
         api_of_kind = {"cu": RUNTIME, "embed": DRIVER}
         return tuple(api for kind, api in api_of_kind.items() if kind in self.kinds)
 
     def paths(self, folder: Path, stem: str) -> list[Path]:
-        """A kernel's files, sources and manifest first."""
+        """Paths of a kernel's files, sources and manifest first."""
         outputs = [path for path in files.paths(folder, stem) if path.suffix in self.suffixes]
         outputs += [folder / f"{stem}.{kind}" for kind in ("cubin", "ptx", "fatbin") if kind in self.kinds]
         return outputs + (list(embed_paths(folder, stem)) if "embed" in self.kinds else [])
 
     @property
     def compiles(self) -> bool:
-        """Whether there are files whose bytes only a compiler knows."""
+        """Whether some outputs need a CUDA compiler."""
         return any(kind in self.kinds for kind in ("cubin", "ptx", "fatbin"))
 
 
@@ -64,25 +64,29 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help=f"what to write: {', '.join(KINDS)} (default: cu); fatbin and embed take several targets, such as "
         "--target sm_80,sm_90",
     )
-    parser.add_argument("--umbrella", metavar="NAME", help="write NAME.h, which includes the headers of all kernels")
+    parser.add_argument(
+        "--umbrella", metavar="NAME", help="also write NAME.h, which includes the headers of all kernels"
+    )
 
 
 def emission(args: argparse.Namespace) -> Emission:
-    """What is asked for. Of several targets, `args.target` becomes the lowest: sources made for it suit the others."""
+    """Requested outputs. Sets `args.target` to the lowest of several targets, whose sources compile for all of them."""
     if args.umbrella is not None and not re.fullmatch(r"[A-Za-z0-9][\w.-]*", args.umbrella):
-        raise wrong_call(f"`--umbrella {args.umbrella}`: not the name of a file", "give its stem, such as `kernels`")
+        raise wrong_call(
+            f"`--umbrella {args.umbrella}`: not a file name", "give the name without a suffix, such as `kernels`"
+        )
     targets = tuple(dict.fromkeys((args.target or "").split(",")))
     if len(targets) < 2:
         return Emission(args.emit, ())
     for target in targets:
         if not _TARGET.fullmatch(target):
-            raise wrong_call(f"`--target {args.target}`: `{target}` is no target", "write each as `sm_90`")
+            raise wrong_call(f"`--target {args.target}`: `{target}` is not a target", "write each target like `sm_90`")
     if single := [kind for kind in args.emit if kind in ("cubin", "ptx")]:
         raise wrong_call(
             f"`--emit {single[0]}` is for one target, not for {len(targets)}", "`--emit fatbin` holds several"
         )
     if not any(kind in args.emit for kind in _FOR_SEVERAL):
-        raise wrong_call("sources are made for one target", "`--emit fatbin` and `--emit embed` hold several")
+        raise wrong_call("sources are generated for one target", "`--emit fatbin` and `--emit embed` hold several")
     ordered = sorted(targets, key=_number)
     args.target = ordered[0]
     return Emission(args.emit, tuple(ordered))
@@ -93,14 +97,14 @@ def embed_paths(folder: Path, stem: str) -> tuple[Path, Path]:
 
 
 def is_current_embed(folder: Path, stem: str, input_hash: str, targets: Sequence[str]) -> bool:
-    """Whether both files were made from the same input and nobody has touched them since. Another compiler alone
-    doesn't make them stale."""
+    """Whether both files were generated from this input and are unmodified. Another compiler version doesn't make them
+    stale."""
     expected = _embed_hash(input_hash, targets)
     return all(files.is_current_text(path, expected) for path in embed_paths(folder, stem))
 
 
 def compiled(stem: str, source: str, target: str, wanted: Emission, folder: Path) -> Iterator[files.File]:
-    """The files that are a compiler's, from the source that was made for `target`. CompileError, ToolMissing."""
+    """Compiler outputs of a source that was generated for `target`. Raises CompileError, ToolMissing."""
     targets = wanted.targets or (target,)
     if "cubin" in wanted.kinds:
         cubin = _cubin(source, stem, targets[0])
@@ -116,14 +120,14 @@ def compiled(stem: str, source: str, target: str, wanted: Emission, folder: Path
 
 
 def embedded(kernel: Kernel, input_hash: str, wanted: Emission, folder: Path, *, check: bool) -> Iterator[files.File]:
-    """The C array and its launcher, stamped. With `check`, machine code that another compiler made of the same source
-    is taken as it is on disk: there is nothing here to compare it with."""
+    """C array of the machine code and its launcher, with hashes. With `check`, machine code of the same source by
+    another compiler version is taken from disk, as it can't be compared."""
     from cugen.emit.host.embed import Image, embed
 
     stem, targets = kernel.name, wanted.targets or (kernel.spec.target,)
     header, source = embed_paths(folder, stem)
     image = _foreign_image(source, kernel, targets) if check else None
-    reserve = f"machine code by {image.compiler}, which is not here, was not compared" if image else ""
+    reserve = f"machine code by {image.compiler}, which is not installed, was not compared" if image else ""
     if image is None and len(targets) == 1:
         cubin = _cubin(kernel.source, stem, targets[0])
         image = Image(cubin.image, targets, cubin.compiler)
@@ -136,7 +140,7 @@ def embedded(kernel: Kernel, input_hash: str, wanted: Emission, folder: Path, *,
 
 
 def umbrella_text(name: str, headers: Iterable[tuple[str, str]]) -> str:
-    """`headers` are names of files with their first lines, which say what they hold."""
+    """Text of an umbrella header. `headers`: file names with the first lines of the headers, which describe them."""
     from cugen.emit.environment import environment
     from cugen.version import __version__
 
@@ -178,7 +182,7 @@ def _cubin(source: str, stem: str, target: str) -> Cubin:
 
 
 def _fat_image(source: str, stem: str, targets: Sequence[str]) -> Image:
-    """Code for each target, and PTX of the highest for GPUs that come later."""
+    """Fat binary: machine code for each target, and PTX of the highest one for newer GPUs."""
     from cugen.emit.host.embed import Image
     from cugen.toolchain.binary.fatbinary import pack
     from cugen.toolchain.cuda import compile_ptx

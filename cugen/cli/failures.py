@@ -1,4 +1,4 @@
-"""What went wrong, as a text for the user and an exit status."""
+"""Failures of a command: a text for the user, and an exit status."""
 
 from __future__ import annotations
 
@@ -11,19 +11,18 @@ if TYPE_CHECKING:
     from cugen.spec.diagnostics import Diagnostic
 
 DONE = 0
-NO = 1  # stale, over a limit, the result differs
+NO = 1  # stale files, an exceeded limit, a wrong result
 WRONG_INPUT = 2
-CANNOT_HERE = 3  # this machine lacks something
+CANNOT_HERE = 3  # the machine lacks a requirement
 OWN_FAULT = 4
-INTERRUPTED = 130  # as shells report what ended by Ctrl-C
-PIPE_CLOSED = 141  # as they report what ended because nobody reads its output any more
+INTERRUPTED = 130  # 128 + SIGINT, as shells report it
+PIPE_CLOSED = 141  # 128 + SIGPIPE
 
 _MACHINE_ERRORS = (errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOSPC, errno.EDQUOT, errno.ENOMEM, errno.EMFILE)
 
 
 class Failure(Exception):
-    """Ends a command: `text` goes to standard error, `status` is the exit status. Where specs were refused, `findings`
-    say why."""
+    """Ends a command with `text` on standard error and an exit status. `findings`: the errors of rejected specs."""
 
     def __init__(self, text: str, status: int = WRONG_INPUT, findings: Sequence[Diagnostic] = ()) -> None:
         self.text = text
@@ -33,20 +32,20 @@ class Failure(Exception):
 
 
 def refused(findings: Sequence[Diagnostic], *, gnu: bool = False) -> Failure:
-    """Specs were refused for what the findings say."""
+    """Failure for rejected specs, with their findings."""
     texts = [finding.render(gnu=gnu) for finding in findings]
     text = "\n\n".join([*texts, f"{len(texts)} errors"] if len(texts) > 1 else texts)
     return Failure(text, findings=findings)
 
 
 def wrong_call(message: str, help: str = "") -> Failure:
-    """The call itself is wrong; `help` is the cure."""
+    """Failure for wrong arguments. `help`: how to correct them."""
     return Failure(f"error: {message}" + (f"\n  = help: {help}" if help else ""))
 
 
 @contextmanager
 def files_of_the_user() -> Iterator[None]:
-    """Inside, what the system says against a file is the user's to mend."""
+    """Context in which file errors of the system are reported as wrong input."""
     try:
         yield
     except OSError as error:
@@ -54,7 +53,7 @@ def files_of_the_user() -> Iterator[None]:
 
 
 def failure_of(error: BaseException) -> Failure | None:
-    """The failure that an exception amounts to; None for a fault of cugen's own."""
+    """Failure that corresponds to an exception; None for an internal error."""
     from cugen.abi.codes import DEVICE_FAULT, NO_GPU
     from cugen.abi.errors import RunError
     from cugen.emit.overrides import TemplateError
@@ -80,7 +79,7 @@ def failure_of(error: BaseException) -> Failure | None:
             return Failure(str(error), CANNOT_HERE)
         case MemoryError():
             return Failure(
-                f"error: this machine's memory doesn't hold it{f': {error}' if str(error) else ''}\n"
+                f"error: out of memory{f': {error}' if str(error) else ''}\n"
                 "  = help: `--set` gives params smaller values",
                 CANNOT_HERE,
             )

@@ -1,4 +1,4 @@
-"""What `cugen fix` offers: the documents of a file before and after, and what is left to be cured."""
+"""Results of `cugen fix`: the documents of a file before and after, and the remaining findings."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Fixed:
-    """The kernels of one document. `runs` are those of its kernels as fixed, by name, with the values that dynamic
-    params had; empty where nothing changes. `left` is what `cugen check` still finds."""
+    """Kernels of one document. `runs`: verified runs of the fixed kernels, by name, with the values of dynamic params;
+    empty without changes. `left`: the remaining findings of `cugen check`."""
 
     fixes: Fixes
     runs: Mapping[str, tuple[Run, Mapping[str, int]]]
@@ -33,7 +33,7 @@ class Outcome:
 
     @property
     def cured(self) -> bool:
-        """Nothing is left that costs more than its ideal in shared memory, or passes a limit."""
+        """Whether no shared access costs more than its ideal, and no limit is exceeded."""
         return not any(
             fixed.fixes.incurable
             or any(fix.remains for fix in fixed.fixes.fixes)

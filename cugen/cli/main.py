@@ -1,4 +1,4 @@
-"""The command `cugen`: finds the subcommand, imports only that, and turns what goes wrong into an exit status."""
+"""Entry point of `cugen`: imports only the requested subcommand, and turns errors into exit statuses."""
 
 from __future__ import annotations
 
@@ -27,30 +27,30 @@ from cugen.version import __version__
 COMMANDS = {
     "new": "write a commented starter spec",
     "generate": "write .cu, .h and .json for each spec, or check that they are current",
-    "check": "hold every memory access to the limits of its spec",
-    "fix": "find the smallest padding or swizzle that clears bank conflicts, as a patch of the spec",
-    "run": "generate, compile, run, and compare with the NumPy reference",
-    "inspect": "show everything known about one kernel",
-    "explain": "say what a diagnostic means, with a spec that shows it and one that cures it",
-    "bench": "time kernels on the GPU beside a device copy, and beside PyTorch and CuPy",
-    "tune": "find the fastest schedules on this machine's GPUs, and keep them in cugen.lock",
-    "cpu": "write what lets a C++ compiler build generated kernels where there is no CUDA",
-    "doctor": "say what this machine can do, and what mends each lack",
+    "check": "check every memory access against the limits of its spec",
+    "fix": "find the smallest padding or swizzle that removes bank conflicts, as a patch of the spec",
+    "run": "generate, compile and run kernels, and compare the results with NumPy",
+    "inspect": "show the plan, cost analysis, source, PTX and SASS of kernels",
+    "explain": "explain a diagnostic, with a spec that causes it and a corrected one",
+    "bench": "time kernels on the GPU, against a device copy, PyTorch and CuPy",
+    "tune": "find the fastest schedules on this machine's GPUs, and write them to cugen.lock",
+    "cpu": "write C++ sources that build generated kernels for the CPU, without CUDA",
+    "doctor": "show what this machine supports, and how to install what is missing",
     "config": "print paths for build systems",
 }
-_TITLE = "Turns a YAML spec into CUDA C that people can read, verify, run and commit."
+_TITLE = "Generates readable CUDA C from YAML specs, and verifies, runs, analyses and tunes it."
 _STATUSES = """\
 exit status:
   0  done
-  1  the answer is no: files are stale, a limit is passed, the result differs
-  2  the spec or the call is wrong
-  3  this machine can't do it; the message says what mends that
-  4  a fault of cugen's own
+  1  the check failed: files are stale, a limit is exceeded, or a result is wrong
+  2  the spec or an argument is invalid
+  3  this machine lacks a requirement; the message says how to get it
+  4  an internal error of cugen
 """
 
 
 class Command(Protocol):
-    """A module of this package with the name of a command."""
+    """Module of a subcommand."""
 
     __doc__: str
 
@@ -60,7 +60,7 @@ class Command(Protocol):
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Runs one command; the exit status. `argv` is without the program's name."""
+    """Runs one command and returns its exit status. `argv`: without the program name."""
     words = list(sys.argv[1:] if argv is None else argv)
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
@@ -69,13 +69,13 @@ def main(argv: Sequence[str] | None = None) -> int:
         status = _dispatch(words)
         sys.stdout.flush()
         return status
-    except SystemExit as ended:  # argparse, after --help or a wrong option
+    except SystemExit as ended:  # raised by argparse after --help or an invalid option
         return ended.code if isinstance(ended.code, int) else WRONG_INPUT
     except KeyboardInterrupt:
         print("interrupted", file=sys.stderr)
         return INTERRUPTED
     except BrokenPipeError:
-        # What is still buffered would raise again when Python closes the stream.
+        # Buffered output would raise again when Python closes the stream.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return PIPE_CLOSED
     except Exception as error:
@@ -96,9 +96,9 @@ def _dispatch(words: list[str]) -> int:
     command: Command = importlib.import_module(f"cugen.cli.commands.{name}")
     parser = argparse.ArgumentParser(f"cugen {name}", description=command.__doc__, allow_abbrev=False)
     command.add_arguments(parser)
-    parser.add_argument("-q", "--quiet", action="store_true", help="print nothing but the answer and errors")
-    parser.add_argument("--debug", action="store_true", help="show the traceback of a fault of cugen's own")
-    parser.add_argument("--gnu", action="store_true", help="begin findings with file:line:column, as compilers do")
+    parser.add_argument("-q", "--quiet", action="store_true", help="print only results and errors")
+    parser.add_argument("--debug", action="store_true", help="show the traceback of an internal error")
+    parser.add_argument("--gnu", action="store_true", help="start findings with file:line:column, like compilers")
     return command.execute(parser.parse_args(words[1:]))
 
 
@@ -109,7 +109,7 @@ def _top_parser() -> argparse.ArgumentParser:
         "cugen",
         usage="cugen COMMAND …",
         description=f"{_TITLE}\n\ncommands:\n{listed}",
-        epilog=f"`cugen COMMAND --help` says more about each.\n\n{_STATUSES}",
+        epilog=f"`cugen COMMAND --help` describes each command.\n\n{_STATUSES}",
         formatter_class=argparse.RawDescriptionHelpFormatter,
         allow_abbrev=False,
     )
@@ -123,9 +123,9 @@ def _report(error: Exception, *, debug: bool, gnu: bool) -> int:
         failure = refused(failure.findings, gnu=True)
     if failure is None:
         failure = Failure(
-            f"error: a fault of cugen's own: {type(error).__name__}: {error}\n"
+            f"error: internal error of cugen: {type(error).__name__}: {error}\n"
             "  = help: please report it with the spec and the command"
-            + ("" if debug else ", and with what `--debug` adds here"),
+            + ("" if debug else ", and the output of `--debug`"),
             OWN_FAULT,
         )
         if debug:

@@ -1,4 +1,4 @@
-"""Numbers of options, for argparse."""
+"""Number types of options, for argparse."""
 
 from __future__ import annotations
 
@@ -6,14 +6,14 @@ import argparse
 
 
 def positive(text: str) -> int:
-    """A number of at least 1."""
+    """Integer of at least 1."""
     if natural(text) == 0:
         raise argparse.ArgumentTypeError("expected a number of at least 1, not '0'")
     return int(text)
 
 
 def natural(text: str) -> int:
-    """A number of at least 0."""
+    """Integer of at least 0."""
     if not text.isdecimal():
         raise argparse.ArgumentTypeError(f"expected a number of at least 0, not {text!r}")
     return int(text)

@@ -1,9 +1,8 @@
-"""What a spec's file gives, as far as that decides whether generated files are current: remembered between calls, so
-that a file that nobody changed isn't parsed again.
+"""Cached outlines of spec files: the names and hashes that decide whether generated files are current. An unchanged
+file isn't parsed again.
 
-A record has its place by all that reading a spec depends on: the bytes of the file and of its lock file, their names,
-what the call sets, and the code that reads. Tables that the spec names are held against their hashes. So a record says
-what reading would say; where there is none, the file is read.
+The key of a record hashes everything that the result depends on: contents and names of the file and its lock file,
+options of the call, and the code of the reader. Tables that the spec names are compared with their hashes.
 """
 
 from __future__ import annotations
@@ -38,14 +37,14 @@ _UNUSED_SECONDS = 30 * _DAY_SECONDS
 
 @dataclass(frozen=True, slots=True)
 class OutlinedTuning:
-    """What a lock file says of a kernel."""
+    """Lock-file entry of a kernel, as far as headers print it."""
 
     text: str
 
 
 @dataclass(frozen=True, slots=True)
 class Outline:
-    """What names and hashes need of a kernel's spec."""
+    """Properties of a kernel's spec that file names and hashes depend on."""
 
     kernel: str
     hash: str
@@ -56,7 +55,7 @@ class Outline:
 
 @dataclass(frozen=True, slots=True)
 class OutlinedGroup:
-    """Variants that share a header of this name."""
+    """Variants that share a header."""
 
     name: str
     specs: tuple[Outline, ...]
@@ -64,7 +63,7 @@ class OutlinedGroup:
 
 @dataclass(frozen=True, slots=True)
 class OutlinedFile:
-    """All that one spec's file gives."""
+    """Outlines of all kernels of a spec file."""
 
     specs: tuple[Outline, ...]
     groups: tuple[OutlinedGroup, ...]
@@ -72,7 +71,7 @@ class OutlinedFile:
 
 @dataclass(frozen=True, slots=True)
 class RecordLocation:
-    """Where the record of a spec's file belongs, as the file is now; `lock` is the lock file that counts for it."""
+    """Path of the record for the current content of a spec file. `lock`: the lock file that applies."""
 
     file: str
     record: Path
@@ -80,7 +79,7 @@ class RecordLocation:
 
 
 def record_location(file: str, args: argparse.Namespace) -> RecordLocation | None:
-    """None for a file that can't be read, which reading it will explain."""
+    """Location of the record; None for an unreadable file, which the parser reports."""
     lock = args.lock or str(Path(file).parent / _LOCK)
     try:
         content = _digest(file)
@@ -94,7 +93,7 @@ def record_location(file: str, args: argparse.Namespace) -> RecordLocation | Non
 
 
 def recall(record_location: RecordLocation | None) -> OutlinedFile | None:
-    """What was remembered there; None where nothing was."""
+    """Reads a record; None if there is none."""
     if record_location is None:
         return None
     try:
@@ -106,18 +105,17 @@ def recall(record_location: RecordLocation | None) -> OutlinedFile | None:
         return None
     with suppress(OSError):
         if time.time() - record_location.record.stat().st_mtime > _DAY_SECONDS:
-            os.utime(record_location.record)  # what is used is kept
+            os.utime(record_location.record)  # marks it as used
     return outlined
 
 
 def remember(record_location: RecordLocation | None, specs: Sequence[Spec], groups: Sequence[Siblings]) -> None:
-    """Keeps what was read from the file: all of its `specs`, and their `groups`. A cache that can't be written is no
-    failure."""
+    """Writes a record of all `specs` of a file and their `groups`. Errors of the cache are ignored."""
     if record_location is None:
         return
     read = {path for spec in specs for path in spec.dependencies[1:]}
     if record_location.lock in read and any(spec.tuned is None for spec in specs):
-        return  # somebody may have to be told that the lock file has no entry for it
+        return  # a missing lock-file entry is reported on each call
     tables = {values.sha256 for spec in specs for array in spec.arrays if (values := array.values) and values.sha256}
     with suppress(OSError):
         hashed = sorted((path, _digest(path)) for path in read - {record_location.lock})
@@ -149,7 +147,7 @@ def _outlined(record: Any, file: str) -> OutlinedFile:
 
 @cache
 def _reader() -> str:
-    """Which code reads specs, so that a checkout that somebody works in doesn't recall what other code read."""
+    """Hash of the code that reads specs, so that a modified checkout doesn't use records of other code."""
     package = Path(cugen.__file__).parent
     seen = []
     for name in ("spec", "plan", "schedule", "machine"):
@@ -160,16 +158,16 @@ def _reader() -> str:
 
 
 def _evict(shard: Path) -> None:
-    """Removes what wasn't used for long from one part of the cache: each write pays for its own."""
+    """Removes records unused for 30 days from one shard; every write cleans its own shard."""
     oldest = time.time() - _UNUSED_SECONDS
     for path in shard.iterdir():
-        with suppress(OSError):  # another process was first
+        with suppress(OSError):  # removed by another process
             if path.stat().st_mtime < oldest:
                 path.unlink()
 
 
 def _digest(path: str) -> str:
-    """Of a file's content. OSError where there is none, and where it is a pipe or the like, which never ends."""
+    """Hash of a file's content. Raises OSError for a missing file, and for anything but a regular file."""
     if not Path(path).is_file():
         raise FileNotFoundError(path)
     return _sha256(Path(path).read_bytes())

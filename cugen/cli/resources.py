@@ -1,4 +1,4 @@
-"""What the kernels take, as a CUDA compiler decides: registers, spills, stack."""
+"""Compiled resources of kernels: registers, spills, stack."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Resources:
-    """By the name of each launched kernel; empty, with the reason, where nothing here can compile for the target."""
+    """Resources by kernel name; empty, with a reason, if no installed compiler supports the target."""
 
     kernels: Mapping[str, KernelResources]
     compiler: str = ""
@@ -21,7 +21,7 @@ class Resources:
 
 
 def resources_of(kernel: Kernel) -> Resources:
-    """CompileError where a compiler refuses the source itself."""
+    """Compiles a kernel. Raises CompileError if the compiler rejects its source."""
     from cugen.toolchain.codes import COMPILE_FAILED
     from cugen.toolchain.cuda import compile_cubin
     from cugen.toolchain.errors import CompileError, ToolMissing

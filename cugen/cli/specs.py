@@ -1,4 +1,4 @@
-"""From arguments to specs: the options that every command with a spec has."""
+"""Options shared by the commands that read specs, and loading of the specs."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ _INTEGER = re.compile(r"[+-]?[0-9]{1,40}")
 
 @dataclass(frozen=True, slots=True)
 class Assignment:
-    """`NAME=VALUE` of an option."""
+    """Option value `NAME=VALUE`."""
 
     name: str
     value: str
 
 
 def assignment(text: str) -> Assignment:
-    """For argparse."""
+    """Parses `NAME=VALUE` for argparse."""
     name, equals, value = text.partition("=")
     if not (name and equals and value):
         raise argparse.ArgumentTypeError(f"expected NAME=VALUE, not {text!r}")
@@ -39,8 +39,8 @@ def assignment(text: str) -> Assignment:
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
-    """`--target` and `--set`."""
-    parser.add_argument("--target", help="such as sm_90; overrides the spec's")
+    """Adds `--target` and `--set`."""
+    parser.add_argument("--target", help="target architecture such as sm_90; overrides the spec's")
     parser.add_argument(
         "--set",
         metavar="NAME=VALUE",
@@ -48,36 +48,36 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         default=[],
         type=assignment,
         dest="settings",
-        help="set a param or scalar, such as M=64; may be repeated",
+        help="set a param or scalar, such as M=64; repeatable",
     )
 
 
 def add_lock_options(parser: argparse.ArgumentParser) -> None:
-    """`--lock` and `--device-name`."""
+    """Adds `--lock` and `--device-name`."""
     parser.add_argument(
         "--lock",
         metavar="FILE",
-        help="take the schedules that `cugen tune` found from this file (default: cugen.lock beside the spec)",
+        help="lock file with schedules of `cugen tune` (default: cugen.lock in the spec's folder)",
     )
     parser.add_argument(
         "--device-name",
         metavar="NAME",
         default="",
-        help='whose schedules, such as "NVIDIA H200" (default: the first of the target\'s in the file)',
+        help='device whose schedules are used, such as "NVIDIA H200" (default: the first one in the file)',
     )
 
 
 def add_template_option(parser: argparse.ArgumentParser) -> None:
-    """`--templates`."""
+    """Adds `--templates`."""
     parser.add_argument(
         "--templates",
         metavar="DIR",
-        help="take families' templates that are in this folder, such as gemm.cu.j2, in place of the package's",
+        help="folder of templates that replace those of the package, such as gemm.cu.j2",
     )
 
 
 def templates_of(args: argparse.Namespace) -> Templates:
-    """The templates of `--templates`. Failure for a folder or a file that can't be used."""
+    """Templates of `--templates`. Failure for an unusable folder or file."""
     if args.templates is None:
         return ()
     from cugen.emit.overrides import TemplateError, read_templates
@@ -90,7 +90,7 @@ def templates_of(args: argparse.Namespace) -> Templates:
 
 
 def settings_of(args: argparse.Namespace) -> dict[str, Setting]:
-    """What `--set` asks for."""
+    """Values of `--set`."""
     settings: dict[str, Setting] = {}
     for item in unique(args.settings, "--set"):
         settings[item.name] = _number(item)
@@ -98,17 +98,17 @@ def settings_of(args: argparse.Namespace) -> dict[str, Setting]:
 
 
 def unique(items: Sequence[Assignment], option: str) -> Sequence[Assignment]:
-    """The items, if each name stands once."""
+    """The items. Failure if a name is repeated."""
     seen: set[str] = set()
     for item in items:
         if item.name in seen:
-            raise wrong_call(f"`{option} {item.name}=…` stands twice")
+            raise wrong_call(f"`{option} {item.name}=…` is given twice")
         seen.add(item.name)
     return items
 
 
 def load_files(files: Iterable[str], args: argparse.Namespace) -> tuple[Spec, ...]:
-    """All kernels of all files, in order. Failure with every file's findings where one is refused."""
+    """Loads all kernels of all files, in order. Failure with the findings of all files if one is rejected."""
     from cugen.spec.diagnostics import SpecError
     from cugen.spec.load import load_all
 
@@ -126,7 +126,7 @@ def load_files(files: Iterable[str], args: argparse.Namespace) -> tuple[Spec, ..
 
 
 def load_one_file(args: argparse.Namespace) -> tuple[Spec, ...]:
-    """The kernels of the file `args.spec`: the one that `--kernel` names, else all."""
+    """Loads the file `args.spec`: the kernel of `--kernel`, else all kernels."""
     from cugen.spec.load import load, load_all
 
     if args.kernel:
@@ -135,7 +135,7 @@ def load_one_file(args: argparse.Namespace) -> tuple[Spec, ...]:
 
 
 def lock_of(spec_file: str, args: argparse.Namespace) -> str | None:
-    """The lock file of a spec: the one that the call names, else the one beside it, where there is one."""
+    """Lock file of a spec: that of `--lock`, else the one in the spec's folder, if it exists."""
     from cugen.schedule.lock import NAME
 
     default_lock = Path(spec_file).parent / NAME
@@ -143,8 +143,8 @@ def lock_of(spec_file: str, args: argparse.Namespace) -> str | None:
 
 
 def with_locks(specs: Sequence[Spec], args: argparse.Namespace) -> tuple[Spec, ...]:
-    """The specs with the schedules of their lock files where they are silent; says what somebody who expects that
-    should know. Failure where a lock file is broken."""
+    """The specs completed by the schedules of their lock files. Warns about entries that don't apply. Failure for an
+    invalid lock file."""
     from cugen.schedule import lock
     from cugen.spec.diagnostics import SpecError
 
@@ -166,13 +166,13 @@ def with_locks(specs: Sequence[Spec], args: argparse.Namespace) -> tuple[Spec, .
 
 
 def warn(findings: Iterable[Diagnostic], args: argparse.Namespace) -> None:
-    """Findings that refuse nothing, to standard error."""
+    """Prints warnings to standard error."""
     for finding in findings:
         note(paint_findings(finding.render(gnu=args.gnu), sys.stderr), quiet=args.quiet)
 
 
 def refuse(findings: Sequence[Diagnostic]) -> None:
-    """Failure with all findings, where there are any."""
+    """Raises Failure if there are findings."""
     if findings:
         raise refused(findings)
 
@@ -186,5 +186,6 @@ def _number(item: Assignment) -> Setting:
         return float(item.value)
     except ValueError:
         raise wrong_call(
-            f"`--set {item.name}={item.value}`: `{item.value}` is no number", "give an integer, a decimal or true/false"
+            f"`--set {item.name}={item.value}`: `{item.value}` is not a number",
+            "give an integer, a decimal or true/false",
         ) from None

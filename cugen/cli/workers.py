@@ -1,4 +1,4 @@
-"""Work that several processes share."""
+"""Parallel map over processes."""
 
 from __future__ import annotations
 
@@ -14,18 +14,18 @@ from cugen.cli.failures import OWN_FAULT
 _Item = TypeVar("_Item")
 _Result = TypeVar("_Result")
 
-_CHUNKS_PER_JOB = 4
+_CHUNKS_PER_JOB = 4  # balances uneven work (heuristic)
 
 
 def in_processes(make: Callable[[_Item], _Result], items: Sequence[_Item], jobs: int) -> Iterator[_Result]:
-    """What `make` gives for the items, in their order, by `jobs` processes."""
+    """Results of `make` for the items, in order, computed by `jobs` processes."""
     chunk = max(1, len(items) // (jobs * _CHUNKS_PER_JOB))
     with ProcessPoolExecutor(min(jobs, len(items)), initializer=_end_with_the_parent) as pool:
         yield from pool.map(make, items, chunksize=chunk)
 
 
 def _end_with_the_parent() -> None:
-    """In a worker: one whose parent was killed would wait for work for ever."""
+    """Initialises a worker process: without it, a worker would outlive a killed parent."""
 
     def watch() -> None:
         if parent := multiprocessing.parent_process():

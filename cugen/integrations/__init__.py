@@ -1,1 +1,1 @@
-"""cugen as a step of other projects' builds: setuptools, hatch, pre-commit."""
+"""Integrations with build systems: setuptools, hatch, pre-commit."""

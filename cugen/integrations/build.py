@@ -1,4 +1,4 @@
-"""What the hooks of Python build systems do: generate the kernels of `[tool.cugen]`, and compile its library."""
+"""Build step of Python build systems: generates the kernels of `[tool.cugen]` and compiles its library."""
 
 from __future__ import annotations
 
@@ -15,16 +15,15 @@ from cugen.integrations.objects import Compiler, up_to_date
 from cugen.toolchain import host, nvcc
 
 DEVICES = ("auto", "gpu", "cpu")
-_WORK = Path("build") / "cugen"  # of the project's folder: objects, and what only the compiler reads
+_WORK = Path("build") / "cugen"  # in the project's folder: objects and intermediate files
 
 
 class BuildFailed(Exception):
-    """A step failed; what was wrong stands on standard error."""
+    """A step failed; the reason was printed to standard error."""
 
 
 def build(project: Project) -> tuple[Path, ...]:
-    """Brings all files of the project up to date; their paths. BuildFailed, ToolMissing or CompileError where that
-    can't be."""
+    """Updates all files of the project and returns their paths. Raises BuildFailed, ToolMissing or CompileError."""
     made = _generate(project)
     if project.library is None:
         return made
@@ -32,7 +31,7 @@ def build(project: Project) -> tuple[Path, ...]:
 
 
 def _generate(project: Project) -> tuple[Path, ...]:
-    """The kernels' files."""
+    """Generates the kernels and returns their files."""
     words = ["generate", "--gnu", "--quiet", "-o", str(project.output), *project.options, *map(str, project.specs)]
     _must(words)
     listed = io.StringIO()
@@ -42,7 +41,7 @@ def _generate(project: Project) -> tuple[Path, ...]:
 
 
 def _compile(project: Project, library: Library, kernels: Sequence[Path]) -> Path:
-    """The shared library, of which only what changed is compiled."""
+    """Compiles the shared library incrementally."""
     work = project.folder / _WORK
     work.mkdir(parents=True, exist_ok=True)
     include = f"-I{project.output}"
@@ -67,10 +66,10 @@ def _compile(project: Project, library: Library, kernels: Sequence[Path]) -> Pat
 
 
 def _device() -> str:
-    """`gpu` or `cpu`, as CUGEN_DEVICE says; by itself the GPU where there is an nvcc."""
+    """Device of the build: `gpu` or `cpu` from CUGEN_DEVICE, else `gpu` if nvcc is installed."""
     requested = os.environ.get("CUGEN_DEVICE", "auto")
     if requested not in DEVICES:
-        raise BuildFailed(f"CUGEN_DEVICE is `{requested}`; it may be {', '.join(DEVICES)}")
+        raise BuildFailed(f"CUGEN_DEVICE is `{requested}`; valid values: {', '.join(DEVICES)}")
     if requested == "auto":
         return "gpu" if nvcc.find() else "cpu"
     return requested
@@ -78,4 +77,4 @@ def _device() -> str:
 
 def _must(words: Sequence[str]) -> None:
     if main(words):
-        raise BuildFailed(f"`cugen {words[0]}` failed; the reason stands above")
+        raise BuildFailed(f"`cugen {words[0]}` failed; see the message above")

@@ -1,4 +1,4 @@
-"""`[tool.cugen]` of a project's pyproject.toml: which specs there are, and where what they give belongs."""
+"""`[tool.cugen]` of pyproject.toml: the specs of a project, and the locations of the outputs."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ _LIBRARY_KEYS = ("path", "sources")
 
 
 class ConfigError(ValueError):
-    """`[tool.cugen]` can't be followed; the message names the key."""
+    """`[tool.cugen]` is invalid; the message names the key."""
 
 
 @dataclass(frozen=True, slots=True)
 class Library:
-    """A shared library with all launchers and `sources` of the project's own. `path` is without `.so`."""
+    """Shared library with all launchers and the project's `sources`. `path`: without `.so`."""
 
     path: Path
     sources: tuple[Path, ...]
@@ -26,7 +26,7 @@ class Library:
 
 @dataclass(frozen=True, slots=True)
 class Project:
-    """What `[tool.cugen]` says; all paths are absolute."""
+    """Settings of `[tool.cugen]`; all paths are absolute."""
 
     folder: Path
     specs: tuple[Path, ...]
@@ -36,7 +36,7 @@ class Project:
 
 
 def read(folder: Path) -> Project | None:
-    """The configuration of the project in `folder`; None where it has none. ConfigError where it is wrong."""
+    """Reads the configuration of the project in `folder`; None without `[tool.cugen]`. Raises ConfigError."""
     path = folder / "pyproject.toml"
     if not path.is_file():
         return None
@@ -80,13 +80,13 @@ def _known(table: Any, name: str, keys: Sequence[str]) -> None:
         raise ConfigError(f"{name}: expected a table")
     for key in table:
         if key not in keys:
-            raise ConfigError(f"{name}.{key}: there is no such key; known are {', '.join(keys)}")
+            raise ConfigError(f"{name}.{key}: unknown key; valid keys: {', '.join(keys)}")
 
 
 def _text(table: Mapping[str, Any], name: str, key: str) -> str:
     value = table.get(key)
     if not isinstance(value, str) or not value:
-        raise ConfigError(f"{name}.{key}: expected a text")
+        raise ConfigError(f"{name}.{key}: expected a string")
     return value
 
 
@@ -98,11 +98,11 @@ def _texts(table: Mapping[str, Any], name: str, key: str) -> tuple[str, ...]:
 
 
 def _files(folder: Path, patterns: Sequence[str], name: str) -> tuple[Path, ...]:
-    """The files that the patterns name, in an order that doesn't depend on the file system."""
+    """Files that match the patterns, in a deterministic order."""
     files: dict[Path, None] = {}
     for pattern in patterns:
         matches = sorted(path for path in folder.glob(pattern) if path.is_file())
         if not matches:
-            raise ConfigError(f"{name}: there is no file `{pattern}`")
+            raise ConfigError(f"{name}: no file matches `{pattern}`")
         files.update(dict.fromkeys(matches))
     return tuple(files)

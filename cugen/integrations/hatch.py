@@ -1,4 +1,4 @@
-"""hatch: the build hook `cugen` of `[tool.hatch.build.hooks.cugen]`, which does what `[tool.cugen]` says."""
+"""Build hook of hatch, `[tool.hatch.build.hooks.cugen]`, configured by `[tool.cugen]`."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from cugen.integrations.config import ConfigError, read
 
 
 class CugenBuildHook(BuildHookInterface[Any]):
-    """Generates the kernels before hatch collects the files of a wheel, ignored by git or not."""
+    """Generates the kernels before hatch collects the files of a wheel, including files ignored by git."""
 
     PLUGIN_NAME = "cugen"
 
@@ -22,16 +22,16 @@ class CugenBuildHook(BuildHookInterface[Any]):
             return
         project = read(Path(self.root))
         if project is None:
-            raise ConfigError("the build hook `cugen` is asked for, but pyproject.toml has no [tool.cugen]")
+            raise ConfigError("the build hook `cugen` is enabled, but pyproject.toml has no [tool.cugen]")
         made = build(project)
         build_data["artifacts"] += [f"/{path.relative_to(project.folder).as_posix()}" for path in made]
         if project.library is not None:
-            # A wheel with a shared library is for one platform.
+            # A wheel with a shared library is platform-specific.
             build_data["pure_python"] = False
             build_data["infer_tag"] = True
 
 
 @hookimpl
 def hatch_register_build_hook() -> type[CugenBuildHook]:
-    """For hatch's plugin manager."""
+    """Registers the hook with hatch's plugin manager."""
     return CugenBuildHook

@@ -1,4 +1,4 @@
-"""Compiling a few sources into objects, each again only where its command or a file that it includes has changed."""
+"""Incremental compilation: a source is recompiled if its command or an included file has changed."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from cugen.toolchain import process
 
 @dataclass(frozen=True, slots=True)
 class Compiler:
-    """`command` is all but the source and the output; objects go to `folder`."""
+    """Compiler invocation. `command`: without source and output. `folder`: of the objects."""
 
     command: tuple[str, ...]
     folder: Path
 
     def compile(self, source: Path) -> Path:
-        """The object of a source. CompileError where the compiler refuses it."""
+        """Compiles a source and returns its object. Raises CompileError."""
         made = self.folder / f"{source.name}.o"
         dependencies = self.folder / f"{source.name}.d"
         command_file = self.folder / f"{source.name}.command"
@@ -35,14 +35,14 @@ class Compiler:
         return made
 
     def link(self, objects: Sequence[Path], library: Path) -> None:
-        """A shared library, put in its place by one rename."""
+        """Links a shared library and replaces the old one by an atomic rename."""
         made = library.with_name(f".{library.name}.tmp")
         process.compile_with([*self.command, "-shared", *map(str, objects), "-o", str(made)], library.name, self.folder)
         made.replace(library)
 
 
 def up_to_date(path: Path, inputs: Iterable[Path]) -> bool:
-    """Whether a file is there and no older than its inputs, which are all there too."""
+    """Whether a file and all its inputs exist, and the file is not older than any of them."""
     try:
         made = path.stat().st_mtime_ns
         return all(input_file.stat().st_mtime_ns <= made for input_file in inputs)
@@ -51,7 +51,7 @@ def up_to_date(path: Path, inputs: Iterable[Path]) -> bool:
 
 
 def _read(depfile: Path) -> list[Path]:
-    """The files right of the colon in a compiler's depfile; one that is not there where there is no depfile."""
+    """Dependencies in a compiler's depfile. A missing depfile gives a path that doesn't exist."""
     if not depfile.is_file():
         return [depfile]
     _, _, right = depfile.read_text().replace("\\\n", " ").partition(": ")

@@ -1,7 +1,7 @@
-"""The hooks of `.pre-commit-hooks.yaml`: `python -m cugen.integrations.precommit check|lint [ARGUMENT…]`.
+"""Hooks of `.pre-commit-hooks.yaml`: `python -m cugen.integrations.precommit check|lint [ARGUMENT…]`.
 
-Without arguments, the specs of `[tool.cugen]` are meant; else `check` is `cugen generate --check` and `lint` is
-`cugen check` with these arguments.
+`check` runs `cugen generate --check` and `lint` runs `cugen check`, with the given arguments, else for the specs of
+`[tool.cugen]`.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ _COMMANDS = {"check": ("generate", "--check", "--gnu"), "lint": ("check", "--gnu
 
 
 def main(words: Sequence[str]) -> int:
-    """Runs one hook; its exit status."""
+    """Runs one hook and returns its exit status."""
     if not words or words[0] not in _COMMANDS:
         print(f"error: expected one of {', '.join(_COMMANDS)}", file=sys.stderr)
         return WRONG_INPUT
@@ -32,7 +32,7 @@ def main(words: Sequence[str]) -> int:
 
 
 def _configured(name: str) -> Sequence[str]:
-    """The arguments that `[tool.cugen]` of the current folder stands for."""
+    """Arguments from `[tool.cugen]` of the current folder."""
     project: Project | None = read(Path.cwd())
     if project is None:
         raise ConfigError("pyproject.toml has no [tool.cugen]; add one, or give the hook `args`")

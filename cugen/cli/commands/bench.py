@@ -1,4 +1,4 @@
-"""Time kernels on the GPU, checked first, beside what the device can copy or read in the same run, and beside peers."""
+"""Verify and time kernels on the GPU, interleaved with a device copy or read, and with other libraries."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ PEERS = ("torch", "cupy", "triton")
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("specs", metavar="SPEC", nargs="+", help="a spec's file")
-    parser.add_argument("--kernel", metavar="NAME", help="the one of several kernels to time")
+    parser.add_argument("specs", metavar="SPEC", nargs="+", help="spec file")
+    parser.add_argument("--kernel", metavar="NAME", help="time only this kernel")
     add_options(parser)
     add_lock_options(parser)
     parser.add_argument(
@@ -32,11 +32,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="LIBRARY,…",
         type=_peers,
         default=(),
-        help=f"time peers as well: {', '.join(PEERS)} (PyTorch's compiler, whose kernels are Triton's)",
+        help=f"also time other libraries: {', '.join(PEERS)} (PyTorch's compiler, which generates Triton kernels)",
     )
-    parser.add_argument("--samples", metavar="N", type=positive, default=100, help="of each contender (default: 100)")
-    parser.add_argument("--seed", metavar="N", type=natural, default=0, help="of the random inputs (default: 0)")
-    parser.add_argument("--chart", metavar="FILE.svg", type=Path, help="draw the shares of the ceiling")
+    parser.add_argument(
+        "--samples", metavar="N", type=positive, default=100, help="samples of each contender (default: 100)"
+    )
+    parser.add_argument("--seed", metavar="N", type=natural, default=0, help="seed of the random inputs (default: 0)")
+    parser.add_argument("--chart", metavar="FILE.svg", type=Path, help="draw a bar chart of the shares of the ceiling")
     parser.add_argument("--json", action="store_true", help="print one JSON object")
 
 
@@ -47,7 +49,7 @@ def execute(args: argparse.Namespace) -> int:
     from cugen.runtime.gpu import GpuDevice
 
     specs = with_locks(_specs(args), args)
-    GpuDevice()  # refuses, with the way out, where there is none
+    GpuDevice()  # raises RunError with a cure if there is no GPU
     options = Options(samples=args.samples, against=args.against, seed=args.seed)
     contents = []
     with session() as opened:
@@ -89,7 +91,7 @@ def _bench(opened: Session, spec: Spec, options: Options, args: argparse.Namespa
 
 
 def _draw(path: Path, contents: Sequence[Content]) -> None:
-    """Cold shares of every kernel that was timed."""
+    """Writes a chart of the cold-cache shares of all timed kernels."""
     from cugen.bench.chart import Bars, chart
     from cugen.emit.files import write_atomically
 

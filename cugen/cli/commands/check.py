@@ -1,5 +1,5 @@
-"""Hold kernels to the limits of their specs: every access with its verdict, and exit status 1 where one is exceeded.
-Nothing is compiled unless a limit on registers asks for it, and nothing is run."""
+"""Check kernels against the limits of their specs: every access with its verdict, and exit status 1 if a limit is
+exceeded. Nothing runs, and nothing is compiled unless a limit on registers requires it."""
 
 from __future__ import annotations
 
@@ -22,15 +22,15 @@ FORMATS = ("text", "json", "github", "sarif")
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("specs", metavar="SPEC", nargs="+", help="a spec's file")
-    parser.add_argument("--kernel", metavar="NAME", help="the one of several kernels to check")
+    parser.add_argument("specs", metavar="SPEC", nargs="+", help="spec file")
+    parser.add_argument("--kernel", metavar="NAME", help="check only this kernel")
     add_options(parser)
     add_lock_options(parser)
     parser.add_argument(
         "--format",
         choices=FORMATS,
         default="text",
-        help="text (default), one JSON object, annotations of GitHub's workflows, or SARIF 2.1.0",
+        help="text (default), one JSON object, GitHub workflow annotations, or SARIF 2.1.0",
     )
 
 
@@ -69,7 +69,7 @@ def _formatted(outcome: Outcome, args: argparse.Namespace) -> str:
 
 
 def _outcome(args: argparse.Namespace) -> Outcome:
-    """All kernels of all files; of those that are refused the findings."""
+    """Checks all kernels of all files; rejected specs give their findings."""
     from cugen.spec.diagnostics import SpecError
 
     checked: list[Checked] = []
@@ -120,7 +120,7 @@ def _check(spec: Spec, file: str, args: argparse.Namespace) -> Checked:
 
 
 def _params(spec: Spec, args: argparse.Namespace) -> dict[str, int]:
-    """The params with a value: those of the spec, and dynamic ones that `--set` gives one."""
+    """Known params: those of the spec, and dynamic ones with a value of `--set`."""
     settings = settings_of(args)
     fixed = {param.name: param.value for param in spec.params if param.value is not None}
     given = {p.name: int(settings[p.name]) for p in spec.params if p.is_dynamic and p.name in settings}
@@ -128,7 +128,7 @@ def _params(spec: Spec, args: argparse.Namespace) -> dict[str, int]:
 
 
 def _resources(kernel: Kernel) -> Resources:
-    """What a compiler says, where a limit asks for it. Failure where only a compiler could tell and there is none."""
+    """Compiled resources, if a limit requires them. Failure if no compiler is installed for a limit on spills."""
     from cugen.toolchain.codes import TOOL_MISSING
     from cugen.toolchain.errors import CompileError
     from cugen.toolchain.failure import explain_failure

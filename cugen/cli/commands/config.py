@@ -1,4 +1,4 @@
-"""Print paths and facts for build systems, one to a line, in the order asked for."""
+"""Print paths and flags for build systems, one per line, in the order of the options."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from cugen.version import __version__
 
 _PACKAGE = Path(__file__).resolve().parents[2]
 _FACTS = {
-    "cmakedir": (_PACKAGE / "cmake", "the folder of cugenConfig.cmake, for -Dcugen_DIR=…"),
-    "makefile": (_PACKAGE / "make" / "cugen.mk", "rules for GNU make, to be included"),
-    "includes": (INCLUDES, "the headers that let a C++ compiler read a generated .cu"),
-    "runtime": (RUNTIME, "the C++ source that plays launches on the CPU; one for a program"),
-    "cxxflags": (" ".join((*COMPILER_FLAGS, f"-I{INCLUDES}")), "how a C++ compiler is called for the CPU"),
-    "templates": (data_folder("templates"), "the templates of the kernels"),
-    "schema": (_PACKAGE / "spec" / "schema" / "cugen-spec-1.json", "the JSON Schema of specs, for editors"),
+    "cmakedir": (_PACKAGE / "cmake", "folder of cugenConfig.cmake, for -Dcugen_DIR=…"),
+    "makefile": (_PACKAGE / "make" / "cugen.mk", "GNU make rules, to be included"),
+    "includes": (INCLUDES, "folder of the headers with which a C++ compiler reads a generated .cu"),
+    "runtime": (RUNTIME, "C++ source that runs launches on the CPU; link it once per program"),
+    "cxxflags": (" ".join((*COMPILER_FLAGS, f"-I{INCLUDES}")), "C++ compiler flags for the CPU"),
+    "templates": (data_folder("templates"), "folder of the kernel templates"),
+    "schema": (_PACKAGE / "spec" / "schema" / "cugen-spec-1.json", "JSON Schema of specs, for editors"),
     "version": (__version__, "cugen's version"),
 }
 
@@ -30,7 +30,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def execute(args: argparse.Namespace) -> int:
     if not args.facts:
-        raise wrong_call("nothing was asked for", f"give one of {', '.join(f'--{name}' for name in _FACTS)}")
+        raise wrong_call("no option was given", f"give one of {', '.join(f'--{name}' for name in _FACTS)}")
     for name in args.facts:
         print(_FACTS[name][0])
     return DONE

@@ -1,5 +1,5 @@
-"""Write <stem>_cpu.cpp for generated .cu files: with it a C++ compiler builds a kernel and its launcher for the CPU, so
-that a project builds, runs and is tested where there is no CUDA."""
+"""Write <stem>_cpu.cpp for generated .cu files, with which a C++ compiler builds the kernel and its launcher for the
+CPU. Projects can then be built, run and tested without CUDA."""
 
 from __future__ import annotations
 
@@ -13,13 +13,15 @@ from cugen.emit.host.cpu import NotGenerated, cpu_path, cpu_text
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("sources", metavar="KERNEL.cu", nargs="+", type=Path, help="a .cu that `cugen generate` wrote")
-    parser.add_argument("-o", "--output", metavar="DIR", type=Path, help="where to write (default: beside the .cu)")
+    parser.add_argument(
+        "sources", metavar="KERNEL.cu", nargs="+", type=Path, help=".cu file written by `cugen generate`"
+    )
+    parser.add_argument("-o", "--output", metavar="DIR", type=Path, help="output folder (default: that of the .cu)")
     parser.add_argument(
         "--write",
         choices=("if-changed", "always"),
         default="if-changed",
-        help="leave files whose bytes would be the same (default), or write them all",
+        help="skip unchanged files (default), or write all files",
     )
 
 
@@ -32,7 +34,7 @@ def execute(args: argparse.Namespace) -> int:
                 text = cpu_text(source)
             except NotGenerated as error:
                 raise wrong_call(
-                    str(error), "give a .cu with the .json that `cugen generate` wrote beside it"
+                    str(error), "give a .cu with the .json of `cugen generate` in the same folder"
                 ) from error
             path = cpu_path(source, args.output)
             if always or not path.exists() or path.read_bytes() != text.encode():

@@ -1,4 +1,4 @@
-"""Say what this machine can do, and for each thing that it lacks what mends it."""
+"""Show what this machine supports, and how to install what is missing."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _PLATFORMS = (("Linux", "x86_64"), ("Linux", "aarch64"), ("Darwin", "x86_64"), (
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """A requirement: its `version`, or, where that is empty, what is missing (`lack`) and the command that mends it."""
+    """Status of a requirement: its `version`, or, if empty, what is missing (`lack`) and how to install it (`cure`)."""
 
     name: str
     purpose: str
@@ -30,7 +30,7 @@ class Finding:
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.epilog = "Exit status: 0 where `cugen run --device cpu` works, else 3."
+    parser.epilog = "Exit status: 0 if `cugen run --device cpu` works, else 3."
 
 
 def execute(args: argparse.Namespace) -> int:
@@ -52,7 +52,7 @@ def _lines(finding: Finding) -> Iterator[str]:
     yield f"{paint(f'{state:<8}', style, sys.stdout)} {finding.name:<14} {finding.version or finding.lack}"
     if not finding.version:
         yield f"{'':<8} {'':<14} for: {finding.purpose}"
-        yield f"{'':<8} {'':<14} mend: {finding.cure}"
+        yield f"{'':<8} {'':<14} fix: {finding.cure}"
 
 
 def _platform() -> Finding:
@@ -74,7 +74,7 @@ def _cache() -> Finding:
             pass
     except OSError as error:
         lack = f"{cache_folder} can't be written to: {error.strerror}"
-        cure = "name another folder in the variable CUGEN_CACHE_DIR"
+        cure = "set the environment variable CUGEN_CACHE_DIR to another folder"
         return Finding("cache", "everything that is compiled", lack=lack, cure=cure, needed=True)
     return Finding("cache", "", version=str(cache_folder), needed=True)
 
@@ -91,10 +91,10 @@ def _host_compiler() -> Finding:
         return Finding("C++ compiler", purpose, lack=f"{error.tool} was not found", cure=error.cure, needed=True)
     except CompileError as error:
         lack = f"it can't build a small program: {_first_line(error.output)}"
-        cure = "install its standard library (`apt install g++`, `dnf install gcc-c++`), or name another one in CXX"
+        cure = "install its standard library (`apt install g++`, `dnf install gcc-c++`), or set CXX to another compiler"
         return Finding("C++ compiler", purpose, lack=lack, cure=cure, needed=True)
     except OSError as error:
-        return Finding("C++ compiler", purpose, lack=str(error), cure="mend the cache first", needed=True)
+        return Finding("C++ compiler", purpose, lack=str(error), cure="fix the cache first", needed=True)
     return Finding("C++ compiler", purpose, version=f"{used.version} at {used.path}", needed=True)
 
 
@@ -111,7 +111,7 @@ def _sanitizers() -> Finding:
     except CompileError as error:
         return Finding("sanitizers", purpose, lack=_first_line(error.output), cure=cure)
     except OSError as error:
-        return Finding("sanitizers", purpose, lack=str(error), cure="mend the cache first")
+        return Finding("sanitizers", purpose, lack=str(error), cure="fix the cache first")
     return Finding("sanitizers", purpose, version="AddressSanitizer, UndefinedBehaviorSanitizer")
 
 
@@ -143,7 +143,7 @@ def _headers() -> Finding:
 
     if folders := include_folders():
         return Finding("CUDA headers", "", version=str(folders[0]))
-    cure = "pip install 'cuda-toolkit[nvrtc,cudart,cccl,crt]==13.0.*', or name a CUDA toolkit in CUDA_HOME"
+    cure = "pip install 'cuda-toolkit[nvrtc,cudart,cccl,crt]==13.0.*', or set CUDA_HOME to a CUDA toolkit"
     return Finding("CUDA headers", "kernels with 16- and 8-bit floats", lack="cuda_fp16.h was not found", cure=cure)
 
 
@@ -152,7 +152,7 @@ def _disassembler() -> Finding:
 
     if version := program("nvdisasm"):
         return Finding("nvdisasm", "", version=str(version))
-    cure = "pip install nvidia-cuda-nvdisasm, or install CUDA's toolkit and put its bin folder on PATH"
+    cure = "pip install nvidia-cuda-nvdisasm, or install the CUDA toolkit and add its bin folder to PATH"
     return Finding("nvdisasm", "cugen inspect --what sass", lack="it was not found", cure=cure)
 
 
@@ -165,7 +165,7 @@ def _gpu() -> Finding:
         version = driver()
         return Finding("GPU", purpose, version=f"{version.limits(0).device} ({version.capability(0)})")
     except RunError as error:
-        cure = "install NVIDIA's driver (https://www.nvidia.com/drivers); in a container pass the GPU on (--gpus all)"
+        cure = "install NVIDIA's driver (https://www.nvidia.com/drivers); in a container, pass --gpus all"
         return Finding("GPU", purpose, lack=error.message, cure=cure)
 
 
@@ -181,7 +181,7 @@ def _pycuda() -> Finding:
 
 
 def _first_line(text: str) -> str:
-    return next((line.strip() for line in text.splitlines() if line.strip()), "it says nothing")
+    return next((line.strip() for line in text.splitlines() if line.strip()), "no output")
 
 
 _CHECKS: tuple[Callable[[], Finding], ...] = (

@@ -1,4 +1,4 @@
-"""Say what a diagnostic's code means: the cause, a spec that shows it, the spec that cures it."""
+"""Explain a diagnostic code: the cause, a spec that causes it, and a corrected spec."""
 
 from __future__ import annotations
 
@@ -17,7 +17,9 @@ _INLINE_CODE = re.compile(r"`([^`]+)`")
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("code", metavar="CODE", nargs="?", help="such as CG1048; without it all codes are listed")
+    parser.add_argument(
+        "code", metavar="CODE", nargs="?", help="diagnostic code such as CG1048 (default: list all codes)"
+    )
 
 
 def execute(args: argparse.Namespace) -> int:
@@ -29,19 +31,19 @@ def execute(args: argparse.Namespace) -> int:
         return DONE
     code = _normal(args.code)
     if code not in pages:
-        raise wrong_call(f"there is no code `{args.code}`", did_you_mean(code, pages, what="codes"))
+        raise wrong_call(f"unknown code `{args.code}`", did_you_mean(code, pages, what="codes"))
     print(_styled(pages[code].read_text(encoding="utf-8"), sys.stdout), end="")
     return DONE
 
 
 def _normal(code: str) -> str:
-    """`CG1048` for what a person may paste: `cg1048`, `1048`, `error[CG1048]:`."""
+    """Normalises pasted codes to `CG1048`: `cg1048`, `1048`, `error[CG1048]:`."""
     code = code.strip().upper().removeprefix("ERROR").strip("[]: ")
     return f"CG{code}" if code.isdigit() else code
 
 
 def _styled(text: str, stream: TextIO) -> str:
-    """Markdown as it is, or for a terminal: headings bold, code set off, fences gone."""
+    """Markdown unchanged, or styled for a terminal, without code fences."""
     if not has_colour(stream):
         return text
     lines = []

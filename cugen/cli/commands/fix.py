@@ -1,5 +1,5 @@
-"""Find the smallest padding or swizzle that clears the bank conflicts of each shared tile, and show it as a patch of
-the spec. What is offered was loaded, planned and analysed again, and ran with the right results."""
+"""Find the smallest padding or swizzle that removes the bank conflicts of each shared tile, and print it as a patch of
+the spec. The patched spec was planned, analysed and run, with correct results."""
 
 from __future__ import annotations
 
@@ -22,16 +22,19 @@ if TYPE_CHECKING:
     from cugen.spec.editing import RowLayout
     from cugen.spec.model import Spec
 
-_USUAL = 64  # for a size that is given at launch, where nothing says which one to run
+_DEFAULT_EXTENT = 64  # elements, of a dynamic param without a value of `--set` (heuristic)
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("spec", metavar="SPEC", help="a spec's file")
-    parser.add_argument("--kernel", metavar="NAME", help="the one of several kernels to fix, with its variants")
+    parser.add_argument("spec", metavar="SPEC", help="spec file")
+    parser.add_argument("--kernel", metavar="NAME", help="fix only this kernel and its variants")
     add_options(parser)
-    parser.add_argument("--write", action="store_true", help="write the patched spec in place of the file")
+    parser.add_argument("--write", action="store_true", help="overwrite the file with the patched spec")
     parser.add_argument(
-        "--device", choices=("auto", "gpu", "cpu"), default="auto", help="where to run what is offered (default: auto)"
+        "--device",
+        choices=("auto", "gpu", "cpu"),
+        default="auto",
+        help="device that runs the patched kernel (default: auto)",
     )
     parser.add_argument("--json", action="store_true", help="print one JSON object")
 
@@ -48,7 +51,7 @@ def execute(args: argparse.Namespace) -> int:
         from cugen.emit.files import write_atomically
 
         with files_of_the_user():
-            # A link stays one, and leads to the patched file.
+            # Writes through a symbolic link.
             write_atomically(path.resolve(), outcome.after.encode())
     printed = json_text(outcome) if args.json else fix_text(outcome, quiet=args.quiet)
     if printed:
@@ -77,10 +80,12 @@ def _outcome(text: str, chosen: Sequence[str], args: argparse.Namespace) -> Outc
         after, patched = rewrite(text, changes, load)
     except CannotEdit as error:
         wanted = ", ".join(f"`{rows}` for {array}" for (_, array), rows in changes.items())
-        raise Failure(f"error: {args.spec}: {wanted} would do, but {error}\n  = help: write it by hand", NO) from error
+        raise Failure(
+            f"error: {args.spec}: {wanted} would help, but {error}\n  = help: edit the spec by hand", NO
+        ) from error
     except EditMismatch as error:
         raise Failure(
-            f"error: a fault of cugen's own: {error}\n  = help: please report it with the spec", OWN_FAULT
+            f"error: internal error of cugen: {error}\n  = help: please report it with the spec", OWN_FAULT
         ) from error
     return _verified(fixes_by_document, {spec.kernel: spec for spec in patched}, text, after, args)
 
@@ -88,7 +93,7 @@ def _outcome(text: str, chosen: Sequence[str], args: argparse.Namespace) -> Outc
 def _verified(
     fixes_by_document: Sequence[Fixes], patched: Mapping[str, Spec], before: str, after: str, args: argparse.Namespace
 ) -> Outcome:
-    """What was found, with a run of every kernel that changes."""
+    """Fixes with a verified run of every changed kernel."""
     choice = None
     documents = []
     for fixes in fixes_by_document:
@@ -106,7 +111,7 @@ def _verified(
 
 
 def _run(spec: Spec, choice: Choice, args: argparse.Namespace) -> tuple[Run, Mapping[str, int]]:
-    """One verified run; Failure where the kernel that is to be offered isn't right."""
+    """Runs a kernel and verifies it. Failure if its results are wrong."""
     from cugen.kernel import generate
     from cugen.runtime.verify import verify
     from cugen.toolchain.codes import COMPILE_FAILED
@@ -123,12 +128,12 @@ def _run(spec: Spec, choice: Choice, args: argparse.Namespace) -> tuple[Run, Map
         raise Failure(explain_failure(error, kernel.source), OWN_FAULT) from error
     if not result.verification.passed:
         wrong = "\n  ".join(result.verification.messages)
-        raise Failure(f"error: {kernel.name} computes something else with the new tile layout:\n  {wrong}", OWN_FAULT)
+        raise Failure(f"error: {kernel.name} has wrong results with the new tile layout:\n  {wrong}", OWN_FAULT)
     return result, params
 
 
 def _left(spec: Spec, args: argparse.Namespace) -> Sequence[Diagnostic]:
-    """What the gate still finds; registers and spills, which take a compiler, are left to `cugen check`."""
+    """Remaining findings of the limits, without those on registers and spills, which need a compiler."""
     from cugen.analysis.launches.facts import facts
     from cugen.analysis.limits.gate import Launch, findings
     from cugen.analysis.verdicts.dynamic import analyze_any_size
@@ -149,17 +154,17 @@ def _left(spec: Spec, args: argparse.Namespace) -> Sequence[Diagnostic]:
 
 
 def _given(specs: Sequence[Spec], args: argparse.Namespace) -> dict[str, int]:
-    """The dynamic params that `--set` gives a value."""
+    """Values of dynamic params from `--set`."""
     settings = settings_of(args)
     return {p.name: int(settings[p.name]) for spec in specs for p in spec.params if p.is_dynamic and p.name in settings}
 
 
 def _run_params(spec: Spec, args: argparse.Namespace) -> dict[str, int]:
-    """Values of the dynamic params for a run: those given, and usual ones for the others."""
+    """Values of all dynamic params for a run: those of `--set`, else defaults."""
     from cugen.spec.resolve.param_expressions import holds
 
     usual = {
-        p.name: min(p.maximum // p.multiple_of, -(-max(p.minimum, _USUAL) // p.multiple_of)) * p.multiple_of
+        p.name: min(p.maximum // p.multiple_of, -(-max(p.minimum, _DEFAULT_EXTENT) // p.multiple_of)) * p.multiple_of
         for p in spec.params
         if p.is_dynamic
     }

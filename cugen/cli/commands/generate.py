@@ -1,5 +1,5 @@
-"""Write <stem>.cu, <stem>.h and <stem>.json for each kernel of the specs, or machine code. Variants that compute the
-same also get a <name>.h, whose launcher chooses among them. Files that are current are left alone."""
+"""Write <stem>.cu, <stem>.h and <stem>.json for each kernel of the specs, or machine code. Variants of one computation
+also get a <name>.h, whose launcher selects one of them. Files that are up to date are not touched."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class _Made:
-    """A kernel's files, and for a variant what a launcher of several must know of it."""
+    """Files of a kernel, and for a variant the data of its selecting launcher."""
 
     texts: files.Texts
     entry: Entry | None
@@ -51,7 +51,7 @@ class _Made:
 
 @dataclass(frozen=True, slots=True)
 class _Failed:
-    """A compiler error in a form that can be sent between processes, which our exceptions can't."""
+    """Compiler error that can be pickled, unlike cugen's exceptions."""
 
     text: str
     status: int
@@ -61,31 +61,35 @@ _Result = _Made | _Failed | tuple["Diagnostic", ...]
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("specs", metavar="SPEC", nargs="+", help="a spec's file")
-    parser.add_argument("-o", "--output", metavar="DIR", default=".", type=Path, help="where to write (default: here)")
+    parser.add_argument("specs", metavar="SPEC", nargs="+", help="spec file")
+    parser.add_argument(
+        "-o", "--output", metavar="DIR", default=".", type=Path, help="output folder (default: current folder)"
+    )
     add_options(parser)
     add_lock_options(parser)
     add_emission(parser)
-    parser.add_argument("--depfile", metavar="FILE", type=Path, help="write what the files depend on, as a Make rule")
+    parser.add_argument(
+        "--depfile", metavar="FILE", type=Path, help="write the dependencies of the files as a Make rule"
+    )
     parser.add_argument(
         "--write",
         choices=("if-changed", "always"),
         default="if-changed",
-        help="leave files whose bytes would be the same (default), or write them all",
+        help="skip unchanged files (default), or write all files",
     )
-    parser.add_argument("--no-analysis", action="store_true", help="leave out the cost beside each access")
-    parser.add_argument("--jobs", metavar="N", type=_positive, default=1, help="processes for several kernels")
+    parser.add_argument("--no-analysis", action="store_true", help="omit the cost comments at the accesses")
+    parser.add_argument("--jobs", metavar="N", type=_positive, default=1, help="number of processes (default: 1)")
     add_template_option(parser)
     only = parser.add_mutually_exclusive_group()
     only.add_argument(
-        "--check", action="store_true", help="write nothing; print how the files differ and exit 1 where they do"
+        "--check", action="store_true", help="write nothing; print a diff of stale files, and exit 1 if there is one"
     )
-    only.add_argument("--list", action="store_true", help="write nothing; print the files that would be made")
+    only.add_argument("--list", action="store_true", help="write nothing; print the paths of the files")
 
 
 def execute(args: argparse.Namespace) -> int:
     options = emission(args)
-    # A gate doesn't trust the hashes in the files that it checks; and machine code has none.
+    # `--check` doesn't trust the hashes in the files that it checks, and machine code has none.
     every = args.check or args.write == "always" or (options.compiles and not args.list)
     current = {} if every else _recall_current(options, args)
     specs, groups = _load([file for file in dict.fromkeys(args.specs) if file not in current], args)
@@ -137,7 +141,7 @@ def execute(args: argparse.Namespace) -> int:
 
 
 def _recall_current(options: Emission, args: argparse.Namespace) -> dict[str, OutlinedFile]:
-    """The specs' files that needn't be read: what they give is remembered and, unless it is only listed, on disk."""
+    """Spec files that needn't be parsed: their outline is cached, and (without `--list`) their outputs are current."""
     current: dict[str, OutlinedFile] = {}
     for file in dict.fromkeys(args.specs):
         outlined = recall(record_location(file, args))
@@ -152,7 +156,7 @@ def _recall_current(options: Emission, args: argparse.Namespace) -> dict[str, Ou
 
 
 def _load(spec_files: Sequence[str], args: argparse.Namespace) -> tuple[tuple[Spec, ...], tuple[Siblings, ...]]:
-    """The kernels of the files, and which of them share a header. Failure where one is refused."""
+    """Loads the kernels of the files, and the groups that share a header. Failure if a spec is rejected."""
     if not spec_files:
         return (), ()
     from cugen.spec.siblings import siblings
@@ -161,7 +165,7 @@ def _load(spec_files: Sequence[str], args: argparse.Namespace) -> tuple[tuple[Sp
     specs = with_locks(load_files(spec_files, args), args)
     groups = siblings(specs)
     for file in spec_files:
-        if record_location(file, args) == before[file]:  # nobody changed it meanwhile
+        if record_location(file, args) == before[file]:  # unchanged while it was read
             specs_of_file = [spec for spec in specs if spec.dependencies[0] == file]
             remember(before[file], specs_of_file, [group for group in groups if group.specs[0].dependencies[0] == file])
     return specs, groups
@@ -187,7 +191,7 @@ def _refuse_equal_stems(specs: Sequence[Spec | Outline], groups: Sequence[Siblin
         if spec.kernel in first:
             first_path, second_path = first[spec.kernel].dependencies[0], spec.dependencies[0]
             raise wrong_call(
-                f"two kernels are called `{spec.kernel}`: in {first_path} and in {second_path}",
+                f"duplicate kernel name `{spec.kernel}`: in {first_path} and in {second_path}",
                 "give one of them another name, or generate them into different folders",
             )
         first[spec.kernel] = spec
@@ -222,7 +226,7 @@ def _umbrellas(
     headers: Sequence[files.Header],
     args: argparse.Namespace,
 ) -> list[files.Header]:
-    """The headers that include all others. What is said of each is its first line, which may be on disk already."""
+    """Umbrella headers. The description of each included header is its first line, read from disk if it is current."""
     texts = {result.texts.stem: result.texts.header for result in made}
     shared = {header.stem: header.text for header in headers}
     headers = []
@@ -240,7 +244,7 @@ def _umbrellas(
 def _headers(
     groups: Sequence[Siblings], entries: Mapping[str, Entry], options: Emission, args: argparse.Namespace
 ) -> list[files.Header]:
-    """What variants share; all of their kernels are among `entries`."""
+    """Headers shared by variants, all of which are among `entries`."""
     if not groups:
         return []
     from cugen.emit.host.variants import variants_header
@@ -255,7 +259,7 @@ def _headers(
 
 
 def _generate_all(specs: Sequence[Spec], options: Emission, args: argparse.Namespace) -> list[_Made]:
-    """What all kernels give; Failure with every finding where one is refused."""
+    """Generates all kernels. Failure with all findings if one is rejected."""
     made: list[_Made] = []
     findings: list[Diagnostic] = []
     make = partial(
@@ -290,7 +294,7 @@ def _results(specs: Sequence[Spec], jobs: int, make: Callable[[Spec], _Result]) 
 def _generate(
     spec: Spec, *, analysis: bool, templates: Templates, options: Emission, folder: Path, check: bool
 ) -> _Result:
-    """The files, or why there are none; an exception of ours wouldn't survive the way between processes."""
+    """Generates one kernel, in a worker process. Errors are returned, since cugen's exceptions can't be pickled."""
     from cugen.emit.host.variants import make_entry
     from cugen.emit.overrides import TemplateError
     from cugen.kernel import generate
@@ -337,7 +341,7 @@ def _check(
     if stale:
         note("`cugen generate` rewrites them", quiet=args.quiet)
     if outlived:
-        note("delete what no spec makes", quiet=args.quiet)
+        note("delete files that belong to no spec", quiet=args.quiet)
     if stale or outlived:
         return NO
     note(f"{len(texts)} kernel{'s' * (len(texts) > 1)} up to date", quiet=args.quiet)

@@ -1,4 +1,4 @@
-"""Show everything known about the kernels of a spec: the plan and its reasons, what it costs, source, PTX, code."""
+"""Show the kernels of a spec: the plan with its reasons, the cost analysis, source, PTX and SASS."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ if TYPE_CHECKING:
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("spec", metavar="SPEC", help="a spec's file")
+    parser.add_argument("spec", metavar="SPEC", help="spec file")
     parser.add_argument("--what", choices=(*_SECTIONS, "all"), default="plan", help="default: plan")
-    parser.add_argument("--kernel", metavar="NAME", help="the one of several kernels to show")
+    parser.add_argument("--kernel", metavar="NAME", help="show only this kernel")
     add_options(parser)
     add_lock_options(parser)
     add_template_option(parser)
@@ -65,7 +65,7 @@ def execute(args: argparse.Namespace) -> int:
 
 
 def _dynamic_params(spec: Spec, args: argparse.Namespace) -> dict[str, int]:
-    """The dynamic params that `--set` gives values; the others stay open."""
+    """Values of dynamic params from `--set`; others remain symbolic."""
     settings = settings_of(args)
     return {p.name: int(settings[p.name]) for p in spec.params if p.is_dynamic and p.name in settings}
 

@@ -1,4 +1,4 @@
-"""Write NAME.yaml: a commented starter, a tiled GEMM, or with --from a copy of an example."""
+"""Write NAME.yaml: a commented starter spec (a tiled GEMM), or with --from a copy of an example."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ _KERNEL_LINE = re.compile(r"^kernel:[ \t]*([A-Za-z_]\w*)", re.MULTILINE)
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("name", metavar="NAME", help="the kernel's name; the file is NAME.yaml in this folder")
-    parser.add_argument("--from", metavar="EXAMPLE", dest="example", help="start from a spec of the gallery")
+    parser.add_argument("name", metavar="NAME", help="kernel name; the file is NAME.yaml in the current folder")
+    parser.add_argument("--from", metavar="EXAMPLE", dest="example", help="copy a spec of the gallery")
 
 
 def execute(args: argparse.Namespace) -> int:
     if problem := kernel_name_problem(args.name):
-        raise wrong_call(f"a kernel can't be called `{args.name}`: {problem[0]}", problem[1])
+        raise wrong_call(f"invalid kernel name `{args.name}`: {problem[0]}", problem[1])
     text = _starter(args.name) if args.example is None else _example(args.example, args.name)
     path = Path(f"{args.name}.yaml")
     with files_of_the_user():
@@ -29,7 +29,7 @@ def execute(args: argparse.Namespace) -> int:
             with path.open("x", encoding="utf-8", newline="\n") as file:
                 file.write(text)
         except FileExistsError:
-            raise wrong_call(f"{path} is there already", "choose another name, or remove it first") from None
+            raise wrong_call(f"{path} already exists", "choose another name, or remove it first") from None
     if not args.quiet:
         print(f"wrote {path}; try `cugen run {path}`")
     return DONE
@@ -40,13 +40,13 @@ def _starter(name: str) -> str:
 
 
 def _example(example: str, name: str) -> str:
-    """The example's text under the kernel's new name; of several kernels each keeps its own as an ending."""
+    """Text of an example under the new name; each of several kernels keeps its name as a suffix."""
     examples = {path.stem: path for path in sorted(data_folder("specs").glob("*.yaml"))}
     stem = example.removesuffix(".yaml")
     if stem not in examples:
         guess = nearest(stem, examples)
         raise wrong_call(
-            f"there is no example `{example}`",
+            f"unknown example `{example}`",
             (f"did you mean `{guess}`? " if guess else "") + f"the examples: {', '.join(examples) or 'none'}",
         )
     text = examples[stem].read_text(encoding="utf-8")

@@ -1,4 +1,4 @@
-"""Generate the kernels of a spec, compile them, run them and compare what they compute with the NumPy reference."""
+"""Generate, compile and run the kernels of a spec, and compare their results with the NumPy reference."""
 
 from __future__ import annotations
 
@@ -35,11 +35,11 @@ if TYPE_CHECKING:
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("spec", metavar="SPEC", help="a spec's file")
+    parser.add_argument("spec", metavar="SPEC", help="spec file")
     parser.add_argument(
-        "--device", choices=("auto", "gpu", "cpu"), default="auto", help="auto takes a GPU where there is one"
+        "--device", choices=("auto", "gpu", "cpu"), default="auto", help="auto uses a GPU if there is one (default)"
     )
-    parser.add_argument("--kernel", metavar="NAME", help="the one of several kernels to run")
+    parser.add_argument("--kernel", metavar="NAME", help="run only this kernel")
     add_options(parser)
     add_lock_options(parser)
     add_template_option(parser)
@@ -50,7 +50,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         default=[],
         type=assignment,
         dest="inputs",
-        help="take an array from a .npy, .npz, .png or .jpg file; the others are random",
+        help="read an array from a .npy, .npz, .png or .jpg file; others are random",
     )
     parser.add_argument(
         "--output",
@@ -59,14 +59,16 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         default=[],
         type=assignment,
         dest="outputs",
-        help="save a result",
+        help="save an output array as .npy",
     )
-    parser.add_argument("--seed", metavar="N", type=natural, default=0, help="of the random inputs (default: 0)")
-    parser.add_argument("--repeat", metavar="N", type=positive, default=1, help="time N plays (default: 1)")
+    parser.add_argument("--seed", metavar="N", type=natural, default=0, help="seed of the random inputs (default: 0)")
+    parser.add_argument("--repeat", metavar="N", type=positive, default=1, help="time N runs (default: 1)")
     parser.add_argument("--json", action="store_true", help="print one JSON object")
-    parser.add_argument("--sanitize", action="store_true", help="on the CPU: run under sanitizers")
     parser.add_argument(
-        "--shuffle", metavar="SEED", type=natural, help="on the CPU: run the threads of a block in random order"
+        "--sanitize", action="store_true", help="CPU only: run under the address and undefined-behaviour sanitizers"
+    )
+    parser.add_argument(
+        "--shuffle", metavar="SEED", type=natural, help="CPU only: run the threads of a block in random order"
     )
 
 
@@ -124,7 +126,7 @@ def _run(spec: Spec, choice: Choice, args: argparse.Namespace) -> report.Content
 
 
 def dynamic_params(spec: Spec, args: argparse.Namespace) -> dict[str, int]:
-    """The values that `--set` gives to dynamic params; loading has checked each by itself."""
+    """Values of dynamic params from `--set`; loading has checked each value, requirements are checked here."""
     from cugen.abi.codes import MISSING_ARGUMENT, PARAM_REFUSED
     from cugen.abi.errors import RunError
     from cugen.spec.resolve.param_expressions import holds
@@ -146,12 +148,12 @@ def dynamic_params(spec: Spec, args: argparse.Namespace) -> dict[str, int]:
 
 
 def _example_value(minimum: int, multiple_of: int) -> int:
-    """A value that the param may have, 64 or the next that is allowed."""
+    """A valid value of the param: 64, or the next allowed one."""
     return max(-(-max(minimum, 64) // multiple_of) * multiple_of, multiple_of)
 
 
 def _inputs(spec: Spec, params: Mapping[str, int], args: argparse.Namespace) -> Inputs | None:
-    """Random inputs with what the user gives in their place; None where nothing is given."""
+    """Inputs with the arrays of `--input`, others random; None without `--input`."""
     from cugen.runtime.files import read
     from cugen.runtime.inputs import draw, known_params, shape_of
 
@@ -171,14 +173,14 @@ def _inputs(spec: Spec, params: Mapping[str, int], args: argparse.Namespace) -> 
 
 
 def _outputs(spec: Spec, args: argparse.Namespace) -> dict[str, Path]:
-    """Where each output that `--output` names is to be saved."""
+    """Paths of the outputs that `--output` saves."""
     wanted = unique(args.outputs, "--output")
     for item in wanted:
         _check_name(spec, item.name, ("output", "inout"), "--output", "written")
         if Path(item.value).suffix != ".npy":
-            raise wrong_call(f"`--output {item.name}={item.value}`: only .npy files are written")
+            raise wrong_call(f"`--output {item.name}={item.value}`: the file must be a .npy")
         if not Path(item.value).parent.is_dir():
-            raise wrong_call(f"`--output {item.name}={item.value}`: there is no folder {Path(item.value).parent}")
+            raise wrong_call(f"`--output {item.name}={item.value}`: no such folder: {Path(item.value).parent}")
     return {item.name: Path(item.value) for item in wanted}
 
 

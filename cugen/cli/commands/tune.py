@@ -1,5 +1,5 @@
-"""Search for the fastest schedule of each kernel on this machine's GPUs. Every candidate is checked before it is timed;
-the best is written to cugen.lock, where `cugen generate` finds it."""
+"""Search for the fastest schedule of each kernel on this machine's GPUs. Every candidate is verified before it is
+timed; the best one is written to cugen.lock, from which `cugen generate` takes it."""
 
 from __future__ import annotations
 
@@ -22,43 +22,47 @@ if TYPE_CHECKING:
     from cugen.tune.timing.gpus import Gpu
     from cugen.tune.tuner import Outcome
 
-_SHOWN = 5  # reasons of candidates that failed
+_MAX_FAILURES_SHOWN = 5  # failed candidates that are listed
 STRATEGIES = ("exhaustive", "near", "random", "model")
 _DURATION = re.compile(r"([0-9]+(?:\.[0-9]+)?)(s|m|h|)")
 _SECONDS = {"": 1.0, "s": 1.0, "m": 60.0, "h": 3600.0}
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("specs", metavar="SPEC", nargs="+", help="a spec's file")
-    parser.add_argument("--kernel", metavar="NAME", help="the one of several kernels to tune")
+    parser.add_argument("specs", metavar="SPEC", nargs="+", help="spec file")
+    parser.add_argument("--kernel", metavar="NAME", help="tune only this kernel")
     add_options(parser)
     parser.add_argument(
         "--budget",
         metavar="TIME",
         type=_seconds,
         default=60.0,
-        help="for the search of one kernel, such as 90s, 5m or 1h (default: 60s)",
+        help="search time per kernel, such as 90s, 5m or 1h (default: 60s)",
     )
     parser.add_argument(
         "--strategy",
         choices=STRATEGIES,
         default="exhaustive",
-        help="exhaustive: every candidate, the best guesses first (default); near: alternates between "
-        "these and the ones most like the fastest so far; random: in random order; "
-        "model: as a model of what was timed proposes (needs optuna)",
+        help="exhaustive: all candidates, in the order of the cost models (default); near: alternates between "
+        "these and the candidates most similar to the fastest so far; random: random order; "
+        "model: proposals of a statistical model (needs optuna)",
     )
     parser.add_argument(
-        "--lock", metavar="FILE", type=Path, help="where the result is written (default: cugen.lock beside the spec)"
+        "--lock", metavar="FILE", type=Path, help="lock file to write (default: cugen.lock in the spec's folder)"
     )
-    parser.add_argument("--device-name", metavar="NAME", help="the GPUs to use, where the machine has several kinds")
+    parser.add_argument("--device-name", metavar="NAME", help="GPU model to use, if the machine has several")
     parser.add_argument(
         "--resume",
         action=argparse.BooleanOptionalAction,
         default=True,
-        help="go on where an earlier search of the same kernel ended (default), or start over",
+        help="resume an earlier search of the kernel (default), or start over",
     )
-    parser.add_argument("--jobs", metavar="N", type=positive, default=0, help="processes that plan and compile")
-    parser.add_argument("--seed", metavar="N", type=natural, default=0, help="of inputs and of random choices")
+    parser.add_argument(
+        "--jobs", metavar="N", type=positive, default=0, help="processes that plan and compile (default: one per core)"
+    )
+    parser.add_argument(
+        "--seed", metavar="N", type=natural, default=0, help="seed of the inputs and of random choices (default: 0)"
+    )
 
 
 def execute(args: argparse.Namespace) -> int:
@@ -81,7 +85,7 @@ def execute(args: argparse.Namespace) -> int:
         command=workers.COMMAND,
     )
     work = [(spec, _dynamic(spec, args), args.lock or Path(spec.dependencies[0]).parent / NAME) for spec in specs]
-    locks = {path: read(path) for _, _, path in work if path.exists()}  # a broken one is better found before the search
+    locks = {path: read(path) for _, _, path in work if path.exists()}  # reports an invalid lock file before the search
     status = DONE
     for spec, params, path in work:
         display = _Display(spec.kernel, quiet=args.quiet)
@@ -118,7 +122,7 @@ def _dynamic(spec: Spec, args: argparse.Namespace) -> Mapping[str, int]:
 
 
 class _Display:
-    """Progress on standard error: one line that changes on a terminal, elsewhere a line for each new best."""
+    """Progress on standard error: an updated line on a terminal, else one line for each new best time."""
 
     def __init__(self, kernel: str, *, quiet: bool) -> None:
         self._kernel, self._quiet, self._best = kernel, quiet, 0.0
@@ -144,7 +148,7 @@ class _Display:
 
 
 def _summary(outcome: Outcome, untuned: Schedules, path: Path, *, quiet: bool) -> str:
-    """`untuned` is the generator's own choice."""
+    """Summary of a search. `untuned`: the schedules that the generator chooses."""
     from cugen.tune.lockfile import schedule_text, schedules_text
 
     entry, progress = outcome.entry, outcome.progress
@@ -158,15 +162,15 @@ def _summary(outcome: Outcome, untuned: Schedules, path: Path, *, quiet: bool) -
         return head
     lines = [head, *(f"  {output}: {schedule_text(schedule)}" for output, schedule in entry.schedules or untuned)]
     if entry.reorders:
-        lines.append("  sums are taken in another order than untuned: the last bits of results differ")
+        lines.append("  floating-point sums are reordered: results differ from the untuned kernel in the last bits")
     if entry.runner_up:
-        lines.append(f"  the next best takes {entry.runner_up[1].cold:.4g} µs")
+        lines.append(f"  runner-up: {entry.runner_up[1].cold:.4g} µs")
     resumed = f", {progress.resumed} of them earlier" if progress.resumed else ""
     lines.append(
         f"  {progress.timed + progress.resumed} of {progress.candidates} candidates timed{resumed}; {progress.dropped} "
-        f"dropped unseen, {progress.failed} failed"
+        f"dropped before timing, {progress.failed} failed"
     )
-    for schedules, reason in outcome.failures[:_SHOWN]:
+    for schedules, reason in outcome.failures[:_MAX_FAILURES_SHOWN]:
         lines.append(f"    failed: {schedules_text(schedules) or 'the generator’s own choice'}: {reason}")
     return "\n".join([*lines, f"  wrote {path}"])
 

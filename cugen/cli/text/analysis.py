@@ -1,4 +1,4 @@
-"""The analysis of a kernel for reading: a table of its accesses, what stands behind each verdict, then the facts."""
+"""Text of a kernel's analysis: a table of its accesses, the reason of each verdict, then facts of the launch."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from cugen.analysis.verdicts.report import AccessReport
 from cugen.cli.resources import Resources
 from cugen.kernel_report import LaunchReport, Report
 
-_WIDTH = 118
-_LABEL = 11
-_TEXT = 40  # a longer access pushes its own row's columns to the right
+_LINE_WIDTH = 118  # characters
+_LABEL_WIDTH = 11  # characters
+_MAX_ACCESS_WIDTH = 40  # characters; longer accesses shift the columns of their row
 _HEADINGS = ("access", "warps", "cost", "ideal", "ratio", "verdict")
 
 
 def analysis_text(report: Report, resources: Resources) -> str:
-    """All launches in order. `resources` say which compiler the registers come from, or why they aren't known."""
+    """Text of all launches. `resources`: the compiler that reported the registers, or why they are unknown."""
     lines = [f"{report.kernel}: what each access costs over the whole launch, and what the launch takes"]
     lines += _row("compiler", resources.compiler or f"none: {resources.reason}")
     for number, launch in enumerate(report.kernels, 1):
@@ -32,10 +32,10 @@ def analysis_text(report: Report, resources: Resources) -> str:
 
 
 def _table(launch: LaunchReport) -> Iterator[str]:
-    """A row for each access, and its claim below it."""
+    """Table with a row for each access, followed by its claim."""
     rows = [_HEADINGS, *map(_cells, launch.accesses)]
     widths = [max(len(row[column]) for row in rows) for column in range(len(_HEADINGS))]
-    widths[0] = min(widths[0], _TEXT)
+    widths[0] = min(widths[0], _MAX_ACCESS_WIDTH)
     claims = ["", *(report.claim for report in launch.accesses)]
     for row, claim in zip(rows, claims, strict=True):
         numbers = (f"{cell:>{width}}" for cell, width in zip(row[1:-1], widths[1:-1], strict=True))
@@ -45,7 +45,7 @@ def _table(launch: LaunchReport) -> Iterator[str]:
 
 
 def _cells(report: AccessReport) -> Sequence[str]:
-    """Totals over the launch; where a size isn't known, what the worst request of a warp costs."""
+    """Cells of an access: totals over the launch, or the cost of the worst warp request if a size is unknown."""
     access = f"{report.access.kind:<5} {report.text}"
     ratio = "?" if report.ratio is None else f"{report.ratio:.2f}"
     if report.totals is not None:
@@ -59,18 +59,20 @@ def _cells(report: AccessReport) -> Sequence[str]:
 
 
 def _reasons(launch: LaunchReport) -> Iterator[str]:
-    """What stands behind each verdict, once for all accesses that share it."""
+    """Reasons of the verdicts, once for accesses with the same reason."""
     texts_of_reason: dict[str, list[str]] = {}
     for report in launch.accesses:
-        if report.verdict != "unknown":  # its claim has said it all
+        if report.verdict != "unknown":  # its claim contains the reason
             texts_of_reason.setdefault(report.reason, []).append(report.text)
     if texts_of_reason:
         yield ""
     for reason, texts in texts_of_reason.items():
         line = f"{', '.join(dict.fromkeys(texts))}: {reason}"
-        yield from textwrap.wrap(line, _WIDTH, initial_indent="  ", subsequent_indent="    ", break_on_hyphens=False)
+        yield from textwrap.wrap(
+            line, _LINE_WIDTH, initial_indent="  ", subsequent_indent="    ", break_on_hyphens=False
+        )
 
 
 def _row(label: str, text: str) -> list[str]:
-    head, indent = f"  {label:<{_LABEL}}", " " * (_LABEL + 2)
-    return textwrap.wrap(text, _WIDTH, initial_indent=head, subsequent_indent=indent, break_on_hyphens=False)
+    head, indent = f"  {label:<{_LABEL_WIDTH}}", " " * (_LABEL_WIDTH + 2)
+    return textwrap.wrap(text, _LINE_WIDTH, initial_indent=head, subsequent_indent=indent, break_on_hyphens=False)

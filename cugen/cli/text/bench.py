@@ -1,4 +1,4 @@
-"""A benchmark's figures as a table for people, from the object that `--json` prints."""
+"""Text of a benchmark, from the object of `--json`."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _HEADINGS = ("", "median", "p10", "p90", "GB/s", "GFLOP/s", "of ceiling", "time 
 
 
 def text(content: Content, *, quiet: bool) -> str:
-    """What was measured; where the kernel is wrong, what is wrong with it."""
+    """Text of the measurements; for a wrong kernel, its errors."""
     name = content["kernel"]
     if not content["passed"]:
         failed = f"{name}: {paint('FAILED', 'red', sys.stdout)} ({content['checked']} of its elements checked)"
@@ -53,9 +53,9 @@ def _facts(content: Content) -> Iterator[str]:
 
 
 def _last(source: str) -> str:
-    """What a peer does, in a line: its only statement, or how many it has."""
+    """One-line summary of a peer's source: its only statement, or the number of lines."""
     lines = [line.strip() for line in source.splitlines()[1:-1]]
-    return lines[0] if len(lines) == 1 else f"{len(lines)} lines, which `--json` shows"
+    return lines[0] if len(lines) == 1 else f"{len(lines)} lines, see `--json`"
 
 
 def _table(regime: str, rows: Sequence[Content]) -> Iterator[str]:

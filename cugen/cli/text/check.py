@@ -1,4 +1,4 @@
-"""What `cugen check` prints for people: a table of all accesses, then each finding at its place."""
+"""Text of `cugen check`: a table of all accesses, then the findings with their source lines."""
 
 from __future__ import annotations
 
@@ -14,8 +14,7 @@ _COLUMNS = ("", "access", "memory", "cost", "ideal", "ratio")
 
 
 def check_text(outcome: Outcome, *, quiet: bool, gnu: bool = False) -> str:
-    """Tables, findings (with `gnu` as compilers print them) and a last line that counts them; with `quiet` only the
-    findings."""
+    """Tables, findings (`gnu`: in the format of compilers) and a summary line; with `quiet` only the findings."""
     parts: list[str] = []
     for checked in outcome.kernels:
         if not quiet:

@@ -1,6 +1,6 @@
-"""Findings as workflow commands of GitHub Actions, which show them beside the lines of a change.
+"""Findings as GitHub Actions workflow commands, which annotate the lines of a change.
 
-The form and its escapes: https://docs.github.com/actions/reference/workflow-commands-for-github-actions.
+Format and escapes: https://docs.github.com/actions/reference/workflow-commands-for-github-actions.
 """
 
 from __future__ import annotations
@@ -12,17 +12,17 @@ from cugen.spec.diagnostics import Diagnostic
 
 
 def github_text(diagnostics: Iterable[Diagnostic]) -> str:
-    """One line for each finding; empty without any."""
+    """One line per finding."""
     return "\n".join(map(_annotation, diagnostics))
 
 
 def relative_path(file: str) -> str:
-    """A file as a repository names it, where the current folder is in one: from here, with slashes."""
+    """Path relative to the current folder, with forward slashes, as in a repository."""
     return os.path.relpath(file).replace(os.sep, "/")
 
 
 def details(finding: Diagnostic) -> str:
-    """The message with all that is said below it."""
+    """Message of a finding with its notes and helps."""
     locations = [f"{related.file}:{related.span.line}: {related.source_line.strip()}" for related in finding.related]
     said = [f"{location} ({related.message})" for location, related in zip(locations, finding.related, strict=True)]
     helps = [f"help: {finding.help}"] if finding.help else []
@@ -34,7 +34,7 @@ def _annotation(finding: Diagnostic) -> str:
     span = finding.span
     if span.line:
         properties |= {"line": str(span.line), "endLine": str(span.end_line)}
-    if span.line and span.end_line == span.line:  # columns are only read for a single line
+    if span.line and span.end_line == span.line:  # GitHub reads columns only for single-line spans
         properties |= {"col": str(span.column), "endColumn": str(span.end_column)}
     properties["title"] = f"{finding.code} {finding.key}".strip()
     listed = ",".join(f"{name}={_property(value)}" for name, value in properties.items())

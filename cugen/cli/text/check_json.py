@@ -1,4 +1,4 @@
-"""What `cugen check --format json` prints: one object with every access and every finding."""
+"""Output of `cugen check --format json`: one object with all accesses and findings."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _LIMITS = ("bank_conflicts", "sectors", "occupancy", "spills", "mixed_warps")
 
 
 def json_text(outcome: Outcome) -> str:
-    """`passed`, `kernels`, and `refused` with the findings of specs that couldn't be analysed."""
+    """JSON object with `passed`, `kernels`, and `refused`: the findings of specs that couldn't be analysed."""
     content = {
         "passed": outcome.passed,
         "kernels": [_kernel(checked) for checked in outcome.kernels],

@@ -1,7 +1,7 @@
-"""Findings as SARIF 2.1.0, which code scanning services and editors read.
+"""Findings as SARIF 2.1.0, for code scanning services and editors.
 
-The standard: https://docs.oasis-open.org/sarif/sarif/v2.1.0/sarif-v2.1.0.html. Places are lines of the
-spec; the line of the generated source that a finding is about is a related location, with its text.
+Standard: https://docs.oasis-open.org/sarif/sarif/v2.1.0/sarif-v2.1.0.html. Locations are lines of
+the spec; the line of the generated source is a related location, with its text.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ from cugen.version import __version__
 Content = dict[str, Any]
 
 _SCHEMA = "https://docs.oasis-open.org/sarif/sarif/v2.1.0/errata01/os/schemas/sarif-schema-2.1.0.json"
-_ROOT = "%SRCROOT%"  # what a consumer replaces by the folder of the repository
+_ROOT = "%SRCROOT%"  # replaced by consumers with the root folder of the repository
 _PAGES = Path(__file__).resolve().parents[2] / "explain"
 _FINGERPRINT = "cugenFinding/v1"
 
 
 def sarif_text(outcome: Outcome) -> str:
-    """One log with one run."""
+    """SARIF log with one run."""
     named = [(finding, f"{finding.file}\0{finding.key}") for finding in outcome.refused]
     for checked in outcome.kernels:
         named += [(finding.diagnostic, f"{finding.kernel}\0{finding.subject}") for finding in checked.findings]

@@ -1,4 +1,4 @@
-"""What `cugen fix` prints: the figures before and after, why, and the patch; or all of it as one JSON object."""
+"""Output of `cugen fix`: costs before and after, the reason, and the patch; as text or as one JSON object."""
 
 from __future__ import annotations
 
@@ -18,19 +18,19 @@ from cugen.cli.text.terminal import paint
 if TYPE_CHECKING:
     from cugen.runtime.verify import Run
 
-_LABEL = 14
+_LABEL_WIDTH = 14  # characters
 _COLOURS = (("---", "bold"), ("+++", "bold"), ("@@", "blue"), ("-", "red"), ("+", "green"))
 
 
 def fix_text(outcome: Outcome, *, quiet: bool) -> str:
-    """For a person; `quiet` leaves the patch alone."""
+    """Text of the fixes; with `quiet` only the patch."""
     patch = _patch(outcome)
     if quiet:
         return _painted(patch).rstrip("\n")
     lines = [line for fixed in outcome.documents for line in _document(fixed, outcome)]
     if patch:
         lines += ["", _painted(patch).rstrip("\n"), ""]
-        lines.append(f"wrote {outcome.file}" if outcome.written else "`--write` puts this into the file")
+        lines.append(f"wrote {outcome.file}" if outcome.written else "use `--write` to apply the patch")
     return "\n".join(lines)
 
 
@@ -77,11 +77,11 @@ def _document(fixed: Fixed, outcome: Outcome) -> Iterator[str]:
         yield f"{head}: {paint('no cure', 'yellow', sys.stdout)} for {incurable.array}: {incurable.reason}"
         yield from (_row("costs", _access(report)) for report in incurable.accesses)
     for report in fixed.fixes.unknown:
-        yield f"{head}: left alone: {_access(report)}"
+        yield f"{head}: not fixed: {_access(report)}"
     for finding in fixed.left:
-        yield f"{head}: left to you, {finding.severity}[{finding.code}]: {finding.message}"
+        yield f"{head}: remaining {finding.severity}[{finding.code}]: {finding.message}"
         if finding.code != BANK_CONFLICTS:
-            yield _row("", "no padding or swizzle of a tile cures that")
+            yield _row("", "not fixable by padding or swizzling a tile")
 
 
 def _fix(fix: Fix) -> Iterator[str]:
@@ -91,8 +91,8 @@ def _fix(fix: Fix) -> Iterator[str]:
             yield f"  {after.kernel}"
         what = "at the worst request of each access" if after.per_request else "over the launch"
         yield _row("wavefronts", f"{before.wavefronts:,} → {after.wavefronts:,} {what}, ideal {after.ideal:,}")
-        yield _row("shared bytes", f"{before.shared_bytes:,} → {after.shared_bytes:,} a block")
-        yield _row("occupancy", f"{_occupancy(before)} → {_occupancy(after)}, registers not counted")
+        yield _row("shared bytes", f"{before.shared_bytes:,} → {after.shared_bytes:,} per block")
+        yield _row("occupancy", f"{_occupancy(before)} → {_occupancy(after)}, without registers")
     if fix.why:
         yield _row("why", "wavefronts of the worst request by pad:")
         yield from (_row("", law) for law in fix.why)
@@ -100,7 +100,7 @@ def _fix(fix: Fix) -> Iterator[str]:
 
 
 def _occupancy(cost: LaunchCost) -> str:
-    return f"{cost.occupancy.blocks_per_sm} blocks an SM ({cost.occupancy.fraction:.3g})"
+    return f"{cost.occupancy.blocks_per_sm} blocks per SM ({cost.occupancy.fraction:.3g})"
 
 
 def _access(report: AccessReport) -> str:
@@ -117,11 +117,11 @@ def _run(name: str, run: Run, device: str, params: Any) -> str:
 
 
 def _row(label: str, text: str) -> str:
-    return f"  {label:<{_LABEL}}{text}"
+    return f"  {label:<{_LABEL_WIDTH}}{text}"
 
 
 def _patch(outcome: Outcome) -> str:
-    """A unified diff; empty where nothing changes. Lines end as the file's do."""
+    """Unified diff, with the line endings of the file; empty without changes."""
     lines = difflib.unified_diff(
         _lines(outcome.before), _lines(outcome.after), fromfile=outcome.file, tofile=outcome.file
     )
@@ -129,7 +129,7 @@ def _patch(outcome: Outcome) -> str:
 
 
 def _lines(text: str) -> list[str]:
-    """Lines as patches count them: a form feed or a lone carriage return ends none."""
+    """Lines as counted by patch tools: form feeds and single carriage returns don't end a line."""
     parts = text.split("\n")
     return [f"{part}\n" for part in parts[:-1]] + ([parts[-1]] if parts[-1] else [])
 

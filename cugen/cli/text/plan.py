@@ -1,4 +1,4 @@
-"""A plan for reading: why each kernel is made the way it is, what it takes, and where it touches memory."""
+"""Text of a plan: the reasons of each kernel, its resources, and its memory accesses."""
 
 from __future__ import annotations
 
@@ -34,14 +34,14 @@ from cugen.schedule.runs import group
 from cugen.schedule.splitting import plan_context
 from cugen.spec.model import Spec
 
-_LABEL = 11
-_WIDTH = 118
+_LABEL_WIDTH = 11  # characters
+_LINE_WIDTH = 118  # characters
 _INDENT = "  "
 Answers = tuple[tuple[Family, Match | Refusals], ...]
 
 
 def plan_text(kernel: Kernel, resources: Resources) -> str:
-    """All launches in order. `resources` are what a compiler found, or why there are none."""
+    """Text of all launches. `resources`: from a compiler, or the reason why there are none."""
     plan, spec = kernel.plan, kernel.spec
     title = f"{kernel.name}: {spec.doc}" if spec.doc else kernel.name
     lines = [title, *_row("target", spec.target)]
@@ -72,7 +72,7 @@ def plan_text(kernel: Kernel, resources: Resources) -> str:
 
 
 def _answers(spec: Spec) -> dict[str, Answers]:
-    """By kernel: every family, with what stands against it."""
+    """Answers of every family, by kernel."""
     context = plan_context(spec)
     return {request.name: tuple(answers(request)) for request in requests(context, group(context))}
 
@@ -109,7 +109,7 @@ def _launch_lines(
     yield from _row("shared", f"{launch.shared_bytes + launch.dynamic_shared_bytes} bytes{dynamic}")
     if compiled := resources.kernels.get(made.name):
         spills = compiled.spill_stores + compiled.spill_loads
-        yield from _row("registers", f"{compiled.registers} a thread, {f'{spills} bytes' if spills else 'no'} spills")
+        yield from _row("registers", f"{compiled.registers} per thread, {f'{spills} bytes' if spills else 'no'} spills")
     printer = NodePrinter(dict(made.ranges), dict(kernel.plan.scalar_symbols), dict(kernel.plan.param_symbols))
     for part, nodes in made.parts:
         if nodes:
@@ -118,7 +118,7 @@ def _launch_lines(
 
 
 def _node_lines(nodes: tuple[Node, ...], printer: NodePrinter) -> Iterator[str]:
-    """Loops, conditions and barriers as the source has them; of the rest what touches memory."""
+    """Loops, conditions, barriers and memory accesses, in source order."""
     for node in nodes:
         match node:
             case For(body=body):
@@ -164,5 +164,5 @@ def _access_text(access: Access, printer: NodePrinter) -> str:
 
 
 def _row(label: str, text: str) -> list[str]:
-    head, indent = f"  {label:<{_LABEL}}", " " * (_LABEL + 2)
-    return textwrap.wrap(text, _WIDTH, initial_indent=head, subsequent_indent=indent, break_on_hyphens=False)
+    head, indent = f"  {label:<{_LABEL_WIDTH}}", " " * (_LABEL_WIDTH + 2)
+    return textwrap.wrap(text, _LINE_WIDTH, initial_indent=head, subsequent_indent=indent, break_on_hyphens=False)

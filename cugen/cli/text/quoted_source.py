@@ -1,4 +1,4 @@
-"""A kernel's source as findings quote it: the lines of its accesses, and its conditions in C."""
+"""Source excerpts for findings: the lines of accesses, and conditions in C."""
 
 from __future__ import annotations
 
@@ -16,7 +16,8 @@ from cugen.spec.expressions import Span
 
 @dataclass(frozen=True)
 class PrintedLaunch:
-    """One launch in the .cu, `lines` of the whole file; `line_of` gives an access's line (1-based) by its identity."""
+    """One launch in the .cu. `lines`: the whole file. `line_of`: line of each access (1-based), by its serial
+    number."""
 
     file: str
     lines: tuple[str, ...]
@@ -28,10 +29,10 @@ class PrintedLaunch:
         line = self.lines[number - 1]
         start = line.find(text)
         stop = start + len(text)
-        if start < 0:  # printed with a cast inside
+        if start < 0:  # not found: the access is printed with a cast
             start = line.find(f"{access.printed()[0]}[")
             stop = line.find("]", start) + 1
-        if start < 0 or stop <= start:  # wrapped
+        if start < 0 or stop <= start:  # wrapped over several lines
             start, stop = len(line) - len(line.lstrip()), len(line)
         return Related(self.file, Span(number, start + 1, number, stop + 1), message, line)
 
@@ -43,11 +44,11 @@ class PrintedLaunch:
                 return self.printer.condition(guard)
             case If(condition=condition):
                 return self.printer.condition(condition)
-        raise TypeError(f"{type(node).__name__} decides nothing")
+        raise TypeError(f"{type(node).__name__} has no condition")
 
 
 def printed_launches(kernel: Kernel) -> tuple[PrintedLaunch, ...]:
-    """The launches in order, in a file of the name that `cugen generate` gives it."""
+    """Launches in order, with the file name of `cugen generate`."""
     plan = kernel.plan
     numbers = kernel.access_lines()
     planned = (access for made in plan.kernels for access in accesses(made.body))

@@ -1,4 +1,4 @@
-"""What came of one run: as the object that `--json` prints, and as a text for people made from that object."""
+"""Result of a run: as the object of `--json`, and as text from that object."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ if TYPE_CHECKING:
     from cugen.runtime.verify import Run
 
 Content = dict[str, Any]
-_AROUND = 2  # lines of the .cu above and below the one that a fault names
-_LABEL = 11
+_CONTEXT_LINES = 2  # lines of the .cu before and after the line of a fault
+_LABEL_WIDTH = 11  # characters
 
 
 def content(
@@ -30,8 +30,8 @@ def content(
     resources: Resources | None,
     args: argparse.Namespace,
 ) -> Content:
-    """The object. Times are milliseconds; what isn't known, or isn't finite, is null. `grid`, `block`, `shared_bytes`
-    and `registers` are those of the first launch. `resources` are a compiler's, where the device has none."""
+    """Object of `--json`. Times are in milliseconds; unknown and non-finite values are null. `grid`, `block`,
+    `shared_bytes` and `registers` belong to the first launch. `resources`: of a compiler, if the device has none."""
     outcome, verification = run.outcome, run.verification
     launches = _launches(kernel, params, run, resources)
     return {
@@ -62,7 +62,7 @@ def content(
 
 
 def text(content: Content, *, quiet: bool) -> str:
-    """For a person: the verdict first, then what it rests on."""
+    """Text of a run: the verdict, then its details."""
     passed = content["passed"]
     verdict = paint("PASSED", "green", sys.stdout) if passed else paint("FAILED", "red", sys.stdout)
     reason = f" (no GPU: {content['device_reason']})" if content["device_reason"] else ""
@@ -72,15 +72,15 @@ def text(content: Content, *, quiet: bool) -> str:
     rows = [("target", content["target"])]
     rows += [("launch", _launch_text(launch)) for launch in content["launches"]]
     if content["registers_reason"]:
-        rows.append(("registers", f"not known: {content['registers_reason']}"))
+        rows.append(("registers", f"unknown: {content['registers_reason']}"))
     rows.append(("time", _time_text(content)))
     given = ", ".join(f"{name} from {file}" for name, file in content["inputs"].items())
-    rows.append(("inputs", (f"{given}; the others " if given else "") + f"random (seed {content['seed']})"))
+    rows.append(("inputs", (f"{given}; others " if given else "") + f"random (seed {content['seed']})"))
     rows.append(("checked", f"{content['checked']} of the outputs' elements against the NumPy reference"))
     rows.append(("error", _error_text(content)))
     if content["worst"]:
         rows.append(("worst", content["worst"]))
-    lines = [head, *(f"  {label:<{_LABEL}}{value}" for label, value in rows)]
+    lines = [head, *(f"  {label:<{_LABEL_WIDTH}}{value}" for label, value in rows)]
     lines += [f"  {paint(message, 'red', sys.stdout)}" for message in content["messages"]]
     for fault in content["faults"]:
         lines += [f"  {line}" for line in _fault_lines(content["kernel"], fault)]
@@ -88,11 +88,11 @@ def text(content: Content, *, quiet: bool) -> str:
 
 
 def quoted(source: str, line: int) -> list[str]:
-    """Lines of the .cu round `line`, which `>` marks; none where it is unknown."""
+    """Lines of the .cu around `line`, which is marked by `>`; none if it is unknown."""
     lines = source.splitlines()
     if not 0 < line <= len(lines):
         return []
-    numbers = range(max(1, line - _AROUND), min(len(lines), line + _AROUND) + 1)
+    numbers = range(max(1, line - _CONTEXT_LINES), min(len(lines), line + _CONTEXT_LINES) + 1)
     width = len(str(numbers[-1]))
     return [f"{n:>{width}} {'>' if n == line else '|'} {lines[n - 1]}".rstrip() for n in numbers]
 
@@ -121,7 +121,7 @@ def _launches(
 
 
 def _target(kernel: Kernel, choice: Choice) -> str:
-    """What the code that ran was compiled for, or on the CPU what it was generated for."""
+    """Architecture that the code was compiled for; on the CPU, the target that it was generated for."""
     if choice.device.name != "gpu":
         return kernel.manifest.target
     from cugen.runtime.gpu import target_for

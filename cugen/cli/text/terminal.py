@@ -1,4 +1,4 @@
-"""What is only for a person at a terminal: colour and progress. Elsewhere the text is plain and nothing moves."""
+"""Colours and progress on terminals; plain text elsewhere."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import TextIO, TypeVar
 _Item = TypeVar("_Item")
 
 _STYLES = {"bold": "1", "dim": "2", "red": "31;1", "green": "32", "yellow": "33", "blue": "34;1"}
-_BAR_WIDTH = 24
+_BAR_WIDTH = 24  # characters
 _MARKED = (
     (re.compile(r"^(error(?:\[\w+\])?)(?=:)", re.MULTILINE), "red"),
     (re.compile(r"^(warning(?:\[\w+\])?)(?=:)", re.MULTILINE), "yellow"),
@@ -22,7 +22,7 @@ _MARKED = (
 
 
 def has_colour(stream: TextIO) -> bool:
-    """A terminal that wasn't told otherwise (https://no-color.org)."""
+    """Whether a stream is a terminal without NO_COLOR (https://no-color.org)."""
     return stream.isatty() and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
 
 
@@ -31,7 +31,7 @@ def paint(text: str, style: str, stream: TextIO) -> str:
 
 
 def paint_findings(text: str, stream: TextIO) -> str:
-    """Findings with their heads, places and helps set off."""
+    """Highlights the heads, locations and helps of findings."""
     if has_colour(stream):
         for pattern, style in _MARKED:
             text = pattern.sub(f"\033[{_STYLES[style]}m\\1\033[0m", text)
@@ -39,13 +39,13 @@ def paint_findings(text: str, stream: TextIO) -> str:
 
 
 def note(text: str, *, quiet: bool = False) -> None:
-    """Something beside the answer: to standard error."""
+    """Prints a note to standard error."""
     if not quiet:
         print(text, file=sys.stderr)
 
 
 def progress(items: Iterable[_Item], total: int, what: str, *, quiet: bool = False) -> Iterator[_Item]:
-    """The items, with a bar on standard error while they come, where somebody watches."""
+    """Iterates over the items, with a progress bar on standard error if that is a terminal."""
     if quiet or total < 2 or not sys.stderr.isatty():
         yield from items
         return
