@@ -12,6 +12,7 @@ from cugen.pieces.placement import placement_refusals, stage_inputs
 from cugen.pieces.serial_scan import SerialScan, lower_serial_scan, recognise
 from cugen.pieces.statements import lower_statements
 from cugen.plan.kernel import Kernel
+from cugen.plan.nodes import For, Node, Section
 from cugen.plan.request import Match, Refusal, Refusals, Request, refuse_tunables
 from cugen.plan.scopes import Scope
 
@@ -56,12 +57,27 @@ def _build(request: Request, serial_scan: SerialScan | None) -> Kernel:
     if serial_scan is None:
         reason = "one thread computes one element of the output"
         lower_statements(request, lowering, scope)
+        elements = _elements(tuple(scope.nodes))
     else:
         reason = f"one thread scans along {serial_scan.index.name} serially"
-        lower_serial_scan(serial_scan, lowering, scope)
+        elements = lower_serial_scan(serial_scan, lowering, scope)
     # All threads stage; those outside the domain return only after the barrier.
-    parts = (("staging", staging), ("indices", mapping.nodes), ("elements", tuple(scope.nodes)))
+    sections = (*staging, Section("coordinates", mapping.nodes), *elements)
+    parts = [(section.name, section.body) for section in sections]
     return replace(assemble(request, lowering, "direct", parts, mapping.grid, mapping.block), reasons=(reason,))
+
+
+def _elements(nodes: tuple[Node, ...]) -> tuple[Section, ...]:
+    """The statements' nodes, with the loop of a single reduction as a section."""
+    loops = [(number, node) for number, node in enumerate(nodes) if isinstance(node, For)]
+    if len(loops) != 1:
+        return (Section("elements", nodes),)
+    ((number, reduction),) = loops
+    return (
+        Section("accumulators", nodes[:number]),
+        Section("serial_loop", (For(reduction.loop, (Section("accumulate", reduction.body),)),)),
+        Section("elements", nodes[number + 1 :]),
+    )
 
 
 FAMILY = Family(

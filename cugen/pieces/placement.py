@@ -9,7 +9,7 @@ import sympy
 from cugen.pieces.kernels import tile_bytes
 from cugen.plan.lowering.expressions import Lowering
 from cugen.plan.memory import Access, Array
-from cugen.plan.nodes import Barrier, Copy, Declare, For, Index, Loop, Node
+from cugen.plan.nodes import Barrier, Copy, Declare, For, Index, Loop, Node, Section
 from cugen.plan.request import Refusal, Request
 from cugen.plan.symbols import FloorDiv, Integer, Mod, bounds, integer, symbol
 
@@ -48,8 +48,8 @@ def placement_refusals(request: Request) -> tuple[Refusal, ...]:
 
 def stage_inputs(
     request: Request, lowering: Lowering, block: tuple[int, int, int]
-) -> tuple[dict[str, Array], tuple[Node, ...]]:
-    """The staged arrays by name, and the nodes that fill them."""
+) -> tuple[dict[str, Array], tuple[Section, ...]]:
+    """The staged arrays by name, and the sections of templates/macros/staged_inputs.cu.j2 that fill them."""
     tiles: dict[str, Array] = {}
     shared: list[Node] = []
     registers: list[Node] = []
@@ -72,9 +72,12 @@ def stage_inputs(
             registers.append(Declare(tile))
             if source.values is None:
                 registers.append(_copy_by_thread(lowering, source, tile))
-    if shared:
-        shared.append(Barrier())
-    return tiles, (*shared, *registers)
+    sections = (
+        Section("staged_tiles", tuple(shared)),
+        Section("staged_tiles_filled", (Barrier(),) if shared else ()),
+        Section("staged_registers", tuple(registers)),
+    )
+    return tiles, tuple(filter(None, sections))
 
 
 def _row_major(shape: tuple[Integer, ...]) -> tuple[Integer, ...]:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from cugen.pieces.statements import lower_statements
 from cugen.plan.lowering.expressions import Lowering
 from cugen.plan.lowering.reductions import ACCUMULATORS, bound_sum, combine, identity, lower_condition
-from cugen.plan.nodes import Assign, For, If, Index, Let, Loop, Node
+from cugen.plan.nodes import Assign, For, If, Index, Let, Loop, Node, Section
 from cugen.plan.request import Request
 from cugen.plan.scopes import Scope
 from cugen.plan.subscripts import to_integer
@@ -47,8 +47,9 @@ def recognise(request: Request) -> SerialScan | None:
     return SerialScan(at_current, index, reverse, tuple(dict.fromkeys(map(_scan_at_current, scans))))
 
 
-def lower_serial_scan(scan_loop: SerialScan, lowering: Lowering, scope: Scope) -> None:
-    """Lowers the accumulators, and the loop that updates them and stores each element."""
+def lower_serial_scan(scan_loop: SerialScan, lowering: Lowering, scope: Scope) -> tuple[Section, ...]:
+    """The sections `accumulators`, and `serial_loop`, which updates them and stores each element: exclusive scans
+    after the element (`accumulate_after`), others before (`accumulate`)."""
     name = symbol(lowering.names.allocate(scan_loop.index.name))
     extent = to_integer(scan_loop.index.extent, lowering.symbols)
     low, high = bounds(extent, lowering.ranges)
@@ -65,10 +66,16 @@ def lower_serial_scan(scan_loop: SerialScan, lowering: Lowering, scope: Scope) -
         update = _update(scan, local, lowering, body)
         (after if scan.exclusive else body.nodes).extend(update)
         body.remember(scan, local)
+    accumulate = tuple(body.nodes)
     lower_statements(scan_loop.request, lowering, body)
     index = Index(name.name, name, lowering.ranges[name])
     loop = Loop(index, integer(0), extent, downward=scan_loop.reverse)
-    scope.nodes += [*declared, For(loop, (*body.nodes, *after))]
+    step = (
+        Section("accumulate", accumulate),
+        Section("scanned_elements", tuple(body.nodes[len(accumulate) :])),
+        Section("accumulate_after", tuple(after)),
+    )
+    return Section("accumulators", (*scope.nodes, *declared)), Section("serial_loop", (For(loop, step),))
 
 
 def _update(scan: Scan, local: Local, lowering: Lowering, scope: Scope) -> tuple[Node, ...]:
