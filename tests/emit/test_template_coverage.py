@@ -11,16 +11,13 @@ import pytest
 
 import cugen.emit.host.embed
 import cugen.emit.host.variants
-from cugen.emit.environment import bind, environment, template_folder
+from cugen.emit.environment import environment, template_folder
 from cugen.emit.host.embed import Image
 from cugen.emit.printer.ctypes import c_name
 from cugen.emit.printer.functions import function_text
-from cugen.emit.printer.nodes import NodePrinter
 from cugen.emit.source import render_raw
 from cugen.kernel import generate
-from cugen.plan.nodes import Barrier, Comment, For, Index, Loop
 from cugen.plan.remarks import Remarks
-from cugen.plan.symbols import integer, symbol
 from cugen.plan.walking import accesses
 from cugen.schedule.planner import make_plan
 from cugen.schedule.splitting import plan_context
@@ -177,8 +174,6 @@ def counted():
         context, plan = plan_context(spec), make_plan(spec)
         first = next(iter(_accesses(plan))).serial
         render_raw(env, context, plan, Remarks({first: "said"}))
-    # Nodes that no family uses yet, through the macro alone.
-    _render_nodes(env)
     # Helpers for types that those kernels don't ask for.
     for path in sorted((template_folder() / "functions").iterdir()):
         name = path.name.removesuffix(".cu.j2")
@@ -204,14 +199,6 @@ def counted():
 def _accesses(plan):
     for kernel in plan.kernels:
         yield from accesses(kernel.body)
-
-
-def _render_nodes(env):
-    k = symbol("k")
-    bound = bind(env, NodePrinter({k: (0, 9)}, {}, {}))
-    template = bound.from_string('{% from "macros/body.cu.j2" import body with context %}{{ body(nodes) }}')
-    loop = Loop(Index("k", k, (0, 9)), integer(0), integer(10), rolled=True)
-    template.render(nodes=(Comment("text"), For(loop, (Barrier(),))))
 
 
 def test_every_template_is_rendered(counted):

@@ -1,0 +1,242 @@
+"""Sections of a plan as a template places them: the statements of every node, and what a template can't do."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import get_args
+
+import pytest
+
+from cugen.emit.environment import environment
+from cugen.emit.printer.nodes import NodePrinter
+from cugen.emit.printer.statements import EmissionError, Sections, StatementPrinter, checked
+from cugen.plan.memory import Access, Array
+from cugen.plan.memory import Start as BasePointer
+from cugen.plan.nodes import (
+    Accumulate,
+    AcquireSpinWait,
+    Assign,
+    AwaitCopies,
+    Barrier,
+    ClusterBarrier,
+    Comment,
+    CommitCopies,
+    Comparison,
+    Copy,
+    CountArrival,
+    Declare,
+    Define,
+    FetchBlockId,
+    For,
+    Guard,
+    If,
+    Index,
+    Let,
+    Load,
+    LoadBlockId,
+    Loop,
+    Mma,
+    NamedBarrier,
+    Node,
+    ReleaseFlag,
+    ReturnUnless,
+    Section,
+    Store,
+)
+from cugen.plan.sections import dissolved
+from cugen.plan.symbols import Integer, integer, symbol
+from cugen.plan.walking import walk_nodes
+from cugen.spec.expressions import Const, Local
+from cugen.spec.types import FLOAT32, INT32
+
+ROW, K, N = symbol("row"), symbol("k"), symbol("N")
+RANGES = {ROW: (0, 999), K: (0, 9), N: (1, 1000)}
+X = Local("x", FLOAT32)
+ONE = Const(1, FLOAT32)
+INSIDE = Guard((Comparison(ROW, "<", N),))
+BODY = "{{ body(parts.all) }}"
+
+
+def array(name: str, space: str = "global", *, count: int = 16) -> Array:
+    dtype = INT32 if name in ("flags", "block") else FLOAT32
+    return Array(name, name, dtype, (integer(count),), (integer(1),), space, flat=space == "global", writable=True)
+
+
+A, TILE, ACC = array("A"), array("tile", "shared"), array("acc", "register")
+FLAGS, BLOCK = array("flags"), array("block", "shared", count=1)
+
+
+def at(accessed: Array, subscript: Integer, kind: str = "load") -> Access:
+    return Access(accessed, (subscript,), kind)
+
+
+def loop(*body: Node, stop: int = 10, unroll: bool = False, rolled: bool = False, unroll_by: int = 0) -> For:
+    index = Index("k", K, (0, stop - 1))
+    return For(Loop(index, integer(0), integer(stop), unroll=unroll, rolled=rolled, unroll_by=unroll_by), body)
+
+
+def printed(template: str, *sections: Section, remarks: Mapping[int, str] | None = None) -> str:
+    """The text that a template makes of sections. EmissionError unless it has their order and nesting."""
+    statements = StatementPrinter(NodePrinter(RANGES, {}, {"N": "N"}, remarks))
+    text = environment().from_string(template).render(parts=Sections(sections), **statements.functions())
+    return checked(text, statements, dissolved(sections), "sum_rows")
+
+
+EVERY_NODE: tuple[Node, ...] = (
+    Define(Index("row", symbol("threadIdx.x"), (0, 999))),
+    BasePointer("a_start", A, (ROW,)),
+    ReturnUnless(INSIDE),
+    Declare(TILE),
+    Let(X, ONE, mutable=True),
+    Load(Local("a", FLOAT32), at(A, ROW)),
+    Copy(at(TILE, ROW, "async_copy"), at(A, ROW)),
+    CommitCopies(),
+    AwaitCopies(1),
+    Barrier(),
+    NamedBarrier(integer(0), 64),
+    ClusterBarrier(),
+    loop(Accumulate(at(ACC, K), X)),
+    Mma(at(ACC, integer(0)), at(ACC, integer(2)), at(TILE, integer(0)), at(TILE, integer(1)), 8),
+    FetchBlockId(at(BLOCK, integer(0), "store"), at(FLAGS, integer(0), "atomic")),
+    LoadBlockId(Index("id", symbol("blockIdx.x"), (0, 99)), at(BLOCK, integer(0))),
+    CountArrival(at(BLOCK, integer(0), "store"), at(FLAGS, integer(1), "atomic"), 4),
+    ReleaseFlag(at(FLAGS, integer(2), "atomic"), Const(1, INT32)),
+    AcquireSpinWait(at(FLAGS, integer(3)), Const(1, INT32)),
+    If(INSIDE, (Assign(X, ONE),), (Comment("out of bounds"),)),
+    Store(at(A, ROW, "store"), X),
+)
+TEXT = """\
+const int row = threadIdx.x;
+const float* a_start = &A[row];
+if (row >= N)
+    return;
+__shared__ float tile[16];
+float x = 1.0f;
+const float a = A[row];
+__pipeline_memcpy_async(&tile[row], &A[row], 4);
+__pipeline_commit();
+__pipeline_wait_prior(1);
+__syncthreads();
+__barrier_sync_count(1, 64);
+cluster.sync();
+for (int k = 0; k < 10; ++k) {
+    acc[k] += x;
+}
+mma_m16n8k8(&acc[0], &acc[2], tile, tile[1]);
+block[0] = atomicAdd(&flags[0], 1);
+const int id = block[0];
+__threadfence();
+block[0] = atomicInc(&flags[1], 3);
+__threadfence();
+__threadfence();
+atomicExch(&flags[2], 1);
+while (__ldcv(&flags[3]) != 1)
+    __nanosleep(32);
+__threadfence();
+if (row < N) {
+    x = 1.0f;
+} else {
+    // out of bounds
+}
+A[row] = x;"""
+
+
+def test_every_node_is_a_statement() -> None:
+    statements = StatementPrinter(NodePrinter(RANGES, {}, {"N": "N"}))
+    text = statements.barrier(Section("all", EVERY_NODE))
+    assert checked(text, statements, EVERY_NODE, "sum_rows") == TEXT
+    types = {type(node) for node in walk_nodes(EVERY_NODE)}
+    assert types == set(get_args(Node)) - {Section}
+
+
+@pytest.mark.parametrize(
+    ("node", "head"),
+    [
+        (loop(Comment("body")), []),
+        (loop(Comment("body"), unroll=True), ["#pragma unroll"]),
+        (loop(Comment("body"), rolled=True), ["#pragma unroll 1"]),
+        (loop(Comment("body"), unroll_by=4), ["#pragma unroll 4"]),
+    ],
+)
+@pytest.mark.parametrize(
+    "template", [BODY, "{% call(step) loop_over(parts.all) %}\n{{ body(step.only) }}\n{% endcall %}"]
+)
+def test_a_loop_has_its_pragma_whoever_prints_it(node: For, head: list[str], template: str) -> None:
+    sections = Section("all", (For(node.loop, (Section("only", node.body),)),))
+    lines = [*head, "for (int k = 0; k < 10; ++k) {", "    // body", "}"]
+    assert printed(template, sections).splitlines() == lines
+
+
+@pytest.mark.parametrize("template", [BODY, "{% call(then) branch(parts.all) %}\n{{ body(then.only) }}\n{% endcall %}"])
+def test_a_branch_has_its_else_whoever_prints_it(template: str) -> None:
+    branch = If(INSIDE, (Section("only", (Comment("full"),)),), (Comment("partial"),))
+    lines = ["if (row < N) {", "    // full", "} else {", "    // partial", "}"]
+    assert printed(template, Section("all", (branch,))).splitlines() == lines
+
+
+def test_a_remark_is_above_its_statement() -> None:
+    store = Store(at(A, ROW, "store"), X)
+    text = printed(BODY, Section("all", (store,)), remarks={store.access.serial: "coalesced"})
+    assert text == "// A[row]: coalesced\nA[row] = x;"
+
+
+def test_the_line_of_an_empty_section_vanishes() -> None:
+    template = "{{ body(parts.load) }}\n{{ body(parts.compute) }}\n{{ body(parts.store) }}\n"
+    sections = Section("load", (Comment("load"),)), Section("compute", ()), Section("store", (Comment("store"),))
+    assert printed(template, *sections) == "// load\n// store\n"
+
+
+LOAD, MULTIPLY, STORE = (Section(name, (Comment(name),)) for name in ("load", "multiply", "store"))
+MAIN_LOOP = Section("main_loop", (loop(LOAD, MULTIPLY),))
+GOOD = """\
+{% call(step) loop_over(parts.main_loop) %}
+{{ body(step.load) }}
+{{ body(step.multiply) }}
+{% endcall +%}
+{{ body(parts.store) }}
+"""
+
+
+def test_a_template_places_the_sections_in_the_plans_order() -> None:
+    lines = ["for (int k = 0; k < 10; ++k) {", "    // load", "    // multiply", "}", "// store"]
+    assert printed(GOOD, MAIN_LOOP, STORE).splitlines() == lines
+
+
+@pytest.mark.parametrize(
+    ("line", "replacement", "message"),
+    [
+        ("{{ body(step.multiply) }}\n", "", "prints the end of a loop"),
+        ("{{ body(parts.store) }}\n", "", "leaves out Comment"),
+        ("{{ body(parts.store) }}\n", "{{ body(parts.store) }}\n{{ body(parts.store) }}\n", "prints twice Comment"),
+        (
+            "{{ body(step.load) }}\n{{ body(step.multiply) }}\n",
+            "{{ body(step.multiply) }}\n{{ body(step.load) }}\n",
+            "prints Comment as statement 2",
+        ),
+        ("{% endcall +%}\n{{ body(parts.store) }}\n", "{{ body(parts.store) }}\n{% endcall +%}\n", "prints Comment"),
+    ],
+    ids=["left out of a loop", "left out", "printed twice", "swapped", "moved into the loop"],
+)
+def test_a_template_can_not_print_another_program(line: str, replacement: str, message: str) -> None:
+    assert line in GOOD
+    with pytest.raises(EmissionError, match=message):
+        printed(GOOD.replace(line, replacement), MAIN_LOOP, STORE)
+
+
+def test_only_a_section_of_one_loop_is_looped_over() -> None:
+    template = "{% call(step) loop_over(parts.store) %}{% endcall %}"
+    with pytest.raises(EmissionError, match="section store should be one For, it has Comment"):
+        printed(template, STORE)
+    with pytest.raises(EmissionError, match="section store should be one For, it has nothing"):
+        printed(template)
+
+
+def test_every_node_of_a_loop_that_a_template_opens_is_in_a_section() -> None:
+    section = Section("main_loop", (loop(LOAD, Barrier()),))
+    with pytest.raises(EmissionError, match="Barrier in section main_loop has no section of its own"):
+        printed("{% call(step) loop_over(parts.main_loop) %}{{ body(step.load) }}{% endcall %}", section)
+
+
+def test_sections_of_one_body_have_different_names() -> None:
+    with pytest.raises(EmissionError, match="two sections have one name among load, load"):
+        Sections((LOAD, LOAD))
